@@ -1,0 +1,109 @@
+//! Findings that are not a rule's: about the input itself, and about the marks by which authors and policies speak to Jobgate.
+//!
+//! Their ids stand beside the rules' in reports and in `jobgate explain`; a policy cannot set them.
+
+use crate::engine::{IGNORE, KEEP};
+use crate::finding::{Finding, Level, Part};
+use crate::pointer::Pointer;
+use crate::policy::Exemption;
+use crate::rules;
+use crate::workload::Workload;
+
+/// One check of the input: its id, one line, and its page.
+#[derive(Debug)]
+pub struct Check {
+    /// Kebab-case id, distinct from every rule's.
+    pub id: &'static str,
+    /// One line: what must hold.
+    pub summary: &'static str,
+    /// The manual page, in Markdown.
+    pub page: &'static str,
+}
+
+/// The object is not YAML or JSON as kubectl reads it.
+pub const SYNTAX: &str = "syntax";
+/// The file is a template that nobody has rendered.
+pub const UNRENDERED_TEMPLATE: &str = "unrendered-template";
+/// A mapping has a key twice.
+pub const DUPLICATE_KEY: &str = "duplicate-key";
+/// A field holds a value of a type that the API server refuses.
+pub const FIELD_TYPE: &str = "field-type";
+/// A field holds a stand-in for a value to come.
+pub const PLACEHOLDER: &str = "placeholder";
+/// An exemption of the policy has ended.
+pub const ENDED_EXEMPTION: &str = "ended-exemption";
+/// An annotation of Jobgate's names no rule.
+pub const UNKNOWN_RULE: &str = "unknown-rule";
+
+/// All checks, sorted by id.
+pub static CHECKS: &[Check] = &[
+    Check {
+        id: DUPLICATE_KEY,
+        summary: "No mapping has a key twice",
+        page: "kubectl takes the last of two equal keys and drops the first without a word, so one of the two values its author wrote never reaches the cluster. \
+               Remove one of them.",
+    },
+    Check {
+        id: ENDED_EXEMPTION,
+        summary: "No object rests on an exemption that has ended",
+        page: "An exemption of the policy would have lifted a finding, but its `until` date has passed. The finding holds again. \
+               Mend the object, or extend the exemption in the policy.",
+    },
+    Check {
+        id: FIELD_TYPE,
+        summary: "Fields have the types that the API server reads",
+        page: "The API server refuses an object whose field has another type than its schema says (`activeDeadlineSeconds: \"3600\"` is a string, not an integer). \
+               Rules say nothing about such a field; write a value of the right type.",
+    },
+    Check {
+        id: PLACEHOLDER,
+        summary: "Fields hold values, not stand-ins",
+        page: "A field that a rule must read holds a stand-in such as `$NUM_NODES`, `<PROJECT>` or `{{ .Values.x }}`. Nobody can say what will stand there, \
+               so the rules that need it are silent. Lint what the template renders to: `envsubst < job.yaml | jobgate lint -`.",
+    },
+    Check {
+        id: SYNTAX,
+        summary: "Files are YAML or JSON as kubectl reads it",
+        page: "The document cannot be read, so kubectl refuses it and none of its objects were checked. Other documents and files still were.",
+    },
+    Check {
+        id: UNKNOWN_RULE,
+        summary: "Jobgate's annotations name rules that exist",
+        page: "`jobgate.dev/keep` or `jobgate.dev/ignore` names a rule that does not exist, so that part of it does nothing. `jobgate explain` lists the rules.",
+    },
+    Check {
+        id: UNRENDERED_TEMPLATE,
+        summary: "Files are manifests, not templates for manifests",
+        page: "The file is a template (Helm, Jinja) that is not YAML before it is rendered, so nothing in it was checked. \
+               Lint what it renders to: `helm template … | jobgate lint -`.",
+    },
+];
+
+fn finding(rule: &'static str, level: Level, pointer: Pointer, message: String, help: String) -> Finding {
+    let path = pointer.clone();
+    Finding { rule, level, pointer, part: Part::Value, message, help, path, labels: Vec::new(), fix: None, fills: false }
+}
+
+/// Says that an exemption which would have lifted a finding of `rule` has ended.
+pub(crate) fn ended_exemption(exemption: &Exemption, rule: &str) -> Finding {
+    let until = exemption.until.map(|date| date.to_string()).unwrap_or_default();
+    let message = format!("the exemption from `{rule}` ended on {until} and no longer holds ({})", exemption.reason);
+    let mut finding =
+        finding(ENDED_EXEMPTION, Level::Warn, Pointer::root(), message, "mend the object, or extend the exemption in the policy".to_owned());
+    finding.part = Part::Key;
+    finding
+}
+
+/// Returns a finding for each name in Jobgate's annotations that is no rule's.
+pub(crate) fn unknown_annotation_names(workload: &Workload<'_>) -> Vec<Finding> {
+    let mut found = Vec::new();
+    for key in [KEEP, IGNORE] {
+        let Some(text) = workload.annotation(key) else { continue };
+        for name in text.split(',').map(str::trim).filter(|name| !name.is_empty() && rules::find(name).is_none()) {
+            let pointer = Pointer::of(&["metadata", "annotations"]).key(key);
+            let message = format!("`{key}` names `{}`, which is no rule", name.escape_debug());
+            found.push(finding(UNKNOWN_RULE, Level::Warn, pointer, message, "`jobgate explain` lists the rules".to_owned()));
+        }
+    }
+    found
+}

@@ -1,0 +1,270 @@
+//! The one function everything goes through: policy, facts and a request in, a verdict out. No I/O, no clock, no async.
+
+use std::collections::BTreeSet;
+
+use jiff::civil::Date;
+use serde_json::Value;
+
+use crate::facts::Facts;
+use crate::finding::{Finding, Level, Op};
+use crate::patch;
+use crate::pointer::Pointer;
+use crate::policy::{Action, Exemption, OptOut, Policy};
+use crate::rule::Cx;
+use crate::rules::RULES;
+use crate::workload::{Kind, Workload};
+
+/// What is asked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Operation {
+    /// The object is new.
+    Create,
+    /// The object replaces `Request::old`.
+    Update,
+}
+
+/// How the object came to us, which decides whether a default can be told from a choice.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Origin {
+    /// As its author wrote it: what is unset is absent.
+    File,
+    /// From an API server, which has put its defaults into built-in kinds before anyone sees them (kubernetes.md §7.3).
+    Admission,
+}
+
+/// One object to judge.
+#[derive(Clone, Copy, Debug)]
+pub struct Request<'a> {
+    /// What is asked for.
+    pub operation: Operation,
+    /// How the object came.
+    pub origin: Origin,
+    /// The object.
+    pub object: &'a Value,
+    /// The object it replaces, on UPDATE.
+    pub old: Option<&'a Value>,
+    /// The namespace of the request; empty where none is known (a manifest may leave it to `kubectl -n`).
+    pub namespace: &'a str,
+    /// The user who asks, where there is one.
+    pub user: Option<&'a str>,
+    /// Today, for exemptions that end. Without it they hold.
+    pub today: Option<Date>,
+}
+
+impl<'a> Request<'a> {
+    /// Returns the request that a manifest stands for: its CREATE.
+    #[must_use]
+    pub fn of_file(object: &'a Value, today: Option<Date>) -> Self {
+        let namespace = object.pointer("/metadata/namespace").and_then(Value::as_str).unwrap_or_default();
+        Self { operation: Operation::Create, origin: Origin::File, object, old: None, namespace, user: None, today }
+    }
+
+    /// Returns the object's name, or its generated prefix, or nothing readable.
+    #[must_use]
+    pub fn name(&self) -> &'a str {
+        let metadata = |key: &str| self.object.get("metadata")?.get(key)?.as_str();
+        metadata("name").or_else(|| metadata("generateName")).unwrap_or_default()
+    }
+}
+
+/// Why an object was let through without being judged.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Skipped {
+    /// It is not of a kind that Jobgate judges.
+    NotOurs,
+    /// It is being deleted and its spec stays as it is: a finalizer goes.
+    BeingDeleted,
+    /// A controller made it from a parent that was judged.
+    TrustedController,
+}
+
+/// A finding that the policy, or the object where the policy allows it, has lifted.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Lifted {
+    /// The finding.
+    pub finding: Finding,
+    /// Why it does not hold, in words.
+    pub reason: String,
+}
+
+/// What is to be said of one object.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Verdict {
+    /// What is wrong, in a total order: place in the object, then rule.
+    pub findings: Vec<Finding>,
+    /// What would be wrong but for an exemption.
+    pub lifted: Vec<Lifted>,
+    /// Why it was not judged, if it was not.
+    pub skipped: Option<Skipped>,
+    /// On UPDATE: puts back what an apply of the author's manifest took out of an immutable pod template (kubernetes.md §2.4).
+    pub restore: Vec<Op>,
+}
+
+impl Verdict {
+    /// Returns the highest level among the findings.
+    #[must_use]
+    pub fn level(&self) -> Option<Level> {
+        self.findings.iter().map(|finding| finding.level).max()
+    }
+
+    /// Returns the operations that the webhook makes: the fills on CREATE, or the restore on UPDATE.
+    #[must_use]
+    pub fn fill_ops(&self) -> Vec<Op> {
+        let fills = self.findings.iter().filter(|finding| finding.fills).filter_map(|finding| finding.fix.as_ref());
+        fills.flat_map(|fix| fix.ops.iter().cloned()).chain(self.restore.iter().cloned()).collect()
+    }
+
+    fn skipped(why: Skipped) -> Self {
+        Self { skipped: Some(why), ..Self::default() }
+    }
+}
+
+/// The annotation by which an author keeps values from being filled.
+pub const KEEP: &str = "jobgate.dev/keep";
+/// The annotation by which an author lifts findings, where the policy allows it.
+pub const IGNORE: &str = "jobgate.dev/ignore";
+
+/// Judges one object.
+#[must_use]
+pub fn evaluate(policy: &Policy, facts: &dyn Facts, request: &Request<'_>) -> Verdict {
+    let Some(workload) = Workload::of(request.object) else { return Verdict::skipped(Skipped::NotOurs) };
+    if is_trusted_child(policy, &workload, request) {
+        return Verdict::skipped(Skipped::TrustedController);
+    }
+    let same_spec = request.old.is_some_and(|old| old.get("spec") == request.object.get("spec"));
+    if same_spec && workload.object.at(&["metadata", "deletionTimestamp"]).is_set() {
+        return Verdict::skipped(Skipped::BeingDeleted);
+    }
+    let mut findings = run(policy, facts, request, &workload);
+    if let Some(old) = request.old {
+        ratchet(policy, facts, request, old, same_spec, &mut findings);
+    }
+    let mut verdict = Verdict::default();
+    if request.operation == Operation::Update && workload.kind != Kind::CronJob {
+        // A change of a running Job is refused as immutable, or deletes it (a TTL on a finished one): kubernetes.md §2.3.
+        verdict.restore = restore(request, &findings);
+        for finding in &mut findings {
+            finding.fills = false;
+        }
+    }
+    lift(policy, request, &workload, findings, &mut verdict);
+    sort(&mut verdict.findings);
+    verdict
+}
+
+/// Runs the rules of the object's kind, with the policy's settings for this object.
+fn run(policy: &Policy, facts: &dyn Facts, request: &Request<'_>, workload: &Workload<'_>) -> Vec<Finding> {
+    let kept = names(workload.annotation(KEEP));
+    let partial = workload.is_partial();
+    let mut findings = Vec::new();
+    for entry in RULES {
+        let rule = entry.rule;
+        if !rule.kinds.contains(&workload.kind) {
+            continue;
+        }
+        let settings = policy.settings(rule, request, workload.kind);
+        if settings.action == Action::Ignore || (settings.action == Action::Fill && kept.contains(rule.id)) {
+            continue;
+        }
+        let mut cx = Cx { rule, request, workload, facts, settings: &settings, findings: Vec::new(), partial };
+        (rule.check)(&mut cx);
+        findings.append(&mut cx.findings);
+    }
+    findings
+}
+
+/// On UPDATE, denies only what the old object did not already violate at the same place; and nothing at all where the spec stays as it is.
+fn ratchet(policy: &Policy, facts: &dyn Facts, request: &Request<'_>, old: &Value, same_spec: bool, findings: &mut [Finding]) {
+    if findings.iter().all(|finding| finding.level < Level::Deny) {
+        return;
+    }
+    let before = Request { object: old, old: None, ..*request };
+    let known: BTreeSet<(&str, Pointer)> = match Workload::of(old) {
+        Some(workload) => run(policy, facts, &before, &workload).into_iter().map(|finding| (finding.rule, finding.path)).collect(),
+        None => BTreeSet::new(),
+    };
+    for finding in findings {
+        if same_spec || known.contains(&(finding.rule, finding.path.clone())) {
+            finding.at_most(Level::Warn);
+        }
+    }
+}
+
+/// Returns the fills inside pod templates, if making them again gives exactly the old object's templates.
+///
+/// Lists are atomic for every flavour of apply, so a re-apply of the author's manifest takes our tolerations out, and the API server then refuses
+/// the whole request as a change of an immutable field.
+fn restore(request: &Request<'_>, findings: &[Finding]) -> Vec<Op> {
+    let Some(old) = request.old else { return Vec::new() };
+    let Some(after) = Workload::of(request.object) else { return Vec::new() };
+    let mut ops = Vec::new();
+    for template in after.pods.iter().map(|pod| &pod.template) {
+        let before = template.pointer.find(old);
+        if before == template.value {
+            continue;
+        }
+        let inside = |finding: &&Finding| {
+            finding.fills && finding.fix.as_ref().is_some_and(|fix| fix.ops.iter().all(|op| op.pointer().is_within(&template.pointer)))
+        };
+        let again: Vec<Op> =
+            findings.iter().filter(inside).filter_map(|finding| finding.fix.as_ref()).flat_map(|fix| fix.ops.iter().cloned()).collect();
+        if again.is_empty() {
+            continue;
+        }
+        let Ok(patched) = patch::apply(request.object, &again) else { continue };
+        if template.pointer.find(&patched) == before {
+            ops.extend(again);
+        }
+    }
+    ops
+}
+
+/// Tells whether a controller made the object from a parent that Jobgate judges. The user name is checked by the API server; owner references are not.
+fn is_trusted_child(policy: &Policy, workload: &Workload<'_>, request: &Request<'_>) -> bool {
+    let Some(user) = request.user else { return false };
+    let owned = workload.object.at(&["metadata", "ownerReferences"]).items().any(|owner| owner.get("controller").bool().set() == Some(true));
+    owned && policy.trusted_controllers.iter().any(|name| name == user)
+}
+
+/// Splits an annotation's list of rule ids.
+fn names(annotation: Option<&str>) -> BTreeSet<&str> {
+    annotation.unwrap_or_default().split(',').map(str::trim).filter(|name| !name.is_empty()).collect()
+}
+
+/// Takes out the findings that an exemption of the policy, or the author's annotation, lifts.
+fn lift(policy: &Policy, request: &Request<'_>, workload: &Workload<'_>, findings: Vec<Finding>, verdict: &mut Verdict) {
+    let ignored = names(workload.annotation(IGNORE));
+    let exemptions: Vec<&Exemption> = policy.exemptions_for(request, workload.kind).collect();
+    let mut ended: Vec<(&Exemption, String)> = Vec::new();
+    for finding in findings {
+        if let Some(exemption) = exemptions.iter().find(|exemption| exemption.covers(finding.rule) && exemption.holds_on(request.today)) {
+            verdict.lifted.push(Lifted { finding, reason: format!("exempted by the policy: {}", exemption.reason) });
+            continue;
+        }
+        let may = match policy.opt_out {
+            OptOut::None => false,
+            OptOut::Warnings => finding.level < Level::Deny,
+            OptOut::Denials => true,
+        };
+        if may && ignored.contains(finding.rule) {
+            verdict.lifted.push(Lifted { finding, reason: format!("lifted by the annotation `{IGNORE}`") });
+            continue;
+        }
+        if let Some(exemption) = exemptions.iter().find(|exemption| exemption.covers(finding.rule)) {
+            let rule = finding.rule.to_owned();
+            if !ended.iter().any(|(known, _)| std::ptr::eq(*known, *exemption)) {
+                ended.push((exemption, rule));
+            }
+        }
+        verdict.findings.push(finding);
+    }
+    for (exemption, rule) in ended {
+        verdict.findings.push(crate::checks::ended_exemption(exemption, &rule));
+    }
+    verdict.findings.extend(crate::checks::unknown_annotation_names(workload));
+}
+
+/// Puts findings into their total order: place in the object, rule, message.
+pub fn sort(findings: &mut [Finding]) {
+    findings.sort_by(|a, b| (&a.pointer, a.rule, &a.path, &a.message).cmp(&(&b.pointer, b.rule, &b.path, &b.message)));
+}

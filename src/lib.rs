@@ -1,0 +1,25 @@
+//! Keeps batch jobs that will waste a night of GPU time out of a Kubernetes cluster, and says how to mend them.
+//!
+//! ```text
+//! bytes ──> documents ──> Value ──> Workload view ──> rules ──> Findings (+ operations) ──> Verdict
+//!  yaml       with spans    object      workload        rules/*      finding                   engine
+//!                                                                                                ├─> admission: AdmissionReview response
+//!                       facts, policy ───────────────────────────────────────────────────────────├─> report: human, json, sarif, …
+//!                                                                                                └─> byte edits of the source file
+//! ```
+//!
+//! [`engine::evaluate`] is the middle of it and is pure. `jobgate lint`, `jobgate dry-run` and `jobgate serve` are adapters around it.
+
+pub mod checks;
+pub mod engine;
+pub mod facts;
+pub mod finding;
+pub mod patch;
+pub mod placeholder;
+pub mod pointer;
+pub mod policy;
+pub mod report;
+pub mod rule;
+pub mod rules;
+pub mod workload;
+pub mod yaml;

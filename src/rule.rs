@@ -1,0 +1,183 @@
+//! What a rule is, and what it is given.
+//!
+//! A rule is a static [`Rule`] in `rules/<id>.rs`; the doc comment of that file is its manual page. Its check is given a [`Cx`] and reports findings.
+
+use serde_json::Value;
+
+use crate::engine::Request;
+use crate::facts::Facts;
+use crate::finding::{Finding, Level, Part as FindingPart};
+use crate::pointer::Pointer;
+use crate::policy::{Action, Effective};
+use crate::workload::{Kind, Workload};
+
+/// One rule: data, and one function.
+#[derive(Debug)]
+pub struct Rule {
+    /// Kebab-case id; the file, the fixture folder and the page are named after it.
+    pub id: &'static str,
+    /// One line: what must hold.
+    pub summary: &'static str,
+    /// The kinds it looks at.
+    pub kinds: &'static [Kind],
+    /// What is done about a finding unless the policy says otherwise.
+    pub default: Action,
+    /// Where its fills may write: JSON Pointers with `*` for any one step. Empty for a rule that cannot fill.
+    pub fills: &'static [&'static str],
+    /// Its parameters.
+    pub params: &'static [Param],
+    /// Finds what is wrong.
+    pub check: fn(&mut Cx<'_>),
+}
+
+/// One parameter of a rule, with its type and default.
+#[derive(Debug)]
+pub struct Param {
+    /// camelCase name, as it stands in a policy.
+    pub name: &'static str,
+    /// One sentence: meaning and unit.
+    pub doc: &'static str,
+    /// Type and default.
+    pub default: ParamDefault,
+}
+
+/// Type and default value of a [`Param`].
+#[derive(Debug)]
+pub enum ParamDefault {
+    /// A boolean.
+    Bool(bool),
+    /// An integer, not below `least`.
+    Int {
+        /// The default.
+        value: i64,
+        /// The smallest value allowed.
+        least: i64,
+    },
+    /// A list of strings.
+    Strings(&'static [&'static str]),
+    /// A mapping of strings to strings.
+    Map(&'static [(&'static str, &'static str)]),
+}
+
+impl ParamDefault {
+    /// Returns the default as JSON, which is how a policy holds it.
+    #[must_use]
+    pub fn to_value(&self) -> Value {
+        match self {
+            Self::Bool(value) => (*value).into(),
+            Self::Int { value, .. } => (*value).into(),
+            Self::Strings(list) => list.iter().copied().collect(),
+            Self::Map(map) => map.iter().map(|(key, value)| ((*key).to_owned(), Value::from(*value))).collect::<serde_json::Map<_, _>>().into(),
+        }
+    }
+}
+
+impl Rule {
+    /// Tells whether the rule can fill values in.
+    #[must_use]
+    pub fn can_fill(&self) -> bool {
+        !self.fills.is_empty()
+    }
+
+    /// Returns a parameter by name.
+    #[must_use]
+    pub fn param(&self, name: &str) -> Option<&'static Param> {
+        self.params.iter().find(|param| param.name == name)
+    }
+
+    /// Returns the rule's file name without ending, which is also the name of its fixture folder.
+    #[must_use]
+    pub fn file(&self) -> String {
+        self.id.replace('-', "_")
+    }
+}
+
+/// What one rule is given to look at one object, and where it reports.
+#[allow(missing_debug_implementations, reason = "facts are a trait object")]
+pub struct Cx<'a> {
+    /// The rule that runs.
+    pub rule: &'static Rule,
+    /// The object, its old state and how it came.
+    pub request: &'a Request<'a>,
+    /// The object, seen as a workload.
+    pub workload: &'a Workload<'a>,
+    pub(crate) facts: &'a dyn Facts,
+    pub(crate) settings: &'a Effective,
+    pub(crate) findings: Vec<Finding>,
+    /// Whether the object is a part of one, so that nothing can be said to be missing.
+    pub(crate) partial: bool,
+}
+
+impl<'a> Cx<'a> {
+    /// Returns the facts about the world around the object.
+    #[must_use]
+    pub fn facts(&self) -> &'a dyn Facts {
+        self.facts
+    }
+
+    /// Reports that something is wrong at an existing place. The level is the policy's for this rule.
+    pub fn report(&mut self, at: &Pointer, message: impl Into<String>) -> &mut Finding {
+        let (level, fills) = match self.settings.action {
+            Action::Deny => (Level::Deny, false),
+            Action::Warn => (Level::Warn, false),
+            Action::Fill => (Level::Note, true),
+            Action::Ignore => (Level::Note, false),
+        };
+        self.findings.push(Finding {
+            rule: self.rule.id,
+            level,
+            pointer: at.clone(),
+            part: FindingPart::Value,
+            message: message.into(),
+            help: String::new(),
+            path: at.clone(),
+            labels: Vec::new(),
+            fix: None,
+            fills,
+        });
+        let last = self.findings.len() - 1;
+        &mut self.findings[last]
+    }
+
+    /// Reports that a field is missing. Says nothing of a partial object, whose rest nobody has seen.
+    ///
+    /// The finding points at the nearest mapping around the field that exists.
+    pub fn missing(&mut self, field: &Pointer, message: impl Into<String>) -> Option<&mut Finding> {
+        if self.partial {
+            return None;
+        }
+        let mut at = field.clone();
+        while at.find(self.request.object).is_none_or(Value::is_null) {
+            match at.parent() {
+                // A field that is there and null is a place to point at.
+                Some(parent) if at.find(self.request.object).is_none() => at = parent,
+                _ => break,
+            }
+        }
+        let found = self.report(&at, message);
+        Some(found.field(field.clone()).at_key())
+    }
+
+    /// Returns a boolean parameter.
+    #[must_use]
+    pub fn bool(&self, name: &str) -> bool {
+        self.settings.param(self.rule, name).as_bool().unwrap_or_default()
+    }
+
+    /// Returns an integer parameter.
+    #[must_use]
+    pub fn int(&self, name: &str) -> i64 {
+        self.settings.param(self.rule, name).as_i64().unwrap_or_default()
+    }
+
+    /// Returns a list parameter.
+    pub fn strings(&self, name: &str) -> impl Iterator<Item = &'a str> + use<'a> {
+        self.settings.param(self.rule, name).as_array().map_or(&[][..], Vec::as_slice).iter().filter_map(Value::as_str)
+    }
+
+    /// Returns a mapping parameter, in key order.
+    pub fn map(&self, name: &str) -> impl Iterator<Item = (&'a str, &'a str)> + use<'a> {
+        let map = self.settings.param(self.rule, name).as_object();
+        map.into_iter().flatten().filter_map(|(key, value)| Some((key.as_str(), value.as_str()?)))
+    }
+}

@@ -1,0 +1,143 @@
+//! Typed reads of fields that may hold anything: a custom resource reaches the mutating webhook before its schema is checked.
+
+use serde_json::Value;
+
+use crate::placeholder;
+use crate::pointer::Pointer;
+
+/// A place of the object that may or may not be there.
+#[derive(Clone, Debug)]
+pub struct Part<'a> {
+    /// Where it is, or would be.
+    pub pointer: Pointer,
+    /// What is there; nothing where the place does not exist. `null` is a value here and "unset" to [`Part::is_set`].
+    pub value: Option<&'a Value>,
+}
+
+/// What a field says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Field<'a, T> {
+    /// Missing or null: Kubernetes treats both alike.
+    Unset,
+    /// A value of the right type.
+    Set(T),
+    /// A stand-in that some tool is meant to replace (`$NUM_NODES`).
+    Placeholder(&'a str),
+    /// A value of another type. The API server refuses it; rules say nothing about it.
+    Wrong,
+}
+
+impl<T> Field<'_, T> {
+    /// Returns the value, if there is one of the right type.
+    pub fn set(self) -> Option<T> {
+        match self {
+            Self::Set(value) => Some(value),
+            Self::Unset | Self::Placeholder(_) | Self::Wrong => None,
+        }
+    }
+
+    /// Tells whether the field is missing or null.
+    pub fn is_unset(&self) -> bool {
+        matches!(self, Self::Unset)
+    }
+
+    /// Returns the value, the default for an unset field, or nothing where nobody can say.
+    pub fn or_default(self, default: T) -> Option<T> {
+        match self {
+            Self::Set(value) => Some(value),
+            Self::Unset => Some(default),
+            Self::Placeholder(_) | Self::Wrong => None,
+        }
+    }
+}
+
+impl<'a> Part<'a> {
+    /// Returns the whole of an object.
+    #[must_use]
+    pub fn root(object: &'a Value) -> Self {
+        Self { pointer: Pointer::root(), value: Some(object) }
+    }
+
+    /// Returns a field.
+    #[must_use]
+    pub fn get(&self, key: &'static str) -> Self {
+        Self { pointer: &self.pointer / key, value: self.value.and_then(|value| value.as_object()?.get(key)) }
+    }
+
+    /// Returns the field at the end of a path of keys.
+    #[must_use]
+    pub fn at(&self, keys: &[&'static str]) -> Self {
+        let mut pointer = self.pointer.clone();
+        let mut value = self.value;
+        for key in keys {
+            pointer = pointer / *key;
+            value = value.and_then(|value| value.as_object()?.get(*key));
+        }
+        Self { pointer, value }
+    }
+
+    /// Returns the items of a list; none where there is no list.
+    pub fn items(&self) -> impl Iterator<Item = Part<'a>> + use<'a> {
+        let pointer = self.pointer.clone();
+        let items = self.value.and_then(Value::as_array).map_or(&[][..], Vec::as_slice);
+        items.iter().enumerate().map(move |(index, value)| Part { pointer: &pointer / index, value: Some(value) })
+    }
+
+    /// Returns the entries of a mapping with keys of the author's choice, in key order; none where there is no mapping.
+    pub fn entries(&self) -> impl Iterator<Item = (&'a str, Part<'a>)> + use<'a> {
+        let pointer = self.pointer.clone();
+        let entries = self.value.and_then(Value::as_object).into_iter().flatten();
+        entries.map(move |(key, value)| (key.as_str(), Part { pointer: pointer.key(key), value: Some(value) }))
+    }
+
+    /// Tells whether there is a value other than null.
+    #[must_use]
+    pub fn is_set(&self) -> bool {
+        self.value.is_some_and(|value| !value.is_null())
+    }
+
+    /// Tells whether the place holds a mapping, so that a field can be added to it.
+    #[must_use]
+    pub fn is_mapping(&self) -> bool {
+        self.value.is_some_and(Value::is_object)
+    }
+
+    /// Reads an integer. A float without a fraction is one: kubectl writes `4.0` as `4` before it sends it.
+    #[must_use]
+    pub fn int(&self) -> Field<'a, i64> {
+        match self.value {
+            None | Some(Value::Null) => Field::Unset,
+            Some(Value::Number(number)) => number.as_i64().or_else(|| whole(number.as_f64()?)).map_or(Field::Wrong, Field::Set),
+            Some(Value::String(text)) if placeholder::is_placeholder(text) => Field::Placeholder(text),
+            Some(_) => Field::Wrong,
+        }
+    }
+
+    /// Reads a string.
+    #[must_use]
+    pub fn text(&self) -> Field<'a, &'a str> {
+        match self.value {
+            None | Some(Value::Null) => Field::Unset,
+            Some(Value::String(text)) if placeholder::is_placeholder(text) => Field::Placeholder(text),
+            Some(Value::String(text)) => Field::Set(text),
+            Some(_) => Field::Wrong,
+        }
+    }
+
+    /// Reads a boolean.
+    #[must_use]
+    pub fn bool(&self) -> Field<'a, bool> {
+        match self.value {
+            None | Some(Value::Null) => Field::Unset,
+            Some(Value::Bool(value)) => Field::Set(*value),
+            Some(Value::String(text)) if placeholder::is_placeholder(text) => Field::Placeholder(text),
+            Some(_) => Field::Wrong,
+        }
+    }
+}
+
+/// Returns a float as an integer, if it is a whole number within ±2^53.
+#[allow(clippy::cast_possible_truncation, reason = "whole and in range")]
+fn whole(number: f64) -> Option<i64> {
+    (number.fract() == 0.0 && number.abs() <= 9_007_199_254_740_992.0).then_some(number as i64)
+}

@@ -1,0 +1,82 @@
+//! One pod template: its containers, its claims, its labels.
+
+use serde_json::Value;
+
+use super::{Part, PodCount};
+
+/// A pod template, and how many pods it makes.
+#[derive(Clone, Debug)]
+pub struct PodTemplate<'a> {
+    /// The template: `metadata` and `spec`.
+    pub template: Part<'a>,
+    /// The pod spec.
+    pub spec: Part<'a>,
+    /// The replica type it belongs to, for kinds that have them.
+    pub replica: Option<Replica<'a>>,
+    /// How many of its pods may run at once, within one run.
+    pub count: PodCount,
+}
+
+/// One entry of `pytorchReplicaSpecs`.
+#[derive(Clone, Debug)]
+pub struct Replica<'a> {
+    /// `Master` or `Worker`, or whatever the author wrote.
+    pub name: &'a str,
+    /// The entry.
+    pub part: Part<'a>,
+}
+
+/// Which list of the pod spec a container stands in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ContainerSlot {
+    /// `initContainers`, sidecars included.
+    Init,
+    /// `containers`.
+    Main,
+    /// `ephemeralContainers`; not allowed in templates, but a custom resource may carry them this far.
+    Ephemeral,
+}
+
+/// One container of a pod template.
+#[derive(Clone, Debug)]
+pub struct Container<'a> {
+    /// Which list it stands in.
+    pub slot: ContainerSlot,
+    /// The container.
+    pub part: Part<'a>,
+}
+
+/// One volume that mounts a `PersistentVolumeClaim` by name.
+#[derive(Clone, Debug)]
+pub struct ClaimUse<'a> {
+    /// The claim's name.
+    pub claim: &'a str,
+    /// The volume's name, empty where it has none.
+    pub volume: &'a str,
+    /// `volumes[i].persistentVolumeClaim.claimName`.
+    pub part: Part<'a>,
+}
+
+impl<'a> PodTemplate<'a> {
+    pub(super) fn new(template: Part<'a>, replica: Option<Replica<'a>>, count: PodCount) -> Self {
+        let spec = template.get("spec");
+        Self { template, spec, replica, count }
+    }
+
+    /// Returns all containers, in every slot: a rule that looks at containers looks at all of them.
+    pub fn containers(&self) -> impl Iterator<Item = Container<'a>> + use<'a> {
+        let slots = [("initContainers", ContainerSlot::Init), ("containers", ContainerSlot::Main), ("ephemeralContainers", ContainerSlot::Ephemeral)];
+        let spec = self.spec.clone();
+        slots.into_iter().flat_map(move |(list, slot)| spec.get(list).items().map(move |part| Container { slot, part }))
+    }
+
+    /// Returns the volumes that mount a claim by name. Generic ephemeral volumes make a claim per pod and are not among them (kubernetes.md §5.1).
+    pub fn claims(&self) -> impl Iterator<Item = ClaimUse<'a>> + use<'a> {
+        self.spec.get("volumes").items().filter_map(|volume| {
+            let part = volume.at(&["persistentVolumeClaim", "claimName"]);
+            let claim = part.value?.as_str()?;
+            let name = volume.get("name").value.and_then(Value::as_str).unwrap_or_default();
+            Some(ClaimUse { claim, volume: name, part })
+        })
+    }
+}
