@@ -111,7 +111,7 @@ impl Verdict {
     #[must_use]
     pub fn fill_ops(&self) -> Vec<Op> {
         let fills = self.findings.iter().filter(|finding| finding.fills).filter_map(|finding| finding.fix.as_ref());
-        fills.flat_map(|fix| fix.ops.iter().cloned()).chain(self.restore.iter().cloned()).collect()
+        patch::combine(fills.flat_map(|fix| fix.ops.iter().cloned()).chain(self.restore.iter().cloned()))
     }
 
     fn skipped(why: Skipped) -> Self {

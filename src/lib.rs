@@ -10,10 +10,12 @@
 //!
 //! [`engine::evaluate`] is the middle of it and is pure. `jobgate lint`, `jobgate dry-run` and `jobgate serve` are adapters around it.
 
+pub mod accelerator;
 pub mod checks;
 pub mod engine;
 pub mod facts;
 pub mod finding;
+pub mod k8s;
 pub mod patch;
 pub mod placeholder;
 pub mod pointer;

@@ -3,6 +3,8 @@
 use serde_json::{Value, json};
 
 use crate::finding::Op;
+use crate::pointer::Pointer;
+use crate::workload::Part;
 
 /// A patch that does not fit the object it is for.
 #[derive(Debug, thiserror::Error)]
@@ -29,4 +31,70 @@ pub fn apply(object: &Value, ops: &[Op]) -> Result<Value, DoesNotApply> {
     let mut patched = object.clone();
     json_patch::patch(&mut patched, &patch)?;
     Ok(patched)
+}
+
+/// Returns the operation that sets a field below a mapping that may itself be missing; nothing where something else stands in the way.
+///
+/// The nearest mapping that exists gets the rest as one value, so that the operation applies as it is.
+#[must_use]
+pub fn set(parent: &Part<'_>, key: &'static str, value: Value) -> Option<Op> {
+    match parent.value {
+        Some(Value::Object(_)) => Some(Op::Add(&parent.pointer / key, value)),
+        // `null` is no mapping to add to, but a value to put a mapping in the place of.
+        Some(Value::Null) => Some(Op::Replace(parent.pointer.clone(), json!({key: value}))),
+        None => Some(Op::Add(parent.pointer.clone(), json!({key: value}))),
+        Some(_) => None,
+    }
+}
+
+/// Returns operations that do what all the given ones do, for operations that were each made for the same object.
+///
+/// Two that each bring the same missing mapping would undo one another: the second becomes additions to the first's mapping.
+#[must_use]
+pub fn combine(ops: impl IntoIterator<Item = Op>) -> Vec<Op> {
+    let mut out: Vec<Op> = Vec::new();
+    for op in ops {
+        match &op {
+            Op::Add(at, Value::Object(entries)) | Op::Replace(at, Value::Object(entries)) if brings_mapping(&out, at) => {
+                let parts = entries.iter().map(|(key, value)| Op::Add(at.key(key), value.clone()));
+                out.extend(parts);
+            }
+            _ if out.contains(&op) => {}
+            _ => out.push(op),
+        }
+    }
+    out
+}
+
+/// Tells whether one of the operations puts a mapping at the place.
+fn brings_mapping(ops: &[Op], at: &Pointer) -> bool {
+    ops.iter().any(|op| matches!(op, Op::Add(there, Value::Object(_)) | Op::Replace(there, Value::Object(_)) if there == at))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn two_that_bring_the_same_mapping_become_one() {
+        let object = json!({"spec": {}});
+        let parent = Part { pointer: Pointer::of(&["spec", "runPolicy"]), value: None };
+        let ops = [set(&parent, "a", 1.into()), set(&parent, "b", 2.into())].into_iter().flatten();
+        let patched = apply(&object, &combine(ops)).expect("applies");
+        assert_eq!(patched, json!({"spec": {"runPolicy": {"a": 1, "b": 2}}}));
+    }
+
+    #[test]
+    fn a_null_parent_is_replaced_and_anything_else_is_left_alone() {
+        let null = Value::Null;
+        let text = Value::from("x");
+        let pointer = Pointer::of(&["runPolicy"]);
+        assert_eq!(set(&Part { pointer: pointer.clone(), value: Some(&null) }, "a", 1.into()), Some(Op::Replace(pointer.clone(), json!({"a": 1}))));
+        assert_eq!(set(&Part { pointer, value: Some(&text) }, "a", 1.into()), None);
+    }
+
+    #[test]
+    fn a_patch_that_does_not_fit_is_an_error() {
+        assert!(apply(&json!({"a": "text"}), &[Op::Add(Pointer::of(&["a", "b"]), 1.into())]).is_err());
+    }
 }

@@ -139,6 +139,11 @@ impl<'a> Cx<'a> {
         &mut self.findings[last]
     }
 
+    /// Returns the finding reported last.
+    pub fn last(&mut self) -> Option<&mut Finding> {
+        self.findings.last_mut()
+    }
+
     /// Reports that a field is missing. Says nothing of a partial object, whose rest nobody has seen.
     ///
     /// The finding points at the nearest mapping around the field that exists.

@@ -1,7 +1,12 @@
 //! The rules, one file each. To add one: write `rules/<id>.rs`, give it a folder `tests/rules/<id>`, and add its two lines here.
 //! Its documentation, schema, `explain` page and webhook registration follow from the file.
 
+mod checkpoint_volume_access;
 mod deadline;
+mod gpu_toleration;
+mod pod_replacement_policy;
+mod restart_policy;
+mod ttl_after_finished;
 
 use crate::rule::Rule;
 
@@ -20,7 +25,12 @@ macro_rules! entries {
 
 /// All rules, sorted by id.
 pub static RULES: &[Entry] = entries! {
+    checkpoint_volume_access
     deadline
+    gpu_toleration
+    pod_replacement_policy
+    restart_policy
+    ttl_after_finished
 };
 
 impl Entry {

@@ -3,6 +3,7 @@
 //! One adapter per kind (`workload/<kind>.rs`) turns the object into a [`Workload`]; rules see nothing else of a kind.
 //! To add a kind: write its adapter and list it in [`ADAPTERS`].
 
+mod colocation;
 mod count;
 mod cron_job;
 mod field;
@@ -10,6 +11,7 @@ mod job;
 mod pod;
 mod py_torch_job;
 
+pub use colocation::{Among, on_one_node};
 pub use count::PodCount;
 pub use field::{Field, Part};
 pub use pod::{ClaimUse, Container, ContainerSlot, PodTemplate, Replica};

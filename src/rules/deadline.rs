@@ -43,14 +43,15 @@
 //! The field stands in `spec` of a Job, in `spec.jobTemplate.spec` of a CronJob and in `spec.runPolicy` of a PyTorchJob.
 //! A value of 0 is accepted by the API server and ends the Job at its first sync, so it counts as missing; and one above 9223372036 overflows
 //! in the Job controller and ends it at once as well. `activeDeadlineSeconds` of the pod template bounds one pod, which the Job then
-//! replaces: it is no deadline. Kueue's label `kueue.x-k8s.io/max-exec-time-seconds` counts as a bound, for Jobs that carry a queue name.
+//! replaces: it is no deadline. Kueue's label `kueue.x-k8s.io/max-exec-time-seconds` counts as a bound: Kueue suspends the workload when it is over.
 //!
 //! ## References
 //!
 //! * <https://kubernetes.io/docs/concepts/workloads/controllers/job/#job-termination-and-cleanup>
-//! * <https://kueue.sigs.k8s.io/docs/tasks/run/external_workloads/>
+//! * <https://kueue.sigs.k8s.io/docs/concepts/workload/#maximum-execution-time>
 
-use crate::finding::{Op, Part as FindingPart, Place, Safety};
+use crate::finding::{Level, Op, Part as FindingPart, Place, Safety};
+use crate::patch::set;
 use crate::policy::Action;
 use crate::rule::{Cx, Param, ParamDefault, Rule};
 use crate::workload::{Field, Kind};
@@ -72,11 +73,43 @@ pub(super) static RULE: Rule = Rule {
 /// Above this many seconds the Job controller's product with nanoseconds overflows (kubernetes.md §1.3).
 const MOST: i64 = 9_223_372_036;
 
+/// Kueue suspends a workload that runs longer than the number of seconds in this label (kubernetes.md §8).
+const KUEUE_MAX_EXEC_TIME: &str = "kueue.x-k8s.io/max-exec-time-seconds";
+
 fn check(cx: &mut Cx<'_>) {
     let workload = cx.workload;
     let field = workload.limits.get("activeDeadlineSeconds");
     let seconds = cx.int("suggestion");
-    let help = format!("add `{}` with the longest time a run may take, e.g. {seconds} (seconds)", field.pointer);
-    let _ = (Field::<i64>::Unset, FindingPart::Key, MOST, help);
-    let _ = |place: Place, op: Op, safety: Safety| (place, op, safety);
+    let help = format!("set `{}` to the longest time a run may take, in seconds (a day is 86400)", field.pointer);
+    match field.int() {
+        Field::Set(value) if value > MOST => {
+            cx.report(&field.pointer, format!("`activeDeadlineSeconds` is {value}, which overflows in the controller and ends the run at once"))
+                .at_most(Level::Warn)
+                .help(format!("write at most {MOST}"));
+        }
+        Field::Set(value) if value > 0 => {}
+        _ if workload.label(KUEUE_MAX_EXEC_TIME).is_some_and(|text| text.parse::<i32>().is_ok_and(|value| value > 0)) => {}
+        Field::Set(value) => {
+            cx.report(&field.pointer, format!("`activeDeadlineSeconds` is {value}, which is no deadline: the run is ended as soon as it is seen"))
+                .help(help)
+                .fix(Safety::Unsafe, vec![Op::Replace(field.pointer.clone(), seconds.into())]);
+        }
+        Field::Unset => {
+            let Some(finding) = cx.missing(&field.pointer, "no `activeDeadlineSeconds`: a run that hangs holds its nodes until somebody looks")
+            else {
+                return;
+            };
+            finding.help(help);
+            for pod in &workload.pods {
+                let other = pod.spec.get("activeDeadlineSeconds");
+                if other.is_set() {
+                    finding.label(Place::Here(other.pointer, FindingPart::Value), "bounds one pod, which is then replaced: no deadline for the run");
+                }
+            }
+            if let Some(fix) = set(&workload.limits, "activeDeadlineSeconds", seconds.into()) {
+                finding.fix(Safety::Unsafe, vec![fix]);
+            }
+        }
+        Field::Placeholder(_) | Field::Wrong => {}
+    }
 }

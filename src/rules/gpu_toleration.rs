@@ -1,0 +1,173 @@
+//! Pods that ask for an accelerator tolerate its nodes' taint.
+//!
+//! ## Why
+//!
+//! Nodes with accelerators usually carry a taint, so that nothing else lands on them (GKE sets `nvidia.com/gpu=present:NoSchedule` by itself). A pod that
+//! asks for a GPU and does not tolerate the taint stays Pending on an idle node.
+//!
+//! ## Bad
+//!
+//! ```yaml
+//! apiVersion: batch/v1
+//! kind: Job
+//! metadata: {name: train}
+//! spec:
+//!   activeDeadlineSeconds: 86400
+//!   ttlSecondsAfterFinished: 86400
+//!   podReplacementPolicy: Failed
+//!   template:
+//!     spec:
+//!       restartPolicy: Never
+//!       containers:
+//!       - name: trainer
+//!         image: registry.example.com/trainer:v1
+//!         resources: {limits: {nvidia.com/gpu: 8}}
+//! ```
+//!
+//! ## Good
+//!
+//! ```yaml
+//! apiVersion: batch/v1
+//! kind: Job
+//! metadata: {name: train}
+//! spec:
+//!   activeDeadlineSeconds: 86400
+//!   ttlSecondsAfterFinished: 86400
+//!   podReplacementPolicy: Failed
+//!   template:
+//!     spec:
+//!       restartPolicy: Never
+//!       tolerations: [{key: nvidia.com/gpu, operator: Exists, effect: NoSchedule}]
+//!       containers:
+//!       - name: trainer
+//!         image: registry.example.com/trainer:v1
+//!         resources: {limits: {nvidia.com/gpu: 8}}
+//! ```
+//!
+//! ## Fix
+//!
+//! Safe: adds `{key: <taint>, operator: Exists, effect: NoSchedule}` to `tolerations`; the webhook fills in the same. A toleration draws a pod
+//! nowhere: where it runs is decided by the resources it asks for.
+//!
+//! ## Details
+//!
+//! Which resource sits behind which taint is the parameter `taints`; a policy that sets it replaces the whole table. MIG slices and shared GPUs sit behind
+//! the taint of the whole GPU. A resource that is not in the table is no accelerator: `nvidia.com/rdma-vf` is a network card.
+//! Limits and requests of all containers are read, init containers and sidecars included; a quantity of zero asks for nothing.
+//!
+//! A taint's value differs from cloud to cloud (`present`, `true`, none), so the toleration says `Exists`. One of the author's with `operator: Equal`
+//! covers one value only: that is worth a warning, and nothing is added beside it.
+//!
+//! ## References
+//!
+//! * <https://kubernetes.io/docs/concepts/scheduling-eviction/taint-and-toleration/>
+//! * <https://cloud.google.com/kubernetes-engine/docs/how-to/gpus>
+
+use std::collections::BTreeMap;
+
+use serde_json::{Value, json};
+
+use crate::accelerator;
+use crate::finding::{Level, Op, Part as FindingPart, Place, Safety};
+use crate::policy::Action;
+use crate::rule::{Cx, Param, ParamDefault, Rule};
+use crate::workload::{Field, Kind, Part, PodTemplate};
+
+pub(super) static RULE: Rule = Rule {
+    id: "gpu-toleration",
+    summary: "Pods that ask for an accelerator tolerate its nodes' taint",
+    kinds: &[Kind::Job, Kind::CronJob, Kind::PyTorchJob],
+    default: Action::Fill,
+    fills: &[
+        "/spec/template/spec/tolerations",
+        "/spec/template/spec/tolerations/*",
+        "/spec/jobTemplate/spec/template/spec/tolerations",
+        "/spec/jobTemplate/spec/template/spec/tolerations/*",
+        "/spec/pytorchReplicaSpecs/*/template/spec/tolerations",
+        "/spec/pytorchReplicaSpecs/*/template/spec/tolerations/*",
+    ],
+    params: &[Param {
+        name: "taints",
+        doc: "Resource name, or a glob with one `*`, to the key of the taint on the nodes that have it.",
+        default: ParamDefault::Map(accelerator::TAINTS),
+    }],
+    check,
+};
+
+fn check(cx: &mut Cx<'_>) {
+    let taints: Vec<(&str, &str)> = cx.map("taints").collect();
+    for pod in &cx.workload.pods {
+        check_pod(cx, pod, &taints);
+    }
+}
+
+fn check_pod(cx: &mut Cx<'_>, pod: &PodTemplate<'_>, taints: &[(&str, &str)]) {
+    let tolerations = pod.spec.get("tolerations");
+    if tolerations.is_set() && !tolerations.value.is_some_and(Value::is_array) {
+        return;
+    }
+    // By taint, the first place that asks for something behind it: several resources may share one.
+    let mut wanted: BTreeMap<String, accelerator::Request<'_>> = BTreeMap::new();
+    for request in accelerator::requests(pod, taints) {
+        wanted.entry(request.taint.clone()).or_insert(request);
+    }
+    let mut uncovered = Vec::new();
+    for (taint, request) in wanted {
+        if tolerations.items().any(|toleration| covers(&toleration, &taint)) {
+            continue;
+        }
+        match tolerations.items().find(|toleration| covers_one_value(toleration, &taint)) {
+            Some(toleration) => report_one_value(cx, &toleration, &taint),
+            None => uncovered.push(request),
+        }
+    }
+    report_uncovered(cx, &tolerations, &uncovered);
+}
+
+/// Tells whether a toleration covers the taint whatever its value (kubernetes.md §6).
+fn covers(toleration: &Part<'_>, taint: &str) -> bool {
+    let (key, operator) = (toleration.get("key").text(), toleration.get("operator").text());
+    let any_key = matches!(key, Field::Unset | Field::Set(""));
+    tolerates_no_schedule(toleration) && operator == Field::Set("Exists") && (any_key || key == Field::Set(taint))
+}
+
+/// Tells whether a toleration covers one value of the taint: `Equal`, which an unset operator means too.
+fn covers_one_value(toleration: &Part<'_>, taint: &str) -> bool {
+    let operator = toleration.get("operator").text();
+    tolerates_no_schedule(toleration)
+        && toleration.get("key").text() == Field::Set(taint)
+        && matches!(operator, Field::Unset | Field::Set("" | "Equal"))
+}
+
+/// Tells whether a toleration is for the effect NoSchedule; an unset one is for all effects.
+fn tolerates_no_schedule(toleration: &Part<'_>) -> bool {
+    matches!(toleration.get("effect").text(), Field::Unset | Field::Set("" | "NoSchedule"))
+}
+
+fn report_one_value(cx: &mut Cx<'_>, toleration: &Part<'_>, taint: &str) {
+    let value = toleration.get("value").text().set().unwrap_or_default();
+    cx.report(&toleration.pointer, format!("the taint `{taint}` is tolerated only with the value `{}`", value.escape_debug()))
+        .instead_of_fill(Level::Warn)
+        .at_most(Level::Warn)
+        .help("write `operator: Exists` and no value: clouds give the taint different values");
+}
+
+/// Reports all that is missing in one template as one finding, so that its fix is one change of one list.
+fn report_uncovered(cx: &mut Cx<'_>, tolerations: &Part<'_>, uncovered: &[accelerator::Request<'_>]) {
+    let Some(first) = uncovered.first() else { return };
+    let keys = uncovered.iter().map(|request| format!("`{}`", request.taint)).collect::<Vec<_>>().join(" and ");
+    let additions: Vec<Value> = uncovered.iter().map(|request| json!({"key": request.taint, "operator": "Exists", "effect": "NoSchedule"})).collect();
+    let ops = match tolerations.value.and_then(Value::as_array) {
+        None => vec![Op::Add(tolerations.pointer.clone(), additions.into())],
+        Some(list) => {
+            additions.into_iter().enumerate().map(|(at, toleration)| Op::Add(&tolerations.pointer / (list.len() + at), toleration)).collect()
+        }
+    };
+    let help = format!("add `{{key: {}, operator: Exists, effect: NoSchedule}}` to `{}`", first.taint, tolerations.pointer);
+    let message = format!("asks for `{}` without tolerating the taint {keys}: it stays Pending where such nodes are tainted", first.resource);
+    let finding = cx.report(&first.part.pointer, message);
+    finding.field(tolerations.pointer.clone()).help(help).fix(Safety::Safe, ops);
+    if tolerations.is_set() {
+        finding.label(Place::Here(tolerations.pointer.clone(), FindingPart::Key), "none of these covers it");
+    }
+}
