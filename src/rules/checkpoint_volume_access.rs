@@ -80,7 +80,7 @@
 //!
 //! The access modes come from the claim: from the linted files or `--facts`, or from the cluster. Of a bound claim the modes of the volume count.
 //! A claim that nobody has seen is unknown and gives no finding; one that the cluster says is not there gives a warning, since its pods will wait for it.
-//! Modes with `ReadWriteMany` are fine; `ReadOnlyMany` is fine where every mount is read-only.
+//! Modes with `ReadWriteMany` are fine; `ReadOnlyMany` is fine where every mount is read-only, and worth a warning where one is not.
 //!
 //! How many pods there are: `parallelism`, but not more than `completions`; or the sum of `replicas` over the replica types that use the claim, the
 //! workers counted up to `elasticPolicy.maxReplicas`. Pods are on one node if `nodeName`, a node selector or a required node affinity names
@@ -227,7 +227,7 @@ fn report(cx: &mut Cx<'_>, shared: &Shared<'_, '_>, claim: &Claim, users: &str, 
     let limit = if claim.has("ReadWriteOncePod") {
         "only one pod of the cluster can mount it"
     } else if claim.has("ReadOnlyMany") {
-        "only one node can write to it"
+        "many nodes can read it, but not write to it"
     } else {
         "only one node can mount it"
     };
@@ -239,7 +239,8 @@ fn report(cx: &mut Cx<'_>, shared: &Shared<'_, '_>, claim: &Claim, users: &str, 
     };
     let finding = cx.report(&first.part.pointer, format!("the claim `{}` is `{modes}`: {limit}, but {users}", shared.name));
     finding.help(help);
-    if !holds_checkpoints {
+    // With ReadOnlyMany the volume is attached everywhere; whether a write fails is up to its driver.
+    if !holds_checkpoints || claim.has("ReadOnlyMany") {
         finding.at_most(Level::Warn);
     }
     if let Some(cap) = cap {

@@ -1,0 +1,18 @@
+//! What several test programs share.
+
+#![allow(dead_code, unreachable_pub, reason = "each test program uses its own part")]
+
+pub mod fixture;
+
+use std::path::PathBuf;
+
+/// Returns the folder of shared data, or prints that its tests are skipped.
+pub fn shared(what: &str) -> Option<PathBuf> {
+    let root = std::env::var_os("JOBGATE_SHARED").map_or_else(|| PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../shared"), PathBuf::from);
+    let path = root.join(what);
+    if path.exists() {
+        return Some(path);
+    }
+    println!("skipped: no shared data here ({what}); set JOBGATE_SHARED to its folder");
+    None
+}
