@@ -156,13 +156,14 @@ pub fn evaluate(policy: &Policy, facts: &dyn Facts, request: &Request<'_>) -> Ve
 fn run(policy: &Policy, facts: &dyn Facts, request: &Request<'_>, workload: &Workload<'_>) -> Vec<Finding> {
     let kept = names(workload.annotation(KEEP));
     let partial = workload.is_partial();
+    let scope = policy.scope(request, workload);
     let mut findings = Vec::new();
     for entry in RULES {
         let rule = entry.rule;
         if !rule.kinds.contains(&workload.kind) {
             continue;
         }
-        let settings = policy.settings(rule, request, workload.kind);
+        let settings = scope.settings(rule);
         if settings.action == Action::Ignore || (settings.action == Action::Fill && kept.contains(rule.id)) {
             continue;
         }
@@ -234,7 +235,7 @@ fn names(annotation: Option<&str>) -> BTreeSet<&str> {
 /// Takes out the findings that an exemption of the policy, or the author's annotation, lifts.
 fn lift(policy: &Policy, request: &Request<'_>, workload: &Workload<'_>, findings: Vec<Finding>, verdict: &mut Verdict) {
     let ignored = names(workload.annotation(IGNORE));
-    let exemptions: Vec<&Exemption> = policy.exemptions_for(request, workload.kind).collect();
+    let exemptions = policy.exemptions_for(request, workload);
     let mut ended: Vec<(&Exemption, String)> = Vec::new();
     for finding in findings {
         if let Some(exemption) = exemptions.iter().find(|exemption| exemption.covers(finding.rule) && exemption.holds_on(request.today)) {

@@ -23,5 +23,6 @@ pub mod policy;
 pub mod report;
 pub mod rule;
 pub mod rules;
+pub mod suggest;
 pub mod workload;
 pub mod yaml;

@@ -1,0 +1,146 @@
+//! What is wrong with a policy, and where.
+
+use std::fmt;
+use std::ops::Range;
+use std::sync::Arc;
+
+use annotate_snippets::{AnnotationKind, Level, Renderer, Snippet};
+
+use crate::report::Position;
+
+/// One thing that is wrong with a policy.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PolicyError {
+    /// What is wrong; no period.
+    pub message: String,
+    /// What to do about it, where there is more to say; no period.
+    pub help: Option<String>,
+    /// Where: bytes of the source, inside it and on character boundaries.
+    pub span: Range<usize>,
+    /// Where it starts.
+    pub position: Position,
+}
+
+/// Everything that is wrong with a policy, in the order of the source. Never empty.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PolicyErrors {
+    /// What the policy's source is called: the path of its file.
+    pub name: String,
+    /// The source.
+    pub source: Arc<str>,
+    /// What is wrong with it.
+    pub errors: Vec<PolicyError>,
+}
+
+impl PolicyError {
+    pub(super) fn new(source: &str, span: Range<usize>, message: String, help: Option<String>) -> Self {
+        let start = boundary(source, span.start);
+        let span = start..boundary(source, span.end).max(start);
+        let line_start = source[..start].rfind('\n').map_or(0, |at| at + 1);
+        let position = Position { line: source[..start].matches('\n').count() + 1, column: source[line_start..start].chars().count() + 1 };
+        Self { message, help, span, position }
+    }
+}
+
+/// Returns the last character boundary at or before a byte offset.
+fn boundary(source: &str, offset: usize) -> usize {
+    let mut offset = offset.min(source.len());
+    while !source.is_char_boundary(offset) {
+        offset -= 1;
+    }
+    offset
+}
+
+impl PolicyErrors {
+    /// Returns the errors with the lines of source they are about, for a person.
+    #[must_use]
+    pub fn snippets(&self, styled: bool) -> String {
+        let renderer = if styled { Renderer::styled() } else { Renderer::plain() };
+        let mut out = String::new();
+        for error in &self.errors {
+            let snippet = Snippet::source(&*self.source).path(self.name.as_str()).annotation(AnnotationKind::Primary.span(error.span.clone()));
+            let group = Level::ERROR.primary_title(error.message.as_str()).element(snippet);
+            let group = match &error.help {
+                Some(help) => group.element(Level::HELP.message(help.as_str())),
+                None => group,
+            };
+            out += &renderer.render(&[group]);
+            out += "\n\n";
+        }
+        out
+    }
+}
+
+impl fmt::Display for PolicyErrors {
+    /// Writes one line for each error: `file:line:column: message; help`.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (index, error) in self.errors.iter().enumerate() {
+            let PolicyError { message, help, position, .. } = error;
+            let break_before = if index == 0 { "" } else { "\n" };
+            write!(f, "{break_before}{}:{}:{}: {message}", self.name, position.line, position.column)?;
+            if let Some(help) = help {
+                write!(f, "; {help}")?;
+            }
+        }
+        Ok(())
+    }
+}
+
+impl std::error::Error for PolicyErrors {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn positions_count_characters_from_one() {
+        let source = "a: ä\nbé: ?\n";
+        let at = |needle: &str| {
+            let start = source.find(needle).unwrap();
+            PolicyError::new(source, start..start + needle.len(), String::new(), None)
+        };
+        assert_eq!(at("a").position, Position { line: 1, column: 1 });
+        assert_eq!(at("ä").position, Position { line: 1, column: 4 });
+        assert_eq!(at("?").position, Position { line: 2, column: 5 });
+    }
+
+    #[test]
+    fn spans_stay_inside_the_source_and_on_characters() {
+        assert_eq!(PolicyError::new("ä", 1..7, String::new(), None).span, 0..2);
+        assert_eq!(PolicyError::new("", 3..9, String::new(), None).span, 0..0);
+        let backwards = std::ops::Range { start: 2, end: 1 };
+        assert_eq!(PolicyError::new("abc", backwards, String::new(), None).span, 2..2);
+    }
+
+    fn errors() -> PolicyErrors {
+        let source = "spec:\n  rulez: {}\n";
+        let error = PolicyError::new(source, 8..13, "unknown key `rulez`".to_owned(), Some("did you mean `rules`?".to_owned()));
+        let other = PolicyError::new(source, 0..4, "nothing of use".to_owned(), None);
+        PolicyErrors { name: "p.yaml".to_owned(), source: source.into(), errors: vec![error, other] }
+    }
+
+    #[test]
+    fn display_is_one_line_each() {
+        assert_eq!(errors().to_string(), "p.yaml:2:3: unknown key `rulez`; did you mean `rules`?\np.yaml:1:1: nothing of use");
+    }
+
+    #[test]
+    fn snippets_show_the_source() {
+        insta::assert_snapshot!(errors().snippets(false).trim_end(), @r"
+        error: unknown key `rulez`
+         --> p.yaml:2:3
+          |
+        2 |   rulez: {}
+          |   ^^^^^
+          |
+          = help: did you mean `rules`?
+
+        error: nothing of use
+         --> p.yaml:1:1
+          |
+        1 | spec:
+          | ^^^^
+        ");
+        assert!(errors().snippets(true).contains('\u{1b}'));
+    }
+}
