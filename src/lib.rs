@@ -12,10 +12,12 @@
 
 pub mod accelerator;
 pub mod checks;
+pub mod cmd;
 pub mod engine;
 pub mod facts;
 pub mod finding;
 pub mod k8s;
+pub mod pages;
 pub mod patch;
 pub mod placeholder;
 pub mod pointer;

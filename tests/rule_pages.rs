@@ -1,0 +1,51 @@
+//! The examples on the rules' pages are true: each one under `## Bad` breaks the rule, each one under `## Good` breaks none.
+
+use jobgate::engine::{self, Request};
+use jobgate::facts::{Claim, Fact, FactTable};
+use jobgate::finding::{Finding, Level, Source};
+use jobgate::pages::examples;
+use jobgate::policy::Policy;
+use jobgate::rules::RULES;
+use jobgate::workload::Kind;
+use jobgate::yaml;
+use serde_json::Value;
+
+/// Judges the workloads of an example, with its claims as facts.
+fn findings(example: &str) -> Vec<Finding> {
+    let values: Vec<Value> = yaml::documents(example.as_bytes()).map(|document| document.unwrap().value).collect();
+    let text = |value: &Value, pointer: &str| value.pointer(pointer).and_then(Value::as_str).unwrap_or_default().to_owned();
+    let mut facts = FactTable::default();
+    for value in values.iter().filter(|value| text(value, "/kind") == "PersistentVolumeClaim") {
+        let claim = Claim::from_object(value, Source::Cluster).expect("a claim in an example has access modes");
+        facts.claims.insert((text(value, "/metadata/namespace"), text(value, "/metadata/name")), Fact::Known(claim));
+    }
+    let workloads: Vec<&Value> = values.iter().filter(|value| Kind::of(value).is_some()).collect();
+    assert!(!workloads.is_empty(), "an example shows a workload:\n{example}");
+    let judged = workloads.into_iter().map(|value| engine::evaluate(&Policy::default(), &facts, &Request::of_file(value, None)));
+    judged.flat_map(|verdict| verdict.findings).collect()
+}
+
+fn each_example(heading: &str, judge: impl Fn(&'static str, &str, &[Finding])) {
+    for entry in RULES {
+        let found = examples(&entry.page(), heading);
+        assert!(!found.is_empty(), "the page of {} has an example under {heading}", entry.rule.id);
+        for example in found {
+            judge(entry.rule.id, &example, &findings(&example));
+        }
+    }
+}
+
+#[test]
+fn bad_examples_break_their_rule() {
+    each_example("Bad", |rule, example, found| {
+        assert!(found.iter().any(|finding| finding.rule == rule), "{rule} finds nothing in\n{example}\nbut {found:#?}");
+    });
+}
+
+#[test]
+fn good_examples_break_no_rule() {
+    each_example("Good", |rule, example, found| {
+        let bad: Vec<&Finding> = found.iter().filter(|finding| finding.level > Level::Note || finding.rule == rule).collect();
+        assert!(bad.is_empty(), "{rule}: {bad:#?}\nin\n{example}");
+    });
+}
