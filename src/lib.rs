@@ -21,5 +21,7 @@ pub mod policy;
 pub mod report;
 pub mod rule;
 pub mod rules;
+#[cfg(feature = "serve")]
+pub mod server;
 pub mod workload;
 pub mod yaml;
