@@ -26,5 +26,7 @@ pub mod report;
 pub mod rule;
 pub mod rules;
 pub mod suggest;
+#[cfg(feature = "serve")]
+pub mod server;
 pub mod workload;
 pub mod yaml;

@@ -1,0 +1,617 @@
+//! The HTTPS server of `jobgate serve`. It knows connections, certificates and deadlines, and nothing of a rule or of an AdmissionReview:
+//! what to answer is the business of an [`Application`].
+//!
+//! ```text
+//! accept ──> TLS ──> connection: clock of idle and header time ──> requests: cap, deadline, shedding ──> Application::review
+//!   caps      certificate, hot                                                         second port: probe (health, readiness, metrics)
+//! ```
+//!
+//! Two habits of the API server's client shape it. It takes a connection that ends under a request for a failed webhook, and does not try again; so
+//! connections outlive its own idle time, and a drain says `Connection: close` long before it closes anything. And it does try again after a 429 that
+//! carries `Retry-After`; so overload is answered, never cut off.
+
+pub mod certificate;
+mod connection;
+mod duration;
+pub mod hot;
+pub mod log;
+pub mod metrics;
+pub mod probe;
+mod requests;
+pub mod stop;
+
+use std::collections::BTreeMap;
+use std::future::Future;
+use std::io;
+use std::net::{IpAddr, SocketAddr};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use bytes::Bytes;
+use futures::FutureExt as _;
+use http::StatusCode;
+use rustls::ServerConfig;
+use socket2::{SockRef, TcpKeepalive};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::watch;
+use tokio::task::JoinSet;
+use tokio_rustls::TlsAcceptor;
+
+use certificate::{Authorities, Identity, Tokens};
+use connection::{Activity, Protocol, Stage, Surroundings};
+pub use metrics::Metrics;
+pub use probe::Readiness;
+pub use stop::Stop;
+
+/// What the API server waits when it does not say (`timeoutSeconds` is 10 unless set).
+const DEFAULT_TIMEOUT: Duration = Duration::from_secs(10);
+/// How long to leave the listener alone when the system has no descriptor for another connection.
+const EXHAUSTED: Duration = Duration::from_millis(50);
+
+/// Which of the two webhooks was called.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Endpoint {
+    /// `/mutate`: the answer may carry a patch.
+    Mutate,
+    /// `/validate`: the answer must not.
+    Validate,
+}
+
+impl Endpoint {
+    const ALL: [Self; 2] = [Self::Mutate, Self::Validate];
+
+    /// Returns the path that the API server posts to.
+    #[must_use]
+    pub fn path(self) -> &'static str {
+        match self {
+            Self::Mutate => "/mutate",
+            Self::Validate => "/validate",
+        }
+    }
+
+    /// Returns the word used in logs and metrics.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        &self.path()[1..]
+    }
+}
+
+/// One review to answer.
+#[derive(Clone, Debug)]
+pub struct Call {
+    /// Where it was posted.
+    pub endpoint: Endpoint,
+    /// The whole body.
+    pub body: Bytes,
+    /// When the answer must be there. It is less than the API server waits; after it, [`Application::fault`] answers.
+    pub deadline: Instant,
+}
+
+/// What to send back.
+#[derive(Clone, Debug)]
+pub struct Answer {
+    /// 200 for every review that has a uid.
+    pub status: StatusCode,
+    /// JSON.
+    pub body: Vec<u8>,
+    /// What to log and count.
+    pub note: Note,
+}
+
+/// What is logged and counted of a review.
+#[derive(Clone, Debug, Default)]
+pub struct Note {
+    /// The uid of the request; empty if there is none.
+    pub uid: String,
+    /// The kind of the object. Counted, so it must come from a short list of the application's own and not from the request.
+    pub kind: &'static str,
+    /// Namespace and name, for the log.
+    pub object: String,
+    /// What the answer is.
+    pub outcome: Outcome,
+    /// The rules that had something to say.
+    pub rules: Vec<&'static str>,
+}
+
+/// What the answer to a review is, in one word.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Outcome {
+    /// Admitted without a word.
+    #[default]
+    Allowed,
+    /// Admitted with a patch, and perhaps warnings.
+    Patched,
+    /// Admitted with warnings.
+    Warned,
+    /// Refused.
+    Denied,
+    /// Admitted with a warning because of a fault of ours.
+    Faulted,
+    /// Not a review.
+    Malformed,
+}
+
+impl Outcome {
+    /// Returns the word used in logs and metrics.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Allowed => "allowed",
+            Self::Patched => "patched",
+            Self::Warned => "warned",
+            Self::Denied => "denied",
+            Self::Faulted => "faulted",
+            Self::Malformed => "malformed",
+        }
+    }
+}
+
+/// Why the application did not answer itself.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Fault {
+    /// It panicked.
+    Panic,
+    /// It was not done by the deadline.
+    Deadline,
+}
+
+impl Fault {
+    /// Returns the word used in logs and metrics.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Panic => "panic",
+            Self::Deadline => "deadline",
+        }
+    }
+}
+
+/// What is served.
+pub trait Application: Send + Sync + 'static {
+    /// Answers a review. It is called on the thread that serves connections unless the body is large, and should not compute for more than about a
+    /// millisecond there; it may wait as long as it likes.
+    fn review(&self, call: Call) -> impl Future<Output = Answer> + Send;
+
+    /// Answers a review whose body is larger than `limit` bytes, from the first bytes of it. With nothing, the server answers 413, which the API
+    /// server takes for a failed webhook: fail-open then admits whatever was padded to this size.
+    fn too_large(&self, endpoint: Endpoint, prefix: &[u8], limit: usize) -> Option<Answer>;
+
+    /// Answers a review that [`review`](Self::review) did not. With nothing, the server answers 500, which the API server takes for a failed webhook.
+    fn fault(&self, endpoint: Endpoint, body: &[u8], fault: Fault) -> Option<Answer>;
+}
+
+/// Every number of the server. The reasons for the defaults are in the fields' descriptions.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Limits {
+    /// Open connections; the one that has been idle longest makes room for a new one. 1024.
+    pub connections: usize,
+    /// Open connections from one address, so that one pod cannot take them all. 256.
+    pub connections_per_source: usize,
+    /// Reviews evaluated at the same time. 64.
+    pub in_flight: usize,
+    /// Bodies above `inline_bytes` evaluated at the same time; each keeps a core busy for a while. 4.
+    pub large_reviews: usize,
+    /// How long a review waits for its turn before it is shed. 500 ms.
+    pub queue: Duration,
+    /// How long a connection may wait for a request: longer than the 90 s after which the API server closes it. 150 s.
+    pub idle: Duration,
+    /// How long a TLS handshake may take. 5 s.
+    pub handshake: Duration,
+    /// How long headers may take from their first byte. 5 s.
+    pub header: Duration,
+    /// How many bytes of headers there may be. 16 KiB.
+    pub header_bytes: usize,
+    /// How many header fields there may be. 64.
+    pub header_fields: usize,
+    /// How long a body may take. 10 s.
+    pub body: Duration,
+    /// How large a body may be. An object of 3 MiB and its old version can take 27 MiB of escaped JSON. 32 MiB.
+    pub body_bytes: usize,
+    /// How much memory all bodies may take together. 256 MiB.
+    pub body_memory: usize,
+    /// Bodies up to this size are evaluated where they are read; at some 15 µs per KiB this is under a millisecond. 64 KiB.
+    pub inline_bytes: usize,
+    /// How long an answer may take at most, however long the API server would wait. 2.5 s.
+    pub review: Duration,
+    /// How much sooner than that, or than the API server gives up, we answer; never more than a quarter of it. 200 ms.
+    pub margin: Duration,
+    /// How long the client may take to accept bytes of an answer. 10 s.
+    pub write: Duration,
+    /// How long a connection may take to say goodbye. 5 s.
+    pub close: Duration,
+    /// Time between TCP keep-alive probes (and HTTP/2 pings). 15 s.
+    pub keep_alive: Duration,
+    /// How long to go on accepting after being told to stop, until no client comes any more. 10 s.
+    pub drain_accept: Duration,
+    /// How long to wait then for requests to be answered. 20 s.
+    pub drain: Duration,
+    /// How long a connection without any request yet may take to send one, once the listener is closed. 2 s.
+    pub first_request: Duration,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self {
+            connections: 1024,
+            connections_per_source: 256,
+            in_flight: 64,
+            large_reviews: 4,
+            queue: Duration::from_millis(500),
+            idle: Duration::from_secs(150),
+            handshake: Duration::from_secs(5),
+            header: Duration::from_secs(5),
+            header_bytes: 16 << 10,
+            header_fields: 64,
+            body: Duration::from_secs(10),
+            body_bytes: 32 << 20,
+            body_memory: 256 << 20,
+            inline_bytes: 64 << 10,
+            review: Duration::from_millis(2500),
+            margin: Duration::from_millis(200),
+            write: Duration::from_secs(10),
+            close: Duration::from_secs(5),
+            keep_alive: Duration::from_secs(15),
+            drain_accept: Duration::from_secs(10),
+            drain: Duration::from_secs(20),
+            first_request: Duration::from_secs(2),
+        }
+    }
+}
+
+/// Where and as whom to serve.
+#[derive(Clone, Debug)]
+pub struct Config {
+    /// Where reviews are served, over TLS.
+    pub address: SocketAddr,
+    /// Where health, readiness and metrics are served, in plain text.
+    pub probe_address: SocketAddr,
+    /// The certificate.
+    pub identity: Arc<Identity>,
+    /// Whose client certificates are let in; without it, a client needs none.
+    pub clients: Option<Arc<Authorities>>,
+    /// Which bearer tokens are let in; without it, a client needs none. With `clients` too, it needs both.
+    pub tokens: Option<Arc<Tokens>>,
+    /// Whether to offer HTTP/2.
+    pub http2: bool,
+    /// What must hold for `/readyz`, besides a certificate and not being told to stop.
+    pub readiness: Readiness,
+    /// The numbers.
+    pub limits: Limits,
+}
+
+/// Why the server could not start.
+#[derive(Debug, thiserror::Error)]
+pub enum ServeError {
+    /// The address cannot be had.
+    #[error("listen on {address}")]
+    Bind {
+        /// The address.
+        address: SocketAddr,
+        /// What the system says.
+        source: io::Error,
+    },
+    /// TLS cannot be set up.
+    #[error("set up TLS")]
+    Tls(#[source] rustls::Error),
+}
+
+/// A server that listens, and does not accept yet.
+#[derive(Debug)]
+pub struct Server {
+    listener: TcpListener,
+    probes: TcpListener,
+    /// Where reviews are served; with the real port if port 0 was asked for.
+    pub address: SocketAddr,
+    /// Where health, readiness and metrics are served.
+    pub probe_address: SocketAddr,
+    tls: Arc<ServerConfig>,
+    config: Config,
+    metrics: Metrics,
+}
+
+/// Binds and runs a server.
+///
+/// # Errors
+/// If it cannot start.
+pub async fn serve(app: impl Application, config: Config, metrics: Metrics, stop: watch::Receiver<Stop>) -> Result<(), ServeError> {
+    Server::bind(config, metrics).await?.run(app, stop).await;
+    Ok(())
+}
+
+impl Server {
+    /// Takes the two ports. From here on connections queue up; they are accepted by [`run`](Self::run).
+    ///
+    /// # Errors
+    /// If a port cannot be had, or TLS cannot be set up.
+    pub async fn bind(config: Config, metrics: Metrics) -> Result<Self, ServeError> {
+        let tls = certificate::tls(config.identity.clone(), config.clients.clone(), config.http2).map_err(ServeError::Tls)?;
+        let (listener, address) = bind(config.address).await?;
+        let (probes, probe_address) = bind(config.probe_address).await?;
+        Ok(Self { listener, probes, address, probe_address, tls, config, metrics })
+    }
+
+    /// Serves until told to stop, and returns when every request that came has been answered, or when there is no more time for it.
+    pub async fn run(self, app: impl Application, stop: watch::Receiver<Stop>) {
+        let mut orders = Orders(stop.clone());
+        tokio::select! {
+            () = self.run_and_drain(app, stop) => {}
+            () = orders.at_least(Stop::Now) => {}
+        }
+    }
+
+    async fn run_and_drain(self, app: impl Application, stop: watch::Receiver<Stop>) {
+        let Self { listener, probes, address, probe_address, tls, config, metrics } = self;
+        let limits = Arc::new(config.limits);
+        let (stage, stages) = watch::channel(Stage::Serving);
+        let site = requests::Site::new(app, limits.clone(), metrics.clone(), config.tokens, stages.clone());
+        let around = Surroundings { router: site.router(), limits: limits.clone(), metrics: metrics.clone(), stages };
+
+        let readiness = config.readiness;
+        let identity = config.identity;
+        readiness.require("certificate", move || identity.ready().map_err(str::to_owned));
+        let told = stop.clone();
+        readiness.require("running", move || if *told.borrow() == Stop::No { Ok(()) } else { Err("stopping".into()) });
+        let probe_limits = Arc::new(Limits { connections: 64, connections_per_source: 64, ..Limits::default() });
+        // The probes see Serving to the end: they are what says that we are not.
+        let (_probe_stage, stages) = watch::channel(Stage::Serving);
+        let probes = Door {
+            listener: probes,
+            tls: None,
+            guests: Guests::new(&probe_limits),
+            around: Surroundings { router: probe::router(readiness, metrics.clone()), limits: probe_limits, metrics: metrics.clone(), stages },
+            connections: JoinSet::new(),
+        };
+        let mut probes = JoinSet::from_iter([probes.accept_for_ever()]);
+
+        tracing::info!(%address, %probe_address, "serving");
+        let mut door = Door { listener, tls: Some(TlsAcceptor::from(tls)), guests: Guests::new(&limits), around, connections: JoinSet::new() };
+        let mut orders = Orders(stop);
+        tokio::select! {
+            () = door.accept() => {}
+            () = orders.at_least(Stop::Drain) => {}
+        }
+
+        // Clients learn of a drain late: the endpoint has to be taken out of every proxy first.
+        stage.send_replace(Stage::Draining);
+        tracing::info!(connections = door.connections.len(), "draining: still accepting");
+        let _ = tokio::time::timeout(limits.drain_accept, door.accept()).await;
+        stage.send_replace(Stage::Closing);
+        door.accept_waiting();
+        let Door { listener, mut connections, .. } = door;
+        drop(listener);
+        tracing::info!(connections = connections.len(), "draining: no longer accepting");
+        let finished = tokio::time::timeout(limits.drain, async { while connections.join_next().await.is_some() {} }).await;
+        if finished.is_err() {
+            tracing::warn!(connections = connections.len(), "connections cut off");
+        }
+        connections.shutdown().await;
+        probes.shutdown().await;
+        tracing::info!("stopped");
+    }
+}
+
+async fn bind(address: SocketAddr) -> Result<(TcpListener, SocketAddr), ServeError> {
+    let error = |source| ServeError::Bind { address, source };
+    let listener = TcpListener::bind(address).await.map_err(error)?;
+    let address = listener.local_addr().map_err(error)?;
+    Ok((listener, address))
+}
+
+/// Waits for the order to stop. Where nobody is left to give it, it never comes.
+struct Orders(watch::Receiver<Stop>);
+
+impl Orders {
+    async fn at_least(&mut self, stop: Stop) {
+        if self.0.wait_for(|told| *told >= stop).await.is_err() {
+            std::future::pending::<()>().await;
+        }
+    }
+}
+
+/// A listener and the connections that came through it.
+struct Door {
+    listener: TcpListener,
+    tls: Option<TlsAcceptor>,
+    guests: Guests,
+    around: Surroundings,
+    connections: JoinSet<()>,
+}
+
+impl Door {
+    async fn accept_for_ever(mut self) {
+        self.accept().await;
+    }
+
+    async fn accept(&mut self) {
+        loop {
+            tokio::select! {
+                biased;
+                Some(_) = self.connections.join_next() => {}
+                accepted = self.listener.accept() => match accepted {
+                    Ok((stream, peer)) => self.welcome(stream, peer).await,
+                    Err(error) if is_exhaustion(&error) => {
+                        self.around.metrics.connection_refused("no-descriptors");
+                        tracing::warn!(%error, "cannot accept");
+                        tokio::time::sleep(EXHAUSTED).await;
+                    }
+                    // The client of a queued connection has gone away.
+                    Err(error) => tracing::debug!(%error, "cannot accept"),
+                },
+            }
+        }
+    }
+
+    /// Takes in what the system has accepted for us already; closing the listener would cut it off.
+    fn accept_waiting(&mut self) {
+        while let Some(Ok((stream, peer))) = self.listener.accept().now_or_never() {
+            match self.guests.admit(peer.ip()) {
+                Ok(guest) => self.start(stream, peer, guest),
+                Err(refusal) => self.around.metrics.connection_refused(refusal.as_str()),
+            }
+        }
+    }
+
+    async fn welcome(&mut self, stream: TcpStream, peer: SocketAddr) {
+        let patience = tokio::time::sleep(self.around.limits.handshake);
+        tokio::pin!(patience);
+        loop {
+            let refusal = match self.guests.admit(peer.ip()) {
+                Ok(guest) => return self.start(stream, peer, guest),
+                Err(refusal) => refusal,
+            };
+            // When all places are taken by someone, waiting for one is better than being sent away; the queue is the system's.
+            if refusal == Refusal::Full {
+                tokio::select! {
+                    Some(_) = self.connections.join_next() => continue,
+                    () = patience.as_mut() => {}
+                }
+            }
+            self.around.metrics.connection_refused(refusal.as_str());
+            tracing::debug!(%peer, cause = refusal.as_str(), "connection refused");
+            return;
+        }
+    }
+
+    fn start(&mut self, stream: TcpStream, peer: SocketAddr, guest: Guest) {
+        let around = self.around.clone();
+        let tls = self.tls.clone();
+        self.connections.spawn(async move {
+            let open = around.metrics.begin_connection();
+            attend(stream, peer, tls, &guest, around).await;
+            drop((open, guest));
+        });
+    }
+}
+
+async fn attend(stream: TcpStream, peer: SocketAddr, tls: Option<TlsAcceptor>, guest: &Guest, around: Surroundings) {
+    let limits = &around.limits;
+    let keep_alive = TcpKeepalive::new().with_time(limits.keep_alive).with_interval(limits.keep_alive).with_retries(3);
+    if let Err(error) = stream.set_nodelay(true).and_then(|()| SockRef::from(&stream).set_tcp_keepalive(&keep_alive)) {
+        tracing::debug!(%peer, %error, "socket options");
+    }
+    let Some(tls) = tls else { return connection::serve(stream, Protocol::One, guest.activity.clone(), around).await };
+    let cause = match tokio::time::timeout(limits.handshake, tls.accept(stream)).await {
+        Ok(Ok(stream)) => {
+            let protocol = if stream.get_ref().1.alpn_protocol() == Some(b"h2") { Protocol::Two } else { Protocol::One };
+            guest.arrived();
+            return connection::serve(stream, protocol, guest.activity.clone(), around).await;
+        }
+        Ok(Err(error)) => {
+            // Load balancers probe the port by connecting and leaving: not worth a line (cert-manager#4594).
+            tracing::debug!(%peer, %error, "handshake failed");
+            handshake_cause(&error)
+        }
+        Err(_) => "timeout",
+    };
+    around.metrics.handshake_error(cause);
+}
+
+fn handshake_cause(error: &io::Error) -> &'static str {
+    let Some(tls) = error.get_ref().and_then(|inner| inner.downcast_ref::<rustls::Error>()) else { return "disconnected" };
+    match tls {
+        rustls::Error::NoCertificatesPresented | rustls::Error::InvalidCertificate(_) => "client-certificate",
+        rustls::Error::AlertReceived(_) => "alert",
+        rustls::Error::PeerIncompatible(_) => "incompatible",
+        rustls::Error::General(_) => "no-certificate",
+        _ => "invalid",
+    }
+}
+
+/// Tells whether the system has run out of something that a pause may bring back.
+fn is_exhaustion(error: &io::Error) -> bool {
+    // EMFILE, ENFILE, ENOMEM and ENOBUFS of Linux.
+    matches!(error.raw_os_error(), Some(24 | 23 | 12 | 105))
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Refusal {
+    Full,
+    FullOfOneSource,
+}
+
+impl Refusal {
+    fn as_str(self) -> &'static str {
+        match self {
+            Self::Full => "connections",
+            Self::FullOfOneSource => "connections-per-source",
+        }
+    }
+}
+
+/// Who is connected.
+#[derive(Clone, Debug)]
+struct Guests {
+    list: Arc<Mutex<GuestList>>,
+    all: usize,
+    per_source: usize,
+}
+
+#[derive(Debug, Default)]
+struct GuestList {
+    next: u64,
+    guests: BTreeMap<u64, (IpAddr, Arc<Activity>, bool)>,
+    sources: BTreeMap<IpAddr, usize>,
+}
+
+impl Guests {
+    fn new(limits: &Limits) -> Self {
+        Self { list: Arc::default(), all: limits.connections, per_source: limits.connections_per_source }
+    }
+
+    /// Finds a place for a connection. If there is none, the one that has been idle longest is asked to leave its own.
+    fn admit(&self, source: IpAddr) -> Result<Guest, Refusal> {
+        let source = source.to_canonical();
+        let mut list = self.list.lock().unwrap_or_else(PoisonError::into_inner);
+        if list.sources.get(&source).is_some_and(|&count| count >= self.per_source) {
+            list.evict(Some(source)).ok_or(Refusal::FullOfOneSource)?;
+        } else if list.guests.len() >= self.all {
+            list.evict(None).ok_or(Refusal::Full)?;
+        }
+        let id = list.next;
+        list.next += 1;
+        let activity = Arc::new(Activity::new());
+        list.guests.insert(id, (source, activity.clone(), false));
+        *list.sources.entry(source).or_default() += 1;
+        Ok(Guest { list: self.list.clone(), id, activity })
+    }
+}
+
+impl GuestList {
+    fn evict(&mut self, source: Option<IpAddr>) -> Option<()> {
+        let candidates = self.guests.values().filter(|(ip, _, arrived)| *arrived && source.is_none_or(|source| source == *ip));
+        let idle = candidates.filter_map(|(_, activity, _)| Some((activity.idle_since()?, activity)));
+        let (_, activity) = idle.min_by_key(|(since, _)| *since)?;
+        activity.evict();
+        Some(())
+    }
+}
+
+/// A place among the connections, given back when dropped.
+struct Guest {
+    list: Arc<Mutex<GuestList>>,
+    id: u64,
+    activity: Arc<Activity>,
+}
+
+impl Guest {
+    /// The handshake is over: from now on it is known what the connection does.
+    fn arrived(&self) {
+        let mut list = self.list.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some((_, _, arrived)) = list.guests.get_mut(&self.id) {
+            *arrived = true;
+        }
+    }
+}
+
+impl Drop for Guest {
+    fn drop(&mut self) {
+        let mut list = self.list.lock().unwrap_or_else(PoisonError::into_inner);
+        let Some((source, ..)) = list.guests.remove(&self.id) else { return };
+        if let Some(count) = list.sources.get_mut(&source) {
+            *count -= 1;
+            if *count == 0 {
+                list.sources.remove(&source);
+            }
+        }
+    }
+}

@@ -1,0 +1,156 @@
+//! Log lines that never make a review wait.
+//!
+//! A line is formatted where it happens and put into a bounded queue; one thread writes the queue to standard error. A queue that is full (a pipe
+//! that nobody reads) drops the line and counts it.
+
+use std::io::{self, Write};
+use std::sync::mpsc::{self, Receiver, SyncSender, TrySendError};
+use std::time::Duration;
+
+use prometheus_client::metrics::counter::Counter;
+use tracing_subscriber::EnvFilter;
+use tracing_subscriber::fmt::MakeWriter;
+
+use super::Metrics;
+
+/// Lines held for a slow reader. At some 300 bytes a line this is about a megabyte.
+const QUEUE: usize = 4096;
+/// How long [`Guard`] waits for the last lines to be written.
+const FLUSH: Duration = Duration::from_secs(1);
+
+/// What a log line looks like.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Format {
+    /// One JSON object a line.
+    #[default]
+    Json,
+    /// For people.
+    Text,
+}
+
+enum Message {
+    Line(Vec<u8>),
+    Flush(SyncSender<()>),
+}
+
+/// Writes the lines that are still queued when it is dropped.
+#[derive(Debug)]
+#[must_use = "lines are lost unless this is kept until the end of the program"]
+pub struct Guard(SyncSender<Message>);
+
+impl Drop for Guard {
+    fn drop(&mut self) {
+        let (done, written) = mpsc::sync_channel(1);
+        if self.0.try_send(Message::Flush(done)).is_ok() {
+            let _ = written.recv_timeout(FLUSH);
+        }
+    }
+}
+
+/// Why logging could not be set up.
+#[derive(Debug, thiserror::Error)]
+pub enum LogError {
+    /// No thread.
+    #[error("start the thread that writes the log")]
+    Thread(#[source] io::Error),
+    /// A subscriber is there already.
+    #[error("set the log's subscriber")]
+    Subscriber(#[source] tracing::subscriber::SetGlobalDefaultError),
+}
+
+/// Sends the program's `tracing` events, and its panics, to standard error.
+///
+/// # Errors
+/// If the writing thread cannot be started, or a global subscriber is set already.
+pub fn start(format: Format, filter: EnvFilter, metrics: &Metrics) -> Result<Guard, LogError> {
+    let (queue, messages) = mpsc::sync_channel(QUEUE);
+    std::thread::Builder::new().name("log".into()).spawn(move || write_all(&messages, io::stderr())).map_err(LogError::Thread)?;
+    let lines = Lines { queue: queue.clone(), dropped: metrics.log_lines_dropped() };
+    let builder = tracing_subscriber::fmt().with_env_filter(filter).with_target(false).with_writer(lines);
+    match format {
+        Format::Json => tracing::subscriber::set_global_default(builder.json().flatten_event(true).finish()),
+        Format::Text => tracing::subscriber::set_global_default(builder.with_ansi(false).finish()),
+    }
+    .map_err(LogError::Subscriber)?;
+    std::panic::set_hook(Box::new(|panic| {
+        let place = panic.location().map(ToString::to_string).unwrap_or_default();
+        tracing::error!(place, panic = panic.payload_as_str().unwrap_or("not a string"), "panic");
+    }));
+    Ok(Guard(queue))
+}
+
+/// Writes lines until every sender is gone. Errors are not reported: there is nowhere left to report them to.
+fn write_all(messages: &Receiver<Message>, mut out: impl Write) {
+    for message in messages {
+        match message {
+            Message::Line(line) => drop(out.write_all(&line)),
+            Message::Flush(done) => {
+                let _ = out.flush();
+                let _ = done.try_send(());
+            }
+        }
+    }
+}
+
+#[derive(Clone, Debug)]
+struct Lines {
+    queue: SyncSender<Message>,
+    dropped: Counter,
+}
+
+impl Write for &Lines {
+    fn write(&mut self, line: &[u8]) -> io::Result<usize> {
+        match self.queue.try_send(Message::Line(line.to_vec())) {
+            Ok(()) => {}
+            Err(TrySendError::Full(_) | TrySendError::Disconnected(_)) => {
+                self.dropped.inc();
+            }
+        }
+        Ok(line.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+impl<'a> MakeWriter<'a> for Lines {
+    type Writer = &'a Self;
+
+    fn make_writer(&'a self) -> Self::Writer {
+        self
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Instant;
+
+    use super::*;
+
+    #[test]
+    fn a_reader_that_has_stopped_costs_lines_and_no_time() {
+        let metrics = Metrics::new();
+        let (queue, _messages) = mpsc::sync_channel(2);
+        let lines = Lines { queue, dropped: metrics.log_lines_dropped() };
+        let start = Instant::now();
+        for _ in 0..100 {
+            (&lines).write_all(b"{}\n").unwrap();
+        }
+        assert!(start.elapsed() < Duration::from_secs(1));
+        assert!(metrics.text().contains("jobgate_log_lines_dropped_total 98\n"));
+    }
+
+    #[test]
+    fn the_last_lines_are_written_before_the_guard_is_gone() {
+        let (read, write) = io::pipe().unwrap();
+        let (queue, messages) = mpsc::sync_channel(8);
+        let writer = std::thread::spawn(move || write_all(&messages, write));
+        let lines = Lines { queue: queue.clone(), dropped: Counter::default() };
+        (&lines).write_all(b"one\n").unwrap();
+        drop(Guard(queue));
+        drop(lines);
+        writer.join().unwrap();
+        assert_eq!(io::read_to_string(read).unwrap(), "one\n");
+    }
+}

@@ -1,0 +1,378 @@
+//! From an HTTP request to a [`Call`], and from an [`Answer`] to an HTTP response.
+
+use std::panic::AssertUnwindSafe;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
+
+use axum::Router;
+use axum::body::Body;
+use axum::extract::Request;
+use axum::response::{IntoResponse as _, Response};
+use axum::routing::post;
+use bytes::{Bytes, BytesMut};
+use futures::FutureExt as _;
+use http::{HeaderMap, HeaderValue, StatusCode, Version, header};
+use http_body::Body as _;
+use http_body_util::BodyExt as _;
+use tokio::runtime::Handle;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
+use tokio::task::spawn_blocking;
+use tokio::time::{timeout, timeout_at};
+
+use super::certificate::Tokens;
+use super::connection::Stage;
+use super::{Answer, Application, Call, Endpoint, Fault, Limits, Metrics, Note, Outcome, duration};
+
+/// How much of a body that is too large is kept, for the application to find the uid in.
+const PREFIX: usize = 4096;
+
+/// The part of the server that requests see.
+pub(super) struct Site<A> {
+    app: Arc<A>,
+    limits: Arc<Limits>,
+    metrics: Metrics,
+    tokens: Option<Arc<Tokens>>,
+    stages: watch::Receiver<Stage>,
+    reviews: Arc<Semaphore>,
+    large_reviews: Arc<Semaphore>,
+    memory: Arc<AtomicUsize>,
+}
+
+impl<A: Application> Site<A> {
+    pub(super) fn new(app: A, limits: Arc<Limits>, metrics: Metrics, tokens: Option<Arc<Tokens>>, stages: watch::Receiver<Stage>) -> Self {
+        Self {
+            app: Arc::new(app),
+            metrics,
+            tokens,
+            stages,
+            reviews: Arc::new(Semaphore::new(limits.in_flight)),
+            large_reviews: Arc::new(Semaphore::new(limits.large_reviews)),
+            memory: Arc::default(),
+            limits,
+        }
+    }
+
+    pub(super) fn router(self) -> Router {
+        let site = Arc::new(self);
+        let mut router = Router::new();
+        for endpoint in Endpoint::ALL {
+            let site = site.clone();
+            router = router.route(endpoint.path(), post(move |request| site.clone().respond(endpoint, request)));
+        }
+        let (not_found, not_allowed) = (site.clone(), site);
+        router
+            .fallback(move || std::future::ready(not_found.refuse(StatusCode::NOT_FOUND)))
+            .method_not_allowed_fallback(move || std::future::ready(not_allowed.refuse(StatusCode::METHOD_NOT_ALLOWED)))
+    }
+
+    async fn respond(self: Arc<Self>, endpoint: Endpoint, request: Request) -> Response {
+        let version = request.version();
+        let mut response = self.clone().review(endpoint, request).await;
+        // HTTP/2 has no such header, and says it with a frame.
+        if version < Version::HTTP_2 && *self.stages.borrow() > Stage::Serving {
+            response.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
+        }
+        response
+    }
+
+    async fn review(self: Arc<Self>, endpoint: Endpoint, request: Request) -> Response {
+        let began = Instant::now();
+        if let Some(tokens) = &self.tokens
+            && !tokens.admit(request.headers().get(header::AUTHORIZATION))
+        {
+            let mut response = self.refuse(StatusCode::UNAUTHORIZED);
+            response.headers_mut().insert(header::WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
+            return response;
+        }
+        if !is_json(request.headers()) {
+            return self.refuse(StatusCode::UNSUPPORTED_MEDIA_TYPE);
+        }
+        let deadline = began + self.limits.time_for(request.uri().query());
+        let version = request.version();
+        let mut share = Share { memory: self.memory.clone(), held: 0, metrics: self.metrics.clone() };
+        let body = match timeout(self.limits.body, self.read(request.into_body(), &mut share)).await {
+            Ok(Ok(body)) => body,
+            Ok(Err(error)) => return closing(version, self.no_body(endpoint, error, began)),
+            Err(_) => return closing(version, self.refuse(StatusCode::REQUEST_TIMEOUT)),
+        };
+        let bytes = body.len();
+        let Some(permits) = self.admit(bytes, share, deadline).await else {
+            self.metrics.shed("in-flight");
+            return self.refuse_for_now();
+        };
+        let in_flight = self.metrics.begin_review();
+        let answer = self.evaluate(Call { endpoint, body, deadline }, permits).await;
+        drop(in_flight);
+        self.finish(endpoint, answer, bytes, began)
+    }
+
+    /// Reads a whole body, within the cap and the memory that all bodies share.
+    async fn read(&self, mut body: Body, share: &mut Share) -> Result<Bytes, BodyError> {
+        let cap = self.limits.body_bytes;
+        // What is declared too large is not read further than the uid.
+        let announced = usize::try_from(body.size_hint().lower()).unwrap_or(usize::MAX);
+        let cap = if announced > cap { PREFIX.min(cap) } else { cap };
+        let mut whole = Bytes::new();
+        let mut parts = BytesMut::new();
+        loop {
+            let frame = match body.frame().await {
+                None => break,
+                Some(Ok(frame)) => frame,
+                Some(Err(error)) => return Err(BodyError::Broken(error)),
+            };
+            let Ok(data) = frame.into_data() else { continue };
+            let held = whole.len() + parts.len();
+            if data.len() > cap - held {
+                let mut prefix = if whole.is_empty() { parts } else { whole.into() };
+                prefix.extend_from_slice(&data[..data.len().min(PREFIX.saturating_sub(held))]);
+                prefix.truncate(PREFIX);
+                return Err(BodyError::TooLarge(Bytes::copy_from_slice(&prefix), body));
+            }
+            if !share.grow(data.len(), self.limits.body_memory) {
+                return Err(BodyError::NoMemory(body));
+            }
+            // An ordinary body comes in one piece, and is not copied.
+            if held == 0 {
+                whole = data;
+                continue;
+            }
+            if parts.is_empty() {
+                parts.reserve(announced.max(held + data.len()));
+                parts.extend_from_slice(&whole);
+                whole = Bytes::new();
+            }
+            parts.extend_from_slice(&data);
+        }
+        Ok(if parts.is_empty() { whole } else { parts.freeze() })
+    }
+
+    fn no_body(&self, endpoint: Endpoint, error: BodyError, began: Instant) -> Response {
+        match error {
+            BodyError::Broken(error) => {
+                tracing::debug!(%error, "body not read");
+                self.refuse(StatusCode::BAD_REQUEST)
+            }
+            BodyError::NoMemory(rest) => {
+                discard(rest, &self.limits);
+                self.metrics.shed("memory");
+                self.refuse_for_now()
+            }
+            BodyError::TooLarge(prefix, rest) => {
+                discard(rest, &self.limits);
+                match std::panic::catch_unwind(AssertUnwindSafe(|| self.app.too_large(endpoint, &prefix, self.limits.body_bytes))) {
+                    Ok(Some(answer)) => self.finish(endpoint, answer, self.limits.body_bytes, began),
+                    Ok(None) | Err(_) => self.refuse(StatusCode::PAYLOAD_TOO_LARGE),
+                }
+            }
+        }
+    }
+
+    /// Waits a little for leave to evaluate a body of this size.
+    async fn admit(&self, bytes: usize, share: Share, deadline: Instant) -> Option<Permits> {
+        let wait = self.limits.queue.min(deadline.saturating_duration_since(Instant::now()) / 2);
+        let both = async {
+            let large = if bytes > self.limits.inline_bytes { Some(self.large_reviews.clone().acquire_owned().await.ok()?) } else { None };
+            Some(Permits { _review: self.reviews.clone().acquire_owned().await.ok()?, _large: large, _share: share })
+        };
+        timeout(wait, both).await.ok().flatten()
+    }
+
+    /// Lets the application answer, and answers for it if it cannot.
+    async fn evaluate(&self, call: Call, permits: Permits) -> Answer {
+        let (endpoint, body, deadline) = (call.endpoint, call.body.clone(), call.deadline);
+        let inline = body.len() <= self.limits.inline_bytes;
+        let app = self.app.clone();
+        let answer = AssertUnwindSafe(async move { app.review(call).await }).catch_unwind();
+        let result = if inline {
+            let result = timeout_at(deadline.into(), answer).await;
+            drop(permits);
+            result.map(Result::ok)
+        } else {
+            // Parsing megabytes would keep a thread from the other connections. One that is given up on runs to its end, and counts until then.
+            let runtime = Handle::current();
+            let task = spawn_blocking(move || {
+                let answer = runtime.block_on(answer);
+                drop(permits);
+                answer
+            });
+            timeout_at(deadline.into(), task).await.map(|joined| joined.ok().and_then(Result::ok))
+        };
+        let fault = match result {
+            Ok(Some(answer)) => return answer,
+            Ok(None) => Fault::Panic,
+            Err(_) => Fault::Deadline,
+        };
+        self.metrics.fault(fault.as_str());
+        let answer = std::panic::catch_unwind(AssertUnwindSafe(|| self.app.fault(endpoint, &body, fault)));
+        answer.ok().flatten().unwrap_or_else(|| Answer {
+            status: StatusCode::INTERNAL_SERVER_ERROR,
+            body: Vec::new(),
+            note: Note { outcome: Outcome::Faulted, ..Note::default() },
+        })
+    }
+
+    /// Counts and logs an answer, and turns it into a response.
+    fn finish(&self, endpoint: Endpoint, answer: Answer, bytes: usize, began: Instant) -> Response {
+        let Answer { status, body, note } = answer;
+        let took = began.elapsed();
+        self.metrics.review(endpoint, &note, took);
+        macro_rules! log {
+            ($level:ident) => {
+                tracing::$level!(
+                    endpoint = endpoint.as_str(),
+                    uid = short(&note.uid),
+                    kind = note.kind,
+                    object = short(&note.object),
+                    rules = note.rules.join(","),
+                    status = status.as_u16(),
+                    bytes,
+                    micros = u64::try_from(took.as_micros()).unwrap_or(u64::MAX),
+                    "{}",
+                    note.outcome.as_str()
+                )
+            };
+        }
+        match note.outcome {
+            Outcome::Allowed | Outcome::Patched | Outcome::Warned => log!(debug),
+            Outcome::Denied | Outcome::Malformed => log!(info),
+            Outcome::Faulted => log!(error),
+        }
+        (status, [(header::CONTENT_TYPE, "application/json")], body).into_response()
+    }
+
+    fn refuse(&self, status: StatusCode) -> Response {
+        self.metrics.rejected(status.as_u16());
+        (status, status.canonical_reason().unwrap_or_default()).into_response()
+    }
+
+    /// The API server's client tries again after a 429 with this header, within the time it has for the webhook (client-go `rest/with_retry.go`).
+    fn refuse_for_now(&self) -> Response {
+        let mut response = StatusCode::TOO_MANY_REQUESTS.into_response();
+        response.headers_mut().insert(header::RETRY_AFTER, HeaderValue::from_static("1"));
+        response
+    }
+}
+
+/// Ends the connection after a response to a request that was not read to its end.
+fn closing(version: Version, mut response: Response) -> Response {
+    if version < Version::HTTP_2 {
+        response.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
+    }
+    response
+}
+
+enum BodyError {
+    Broken(axum::Error),
+    /// The first bytes, and what was not read.
+    TooLarge(Bytes, Body),
+    NoMemory(Body),
+}
+
+/// Reads on for a while without keeping anything: a client that is still sending when the connection is cut would not see the answer.
+fn discard(mut body: Body, limits: &Limits) {
+    let (time, mut left) = (limits.header, limits.body_bytes);
+    tokio::spawn(timeout(time, async move {
+        while let Some(Ok(frame)) = body.frame().await {
+            left = left.saturating_sub(frame.data_ref().map_or(0, Bytes::len));
+            if left == 0 {
+                break;
+            }
+        }
+    }));
+}
+
+/// Leave to evaluate. What an evaluation holds is held until it has ended, even if nobody waits for it any more.
+struct Permits {
+    _review: OwnedSemaphorePermit,
+    _large: Option<OwnedSemaphorePermit>,
+    _share: Share,
+}
+
+/// One request's share of the memory for bodies.
+struct Share {
+    memory: Arc<AtomicUsize>,
+    held: usize,
+    metrics: Metrics,
+}
+
+impl Share {
+    fn grow(&mut self, bytes: usize, limit: usize) -> bool {
+        self.held += bytes;
+        let all = self.memory.fetch_add(bytes, Ordering::Relaxed) + bytes;
+        self.metrics.body_bytes(all);
+        all <= limit
+    }
+}
+
+impl Drop for Share {
+    fn drop(&mut self) {
+        let before = self.memory.fetch_sub(self.held, Ordering::Relaxed);
+        self.metrics.body_bytes(before.saturating_sub(self.held));
+    }
+}
+
+impl Limits {
+    /// Returns how long the answer to a request with this query may take: less than the API server will wait.
+    fn time_for(&self, query: Option<&str>) -> Duration {
+        let pairs = query.unwrap_or_default().split('&').filter_map(|pair| pair.split_once('='));
+        let asked = pairs.filter(|(name, _)| *name == "timeout").find_map(|(_, value)| duration::parse(value));
+        let time = asked.unwrap_or(super::DEFAULT_TIMEOUT).min(self.review);
+        time.saturating_sub(self.margin.min(time / 4))
+    }
+}
+
+/// Tells whether a body is plain JSON by its headers.
+fn is_json(headers: &HeaderMap) -> bool {
+    let text = |name| headers.get(name).map(|value| value.to_str().unwrap_or("?"));
+    let media = text(header::CONTENT_TYPE).unwrap_or_default().split(';').next().unwrap_or_default().trim();
+    media.eq_ignore_ascii_case("application/json") && text(header::CONTENT_ENCODING).is_none_or(|coding| coding.eq_ignore_ascii_case("identity"))
+}
+
+/// Keeps what a client made up from filling the log.
+fn short(text: &str) -> &str {
+    let end = text.floor_char_boundary(text.len().min(128));
+    &text[..end]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_deadline_comes_before_the_client_gives_up() {
+        let limits = Limits::default();
+        let time = |query| limits.time_for(query).as_millis();
+        assert_eq!(time(None), 2300);
+        assert_eq!(time(Some("timeout=10s")), 2300);
+        assert_eq!(time(Some("timeout=2s")), 1800);
+        assert_eq!(time(Some("a=b&timeout=1s&timeout=9s")), 800);
+        assert_eq!(time(Some("timeout=400ms")), 300);
+        assert_eq!(time(Some("timeout=soon")), 2300);
+        assert_eq!(time(Some("timeout=0s")), 0);
+    }
+
+    #[test]
+    fn only_plain_json_is_read() {
+        let headers =
+            |pairs: &[(&'static str, &'static str)]| pairs.iter().map(|(name, value)| (name.parse().unwrap(), value.parse().unwrap())).collect();
+        for (pairs, json) in [
+            (&[("content-type", "application/json")][..], true),
+            (&[("content-type", "Application/JSON; charset=utf-8")], true),
+            (&[("content-type", "application/json"), ("content-encoding", "identity")], true),
+            (&[("content-type", "application/json"), ("content-encoding", "gzip")], false),
+            (&[("content-type", "application/jsonp")], false),
+            (&[("content-type", "text/plain")], false),
+            (&[], false),
+        ] {
+            assert_eq!(is_json(&headers(pairs)), json, "{pairs:?}");
+        }
+    }
+
+    #[test]
+    fn long_names_are_cut_at_a_character() {
+        assert_eq!(short("abc"), "abc");
+        assert_eq!(short(&"é".repeat(100)), "é".repeat(64));
+        assert_eq!(short(&format!("a{}", "é".repeat(100))).len(), 127);
+    }
+}
