@@ -1,0 +1,506 @@
+//! The syntax tree of one document: what stands where, before any of it means something. The only file that knows the YAML parser.
+//!
+//! Nodes lie in one vector in the order in which they start, so that a node's children follow it directly and [`Node::next`] leaps over them.
+//! Offsets are bytes of the document's own text. There are no pointers to follow on drop, so no input can make dropping it deep.
+
+use std::borrow::Cow;
+use std::ops::Range;
+
+use granit_parser::{ErrorKind, Event, Parser, ScalarStyle, ScanError, Span, StructureStyle};
+
+use super::{Limits, SyntaxError, SyntaxErrorKind};
+
+/// What a node is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Kind {
+    Mapping,
+    Sequence,
+    Scalar,
+    Alias,
+}
+
+/// How a node is written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Style {
+    /// A collection by indentation.
+    Block,
+    /// A collection in brackets.
+    Flow,
+    /// A scalar without quotes; also the value that is left out, which has no width.
+    Plain,
+    /// A scalar in `'`.
+    Single,
+    /// A scalar in `"`.
+    Double,
+    /// A block scalar, `|`.
+    Literal,
+    /// A block scalar, `>`.
+    Folded,
+}
+
+/// What a scalar's tag asks for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Tag {
+    /// No tag.
+    None,
+    /// `!`: the text decides, even in quotes.
+    NonSpecific,
+    Str,
+    Bool,
+    Int,
+    Float,
+    Null,
+    Timestamp,
+    Binary,
+    Merge,
+    /// Any other tag: the text as it stands.
+    Other,
+}
+
+/// One node.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Node {
+    pub(super) kind: Kind,
+    pub(super) style: Style,
+    pub(super) tag: Tag,
+    /// Whether it has an anchor.
+    pub(super) anchored: bool,
+    /// Whether the text lies in [`Tree::owned`] rather than in the document.
+    owned: bool,
+    /// Where it starts, tag and anchor included.
+    pub(super) start: u32,
+    /// Where it starts, without tag and anchor; the header of a block scalar.
+    pub(super) content: u32,
+    /// Where it ends: behind the last byte of its last part; a block scalar ends before its last line break.
+    pub(super) end: u32,
+    /// The node behind it and all of its children.
+    pub(super) next: u32,
+    /// A scalar's text; an alias's target.
+    text: u32,
+    text_len: u32,
+}
+
+impl Node {
+    /// Returns the bytes it takes in the document, tag and anchor included.
+    pub(super) fn span(&self) -> Range<usize> {
+        self.start as usize..self.end as usize
+    }
+
+    /// Tells whether it is a value that is left out.
+    pub(super) fn is_absent(&self) -> bool {
+        self.kind == Kind::Scalar && self.style == Style::Plain && self.content == self.end
+    }
+
+    /// Returns the node that an alias stands for.
+    pub(super) fn target(&self) -> usize {
+        self.text as usize
+    }
+}
+
+/// The syntax tree of one document.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Tree {
+    nodes: Vec<Node>,
+    /// Text of scalars that is not in the document as such: escapes, folded lines.
+    owned: String,
+}
+
+impl Tree {
+    /// Returns a node.
+    pub(super) fn node(&self, at: usize) -> &Node {
+        &self.nodes[at]
+    }
+
+    /// Tells whether the document has no content.
+    pub(super) fn is_empty(&self) -> bool {
+        self.nodes.is_empty()
+    }
+
+    /// Returns a scalar's text, after escapes and folding.
+    pub(super) fn text<'t>(&'t self, source: &'t str, node: &Node) -> &'t str {
+        let pool = if node.owned { &self.owned } else { source };
+        pool.get(node.text as usize..(node.text + node.text_len) as usize).unwrap_or_default()
+    }
+
+    /// Returns the children of a collection; for a mapping, keys and values by turns.
+    pub(super) fn children(&self, at: usize) -> Children<'_> {
+        Children { tree: self, at: at + 1, end: self.nodes[at].next as usize }
+    }
+
+    /// Returns the keys of a mapping with their values.
+    pub(super) fn entries(&self, at: usize) -> impl Iterator<Item = (usize, usize)> {
+        let mut children = self.children(at);
+        std::iter::from_fn(move || Some((children.next()?, children.next()?)))
+    }
+}
+
+/// See [`Tree::children`].
+pub(super) struct Children<'t> {
+    tree: &'t Tree,
+    at: usize,
+    end: usize,
+}
+
+impl Iterator for Children<'_> {
+    type Item = usize;
+
+    fn next(&mut self) -> Option<usize> {
+        let at = self.at;
+        (at < self.end).then(|| {
+            self.at = self.tree.nodes[at].next as usize;
+            at
+        })
+    }
+}
+
+/// Puts nodes into a tree, in the order in which they start.
+pub(super) struct Builder<'t> {
+    source: &'t str,
+    limits: &'t Limits,
+    tree: Tree,
+    open: Vec<u32>,
+    /// Where the last part that was read ends.
+    last_end: u32,
+}
+
+impl<'t> Builder<'t> {
+    /// The caller has seen to it that offsets fit 32 bits ([`Limits::document_bytes`]).
+    pub(super) fn new(source: &'t str, limits: &'t Limits) -> Self {
+        // Manifests have a node for every ten bytes or so.
+        let nodes = Vec::with_capacity((source.len() / 10).min(1 << 16));
+        Self { source, limits, tree: Tree { nodes, owned: String::new() }, open: Vec::new(), last_end: 0 }
+    }
+
+    fn push(&mut self, node: Node) -> Result<usize, SyntaxError> {
+        let at = self.tree.nodes.len();
+        if at >= self.limits.nodes {
+            let message = format!("the document has more than {} values", self.limits.nodes);
+            return Err(SyntaxError { message, span: node.span(), kind: SyntaxErrorKind::Limit });
+        }
+        self.last_end = node.end;
+        self.tree.nodes.push(node);
+        Ok(at)
+    }
+
+    /// Opens a collection whose first byte (bracket, or first child) is at `content`.
+    pub(super) fn open(&mut self, kind: Kind, style: Style, content: u32) -> Result<usize, SyntaxError> {
+        if self.open.len() >= self.limits.depth {
+            return Err(too_deep(self.limits, content as usize..content as usize + 1));
+        }
+        let node =
+            Node { kind, style, tag: Tag::None, anchored: false, owned: false, start: content, content, end: content, next: 0, text: 0, text_len: 0 };
+        let at = self.push(node)?;
+        self.open.push(at as u32);
+        Ok(at)
+    }
+
+    /// Closes the innermost collection; one in brackets ends at `end`, any other where its last part ends.
+    pub(super) fn close(&mut self, end: u32) {
+        let next = self.tree.nodes.len() as u32;
+        let Some(at) = self.open.pop() else { return };
+        let node = &mut self.tree.nodes[at as usize];
+        if node.style == Style::Flow {
+            self.last_end = end;
+        }
+        node.end = self.last_end;
+        node.next = next;
+    }
+
+    /// Adds a scalar. Text that is a part of the document is referred to, not copied.
+    pub(super) fn scalar(&mut self, style: Style, span: Range<u32>, text: &str) -> Result<usize, SyntaxError> {
+        let base = self.source.as_ptr() as usize;
+        let offset = (text.as_ptr() as usize).wrapping_sub(base);
+        let owned = offset > self.source.len() || offset + text.len() > self.source.len();
+        let start = if text.is_empty() {
+            0
+        } else if owned {
+            self.tree.owned.push_str(text);
+            self.tree.owned.len() - text.len()
+        } else {
+            offset
+        };
+        let next = self.tree.nodes.len() as u32 + 1;
+        self.push(Node {
+            kind: Kind::Scalar,
+            style,
+            tag: Tag::None,
+            anchored: false,
+            owned,
+            start: span.start,
+            content: span.start,
+            end: span.end,
+            next,
+            text: start as u32,
+            text_len: text.len() as u32,
+        })
+    }
+
+    /// Returns the tree.
+    pub(super) fn finish(self) -> Tree {
+        self.tree
+    }
+}
+
+fn too_deep(limits: &Limits, span: Range<usize>) -> SyntaxError {
+    SyntaxError { message: format!("nested more than {} levels deep", limits.depth), span, kind: SyntaxErrorKind::Limit }
+}
+
+/// Reads the first YAML document of a text; Go's decoder looks no further either.
+pub(super) fn read(source: &str, directives: bool, limits: &Limits) -> Result<Tree, SyntaxError> {
+    let options = granit_parser::options! {
+        disallow_directives: !directives,
+        emit_anchor_events: true,
+        emit_comments: false,
+        // Ours is the stricter limit: it counts block and flow together.
+        flow_nesting_limit: limits.depth + 1,
+        block_nesting_limit: limits.depth + 1,
+    };
+    let mut parser = Parser::new_from_str_with_options(source, options);
+    let mut builder = Builder::new(source, limits);
+    let mut anchors: Vec<u32> = Vec::new();
+    let mut last = 0;
+    while let Some(event) = parser.next_event() {
+        let (event, span) = event.map_err(|error| explain(&error, source, limits))?;
+        let start = offset(span.start.byte_offset());
+        let end = offset(span.end.byte_offset());
+        match event {
+            Event::Scalar(text, style, anchor, tag) => {
+                let style = match style {
+                    ScalarStyle::Plain => Style::Plain,
+                    ScalarStyle::SingleQuoted => Style::Single,
+                    ScalarStyle::DoubleQuoted => Style::Double,
+                    ScalarStyle::Literal => Style::Literal,
+                    ScalarStyle::Folded => Style::Folded,
+                };
+                let absent = style == Style::Plain && start == end;
+                let at = match style {
+                    // The parser calls a value that is left out `~`, or the empty text.
+                    Style::Plain if absent => builder.scalar(style, start..end, "")?,
+                    Style::Literal | Style::Folded => {
+                        let from = builder.last_end.max(tag_end(&span));
+                        let header = header(source, from as usize, start as usize);
+                        let end = trim_block(source, header, start as usize, end as usize);
+                        builder.scalar(style, header as u32..end as u32, &text)?
+                    }
+                    Style::Double if matches!(text, Cow::Owned(_)) => {
+                        check_escapes(source, start as usize..end as usize)?;
+                        builder.scalar(style, start..end, &text)?
+                    }
+                    _ => builder.scalar(style, start..end, &text)?,
+                };
+                if let Some(tag) = tag.as_deref() {
+                    let node = &mut builder.tree.nodes[at];
+                    node.tag = resolve_tag(tag);
+                    node.start = node.start.min(tag_start(&span, node.start));
+                }
+                if anchor > 0 {
+                    set_anchor(&mut anchors, anchor, at);
+                }
+                last = at;
+            }
+            Event::MappingStart(style, anchor, _) => {
+                last = builder.open(Kind::Mapping, collection_style(style), start)?;
+                let node = &mut builder.tree.nodes[last];
+                node.start = node.start.min(tag_start(&span, node.start));
+                if anchor > 0 {
+                    set_anchor(&mut anchors, anchor, last);
+                }
+            }
+            Event::SequenceStart(style, anchor, _) => {
+                last = builder.open(Kind::Sequence, collection_style(style), start)?;
+                let node = &mut builder.tree.nodes[last];
+                node.start = node.start.min(tag_start(&span, node.start));
+                if anchor > 0 {
+                    set_anchor(&mut anchors, anchor, last);
+                }
+            }
+            Event::MappingEnd | Event::SequenceEnd => builder.close(end),
+            Event::Anchor(..) => {
+                let node = &mut builder.tree.nodes[last];
+                node.anchored = true;
+                node.start = node.start.min(start);
+            }
+            Event::Alias(id) => {
+                let at = builder.scalar(Style::Plain, start..end, "")?;
+                let node = &mut builder.tree.nodes[at];
+                node.kind = Kind::Alias;
+                node.text = anchors.get(id).copied().unwrap_or_default();
+                last = at;
+            }
+            Event::DocumentEnd | Event::StreamEnd => break,
+            _ => {}
+        }
+    }
+    Ok(builder.finish())
+}
+
+fn offset(at: Option<usize>) -> u32 {
+    u32::try_from(at.unwrap_or_default()).unwrap_or(u32::MAX)
+}
+
+fn set_anchor(anchors: &mut Vec<u32>, id: usize, at: usize) {
+    if anchors.len() <= id {
+        anchors.resize(id + 1, 0);
+    }
+    anchors[id] = at as u32;
+}
+
+fn collection_style(style: StructureStyle) -> Style {
+    match style {
+        StructureStyle::Block => Style::Block,
+        StructureStyle::Flow => Style::Flow,
+    }
+}
+
+fn tag_start(span: &Span, default: u32) -> u32 {
+    span.tag_start().map_or(default, |mark| offset(mark.byte_offset()))
+}
+
+fn tag_end(span: &Span) -> u32 {
+    span.tag_span().map_or(0, |tag| offset(tag.end.byte_offset()))
+}
+
+fn resolve_tag(tag: &granit_parser::Tag) -> Tag {
+    const CORE: &str = "tag:yaml.org,2002:";
+    match tag.suffix_in_namespace(CORE).as_deref() {
+        Some("str") => Tag::Str,
+        Some("bool") => Tag::Bool,
+        Some("int") => Tag::Int,
+        Some("float") => Tag::Float,
+        Some("null") => Tag::Null,
+        Some("timestamp") => Tag::Timestamp,
+        Some("binary") => Tag::Binary,
+        Some("merge") => Tag::Merge,
+        Some(_) => Tag::Other,
+        None if tag.parts() == ("", "!") => Tag::NonSpecific,
+        None => Tag::Other,
+    }
+}
+
+/// Returns where the header (`|` or `>`) of a block scalar stands, between the end of what came before and its content.
+fn header(source: &str, from: usize, content: usize) -> usize {
+    let bytes = source.as_bytes();
+    let mut at = from;
+    while at < content {
+        match bytes[at] {
+            b'|' | b'>' => return at,
+            b'#' => at += memchr::memchr2(b'\n', b'\r', &bytes[at..content]).unwrap_or(content - at),
+            // An anchor or a verbatim tag may have any character.
+            b'&' | b'!' => at += bytes[at..content].iter().take_while(|byte| !byte.is_ascii_whitespace()).count(),
+            _ => at += 1,
+        }
+    }
+    content
+}
+
+/// Returns where a block scalar ends for a reader: before its last line break and, where they do not count, the blank lines behind it.
+fn trim_block(source: &str, header: usize, content: usize, end: usize) -> usize {
+    let keeps = source[header..content].split(['\n', '\r', '#']).next().is_some_and(|line| line.contains('+'));
+    let end = end.max(content);
+    let text = &source[content..end];
+    let text = if keeps {
+        text.strip_suffix("\r\n").or_else(|| text.strip_suffix(['\n', '\r'])).unwrap_or(text)
+    } else {
+        text.trim_end_matches(['\n', '\r', ' '])
+    };
+    if text.is_empty() { source[..content].trim_end_matches(['\n', '\r', ' ']).len().max(header + 1) } else { content + text.len() }
+}
+
+/// Refuses the escapes of a double-quoted scalar that Go's decoder does not know: `\/`, and halves of surrogate pairs.
+fn check_escapes(source: &str, span: Range<usize>) -> Result<(), SyntaxError> {
+    let bytes = source.as_bytes();
+    let mut at = span.start;
+    while let Some(step) = memchr::memchr(b'\\', &bytes[at..span.end]) {
+        at += step;
+        let refuse = |len: usize, what: &str| {
+            let span = at..(at + len).min(span.end);
+            Err(SyntaxError {
+                message: format!("kubectl does not know the escape `{}`{what}", &source[span.clone()]),
+                span,
+                kind: SyntaxErrorKind::Syntax,
+            })
+        };
+        match bytes.get(at + 1) {
+            Some(b'/') => return refuse(2, ""),
+            Some(b'u')
+                if matches!(bytes.get(at + 2), Some(b'd' | b'D')) && matches!(bytes.get(at + 3), Some(b'8'..=b'9' | b'a'..=b'f' | b'A'..=b'F')) =>
+            {
+                return refuse(6, ": it is half of a character; write the character itself");
+            }
+            _ => {}
+        }
+        at = (at + 2).min(span.end);
+    }
+    Ok(())
+}
+
+/// Says in our words what the parser stumbled over.
+fn explain(error: &ScanError, source: &str, limits: &Limits) -> SyntaxError {
+    let at = error.marker().byte_offset().unwrap_or(source.len()).min(source.len());
+    let rest = source.get(at..).unwrap_or_default();
+    let word = rest.split(char::is_whitespace).next().unwrap_or_default();
+    let mut span = at..at + word.len().max(rest.chars().next().map_or(0, char::len_utf8));
+    let first = rest.chars().next();
+    let message = match error.kind() {
+        ErrorKind::RecursionLimitExceeded => return too_deep(limits, at..at + first.map_or(0, char::len_utf8)),
+        ErrorKind::TabInBlockIndentation | ErrorKind::TabInIndentation | ErrorKind::TabAtBlockScalarStart => {
+            let line = source[..at].rfind(['\n', '\r']).map_or(0, |line| line + 1);
+            if let Some(tab) = source[line..at].find('\t') {
+                span = line + tab..line + tab + 1;
+            }
+            "a tab in the indentation; YAML is indented with spaces".to_owned()
+        }
+        ErrorKind::TabNotAllowed | ErrorKind::TabInPlainScalar => "a tab where YAML wants a space".to_owned(),
+        ErrorKind::UnexpectedCharacter { character: '\t' } => "a tab in the indentation; YAML is indented with spaces".to_owned(),
+        ErrorKind::UnexpectedCharacter { character } => format!("a value cannot start with `{}`; put it in quotes", character.escape_default()),
+        ErrorKind::DirectiveDisallowed => "a line that starts with `%` is a directive, which kubectl refuses".to_owned(),
+        ErrorKind::UnknownAnchor => format!("`{}` refers to an anchor that is not defined before it", word.trim_end_matches([',', ']', '}'])),
+        ErrorKind::MappingValueNotAllowed | ErrorKind::InvalidColonPlacement => {
+            "a `:` that makes no key here; check the indentation, or put the value in quotes".to_owned()
+        }
+        ErrorKind::ExpectedBlockMappingKey => match first {
+            Some('-') => "a list item where a key belongs; check the indentation".to_owned(),
+            Some('}' | ']') => format!("a `{}` that closes nothing", first.unwrap_or_default()),
+            _ => "a key belongs here; check the indentation".to_owned(),
+        },
+        ErrorKind::SimpleKeyExpected | ErrorKind::InvalidSimpleKey => "a key without a `:` behind it".to_owned(),
+        ErrorKind::ExpectedBlockSequenceEntry => "a list item, `- …`, belongs here; check the indentation".to_owned(),
+        ErrorKind::BlockSequenceEntryNotAllowed => "a list cannot start here; start it on a line of its own".to_owned(),
+        ErrorKind::BlockEntryInFlowCollection => "a `- ` inside of brackets; separate the items with `,`".to_owned(),
+        ErrorKind::MappingKeyNotAllowed => "a key cannot start here".to_owned(),
+        ErrorKind::ExpectedFlowMappingSeparator => "a `,` or `}` belongs here".to_owned(),
+        ErrorKind::ExpectedFlowSequenceSeparator => "a `,` or `]` belongs here".to_owned(),
+        ErrorKind::UnclosedFlowCollection { open } => format!("this `{open}` is never closed"),
+        ErrorKind::MismatchedFlowCollectionEnd { open, close } => format!("a `{close}` where the bracket `{open}` is open"),
+        ErrorKind::MisplacedFlowCollectionEnd => "a bracket that closes nothing".to_owned(),
+        ErrorKind::UnexpectedEofFlowSequence => "the document ends inside of `[`".to_owned(),
+        ErrorKind::UnexpectedEofFlowMapping | ErrorKind::UnexpectedEofImplicitFlowMapping => "the document ends inside of `{`".to_owned(),
+        ErrorKind::UnexpectedEof | ErrorKind::UnexpectedEofBlockMapping | ErrorKind::UnexpectedEofBlockSequence => {
+            "the document ends too early".to_owned()
+        }
+        ErrorKind::UnclosedQuotedScalar => "this quote is never closed".to_owned(),
+        ErrorKind::DocumentIndicatorInQuotedScalar => "a document ends inside of quotes".to_owned(),
+        ErrorKind::InvalidTrailingSingleQuotedScalar | ErrorKind::InvalidTrailingDoubleQuotedScalar => "text behind a closing quote".to_owned(),
+        ErrorKind::InvalidQuotedScalarIndent | ErrorKind::InvalidFlowScalarIndent => {
+            "a line inside of quotes or brackets that is not indented enough".to_owned()
+        }
+        ErrorKind::UnknownQuotedScalarEscape | ErrorKind::InvalidQuotedScalarHexEscape | ErrorKind::InvalidUnicodeEscape => {
+            "an escape that YAML does not know; use `'` instead of `\"`, or double the backslash".to_owned()
+        }
+        ErrorKind::InvalidLowSurrogateHexEscape
+        | ErrorKind::InvalidLowSurrogate
+        | ErrorKind::MissingLowSurrogate
+        | ErrorKind::UnpairedLowSurrogate => "an escape that is half of a character".to_owned(),
+        ErrorKind::InvalidIndentation | ErrorKind::InvalidBlockScalarIndent => "the indentation does not fit what stands above".to_owned(),
+        ErrorKind::InvalidBlockScalarHeader | ErrorKind::ZeroBlockScalarIndent => {
+            "this is no header of a block of text; write `|` or `>` alone".to_owned()
+        }
+        ErrorKind::CommentInterceptedScalar => "a comment in the middle of a text of several lines".to_owned(),
+        ErrorKind::CommentNotSeparated => "a comment needs a space before its `#`".to_owned(),
+        ErrorKind::BomInsideDocument => "a byte-order mark in the middle of the document".to_owned(),
+        ErrorKind::UndeclaredTagHandle => "a tag whose handle is not declared".to_owned(),
+        ErrorKind::InvalidDocumentEnd => "text behind the end of the document".to_owned(),
+        other => format!("this is not YAML: {other}"),
+    };
+    SyntaxError { message, span, kind: SyntaxErrorKind::Syntax }
+}
