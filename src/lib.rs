@@ -17,7 +17,10 @@ pub mod engine;
 pub mod facts;
 pub mod finding;
 pub mod k8s;
+<<<<<<< HEAD
 pub mod pages;
+=======
+>>>>>>> b0ad435 (Read quantities and schedules as Kubernetes does)
 pub mod patch;
 pub mod placeholder;
 pub mod pointer;

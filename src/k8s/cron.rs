@@ -1,3 +1,4 @@
+<<<<<<< HEAD
 //! x
 /// x
 #[derive(Debug)]
@@ -10,5 +11,620 @@ impl Schedule {
     /// x
     pub fn shortest_period_seconds(&self) -> Option<u64> {
         None
+=======
+//! Cron schedules as Kubernetes reads them: `ParseStandard` of `robfig/cron` v3, its next-run search, and the API server's guard around its panics.
+//!
+//! Five fields or a descriptor; Sunday is 0 and never 7; no `L`, `W` or `#`; `?` is `*`; day of month and day of week are joined by OR
+//! unless one of them holds a plain star (kubernetes.md §3).
+
+use jiff::civil::DateTime;
+use jiff::tz::{Offset, TimeZone, TimeZoneDatabase};
+use jiff::{Timestamp, Zoned};
+
+use super::go::quoted;
+
+/// Why a text is no schedule, in the words of `robfig/cron`.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[allow(missing_docs, reason = "the message says it; the fields are its parts")]
+pub enum CronError {
+    /// Nothing is there.
+    #[error("empty spec string")]
+    Empty,
+    /// Not five fields.
+    #[error("expected exactly 5 fields, found {found}: [{fields}]")]
+    Fields { found: usize, fields: String },
+    /// A number or name was expected.
+    #[error("failed to parse int from {text}: strconv.Atoi: parsing {}: {problem}", quoted(text))]
+    Number { text: String, problem: &'static str },
+    /// A step below zero.
+    #[error("negative number ({number}) not allowed: {text}")]
+    Negative { number: i64, text: String },
+    /// `1-2-3`.
+    #[error("too many hyphens: {0}")]
+    Hyphens(String),
+    /// `1/2/3`.
+    #[error("too many slashes: {0}")]
+    Slashes(String),
+    /// A range begins below what its field can hold.
+    #[error("beginning of range ({start}) below minimum ({least}): {text}")]
+    Below { start: u64, least: u64, text: String },
+    /// A range ends above what its field can hold.
+    #[error("end of range ({end}) above maximum ({most}): {text}")]
+    Above { end: u64, most: u64, text: String },
+    /// A range runs backwards.
+    #[error("beginning of range ({start}) beyond end of range ({end}): {text}")]
+    Backwards { start: u64, end: u64, text: String },
+    /// A step of zero.
+    #[error("step of range should be a positive number: {0}")]
+    Step(String),
+    /// An `@` word that is none.
+    #[error("unrecognized descriptor: {0}")]
+    Descriptor(String),
+    /// `@every` with something that is no duration.
+    #[error("failed to parse duration {descriptor}: time: {problem}")]
+    Duration { descriptor: String, problem: String },
+    /// `TZ=` with something that is no time zone.
+    #[error("provided bad location {name}: {error}")]
+    Location { name: String, error: LocationError },
+    /// `TZ=` without a blank after it: `robfig/cron` panics there and Kubernetes makes an error of that.
+    #[error("invalid schedule format: runtime error: slice bounds out of range [:-1]")]
+    Panic,
+}
+
+/// Why a name is no time zone, in the words of Go's `time.LoadLocation`.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum LocationError {
+    /// The name could leave the directory of time zones.
+    #[error("time: invalid location name")]
+    Name,
+    /// No such zone.
+    #[error("unknown time zone {0}")]
+    Unknown(String),
+}
+
+/// Returns the time zone of an IANA name, as Go does: names are case-sensitive, and the empty name is UTC. Nothing stands for `Local`, the zone of the host.
+///
+/// Zones come from the database that is built in, so that the answer is the same everywhere.
+///
+/// # Errors
+/// Says that the name is unknown, or no name.
+pub fn load_location(name: &str) -> Result<Option<TimeZone>, LocationError> {
+    match name {
+        "" | "UTC" => return Ok(Some(TimeZone::UTC)),
+        "Local" => return Ok(None),
+        _ => {}
+    }
+    if name.starts_with(['/', '\\']) || name.split(['/', '\\']).any(|step| step == "..") {
+        return Err(LocationError::Name);
+    }
+    let zone = TimeZoneDatabase::bundled().get(name).ok();
+    let zone = zone.filter(|zone| zone.iana_name() == Some(name));
+    zone.map(Some).ok_or_else(|| LocationError::Unknown(name.to_owned()))
+}
+
+/// When a `CronJob` runs.
+#[derive(Clone, Debug)]
+pub enum Schedule {
+    /// Minutes, hours and days.
+    Fields(Fields),
+    /// `@every`: so many seconds after the run before, at least 1.
+    Every(i64),
+}
+
+/// The five fields of a schedule, as sets of bits.
+#[derive(Clone, Debug)]
+pub struct Fields {
+    minute: u64,
+    hour: u64,
+    day: u64,
+    month: u64,
+    weekday: u64,
+    /// The zone that a `TZ=` prefix names.
+    zone: Option<TimeZone>,
+}
+
+/// Set beside the bits of a field that holds a star, or `?`, without a step above 1.
+const STAR: u64 = 1 << 63;
+
+/// What one field can hold.
+#[derive(Debug)]
+struct Bounds {
+    least: u64,
+    most: u64,
+    /// Names of the values from `least` on.
+    names: &'static [&'static str],
+}
+
+const MINUTE: Bounds = Bounds { least: 0, most: 59, names: &[] };
+const HOUR: Bounds = Bounds { least: 0, most: 23, names: &[] };
+const DAY: Bounds = Bounds { least: 1, most: 31, names: &[] };
+const MONTH: Bounds = Bounds { least: 1, most: 12, names: &["jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec"] };
+const WEEKDAY: Bounds = Bounds { least: 0, most: 6, names: &["sun", "mon", "tue", "wed", "thu", "fri", "sat"] };
+
+/// Descriptors, and the fields that they stand for.
+const DESCRIPTORS: [(&str, &str); 7] = [
+    ("@yearly", "0 0 1 1 *"),
+    ("@annually", "0 0 1 1 *"),
+    ("@monthly", "0 0 1 * *"),
+    ("@weekly", "0 0 * * 0"),
+    ("@daily", "0 0 * * *"),
+    ("@midnight", "0 0 * * *"),
+    ("@hourly", "0 * * * *"),
+];
+
+impl Schedule {
+    /// Reads a schedule. A `TZ=` or `CRON_TZ=` prefix is read too; that `CronJob`s may not carry one is for validation to say.
+    ///
+    /// # Errors
+    /// Says what is wrong, in the words that the API server repeats.
+    pub fn parse(text: &str) -> Result<Self, CronError> {
+        if text.is_empty() {
+            return Err(CronError::Empty);
+        }
+        let mut rest = text;
+        let mut zone = None;
+        if let Some(prefixed) = text.strip_prefix("TZ=").or_else(|| text.strip_prefix("CRON_TZ=")) {
+            let (name, fields) = prefixed.split_once(' ').ok_or(CronError::Panic)?;
+            zone = load_location(name).map_err(|error| CronError::Location { name: name.to_owned(), error })?;
+            rest = fields.trim();
+        }
+        if !rest.starts_with('@') {
+            return Fields::parse(rest, zone).map(Self::Fields);
+        }
+        if let Some((_, fields)) = DESCRIPTORS.iter().find(|(name, _)| *name == rest) {
+            return Fields::parse(fields, zone).map(Self::Fields);
+        }
+        let duration = rest.strip_prefix("@every ").ok_or_else(|| CronError::Descriptor(rest.to_owned()))?;
+        let nanoseconds = duration_nanoseconds(duration).map_err(|problem| CronError::Duration { descriptor: rest.to_owned(), problem })?;
+        Ok(Self::Every((nanoseconds / 1_000_000_000).max(1)))
+    }
+
+    /// Returns the first run after a time, in that time's zone; nothing where there is none within the next five years.
+    #[must_use]
+    pub fn next(&self, after: &Zoned) -> Option<Zoned> {
+        let second = after.timestamp().as_second() - i64::from(after.timestamp().subsec_nanosecond() < 0);
+        let next = match self {
+            Self::Every(delay) => second.checked_add(*delay)?,
+            Self::Fields(fields) => fields.next(second, fields.zone.as_ref().unwrap_or(after.time_zone()))?,
+        };
+        Some(Timestamp::from_second(next).ok()?.to_zoned(after.time_zone().clone()))
+    }
+
+    /// Tells whether no date fits the schedule (`0 0 31 2 *`). The API server accepts such a `CronJob`; it just never runs.
+    #[must_use]
+    pub fn never_fires(&self) -> bool {
+        match self {
+            Self::Every(_) => false,
+            Self::Fields(fields) => fields.minute << 1 == 0 || fields.hour << 1 == 0 || fields.days().next().is_none(),
+        }
+    }
+
+    /// Returns the smallest time between two runs, in seconds; nothing where there are no two runs.
+    ///
+    /// Hours are hours of the clock on the wall: where a zone sets its clock forward, one gap of the year is that much shorter.
+    #[must_use]
+    pub fn shortest_period_seconds(&self) -> Option<u64> {
+        let fields = match self {
+            Self::Every(delay) => return u64::try_from(*delay).ok(),
+            Self::Fields(fields) => fields,
+        };
+        let mut minutes = (0..24 * 60).filter(|minute| has(fields.hour, minute / 60) && has(fields.minute, minute % 60));
+        let first = minutes.next()?;
+        let mut within_day = u64::MAX;
+        let last = minutes.fold(first, |before, minute| {
+            within_day = within_day.min(minute - before);
+            minute
+        });
+        let overnight = 24 * 60 - last + first;
+        let mut days = fields.days();
+        let mut before = days.next()?;
+        let mut best = within_day;
+        for day in days {
+            best = best.min(overnight + (day - before - 1) * 24 * 60);
+            // No two days are closer, and no gap can be shorter than this.
+            if best <= overnight {
+                break;
+            }
+            before = day;
+        }
+        (best < u64::MAX).then_some(best * 60)
+    }
+}
+
+fn has(bits: u64, value: u64) -> bool {
+    bits >> value & 1 == 1
+}
+
+impl Fields {
+    fn parse(text: &str, zone: Option<TimeZone>) -> Result<Self, CronError> {
+        let fields: Vec<&str> = text.split_whitespace().collect();
+        let [minute, hour, day, month, weekday] = fields[..] else {
+            return Err(CronError::Fields { found: fields.len(), fields: fields.join(" ") });
+        };
+        Ok(Self {
+            minute: set(minute, &MINUTE)?,
+            hour: set(hour, &HOUR)?,
+            day: set(day, &DAY)?,
+            month: set(month, &MONTH)?,
+            weekday: set(weekday, &WEEKDAY)?,
+            zone,
+        })
+    }
+
+    fn is_day(&self, day: u64, weekday: u64) -> bool {
+        let (by_day, by_weekday) = (has(self.day, day), has(self.weekday, weekday));
+        if (self.day | self.weekday) & STAR != 0 { by_day && by_weekday } else { by_day || by_weekday }
+    }
+
+    /// Returns the numbers of the days that fit, counted over 28 years: after that, dates fall on the same weekdays again.
+    fn days(&self) -> impl Iterator<Item = u64> {
+        const LENGTHS: [u64; 12] = [31, 28, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31];
+        // 2000-01-01 was a Saturday.
+        let mut number = 5;
+        (2000..=2028_u64).flat_map(|year| (1..=12_u64).map(move |month| (year, month))).flat_map(move |(year, month)| {
+            let start = number;
+            let length = LENGTHS[month as usize - 1] + u64::from(month == 2 && year % 4 == 0);
+            number += length;
+            let length = if has(self.month, month) { length } else { 0 };
+            (1..=length).filter(move |day| self.is_day(*day, (start + day) % 7)).map(move |day| start + day)
+        })
+    }
+
+    /// Searches as the original does, step by step through civil time, so that clock changes hit the same runs.
+    fn next(&self, after: i64, zone: &TimeZone) -> Option<i64> {
+        if self.minute << 1 == 0 || self.hour << 1 == 0 || self.month << 1 == 0 {
+            return None;
+        }
+        let mut clock = Clock { second: after + 1, zone };
+        let last_year = clock.civil()?.year() + 5;
+        // Whether a field has moved, so that all smaller ones are at their start.
+        let mut moved = false;
+        'wrap: loop {
+            let mut now = clock.civil()?;
+            if now.year() > last_year {
+                return None;
+            }
+            while !has(self.month, now.month().unsigned_abs().into()) {
+                if !moved {
+                    moved = true;
+                    now = clock.set(now.date().first_of_month().at(0, 0, 0, 0))?;
+                }
+                let month = now.date().first_of_month().checked_add(jiff::Span::new().months(1)).ok()?;
+                now = clock.set(month.to_datetime(now.time()))?;
+                if now.month() == 1 {
+                    continue 'wrap;
+                }
+            }
+            while !self.is_day(now.day().unsigned_abs().into(), now.weekday().to_sunday_zero_offset().unsigned_abs().into()) {
+                if !moved {
+                    moved = true;
+                    now = clock.set(now.date().at(0, 0, 0, 0))?;
+                }
+                now = clock.set(now.date().tomorrow().ok()?.to_datetime(now.time()))?;
+                // Where midnight does not exist, the clock lands an hour beside it.
+                let hour = i64::from(now.hour());
+                if hour != 0 {
+                    clock.second += if hour > 12 { 24 - hour } else { -hour } * 3600;
+                    now = clock.civil()?;
+                }
+                if now.day() == 1 {
+                    continue 'wrap;
+                }
+            }
+            while !has(self.hour, now.hour().unsigned_abs().into()) {
+                if !moved {
+                    moved = true;
+                    clock.set(now.date().at(now.hour(), 0, 0, 0))?;
+                }
+                clock.second += 3600;
+                now = clock.civil()?;
+                if now.hour() == 0 {
+                    continue 'wrap;
+                }
+            }
+            while !has(self.minute, now.minute().unsigned_abs().into()) {
+                if !moved {
+                    moved = true;
+                    clock.second -= clock.second.rem_euclid(60);
+                }
+                clock.second += 60;
+                now = clock.civil()?;
+                if now.minute() == 0 {
+                    continue 'wrap;
+                }
+            }
+            // The field of seconds is always 0.
+            while now.second() != 0 {
+                moved = true;
+                clock.second += 1;
+                now = clock.civil()?;
+                if now.second() == 0 {
+                    continue 'wrap;
+                }
+            }
+            return Some(clock.second);
+        }
+    }
+}
+
+/// A time, seen in a zone as Go sees it.
+struct Clock<'z> {
+    /// Seconds since 1970.
+    second: i64,
+    zone: &'z TimeZone,
+}
+
+impl Clock<'_> {
+    fn offset(&self, second: i64) -> Option<Offset> {
+        Some(self.zone.to_offset(Timestamp::from_second(second).ok()?))
+    }
+
+    fn civil(&self) -> Option<DateTime> {
+        Some(self.offset(self.second)?.to_datetime(Timestamp::from_second(self.second).ok()?))
+    }
+
+    /// Moves to a civil time. Where that time does not exist, or exists twice, Go takes the offset in force at the time read as UTC, corrected once.
+    fn set(&mut self, civil: DateTime) -> Option<DateTime> {
+        let read_as_utc = Offset::UTC.to_timestamp(civil).ok()?.as_second();
+        let guess = i64::from(self.offset(read_as_utc)?.seconds());
+        let offset = i64::from(self.offset(read_as_utc - guess)?.seconds());
+        self.second = read_as_utc - offset;
+        self.civil()
+    }
+}
+
+/// Reads one field.
+fn set(field: &str, bounds: &Bounds) -> Result<u64, CronError> {
+    field.split(',').filter(|range| !range.is_empty()).try_fold(0, |bits, text| Ok(bits | range(text, bounds)?))
+}
+
+fn range(text: &str, bounds: &Bounds) -> Result<u64, CronError> {
+    let owned = || text.to_owned();
+    let mut slashes = text.split('/');
+    let mut hyphens = slashes.next().unwrap_or_default().split('-');
+    let low = hyphens.next().unwrap_or_default();
+    let (high, more) = (hyphens.next(), hyphens.next().is_some());
+    let (start, mut end, mut star) = if low == "*" || low == "?" {
+        (bounds.least, bounds.most, STAR)
+    } else {
+        let start = value(low, bounds)?;
+        let end = match high {
+            None => start,
+            Some(_) if more => return Err(CronError::Hyphens(owned())),
+            Some(high) => value(high, bounds)?,
+        };
+        (start, end, 0)
+    };
+    let step = match (slashes.next(), slashes.next()) {
+        (None, _) => 1,
+        (Some(step), None) => {
+            let step = number(step)?;
+            // `5/15` means `5-59/15`.
+            if high.is_none() {
+                end = bounds.most;
+            }
+            if step > 1 {
+                star = 0;
+            }
+            step
+        }
+        (Some(_), Some(_)) => return Err(CronError::Slashes(owned())),
+    };
+    if start < bounds.least {
+        return Err(CronError::Below { start, least: bounds.least, text: owned() });
+    }
+    if end > bounds.most {
+        return Err(CronError::Above { end, most: bounds.most, text: owned() });
+    }
+    if start > end {
+        return Err(CronError::Backwards { start, end, text: owned() });
+    }
+    if step == 0 {
+        return Err(CronError::Step(owned()));
+    }
+    let step = usize::try_from(step).unwrap_or(usize::MAX);
+    Ok((start..=end).step_by(step).fold(star, |bits, value| bits | 1 << value))
+}
+
+fn value(text: &str, bounds: &Bounds) -> Result<u64, CronError> {
+    match (bounds.least..).zip(bounds.names).find(|(_, name)| text.eq_ignore_ascii_case(name)) {
+        Some((value, _)) => Ok(value),
+        None => number(text),
+    }
+}
+
+/// Reads a number as `strconv.Atoi` does: a sign is allowed, so are leading zeros.
+fn number(text: &str) -> Result<u64, CronError> {
+    let problem = |problem| CronError::Number { text: text.to_owned(), problem };
+    let digits = text.strip_prefix(['+', '-']).unwrap_or(text);
+    if digits.is_empty() || !digits.bytes().all(|byte| byte.is_ascii_digit()) {
+        return Err(problem("invalid syntax"));
+    }
+    let number: i64 = text.parse().map_err(|_| problem("value out of range"))?;
+    u64::try_from(number).map_err(|_| CronError::Negative { number, text: text.to_owned() })
+}
+
+/// Reads a duration as Go's `time.ParseDuration` does.
+fn duration_nanoseconds(text: &str) -> Result<i64, String> {
+    const UNITS: [(&str, u64); 8] = [
+        ("ns", 1),
+        ("us", 1_000),
+        ("µs", 1_000),
+        ("μs", 1_000),
+        ("ms", 1_000_000),
+        ("s", 1_000_000_000),
+        ("m", 60_000_000_000),
+        ("h", 3_600_000_000_000),
+    ];
+    let invalid = || format!("invalid duration {}", quoted(text));
+    let unsigned = text.strip_prefix(['+', '-']).unwrap_or(text);
+    if unsigned == "0" {
+        return Ok(0);
+    }
+    if unsigned.is_empty() {
+        return Err(invalid());
+    }
+    let mut sum = 0_u64;
+    let mut rest = unsigned;
+    while !rest.is_empty() {
+        let digits = |text: &str| text.bytes().take_while(u8::is_ascii_digit).count();
+        let (whole, after) = rest.split_at(digits(rest));
+        let (fraction, after) = match after.strip_prefix('.') {
+            Some(after) => after.split_at(digits(after)),
+            None => ("", after),
+        };
+        if whole.is_empty() && fraction.is_empty() {
+            return Err(invalid());
+        }
+        let end = after.find(|c: char| c == '.' || c.is_ascii_digit()).unwrap_or(after.len());
+        let (name, after) = after.split_at(end);
+        if name.is_empty() {
+            return Err(format!("missing unit in duration {}", quoted(text)));
+        }
+        let Some((_, unit)) = UNITS.iter().find(|(unit, _)| *unit == name) else {
+            return Err(format!("unknown unit {} in duration {}", quoted(name), quoted(text)));
+        };
+        let whole: u64 = if whole.is_empty() { 0 } else { whole.parse().map_err(|_| invalid())? };
+        let mut term = whole.checked_mul(*unit).filter(|term| *term <= 1 << 63).ok_or_else(invalid)?;
+        if !fraction.is_empty() {
+            // More digits than this are below the nanosecond.
+            let places = fraction.len().min(18);
+            let number: u64 = fraction[..places].parse().map_err(|_| invalid())?;
+            let scaled = u128::from(number) * u128::from(*unit) / 10_u128.pow(u32::try_from(places).unwrap_or(18));
+            term = term.checked_add(u64::try_from(scaled).map_err(|_| invalid())?).ok_or_else(invalid)?;
+        }
+        sum = sum.checked_add(term).filter(|sum| *sum <= 1 << 63).ok_or_else(invalid)?;
+        rest = after;
+    }
+    if text.starts_with('-') {
+        return Ok(0_i64.wrapping_sub_unsigned(sum));
+    }
+    i64::try_from(sum).map_err(|_| invalid())
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn read(text: &str) -> Schedule {
+        Schedule::parse(text).unwrap_or_else(|error| panic!("{text}: {error}"))
+    }
+
+    fn at(text: &str) -> Zoned {
+        text.parse().unwrap_or_else(|error| panic!("{text}: {error}"))
+    }
+
+    #[test]
+    fn tells_the_shortest_gap() {
+        for (schedule, seconds) in [
+            ("* * * * *", Some(60)),
+            ("*/7 * * * *", Some(4 * 60)),
+            ("0,50 * * * *", Some(600)),
+            ("0 * * * *", Some(3600)),
+            ("0 */5 * * *", Some(4 * 3600)),
+            ("0 9-17 * * 1-5", Some(3600)),
+            ("30 23,0 * * *", Some(3600)),
+            ("15 3 * * *", Some(86_400)),
+            ("0 0 * * 1,4", Some(3 * 86_400)),
+            ("0 0 1 * *", Some(28 * 86_400)),
+            ("0 0 31 * *", Some(31 * 86_400)),
+            ("0 0 1,15 * 1", Some(86_400)),
+            ("@weekly", Some(7 * 86_400)),
+            ("@yearly", Some(365 * 86_400)),
+            ("0 0 29 2 *", Some(1461 * 86_400)),
+            ("@every 90s", Some(90)),
+            ("@every 1ms", Some(1)),
+            ("@every -1h", Some(1)),
+            ("0 0 31 2 *", None),
+            (", * * * *", None),
+        ] {
+            assert_eq!(read(schedule).shortest_period_seconds(), seconds, "{schedule}");
+        }
+    }
+
+    #[test]
+    fn knows_schedules_without_a_date() {
+        for schedule in ["0 0 31 2 *", "0 0 30 2 ?", "0 0 31 4,6,9,11 *", ", * * * *", "0 , * * *", "0 0 * , *", "0 0 , * *", "0 0 * * ,"] {
+            assert!(read(schedule).never_fires(), "{schedule}");
+            assert!(read(schedule).next(&at("2026-01-31T23:59:30[UTC]")).is_none(), "{schedule}");
+        }
+        for schedule in ["0 0 29 2 *", "0 0 31 2 1", "0 0 , * 1", "@every 1s"] {
+            assert!(!read(schedule).never_fires(), "{schedule}");
+        }
+    }
+
+    #[test]
+    fn clocks_that_change_move_runs_as_in_go() {
+        let next = |schedule: &str, after: &str| read(schedule).next(&at(after)).map(|run| run.to_string());
+        // 02:30 does not exist on 2026-03-29 in Berlin: that run falls out.
+        assert_eq!(next("30 2 * * *", "2026-03-28T12:00[Europe/Berlin]").as_deref(), Some("2026-03-30T02:30:00+02:00[Europe/Berlin]"));
+        // 02:30 comes twice on 2026-10-25: the run starts at the first.
+        assert_eq!(next("30 2 * * *", "2026-10-24T12:00[Europe/Berlin]").as_deref(), Some("2026-10-25T02:30:00+02:00[Europe/Berlin]"));
+        // São Paulo once skipped midnight.
+        assert_eq!(next("0 1 * * *", "2018-11-03T12:00[America/Sao_Paulo]").as_deref(), Some("2018-11-04T01:00:00-02:00[America/Sao_Paulo]"));
+    }
+
+    #[test]
+    fn zones_are_named_exactly() {
+        for name in ["", "UTC", "Europe/Berlin", "Etc/GMT+3", "EST5EDT"] {
+            assert!(matches!(load_location(name), Ok(Some(_))), "{name}");
+        }
+        assert!(matches!(load_location("Local"), Ok(None)));
+        for name in ["europe/berlin", "Mars/Olympus", "utc+1"] {
+            assert_eq!(load_location(name).err(), Some(LocationError::Unknown(name.to_owned())));
+        }
+        for name in ["../etc/passwd", "/etc/localtime", "a/../b"] {
+            assert_eq!(load_location(name).err(), Some(LocationError::Name), "{name}");
+        }
+    }
+
+    #[test]
+    fn errors_are_gos() {
+        for (text, message) in [
+            ("1-2-3 * * * *", "too many hyphens: 1-2-3"),
+            ("1/2/3 * * * *", "too many slashes: 1/2/3"),
+            ("1/-2 * * * *", "negative number (-2) not allowed: -2"),
+            ("0 0 0 * *", "beginning of range (0) below minimum (1): 0"),
+            (
+                "99999999999999999999 * * * *",
+                "failed to parse int from 99999999999999999999: strconv.Atoi: parsing \"99999999999999999999\": value out of range",
+            ),
+            ("TZ=UTC", "invalid schedule format: runtime error: slice bounds out of range [:-1]"),
+            ("TZ=Mars/Olympus 0 0 * * *", "provided bad location Mars/Olympus: unknown time zone Mars/Olympus"),
+            ("@every 5", "failed to parse duration @every 5: time: missing unit in duration \"5\""),
+            ("@every 5d", "failed to parse duration @every 5d: time: unknown unit \"d\" in duration \"5d\""),
+            ("@every 9999999h", "failed to parse duration @every 9999999h: time: invalid duration \"9999999h\""),
+            ("@reboot", "unrecognized descriptor: @reboot"),
+        ] {
+            assert_eq!(Schedule::parse(text).map(|_| ()).map_err(|error| error.to_string()), Err(message.to_owned()), "{text}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn no_text_panics(text in "(TZ=[A-Z]{0,4} ?)?[-*/,0-9@a-z? .]{0,24}") {
+            if let Ok(schedule) = Schedule::parse(&text) {
+                let _ = (schedule.next(&at("2026-03-28T12:00[Europe/Berlin]")), schedule.never_fires(), schedule.shortest_period_seconds());
+            }
+        }
+
+        #[test]
+        fn runs_are_never_closer_than_the_shortest_gap(minute in "(\\*|\\*/[1-9]|[0-5]?[0-9],7)", hour in "(\\*|\\*/[1-9]|[0-9]|1[0-9]-2[0-3])", day in "(\\*|\\*/[2-9]|[1-9],28)", weekday in "(\\*|[0-6]|1-5)") {
+            let schedule = read(&format!("{minute} {hour} {day} * {weekday}"));
+            let shortest = schedule.shortest_period_seconds();
+            let mut time = at("2026-01-31T23:59:30[UTC]");
+            let mut gaps = Vec::new();
+            for _ in 0..40 {
+                let Some(next) = schedule.next(&time) else { break };
+                gaps.push(next.timestamp().as_second() - time.timestamp().as_second());
+                time = next;
+            }
+            for gap in gaps.iter().skip(1) {
+                prop_assert!(shortest.is_some_and(|shortest| shortest.cast_signed() <= *gap), "{:?} {}", shortest, gap);
+            }
+        }
+>>>>>>> b0ad435 (Read quantities and schedules as Kubernetes does)
     }
 }
