@@ -78,6 +78,18 @@ pub enum Skipped {
     TrustedController,
 }
 
+impl Skipped {
+    /// Returns a word for logs, metrics and audit annotations.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::NotOurs => "not-ours",
+            Self::BeingDeleted => "being-deleted",
+            Self::TrustedController => "trusted-controller",
+        }
+    }
+}
+
 /// A finding that the policy, or the object where the policy allows it, has lifted.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Lifted {
