@@ -3,6 +3,7 @@
 pub mod explain;
 pub mod generate;
 pub mod policy;
+pub mod review;
 
 use std::process::ExitCode;
 

@@ -1,14 +1,15 @@
 //! The one function everything goes through: policy, facts and a request in, a verdict out. No I/O, no clock, no async.
 
+use std::borrow::Cow;
 use std::collections::BTreeSet;
 
 use jiff::civil::Date;
 use serde_json::Value;
 
 use crate::facts::Facts;
-use crate::finding::{Finding, Level, Op};
+use crate::finding::{Finding, Level, Op, Safety};
 use crate::patch;
-use crate::pointer::Pointer;
+use crate::pointer::{Pointer, Token};
 use crate::policy::{Action, Exemption, OptOut, Policy};
 use crate::rule::Cx;
 use crate::rules::RULES;
@@ -78,6 +79,18 @@ pub enum Skipped {
     TrustedController,
 }
 
+impl Skipped {
+    /// Returns a word for logs, metrics and audit annotations.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::NotOurs => "not-ours",
+            Self::BeingDeleted => "being-deleted",
+            Self::TrustedController => "trusted-controller",
+        }
+    }
+}
+
 /// A finding that the policy, or the object where the policy allows it, has lifted.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Lifted {
@@ -111,6 +124,7 @@ impl Verdict {
     #[must_use]
     pub fn fill_ops(&self) -> Vec<Op> {
         let fills = self.findings.iter().filter(|finding| finding.fills).filter_map(|finding| finding.fix.as_ref());
+        let fills = fills.filter(|fix| fix.safety == Safety::Safe);
         patch::combine(fills.flat_map(|fix| fix.ops.iter().cloned()).chain(self.restore.iter().cloned()))
     }
 
@@ -180,15 +194,35 @@ fn ratchet(policy: &Policy, facts: &dyn Facts, request: &Request<'_>, old: &Valu
         return;
     }
     let before = Request { object: old, old: None, ..*request };
-    let known: BTreeSet<(&str, Pointer)> = match Workload::of(old) {
-        Some(workload) => run(policy, facts, &before, &workload).into_iter().map(|finding| (finding.rule, finding.path)).collect(),
-        None => BTreeSet::new(),
+    let known: Vec<Finding> = match Workload::of(old) {
+        Some(workload) if !same_spec => run(policy, facts, &before, &workload),
+        _ => Vec::new(),
     };
-    for finding in findings {
-        if same_spec || known.contains(&(finding.rule, finding.path.clone())) {
+    // What was a warning before and is a denial now is worse, not known.
+    let known = known.iter().filter(|finding| finding.level == Level::Deny).map(|finding| (finding.rule, place(&finding.path, old)));
+    let known: BTreeSet<(&str, Vec<Cow<'_, str>>)> = known.collect();
+    for finding in findings.iter_mut().filter(|finding| finding.level == Level::Deny) {
+        if same_spec || known.contains(&(finding.rule, place(&finding.path, request.object))) {
             finding.at_most(Level::Warn);
         }
     }
+}
+
+/// Returns a place in a form that survives a shift in a list: an item that has a name is called by it, as Kubernetes does when it merges lists.
+fn place<'a>(path: &'a Pointer, root: &'a Value) -> Vec<Cow<'a, str>> {
+    let mut here = Some(root);
+    let step = |token: &'a Token| match token {
+        Token::Key(key) => {
+            here = here.and_then(|value| value.get(&**key));
+            Cow::Borrowed(&**key)
+        }
+        Token::Index(index) => {
+            here = here.and_then(|value| value.get(*index));
+            let name = here.and_then(|value| value.get("name")?.as_str());
+            name.map_or_else(|| Cow::Owned(index.to_string()), Cow::Borrowed)
+        }
+    };
+    path.tokens().iter().map(step).collect()
 }
 
 /// Returns the fills inside pod templates, if making them again gives exactly the old object's templates.

@@ -11,6 +11,7 @@
 //! [`engine::evaluate`] is the middle of it and is pure. `jobgate lint`, `jobgate dry-run` and `jobgate serve` are adapters around it.
 
 pub mod accelerator;
+pub mod admission;
 pub mod checks;
 pub mod cmd;
 pub mod engine;

@@ -3,13 +3,13 @@
 use serde_json::{Value, json};
 
 use crate::finding::Op;
-use crate::pointer::Pointer;
+use crate::pointer::{Pointer, Token};
 use crate::workload::Part;
 
 /// A patch that does not fit the object it is for.
-#[derive(Debug, thiserror::Error)]
-#[error("apply the patch")]
-pub struct DoesNotApply(#[from] json_patch::PatchError);
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("there is nothing to change at `{0}`")]
+pub struct DoesNotApply(Pointer);
 
 /// Returns the operations as a JSON Patch document.
 #[must_use]
@@ -24,13 +24,36 @@ pub fn to_json(ops: &[Op]) -> Value {
 
 /// Returns the object with the operations made.
 ///
+/// This is stricter than any engine, so that what it accepts means the same to all of them: where they differ (adding to the whole document, replacing
+/// a missing key, steps such as `-1` and `01`), the patch does not apply.
+///
 /// # Errors
 /// An operation names a place that is not there, or one below something that is no mapping or list.
 pub fn apply(object: &Value, ops: &[Op]) -> Result<Value, DoesNotApply> {
-    let patch: json_patch::Patch = serde_json::from_value(to_json(ops)).unwrap_or_default();
     let mut patched = object.clone();
-    json_patch::patch(&mut patched, &patch)?;
+    for op in ops {
+        apply_one(&mut patched, op).ok_or_else(|| DoesNotApply(op.pointer().clone()))?;
+    }
     Ok(patched)
+}
+
+fn apply_one(object: &mut Value, op: &Op) -> Option<()> {
+    let (last, parents) = op.pointer().tokens().split_last()?;
+    let parent = parents.iter().try_fold(object, |value, token| match (value, token) {
+        (Value::Object(map), Token::Key(key)) => map.get_mut(&**key),
+        (Value::Array(list), Token::Index(index)) => list.get_mut(*index),
+        _ => None,
+    })?;
+    match (op, parent, last) {
+        (Op::Add(_, value), Value::Object(map), Token::Key(key)) => drop(map.insert(key.to_string(), value.clone())),
+        (Op::Add(_, value), Value::Array(list), Token::Index(index)) if *index <= list.len() => list.insert(*index, value.clone()),
+        (Op::Replace(_, value), Value::Object(map), Token::Key(key)) => *map.get_mut(&**key)? = value.clone(),
+        (Op::Replace(_, value), Value::Array(list), Token::Index(index)) => *list.get_mut(*index)? = value.clone(),
+        (Op::Remove(_), Value::Object(map), Token::Key(key)) => drop(map.remove(&**key)?),
+        (Op::Remove(_), Value::Array(list), Token::Index(index)) if *index < list.len() => drop(list.remove(*index)),
+        _ => return None,
+    }
+    Some(())
 }
 
 /// Returns the operation that sets a field below a mapping that may itself be missing; nothing where something else stands in the way.
@@ -95,6 +118,21 @@ mod tests {
 
     #[test]
     fn a_patch_that_does_not_fit_is_an_error() {
-        assert!(apply(&json!({"a": "text"}), &[Op::Add(Pointer::of(&["a", "b"]), 1.into())]).is_err());
+        let at = |keys: &[&'static str]| Pointer::of(keys);
+        let object = json!({"a": "text", "n": null, "list": [1]});
+        for op in [
+            Op::Add(at(&["a", "b"]), 1.into()),
+            Op::Add(at(&["n", "b"]), 1.into()),
+            Op::Add(at(&["missing", "b"]), 1.into()),
+            Op::Add(at(&[]), 1.into()),
+            Op::Add(at(&["list", "-"]), 1.into()),
+            Op::Add(at(&["list"]) / 2, 1.into()),
+            Op::Replace(at(&["missing"]), 1.into()),
+            Op::Replace(at(&["list"]) / 1, 1.into()),
+            Op::Remove(at(&["missing"])),
+            Op::Remove(at(&["list"]) / 1),
+        ] {
+            assert_eq!(apply(&object, std::slice::from_ref(&op)), Err(DoesNotApply(op.pointer().clone())), "{op:?}");
+        }
     }
 }

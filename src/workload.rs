@@ -73,6 +73,12 @@ impl Kind {
     pub fn of(object: &Value) -> Option<Self> {
         let name = object.get("kind")?.as_str()?;
         let (group, _version) = object.get("apiVersion")?.as_str()?.split_once('/')?;
+        Self::named(group, name)
+    }
+
+    /// Returns the kind of a group and a kind's name.
+    #[must_use]
+    pub fn named(group: &str, name: &str) -> Option<Self> {
         ADAPTERS.iter().find(|adapter| adapter.name == name && adapter.group == group).map(|adapter| adapter.kind)
     }
 }

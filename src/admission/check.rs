@@ -1,0 +1,183 @@
+//! Makes sure that a patch fits before it is sent.
+//!
+//! A patch that does not apply, or that makes an object the API server cannot decode, fails the user's request even where the webhook is
+//! registered to fail open (kubernetes.md §7.6). So nothing is taken on trust here, least of all our own rules.
+
+use std::collections::BTreeSet;
+
+use serde_json::Value;
+
+use crate::engine::{self, Request, Verdict};
+use crate::facts::Facts;
+use crate::finding::{Level, Op};
+use crate::patch;
+use crate::pointer::{Pointer, Token};
+use crate::policy::Policy;
+use crate::rules::RULES;
+
+/// The largest patch that is sent, in operations. A rule makes a handful for each pod template.
+const MOST_OPS: usize = 256;
+
+/// Why a patch is not sent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, thiserror::Error)]
+pub enum Doubt {
+    /// An operation names a place that is not there, in at least one of the engines that might apply it.
+    #[error("it does not apply to the object as received")]
+    DoesNotApply,
+    /// It changes a place that no rule has declared.
+    #[error("it changes a place outside of the rules' lists")]
+    StraysOutside,
+    /// The patched object would be patched again.
+    #[error("the patched object would be patched again")]
+    NotIdempotent,
+    /// The patched object would be denied for something new.
+    #[error("the patched object would be denied for something new")]
+    NewDenial,
+    /// It is far larger than any rule has reason to make it.
+    #[error("it is too large")]
+    TooLarge,
+}
+
+impl Doubt {
+    /// Returns a word for metrics.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::DoesNotApply => "patch_does_not_apply",
+            Self::StraysOutside => "patch_strays_outside",
+            Self::NotIdempotent => "patch_not_idempotent",
+            Self::NewDenial => "patch_new_denial",
+            Self::TooLarge => "patch_too_large",
+        }
+    }
+}
+
+/// Returns the operations of a verdict, if every check holds.
+///
+/// # Errors
+/// One does not; then nothing may be sent.
+pub(super) fn checked_patch(policy: &Policy, facts: &dyn Facts, request: &Request<'_>, verdict: &Verdict) -> Result<Vec<Op>, Doubt> {
+    let ops = verdict.fill_ops();
+    if ops.is_empty() {
+        return Ok(ops);
+    }
+    if ops.len() > MOST_OPS {
+        return Err(Doubt::TooLarge);
+    }
+    // The whole document is a place to some engines and none to others.
+    if ops.iter().any(|op| op.pointer().tokens().is_empty()) {
+        return Err(Doubt::DoesNotApply);
+    }
+    let patched = patch::apply(request.object, &ops).map_err(|_| Doubt::DoesNotApply)?;
+    let patterns = Patterns::of(RULES.iter().flat_map(|entry| entry.rule.fills).copied());
+    if !patterns.allow(&mut Vec::new(), Some(request.object), Some(&patched)) {
+        return Err(Doubt::StraysOutside);
+    }
+    let again = engine::evaluate(policy, facts, &Request { object: &patched, ..*request });
+    if !again.fill_ops().is_empty() {
+        return Err(Doubt::NotIdempotent);
+    }
+    let denied: BTreeSet<(&str, &Pointer)> = denials(verdict).collect();
+    if denials(&again).any(|denial| !denied.contains(&denial)) {
+        return Err(Doubt::NewDenial);
+    }
+    Ok(ops)
+}
+
+fn denials(verdict: &Verdict) -> impl Iterator<Item = (&'static str, &Pointer)> {
+    verdict.findings.iter().filter(|finding| finding.level == Level::Deny).map(|finding| (finding.rule, &finding.path))
+}
+
+/// The places that rules may fill, as steps; nothing stands for any one step.
+#[derive(Debug)]
+struct Patterns(Vec<Vec<Option<String>>>);
+
+impl Patterns {
+    fn of<'p>(patterns: impl IntoIterator<Item = &'p str>) -> Self {
+        let step = |step: &str| (step != "*").then(|| step.replace("~1", "/").replace("~0", "~"));
+        Self(patterns.into_iter().map(|pattern| pattern.split('/').skip(1).map(step).collect()).collect())
+    }
+
+    /// Tells whether a place is one of them, or lies in one.
+    fn cover(&self, at: &[Token]) -> bool {
+        let fits = |(want, have): (&Option<String>, &Token)| match (want, have) {
+            (None, _) => true,
+            (Some(want), Token::Key(have)) => want == &**have,
+            (Some(want), Token::Index(have)) => want.parse() == Ok(*have),
+        };
+        self.0.iter().any(|pattern| pattern.len() <= at.len() && pattern.iter().zip(at).all(fits))
+    }
+
+    /// Tells whether two values differ in covered places only. Whatever a list had stays where it was: lists only grow, at their end.
+    fn allow(&self, at: &mut Vec<Token>, before: Option<&Value>, after: Option<&Value>) -> bool {
+        match (before, after) {
+            (before, after) if before == after => true,
+            (Some(Value::Object(before)), Some(Value::Object(after))) => before
+                .keys()
+                .chain(after.keys().filter(|key| !before.contains_key(*key)))
+                .all(|key| self.step(at, Token::Key(key.clone().into()), before.get(key), after.get(key))),
+            (Some(Value::Array(before)), Some(Value::Array(after))) => {
+                after.starts_with(before)
+                    && after.iter().enumerate().skip(before.len()).all(|(index, item)| self.step(at, Token::Index(index), None, Some(item)))
+            }
+            // A mapping or list that is new, or that takes the place of a null, is judged by what is in it; an empty one by itself.
+            (None | Some(Value::Null), Some(Value::Object(after))) if !after.is_empty() && !self.cover(at) => {
+                after.iter().all(|(key, value)| self.step(at, Token::Key(key.clone().into()), None, Some(value)))
+            }
+            (None | Some(Value::Null), Some(Value::Array(after))) if !after.is_empty() && !self.cover(at) => {
+                after.iter().enumerate().all(|(index, item)| self.step(at, Token::Index(index), None, Some(item)))
+            }
+            _ => self.cover(at),
+        }
+    }
+
+    fn step(&self, at: &mut Vec<Token>, token: Token, before: Option<&Value>, after: Option<&Value>) -> bool {
+        at.push(token);
+        let allowed = self.allow(at, before, after);
+        at.pop();
+        allowed
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn allows(list: &[&str], before: &Value, after: &Value) -> bool {
+        Patterns::of(list.iter().copied()).allow(&mut Vec::new(), Some(before), Some(after))
+    }
+
+    #[test]
+    fn only_listed_places_may_change() {
+        let list = ["/spec/ttl", "/spec/*/tolerations/*", "/spec/runPolicy/ttl", "/metadata/annotations/a~1b"];
+        let before = json!({"spec": {"x": {"tolerations": [{"key": "a"}]}, "y": 1}, "metadata": {"annotations": {}}});
+        let change = |edit: &dyn Fn(&mut Value)| {
+            let mut after = before.clone();
+            edit(&mut after);
+            allows(&list, &before, &after)
+        };
+        assert!(change(&|_| ()));
+        assert!(change(&|v| v["spec"]["ttl"] = 1.into()));
+        assert!(change(&|v| v["spec"]["x"]["tolerations"] = json!([{"key": "a"}, {"key": "b", "deep": [1]}])));
+        assert!(change(&|v| v["spec"]["z"] = json!({"tolerations": [{}]})), "a mapping of listed places only may be new");
+        assert!(change(&|v| v["spec"]["runPolicy"] = json!({"ttl": 1})));
+        assert!(change(&|v| v["metadata"]["annotations"]["a/b"] = "c".into()));
+        assert!(!change(&|v| v["spec"]["runPolicy"] = json!({"ttl": 1, "suspend": true})));
+        assert!(!change(&|v| v["spec"]["runPolicy"] = json!({})), "an empty mapping is a change too");
+        assert!(!change(&|v| v["spec"]["y"] = 2.into()));
+        assert!(!change(&|v| v["spec"]["x"]["tolerations"] = json!([{"key": "b"}])), "nobody's toleration is replaced");
+        assert!(!change(&|v| v["spec"]["x"]["tolerations"] = json!([{"key": "b"}, {"key": "a"}])), "nor moved");
+        assert!(!change(&|v| v["spec"]["x"]["tolerations"] = json!([])), "nor taken out");
+        assert!(!change(&|v| v["spec"] = Value::Null));
+        assert!(!change(&|v| *v = json!([])));
+    }
+
+    #[test]
+    fn a_null_gives_way_to_listed_places_only() {
+        assert!(allows(&["/a/b"], &json!({"a": null}), &json!({"a": {"b": 1}})));
+        assert!(!allows(&["/a/b"], &json!({"a": null}), &json!({"a": {"c": 1}})));
+        assert!(!allows(&["/a/b"], &json!({"a": "text"}), &json!({"a": {"b": 1}})), "a value of another type stays");
+    }
+}

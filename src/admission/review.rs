@@ -1,0 +1,344 @@
+//! An AdmissionReview request as it comes over the wire: borrowed, lenient, and readable even where it is cut off.
+//!
+//! Nothing here is derived, for three reasons: of two equal keys the last one counts, as in the API server's own decoder, where derived code
+//! refuses; a field of another type than expected reads as unset and costs nobody his request; and what was read before an error stays read, so
+//! that a review which breaks off can still be answered by its `uid`.
+
+use std::borrow::{Borrow, Cow};
+use std::collections::BTreeMap;
+use std::fmt;
+
+use serde::Deserialize;
+use serde::de::{DeserializeSeed, Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor};
+use serde_json::Value;
+use serde_json::value::RawValue;
+
+use super::{Fault, Pass};
+use crate::engine::Operation;
+use crate::workload::{Kind, Workload};
+
+/// The longest `uid` that is echoed, in bytes. The API server's are 36 long.
+const LONGEST_UID: usize = 256;
+
+/// The most claims that one review has looked up; a pod template that mounts more is judged by the first of them, in order of name.
+const MOST_CLAIMS: usize = 64;
+
+/// The version of `admission.k8s.io` that a review came in, and is answered in.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Version {
+    /// `admission.k8s.io/v1`.
+    #[default]
+    V1,
+    /// `admission.k8s.io/v1beta1`, which API servers before 1.22 could send.
+    V1Beta1,
+}
+
+impl Version {
+    /// Returns the `apiVersion` of a review.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::V1 => "admission.k8s.io/v1",
+            Self::V1Beta1 => "admission.k8s.io/v1beta1",
+        }
+    }
+}
+
+/// The head of a review: what an answer, a log line and a metric need.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Head<'a> {
+    /// The version to answer in.
+    pub version: Version,
+    /// The request's identity, to be echoed.
+    pub uid: Cow<'a, str>,
+    /// `CREATE`, `UPDATE`, or whatever else was sent.
+    pub operation: Cow<'a, str>,
+    /// API group of the object, as the API server says it.
+    pub group: Cow<'a, str>,
+    /// Kind of the object, as the API server says it.
+    pub kind: Cow<'a, str>,
+    /// The namespace; empty for objects without one.
+    pub namespace: Cow<'a, str>,
+    /// The name; empty where the API server has yet to generate it.
+    pub name: Cow<'a, str>,
+    /// The subresource; empty for the object itself.
+    pub subresource: Cow<'a, str>,
+    /// The user who asks.
+    pub user: Cow<'a, str>,
+    /// Whether nothing will be stored. It changes no answer.
+    pub dry_run: bool,
+}
+
+/// One review, read as far as judging it needs.
+#[derive(Clone, Debug)]
+pub struct Review<'a> {
+    /// Who asks for what.
+    pub head: Head<'a>,
+    /// What is to be judged, or why there is nothing to judge.
+    pub subject: Subject,
+}
+
+/// What a review asks about.
+#[derive(Clone, Debug)]
+pub enum Subject {
+    /// An object of a kind that is judged.
+    Object(Box<Change>),
+    /// Nothing of Jobgate's business.
+    Pass(Pass),
+    /// Something that cannot be judged, by no fault of the user's.
+    Fault(Fault),
+    /// An object beyond a limit that the manual states; admitting it unread would be a way around every rule.
+    TooDeep,
+}
+
+/// The change that a review asks for.
+#[derive(Clone, Debug)]
+pub struct Change {
+    /// CREATE or UPDATE.
+    pub operation: Operation,
+    /// The kind, by `request.kind`; the object says the same of itself.
+    pub kind: Kind,
+    /// The object.
+    pub object: Value,
+    /// On UPDATE: what it replaces.
+    pub old: Option<Value>,
+}
+
+/// A body that is no review.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("read the AdmissionReview: {reason}")]
+pub struct Malformed<'a> {
+    /// What is wrong.
+    pub reason: String,
+    /// What could be read all the same; without a `uid` there is nobody to answer.
+    pub head: Head<'a>,
+}
+
+impl<'a> Review<'a> {
+    /// Reads a review.
+    ///
+    /// # Errors
+    /// The body is not one JSON document, is no AdmissionReview, or has no readable `request.uid`.
+    pub fn read(body: &'a [u8]) -> Result<Self, Malformed<'a>> {
+        let (envelope, error) = Envelope::read(body);
+        let Envelope { head, is_review, has_request, object, old } = envelope;
+        let reason = if let Some(error) = error {
+            error.to_string()
+        } else if !is_review {
+            "`kind` is not `AdmissionReview`".to_owned()
+        } else if !has_request {
+            "`request` is missing".to_owned()
+        } else if head.uid.is_empty() {
+            "`request.uid` is missing".to_owned()
+        } else {
+            let subject = examine(&head, object, old);
+            return Ok(Self { head, subject });
+        };
+        Err(Malformed { reason, head })
+    }
+
+    /// Returns the claims whose access modes a judgement may ask for, as (namespace, name), sorted, at most 64.
+    #[must_use]
+    pub fn claims_needed(&self) -> Vec<(String, String)> {
+        let Subject::Object(change) = &self.subject else { return Vec::new() };
+        let objects = [Some(&change.object), change.old.as_ref()];
+        let workloads = objects.into_iter().flatten().filter_map(Workload::of);
+        let mut names: Vec<&str> = workloads
+            .flat_map(|workload| workload.pods.into_iter().flat_map(|pod| pod.claims().collect::<Vec<_>>()))
+            .map(|used| used.claim)
+            .collect();
+        names.sort_unstable();
+        names.dedup();
+        names.truncate(MOST_CLAIMS);
+        names.into_iter().map(|name| (self.head.namespace.to_string(), name.to_owned())).collect()
+    }
+}
+
+/// Reads what stands before the end of a body that was cut off, for the answer to a review that is too large to be read.
+#[must_use]
+pub(super) fn head_of_prefix(prefix: &[u8]) -> Head<'_> {
+    Envelope::read(prefix).0.head
+}
+
+/// Decides what there is to judge. Only then are objects parsed.
+fn examine(head: &Head<'_>, object: Option<&RawValue>, old: Option<&RawValue>) -> Subject {
+    let operation = match &*head.operation {
+        "CREATE" => Operation::Create,
+        "UPDATE" => Operation::Update,
+        _ => return Subject::Pass(Pass::Operation),
+    };
+    if !head.subresource.is_empty() {
+        return Subject::Pass(Pass::Subresource);
+    }
+    let Some(kind) = Kind::named(&head.group, &head.kind) else { return Subject::Pass(Pass::Kind) };
+    let old = match (operation, old) {
+        (Operation::Create, _) => None,
+        (Operation::Update, None) => return Subject::Fault(Fault::ObjectMissing),
+        (Operation::Update, Some(old)) => match parse(old) {
+            Ok(old) => Some(old),
+            // An object that was too deep before we saw it may still lose its finalizers.
+            Err(_) => return Subject::Fault(Fault::ObjectUnreadable),
+        },
+    };
+    let object = match object.map(parse) {
+        Some(Ok(object)) => object,
+        Some(Err(unreadable)) => return unreadable,
+        None => return Subject::Fault(Fault::ObjectMissing),
+    };
+    if Kind::of(&object) != Some(kind) {
+        return Subject::Fault(Fault::KindMismatch);
+    }
+    Subject::Object(Box::new(Change { operation, kind, object, old }))
+}
+
+/// Parses an object, or says what is to be done with one that cannot be parsed.
+fn parse(raw: &RawValue) -> Result<Value, Subject> {
+    serde_json::from_str(raw.get()).map_err(|error| {
+        // The envelope was read to its end, so the text is well-formed JSON: what is left is depth, and numbers and escapes out of range.
+        // serde_json gives its depth limit (128) no category of its own.
+        if error.to_string().starts_with("recursion limit exceeded") { Subject::TooDeep } else { Subject::Fault(Fault::ObjectUnreadable) }
+    })
+}
+
+/// A review before anything is parsed that need not be.
+#[derive(Debug, Default)]
+struct Envelope<'a> {
+    head: Head<'a>,
+    is_review: bool,
+    has_request: bool,
+    object: Option<&'a RawValue>,
+    old: Option<&'a RawValue>,
+}
+
+impl<'a> Envelope<'a> {
+    /// Reads as far as the body goes; what stands before an error is kept.
+    fn read(body: &'a [u8]) -> (Self, Option<serde_json::Error>) {
+        let mut envelope = Self::default();
+        let mut json = serde_json::Deserializer::from_slice(body);
+        let read = Reader { envelope: &mut envelope, level: Level::Review }.deserialize(&mut json).and_then(|()| json.end());
+        (envelope, read.err())
+    }
+
+    /// Takes one field of the review itself.
+    fn review_field(&mut self, key: &str, value: &'a RawValue) {
+        match key {
+            "kind" => self.is_review = text(value) == "AdmissionReview",
+            "apiVersion" => self.head.version = if text(value) == Version::V1Beta1.as_str() { Version::V1Beta1 } else { Version::V1 },
+            _ => {}
+        }
+    }
+
+    /// Takes one field of `request`.
+    fn request_field(&mut self, key: &str, value: &'a RawValue) {
+        let head = &mut self.head;
+        match key {
+            "uid" => head.uid = Some(text(value)).filter(|uid| uid.len() <= LONGEST_UID).unwrap_or_default(),
+            "operation" => head.operation = text(value),
+            "namespace" => head.namespace = text(value),
+            "name" => head.name = text(value),
+            "subResource" => head.subresource = text(value),
+            "dryRun" => head.dry_run = value.get() == "true",
+            "kind" => {
+                let mut fields = fields(value);
+                head.group = fields.remove("group").map(text).unwrap_or_default();
+                head.kind = fields.remove("kind").map(text).unwrap_or_default();
+            }
+            "userInfo" => head.user = fields(value).remove("username").map(text).unwrap_or_default(),
+            "object" => self.object = Some(value).filter(|value| value.get() != "null"),
+            "oldObject" => self.old = Some(value).filter(|value| value.get() != "null"),
+            _ => {}
+        }
+    }
+}
+
+/// Returns a string's text, and nothing for any other value.
+fn text(value: &RawValue) -> Cow<'_, str> {
+    serde_json::from_str::<Text<'_>>(value.get()).map(|text| text.0).unwrap_or_default()
+}
+
+/// Returns a mapping's fields, and none for any other value. Of equal keys the last one counts.
+fn fields(value: &RawValue) -> BTreeMap<Text<'_>, &RawValue> {
+    serde_json::from_str(value.get()).unwrap_or_default()
+}
+
+/// A string that is borrowed where it has no escapes.
+#[derive(Debug, PartialEq, Eq, PartialOrd, Ord, Deserialize)]
+struct Text<'a>(#[serde(borrow)] Cow<'a, str>);
+
+impl Borrow<str> for Text<'_> {
+    fn borrow(&self) -> &str {
+        &self.0
+    }
+}
+
+/// Where in a review a [`Reader`] stands.
+#[derive(Clone, Copy, Debug)]
+enum Level {
+    /// At its top.
+    Review,
+    /// In `request`.
+    Request,
+}
+
+/// Reads one mapping of a review into an envelope, and passes over a value of any other type.
+#[derive(Debug)]
+struct Reader<'e, 'a> {
+    envelope: &'e mut Envelope<'a>,
+    level: Level,
+}
+
+impl<'a> DeserializeSeed<'a> for Reader<'_, 'a> {
+    type Value = ();
+    fn deserialize<D: Deserializer<'a>>(self, deserializer: D) -> Result<(), D::Error> {
+        deserializer.deserialize_any(self)
+    }
+}
+
+impl<'a> Visitor<'a> for Reader<'_, 'a> {
+    type Value = ();
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("an AdmissionReview")
+    }
+
+    fn visit_map<A: MapAccess<'a>>(self, mut map: A) -> Result<(), A::Error> {
+        self.envelope.has_request |= matches!(self.level, Level::Request);
+        while let Some(Text(key)) = map.next_key()? {
+            match (self.level, &*key) {
+                (Level::Review, "request") => map.next_value_seed(Reader { envelope: &mut *self.envelope, level: Level::Request })?,
+                (Level::Review, key) => self.envelope.review_field(key, map.next_value()?),
+                (Level::Request, key) => self.envelope.request_field(key, map.next_value()?),
+            }
+        }
+        Ok(())
+    }
+
+    fn visit_seq<A: SeqAccess<'a>>(self, mut list: A) -> Result<(), A::Error> {
+        while list.next_element::<IgnoredAny>()?.is_some() {}
+        Ok(())
+    }
+
+    fn visit_unit<E>(self) -> Result<(), E> {
+        Ok(())
+    }
+
+    fn visit_bool<E>(self, _: bool) -> Result<(), E> {
+        Ok(())
+    }
+
+    fn visit_i64<E>(self, _: i64) -> Result<(), E> {
+        Ok(())
+    }
+
+    fn visit_u64<E>(self, _: u64) -> Result<(), E> {
+        Ok(())
+    }
+
+    fn visit_f64<E>(self, _: f64) -> Result<(), E> {
+        Ok(())
+    }
+
+    fn visit_str<E>(self, _: &str) -> Result<(), E> {
+        Ok(())
+    }
+}

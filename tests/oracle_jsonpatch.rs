@@ -1,0 +1,66 @@
+//! The API server's patch engine, by `oracles/jsonpatch.jsonl`: the model of it that other tests use is right, and the operations that Jobgate
+//! makes mean the same to it and to an engine that follows the RFC.
+
+#[path = "support/evanphx.rs"]
+mod evanphx;
+
+use std::path::PathBuf;
+
+use jobgate::finding::Op;
+use jobgate::patch;
+use jobgate::pointer::Pointer;
+use serde_json::Value;
+
+fn rows() -> Vec<Value> {
+    let root = std::env::var_os("JOBGATE_SHARED").map_or_else(|| PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../shared"), PathBuf::from);
+    match std::fs::read_to_string(root.join("oracles/jsonpatch.jsonl")) {
+        Ok(text) => text.lines().map(|line| serde_json::from_str(line).expect("a row")).collect(),
+        Err(_) => {
+            println!("skipped: no oracles/jsonpatch.jsonl in JOBGATE_SHARED");
+            Vec::new()
+        }
+    }
+}
+
+#[test]
+fn oracle_the_model_is_the_engine() {
+    for row in rows() {
+        match (evanphx::apply(&row["doc"], &row["patch"]), row.get("result")) {
+            (Ok(got), Some(want)) => assert_eq!(&got, want, "{row}"),
+            (Err(_), None) => assert!(row.get("error").is_some(), "{row}"),
+            (got, _) => panic!("{got:?} for {row}"),
+        }
+    }
+}
+
+/// Returns a row's patch in Jobgate's own operations, where they can say it.
+fn ops(row: &Value) -> Option<Vec<Op>> {
+    let one = |op: &Value| {
+        let at = Pointer::parse(op["path"].as_str()?, &row["doc"])?;
+        match op["op"].as_str()? {
+            "add" => Some(Op::Add(at, op["value"].clone())),
+            "replace" => Some(Op::Replace(at, op["value"].clone())),
+            "remove" => Some(Op::Remove(at)),
+            _ => None,
+        }
+    };
+    row["patch"].as_array()?.iter().map(one).collect()
+}
+
+#[test]
+fn oracle_what_we_apply_means_the_same_everywhere() {
+    let rows = rows();
+    let mut applied = 0;
+    for row in &rows {
+        let Some(ops) = ops(row) else { continue };
+        // What is refused here is never sent; to be stricter than the API server is the point.
+        let Ok(ours) = patch::apply(&row["doc"], &ops) else { continue };
+        applied += 1;
+        assert_eq!(Some(&ours), row.get("result"), "the API server: {row}");
+        let mut theirs = row["doc"].clone();
+        let patch: json_patch::Patch = serde_json::from_value(patch::to_json(&ops)).expect("a patch");
+        json_patch::patch(&mut theirs, &patch).expect("an engine by the RFC applies it");
+        assert_eq!(ours, theirs, "by the RFC: {row}");
+    }
+    assert!(rows.is_empty() || applied >= 10, "only {applied} rows say anything");
+}

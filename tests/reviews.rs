@@ -1,0 +1,141 @@
+//! Golden answers: every review that was recorded from a real API server, with the verdict and the patch that it must get.
+//!
+//! The expectations are `reviews/expected.jsonl`, one line a review, with the reason. They were derived from the rules' table, not from output.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use base64::Engine as _;
+use jobgate::admission::{self, Answer, Endpoint, Review};
+use jobgate::facts::{Claim, Fact, FactTable};
+use jobgate::finding::{Level, Source};
+use jobgate::policy::Policy;
+use serde_json::{Value, json};
+
+fn folder() -> Option<PathBuf> {
+    let root = std::env::var_os("JOBGATE_SHARED").map_or_else(|| PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../shared"), PathBuf::from);
+    let folder = root.join("reviews");
+    if !folder.is_dir() {
+        println!("skipped: no reviews in JOBGATE_SHARED");
+        return None;
+    }
+    Some(folder)
+}
+
+fn policy() -> Policy {
+    Policy {
+        trusted_controllers: vec!["system:serviceaccount:kube-system:cronjob-controller".to_owned()],
+        hash: "0123456789ab".to_owned(),
+        ..Policy::default()
+    }
+}
+
+/// The claims of `reviews/claims.yaml`; that each stands there is checked below.
+fn facts() -> FactTable {
+    let claims = [
+        ("fraud-training-checkpoints", "ReadWriteOnce"),
+        ("fraud-training-checkpoints-rwx", "ReadWriteMany"),
+        ("data-rox", "ReadOnlyMany"),
+        ("ckpt-rwop", "ReadWriteOncePod"),
+    ];
+    let claim = |mode: &str| Fact::Known(Claim { access_modes: vec![mode.to_owned()], source: Source::Cluster });
+    FactTable { claims: claims.iter().map(|(name, mode)| (("team-fraud".to_owned(), (*name).to_owned()), claim(mode))).collect() }
+}
+
+fn expected() -> BTreeMap<String, Value> {
+    let rows = include_str!("reviews/expected.jsonl").lines().map(|line| serde_json::from_str::<Value>(line).expect("a row"));
+    rows.map(|row| (row["review"].as_str().expect("a name").to_owned(), row)).collect()
+}
+
+fn endpoint(review: &str) -> Endpoint {
+    if review.ends_with(".validate") { Endpoint::Validate } else { Endpoint::Mutate }
+}
+
+fn names(folder: &Path) -> Vec<String> {
+    let files = std::fs::read_dir(folder).expect("a folder").map(|entry| entry.expect("an entry").file_name().into_string().expect("a name"));
+    let mut names: Vec<String> = files.filter_map(|file| file.strip_suffix(".json").map(str::to_owned)).collect();
+    names.sort();
+    names
+}
+
+/// Returns an answer in the form of the table.
+fn summary(review: &str, answer: &Answer, why: &Value) -> Value {
+    let response = &serde_json::from_slice::<Value>(&answer.body).expect("JSON")["response"];
+    let rules = |level| {
+        let mut rules: Vec<&str> = answer.meta.findings.iter().filter(|finding| finding.1 == level).map(|finding| finding.0).collect();
+        rules.sort_unstable();
+        rules.dedup();
+        rules
+    };
+    json!({
+        "review": review, "allowed": response["allowed"], "deny": rules(Level::Deny), "warn": rules(Level::Warn), "patch": patch(response), "why": why,
+    })
+}
+
+/// Returns the operations of a response, by path.
+fn patch(response: &Value) -> Vec<Value> {
+    let Some(text) = response.get("patch") else {
+        assert_eq!(response.get("patchType"), None);
+        return Vec::new();
+    };
+    assert_eq!(response["patchType"], "JSONPatch");
+    let bytes = base64::engine::general_purpose::STANDARD.decode(text.as_str().expect("text")).expect("base64");
+    let mut ops: Vec<Value> = serde_json::from_slice(&bytes).expect("a list");
+    ops.sort_by_key(|op| op["path"].to_string());
+    ops
+}
+
+#[test]
+fn every_recorded_review_gets_the_right_answer() {
+    let Some(folder) = folder() else { return };
+    let (policy, facts, expected) = (policy(), facts(), expected());
+    let claims = std::fs::read_to_string(folder.join("claims.yaml")).expect("claims");
+    for (_, name) in facts.claims.keys() {
+        assert!(claims.contains(&format!("name: {name},")), "{name}");
+    }
+    let names = names(&folder);
+    let mut wrong = Vec::new();
+    for name in &names {
+        let Some(want) = expected.get(name) else {
+            wrong.push(format!("{name}: no expectation"));
+            continue;
+        };
+        let body = std::fs::read(folder.join(name).with_extension(format!("{}.json", endpoint(name).as_str()))).expect("a review");
+        let answer = admission::answer(endpoint(name), &policy, &facts, &body, None);
+        assert_eq!((answer.status, answer.meta.fault), (200, None), "{name}");
+        let got = summary(name, &answer, &want["why"]);
+        if got != *want {
+            wrong.push(format!("{name}\n  want {want}\n  got  {got}\n  {}", String::from_utf8_lossy(&answer.body)));
+        }
+    }
+    assert!(wrong.is_empty(), "{} of {}:\n{}", wrong.len(), names.len(), wrong.join("\n"));
+    assert_eq!(names.len(), expected.len(), "expectations for reviews that are gone");
+}
+
+#[test]
+fn the_answer_is_the_same_for_a_dry_run_and_without_facts_it_is_never_harder() {
+    let Some(folder) = folder() else { return };
+    for name in names(&folder) {
+        let body = std::fs::read_to_string(folder.join(&name).with_extension(format!("{}.json", endpoint(&name).as_str()))).expect("a review");
+        let (dry, wet) = (body.replace("\"dryRun\":false", "\"dryRun\":true"), body.replace("\"dryRun\":true", "\"dryRun\":false"));
+        let answer = |body: &str| admission::answer(endpoint(&name), &policy(), &facts(), body.as_bytes(), None);
+        assert_eq!(answer(&dry).body, answer(&wet).body, "{name}");
+        let unknown = admission::answer(endpoint(&name), &policy(), &jobgate::facts::NoFacts, body.as_bytes(), None);
+        let denials = |answer: &Answer| answer.meta.findings.iter().filter(|finding| finding.1 == Level::Deny).count();
+        assert!(denials(&unknown) <= denials(&answer(&body)), "{name}");
+    }
+}
+
+#[test]
+fn claims_are_asked_for_by_name_and_once() {
+    let Some(folder) = folder() else { return };
+    let claims = |name: &str| {
+        let body = std::fs::read(folder.join(name)).expect("a review");
+        admission::claims_needed(&Review::read(&body).expect("a review"))
+    };
+    let checkpoints = vec![("team-fraud".to_owned(), "fraud-training-checkpoints".to_owned())];
+    assert_eq!(claims("pytorchjob-create-rwo.mutate.json"), checkpoints);
+    assert_eq!(claims("cronjob-create-rwo-parallel.validate.json"), checkpoints);
+    assert_eq!(claims("job-create-ephemeral-parallel.mutate.json"), []);
+    assert_eq!(claims("pytorchjob-delete.mutate.json"), []);
+}
