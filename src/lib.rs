@@ -14,6 +14,7 @@ pub mod checks;
 pub mod engine;
 pub mod facts;
 pub mod finding;
+pub mod lines;
 pub mod patch;
 pub mod placeholder;
 pub mod pointer;
