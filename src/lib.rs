@@ -18,10 +18,8 @@ pub mod engine;
 pub mod facts;
 pub mod finding;
 pub mod k8s;
-<<<<<<< HEAD
+pub mod lines;
 pub mod pages;
-=======
->>>>>>> b0ad435 (Read quantities and schedules as Kubernetes does)
 pub mod patch;
 pub mod placeholder;
 pub mod pointer;
@@ -29,8 +27,8 @@ pub mod policy;
 pub mod report;
 pub mod rule;
 pub mod rules;
-pub mod suggest;
 #[cfg(feature = "serve")]
 pub mod server;
+pub mod suggest;
 pub mod workload;
 pub mod yaml;

@@ -1,6 +1,25 @@
 //! Verdicts as people and other programs read them: one file per format.
+//!
+//! A [`Report`] has its places looked up already; a format only writes. All of them write one finding after another, in the report's order where
+//! the format has no reason for another one, and the same bytes for the same report.
+
+mod excerpt;
+mod fingerprint;
+mod github;
+mod gitlab;
+mod human;
+mod json;
+mod junit;
+mod page;
+#[cfg(test)]
+mod sample;
+mod sarif;
+mod summary;
+mod text;
 
 use std::collections::BTreeMap;
+use std::fmt;
+use std::io;
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -90,5 +109,80 @@ impl Report {
     #[must_use]
     pub fn count(&self, level: Level) -> usize {
         self.findings.iter().filter(|located| located.finding.level == level).count()
+    }
+}
+
+impl ObjectId {
+    /// Returns `namespace/name`, as far as the manifest says them; a dash where it says neither.
+    #[must_use]
+    pub fn full_name(&self) -> String {
+        match (&self.namespace, &self.name) {
+            (Some(namespace), Some(name)) => format!("{namespace}/{name}"),
+            (None, Some(name)) => name.clone(),
+            (Some(namespace), None) => format!("{namespace}/-"),
+            (None, None) => "-".to_owned(),
+        }
+    }
+}
+
+impl fmt::Display for ObjectId {
+    /// Writes the kind and the name: `Job team-a/train`.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} {}", self.kind, self.full_name())
+    }
+}
+
+/// Where the pages of the rules stand.
+pub const DOCS: &str = "https://github.com/jobgate/jobgate/blob/main/docs/rules";
+
+/// The forms that a report can take.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub enum Format {
+    /// For people: source lines, what is wrong with them, and what to do
+    Human,
+    /// One JSON document with everything in it (docs/json.md)
+    Json,
+    /// SARIF 2.1.0, for code scanning
+    Sarif,
+    /// JUnit XML, for test reports
+    Junit,
+    /// GitHub workflow commands, which annotate the changed lines
+    Github,
+    /// GitLab code quality report
+    Gitlab,
+}
+
+/// What a format may be told.
+#[derive(Clone, Copy, Debug)]
+pub struct Options {
+    /// Whether to colour; only the human format does.
+    pub color: bool,
+    /// The columns that the human format may fill.
+    pub width: usize,
+    /// Whether the human format shows every finding in full, however many there are.
+    pub full: bool,
+    /// The least level that fails the run.
+    pub fail_on: Level,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self { color: false, width: 140, full: false, fail_on: Level::Deny }
+    }
+}
+
+/// Writes a report in a format.
+///
+/// # Errors
+///
+/// Those of `out`, and no others: a report can always be written.
+pub fn write(report: &Report, format: Format, options: &Options, out: &mut dyn io::Write) -> io::Result<()> {
+    match format {
+        Format::Human => human::write(report, options, out),
+        Format::Json => json::write(report, out),
+        Format::Sarif => sarif::write(report, out),
+        Format::Junit => junit::write(report, options.fail_on, out),
+        Format::Github => github::write(report, out),
+        Format::Gitlab => gitlab::write(report, out),
     }
 }

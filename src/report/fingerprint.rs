@@ -1,0 +1,101 @@
+//! Names for findings that stay the same while lines move, so that a tool can tell a new finding from an old one.
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+
+use sha2::{Digest as _, Sha256};
+
+use super::Located;
+
+/// Returns the name of what is wrong: the SHA-256, in hexadecimal, of the rule, the object and the place in it.
+///
+/// A finding about no object is named after its file and document instead.
+pub(super) fn of(located: &Located) -> String {
+    hex(&digest(located, &[]))
+}
+
+/// Hands out names of which no two in a report are equal.
+#[derive(Debug, Default)]
+pub(super) struct Unique {
+    seen: BTreeMap<[u8; 32], usize>,
+}
+
+impl Unique {
+    /// Returns a name like [`of`] that also tells apart the same object in two files, and equal findings by their order.
+    pub(super) fn next(&mut self, located: &Located) -> String {
+        let digest = digest(located, &[&located.location.file]);
+        let nth = self.seen.entry(digest).or_default();
+        *nth += 1;
+        if *nth == 1 {
+            return hex(&digest);
+        }
+        let mut hash = Sha256::new();
+        hash.update(digest);
+        hash.update(nth.to_be_bytes());
+        hex(&hash.finalize().into())
+    }
+}
+
+fn digest(located: &Located, further: &[&str]) -> [u8; 32] {
+    let mut hash = Sha256::new();
+    let mut add = |part: &str| {
+        // The length keeps ("ab", "c") and ("a", "bc") apart.
+        hash.update((part.len() as u64).to_be_bytes());
+        hash.update(part);
+    };
+    add(located.finding.rule);
+    match &located.object {
+        Some(object) => {
+            add(&object.api_version);
+            add(&object.kind);
+            add(object.namespace.as_deref().unwrap_or_default());
+            add(object.name.as_deref().unwrap_or_default());
+        }
+        None => {
+            add(&located.location.file);
+            add(&located.document.to_string());
+        }
+    }
+    add(&located.finding.pointer.to_json_pointer());
+    // A missing field points at the mapping around it; its path tells two of them apart.
+    add(&located.finding.path.to_json_pointer());
+    further.iter().for_each(|part| add(part));
+    hash.finalize().into()
+}
+
+fn hex(bytes: &[u8; 32]) -> String {
+    bytes.iter().fold(String::with_capacity(64), |mut out, byte| {
+        let _ = write!(out, "{byte:02x}");
+        out
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::sample;
+    use super::*;
+
+    #[test]
+    fn moving_lines_keeps_the_name() {
+        let located = sample::report().findings.swap_remove(0);
+        let mut moved = located.clone();
+        moved.location.start.line += 7;
+        moved.location.span = 900..901;
+        assert_eq!(of(&located), of(&moved));
+        assert_eq!(Unique::default().next(&located), Unique::default().next(&moved));
+        let mut other = located.clone();
+        other.object.as_mut().unwrap().name = Some("other".to_owned());
+        assert_ne!(of(&located), of(&other));
+    }
+
+    #[test]
+    fn unique_names_are() {
+        let located = sample::report().findings.swap_remove(0);
+        let mut elsewhere = located.clone();
+        elsewhere.location.file = "elsewhere.yaml".into();
+        assert_eq!(of(&located), of(&elsewhere));
+        let mut unique = Unique::default();
+        let names = [&located, &located, &elsewhere, &located].map(|located| unique.next(located));
+        assert_eq!(names.iter().collect::<std::collections::BTreeSet<_>>().len(), 4);
+    }
+}

@@ -1,0 +1,97 @@
+//! GitLab's code quality report, which a merge request compares with the one of its target branch.
+
+use std::io;
+
+use serde::Serialize;
+
+use super::fingerprint::Unique;
+use super::text::{clean, repository_path};
+use super::{Located, Report};
+use crate::finding::Level;
+
+#[derive(Serialize)]
+struct Issue<'r> {
+    description: String,
+    check_name: &'static str,
+    fingerprint: String,
+    severity: &'static str,
+    location: Place<'r>,
+}
+
+#[derive(Serialize)]
+struct Place<'r> {
+    path: std::borrow::Cow<'r, str>,
+    lines: Range,
+}
+
+#[derive(Serialize)]
+struct Range {
+    begin: usize,
+    end: usize,
+}
+
+/// Writes the report, one finding a line.
+pub(super) fn write(report: &Report, out: &mut dyn io::Write) -> io::Result<()> {
+    let mut unique = Unique::default();
+    out.write_all(b"[")?;
+    for (nth, located) in report.findings.iter().enumerate() {
+        out.write_all(if nth == 0 { b"\n" } else { b",\n" })?;
+        serde_json::to_writer(&mut *out, &issue(located, &mut unique))?;
+    }
+    out.write_all(b"]\n")
+}
+
+fn issue<'r>(located: &'r Located, unique: &mut Unique) -> Issue<'r> {
+    let finding = &located.finding;
+    let object = located.object.as_ref().map(|object| format!("{object}: ")).unwrap_or_default();
+    let help = if finding.help.is_empty() { String::new() } else { format!("; {}", finding.help) };
+    Issue {
+        description: clean(&format!("{object}{}{help}", finding.message)).into_owned(),
+        check_name: finding.rule,
+        fingerprint: unique.next(located),
+        severity: match finding.level {
+            Level::Deny => "blocker",
+            Level::Warn => "major",
+            Level::Note if finding.fills => "info",
+            Level::Note => "minor",
+        },
+        location: Place {
+            path: repository_path(&located.location.file),
+            lines: Range { begin: located.location.start.line, end: located.location.end.line },
+        },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::super::sample;
+    use super::*;
+
+    fn document(report: &Report) -> Value {
+        let mut out = Vec::new();
+        write(report, &mut out).unwrap();
+        serde_json::from_slice(&out).unwrap()
+    }
+
+    #[test]
+    fn an_issue_has_what_gitlab_asks_for() {
+        assert_eq!(document(&Report::default()), json!([]));
+        let document = document(&sample::report());
+        let mut first = document[0].clone();
+        let fingerprint = first.as_object_mut().unwrap().remove("fingerprint").unwrap();
+        assert_eq!(fingerprint.as_str().unwrap().len(), 64);
+        assert_eq!(
+            first,
+            json!({
+                "description": "Job team-a/train: the Job has no deadline; add `spec.activeDeadlineSeconds` with the longest time a run may take",
+                "check_name": "deadline",
+                "severity": "blocker",
+                "location": {"path": "jobs/train.yaml", "lines": {"begin": 6, "end": 6}},
+            })
+        );
+        let severities: Vec<_> = document.as_array().unwrap().iter().map(|issue| issue["severity"].as_str().unwrap()).collect();
+        assert_eq!(severities, ["blocker", "info", "blocker", "minor", "major"]);
+    }
+}

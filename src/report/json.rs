@@ -1,0 +1,158 @@
+//! The JSON document, described in `docs/json.md`. Its shape is a promise: fields may be added, none changes its meaning within a version.
+
+use std::io;
+
+use serde::Serialize;
+
+use super::{Located, ObjectId, Position, Related, Report};
+use crate::finding::{Level, Safety};
+
+/// The version of the document.
+const VERSION: u32 = 1;
+
+#[derive(Serialize)]
+struct Summary {
+    files: usize,
+    documents: usize,
+    objects: usize,
+    deny: usize,
+    warn: usize,
+    note: usize,
+    lifted: usize,
+}
+
+#[derive(Serialize)]
+struct Item<'r> {
+    rule: &'static str,
+    action: Level,
+    fills: bool,
+    message: &'r str,
+    help: &'r str,
+    file: &'r str,
+    document: usize,
+    object: Option<&'r ObjectId>,
+    pointer: String,
+    path: String,
+    start: Position,
+    end: Position,
+    related: Vec<Other<'r>>,
+    fix: Option<Safety>,
+}
+
+#[derive(Serialize)]
+struct Other<'r> {
+    message: &'r str,
+    object: Option<&'r str>,
+    file: Option<&'r str>,
+    start: Option<Position>,
+    end: Option<Position>,
+}
+
+impl<'r> From<&'r Located> for Item<'r> {
+    fn from(located: &'r Located) -> Self {
+        let finding = &located.finding;
+        Self {
+            rule: finding.rule,
+            action: finding.level,
+            fills: finding.fills,
+            message: &finding.message,
+            help: &finding.help,
+            file: &located.location.file,
+            document: located.document,
+            object: located.object.as_ref(),
+            pointer: finding.pointer.to_json_pointer(),
+            path: finding.path.to_string(),
+            start: located.location.start,
+            end: located.location.end,
+            related: located.related.iter().map(Other::from).collect(),
+            fix: finding.fix.as_ref().map(|fix| fix.safety),
+        }
+    }
+}
+
+impl<'r> From<&'r Related> for Other<'r> {
+    fn from(related: &'r Related) -> Self {
+        let location = related.location.as_ref();
+        Self {
+            message: &related.text,
+            object: related.object.as_deref(),
+            file: location.map(|location| &*location.file),
+            start: location.map(|location| location.start),
+            end: location.map(|location| location.end),
+        }
+    }
+}
+
+/// Writes the document, one finding a line, without ever holding it whole.
+pub(super) fn write(report: &Report, out: &mut dyn io::Write) -> io::Result<()> {
+    let summary = Summary {
+        files: report.files,
+        documents: report.documents,
+        objects: report.objects,
+        deny: report.count(Level::Deny),
+        warn: report.count(Level::Warn),
+        note: report.count(Level::Note),
+        lifted: report.lifted,
+    };
+    write!(out, "{{\"version\":{VERSION},\"summary\":")?;
+    serde_json::to_writer(&mut *out, &summary)?;
+    out.write_all(b",\"findings\":[")?;
+    for (nth, located) in report.findings.iter().enumerate() {
+        out.write_all(if nth == 0 { b"\n" } else { b",\n" })?;
+        serde_json::to_writer(&mut *out, &Item::from(located))?;
+    }
+    out.write_all(b"]}\n")
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::super::sample;
+    use super::*;
+
+    fn document(report: &Report) -> Value {
+        let mut out = Vec::new();
+        write(report, &mut out).unwrap();
+        serde_json::from_slice(&out).unwrap()
+    }
+
+    #[test]
+    fn an_empty_report_is_a_whole_document() {
+        let summary = json!({"files": 0, "documents": 0, "objects": 0, "deny": 0, "warn": 0, "note": 0, "lifted": 0});
+        assert_eq!(document(&Report::default()), json!({"version": 1, "summary": summary, "findings": []}));
+    }
+
+    #[test]
+    fn a_finding_has_the_fields_that_are_promised() {
+        let document = document(&sample::report());
+        assert_eq!(document["summary"], json!({"files": 2, "documents": 3, "objects": 1, "deny": 2, "warn": 1, "note": 2, "lifted": 0}));
+        let findings = document["findings"].as_array().unwrap();
+        let clash = findings.iter().find(|finding| finding["rule"] == "checkpoint-volume-access").unwrap();
+        assert_eq!(
+            *clash,
+            json!({
+                "rule": "checkpoint-volume-access", "action": "deny", "fills": false,
+                "message": "4 pods mount the claim `checkpoints`, which one node can mount",
+                "help": "make the claim `ReadWriteMany`, or keep the pods on one node",
+                "file": "./jobs/train.yaml", "document": 0,
+                "object": {"apiVersion": "batch/v1", "kind": "Job", "namespace": "team-a", "name": "train"},
+                "pointer": "/spec/template/spec/volumes/0/persistentVolumeClaim/claimName",
+                "path": "spec.template.spec.volumes[0].persistentVolumeClaim.claimName",
+                "start": {"line": 17, "column": 22}, "end": {"line": 17, "column": 33},
+                "related": [
+                    {"message": "so up to 4 pods run at once", "object": null, "file": "./jobs/train.yaml",
+                     "start": {"line": 7, "column": 3}, "end": {"line": 7, "column": 14}},
+                    {"message": "one node", "object": "PersistentVolumeClaim team-a/checkpoints", "file": "./volumes/claims.yaml",
+                     "start": {"line": 6, "column": 17}, "end": {"line": 6, "column": 30}},
+                ],
+                "fix": null,
+            })
+        );
+        let missing = findings.iter().find(|finding| finding["rule"] == "deadline").unwrap();
+        assert_eq!(
+            (&missing["pointer"], &missing["path"], &missing["fix"]),
+            (&json!("/spec"), &json!("spec.activeDeadlineSeconds"), &json!("unsafe"))
+        );
+    }
+}

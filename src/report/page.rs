@@ -1,0 +1,99 @@
+//! What is known about a rule or a check besides its findings: for links, and for the metadata that some formats carry.
+
+use super::DOCS;
+use crate::checks::CHECKS;
+use crate::finding::Level;
+use crate::policy::Action;
+use crate::rules::RULES;
+
+/// A rule or a check, as its manual page tells of it.
+#[derive(Debug)]
+pub(super) struct Page {
+    /// Its id.
+    pub(super) id: &'static str,
+    /// One line: what must hold.
+    pub(super) summary: &'static str,
+    /// The whole page, in Markdown.
+    pub(super) text: String,
+    /// The level of its findings unless the policy says otherwise.
+    pub(super) level: Level,
+    /// `rule` or `input`: which of the two it is.
+    pub(super) group: &'static str,
+}
+
+/// Returns the pages of all rules and checks, sorted by id.
+pub(super) fn all() -> Vec<Page> {
+    let rules = RULES.iter().map(|entry| Page {
+        id: entry.rule.id,
+        summary: entry.rule.summary,
+        text: entry.page(),
+        level: match entry.rule.default {
+            Action::Deny => Level::Deny,
+            Action::Warn => Level::Warn,
+            Action::Fill | Action::Ignore => Level::Note,
+        },
+        group: "rule",
+    });
+    let checks = CHECKS.iter().map(|check| Page {
+        id: check.id,
+        summary: check.summary,
+        text: check.page.to_owned(),
+        level: if check.id == crate::checks::SYNTAX { Level::Deny } else { Level::Warn },
+        group: "input",
+    });
+    let mut pages: Vec<_> = rules.chain(checks).collect();
+    pages.sort_by_key(|page| page.id);
+    pages
+}
+
+/// Returns the address of a rule's page.
+pub(super) fn link(id: &str) -> String {
+    format!("{DOCS}/{id}.md")
+}
+
+impl Page {
+    /// Returns the paragraph that says why it matters, on one line.
+    pub(super) fn why(&self) -> String {
+        let rest = self.text.split_once("## Why\n").map_or(&*self.text, |(_, rest)| rest);
+        let paragraph = rest.trim_start().lines().take_while(|line| !line.trim().is_empty());
+        paragraph.map(str::trim).collect::<Vec<_>>().join(" ")
+    }
+
+    /// Returns the first sentence of [`Page::why`].
+    pub(super) fn why_in_short(&self) -> String {
+        let why = self.why();
+        let end = why.match_indices(". ").map(|(at, _)| at).find(|&at| {
+            // "e.g. x" and "i.e. x" end no sentence.
+            let next = why[at + 2..].chars().next();
+            next.is_some_and(|char| !char.is_lowercase()) && !why[..at].ends_with("e.g") && !why[..at].ends_with("i.e")
+        });
+        let sentence = end.map_or(&*why, |at| &why[..at]);
+        sentence.strip_suffix('.').unwrap_or(sentence).to_owned()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn page(text: &str) -> Page {
+        Page { id: "x", summary: "x", text: text.to_owned(), level: Level::Deny, group: "rule" }
+    }
+
+    #[test]
+    fn every_rule_and_check_has_a_reason() {
+        let pages = all();
+        assert!(pages.windows(2).all(|pair| pair[0].id < pair[1].id));
+        for page in pages {
+            let why = page.why_in_short();
+            assert!(why.len() > 20 && !why.contains("##") && !why.contains('\n') && !why.ends_with('.'), "{}: {why:?}", page.id);
+        }
+    }
+
+    #[test]
+    fn the_reason_is_the_first_sentence_under_why() {
+        let page = page("Summary. More.\n\n## Why\n\nIt hangs, e.g. in NCCL. Then\nit idles.\n\n## Bad\n");
+        assert_eq!(page.why(), "It hangs, e.g. in NCCL. Then it idles.");
+        assert_eq!(page.why_in_short(), "It hangs, e.g. in NCCL");
+    }
+}

@@ -1,0 +1,109 @@
+//! Reports made by hand, for the tests of the formats.
+
+use std::sync::Arc;
+
+use super::{Located, Location, ObjectId, Related, Report};
+use crate::finding::{Finding, Fix, Level, Part, Safety};
+use crate::lines::Lines;
+use crate::pointer::Pointer;
+
+pub(super) const TRAIN: &str = "\
+apiVersion: batch/v1
+kind: Job
+metadata:
+  name: train
+  namespace: team-a
+spec:
+  parallelism: 4
+  template:
+    spec:
+      restartPolicy: Never
+      containers:
+      - name: trainer
+        image: registry.example.com/trainer:v1
+      volumes:
+      - name: checkpoints
+        persistentVolumeClaim:
+          claimName: checkpoints
+";
+
+const CLAIMS: &str = "\
+apiVersion: v1
+kind: PersistentVolumeClaim
+metadata:
+  name: checkpoints
+spec:
+  accessModes: [ReadWriteOnce]
+  resources: {}
+  resources: {requests: {storage: 1Ti}}
+";
+
+/// Returns a finding without a place.
+pub(super) fn finding(rule: &'static str, level: Level, pointer: Pointer, message: &str, help: &str) -> Finding {
+    let path = pointer.clone();
+    let (message, help) = (message.to_owned(), help.to_owned());
+    Finding { rule, level, pointer, part: Part::Value, message, help, path, labels: Vec::new(), fix: None, fills: false }
+}
+
+impl Report {
+    /// Adds a file.
+    pub(super) fn with(mut self, file: &str, source: &str) -> Self {
+        self.sources.insert(Arc::from(file), Arc::from(source));
+        self.files += 1;
+        self
+    }
+
+    /// Returns the place of a part of a file, found by its text; what stands before a `|` is context.
+    pub(super) fn place(&self, file: &str, needle: &str) -> Location {
+        let (file, source) = self.sources.get_key_value(file).unwrap();
+        let (context, needle) = needle.split_once('|').unwrap_or(("", needle));
+        let start = source.find(&format!("{context}{needle}")).unwrap() + context.len();
+        let span = start..start + needle.len();
+        let lines = Lines::new(source.as_bytes());
+        Location { file: file.clone(), start: lines.position(span.start), end: lines.position(span.end), span }
+    }
+
+    /// Adds a finding about the sample Job at a place found by its text.
+    pub(super) fn found(&mut self, file: &str, needle: &str, finding: Finding) -> &mut Located {
+        let location = self.place(file, needle);
+        let object = ObjectId {
+            api_version: "batch/v1".to_owned(),
+            kind: "Job".to_owned(),
+            namespace: Some("team-a".to_owned()),
+            name: Some("train".to_owned()),
+        };
+        self.findings.push(Located { location, document: 0, object: Some(object), finding, related: Vec::new() });
+        self.findings.last_mut().unwrap()
+    }
+}
+
+/// Returns a report with every kind of finding: filled, with places in two files, without an object.
+pub(super) fn report() -> Report {
+    let mut report = Report { documents: 3, objects: 1, ..Report::default() }.with("./jobs/train.yaml", TRAIN).with("./volumes/claims.yaml", CLAIMS);
+    let spec = Pointer::of(&["spec"]);
+    let help = "add `spec.activeDeadlineSeconds` with the longest time a run may take";
+    let mut deadline = finding("deadline", Level::Deny, spec.clone(), "the Job has no deadline", help);
+    deadline.field(&spec / "activeDeadlineSeconds").at_key().fix = Some(Fix { ops: Vec::new(), safety: Safety::Unsafe });
+    report.found("./jobs/train.yaml", "spec", deadline);
+    let mut ttl =
+        finding("ttl-after-finished", Level::Note, spec.clone(), "a finished Job stays forever", "the webhook adds `ttlSecondsAfterFinished: 86400`");
+    ttl.field(&spec / "ttlSecondsAfterFinished").at_key().fills = true;
+    report.found("./jobs/train.yaml", "spec", ttl);
+    let claim = Pointer::of(&["spec", "template", "spec", "volumes"]) / 0 / "persistentVolumeClaim" / "claimName";
+    let message = "4 pods mount the claim `checkpoints`, which one node can mount";
+    let help = "make the claim `ReadWriteMany`, or keep the pods on one node";
+    let pods = report.place("./jobs/train.yaml", "parallelism");
+    let modes = report.place("./volumes/claims.yaml", "ReadWriteOnce");
+    let clash = finding("checkpoint-volume-access", Level::Deny, claim.clone(), message, help);
+    let located = report.found("./jobs/train.yaml", "claimName: |checkpoints", clash);
+    located.related = vec![
+        Related { location: Some(pods), object: None, text: "so up to 4 pods run at once".to_owned() },
+        Related { location: Some(modes), object: Some("PersistentVolumeClaim team-a/checkpoints".to_owned()), text: "one node".to_owned() },
+    ];
+    let stand_in = finding("placeholder", Level::Note, claim, "`checkpoints` looks like a stand-in", "");
+    report.found("./jobs/train.yaml", "claimName: |checkpoints", stand_in);
+    let message = "`resources` stands here twice; kubectl drops the first";
+    let double = report.found("./volumes/claims.yaml", "resources", finding("duplicate-key", Level::Warn, Pointer::root(), message, "remove one"));
+    double.object = None;
+    report
+}

@@ -1,0 +1,235 @@
+//! SARIF 2.1.0, the format of code scanning.
+//!
+//! Written result by result, so that a run over a whole company's manifests never stands in memory as one value.
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use std::io;
+
+use serde_json::{Value, json};
+
+use super::text::{clean, repository_path};
+use super::{Located, Location, Position, Report, fingerprint, page};
+use crate::finding::Level;
+use crate::lines::Lines;
+
+/// The key of our fingerprints; the number goes up when what they are made of changes.
+const FINGERPRINT: &str = "jobgateFinding/v1";
+
+/// Writes the log.
+pub(super) fn write(report: &Report, out: &mut dyn io::Write) -> io::Result<()> {
+    let pages = page::all();
+    let index: BTreeMap<&str, usize> = pages.iter().enumerate().map(|(at, page)| (page.id, at)).collect();
+    let driver = json!({
+        "name": "jobgate",
+        "informationUri": "https://github.com/jobgate/jobgate",
+        "version": env!("CARGO_PKG_VERSION"),
+        "semanticVersion": env!("CARGO_PKG_VERSION"),
+        "rules": pages.iter().map(rule).collect::<Vec<_>>(),
+    });
+    let mut columns = Columns { report, lines: BTreeMap::new() };
+    out.write_all(b"{\"$schema\":\"https://json.schemastore.org/sarif-2.1.0.json\",\"version\":\"2.1.0\",\"runs\":[{\"tool\":{\"driver\":")?;
+    serde_json::to_writer(&mut *out, &driver)?;
+    out.write_all(b"},\"columnKind\":\"utf16CodeUnits\",\"results\":[")?;
+    for (nth, located) in report.findings.iter().enumerate() {
+        out.write_all(if nth == 0 { b"\n" } else { b",\n" })?;
+        let index = index.get(located.finding.rule).copied();
+        serde_json::to_writer(&mut *out, &result(located, index, &mut columns))?;
+    }
+    out.write_all(b"]}]}\n")
+}
+
+fn level(level: Level) -> &'static str {
+    match level {
+        Level::Deny => "error",
+        Level::Warn => "warning",
+        Level::Note => "note",
+    }
+}
+
+fn rule(page: &page::Page) -> Value {
+    json!({
+        "id": page.id,
+        "shortDescription": {"text": page.summary},
+        "fullDescription": {"text": page.why()},
+        "helpUri": page::link(page.id),
+        "help": {"text": page.text, "markdown": page.text},
+        "defaultConfiguration": {"level": level(page.level)},
+        "properties": {"tags": ["kubernetes", "batch", page.group]},
+    })
+}
+
+fn result(located: &Located, index: Option<usize>, columns: &mut Columns<'_>) -> Value {
+    let finding = &located.finding;
+    let mut message = clean(&finding.message).into_owned();
+    if !finding.help.is_empty() {
+        let _ = write!(message, "\nHelp: {}", clean(&finding.help));
+    }
+    let mut related = Vec::new();
+    for other in &located.related {
+        let object = other.object.as_deref().map(|object| format!("{}: ", clean(object))).unwrap_or_default();
+        let text = format!("{object}{}", clean(&other.text));
+        match &other.location {
+            // Code scanning shows a related place only where the message links to it.
+            Some(location) => {
+                let id = related.len() + 1;
+                let _ = write!(message, "\nSee [{}]({id})", text.replace('\\', "\\\\").replace('[', "\\[").replace(']', "\\]"));
+                let place = columns.physical(location);
+                related.push(json!({"id": id, "physicalLocation": place, "message": {"text": text}}));
+            }
+            None => {
+                let _ = write!(message, "\nSee {text}");
+            }
+        }
+    }
+    let mut location = json!({"physicalLocation": columns.physical(&located.location)});
+    if let Some(object) = &located.object {
+        let name = object.name.as_deref().unwrap_or(&object.kind);
+        location["logicalLocations"] = json!([{"name": name, "fullyQualifiedName": object.to_string(), "kind": "object"}]);
+    }
+    let mut result = json!({
+        "ruleId": finding.rule,
+        "level": level(finding.level),
+        "message": {"text": message},
+        "locations": [location],
+        "partialFingerprints": {FINGERPRINT: fingerprint::of(located)},
+    });
+    if let Some(index) = index {
+        result["ruleIndex"] = index.into();
+    }
+    if !related.is_empty() {
+        result["relatedLocations"] = related.into();
+    }
+    result
+}
+
+/// Looks columns up again, in the units that SARIF counts; keeps the lines of the files it has seen.
+struct Columns<'r> {
+    report: &'r Report,
+    lines: BTreeMap<&'r str, Lines<'r>>,
+}
+
+impl Columns<'_> {
+    fn physical(&mut self, location: &Location) -> Value {
+        let (start, end) = self.ends(location);
+        json!({
+            "artifactLocation": {"uri": uri(&location.file)},
+            "region": {"startLine": start.line, "startColumn": start.column, "endLine": end.line, "endColumn": end.column},
+        })
+    }
+
+    fn ends(&mut self, location: &Location) -> (Position, Position) {
+        let Some((file, source)) = self.report.sources.get_key_value(&location.file) else { return (location.start, location.end) };
+        if source.is_ascii() {
+            return (location.start, location.end);
+        }
+        let lines = self.lines.entry(file).or_insert_with(|| Lines::new(source.as_bytes()));
+        (lines.position_utf16(location.span.start), lines.position_utf16(location.span.end))
+    }
+}
+
+/// Returns a path as a URI reference: relative to the root of the repository, or `file:` for an absolute one.
+fn uri(path: &str) -> String {
+    let path = repository_path(path);
+    let drive = path.as_bytes().get(1) == Some(&b':') && std::path::MAIN_SEPARATOR == '\\';
+    let mut out = match (path.starts_with('/'), drive) {
+        (true, _) => "file://".to_owned(),
+        (_, true) => "file:///".to_owned(),
+        _ => String::new(),
+    };
+    for byte in path.bytes() {
+        match byte {
+            b'A'..=b'Z' | b'a'..=b'z' | b'0'..=b'9' | b'-' | b'.' | b'_' | b'~' | b'/' => out.push(char::from(byte)),
+            b':' if drive => out.push(':'),
+            _ => {
+                let _ = write!(out, "%{byte:02X}");
+            }
+        }
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::sample;
+    use super::*;
+    use crate::pointer::Pointer;
+
+    fn log(report: &Report) -> Value {
+        let mut out = Vec::new();
+        write(report, &mut out).unwrap();
+        serde_json::from_slice(&out).unwrap()
+    }
+
+    #[test]
+    fn results_point_into_the_list_of_rules() {
+        let log = log(&sample::report());
+        assert_eq!((&log["version"], &log["runs"][0]["columnKind"]), (&json!("2.1.0"), &json!("utf16CodeUnits")));
+        let rules = log["runs"][0]["tool"]["driver"]["rules"].as_array().unwrap();
+        for rule in rules {
+            for text in [&rule["shortDescription"]["text"], &rule["fullDescription"]["text"], &rule["help"]["text"], &rule["help"]["markdown"]] {
+                assert!(text.as_str().is_some_and(|text| !text.is_empty()), "{rule}");
+            }
+            assert!(["error", "warning", "note"].contains(&rule["defaultConfiguration"]["level"].as_str().unwrap()));
+        }
+        let results = log["runs"][0]["results"].as_array().unwrap();
+        assert_eq!(results.len(), 5);
+        for result in results {
+            if let Some(index) = result["ruleIndex"].as_u64() {
+                assert_eq!(rules[usize::try_from(index).unwrap()]["id"], result["ruleId"]);
+            }
+        }
+        assert_eq!(results[0]["ruleId"], "deadline");
+        assert!(results[0]["ruleIndex"].is_u64());
+    }
+
+    #[test]
+    fn a_clash_has_both_places() {
+        let log = log(&sample::report());
+        let mut clash = log["runs"][0]["results"][2].clone();
+        let clash = clash.as_object_mut().unwrap();
+        let fingerprints = clash.remove("partialFingerprints").unwrap();
+        assert_eq!(fingerprints[FINGERPRINT].as_str().unwrap().len(), 64);
+        clash.remove("ruleIndex");
+        let region = |line, start, end| json!({"startLine": line, "startColumn": start, "endLine": line, "endColumn": end});
+        let place = |uri, region: Value| json!({"artifactLocation": {"uri": uri}, "region": region});
+        assert_eq!(
+            json!(clash),
+            json!({
+                "ruleId": "checkpoint-volume-access",
+                "level": "error",
+                "message": {"text": "4 pods mount the claim `checkpoints`, which one node can mount\n\
+                    Help: make the claim `ReadWriteMany`, or keep the pods on one node\n\
+                    See [so up to 4 pods run at once](1)\n\
+                    See [PersistentVolumeClaim team-a/checkpoints: one node](2)"},
+                "locations": [{
+                    "physicalLocation": place("jobs/train.yaml", region(17, 22, 33)),
+                    "logicalLocations": [{"name": "train", "fullyQualifiedName": "Job team-a/train", "kind": "object"}],
+                }],
+                "relatedLocations": [
+                    {"id": 1, "physicalLocation": place("jobs/train.yaml", region(7, 3, 14)), "message": {"text": "so up to 4 pods run at once"}},
+                    {"id": 2, "physicalLocation": place("volumes/claims.yaml", region(6, 17, 30)),
+                     "message": {"text": "PersistentVolumeClaim team-a/checkpoints: one node"}},
+                ],
+            })
+        );
+    }
+
+    #[test]
+    fn columns_are_utf16() {
+        let mut report = Report::default().with("a.yaml", "🚀: [🚀, x]\n");
+        report.found("a.yaml", "x", sample::finding("deadline", Level::Deny, Pointer::root(), "m", ""));
+        assert_eq!(report.findings[0].location.start.column, 8);
+        let region = &log(&report)["runs"][0]["results"][0]["locations"][0]["physicalLocation"]["region"];
+        assert_eq!(*region, json!({"startLine": 1, "startColumn": 10, "endLine": 1, "endColumn": 11}));
+    }
+
+    #[test]
+    fn paths_become_uris() {
+        assert_eq!(uri("./a b/ü#1.yaml"), "a%20b/%C3%BC%231.yaml");
+        assert_eq!(uri("c:d/%41.yaml"), "c%3Ad/%2541.yaml");
+        assert_eq!(uri("/srv/a.yaml"), "file:///srv/a.yaml");
+        assert_eq!(uri("../a.yaml"), "../a.yaml");
+        assert_eq!(uri("-"), "-");
+    }
+}

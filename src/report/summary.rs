@@ -1,0 +1,75 @@
+//! The line that says what a run came to.
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+
+use super::text::{plural, thousands};
+use super::{Located, Report};
+use crate::finding::Level;
+
+/// Returns the summary line, without a line break.
+pub(super) fn line(report: &Report) -> String {
+    let mut line = format!("{}, {}", plural(report.files, "file"), plural(report.documents, "document"));
+    if report.objects == 0 && report.findings.is_empty() {
+        line.push_str(": no Job, CronJob or PyTorchJob among them");
+    } else {
+        let _ = write!(line, ", {}: {}", plural(report.objects, "job"), counts(&report.findings.iter().collect::<Vec<_>>()));
+    }
+    if report.lifted > 0 {
+        let _ = write!(line, "; {} lifted by exemptions and annotations", thousands(report.lifted));
+    }
+    line
+}
+
+/// Returns how many findings there are of each level, in words.
+pub(super) fn counts(findings: &[&Located]) -> String {
+    let count = |level: Level| findings.iter().filter(|located| located.finding.level == level).count();
+    let (deny, warn, note) = (count(Level::Deny), count(Level::Warn), count(Level::Note));
+    let fills = findings.iter().filter(|located| located.finding.level == Level::Note && located.finding.fills).count();
+    let mut parts = Vec::new();
+    if deny > 0 {
+        parts.push(format!("{} denied", thousands(deny)));
+    }
+    if warn > 0 {
+        parts.push(plural(warn, "warning"));
+    }
+    if note > 0 {
+        let filled = match fills {
+            0 => String::new(),
+            _ if fills == note => " (filled in by the webhook)".to_owned(),
+            _ => format!(" ({} filled in by the webhook)", thousands(fills)),
+        };
+        parts.push(plural(note, "note") + &filled);
+    }
+    if parts.is_empty() { "nothing found".to_owned() } else { parts.join(", ") }
+}
+
+/// Returns the rules that were broken with the number of findings, most hit first.
+pub(super) fn by_rule<'r>(report: &'r Report) -> Vec<(&'static str, Vec<&'r Located>)> {
+    let mut rules: BTreeMap<&'static str, Vec<&Located>> = BTreeMap::new();
+    for located in &report.findings {
+        rules.entry(located.finding.rule).or_default().push(located);
+    }
+    let mut rules: Vec<_> = rules.into_iter().collect();
+    rules.sort_by_key(|(_, findings)| std::cmp::Reverse(findings.len()));
+    rules
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::sample;
+    use super::*;
+
+    #[test]
+    fn says_what_was_found_and_nothing_that_was_not() {
+        let mut report = Report { files: 1, documents: 1263, objects: 1, ..Report::default() };
+        assert_eq!(line(&report), "1 file, 1,263 documents, 1 job: nothing found");
+        report.lifted = 2;
+        assert_eq!(line(&report), "1 file, 1,263 documents, 1 job: nothing found; 2 lifted by exemptions and annotations");
+        report.lifted = 0;
+        report.objects = 0;
+        assert_eq!(line(&report), "1 file, 1,263 documents: no Job, CronJob or PyTorchJob among them");
+        let report = sample::report();
+        assert_eq!(line(&report), "2 files, 3 documents, 1 job: 2 denied, 1 warning, 2 notes (1 filled in by the webhook)");
+    }
+}

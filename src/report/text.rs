@@ -1,0 +1,100 @@
+//! Text from manifests, made fit to be shown: nothing in it may steer a terminal or hide from its reader.
+
+use std::borrow::Cow;
+use std::fmt::Write as _;
+
+/// Returns the text with every character made visible that a terminal would obey, hide, or let turn the others around.
+///
+/// Control characters become their pictures (`␛`), others their number (`<U+200B>`): in a manifest, an invisible character is worth seeing.
+pub(super) fn clean(text: &str) -> Cow<'_, str> {
+    if text.bytes().all(|byte| matches!(byte, b' '..=b'~')) || !text.chars().any(|char| char == '\t' || is_hidden(char)) {
+        return Cow::Borrowed(text);
+    }
+    let mut out = String::with_capacity(text.len() + 8);
+    clean_into(&mut out, text);
+    Cow::Owned(out.replace('\t', " "))
+}
+
+/// Appends the text, cleaned, to `out`. Tabs stay.
+pub(super) fn clean_into(out: &mut String, text: &str) {
+    for char in text.chars() {
+        match char {
+            '\t' => out.push(char),
+            '\0'..='\u{1F}' => out.push(char::from_u32(0x2400 + u32::from(char)).unwrap_or(char::REPLACEMENT_CHARACTER)),
+            '\u{7F}' => out.push('␡'),
+            _ if is_hidden(char) => {
+                let _ = write!(out, "<U+{:04X}>", u32::from(char));
+            }
+            _ => out.push(char),
+        }
+    }
+}
+
+/// Tells whether a character is one that is not simply printed where it stands.
+fn is_hidden(char: char) -> bool {
+    matches!(char,
+        '\0'..='\u{8}' | '\n'..='\u{1F}' | '\u{7F}'..='\u{9F}'
+        // Soft hyphen, grapheme joiner, Arabic and Mongolian marks.
+        | '\u{AD}' | '\u{34F}' | '\u{61C}' | '\u{115F}' | '\u{1160}' | '\u{180B}'..='\u{180F}'
+        // Zero-width and directional characters, line and paragraph separators, invisible operators.
+        | '\u{200B}'..='\u{200F}' | '\u{2028}'..='\u{202E}' | '\u{2060}'..='\u{206F}'
+        | '\u{FEFF}' | '\u{FFF9}'..='\u{FFFB}' | '\u{FFFE}' | '\u{FFFF}'
+        // Musical format characters and tags.
+        | '\u{1D173}'..='\u{1D17A}' | '\u{E0000}'..='\u{E0FFF}')
+}
+
+/// Returns a number with a comma between each three digits.
+pub(super) fn thousands(number: usize) -> String {
+    let digits = number.to_string();
+    let mut out = String::new();
+    for (place, digit) in digits.chars().enumerate() {
+        if place > 0 && (digits.len() - place).is_multiple_of(3) {
+            out.push(',');
+        }
+        out.push(digit);
+    }
+    out
+}
+
+/// Returns a number and its noun, which takes an `s` unless the number is one.
+pub(super) fn plural(number: usize, noun: &str) -> String {
+    format!("{} {noun}{}", thousands(number), if number == 1 { "" } else { "s" })
+}
+
+/// Returns a path as tools expect one that is relative to the root of a repository: forward slashes, and no `./` in front.
+pub(super) fn repository_path(path: &str) -> Cow<'_, str> {
+    let mut path = if std::path::MAIN_SEPARATOR == '\\' { Cow::Owned(path.replace('\\', "/")) } else { Cow::Borrowed(path) };
+    while let Some(rest) = path.strip_prefix("./") {
+        path = Cow::Owned(rest.trim_start_matches('/').to_owned());
+    }
+    path
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nothing_in_a_text_steers_the_terminal() {
+        assert_eq!(clean("plain `text`, naïve 漢字 🚀"), "plain `text`, naïve 漢字 🚀");
+        assert_eq!(clean("\u{1b}[31mred\u{9b}0m\u{7f}"), "␛[31mred<U+009B>0m␡");
+        assert_eq!(clean("a\r\nb\tc\0"), "a␍␊b c␀");
+        assert_eq!(clean("ad\u{202E}min\u{200B}\u{FEFF}\u{2028}"), "ad<U+202E>min<U+200B><U+FEFF><U+2028>");
+        assert_eq!(clean("\u{E0041}"), "<U+E0041>");
+    }
+
+    #[test]
+    fn numbers_are_readable() {
+        assert_eq!(["0", "999", "1,000", "1,234,567"], [0, 999, 1000, 1_234_567].map(thousands).each_ref().map(String::as_str));
+        assert_eq!(plural(1, "file"), "1 file");
+        assert_eq!(plural(0, "file"), "0 files");
+    }
+
+    #[test]
+    fn paths_start_at_the_repository() {
+        assert_eq!(repository_path("./a/b.yaml"), "a/b.yaml");
+        assert_eq!(repository_path(".//a.yaml"), "a.yaml");
+        assert_eq!(repository_path("../a.yaml"), "../a.yaml");
+        assert_eq!(repository_path("/a.yaml"), "/a.yaml");
+    }
+}
