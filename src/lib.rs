@@ -11,6 +11,8 @@
 //! [`engine::evaluate`] is the middle of it and is pure. `jobgate lint`, `jobgate dry-run` and `jobgate serve` are adapters around it.
 
 pub mod checks;
+#[cfg(feature = "serve")]
+pub mod cluster;
 pub mod engine;
 pub mod facts;
 pub mod finding;
