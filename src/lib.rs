@@ -13,6 +13,8 @@
 pub mod accelerator;
 pub mod admission;
 pub mod checks;
+#[cfg(feature = "serve")]
+pub mod cluster;
 pub mod cmd;
 pub mod engine;
 pub mod facts;

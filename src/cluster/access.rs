@@ -1,0 +1,95 @@
+//! The access modes of a claim in one byte: what the cache keeps of a claim.
+
+use std::borrow::Cow;
+use std::fmt;
+
+use serde::Deserialize;
+use serde::de::{Deserializer, SeqAccess, Visitor};
+
+/// The modes a claim can have, in the order in which they are named.
+const NAMES: [(&str, u8); 4] = [("ReadWriteOnce", 1), ("ReadOnlyMany", 2), ("ReadWriteMany", 4), ("ReadWriteOncePod", 8)];
+
+/// Stands for every mode this program does not know.
+const OTHER: u8 = 1 << 7;
+
+/// A set of access modes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Modes(u8);
+
+impl Modes {
+    /// Tells whether the set is empty.
+    pub(super) fn is_empty(self) -> bool {
+        self.0 == 0
+    }
+
+    /// Returns the names of the modes; nothing if the set is empty or holds a mode that is not known, for then no rule may judge by it.
+    pub(super) fn names(self) -> Option<Vec<String>> {
+        if self.is_empty() || self.0 & OTHER != 0 {
+            return None;
+        }
+        Some(NAMES.iter().filter(|(_, bit)| self.0 & bit != 0).map(|(name, _)| (*name).to_owned()).collect())
+    }
+
+    fn with(self, name: &str) -> Self {
+        let bit = NAMES.iter().find(|(known, _)| *known == name).map_or(OTHER, |(_, bit)| *bit);
+        Self(self.0 | bit)
+    }
+}
+
+impl<'de> Deserialize<'de> for Modes {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Names;
+
+        impl<'de> Visitor<'de> for Names {
+            type Value = Modes;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a list of access modes")
+            }
+
+            fn visit_unit<E>(self) -> Result<Modes, E> {
+                Ok(Modes::default())
+            }
+
+            fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<Modes, A::Error> {
+                let mut modes = Modes::default();
+                while let Some(name) = list.next_element::<Cow<'de, str>>()? {
+                    modes = modes.with(&name);
+                }
+                Ok(modes)
+            }
+        }
+
+        deserializer.deserialize_any(Names)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(json: &str) -> Modes {
+        serde_json::from_str(json).unwrap()
+    }
+
+    #[test]
+    fn every_mode_comes_back_under_its_name() {
+        for (name, _) in NAMES {
+            assert_eq!(read(&format!("[\"{name}\"]")).names(), Some(vec![name.to_owned()]));
+        }
+        assert_eq!(read(r#"["ReadWriteMany","ReadWriteOnce"]"#).names(), Some(vec!["ReadWriteOnce".into(), "ReadWriteMany".into()]));
+    }
+
+    #[test]
+    fn an_empty_set_and_an_unknown_mode_name_nothing() {
+        assert_eq!(read("[]").names(), None);
+        assert_eq!(read("null").names(), None);
+        assert_eq!(read(r#"["ReadWriteOnce","ReadWriteSometimes"]"#).names(), None);
+    }
+
+    #[test]
+    fn a_mode_of_another_type_is_an_error() {
+        assert!(serde_json::from_str::<Modes>("[1]").is_err());
+        assert!(serde_json::from_str::<Modes>("\"ReadWriteOnce\"").is_err());
+    }
+}

@@ -1,0 +1,73 @@
+//! Where the API server is and who we are to it.
+
+use std::path::Path;
+use std::time::Duration;
+
+use hyper_util::client::legacy::connect::HttpConnector;
+use hyper_util::rt::TokioExecutor;
+use kube::client::ConfigExt as _;
+use kube::config::KubeConfigOptions;
+use kube::{Client, Config};
+use tower::{BoxError, ServiceBuilder};
+
+/// Why there is no client.
+#[derive(Debug, thiserror::Error)]
+pub enum ClientError {
+    /// The process does not run in a pod with a service account token.
+    #[error("read the pod's service account")]
+    InCluster(#[source] kube::config::InClusterError),
+    /// The kubeconfig cannot be read, or has no such context.
+    #[error("read the kubeconfig")]
+    Kubeconfig(#[source] kube::config::KubeconfigError),
+    /// The configuration asks for something that cannot be done, such as a proxy or a credential plugin that fails.
+    #[error("set up the connection to the API server")]
+    Connect(#[source] kube::Error),
+}
+
+/// The token that the kubelet mounts into a pod, unless it is told not to.
+const TOKEN: &str = "/var/run/secrets/kubernetes.io/serviceaccount/token";
+
+/// Tells whether the process runs in a pod that may speak to the API server: its address is in the environment and a token is mounted.
+#[must_use]
+pub fn in_cluster() -> bool {
+    std::env::var_os("KUBERNETES_SERVICE_HOST").is_some() && Path::new(TOKEN).exists()
+}
+
+/// Returns a client that acts as the pod's service account. The token is read anew as the kubelet renews it.
+///
+/// # Errors
+/// There is no service account here (see [`in_cluster`]), or it cannot be used.
+pub fn client_in_cluster() -> Result<Client, ClientError> {
+    connect(Config::incluster().map_err(ClientError::InCluster)?).map_err(ClientError::Connect)
+}
+
+/// Returns a client for a context of the kubeconfig (`KUBECONFIG`, else `~/.kube/config`), or for its current context.
+///
+/// # Errors
+/// The kubeconfig cannot be read, has no such context, or asks for something that cannot be done.
+pub async fn client_from_kubeconfig(context: Option<&str>) -> Result<Client, ClientError> {
+    let options = KubeConfigOptions { context: context.map(str::to_owned), ..KubeConfigOptions::default() };
+    connect(Config::from_kubeconfig(&options).await.map_err(ClientError::Kubeconfig)?).map_err(ClientError::Connect)
+}
+
+/// Builds a client without what kube's own stack adds: its retries would eat the budget of a review, and it logs every failed request as an error.
+fn connect(config: Config) -> Result<Client, kube::Error> {
+    if config.proxy_url.is_some() {
+        return Client::try_from(config);
+    }
+    let mut tcp = HttpConnector::new();
+    tcp.enforce_http(false);
+    tcp.set_nodelay(true);
+    tcp.set_connect_timeout(Some(Duration::from_secs(2)));
+    tcp.set_keepalive(Some(Duration::from_secs(15)));
+    let tls = config.rustls_https_connector_with_connector(tcp)?;
+    // Each answer has its own deadline (see `live` and `mirror`), which also throws away the connection it was waited for on.
+    let http = hyper_util::client::legacy::Client::builder(TokioExecutor::new()).pool_idle_timeout(Duration::from_secs(60)).build(tls);
+    let service = ServiceBuilder::new()
+        .layer(config.base_uri_layer())
+        .option_layer(config.auth_layer()?)
+        .layer(config.extra_headers_layer()?)
+        .map_err(BoxError::from)
+        .service(http);
+    Ok(Client::new(service, config.default_namespace))
+}

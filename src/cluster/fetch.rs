@@ -1,0 +1,176 @@
+//! Requests to the API server and answers of bounded size. `kube` brings the connection, the credentials and their renewal; the rest is here,
+//! because a webhook needs what a controller does not: a bound on every wait and every buffer, bookmarks it can see, and logs that stay quiet.
+
+use bytes::{Bytes, BytesMut};
+use http::{Request, Response, StatusCode};
+use http_body_util::BodyExt as _;
+use kube::Client;
+use kube::client::Body;
+
+use super::wire::Refusal;
+
+/// The largest single object we read: 1.5 MiB is what etcd stores, and JSON escapes can blow that up six times.
+pub(super) const LARGEST_OBJECT: usize = 10 << 20;
+
+/// Why a request brought nothing.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum Failure {
+    #[error("reach the API server")]
+    Transport(#[source] kube::Error),
+    #[error("the API server answered {0}")]
+    Status(StatusCode),
+    #[error("the API server forbids it")]
+    Forbidden,
+    #[error("the object is not there")]
+    NotFound,
+    #[error("the version asked for is too old")]
+    Expired,
+    #[error("understand the answer")]
+    Garbage(#[from] serde_json::Error),
+    #[error("the answer is not what was asked for")]
+    Foreign,
+    #[error("the answer is larger than {0} bytes")]
+    TooLarge(usize),
+    #[error("the API server said nothing for too long")]
+    Silence,
+}
+
+/// Sends a GET and returns the answer when its head says success.
+pub(super) async fn get(client: &Client, uri: String) -> Result<Response<Body>, Failure> {
+    let request = Request::get(uri)
+        .header(http::header::ACCEPT, "application/json")
+        .body(Body::empty())
+        .map_err(|e| Failure::Transport(kube::Error::HttpError(e)))?;
+    let response = client.send(request).await.map_err(Failure::Transport)?;
+    match response.status() {
+        status if status.is_success() => Ok(response),
+        StatusCode::FORBIDDEN => Err(Failure::Forbidden),
+        StatusCode::GONE => Err(Failure::Expired),
+        StatusCode::NOT_FOUND => {
+            let body = read(response, LARGEST_OBJECT).await?;
+            let refusal: Refusal<'_> = serde_json::from_slice(&body)?;
+            Err(if refusal.is_not_found() { Failure::NotFound } else { Failure::Foreign })
+        }
+        status => Err(Failure::Status(status)),
+    }
+}
+
+/// Reads a whole body, if it is no larger than `most` bytes.
+pub(super) async fn read(response: Response<Body>, most: usize) -> Result<Bytes, Failure> {
+    let mut body = response.into_body();
+    let mut bytes = BytesMut::new();
+    while let Some(frame) = body.frame().await {
+        if let Ok(data) = frame.map_err(Failure::Transport)?.into_data() {
+            if bytes.len() + data.len() > most {
+                return Err(Failure::TooLarge(most));
+            }
+            bytes.extend_from_slice(&data);
+        }
+    }
+    Ok(bytes.freeze())
+}
+
+/// The lines of a body that goes on.
+pub(super) struct Lines {
+    body: Body,
+    buffer: BytesMut,
+    /// Up to here the buffer holds no line end.
+    searched: usize,
+}
+
+impl Lines {
+    pub(super) fn new(response: Response<Body>) -> Self {
+        Self { body: response.into_body(), buffer: BytesMut::new(), searched: 0 }
+    }
+
+    /// Returns the next line without its end; nothing at the end of the body, where half a line is dropped. May be cancelled without loss.
+    pub(super) async fn next(&mut self) -> Result<Option<Bytes>, Failure> {
+        loop {
+            if let Some(end) = memchr::memchr(b'\n', &self.buffer[self.searched..]) {
+                let mut line = self.buffer.split_to(self.searched + end + 1);
+                line.truncate(line.len() - 1);
+                self.searched = 0;
+                return Ok(Some(line.freeze()));
+            }
+            self.searched = self.buffer.len();
+            match self.body.frame().await {
+                None => return Ok(None),
+                Some(frame) => {
+                    if let Ok(data) = frame.map_err(Failure::Transport)?.into_data() {
+                        if self.buffer.len() + data.len() > LARGEST_OBJECT {
+                            return Err(Failure::TooLarge(LARGEST_OBJECT));
+                        }
+                        self.buffer.extend_from_slice(&data);
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// Writes a value into a query, every byte that could mean something else escaped.
+pub(super) fn escaped(value: &str) -> String {
+    use std::fmt::Write as _;
+    let mut out = String::with_capacity(value.len());
+    for byte in value.bytes() {
+        if byte.is_ascii_alphanumeric() || b"-._~".contains(&byte) {
+            out.push(char::from(byte));
+        } else {
+            let _ = write!(out, "%{byte:02X}");
+        }
+    }
+    out
+}
+
+/// Tells whether text can be the name of an object: lower-case letters, digits, `-` and `.`, at most 253, a letter or digit at both ends of every part.
+/// What it refuses exists in no cluster, and must not get into the path of a request.
+pub(super) fn is_name(text: &str) -> bool {
+    let part = |part: &str| {
+        !part.is_empty()
+            && !part.starts_with('-')
+            && !part.ends_with('-')
+            && part.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-')
+    };
+    text.len() <= 253 && text.split('.').all(part)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_that_can_exist() {
+        for name in ["a", "ckpt-0", "data.v1", "0", &"a".repeat(253)] {
+            assert!(is_name(name), "{name}");
+        }
+        for name in ["", "A", "../../secrets/x", "a/b", "a b", "-a", "a-", "a..b", ".a", "a%2f", "a?b", "ä", "$CLAIM", &"a".repeat(254)] {
+            assert!(!is_name(name), "{name}");
+        }
+    }
+
+    #[test]
+    fn a_query_value_cannot_end_its_parameter() {
+        assert_eq!(escaped("eyJ2IjoibWV0YS5rOHMuaW8vdjEifQ"), "eyJ2IjoibWV0YS5rOHMuaW8vdjEifQ");
+        assert_eq!(escaped("a&b=c d+é/"), "a%26b%3Dc%20d%2B%C3%A9%2F");
+    }
+
+    fn response(chunks: &'static [&'static str]) -> Response<Body> {
+        Response::new(Body::from(chunks.concat().into_bytes()))
+    }
+
+    #[tokio::test]
+    async fn lines_end_at_line_ends() {
+        let mut lines = Lines::new(response(&["one\ntw", "o\n\nhalf"]));
+        let mut seen = Vec::new();
+        while let Some(line) = lines.next().await.unwrap() {
+            seen.push(String::from_utf8(line.to_vec()).unwrap());
+        }
+        assert_eq!(seen, ["one", "two", ""]);
+    }
+
+    #[tokio::test]
+    async fn a_body_has_its_bound() {
+        assert_eq!(read(response(&["12345"]), 5).await.unwrap(), "12345");
+        assert!(matches!(read(response(&["123456"]), 5).await, Err(Failure::TooLarge(5))));
+    }
+}

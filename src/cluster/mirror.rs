@@ -1,0 +1,242 @@
+//! Keeps the cache like the cluster: lists all claims in pages, then watches, and starts again where either breaks.
+
+use std::hash::BuildHasher as _;
+use std::sync::Arc;
+use std::time::Duration;
+
+use http::StatusCode;
+use kube::Client;
+use tokio::time::{Instant, sleep, timeout};
+
+use super::Settings;
+use super::fetch::{self, Failure, Lines};
+use super::stats::Counts;
+use super::store::Cache;
+use super::wire::{self, Event, Page};
+
+/// The largest page we read; one that is larger is asked for again in smaller pieces. It bounds what a list costs in memory at any time.
+const LARGEST_PAGE: usize = 4 << 20;
+
+/// After this time a watch that ends has done its work, even if it brought nothing: such ends are part of the protocol.
+const LONG_ENOUGH: Duration = Duration::from_secs(5);
+
+/// Fills the cache, for ever; comes back only when there are more claims than it may keep.
+pub(super) async fn run(client: Client, settings: Settings, cache: Arc<Cache>, counts: Arc<Counts>) {
+    let mut mirror = Mirror { client, pause: Pause::new(&settings), settings, cache, counts, round: 0, failing: false };
+    let mut version = None;
+    loop {
+        version = match version {
+            None => match mirror.list().await {
+                Ok(Some(version)) => Some(version),
+                Ok(None) => return mirror.give_up(),
+                Err(failure) => {
+                    mirror.failed(&failure).await;
+                    None
+                }
+            },
+            Some(from) => mirror.watch(from).await,
+        };
+    }
+}
+
+struct Mirror {
+    client: Client,
+    settings: Settings,
+    cache: Arc<Cache>,
+    counts: Arc<Counts>,
+    pause: Pause,
+    /// Counts the lists, to tell what the last one named.
+    round: u32,
+    /// The last attempt failed, and this was said.
+    failing: bool,
+}
+
+impl Mirror {
+    /// Reads all pages; returns the version to watch from, or nothing if there are too many claims.
+    async fn list(&mut self) -> Result<Option<String>, Failure> {
+        self.round = self.round.wrapping_add(1);
+        let mut limit = self.settings.page_size;
+        let mut next = String::new();
+        loop {
+            let mut uri = format!("/api/v1/persistentvolumeclaims?limit={limit}");
+            if !next.is_empty() {
+                uri.push_str("&continue=");
+                uri.push_str(&fetch::escaped(&next));
+            }
+            let most = if limit == 1 { fetch::LARGEST_OBJECT } else { LARGEST_PAGE };
+            let page = async { fetch::read(fetch::get(&self.client, uri).await?, most).await };
+            let body = match timeout(self.settings.list_timeout, page).await.unwrap_or(Err(Failure::Silence)) {
+                Err(Failure::TooLarge(_)) if limit > 1 => {
+                    limit = (limit / 4).max(1);
+                    continue;
+                }
+                body => body?,
+            };
+            let page: Page<'_> = serde_json::from_slice(&body)?;
+            for claim in &page.items {
+                self.cache.put(&claim.metadata.namespace, &claim.metadata.name, claim.modes(), self.round);
+            }
+            if self.cache.len() > self.settings.max_claims {
+                return Ok(None);
+            }
+            if page.metadata.next.is_empty() {
+                if page.metadata.resource_version.is_empty() {
+                    return Err(Failure::Foreign);
+                }
+                self.cache.finish(self.round);
+                self.counts.lists.add();
+                self.well();
+                return Ok(Some(page.metadata.resource_version.into_owned()));
+            }
+            next = page.metadata.next.into_owned();
+        }
+    }
+
+    /// Watches from a version until the watch ends; returns the version to go on from, or nothing if a new list is needed.
+    async fn watch(&mut self, mut version: String) -> Option<String> {
+        let began = Instant::now();
+        let outcome = self.follow(&mut version).await;
+        match outcome {
+            Ok(()) => {
+                if began.elapsed() < LONG_ENOUGH {
+                    self.pause.wait().await;
+                }
+                Some(version)
+            }
+            Err(Failure::Expired) => {
+                // Every replica of every watcher is told so at the same time: not all of them may list at once.
+                tracing::info!("the watch of claims is too far behind; listing again");
+                sleep(self.settings.relist_spread.mul_f64(chance())).await;
+                None
+            }
+            // No answer to our liking is not worth a new list: what we have is good up to this version.
+            Err(failure) => {
+                self.failed(&failure).await;
+                Some(version)
+            }
+        }
+    }
+
+    /// Takes in events, and moves the version on with each.
+    async fn follow(&mut self, version: &mut String) -> Result<(), Failure> {
+        let seconds = self.settings.watch_for.mul_f64(0.9 + 0.2 * chance()).as_secs().max(1);
+        let from = fetch::escaped(version);
+        let uri = format!("/api/v1/persistentvolumeclaims?watch=true&allowWatchBookmarks=true&timeoutSeconds={seconds}&resourceVersion={from}");
+        let opened = timeout(self.settings.list_timeout, fetch::get(&self.client, uri)).await.unwrap_or(Err(Failure::Silence))?;
+        let mut lines = Lines::new(opened);
+        while let Some(line) = timeout(self.settings.stale_after, lines.next()).await.unwrap_or(Err(Failure::Silence))? {
+            if line.is_empty() {
+                continue;
+            }
+            *version = match wire::event(&line)? {
+                Event::There(claim) => {
+                    self.cache.put(&claim.metadata.namespace, &claim.metadata.name, claim.modes(), self.round);
+                    claim.metadata.resource_version.into_owned()
+                }
+                Event::Gone(claim) => {
+                    self.cache.remove(&claim.metadata.namespace, &claim.metadata.name);
+                    claim.metadata.resource_version.into_owned()
+                }
+                Event::Bookmark(version) => version,
+                Event::Error(410) => return Err(Failure::Expired),
+                Event::Error(code) => return Err(StatusCode::from_u16(code).map_or(Failure::Foreign, Failure::Status)),
+            };
+            if version.is_empty() {
+                return Err(Failure::Expired);
+            }
+            self.cache.hear();
+            self.well();
+        }
+        Ok(())
+    }
+
+    fn well(&mut self) {
+        self.pause.reset();
+        if std::mem::take(&mut self.failing) {
+            tracing::info!("the watch of claims works again");
+        }
+    }
+
+    /// Says once that it fails, and waits before the next attempt.
+    async fn failed(&mut self, failure: &Failure) {
+        self.counts.watch_failures.add();
+        if !std::mem::replace(&mut self.failing, true) {
+            match failure {
+                Failure::Forbidden => tracing::warn!(
+                    "may not list or watch claims: give the service account `list` and `watch` on `persistentvolumeclaims`, or run with `--claims live`; said once"
+                ),
+                _ => tracing::warn!(error = failure as &dyn std::error::Error, "the watch of claims failed; trying again"),
+            }
+        }
+        if matches!(failure, Failure::Forbidden) {
+            self.pause.longest();
+        }
+        self.pause.wait().await;
+    }
+
+    fn give_up(&self) {
+        self.cache.give_up();
+        let most = self.settings.max_claims;
+        tracing::warn!(most, "there are more claims than the cache may hold; asking for each one instead");
+    }
+}
+
+/// The pause between attempts: doubles up to a bound, and is never the same twice, so that replicas do not march in step.
+struct Pause {
+    first: Duration,
+    most: Duration,
+    next: Duration,
+}
+
+impl Pause {
+    fn new(settings: &Settings) -> Self {
+        Self { first: settings.first_pause, most: settings.longest_pause, next: settings.first_pause }
+    }
+
+    fn reset(&mut self) {
+        self.next = self.first;
+    }
+
+    fn longest(&mut self) {
+        self.next = self.most;
+    }
+
+    async fn wait(&mut self) {
+        let pause = self.next.mul_f64(0.5 + 0.5 * chance());
+        self.next = (self.next * 2).min(self.most);
+        sleep(pause).await;
+    }
+}
+
+/// Returns a number from 0 up to 1 that differs from call to call and from process to process. The keys of std's hash maps are random enough for it.
+fn chance() -> f64 {
+    let bits = std::hash::RandomState::new().hash_one(0) >> 32;
+    f64::from(u32::try_from(bits).unwrap_or(0)) / f64::from(u32::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn chance_stays_in_its_range_and_moves() {
+        let drawn: Vec<f64> = (0..100).map(|_| chance()).collect();
+        assert!(drawn.iter().all(|x| (0.0..=1.0).contains(x)));
+        assert!(drawn.iter().any(|x| *x != drawn[0]));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn pauses_double_up_to_the_bound() {
+        let settings = Settings { first_pause: Duration::from_secs(1), longest_pause: Duration::from_secs(4), ..Settings::default() };
+        let mut pause = Pause::new(&settings);
+        for longest in [1, 2, 4, 4] {
+            let before = Instant::now();
+            pause.wait().await;
+            let longest = Duration::from_secs(longest);
+            let slack = Duration::from_millis(2);
+            assert!(before.elapsed() + slack >= longest / 2 && before.elapsed() <= longest + slack, "{:?} of {longest:?}", before.elapsed());
+        }
+        pause.reset();
+        assert_eq!(pause.next, Duration::from_secs(1));
+    }
+}

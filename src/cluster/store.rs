@@ -1,0 +1,209 @@
+//! The cache: every claim of the cluster in a few bytes, and the time when the API server was last heard of.
+
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
+use std::time::Duration;
+
+use tokio::sync::Notify;
+use tokio::time::Instant;
+
+use super::access::Modes;
+
+/// What is kept of a claim.
+#[derive(Clone, Copy, Debug)]
+struct Entry {
+    modes: Modes,
+    /// The list this entry was last seen in; see [`Cache::finish`].
+    round: u32,
+}
+
+/// Claims by `namespace/name`, filled by one task and read by every review.
+#[derive(Debug)]
+pub(super) struct Cache {
+    /// One boxed string for a key, so that a claim costs its name and two words.
+    claims: RwLock<HashMap<Box<str>, Entry>>,
+    /// Milliseconds after `born` when the last event, bookmark or complete list came; 0 before the first list.
+    heard: AtomicU64,
+    born: Instant,
+    stale_after: Duration,
+    /// Too many claims to keep: the cache is given up and every question goes to the API server.
+    given_up: AtomicBool,
+    settled: Notify,
+}
+
+impl Cache {
+    pub(super) fn new(stale_after: Duration) -> Self {
+        Self {
+            claims: RwLock::default(),
+            heard: AtomicU64::new(0),
+            born: Instant::now(),
+            stale_after,
+            given_up: AtomicBool::new(false),
+            settled: Notify::new(),
+        }
+    }
+
+    /// Returns the modes of a claim, if it is in the cache and the cache can be believed.
+    pub(super) fn get(&self, namespace: &str, name: &str) -> Option<Modes> {
+        if self.is_stale() {
+            return None;
+        }
+        self.read().get(&*key(namespace, name)).map(|entry| entry.modes)
+    }
+
+    /// Tells whether a first list was complete. It stays so.
+    pub(super) fn is_synced(&self) -> bool {
+        self.heard.load(Ordering::Acquire) != 0
+    }
+
+    /// Tells whether the last word from the API server is too old to believe, or never came.
+    pub(super) fn is_stale(&self) -> bool {
+        self.silence().is_none_or(|silence| silence > self.stale_after)
+    }
+
+    /// Returns how long ago the API server was last heard of; nothing before the first list.
+    pub(super) fn silence(&self) -> Option<Duration> {
+        let heard = self.heard.load(Ordering::Acquire);
+        (heard != 0).then(|| self.born.elapsed().saturating_sub(Duration::from_millis(heard)))
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.read().len()
+    }
+
+    pub(super) fn put(&self, namespace: &str, name: &str, modes: Modes, round: u32) {
+        let key = key(namespace, name);
+        self.write().insert(key, Entry { modes, round });
+    }
+
+    pub(super) fn remove(&self, namespace: &str, name: &str) {
+        self.write().remove(&*key(namespace, name));
+    }
+
+    /// Takes note of a word from the API server.
+    pub(super) fn hear(&self) {
+        let now = u64::try_from(self.born.elapsed().as_millis()).unwrap_or(u64::MAX);
+        self.heard.store(now.max(1), Ordering::Release);
+    }
+
+    /// Ends a list: what was not in it is gone. Marking and sweeping keeps the old answers while the new list comes in, without holding two copies.
+    pub(super) fn finish(&self, round: u32) {
+        {
+            let mut claims = self.write();
+            claims.retain(|_, entry| entry.round == round);
+            if claims.capacity() > claims.len() * 4 {
+                claims.shrink_to_fit();
+            }
+        }
+        self.hear();
+        self.settled.notify_waiters();
+    }
+
+    /// Empties the cache for good.
+    pub(super) fn give_up(&self) {
+        *self.write() = HashMap::new();
+        self.heard.store(0, Ordering::Release);
+        self.given_up.store(true, Ordering::Release);
+        self.settled.notify_waiters();
+    }
+
+    /// Tells whether the cache was given up.
+    pub(super) fn is_given_up(&self) -> bool {
+        self.given_up.load(Ordering::Acquire)
+    }
+
+    /// Waits for the first complete list, or for the end of all hope of one.
+    pub(super) async fn settled(&self) {
+        let notified = self.settled.notified();
+        tokio::pin!(notified);
+        notified.as_mut().enable();
+        if !self.is_synced() && !self.is_given_up() {
+            notified.await;
+        }
+    }
+
+    // A panic while the lock was held cannot have left the map in pieces: a poisoned lock is still a good one.
+    fn read(&self) -> RwLockReadGuard<'_, HashMap<Box<str>, Entry>> {
+        self.claims.read().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn write(&self) -> RwLockWriteGuard<'_, HashMap<Box<str>, Entry>> {
+        self.claims.write().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Joins the parts of a key; neither may hold a slash.
+fn key(namespace: &str, name: &str) -> Box<str> {
+    let mut key = String::with_capacity(namespace.len() + 1 + name.len());
+    key.push_str(namespace);
+    key.push('/');
+    key.push_str(name);
+    key.into_boxed_str()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const STALE: Duration = Duration::from_secs(90);
+
+    fn modes(name: &str) -> Modes {
+        serde_json::from_value(serde_json::json!([name])).unwrap()
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn believes_nothing_before_the_first_list() {
+        let cache = Cache::new(STALE);
+        cache.put("ml", "a", modes("ReadWriteOnce"), 1);
+        assert_eq!(cache.get("ml", "a"), None);
+        assert!(!cache.is_synced() && cache.is_stale() && cache.silence().is_none());
+        cache.finish(1);
+        assert_eq!(cache.get("ml", "a"), Some(modes("ReadWriteOnce")));
+        assert!(cache.is_synced() && !cache.is_stale());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn goes_stale_in_silence_and_comes_back_with_a_word() {
+        let cache = Cache::new(STALE);
+        cache.put("ml", "a", modes("ReadWriteOnce"), 1);
+        cache.finish(1);
+        tokio::time::advance(STALE).await;
+        assert!(!cache.is_stale());
+        tokio::time::advance(Duration::from_millis(2)).await;
+        assert!(cache.is_stale() && cache.is_synced());
+        assert_eq!(cache.get("ml", "a"), None);
+        cache.hear();
+        assert_eq!(cache.get("ml", "a"), Some(modes("ReadWriteOnce")));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_new_list_sweeps_what_it_does_not_name() {
+        let cache = Cache::new(STALE);
+        cache.put("ml", "old", modes("ReadWriteOnce"), 1);
+        cache.put("ml", "kept", modes("ReadWriteOnce"), 1);
+        cache.finish(1);
+        cache.put("ml", "kept", modes("ReadWriteMany"), 2);
+        assert!(cache.get("ml", "old").is_some(), "the old list answers until the new one is complete");
+        cache.finish(2);
+        assert_eq!(cache.get("ml", "old"), None);
+        assert_eq!(cache.get("ml", "kept"), Some(modes("ReadWriteMany")));
+        cache.remove("ml", "kept");
+        assert_eq!(cache.len(), 0);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn waiting_ends_with_the_list_or_with_giving_up() {
+        let cache = Cache::new(STALE);
+        let (): () = tokio::join!(cache.settled(), async { cache.finish(1) }).0;
+        cache.settled().await;
+        let other = Cache::new(STALE);
+        let (): () = tokio::join!(other.settled(), async { other.give_up() }).0;
+        assert!(other.is_given_up() && !other.is_synced());
+    }
+
+    #[test]
+    fn parts_of_a_key_do_not_run_into_each_other() {
+        assert_ne!(key("a", "b-c"), key("a-b", "c"));
+    }
+}

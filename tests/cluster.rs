@@ -1,0 +1,826 @@
+//! Claims from an API server that lists, hangs, resets, lies and comes back. The clock is tokio's and is paused: hours pass in milliseconds.
+#![cfg(feature = "serve")]
+
+use std::io::Write;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use bytes::Bytes;
+use futures::channel::mpsc::{UnboundedSender, unbounded};
+use futures::{FutureExt as _, StreamExt as _, future};
+use http::{Request, Response};
+use http_body::Frame;
+use http_body_util::StreamBody;
+use http_body_util::combinators::BoxBody;
+use jobgate::cluster::{Claims, Mode, Settings, Why};
+use jobgate::facts::{Fact, FactTable, Facts as _};
+use kube::Client;
+use kube::client::Body;
+use serde_json::{Value, json};
+use tokio::time::{Instant, sleep, timeout};
+use tower::BoxError;
+
+const SECOND: Duration = Duration::from_secs(1);
+const MS: Duration = Duration::from_millis(1);
+
+/// What the fake API server does with a request.
+#[derive(Clone, Debug)]
+enum Answer {
+    /// Says nothing, for ever.
+    Hang,
+    /// Breaks the connection.
+    Reset,
+    /// Answers with a code and a body.
+    Reply(u16, String),
+    /// Answers later.
+    Late(Duration, String),
+    /// Sends the head and half an object, and then nothing more.
+    Stall(String),
+}
+
+impl Answer {
+    fn claim(namespace: &str, name: &str, modes: &[&str]) -> Self {
+        Self::Reply(200, claim(namespace, name, modes, 1).to_string())
+    }
+
+    fn status(code: u16, reason: &str) -> Self {
+        Self::Reply(code, json!({"kind": "Status", "apiVersion": "v1", "status": "Failure", "reason": reason, "code": code}).to_string())
+    }
+
+    fn absent() -> Self {
+        Self::status(404, "NotFound")
+    }
+}
+
+fn claim(namespace: &str, name: &str, modes: &[&str], version: u64) -> Value {
+    json!({
+        "apiVersion": "v1", "kind": "PersistentVolumeClaim",
+        "metadata": {
+            "namespace": namespace, "name": name, "resourceVersion": version.to_string(), "uid": "3b0c",
+            "managedFields": [{"manager": "kubectl", "fieldsV1": {"f:spec": {"f:accessModes": {}}}}],
+        },
+        "spec": {"accessModes": modes, "storageClassName": "fast"},
+        "status": {"phase": "Pending"},
+    })
+}
+
+fn page(claims: &[Value], version: u64, next: &str) -> Answer {
+    let body = json!({"kind": "PersistentVolumeClaimList", "metadata": {"resourceVersion": version.to_string(), "continue": next}, "items": claims});
+    Answer::Reply(200, body.to_string())
+}
+
+type OnUri = dyn Fn(&str) -> Answer + Send;
+
+/// A fake API server: three scripts and a diary.
+struct Fake {
+    get: Mutex<Box<OnUri>>,
+    list: Mutex<Box<OnUri>>,
+    /// `None` opens a watch whose lines the test sends.
+    watch: Mutex<Box<dyn Fn(&str) -> Option<Answer> + Send>>,
+    watches: Mutex<Vec<UnboundedSender<String>>>,
+    diary: Mutex<Vec<String>>,
+    at_once: AtomicUsize,
+    most_at_once: AtomicUsize,
+}
+
+struct Leaving<'a>(&'a AtomicUsize);
+
+impl Drop for Leaving<'_> {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::SeqCst);
+    }
+}
+
+impl Fake {
+    fn new() -> Arc<Self> {
+        Arc::new(Self {
+            get: Mutex::new(Box::new(|_| Answer::absent())),
+            list: Mutex::new(Box::new(|_| page(&[], 1, ""))),
+            watch: Mutex::new(Box::new(|_| None)),
+            watches: Mutex::default(),
+            diary: Mutex::default(),
+            at_once: AtomicUsize::new(0),
+            most_at_once: AtomicUsize::new(0),
+        })
+    }
+
+    fn on_get(self: &Arc<Self>, f: impl Fn(&str) -> Answer + Send + 'static) -> Arc<Self> {
+        *self.get.lock().unwrap() = Box::new(f);
+        Arc::clone(self)
+    }
+
+    fn on_list(self: &Arc<Self>, f: impl Fn(&str) -> Answer + Send + 'static) -> Arc<Self> {
+        *self.list.lock().unwrap() = Box::new(f);
+        Arc::clone(self)
+    }
+
+    fn on_watch(self: &Arc<Self>, f: impl Fn(&str) -> Option<Answer> + Send + 'static) -> Arc<Self> {
+        *self.watch.lock().unwrap() = Box::new(f);
+        Arc::clone(self)
+    }
+
+    fn client(self: &Arc<Self>) -> Client {
+        let fake = Arc::clone(self);
+        Client::new(tower::service_fn(move |request: Request<Body>| Arc::clone(&fake).answer(request)), "default")
+    }
+
+    async fn answer(self: Arc<Self>, request: Request<Body>) -> Result<Response<BoxBody<Bytes, BoxError>>, BoxError> {
+        let uri = request.uri().to_string();
+        self.diary.lock().unwrap().push(uri.clone());
+        let now = self.at_once.fetch_add(1, Ordering::SeqCst) + 1;
+        self.most_at_once.fetch_max(now, Ordering::SeqCst);
+        let _leaving = Leaving(&self.at_once);
+        let answer = if uri.contains("watch=true") {
+            let answer = (self.watch.lock().unwrap())(&uri);
+            match answer {
+                Some(answer) => answer,
+                None => {
+                    let (sender, lines) = unbounded();
+                    self.watches.lock().unwrap().push(sender);
+                    return Ok(Response::new(body(lines)));
+                }
+            }
+        } else if uri.starts_with("/api/v1/persistentvolumeclaims") {
+            (self.list.lock().unwrap())(&uri)
+        } else {
+            (self.get.lock().unwrap())(&uri)
+        };
+        let reply = |code: u16, text: String| Ok(Response::builder().status(code).body(body(futures::stream::iter([text]))).unwrap());
+        match answer {
+            Answer::Hang => future::pending().await,
+            Answer::Reset => Err("connection reset by peer".into()),
+            Answer::Late(pause, text) => {
+                sleep(pause).await;
+                reply(200, text)
+            }
+            Answer::Stall(text) => Ok(Response::new(body(futures::stream::iter([text]).chain(futures::stream::pending())))),
+            Answer::Reply(code, text) => reply(code, text),
+        }
+    }
+
+    /// Sends an event on the watch opened last.
+    fn send(&self, kind: &str, object: &Value) {
+        let watches = self.watches.lock().unwrap();
+        watches.last().expect("no watch is open").unbounded_send(format!("{}\n", json!({"type": kind, "object": object}))).unwrap();
+    }
+
+    fn bookmark(&self, version: u64) {
+        self.send("BOOKMARK", &json!({"kind": "PersistentVolumeClaim", "metadata": {"resourceVersion": version.to_string()}}));
+    }
+
+    /// Ends the watch opened last, as the API server does after `timeoutSeconds`.
+    fn end_watch(&self) {
+        self.watches.lock().unwrap().pop();
+    }
+
+    fn asked(&self, part: &str) -> usize {
+        self.diary.lock().unwrap().iter().filter(|uri| uri.contains(part)).count()
+    }
+
+    fn gets(&self) -> usize {
+        self.asked("/namespaces/")
+    }
+
+    fn lists(&self) -> usize {
+        self.asked("limit=")
+    }
+
+    fn last(&self, part: &str) -> String {
+        self.diary.lock().unwrap().iter().rev().find(|uri| uri.contains(part)).cloned().expect("never asked")
+    }
+}
+
+fn body(lines: impl futures::Stream<Item = String> + Send + Sync + 'static) -> BoxBody<Bytes, BoxError> {
+    BoxBody::new(StreamBody::new(lines.map(|text| Ok(Frame::data(Bytes::from(text))))))
+}
+
+fn wanted(names: &[&str]) -> Vec<(String, String)> {
+    names.iter().map(|name| ("ml".to_owned(), (*name).to_owned())).collect()
+}
+
+async fn ask(claims: &Claims, names: &[&str]) -> FactTable {
+    claims.facts(&wanted(names), Instant::now() + SECOND).await
+}
+
+async fn one(claims: &Claims, name: &str) -> Result<Vec<String>, &'static str> {
+    match ask(claims, &[name]).await.claim("ml", name) {
+        Fact::Known(claim) => Ok(claim.access_modes),
+        Fact::Absent => Err("absent"),
+        Fact::Unknown => Err("unknown"),
+    }
+}
+
+fn rwo() -> Result<Vec<String>, &'static str> {
+    Ok(vec!["ReadWriteOnce".to_owned()])
+}
+
+fn rwx() -> Result<Vec<String>, &'static str> {
+    Ok(vec!["ReadWriteMany".to_owned()])
+}
+
+fn live(fake: &Arc<Fake>) -> Claims {
+    Claims::start(Mode::Live, fake.client())
+}
+
+async fn cached(fake: &Arc<Fake>) -> Claims {
+    let claims = Claims::start(Mode::Cache, fake.client());
+    assert!(claims.ready().await);
+    settle().await;
+    claims
+}
+
+/// Lets every task run until it waits.
+async fn settle() {
+    sleep(MS).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn off_knows_nothing_and_says_so_for_each_claim() {
+    let claims = Claims::off();
+    let table = ask(&claims, &["a", "b"]).await;
+    assert_eq!(table.claims.values().collect::<Vec<_>>(), [&Fact::Unknown, &Fact::Unknown]);
+    assert!(claims.is_synced() && claims.ready().await);
+    assert_eq!(claims.stats().unknown_for(Why::Off), 2);
+}
+
+#[test]
+fn off_needs_no_runtime() {
+    let table = Claims::off().facts(&wanted(&["a"]), Instant::now()).now_or_never();
+    assert_eq!(table.expect("must not wait").claim("ml", "a"), Fact::Unknown);
+}
+
+#[tokio::test(start_paused = true)]
+async fn live_finds_and_misses() {
+    let fake = Fake::new().on_get(|uri| match uri {
+        "/api/v1/namespaces/ml/persistentvolumeclaims/there" => Answer::claim("ml", "there", &["ReadWriteOnce"]),
+        _ => Answer::absent(),
+    });
+    let claims = live(&fake);
+    assert_eq!(one(&claims, "there").await, rwo());
+    assert_eq!(one(&claims, "gone").await, Err("absent"));
+    let stats = claims.stats();
+    assert_eq!((stats.found, stats.absent, stats.requests, stats.cached), (1, 1, 2, 0));
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_modes_of_the_bound_volume_win() {
+    let fake = Fake::new().on_get(|_| {
+        let mut object = claim("ml", "a", &["ReadWriteOnce"], 1);
+        object["status"] = json!({"phase": "Bound", "accessModes": ["ReadWriteMany"]});
+        Answer::Reply(200, object.to_string())
+    });
+    assert_eq!(one(&live(&fake), "a").await, rwx());
+}
+
+#[tokio::test(start_paused = true)]
+async fn modes_from_the_future_are_unknown() {
+    let fake = Fake::new().on_get(|_| Answer::claim("ml", "a", &["ReadWriteSometimes"]));
+    let claims = live(&fake);
+    assert_eq!(one(&claims, "a").await, Err("unknown"));
+    assert_eq!(claims.stats().unknown_for(Why::Modes), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_answer_holds_five_seconds_and_an_absence_one() {
+    let fake = Fake::new().on_get(|uri| if uri.ends_with("/a") { Answer::claim("ml", "a", &["ReadWriteOnce"]) } else { Answer::absent() });
+    let claims = live(&fake);
+    assert_eq!((one(&claims, "a").await, one(&claims, "b").await), (rwo(), Err("absent")));
+    sleep(SECOND - 2 * MS).await;
+    ask(&claims, &["a", "b"]).await;
+    assert_eq!(fake.gets(), 2);
+    fake.on_get(|_| Answer::claim("ml", "b", &["ReadWriteMany"]));
+    sleep(3 * MS).await;
+    assert_eq!(one(&claims, "b").await, rwx(), "an absence is forgotten within a second");
+    assert_eq!(one(&claims, "a").await, rwo());
+    assert_eq!(fake.gets(), 3);
+    sleep(4 * SECOND).await;
+    ask(&claims, &["a"]).await;
+    assert_eq!(fake.gets(), 4);
+}
+
+#[tokio::test(start_paused = true)]
+async fn one_flight_serves_all_who_ask() {
+    let fake = Fake::new().on_get(|_| Answer::Late(100 * MS, claim("ml", "a", &["ReadWriteOnce"], 1).to_string()));
+    let claims = live(&fake);
+    let asked = future::join_all((0..20).map(|_| one(&claims, "a"))).await;
+    assert!(asked.iter().all(|got| *got == rwo()));
+    assert_eq!(fake.gets(), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_flight_outlives_who_asked_first() {
+    let fake = Fake::new().on_get(|_| Answer::Late(200 * MS, claim("ml", "a", &["ReadWriteOnce"], 1).to_string()));
+    let claims = live(&fake);
+    let gone = timeout(50 * MS, one(&claims, "a")).await;
+    assert!(gone.is_err());
+    assert_eq!(one(&claims, "a").await, rwo());
+    assert_eq!(fake.gets(), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_claim_named_twice_is_looked_up_once() {
+    let fake = Fake::new().on_get(|_| Answer::claim("ml", "a", &["ReadWriteOnce"]));
+    let table = ask(&live(&fake), &["a", "a", "a"]).await;
+    assert_eq!((table.claims.len(), fake.gets()), (1, 1));
+}
+
+#[tokio::test(start_paused = true)]
+async fn claims_are_looked_up_side_by_side() {
+    let fake = Fake::new().on_get(|uri| {
+        let name = uri.rsplit('/').next().unwrap();
+        Answer::Late(200 * MS, claim("ml", name, &["ReadWriteOnce"], 1).to_string())
+    });
+    let names: Vec<String> = (0..16).map(|i| format!("c{i:02}")).collect();
+    let began = Instant::now();
+    let table = ask(&live(&fake), &names.iter().map(String::as_str).collect::<Vec<_>>()).await;
+    assert!(table.claims.values().all(|fact| matches!(fact, Fact::Known(_))));
+    assert!(began.elapsed() < 250 * MS, "{:?}", began.elapsed());
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_seventeenth_claim_is_unknown() {
+    let fake = Fake::new();
+    let claims = live(&fake);
+    let names: Vec<String> = (0..20).map(|i| format!("c{i:02}")).collect();
+    let table = ask(&claims, &names.iter().map(String::as_str).collect::<Vec<_>>()).await;
+    let unknown: Vec<_> = table.claims.iter().filter(|(_, fact)| **fact == Fact::Unknown).map(|((_, name), _)| name.as_str()).collect();
+    assert_eq!(unknown, ["c16", "c17", "c18", "c19"]);
+    assert_eq!((table.claims.len(), fake.gets(), claims.stats().unknown_for(Why::TooMany)), (20, 16, 4));
+}
+
+#[tokio::test(start_paused = true)]
+async fn no_more_than_thirty_two_requests_at_once() {
+    let fake = Fake::new().on_get(|uri| {
+        let name = uri.rsplit('/').next().unwrap();
+        Answer::Late(20 * MS, claim("ml", name, &["ReadWriteOnce"], 1).to_string())
+    });
+    let claims = live(&fake);
+    let names: Vec<String> = (0..320).map(|i| format!("c{i:03}")).collect();
+    let reviews = names.chunks(16).map(|names| names.iter().map(String::as_str).collect::<Vec<_>>());
+    let tables = future::join_all(reviews.map(|names| {
+        let claims = claims.clone();
+        async move { ask(&claims, &names).await }
+    }))
+    .await;
+    let known = tables.iter().flat_map(|table| table.claims.values()).filter(|fact| matches!(fact, Fact::Known(_))).count();
+    assert_eq!(known, 320, "ten rounds of 20 ms fit into 300 ms");
+    assert_eq!(fake.most_at_once.load(Ordering::SeqCst), 32);
+}
+
+#[tokio::test(start_paused = true)]
+async fn names_that_cannot_exist_are_absent_and_never_sent() {
+    let fake = Fake::new();
+    let claims = live(&fake);
+    for name in ["", "../../secrets/db", "a?watch=true", "A", "$CLAIM", "a/b", "ä", "a\n"] {
+        assert_eq!(one(&claims, name).await, Err("absent"), "{name:?}");
+    }
+    let table = claims.facts(&[("no/such".into(), "a".into()), (String::new(), "a".into())], Instant::now() + SECOND).await;
+    assert!(table.claims.values().all(|fact| *fact == Fact::Absent));
+    assert_eq!(fake.gets(), 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn whatever_goes_wrong_is_unknown_and_in_time() {
+    let cases: Vec<(&str, Answer, Why)> = vec![
+        ("hang", Answer::Hang, Why::Timeout),
+        ("late", Answer::Late(10 * SECOND, "{}".into()), Why::Timeout),
+        ("half an answer", Answer::Stall(r#"{"metadata":{"na"#.into()), Why::Timeout),
+        ("reset", Answer::Reset, Why::Unavailable),
+        ("401", Answer::status(401, "Unauthorized"), Why::Unavailable),
+        ("403", Answer::status(403, "Forbidden"), Why::Forbidden),
+        ("409", Answer::status(409, "Conflict"), Why::Unavailable),
+        ("410", Answer::status(410, "Expired"), Why::Unavailable),
+        ("429", Answer::status(429, "TooManyRequests"), Why::Unavailable),
+        ("500", Answer::status(500, "InternalError"), Why::Unavailable),
+        ("503 of a proxy", Answer::Reply(503, "<h1>Bad</h1>".into()), Why::Unavailable),
+        ("404 of a proxy", Answer::Reply(404, "<h1>Not Found</h1>".into()), Why::Garbage),
+        ("404 with other JSON", Answer::Reply(404, "{}".into()), Why::Garbage),
+        ("redirect", Answer::Reply(302, String::new()), Why::Unavailable),
+        ("empty body", Answer::Reply(200, String::new()), Why::Garbage),
+        ("html", Answer::Reply(200, "<html>".into()), Why::Garbage),
+        ("other JSON", Answer::Reply(200, "[1,2]".into()), Why::Garbage),
+        ("another claim", Answer::claim("ml", "b", &["ReadWriteOnce"]), Why::Garbage),
+        ("another namespace", Answer::claim("other", "a", &["ReadWriteOnce"]), Why::Garbage),
+        (
+            "wrong types",
+            Answer::Reply(200, r#"{"metadata":{"namespace":"ml","name":"a"},"spec":{"accessModes":"ReadWriteOnce"}}"#.into()),
+            Why::Garbage,
+        ),
+        ("no modes", Answer::claim("ml", "a", &[]), Why::Modes),
+        ("without end", Answer::Reply(200, format!("{{\"x\":\"{}\"}}", "y".repeat(11 << 20))), Why::Garbage),
+    ];
+    for (what, answer, why) in cases {
+        let fake = Fake::new().on_get(move |_| answer.clone());
+        let claims = live(&fake);
+        let began = Instant::now();
+        assert_eq!(one(&claims, "a").await, Err("unknown"), "{what}");
+        assert!(began.elapsed() <= 302 * MS, "{what}: {:?}", began.elapsed());
+        assert_eq!(claims.stats().unknown_for(why), 1, "{what}: {:?}", claims.stats());
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_deadline_of_the_review_comes_before_the_budget() {
+    let fake = Fake::new().on_get(|_| Answer::Hang);
+    let claims = live(&fake);
+    let began = Instant::now();
+    claims.facts(&wanted(&["a"]), began + 50 * MS).await;
+    assert!(began.elapsed() <= 52 * MS);
+    let began = Instant::now();
+    let table = claims.facts(&wanted(&["b"]), began).await;
+    assert_eq!(table.claim("ml", "b"), Fact::Unknown);
+    assert!(began.elapsed() <= 2 * MS, "a deadline that is over must not wait");
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_budget_is_shared_by_all_claims_of_a_review() {
+    let fake = Fake::new().on_get(|_| Answer::Hang);
+    let settings = Settings { parallel: 1, ..Settings::default() };
+    let claims = Claims::with(Mode::Live, fake.client(), settings);
+    let began = Instant::now();
+    let table = ask(&claims, &["a", "b", "c", "d"]).await;
+    assert!(table.claims.values().all(|fact| *fact == Fact::Unknown) && table.claims.len() == 4);
+    assert!(began.elapsed() <= 302 * MS, "{:?}", began.elapsed());
+}
+
+#[tokio::test(start_paused = true)]
+async fn five_failures_open_the_breaker_and_a_probe_closes_it() {
+    let fake = Fake::new().on_get(|_| Answer::status(500, "InternalError"));
+    let claims = live(&fake);
+    for i in 0..5 {
+        assert!(!claims.stats().breaker_open);
+        assert_eq!(one(&claims, &format!("c{i}")).await, Err("unknown"));
+    }
+    assert!(claims.stats().breaker_open);
+    fake.on_get(|uri| Answer::claim("ml", uri.rsplit('/').next().unwrap(), &["ReadWriteOnce"]));
+    let began = Instant::now();
+    for i in 0..100 {
+        assert_eq!(one(&claims, &format!("d{i}")).await, Err("unknown"));
+    }
+    assert_eq!(fake.gets(), 5, "an open breaker sends nothing");
+    assert!(began.elapsed() < 10 * MS, "and waits for nothing");
+    assert_eq!(claims.stats().unknown_for(Why::BreakerOpen), 100);
+    sleep(10 * SECOND).await;
+    assert_eq!(one(&claims, "c0").await, rwo(), "the probe's answer is used");
+    assert!(!claims.stats().breaker_open);
+    assert_eq!(one(&claims, "c1").await, rwo());
+}
+
+#[tokio::test(start_paused = true)]
+async fn half_open_lets_one_through() {
+    let fake = Fake::new().on_get(|_| Answer::Reset);
+    let claims = live(&fake);
+    for i in 0..5 {
+        one(&claims, &format!("c{i}")).await.unwrap_err();
+    }
+    sleep(10 * SECOND).await;
+    fake.on_get(|_| Answer::Hang);
+    let table = ask(&claims, &["a", "b", "c", "d"]).await;
+    assert_eq!(table.claims.len(), 4);
+    assert_eq!(fake.gets(), 6, "one probe");
+    sleep(SECOND).await;
+    assert_eq!(one(&claims, "e").await, Err("unknown"));
+    assert_eq!(fake.gets(), 6, "the probe failed: open again");
+}
+
+#[tokio::test(start_paused = true)]
+async fn absence_does_not_open_the_breaker() {
+    let fake = Fake::new();
+    let claims = live(&fake);
+    for i in 0..50 {
+        assert_eq!(one(&claims, &format!("c{i}")).await, Err("absent"));
+    }
+    assert!(!claims.stats().breaker_open);
+}
+
+#[tokio::test(start_paused = true)]
+async fn missing_permission_is_said_once_and_asked_seldom() {
+    let log = Log::default();
+    let _guard = log.listen();
+    let fake = Fake::new().on_get(|_| Answer::status(403, "Forbidden"));
+    let claims = live(&fake);
+    for _ in 0..1000 {
+        assert_eq!(one(&claims, "a").await, Err("unknown"));
+        sleep(10 * MS).await;
+    }
+    assert!(fake.gets() <= 3, "{} requests in ten seconds", fake.gets());
+    assert_eq!(claims.stats().unknown_for(Why::Forbidden), 1000);
+    assert!(!claims.stats().breaker_open);
+    assert_eq!(log.lines().len(), 1, "{:?}", log.lines());
+    assert!(log.lines()[0].contains("persistentvolumeclaims"));
+    fake.on_get(|_| Answer::claim("ml", "a", &["ReadWriteOnce"]));
+    sleep(5 * SECOND).await;
+    assert_eq!(one(&claims, "a").await, rwo(), "it works as soon as the role is there");
+}
+
+fn two_pages(uri: &str) -> Answer {
+    if uri.contains("continue=") {
+        page(&[claim("ml", "b", &["ReadWriteMany"], 2)], 7, "")
+    } else {
+        page(&[claim("ml", "a", &["ReadWriteOnce"], 1)], 7, "to&b=2")
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_cache_answers_without_a_request() {
+    let fake = Fake::new().on_list(two_pages);
+    let claims = cached(&fake).await;
+    assert_eq!((one(&claims, "a").await, one(&claims, "b").await), (rwo(), rwx()));
+    assert_eq!(fake.gets(), 0);
+    assert_eq!(fake.lists(), 2);
+    assert!(fake.last("limit=").contains("limit=500") && fake.last("limit=").contains("continue=to%26b%3D2"));
+    let watch = fake.last("watch=true");
+    assert!(watch.contains("resourceVersion=7") && watch.contains("allowWatchBookmarks=true") && watch.contains("timeoutSeconds="), "{watch}");
+    let stats = claims.stats();
+    assert_eq!((stats.claims, stats.cached, stats.lists, stats.stale), (2, 2, 1, false));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_miss_is_verified_by_a_get() {
+    let fake = Fake::new().on_get(|uri| if uri.ends_with("/fresh") { Answer::claim("ml", "fresh", &["ReadWriteOnce"]) } else { Answer::absent() });
+    let claims = cached(&fake).await;
+    assert_eq!(one(&claims, "fresh").await, rwo(), "made a moment ago, not in the cache yet");
+    assert_eq!(one(&claims, "gone").await, Err("absent"));
+    fake.on_get(|_| Answer::Hang);
+    assert_eq!(one(&claims, "other").await, Err("unknown"), "not in the cache is not yet absent");
+}
+
+#[tokio::test(start_paused = true)]
+async fn events_change_the_answer() {
+    let fake = Fake::new();
+    let claims = cached(&fake).await;
+    fake.send("ADDED", &claim("ml", "a", &["ReadWriteOnce"], 2));
+    settle().await;
+    assert_eq!(one(&claims, "a").await, rwo());
+    let mut bound = claim("ml", "a", &["ReadWriteOnce"], 3);
+    bound["status"] = json!({"phase": "Bound", "accessModes": ["ReadWriteMany"]});
+    fake.send("MODIFIED", &bound);
+    settle().await;
+    assert_eq!(one(&claims, "a").await, rwx());
+    assert_eq!(fake.gets(), 0);
+    fake.send("DELETED", &claim("ml", "a", &["ReadWriteOnce"], 4));
+    settle().await;
+    assert_eq!(one(&claims, "a").await, Err("absent"));
+    assert_eq!((fake.gets(), claims.stats().claims), (1, 0));
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_event_may_come_in_pieces() {
+    let fake = Fake::new();
+    let claims = cached(&fake).await;
+    let text = format!("{}\n", json!({"type": "ADDED", "object": claim("ml", "a", &["ReadWriteOnce"], 2)}));
+    for piece in text.as_bytes().chunks(7) {
+        fake.watches.lock().unwrap().last().unwrap().unbounded_send(String::from_utf8(piece.to_vec()).unwrap()).unwrap();
+        settle().await;
+    }
+    assert_eq!(one(&claims, "a").await, rwo());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_watch_that_ends_goes_on_from_its_last_version() {
+    let fake = Fake::new();
+    let claims = cached(&fake).await;
+    fake.send("ADDED", &claim("ml", "a", &["ReadWriteOnce"], 11));
+    sleep(60 * SECOND).await;
+    fake.bookmark(25);
+    sleep(60 * SECOND).await;
+    fake.end_watch();
+    settle().await;
+    assert!(fake.last("watch=true").contains("resourceVersion=25"));
+    assert_eq!((fake.lists(), fake.asked("watch=true")), (1, 2));
+    assert_eq!(one(&claims, "a").await, rwo());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_watch_that_ends_at_once_does_not_spin() {
+    let fake = Fake::new().on_watch(|_| Some(Answer::Reply(200, String::new())));
+    let _claims = cached(&fake).await;
+    sleep(60 * SECOND).await;
+    assert!(fake.asked("watch=true") < 12, "{}", fake.asked("watch=true"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn too_old_a_version_brings_a_new_list() {
+    for gone in [
+        Answer::status(410, "Expired"),
+        Answer::Reply(200, "{\"type\":\"ERROR\",\"object\":{\"kind\":\"Status\",\"reason\":\"Expired\",\"code\":410}}\n".into()),
+    ] {
+        let fake = Fake::new().on_list(|_| page(&[claim("ml", "a", &["ReadWriteOnce"], 1)], 1, "")).on_watch(move |_| Some(gone.clone()));
+        let claims = Claims::start(Mode::Cache, fake.client());
+        assert!(claims.ready().await);
+        fake.on_list(|_| page(&[claim("ml", "b", &["ReadWriteMany"], 1)], 9, ""));
+        settle().await;
+        assert_eq!(one(&claims, "a").await, rwo(), "the old list answers until the new one is there");
+        fake.on_watch(|_| None);
+        sleep(11 * SECOND).await;
+        assert_eq!((fake.lists(), claims.stats().lists), (2, 2));
+        assert_eq!((one(&claims, "a").await, one(&claims, "b").await), (Err("absent"), rwx()));
+        assert!(fake.last("watch=true").contains("resourceVersion=9"));
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_list_that_expires_half_way_starts_again() {
+    let first = AtomicUsize::new(0);
+    let fake = Fake::new().on_list(move |uri| match first.fetch_add(1, Ordering::SeqCst) {
+        1 => Answer::status(410, "Expired"),
+        _ => two_pages(uri),
+    });
+    let claims = cached(&fake).await;
+    assert_eq!((one(&claims, "a").await, one(&claims, "b").await), (rwo(), rwx()));
+    assert_eq!(fake.lists(), 4);
+}
+
+#[tokio::test(start_paused = true)]
+async fn garbage_on_the_watch_is_survived() {
+    let fake = Fake::new().on_list(|_| page(&[claim("ml", "a", &["ReadWriteOnce"], 1)], 5, ""));
+    let claims = cached(&fake).await;
+    for garbage in ["<html>\n", "{}\n", "{\"type\":\"ADDED\",\"object\":7}\n", "{\"type\":\"WHAT\",\"object\":{}}\n", "\n"] {
+        fake.watches.lock().unwrap().last().unwrap().unbounded_send(garbage.into()).unwrap();
+        sleep(40 * SECOND).await;
+        assert_eq!(one(&claims, "a").await, rwo(), "{garbage:?}");
+        fake.bookmark(5);
+        settle().await;
+    }
+    assert_eq!(fake.lists(), 1);
+    assert_eq!(claims.stats().watch_failures, 4);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_silent_watch_makes_the_cache_stale_and_is_replaced() {
+    let fake = Fake::new().on_list(|_| page(&[claim("ml", "a", &["ReadWriteOnce"], 1)], 1, "")).on_get(|_| Answer::Hang);
+    let claims = cached(&fake).await;
+    sleep(89 * SECOND).await;
+    assert_eq!(one(&claims, "a").await, rwo());
+    assert!(!claims.stats().stale);
+    fake.on_watch(|_| Some(Answer::Hang));
+    sleep(2 * SECOND).await;
+    let stats = claims.stats();
+    assert!(stats.stale && stats.silence.unwrap() > 90 * SECOND && claims.is_synced(), "{stats:?}");
+    assert_eq!(one(&claims, "a").await, Err("unknown"), "the claim may be another by now");
+    fake.on_get(|_| Answer::claim("ml", "a", &["ReadWriteMany"]));
+    assert_eq!(one(&claims, "a").await, rwx(), "a GET is believed");
+    assert_eq!(fake.asked("watch=true"), 2, "a silent watch is given up after 90 s, not after 290");
+    fake.on_watch(|_| None);
+    sleep(120 * SECOND).await;
+    fake.bookmark(3);
+    settle().await;
+    assert!(!claims.stats().stale);
+    assert_eq!(one(&claims, "a").await, rwo());
+}
+
+#[tokio::test(start_paused = true)]
+async fn bookmarks_keep_a_quiet_cluster_fresh() {
+    let fake = Fake::new().on_list(|_| page(&[claim("ml", "a", &["ReadWriteOnce"], 1)], 1, ""));
+    let claims = cached(&fake).await;
+    for minute in 1..60 {
+        sleep(60 * SECOND).await;
+        fake.bookmark(minute + 1);
+        settle().await;
+        assert_eq!(one(&claims, "a").await, rwo());
+    }
+    assert_eq!((fake.gets(), fake.lists(), fake.asked("watch=true")), (0, 1, 1));
+}
+
+#[tokio::test(start_paused = true)]
+async fn start_up_waits_ten_seconds_and_then_works_without_the_cache() {
+    for broken in [
+        Answer::Hang,
+        Answer::Reset,
+        Answer::status(500, "InternalError"),
+        Answer::status(429, "TooManyRequests"),
+        Answer::Reply(200, "<html>".into()),
+    ] {
+        let what = format!("{broken:?}");
+        let fake = Fake::new().on_list(move |_| broken.clone()).on_get(|_| Answer::claim("ml", "a", &["ReadWriteOnce"]));
+        let began = Instant::now();
+        let claims = Claims::start(Mode::Cache, fake.client());
+        assert!(!claims.ready().await && !claims.is_synced(), "{what}");
+        assert!(began.elapsed() >= 10 * SECOND && began.elapsed() <= 10 * SECOND + 2 * MS, "{what}");
+        assert_eq!(one(&claims, "a").await, rwo(), "{what}");
+        fake.on_list(two_pages);
+        sleep(61 * SECOND).await;
+        assert!(claims.is_synced(), "{what}: {:?}", fake.lists());
+        let gets = fake.gets();
+        assert_eq!(one(&claims, "b").await, rwx());
+        assert_eq!(fake.gets(), gets);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_forbidden_list_is_said_once_and_tried_seldom() {
+    let log = Log::default();
+    let _guard = log.listen();
+    let fake = Fake::new().on_list(|_| Answer::status(403, "Forbidden")).on_get(|_| Answer::status(403, "Forbidden"));
+    let claims = Claims::start(Mode::Cache, fake.client());
+    assert!(!claims.ready().await);
+    for _ in 0..600 {
+        assert_eq!(one(&claims, "a").await, Err("unknown"));
+        sleep(6 * SECOND).await;
+    }
+    assert!(fake.lists() <= 240, "{} lists in an hour", fake.lists());
+    assert_eq!(log.lines().len(), 2, "one line for the list, one for the get: {:?}", log.lines());
+    assert!(claims.stats().watch_failures > 100);
+    fake.on_list(two_pages);
+    sleep(31 * SECOND).await;
+    assert_eq!(one(&claims, "b").await, rwx());
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_outage_of_an_hour_is_two_lines_in_the_log() {
+    let log = Log::default();
+    let _guard = log.listen();
+    let fake = Fake::new();
+    let claims = cached(&fake).await;
+    fake.on_watch(|_| Some(Answer::Reset)).on_list(|_| Answer::Reset).on_get(|_| Answer::Reset);
+    fake.end_watch();
+    for _ in 0..720 {
+        one(&claims, "a").await.unwrap_err();
+        sleep(5 * SECOND).await;
+    }
+    fake.on_watch(|_| None);
+    sleep(31 * SECOND).await;
+    fake.bookmark(2);
+    settle().await;
+    let lines = log.lines();
+    assert_eq!(lines.iter().filter(|line| line.contains("the watch of claims")).count(), 2, "{lines:?}");
+    assert_eq!(lines.iter().filter(|line| line.contains("look-ups keep failing")).count(), 1, "{lines:?}");
+    assert_eq!(lines.len(), 3, "{lines:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn pages_that_are_too_large_come_in_smaller_ones() {
+    let most_seen = Arc::new(AtomicUsize::new(0));
+    let seen = Arc::clone(&most_seen);
+    // Every claim weighs 40 kB: a page of 500 would be 20 MB.
+    let fake = Fake::new().on_list(move |uri| {
+        let number = |key: &str| uri.split(['?', '&']).find_map(|p| p.strip_prefix(key)).map_or(0, |v| v.parse::<usize>().unwrap());
+        let (limit, from) = (number("limit="), number("continue="));
+        let until = (from + limit).min(1000);
+        let heavy = |i: usize| {
+            let mut object = claim("ml", &format!("c{i}"), &["ReadWriteOnce"], 1);
+            object["metadata"]["annotations"] = json!({"x": "y".repeat(40_000)});
+            object
+        };
+        let items: Vec<Value> = (from..until).map(heavy).collect();
+        seen.fetch_max(items.len(), Ordering::SeqCst);
+        page(&items, 1, &if until < 1000 { until.to_string() } else { String::new() })
+    });
+    let claims = cached(&fake).await;
+    assert_eq!(claims.stats().claims, 1000);
+    assert_eq!(most_seen.load(Ordering::SeqCst), 500, "the first try");
+    assert!(fake.last("limit=").contains("limit=31"), "{}", fake.last("limit="));
+}
+
+#[tokio::test(start_paused = true)]
+async fn too_many_claims_are_not_kept() {
+    let fake = Fake::new()
+        .on_list(|_| page(&(0..11).map(|i| claim("ml", &format!("c{i}"), &["ReadWriteOnce"], 1)).collect::<Vec<_>>(), 1, ""))
+        .on_get(|_| Answer::claim("ml", "c1", &["ReadWriteOnce"]));
+    let claims = Claims::with(Mode::Cache, fake.client(), Settings { max_claims: 10, ..Settings::default() });
+    assert!(claims.ready().await);
+    assert_eq!(one(&claims, "c1").await, rwo());
+    assert_eq!((fake.gets(), claims.stats().claims, claims.stats().stale), (1, 0, false));
+    sleep(600 * SECOND).await;
+    assert_eq!((fake.lists(), fake.asked("watch=true")), (1, 0), "and not listed again");
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_watch_ends_with_the_last_handle() {
+    let fake = Fake::new();
+    let claims = cached(&fake).await;
+    let clone = claims.clone();
+    drop(claims);
+    settle().await;
+    fake.bookmark(2);
+    drop(clone);
+    settle().await;
+    assert!(fake.watches.lock().unwrap().last().unwrap().is_closed());
+}
+
+/// The log lines at `info` and above of the test's own thread, where the runtime of a test lives.
+#[derive(Clone, Default)]
+struct Log(Arc<Mutex<Vec<u8>>>);
+
+impl Log {
+    fn listen(&self) -> tracing::subscriber::DefaultGuard {
+        let log = self.clone();
+        tracing::subscriber::set_default(tracing_subscriber::fmt().with_ansi(false).with_writer(move || log.clone()).finish())
+    }
+
+    fn lines(&self) -> Vec<String> {
+        String::from_utf8(self.0.lock().unwrap().clone()).unwrap().lines().map(str::to_owned).collect()
+    }
+}
+
+impl Write for Log {
+    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+        self.0.lock().unwrap().extend_from_slice(bytes);
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        Ok(())
+    }
+}
