@@ -12,10 +12,14 @@
 
 pub mod accelerator;
 pub mod checks;
+pub mod cli;
+pub mod cmd;
 pub mod engine;
 pub mod facts;
 pub mod finding;
 pub mod k8s;
+pub mod lines;
+pub mod lint;
 pub mod patch;
 pub mod placeholder;
 pub mod pointer;

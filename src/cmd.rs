@@ -1,0 +1,49 @@
+//! The commands, one file each. They join the pure core to files, streams and exit codes.
+
+pub mod completions;
+pub mod lint;
+pub mod man;
+
+use std::process::ExitCode;
+
+use anyhow::Context as _;
+use jiff::civil::Date;
+use jiff::{Timestamp, tz::TimeZone};
+
+use crate::policy::Policy;
+
+/// How a command ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Exit {
+    /// All is well: 0.
+    Clean,
+    /// There are findings at or above the level that was asked for: 1.
+    Findings,
+    /// It could not run, or not on everything: 2.
+    Failed,
+}
+
+impl From<Exit> for ExitCode {
+    fn from(exit: Exit) -> Self {
+        Self::from(match exit {
+            Exit::Clean => 0,
+            Exit::Findings => 1,
+            Exit::Failed => 2,
+        })
+    }
+}
+
+/// Reads a policy: a built-in one by its name, or a file.
+fn policy_named(name: &str) -> anyhow::Result<Policy> {
+    if let Some(policy) = Policy::builtin(name) {
+        return Ok(policy);
+    }
+    let source = std::fs::read_to_string(name).with_context(|| format!("read the policy {name}"))?;
+    Policy::parse(&source, name).context("the policy is not valid")
+}
+
+/// Returns today's date in UTC, the same on every machine, if the policy asks for it.
+fn today(policy: &Policy) -> Option<Date> {
+    let asked = policy.exemptions.iter().any(|exemption| exemption.until.is_some());
+    asked.then(|| Timestamp::now().to_zoned(TimeZone::UTC).date())
+}
