@@ -23,7 +23,7 @@ use rayon::prelude::*;
 
 use crate::policy::Policy;
 use crate::report::{Located, Report};
-use crate::yaml::{self, SyntaxErrorKind};
+use crate::yaml::{self, Limits, SyntaxError, SyntaxErrorKind};
 use claims::Scope;
 use document::{Context, Judged};
 use source::{Loaded, TooLarge};
@@ -49,6 +49,13 @@ pub const MAX_FILE_SIZE: u64 = 64 << 20;
 impl Default for Options<'_> {
     fn default() -> Self {
         Self { max_file_size: MAX_FILE_SIZE, api_checks: true, keep_sources: true, today: None, progress: None }
+    }
+}
+
+impl Options<'_> {
+    /// A document may be as large as a file.
+    fn limits(&self) -> Limits {
+        Limits { document_bytes: usize::try_from(self.max_file_size).unwrap_or(usize::MAX), ..Limits::default() }
     }
 }
 
@@ -165,8 +172,16 @@ impl Run<'_> {
     fn documents(&self, input: &Input, loaded: &Loaded) -> File {
         let scope = Scope { file: input, facts: self.facts, linted: self.claims };
         let context = Context::new(self.policy, scope, self.options, input, loaded.bytes());
-        let documents = yaml::documents(loaded.bytes());
-        let judged: Vec<Judged> = documents.enumerate().map(|(index, document)| context.judge(index, document)).collect();
+        let limits = self.options.limits();
+        let chunks: Vec<_> = yaml::split(loaded.bytes(), &limits).collect();
+        let judge = |(index, chunk): (usize, &Result<yaml::Chunk, SyntaxError>)| {
+            context.judge(index, chunk.as_ref().map_err(Clone::clone).and_then(|chunk| yaml::parse(loaded.bytes(), chunk, &limits)))
+        };
+        let judged: Vec<Judged> = if loaded.bytes().len() < SPREAD {
+            chunks.iter().enumerate().map(judge).collect()
+        } else {
+            chunks.par_iter().enumerate().map(judge).collect()
+        };
         let mut file = File { documents: judged.len(), ..File::default() };
         // A template breaks YAML in as many places as it has directives: one finding says all there is to say, and none where it is no business of ours.
         let template = judged.iter().position(|one| one.trouble == Some(SyntaxErrorKind::Template));

@@ -11,7 +11,6 @@ fn main() -> ExitCode {
     let cli = Cli::parse();
     match run(&cli.command) {
         Ok(exit) => exit.into(),
-        // Whoever read the output has enough: `jobgate lint | head` is no failure.
         Err(error) if is_broken_pipe(&error) => Exit::Clean.into(),
         Err(error) => {
             let _ = writeln!(io::stderr(), "jobgate: {error:#}");

@@ -1,7 +1,6 @@
 //! `jobgate lint`: files in, a report on standard output, an exit code.
 
 use std::io::{self, BufWriter, IsTerminal, Write};
-use std::path::Path;
 use std::sync::mpsc;
 use std::time::Duration;
 
@@ -11,7 +10,6 @@ use anyhow::Context as _;
 use super::{Exit, policy_named, today};
 use crate::cli::{Color, Lint};
 use crate::lint::{self, Claims, Inputs, Linted, Options, Progress, Unreadable};
-use crate::policy::Policy;
 use crate::report::{self, Format};
 
 /// Runs the command.
@@ -62,12 +60,16 @@ fn write(args: &Lint, linted: &Linted) -> anyhow::Result<()> {
     };
     let options = report::Options {
         color: choice != ColorChoice::Never,
-        width: width(),
+        width: 140,
         full: args.full,
         fail_on: args.fail_on.into(),
     };
     let mut out = BufWriter::new(io::stdout().lock());
-    report::write(&linted.report, args.format, &options, &mut out).and_then(|()| out.flush()).context("write the report")
+    match report::write(&linted.report, args.format, &options, &mut out).and_then(|()| out.flush()) {
+        // Whoever read the report has enough of it: `jobgate lint | head` is no failure.
+        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
+        written => written.context("write the report"),
+    }
 }
 
 /// Says what could not be linted. Returns whether everything could.

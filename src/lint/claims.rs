@@ -83,7 +83,9 @@ impl Claims {
                 Err(TooLarge { .. }) => return Err(FactsError::TooLarge { path: path(), limit: document::bytes(options.max_file_size) }),
             };
             let (lines, input) = (Lines::new(loaded.bytes()), Arc::new(input.clone()));
-            for document in yaml::documents(loaded.bytes()) {
+            let limits = options.limits();
+            for chunk in yaml::split(loaded.bytes(), &limits) {
+                let document = chunk.and_then(|chunk| yaml::parse(loaded.bytes(), &chunk, &limits));
                 let document =
                     document.map_err(|source| FactsError::Syntax { path: path(), line: lines.position(source.span.start).line, source })?;
                 claims.extend(entries(&input, &lines, document));
@@ -101,8 +103,10 @@ impl Claims {
                 return Vec::new();
             }
             let (lines, input) = (Lines::new(source), Arc::new(input.clone()));
-            let documents = yaml::documents(source).flatten();
-            documents.filter(|document| KIND.find(&source[document.span.clone()]).is_some()).flat_map(|document| entries(&input, &lines, document)).collect()
+            let limits = options.limits();
+            let chunks = yaml::split(source, &limits).flatten().filter(|chunk| KIND.find(&source[chunk.span.clone()]).is_some());
+            let documents = chunks.filter_map(|chunk| yaml::parse(source, &chunk, &limits).ok());
+            documents.flat_map(|document| entries(&input, &lines, document)).collect()
         };
         let found: Vec<Vec<(String, Entry)>> = inputs.par_iter().map(read).collect();
         let mut claims = Self::default();

@@ -61,6 +61,11 @@ impl<'a> Context<'a> {
     fn read(&self, index: usize, mut document: Document) -> Judged {
         let value = std::mem::take(&mut document.value);
         let mut view = View { context: self, document: &document, index, judged: Judged::default() };
+        if let Some(refused) = &document.refused {
+            let help = "other tools may read this document, so it was checked all the same".to_owned();
+            let finding = checks::finding(SYNTAX, Level::Warn, Pointer::root(), refused.message.clone(), help);
+            view.judged.findings.push(self.located(index, None, finding, refused.span.clone(), Vec::new()));
+        }
         match value {
             Value::Null => {}
             Value::Object(_) => {
