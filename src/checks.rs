@@ -28,6 +28,8 @@ pub const UNRENDERED_TEMPLATE: &str = "unrendered-template";
 pub const DUPLICATE_KEY: &str = "duplicate-key";
 /// A field holds a value of a type that the API server refuses.
 pub const FIELD_TYPE: &str = "field-type";
+/// An object is nearly of a kind that Jobgate judges, but not quite.
+pub const KNOWN_KIND: &str = "known-kind";
 /// A field holds a stand-in for a value to come.
 pub const PLACEHOLDER: &str = "placeholder";
 /// An exemption of the policy has ended.
@@ -56,6 +58,12 @@ pub static CHECKS: &[Check] = &[
                Rules say nothing about such a field; write a value of the right type.",
     },
     Check {
+        id: KNOWN_KIND,
+        summary: "Batch kinds are spelled, and grouped, as the API server knows them",
+        page: "The object looks like a Job, CronJob or PyTorchJob, but its `kind` is spelled in another case, or its `apiVersion` names no API group. \
+               The API server knows no such kind, and Jobgate judges objects by group and kind together: nothing in it was checked.",
+    },
+    Check {
         id: PLACEHOLDER,
         summary: "Fields hold values, not stand-ins",
         page: "A field that a rule must read holds a stand-in such as `$NUM_NODES`, `<PROJECT>` or `{{ .Values.x }}`. Nobody can say what will stand there, \
@@ -79,7 +87,8 @@ pub static CHECKS: &[Check] = &[
     },
 ];
 
-fn finding(rule: &'static str, level: Level, pointer: Pointer, message: String, help: String) -> Finding {
+/// Returns a finding of a check, at a value and without anything that only some findings have.
+pub(crate) fn finding(rule: &'static str, level: Level, pointer: Pointer, message: String, help: String) -> Finding {
     let path = pointer.clone();
     Finding { rule, level, pointer, part: Part::Value, message, help, path, labels: Vec::new(), fix: None, fills: false }
 }

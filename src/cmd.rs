@@ -1,11 +1,20 @@
 //! The commands, one file each. They join the pure core to files, streams and exit codes.
 
+pub mod completions;
 pub mod explain;
 pub mod generate;
+pub mod lint;
+pub mod man;
 pub mod policy;
 pub mod review;
 
 use std::process::ExitCode;
+
+use anyhow::Context as _;
+use jiff::civil::Date;
+use jiff::{Timestamp, tz::TimeZone};
+
+use crate::policy::Policy;
 
 /// How a command ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -26,4 +35,19 @@ impl From<Exit> for ExitCode {
             Exit::Failed => 2,
         })
     }
+}
+
+/// Reads a policy: a built-in one by its name, or a file.
+fn policy_named(name: &str) -> anyhow::Result<Policy> {
+    if let Some(policy) = Policy::builtin(name) {
+        return Ok(policy);
+    }
+    let source = std::fs::read_to_string(name).with_context(|| format!("read the policy {name}"))?;
+    Policy::parse(&source, name).context("the policy is not valid")
+}
+
+/// Returns today's date in UTC, the same on every machine, if the policy asks for it.
+fn today(policy: &Policy) -> Option<Date> {
+    let asked = policy.exemptions.iter().any(|exemption| exemption.until.is_some());
+    asked.then(|| Timestamp::now().to_zoned(TimeZone::UTC).date())
 }

@@ -13,6 +13,7 @@
 pub mod accelerator;
 pub mod admission;
 pub mod checks;
+pub mod cli;
 #[cfg(feature = "serve")]
 pub mod cluster;
 pub mod cmd;
@@ -21,6 +22,7 @@ pub mod facts;
 pub mod finding;
 pub mod k8s;
 pub mod lines;
+pub mod lint;
 pub mod pages;
 pub mod patch;
 pub mod placeholder;

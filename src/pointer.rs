@@ -71,6 +71,12 @@ impl Pointer {
         Self(tokens)
     }
 
+    /// Returns the place that `rest` is of the object at this place.
+    #[must_use]
+    pub fn join(&self, rest: &Self) -> Self {
+        Self(self.0.iter().chain(&rest.0).cloned().collect())
+    }
+
     /// Returns the steps from the root.
     #[must_use]
     pub fn tokens(&self) -> &[Token] {

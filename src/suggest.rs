@@ -78,7 +78,7 @@ mod tests {
 
     #[test]
     fn a_swap_is_one_slip() {
-        let slips = |a: &str, b: &str| super::slips(&a.chars().collect::<Vec<_>>(), &b.chars().collect::<Vec<_>>());
+        let slips = |a: &str, b: &str| slips(&a.chars().collect::<Vec<_>>(), &b.chars().collect::<Vec<_>>());
         assert_eq!(slips("ab", "ba"), 1);
         assert_eq!(slips("", "abc"), 3);
         assert_eq!(slips("kitten", "sitting"), 3);

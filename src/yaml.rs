@@ -8,7 +8,6 @@
 //! ```
 
 mod json;
-mod lines;
 mod locate;
 mod resolve;
 mod split;
@@ -20,7 +19,6 @@ use std::ops::Range;
 
 use serde_json::Value;
 
-pub use lines::Lines;
 use resolve::{Text, Twice};
 use split::Form;
 pub use split::{Chunk, Chunks};

@@ -1,17 +1,3 @@
-<<<<<<< HEAD
-//! x
-/// x
-#[derive(Debug)]
-pub struct Schedule;
-impl Schedule {
-    /// x
-    pub fn parse(_text: &str) -> Result<Self, ()> {
-        Err(())
-    }
-    /// x
-    pub fn shortest_period_seconds(&self) -> Option<u64> {
-        None
-=======
 //! Cron schedules as Kubernetes reads them: `ParseStandard` of `robfig/cron` v3, its next-run search, and the API server's guard around its panics.
 //!
 //! Five fields or a descriptor; Sunday is 0 and never 7; no `L`, `W` or `#`; `?` is `*`; day of month and day of week are joined by OR
@@ -625,6 +611,5 @@ mod tests {
                 prop_assert!(shortest.is_some_and(|shortest| shortest.cast_signed() <= *gap), "{:?} {}", shortest, gap);
             }
         }
->>>>>>> b0ad435 (Read quantities and schedules as Kubernetes does)
     }
 }

@@ -108,7 +108,7 @@ mod tests {
     fn spans_stay_inside_the_source_and_on_characters() {
         assert_eq!(PolicyError::new("ä", 1..7, String::new(), None).span, 0..2);
         assert_eq!(PolicyError::new("", 3..9, String::new(), None).span, 0..0);
-        let backwards = std::ops::Range { start: 2, end: 1 };
+        let backwards = Range { start: 2, end: 1 };
         assert_eq!(PolicyError::new("abc", backwards, String::new(), None).span, 2..2);
     }
 

@@ -5,14 +5,14 @@ use std::path::PathBuf;
 use serde_json::Value;
 
 /// Returns the rows of a file of JSON lines, or nothing where the shared data is absent.
-pub fn rows(file: &str) -> Option<Vec<Value>> {
+pub(crate) fn rows(file: &str) -> Option<Vec<Value>> {
     let text = text(file)?;
     Some(text.lines().map(|line| serde_json::from_str(line).unwrap_or_else(|error| panic!("{file}: {error}"))).collect())
 }
 
 /// Returns a file of the shared data, or nothing where it is absent.
 #[allow(clippy::print_stderr, reason = "a test that did not run says so")]
-pub fn text(file: &str) -> Option<String> {
+pub(crate) fn text(file: &str) -> Option<String> {
     let root = std::env::var_os("JOBGATE_SHARED").map_or_else(|| PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../shared"), PathBuf::from);
     let path = root.join(file);
     let text = std::fs::read_to_string(&path).ok();

@@ -1,0 +1,173 @@
+//! What may stand on the command line. Types and help texts only; nothing here opens a file.
+
+use std::path::PathBuf;
+
+use clap::{Args, Parser, Subcommand, ValueEnum};
+use clap_complete::Shell;
+
+use crate::finding::Level;
+use crate::lint::MAX_FILE_SIZE;
+use crate::report::Format;
+
+/// Keeps batch jobs that will waste a night of GPU time out of a Kubernetes cluster, and says how to mend them.
+#[derive(Debug, Parser)]
+#[command(name = "jobgate", version, disable_help_subcommand = true, max_term_width = 120)]
+#[command(after_help = "Exit codes: 0 clean, 1 findings at or above --fail-on, 2 could not run.")]
+pub struct Cli {
+    /// What to do.
+    #[command(subcommand)]
+    pub command: Command,
+}
+
+/// The commands.
+#[derive(Debug, Subcommand)]
+pub enum Command {
+    /// Check manifests before they reach a cluster
+    Lint(Box<Lint>),
+    /// Print a script that completes jobgate's arguments
+    ///
+    /// For bash: jobgate completions bash > /etc/bash_completion.d/jobgate
+    Completions {
+        /// The shell that is to read it
+        shell: Shell,
+    },
+    /// Print the manual page
+    ///
+    /// To read it: jobgate man | man -l -
+    Man,
+}
+
+/// Arguments of `jobgate lint`.
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  jobgate lint k8s/                                            a directory, as git sees it
+  kustomize build overlays/prod | jobgate lint -               what a tool renders
+  kubectl get pvc -A -o yaml > pvc.yaml
+  jobgate lint --facts pvc.yaml k8s/                           with what the cluster knows of its claims
+  jobgate lint --policy audit --format github k8s/             a first roll-out in CI")]
+pub struct Lint {
+    /// Files, directories, globs, or - for standard input
+    ///
+    /// A named file is read whatever its name. A directory is walked as git sees it: .yaml, .yml and .json files that are neither hidden nor ignored.
+    #[arg(value_name = "PATH", default_value = ".", hide_default_value = true)]
+    pub paths: Vec<PathBuf>,
+
+    /// The policy: a file, or one of default, audit, accelerators
+    #[arg(long, value_name = "FILE|NAME", default_value = "default", help_heading = "Judging")]
+    pub policy: String,
+
+    /// Manifests of claims that exist, such as the output of `kubectl get pvc -A -o yaml` (repeatable)
+    #[arg(long, value_name = "FILE", help_heading = "Judging")]
+    pub facts: Vec<PathBuf>,
+
+    /// Say nothing of what the API server would refuse anyway
+    #[arg(long, help_heading = "Judging")]
+    pub no_api_checks: bool,
+
+    /// The lowest level that makes the exit code 1
+    #[arg(long, value_name = "LEVEL", value_enum, default_value_t = FailOn::Deny, help_heading = "Judging")]
+    pub fail_on: FailOn,
+
+    /// How to write the report
+    #[arg(long, value_name = "FORMAT", value_enum, default_value_t = Format::Human, help_heading = "Report")]
+    pub format: Format,
+
+    /// Show every finding in full, where many of one kind would be summed up
+    #[arg(long, help_heading = "Report")]
+    pub full: bool,
+
+    /// When to use colour
+    #[arg(long, value_name = "WHEN", value_enum, default_value_t = Color::Auto, help_heading = "Report")]
+    pub color: Color,
+
+    /// Threads to use; 0 takes one for each processor
+    #[arg(long, value_name = "N", default_value_t = 0, hide_default_value = true, help_heading = "Limits")]
+    pub threads: usize,
+
+    /// Refuse larger files unread; a number of bytes, or with a suffix K, M or G
+    #[arg(long, value_name = "SIZE", value_parser = size, default_value_t = Size(MAX_FILE_SIZE), help_heading = "Limits")]
+    pub max_file_size: Size,
+}
+
+/// The lowest level that makes a run fail.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum FailOn {
+    /// What the webhook refuses
+    Deny,
+    /// What it warns of, too
+    Warn,
+    /// Everything
+    Note,
+}
+
+impl From<FailOn> for Level {
+    fn from(level: FailOn) -> Self {
+        match level {
+            FailOn::Deny => Self::Deny,
+            FailOn::Warn => Self::Warn,
+            FailOn::Note => Self::Note,
+        }
+    }
+}
+
+/// When to use colour.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Color {
+    /// On a terminal, unless NO_COLOR is set
+    Auto,
+    /// Always
+    Always,
+    /// Never
+    Never,
+}
+
+/// A number of bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Size(pub u64);
+
+impl std::fmt::Display for Size {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let units = [(30, "G"), (20, "M"), (10, "K")];
+        match units.into_iter().find(|(bits, _)| self.0 > 0 && self.0.trailing_zeros() >= *bits) {
+            Some((bits, unit)) => write!(f, "{}{unit}", self.0 >> bits),
+            None => write!(f, "{}", self.0),
+        }
+    }
+}
+
+/// Reads a [`Size`]: digits, and perhaps one of the suffixes `K`, `M` and `G`, which are powers of 1024.
+fn size(text: &str) -> Result<Size, &'static str> {
+    const EXPECTED: &str = "expected a number of bytes such as 1048576, 512K, 64M or 1G";
+    let (digits, factor) = match text.as_bytes().last().map(u8::to_ascii_uppercase) {
+        Some(b'K') => (&text[..text.len() - 1], 1 << 10),
+        Some(b'M') => (&text[..text.len() - 1], 1 << 20),
+        Some(b'G') => (&text[..text.len() - 1], 1 << 30),
+        _ => (text, 1),
+    };
+    let number: u64 = digits.parse().map_err(|_| EXPECTED)?;
+    number.checked_mul(factor).map(Size).ok_or(EXPECTED)
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory;
+
+    use super::*;
+
+    #[test]
+    fn the_definition_is_sound() {
+        Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn sizes_are_read_and_written_alike() {
+        for (text, bytes) in [("0", 0), ("1000", 1000), ("512K", 512 << 10), ("64M", 64 << 20), ("2G", 2 << 30)] {
+            assert_eq!(size(text), Ok(Size(bytes)));
+            assert_eq!(Size(bytes).to_string(), text);
+        }
+        assert_eq!(size("64m"), Ok(Size(64 << 20)));
+        for text in ["", "M", "-1", "1.5G", "64MB", "1 K", "99999999999999999999", "18446744073709551615K", "ü"] {
+            assert!(size(text).is_err(), "{text}");
+        }
+    }
+}

@@ -1,0 +1,202 @@
+//! The linter: files in, a report out. An adapter around [`engine::evaluate`], usable without the command line.
+//!
+//! Two passes. The first reads what the files say about claims: a search for the word, and a parse of the documents that have it. The second
+//! judges: every document is parsed, judged and forgotten by one thread, and what remains of it are its findings, looked up in the source.
+//! Files, and the documents of one large file, are spread over the threads of the current rayon pool; the report does not depend on their number.
+
+mod claims;
+mod document;
+mod input;
+mod objects;
+mod source;
+
+pub use claims::{Claims, FactsError};
+pub use input::{Content, Input, Inputs, Unreadable, collect};
+pub use source::{STDIN, stdin};
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use jiff::civil::Date;
+use rayon::prelude::*;
+
+use crate::policy::Policy;
+use crate::report::{Located, Report};
+use crate::yaml::{self, Limits, SyntaxError, SyntaxErrorKind};
+use claims::Scope;
+use document::{Context, Judged};
+use source::{Loaded, TooLarge};
+
+/// What a run is told besides its inputs, policy and facts.
+#[derive(Clone, Copy, Debug)]
+pub struct Options<'a> {
+    /// Bytes above which a file is refused unread.
+    pub max_file_size: u64,
+    /// Whether to say what the API server would refuse, too.
+    pub api_checks: bool,
+    /// Whether the report keeps the text of the files that findings point into.
+    pub keep_sources: bool,
+    /// Today, for exemptions that end. Without it they hold.
+    pub today: Option<Date>,
+    /// Where to count the files that are done, for whoever watches.
+    pub progress: Option<&'a Progress>,
+}
+
+/// The default of [`Options::max_file_size`]: 64 MiB, several times the largest object list that a cluster's etcd could hold.
+pub const MAX_FILE_SIZE: u64 = 64 << 20;
+
+impl Default for Options<'_> {
+    fn default() -> Self {
+        Self { max_file_size: MAX_FILE_SIZE, api_checks: true, keep_sources: true, today: None, progress: None }
+    }
+}
+
+impl Options<'_> {
+    /// A document may be as large as a file.
+    fn limits(&self) -> Limits {
+        Limits { document_bytes: usize::try_from(self.max_file_size).unwrap_or(usize::MAX), ..Limits::default() }
+    }
+}
+
+/// How far a run has come.
+#[derive(Debug, Default)]
+pub struct Progress {
+    files: AtomicUsize,
+}
+
+impl Progress {
+    /// Returns how many files are done.
+    #[must_use]
+    pub fn files(&self) -> usize {
+        self.files.load(Ordering::Relaxed)
+    }
+}
+
+/// What a run found, and what it could not read.
+#[derive(Debug, Default)]
+pub struct Linted {
+    /// What was found.
+    pub report: Report,
+    /// Files that could not be read; the report knows nothing of them.
+    pub unreadable: Vec<Unreadable>,
+}
+
+/// A file that mentions none of these has nothing to say about the kinds that Jobgate judges.
+const MENTION: [&[u8]; 2] = [b"Job", b"job"];
+
+/// Bytes of a file above which its documents are spread over threads; below, the file itself is the unit of work.
+const SPREAD: usize = 256 << 10;
+
+/// Lints files.
+///
+/// `facts` are claims that are known beforehand; claims found among the inputs come second. The inputs' order is the report's.
+#[must_use]
+pub fn lint(inputs: &[Input], policy: &Policy, facts: &Claims, options: &Options<'_>) -> Linted {
+    let claims = Claims::in_inputs(inputs, options);
+    let run = Run { policy, facts, claims: &claims, options };
+    let files: Vec<Result<File, Unreadable>> = inputs.par_iter().with_max_len(1).map(|input| run.file(input)).collect();
+    let mut linted = Linted::default();
+    let Linted { report, unreadable } = &mut linted;
+    report.findings.reserve_exact(files.iter().flatten().map(|file| file.findings.len()).sum());
+    for (input, file) in inputs.iter().zip(files) {
+        match file {
+            Ok(file) => {
+                report.files += 1;
+                report.documents += file.documents;
+                report.objects += file.objects;
+                report.lifted += file.lifted;
+                report.findings.extend(file.findings);
+                if let Some(text) = file.text {
+                    report.sources.insert(Arc::clone(&input.path), text);
+                }
+            }
+            Err(error) => unreadable.push(error),
+        }
+    }
+    if options.keep_sources {
+        let here: BTreeSet<Arc<str>> = report.sources.keys().cloned().collect();
+        let places = report.findings.iter().flat_map(|located| &located.related).filter_map(|related| related.location.as_ref());
+        let missing: BTreeSet<Arc<str>> = places.map(|place| Arc::clone(&place.file)).filter(|file| !here.contains(file)).collect();
+        for (path, text) in missing.into_iter().filter_map(|path| Some((Arc::clone(&path), run.claim_text(&path)?))) {
+            report.sources.insert(path, text);
+        }
+    }
+    linted
+}
+
+/// What is the same for every file of a run.
+struct Run<'a> {
+    policy: &'a Policy,
+    facts: &'a Claims,
+    claims: &'a Claims,
+    options: &'a Options<'a>,
+}
+
+/// What is left of a file.
+#[derive(Default)]
+struct File {
+    documents: usize,
+    objects: usize,
+    lifted: usize,
+    findings: Vec<Located>,
+    text: Option<Arc<str>>,
+}
+
+impl Run<'_> {
+    fn file(&self, input: &Input) -> Result<File, Unreadable> {
+        let done = self.read(input);
+        if let Some(progress) = self.options.progress {
+            progress.files.fetch_add(1, Ordering::Relaxed);
+        }
+        done
+    }
+
+    fn read(&self, input: &Input) -> Result<File, Unreadable> {
+        match source::load(input, self.options.max_file_size)? {
+            Ok(loaded) => Ok(self.documents(input, &loaded)),
+            Err(TooLarge { size }) => {
+                let finding = document::too_large(input, size, self.options.max_file_size);
+                Ok(File { documents: 1, findings: vec![finding], ..File::default() })
+            }
+        }
+    }
+
+    /// Returns the text of a file that a claim stands in.
+    fn claim_text(&self, path: &str) -> Option<Arc<str>> {
+        let input = self.facts.file(path).or_else(|| self.claims.file(path))?;
+        Some(source::load(input, self.options.max_file_size).ok()?.ok()?.text())
+    }
+
+    /// Judges the documents of one file.
+    fn documents(&self, input: &Input, loaded: &Loaded) -> File {
+        let scope = Scope { file: input, facts: self.facts, linted: self.claims };
+        let context = Context::new(self.policy, scope, self.options, input, loaded.bytes());
+        let limits = self.options.limits();
+        let chunks: Vec<_> = yaml::split(loaded.bytes(), &limits).collect();
+        let judge = |(index, chunk): (usize, &Result<yaml::Chunk, SyntaxError>)| {
+            context.judge(index, chunk.as_ref().map_err(Clone::clone).and_then(|chunk| yaml::parse(loaded.bytes(), chunk, &limits)))
+        };
+        let judged: Vec<Judged> = if loaded.bytes().len() < SPREAD {
+            chunks.iter().enumerate().map(judge).collect()
+        } else {
+            chunks.par_iter().enumerate().map(judge).collect()
+        };
+        let mut file = File { documents: judged.len(), ..File::default() };
+        // A template breaks YAML in as many places as it has directives: one finding says all there is to say, and none where it is no business of ours.
+        let template = judged.iter().position(|one| one.trouble == Some(SyntaxErrorKind::Template));
+        let speak = input.named || MENTION.iter().any(|word| memchr::memmem::find(loaded.bytes(), word).is_some());
+        for (index, mut one) in judged.into_iter().enumerate() {
+            if one.trouble.is_some() && template.is_some_and(|first| index != first || !speak) {
+                one.findings.clear();
+            }
+            file.objects += one.objects;
+            file.lifted += one.lifted;
+            file.findings.append(&mut one.findings);
+        }
+        if self.options.keep_sources && !file.findings.is_empty() {
+            file.text = Some(loaded.text());
+        }
+        file
+    }
+}

@@ -1,0 +1,214 @@
+//! Claims that the linted files and the `--facts` files speak of, and which of them a workload means.
+//!
+//! Nothing here ever concludes that a claim does not exist: the files at hand are rarely all there are.
+
+use std::collections::BTreeMap;
+use std::ops::Range;
+use std::sync::{Arc, LazyLock};
+
+use memchr::memmem::Finder;
+use rayon::prelude::*;
+use serde_json::Value;
+
+use super::input::{Input, Unreadable};
+use super::objects::{Object, objects};
+use super::source::{self, TooLarge};
+use super::{Options, document};
+use crate::facts::{Claim, Fact, Facts};
+use crate::finding::Source;
+use crate::lines::Lines;
+use crate::report::Location;
+use crate::yaml::{self, Document, SyntaxError};
+
+/// Claims, by name.
+#[derive(Clone, Debug, Default)]
+pub struct Claims {
+    by_name: BTreeMap<String, Vec<Entry>>,
+}
+
+/// One claim of a file.
+#[derive(Clone, Debug)]
+struct Entry {
+    /// Empty where the manifest leaves it to `kubectl -n`.
+    namespace: String,
+    claim: Claim,
+    location: Location,
+    input: Arc<Input>,
+}
+
+/// A `--facts` file that cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub enum FactsError {
+    /// It cannot be read at all.
+    #[error("{0}")]
+    Unreadable(#[from] Unreadable),
+    /// It is too large.
+    #[error("facts in {path} go beyond the limit of {limit}; raise it with `--max-file-size`")]
+    TooLarge {
+        /// The path.
+        path: String,
+        /// The limit, for people.
+        limit: String,
+    },
+    /// It is not YAML or JSON.
+    #[error("facts in {path}: line {line}: {source}")]
+    Syntax {
+        /// The path.
+        path: String,
+        /// The line, from 1.
+        line: usize,
+        /// What is wrong there.
+        source: SyntaxError,
+    },
+}
+
+static KIND: LazyLock<Finder<'static>> = LazyLock::new(|| Finder::new("PersistentVolumeClaim"));
+
+/// How many directories a workload and its claim may be below the one that holds both, besides their own.
+///
+/// `jobs/train.yaml` finds `storage/claim.yaml` beside it. Farther apart, and equal names without a namespace are more often chance than meaning.
+const CLIMB: usize = 1;
+
+impl Claims {
+    /// Reads the claims of `--facts` files.
+    ///
+    /// # Errors
+    /// A file cannot be read or is not YAML: facts that are silently missing would change verdicts.
+    pub fn in_facts(inputs: &[Input], options: &Options<'_>) -> Result<Self, FactsError> {
+        let mut claims = Self::default();
+        for input in inputs {
+            let path = || input.path.to_string();
+            let loaded = match source::load(input, options.max_file_size)? {
+                Ok(loaded) => loaded,
+                Err(TooLarge { .. }) => return Err(FactsError::TooLarge { path: path(), limit: document::bytes(options.max_file_size) }),
+            };
+            let (lines, input) = (Lines::new(loaded.bytes()), Arc::new(input.clone()));
+            let limits = options.limits();
+            for chunk in yaml::split(loaded.bytes(), &limits) {
+                let document = chunk.and_then(|chunk| yaml::parse(loaded.bytes(), &chunk, &limits));
+                let document =
+                    document.map_err(|source| FactsError::Syntax { path: path(), line: lines.position(source.span.start).line, source })?;
+                claims.extend(entries(&input, &lines, document));
+            }
+        }
+        Ok(claims)
+    }
+
+    /// Finds the claims in the files that are to be linted. What cannot be read is left out here; judging the file will say so.
+    pub(super) fn in_inputs(inputs: &[Input], options: &Options<'_>) -> Self {
+        let read = |input: &Input| -> Vec<(String, Entry)> {
+            let Ok(Ok(loaded)) = source::load(input, options.max_file_size) else { return Vec::new() };
+            let source = loaded.bytes();
+            if KIND.find(source).is_none() {
+                return Vec::new();
+            }
+            let (lines, input) = (Lines::new(source), Arc::new(input.clone()));
+            let limits = options.limits();
+            let chunks = yaml::split(source, &limits).flatten().filter(|chunk| KIND.find(&source[chunk.span.clone()]).is_some());
+            let documents = chunks.filter_map(|chunk| yaml::parse(source, &chunk, &limits).ok());
+            documents.flat_map(|document| entries(&input, &lines, document)).collect()
+        };
+        let found: Vec<Vec<(String, Entry)>> = inputs.par_iter().map(read).collect();
+        let mut claims = Self::default();
+        claims.extend(found.into_iter().flatten());
+        claims
+    }
+
+    fn extend(&mut self, entries: impl IntoIterator<Item = (String, Entry)>) {
+        for (name, entry) in entries {
+            self.by_name.entry(name).or_default().push(entry);
+        }
+    }
+
+    /// Returns the file of the given path, if a claim stands in it.
+    pub(super) fn file(&self, path: &str) -> Option<&Input> {
+        self.by_name.values().flatten().map(|entry| &*entry.input).find(|input| &*input.path == path)
+    }
+
+    fn named(&self, name: &str) -> &[Entry] {
+        self.by_name.get(name).map_or(&[], Vec::as_slice)
+    }
+}
+
+/// Returns the claims of a document, by name.
+fn entries(input: &Arc<Input>, lines: &Lines<'_>, mut document: Document) -> Vec<(String, Entry)> {
+    let value = std::mem::take(&mut document.value);
+    objects(value).into_iter().filter_map(|object| entry(input, lines, &document, &object)).collect()
+}
+
+fn entry(input: &Arc<Input>, lines: &Lines<'_>, document: &Document, object: &Object) -> Option<(String, Entry)> {
+    let text = |pointer: &str| object.value.pointer(pointer).and_then(Value::as_str);
+    if text("/kind") != Some("PersistentVolumeClaim") || text("/apiVersion") != Some("v1") {
+        return None;
+    }
+    let name = text("/metadata/name")?.to_owned();
+    let namespace = text("/metadata/namespace").unwrap_or_default().to_owned();
+    let modes = &object.at / "spec" / "accessModes";
+    let span = document.locate(&modes).or_else(|| document.locate(&object.at)).map_or_else(|| document.span.clone(), |span| span.value);
+    let location = Location { file: Arc::clone(&input.path), start: lines.position(span.start), end: lines.position(span.end), span: span.clone() };
+    let claim = Claim::from_object(&object.value, Source::File { path: Arc::clone(&input.path), span })?;
+    Some((name, Entry { namespace, claim, location, input: Arc::clone(input) }))
+}
+
+/// The claims as one file sees them.
+#[derive(Debug)]
+pub(super) struct Scope<'a> {
+    pub(super) file: &'a Input,
+    /// From `--facts`: these win.
+    pub(super) facts: &'a Claims,
+    /// From the linted files.
+    pub(super) linted: &'a Claims,
+}
+
+impl Facts for Scope<'_> {
+    fn claim(&self, namespace: &str, name: &str) -> Fact<Claim> {
+        let same_namespace = |entry: &&Entry| namespace.is_empty() || entry.namespace.is_empty() || entry.namespace == namespace;
+        let given: Vec<&Entry> = self.facts.named(name).iter().filter(same_namespace).collect();
+        if !given.is_empty() {
+            return agreed(&given);
+        }
+        let near = self.linted.named(name).iter().filter(same_namespace);
+        let mut near: Vec<(usize, &Entry)> = near.filter_map(|entry| Some((self.distance(entry)?, entry))).collect();
+        near.sort_by_key(|(distance, _)| *distance);
+        let nearest: Vec<&Entry> = near.chunk_by(|a, b| a.0 == b.0).next().unwrap_or_default().iter().map(|(_, entry)| *entry).collect();
+        agreed(&nearest)
+    }
+}
+
+impl Scope<'_> {
+    /// Returns how far a claim's file is away: 0 for this file, 1 for its directory, then one more for each directory around it that holds both.
+    /// Nothing for a claim that is too far away to be meant.
+    fn distance(&self, entry: &Entry) -> Option<usize> {
+        if entry.location.file == self.file.path {
+            return Some(0);
+        }
+        let (here, there) = (directory(&self.file.path), directory(&entry.location.file));
+        if here == there {
+            return Some(1);
+        }
+        let common = here.iter().zip(&there).take_while(|(a, b)| a == b).count();
+        let (up, down) = (here.len() - common, there.len() - common);
+        (up <= CLIMB && down <= CLIMB).then_some(2 + up)
+    }
+
+    /// Returns the place of a claim that this scope has spoken of.
+    pub(super) fn location(&self, path: &Arc<str>, span: &Range<usize>) -> Option<Location> {
+        let all = self.facts.by_name.values().chain(self.linted.by_name.values()).flatten();
+        all.map(|entry| &entry.location).find(|location| location.file == *path && location.span == *span).cloned()
+    }
+}
+
+/// Returns the directories of a path.
+fn directory(path: &str) -> Vec<&str> {
+    let mut parts: Vec<&str> = path.split('/').filter(|part| *part != ".").collect();
+    parts.pop();
+    parts
+}
+
+/// Returns what claims that may all be meant say, if they say the same.
+fn agreed(entries: &[&Entry]) -> Fact<Claim> {
+    match entries {
+        [first, rest @ ..] if rest.iter().all(|entry| entry.claim.access_modes == first.claim.access_modes) => Fact::Known(first.claim.clone()),
+        _ => Fact::Unknown,
+    }
+}

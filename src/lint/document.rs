@@ -1,0 +1,317 @@
+//! One document: the objects in it, what is wrong with them, and where that stands.
+
+use std::borrow::Cow;
+use std::ops::Range;
+use std::sync::Arc;
+
+use serde_json::Value;
+
+use super::claims::Scope;
+use super::input::Input;
+use super::objects::{Object, objects};
+use super::Options;
+use crate::checks::{self, DUPLICATE_KEY, FIELD_TYPE, KNOWN_KIND, SYNTAX, UNRENDERED_TEMPLATE};
+use crate::engine::{self, Request};
+use crate::finding::{Finding, Label, Level, Op, Part, Place, Source};
+use crate::lines::Lines;
+use crate::pointer::Pointer;
+use crate::policy::Policy;
+use crate::report::{Located, Location, ObjectId, Position, Related};
+use crate::workload::{ADAPTERS, Adapter, Kind};
+use crate::yaml::{Document, SyntaxError, SyntaxErrorKind};
+
+/// What is the same for every document of a file.
+pub(super) struct Context<'a> {
+    policy: &'a Policy,
+    scope: Scope<'a>,
+    options: &'a Options<'a>,
+    input: &'a Input,
+    source: &'a [u8],
+    lines: Lines<'a>,
+}
+
+/// What is left of a document.
+#[derive(Default)]
+pub(super) struct Judged {
+    /// Objects that were judged.
+    pub(super) objects: usize,
+    /// Findings that did not hold.
+    pub(super) lifted: usize,
+    /// What was found, by offset and rule.
+    pub(super) findings: Vec<Located>,
+    /// Why it could not be read, if it could not.
+    pub(super) trouble: Option<SyntaxErrorKind>,
+}
+
+impl<'a> Context<'a> {
+    pub(super) fn new(policy: &'a Policy, scope: Scope<'a>, options: &'a Options<'a>, input: &'a Input, source: &'a [u8]) -> Self {
+        Self { policy, scope, options, input, source, lines: Lines::new(source) }
+    }
+
+    /// Judges a document, or says why it cannot be read. `index` is its number in the file.
+    pub(super) fn judge(&self, index: usize, document: Result<Document, SyntaxError>) -> Judged {
+        let mut judged = match document {
+            Ok(document) => self.read(index, document),
+            Err(error) => Judged { findings: vec![self.broken(index, &error)], trouble: Some(error.kind), ..Judged::default() },
+        };
+        judged.findings.sort_by(order);
+        judged
+    }
+
+    fn read(&self, index: usize, mut document: Document) -> Judged {
+        let value = std::mem::take(&mut document.value);
+        let mut view = View { context: self, document: &document, index, judged: Judged::default() };
+        if let Some(refused) = &document.refused {
+            let help = "other tools may read this document, so it was checked all the same".to_owned();
+            let finding = checks::finding(SYNTAX, Level::Warn, Pointer::root(), refused.message.clone(), help);
+            view.judged.findings.push(self.located(index, None, finding, refused.span.clone(), Vec::new()));
+        }
+        match value {
+            Value::Null => {}
+            Value::Object(_) => {
+                for object in objects(value) {
+                    view.object(&object);
+                }
+            }
+            // A named file is meant to be a manifest; in a directory there are playbooks and package lists, too.
+            other if self.input.named || is_list_of_manifests(&other) => view.not_an_object(&other),
+            _ => {}
+        }
+        view.judged
+    }
+
+    fn broken(&self, document: usize, error: &SyntaxError) -> Located {
+        let (rule, level, help) = match error.kind {
+            SyntaxErrorKind::Template => {
+                (UNRENDERED_TEMPLATE, Level::Warn, "lint what it renders to, for example `helm template . | jobgate lint -`")
+            }
+            SyntaxErrorKind::Syntax => (SYNTAX, Level::Deny, "kubectl refuses this document, and nothing in it was checked"),
+            SyntaxErrorKind::Limit => (SYNTAX, Level::Deny, "write it without so much nesting or so many aliases; nothing in it was checked"),
+            SyntaxErrorKind::Encoding => (SYNTAX, Level::Deny, "save the file as UTF-8; nothing in it was checked"),
+        };
+        let finding = checks::finding(rule, level, Pointer::root(), error.message.clone(), help.to_owned());
+        self.located(document, None, finding, error.span.clone(), Vec::new())
+    }
+
+    fn located(&self, document: usize, object: Option<ObjectId>, finding: Finding, span: Range<usize>, related: Vec<Related>) -> Located {
+        Located { location: self.location(span), document, object, finding, related }
+    }
+
+    fn location(&self, span: Range<usize>) -> Location {
+        let (start, end) = (span.start.min(self.source.len()), span.end.min(self.source.len()));
+        Location { file: Arc::clone(&self.input.path), start: self.lines.position(start), end: self.lines.position(end), span: start..end.max(start) }
+    }
+}
+
+/// One document that is being judged.
+struct View<'a> {
+    context: &'a Context<'a>,
+    document: &'a Document,
+    index: usize,
+    judged: Judged,
+}
+
+impl View<'_> {
+    fn object(&mut self, object: &Object) {
+        let value = &object.value;
+        if Kind::of(value).is_none() {
+            if value.get("kind").and_then(Value::as_str) == Some("PersistentVolumeClaim") {
+                self.duplicates(object);
+            } else if let Some(finding) = unknown_kind(value) {
+                self.add(object, finding);
+            }
+            return;
+        }
+        self.judged.objects += 1;
+        let request = Request::of_file(value, self.context.options.today);
+        let verdict = engine::evaluate(self.context.policy, &self.context.scope, &request);
+        self.judged.lifted += verdict.lifted.len();
+        for finding in verdict.findings {
+            self.add(object, finding);
+        }
+        self.duplicates(object);
+    }
+
+    /// Reports keys that an object has twice. kubectl drops the first without a word.
+    fn duplicates(&mut self, object: &Object) {
+        let document = self.document;
+        for duplicate in document.duplicates.iter().filter(|duplicate| duplicate.pointer.is_within(&object.at)) {
+            let key = String::from_utf8_lossy(&self.context.source[duplicate.dropped.clone()]);
+            let message = format!("the key `{}` stands here twice, and kubectl drops this one", key.trim_matches(['"', '\'']).escape_debug());
+            let mut finding = checks::finding(DUPLICATE_KEY, Level::Warn, duplicate.pointer.clone(), message, "remove one of the two".to_owned());
+            finding.part = Part::Key;
+            let text = "this one counts".to_owned();
+            finding.labels.push(Label { place: Place::Here(duplicate.pointer.clone(), Part::Key), text: text.clone() });
+            let kept = Related { location: Some(self.context.location(duplicate.kept.clone())), object: None, text };
+            let located = self.context.located(self.index, Some(identity(&object.value)), finding, duplicate.dropped.clone(), vec![kept]);
+            self.judged.findings.push(located);
+        }
+    }
+
+    fn not_an_object(&mut self, value: &Value) {
+        let (what, help) = match value {
+            Value::Array(_) => ("a list", "separate the objects by `---`, or wrap them in `kind: List` with `items:`"),
+            Value::String(_) => ("a string", "a manifest is a mapping with `apiVersion` and `kind`"),
+            Value::Number(_) => ("a number", "a manifest is a mapping with `apiVersion` and `kind`"),
+            _ => ("a boolean", "a manifest is a mapping with `apiVersion` and `kind`"),
+        };
+        let message = format!("this document is {what}, not an object, and kubectl refuses it");
+        let finding = checks::finding(SYNTAX, Level::Deny, Pointer::root(), message, help.to_owned());
+        let span = first_line(self.context.source, self.span(&Pointer::root(), Part::Value));
+        self.judged.findings.push(self.context.located(self.index, None, finding, span, Vec::new()));
+    }
+
+    /// Looks up the places of a finding of an object, and takes it into the document.
+    fn add(&mut self, object: &Object, mut finding: Finding) {
+        place(&mut finding, &object.at);
+        let span = self.span(&finding.pointer, finding.part);
+        let related = finding.labels.iter().map(|label| self.related(label)).collect();
+        let located = self.context.located(self.index, Some(identity(&object.value)), finding, span, related);
+        self.judged.findings.push(located);
+    }
+
+    fn related(&self, label: &Label) -> Related {
+        let (location, object) = match &label.place {
+            Place::Here(pointer, part) => (Some(self.context.location(self.span(pointer, *part))), None),
+            Place::Elsewhere { object, source: Source::Cluster } => (None, Some(object.clone())),
+            Place::Elsewhere { object, source: Source::File { path, span } } => (self.context.scope.location(path, span), Some(object.clone())),
+        };
+        Related { location, object, text: label.text.clone() }
+    }
+
+    /// Returns the bytes of a place, or of the nearest place around it that is written out.
+    ///
+    /// The key of an object that has none (a whole document, an item of a list) is its `kind`.
+    fn span(&self, pointer: &Pointer, part: Part) -> Range<usize> {
+        let mut at = Cow::Borrowed(pointer);
+        loop {
+            if let Some(span) = self.document.locate(&at) {
+                let key = || span.key.clone().or_else(|| self.document.locate(&(&*at / "kind")).map(|kind| kind.value));
+                return match part {
+                    Part::Key => key().unwrap_or_else(|| first_line(self.context.source, span.value.clone())),
+                    Part::Value => span.value,
+                };
+            }
+            match at.parent() {
+                Some(parent) => at = Cow::Owned(parent),
+                None => return first_line(self.context.source, self.document.span.clone()),
+            }
+        }
+    }
+}
+
+/// Says that a file is refused for its size.
+pub(super) fn too_large(input: &Input, size: Option<u64>, limit: u64) -> Located {
+    let message = match size {
+        Some(size) => format!("the file has {}, more than the limit of {}", bytes(size), bytes(limit)),
+        None => format!("the text goes on beyond the limit of {}", bytes(limit)),
+    };
+    let finding = checks::finding(SYNTAX, Level::Deny, Pointer::root(), message, "raise the limit with `--max-file-size`".to_owned());
+    let start = Position { line: 1, column: 1 };
+    let location = Location { file: Arc::clone(&input.path), span: 0..0, start, end: start };
+    Located { location, document: 0, object: None, finding, related: Vec::new() }
+}
+
+/// Writes a size for people.
+pub(super) fn bytes(count: u64) -> String {
+    let units = [(1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB")];
+    match units.into_iter().find(|(unit, _)| count >= *unit) {
+        Some((unit, name)) if count % unit == 0 => format!("{} {name}", count / unit),
+        Some((unit, name)) => format!("{}.{} {name}", count / unit, count % unit * 10 / unit),
+        None => format!("{count} bytes"),
+    }
+}
+
+/// Compares findings of one file: offset, rule, and what tells two of one rule at one place apart.
+fn order(a: &Located, b: &Located) -> std::cmp::Ordering {
+    let key = |located: &Located| (located.location.span.start, located.finding.rule, located.location.span.end);
+    key(a).cmp(&key(b)).then_with(|| (&a.finding.path, &a.finding.message).cmp(&(&b.finding.path, &b.finding.message)))
+}
+
+/// Moves a finding from its object into the document. Its `path` stays: that is the field as Kubernetes names it in this object.
+fn place(finding: &mut Finding, at: &Pointer) {
+    if at.tokens().is_empty() {
+        return;
+    }
+    finding.pointer = at.join(&finding.pointer);
+    for label in &mut finding.labels {
+        if let Place::Here(pointer, _) = &mut label.place {
+            *pointer = at.join(pointer);
+        }
+    }
+    for op in finding.fix.iter_mut().flat_map(|fix| &mut fix.ops) {
+        match op {
+            Op::Add(pointer, _) | Op::Replace(pointer, _) | Op::Remove(pointer) => *pointer = at.join(pointer),
+        }
+    }
+}
+
+/// Returns what an object calls itself.
+fn identity(object: &Value) -> ObjectId {
+    let text = |value: Option<&Value>| match value {
+        Some(Value::String(text)) => Some(text.clone()),
+        Some(Value::Number(number)) => Some(number.to_string()),
+        _ => None,
+    };
+    let metadata = |key: &str| text(object.get("metadata").and_then(|metadata| metadata.get(key)));
+    ObjectId {
+        api_version: text(object.get("apiVersion")).unwrap_or_default(),
+        kind: text(object.get("kind")).unwrap_or_default(),
+        namespace: metadata("namespace"),
+        name: metadata("name").or_else(|| metadata("generateName").map(|prefix| prefix + "*")),
+    }
+}
+
+/// Says that an object is nearly of a kind of ours, so that its author may think it was checked.
+///
+/// Only what looks like an object is spoken of (`spec` or `metadata`): a Helm values file may have a `kind: CronJob`, too.
+fn unknown_kind(object: &Value) -> Option<Finding> {
+    let fields = object.as_object()?;
+    if !fields.contains_key("spec") && !fields.contains_key("metadata") {
+        return None;
+    }
+    let (kind, version) = (fields.get("kind")?, fields.get("apiVersion").filter(|version| !version.is_null()));
+    for (key, value) in [("kind", Some(kind)), ("apiVersion", version)] {
+        let Some(value) = value.filter(|value| !value.is_string() && !value.is_null()) else { continue };
+        let manifest = |adapter: &Adapter| match key {
+            "kind" => version.and_then(Value::as_str).is_some_and(|version| group(version) == adapter.group),
+            _ => kind.as_str() == Some(adapter.name),
+        };
+        ADAPTERS.iter().find(|adapter| manifest(adapter))?;
+        let message = format!("`{key}` must be a string, and is `{value}`");
+        let help = "the API server refuses this object, and it was not checked".to_owned();
+        return Some(checks::finding(FIELD_TYPE, Level::Deny, Pointer::of(&[key]), message, help));
+    }
+    let kind = kind.as_str()?;
+    let adapter = ADAPTERS.iter().find(|adapter| adapter.name.eq_ignore_ascii_case(kind))?;
+    let served = format!("{}/{}", adapter.group, adapter.version);
+    let message = match version.and_then(Value::as_str) {
+        Some(version) if group(version) == adapter.group => format!("there is no kind `{kind}` in `{}`; this object was not checked", adapter.group),
+        Some(version) if adapter.name == kind && !version.contains('/') => {
+            format!("there is no `{kind}` in `apiVersion: {version}`; this object was not checked")
+        }
+        None if adapter.name == kind => format!("this `{kind}` has no `apiVersion`; it was not checked"),
+        _ => return None,
+    };
+    let key = if adapter.name == kind && version.is_some() { "apiVersion" } else { "kind" };
+    let help = format!("write `apiVersion: {served}` and `kind: {}`", adapter.name);
+    Some(checks::finding(KNOWN_KIND, Level::Note, Pointer::of(&[key]), message, help))
+}
+
+fn group(version: &str) -> &str {
+    version.split_once('/').map_or("", |(group, _)| group)
+}
+
+/// Tells whether a list's items look like Kubernetes objects.
+fn is_list_of_manifests(value: &Value) -> bool {
+    value.as_array().is_some_and(|items| items.iter().any(|item| item.get("apiVersion").is_some() && item.get("kind").is_some()))
+}
+
+/// Cuts a range down to its first line, without the line break.
+fn first_line(source: &[u8], span: Range<usize>) -> Range<usize> {
+    let text = source.get(span.clone()).unwrap_or_default();
+    let blank = text.iter().take_while(|byte| byte.is_ascii_whitespace()).count();
+    let text = &text[blank..];
+    let length = text.iter().position(|byte| matches!(byte, b'\n' | b'\r')).unwrap_or(text.len());
+    span.start + blank..span.start + blank + length
+}

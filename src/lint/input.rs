@@ -1,0 +1,259 @@
+//! From what stands on the command line to the files it means.
+
+use std::io;
+use std::path::{Component, Path, PathBuf};
+use std::sync::Arc;
+
+use globset::{GlobBuilder, GlobMatcher};
+use ignore::WalkBuilder;
+
+use super::source::STDIN;
+
+/// One file to lint.
+#[derive(Clone, Debug)]
+pub struct Input {
+    /// The path as reports print it; `-` for standard input.
+    pub path: Arc<str>,
+    /// Where its text is.
+    pub content: Content,
+    /// Whether the user named this very file, so that it is meant to be a manifest, and not just the directory it lies in.
+    pub named: bool,
+    /// The directory argument it was found under; nothing for a named file.
+    pub root: Option<Arc<str>>,
+}
+
+/// Where the text of an [`Input`] is.
+#[derive(Clone, Debug)]
+pub enum Content {
+    /// In a file, read when its turn comes.
+    File(PathBuf),
+    /// Here: standard input, or the text of a test.
+    Bytes(Arc<[u8]>),
+}
+
+/// A path that cannot be read.
+#[derive(Debug, thiserror::Error)]
+#[error("cannot read {path}: {reason}")]
+pub struct Unreadable {
+    /// The path, as the user gave it.
+    pub path: String,
+    /// Why, in the words of the operating system or ours.
+    pub reason: String,
+}
+
+/// What the arguments of a run mean.
+#[derive(Debug, Default)]
+pub struct Inputs {
+    /// The files, sorted by path, each once.
+    pub files: Vec<Input>,
+    /// Arguments, and directories below them, that cannot be read.
+    pub unreadable: Vec<Unreadable>,
+    /// Directory arguments without a single manifest.
+    pub empty: Vec<String>,
+}
+
+impl Input {
+    /// Returns a file that the user named.
+    #[must_use]
+    pub fn named(path: &Path) -> Self {
+        Self { path: shown(path), content: Content::File(path.to_owned()), named: true, root: None }
+    }
+
+    /// Returns a text that is not in a file.
+    #[must_use]
+    pub fn text(path: &str, bytes: impl Into<Arc<[u8]>>) -> Self {
+        Self { path: path.into(), content: Content::Bytes(bytes.into()), named: true, root: None }
+    }
+}
+
+/// Finds the files that arguments mean: files, directories, globs that the shell left alone, and `-` for `stdin`.
+///
+/// A directory is walked as git sees it: what `.gitignore` files exclude is left out, hidden files too, and symbolic links are not followed.
+pub fn collect(arguments: &[PathBuf], stdin: impl FnOnce() -> io::Result<Vec<u8>>) -> Inputs {
+    let mut inputs = Inputs::default();
+    let mut stdin = Some(stdin);
+    for argument in arguments {
+        if argument.as_os_str() == STDIN {
+            let Some(read) = stdin.take() else { continue };
+            match read() {
+                Ok(bytes) => inputs.files.push(Input::text(STDIN, bytes)),
+                Err(error) => inputs.unreadable.push(Unreadable { path: "standard input".to_owned(), reason: error.to_string() }),
+            }
+            continue;
+        }
+        match std::fs::metadata(argument) {
+            Ok(metadata) if metadata.is_dir() => inputs.walk(argument),
+            Ok(_) => inputs.files.push(Input::named(argument)),
+            Err(error) => match glob(argument) {
+                Some((base, matcher)) => inputs.matches(argument, &base, &matcher),
+                None => inputs.unreadable.push(Unreadable { path: argument.display().to_string(), reason: error.to_string() }),
+            },
+        }
+    }
+    // A file that is both named and walked over is a named one.
+    inputs.files.sort_by(|a, b| (&a.path, !a.named).cmp(&(&b.path, !b.named)));
+    inputs.files.dedup_by(|later, kept| later.path == kept.path);
+    inputs
+}
+
+impl Inputs {
+    fn walk(&mut self, directory: &Path) {
+        let root = shown(directory);
+        let before = (self.files.len(), self.unreadable.len());
+        let wanted = |path: &Path| {
+            let ending = path.extension().and_then(|ending| ending.to_str()).unwrap_or_default();
+            ["yaml", "yml", "json"].iter().any(|known| ending.eq_ignore_ascii_case(known))
+        };
+        self.find(directory, wanted, |path| Input {
+            path: shown(&path),
+            content: Content::File(path),
+            named: false,
+            root: Some(Arc::clone(&root)),
+        });
+        if before == (self.files.len(), self.unreadable.len()) {
+            self.empty.push(directory.display().to_string());
+        }
+    }
+
+    fn matches(&mut self, argument: &Path, base: &Path, matcher: &GlobMatcher) {
+        let before = (self.files.len(), self.unreadable.len());
+        self.find(base, |path| matcher.is_match(path.strip_prefix(".").unwrap_or(path)), |path| Input::named(&path));
+        if before == (self.files.len(), self.unreadable.len()) {
+            self.unreadable.push(Unreadable { path: argument.display().to_string(), reason: "no file matches".to_owned() });
+        }
+    }
+
+    fn find(&mut self, directory: &Path, wanted: impl Fn(&Path) -> bool, input: impl Fn(PathBuf) -> Input) {
+        // What one machine's global git configuration ignores must not pass in one place and fail in another.
+        let walk = WalkBuilder::new(directory).require_git(false).git_global(false).git_exclude(false).build();
+        for entry in walk {
+            match entry {
+                Ok(entry) if entry.file_type().is_some_and(|kind| kind.is_file()) && wanted(entry.path()) => self.files.push(input(entry.into_path())),
+                Ok(_) => {}
+                Err(error) => self.unreadable.push(unreadable(directory, &error)),
+            }
+        }
+    }
+}
+
+/// Tells which path a walk could not read, and why.
+fn unreadable(directory: &Path, error: &ignore::Error) -> Unreadable {
+    let mut path = directory;
+    let mut inner = error;
+    loop {
+        match inner {
+            ignore::Error::WithPath { path: at, err } => (path, inner) = (at, err),
+            ignore::Error::WithDepth { err, .. } | ignore::Error::WithLineNumber { err, .. } => inner = err,
+            _ => break,
+        }
+    }
+    let reason = inner.io_error().map_or_else(|| inner.to_string(), ToString::to_string);
+    Unreadable { path: path.display().to_string(), reason }
+}
+
+/// Returns the directory to walk and the pattern to match, for an argument with wildcards in it.
+fn glob(argument: &Path) -> Option<(PathBuf, GlobMatcher)> {
+    let text = argument.to_str()?;
+    let text = text.strip_prefix("./").unwrap_or(text);
+    let wild = |part: &str| part.contains(['*', '?', '[', '{']);
+    if !wild(text) {
+        return None;
+    }
+    let mut base: PathBuf =
+        Path::new(text).components().take_while(|part| !matches!(part, Component::Normal(name) if name.to_str().is_none_or(wild))).collect();
+    if base.as_os_str().is_empty() {
+        base.push(".");
+    }
+    let matcher = GlobBuilder::new(text).literal_separator(true).build().ok()?.compile_matcher();
+    Some((base, matcher))
+}
+
+/// Returns a path as reports print it: without a leading `./`, and readable where it is not UTF-8.
+fn shown(path: &Path) -> Arc<str> {
+    let path = path.strip_prefix(".").ok().filter(|rest| !rest.as_os_str().is_empty()).unwrap_or(path);
+    path.to_string_lossy().into()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use super::*;
+
+    fn tree(files: &[&str]) -> tempfile::TempDir {
+        let dir = tempfile::tempdir().unwrap();
+        for file in files {
+            let path = dir.path().join(file);
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            fs::write(path, "").unwrap();
+        }
+        dir
+    }
+
+    fn found(dir: &tempfile::TempDir, arguments: &[&str]) -> Inputs {
+        let arguments: Vec<PathBuf> = arguments.iter().map(|argument| dir.path().join(argument)).collect();
+        collect(&arguments, || Ok(Vec::new()))
+    }
+
+    fn names(dir: &tempfile::TempDir, inputs: &Inputs) -> Vec<String> {
+        let prefix = format!("{}/", dir.path().display());
+        inputs.files.iter().map(|input| input.path.strip_prefix(&prefix).unwrap_or(&input.path).to_owned()).collect()
+    }
+
+    #[test]
+    fn a_directory_is_walked_sorted_and_as_git_sees_it() {
+        let dir = tree(&["b/job.yml", "b.YAML", "a.json", "notes.txt", ".hidden/x.yaml", ".x.yaml", "out/gen.yaml", "b/a/x.yaml"]);
+        fs::write(dir.path().join(".gitignore"), "out/\n").unwrap();
+        let inputs = found(&dir, &[""]);
+        assert_eq!(names(&dir, &inputs), ["a.json", "b.YAML", "b/a/x.yaml", "b/job.yml"]);
+        assert!(inputs.files.iter().all(|input| !input.named && input.root.is_some()));
+        assert!(inputs.unreadable.is_empty() && inputs.empty.is_empty());
+    }
+
+    #[test]
+    fn a_named_file_is_read_whatever_its_name_and_only_once() {
+        let dir = tree(&["job.txt", ".job.yaml"]);
+        let inputs = found(&dir, &["job.txt", ".job.yaml", "job.txt"]);
+        assert_eq!(names(&dir, &inputs), [".job.yaml", "job.txt"]);
+        assert!(inputs.files.iter().all(|input| input.named));
+        let both = found(&tree(&["a.yaml"]), &["", "a.yaml"]);
+        assert_eq!(both.files.len(), 1);
+        assert!(both.files[0].named);
+    }
+
+    #[test]
+    fn globs_that_the_shell_left_alone_are_expanded() {
+        let dir = tree(&["k8s/a.yaml", "k8s/b/c.yaml", "k8s/b/d.txt"]);
+        assert_eq!(names(&dir, &found(&dir, &["k8s/*.yaml"])), ["k8s/a.yaml"]);
+        assert_eq!(names(&dir, &found(&dir, &["k8s/**/*.yaml"])), ["k8s/a.yaml", "k8s/b/c.yaml"]);
+        assert_eq!(names(&dir, &found(&dir, &["k8s/b/{c,d}.*"])), ["k8s/b/c.yaml", "k8s/b/d.txt"]);
+        let none = found(&dir, &["k8s/*.json"]);
+        assert!(none.files.is_empty());
+        assert!(none.unreadable[0].to_string().ends_with("k8s/*.json: no file matches"));
+    }
+
+    #[test]
+    fn what_is_not_there_and_what_is_empty_is_said() {
+        let dir = tree(&["empty/readme.md"]);
+        let inputs = found(&dir, &["missing.yaml", "empty"]);
+        assert!(inputs.files.is_empty());
+        assert!(inputs.unreadable[0].to_string().contains("missing.yaml: No such file"), "{:?}", inputs.unreadable);
+        assert_eq!(inputs.empty.len(), 1);
+    }
+
+    #[test]
+    fn standard_input_is_read_once() {
+        let inputs = collect(&["-".into(), "-".into()], || Ok(b"kind: Job".to_vec()));
+        assert_eq!(inputs.files.len(), 1);
+        assert_eq!(&*inputs.files[0].path, "-");
+        let broken = collect(&["-".into()], || Err(io::Error::other("closed")));
+        assert_eq!(broken.unreadable[0].to_string(), "cannot read standard input: closed");
+    }
+
+    #[test]
+    fn a_leading_dot_is_not_shown() {
+        assert_eq!(&*shown(Path::new("./k8s/a.yaml")), "k8s/a.yaml");
+        assert_eq!(&*shown(Path::new(".")), ".");
+        assert_eq!(&*shown(Path::new("../a.yaml")), "../a.yaml");
+    }
+}

@@ -1,0 +1,118 @@
+//! The bytes of a file, up to a limit.
+
+use std::fs::File;
+use std::io::{self, Read};
+use std::sync::Arc;
+
+use super::input::{Content, Input, Unreadable};
+
+/// The argument and the path that stand for standard input.
+pub const STDIN: &str = "-";
+
+/// A file that is refused for its size.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct TooLarge {
+    /// Its size in bytes; nothing where it was still going on at the limit (a pipe, a device).
+    pub(super) size: Option<u64>,
+}
+
+/// The bytes of a file.
+#[derive(Clone, Debug)]
+pub(super) struct Loaded(Bytes);
+
+#[derive(Clone, Debug)]
+enum Bytes {
+    Text(Arc<str>),
+    Other(Arc<[u8]>),
+}
+
+impl Loaded {
+    fn new(bytes: Vec<u8>) -> Self {
+        Self(match String::from_utf8(bytes) {
+            Ok(text) => Bytes::Text(text.into()),
+            Err(error) => Bytes::Other(error.into_bytes().into()),
+        })
+    }
+
+    pub(super) fn bytes(&self) -> &[u8] {
+        match &self.0 {
+            Bytes::Text(text) => text.as_bytes(),
+            Bytes::Other(bytes) => bytes,
+        }
+    }
+
+    /// Returns the text for a report to quote: as far as it is UTF-8, so that every offset into it still holds.
+    pub(super) fn text(&self) -> Arc<str> {
+        match &self.0 {
+            Bytes::Text(text) => Arc::clone(text),
+            Bytes::Other(bytes) => bytes.utf8_chunks().next().map_or("", |chunk| chunk.valid()).into(),
+        }
+    }
+}
+
+/// Reads a file, or refuses it for its size. A file that says its size is refused unread.
+pub(super) fn load(input: &Input, limit: u64) -> Result<Result<Loaded, TooLarge>, Unreadable> {
+    match &input.content {
+        Content::Bytes(bytes) if bytes.len() as u64 > limit => Ok(Err(TooLarge { size: None })),
+        Content::Bytes(bytes) => Ok(Ok(Loaded::new(bytes.to_vec()))),
+        Content::File(path) => {
+            let read = File::open(path).and_then(|file| {
+                let size = file.metadata()?.len();
+                if size > limit { Ok(Err(TooLarge { size: Some(size) })) } else { bounded(file, size, limit) }
+            });
+            match read {
+                Ok(read) => Ok(read.map(Loaded::new)),
+                Err(error) => Err(Unreadable { path: input.path.to_string(), reason: error.to_string() }),
+            }
+        }
+    }
+}
+
+/// Reads to the end, but not beyond a limit.
+fn bounded(reader: impl Read, expected: u64, limit: u64) -> io::Result<Result<Vec<u8>, TooLarge>> {
+    let mut bytes = Vec::with_capacity(usize::try_from(expected.min(limit)).unwrap_or_default());
+    reader.take(limit.saturating_add(1)).read_to_end(&mut bytes)?;
+    Ok(if bytes.len() as u64 > limit { Err(TooLarge { size: None }) } else { Ok(bytes) })
+}
+
+/// Reads standard input to its end, or to one byte beyond the limit, which [`lint`](super::lint) then refuses.
+///
+/// # Errors
+/// Standard input cannot be read.
+pub fn stdin(limit: u64) -> io::Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    io::stdin().lock().take(limit.saturating_add(1)).read_to_end(&mut bytes)?;
+    Ok(bytes)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use super::*;
+
+    #[test]
+    fn a_file_is_read_up_to_the_limit() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("a");
+        std::fs::write(&path, "12345").unwrap();
+        let input = Input::named(&path);
+        assert_eq!(load(&input, 5).unwrap().unwrap().bytes(), b"12345");
+        assert_eq!(load(&input, 4).unwrap().unwrap_err().size, Some(5));
+        assert!(load(&Input::named(Path::new("/no/such/file")), 4).is_err());
+    }
+
+    #[test]
+    fn what_has_no_size_is_cut_off() {
+        assert_eq!(bounded(io::repeat(b'a'), 0, 10).unwrap().unwrap_err().size, None);
+        assert_eq!(bounded(&b"1234567890"[..], 0, 10).unwrap().unwrap().len(), 10);
+        assert!(load(&Input::text("-", *b"12345"), 4).unwrap().is_err());
+    }
+
+    #[test]
+    fn the_text_of_broken_utf8_ends_where_it_breaks() {
+        assert_eq!(&*Loaded::new(b"ok \xff no".to_vec()).text(), "ok ");
+        assert_eq!(&*Loaded::new("ok ü".into()).text(), "ok ü");
+        assert_eq!(&*Loaded::new(vec![0xff, 0xfe]).text(), "");
+    }
+}
