@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use clap_complete::Shell;
 
+use crate::admission;
 use crate::finding::Level;
 use crate::lint::MAX_FILE_SIZE;
 use crate::report::Format;
@@ -14,6 +15,10 @@ use crate::report::Format;
 #[command(name = "jobgate", version, disable_help_subcommand = true, max_term_width = 120)]
 #[command(after_help = "Exit codes: 0 clean, 1 findings at or above --fail-on, 2 could not run.")]
 pub struct Cli {
+    /// When to use colour
+    #[arg(long, global = true, value_name = "WHEN", value_enum, default_value_t = Color::Auto)]
+    pub color: Color,
+
     /// What to do.
     #[command(subcommand)]
     pub command: Command,
@@ -24,6 +29,16 @@ pub struct Cli {
 pub enum Command {
     /// Check manifests before they reach a cluster
     Lint(Box<Lint>),
+    /// Answer one AdmissionReview as the webhook would
+    Review(Review),
+    /// Show the manual page of a rule, or list the rules
+    Explain {
+        /// The rule; without one, the list of all
+        rule: Option<String>,
+    },
+    /// Check policies, or show those that come with the program
+    #[command(subcommand)]
+    Policy(Policy),
     /// Print a script that completes jobgate's arguments
     ///
     /// For bash: jobgate completions bash > /etc/bash_completion.d/jobgate
@@ -35,6 +50,52 @@ pub enum Command {
     ///
     /// To read it: jobgate man | man -l -
     Man,
+    /// Write the files of this repository that are made from the code
+    #[command(hide = true)]
+    Generate {
+        /// Only say which of them are not up to date
+        #[arg(long)]
+        check: bool,
+        /// The root of the repository
+        #[arg(long, value_name = "DIR", default_value = ".")]
+        root: PathBuf,
+    },
+}
+
+/// The commands below `jobgate policy`.
+#[derive(Debug, Subcommand)]
+pub enum Policy {
+    /// Say what is wrong with policies, with the lines it is about
+    Check {
+        /// Files, or - for standard input
+        #[arg(value_name = "FILE", required = true)]
+        files: Vec<PathBuf>,
+    },
+    /// Print a policy that comes with the program, as a start for one's own
+    Show {
+        /// Its name: default, audit or accelerators
+        name: Option<String>,
+    },
+}
+
+/// Arguments of `jobgate review`.
+#[derive(Debug, Args)]
+pub struct Review {
+    /// The AdmissionReview, as JSON; - for standard input
+    #[arg(value_name = "FILE", default_value = "-", hide_default_value = true)]
+    pub file: PathBuf,
+
+    /// Which of the two webhooks is to answer
+    #[arg(long, value_name = "ENDPOINT", value_enum, default_value_t = Endpoint::Validate)]
+    pub endpoint: Endpoint,
+
+    /// The policy: a file, or one of default, audit, accelerators
+    #[arg(long, value_name = "FILE|NAME", default_value = "default")]
+    pub policy: String,
+
+    /// Manifests of claims that exist, such as the output of `kubectl get pvc -A -o yaml` (repeatable)
+    #[arg(long, value_name = "FILE")]
+    pub facts: Vec<PathBuf>,
 }
 
 /// Arguments of `jobgate lint`.
@@ -76,10 +137,6 @@ pub struct Lint {
     #[arg(long, help_heading = "Report")]
     pub full: bool,
 
-    /// When to use colour
-    #[arg(long, value_name = "WHEN", value_enum, default_value_t = Color::Auto, help_heading = "Report")]
-    pub color: Color,
-
     /// Threads to use; 0 takes one for each processor
     #[arg(long, value_name = "N", default_value_t = 0, hide_default_value = true, help_heading = "Limits")]
     pub threads: usize,
@@ -106,6 +163,24 @@ impl From<FailOn> for Level {
             FailOn::Deny => Self::Deny,
             FailOn::Warn => Self::Warn,
             FailOn::Note => Self::Note,
+        }
+    }
+}
+
+/// One of the two webhooks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Endpoint {
+    /// The one that fills values in
+    Mutate,
+    /// The one that refuses
+    Validate,
+}
+
+impl From<Endpoint> for admission::Endpoint {
+    fn from(endpoint: Endpoint) -> Self {
+        match endpoint {
+            Endpoint::Mutate => Self::Mutate,
+            Endpoint::Validate => Self::Validate,
         }
     }
 }

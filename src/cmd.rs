@@ -8,12 +8,14 @@ pub mod man;
 pub mod policy;
 pub mod review;
 
+use std::path::PathBuf;
 use std::process::ExitCode;
 
 use anyhow::Context as _;
 use jiff::civil::Date;
 use jiff::{Timestamp, tz::TimeZone};
 
+use crate::lint::{Claims, Options, collect, stdin};
 use crate::policy::Policy;
 
 /// How a command ends.
@@ -46,8 +48,17 @@ fn policy_named(name: &str) -> anyhow::Result<Policy> {
     Policy::parse(&source, name).context("the policy is not valid")
 }
 
-/// Returns today's date in UTC, the same on every machine, if the policy asks for it.
-fn today(policy: &Policy) -> Option<Date> {
-    let asked = policy.exemptions.iter().any(|exemption| exemption.until.is_some());
-    asked.then(|| Timestamp::now().to_zoned(TimeZone::UTC).date())
+/// Returns today's date in UTC, so that it is the same on every machine.
+#[must_use]
+pub fn today() -> Date {
+    Timestamp::now().to_zoned(TimeZone::UTC).date()
+}
+
+/// Reads `--facts` files.
+fn facts(paths: &[PathBuf], options: &Options<'_>) -> anyhow::Result<Claims> {
+    let files = collect(paths, || stdin(options.max_file_size));
+    if let Some(error) = files.unreadable.into_iter().next() {
+        return Err(error).context("read the facts");
+    }
+    Ok(Claims::in_facts(&files.files, options)?)
 }

@@ -3,13 +3,14 @@
 use std::io::{self, Write};
 use std::process::ExitCode;
 
+use anstream::{AutoStream, ColorChoice};
 use clap::Parser;
-use jobgate::cli::{Cli, Command};
+use jobgate::cli::{Cli, Color, Command, Policy};
 use jobgate::cmd::{self, Exit};
 
 fn main() -> ExitCode {
     let cli = Cli::parse();
-    match run(&cli.command) {
+    match run(&cli) {
         Ok(exit) => exit.into(),
         Err(error) if is_broken_pipe(&error) => Exit::Clean.into(),
         Err(error) => {
@@ -19,18 +20,25 @@ fn main() -> ExitCode {
     }
 }
 
-fn run(command: &Command) -> anyhow::Result<Exit> {
-    let mut out = io::stdout().lock();
-    match command {
-        Command::Lint(args) => {
-            drop(out);
-            return cmd::lint::run(args);
-        }
-        Command::Completions { shell } => cmd::completions::run(*shell, &mut out)?,
-        Command::Man => cmd::man::run(&mut out)?,
-    }
+fn run(cli: &Cli) -> anyhow::Result<Exit> {
+    let color = match cli.color {
+        Color::Auto => AutoStream::choice(&io::stdout()),
+        Color::Always => ColorChoice::Always,
+        Color::Never => ColorChoice::Never,
+    };
+    let mut out = AutoStream::new(io::stdout(), color);
+    let exit = match &cli.command {
+        Command::Lint(args) => cmd::lint::run(args, color != ColorChoice::Never)?,
+        Command::Review(args) => cmd::review::command(args, &mut out)?,
+        Command::Explain { rule } => cmd::explain::run(rule.as_deref(), &mut out)?,
+        Command::Policy(Policy::Check { files }) => cmd::policy::check(files, Some(cmd::today()), &mut out)?,
+        Command::Policy(Policy::Show { name }) => cmd::policy::show(name.as_deref(), &mut out)?,
+        Command::Completions { shell } => cmd::completions::run(*shell, &mut out).map(|()| Exit::Clean)?,
+        Command::Man => cmd::man::run(&mut out).map(|()| Exit::Clean)?,
+        Command::Generate { check, root } => cmd::generate::run(root, *check, &mut out)?,
+    };
     out.flush()?;
-    Ok(Exit::Clean)
+    Ok(exit)
 }
 
 fn is_broken_pipe(error: &anyhow::Error) -> bool {

@@ -4,20 +4,19 @@ use std::io::{self, BufWriter, IsTerminal, Write};
 use std::sync::mpsc;
 use std::time::Duration;
 
-use anstream::{AutoStream, ColorChoice};
 use anyhow::Context as _;
 
-use super::{Exit, policy_named, today};
-use crate::cli::{Color, Lint};
-use crate::lint::{self, Claims, Inputs, Linted, Options, Progress, Unreadable};
+use super::{Exit, facts, policy_named, today};
+use crate::cli::Lint;
+use crate::lint::{self, Inputs, Linted, Options, Progress, Unreadable};
 use crate::report::{self, Format};
 
-/// Runs the command.
+/// Runs the command. `color` is whether the report may be coloured.
 ///
 /// # Errors
 /// The policy or a file of facts is bad, or the report cannot be written. Files that cannot be linted are no error here: the others are, and
 /// [`Exit::Failed`] says so.
-pub fn run(args: &Lint) -> anyhow::Result<Exit> {
+pub fn run(args: &Lint, color: bool) -> anyhow::Result<Exit> {
     let policy = policy_named(&args.policy)?;
     let limit = args.max_file_size.0;
     let progress = Progress::default();
@@ -26,14 +25,14 @@ pub fn run(args: &Lint) -> anyhow::Result<Exit> {
         max_file_size: limit,
         api_checks: !args.no_api_checks,
         keep_sources: human,
-        today: today(&policy),
+        today: Some(today()),
         progress: Some(&progress),
     };
     let pool = rayon::ThreadPoolBuilder::new().num_threads(args.threads).build().context("start the threads")?;
-    let facts = facts(args, &options)?;
+    let facts = facts(&args.facts, &options)?;
     let inputs = lint::collect(&args.paths, || lint::stdin(limit));
     let linted = watched(&progress, inputs.files.len(), || pool.install(|| lint::lint(&inputs.files, &policy, &facts, &options)));
-    write(args, &linted)?;
+    write(args, color, &linted)?;
     let complete = complain(&inputs, &linted.unreadable)?;
     let fails = linted.report.findings.iter().any(|located| located.finding.level >= args.fail_on.into());
     Ok(match (complete, fails) {
@@ -43,26 +42,12 @@ pub fn run(args: &Lint) -> anyhow::Result<Exit> {
     })
 }
 
-/// Reads the `--facts` files.
-fn facts(args: &Lint, options: &Options<'_>) -> anyhow::Result<Claims> {
-    let files = lint::collect(&args.facts, || lint::stdin(options.max_file_size));
-    if let Some(error) = files.unreadable.into_iter().next() {
-        return Err(error).context("read the facts");
-    }
-    Ok(Claims::in_facts(&files.files, options)?)
-}
-
-fn write(args: &Lint, linted: &Linted) -> anyhow::Result<()> {
-    let choice = match args.color {
-        Color::Auto => AutoStream::choice(&io::stdout()),
-        Color::Always => ColorChoice::Always,
-        Color::Never => ColorChoice::Never,
-    };
+fn write(args: &Lint, color: bool, linted: &Linted) -> anyhow::Result<()> {
     let options = report::Options {
-        color: choice != ColorChoice::Never,
-        width: 140,
+        color,
         full: args.full,
         fail_on: args.fail_on.into(),
+        ..report::Options::default()
     };
     let mut out = BufWriter::new(io::stdout().lock());
     match report::write(&linted.report, args.format, &options, &mut out).and_then(|()| out.flush()) {

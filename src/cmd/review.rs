@@ -5,9 +5,28 @@ use std::io::{self, Write};
 use anyhow::{Context as _, bail};
 use jiff::civil::Date;
 
+use super::{Exit, facts, policy_named, today};
 use crate::admission::{self, Endpoint};
+use crate::cli::Review;
 use crate::facts::Facts;
+use crate::lint::{self, MAX_FILE_SIZE, Options, STDIN};
 use crate::policy::Policy;
+
+/// Runs the command: reads what its arguments name, then does what [`run`] does.
+///
+/// # Errors
+/// The policy, the facts or the review cannot be read, and those of [`run`].
+pub fn command(args: &Review, out: &mut dyn Write) -> anyhow::Result<Exit> {
+    let policy = policy_named(&args.policy)?;
+    let facts = facts(&args.facts, &Options::default())?;
+    let body = if args.file.as_os_str() == STDIN {
+        lint::stdin(MAX_FILE_SIZE).context("read standard input")?
+    } else {
+        std::fs::read(&args.file).with_context(|| format!("read {}", args.file.display()))?
+    };
+    run(&body, args.endpoint.into(), &policy, &facts, Some(today()), out)?;
+    Ok(Exit::Clean)
+}
 
 /// Answers the review in `body` and writes the answer to `out`, indented.
 ///

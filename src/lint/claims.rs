@@ -125,8 +125,10 @@ impl Claims {
         self.by_name.values().flatten().map(|entry| &*entry.input).find(|input| &*input.path == path)
     }
 
-    fn named(&self, name: &str) -> &[Entry] {
-        self.by_name.get(name).map_or(&[], Vec::as_slice)
+    /// Returns the claims of a name that may be in a namespace: those that name it, and, where either side leaves it open, the others.
+    fn of<'a>(&'a self, namespace: &'a str, name: &str) -> impl Iterator<Item = &'a Entry> {
+        let named = self.by_name.get(name).map_or(&[][..], Vec::as_slice);
+        named.iter().filter(move |entry| namespace.is_empty() || entry.namespace.is_empty() || entry.namespace == namespace)
     }
 }
 
@@ -150,6 +152,13 @@ fn entry(input: &Arc<Input>, lines: &Lines<'_>, document: &Document, object: &Ob
     Some((name, Entry { namespace, claim, location, input: Arc::clone(input) }))
 }
 
+/// The claims by themselves, as a review sees them that comes from no file.
+impl Facts for Claims {
+    fn claim(&self, namespace: &str, name: &str) -> Fact<Claim> {
+        agreed(&self.of(namespace, name).collect::<Vec<_>>())
+    }
+}
+
 /// The claims as one file sees them.
 #[derive(Debug)]
 pub(super) struct Scope<'a> {
@@ -162,12 +171,10 @@ pub(super) struct Scope<'a> {
 
 impl Facts for Scope<'_> {
     fn claim(&self, namespace: &str, name: &str) -> Fact<Claim> {
-        let same_namespace = |entry: &&Entry| namespace.is_empty() || entry.namespace.is_empty() || entry.namespace == namespace;
-        let given: Vec<&Entry> = self.facts.named(name).iter().filter(same_namespace).collect();
-        if !given.is_empty() {
-            return agreed(&given);
+        if self.facts.of(namespace, name).next().is_some() {
+            return self.facts.claim(namespace, name);
         }
-        let near = self.linted.named(name).iter().filter(same_namespace);
+        let near = self.linted.of(namespace, name);
         let mut near: Vec<(usize, &Entry)> = near.filter_map(|entry| Some((self.distance(entry)?, entry))).collect();
         near.sort_by_key(|(distance, _)| *distance);
         let nearest: Vec<&Entry> = near.chunk_by(|a, b| a.0 == b.0).next().unwrap_or_default().iter().map(|(_, entry)| *entry).collect();
