@@ -239,9 +239,9 @@ impl<'s> Reader<'s> {
         }
         let top = self.fields(&root, Some(&self.document.value), "a policy", keys::TOP);
         let metadata = self.nested(&top, "metadata", keys::METADATA);
-        if metadata.map.is_none() && metadata.is_missing_in(&top) {
-            self.error(&root, Part::Key, "`metadata.name` is missing", None);
-        } else if let Some(name) = self.required(&metadata, "name", "`metadata.name`") {
+        // Of one that is no mapping all has been said.
+        let readable = top.get("metadata").value.is_none_or(|value| value.is_null() || value.is_object());
+        if let Some(name) = readable.then(|| self.required(&metadata, "name", "`metadata.name`")).flatten() {
             name.clone_into(&mut policy.name);
         }
         let spec = self.nested(&top, "spec", keys::SPEC);
@@ -358,7 +358,7 @@ impl<'s> Reader<'s> {
             }
             ParamDefault::Int { least, .. } => match value.as_i64() {
                 Some(number) if number < *least => {
-                    self.wrong(&field.at, format!("{name} is {number}, below the least that makes sense, {least}"), None)
+                    self.wrong(&field.at, format!("{name} is {number}, below the least that makes sense, {least}"), None);
                 }
                 Some(_) => {}
                 None => {
@@ -494,11 +494,6 @@ struct Fields<'s> {
 impl<'s> Fields<'s> {
     fn get(&self, key: &'static str) -> Field<'s> {
         Field { at: &self.at / key, value: self.map.and_then(|map| map.get(key)) }
-    }
-
-    fn is_missing_in(&self, outer: &Self) -> bool {
-        let key = self.at.last();
-        !outer.map.is_some_and(|map| map.keys().any(|known| matches!(key, Some(crate::pointer::Token::Key(key)) if key == known)))
     }
 }
 
