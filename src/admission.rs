@@ -29,8 +29,7 @@ pub use review::{Change, Head, Malformed, Review, Subject, Version};
 use crate::engine::{self, Origin, Request, Skipped, Verdict};
 use crate::facts::Facts;
 use crate::finding::{Finding, Level};
-use crate::policy::{Action, Policy};
-use crate::rules::RULES;
+use crate::policy::Policy;
 use crate::workload::Kind;
 use respond::Reply;
 
@@ -299,9 +298,7 @@ fn reject(endpoint: Endpoint, malformed: &Malformed<'_>) -> Answer {
 
 /// Answers for an object nested beyond what is read. `/validate` refuses it, where the policy refuses anything; `/mutate` leaves it alone.
 fn too_deep(endpoint: Endpoint, policy: &Policy, head: &Head<'_>) -> Answer {
-    let denies =
-        RULES.iter().any(|entry| policy.rules().get(entry.rule.id).and_then(|settings| settings.action).unwrap_or(entry.rule.default) == Action::Deny);
-    if endpoint == Endpoint::Mutate || !denies {
+    if endpoint == Endpoint::Mutate || !policy.can_deny() {
         return allow(endpoint, head, Fault::ObjectUnreadable);
     }
     let message = "1 problem:\ndepth: the object is nested deeper than 128 levels and was not read; make it flatter".to_owned();

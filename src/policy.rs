@@ -312,6 +312,13 @@ impl Policy {
         settled.map_or_else(|| Effective::of(rule), Effective::clone)
     }
 
+    /// Tells whether some rule denies for some object.
+    #[must_use]
+    pub fn can_deny(&self) -> bool {
+        let overrides = self.overrides.iter().flat_map(|over| over.rules.values());
+        self.settled.iter().any(|settings| settings.action == Action::Deny) || overrides.into_iter().any(|rule| rule.action == Some(Action::Deny))
+    }
+
     /// Returns the settings for one object.
     #[must_use]
     pub fn scope(&self, request: &Request<'_>, workload: &Workload<'_>) -> Scope<'_> {
@@ -405,7 +412,13 @@ mod tests {
     fn audit_denies_and_fills_nothing() {
         let audit = Policy::builtin("audit").unwrap();
         assert!(RULES.iter().all(|entry| audit.base(entry.rule).action == Action::Warn));
-        assert!(audit.overrides.is_empty());
+        assert!(audit.overrides.is_empty() && !audit.can_deny());
+    }
+
+    #[test]
+    fn an_override_can_deny_too() {
+        assert!(Policy::default().can_deny());
+        assert!(Policy::builtin("accelerators").unwrap().can_deny());
     }
 
     #[test]

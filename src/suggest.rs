@@ -78,10 +78,10 @@ mod tests {
 
     #[test]
     fn a_swap_is_one_slip() {
-        let slips = |a: &str, b: &str| slips(&a.chars().collect::<Vec<_>>(), &b.chars().collect::<Vec<_>>());
-        assert_eq!(slips("ab", "ba"), 1);
-        assert_eq!(slips("", "abc"), 3);
-        assert_eq!(slips("kitten", "sitting"), 3);
-        assert_eq!(slips("same", "same"), 0);
+        let cases = [("ab", "ba", 1), ("", "abc", 3), ("kitten", "sitting", 3), ("same", "same", 0)];
+        for (a, b, expected) in cases {
+            let (a, b): (Vec<char>, Vec<char>) = (a.chars().collect(), b.chars().collect());
+            assert_eq!(slips(&a, &b), expected);
+        }
     }
 }

@@ -23,11 +23,10 @@ fn folder() -> Option<PathBuf> {
 }
 
 fn policy() -> Policy {
-    Policy {
-        trusted_controllers: vec!["system:serviceaccount:kube-system:cronjob-controller".to_owned()],
-        hash: "0123456789ab".to_owned(),
-        ..Policy::default()
-    }
+    let mut policy = Policy::default();
+    policy.trusted_controllers = vec!["system:serviceaccount:kube-system:cronjob-controller".to_owned()];
+    policy.hash = "0123456789ab".to_owned();
+    policy
 }
 
 /// The claims of `reviews/claims.yaml`; that each stands there is checked below.

@@ -12,7 +12,7 @@ use serde_json::Value;
 
 /// Judges the workloads of an example, with its claims as facts.
 fn findings(example: &str) -> Vec<Finding> {
-    let values: Vec<Value> = yaml::documents(example.as_bytes()).map(|document| document.unwrap().value).collect();
+    let values: Vec<Value> = yaml::documents(example.as_bytes()).map(|document| document.expect("an example is YAML").value).collect();
     let text = |value: &Value, pointer: &str| value.pointer(pointer).and_then(Value::as_str).unwrap_or_default().to_owned();
     let mut facts = FactTable::default();
     for value in values.iter().filter(|value| text(value, "/kind") == "PersistentVolumeClaim") {

@@ -153,6 +153,10 @@ mod tests {
 
     #[test]
     fn this_repository_is_up_to_date() {
-        assert_eq!(generate(Path::new(env!("CARGO_MANIFEST_DIR")), true), (Exit::Clean, String::new()));
+        let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+        if std::env::var_os("UPDATE").is_some() {
+            generate(root, false);
+        }
+        assert_eq!(generate(root, true), (Exit::Clean, String::new()), "UPDATE=1 writes them");
     }
 }

@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use annotate_snippets::{AnnotationKind, Level, Renderer, Snippet};
 
+use crate::lines::Lines;
 use crate::report::Position;
 
 /// One thing that is wrong with a policy.
@@ -33,12 +34,9 @@ pub struct PolicyErrors {
 }
 
 impl PolicyError {
-    pub(super) fn new(source: &str, span: Range<usize>, message: String, help: Option<String>) -> Self {
+    pub(super) fn new(source: &str, lines: &Lines<'_>, span: Range<usize>, message: String, help: Option<String>) -> Self {
         let start = boundary(source, span.start);
-        let span = start..boundary(source, span.end).max(start);
-        let line_start = source[..start].rfind('\n').map_or(0, |at| at + 1);
-        let position = Position { line: source[..start].matches('\n').count() + 1, column: source[line_start..start].chars().count() + 1 };
-        Self { message, help, span, position }
+        Self { message, help, span: start..boundary(source, span.end).max(start), position: lines.position(start) }
     }
 }
 
@@ -92,12 +90,16 @@ impl std::error::Error for PolicyErrors {}
 mod tests {
     use super::*;
 
+    fn error(source: &str, span: Range<usize>, message: &str, help: Option<&str>) -> PolicyError {
+        PolicyError::new(source, &Lines::new(source.as_bytes()), span, message.to_owned(), help.map(str::to_owned))
+    }
+
     #[test]
     fn positions_count_characters_from_one() {
         let source = "a: ä\nbé: ?\n";
         let at = |needle: &str| {
             let start = source.find(needle).unwrap();
-            PolicyError::new(source, start..start + needle.len(), String::new(), None)
+            error(source, start..start + needle.len(), "", None)
         };
         assert_eq!(at("a").position, Position { line: 1, column: 1 });
         assert_eq!(at("ä").position, Position { line: 1, column: 4 });
@@ -106,17 +108,17 @@ mod tests {
 
     #[test]
     fn spans_stay_inside_the_source_and_on_characters() {
-        assert_eq!(PolicyError::new("ä", 1..7, String::new(), None).span, 0..2);
-        assert_eq!(PolicyError::new("", 3..9, String::new(), None).span, 0..0);
+        assert_eq!(error("ä", 1..7, "", None).span, 0..2);
+        assert_eq!(error("", 3..9, "", None).span, 0..0);
         let backwards = Range { start: 2, end: 1 };
-        assert_eq!(PolicyError::new("abc", backwards, String::new(), None).span, 2..2);
+        assert_eq!(error("abc", backwards, "", None).span, 2..2);
     }
 
     fn errors() -> PolicyErrors {
         let source = "spec:\n  rulez: {}\n";
-        let error = PolicyError::new(source, 8..13, "unknown key `rulez`".to_owned(), Some("did you mean `rules`?".to_owned()));
-        let other = PolicyError::new(source, 0..4, "nothing of use".to_owned(), None);
-        PolicyErrors { name: "p.yaml".to_owned(), source: source.into(), errors: vec![error, other] }
+        let first = error(source, 8..13, "unknown key `rulez`", Some("did you mean `rules`?"));
+        let other = error(source, 0..4, "nothing of use", None);
+        PolicyErrors { name: "p.yaml".to_owned(), source: source.into(), errors: vec![first, other] }
     }
 
     #[test]

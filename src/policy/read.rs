@@ -11,6 +11,7 @@ use serde_json::{Map, Value};
 use super::{API_VERSION, Action, Exemption, KIND, Matcher, OptOut, Override, Policy, PolicyError, PolicyErrors, RuleSettings};
 use crate::checks::CHECKS;
 use crate::finding::Part;
+use crate::lines::Lines;
 use crate::pointer::Pointer;
 use crate::rule::{Param, ParamDefault, Rule};
 use crate::rules::{self, RULES};
@@ -31,6 +32,7 @@ pub(super) mod keys {
 
 /// Reads a policy.
 pub(super) fn policy(source: &str, name: &str) -> Result<Policy, PolicyErrors> {
+    let lines = Lines::new(source.as_bytes());
     let mut errors = Vec::new();
     let mut documents = Vec::new();
     for document in yaml::documents(source.as_bytes()) {
@@ -38,23 +40,23 @@ pub(super) fn policy(source: &str, name: &str) -> Result<Policy, PolicyErrors> {
             // A document of comments only.
             Ok(document) if document.value.is_null() => {}
             Ok(document) => documents.push(document),
-            Err(error) => errors.push(PolicyError::new(source, error.span, error.message, None)),
+            Err(error) => errors.push(PolicyError::new(source, &lines, error.span, error.message, None)),
         }
     }
     let mut policy = Policy::plain("", source);
     match documents.split_first() {
         None if errors.is_empty() => {
             let help = format!("begin with `apiVersion: {API_VERSION}` and `kind: {KIND}`");
-            errors.push(PolicyError::new(source, 0..0, "there is no policy here".to_owned(), Some(help)));
+            errors.push(PolicyError::new(source, &lines, 0..0, "there is no policy here".to_owned(), Some(help)));
         }
         None => {}
         Some((document, more)) => {
-            let mut reader = Reader { source, document, errors };
+            let mut reader = Reader { source, lines: &lines, document, errors };
             reader.policy(&mut policy);
             errors = reader.errors;
             for document in more {
                 let span = first_line(source, document.span.clone());
-                errors.push(PolicyError::new(source, span, "a policy is one document, and this is another".to_owned(), None));
+                errors.push(PolicyError::new(source, &lines, span, "a policy is one document, and this is another".to_owned(), None));
             }
         }
     }
@@ -110,6 +112,7 @@ fn shown(text: &str) -> String {
 
 struct Reader<'s> {
     source: &'s str,
+    lines: &'s Lines<'s>,
     document: &'s Document,
     errors: Vec<PolicyError>,
 }
@@ -134,7 +137,7 @@ impl<'s> Reader<'s> {
 
     fn error(&mut self, at: &Pointer, part: Part, message: impl Into<String>, help: Option<String>) {
         let span = self.span(at, part);
-        self.errors.push(PolicyError::new(self.source, span, message.into(), help));
+        self.errors.push(PolicyError::new(self.source, self.lines, span, message.into(), help));
     }
 
     fn wrong(&mut self, at: &Pointer, message: impl Into<String>, help: Option<String>) {
@@ -228,7 +231,7 @@ impl<'s> Reader<'s> {
         let root = Pointer::root();
         for duplicate in &self.document.duplicates {
             let message = format!("the key `{}` stands here for the second time", shown(self.source.get(duplicate.kept.clone()).unwrap_or_default()));
-            self.errors.push(PolicyError::new(self.source, duplicate.kept.clone(), message, Some("remove one of the two".to_owned())));
+            self.errors.push(PolicyError::new(self.source, self.lines, duplicate.kept.clone(), message, Some("remove one of the two".to_owned())));
         }
         let Some(map) = self.document.value.as_object() else {
             let help = format!("begin with `apiVersion: {API_VERSION}` and `kind: {KIND}`");
@@ -239,9 +242,9 @@ impl<'s> Reader<'s> {
         }
         let top = self.fields(&root, Some(&self.document.value), "a policy", keys::TOP);
         let metadata = self.nested(&top, "metadata", keys::METADATA);
-        if metadata.map.is_none() && metadata.is_missing_in(&top) {
-            self.error(&root, Part::Key, "`metadata.name` is missing", None);
-        } else if let Some(name) = self.required(&metadata, "name", "`metadata.name`") {
+        // Of one that is no mapping all has been said.
+        let readable = top.get("metadata").value.is_none_or(|value| value.is_null() || value.is_object());
+        if let Some(name) = readable.then(|| self.required(&metadata, "name", "`metadata.name`")).flatten() {
             name.clone_into(&mut policy.name);
         }
         let spec = self.nested(&top, "spec", keys::SPEC);
@@ -358,7 +361,7 @@ impl<'s> Reader<'s> {
             }
             ParamDefault::Int { least, .. } => match value.as_i64() {
                 Some(number) if number < *least => {
-                    self.wrong(&field.at, format!("{name} is {number}, below the least that makes sense, {least}"), None)
+                    self.wrong(&field.at, format!("{name} is {number}, below the least that makes sense, {least}"), None);
                 }
                 Some(_) => {}
                 None => {
@@ -494,11 +497,6 @@ struct Fields<'s> {
 impl<'s> Fields<'s> {
     fn get(&self, key: &'static str) -> Field<'s> {
         Field { at: &self.at / key, value: self.map.and_then(|map| map.get(key)) }
-    }
-
-    fn is_missing_in(&self, outer: &Self) -> bool {
-        let key = self.at.last();
-        !outer.map.is_some_and(|map| map.keys().any(|known| matches!(key, Some(crate::pointer::Token::Key(key)) if key == known)))
     }
 }
 

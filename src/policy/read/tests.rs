@@ -193,6 +193,7 @@ fn the_head_must_be_a_policys() {
     assert!(two.contains("`apiVersion` is missing") && two.contains("`kind` is missing"), "{two}");
     assert_eq!(whole(&HEAD.replace("{name: test}", "{}")), "p.yaml:3:1: `metadata.name` is missing");
     assert_eq!(whole("apiVersion: jobgate.dev/v1alpha1\nkind: Policy\n"), "p.yaml:1:1: `metadata.name` is missing");
+    assert_eq!(whole(&HEAD.replace("{name: test}", "[]")), "p.yaml:3:11: `metadata` is a mapping, not a list");
     assert_eq!(whole(&HEAD.replace("test", "7")), "p.yaml:3:18: `metadata.name` is a string, not a number; put it in quotes");
 }
 
