@@ -354,17 +354,12 @@ impl Server {
         let probe_limits = Arc::new(Limits { connections: 64, connections_per_source: 64, ..Limits::default() });
         // The probes see Serving to the end: they are what says that we are not.
         let (_probe_stage, stages) = watch::channel(Stage::Serving);
-        let probes = Door {
-            listener: probes,
-            tls: None,
-            guests: Guests::new(&probe_limits),
-            around: Surroundings { router: probe::router(readiness, metrics.clone()), limits: probe_limits, metrics: metrics.clone(), stages },
-            connections: JoinSet::new(),
-        };
+        let router = probe::router(readiness, metrics.clone());
+        let probes = Door::new(probes, None, Surroundings { router, limits: probe_limits, metrics, stages });
         let mut probes = JoinSet::from_iter([probes.accept_for_ever()]);
 
         tracing::info!(%address, %probe_address, "serving");
-        let mut door = Door { listener, tls: Some(TlsAcceptor::from(tls)), guests: Guests::new(&limits), around, connections: JoinSet::new() };
+        let mut door = Door::new(listener, Some(TlsAcceptor::from(tls)), around);
         let mut orders = Orders(stop);
         tokio::select! {
             () = door.accept() => {}
@@ -415,20 +410,28 @@ struct Door {
     guests: Guests,
     around: Surroundings,
     connections: JoinSet<()>,
+    /// Accepted, and without a place yet.
+    next: Option<(TcpStream, SocketAddr)>,
 }
 
 impl Door {
+    fn new(listener: TcpListener, tls: Option<TlsAcceptor>, around: Surroundings) -> Self {
+        Self { listener, tls, guests: Guests::new(&around.limits), around, connections: JoinSet::new(), next: None }
+    }
+
     async fn accept_for_ever(mut self) {
         self.accept().await;
     }
 
+    /// Accepts connections. Nothing is lost when this is dropped and called again.
     async fn accept(&mut self) {
         loop {
+            self.place().await;
             tokio::select! {
                 biased;
                 Some(_) = self.connections.join_next() => {}
                 accepted = self.listener.accept() => match accepted {
-                    Ok((stream, peer)) => self.welcome(stream, peer).await,
+                    Ok(next) => self.next = Some(next),
                     Err(error) if is_exhaustion(&error) => {
                         self.around.metrics.connection_refused("no-descriptors");
                         tracing::warn!(%error, "cannot accept");
@@ -443,33 +446,44 @@ impl Door {
 
     /// Takes in what the system has accepted for us already; closing the listener would cut it off.
     fn accept_waiting(&mut self) {
-        while let Some(Ok((stream, peer))) = self.listener.accept().now_or_never() {
-            match self.guests.admit(peer.ip()) {
-                Ok(guest) => self.start(stream, peer, guest),
-                Err(refusal) => self.around.metrics.connection_refused(refusal.as_str()),
+        while let Some(next) = self.next.take().or_else(|| self.listener.accept().now_or_never()?.ok()) {
+            self.next = Some(next);
+            if let Err(refusal) = self.try_place() {
+                self.refuse(refusal);
             }
         }
     }
 
-    async fn welcome(&mut self, stream: TcpStream, peer: SocketAddr) {
+    /// Finds a place for the connection that has none. When all are taken by someone who is busy, waiting is better than being sent away: those
+    /// behind it queue up in the system.
+    async fn place(&mut self) {
         let patience = tokio::time::sleep(self.around.limits.handshake);
         tokio::pin!(patience);
-        loop {
-            let refusal = match self.guests.admit(peer.ip()) {
-                Ok(guest) => return self.start(stream, peer, guest),
-                Err(refusal) => refusal,
-            };
-            // When all places are taken by someone, waiting for one is better than being sent away; the queue is the system's.
+        while let Err(refusal) = self.try_place() {
             if refusal == Refusal::Full {
                 tokio::select! {
                     Some(_) = self.connections.join_next() => continue,
                     () = patience.as_mut() => {}
                 }
             }
-            self.around.metrics.connection_refused(refusal.as_str());
-            tracing::debug!(%peer, cause = refusal.as_str(), "connection refused");
-            return;
+            self.refuse(refusal);
         }
+    }
+
+    fn try_place(&mut self) -> Result<(), Refusal> {
+        if let Some((_, peer)) = &self.next {
+            let guest = self.guests.admit(peer.ip())?;
+            if let Some((stream, peer)) = self.next.take() {
+                self.start(stream, peer, guest);
+            }
+        }
+        Ok(())
+    }
+
+    fn refuse(&mut self, refusal: Refusal) {
+        let peer = self.next.take().map(|(_, peer)| peer);
+        self.around.metrics.connection_refused(refusal.as_str());
+        tracing::debug!(?peer, cause = refusal.as_str(), "connection refused");
     }
 
     fn start(&mut self, stream: TcpStream, peer: SocketAddr, guest: Guest) {

@@ -297,8 +297,13 @@ where
                 return;
             }
             Event::Evicted => {
-                metrics.connection_closed("evicted");
-                activity.phase() == Phase::Idle
+                let idle = activity.phase() == Phase::Idle;
+                if idle {
+                    metrics.connection_closed("evicted");
+                } else {
+                    activity.evicted.store(false, Relaxed);
+                }
+                idle
             }
             Event::Stage => match (*stages.borrow_and_update(), protocol) {
                 (Stage::Serving, _) | (Stage::Draining, Protocol::One) => false,

@@ -361,4 +361,30 @@ mod tests {
         assert_eq!(value(&metrics.text(), "jobgate_reviews_in_flight"), Some(0.0));
         assert!(text.ends_with("# EOF\n"));
     }
+
+    #[test]
+    fn the_dashboard_shows_what_there_is() {
+        let metrics = Metrics::new();
+        metrics.review(Endpoint::Mutate, &Note { rules: vec!["deadline"], ..Note::default() }, Duration::ZERO);
+        metrics.claim_lookup("cache", "found");
+        metrics.policy("default", "aa");
+        metrics.reload("policy", true);
+        metrics.connection_refused("connections");
+        metrics.connection_closed("idle");
+        metrics.rejected(404);
+        metrics.handshake_error("timeout");
+        let text = metrics.text();
+        let dashboard: serde_json::Value = serde_json::from_str(include_str!("../../deploy/grafana-dashboard.json")).unwrap();
+        let mut shown = std::collections::BTreeSet::new();
+        for panel in dashboard["panels"].as_array().unwrap() {
+            for target in panel["targets"].as_array().unwrap() {
+                let words = target["expr"].as_str().unwrap().split(|c: char| !c.is_ascii_alphanumeric() && c != '_');
+                shown.extend(words.filter(|word| word.starts_with("jobgate_")).map(str::to_owned));
+            }
+        }
+        assert!(shown.len() > 15, "{shown:?}");
+        for name in shown {
+            assert!(text.lines().any(|line| line.starts_with(&format!("{name}{{")) || line.starts_with(&format!("{name} "))), "{name} in {text}");
+        }
+    }
 }

@@ -1,0 +1,970 @@
+//! The server over real TLS on the loopback interface, in front of an application that does what the body tells it.
+#![cfg(feature = "serve")]
+
+use std::future::pending;
+use std::io;
+use std::net::SocketAddr;
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
+
+use http::StatusCode;
+use jobgate::server::certificate::{Authorities, Development, Identity, Tokens};
+use jobgate::server::{Answer, Application, Call, Config, Endpoint, Fault, Limits, Metrics, Note, Outcome, Readiness, Server, Stop};
+use rustls::ClientConfig;
+use rustls_pki_types::pem::PemObject as _;
+use rustls_pki_types::{CertificateDer, PrivateKeyDer, ServerName};
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::TcpStream;
+use tokio::sync::watch;
+use tokio::task::{JoinHandle, JoinSet};
+use tokio::time::{sleep, timeout};
+use tokio_rustls::TlsConnector;
+use tokio_rustls::client::TlsStream;
+
+/// Obeys the word after `"do":"` in the body.
+struct Obedient;
+
+impl Application for Obedient {
+    async fn review(&self, call: Call) -> Answer {
+        match word(&call.body) {
+            "panic" => panic!("as told"),
+            "hang" => pending().await,
+            "wait" => sleep(Duration::from_millis(300)).await,
+            "compute" => std::thread::sleep(Duration::from_millis(1500)),
+            _ => {}
+        }
+        let left = call.deadline.saturating_duration_since(Instant::now()).as_millis();
+        answer(Outcome::Allowed, &format!(r#"{{"endpoint":"{}","length":{},"left":{left}}}"#, call.endpoint.as_str(), call.body.len()))
+    }
+
+    fn too_large(&self, _: Endpoint, prefix: &[u8], limit: usize) -> Option<Answer> {
+        let uid = String::from_utf8_lossy(prefix).split('"').nth(3)?.to_owned();
+        Some(answer(Outcome::Denied, &format!(r#"{{"denied":"{uid}","limit":{limit},"prefix":{}}}"#, prefix.len())))
+    }
+
+    fn fault(&self, _: Endpoint, body: &[u8], fault: Fault) -> Option<Answer> {
+        (!body.ends_with(b"no answer")).then(|| answer(Outcome::Faulted, &format!(r#"{{"fault":"{}"}}"#, fault.as_str())))
+    }
+}
+
+fn word(body: &[u8]) -> &str {
+    let text = std::str::from_utf8(&body[..body.len().min(64)]).unwrap_or_default();
+    text.split(r#""do":""#).nth(1).and_then(|rest| rest.split('"').next()).unwrap_or_default()
+}
+
+fn answer(outcome: Outcome, body: &str) -> Answer {
+    Answer { status: StatusCode::OK, body: body.as_bytes().to_vec(), note: Note { kind: "Job", outcome, ..Note::default() } }
+}
+
+fn order(word: &str) -> String {
+    format!(r#"{{"do":"{word}"}}"#)
+}
+
+/// A server that runs until the end of the test.
+struct Running {
+    address: SocketAddr,
+    probe_address: SocketAddr,
+    metrics: Metrics,
+    identity: Arc<Identity>,
+    readiness: Readiness,
+    ca: String,
+    stop: watch::Sender<Stop>,
+    task: JoinHandle<()>,
+}
+
+async fn start(change: impl FnOnce(&mut Config)) -> Running {
+    let metrics = Metrics::new();
+    let made = Development::generate().unwrap();
+    let identity = Arc::new(Identity::empty(&metrics));
+    identity.replace(made.certificate.as_bytes(), made.key.as_bytes()).unwrap();
+    let mut config = Config {
+        address: ([127, 0, 0, 1], 0).into(),
+        probe_address: ([127, 0, 0, 1], 0).into(),
+        identity,
+        clients: None,
+        tokens: None,
+        http2: false,
+        readiness: Readiness::default(),
+        limits: Limits { drain_accept: Duration::ZERO, first_request: Duration::from_millis(100), ..Limits::default() },
+    };
+    change(&mut config);
+    let (identity, readiness) = (config.identity.clone(), config.readiness.clone());
+    let server = Server::bind(config, metrics.clone()).await.unwrap();
+    let (address, probe_address) = (server.address, server.probe_address);
+    let (stop, told) = watch::channel(Stop::No);
+    let task = tokio::spawn(server.run(Obedient, told));
+    Running { address, probe_address, metrics, identity, readiness, ca: made.ca, stop, task }
+}
+
+impl Running {
+    async fn connect(&self) -> Client {
+        self.try_connect(self.tls()).await.unwrap()
+    }
+
+    fn tls(&self) -> ClientConfig {
+        client_tls(&self.ca, None)
+    }
+
+    async fn try_connect(&self, tls: ClientConfig) -> io::Result<Client> {
+        let stream = TcpStream::connect(self.address).await?;
+        stream.set_nodelay(true)?;
+        let stream = TlsConnector::from(Arc::new(tls)).connect(ServerName::try_from("localhost").unwrap(), stream).await?;
+        Ok(Client { stream, buffer: Vec::new() })
+    }
+
+    /// Returns the value of a series, which must exist.
+    fn metric(&self, series: &str) -> f64 {
+        let text = self.metrics.text();
+        let value = text.lines().find_map(|line| line.strip_prefix(series)?.strip_prefix(' ')?.parse().ok());
+        value.unwrap_or_else(|| panic!("no {series} in\n{text}"))
+    }
+
+    async fn until_metric(&self, series: &str, value: f64) {
+        for _ in 0..400 {
+            if self.metrics.text().contains(series) && self.metric(series) >= value {
+                return;
+            }
+            sleep(Duration::from_millis(5)).await;
+        }
+        panic!("{series} stays below {value} in\n{}", self.metrics.text());
+    }
+
+    /// Asks the plain second port.
+    async fn probe(&self, path: &str) -> (u16, String) {
+        let mut stream = TcpStream::connect(self.probe_address).await.unwrap();
+        stream.write_all(format!("GET {path} HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n").as_bytes()).await.unwrap();
+        let mut reply = String::new();
+        stream.read_to_string(&mut reply).await.unwrap();
+        let (head, body) = reply.split_once("\r\n\r\n").unwrap();
+        (head[9..12].parse().unwrap(), body.to_owned())
+    }
+}
+
+fn client_tls(ca: &str, own: Option<(&str, &str)>) -> ClientConfig {
+    let mut roots = rustls::RootCertStore::empty();
+    roots.add(CertificateDer::from_pem_slice(ca.as_bytes()).unwrap()).unwrap();
+    let builder = ClientConfig::builder_with_provider(Arc::new(rustls::crypto::ring::default_provider()));
+    let builder = builder.with_safe_default_protocol_versions().unwrap().with_root_certificates(roots);
+    match own {
+        None => builder.with_no_client_auth(),
+        Some((certificate, key)) => {
+            let chain = vec![CertificateDer::from_pem_slice(certificate.as_bytes()).unwrap()];
+            builder.with_client_auth_cert(chain, PrivateKeyDer::from_pem_slice(key.as_bytes()).unwrap()).unwrap()
+        }
+    }
+}
+
+/// A client that sends exactly what it is told.
+struct Client {
+    stream: TlsStream<TcpStream>,
+    buffer: Vec<u8>,
+}
+
+#[derive(Debug)]
+struct Reply {
+    status: u16,
+    head: String,
+    body: String,
+}
+
+impl Reply {
+    fn closes(&self) -> bool {
+        self.head.contains("\r\nconnection: close")
+    }
+}
+
+impl Client {
+    async fn send(&mut self, bytes: impl AsRef<[u8]>) -> io::Result<()> {
+        self.stream.write_all(bytes.as_ref()).await?;
+        self.stream.flush().await
+    }
+
+    async fn post(&mut self, path: &str, body: &str) -> io::Result<Reply> {
+        self.send(request(path, body)).await?;
+        self.reply().await
+    }
+
+    async fn reply(&mut self) -> io::Result<Reply> {
+        let end = loop {
+            if let Some(at) = self.buffer.windows(4).position(|window| window == b"\r\n\r\n") {
+                break at + 4;
+            }
+            self.more().await?;
+        };
+        let head = String::from_utf8_lossy(&self.buffer[..end]).to_lowercase();
+        let length = head.split("content-length: ").nth(1).and_then(|rest| rest.split("\r\n").next()).map_or(0, |length| length.parse().unwrap());
+        while self.buffer.len() < end + length {
+            self.more().await?;
+        }
+        let rest = self.buffer.split_off(end + length);
+        let body = String::from_utf8_lossy(&self.buffer[end..]).into_owned();
+        self.buffer = rest;
+        Ok(Reply { status: head[9..12].parse().unwrap(), head, body })
+    }
+
+    async fn more(&mut self) -> io::Result<()> {
+        let mut chunk = [0; 4096];
+        match self.stream.read(&mut chunk).await? {
+            0 => Err(io::ErrorKind::UnexpectedEof.into()),
+            count => {
+                self.buffer.extend_from_slice(&chunk[..count]);
+                Ok(())
+            }
+        }
+    }
+
+    /// Waits for the server to end the connection, and returns how long it took.
+    async fn closed(&mut self) -> Duration {
+        let start = Instant::now();
+        let ended = timeout(Duration::from_secs(5), async { while self.more().await.is_ok() {} });
+        ended.await.expect("the server ends the connection");
+        start.elapsed()
+    }
+}
+
+fn request(path: &str, body: &str) -> String {
+    format!("POST {path} HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\ncontent-length: {}\r\n\r\n{body}", body.len())
+}
+
+fn ms(count: u64) -> Duration {
+    Duration::from_millis(count)
+}
+
+#[tokio::test]
+async fn two_endpoints_and_nothing_else() {
+    let server = start(|_| {}).await;
+    let mut client = server.connect().await;
+    let reply = client.post("/mutate?timeout=2s", "{}").await.unwrap();
+    assert_eq!((reply.status, reply.body.contains(r#""endpoint":"mutate","length":2"#)), (200, true), "{reply:?}");
+    let reply = client.post("/validate", "{}").await.unwrap();
+    assert_eq!((reply.status, reply.body.contains(r#""endpoint":"validate""#)), (200, true), "{reply:?}");
+    assert!(!reply.head.contains("\r\nserver:") && reply.head.contains("content-type: application/json"), "{}", reply.head);
+    for (request, status) in [
+        (request("/", "{}"), 404),
+        (request("/mutate/", "{}"), 404),
+        (request("//mutate", "{}"), 404),
+        (request("/Mutate", "{}"), 404),
+        (request("/metrics", "{}"), 404),
+        (request("/mutate", "{}").replace("POST", "GET"), 405),
+        (request("/mutate", "{}").replace("POST", "PUT"), 405),
+        (request("/mutate", "{}").replace("POST", "DELETE"), 405),
+        (request("/mutate", "{}").replace("application/json", "text/plain"), 415),
+        (request("/mutate", "{}").replace("content-type", "x-type"), 415),
+        (request("/mutate", "{}").replace("host:", "content-encoding: gzip\r\nhost:"), 415),
+    ] {
+        let mut client = server.connect().await;
+        client.send(&request).await.unwrap();
+        let reply = client.reply().await.unwrap();
+        assert_eq!(reply.status, status, "{request}");
+    }
+    assert_eq!(server.metric(r#"jobgate_requests_rejected_total{code="405"}"#), 3.0);
+    assert_eq!(server.metric(r#"jobgate_reviews_total{endpoint="mutate",kind="Job",verdict="allowed"}"#), 1.0);
+}
+
+#[tokio::test]
+async fn what_is_not_http_is_refused() {
+    let server = start(|_| {}).await;
+    let body = "content-type: application/json\r\n";
+    for bytes in [
+        "GARBAGE\r\n\r\n".to_owned(),
+        "POST /mutate HTTP/9.9\r\n\r\n".to_owned(),
+        format!("POST /mutate HTTP/1.1\r\nhost: x\r\n{body}content-length: 2\r\ncontent-length: 3\r\n\r\n{{}}"),
+        format!("POST /mutate HTTP/1.1\r\nhost: x\r\n{body}content-length: -2\r\n\r\n{{}}"),
+        format!("POST /mutate HTTP/1.1\r\nhost: x\r\n{body}transfer-encoding: chunked, identity\r\n\r\n0\r\n\r\n"),
+        format!("POST /mutate HTTP/1.1\r\nhost: x\r\n{body}transfer-encoding: xchunked\r\n\r\n0\r\n\r\n"),
+        format!("POST /mutate HTTP/1.1\r\nhost: x\r\n folded\r\n{body}content-length: 2\r\n\r\n{{}}"),
+        format!("POST /mutate HTTP/1.1\r\nhost : x\r\n{body}content-length: 2\r\n\r\n{{}}"),
+        format!("POST /mutate HTTP/1.1\r\nhost: x\r\n{body}transfer-encoding: chunked\r\n\r\nzz\r\n{{}}\r\n0\r\n\r\n"),
+    ] {
+        let mut client = server.connect().await;
+        client.send(&bytes).await.unwrap();
+        let reply = client.reply().await.unwrap();
+        assert_eq!(reply.status, 400, "{bytes:?}");
+        client.closed().await;
+    }
+    // Of two lengths the chunks count (RFC 9112 §6.3): nothing of the body is taken for a request, nothing of a request for the body.
+    let mut client = server.connect().await;
+    let both = "content-length: 4\r\ntransfer-encoding: chunked\r\n\r\n2\r\n{}\r\n0\r\n\r\n";
+    client.send(format!("POST /mutate HTTP/1.1\r\nhost: x\r\n{body}{both}{}", request("/validate", "[1]"))).await.unwrap();
+    for expected in [r#""endpoint":"mutate","length":2"#, r#""endpoint":"validate","length":3"#] {
+        let reply = client.reply().await.unwrap();
+        assert!(reply.body.contains(expected), "{reply:?}");
+    }
+}
+
+#[tokio::test]
+async fn headers_have_limits() {
+    let server = start(|_| {}).await;
+    let long = format!("x: {}\r\nhost:", "y".repeat(17 << 10));
+    let many = format!("{}host:", (0..65).map(|number| format!("x{number}: y\r\n")).collect::<String>());
+    for fields in [long, many] {
+        let mut client = server.connect().await;
+        client.send(request("/mutate", "{}").replace("host:", &fields)).await.unwrap();
+        assert_eq!(client.reply().await.unwrap().status, 431);
+        client.closed().await;
+    }
+    let mut client = server.connect().await;
+    let some = format!("x: {}\r\n{}host:", "y".repeat(15 << 10), (0..60).map(|number| format!("x{number}: y\r\n")).collect::<String>());
+    client.send(request("/mutate", "{}").replace("host:", &some)).await.unwrap();
+    assert_eq!(client.reply().await.unwrap().status, 200);
+}
+
+#[tokio::test]
+async fn idle_time_is_not_header_time() {
+    let server = start(|config| (config.limits.idle, config.limits.header) = (ms(900), ms(200))).await;
+    let mut client = server.connect().await;
+    for gap in [0, 450, 450] {
+        sleep(ms(gap)).await;
+        assert_eq!(client.post("/mutate", "{}").await.unwrap().status, 200, "after {gap} ms");
+    }
+    let idle = client.closed().await;
+    assert!(idle >= ms(850) && idle < ms(2500), "{idle:?}");
+    assert_eq!(server.metric(r#"jobgate_connections_closed_total{cause="idle"}"#), 1.0);
+
+    let mut client = server.connect().await;
+    client.post("/mutate", "{}").await.unwrap();
+    client.send("P").await.unwrap();
+    let header = client.closed().await;
+    assert!(header >= ms(150) && header < ms(850), "{header:?}");
+    assert_eq!(server.metric(r#"jobgate_connections_closed_total{cause="header-timeout"}"#), 1.0);
+
+    let mut client = server.connect().await;
+    let unused = client.closed().await;
+    assert!(unused >= ms(850), "a connection may be made for later: {unused:?}");
+}
+
+#[tokio::test]
+async fn the_application_may_take_longer_than_idle_and_header_time() {
+    let server = start(|config| (config.limits.idle, config.limits.header) = (ms(100), ms(50))).await;
+    let mut client = server.connect().await;
+    assert_eq!(client.post("/mutate", &order("wait")).await.unwrap().status, 200);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn slow_headers_do_not_hurt_others() {
+    let server = Arc::new(start(|config| config.limits.header = ms(300)).await);
+    let mut slow = JoinSet::new();
+    for _ in 0..40 {
+        let server = server.clone();
+        slow.spawn(async move {
+            let mut client = server.connect().await;
+            let start = Instant::now();
+            for byte in request("/mutate", "{}").bytes() {
+                if client.send([byte]).await.is_err() || timeout(ms(20), client.more()).await.is_ok() {
+                    return start.elapsed();
+                }
+            }
+            panic!("a request sent at 50 bytes a second is not cut off");
+        });
+    }
+    let mut client = server.connect().await;
+    for _ in 0..50 {
+        assert_eq!(client.post("/mutate", "{}").await.unwrap().status, 200);
+        sleep(ms(10)).await;
+    }
+    for took in slow.join_all().await {
+        assert!(took < ms(2500), "{took:?}");
+    }
+    assert_eq!(server.metric(r#"jobgate_connections_closed_total{cause="header-timeout"}"#), 40.0);
+}
+
+#[tokio::test]
+async fn a_slow_body_is_given_up() {
+    let server = start(|config| config.limits.body = ms(200)).await;
+    let mut client = server.connect().await;
+    client.send("POST /mutate HTTP/1.1\r\nhost: x\r\ncontent-type: application/json\r\ncontent-length: 9\r\n\r\n{").await.unwrap();
+    let reply = client.reply().await.unwrap();
+    assert_eq!((reply.status, reply.closes()), (408, true));
+    client.closed().await;
+}
+
+#[tokio::test]
+async fn a_client_that_reads_nothing_is_given_up() {
+    let server = start(|config| (config.limits.write, config.limits.idle) = (ms(300), Duration::from_secs(60))).await;
+    let mut client = server.connect().await;
+    // Answers pile up until the sockets between the two are full.
+    let requests = request("/mutate", "{}").repeat(2000);
+    let _ = timeout(ms(1500), async { while client.send(&requests).await.is_ok() {} }).await;
+    server.until_metric(r#"jobgate_connections_closed_total{cause="write-timeout"}"#, 1.0).await;
+}
+
+#[tokio::test]
+async fn a_body_above_the_cap_is_denied() {
+    let server = start(|config| config.limits.body_bytes = 1 << 20).await;
+    // Just below.
+    let mut client = server.connect().await;
+    let body = format!(r#"{{"uid":"u1","pad":"{}"}}"#, "x".repeat((1 << 20) - 21));
+    assert_eq!(body.len(), 1 << 20);
+    assert!(client.post("/mutate", &body).await.unwrap().body.contains(r#""length":1048576"#));
+    // Declared, and sent whole before the answer is read.
+    let mut client = server.connect().await;
+    let reply = client.post("/mutate", &format!("{body}x")).await.unwrap();
+    assert_eq!((reply.status, reply.closes()), (200, true), "{reply:?}");
+    assert_eq!(reply.body, r#"{"denied":"u1","limit":1048576,"prefix":4096}"#);
+    client.closed().await;
+    // Declared, and not sent at all beyond the uid.
+    let mut client = server.connect().await;
+    let head = "POST /mutate HTTP/1.1\r\nhost: x\r\ncontent-type: application/json\r\ncontent-length: 9000000000\r\n\r\n";
+    client.send(format!("{head}{}", &body[..8000])).await.unwrap();
+    assert!(client.reply().await.unwrap().body.contains(r#""denied":"u1""#));
+    // Without a uid there is nothing to answer.
+    let mut client = server.connect().await;
+    let reply = client.post("/mutate", &"x".repeat((1 << 20) + 1)).await.unwrap();
+    assert_eq!((reply.status, reply.closes()), (413, true));
+    assert_eq!(server.metric(r#"jobgate_reviews_total{endpoint="mutate",kind="Job",verdict="denied"}"#), 2.0);
+}
+
+#[tokio::test]
+async fn an_endless_body_takes_no_memory() {
+    let server = start(|config| config.limits.body_bytes = 1 << 20).await;
+    let mut client = server.connect().await;
+    let before = server.metric("jobgate_process_resident_memory_bytes");
+    client.send("POST /mutate HTTP/1.1\r\nhost: x\r\ncontent-type: application/json\r\ntransfer-encoding: chunked\r\n\r\n").await.unwrap();
+    let (mut read, mut write) = tokio::io::split(client.stream);
+    let sent = tokio::spawn(async move {
+        let chunk = format!("10000\r\n{{\"uid\":\"u2\"{}\r\n", "x".repeat(0x10000 - 11));
+        for megabytes in 0..100 {
+            for _ in 0..16 {
+                if write.write_all(chunk.as_bytes()).await.is_err() {
+                    return megabytes;
+                }
+            }
+        }
+        100
+    });
+    let mut reply = Vec::new();
+    let mut chunk = [0; 4096];
+    while let Ok(Ok(count @ 1..)) = timeout(Duration::from_secs(10), read.read(&mut chunk)).await {
+        reply.extend_from_slice(&chunk[..count]);
+    }
+    let reply = String::from_utf8_lossy(&reply).into_owned();
+    assert!(reply.starts_with("HTTP/1.1 200") && reply.contains(r#""denied":"u2""#), "{reply}");
+    let sent = sent.await.unwrap();
+    assert!(sent < 20, "the connection is cut: {sent} MiB were taken");
+    let grown = server.metric("jobgate_process_resident_memory_bytes") - before;
+    assert!(grown < 64e6, "{grown} bytes more");
+    assert_eq!(server.metric("jobgate_body_buffered_bytes"), 0.0);
+}
+
+#[tokio::test]
+async fn bodies_share_their_memory() {
+    let server = start(|config| config.limits.body_memory = 100_000).await;
+    let mut first = server.connect().await;
+    let body = "x".repeat(60_000);
+    let whole = request("/mutate", &body);
+    first.send(&whole[..59_000]).await.unwrap();
+    server.until_metric("jobgate_body_buffered_bytes", 50_000.0).await;
+    let mut second = server.connect().await;
+    let reply = second.post("/mutate", &body).await.unwrap();
+    assert_eq!((reply.status, reply.closes(), reply.head.contains("retry-after: 1\r\n")), (429, true, true), "{reply:?}");
+    first.send(&whole[59_000..]).await.unwrap();
+    assert_eq!(first.reply().await.unwrap().status, 200);
+    assert_eq!(server.connect().await.post("/mutate", &body).await.unwrap().status, 200);
+    assert_eq!(server.metric(r#"jobgate_shed_total{cause="memory"}"#), 1.0);
+}
+
+#[tokio::test]
+async fn overload_is_shed_without_loss() {
+    let server = start(|config| (config.limits.in_flight, config.limits.queue) = (1, ms(20))).await;
+    let (mut busy, mut other) = (server.connect().await, server.connect().await);
+    busy.send(request("/mutate", &order("wait"))).await.unwrap();
+    server.until_metric("jobgate_reviews_in_flight", 1.0).await;
+    let reply = other.post("/mutate", "{}").await.unwrap();
+    assert_eq!((reply.status, reply.closes(), reply.head.contains("retry-after: 1\r\n")), (429, false, true), "{reply:?}");
+    assert_eq!(busy.reply().await.unwrap().status, 200);
+    assert_eq!(other.post("/mutate", "{}").await.unwrap().status, 200, "on the same connection");
+    assert_eq!(server.metric(r#"jobgate_shed_total{cause="in-flight"}"#), 1.0);
+}
+
+#[tokio::test]
+async fn a_short_queue_hides_a_burst() {
+    let server = Arc::new(start(|config| (config.limits.in_flight, config.limits.queue) = (1, Duration::from_secs(5))).await);
+    let mut burst = JoinSet::new();
+    for _ in 0..3 {
+        let server = server.clone();
+        burst.spawn(async move { server.connect().await.post("/mutate", &order("wait")).await.unwrap().status });
+    }
+    assert_eq!(burst.join_all().await, [200, 200, 200]);
+}
+
+#[tokio::test]
+async fn a_panic_costs_one_review() {
+    let server = start(|config| config.limits.inline_bytes = 1000).await;
+    let mut client = server.connect().await;
+    for pad in [0, 2000] {
+        let reply = client.post("/mutate", &format!("{}{}", order("panic"), " ".repeat(pad))).await.unwrap();
+        assert_eq!((reply.status, reply.body.as_str()), (200, r#"{"fault":"panic"}"#));
+        assert_eq!(client.post("/mutate", "{}").await.unwrap().status, 200, "on the same connection");
+    }
+    assert_eq!(server.metric(r#"jobgate_faults_total{cause="panic"}"#), 2.0);
+    assert_eq!(server.metric(r#"jobgate_reviews_total{endpoint="mutate",kind="Job",verdict="faulted"}"#), 2.0);
+    let reply = client.post("/mutate", &format!("{}no answer", order("panic"))).await.unwrap();
+    assert_eq!((reply.status, reply.body.as_str()), (500, ""));
+    assert_eq!(server.metric("jobgate_reviews_in_flight"), 0.0);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_late_application_is_answered_for_in_time() {
+    let server = start(|config| config.limits.inline_bytes = 1000).await;
+    let mut client = server.connect().await;
+    for (word, pad) in [("hang", 0), ("hang", 2000), ("compute", 2000)] {
+        let start = Instant::now();
+        let reply = client.post("/mutate?timeout=800ms", &format!("{}{}", order(word), " ".repeat(pad))).await.unwrap();
+        assert_eq!((reply.status, reply.body.as_str()), (200, r#"{"fault":"deadline"}"#), "{word} {pad}");
+        let took = start.elapsed();
+        assert!(took >= ms(550) && took < ms(800), "{word} {pad}: {took:?}");
+    }
+    assert_eq!(server.metric(r#"jobgate_faults_total{cause="deadline"}"#), 3.0);
+}
+
+#[tokio::test]
+async fn the_application_knows_its_deadline() {
+    let server = start(|_| {}).await;
+    let mut client = server.connect().await;
+    for (query, most) in [("", 2300), ("?timeout=30s", 2300), ("?timeout=1s", 800)] {
+        let reply = client.post(&format!("/mutate{query}"), "{}").await.unwrap();
+        let left: u128 = reply.body.split(r#""left":"#).nth(1).unwrap().trim_end_matches('}').parse().unwrap();
+        assert!(left <= most && left + 300 > most, "{query}: {left}");
+    }
+}
+
+#[tokio::test]
+async fn idle_connections_make_room() {
+    let server = start(|config| config.limits.connections_per_source = 2).await;
+    let mut first = server.connect().await;
+    first.post("/mutate", "{}").await.unwrap();
+    sleep(ms(10)).await;
+    let mut second = server.connect().await;
+    second.post("/mutate", "{}").await.unwrap();
+    let mut third = server.connect().await;
+    assert_eq!(third.post("/mutate", "{}").await.unwrap().status, 200);
+    first.closed().await;
+    assert_eq!(second.post("/mutate", "{}").await.unwrap().status, 200);
+    assert_eq!(server.metric(r#"jobgate_connections_closed_total{cause="evicted"}"#), 1.0);
+    // Whoever is busy stays, and then a newcomer from the same place does not come in.
+    second.send(request("/mutate", &order("wait"))).await.unwrap();
+    third.send(request("/mutate", &order("wait"))).await.unwrap();
+    server.until_metric("jobgate_reviews_in_flight", 2.0).await;
+    assert!(server.try_connect(server.tls()).await.is_err());
+    assert_eq!(server.metric(r#"jobgate_connections_refused_total{cause="connections-per-source"}"#), 1.0);
+    assert_eq!((second.reply().await.unwrap().status, third.reply().await.unwrap().status), (200, 200));
+}
+
+#[tokio::test]
+async fn a_full_house_is_waited_for() {
+    let server = start(|config| config.limits.connections = 1).await;
+    let mut busy = server.connect().await;
+    let close = request("/mutate", &order("wait")).replace("host:", "connection: close\r\nhost:");
+    busy.send(close).await.unwrap();
+    server.until_metric("jobgate_reviews_in_flight", 1.0).await;
+    let start = Instant::now();
+    let mut next = server.connect().await;
+    assert_eq!(next.post("/mutate", "{}").await.unwrap().status, 200);
+    assert!(start.elapsed() > ms(100), "{:?}", start.elapsed());
+    assert_eq!(busy.reply().await.unwrap().status, 200);
+}
+
+#[tokio::test]
+async fn handshakes_have_a_limit() {
+    let server = start(|config| config.limits.handshake = ms(200)).await;
+    let mut silent = TcpStream::connect(server.address).await.unwrap();
+    let mut garbage = TcpStream::connect(server.address).await.unwrap();
+    drop(TcpStream::connect(server.address).await.unwrap());
+    garbage.write_all(b"GET / HTTP/1.1\r\n\r\n").await.unwrap();
+    for stream in [&mut silent, &mut garbage] {
+        let mut rest = Vec::new();
+        let _ = timeout(Duration::from_secs(5), stream.read_to_end(&mut rest)).await.expect("the server ends the connection");
+    }
+    for cause in ["timeout", "invalid", "disconnected"] {
+        server.until_metric(&format!(r#"jobgate_handshake_errors_total{{cause="{cause}"}}"#), 1.0).await;
+    }
+    assert_eq!(server.connect().await.post("/mutate", "{}").await.unwrap().status, 200);
+}
+
+#[tokio::test]
+async fn tls_1_2_and_1_3_and_no_resumption() {
+    let server = start(|_| {}).await;
+    for version in [&rustls::version::TLS12, &rustls::version::TLS13] {
+        let mut roots = rustls::RootCertStore::empty();
+        roots.add(CertificateDer::from_pem_slice(server.ca.as_bytes()).unwrap()).unwrap();
+        let builder = ClientConfig::builder_with_provider(Arc::new(rustls::crypto::ring::default_provider()));
+        let tls = builder.with_protocol_versions(&[version]).unwrap().with_root_certificates(roots).with_no_client_auth();
+        for _ in 0..2 {
+            let mut client = server.try_connect(tls.clone()).await.unwrap();
+            assert_eq!(client.post("/mutate", "{}").await.unwrap().status, 200);
+            let connection = client.stream.get_ref().1;
+            assert_eq!(connection.protocol_version(), Some(version.version()));
+            assert_eq!(connection.handshake_kind(), Some(rustls::HandshakeKind::Full));
+        }
+    }
+}
+
+/// Puts a pair where the kubelet would: files are links into `..data`, which is a link that is replaced in one step.
+fn mount(dir: &Path, generation: usize, certificate: &str, key: &str) {
+    let real = format!("..{generation}");
+    std::fs::create_dir(dir.join(&real)).unwrap();
+    std::fs::write(dir.join(&real).join("tls.crt"), certificate).unwrap();
+    std::fs::write(dir.join(&real).join("tls.key"), key).unwrap();
+    std::os::unix::fs::symlink(&real, dir.join("..next")).unwrap();
+    std::fs::rename(dir.join("..next"), dir.join("..data")).unwrap();
+    for name in ["tls.crt", "tls.key"] {
+        let _ = std::os::unix::fs::symlink(Path::new("..data").join(name), dir.join(name));
+    }
+    if generation > 0 {
+        std::fs::remove_dir_all(dir.join(format!("..{}", generation - 1))).unwrap();
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn certificates_rotate_without_a_failed_request() {
+    let dir = tempfile::tempdir().unwrap();
+    let pairs: Vec<Development> = (0..6).map(|_| Development::generate().unwrap()).collect();
+    mount(dir.path(), 0, &pairs[0].certificate, &pairs[0].key);
+    let metrics = Metrics::new();
+    let (identity, _follower) = Identity::from_files(dir.path().join("tls.crt"), dir.path().join("tls.key"), ms(20), &metrics).await.unwrap();
+    let server = Arc::new(start(|config| config.identity = identity).await);
+    let all: Vec<String> = pairs.iter().map(|pair| pair.ca.clone()).collect();
+    let ended = Arc::new(AtomicBool::new(false));
+    let answered = Arc::new(AtomicUsize::new(0));
+    let mut load = JoinSet::new();
+    for keep in [true, false] {
+        let (server, ended, answered, all) = (server.clone(), ended.clone(), answered.clone(), all.clone());
+        load.spawn(async move {
+            let mut roots = rustls::RootCertStore::empty();
+            for ca in &all {
+                roots.add(CertificateDer::from_pem_slice(ca.as_bytes()).unwrap()).unwrap();
+            }
+            let builder = ClientConfig::builder_with_provider(Arc::new(rustls::crypto::ring::default_provider()));
+            let tls = builder.with_safe_default_protocol_versions().unwrap().with_root_certificates(roots).with_no_client_auth();
+            let mut client = server.try_connect(tls.clone()).await.unwrap();
+            while !ended.load(Ordering::SeqCst) {
+                if !keep {
+                    client = server.try_connect(tls.clone()).await.unwrap();
+                }
+                assert_eq!(client.post("/mutate", "{}").await.unwrap().status, 200);
+                answered.fetch_add(1, Ordering::SeqCst);
+                sleep(ms(1)).await;
+            }
+        });
+    }
+    let mut generation = 0;
+    for (number, pair) in pairs.iter().enumerate().skip(1) {
+        // First what must not be taken: torn, mismatched, garbage, nothing.
+        let bad = [
+            (&pair.certificate[..pair.certificate.len() / 2], pair.key.as_str()),
+            (pair.certificate.as_str(), pairs[number - 1].key.as_str()),
+            ("garbage", "garbage"),
+            ("", ""),
+        ];
+        let (certificate, key) = bad[number % bad.len()];
+        generation += 1;
+        mount(dir.path(), generation, certificate, key);
+        let failures = r#"jobgate_reloads_total{file="certificate",result="failure"}"#;
+        for _ in 0..500 {
+            if metrics.text().contains(&format!("{failures} {number}\n")) {
+                break;
+            }
+            sleep(ms(5)).await;
+        }
+        assert!(metrics.text().contains(&format!("{failures} {number}\n")));
+        let mut client = server.try_connect(client_tls(&pairs[number - 1].ca, None)).await.expect("the last good one is served");
+        assert_eq!(client.post("/mutate", "{}").await.unwrap().status, 200);
+        generation += 1;
+        mount(dir.path(), generation, &pair.certificate, &pair.key);
+        let mut taken = false;
+        for _ in 0..500 {
+            taken = server.try_connect(client_tls(&pair.ca, None)).await.is_ok();
+            if taken {
+                break;
+            }
+            sleep(ms(5)).await;
+        }
+        assert!(taken, "pair {number} is served");
+    }
+    ended.store(true, Ordering::SeqCst);
+    load.join_all().await;
+    assert!(answered.load(Ordering::SeqCst) > 50);
+    assert!(metrics.text().contains("jobgate_reloads_total{file=\"certificate\",result=\"success\"} 6\n"), "{}", metrics.text());
+}
+
+#[tokio::test]
+async fn without_a_certificate_nothing_is_served_and_nobody_is_sent() {
+    let server = start(|config| config.identity = Arc::new(Identity::empty(&Metrics::new()))).await;
+    assert!(server.try_connect(server.tls()).await.is_err());
+    assert_eq!(server.probe("/readyz").await, (503, "failed certificate: not loaded\nok running\n".into()));
+    assert_eq!(server.probe("/healthz").await.0, 200);
+    let made = Development::generate().unwrap();
+    server.identity.replace(made.certificate.as_bytes(), made.key.as_bytes()).unwrap();
+    assert_eq!(server.probe("/readyz").await.0, 200);
+    assert!(server.try_connect(client_tls(&made.ca, None)).await.is_ok());
+}
+
+/// Makes a client certificate under an authority of its own, and returns both with the key.
+fn client_pair() -> (String, String, String) {
+    let ca_key = rcgen::KeyPair::generate().unwrap();
+    let mut ca = rcgen::CertificateParams::new(Vec::new()).unwrap();
+    ca.is_ca = rcgen::IsCa::Ca(rcgen::BasicConstraints::Unconstrained);
+    let authority = ca.self_signed(&ca_key).unwrap().pem();
+    let mut client = rcgen::CertificateParams::new(vec!["kube-apiserver".into()]).unwrap();
+    client.extended_key_usages = vec![rcgen::ExtendedKeyUsagePurpose::ClientAuth];
+    let key = rcgen::KeyPair::generate().unwrap();
+    let certificate = client.signed_by(&key, &rcgen::Issuer::new(ca, ca_key)).unwrap().pem();
+    (authority, certificate, key.serialize_pem())
+}
+
+#[tokio::test]
+async fn client_certificates_are_checked() {
+    let (known, certificate, key) = client_pair();
+    let (stranger, other_certificate, other_key) = client_pair();
+    let authorities = Arc::new(Authorities::default());
+    authorities.replace(known.as_bytes()).unwrap();
+    let shared = authorities.clone();
+    let server = start(|config| config.clients = Some(shared)).await;
+    let ask = async |own: Option<(&str, &str)>| {
+        let mut client = server.try_connect(client_tls(&server.ca, own)).await?;
+        Ok::<_, io::Error>(client.post("/mutate", "{}").await?.status)
+    };
+    assert_eq!(ask(Some((&certificate, &key))).await.unwrap(), 200);
+    ask(None).await.unwrap_err();
+    ask(Some((&other_certificate, &other_key))).await.unwrap_err();
+    assert_eq!(server.metric(r#"jobgate_handshake_errors_total{cause="client-certificate"}"#), 2.0);
+    authorities.replace(b"garbage").unwrap_err();
+    assert_eq!(ask(Some((&certificate, &key))).await.unwrap(), 200);
+    authorities.replace(format!("{known}{stranger}").as_bytes()).unwrap();
+    assert_eq!(ask(Some((&other_certificate, &other_key))).await.unwrap(), 200);
+    authorities.replace(stranger.as_bytes()).unwrap();
+    ask(Some((&certificate, &key))).await.unwrap_err();
+}
+
+#[tokio::test]
+async fn tokens_are_checked_before_the_body() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("token");
+    std::fs::write(&path, "secret\n").unwrap();
+    let (tokens, _follower) = Tokens::from_file(path.clone(), ms(10), &Metrics::new()).await.unwrap();
+    let server = start(|config| config.tokens = Some(tokens)).await;
+    let ask = async |token: &str| {
+        let mut client = server.connect().await;
+        client.send(request("/mutate", "{}").replace("host:", &format!("authorization: Bearer {token}\r\nhost:"))).await.unwrap();
+        client.reply().await.unwrap().status
+    };
+    assert_eq!(ask("secret").await, 200);
+    assert_eq!(ask("secre").await, 401);
+    let mut client = server.connect().await;
+    client.send("POST /mutate HTTP/1.1\r\nhost: x\r\ncontent-type: application/json\r\ncontent-length: 9000\r\n\r\n").await.unwrap();
+    let reply = client.reply().await.unwrap();
+    assert_eq!((reply.status, reply.head.contains("www-authenticate: bearer")), (401, true));
+    std::fs::write(&path, "new").unwrap();
+    for _ in 0..500 {
+        if ask("new").await == 200 {
+            break;
+        }
+        sleep(ms(5)).await;
+    }
+    assert_eq!((ask("new").await, ask("secret").await), (200, 401));
+}
+
+#[tokio::test]
+async fn http_2_is_spoken_only_when_asked_for() {
+    for offered in [false, true] {
+        let server = start(|config| config.http2 = offered).await;
+        let mut tls = server.tls();
+        tls.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
+        let mut client = server.try_connect(tls).await.unwrap();
+        let agreed = client.stream.get_ref().1.alpn_protocol().map(<[u8]>::to_vec);
+        if !offered {
+            assert_eq!(agreed.as_deref(), Some(&b"http/1.1"[..]));
+            assert_eq!(client.post("/mutate", "{}").await.unwrap().status, 200);
+            continue;
+        }
+        assert_eq!(agreed.as_deref(), Some(&b"h2"[..]));
+        let io = hyper_util::rt::TokioIo::new(client.stream);
+        let (sender, connection) = hyper::client::conn::http2::handshake(hyper_util::rt::TokioExecutor::new(), io).await.unwrap();
+        let connection = tokio::spawn(connection);
+        let ask = |body: String| {
+            let mut sender = sender.clone();
+            async move {
+                let request = http::Request::post("https://localhost/validate?timeout=2s").header("content-type", "application/json");
+                let response = sender.send_request(request.body(body).unwrap()).await.unwrap();
+                (response.status().as_u16(), response.headers().contains_key("connection"))
+            }
+        };
+        let many = futures::future::join_all((0..20).map(|_| ask("{}".into()))).await;
+        assert!(many.iter().all(|answer| *answer == (200, false)), "{many:?}");
+        // A drain tells the client by a frame, and what is under way is answered.
+        let slow = tokio::spawn(ask(order("wait")));
+        server.until_metric("jobgate_reviews_in_flight", 1.0).await;
+        server.stop.send_replace(Stop::Drain);
+        assert_eq!(slow.await.unwrap(), (200, false));
+        timeout(Duration::from_secs(5), server.task).await.unwrap().unwrap();
+        let _ = timeout(Duration::from_secs(5), connection).await.expect("the server ends the connection");
+    }
+}
+
+#[tokio::test]
+async fn http_2_connections_have_an_idle_time_too() {
+    let server = start(|config| (config.http2, config.limits.idle) = (true, ms(300))).await;
+    let mut tls = server.tls();
+    tls.alpn_protocols = vec![b"h2".to_vec()];
+    let io = hyper_util::rt::TokioIo::new(server.try_connect(tls).await.unwrap().stream);
+    let (mut sender, connection) = hyper::client::conn::http2::handshake(hyper_util::rt::TokioExecutor::new(), io).await.unwrap();
+    let connection = tokio::spawn(connection);
+    let request = http::Request::post("https://localhost/validate").header("content-type", "application/json").body(order("wait")).unwrap();
+    assert_eq!(sender.send_request(request).await.unwrap().status(), 200);
+    assert!(!connection.is_finished());
+    timeout(Duration::from_secs(5), connection).await.expect("the server ends the connection").unwrap().unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_drain_loses_nothing() {
+    let server = start(|config| config.limits.drain_accept = ms(600)).await;
+    let (address, ca) = (server.address, server.ca.clone());
+    let draining = Arc::new(AtomicBool::new(false));
+    let mut load = JoinSet::new();
+    for _ in 0..8 {
+        let (tls, draining) = (Arc::new(client_tls(&ca, None)), draining.clone());
+        load.spawn(async move {
+            let (mut answered, mut after) = (0, 0);
+            'connections: loop {
+                let Ok(stream) = TcpStream::connect(address).await else { break };
+                let name = ServerName::try_from("localhost").unwrap();
+                let stream = match TlsConnector::from(tls.clone()).connect(name, stream).await {
+                    Ok(stream) => stream,
+                    // Between the last accept and the end of the listener the system may still have taken it in.
+                    Err(error) => return (answered, after, Some(format!("handshake: {error}"))),
+                };
+                let mut client = Client { stream, buffer: Vec::new() };
+                loop {
+                    let told = draining.load(Ordering::SeqCst);
+                    let reply = match client.post("/mutate", "{}").await {
+                        Ok(reply) => reply,
+                        Err(error) => return (answered, after, Some(format!("review: {error}"))),
+                    };
+                    assert_eq!(reply.status, 200);
+                    answered += 1;
+                    if reply.closes() {
+                        after += 1;
+                        continue 'connections;
+                    }
+                    assert!(!told, "every answer during a drain says that it is the last");
+                    sleep(ms(2)).await;
+                }
+            }
+            (answered, after, None)
+        });
+    }
+    let mut idle = server.connect().await;
+    idle.post("/mutate", "{}").await.unwrap();
+    sleep(ms(200)).await;
+    assert_eq!(server.probe("/readyz").await.0, 200);
+    server.stop.send_replace(Stop::Drain);
+    for _ in 0..200 {
+        if server.probe("/readyz").await.0 == 503 {
+            break;
+        }
+        sleep(ms(1)).await;
+    }
+    sleep(ms(20)).await;
+    draining.store(true, Ordering::SeqCst);
+    assert_eq!(server.probe("/readyz").await, (503, "ok certificate\nfailed running: stopping\n".into()));
+    sleep(ms(300)).await;
+    let mut slow = server.connect().await;
+    sleep(ms(150)).await;
+    slow.send(request("/mutate", &order("wait"))).await.unwrap();
+    idle.closed().await;
+    let reply = slow.reply().await.unwrap();
+    assert_eq!((reply.status, reply.closes()), (200, true));
+    timeout(Duration::from_secs(5), server.task).await.unwrap().unwrap();
+    for (answered, after, error) in load.join_all().await {
+        assert!(answered > 20 && after > 5, "{answered} answers, {after} in the drain");
+        assert!(error.as_deref().is_none_or(|error| error.starts_with("handshake")), "{error:?}");
+    }
+    TcpStream::connect(address).await.unwrap_err();
+}
+
+#[tokio::test]
+async fn a_connection_made_at_the_last_moment_is_served() {
+    let server = start(|config| config.limits.first_request = ms(1000)).await;
+    let mut client = server.connect().await;
+    server.until_metric("jobgate_connections", 1.0).await;
+    server.stop.send_replace(Stop::Drain);
+    sleep(ms(100)).await;
+    let reply = client.post("/mutate", "{}").await.unwrap();
+    assert_eq!((reply.status, reply.closes()), (200, true));
+    timeout(Duration::from_secs(5), server.task).await.unwrap().unwrap();
+}
+
+#[tokio::test]
+async fn a_drain_has_an_end() {
+    let server = start(|config| config.limits.drain = ms(200)).await;
+    let mut client = server.connect().await;
+    client.send(request("/mutate", &order("hang"))).await.unwrap();
+    server.until_metric("jobgate_reviews_in_flight", 1.0).await;
+    server.stop.send_replace(Stop::Drain);
+    timeout(ms(1500), server.task).await.expect("not longer than it may take").unwrap();
+    assert!(client.reply().await.is_err());
+}
+
+#[tokio::test]
+async fn a_second_order_stops_at_once() {
+    let server = start(|config| config.limits.drain_accept = Duration::from_secs(60)).await;
+    server.stop.send_replace(Stop::Drain);
+    sleep(ms(50)).await;
+    assert!(!server.task.is_finished());
+    server.stop.send_replace(Stop::Now);
+    timeout(ms(1500), server.task).await.expect("at once").unwrap();
+}
+
+#[tokio::test]
+async fn the_second_port() {
+    let server = start(|_| {}).await;
+    assert_eq!(server.probe("/healthz").await, (200, "ok\n".into()));
+    assert_eq!(server.probe("/readyz").await, (200, "ok certificate\nok running\n".into()));
+    assert_eq!(server.probe("/mutate").await.0, 404);
+    let loaded = Arc::new(AtomicBool::new(false));
+    let check = loaded.clone();
+    server.readiness.require("claims", move || if check.load(Ordering::SeqCst) { Ok(()) } else { Err("not synced".into()) });
+    assert_eq!(server.probe("/readyz").await, (503, "ok certificate\nok running\nfailed claims: not synced\n".into()));
+    loaded.store(true, Ordering::SeqCst);
+    assert_eq!(server.probe("/readyz").await.0, 200);
+
+    server.connect().await.post("/mutate", "{}").await.unwrap();
+    let (status, text) = server.probe("/metrics").await;
+    assert_eq!(status, 200);
+    let mut seen = std::collections::BTreeSet::new();
+    for line in text.lines() {
+        if line == "# EOF" || line.starts_with("# HELP jobgate_") || line.starts_with("# TYPE jobgate_") || line.starts_with("# UNIT jobgate_") {
+            continue;
+        }
+        let (series, value) = line.rsplit_once(' ').unwrap();
+        assert!(series.starts_with("jobgate_"), "{line}");
+        assert!(value.parse::<f64>().is_ok(), "{line}");
+        assert!(seen.insert(series.to_owned()), "{line} comes twice");
+        if let Some((name, labels)) = series.split_once('{') {
+            assert!(!name.is_empty() && labels.ends_with("\"}"), "{line}");
+        }
+    }
+    assert!(text.ends_with("# EOF\n"));
+    let first = text.find("jobgate_review_duration_seconds_bucket{le=\"0.00005\"").or_else(|| text.find("le=\"5e-5\""));
+    assert!(first.is_some(), "{text}");
+}
+
+#[tokio::test]
+async fn a_port_that_is_taken_is_an_error() {
+    let server = start(|_| {}).await;
+    let metrics = Metrics::new();
+    let config = Config {
+        address: server.address,
+        probe_address: ([127, 0, 0, 1], 0).into(),
+        identity: server.identity.clone(),
+        clients: None,
+        tokens: None,
+        http2: false,
+        readiness: Readiness::default(),
+        limits: Limits::default(),
+    };
+    let error = Server::bind(config, metrics).await.unwrap_err();
+    assert_eq!(error.to_string(), format!("listen on {}", server.address));
+}
