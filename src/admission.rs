@@ -170,6 +170,8 @@ pub struct Meta {
     pub findings: Vec<(&'static str, Level)>,
     /// How many findings were lifted by exemptions and annotations.
     pub lifted: usize,
+    /// How many warnings were sent.
+    pub warnings: usize,
     /// How many operations the patch has.
     pub patch_ops: usize,
     /// Why the request was not looked at, if it was not.
@@ -257,11 +259,12 @@ fn refused_between(findings: &[Finding]) -> bool {
 }
 
 /// Answers a review of which only the beginning was read, because it is larger than the server takes: a denial, not HTTP 413, which a webhook that
-/// fails open would turn into an admission (reliability.md F9). `limit` is in MiB, for the message.
+/// fails open would turn into an admission (reliability.md F9). `limit` is in bytes, for the message.
 #[must_use]
 pub fn refuse_oversized(endpoint: Endpoint, prefix: &[u8], limit: usize) -> Answer {
     let head = review::head_of_prefix(prefix);
     let meta = Meta::of(endpoint, &head);
+    let limit = limit >> 20;
     if head.uid.is_empty() {
         return Answer {
             status: 413,
@@ -299,8 +302,7 @@ fn reject(endpoint: Endpoint, malformed: &Malformed<'_>) -> Answer {
 
 /// Answers for an object nested beyond what is read. `/validate` refuses it, where the policy refuses anything; `/mutate` leaves it alone.
 fn too_deep(endpoint: Endpoint, policy: &Policy, head: &Head<'_>) -> Answer {
-    let denies =
-        RULES.iter().any(|entry| policy.rules().get(entry.rule.id).and_then(|settings| settings.action).unwrap_or(entry.rule.default) == Action::Deny);
+    let denies = RULES.iter().any(|entry| policy.base(entry.rule).action == Action::Deny);
     if endpoint == Endpoint::Mutate || !denies {
         return allow(endpoint, head, Fault::ObjectUnreadable);
     }
@@ -321,6 +323,7 @@ fn finish(head: &Head<'_>, mut reply: Reply, mut meta: Meta) -> Answer {
         _ => Outcome::Passed,
     };
     meta.patch_ops = reply.patch.len();
+    meta.warnings = reply.warnings.len();
     // A webhook may be called twice for one request, and the API server drops an annotation that changes between the calls: so `verdict` does not
     // tell a patch from none.
     reply.audit.insert("verdict", if reply.denial.is_some() { "denied" } else { "allowed" }.to_owned());
@@ -370,6 +373,7 @@ impl Meta {
             outcome: Outcome::Allowed,
             findings: Vec::new(),
             lifted: 0,
+            warnings: 0,
             patch_ops: 0,
             pass: None,
             skipped: None,

@@ -23,11 +23,7 @@ fn folder() -> Option<PathBuf> {
 }
 
 fn policy() -> Policy {
-    Policy {
-        trusted_controllers: vec!["system:serviceaccount:kube-system:cronjob-controller".to_owned()],
-        hash: "0123456789ab".to_owned(),
-        ..Policy::default()
-    }
+    Policy::builtin("default").expect("the default policy")
 }
 
 /// The claims of `reviews/claims.yaml`; that each stands there is checked below.
