@@ -169,6 +169,8 @@ pub struct Meta {
     pub findings: Vec<(&'static str, Level)>,
     /// How many findings were lifted by exemptions and annotations.
     pub lifted: usize,
+    /// How many warnings were sent.
+    pub warnings: usize,
     /// How many operations the patch has.
     pub patch_ops: usize,
     /// Why the request was not looked at, if it was not.
@@ -256,11 +258,12 @@ fn refused_between(findings: &[Finding]) -> bool {
 }
 
 /// Answers a review of which only the beginning was read, because it is larger than the server takes: a denial, not HTTP 413, which a webhook that
-/// fails open would turn into an admission (reliability.md F9). `limit` is in MiB, for the message.
+/// fails open would turn into an admission (reliability.md F9). `limit` is in bytes, for the message.
 #[must_use]
 pub fn refuse_oversized(endpoint: Endpoint, prefix: &[u8], limit: usize) -> Answer {
     let head = review::head_of_prefix(prefix);
     let meta = Meta::of(endpoint, &head);
+    let limit = limit >> 20;
     if head.uid.is_empty() {
         return Answer {
             status: 413,
@@ -318,6 +321,7 @@ fn finish(head: &Head<'_>, mut reply: Reply, mut meta: Meta) -> Answer {
         _ => Outcome::Passed,
     };
     meta.patch_ops = reply.patch.len();
+    meta.warnings = reply.warnings.len();
     // A webhook may be called twice for one request, and the API server drops an annotation that changes between the calls: so `verdict` does not
     // tell a patch from none.
     reply.audit.insert("verdict", if reply.denial.is_some() { "denied" } else { "allowed" }.to_owned());
@@ -367,6 +371,7 @@ impl Meta {
             outcome: Outcome::Allowed,
             findings: Vec::new(),
             lifted: 0,
+            warnings: 0,
             patch_ops: 0,
             pass: None,
             skipped: None,

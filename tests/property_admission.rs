@@ -1,0 +1,200 @@
+//! Laws of the admission answers, over generated Jobs, CronJobs and PyTorchJobs with any JSON type in any field.
+//!
+//! 20 thousand cases in the ordinary test run; the long run is
+//!
+//! ```text
+//! JOBGATE_CASES=1000000 cargo test --release --test property_admission
+//! ```
+//!
+//! A failing case prints its number; `JOBGATE_CASE=<number>` runs that one alone. Every case is made from its number, on any machine alike.
+
+#[path = "support/evanphx.rs"]
+mod evanphx;
+#[path = "support/generate.rs"]
+mod generate;
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use base64::Engine as _;
+use jobgate::admission::{self, Answer, Endpoint, Fault, LONGEST_LINE, LONGEST_WARNING, MOST_FINDINGS, MOST_WARNINGS};
+use jobgate::facts::{Fact, FactTable};
+use jobgate::finding::Level;
+use jobgate::policy::Policy;
+use serde_json::{Value, json};
+
+use generate::{Case, Random};
+
+fn number(variable: &str) -> Option<u64> {
+    std::env::var(variable).ok().map(|text| text.parse().unwrap_or_else(|_| panic!("{variable} is a number")))
+}
+
+#[test]
+fn answers_are_well_formed_and_patches_fit() {
+    let policies = generate::policies();
+    if let Some(case) = number("JOBGATE_CASE") {
+        let case = generate::case(&mut Random::new(case), policies.len());
+        println!("{}", case.review(false));
+        Seen::default().check(&policies, &case);
+        return;
+    }
+    let cases = number("JOBGATE_CASES").unwrap_or(20_000);
+    let next = AtomicU64::new(0);
+    let work = || {
+        let mut seen = Seen::default();
+        loop {
+            let number = next.fetch_add(1, Ordering::Relaxed);
+            if number >= cases {
+                return seen;
+            }
+            let case = generate::case(&mut Random::new(number), policies.len());
+            if catch_unwind(AssertUnwindSafe(|| seen.check(&policies, &case))).is_err() {
+                next.store(cases, Ordering::Relaxed);
+                panic!("case {number}: {}", case.review(false));
+            }
+        }
+    };
+    let threads = std::thread::available_parallelism().map_or(1, usize::from);
+    let seen = std::thread::scope(|scope| {
+        let workers: Vec<_> = (0..threads).map(|_| scope.spawn(work)).collect();
+        workers.into_iter().map(|worker| worker.join().expect("no case fails")).fold(Seen::default(), Seen::plus)
+    });
+    println!("{cases} cases: {seen:?}");
+    // Laws that are never put to the test hold too easily.
+    let enough = cases / 200;
+    assert!(seen.patched > enough && seen.restored > enough / 10 && seen.denied > enough && seen.warned > enough && seen.passed > enough, "{seen:?}");
+}
+
+/// What the cases were like.
+#[derive(Debug, Default)]
+struct Seen {
+    patched: u64,
+    restored: u64,
+    denied: u64,
+    denied_early: u64,
+    warned: u64,
+    passed: u64,
+    faults: u64,
+}
+
+impl Seen {
+    fn plus(self, other: Self) -> Self {
+        Self {
+            patched: self.patched + other.patched,
+            restored: self.restored + other.restored,
+            denied: self.denied + other.denied,
+            denied_early: self.denied_early + other.denied_early,
+            warned: self.warned + other.warned,
+            passed: self.passed + other.passed,
+            faults: self.faults + other.faults,
+        }
+    }
+
+    fn check(&mut self, policies: &[Policy], case: &Case) {
+        let policy = &policies[case.policy];
+        let (wet, dry) = (case.review(false).to_string(), case.review(true).to_string());
+        let ask = |endpoint, body: &str| admission::answer(endpoint, policy, &case.facts, body.as_bytes(), None);
+        let (mutate, validate) = (ask(Endpoint::Mutate, &wet), ask(Endpoint::Validate, &wet));
+        let ops = well_formed(case, &mutate).unwrap_or_default();
+        assert_eq!(well_formed(case, &validate), None, "/validate never patches");
+        assert_eq!(mutate.body, ask(Endpoint::Mutate, &dry).body, "a dry run is answered alike");
+        assert_eq!(validate.body, ask(Endpoint::Validate, &dry).body, "a dry run is answered alike");
+        for answer in [&mutate, &validate] {
+            assert!(!matches!(answer.meta.fault, Some(Fault::Patch(_) | Fault::Malformed | Fault::Panic)), "{:?}", answer.meta.fault);
+            self.faults += u64::from(answer.meta.fault.is_some());
+        }
+        let denied = denials(&validate);
+        assert_eq!(allowed(&validate), denied == 0, "/validate refuses for a denial and for nothing else");
+        assert!(allowed(&mutate) || (denied > 0 && ops.is_empty()), "/mutate refuses nothing that /validate would not");
+        if !allowed(&mutate) {
+            assert!(mutate.meta.findings.contains(&("restart-policy", Level::Deny)) && case.kind != "PyTorchJob");
+            self.denied_early += 1;
+        }
+        self.unknown_claims_never_deny(policy, case, &wet);
+        if case.is_none_of_ours() {
+            assert!(allowed(&mutate) && allowed(&validate) && ops.is_empty());
+            self.passed += 1;
+        }
+        self.denied += u64::from(denied > 0);
+        self.warned += u64::from(validate.meta.warnings > 0);
+        if ops.is_empty() {
+            return;
+        }
+        self.patched += 1;
+        let patched = evanphx::apply(&case.object, &Value::Array(ops)).expect("the API server's engine applies it");
+        assert_ne!(patched, case.object, "a patch changes something");
+        assert_eq!(generate::without_fills(&case.object, &case.object), generate::without_fills(&patched, &case.object), "nothing else is touched");
+        if case.operation == "UPDATE" && case.kind != "CronJob" {
+            self.restored += 1;
+            generate::assert_restored(&case.object, &patched, case.old.as_ref().expect("an UPDATE has an old object"));
+        }
+        let again = case.with_object(patched);
+        let second = ask(Endpoint::Mutate, &again.review(false).to_string());
+        assert_eq!(well_formed(&again, &second), None, "the patched object is not patched again");
+        let after = ask(Endpoint::Validate, &again.review(false).to_string());
+        assert!(denials(&after) <= denied, "a patch makes nothing worse");
+    }
+
+    fn unknown_claims_never_deny(&self, policy: &Policy, case: &Case, body: &str) {
+        let unknown = FactTable { claims: case.facts.claims.keys().map(|key| (key.clone(), Fact::Unknown)).collect() };
+        let answer = admission::answer(Endpoint::Validate, policy, &unknown, body.as_bytes(), None);
+        assert!(!answer.meta.findings.contains(&("checkpoint-volume-access", Level::Deny)), "nobody knows the claim");
+    }
+}
+
+fn response(answer: &Answer) -> Value {
+    let mut review: Value = serde_json::from_slice(&answer.body).expect("JSON");
+    assert_eq!((&review["apiVersion"], &review["kind"]), (&json!("admission.k8s.io/v1"), &json!("AdmissionReview")));
+    review["response"].take()
+}
+
+fn allowed(answer: &Answer) -> bool {
+    response(answer)["allowed"].as_bool().expect("a boolean")
+}
+
+fn denials(answer: &Answer) -> usize {
+    answer.meta.findings.iter().filter(|finding| finding.1 == Level::Deny).count()
+}
+
+/// Checks everything that an API server would, and returns the operations of the patch.
+fn well_formed(case: &Case, answer: &Answer) -> Option<Vec<Value>> {
+    assert_eq!(answer.status, 200);
+    let response = response(answer);
+    let known = ["allowed", "auditAnnotations", "patch", "patchType", "status", "uid", "warnings"];
+    assert!(response.as_object().expect("a mapping").keys().all(|key| known.contains(&&**key)), "{response}");
+    assert_eq!(response["uid"], case.uid, "the uid is echoed");
+    let plain = |text: &str| !text.contains(|c: char| c.is_control());
+    let warnings: Vec<&str> = response.get("warnings").map_or_else(Vec::new, |list| list.as_array().expect("a list").iter().map(|text| text.as_str().expect("text")).collect());
+    assert!(warnings.len() <= MOST_WARNINGS && warnings.len() == answer.meta.warnings);
+    assert!(warnings.iter().all(|text| !text.is_empty() && plain(text) && text.chars().count() <= LONGEST_WARNING), "{warnings:?}");
+    assert!(warnings.iter().enumerate().all(|(at, text)| !warnings[..at].contains(text) && !text.starts_with("Warning:")), "{warnings:?}");
+    for (key, value) in response["auditAnnotations"].as_object().expect("annotations") {
+        assert!(!key.is_empty() && key.len() <= 63 && key.chars().all(|c| c.is_ascii_lowercase()), "{key}");
+        assert!(plain(value.as_str().expect("text")), "{key}: {value}");
+    }
+    if response["allowed"] == true {
+        assert_eq!(response.get("status"), None);
+    } else {
+        let status = &response["status"];
+        assert_eq!((&status["code"], &status["reason"]), (&json!(403), &json!("Forbidden")));
+        denial_reads_well(status["message"].as_str().expect("text"), denials(answer));
+    }
+    assert_eq!(response.get("patch").is_some(), response.get("patchType").is_some(), "both or neither");
+    let patch = response.get("patch")?;
+    assert_eq!((&response["patchType"], &response["allowed"]), (&json!("JSONPatch"), &json!(true)));
+    let bytes = base64::engine::general_purpose::STANDARD.decode(patch.as_str().expect("text")).expect("base64");
+    let ops: Vec<Value> = serde_json::from_slice(&bytes).expect("a list");
+    assert!(!ops.is_empty() && ops.len() == answer.meta.patch_ops);
+    Some(ops)
+}
+
+fn denial_reads_well(message: &str, count: usize) {
+    let mut lines = message.split('\n');
+    let noun = if count == 1 { "problem" } else { "problems" };
+    assert_eq!(lines.next(), Some(&*format!("{count} {noun}:")), "the count comes first");
+    let lines: Vec<&str> = lines.collect();
+    assert!(lines.len() <= MOST_FINDINGS + 3, "{} lines", lines.len());
+    assert!(lines.iter().all(|line| !line.is_empty() && line.len() <= LONGEST_LINE && !line.contains(|c: char| c.is_control())), "{message:?}");
+    let problems = lines.iter().take_while(|line| !line.ends_with(" warning:") && !line.ends_with(" warnings:"));
+    assert!(problems.count() >= count.min(MOST_FINDINGS), "every problem is listed: {message}");
+}
