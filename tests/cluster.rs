@@ -659,6 +659,7 @@ async fn a_silent_watch_makes_the_cache_stale_and_is_replaced() {
     let stats = claims.stats();
     assert!(stats.stale && stats.silence.unwrap() > 90 * SECOND && claims.is_synced(), "{stats:?}");
     assert_eq!(one(&claims, "a").await, Err("unknown"), "the claim may be another by now");
+    settle().await;
     fake.on_get(|_| Answer::claim("ml", "a", &["ReadWriteMany"]));
     assert_eq!(one(&claims, "a").await, rwx(), "a GET is believed");
     assert_eq!(fake.asked("watch=true"), 2, "a silent watch is given up after 90 s, not after 290");
