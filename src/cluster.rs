@@ -25,7 +25,7 @@ mod wire;
 
 use std::collections::BTreeSet;
 use std::fmt;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use futures::future::join_all;
@@ -140,7 +140,10 @@ struct Inner {
     counts: Arc<Counts>,
     live: Option<Live>,
     cache: Option<Mirrored>,
+    observer: OnceLock<Box<Observer>>,
 }
+
+type Observer = dyn Fn(&'static str, &'static str) + Send + Sync;
 
 /// A cache and the task that fills it.
 struct Mirrored {
@@ -164,7 +167,7 @@ impl Claims {
     /// Looks nothing up. Needs no client and no runtime.
     #[must_use]
     pub fn off() -> Self {
-        Self(Arc::new(Inner { settings: Settings::default(), counts: Arc::default(), live: None, cache: None }))
+        Self(Arc::new(Inner { settings: Settings::default(), counts: Arc::default(), live: None, cache: None, observer: OnceLock::new() }))
     }
 
     /// Starts looking claims up with the default settings; in [`Mode::Cache`] this starts the watch, which needs a tokio runtime.
@@ -186,7 +189,13 @@ impl Claims {
             Mirrored { cache, task: task.abort_handle() }
         });
         let live = Some(Live::new(client, settings.clone(), Arc::clone(&counts)));
-        Self(Arc::new(Inner { settings, counts, live, cache }))
+        Self(Arc::new(Inner { settings, counts, live, cache, observer: OnceLock::new() }))
+    }
+
+    /// Has every look-up reported from now on: where the answer came from (`cache`, `live`, or `none` where nobody was asked) and what it was
+    /// (`found`, `absent`, or [`Why::as_str`]). There can be one observer; a second is ignored.
+    pub fn observe(&self, observer: impl Fn(&'static str, &'static str) + Send + Sync + 'static) {
+        let _ = self.0.observer.set(Box::new(observer));
     }
 
     /// Returns what is known of the claims, given as namespace and name. Every one of them has an entry. Comes back by the deadline, and sooner
@@ -195,8 +204,9 @@ impl Claims {
         let until = deadline.min(Instant::now() + self.0.settings.budget);
         let distinct: BTreeSet<&Key> = wanted.iter().collect();
         let looks = distinct.into_iter().enumerate().map(|(i, key)| async move {
-            let looked = if i < self.0.settings.per_review { self.0.look(key, until).await } else { Looked::Unknown(Why::TooMany) };
-            (key.clone(), self.0.fact(looked))
+            let (source, looked) =
+                if i < self.0.settings.per_review { self.0.look(key, until).await } else { (NOBODY, Looked::Unknown(Why::TooMany)) };
+            (key.clone(), self.0.fact(source, looked))
         });
         let mut table = FactTable::default();
         table.claims.extend(join_all(looks).await);
@@ -232,39 +242,50 @@ impl Claims {
     }
 }
 
+/// Where answers come from, as [`Claims::observe`] tells it.
+const CACHE: &str = "cache";
+const LIVE: &str = "live";
+const NOBODY: &str = "none";
+
 impl Inner {
-    async fn look(&self, key: &Key, until: Instant) -> Looked {
+    async fn look(&self, key: &Key, until: Instant) -> (&'static str, Looked) {
         let (namespace, name) = key;
         let Some(live) = &self.live else {
-            return Looked::Unknown(Why::Off);
+            return (NOBODY, Looked::Unknown(Why::Off));
         };
         if !fetch::is_name(namespace) || !fetch::is_name(name) {
-            return Looked::Absent;
+            return (NOBODY, Looked::Absent);
         }
         if let Some(modes) = self.cache.as_ref().and_then(|mirrored| mirrored.cache.get(namespace, name)) {
-            self.counts.cached.add();
-            return Looked::Found(modes);
+            return (CACHE, Looked::Found(modes));
         }
-        let looked = live.look(key, until).await;
-        match looked {
-            Looked::Found(_) => self.counts.found.add(),
-            Looked::Absent => self.counts.absent.add(),
-            Looked::Unknown(_) => {}
-        }
-        looked
+        (LIVE, live.look(key, until).await)
     }
 
-    fn fact(&self, looked: Looked) -> Fact<Claim> {
-        let unknown = |why: Why| {
-            self.counts.unknown[why as usize].add();
-            Fact::Unknown
+    /// Counts an answer, and says it in the words of the rules.
+    fn fact(&self, source: &'static str, looked: Looked) -> Fact<Claim> {
+        let (fact, word) = match looked {
+            Looked::Absent => (Fact::Absent, "absent"),
+            Looked::Unknown(why) => self.unknown(why),
+            Looked::Found(modes) => match modes.names() {
+                Some(access_modes) => (Fact::Known(Claim { access_modes, source: Source::Cluster }), "found"),
+                None => self.unknown(Why::Modes),
+            },
         };
-        match looked {
-            Looked::Found(modes) => {
-                modes.names().map_or_else(|| unknown(Why::Modes), |access_modes| Fact::Known(Claim { access_modes, source: Source::Cluster }))
-            }
-            Looked::Absent => Fact::Absent,
-            Looked::Unknown(why) => unknown(why),
+        match (&fact, source) {
+            (Fact::Known(_), CACHE) => self.counts.cached.add(),
+            (Fact::Known(_), _) => self.counts.found.add(),
+            (Fact::Absent, _) => self.counts.absent.add(),
+            (Fact::Unknown, _) => {}
         }
+        if let Some(observer) = self.observer.get() {
+            observer(source, word);
+        }
+        fact
+    }
+
+    fn unknown(&self, why: Why) -> (Fact<Claim>, &'static str) {
+        self.counts.unknown[why as usize].add();
+        (Fact::Unknown, why.as_str())
     }
 }

@@ -659,6 +659,7 @@ async fn a_silent_watch_makes_the_cache_stale_and_is_replaced() {
     let stats = claims.stats();
     assert!(stats.stale && stats.silence.unwrap() > 90 * SECOND && claims.is_synced(), "{stats:?}");
     assert_eq!(one(&claims, "a").await, Err("unknown"), "the claim may be another by now");
+    settle().await;
     fake.on_get(|_| Answer::claim("ml", "a", &["ReadWriteMany"]));
     assert_eq!(one(&claims, "a").await, rwx(), "a GET is believed");
     assert_eq!(fake.asked("watch=true"), 2, "a silent watch is given up after 90 s, not after 290");
@@ -797,6 +798,23 @@ async fn the_watch_ends_with_the_last_handle() {
     drop(clone);
     settle().await;
     assert!(fake.watches.lock().unwrap().last().unwrap().is_closed());
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_observer_hears_of_every_look_up() {
+    let fake = Fake::new().on_list(|_| page(&[claim("ml", "a", &["ReadWriteOnce"], 1)], 1, "")).on_get(|uri| match uri.rsplit('/').next() {
+        Some("b") => Answer::claim("ml", "b", &["ReadWriteOnce"]),
+        Some("c") => Answer::status(403, "Forbidden"),
+        _ => Answer::absent(),
+    });
+    let claims = cached(&fake).await;
+    let heard = Arc::new(Mutex::new(Vec::new()));
+    let ear = Arc::clone(&heard);
+    claims.observe(move |source, result| ear.lock().unwrap().push((source, result)));
+    for name in ["a", "b", "c", "d", "no name"] {
+        ask(&claims, &[name]).await;
+    }
+    assert_eq!(*heard.lock().unwrap(), [("cache", "found"), ("live", "found"), ("live", "forbidden"), ("live", "absent"), ("none", "absent")]);
 }
 
 /// The log lines at `info` and above of the test's own thread, where the runtime of a test lives.

@@ -1,0 +1,251 @@
+//! The cluster: etcd, kube-apiserver, kube-controller-manager and Jobgate, started at the first scenario.
+
+use std::env;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Mutex, OnceLock};
+use std::time::Duration;
+
+use serde_json::json;
+use tempfile::TempDir;
+
+use crate::certificates::{self, Authority};
+use crate::gate::{Gate, Setup};
+use crate::kubectl::Kubectl;
+use crate::process::{Process, eventually, free_port};
+
+/// The label of namespaces that the Jobgate of the whole cluster looks after.
+pub(crate) const GATED: &str = "jobgate-e2e";
+
+/// Where the binaries are.
+#[derive(Clone)]
+pub(crate) struct Assets(PathBuf);
+
+impl Assets {
+    pub(crate) fn find() -> Option<Self> {
+        let place = env::var_os("KUBEBUILDER_ASSETS").map_or_else(|| PathBuf::from("/usr/local/kubebuilder/bin"), PathBuf::from);
+        ["etcd", "kube-apiserver", "kubectl"].iter().all(|name| place.join(name).is_file()).then_some(Self(place))
+    }
+
+    pub(crate) fn has_controllers(&self) -> bool {
+        self.0.join("kube-controller-manager").is_file()
+    }
+
+    fn command(&self, name: &str) -> Command {
+        Command::new(self.0.join(name))
+    }
+}
+
+/// Returns the definition of PyTorchJobs, if it is there.
+pub(crate) fn pytorch_crd() -> Option<PathBuf> {
+    let place = env::var_os("JOBGATE_SHARED").map_or_else(|| Path::new(env!("CARGO_MANIFEST_DIR")).join("../shared"), PathBuf::from);
+    Some(place.join("crds/pytorchjobs.yaml")).filter(|path| path.is_file())
+}
+
+/// A cluster that starts when it is first needed.
+pub(crate) struct Lazy {
+    assets: Assets,
+    crd: Option<PathBuf>,
+    cluster: OnceLock<Result<Cluster, String>>,
+    starting: Mutex<()>,
+}
+
+impl Lazy {
+    pub(crate) fn new(assets: Assets, crd: Option<PathBuf>) -> Self {
+        Self { assets, crd, cluster: OnceLock::new(), starting: Mutex::new(()) }
+    }
+
+    pub(crate) fn get(&self) -> Result<&Cluster, String> {
+        if self.cluster.get().is_none() {
+            let _one = self.starting.lock();
+            self.cluster.get_or_init(|| Cluster::start(&self.assets, self.crd.as_deref()));
+        }
+        match self.cluster.get() {
+            Some(Ok(cluster)) => Ok(cluster),
+            Some(Err(error)) => Err(format!("start the cluster: {error}")),
+            None => Err("the cluster did not start".to_owned()),
+        }
+    }
+}
+
+/// A running cluster. The order of the fields is the order of their end.
+pub(crate) struct Cluster {
+    pub(crate) gate: Option<Gate>,
+    pub(crate) admin: Kubectl,
+    _processes: Vec<Process>,
+    pub(crate) dir: TempDir,
+    url: String,
+    authority: Authority,
+    serial: AtomicU32,
+}
+
+/// Users by token: name, token, groups.
+const USERS: [(&str, &str, &str); 4] = [
+    ("admin", "admin-token", "system:masters"),
+    ("system:kube-controller-manager", "controllers-token", ""),
+    ("jobgate", "jobgate-token", ""),
+    ("nobody", "nobody-token", ""),
+];
+
+impl Cluster {
+    fn start(assets: &Assets, crd: Option<&Path>) -> Result<Self, String> {
+        let dir = tempfile::Builder::new().prefix("jobgate-e2e-").tempdir().map_err(|e| format!("make a directory: {e}"))?;
+        let at = |name: &str| dir.path().join(name);
+        let write = |name: &str, text: &str| fs::write(at(name), text).map_err(|e| format!("write {name}: {e}"));
+        let authority = Authority::new("e2e");
+        let server = authority.server();
+        write("ca.crt", &authority.certificate())?;
+        write("server.crt", &server.certificate)?;
+        write("server.key", &server.key)?;
+        let (private, public) = certificates::key_pair();
+        write("accounts.key", &private)?;
+        write("accounts.pub", &public)?;
+        let tokens = USERS.map(|(user, token, groups)| format!("{token},{user},{user},\"{groups}\"\n"));
+        write("tokens.csv", &tokens.concat())?;
+
+        let (etcd, peer, api) = (free_port(), free_port(), free_port());
+        let etcd_url = format!("http://127.0.0.1:{etcd}");
+        let peer_url = format!("http://127.0.0.1:{peer}");
+        let url = format!("https://127.0.0.1:{api}");
+        let file = |flag: &str, name: &str| format!("--{flag}={}", at(name).display());
+        let mut processes = vec![Process::start(
+            assets.command("etcd").args([
+                "--name=e2e".to_owned(),
+                file("data-dir", "etcd"),
+                format!("--listen-client-urls={etcd_url}"),
+                format!("--advertise-client-urls={etcd_url}"),
+                format!("--listen-peer-urls={peer_url}"),
+                format!("--initial-advertise-peer-urls={peer_url}"),
+                format!("--initial-cluster=e2e={peer_url}"),
+                "--unsafe-no-fsync".to_owned(),
+            ]),
+            &at("etcd.log"),
+        )?];
+        processes.push(Process::start(
+            assets.command("kube-apiserver").args([
+                format!("--etcd-servers={etcd_url}"),
+                "--bind-address=127.0.0.1".to_owned(),
+                "--advertise-address=127.0.0.1".to_owned(),
+                format!("--secure-port={api}"),
+                file("tls-cert-file", "server.crt"),
+                file("tls-private-key-file", "server.key"),
+                file("cert-dir", "."),
+                "--service-account-issuer=https://kubernetes.default.svc".to_owned(),
+                file("service-account-key-file", "accounts.pub"),
+                file("service-account-signing-key-file", "accounts.key"),
+                file("token-auth-file", "tokens.csv"),
+                "--authorization-mode=RBAC".to_owned(),
+                "--endpoint-reconciler-type=none".to_owned(),
+                "--service-cluster-ip-range=10.0.0.0/24".to_owned(),
+            ]),
+            &at("apiserver.log"),
+        )?);
+
+        let cluster = Self {
+            gate: None,
+            admin: Kubectl { program: assets.0.join("kubectl"), kubeconfig: at("admin.kubeconfig"), cache: at("kubectl") },
+            _processes: Vec::new(),
+            url,
+            authority,
+            serial: AtomicU32::new(0),
+            dir,
+        };
+        for (user, token, _) in USERS {
+            cluster.kubeconfig(user, token)?;
+        }
+        eventually(Duration::from_secs(90), || {
+            // One that has ended will not come up any more.
+            if let Err(ended) = processes.iter_mut().try_for_each(Process::check) {
+                return Ok(Err(ended));
+            }
+            let answer = cluster.admin.run(&["get", "--raw=/readyz"], "");
+            if answer.success { Ok(Ok(())) } else { Err(answer.to_string()) }
+        })??;
+        if assets.has_controllers() {
+            processes.push(cluster.controllers(assets)?);
+        }
+        let cluster = Self { _processes: processes, ..cluster };
+        cluster.prepare(crd)?;
+        let gate = Gate::start(&cluster, &Setup { selector: json!({"matchLabels": {GATED: "yes"}}), ..Setup::named("everywhere") })?;
+        Ok(Self { gate: Some(gate), ..cluster })
+    }
+
+    fn controllers(&self, assets: &Assets) -> Result<Process, String> {
+        let file = |flag: &str, name: &str| format!("--{flag}={}", self.dir.path().join(name).display());
+        Process::start(
+            assets.command("kube-controller-manager").args([
+                file("kubeconfig", "system:kube-controller-manager.kubeconfig"),
+                "--bind-address=127.0.0.1".to_owned(),
+                format!("--secure-port={}", free_port()),
+                file("cert-dir", "."),
+                "--leader-elect=false".to_owned(),
+                "--use-service-account-credentials=true".to_owned(),
+                file("service-account-private-key-file", "accounts.key"),
+                file("root-ca-file", "ca.crt"),
+                file("flex-volume-plugin-dir", "plugins"),
+                "--controllers=garbage-collector-controller,job-controller,cronjob-controller,serviceaccount-controller".to_owned(),
+                "--concurrent-gc-syncs=4".to_owned(),
+            ]),
+            &self.dir.path().join("controllers.log"),
+        )
+    }
+
+    /// What every scenario may rely on.
+    fn prepare(&self, crd: Option<&Path>) -> Result<(), String> {
+        let reader = json!({"apiVersion": "v1", "kind": "List", "items": [
+            {
+                "apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRole", "metadata": {"name": "jobgate"},
+                "rules": [{"apiGroups": [""], "resources": ["persistentvolumeclaims"], "verbs": ["get", "list", "watch"]}],
+            },
+            {
+                "apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRoleBinding", "metadata": {"name": "jobgate"},
+                "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "jobgate"},
+                "subjects": [{"apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": "jobgate"}],
+            },
+        ]});
+        let output = self.admin.run(&["create", "-f", "-"], &reader.to_string());
+        if !output.success {
+            return Err(output.to_string());
+        }
+        if let Some(crd) = crd {
+            let path = crd.display().to_string();
+            // The definition is too large for the annotation that client-side apply writes.
+            let output = self.admin.run(&["create", "-f", &path], "");
+            if !output.success {
+                return Err(output.to_string());
+            }
+            eventually(Duration::from_secs(30), || {
+                let output = self.admin.run(&["get", "pytorchjobs", "-A"], "");
+                if output.success { Ok(()) } else { Err(output.to_string()) }
+            })?;
+        }
+        Ok(())
+    }
+
+    fn kubeconfig(&self, user: &str, token: &str) -> Result<(), String> {
+        let path = self.kubeconfig_of(user);
+        let config = json!({
+            "apiVersion": "v1", "kind": "Config", "current-context": "e2e",
+            "clusters": [{"name": "e2e", "cluster": {"server": self.url, "certificate-authority": self.dir.path().join("ca.crt")}}],
+            "users": [{"name": user, "user": {"token": token}}],
+            "contexts": [{"name": "e2e", "context": {"cluster": "e2e", "user": user}}],
+        });
+        fs::write(&path, config.to_string()).map_err(|e| format!("write {}: {e}", path.display()))
+    }
+
+    /// Returns the kubeconfig of a user: `admin`, `jobgate` (may read claims) or `nobody` (may read nothing).
+    pub(crate) fn kubeconfig_of(&self, user: &str) -> PathBuf {
+        self.dir.path().join(format!("{user}.kubeconfig"))
+    }
+
+    pub(crate) fn authority(&self) -> &Authority {
+        &self.authority
+    }
+
+    /// Returns a name that no other call returns.
+    pub(crate) fn unique(&self, name: &str) -> String {
+        format!("{name}-{}", self.serial.fetch_add(1, Ordering::Relaxed))
+    }
+}

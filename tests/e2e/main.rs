@@ -1,0 +1,62 @@
+//! Jobgate in front of a real API server: etcd, kube-apiserver and, where it is there, kube-controller-manager; people use kubectl.
+//!
+//! The binaries come from `KUBEBUILDER_ASSETS`, else from `/usr/local/kubebuilder/bin`, as envtest has it. Without them, one line says so and nothing
+//! is tested. One cluster serves all scenarios; each has a namespace of its own, so that they run side by side.
+
+mod certificates;
+mod claims;
+mod cluster;
+mod cron_jobs;
+mod failures;
+mod gate;
+mod jobs;
+mod kubectl;
+mod manifests;
+mod mutator;
+mod process;
+mod pytorch_jobs;
+mod scenario;
+mod updates;
+
+use std::process::ExitCode;
+use std::sync::Arc;
+
+use libtest_mimic::{Arguments, Trial};
+
+use crate::cluster::{Assets, Lazy};
+use crate::scenario::{Needs, Scenario};
+
+fn main() -> ExitCode {
+    let arguments = Arguments::from_args();
+    let Some(assets) = Assets::find() else {
+        println!("skipped: end-to-end tests need etcd, kube-apiserver and kubectl in KUBEBUILDER_ASSETS or /usr/local/kubebuilder/bin");
+        return ExitCode::SUCCESS;
+    };
+    let shared = cluster::pytorch_crd();
+    if shared.is_none() {
+        println!("skipped: scenarios with PyTorchJobs need `crds/pytorchjobs.yaml` in JOBGATE_SHARED");
+    }
+    if !assets.has_controllers() {
+        println!("skipped: scenarios with controllers need kube-controller-manager beside kube-apiserver");
+    }
+    let can = |scenario: &Scenario| match scenario.needs {
+        Needs::Nothing => true,
+        Needs::Controllers => assets.has_controllers(),
+        Needs::PyTorchJobs => shared.is_some(),
+    };
+    let all = [jobs::SCENARIOS, updates::SCENARIOS, cron_jobs::SCENARIOS, pytorch_jobs::SCENARIOS, claims::SCENARIOS, failures::SCENARIOS];
+    let cluster = Arc::new(Lazy::new(assets.clone(), shared.clone()));
+    let trials = all
+        .into_iter()
+        .flatten()
+        .filter(|scenario| can(scenario))
+        .map(|scenario| {
+            let cluster = Arc::clone(&cluster);
+            Trial::test(scenario.name, move || scenario::run(scenario, &cluster))
+        })
+        .collect();
+    let conclusion = libtest_mimic::run(&arguments, trials);
+    // Stops every process: the exit code must not be returned before.
+    drop(cluster);
+    conclusion.exit_code()
+}

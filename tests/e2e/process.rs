@@ -1,0 +1,79 @@
+//! Child processes that end with the test, and free ports for them.
+
+use std::fs::File;
+use std::io::{Read as _, Write as _};
+use std::net::{TcpListener, TcpStream};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+/// A process that is killed when this is dropped, in whatever way the test ends.
+pub(crate) struct Process {
+    child: Child,
+    log: PathBuf,
+}
+
+impl Process {
+    /// Starts a command; what it prints goes to a file.
+    pub(crate) fn start(command: &mut Command, log: &Path) -> Result<Self, String> {
+        let out = File::create(log).and_then(|out| Ok((out.try_clone()?, out))).map_err(|e| format!("create {}: {e}", log.display()))?;
+        let child = command.stdin(Stdio::null()).stdout(out.0).stderr(out.1).spawn().map_err(|e| format!("start {command:?}: {e}"))?;
+        Ok(Self { child, log: log.to_owned() })
+    }
+
+    /// Says what the process printed last, if it has ended.
+    pub(crate) fn check(&mut self) -> Result<(), String> {
+        match self.child.try_wait() {
+            Ok(None) => Ok(()),
+            Ok(Some(status)) => Err(format!("{} ended with {status}:\n{}", self.log.display(), self.log())),
+            Err(e) => Err(format!("wait for {}: {e}", self.log.display())),
+        }
+    }
+
+    /// Returns the last lines that the process printed.
+    pub(crate) fn log(&self) -> String {
+        let text = std::fs::read(&self.log).map(|bytes| String::from_utf8_lossy(&bytes).into_owned()).unwrap_or_default();
+        let lines: Vec<&str> = text.lines().collect();
+        lines[lines.len().saturating_sub(40)..].join("\n")
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// Returns a port of the loopback interface that nobody listens on.
+pub(crate) fn free_port() -> u16 {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("bind to the loopback interface");
+    listener.local_addr().expect("a bound socket has an address").port()
+}
+
+/// Tries until it works or the time is over; then says what went wrong last.
+pub(crate) fn eventually<T>(within: Duration, mut attempt: impl FnMut() -> Result<T, String>) -> Result<T, String> {
+    let began = Instant::now();
+    loop {
+        match attempt() {
+            Ok(value) => return Ok(value),
+            Err(error) if began.elapsed() > within => return Err(format!("not within {within:?}: {error}")),
+            Err(_) => std::thread::sleep(Duration::from_millis(100)),
+        }
+    }
+}
+
+/// Gets a page over plain HTTP.
+pub(crate) fn http_get(port: u16, path: &str) -> Result<String, String> {
+    let fetch = || -> std::io::Result<String> {
+        let mut stream = TcpStream::connect(("127.0.0.1", port))?;
+        stream.set_read_timeout(Some(Duration::from_secs(5)))?;
+        write!(stream, "GET {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")?;
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer)?;
+        Ok(answer)
+    };
+    let answer = fetch().map_err(|e| format!("get {path}: {e}"))?;
+    let (head, body) = answer.split_once("\r\n\r\n").ok_or("no end of the header")?;
+    if head.starts_with("HTTP/1.1 200") { Ok(body.to_owned()) } else { Err(head.to_owned()) }
+}

@@ -1,0 +1,128 @@
+//! One scenario: a name, a function, and a namespace to be in.
+
+use serde_json::{Value, json};
+
+use crate::cluster::{Cluster, GATED, Lazy};
+use crate::kubectl::Output;
+
+/// What a scenario needs beyond an API server.
+#[derive(Clone, Copy)]
+pub(crate) enum Needs {
+    Nothing,
+    /// kube-controller-manager.
+    Controllers,
+    /// The definition of PyTorchJobs.
+    PyTorchJobs,
+}
+
+pub(crate) struct Scenario {
+    pub(crate) name: &'static str,
+    pub(crate) needs: Needs,
+    /// Whether the cluster's own Jobgate looks after the namespace from the start.
+    pub(crate) gated: bool,
+    pub(crate) run: fn(&Place<'_>),
+}
+
+impl Scenario {
+    pub(crate) const fn new(name: &'static str, run: fn(&Place<'_>)) -> Self {
+        Self { name, needs: Needs::Nothing, gated: true, run }
+    }
+
+    pub(crate) const fn needs(self, needs: Needs) -> Self {
+        Self { needs, ..self }
+    }
+
+    /// Starts in a namespace that nobody looks after yet.
+    pub(crate) const fn ungated(self) -> Self {
+        Self { gated: false, ..self }
+    }
+}
+
+/// A namespace, and people at work in it.
+pub(crate) struct Place<'c> {
+    pub(crate) cluster: &'c Cluster,
+    pub(crate) namespace: String,
+}
+
+pub(crate) fn run(scenario: &Scenario, cluster: &Lazy) -> Result<(), libtest_mimic::Failed> {
+    let cluster = cluster.get()?;
+    let place = Place { cluster, namespace: cluster.unique("team") };
+    let labels = if scenario.gated { json!({GATED: "yes"}) } else { json!({}) };
+    let object = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": place.namespace, "labels": labels}});
+    cluster.admin.run(&["create", "-f", "-"], &object.to_string()).ok();
+    let outcome = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| (scenario.run)(&place)));
+    if let Err(panic) = outcome {
+        if let Some(gate) = &cluster.gate {
+            eprintln!("the last that Jobgate printed:\n{}", gate.log());
+        }
+        std::panic::resume_unwind(panic);
+    }
+    Ok(())
+}
+
+impl Place<'_> {
+    /// Runs kubectl in the namespace.
+    pub(crate) fn kubectl(&self, arguments: &[&str]) -> Output {
+        self.with_input(arguments, "")
+    }
+
+    fn with_input(&self, arguments: &[&str], input: &str) -> Output {
+        let mut all = vec!["-n", &self.namespace];
+        all.extend(arguments);
+        self.cluster.admin.run(&all, input)
+    }
+
+    pub(crate) fn create(&self, object: &Value) -> Output {
+        self.with_input(&["create", "-f", "-"], &object.to_string())
+    }
+
+    pub(crate) fn create_as(&self, user: &str, object: &Value) -> Output {
+        self.with_input(&["create", "--as", user, "-f", "-"], &object.to_string())
+    }
+
+    pub(crate) fn apply(&self, object: &Value) -> Output {
+        self.with_input(&["apply", "-f", "-"], &object.to_string())
+    }
+
+    pub(crate) fn apply_server_side(&self, object: &Value) -> Output {
+        self.with_input(&["apply", "--server-side", "-f", "-"], &object.to_string())
+    }
+
+    pub(crate) fn replace(&self, object: &Value) -> Output {
+        self.with_input(&["replace", "-f", "-"], &object.to_string())
+    }
+
+    pub(crate) fn dry_run(&self, object: &Value) -> Output {
+        self.with_input(&["create", "--dry-run=server", "-o", "json", "-f", "-"], &object.to_string())
+    }
+
+    /// Patches; the kind of patch is `merge`, `strategic` or `json`.
+    pub(crate) fn patch(&self, what: &str, kind: &str, patch: &Value) -> Output {
+        self.kubectl(&["patch", what, "--type", kind, "-p", &patch.to_string()])
+    }
+
+    /// Returns a stored object.
+    #[track_caller]
+    pub(crate) fn stored(&self, what: &str) -> Value {
+        self.kubectl(&["get", what, "-o", "json"]).json()
+    }
+
+    /// Tells whether an object is stored.
+    pub(crate) fn is_stored(&self, what: &str) -> bool {
+        self.kubectl(&["get", what]).success
+    }
+
+    /// Puts the namespace under the cluster's own Jobgate, and waits until that is in force: the API server knows namespaces by a watch.
+    pub(crate) fn gate(&self) {
+        self.cluster.admin.run(&["label", "namespace", &self.namespace, &format!("{GATED}=yes")], "").ok();
+        let probe = crate::manifests::endless("probe");
+        let in_force = || if self.dry_run(&probe).success { Err("not gated yet".to_owned()) } else { Ok(()) };
+        crate::process::eventually(std::time::Duration::from_secs(20), in_force).expect("gate the namespace");
+    }
+}
+
+/// Fails the test unless the place in the object has the value; `null` stands for nothing.
+#[track_caller]
+pub(crate) fn is(object: &Value, pointer: &str, value: Value) {
+    assert_eq!(object.pointer(pointer).unwrap_or(&Value::Null), &value, "{pointer} of {object:#}");
+}

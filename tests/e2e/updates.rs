@@ -1,0 +1,257 @@
+//! What happens to Jobs after they were created, by people and by controllers.
+
+use std::time::Duration;
+
+use serde_json::{Value, json};
+
+use crate::manifests::{claim, endless, gpu_job, job, mounting, over, toleration};
+use crate::process::eventually;
+use crate::scenario::{Needs, Place, Scenario, is};
+
+pub(crate) const SCENARIOS: &[Scenario] = &[
+    Scenario::new("reapply_client_side_of_an_unchanged_gpu_job", reapply_client_side),
+    Scenario::new("reapply_server_side_of_an_unchanged_gpu_job", reapply_server_side),
+    Scenario::new("reapply_restores_the_toleration_in_the_author_s_list_client_side", restore_client_side),
+    Scenario::new("reapply_restores_the_toleration_in_the_author_s_list_server_side", restore_server_side),
+    Scenario::new("reapply_with_a_changed_template_is_refused_as_ever", changed_template),
+    Scenario::new("label_edit_of_a_violator_from_before", label_edit_of_a_violator).ungated(),
+    Scenario::new("label_edit_of_a_gpu_job_from_before", label_edit_of_a_gpu_job).ungated(),
+    Scenario::new("update_never_sets_a_ttl", update_never_sets_a_ttl).ungated(),
+    Scenario::new("update_that_breaks_a_rule_is_denied", update_that_breaks_a_rule),
+    Scenario::new("suspend_and_resume", suspend_and_resume),
+    Scenario::new("suspend_and_resume_of_a_violator_from_before", suspend_and_resume_of_a_violator).ungated(),
+    Scenario::new("kueue_admits_a_suspended_job", kueue_admits),
+    Scenario::new("scale_up_with_a_claim_of_one_node_is_denied", scale_up_is_denied),
+    Scenario::new("scale_up_of_a_violator_from_before_is_a_warning", scale_up_of_a_violator).ungated(),
+    Scenario::new("patches_of_every_kind", patches_of_every_kind),
+    Scenario::new("replace", replace),
+    Scenario::new("status_update_is_not_sent", status_update),
+    Scenario::new("delete", delete).ungated(),
+    Scenario::new("finalizer_removal_of_a_violator", finalizer_removal).ungated(),
+    Scenario::new("foreground_deletion_of_a_violator", foreground_deletion).needs(Needs::Controllers).ungated(),
+    Scenario::new("garbage_collector_orphans_a_violator", orphaned).needs(Needs::Controllers).ungated(),
+];
+
+fn template(place: &Place<'_>, what: &str) -> Value {
+    place.stored(what)["spec"]["template"]["spec"].clone()
+}
+
+fn reapply_client_side(place: &Place<'_>) {
+    let object = gpu_job("a", json!({}));
+    place.apply(&object).quiet();
+    let before = place.stored("job/a");
+    let again = place.apply(&object).quiet();
+    assert!(again.stdout.contains("unchanged"), "{again}");
+    assert_eq!(place.stored("job/a")["spec"], before["spec"]);
+    place.apply(&over(object, json!({"metadata": {"labels": {"run": "2"}}}))).ok();
+    assert_eq!(place.stored("job/a")["spec"], before["spec"]);
+}
+
+fn reapply_server_side(place: &Place<'_>) {
+    let object = gpu_job("a", json!({}));
+    place.apply_server_side(&object).quiet();
+    let before = place.stored("job/a");
+    place.apply_server_side(&object).quiet();
+    assert_eq!(place.stored("job/a")["spec"], before["spec"]);
+    place.apply_server_side(&over(object, json!({"metadata": {"labels": {"run": "2"}}}))).ok();
+    assert_eq!(place.stored("job/a")["spec"], before["spec"]);
+}
+
+fn with_own_toleration() -> (Value, Value) {
+    let own = json!({"key": "team", "operator": "Equal", "value": "fraud", "effect": "NoSchedule"});
+    let object = gpu_job("a", json!({"spec": {"template": {"spec": {"tolerations": [own]}}}}));
+    (object, json!([own, toleration("nvidia.com/gpu")]))
+}
+
+/// The list of tolerations is the author's as a whole, so each re-apply takes our addition out; for a Job that is an edit of an immutable template.
+fn restore_client_side(place: &Place<'_>) {
+    let (object, both) = with_own_toleration();
+    place.apply(&object).ok();
+    assert_eq!(template(place, "job/a")["tolerations"], both);
+    place.apply(&object).ok();
+    place.apply(&over(object, json!({"metadata": {"labels": {"run": "2"}}}))).ok();
+    let stored = place.stored("job/a");
+    is(&stored, "/spec/template/spec/tolerations", both);
+    is(&stored, "/metadata/labels/run", json!("2"));
+}
+
+fn restore_server_side(place: &Place<'_>) {
+    let (object, both) = with_own_toleration();
+    place.apply_server_side(&object).ok();
+    assert_eq!(template(place, "job/a")["tolerations"], both);
+    place.apply_server_side(&object).ok();
+    place.apply_server_side(&over(object, json!({"metadata": {"labels": {"run": "2"}}}))).ok();
+    let stored = place.stored("job/a");
+    is(&stored, "/spec/template/spec/tolerations", both);
+    is(&stored, "/metadata/labels/run", json!("2"));
+}
+
+fn changed_template(place: &Place<'_>) {
+    let (object, _) = with_own_toleration();
+    place.apply(&object).ok();
+    let containers = json!([{"name": "trainer", "image": "registry.example.com/trainer:1.5", "resources": {"limits": {"nvidia.com/gpu": 1}}}]);
+    place.apply(&over(object, json!({"spec": {"template": {"spec": {"containers": containers}}}}))).refused(&["field is immutable"]);
+}
+
+fn label_edit_of_a_violator(place: &Place<'_>) {
+    place.create(&endless("a")).ok();
+    place.gate();
+    let before = place.stored("job/a");
+    place.kubectl(&["label", "job/a", "cost-centre=7"]).ok();
+    place.kubectl(&["annotate", "job/a", "note=late"]).ok();
+    let after = place.stored("job/a");
+    assert_eq!(after["spec"], before["spec"]);
+    is(&after, "/metadata/labels/cost-centre", json!("7"));
+}
+
+fn label_edit_of_a_gpu_job(place: &Place<'_>) {
+    place.create(&gpu_job("a", json!({}))).ok();
+    place.gate();
+    place.kubectl(&["label", "job/a", "cost-centre=7"]).ok();
+    assert_eq!(template(place, "job/a")["tolerations"], Value::Null, "a template in use cannot be changed any more");
+}
+
+fn update_never_sets_a_ttl(place: &Place<'_>) {
+    place.create(&job("a", json!({}))).ok();
+    place.gate();
+    place.kubectl(&["label", "job/a", "cost-centre=7"]).ok();
+    place.patch("job/a", "merge", &json!({"spec": {"backoffLimit": 2}})).ok();
+    let stored = place.stored("job/a");
+    is(&stored, "/spec/ttlSecondsAfterFinished", Value::Null);
+    is(&stored, "/spec/podReplacementPolicy", json!("TerminatingOrFailed"));
+    is(&stored, "/spec/backoffLimit", json!(2));
+}
+
+fn update_that_breaks_a_rule(place: &Place<'_>) {
+    place.create(&job("a", json!({}))).ok();
+    place.patch("job/a", "merge", &json!({"spec": {"activeDeadlineSeconds": null}})).denied(&["deadline: spec"]);
+    is(&place.stored("job/a"), "/spec/activeDeadlineSeconds", json!(3600));
+}
+
+fn suspend_and_resume(place: &Place<'_>) {
+    place.create(&gpu_job("a", json!({}))).ok();
+    let before = template(place, "job/a");
+    place.patch("job/a", "merge", &json!({"spec": {"suspend": true}})).quiet();
+    is(&place.stored("job/a"), "/spec/suspend", json!(true));
+    place.patch("job/a", "merge", &json!({"spec": {"suspend": false}})).quiet();
+    is(&place.stored("job/a"), "/spec/suspend", json!(false));
+    assert_eq!(template(place, "job/a"), before);
+}
+
+fn suspend_and_resume_of_a_violator(place: &Place<'_>) {
+    place.create(&over(gpu_job("a", json!({})), json!({"spec": {"activeDeadlineSeconds": null}}))).ok();
+    place.gate();
+    let before = template(place, "job/a");
+    place.patch("job/a", "merge", &json!({"spec": {"suspend": true}})).ok();
+    place.patch("job/a", "merge", &json!({"spec": {"suspend": false}})).ok();
+    let stored = place.stored("job/a");
+    is(&stored, "/spec/suspend", json!(false));
+    is(&stored, "/spec/ttlSecondsAfterFinished", Value::Null);
+    assert_eq!(template(place, "job/a"), before);
+}
+
+/// Kueue starts a Job with one patch that resumes it and says where it may run.
+fn kueue_admits(place: &Place<'_>) {
+    let queued = json!({"metadata": {"labels": {"kueue.x-k8s.io/queue-name": "fraud"}}, "spec": {"suspend": true}});
+    place.create(&gpu_job("a", queued)).ok();
+    let flavour = json!({"key": "spot", "operator": "Exists", "effect": "NoSchedule"});
+    let tolerations = json!([toleration("nvidia.com/gpu"), flavour]);
+    let start = json!({"spec": {"suspend": false, "template": {"spec": {"nodeSelector": {"gpu": "a100"}, "tolerations": tolerations}}}});
+    place.patch("job/a", "merge", &start).ok();
+    let stored = place.stored("job/a");
+    is(&stored, "/spec/suspend", json!(false));
+    is(&stored, "/spec/template/spec/tolerations", tolerations);
+    is(&stored, "/spec/template/spec/nodeSelector", json!({"gpu": "a100"}));
+}
+
+fn work_queue(name: &str, claim: &str, parallelism: u32) -> Value {
+    over(mounting(name, claim, parallelism), json!({"spec": {"completions": null}}))
+}
+
+fn scale_up_is_denied(place: &Place<'_>) {
+    place.create(&claim("checkpoints", "ReadWriteOnce")).ok();
+    place.create(&work_queue("a", "checkpoints", 1)).ok();
+    place.patch("job/a", "merge", &json!({"spec": {"parallelism": 4}})).denied(&["checkpoint-volume-access", "ReadWriteOnce"]);
+    is(&place.stored("job/a"), "/spec/parallelism", json!(1));
+}
+
+fn scale_up_of_a_violator(place: &Place<'_>) {
+    place.create(&claim("checkpoints", "ReadWriteOnce")).ok();
+    place.create(&work_queue("a", "checkpoints", 2)).ok();
+    place.gate();
+    place.patch("job/a", "merge", &json!({"spec": {"parallelism": 4}})).warns(&["checkpoint-volume-access"]);
+    is(&place.stored("job/a"), "/spec/parallelism", json!(4));
+}
+
+fn patches_of_every_kind(place: &Place<'_>) {
+    place.create(&gpu_job("a", json!({}))).ok();
+    let before = template(place, "job/a");
+    place.patch("job/a", "merge", &json!({"metadata": {"labels": {"by": "merge"}}})).quiet();
+    place.patch("job/a", "strategic", &json!({"spec": {"backoffLimit": 1}})).quiet();
+    place.patch("job/a", "json", &json!([{"op": "replace", "path": "/spec/activeDeadlineSeconds", "value": 7200}])).quiet();
+    place.patch("job/a", "json", &json!([{"op": "remove", "path": "/spec/activeDeadlineSeconds"}])).denied(&["deadline"]);
+    place.patch("job/a", "strategic", &json!({"spec": {"activeDeadlineSeconds": 0}})).denied(&["deadline"]);
+    let stored = place.stored("job/a");
+    is(&stored, "/metadata/labels/by", json!("merge"));
+    is(&stored, "/spec/backoffLimit", json!(1));
+    is(&stored, "/spec/activeDeadlineSeconds", json!(7200));
+    assert_eq!(template(place, "job/a"), before);
+}
+
+fn replace(place: &Place<'_>) {
+    place.create(&gpu_job("a", json!({}))).ok();
+    let stored = place.stored("job/a");
+    place.replace(&over(stored.clone(), json!({"metadata": {"labels": {"run": "2"}}}))).quiet();
+    let after = place.stored("job/a");
+    is(&after, "/metadata/labels/run", json!("2"));
+    assert_eq!(after["spec"], stored["spec"]);
+    place.replace(&over(after, json!({"spec": {"activeDeadlineSeconds": null}}))).denied(&["deadline"]);
+}
+
+fn status_update(place: &Place<'_>) {
+    place.create(&over(job("a", json!({})), json!({"spec": {"managedBy": "e2e.jobgate.dev/nobody"}}))).ok();
+    let status = json!({"status": {"startTime": "2026-01-01T00:00:00Z", "active": 0, "failed": 1}}).to_string();
+    place.kubectl(&["patch", "job/a", "--subresource=status", "--type=merge", "-p", &status]).quiet();
+    is(&place.stored("job/a"), "/status/failed", json!(1));
+}
+
+fn delete(place: &Place<'_>) {
+    place.create(&endless("a")).ok();
+    place.create(&endless("b")).ok();
+    place.gate();
+    place.kubectl(&["delete", "job/a", "--cascade=orphan", "--wait=false"]).quiet();
+    place.kubectl(&["delete", "job/b", "--cascade=background", "--wait=false"]).quiet();
+    gone(place, "job/b");
+}
+
+fn gone(place: &Place<'_>, what: &str) {
+    let absent = || if place.is_stored(what) { Err(format!("{what} is still there")) } else { Ok(()) };
+    eventually(Duration::from_secs(60), absent).expect("the object must go");
+}
+
+/// The last finalizer goes by an UPDATE of an object that breaks the rules; were it denied, the object would stay for ever.
+fn finalizer_removal(place: &Place<'_>) {
+    let held = json!({"metadata": {"finalizers": ["e2e.jobgate.dev/hold"]}});
+    place.create(&over(endless("a"), held.clone())).ok();
+    place.create(&over(gpu_job("b", json!({})), held)).ok();
+    place.gate();
+    for what in ["job/a", "job/b"] {
+        place.kubectl(&["delete", what, "--wait=false", "--cascade=background"]).quiet();
+        place.patch(what, "merge", &json!({"metadata": {"finalizers": null}})).quiet();
+        gone(place, what);
+    }
+}
+
+fn foreground_deletion(place: &Place<'_>) {
+    place.create(&over(endless("a"), json!({"spec": {"suspend": true}}))).ok();
+    place.gate();
+    place.kubectl(&["delete", "job/a", "--cascade=foreground", "--wait=false"]).quiet();
+    gone(place, "job/a");
+}
+
+fn orphaned(place: &Place<'_>) {
+    place.create(&over(endless("a"), json!({"spec": {"suspend": true}}))).ok();
+    place.gate();
+    place.kubectl(&["delete", "job/a", "--cascade=orphan", "--wait=false"]).quiet();
+    gone(place, "job/a");
+}
