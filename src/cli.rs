@@ -1,11 +1,15 @@
 //! What may stand on the command line. Types and help texts only; nothing here opens a file.
 
+#[cfg(feature = "serve")]
+use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use clap_complete::Shell;
 
 use crate::admission;
+#[cfg(feature = "serve")]
+use crate::cluster::Mode as ClaimsMode;
 use crate::finding::Level;
 use crate::lint::MAX_FILE_SIZE;
 use crate::report::Format;
@@ -29,6 +33,9 @@ pub struct Cli {
 pub enum Command {
     /// Check manifests before they reach a cluster
     Lint(Box<Lint>),
+    /// Serve the admission webhook
+    #[cfg(feature = "serve")]
+    Serve(Box<Serve>),
     /// Answer one AdmissionReview as the webhook would
     Review(Review),
     /// Show the manual page of a rule, or list the rules
@@ -76,6 +83,80 @@ pub enum Policy {
         /// Its name: default, audit or accelerators
         name: Option<String>,
     },
+}
+
+/// Arguments of `jobgate serve`.
+#[cfg(feature = "serve")]
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  jobgate serve --dev                                             on this machine, with a certificate made on the spot
+  jobgate serve --tls-cert /certs/tls.crt --tls-key /certs/tls.key --policy /policy/policy.yaml
+
+Certificates, keys and the policy are read again when their content changes; the last good one stays in force.")]
+pub struct Serve {
+    /// Where reviews are served, over TLS [default: 0.0.0.0:10250; with --dev 127.0.0.1:10250]
+    #[arg(long, value_name = "ADDRESS")]
+    pub listen: Option<SocketAddr>,
+
+    /// Where /healthz, /readyz and /metrics are served, in plain text [default: 0.0.0.0:8080; with --dev 127.0.0.1:8080]
+    #[arg(long, value_name = "ADDRESS")]
+    pub metrics_listen: Option<SocketAddr>,
+
+    /// The policy: a file, or one of default, audit, accelerators
+    #[arg(long, value_name = "FILE|NAME", default_value = "default", help_heading = "Judging")]
+    pub policy: String,
+
+    /// How claims are looked up [default: cache in a cluster, off outside of one]
+    #[arg(long, value_name = "MODE", value_enum, help_heading = "Judging")]
+    pub claims: Option<ClaimsMode>,
+
+    /// The certificate chain, in PEM
+    #[arg(long, value_name = "FILE", requires = "tls_key", conflicts_with = "dev", help_heading = "TLS")]
+    pub tls_cert: Option<PathBuf>,
+
+    /// The certificate's key, in PEM
+    #[arg(long, value_name = "FILE", requires = "tls_cert", conflicts_with = "dev", help_heading = "TLS")]
+    pub tls_key: Option<PathBuf>,
+
+    /// Serve localhost with a certificate made for this run, and print how to register it
+    #[arg(long, help_heading = "TLS")]
+    pub dev: bool,
+
+    /// Let in only clients with a certificate of these authorities (PEM)
+    #[arg(long, value_name = "FILE", help_heading = "TLS")]
+    pub client_ca: Option<PathBuf>,
+
+    /// Let in only clients that send one of the bearer tokens in this file
+    #[arg(long, value_name = "FILE", help_heading = "TLS")]
+    pub client_token_file: Option<PathBuf>,
+
+    /// Offer HTTP/2 as well; an API server uses it only for webhooks on its own machine
+    #[arg(long, help_heading = "TLS")]
+    pub http2: bool,
+
+    /// Reviews judged at the same time; more are put off with 429 and Retry-After [default: 64]
+    #[arg(long, value_name = "N", help_heading = "Limits")]
+    pub max_in_flight: Option<usize>,
+
+    /// Open connections [default: 1024]
+    #[arg(long, value_name = "N", help_heading = "Limits")]
+    pub max_connections: Option<usize>,
+
+    /// Open connections from one address [default: 256]
+    #[arg(long, value_name = "N", help_heading = "Limits")]
+    pub max_connections_per_source: Option<usize>,
+
+    /// Seconds to go on accepting after SIGTERM, while the endpoint is taken out [default: 10; with --dev 0]
+    #[arg(long, value_name = "SECONDS", help_heading = "Limits")]
+    pub drain_seconds: Option<u64>,
+
+    /// What is logged: error, warn, info, debug or trace, or a filter by module
+    #[arg(long, value_name = "FILTER", default_value = "info", env = "JOBGATE_LOG", help_heading = "Logging")]
+    pub log: String,
+
+    /// Log lines for people, not JSON
+    #[arg(long, help_heading = "Logging")]
+    pub log_text: bool,
 }
 
 /// Arguments of `jobgate review`.

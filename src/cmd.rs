@@ -7,6 +7,8 @@ pub mod lint;
 pub mod man;
 pub mod policy;
 pub mod review;
+#[cfg(feature = "serve")]
+pub mod serve;
 
 use std::path::PathBuf;
 use std::process::ExitCode;

@@ -28,11 +28,15 @@ pub mod patch;
 pub mod placeholder;
 pub mod pointer;
 pub mod policy;
+#[cfg(feature = "serve")]
+pub mod registration;
 pub mod report;
 pub mod rule;
 pub mod rules;
 #[cfg(feature = "serve")]
 pub mod server;
 pub mod suggest;
+#[cfg(feature = "serve")]
+pub mod webhook;
 pub mod workload;
 pub mod yaml;

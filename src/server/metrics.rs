@@ -91,6 +91,7 @@ struct Inner {
     closed: Family<CauseLabel, Counter>,
     shed: Family<CauseLabel, Counter>,
     faults: Family<CauseLabel, Counter>,
+    trusted_children: Counter,
     rejected: Family<CodeLabel, Counter>,
     handshake_errors: Family<CauseLabel, Counter>,
     certificate_not_after: Seconds,
@@ -125,6 +126,7 @@ impl Metrics {
             closed: Family::default(),
             shed: Family::default(),
             faults: Family::default(),
+            trusted_children: Counter::default(),
             rejected: Family::default(),
             handshake_errors: Family::default(),
             certificate_not_after: Gauge::default(),
@@ -153,6 +155,11 @@ impl Metrics {
     /// Counts a fault of our own, after which a request was allowed with a warning. The server itself reports `panic` and `deadline`.
     pub fn fault(&self, cause: &'static str) {
         self.0.faults.get_or_create(&CauseLabel { cause }).inc();
+    }
+
+    /// Counts an object that was let through because a trusted controller made it from a parent that was judged.
+    pub fn trusted_child(&self) {
+        self.0.trusted_children.inc();
     }
 
     /// Counts one look-up of a claim. `source` says where it was looked up (`cache`, `live`), `result` what came of it (`found`, `absent`, `unknown`).
@@ -250,6 +257,11 @@ impl Inner {
         registry.register("connections_refused", "Connections closed on arrival", self.refused.clone());
         registry.register("connections_closed", "Connections that the server ended for cause", self.closed.clone());
         registry.register("shed", "Requests answered 429 with Retry-After", self.shed.clone());
+        registry.register(
+            "trusted_children",
+            "Objects let through because a trusted controller made them from a parent that was judged",
+            self.trusted_children.clone(),
+        );
         registry.register("faults", "Faults of the webhook itself; the requests were allowed with a warning", self.faults.clone());
         registry.register("requests_rejected", "Requests that are no review, by HTTP status", self.rejected.clone());
         registry.register("handshake_errors", "TLS handshakes that came to nothing", self.handshake_errors.clone());

@@ -1,0 +1,111 @@
+//! The two webhook configurations by which an API server comes to call Jobgate, made from the kinds it judges.
+
+use base64::Engine as _;
+use serde_json::{Value, json};
+
+use crate::workload::ADAPTERS;
+
+/// Where the API server finds the webhook.
+#[derive(Clone, Debug)]
+pub enum Target {
+    /// At a URL without path, which must be `https`: a process beside the API server.
+    Url(String),
+    /// Behind a Service of the cluster, on port 443.
+    Service {
+        /// The Service's namespace.
+        namespace: String,
+        /// The Service's name.
+        name: String,
+    },
+}
+
+/// Namespaces whose batch work is the cluster's own.
+const SYSTEM: [&str; 3] = ["kube-node-lease", "kube-public", "kube-system"];
+
+/// Returns the mutating and the validating configuration, as JSON objects; `ca` is the PEM text for `caBundle`.
+///
+/// Both fail open: a gate that is down must not stop the cluster. Timeouts are short because those of several webhooks add up, and namespaces
+/// are excluded by the one label that nobody can forge (reliability.md §0 F1, F2, F11).
+#[must_use]
+pub fn configurations(name: &str, target: &Target, ca: &str) -> [Value; 2] {
+    let mut excluded: Vec<&str> = SYSTEM.to_vec();
+    if let Target::Service { namespace, .. } = target {
+        excluded.push(namespace);
+    }
+    let webhook = |path: &str, timeout: u32| {
+        let client = match target {
+            Target::Url(url) => json!({"url": format!("{}/{path}", url.trim_end_matches('/'))}),
+            Target::Service { namespace, name } => {
+                json!({"service": {"namespace": namespace, "name": name, "path": format!("/{path}"), "port": 443}})
+            }
+        };
+        let mut client = client;
+        client["caBundle"] = base64::engine::general_purpose::STANDARD.encode(ca).into();
+        json!({
+            "name": format!("{path}.jobgate.dev"),
+            "clientConfig": client,
+            "rules": rules(),
+            "failurePolicy": "Ignore",
+            "matchPolicy": "Equivalent",
+            "sideEffects": "None",
+            "timeoutSeconds": timeout,
+            "admissionReviewVersions": ["v1"],
+            "namespaceSelector": {"matchExpressions": [{"key": "kubernetes.io/metadata.name", "operator": "NotIn", "values": excluded}]},
+        })
+    };
+    let configuration = |kind: &str, webhook: Value| {
+        json!({
+            "apiVersion": "admissionregistration.k8s.io/v1",
+            "kind": kind,
+            "metadata": {"name": name, "labels": {"app.kubernetes.io/name": "jobgate"}},
+            "webhooks": [webhook],
+        })
+    };
+    let mut mutating = webhook("mutate", 2);
+    // Another mutator may add a container that asks for a GPU after us.
+    mutating["reinvocationPolicy"] = "IfNeeded".into();
+    [configuration("MutatingWebhookConfiguration", mutating), configuration("ValidatingWebhookConfiguration", webhook("validate", 3))]
+}
+
+/// Returns one rule per API group: CREATE and UPDATE of the kinds, and nothing below them.
+fn rules() -> Vec<Value> {
+    let mut groups: Vec<(&str, &str, Vec<&str>)> = Vec::new();
+    for adapter in ADAPTERS {
+        match groups.iter_mut().find(|(group, version, _)| *group == adapter.group && *version == adapter.version) {
+            Some((_, _, resources)) => resources.push(adapter.resource),
+            None => groups.push((adapter.group, adapter.version, vec![adapter.resource])),
+        }
+    }
+    let rule = |(group, version, resources): (&str, &str, Vec<&str>)| json!({"apiGroups": [group], "apiVersions": [version], "resources": resources, "operations": ["CREATE", "UPDATE"], "scope": "Namespaced"});
+    groups.into_iter().map(rule).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nothing_is_registered_that_could_stop_a_cluster() {
+        let target = Target::Service { namespace: "jobgate".to_owned(), name: "jobgate".to_owned() };
+        for configuration in configurations("jobgate", &target, "pem") {
+            let webhook = &configuration["webhooks"][0];
+            assert_eq!(webhook["failurePolicy"], "Ignore");
+            assert!(webhook["timeoutSeconds"].as_u64().is_some_and(|seconds| seconds <= 3));
+            for rule in webhook["rules"].as_array().expect("rules") {
+                assert_eq!(rule["operations"], json!(["CREATE", "UPDATE"]), "DELETE carries no object, and is nobody's business");
+                let resources = rule["resources"].as_array().expect("resources");
+                assert!(resources.iter().all(|name| !name.as_str().unwrap_or("*").contains(['*', '/'])), "no wildcard, no subresource");
+            }
+            let values = &webhook["namespaceSelector"]["matchExpressions"][0]["values"];
+            assert_eq!(values, &json!(["kube-node-lease", "kube-public", "kube-system", "jobgate"]));
+        }
+    }
+
+    #[test]
+    fn the_kinds_are_those_of_the_adapters() {
+        let text = serde_json::to_string(&rules()).expect("JSON");
+        for adapter in ADAPTERS {
+            assert!(text.contains(adapter.resource), "{}", adapter.resource);
+        }
+    }
+}

@@ -1,0 +1,105 @@
+//! What `jobgate serve` serves: reviews, judged under the current policy with what is known of their claims.
+//!
+//! The pieces are elsewhere: `admission` answers, `cluster` looks claims up, `server` keeps time. This joins them.
+
+use std::sync::Arc;
+
+use arc_swap::ArcSwap;
+use http::StatusCode;
+use jiff::civil::Date;
+
+use crate::admission::{self, Endpoint, Fault, Meta, Outcome, Review};
+use crate::cluster::Claims;
+use crate::facts::FactTable;
+use crate::policy::Policy;
+use crate::server::{self, Answer, Application, Call, Metrics, Note};
+
+/// The webhook. Clones share the policy.
+#[derive(Clone, Debug)]
+pub struct Webhook {
+    policy: Arc<ArcSwap<Policy>>,
+    claims: Claims,
+    metrics: Metrics,
+    today: fn() -> Date,
+}
+
+impl Webhook {
+    /// Makes a webhook; `today` tells the date on which exemptions are looked at.
+    #[must_use]
+    pub fn new(policy: Policy, claims: Claims, metrics: Metrics, today: fn() -> Date) -> Self {
+        let webhook = Self { policy: Arc::default(), claims, metrics, today };
+        webhook.set_policy(policy);
+        webhook
+    }
+
+    /// Judges by another policy from the next review on.
+    pub fn set_policy(&self, policy: Policy) {
+        self.metrics.policy(&policy.name, &policy.hash);
+        self.policy.store(Arc::new(policy));
+    }
+
+    /// Counts what went wrong on our side, and puts the answer into the server's words.
+    fn finish(&self, answer: admission::Answer) -> Answer {
+        if let Some(fault) = answer.meta.fault {
+            self.metrics.fault(fault.as_str());
+        }
+        if answer.meta.skipped == Some(crate::engine::Skipped::TrustedController) {
+            self.metrics.trusted_child();
+        }
+        let status = StatusCode::from_u16(answer.status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
+        Answer { status, note: note(&answer.meta), body: answer.body }
+    }
+}
+
+impl Application for Webhook {
+    async fn review(&self, call: Call) -> Answer {
+        let endpoint = endpoint(call.endpoint);
+        let policy = self.policy.load_full();
+        let today = Some((self.today)());
+        let Ok(review) = Review::read(&call.body) else {
+            return self.finish(admission::answer(endpoint, &policy, &FactTable::default(), &call.body, today));
+        };
+        let wanted = admission::claims_needed(&review);
+        let facts = if wanted.is_empty() { FactTable::default() } else { self.claims.facts(&wanted, call.deadline.into()).await };
+        self.finish(admission::judge(endpoint, &policy, &facts, &review, today))
+    }
+
+    fn too_large(&self, at: server::Endpoint, prefix: &[u8], limit: usize) -> Option<Answer> {
+        Some(self.finish(admission::refuse_oversized(endpoint(at), prefix, limit)))
+    }
+
+    fn fault(&self, at: server::Endpoint, body: &[u8], fault: server::Fault) -> Option<Answer> {
+        let fault = match fault {
+            server::Fault::Panic => Fault::Panic,
+            server::Fault::Deadline => Fault::Deadline,
+        };
+        let answer = admission::fail_open(endpoint(at), body, fault);
+        // The server has counted it.
+        let status = StatusCode::from_u16(answer.status).ok()?;
+        Some(Answer { status, note: note(&answer.meta), body: answer.body })
+    }
+}
+
+fn endpoint(endpoint: server::Endpoint) -> Endpoint {
+    match endpoint {
+        server::Endpoint::Mutate => Endpoint::Mutate,
+        server::Endpoint::Validate => Endpoint::Validate,
+    }
+}
+
+/// Returns what is logged and counted of an answer.
+fn note(meta: &Meta) -> Note {
+    let outcome = match meta.outcome {
+        Outcome::Denied => server::Outcome::Denied,
+        Outcome::Rejected => server::Outcome::Malformed,
+        _ if meta.fault.is_some() => server::Outcome::Faulted,
+        Outcome::Patched => server::Outcome::Patched,
+        Outcome::Allowed | Outcome::Passed if meta.warnings > 0 => server::Outcome::Warned,
+        Outcome::Allowed | Outcome::Passed => server::Outcome::Allowed,
+    };
+    let mut rules: Vec<&'static str> = meta.findings.iter().map(|(rule, _)| *rule).collect();
+    rules.sort_unstable();
+    rules.dedup();
+    let object = if meta.namespace.is_empty() { meta.name.clone() } else { format!("{}/{}", meta.namespace, meta.name) };
+    Note { uid: meta.uid.clone(), kind: meta.kind.map_or("other", crate::workload::Kind::as_str), object, outcome, rules }
+}
