@@ -8,7 +8,7 @@ use super::{Duplicate, Span, Twice};
 use crate::pointer::{Pointer, Token};
 
 /// A place of the tree.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Found {
     /// The node of the key, for a field of a mapping.
     pub(super) key: Option<usize>,
@@ -45,7 +45,7 @@ pub(super) fn find(text: Text<'_>, pointer: &Pointer) -> Option<Found> {
 }
 
 /// Finds a key of a mapping: the one that is assigned last, as the value has it.
-fn field(text: Text<'_>, mapping: usize, name: &str, within: Found) -> Option<Found> {
+pub(super) fn field(text: Text<'_>, mapping: usize, name: &str, within: Found) -> Option<Found> {
     let mut last = None;
     let mut explicit = None;
     for (key, value) in text.tree.entries(mapping) {
