@@ -132,7 +132,7 @@ impl Document {
     /// (`<<: {a: 1}`) is located there.
     #[must_use]
     pub fn locate(&self, pointer: &Pointer) -> Option<Span> {
-        locate::locate(self.text(), self.span.start, pointer)
+        locate::locate(self.text(), &self.span, pointer)
     }
 
     /// Tells whether the document is read by the rules of JSON.
@@ -169,7 +169,16 @@ pub fn parse(source: &[u8], chunk: &Chunk, limits: &Limits) -> Result<Document, 
     let json = chunk.form == Form::Json;
     let duplicates = locate::duplicates(Text { tree: &tree, source: &text, json }, base, twice);
     let refused = chunk.refused.clone();
-    Ok(Document { index: chunk.index, span: chunk.span.clone(), value, duplicates, refused, source: text.into_owned().into_boxed_str(), tree, form: chunk.form })
+    Ok(Document {
+        index: chunk.index,
+        span: chunk.span.clone(),
+        value,
+        duplicates,
+        refused,
+        source: text.into_owned().into_boxed_str(),
+        tree,
+        form: chunk.form,
+    })
 }
 
 /// Reads all documents of a source, in order. A broken one does not stop the others.

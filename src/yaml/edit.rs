@@ -59,6 +59,8 @@ pub fn edit(source: &[u8], document: &Document, ops: &[Op]) -> Result<Vec<Edit>,
     let mut text = text.to_owned();
     let mut current = document.clone();
     current.span = 0..text.len();
+    // A stream that starts with a brace is read as JSON; an edit must not make it one, nor the other way round.
+    let had_brace = starts_with_brace(&text);
     let at_line_start = document.span.start == 0 || matches!(source[document.span.start - 1], b'\n' | b'\r');
     let limits = Limits::default();
     for op in ops {
@@ -74,7 +76,8 @@ pub fn edit(source: &[u8], document: &Document, ops: &[Op]) -> Result<Vec<Edit>,
             pieces.splice(splice);
         }
         let differs = || Withheld::Differs(op.pointer().clone());
-        if current.form == Form::Yaml && (text.starts_with("---") || text.contains("\n---")) {
+        let splits = current.form == Form::Yaml && (text.starts_with("---") || text.contains("\n---"));
+        if splits || starts_with_brace(&text) != had_brace {
             return Err(differs());
         }
         let chunk = Chunk { index: document.index, span: 0..text.len(), form: document.form, refused: None, not_json: None };
@@ -88,6 +91,10 @@ pub fn edit(source: &[u8], document: &Document, ops: &[Op]) -> Result<Vec<Edit>,
         edit.span = edit.span.start + document.span.start..edit.span.end + document.span.start;
     }
     Ok(edits)
+}
+
+fn starts_with_brace(text: &str) -> bool {
+    text.trim_start().starts_with('{')
 }
 
 /// Compares values; `1` and `1.0` are the same number.
@@ -356,7 +363,9 @@ impl<'e> Editor<'e> {
     fn look(&self, container: usize) -> Look {
         let json = self.document.is_json();
         let node = self.tree.node(container);
-        let mapping = (container..node.next as usize).chain(0..container).find(|at| self.tree.node(*at).kind == Kind::Mapping && self.tree.node(*at).next as usize > at + 1);
+        let mapping = (container..node.next as usize)
+            .chain(0..container)
+            .find(|at| self.tree.node(*at).kind == Kind::Mapping && self.tree.node(*at).next as usize > at + 1);
         let key = mapping.map(|mapping| mapping + 1);
         let key_quote = if json { Some('"') } else { key.and_then(|key| self.quote(key)) };
         // Where keys are quoted in brackets, somebody writes JSON.
@@ -446,7 +455,8 @@ impl<'e> Editor<'e> {
         let indent = self.indent(last);
         let outer = self.indent(self.tree.node(container).content as usize);
         let step = indent.strip_prefix(outer).unwrap_or_default();
-        let text = format!("{}{indent}{}{}", look.newline, print((!step.is_empty()).then_some((indent, step))), if comma.is_some() { "," } else { "" });
+        let text =
+            format!("{}{indent}{}{}", look.newline, print((!step.is_empty()).then_some((indent, step))), if comma.is_some() { "," } else { "" });
         let line = self.end_of_line(behind).unwrap_or(behind);
         if comma.is_some() {
             return vec![splice(line..line, text)];
@@ -728,7 +738,12 @@ mod tests {
         add("a: 1\n", "/b", json!(2), "a: 1\nb: 2\n");
         add("a: 1", "/b", json!(2), "a: 1\nb: 2");
         add("a: 1 # one\n# end\n", "/b", json!("x"), "a: 1 # one\nb: x\n# end\n");
-        add("s:\n    t: 1\n\n# next\nu: 1\n", "/s/v", json!({"w": [1, {"x": "yes"}]}), "s:\n    t: 1\n    v:\n        w:\n            - 1\n            - x: \"yes\"\n\n# next\nu: 1\n");
+        add(
+            "s:\n    t: 1\n\n# next\nu: 1\n",
+            "/s/v",
+            json!({"w": [1, {"x": "yes"}]}),
+            "s:\n    t: 1\n    v:\n        w:\n            - 1\n            - x: \"yes\"\n\n# next\nu: 1\n",
+        );
         add("l:\n- a: 1\n- a: 2\n", "/l/0/b", json!([1]), "l:\n- a: 1\n  b:\n  - 1\n- a: 2\n");
         add("a: 1\r\nb:\r\n  c: 1\r\n", "/b/d", json!({"k": null}), "a: 1\r\nb:\r\n  c: 1\r\n  d:\r\n    k: null\r\n");
         add("a: |\n  text\n\nb: 1\n", "/c", json!("n"), "a: |\n  text\n\nb: 1\nc: \"n\"\n");
@@ -748,7 +763,12 @@ mod tests {
         add("a: {\n  b: 1, # one\n  c: 2 # two\n}\n", "/a/d", json!(3), "a: {\n  b: 1, # one\n  c: 2, # two\n  d: 3\n}\n");
         add("a: {\n  b: 1,\n}\n", "/a/d", json!({"e": 3}), "a: {\n  b: 1,\n  d: {\n    e: 3\n  },\n}\n");
         add("{\"a\":1,\"b\":[]}", "/c", json!({"d": ["x", 1]}), "{\"a\":1,\"b\":[],\"c\":{\"d\":[\"x\",1]}}");
-        add("{\n    \"a\": 1\n}\n", "/c", json!({"d": ["x"]}), "{\n    \"a\": 1,\n    \"c\": {\n        \"d\": [\n            \"x\"\n        ]\n    }\n}\n");
+        add(
+            "{\n    \"a\": 1\n}\n",
+            "/c",
+            json!({"d": ["x"]}),
+            "{\n    \"a\": 1,\n    \"c\": {\n        \"d\": [\n            \"x\"\n        ]\n    }\n}\n",
+        );
         add("{\"a\": {}, \"b\": 1}", "/a/c", json!("y"), "{\"a\": {\"c\": \"y\"}, \"b\": 1}");
         add("# JSON in YAML\n{\"a\": \"x\"}\n", "/b", json!("y"), "# JSON in YAML\n{\"a\": \"x\", \"b\": \"y\"}\n");
     }

@@ -71,8 +71,10 @@ pub(super) fn field(text: Text<'_>, mapping: usize, name: &str, within: Found) -
 }
 
 /// Returns where a place stands.
-pub(super) fn locate(text: Text<'_>, base: usize, pointer: &Pointer) -> Option<Span> {
-    let shift = |range: Range<usize>| range.start + base..range.end + base;
+pub(super) fn locate(text: Text<'_>, document: &Range<usize>, pointer: &Pointer) -> Option<Span> {
+    let base = document.start;
+    // The text was read with a line break at its end, which the source may lack.
+    let shift = |range: Range<usize>| (range.start + base).min(document.end)..(range.end + base).min(document.end);
     let span = |at: usize| shift(text.tree.node(at).span());
     if text.tree.is_empty() {
         return pointer.tokens().is_empty().then_some(Span { key: None, value: base..base, via_alias: false });

@@ -136,7 +136,8 @@ fn is_plain(text: &str, flow: bool) -> bool {
     let Some(first) = bytes.first() else { return false };
     let starts = match first {
         b'-' => bytes.get(1).is_some_and(u8::is_ascii_alphanumeric),
-        b'?' | b':' | b',' | b'[' | b']' | b'{' | b'}' | b'#' | b'&' | b'*' | b'!' | b'|' | b'>' | b'\'' | b'"' | b'%' | b'@' | b'`' | b'=' | b'<' => false,
+        b'?' | b':' | b',' | b'[' | b']' | b'{' | b'}' | b'#' | b'&' | b'*' | b'!' | b'|' | b'>' | b'\'' | b'"' | b'%' | b'@' | b'`' | b'='
+        | b'<' => false,
         _ => true,
     };
     starts
@@ -186,7 +187,30 @@ mod tests {
         for text in ["Failed", "nvidia.com/gpu", "a:b", "-c", "/bin/sh", "it's", "训练", "a b", "v1.2-x"] {
             assert_eq!(quoted(text, None, false), text);
         }
-        for text in ["", "yes", "n", "null", "~", "1", "1.5", "0x1F", "1:30", "2024-01-01", "- a", "-", "a: b", "a #b", "a:", " a", "a ", "*x", "{a", "---", "<<", "="] {
+        for text in [
+            "",
+            "yes",
+            "n",
+            "null",
+            "~",
+            "1",
+            "1.5",
+            "0x1F",
+            "1:30",
+            "2024-01-01",
+            "- a",
+            "-",
+            "a: b",
+            "a #b",
+            "a:",
+            " a",
+            "a ",
+            "*x",
+            "{a",
+            "---",
+            "<<",
+            "=",
+        ] {
             assert_eq!(quoted(text, None, false), format!("\"{text}\""));
         }
         assert_eq!(quoted("a, b", None, false), "a, b");
