@@ -1,6 +1,7 @@
 //! Laws of reading and editing YAML, over generated documents in many styles and over garbage.
 
 use jobgate::finding::Op;
+use jobgate::lines::Lines;
 use jobgate::patch;
 use jobgate::pointer::{Pointer, Token};
 use jobgate::yaml::{self, Document, Withheld};
@@ -390,7 +391,7 @@ const FRAGMENTS: &[&str] = &[
 
 /// Reads a source and looks at everything in it; nothing may panic, and every place must lie where it says.
 fn walk(source: &[u8]) {
-    let lines = yaml::Lines::new(source);
+    let lines = Lines::new(source);
     for document in yaml::documents(source) {
         match document {
             Ok(document) => {
