@@ -7,8 +7,10 @@
 //!                                              └──locate──> spans
 //! ```
 
+mod edit;
 mod json;
 mod locate;
+mod print;
 mod resolve;
 mod split;
 mod template;
@@ -19,6 +21,7 @@ use std::ops::Range;
 
 use serde_json::Value;
 
+pub use edit::{Edit, Withheld, edit};
 use resolve::{Text, Twice};
 use split::Form;
 pub use split::{Chunk, Chunks};
@@ -119,7 +122,7 @@ pub struct Document {
     pub refused: Option<SyntaxError>,
     source: Box<str>,
     tree: Tree,
-    json: bool,
+    form: Form,
 }
 
 impl Document {
@@ -129,17 +132,17 @@ impl Document {
     /// (`<<: {a: 1}`) is located there.
     #[must_use]
     pub fn locate(&self, pointer: &Pointer) -> Option<Span> {
-        locate::locate(self.text(), self.span.start, pointer)
+        locate::locate(self.text(), &self.span, pointer)
     }
 
     /// Tells whether the document is read by the rules of JSON.
     #[must_use]
     pub fn is_json(&self) -> bool {
-        self.json
+        self.form == Form::Json
     }
 
     fn text(&self) -> Text<'_> {
-        Text { tree: &self.tree, source: &self.source, json: self.json }
+        Text { tree: &self.tree, source: &self.source, json: self.is_json() }
     }
 }
 
@@ -166,7 +169,16 @@ pub fn parse(source: &[u8], chunk: &Chunk, limits: &Limits) -> Result<Document, 
     let json = chunk.form == Form::Json;
     let duplicates = locate::duplicates(Text { tree: &tree, source: &text, json }, base, twice);
     let refused = chunk.refused.clone();
-    Ok(Document { index: chunk.index, span: chunk.span.clone(), value, duplicates, refused, source: text.into_owned().into_boxed_str(), tree, json })
+    Ok(Document {
+        index: chunk.index,
+        span: chunk.span.clone(),
+        value,
+        duplicates,
+        refused,
+        source: text.into_owned().into_boxed_str(),
+        tree,
+        form: chunk.form,
+    })
 }
 
 /// Reads all documents of a source, in order. A broken one does not stop the others.

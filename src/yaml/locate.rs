@@ -8,7 +8,7 @@ use super::{Duplicate, Span, Twice};
 use crate::pointer::{Pointer, Token};
 
 /// A place of the tree.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Found {
     /// The node of the key, for a field of a mapping.
     pub(super) key: Option<usize>,
@@ -45,7 +45,7 @@ pub(super) fn find(text: Text<'_>, pointer: &Pointer) -> Option<Found> {
 }
 
 /// Finds a key of a mapping: the one that is assigned last, as the value has it.
-fn field(text: Text<'_>, mapping: usize, name: &str, within: Found) -> Option<Found> {
+pub(super) fn field(text: Text<'_>, mapping: usize, name: &str, within: Found) -> Option<Found> {
     let mut last = None;
     let mut explicit = None;
     for (key, value) in text.tree.entries(mapping) {
@@ -71,8 +71,10 @@ fn field(text: Text<'_>, mapping: usize, name: &str, within: Found) -> Option<Fo
 }
 
 /// Returns where a place stands.
-pub(super) fn locate(text: Text<'_>, base: usize, pointer: &Pointer) -> Option<Span> {
-    let shift = |range: Range<usize>| range.start + base..range.end + base;
+pub(super) fn locate(text: Text<'_>, document: &Range<usize>, pointer: &Pointer) -> Option<Span> {
+    let base = document.start;
+    // The text was read with a line break at its end, which the source may lack.
+    let shift = |range: Range<usize>| (range.start + base).min(document.end)..(range.end + base).min(document.end);
     let span = |at: usize| shift(text.tree.node(at).span());
     if text.tree.is_empty() {
         return pointer.tokens().is_empty().then_some(Span { key: None, value: base..base, via_alias: false });

@@ -127,6 +127,12 @@ impl Tree {
         Children { tree: self, at: at + 1, end: self.nodes[at].next as usize }
     }
 
+    /// Tells whether an alias stands for a node or for something that it is a part of.
+    pub(super) fn is_shared(&self, at: usize) -> bool {
+        let aliases = self.nodes.iter().filter(|node| node.kind == Kind::Alias);
+        aliases.map(Node::target).any(|target| (target..self.nodes[target].next as usize).contains(&at))
+    }
+
     /// Returns the keys of a mapping with their values.
     pub(super) fn entries(&self, at: usize) -> impl Iterator<Item = (usize, usize)> {
         let mut children = self.children(at);
@@ -153,12 +159,18 @@ impl Iterator for Children<'_> {
     }
 }
 
+/// A collection that is not closed yet.
+struct Open {
+    at: u32,
+    children: u32,
+}
+
 /// Puts nodes into a tree, in the order in which they start.
 pub(super) struct Builder<'t> {
     source: &'t str,
     limits: &'t Limits,
     tree: Tree,
-    open: Vec<u32>,
+    open: Vec<Open>,
     /// Where the last part that was read ends.
     last_end: u32,
 }
@@ -177,6 +189,9 @@ impl<'t> Builder<'t> {
             let message = format!("the document has more than {} values", self.limits.nodes);
             return Err(SyntaxError { message, span: node.span(), kind: SyntaxErrorKind::Limit });
         }
+        if let Some(parent) = self.open.last_mut() {
+            parent.children += 1;
+        }
         self.last_end = node.end;
         self.tree.nodes.push(node);
         Ok(at)
@@ -190,15 +205,20 @@ impl<'t> Builder<'t> {
         let node =
             Node { kind, style, tag: Tag::None, anchored: false, owned: false, start: content, content, end: content, next: 0, text: 0, text_len: 0 };
         let at = self.push(node)?;
-        self.open.push(at as u32);
+        self.open.push(Open { at: at as u32, children: 0 });
         Ok(at)
+    }
+
+    /// Tells whether what comes next is the value of a key.
+    fn is_at_value(&self) -> bool {
+        self.open.last().is_some_and(|open| open.children % 2 == 1 && self.tree.nodes[open.at as usize].kind == Kind::Mapping)
     }
 
     /// Closes the innermost collection; one in brackets ends at `end`, any other where its last part ends.
     pub(super) fn close(&mut self, end: u32) {
         let next = self.tree.nodes.len() as u32;
-        let Some(at) = self.open.pop() else { return };
-        let node = &mut self.tree.nodes[at as usize];
+        let Some(open) = self.open.pop() else { return };
+        let node = &mut self.tree.nodes[open.at as usize];
         if node.style == Style::Flow {
             self.last_end = end;
         }
@@ -275,10 +295,13 @@ pub(super) fn read(source: &str, directives: bool, limits: &Limits) -> Result<Tr
                 let absent = style == Style::Plain && start == end;
                 let at = match style {
                     // The parser calls a value that is left out `~`, or the empty text.
-                    Style::Plain if absent => builder.scalar(style, start..end, "")?,
+                    Style::Plain if absent => {
+                        let place = if builder.is_at_value() { behind_colon(source, start as usize) as u32 } else { start };
+                        builder.scalar(style, place..place, "")?
+                    }
                     Style::Literal | Style::Folded => {
                         let from = builder.last_end.max(tag_end(&span));
-                        let header = header(source, from as usize, start as usize);
+                        let header = introducer(source, from as usize, start as usize, b"|>");
                         let end = trim_block(source, header, start as usize, end as usize);
                         builder.scalar(style, header as u32..end as u32, &text)?
                     }
@@ -307,7 +330,14 @@ pub(super) fn read(source: &str, directives: bool, limits: &Limits) -> Result<Tr
                 }
             }
             Event::SequenceStart(style, anchor, _) => {
-                last = builder.open(Kind::Sequence, collection_style(style), start)?;
+                let style = collection_style(style);
+                let mut content = start;
+                if style == Style::Block && builder.is_at_value() {
+                    // A list whose dashes stand right below the key's first letter is reported at its first item.
+                    let from = builder.last_end.max(tag_end(&span));
+                    content = introducer(source, from as usize, start as usize, b"-") as u32;
+                }
+                last = builder.open(Kind::Sequence, style, content)?;
                 let node = &mut builder.tree.nodes[last];
                 node.start = node.start.min(tag_start(&span, node.start));
                 if anchor > 0 {
@@ -377,13 +407,20 @@ fn resolve_tag(tag: &granit_parser::Tag) -> Tag {
     }
 }
 
-/// Returns where the header (`|` or `>`) of a block scalar stands, between the end of what came before and its content.
-fn header(source: &str, from: usize, content: usize) -> usize {
+/// Returns the place behind the colon that follows the end of a key, or that end itself where no colon follows.
+fn behind_colon(source: &str, end: usize) -> usize {
+    let rest = source.get(end..).unwrap_or_default();
+    let trimmed = rest.trim_start_matches([' ', '\t', '\n', '\r']);
+    if trimmed.starts_with(':') { source.len() - trimmed.len() + 1 } else { end }
+}
+
+/// Returns where one of the given indicators stands, behind the end of what came before and before `content`; otherwise `content`.
+fn introducer(source: &str, from: usize, content: usize, indicators: &[u8]) -> usize {
     let bytes = source.as_bytes();
     let mut at = from;
     while at < content {
         match bytes[at] {
-            b'|' | b'>' => return at,
+            byte if indicators.contains(&byte) => return at,
             b'#' => at += memchr::memchr2(b'\n', b'\r', &bytes[at..content]).unwrap_or(content - at),
             // An anchor or a verbatim tag may have any character.
             b'&' | b'!' => at += bytes[at..content].iter().take_while(|byte| !byte.is_ascii_whitespace()).count(),

@@ -1,0 +1,879 @@
+//! RFC 6902 operations as byte edits of the file: only the bytes of the change move, in the style of what stands around them.
+//!
+//! Operations are made one after the other on the document's text, which is read again after each; what results is compared with what the patch
+//! makes of the value. An edit that would not give exactly that is withheld, with the reason. So the law
+//! `parse(edit(source, ops)) == patch(parse(source), ops)` holds for every edit that is returned.
+
+use std::ops::Range;
+
+use serde_json::{Number, Value};
+
+use super::locate::{self, Found};
+use super::print::{Look, is_inline};
+use super::split::{Chunk, Form};
+use super::tree::{Kind, Node, Style, Tag, Tree};
+use super::{Document, Limits};
+use crate::finding::Op;
+use crate::patch;
+use crate::pointer::{Pointer, Token};
+
+/// Bytes of the source and what is to stand there instead.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Edit {
+    /// The bytes that go; empty for an insertion.
+    pub span: Range<usize>,
+    /// What comes in their place.
+    pub text: String,
+}
+
+/// Why an edit is not made. The file stays as it is.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Withheld {
+    /// The source is not the one that the document was read from.
+    #[error("the file is not the one that was read")]
+    Stale,
+    /// The patch itself does not fit the object.
+    #[error("the change does not fit the object: nothing to change at `{0}`")]
+    NotThere(Pointer),
+    /// The place is written once and stands in several places, by anchors, aliases and merge keys.
+    #[error("`{0}` is shared through an anchor, so that changing it would change other places too")]
+    Shared(Pointer),
+    /// The text around the place is of a form that is not edited.
+    #[error("the lines around `{0}` are written in a way that is not edited")]
+    Layout(Pointer),
+    /// What results would not read as the patched object.
+    #[error("the edited file would not read as the changed object at `{0}`")]
+    Differs(Pointer),
+}
+
+/// Lowers operations on a document to edits of the source that it was read from, sorted and apart from each other.
+///
+/// Operations are meant in order: one may speak of a place that an earlier one has made.
+///
+/// # Errors
+/// The edit cannot be made without changing more than the operations do, or would not read as intended.
+pub fn edit(source: &[u8], document: &Document, ops: &[Op]) -> Result<Vec<Edit>, Withheld> {
+    let bytes = source.get(document.span.clone()).ok_or(Withheld::Stale)?;
+    let text = str::from_utf8(bytes).map_err(|_| Withheld::Stale)?;
+    let mut pieces = Pieces(vec![Piece::Kept(0..text.len())]);
+    let mut text = text.to_owned();
+    let mut current = document.clone();
+    current.span = 0..text.len();
+    // A stream that starts with a brace is read as JSON; an edit must not make it one, nor the other way round.
+    let had_brace = starts_with_brace(&text);
+    let at_line_start = document.span.start == 0 || matches!(source[document.span.start - 1], b'\n' | b'\r');
+    let limits = Limits::default();
+    for op in ops {
+        let editor = Editor { text: &text, document: &current, tree: &current.tree, pointer: op.pointer(), at_line_start };
+        let wanted = patch::apply(&current.value, std::slice::from_ref(op)).map_err(|_| Withheld::NotThere(op.pointer().clone()))?;
+        let mut splices = editor.lower(op)?;
+        splices.sort_by_key(|splice| (splice.span.start, splice.span.end));
+        if splices.windows(2).any(|pair| pair[0].span.end > pair[1].span.start) {
+            return Err(Withheld::Layout(op.pointer().clone()));
+        }
+        for splice in splices.into_iter().rev() {
+            text.replace_range(splice.span.clone(), &splice.text);
+            pieces.splice(splice);
+        }
+        let differs = || Withheld::Differs(op.pointer().clone());
+        let splits = current.form == Form::Yaml && (text.starts_with("---") || text.contains("\n---"));
+        if splits || starts_with_brace(&text) != had_brace {
+            return Err(differs());
+        }
+        let chunk = Chunk { index: document.index, span: 0..text.len(), form: document.form, refused: None, not_json: None };
+        current = super::parse(text.as_bytes(), &chunk, &limits).map_err(|_| differs())?;
+        if !same(&current.value, &wanted) {
+            return Err(differs());
+        }
+    }
+    let mut edits = pieces.edits(bytes.len());
+    for edit in &mut edits {
+        edit.span = edit.span.start + document.span.start..edit.span.end + document.span.start;
+    }
+    Ok(edits)
+}
+
+fn starts_with_brace(text: &str) -> bool {
+    text.trim_start().starts_with('{')
+}
+
+/// Compares values; `1` and `1.0` are the same number.
+fn same(a: &Value, b: &Value) -> bool {
+    let number = |a: &Number, b: &Number| a == b || a.as_f64() == b.as_f64() && a.is_f64() != b.is_f64();
+    match (a, b) {
+        (Value::Number(a), Value::Number(b)) => number(a, b),
+        (Value::Array(a), Value::Array(b)) => a.len() == b.len() && a.iter().zip(b).all(|(a, b)| same(a, b)),
+        (Value::Object(a), Value::Object(b)) => a.len() == b.len() && a.iter().zip(b).all(|(a, b)| a.0 == b.0 && same(a.1, b.1)),
+        _ => a == b,
+    }
+}
+
+/// One change of the current text.
+struct Splice {
+    span: Range<usize>,
+    text: String,
+}
+
+fn splice(span: Range<usize>, text: impl Into<String>) -> Splice {
+    Splice { span, text: text.into() }
+}
+
+/// A text put together from parts of the original and new ones: how edits of edits become edits of the original.
+struct Pieces(Vec<Piece>);
+
+enum Piece {
+    Kept(Range<usize>),
+    New(String),
+}
+
+impl Piece {
+    fn len(&self) -> usize {
+        match self {
+            Self::Kept(range) => range.len(),
+            Self::New(text) => text.len(),
+        }
+    }
+
+    fn part(&self, range: Range<usize>) -> Self {
+        match self {
+            Self::Kept(kept) => Self::Kept(kept.start + range.start..kept.start + range.end),
+            Self::New(text) => Self::New(text[range].to_owned()),
+        }
+    }
+}
+
+impl Pieces {
+    fn splice(&mut self, splice: Splice) {
+        let Splice { span, text } = splice;
+        let mut out = Vec::with_capacity(self.0.len() + 2);
+        let mut new = Some(Piece::New(text));
+        let mut at = 0;
+        for piece in self.0.drain(..) {
+            let len = piece.len();
+            let (start, end) = (at, at + len);
+            at = end;
+            if start < span.start {
+                out.push(piece.part(0..span.start.min(end) - start));
+            }
+            if end >= span.start {
+                out.extend(new.take());
+            }
+            if end > span.end {
+                out.push(piece.part(span.end.max(start) - start..len));
+            }
+        }
+        out.extend(new);
+        out.retain(|piece| piece.len() > 0);
+        self.0 = out;
+    }
+
+    /// Returns what lies between the parts of the original that stay.
+    fn edits(self, len: usize) -> Vec<Edit> {
+        let mut edits = Vec::new();
+        let mut at = 0;
+        let mut pending = String::new();
+        for piece in self.0 {
+            match piece {
+                Piece::New(text) => pending.push_str(&text),
+                Piece::Kept(kept) => {
+                    if kept.start > at || !pending.is_empty() {
+                        edits.push(Edit { span: at..kept.start, text: std::mem::take(&mut pending) });
+                    }
+                    at = kept.end;
+                }
+            }
+        }
+        if at < len || !pending.is_empty() {
+            edits.push(Edit { span: at..len, text: pending });
+        }
+        edits
+    }
+}
+
+/// The text as it stands, with the operation at hand.
+struct Editor<'e> {
+    text: &'e str,
+    document: &'e Document,
+    tree: &'e Tree,
+    /// For what is said of a withheld edit.
+    pointer: &'e Pointer,
+    at_line_start: bool,
+}
+
+type Splices = Result<Vec<Splice>, Withheld>;
+
+impl<'e> Editor<'e> {
+    fn lower(&self, op: &Op) -> Splices {
+        let (Some(parent), Some(last)) = (op.pointer().parent(), op.pointer().last()) else {
+            return match op {
+                Op::Add(_, value) | Op::Replace(_, value) if !self.tree.is_empty() => self.replace(None, 0, value),
+                _ => Err(self.layout()),
+            };
+        };
+        let container = self.container(&parent)?;
+        match (self.tree.node(container).kind, op) {
+            (Kind::Mapping, _) => {
+                let key = match last {
+                    Token::Key(key) => key.to_string(),
+                    Token::Index(index) => index.to_string(),
+                };
+                let field = locate::field(self.document.text(), container, &key, Found::default());
+                match (op, field) {
+                    (Op::Remove(_), Some(Found { via: None, .. })) => self.remove_key(container, &key),
+                    (Op::Remove(_), _) => Err(self.shared()),
+                    (Op::Add(_, value) | Op::Replace(_, value), Some(Found { via: None, key: Some(key), value: at, .. })) => {
+                        self.replace(Some((self.owner(container, at), Some(key))), at, value)
+                    }
+                    (Op::Add(_, value) | Op::Replace(_, value), _) => self.add_key(container, &key, value),
+                }
+            }
+            (Kind::Sequence, _) => {
+                let items: Vec<usize> = self.tree.children(container).collect();
+                let index = match last {
+                    Token::Index(index) => *index,
+                    Token::Key(key) if key == "-" => items.len(),
+                    Token::Key(_) => return Err(self.not_there()),
+                };
+                match op {
+                    Op::Add(_, value) if index <= items.len() => self.insert(container, &items, index, value),
+                    Op::Replace(_, value) if index < items.len() => self.replace(Some((container, None)), items[index], value),
+                    Op::Remove(_) if index < items.len() => self.remove_item(container, &items, index),
+                    _ => Err(self.not_there()),
+                }
+            }
+            _ => Err(self.not_there()),
+        }
+    }
+
+    fn not_there(&self) -> Withheld {
+        Withheld::NotThere(self.pointer.clone())
+    }
+
+    fn shared(&self) -> Withheld {
+        Withheld::Shared(self.pointer.clone())
+    }
+
+    fn layout(&self) -> Withheld {
+        Withheld::Layout(self.pointer.clone())
+    }
+
+    /// Finds the mapping or list that the operation changes.
+    fn container(&self, pointer: &Pointer) -> Result<usize, Withheld> {
+        let found = locate::find(self.document.text(), pointer).ok_or_else(|| self.not_there())?;
+        if found.via.is_some() || self.tree.node(found.value).kind == Kind::Alias || self.tree.is_shared(found.value) {
+            return Err(self.shared());
+        }
+        if self.tree.node(0).style == Style::Block && !self.at_line_start {
+            return Err(self.layout());
+        }
+        Ok(found.value)
+    }
+
+    /// Returns the mapping that a field stands in: the one that is changed, or one that it merges in.
+    fn owner(&self, mapping: usize, value: usize) -> usize {
+        let inside = |at: &usize| self.tree.node(*at).kind == Kind::Mapping && (*at..self.tree.node(*at).next as usize).contains(&value);
+        let mut owner = mapping;
+        while let Some(inner) = self.tree.children(owner).find(|child| *child != value && inside(child)) {
+            owner = inner;
+        }
+        owner
+    }
+
+    // Text.
+
+    fn span(&self, at: usize) -> Range<usize> {
+        let node = self.tree.node(at);
+        self.clamp(node.content as usize)..self.clamp(node.end as usize)
+    }
+
+    /// The document is read with a line break at its end, which the text may lack.
+    fn clamp(&self, offset: usize) -> usize {
+        offset.min(self.text.len())
+    }
+
+    fn line_start(&self, at: usize) -> usize {
+        let start = self.text[..at].rfind(['\n', '\r']).map_or(0, |line| line + 1);
+        if start == 0 && self.text.starts_with('\u{FEFF}') { 3 } else { start }
+    }
+
+    fn line_end(&self, at: usize) -> usize {
+        self.text[at..].find(['\n', '\r']).map_or(self.text.len(), |offset| at + offset)
+    }
+
+    /// Returns where the line behind the one that ends at `end` starts.
+    fn next_line(&self, end: usize) -> usize {
+        let rest = &self.text[end..];
+        end + if rest.starts_with("\r\n") { 2 } else { usize::from(!rest.is_empty()) }
+    }
+
+    fn column(&self, at: usize) -> usize {
+        self.text[self.line_start(at)..at].chars().count()
+    }
+
+    /// Tells whether only blanks stand before a place on its line.
+    fn is_first(&self, at: usize) -> bool {
+        self.text[self.line_start(at)..at].bytes().all(|byte| byte == b' ')
+    }
+
+    /// Returns the blanks that a line starts with.
+    fn indent(&self, at: usize) -> &'e str {
+        let line = &self.text[self.line_start(at)..];
+        &line[..line.len() - line.trim_start_matches([' ', '\t']).len()]
+    }
+
+    /// Returns the end of the line of `at`, if nothing but a comment follows there.
+    fn end_of_line(&self, at: usize) -> Result<usize, Withheld> {
+        let end = self.line_end(at);
+        let rest = &self.text[at..end];
+        let trimmed = rest.trim_start_matches([' ', '\t']);
+        if trimmed.is_empty() || trimmed.starts_with('#') && trimmed.len() < rest.len() { Ok(end) } else { Err(self.layout()) }
+    }
+
+    /// Returns the lines of a range as one span, with the line break behind them, or before them at the end of the text.
+    fn lines(&self, start: usize, end: usize) -> Result<Range<usize>, Withheld> {
+        let start = self.line_start(start);
+        let end = self.end_of_line(end)?;
+        let next = self.next_line(end);
+        if next > end || start == 0 {
+            return Ok(start..next);
+        }
+        let before = self.text[..start].strip_suffix('\n').map_or(&self.text[..start], |text| text.strip_suffix('\r').unwrap_or(text));
+        Ok(before.len()..end)
+    }
+
+    // Style.
+
+    fn newline(&self) -> &'static str {
+        match self.text.find(['\n', '\r']) {
+            Some(at) if self.text[at..].starts_with("\r\n") => "\r\n",
+            Some(at) if self.text[at..].starts_with('\r') => "\r",
+            _ => "\n",
+        }
+    }
+
+    fn quote(&self, at: usize) -> Option<char> {
+        match self.tree.node(at).style {
+            Style::Double => Some('"'),
+            Style::Single => Some('\''),
+            _ => None,
+        }
+    }
+
+    /// Returns how a collection's text looks.
+    fn look(&self, container: usize) -> Look {
+        let json = self.document.is_json();
+        let node = self.tree.node(container);
+        let mapping = (container..node.next as usize)
+            .chain(0..container)
+            .find(|at| self.tree.node(*at).kind == Kind::Mapping && self.tree.node(*at).next as usize > at + 1);
+        let key = mapping.map(|mapping| mapping + 1);
+        let key_quote = if json { Some('"') } else { key.and_then(|key| self.quote(key)) };
+        // Where keys are quoted in brackets, somebody writes JSON.
+        let quote = (json || node.style == Style::Flow && key_quote == Some('"')).then_some('"');
+        let tight = |at: usize, mark: char| {
+            let rest = self.text[self.clamp(self.tree.node(at).end as usize)..].trim_start_matches([' ', '\t']);
+            rest.strip_prefix(mark).is_some_and(|rest| !rest.starts_with([' ', '\t', '\n', '\r']))
+        };
+        let flow_mapping = mapping.filter(|at| self.tree.node(*at).style == Style::Flow);
+        let colon = if quote.is_some() && flow_mapping.is_some_and(|at| tight(at + 1, ':')) { ":" } else { ": " };
+        let first = self.tree.children(container).nth(usize::from(node.kind == Kind::Mapping));
+        let comma = match first {
+            Some(at) if self.tree.node(at).next < node.next => tight(at, ','),
+            _ => colon == ":",
+        };
+        let (step, indented_lists) = self.indentation();
+        Look { newline: self.newline(), step, indented_lists, key_quote, quote, colon, comma: if comma { "," } else { ", " } }
+    }
+
+    /// Returns the spaces per level and whether lists are indented, as the document has it where it first shows.
+    fn indentation(&self) -> (usize, bool) {
+        let (mut step, mut lists) = (None, None);
+        let mut stack = vec![0];
+        while let Some(at) = stack.pop() {
+            let node = self.tree.node(at);
+            if node.kind != Kind::Mapping || node.style != Style::Block {
+                continue;
+            }
+            let column = self.column(node.content as usize);
+            for (_, value) in self.tree.entries(at) {
+                let child = self.tree.node(value);
+                if child.style == Style::Block && self.is_first(child.content as usize) {
+                    let deeper = self.column(child.content as usize).saturating_sub(column);
+                    match child.kind {
+                        Kind::Sequence => _ = lists.get_or_insert(deeper > 0),
+                        _ => _ = step.get_or_insert(deeper),
+                    }
+                }
+                if child.kind == Kind::Sequence { stack.extend(self.tree.children(value)) } else { stack.push(value) }
+            }
+            if step.is_some() && lists.is_some() {
+                break;
+            }
+        }
+        (step.filter(|step| (1..=8).contains(step)).unwrap_or(2), lists.unwrap_or(true))
+    }
+
+    // Operations.
+
+    /// Adds a key to a mapping, as its last.
+    fn add_key(&self, mapping: usize, key: &str, value: &Value) -> Splices {
+        let node = self.tree.node(mapping);
+        let look = self.look(mapping);
+        let Some((last, last_value)) = self.tree.entries(mapping).last() else {
+            let inside = node.content as usize + 1..self.clamp(node.end as usize) - 1;
+            return Ok(vec![splice(self.blank(inside), look.entry(key, value))]);
+        };
+        if node.style == Style::Flow {
+            let start = self.tree.node(last).start as usize;
+            return Ok(self.append(mapping, start, self.span(last_value).end, |spread| match spread {
+                Some((indent, step)) => format!("{}{}{}", look.key(key, true), look.colon, look.spread(value, indent, step)),
+                None => look.entry(key, value),
+            }));
+        }
+        let column = self.column(node.content as usize);
+        let end = self.end_of_line(self.clamp(node.end as usize))?;
+        Ok(vec![splice(end..end, look.line(column) + &look.block_entry(key, value, column))])
+    }
+
+    /// Returns the inside of empty brackets if it is to go: blanks, but no lines.
+    fn blank(&self, inside: Range<usize>) -> Range<usize> {
+        let blank = self.text[inside.clone()].bytes().all(|byte| byte == b' ');
+        if blank { inside } else { inside.start..inside.start }
+    }
+
+    /// Appends to a collection in brackets, behind its last part. What is printed gets the indentation if parts stand on lines of their own.
+    fn append(&self, container: usize, last: usize, end: usize, print: impl Fn(Option<(&str, &str)>) -> String) -> Vec<Splice> {
+        let look = self.look(container);
+        let rest = &self.text[end..];
+        let comma = rest.trim_start_matches([' ', '\t', '\n', '\r']).starts_with(',').then(|| end + rest.find(',').unwrap_or_default() + 1);
+        let behind = comma.unwrap_or(end);
+        if !self.is_first(last) {
+            let space = if look.comma == "," { "" } else { " " };
+            let text = print(None);
+            return vec![splice(behind..behind, if comma.is_some() { format!("{space}{text}") } else { format!("{}{text}", look.comma) })];
+        }
+        let indent = self.indent(last);
+        let outer = self.indent(self.tree.node(container).content as usize);
+        let step = indent.strip_prefix(outer).unwrap_or_default();
+        let text =
+            format!("{}{indent}{}{}", look.newline, print((!step.is_empty()).then_some((indent, step))), if comma.is_some() { "," } else { "" });
+        let line = self.end_of_line(behind).unwrap_or(behind);
+        if comma.is_some() {
+            return vec![splice(line..line, text)];
+        }
+        if self.text[end..line].trim().is_empty() {
+            return vec![splice(end..end, format!(",{text}"))];
+        }
+        vec![splice(end..end, ","), splice(line..line, text)]
+    }
+
+    /// Inserts an item into a list.
+    fn insert(&self, list: usize, items: &[usize], index: usize, value: &Value) -> Splices {
+        let node = self.tree.node(list);
+        let look = self.look(list);
+        if items.is_empty() {
+            let inside = node.content as usize + 1..self.clamp(node.end as usize) - 1;
+            return Ok(vec![splice(self.blank(inside), look.inline(value, true))]);
+        }
+        let print = |spread: Option<(&str, &str)>| match spread {
+            Some((indent, step)) => look.spread(value, indent, step),
+            None => look.inline(value, true),
+        };
+        if node.style == Style::Flow {
+            if index == items.len() {
+                let last = items[index - 1];
+                return Ok(self.append(list, self.tree.node(last).start as usize, self.span(last).end, print));
+            }
+            let start = self.tree.node(items[index]).start as usize;
+            if !self.is_first(start) {
+                return Ok(vec![splice(start..start, print(None) + look.comma)]);
+            }
+            let indent = self.indent(start);
+            let step = indent.strip_prefix(self.indent(node.content as usize)).unwrap_or_default();
+            let text = print((!step.is_empty()).then_some((indent, step)));
+            return Ok(vec![splice(start..start, format!("{text},{}{indent}", look.newline))]);
+        }
+        let start = node.content as usize;
+        let column = self.column(start);
+        let item = format!("- {}", look.block(value, column + 2));
+        if index == 0 {
+            return Ok(vec![splice(start..start, item + &look.line(column))]);
+        }
+        let end = self.end_of_line(self.clamp(self.tree.node(items[index - 1]).end as usize))?;
+        Ok(vec![splice(end..end, look.line(column) + &item)])
+    }
+
+    /// Puts a value in the place of a node, whose parent and key are given.
+    fn replace(&self, place: Option<(usize, Option<usize>)>, at: usize, value: &Value) -> Splices {
+        if self.tree.is_shared(at) {
+            return Err(self.shared());
+        }
+        let node = self.tree.node(at);
+        let parent = place.map(|(parent, _)| parent);
+        let mut look = self.look(parent.unwrap_or(at));
+        if value.is_string() && matches!(node.style, Style::Single | Style::Double) {
+            look.quote = self.quote(at);
+        }
+        // An anchor that nothing refers to may stay; a tag was for the old value.
+        let start = if node.tag == Tag::None { node.content } else { node.start } as usize;
+        let (start, end) = (self.clamp(start), self.clamp(node.end as usize));
+        let is_flow = parent.is_some_and(|parent| self.tree.node(parent).style == Style::Flow) || self.document.is_json();
+        if is_flow {
+            if node.is_absent() {
+                let colon = if self.text[..start].trim_end().ends_with(':') { " " } else { ": " };
+                return Ok(vec![splice(start..start, colon.to_owned() + &look.inline(value, true))]);
+            }
+            let own_line = place.map_or(start, |(_, key)| key.map_or(start, |key| self.tree.node(key).start as usize));
+            let indent = self.indent(own_line);
+            let step = parent.and_then(|parent| indent.strip_prefix(self.indent(self.tree.node(parent).content as usize))).unwrap_or_default();
+            let spread = self.is_first(own_line) && !step.is_empty();
+            let text = if spread { look.spread(value, indent, step) } else { look.inline(value, true) };
+            return Ok(vec![splice(start..end, text)]);
+        }
+        if node.style == Style::Flow && !is_inline(value) {
+            return Ok(vec![splice(start..end, look.inline(value, true))]);
+        }
+        match (is_inline(value), node.style == Style::Block) {
+            (true, false) => {
+                let space = if node.is_absent() && !self.text[..start].ends_with([' ', '\t', '\n', '\r']) { " " } else { "" };
+                Ok(vec![splice(start..end, space.to_owned() + &look.inline(value, false))])
+            }
+            (true, true) => self.replace_block(place, at, &look.inline(value, false)),
+            (false, true) => {
+                let column = self.column(node.content as usize);
+                let outer = parent.map(|parent| self.column(self.tree.node(parent).content as usize));
+                if value.is_object() && node.kind == Kind::Sequence && outer.is_some_and(|outer| outer >= column) {
+                    return Err(self.layout());
+                }
+                Ok(vec![splice(node.content as usize..end, look.block(value, column))])
+            }
+            (false, false) => self.replace_inline(place, at, &look, value),
+        }
+    }
+
+    /// Puts text on one line in the place of a collection by indentation.
+    fn replace_block(&self, place: Option<(usize, Option<usize>)>, at: usize, text: &str) -> Splices {
+        let node = self.tree.node(at);
+        let (start, end) = (node.content as usize, self.clamp(node.end as usize));
+        let Some((_, key)) = place.filter(|_| self.is_first(start)) else {
+            return Ok(vec![splice(start..end, text)]);
+        };
+        if node.start != node.content {
+            return Err(self.layout());
+        }
+        let introducer = match key {
+            Some(key) => self.colon(key)?,
+            None => self.dash(at)? + 1,
+        };
+        Ok(vec![splice(introducer..introducer, format!(" {text}")), splice(self.lines(start, end)?, "")])
+    }
+
+    /// Puts a collection by indentation in the place of a scalar.
+    fn replace_inline(&self, place: Option<(usize, Option<usize>)>, at: usize, look: &Look, value: &Value) -> Splices {
+        let node = self.tree.node(at);
+        let (start, end) = (self.clamp(node.start as usize), self.clamp(node.end as usize));
+        let Some((parent, key)) = place else { return Ok(vec![splice(start..end, look.block(value, 0))]) };
+        let column = self.column(self.tree.node(parent).content as usize);
+        let Some(key) = key else {
+            let space = if node.is_absent() { " " } else { "" };
+            return Ok(vec![splice(start..end, space.to_owned() + &look.block(value, column + 2))]);
+        };
+        if self.is_first(start) {
+            return Ok(vec![splice(start..end, look.block(value, self.column(start)))]);
+        }
+        let colon = self.colon(key)?;
+        let line = self.end_of_line(end)?;
+        let text = look.behind_colon(value, column);
+        if line == end {
+            return Ok(vec![splice(colon..end, text)]);
+        }
+        Ok(vec![splice(colon..end, ""), splice(line..line, text)])
+    }
+
+    /// Returns the place right behind a key's colon.
+    fn colon(&self, key: usize) -> Result<usize, Withheld> {
+        let end = self.clamp(self.tree.node(key).end as usize);
+        let rest = &self.text[end..];
+        let blanks = rest.len() - rest.trim_start_matches([' ', '\t']).len();
+        if rest[blanks..].starts_with(':') { Ok(end + blanks + 1) } else { Err(self.layout()) }
+    }
+
+    /// Returns the place of an item's dash.
+    fn dash(&self, item: usize) -> Result<usize, Withheld> {
+        let before = self.text[..self.clamp(self.tree.node(item).start as usize)].trim_end_matches([' ', '\t', '\n', '\r']);
+        if before.ends_with('-') { Ok(before.len() - 1) } else { Err(self.layout()) }
+    }
+
+    /// Takes a key out of a mapping, every time it stands there.
+    fn remove_key(&self, mapping: usize, name: &str) -> Splices {
+        let text = self.document.text();
+        let entries: Vec<(usize, usize)> = self.tree.entries(mapping).collect();
+        let named = |key: usize| !text.is_merge(key) && text.key(key).is_ok_and(|(key, _)| key == name);
+        let doomed: Vec<usize> = (0..entries.len()).filter(|index| named(entries[*index].0)).collect();
+        if doomed.is_empty() {
+            return Err(self.layout());
+        }
+        let parts: Vec<Range<usize>> = entries
+            .iter()
+            .map(|(key, value)| {
+                let end = self.tree.node(*value).end.max(self.tree.node(*key).end) as usize;
+                self.clamp(self.tree.node(*key).start as usize)..self.clamp(end)
+            })
+            .collect();
+        if doomed.iter().any(|index| self.tree.is_shared(entries[*index].1)) {
+            return Err(self.shared());
+        }
+        self.remove(mapping, &parts, &doomed, &Value::Object(Default::default()))
+    }
+
+    /// Takes an item out of a list.
+    fn remove_item(&self, list: usize, items: &[usize], index: usize) -> Splices {
+        if self.tree.is_shared(items[index]) {
+            return Err(self.shared());
+        }
+        let is_flow = self.tree.node(list).style == Style::Flow;
+        let part = |item: &usize| {
+            let start = if is_flow { self.tree.node(*item).start as usize } else { self.dash(*item)? };
+            Ok(self.clamp(start)..self.clamp(self.tree.node(*item).end as usize))
+        };
+        let parts: Vec<Range<usize>> = items.iter().map(part).collect::<Result<_, _>>()?;
+        self.remove(list, &parts, &[index], &Value::Array(Vec::new()))
+    }
+
+    /// Takes parts out of a collection; what would be left empty becomes `empty`.
+    fn remove(&self, container: usize, parts: &[Range<usize>], doomed: &[usize], empty: &Value) -> Splices {
+        let node = self.tree.node(container);
+        if doomed.len() == parts.len() {
+            let place = (container > 0).then(|| self.place(container));
+            return self.replace(place, container, empty);
+        }
+        let mut splices = Vec::new();
+        for index in doomed.iter().copied() {
+            let part = parts[index].clone();
+            if node.style == Style::Flow {
+                let span = match parts.get(index + 1) {
+                    Some(next) => part.start..next.start,
+                    // The comma before it goes along, and the whole tail if that goes too.
+                    None => {
+                        let stays = (0..index).rev().find(|index| !doomed.contains(index)).unwrap_or_default();
+                        parts[stays].end..part.end
+                    }
+                };
+                splices.push(splice(span, ""));
+            } else if self.is_first(part.start) {
+                splices.push(splice(self.lines(part.start, part.end)?, ""));
+            } else {
+                // The first part, behind a dash: the next one moves up.
+                let next = parts.get(index + 1).ok_or_else(|| self.layout())?;
+                let line = self.end_of_line(part.end)?;
+                if self.text[line..next.start].contains('#') || doomed.contains(&(index + 1)) {
+                    return Err(self.layout());
+                }
+                splices.push(splice(part.start..next.start, ""));
+            }
+        }
+        Ok(splices)
+    }
+
+    /// Returns the parent of a collection, and its key there.
+    fn place(&self, at: usize) -> (usize, Option<usize>) {
+        let parent = (0..at).rev().find(|parent| {
+            let node = self.tree.node(*parent);
+            matches!(node.kind, Kind::Mapping | Kind::Sequence) && at < node.next as usize
+        });
+        let parent = parent.unwrap_or_default();
+        let key = match self.tree.node(parent).kind {
+            Kind::Mapping => self.tree.entries(parent).find(|(_, value)| *value == at).map(|(key, _)| key),
+            _ => None,
+        };
+        (parent, key)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn at(source: &str, index: usize) -> Document {
+        super::super::documents(source.as_bytes()).nth(index).unwrap().unwrap()
+    }
+
+    fn try_make(source: &str, ops: &[Op]) -> Result<String, Withheld> {
+        let edits = edit(source.as_bytes(), &at(source, 0), ops)?;
+        let mut out = source.to_owned();
+        for edit in edits.into_iter().rev() {
+            out.replace_range(edit.span, &edit.text);
+        }
+        Ok(out)
+    }
+
+    #[track_caller]
+    fn check(source: &str, ops: &[Op], expected: &str) {
+        assert_eq!(try_make(source, ops).unwrap(), expected);
+    }
+
+    fn p(path: &str, source: &str) -> Pointer {
+        Pointer::parse(path, &at(source, 0).value).unwrap()
+    }
+
+    #[track_caller]
+    fn add(source: &str, path: &str, value: Value, expected: &str) {
+        check(source, &[Op::Add(p(path, source), value)], expected);
+    }
+
+    #[track_caller]
+    fn replace(source: &str, path: &str, value: Value, expected: &str) {
+        check(source, &[Op::Replace(p(path, source), value)], expected);
+    }
+
+    #[track_caller]
+    fn remove(source: &str, path: &str, expected: &str) {
+        check(source, &[Op::Remove(p(path, source))], expected);
+    }
+
+    #[test]
+    fn adds_keys_to_blocks() {
+        add("a: 1\n", "/b", json!(2), "a: 1\nb: 2\n");
+        add("a: 1", "/b", json!(2), "a: 1\nb: 2");
+        add("a: 1 # one\n# end\n", "/b", json!("x"), "a: 1 # one\nb: x\n# end\n");
+        add(
+            "s:\n    t: 1\n\n# next\nu: 1\n",
+            "/s/v",
+            json!({"w": [1, {"x": "yes"}]}),
+            "s:\n    t: 1\n    v:\n        w:\n            - 1\n            - x: \"yes\"\n\n# next\nu: 1\n",
+        );
+        add("l:\n- a: 1\n- a: 2\n", "/l/0/b", json!([1]), "l:\n- a: 1\n  b:\n  - 1\n- a: 2\n");
+        add("a: 1\r\nb:\r\n  c: 1\r\n", "/b/d", json!({"k": null}), "a: 1\r\nb:\r\n  c: 1\r\n  d:\r\n    k: null\r\n");
+        add("a: |\n  text\n\nb: 1\n", "/c", json!("n"), "a: |\n  text\n\nb: 1\nc: \"n\"\n");
+        add("s:\n  a: |+\n    text\n\nb: 1\n", "/s/c", json!(1), "s:\n  a: |+\n    text\n\n  c: 1\nb: 1\n");
+        add("\"a\": \"1\"\n", "/b", json!("x"), "\"a\": \"1\"\n\"b\": x\n");
+        add("a:\n", "/b", json!(1), "a:\nb: 1\n");
+        add("\u{FEFF}a: 1\n", "/b", json!(1), "\u{FEFF}a: 1\nb: 1\n");
+        add("a: 1\n...\n", "/b", json!(1), "a: 1\nb: 1\n...\n");
+    }
+
+    #[test]
+    fn adds_keys_to_brackets() {
+        add("a: {}\n", "/a/b", json!(1), "a: {b: 1}\n");
+        add("a: { }\n", "/a/b", json!(1), "a: {b: 1}\n");
+        add("a: { b: 1 }\n", "/a/c", json!({"d": [1]}), "a: { b: 1, c: {d: [1]} }\n");
+        add("a: {b: 1,}\n", "/a/c", json!(2), "a: {b: 1, c: 2}\n");
+        add("a: {\n  b: 1, # one\n  c: 2 # two\n}\n", "/a/d", json!(3), "a: {\n  b: 1, # one\n  c: 2, # two\n  d: 3\n}\n");
+        add("a: {\n  b: 1,\n}\n", "/a/d", json!({"e": 3}), "a: {\n  b: 1,\n  d: {\n    e: 3\n  },\n}\n");
+        add("{\"a\":1,\"b\":[]}", "/c", json!({"d": ["x", 1]}), "{\"a\":1,\"b\":[],\"c\":{\"d\":[\"x\",1]}}");
+        add(
+            "{\n    \"a\": 1\n}\n",
+            "/c",
+            json!({"d": ["x"]}),
+            "{\n    \"a\": 1,\n    \"c\": {\n        \"d\": [\n            \"x\"\n        ]\n    }\n}\n",
+        );
+        add("{\"a\": {}, \"b\": 1}", "/a/c", json!("y"), "{\"a\": {\"c\": \"y\"}, \"b\": 1}");
+        add("# JSON in YAML\n{\"a\": \"x\"}\n", "/b", json!("y"), "# JSON in YAML\n{\"a\": \"x\", \"b\": \"y\"}\n");
+    }
+
+    #[test]
+    fn inserts_into_lists() {
+        add("a:\n- 1\n- 2 # two\nb: 1\n", "/a/2", json!({"x": 1, "z": [2]}), "a:\n- 1\n- 2 # two\n- x: 1\n  z:\n  - 2\nb: 1\n");
+        add("a:\n  # first\n  - 1\n  - 2\n", "/a/0", json!("n"), "a:\n  # first\n  - \"n\"\n  - 1\n  - 2\n");
+        add("a:\n  - 1 # one\n  - 2\n", "/a/1", json!(5), "a:\n  - 1 # one\n  - 5\n  - 2\n");
+        add("a: []\n", "/a/0", json!({"k": 1}), "a: [{k: 1}]\n");
+        add("a: [1, 2]\n", "/a/2", json!("x,y"), "a: [1, 2, \"x,y\"]\n");
+        add("a: [1, 2]\n", "/a/1", json!(5), "a: [1, 5, 2]\n");
+        add("{\n \"a\": [\n  1\n ]\n}", "/a/1", json!({"b": 1}), "{\n \"a\": [\n  1,\n  {\n   \"b\": 1\n  }\n ]\n}");
+        add("{\n \"a\": [\n  1\n ]\n}", "/a/0", json!(0), "{\n \"a\": [\n  0,\n  1\n ]\n}");
+        add("- - 1\n  - 2\n- 3\n", "/0/2", json!(4), "- - 1\n  - 2\n  - 4\n- 3\n");
+        let source = "a:\n- 1\n";
+        check(source, &[Op::Add(Pointer::of(&["a", "-"]), json!(2))], "a:\n- 1\n- 2\n");
+    }
+
+    #[test]
+    fn replaces() {
+        replace("a: Always # why\n", "/a", json!("Never"), "a: Never # why\n");
+        replace("a: 'x'\nb: \"y\"\n", "/a", json!("z"), "a: 'z'\nb: \"y\"\n");
+        replace("a: 'x'\n", "/a", json!(3), "a: 3\n");
+        replace("a:\nb: 1\n", "/a", json!(3), "a: 3\nb: 1\n");
+        replace("a:   # none\nb: 1\n", "/a", json!({"c": 1}), "a:   # none\n  c: 1\nb: 1\n");
+        replace("a: null # none\nb: 1\n", "/a", json!({"c": 1}), "a: # none\n  c: 1\nb: 1\n");
+        replace("a: null\nb: 1\n", "/a", json!([1]), "a:\n  - 1\nb: 1\n");
+        replace("a: {b: 1}\n", "/a/b", json!({"c": 1}), "a: {b: {c: 1}}\n");
+        replace("a: |\n  x\n  y\nb: 1\n", "/a", json!("z"), "a: z\nb: 1\n");
+        replace("a:\n  # c\n  b: 1\n  d: 2\ne: 1\n", "/a", json!(5), "a: 5\n  # c\ne: 1\n");
+        replace("a:\n  b: 1\n", "/a", json!({"c": [1]}), "a:\n  c:\n    - 1\n");
+        replace("- a: 1\n  b: 2\n- 3\n", "/0", json!(1), "- 1\n- 3\n");
+        replace("-\n- 3\n", "/0", json!({"x": 1}), "- x: 1\n- 3\n");
+        replace("a: !!str 1\n", "/a", json!(1), "a: 1\n");
+        replace("a: &x 1\n", "/a", json!(2), "a: &x 2\n");
+        replace("a: &x 1\nb: *x\n", "/b", json!(2), "a: &x 1\nb: 2\n");
+        replace("{\"a\": [1, \"b\"]}", "/a/1", json!(null), "{\"a\": [1, null]}");
+        replace("{a, b: 1}", "/a", json!(1), "{a: 1, b: 1}");
+    }
+
+    #[test]
+    fn removes() {
+        remove("a: 1\nb: 2 # two\nc: 3\n", "/b", "a: 1\nc: 3\n");
+        remove("a: 1\nb: 2", "/b", "a: 1");
+        remove("a:\n  b: 1\nc: 3\n", "/a/b", "a: {}\nc: 3\n");
+        remove("a:\n  b: |\n    x\n  c: 3\n", "/a/b", "a:\n  c: 3\n");
+        remove("- a: 1\n  b: 2\n", "/0/a", "- b: 2\n");
+        remove("- a: 1\n", "/0/a", "- {}\n");
+        remove("a:\n- 1\n- 2\n", "/a/0", "a:\n- 2\n");
+        remove("a:\n- 1\nb: 1\n", "/a/0", "a: []\nb: 1\n");
+        remove("a: {b: 1, c: 2}\n", "/a/b", "a: {c: 2}\n");
+        remove("a: {b: 1, c: 2}\n", "/a/c", "a: {b: 1}\n");
+        remove("a: {b: 1}\n", "/a/b", "a: {}\n");
+        remove("a: 1\nb: 2\na: 3\n", "/a", "b: 2\n");
+        remove("{\n  \"a\": 1,\n  \"b\": 2\n}\n", "/b", "{\n  \"a\": 1\n}\n");
+        remove("{\n  \"a\": 1,\n  \"b\": 2\n}\n", "/a", "{\n  \"b\": 2\n}\n");
+    }
+
+    #[test]
+    fn several_changes_make_one_edit_each() {
+        let source = "spec:\n  template:\n    spec:\n      containers: []\n# end\n";
+        let spec = Pointer::of(&["spec"]);
+        let ops = [
+            Op::Add(&spec / "activeDeadlineSeconds", json!(3600)),
+            Op::Add(&spec / "ttlSecondsAfterFinished", json!(86400)),
+            Op::Add(&spec / "template" / "metadata", json!({"labels": {"a": "b"}})),
+            Op::Add(&spec / "template" / "metadata" / "labels" / "c", json!("d")),
+        ];
+        let expected = "spec:\n  template:\n    spec:\n      containers: []\n    metadata:\n      labels:\n        a: b\n        c: d\n  activeDeadlineSeconds: 3600\n  ttlSecondsAfterFinished: 86400\n# end\n";
+        check(source, &ops, expected);
+        assert_eq!(edit(source.as_bytes(), &at(source, 0), &ops).unwrap().len(), 1);
+        // What is added and taken out again leaves no trace.
+        check(source, &[Op::Add(&spec / "x", json!(1)), Op::Remove(&spec / "x")], source);
+    }
+
+    #[test]
+    fn edits_speak_of_the_whole_source() {
+        let source = "a: 1\n---\n# second\nb: 1\n---\nc: 1\n";
+        let edits = edit(source.as_bytes(), &at(source, 1), &[Op::Add(Pointer::of(&["x"]), json!(2))]).unwrap();
+        assert_eq!(edits, [Edit { span: 22..22, text: "\nx: 2".into() }]);
+        let source = "{\"a\":1}\n{\"b\":1}\n";
+        let edits = edit(source.as_bytes(), &at(source, 1), &[Op::Remove(Pointer::of(&["b"]))]).unwrap();
+        assert_eq!(edits, [Edit { span: 8..15, text: "{}".into() }]);
+    }
+
+    #[test]
+    fn shared_places_are_withheld() {
+        let source = "base: &b {x: 1}\nuse: *b\nmore:\n  <<: *b\n  y: 2\n";
+        let of = |path: &str| p(path, source);
+        for path in ["/use/x", "/base/x"] {
+            assert_eq!(try_make(source, &[Op::Replace(of(path), json!(2))]), Err(Withheld::Shared(of(path))));
+        }
+        assert_eq!(try_make(source, &[Op::Remove(of("/more/x"))]), Err(Withheld::Shared(of("/more/x"))));
+        // A key of the mapping's own overrides what it merges in.
+        check(source, &[Op::Replace(of("/more/x"), json!(5))], "base: &b {x: 1}\nuse: *b\nmore:\n  <<: *b\n  y: 2\n  x: 5\n");
+        check(source, &[Op::Replace(of("/use"), json!({"x": 5}))], "base: &b {x: 1}\nuse:\n  x: 5\nmore:\n  <<: *b\n  y: 2\n");
+        let list = "a: &l\n  - 1\nb: *l\n";
+        assert!(matches!(try_make(list, &[Op::Add(p("/a/1", list), json!(2))]), Err(Withheld::Shared(_))));
+        assert!(matches!(try_make(list, &[Op::Remove(p("/nothing", list))]), Err(Withheld::NotThere(_))));
+    }
+
+    #[test]
+    fn inline_merges_are_edited_where_they_stand() {
+        let source = "a:\n  <<: {b: 1, c: 2}\n  d: 1\n";
+        replace(source, "/a/b", json!(5), "a:\n  <<: {b: 5, c: 2}\n  d: 1\n");
+    }
+}

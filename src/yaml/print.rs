@@ -1,0 +1,221 @@
+//! Values as YAML or JSON text, in the manner of the text around them.
+
+use serde_json::{Map, Value};
+
+use super::resolve::{self, Scalar};
+use super::tree::{Style, Tag};
+
+/// How the text around a new value is written.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Look {
+    /// The line break.
+    pub(super) newline: &'static str,
+    /// Spaces per level.
+    pub(super) step: usize,
+    /// Whether a list below a key is indented further than the key.
+    pub(super) indented_lists: bool,
+    /// The quotes of keys.
+    pub(super) key_quote: Option<char>,
+    /// The quotes of strings that would do without.
+    pub(super) quote: Option<char>,
+    /// What stands between a key and its value, in brackets.
+    pub(super) colon: &'static str,
+    /// What stands between two items on one line, in brackets.
+    pub(super) comma: &'static str,
+}
+
+/// Tells whether a value takes no lines of its own.
+pub(super) fn is_inline(value: &Value) -> bool {
+    match value {
+        Value::Array(items) => items.is_empty(),
+        Value::Object(map) => map.is_empty(),
+        _ => true,
+    }
+}
+
+impl Look {
+    /// Prints a key.
+    pub(super) fn key(&self, key: &str, flow: bool) -> String {
+        quoted(key, self.key_quote, flow)
+    }
+
+    /// Prints a scalar or an empty collection; anything else in brackets on one line.
+    pub(super) fn inline(&self, value: &Value, flow: bool) -> String {
+        match value {
+            Value::String(text) => quoted(text, self.quote, flow),
+            Value::Array(items) => {
+                let items: Vec<String> = items.iter().map(|item| self.inline(item, true)).collect();
+                format!("[{}]", items.join(self.comma))
+            }
+            Value::Object(map) => {
+                let entries: Vec<String> = map.iter().map(|(key, value)| self.entry(key, value)).collect();
+                format!("{{{}}}", entries.join(self.comma))
+            }
+            scalar => scalar.to_string(),
+        }
+    }
+
+    /// Prints a key and its value, on one line in brackets.
+    pub(super) fn entry(&self, key: &str, value: &Value) -> String {
+        format!("{}{}{}", self.key(key, true), self.colon, self.inline(value, true))
+    }
+
+    /// Prints a value in brackets over several lines; the first line is not indented, the others stand below `indent`.
+    pub(super) fn spread(&self, value: &Value, indent: &str, step: &str) -> String {
+        let deeper = format!("{indent}{step}");
+        let join = |parts: Vec<String>| parts.join(&format!(",{}{deeper}", self.newline));
+        let newline = self.newline;
+        match value {
+            Value::Array(items) if !items.is_empty() => {
+                let items = join(items.iter().map(|item| self.spread(item, &deeper, step)).collect());
+                format!("[{newline}{deeper}{items}{newline}{indent}]")
+            }
+            Value::Object(map) if !map.is_empty() => {
+                let entry = |(key, value): (&String, &Value)| format!("{}{}{}", self.key(key, true), self.colon, self.spread(value, &deeper, step));
+                let entries = join(map.iter().map(entry).collect());
+                format!("{{{newline}{deeper}{entries}{newline}{indent}}}")
+            }
+            _ => self.inline(value, true),
+        }
+    }
+
+    /// Prints a value by indentation. The first line is not indented; it is to stand in column `column`, from 0.
+    pub(super) fn block(&self, value: &Value, column: usize) -> String {
+        match value {
+            Value::Object(map) if !map.is_empty() => self.block_mapping(map, column),
+            Value::Array(items) if !items.is_empty() => {
+                let items: Vec<String> = items.iter().map(|item| format!("- {}", self.block(item, column + 2))).collect();
+                items.join(&self.line(column))
+            }
+            _ => self.inline(value, false),
+        }
+    }
+
+    fn block_mapping(&self, map: &Map<String, Value>, column: usize) -> String {
+        let entries: Vec<String> = map.iter().map(|(key, value)| self.block_entry(key, value, column)).collect();
+        entries.join(&self.line(column))
+    }
+
+    /// Prints a key and its value by indentation, the key in column `column`.
+    pub(super) fn block_entry(&self, key: &str, value: &Value, column: usize) -> String {
+        format!("{}:{}", self.key(key, false), self.behind_colon(value, column))
+    }
+
+    /// Prints what follows the colon of a key in column `column`.
+    pub(super) fn behind_colon(&self, value: &Value, column: usize) -> String {
+        if is_inline(value) {
+            return format!(" {}", self.inline(value, false));
+        }
+        let column = self.below(value, column);
+        format!("{}{}", self.line(column), self.block(value, column))
+    }
+
+    /// Returns the column of a collection below a key.
+    pub(super) fn below(&self, value: &Value, column: usize) -> usize {
+        if value.is_array() && !self.indented_lists { column } else { column + self.step }
+    }
+
+    /// Returns a line break and the indentation of the next line.
+    pub(super) fn line(&self, column: usize) -> String {
+        format!("{}{}", self.newline, " ".repeat(column))
+    }
+}
+
+/// Prints text, in the given quotes; without any where it can do without and none are given.
+fn quoted(text: &str, quote: Option<char>, flow: bool) -> String {
+    match quote {
+        None if is_plain(text, flow) => text.to_owned(),
+        Some('\'') if text.chars().all(is_printable) => format!("'{}'", text.replace('\'', "''")),
+        _ => double(text),
+    }
+}
+
+/// Tells whether text reads back as the same text without quotes. Errs on the side of quotes.
+fn is_plain(text: &str, flow: bool) -> bool {
+    let bytes = text.as_bytes();
+    let Some(first) = bytes.first() else { return false };
+    let starts = match first {
+        b'-' => bytes.get(1).is_some_and(u8::is_ascii_alphanumeric),
+        b'?' | b':' | b',' | b'[' | b']' | b'{' | b'}' | b'#' | b'&' | b'*' | b'!' | b'|' | b'>' | b'\'' | b'"' | b'%' | b'@' | b'`' | b'='
+        | b'<' => false,
+        _ => true,
+    };
+    starts
+        && !text.starts_with(' ')
+        && !text.ends_with([' ', ':'])
+        && !text.contains(": ")
+        && !text.contains(" #")
+        && !text.starts_with("...")
+        && text.chars().all(is_printable)
+        && !(flow && text.contains([',', '[', ']', '{', '}', ':', '#', '?']))
+        && resolve::scalar(text, Style::Plain, Tag::None) == Ok(Scalar::Text(text.into()))
+        // Plain in YAML 1.1 but something else to other readers, such as sexagesimal numbers: quotes harm nobody.
+        && !(first.is_ascii_digit() && text.bytes().all(|byte| byte.is_ascii_digit() || matches!(byte, b':' | b'.' | b'-' | b'_' | b'+' | b'e' | b'E')))
+}
+
+/// Tells whether a character may stand in plain or single-quoted text on one line.
+fn is_printable(char: char) -> bool {
+    !char.is_control() && !matches!(char, '\u{2028}' | '\u{2029}' | '\u{FEFF}' | '\u{FFFE}' | '\u{FFFF}')
+}
+
+/// Prints text in double quotes, with escapes that JSON and Go's YAML decoder both know.
+fn double(text: &str) -> String {
+    let mut out = String::with_capacity(text.len() + 2);
+    out.push('"');
+    for char in text.chars() {
+        match char {
+            '"' => out.push_str("\\\""),
+            '\\' => out.push_str("\\\\"),
+            '\n' => out.push_str("\\n"),
+            '\r' => out.push_str("\\r"),
+            '\t' => out.push_str("\\t"),
+            char if is_printable(char) => out.push(char),
+            // All that is not printable lies in the basic plane.
+            char => out.push_str(&format!("\\u{:04x}", u32::from(char))),
+        }
+    }
+    out.push('"');
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn quotes_what_would_mean_something_else() {
+        for text in ["Failed", "nvidia.com/gpu", "a:b", "-c", "/bin/sh", "it's", "训练", "a b", "v1.2-x"] {
+            assert_eq!(quoted(text, None, false), text);
+        }
+        for text in [
+            "",
+            "yes",
+            "n",
+            "null",
+            "~",
+            "1",
+            "1.5",
+            "0x1F",
+            "1:30",
+            "2024-01-01",
+            "- a",
+            "-",
+            "a: b",
+            "a #b",
+            "a:",
+            " a",
+            "a ",
+            "*x",
+            "{a",
+            "---",
+            "<<",
+            "=",
+        ] {
+            assert_eq!(quoted(text, None, false), format!("\"{text}\""));
+        }
+        assert_eq!(quoted("a, b", None, false), "a, b");
+        assert_eq!(quoted("a, b", None, true), "\"a, b\"");
+        assert_eq!(quoted("it's", Some('\''), false), "'it''s'");
+        assert_eq!(quoted("a\n\u{7}\u{85}\"\\", Some('\''), false), "\"a\\n\\u0007\\u0085\\\"\\\\\"");
+    }
+}
