@@ -37,8 +37,21 @@ pub const ENDED_EXEMPTION: &str = "ended-exemption";
 /// An annotation of Jobgate's names no rule.
 pub const UNKNOWN_RULE: &str = "unknown-rule";
 
+/// The API server would refuse the object.
+pub const API_SERVER: &str = "api-server";
+/// A mapping has a field that the API does not know.
+pub const UNKNOWN_FIELD: &str = "unknown-field";
+/// The schedule of a `CronJob` fits no date.
+pub const SCHEDULE_NEVER_FIRES: &str = "schedule-never-fires";
+
 /// All checks, sorted by id.
 pub static CHECKS: &[Check] = &[
+    Check {
+        id: API_SERVER,
+        summary: "The API server accepts the object",
+        page: "The API server refuses this object, whatever Jobgate says: its own validation comes after defaults and mutating webhooks. The message is the server's. \
+               Values that the author left out are judged as the server fills them in.",
+    },
     Check {
         id: DUPLICATE_KEY,
         summary: "No mapping has a key twice",
@@ -70,9 +83,21 @@ pub static CHECKS: &[Check] = &[
                so the rules that need it are silent. Lint what the template renders to: `envsubst < job.yaml | jobgate lint -`.",
     },
     Check {
+        id: SCHEDULE_NEVER_FIRES,
+        summary: "A schedule fits some date",
+        page: "The schedule is well formed, so the API server accepts it, but no date fits it (`0 0 31 2 *`): the CronJob never runs, and only an event of the \
+               controller says so. Day of month and month must fit one another; where day of week is set too, either of the two days is enough.",
+    },
+    Check {
         id: SYNTAX,
         summary: "Files are YAML or JSON as kubectl reads it",
         page: "The document cannot be read, so kubectl refuses it and none of its objects were checked. Other documents and files still were.",
+    },
+    Check {
+        id: UNKNOWN_FIELD,
+        summary: "Every field is one that the API knows, where it stands",
+        page: "A field that the API does not know at this place is dropped without a word, so what its author asked for never happens: a deadline at the wrong level \
+               is no deadline. kubectl asks for strict validation by default and then the object is refused instead; controllers, GitOps tools and older clients do not ask.",
     },
     Check {
         id: UNKNOWN_RULE,

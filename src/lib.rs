@@ -12,6 +12,7 @@
 
 pub mod accelerator;
 pub mod admission;
+pub mod api;
 pub mod checks;
 pub mod cli;
 #[cfg(feature = "serve")]

@@ -1,0 +1,414 @@
+//! One walk over an object, along the shapes that the API server reads: wrong types, stand-ins, missing and unknown fields.
+
+use serde_json::Value;
+
+use super::schema::{Fields, Id, Schema, Shape};
+use crate::checks::{self, API_SERVER, FIELD_TYPE, PLACEHOLDER, UNKNOWN_FIELD};
+use crate::finding::{Finding, Level, Op, Safety};
+use crate::k8s::quantity::Quantity;
+use crate::placeholder::is_placeholder;
+use crate::pointer::{Pointer, Token};
+use crate::suggest;
+use crate::workload::Workload;
+
+/// Walks an object; says nothing of one whose shape is not known.
+pub(super) fn check(object: &Value) -> Vec<Finding> {
+    let schema = Schema::get();
+    let Some(root) = schema.root(object) else { return Vec::new() };
+    let mut walk = Walk { schema, object, root: root.shape, required: root.required, found: Vec::new() };
+    walk.visit(root.shape, object, &Path { before: None, step: Step::Root });
+    if walk.found.iter().any(|finding| finding.rule == API_SERVER) && Workload::of(object).is_some_and(|workload| workload.is_partial()) {
+        walk.found.retain(|finding| finding.rule != API_SERVER);
+    }
+    walk.found
+}
+
+/// The way to a place, kept on the stack: a pointer is only made for a finding.
+struct Path<'p> {
+    before: Option<&'p Path<'p>>,
+    step: Step<'p>,
+}
+
+#[derive(Clone, Copy)]
+enum Step<'p> {
+    Root,
+    Key(&'p str),
+    Index(usize),
+}
+
+impl<'p> Path<'p> {
+    fn step(&'p self, step: Step<'p>) -> Self {
+        Self { before: Some(self), step }
+    }
+
+    fn pointer(&self) -> Pointer {
+        let before = self.before.map(Path::pointer).unwrap_or_default();
+        match self.step {
+            Step::Root => before,
+            Step::Key(key) => before.key(key),
+            Step::Index(index) => before / index,
+        }
+    }
+}
+
+struct Walk<'o> {
+    schema: &'static Schema,
+    object: &'o Value,
+    root: Id,
+    required: bool,
+    found: Vec<Finding>,
+}
+
+impl Walk<'_> {
+    fn visit(&mut self, id: Id, value: &Value, path: &Path<'_>) {
+        if value.is_null() {
+            return;
+        }
+        match (self.schema.shape(id), value) {
+            (Shape::Any, _) | (Shape::Text, Value::String(_)) | (Shape::Number, Value::Number(_)) | (Shape::Bool, Value::Bool(_)) => {}
+            (Shape::Choice, Value::String(text)) => {
+                if is_placeholder(text) {
+                    self.stand_in(path, text);
+                }
+            }
+            (Shape::Int32, Value::Number(number)) if whole(number).is_some_and(|number| i32::try_from(number).is_ok()) => {}
+            (Shape::Int64, Value::Number(number)) if whole(number).is_some() => {}
+            (Shape::IntOrText, Value::String(_)) => {}
+            (Shape::IntOrText, Value::Number(number)) if whole(number).is_some_and(|number| i32::try_from(number).is_ok()) => {}
+            (Shape::Quantity, Value::String(_) | Value::Number(_)) if Quantity::from_json(value).is_ok() => {}
+            (Shape::Time, Value::String(text)) if text.parse::<jiff::Timestamp>().is_ok() => {}
+            (Shape::List(item), Value::Array(items)) => {
+                for (index, value) in items.iter().enumerate() {
+                    self.visit(*item, value, &path.step(Step::Index(index)));
+                }
+            }
+            (Shape::Map(item), Value::Object(entries)) => {
+                for (key, value) in entries {
+                    self.visit(*item, value, &path.step(Step::Key(key)));
+                }
+            }
+            (Shape::Object(fields), Value::Object(entries)) => {
+                for (key, value) in entries {
+                    match fields.get(key) {
+                        Some(field) => self.visit(field, value, &path.step(Step::Key(key))),
+                        None => self.unknown(fields, key, value, &path.pointer()),
+                    }
+                }
+                if self.required {
+                    for name in fields.required.iter().filter(|name| entries.get(name.as_ref()).is_none_or(Value::is_null)) {
+                        self.missing(&path.pointer(), name, entries.contains_key(name.as_ref()));
+                    }
+                }
+            }
+            (_, Value::String(text)) if is_placeholder(text) => self.stand_in(path, text),
+            (shape, _) => self.wrong_type(shape, value, path.pointer()),
+        }
+    }
+
+    fn report(&mut self, id: &'static str, level: Level, pointer: Pointer, message: String, help: String) -> &mut Finding {
+        self.found.push(checks::finding(id, level, pointer, message, help));
+        let last = self.found.len() - 1;
+        &mut self.found[last]
+    }
+
+    fn stand_in(&mut self, path: &Path<'_>, text: &str) {
+        let pointer = path.pointer();
+        let message = format!("`{}` holds the stand-in `{}`, so nobody can say what it will be", name_of(&pointer), short(text));
+        self.report(PLACEHOLDER, Level::Warn, pointer, message, "lint what the template renders to".to_owned());
+    }
+
+    fn wrong_type(&mut self, shape: &Shape, value: &Value, pointer: Pointer) {
+        let wanted = match shape {
+            Shape::Int32 | Shape::Int64 => match (value.as_f64(), shape) {
+                (Some(number), Shape::Int32) if number.fract() == 0.0 => "an integer of 32 bits",
+                (Some(number), _) if number.fract() == 0.0 => "an integer of 64 bits",
+                _ => "an integer",
+            },
+            Shape::Number => "a number",
+            Shape::Bool => "a boolean",
+            Shape::IntOrText => "an integer or a string",
+            Shape::Quantity => "a quantity (`500m`, `2Gi`)",
+            Shape::Time => "a time (`2026-01-31T12:00:00Z`)",
+            Shape::List(_) => "a list",
+            Shape::Map(_) | Shape::Object(_) => "a mapping",
+            Shape::Any | Shape::Text | Shape::Choice => "a string",
+        };
+        let message = format!("`{}` must be {wanted}, is {}", name_of(&pointer), describe(value));
+        let (help, fix) = mend(shape, value);
+        let finding = self.report(FIELD_TYPE, Level::Deny, pointer.clone(), message, help);
+        if let Some((safety, value)) = fix {
+            finding.fix(safety, vec![Op::Replace(pointer, value)]);
+        }
+    }
+
+    /// Says that a required field is missing, in the API server's words. The finding points at the nearest place that exists.
+    fn missing(&mut self, parent: &Pointer, name: &str, is_null: bool) {
+        let path = parent.key(name);
+        let message = format!("the API server refuses this: {path}: Required value");
+        let at = if is_null { path.clone() } else { parent.clone() };
+        let help = format!("add `{name}`");
+        self.report(API_SERVER, Level::Deny, at, message, help).field(path).at_key();
+    }
+
+    fn unknown(&mut self, fields: &Fields, key: &str, value: &Value, parent: &Pointer) {
+        let pointer = parent.key(key);
+        let begin = format!("`{}` is silently dropped here (refused under strict validation, kubectl's default)", short(key));
+        let sibling = suggest::closest(key, fields.names()).filter(|name| near(key, name));
+        let home = if sibling.is_some_and(|name| name.eq_ignore_ascii_case(key)) { None } else { self.home(key, fields, parent) };
+        if let Some(home) = home {
+            let message = format!("{begin}; it belongs at `{home}`");
+            let target = home.key(key);
+            let free = home.find(self.object).is_some_and(Value::is_object) && target.find(self.object).is_none();
+            let help = format!("move it to `{target}`");
+            let finding = self.report(UNKNOWN_FIELD, Level::Warn, pointer.clone(), message, help).at_key();
+            if free {
+                finding.fix(Safety::Unsafe, vec![Op::Add(target, value.clone()), Op::Remove(pointer)]);
+            }
+            return;
+        }
+        let help = sibling.map_or_else(|| "remove it, or look its name up".to_owned(), |name| format!("did you mean `{name}`?"));
+        let message =
+            if parent.tokens().is_empty() { format!("{begin}: no object has it") } else { format!("{begin}: `{parent}` has no such field") };
+        let taken = sibling.is_none_or(|name| parent.find(self.object).is_some_and(|parent| parent.get(name).is_some()));
+        let target = sibling.map(|name| parent.key(name));
+        let finding = self.report(UNKNOWN_FIELD, Level::Warn, pointer.clone(), message, help).at_key();
+        if let Some(target) = target.filter(|_| !taken) {
+            finding.fix(Safety::Unsafe, vec![Op::Add(target, value.clone()), Op::Remove(pointer)]);
+        }
+    }
+
+    /// Returns the nearest mapping of the object in which the API knows a field of this name.
+    fn home(&self, key: &str, fields: &Fields, parent: &Pointer) -> Option<Pointer> {
+        if fields.get("limits").is_some() && (key.contains('/') || key == "cpu" || key == "memory") {
+            return Some(parent.key("limits"));
+        }
+        let mut levels = Vec::new();
+        self.levels(self.root, Some(self.object), Pointer::root(), &mut levels);
+        let holders = levels.into_iter().filter(|(at, fields)| at != parent && fields.get(key).is_some());
+        holders.map(|(at, _)| (distance(&at, parent), at)).min_by(|left, right| left.0.cmp(&right.0)).map(|(_, at)| at)
+    }
+
+    /// Collects the mappings that authors mix up: the object, its specs, templates and first containers.
+    fn levels(&self, id: Id, value: Option<&Value>, at: Pointer, out: &mut Vec<(Pointer, &'static Fields)>) {
+        const SPINE: [&str; 8] = ["metadata", "spec", "jobTemplate", "template", "containers", "runPolicy", "pytorchReplicaSpecs", "securityContext"];
+        match self.schema.shape(id) {
+            Shape::Object(fields) => {
+                for name in SPINE {
+                    if let Some(field) = fields.get(name) {
+                        self.levels(field, value.and_then(|value| value.get(name)), &at / name, out);
+                    }
+                }
+                out.push((at, fields));
+            }
+            Shape::List(item) => self.levels(*item, value.and_then(|value| value.get(0)), at / 0, out),
+            Shape::Map(item) if at.last().is_some_and(|last| *last == Token::Key("pytorchReplicaSpecs".into())) => {
+                for (key, value) in value.and_then(Value::as_object).into_iter().flatten() {
+                    self.levels(*item, Some(value), at.key(key), out);
+                }
+            }
+            _ => {}
+        }
+    }
+}
+
+/// Returns how many steps lead from one place to another; a place above counts as slightly farther than one below.
+fn distance(from: &Pointer, to: &Pointer) -> (usize, usize) {
+    let common = from.tokens().iter().zip(to.tokens()).take_while(|(left, right)| left == right).count();
+    let (up, down) = (to.tokens().len() - common, from.tokens().len() - common);
+    (up + down, up)
+}
+
+/// Tells whether one name is the other with a slip, rather than another word of the same letters.
+fn near(key: &str, name: &str) -> bool {
+    key.eq_ignore_ascii_case(name) || (key.len() > 3 && key.len().abs_diff(name.len()) <= 3)
+}
+
+/// Returns an integer, also of a float without fraction: kubectl writes `4.0` as `4` before it sends it.
+#[allow(clippy::cast_possible_truncation, reason = "whole and in range")]
+fn whole(number: &serde_json::Number) -> Option<i64> {
+    number.as_i64().or_else(|| {
+        let float = number.as_f64().filter(|float| number.is_f64() && float.fract() == 0.0 && float.abs() <= 9_007_199_254_740_992.0)?;
+        Some(float as i64)
+    })
+}
+
+/// Returns the name of a field for people: its last key, with the index or the author's key behind it.
+fn name_of(pointer: &Pointer) -> String {
+    let tokens = pointer.tokens();
+    let named = tokens.iter().rposition(|token| matches!(token, Token::Key(_))).unwrap_or(0);
+    let text = pointer.to_string();
+    match (tokens.get(named), tokens.get(named + 1)) {
+        (Some(Token::Key(key)), None) if !text.ends_with(']') => short(key),
+        (Some(Token::Key(key)), Some(_)) => text.rfind(&**key).map_or_else(|| text.clone(), |at| text[at..].to_owned()),
+        // A key of the author's choice: `limits[memory]`.
+        _ => text.rfind('[').map_or_else(|| text.clone(), |at| text[text[..at].rfind('.').map_or(0, |dot| dot + 1)..].to_owned()),
+    }
+}
+
+/// Returns a text fit for one line: escaped, and cut.
+fn short(text: &str) -> String {
+    const MOST: usize = 60;
+    let mut out: String = text.chars().take(MOST).collect::<String>().escape_debug().to_string();
+    if text.chars().nth(MOST).is_some() {
+        out.push('…');
+    }
+    out
+}
+
+fn describe(value: &Value) -> String {
+    match value {
+        Value::Null => "null".to_owned(),
+        Value::Bool(value) => format!("the boolean {value}"),
+        Value::Number(number) if whole(number).is_some() || number.is_u64() => format!("the integer {number}"),
+        Value::Number(number) => format!("the number {number}"),
+        Value::String(text) => format!("the string \"{}\"", short(text)),
+        Value::Array(_) => "a list".to_owned(),
+        Value::Object(_) => "a mapping".to_owned(),
+    }
+}
+
+/// Returns what to do about a value of the wrong type, and the value that was probably meant.
+fn mend(shape: &Shape, value: &Value) -> (String, Option<(Safety, Value)>) {
+    match (shape, value) {
+        (Shape::Int32 | Shape::Int64, Value::String(text)) if text.parse::<i32>().is_ok() => {
+            let number: Value = text.parse::<i32>().unwrap_or_default().into();
+            (format!("write it without quotes: {number}"), Some((Safety::Safe, number)))
+        }
+        (Shape::Bool, Value::String(text)) if matches!(text.as_str(), "true" | "false") => {
+            (format!("write it without quotes: {text}"), Some((Safety::Safe, (text == "true").into())))
+        }
+        // What the author wrote may read otherwise (`yes`, `0777`), so this is a guess.
+        (Shape::Text | Shape::Choice, Value::Number(_) | Value::Bool(_)) => {
+            (format!("put it in quotes: \"{value}\""), Some((Safety::Unsafe, value.to_string().into())))
+        }
+        (Shape::List(_), Value::String(_) | Value::Number(_) | Value::Bool(_)) => ("write it as a list of one item".to_owned(), None),
+        (Shape::List(_), Value::Object(_)) => ("put `- ` before its first key, so that it is a list of one item".to_owned(), None),
+        (Shape::Map(_) | Shape::Object(_), Value::Array(_)) => ("write keys and values instead of a list".to_owned(), None),
+        _ => ("write a value of that type; the API server refuses any other".to_owned(), None),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn job(spec: Value) -> Value {
+        json!({"apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": "j"}, "spec": spec})
+    }
+
+    fn with_container(extra: Value) -> Value {
+        let mut container = json!({"name": "trainer", "image": "example.com/t:1"});
+        for (key, value) in extra.as_object().into_iter().flatten() {
+            container[key] = value.clone();
+        }
+        job(json!({"template": {"spec": {"restartPolicy": "Never", "containers": [container]}}}))
+    }
+
+    /// The findings as `id path: message (help)`.
+    fn said(object: &Value) -> Vec<String> {
+        let found = check(object);
+        for finding in &found {
+            assert!(finding.pointer.find(object).is_some(), "{finding:?}");
+            if let Some(fix) = &finding.fix {
+                let patched = crate::patch::apply(object, &fix.ops).expect("a fix applies");
+                assert!(check(&patched).len() < found.len(), "{finding:?}");
+            }
+        }
+        found.iter().map(|finding| format!("{} {}: {} ({})", finding.rule, finding.path, finding.message, finding.help)).collect()
+    }
+
+    #[test]
+    fn says_nothing_of_what_is_right() {
+        let whole = json!({
+            "resources": {"limits": {"nvidia.com/gpu": 1, "memory": "2Gi", "cpu": 0.5}, "requests": null},
+            "ports": [{"containerPort": 80, "name": null}],
+            "livenessProbe": {"httpGet": {"port": "http"}},
+            "env": [{"name": "A", "value": "${B}"}],
+            "args": ["$(B)", null],
+        });
+        assert_eq!(said(&with_container(whole)), [""; 0]);
+        assert_eq!(said(&job(Value::Null)), [""; 0]);
+        assert_eq!(said(&job(json!({"parallelism": 4.0, "completions": null}))), [""; 0]);
+        assert_eq!(said(&json!({"apiVersion": "batch.volcano.sh/v1alpha1", "kind": "Job", "spec": 5})), [""; 0]);
+    }
+
+    #[test]
+    fn tells_wrong_types() {
+        assert_eq!(
+            said(&job(json!({"activeDeadlineSeconds": "3600"}))),
+            [
+                "field-type spec.activeDeadlineSeconds: `activeDeadlineSeconds` must be an integer, is the string \"3600\" (write it without quotes: 3600)"
+            ]
+        );
+        assert_eq!(
+            said(&with_container(json!({"args": "--x"}))),
+            ["field-type spec.template.spec.containers[0].args: `args` must be a list, is the string \"--x\" (write it as a list of one item)"]
+        );
+        assert_eq!(
+            said(&with_container(json!({"args": [1]}))),
+            ["field-type spec.template.spec.containers[0].args[0]: `args[0]` must be a string, is the integer 1 (put it in quotes: \"1\")"]
+        );
+        assert_eq!(
+            said(&with_container(json!({"resources": {"limits": {"memory": "1KB"}}}))),
+            ["field-type spec.template.spec.containers[0].resources.limits[memory]: `limits[memory]` must be a quantity (`500m`, `2Gi`), \
+              is the string \"1KB\" (write a value of that type; the API server refuses any other)"]
+        );
+        let big = said(&job(json!({"parallelism": 3_000_000_000_u64, "ttlSecondsAfterFinished": 1e20, "suspend": "true", "backoffLimit": 1.5})));
+        assert_eq!(big.len(), 4, "{big:#?}");
+        assert!(big[1].contains("must be an integer of 32 bits, is the integer 3000000000"), "{big:#?}");
+        assert_eq!(said(&json!({"apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": 20240101, "labels": {"a": true}}})).len(), 2);
+        assert_eq!(said(&job(json!([1, 2]))).len(), 1);
+    }
+
+    #[test]
+    fn one_finding_for_each_stand_in() {
+        let found = said(&job(json!({"parallelism": "$NODES", "completions": "${N:-4}", "template": {"spec": {"restartPolicy": "<POLICY>"}}})));
+        assert_eq!(found.len(), 3, "{found:#?}");
+        assert!(found.iter().all(|line| line.starts_with("placeholder ")), "{found:#?}");
+    }
+
+    #[test]
+    fn names_the_place_where_a_field_belongs() {
+        let cron = json!({"apiVersion": "batch/v1", "kind": "CronJob", "spec": {"activeDeadlineSeconds": 600, "jobTemplate": {"spec": {"restartPolicy": "Never"}}}});
+        let found = said(&cron);
+        assert!(found[0].contains("it belongs at `spec.jobTemplate.spec`"), "{found:#?}");
+        assert!(found[1].contains("it belongs at `spec.jobTemplate.spec.template.spec`"), "{found:#?}");
+        let found = said(&job(json!({"tolerations": [], "template": {"spec": {"imagePullPolicy": "Always", "containers": [{"image": "i"}]}}})));
+        assert!(found[1].contains("it belongs at `spec.template.spec`"), "{found:#?}");
+        assert!(found[0].contains("it belongs at `spec.template.spec.containers[0]`"), "{found:#?}");
+        let found = said(&with_container(json!({"resources": {"nvidia.com/gpu": 1}})));
+        assert!(found[0].contains("it belongs at `spec.template.spec.containers[0].resources.limits`"), "{found:#?}");
+    }
+
+    #[test]
+    fn names_the_field_that_was_meant() {
+        for (object, name) in [
+            (job(json!({"podReplacmentPolicy": "Failed"})), "podReplacementPolicy"),
+            (job(json!({"template": {"spec": {"restartpolicy": "Never"}}})), "restartPolicy"),
+            (with_container(json!({"commands": []})), "command"),
+            (with_container(json!({"volumeMount": []})), "volumeMounts"),
+        ] {
+            let found = said(&object);
+            assert!(found.len() == 1 && found[0].ends_with(&format!("(did you mean `{name}`?)")), "{found:#?}");
+        }
+        let found = said(&with_container(json!({"colour": "red"})));
+        assert!(found[0].ends_with("(remove it, or look its name up)"), "{found:#?}");
+    }
+
+    #[test]
+    fn custom_resources_lack_what_their_schema_requires() {
+        let object = |spec: Value| json!({"apiVersion": "kubeflow.org/v1", "kind": "PyTorchJob", "metadata": {"name": "p"}, "spec": spec});
+        let worker = |container: Value| object(json!({"pytorchReplicaSpecs": {"Worker": {"template": {"spec": {"containers": [container]}}}}}));
+        assert_eq!(said(&worker(json!({"name": "pytorch", "image": "i"}))), [""; 0]);
+        let found = said(&worker(json!({"image": "i"})));
+        assert!(found[0].contains("spec.pytorchReplicaSpecs[Worker].template.spec.containers[0].name: Required value"), "{found:#?}");
+        // A patch lacks what it does not change.
+        assert_eq!(said(&worker(json!({"env": []}))), [""; 0]);
+        let found = said(&object(json!({"activeDeadlineSeconds": 5, "pytorchReplicaSpecs": {"Worker": {"image": "i", "replicas": "4"}}})));
+        assert!(found[0].contains("it belongs at `spec.runPolicy`"), "{found:#?}");
+        assert!(found[1].contains("it belongs at `spec.pytorchReplicaSpecs[Worker].template.spec.containers[0]`"), "{found:#?}");
+        assert!(found[2].starts_with("field-type spec.pytorchReplicaSpecs[Worker].replicas"), "{found:#?}");
+    }
+}
