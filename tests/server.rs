@@ -595,7 +595,7 @@ async fn tls_1_2_and_1_3_and_no_resumption() {
             let mut client = server.try_connect(tls.clone()).await.unwrap();
             assert_eq!(client.post("/mutate", "{}").await.unwrap().status, 200);
             let connection = client.stream.get_ref().1;
-            assert_eq!(connection.protocol_version(), Some(version.version()));
+            assert_eq!(connection.protocol_version(), Some(version.version));
             assert_eq!(connection.handshake_kind(), Some(rustls::HandshakeKind::Full));
         }
     }

@@ -189,14 +189,19 @@ impl<A: Application> Site<A> {
             drop(permits);
             result.map(Result::ok)
         } else {
-            // Parsing megabytes would keep a thread from the other connections. One that is given up on runs to its end, and counts until then.
+            // Parsing megabytes would keep a thread from the other connections. What computes beyond the deadline is not waited for here; it runs
+            // to its end, and counts until then.
             let runtime = Handle::current();
             let task = spawn_blocking(move || {
-                let answer = runtime.block_on(answer);
+                let result = runtime.block_on(async { timeout_at(deadline.into(), answer).await });
                 drop(permits);
-                answer
+                result
             });
-            timeout_at(deadline.into(), task).await.map(|joined| joined.ok().and_then(Result::ok))
+            match timeout_at(deadline.into(), task).await {
+                Ok(Ok(result)) => result.map(Result::ok),
+                Ok(Err(_)) => Ok(None),
+                Err(late) => Err(late),
+            }
         };
         let fault = match result {
             Ok(Some(answer)) => return answer,
