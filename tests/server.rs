@@ -1,5 +1,6 @@
 //! The server over real TLS on the loopback interface, in front of an application that does what the body tells it.
 #![cfg(feature = "serve")]
+#![allow(clippy::unwrap_used, reason = "helpers of tests")]
 
 use std::future::pending;
 use std::io;

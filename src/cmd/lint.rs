@@ -21,13 +21,8 @@ pub fn run(args: &Lint, color: bool) -> anyhow::Result<Exit> {
     let limit = args.max_file_size.0;
     let progress = Progress::default();
     let human = args.format == Format::Human;
-    let options = Options {
-        max_file_size: limit,
-        api_checks: !args.no_api_checks,
-        keep_sources: human,
-        today: Some(today()),
-        progress: Some(&progress),
-    };
+    let options =
+        Options { max_file_size: limit, api_checks: !args.no_api_checks, keep_sources: human, today: Some(today()), progress: Some(&progress) };
     let pool = rayon::ThreadPoolBuilder::new().num_threads(args.threads).build().context("start the threads")?;
     let facts = facts(&args.facts, &options)?;
     let inputs = lint::collect(&args.paths, || lint::stdin(limit));
@@ -43,12 +38,7 @@ pub fn run(args: &Lint, color: bool) -> anyhow::Result<Exit> {
 }
 
 fn write(args: &Lint, color: bool, linted: &Linted) -> anyhow::Result<()> {
-    let options = report::Options {
-        color,
-        full: args.full,
-        fail_on: args.fail_on.into(),
-        ..report::Options::default()
-    };
+    let options = report::Options { color, full: args.full, fail_on: args.fail_on.into(), ..report::Options::default() };
     let mut out = BufWriter::new(io::stdout().lock());
     match report::write(&linted.report, args.format, &options, &mut out).and_then(|()| out.flush()) {
         // Whoever read the report has enough of it: `jobgate lint | head` is no failure.
