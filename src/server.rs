@@ -92,7 +92,7 @@ pub struct Call {
 pub struct Answer {
     /// 200 for every review that has a uid.
     pub status: StatusCode,
-    /// JSON.
+    /// JSON under a status of success, else a line of text.
     pub body: Vec<u8>,
     /// What to log and count.
     pub note: Note,
@@ -105,12 +105,12 @@ pub struct Note {
     pub uid: String,
     /// The kind of the object. Counted, so it must come from a short list of the application's own and not from the request.
     pub kind: &'static str,
-    /// Namespace and name, for the log.
+    /// What it is about, for the log: namespace, name, and what else helps to find it.
     pub object: String,
     /// What the answer is.
     pub outcome: Outcome,
-    /// The rules that had something to say.
-    pub rules: Vec<&'static str>,
+    /// The rules that had something to say, each with the level of its finding.
+    pub findings: Vec<(&'static str, &'static str)>,
 }
 
 /// What the answer to a review is, in one word.

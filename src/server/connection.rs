@@ -4,7 +4,7 @@
 //! the 90 s after which the API server drops an idle connection (or it would be told of our end when it has just sent a review), the second short.
 //! So the clock is here, driven by what passes through the socket.
 
-use std::future::{Future, poll_fn};
+use std::future::{Future as _, poll_fn};
 use std::io;
 use std::pin::{Pin, pin};
 use std::sync::Arc;

@@ -99,7 +99,7 @@ where
         ticks.tick().await;
         loop {
             ticks.tick().await;
-            let (now, result) = state.clone().look(Some(seen.clone())).await;
+            let (now, result) = state.clone().look(Some(seen)).await;
             if now == seen {
                 continue;
             }

@@ -74,7 +74,9 @@ pub fn start(format: Format, filter: EnvFilter, metrics: &Metrics) -> Result<Gua
     .map_err(LogError::Subscriber)?;
     std::panic::set_hook(Box::new(|panic| {
         let place = panic.location().map(ToString::to_string).unwrap_or_default();
-        tracing::error!(place, panic = panic.payload_as_str().unwrap_or("not a string"), "panic");
+        let payload = panic.payload();
+        let text = payload.downcast_ref::<&str>().copied().or_else(|| payload.downcast_ref::<String>().map(String::as_str));
+        tracing::error!(place, text = text.unwrap_or("not a string"), "panic");
     }));
     Ok(Guard(queue))
 }

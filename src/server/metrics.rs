@@ -41,7 +41,7 @@ struct EndpointLabel {
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
 struct RuleLabels {
     rule: &'static str,
-    verdict: &'static str,
+    level: &'static str,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
@@ -147,8 +147,8 @@ impl Metrics {
         let verdict = note.outcome.as_str();
         self.0.reviews.get_or_create(&ReviewLabels { endpoint: endpoint.as_str(), kind: note.kind, verdict }).inc();
         self.0.duration.get_or_create(&EndpointLabel { endpoint: endpoint.as_str() }).observe(took.as_secs_f64());
-        for rule in &note.rules {
-            self.0.findings.get_or_create(&RuleLabels { rule, verdict }).inc();
+        for (rule, level) in &note.findings {
+            self.0.findings.get_or_create(&RuleLabels { rule, level }).inc();
         }
     }
 
@@ -244,7 +244,7 @@ impl Inner {
     fn register(&mut self) {
         let registry = &mut self.registry;
         registry.register("reviews", "Reviews answered", self.reviews.clone());
-        registry.register("findings", "Reviews that a rule had something to say about", self.findings.clone());
+        registry.register("findings", "What the rules said of the objects under review", self.findings.clone());
         registry.register_with_unit(
             "review_duration",
             "Time from the complete headers of a review to its answer",
@@ -344,7 +344,7 @@ mod tests {
     #[test]
     fn everything_counted_is_printed() {
         let metrics = Metrics::new();
-        let note = Note { kind: "Job", outcome: Outcome::Denied, rules: vec!["deadline"], ..Note::default() };
+        let note = Note { kind: "Job", outcome: Outcome::Denied, findings: vec![("deadline", "deny")], ..Note::default() };
         metrics.review(Endpoint::Validate, &note, Duration::from_micros(70));
         metrics.review(Endpoint::Validate, &note, Duration::from_micros(1500));
         metrics.fault("panic");
@@ -359,7 +359,7 @@ mod tests {
         assert_eq!(value(&text, r#"jobgate_reviews_total{endpoint="validate",kind="Job",verdict="denied"}"#), Some(2.0));
         assert_eq!(value(&text, r#"jobgate_review_duration_seconds_bucket{le="0.0001",endpoint="validate"}"#), Some(1.0));
         assert_eq!(value(&text, r#"jobgate_review_duration_seconds_count{endpoint="validate"}"#), Some(2.0));
-        assert_eq!(value(&text, r#"jobgate_findings_total{rule="deadline",verdict="denied"}"#), Some(2.0));
+        assert_eq!(value(&text, r#"jobgate_findings_total{rule="deadline",level="deny"}"#), Some(2.0));
         assert_eq!(value(&text, r#"jobgate_faults_total{cause="panic"}"#), Some(1.0));
         assert_eq!(value(&text, r#"jobgate_faults_total{cause="deadline"}"#), Some(0.0));
         assert_eq!(value(&text, r#"jobgate_claim_lookups_total{source="live",result="absent"}"#), Some(1.0));
@@ -377,7 +377,7 @@ mod tests {
     #[test]
     fn the_dashboard_shows_what_there_is() {
         let metrics = Metrics::new();
-        metrics.review(Endpoint::Mutate, &Note { rules: vec!["deadline"], ..Note::default() }, Duration::ZERO);
+        metrics.review(Endpoint::Mutate, &Note { findings: vec![("deadline", "deny")], ..Note::default() }, Duration::ZERO);
         metrics.claim_lookup("cache", "found");
         metrics.policy("default", "aa");
         metrics.reload("policy", true);

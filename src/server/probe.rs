@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use axum::Router;
 use axum::http::{StatusCode, header};
-use axum::response::IntoResponse;
+use axum::response::IntoResponse as _;
 use axum::routing::get;
 
 use super::metrics::{CONTENT_TYPE, Metrics};

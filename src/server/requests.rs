@@ -189,14 +189,19 @@ impl<A: Application> Site<A> {
             drop(permits);
             result.map(Result::ok)
         } else {
-            // Parsing megabytes would keep a thread from the other connections. One that is given up on runs to its end, and counts until then.
+            // Parsing megabytes would keep a thread from the other connections. What computes beyond the deadline is not waited for here; it runs
+            // to its end, and counts until then.
             let runtime = Handle::current();
             let task = spawn_blocking(move || {
-                let answer = runtime.block_on(answer);
+                let result = runtime.block_on(async { timeout_at(deadline.into(), answer).await });
                 drop(permits);
-                answer
+                result
             });
-            timeout_at(deadline.into(), task).await.map(|joined| joined.ok().and_then(Result::ok))
+            match timeout_at(deadline.into(), task).await {
+                Ok(Ok(result)) => result.map(Result::ok),
+                Ok(Err(_)) => Ok(None),
+                Err(late) => Err(late),
+            }
         };
         let fault = match result {
             Ok(Some(answer)) => return answer,
@@ -216,6 +221,7 @@ impl<A: Application> Site<A> {
     fn finish(&self, endpoint: Endpoint, answer: Answer, bytes: usize, began: Instant) -> Response {
         let Answer { status, body, note } = answer;
         let took = began.elapsed();
+        let findings = || note.findings.iter().map(|(rule, level)| format!("{level}:{rule}")).collect::<Vec<_>>().join(" ");
         self.metrics.review(endpoint, &note, took);
         macro_rules! log {
             ($level:ident) => {
@@ -224,7 +230,7 @@ impl<A: Application> Site<A> {
                     uid = short(&note.uid),
                     kind = note.kind,
                     object = short(&note.object),
-                    rules = note.rules.join(","),
+                    findings = findings(),
                     status = status.as_u16(),
                     bytes,
                     micros = u64::try_from(took.as_micros()).unwrap_or(u64::MAX),
@@ -238,7 +244,8 @@ impl<A: Application> Site<A> {
             Outcome::Denied | Outcome::Malformed => log!(info),
             Outcome::Faulted => log!(error),
         }
-        (status, [(header::CONTENT_TYPE, "application/json")], body).into_response()
+        let media = if status.is_success() { "application/json" } else { "text/plain; charset=utf-8" };
+        (status, [(header::CONTENT_TYPE, media)], body).into_response()
     }
 
     fn refuse(&self, status: StatusCode) -> Response {
@@ -331,7 +338,7 @@ fn is_json(headers: &HeaderMap) -> bool {
 
 /// Keeps what a client made up from filling the log.
 fn short(text: &str) -> &str {
-    let end = text.floor_char_boundary(text.len().min(128));
+    let end = (0..=text.len().min(128)).rev().find(|&end| text.is_char_boundary(end)).unwrap_or(0);
     &text[..end]
 }
 
