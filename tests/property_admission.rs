@@ -164,7 +164,9 @@ fn well_formed(case: &Case, answer: &Answer) -> Option<Vec<Value>> {
     assert!(response.as_object().expect("a mapping").keys().all(|key| known.contains(&&**key)), "{response}");
     assert_eq!(response["uid"], case.uid, "the uid is echoed");
     let plain = |text: &str| !text.contains(|c: char| c.is_control());
-    let warnings: Vec<&str> = response.get("warnings").map_or_else(Vec::new, |list| list.as_array().expect("a list").iter().map(|text| text.as_str().expect("text")).collect());
+    let warnings: Vec<&str> = response
+        .get("warnings")
+        .map_or_else(Vec::new, |list| list.as_array().expect("a list").iter().map(|text| text.as_str().expect("text")).collect());
     assert!(warnings.len() <= MOST_WARNINGS && warnings.len() == answer.meta.warnings);
     assert!(warnings.iter().all(|text| !text.is_empty() && plain(text) && text.chars().count() <= LONGEST_WARNING), "{warnings:?}");
     assert!(warnings.iter().enumerate().all(|(at, text)| !warnings[..at].contains(text) && !text.starts_with("Warning:")), "{warnings:?}");

@@ -114,17 +114,30 @@ pub(crate) fn case(random: &mut Random, policies: usize) -> Case {
         facts,
         // The default policy as often as all others.
         policy: if random.percent(50) { 0 } else { random.below(policies) },
-        said_kind: if random.percent(2) { random.pick(&["Job", "CronJob", "PyTorchJob", "ReplicaSet"]) } else { kind },
+        said_kind: if random.percent(2) { *random.pick(&["Job", "CronJob", "PyTorchJob", "ReplicaSet"]) } else { kind },
         subresource: random.percent(2).then_some("status"),
-        user: random.pick(&["admin", "admin", "system:serviceaccount:kube-system:cronjob-controller", "system:serviceaccount:evil:cronjob-controller", ""]),
+        user: *random.pick(&[
+            "admin",
+            "admin",
+            "system:serviceaccount:kube-system:cronjob-controller",
+            "system:serviceaccount:evil:cronjob-controller",
+            "",
+        ]),
     }
 }
 
-const STRANGE_TEXT: [&str; 16] = [
-    "", "x", "Always", "-", "0", "-1", "01", "a/b", "a~b", "~1", "\u{1b}[31mred", "line\nbreak", "\u{202e}turned", "\u{0}", "ü𝔘", "$NUM_NODES",
-];
+const STRANGE_TEXT: [&str; 16] =
+    ["", "x", "Always", "-", "0", "-1", "01", "a/b", "a~b", "~1", "\u{1b}[31mred", "line\nbreak", "\u{202e}turned", "\u{0}", "ü𝔘", "$NUM_NODES"];
 const RESOURCES: [&str; 9] = [
-    "cpu", "memory", "nvidia.com/gpu", "amd.com/gpu", "nvidia.com/mig-1g.5gb", "nvidia.com/rdma-vf", "google.com/tpu", "habana.ai/gaudi", "nvidia.com/",
+    "cpu",
+    "memory",
+    "nvidia.com/gpu",
+    "amd.com/gpu",
+    "nvidia.com/mig-1g.5gb",
+    "nvidia.com/rdma-vf",
+    "google.com/tpu",
+    "habana.ai/gaudi",
+    "nvidia.com/",
 ];
 const CLAIMS: [&str; 5] = ["checkpoints", "data", "ckpt-rwop", "shared", "missing"];
 
@@ -141,7 +154,7 @@ impl Maker<'_> {
             0 => Value::Null,
             1 => true.into(),
             2 => false.into(),
-            3 => self.random.pick(&[0_i64, 1, -1, 4, i64::MAX, i64::MIN]).to_owned().into(),
+            3 => (*self.random.pick(&[0_i64, 1, -1, 4, i64::MAX, i64::MIN])).into(),
             4 => (*self.random.pick(&[0.0_f64, 0.5, -1.5, 4.0, 1e300])).into(),
             5 => u64::MAX.into(),
             6 | 7 => (*self.random.pick(&STRANGE_TEXT)).into(),
@@ -200,20 +213,37 @@ impl Maker<'_> {
         let mut fields = vec![("name", "train".into()), ("namespace", "team-a".into())];
         self.maybe(&mut fields, 30, "annotations", |maker| {
             let mut annotations = Vec::new();
-            maker.maybe(&mut annotations, 20, "jobgate.dev/keep", |maker| maker.one_of(&["ttl-after-finished".into(), "pod-replacement-policy, gpu-toleration".into(), "nonsense\n".into()]));
-            maker.maybe(&mut annotations, 20, "jobgate.dev/ignore", |maker| maker.one_of(&["deadline".into(), "gpu-toleration,ttl-after-finished".into()]));
+            maker.maybe(&mut annotations, 20, "jobgate.dev/keep", |maker| {
+                maker.one_of(&["ttl-after-finished".into(), "pod-replacement-policy, gpu-toleration".into(), "nonsense\n".into()])
+            });
+            maker.maybe(&mut annotations, 20, "jobgate.dev/ignore", |maker| {
+                maker.one_of(&["deadline".into(), "gpu-toleration,ttl-after-finished".into()])
+            });
             maker.maybe(&mut annotations, 20, "kubectl.kubernetes.io/last-applied-configuration", |maker| {
-                maker.one_of(&["{\"spec\":{\"podReplacementPolicy\":\"TerminatingOrFailed\"}}".into(), "{\"spec\":{}}".into(), "not json".into(), "[".repeat(500).into()])
+                maker.one_of(&[
+                    "{\"spec\":{\"podReplacementPolicy\":\"TerminatingOrFailed\"}}".into(),
+                    "{\"spec\":{}}".into(),
+                    "not json".into(),
+                    "[".repeat(500).into(),
+                ])
             });
             maker.maybe(&mut annotations, 10, "meta.helm.sh/release-name", |_| "train".into());
             maker.mapping(annotations)
         });
         self.maybe(&mut fields, 20, "labels", |maker| {
-            let label = maker.one_of(&[json!({"kueue.x-k8s.io/max-exec-time-seconds": "3600"}), json!({"argocd.argoproj.io/instance": "x"}), json!({"a": "b"})]);
+            let label = maker.one_of(&[
+                json!({"kueue.x-k8s.io/max-exec-time-seconds": "3600"}),
+                json!({"argocd.argoproj.io/instance": "x"}),
+                json!({"a": "b"}),
+            ]);
             maker.mapping(vec![]).as_object().cloned().map_or(label.clone(), |_| label)
         });
         self.maybe(&mut fields, 15, "ownerReferences", |maker| {
-            let owner = maker.one_of(&[json!({"kind": "CronJob", "controller": true}), json!({"kind": "JobSet", "controller": true}), json!({"controller": "true"})]);
+            let owner = maker.one_of(&[
+                json!({"kind": "CronJob", "controller": true}),
+                json!({"kind": "JobSet", "controller": true}),
+                json!({"controller": "true"}),
+            ]);
             json!([owner])
         });
         self.maybe(&mut fields, 20, "managedFields", |maker| {
@@ -264,7 +294,10 @@ impl Maker<'_> {
         self.maybe(&mut fields, 60, "runPolicy", |maker| {
             let mut policy = Vec::new();
             maker.limits(&mut policy);
-            maker.one_of(&[Value::Null, json!({}), Value::Bool(true), Value::Bool(true), Value::Bool(true)]).as_bool().map_or(Value::Null, |_| maker.mapping(policy))
+            maker
+                .one_of(&[Value::Null, json!({}), Value::Bool(true), Value::Bool(true), Value::Bool(true)])
+                .as_bool()
+                .map_or(Value::Null, |_| maker.mapping(policy))
         });
         self.maybe(&mut fields, 20, "elasticPolicy", |_| json!({"maxReplicas": 8}));
         self.mapping(fields)
@@ -410,13 +443,12 @@ fn add_tolerations(template: &mut Value) {
 /// Returns an object without the fields that may be filled in. Of tolerations the ones that `original` had stay: nobody's may change.
 pub(crate) fn without_fills(object: &Value, original: &Value) -> Value {
     let (mut object, mut original) = (object.clone(), original.clone());
-    let before: Vec<Option<usize>> =
-        templates(&mut original).into_iter().map(|template| template.pointer("/spec/tolerations").map(|list| list.as_array().map_or(0, Vec::len))).collect();
-    for (template, before) in templates(&mut object).into_iter().zip(before) {
+    // A null is as good as nothing: what takes its place is ours.
+    let before = templates(&mut original).into_iter().map(|template| template.pointer("/spec/tolerations").filter(|list| !list.is_null()).cloned());
+    for (template, before) in templates(&mut object).into_iter().zip(before.collect::<Vec<_>>()) {
         let Some(spec) = template.get_mut("spec").and_then(Value::as_object_mut) else { continue };
         match (before, spec.get_mut("tolerations")) {
-            (Some(length), Some(Value::Array(list))) => list.truncate(length),
-            // A null was there: what took its place is ours.
+            (Some(Value::Array(before)), Some(Value::Array(list))) => list.truncate(before.len()),
             (Some(_), Some(_)) => {}
             (None, _) => drop(spec.remove("tolerations")),
             (Some(_), None) => panic!("tolerations are gone"),
