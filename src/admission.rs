@@ -379,3 +379,165 @@ impl Meta {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+    use crate::facts::NoFacts;
+
+    fn review(version: &str, operation: &str, user: &str, object: &Value, old: &Value) -> String {
+        json!({"kind": "AdmissionReview", "apiVersion": format!("admission.k8s.io/{version}"), "request": {
+            "uid": "u", "kind": {"group": "batch", "version": "v1", "kind": object["kind"]}, "operation": operation, "namespace": "n",
+            "userInfo": {"username": user}, "object": object, "oldObject": old,
+        }})
+        .to_string()
+    }
+
+    fn job(spec: &Value) -> Value {
+        let mut job = json!({"apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": "train"}, "spec": {
+            "podReplacementPolicy": "Failed", "ttlSecondsAfterFinished": 60, "activeDeadlineSeconds": 60,
+            "template": {"spec": {"restartPolicy": "Never", "containers": [{"name": "c", "image": "i"}]}},
+        }});
+        merge(&mut job["spec"], spec);
+        job
+    }
+
+    /// RFC 7396.
+    fn merge(target: &mut Value, patch: &Value) {
+        let (Value::Object(target), Value::Object(patch)) = (&mut *target, patch) else {
+            *target = patch.clone();
+            return;
+        };
+        for (key, value) in patch {
+            if value.is_null() { drop(target.remove(key)) } else { merge(target.entry(key.clone()).or_insert(Value::Null), value) }
+        }
+    }
+
+    fn ask(endpoint: Endpoint, body: &str) -> (Answer, Value) {
+        let policy = Policy::builtin("default").expect("the default policy");
+        let answer = answer(endpoint, &policy, &NoFacts, body.as_bytes(), None);
+        let response = serde_json::from_slice::<Value>(&answer.body).map(|mut review| review["response"].take()).unwrap_or_default();
+        (answer, response)
+    }
+
+    fn update(endpoint: Endpoint, object: &Value, old: &Value) -> (Answer, Value) {
+        ask(endpoint, &review("v1", "UPDATE", "admin", object, old))
+    }
+
+    #[test]
+    fn both_versions_are_answered_alike_but_for_their_name() {
+        for version in ["v1", "v1beta1"] {
+            let (answer, response) =
+                ask(Endpoint::Validate, &review(version, "CREATE", "admin", &job(&json!({"activeDeadlineSeconds": null})), &Value::Null));
+            let body: Value = serde_json::from_slice(&answer.body).expect("JSON");
+            assert_eq!(body["apiVersion"], format!("admission.k8s.io/{version}"));
+            assert_eq!((&response["allowed"], &response["status"]["code"]), (&json!(false), &json!(403)));
+            assert_eq!(response["auditAnnotations"]["rules"], "deadline=deny");
+            assert_eq!(response["auditAnnotations"]["verdict"], "denied");
+        }
+    }
+
+    #[test]
+    fn a_body_without_a_uid_is_a_bad_request_and_one_with_it_is_answered() {
+        let (answer, _) = ask(Endpoint::Mutate, "{\"kind\":\"x\x1b\"}");
+        assert_eq!((answer.status, answer.meta.outcome, answer.meta.fault), (400, Outcome::Rejected, Some(Fault::Malformed)));
+        let (answer, response) = ask(Endpoint::Mutate, r#"{"kind":"AdmissionReview","request":{"uid":"u""#);
+        assert_eq!((answer.status, answer.meta.fault, &response["allowed"]), (200, Some(Fault::Malformed), &json!(true)));
+        assert_eq!(response["warnings"].as_array().map(Vec::len), Some(1));
+    }
+
+    #[test]
+    fn a_review_that_is_too_large_is_denied_by_its_first_bytes() {
+        let body = review("v1", "CREATE", "admin", &job(&json!({})), &Value::Null);
+        // The API server writes the uid before the object; so does nobody's map that is sorted by key.
+        let body = body.replace("\"request\":{", "\"request\":{\"uid\":\"u\",");
+        let prefix = &body.as_bytes()[..body.find("\"object\"").expect("an object")];
+        let answer = refuse_oversized(Endpoint::Mutate, prefix, 32 << 20);
+        let response = &serde_json::from_slice::<Value>(&answer.body).expect("JSON")["response"];
+        assert_eq!((&response["uid"], &response["allowed"], answer.meta.outcome), (&json!("u"), &json!(false), Outcome::Denied));
+        assert!(response["status"]["message"].as_str().is_some_and(|text| text.contains("32 MiB")));
+        assert_eq!(refuse_oversized(Endpoint::Mutate, b"{", 32 << 20).status, 413);
+    }
+
+    #[test]
+    fn a_fault_allows_with_one_warning() {
+        let body = review("v1", "CREATE", "admin", &job(&json!({})), &Value::Null);
+        for fault in [Fault::Panic, Fault::Deadline] {
+            let answer = fail_open(Endpoint::Validate, body.as_bytes(), fault);
+            let response = &serde_json::from_slice::<Value>(&answer.body).expect("JSON")["response"];
+            assert_eq!((&response["allowed"], answer.meta.fault, answer.meta.warnings), (&json!(true), Some(fault), 1));
+        }
+        assert_eq!(fail_open(Endpoint::Validate, b"", Fault::Panic).status, 400);
+        let faults = [Fault::Malformed, Fault::ObjectMissing, Fault::ObjectUnreadable, Fault::KindMismatch, Fault::Panic, Fault::Deadline];
+        let doubts = [Doubt::DoesNotApply, Doubt::StraysOutside, Doubt::NotIdempotent, Doubt::NewDenial, Doubt::TooLarge];
+        for fault in faults.into_iter().chain(doubts.map(Fault::Patch)) {
+            assert_eq!(fault.warning(), respond::shorten(fault.warning()), "it fits");
+        }
+    }
+
+    #[test]
+    fn what_an_apply_took_out_is_put_back_and_nothing_else_is_filled_on_update() {
+        let gpu = json!({"template": {"spec": {"containers": [{"name": "c", "image": "i", "resources": {"limits": {"nvidia.com/gpu": "1"}}}]}}, "ttlSecondsAfterFinished": null});
+        let tolerated = json!({"template": {"spec": {"tolerations": [{"key": "nvidia.com/gpu", "operator": "Exists", "effect": "NoSchedule"}]}}});
+        let new = job(&gpu);
+        let mut old = new.clone();
+        merge(&mut old["spec"], &tolerated);
+        let (answer, response) = update(Endpoint::Mutate, &new, &old);
+        assert_eq!(response["auditAnnotations"]["patch"], "/spec/template/spec/tolerations");
+        assert_eq!((answer.meta.patch_ops, answer.meta.outcome), (1, Outcome::Patched));
+        merge(&mut old["spec"], &json!({"template": {"spec": {"nodeSelector": {"a": "b"}}}}));
+        assert_eq!(update(Endpoint::Mutate, &new, &old).0.meta.patch_ops, 0, "the template would still differ");
+        assert_eq!(update(Endpoint::Mutate, &new, &new).0.meta.patch_ops, 0, "an object older than the webhook is left as it is");
+    }
+
+    #[test]
+    fn an_update_is_denied_only_for_what_is_new() {
+        let (bounded, unbounded) = (job(&json!({})), job(&json!({"activeDeadlineSeconds": null})));
+        let mut suspended = unbounded.clone();
+        suspended["spec"]["suspend"] = true.into();
+        let allowed = |object: &Value, old: &Value| update(Endpoint::Validate, object, old).1["allowed"].clone();
+        assert_eq!(allowed(&unbounded, &bounded), false);
+        assert_eq!(allowed(&suspended, &unbounded), true);
+        let (answer, response) = update(Endpoint::Validate, &suspended, &unbounded);
+        assert_eq!((answer.meta.findings, response["warnings"].as_array().map(Vec::len)), (vec![("deadline", Level::Warn)], Some(1)));
+    }
+
+    #[test]
+    fn finalizers_go_whatever_the_object_is_like() {
+        let mut old = job(&json!({"activeDeadlineSeconds": null}));
+        old["metadata"] = json!({"name": "train", "deletionTimestamp": "2026-11-21T08:00:00Z", "finalizers": ["foregroundDeletion"]});
+        let mut new = old.clone();
+        new["metadata"]["finalizers"] = json!([]);
+        for endpoint in [Endpoint::Mutate, Endpoint::Validate] {
+            let (answer, response) = update(endpoint, &new, &old);
+            assert_eq!((&response["allowed"], answer.meta.skipped, answer.meta.warnings), (&json!(true), Some(Skipped::BeingDeleted), 0));
+        }
+        new["spec"]["parallelism"] = 2.into();
+        assert_eq!(update(Endpoint::Validate, &new, &old).0.meta.skipped, None, "a timestamp is no way around the rules");
+    }
+
+    #[test]
+    fn only_a_known_controller_makes_children_that_are_not_judged() {
+        let mut child = job(&json!({"activeDeadlineSeconds": null}));
+        let controller = "system:serviceaccount:kube-system:cronjob-controller";
+        let asked = |child: &Value, user: &str| ask(Endpoint::Validate, &review("v1", "CREATE", user, child, &Value::Null)).1["allowed"].clone();
+        assert_eq!(asked(&child, controller), false, "it has no parent");
+        child["metadata"]["ownerReferences"] = json!([{"kind": "CronJob", "name": "nightly", "controller": true}]);
+        assert_eq!(asked(&child, controller), true);
+        for user in ["admin", "system:serviceaccount:kube-system:cronjob-controller ", "system:serviceaccount:evil:cronjob-controller", ""] {
+            assert_eq!(asked(&child, user), false, "{user:?}");
+        }
+    }
+
+    #[test]
+    fn a_denial_between_the_calls_says_everything_and_is_for_what_the_api_server_refuses() {
+        let refused = job(&json!({"activeDeadlineSeconds": null, "template": {"spec": {"restartPolicy": "Always"}}}));
+        let (_, response) = ask(Endpoint::Mutate, &review("v1", "CREATE", "admin", &refused, &Value::Null));
+        let message = response["status"]["message"].as_str().expect("a denial");
+        assert!(message.starts_with("2 problems:\ndeadline: spec.activeDeadlineSeconds: ") && message.contains("\nrestart-policy: "), "{message}");
+        let (_, response) = ask(Endpoint::Mutate, &review("v1", "CREATE", "admin", &job(&json!({"activeDeadlineSeconds": null})), &Value::Null));
+        assert_eq!(response["allowed"], true, "the rest is for /validate to refuse");
+    }
+}

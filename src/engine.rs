@@ -303,3 +303,45 @@ fn lift(policy: &Policy, request: &Request<'_>, workload: &Workload<'_>, finding
 pub fn sort(findings: &mut [Finding]) {
     findings.sort_by(|a, b| (&a.pointer, a.rule, &a.path, &a.message).cmp(&(&b.pointer, b.rule, &b.path, &b.message)));
 }
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::facts::{Claim, Fact, FactTable};
+    use crate::finding::Source;
+
+    /// Two volumes on claims that one node can mount, used by four pods.
+    fn job(volumes: &[(&str, &str)]) -> Value {
+        let volumes: Vec<Value> = volumes.iter().map(|(name, claim)| json!({"name": name, "persistentVolumeClaim": {"claimName": claim}})).collect();
+        json!({"apiVersion": "batch/v1", "kind": "CronJob", "metadata": {}, "spec": {"jobTemplate": {"spec": {
+            "parallelism": 4, "activeDeadlineSeconds": 60,
+            "template": {"spec": {"restartPolicy": "Never", "containers": [{"name": "c", "image": "i"}], "volumes": volumes}},
+        }}}})
+    }
+
+    fn denials(object: &Value, old: &Value) -> Vec<String> {
+        let claim = |mode: &str| Fact::Known(Claim { access_modes: vec![mode.to_owned()], source: Source::Cluster });
+        let claims = [("checkpoints", "ReadWriteOnce"), ("ckpt-2", "ReadWriteOnce"), ("data", "ReadWriteOnce"), ("shared", "ReadWriteMany")];
+        let facts = FactTable { claims: claims.iter().map(|(name, mode)| ((String::new(), (*name).to_owned()), claim(mode))).collect() };
+        let request =
+            Request { operation: Operation::Update, origin: Origin::Admission, object, old: Some(old), namespace: "", user: None, today: None };
+        let verdict = evaluate(&Policy::default(), &facts, &request);
+        verdict.findings.iter().filter(|finding| finding.level == Level::Deny).map(|finding| finding.path.to_string()).collect()
+    }
+
+    #[test]
+    fn a_violation_that_moves_in_its_list_is_an_old_one() {
+        let old = job(&[("ckpt", "checkpoints")]);
+        assert_eq!(denials(&job(&[("new", "shared"), ("ckpt", "checkpoints")]), &old), [""; 0]);
+        let path = "spec.jobTemplate.spec.template.spec.volumes[0].persistentVolumeClaim.claimName";
+        assert_eq!(denials(&job(&[("second", "ckpt-2"), ("ckpt", "checkpoints")]), &old), [path], "one of another name is new");
+    }
+
+    #[test]
+    fn what_was_a_warning_and_is_a_denial_now_is_new() {
+        let old = job(&[("vol", "data")]);
+        assert_eq!(denials(&job(&[("vol", "checkpoints")]), &old).len(), 1);
+    }
+}

@@ -178,3 +178,93 @@ fn cut<'t>(text: &'t str, most: usize, mark: &str) -> std::borrow::Cow<'t, str> 
     }
     (text[..end].to_owned() + mark).into()
 }
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+    use crate::finding::Part;
+    use crate::pointer::Pointer;
+
+    fn finding(level: Level, path: &Pointer, message: &str, help: &str) -> Finding {
+        let (message, help) = (message.to_owned(), help.to_owned());
+        let (pointer, path) = (path.clone(), path.clone());
+        Finding { rule: "deadline", level, pointer, part: Part::Value, message, help, path, labels: Vec::new(), fix: None, fills: false }
+    }
+
+    fn at(level: Level, index: usize) -> Finding {
+        finding(level, &(Pointer::of(&["spec", "list"]) / index), "no deadline", "set one")
+    }
+
+    #[test]
+    fn a_denial_starts_with_the_count_and_lists_every_finding() {
+        let findings = [at(Level::Deny, 0), at(Level::Note, 1), at(Level::Warn, 2), at(Level::Deny, 3)];
+        let message = "2 problems:\n\
+                       deadline: spec.list[0]: no deadline; set one\n\
+                       deadline: spec.list[3]: no deadline; set one\n\
+                       1 warning:\n\
+                       deadline: spec.list[2]: no deadline; set one";
+        assert_eq!(denial(&findings), message);
+        assert!(denial(&findings[..1]).starts_with("1 problem:\n"));
+    }
+
+    #[test]
+    fn a_long_denial_says_what_it_leaves_out() {
+        let findings: Vec<Finding> = (0..40).map(|index| at(if index < 30 { Level::Deny } else { Level::Warn }, index)).collect();
+        let message = denial(&findings);
+        let lines: Vec<&str> = message.lines().collect();
+        assert_eq!((lines[0], lines[31], lines[34], lines.len()), ("30 problems:", "10 warnings:", "… and 8 more", 35));
+        let many: Vec<Finding> = (0..1000).map(|index| at(Level::Deny, index)).collect();
+        assert!(denial(&many).ends_with("\n… and 968 more"));
+        let wide = denial(&[finding(Level::Deny, &Pointer::root(), &"ü".repeat(5000), "")]);
+        assert!(wide.lines().all(|line| line.len() <= LONGEST_LINE) && wide.ends_with('…'));
+    }
+
+    #[test]
+    fn nothing_breaks_a_line_or_colours_a_terminal() {
+        let pointer = Pointer::of(&["spec", "pytorchReplicaSpecs"]).key("Mas\nter\u{1b}[31m\u{202e}\u{2028}");
+        let findings = [finding(Level::Deny, &pointer, "a\r\tb\u{85}", ""), finding(Level::Warn, &pointer, "a\0b", "")];
+        let message = denial(&findings);
+        assert_eq!(message.lines().count(), 4, "{message:?}");
+        assert!(!message.replace('\n', "").contains(|c: char| c.is_control() || c == '\u{202e}' || c == '\u{2028}'), "{message:?}");
+        assert!(!warnings(&findings)[0].contains(char::is_control));
+    }
+
+    #[test]
+    fn a_warning_drops_its_help_before_it_is_cut() {
+        let at = Pointer::of(&["spec"]);
+        let of = |message: &str, help: &str| warnings(&[finding(Level::Warn, &at, message, help)]).remove(0);
+        assert_eq!(of("short", "do it"), "deadline: spec: short; do it");
+        assert_eq!(of("short", &"x".repeat(120)), "deadline: spec: short");
+        let cut = of(&"ü".repeat(200), "");
+        assert_eq!((cut.chars().count(), cut.ends_with('…')), (LONGEST_WARNING, true));
+        assert_eq!(of(&"y".repeat(LONGEST_WARNING - 16), "").chars().count(), LONGEST_WARNING);
+    }
+
+    #[test]
+    fn warnings_are_few_and_no_two_alike() {
+        let same = [at(Level::Warn, 1), at(Level::Warn, 1), at(Level::Deny, 2), at(Level::Note, 3)];
+        assert_eq!(warnings(&same), ["deadline: spec.list[1]: no deadline; set one"]);
+        let many: Vec<Finding> = (0..25).map(|index| at(Level::Warn, index)).collect();
+        let many = warnings(&many);
+        assert_eq!((many.len(), &*many[9]), (MOST_WARNINGS, "16 more warnings; `jobgate lint` lists them all"));
+        let ten: Vec<Finding> = (0..10).map(|index| at(Level::Warn, index)).collect();
+        assert!(warnings(&ten)[9].starts_with("deadline"), "ten fit");
+    }
+
+    #[test]
+    fn a_patch_is_sent_with_its_type_or_not_at_all() {
+        let head = Head { uid: "u".into(), ..Head::default() };
+        let response = |reply: &Reply| serde_json::from_slice::<Value>(&body(&head, reply)).expect("JSON")["response"].clone();
+        let patch = vec![Op::Add(Pointer::of(&["a/b"]), json!(["ü"]))];
+        assert_eq!(response(&Reply::default()), json!({"uid": "u", "allowed": true}));
+        let patched = response(&Reply { patch: patch.clone(), ..Reply::default() });
+        let text = STANDARD.decode(patched["patch"].as_str().expect("text")).expect("base64");
+        assert_eq!(serde_json::from_slice::<Value>(&text).expect("JSON"), json!([{"op": "add", "path": "/a~1b", "value": ["ü"]}]));
+        assert_eq!(patched["patchType"], "JSONPatch");
+        let denied = response(&Reply { patch, denial: Some("no".to_owned()), ..Reply::default() });
+        let status = json!({"status": "Failure", "message": "no", "reason": "Forbidden", "code": 403});
+        assert_eq!(denied, json!({"uid": "u", "allowed": false, "status": status}));
+    }
+}

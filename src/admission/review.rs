@@ -342,3 +342,130 @@ impl<'a> Visitor<'a> for Reader<'_, 'a> {
         Ok(())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    const JOB: &str = r#"{"apiVersion":"batch/v1","kind":"Job","spec":{}}"#;
+
+    fn body(request: &str) -> String {
+        format!(r#"{{"kind":"AdmissionReview","apiVersion":"admission.k8s.io/v1","request":{request}}}"#)
+    }
+
+    fn request(fields: &str) -> String {
+        body(&format!(r#"{{"uid":"u","kind":{{"group":"batch","version":"v1","kind":"Job"}},"operation":"CREATE",{fields}}}"#))
+    }
+
+    fn subject(body: &str) -> Subject {
+        Review::read(body.as_bytes()).expect("a review").subject
+    }
+
+    #[test]
+    fn of_equal_keys_the_last_one_counts() {
+        let body = body(&format!(
+            r#"{{"uid":"a","uid":"b","kind":{{"kind":"Pod","group":"batch","kind":"Job"}},"operation":"DELETE","operation":"CREATE",
+            "object":null,"object":{}}}"#,
+            r#"{"apiVersion":"batch/v1","kind":"Pod","kind":"Job","spec":1,"spec":2}"#
+        ));
+        let review = Review::read(body.as_bytes()).expect("a review");
+        assert_eq!((&*review.head.uid, &*review.head.operation), ("b", "CREATE"));
+        let Subject::Object(change) = review.subject else { panic!("{:?}", review.subject) };
+        assert_eq!((change.kind, &change.object["spec"]), (Kind::Job, &json!(2)));
+    }
+
+    #[test]
+    fn fields_of_other_types_read_as_unset() {
+        let body = body(r#"{"uid":"u","operation":["CREATE"],"kind":"Job","name":5,"namespace":null,"userInfo":[],"dryRun":"true","new":{"a":[1]}}"#);
+        let review = Review::read(body.as_bytes()).expect("a review");
+        assert_eq!(review.head, Head { uid: "u".into(), ..Head::default() });
+        assert!(matches!(review.subject, Subject::Pass(Pass::Operation)));
+    }
+
+    #[test]
+    fn text_may_have_escapes() {
+        let review = Review::read(br#"{"\u006bind":"Admission\u0052eview","request":{"uid":"a\"b","dryRun":true}}"#).expect("a review");
+        assert_eq!((&*review.head.uid, review.head.dry_run), ("a\"b", true));
+    }
+
+    #[test]
+    fn what_is_no_review_says_why_and_keeps_its_uid() {
+        for (body, uid, reason) in [
+            ("", "", "EOF while parsing"),
+            ("[]", "", "`kind`"),
+            ("null", "", "`kind`"),
+            ("7", "", "`kind`"),
+            (r#"{"kind":"AdmissionReview"}"#, "", "`request` is missing"),
+            (r#"{"kind":"AdmissionReview","request":null}"#, "", "`request` is missing"),
+            (r#"{"kind":"AdmissionReview","request":{"uid":null}}"#, "", "`request.uid` is missing"),
+            (r#"{"kind":"Pod","request":{"uid":"u"}}"#, "u", "`kind`"),
+            (r#"{"kind":"AdmissionReview","request":{"uid":"u"}} {}"#, "u", "trailing characters"),
+            (r#"{"kind":"AdmissionReview","request":{"uid":"u","object":{"a":"#, "u", "EOF"),
+        ] {
+            let error = Review::read(body.as_bytes()).expect_err(body);
+            assert_eq!(error.head.uid, uid, "{body}");
+            assert!(error.reason.contains(reason), "{body}: {}", error.reason);
+        }
+        let long = body(&format!(r#"{{"uid":"{}"}}"#, "u".repeat(LONGEST_UID + 1)));
+        assert!(Review::read(long.as_bytes()).is_err(), "a uid is not echoed at any length");
+    }
+
+    #[test]
+    fn every_prefix_of_a_review_is_read_without_a_panic_and_says_its_uid_once_it_is_there() {
+        let body = request(&format!(r#""name":"ü","object":{JOB}"#));
+        let uid = body.find(r#""u""#).expect("a uid") + 3;
+        for end in 0..body.len() {
+            let head = head_of_prefix(&body.as_bytes()[..end]);
+            assert_eq!(&*head.uid, if end > uid { "u" } else { "" }, "{}", &String::from_utf8_lossy(&body.as_bytes()[..end]));
+        }
+    }
+
+    #[test]
+    fn beta_reviews_are_answered_in_beta() {
+        let review = br#"{"kind":"AdmissionReview","apiVersion":"admission.k8s.io/v1beta1","request":{"uid":"u"}}"#;
+        assert_eq!(Review::read(review).expect("a review").head.version, Version::V1Beta1);
+    }
+
+    #[test]
+    fn what_is_not_judged() {
+        assert!(matches!(subject(&request(r#""object":{}"#)), Subject::Fault(Fault::KindMismatch)));
+        assert!(matches!(subject(&request(r#""object":{"apiVersion":"batch/v1","kind":"CronJob"}"#)), Subject::Fault(Fault::KindMismatch)));
+        assert!(matches!(subject(&request(r#""object":null"#)), Subject::Fault(Fault::ObjectMissing)));
+        assert!(matches!(subject(&request(&format!(r#""subResource":"status","object":{JOB}"#))), Subject::Pass(Pass::Subresource)));
+        assert!(matches!(
+            subject(&request(&format!(r#""kind":{{"group":"batch.volcano.sh","kind":"Job"}},"object":{JOB}"#))),
+            Subject::Pass(Pass::Kind)
+        ));
+        assert!(matches!(subject(&request(&format!(r#""operation":"UPDATE","object":{JOB}"#))), Subject::Fault(Fault::ObjectMissing)));
+        assert!(matches!(
+            subject(&request(r#""object":{"apiVersion":"batch/v1","kind":"Job","spec":1e999}"#)),
+            Subject::Fault(Fault::ObjectUnreadable)
+        ));
+    }
+
+    #[test]
+    fn an_object_beyond_the_depth_limit_is_told_from_a_broken_one() {
+        let deep = format!(r#"{{"apiVersion":"batch/v1","kind":"Job","spec":{}{}}}"#, "[".repeat(100_000), "]".repeat(100_000));
+        assert!(matches!(subject(&request(&format!(r#""object":{deep}"#))), Subject::TooDeep));
+        let both = format!(r#""operation":"UPDATE","object":{deep},"oldObject":{deep}"#);
+        assert!(matches!(subject(&request(&both)), Subject::Fault(Fault::ObjectUnreadable)), "one that is there already may lose its finalizers");
+        assert!(matches!(subject(&request(&format!(r#""operation":"UPDATE","object":{deep},"oldObject":{JOB}"#))), Subject::TooDeep));
+    }
+
+    #[test]
+    fn claims_of_the_new_and_the_old_object_are_asked_for() {
+        let job = |claims: &[String]| {
+            let volumes: Vec<Value> = claims.iter().map(|claim| json!({"persistentVolumeClaim": {"claimName": claim}})).collect();
+            json!({"apiVersion": "batch/v1", "kind": "Job", "spec": {"template": {"spec": {"volumes": volumes}}}}).to_string()
+        };
+        let fields =
+            |new: &[String], old: &[String]| format!(r#""namespace":"n","operation":"UPDATE","object":{},"oldObject":{}"#, job(new), job(old));
+        let needed = |body: &str| Review::read(body.as_bytes()).expect("a review").claims_needed();
+        let name = |name: &str| ("n".to_owned(), name.to_owned());
+        assert_eq!(needed(&request(&fields(&["b".into(), "a".into()], &["c".into(), "a".into()]))), [name("a"), name("b"), name("c")]);
+        let many: Vec<String> = (0..1000).map(|at| at.to_string()).collect();
+        assert_eq!(needed(&request(&fields(&many, &[]))).len(), MOST_CLAIMS);
+    }
+}

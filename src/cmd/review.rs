@@ -40,3 +40,28 @@ pub fn run(body: &[u8], endpoint: Endpoint, policy: &Policy, facts: &dyn Facts, 
     let response: serde_json::Value = serde_json::from_slice(&answer.body).context("read the answer back")?;
     serde_json::to_writer_pretty(&mut *out, &response).map_err(io::Error::from).and_then(|()| writeln!(out)).context("write the answer")
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::facts::NoFacts;
+
+    fn review(body: &[u8]) -> anyhow::Result<String> {
+        let policy = Policy::builtin("default").context("the default policy")?;
+        let mut out = Vec::new();
+        run(body, Endpoint::Mutate, &policy, &NoFacts, None, &mut out)?;
+        Ok(String::from_utf8(out)?)
+    }
+
+    #[test]
+    fn prints_the_answer_indented() {
+        let answer = review(br#"{"kind":"AdmissionReview","request":{"uid":"u","operation":"DELETE"}}"#).expect("an answer");
+        assert!(answer.contains("\n    \"allowed\": true") && answer.ends_with("}\n"), "{answer}");
+    }
+
+    #[test]
+    fn says_what_is_wrong_with_a_body_that_cannot_be_answered() {
+        let error = review(b"{}").expect_err("no review").to_string();
+        assert_eq!(error, "read the AdmissionReview: `kind` is not `AdmissionReview`");
+    }
+}

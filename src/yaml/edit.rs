@@ -11,7 +11,7 @@ use serde_json::{Number, Value};
 use super::locate::{self, Found};
 use super::print::{Look, is_inline};
 use super::split::{Chunk, Form};
-use super::tree::{Kind, Node, Style, Tag, Tree};
+use super::tree::{Kind, Style, Tag, Tree};
 use super::{Document, Limits};
 use crate::finding::Op;
 use crate::patch;

@@ -114,9 +114,9 @@ pub(crate) fn case(random: &mut Random, policies: usize) -> Case {
         facts,
         // The default policy as often as all others.
         policy: if random.percent(50) { 0 } else { random.below(policies) },
-        said_kind: if random.percent(2) { random.pick(&["Job", "CronJob", "PyTorchJob", "ReplicaSet"]) } else { kind },
+        said_kind: if random.percent(2) { *random.pick(&["Job", "CronJob", "PyTorchJob", "ReplicaSet"]) } else { kind },
         subresource: random.percent(2).then_some("status"),
-        user: random.pick(&[
+        user: *random.pick(&[
             "admin",
             "admin",
             "system:serviceaccount:kube-system:cronjob-controller",
@@ -154,7 +154,7 @@ impl Maker<'_> {
             0 => Value::Null,
             1 => true.into(),
             2 => false.into(),
-            3 => self.random.pick(&[0_i64, 1, -1, 4, i64::MAX, i64::MIN]).to_owned().into(),
+            3 => (*self.random.pick(&[0_i64, 1, -1, 4, i64::MAX, i64::MIN])).into(),
             4 => (*self.random.pick(&[0.0_f64, 0.5, -1.5, 4.0, 1e300])).into(),
             5 => u64::MAX.into(),
             6 | 7 => (*self.random.pick(&STRANGE_TEXT)).into(),
@@ -443,15 +443,12 @@ fn add_tolerations(template: &mut Value) {
 /// Returns an object without the fields that may be filled in. Of tolerations the ones that `original` had stay: nobody's may change.
 pub(crate) fn without_fills(object: &Value, original: &Value) -> Value {
     let (mut object, mut original) = (object.clone(), original.clone());
-    let before: Vec<Option<usize>> = templates(&mut original)
-        .into_iter()
-        .map(|template| template.pointer("/spec/tolerations").map(|list| list.as_array().map_or(0, Vec::len)))
-        .collect();
-    for (template, before) in templates(&mut object).into_iter().zip(before) {
+    // A null is as good as nothing: what takes its place is ours.
+    let before = templates(&mut original).into_iter().map(|template| template.pointer("/spec/tolerations").filter(|list| !list.is_null()).cloned());
+    for (template, before) in templates(&mut object).into_iter().zip(before.collect::<Vec<_>>()) {
         let Some(spec) = template.get_mut("spec").and_then(Value::as_object_mut) else { continue };
         match (before, spec.get_mut("tolerations")) {
-            (Some(length), Some(Value::Array(list))) => list.truncate(length),
-            // A null was there: what took its place is ours.
+            (Some(Value::Array(before)), Some(Value::Array(list))) => list.truncate(before.len()),
             (Some(_), Some(_)) => {}
             (None, _) => drop(spec.remove("tolerations")),
             (Some(_), None) => panic!("tolerations are gone"),
