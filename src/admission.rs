@@ -299,8 +299,9 @@ fn reject(endpoint: Endpoint, malformed: &Malformed<'_>) -> Answer {
 
 /// Answers for an object nested beyond what is read. `/validate` refuses it, where the policy refuses anything; `/mutate` leaves it alone.
 fn too_deep(endpoint: Endpoint, policy: &Policy, head: &Head<'_>) -> Answer {
-    let denies =
-        RULES.iter().any(|entry| policy.rules().get(entry.rule.id).and_then(|settings| settings.action).unwrap_or(entry.rule.default) == Action::Deny);
+    let denies = RULES
+        .iter()
+        .any(|entry| policy.rules().get(entry.rule.id).and_then(|settings| settings.action).unwrap_or(entry.rule.default) == Action::Deny);
     if endpoint == Endpoint::Mutate || !denies {
         return allow(endpoint, head, Fault::ObjectUnreadable);
     }

@@ -22,13 +22,8 @@ pub fn run(args: &Lint) -> anyhow::Result<Exit> {
     let limit = args.max_file_size.0;
     let progress = Progress::default();
     let human = args.format == Format::Human;
-    let options = Options {
-        max_file_size: limit,
-        api_checks: !args.no_api_checks,
-        keep_sources: human,
-        today: today(&policy),
-        progress: Some(&progress),
-    };
+    let options =
+        Options { max_file_size: limit, api_checks: !args.no_api_checks, keep_sources: human, today: today(&policy), progress: Some(&progress) };
     let pool = rayon::ThreadPoolBuilder::new().num_threads(args.threads).build().context("start the threads")?;
     let facts = facts(args, &options)?;
     let inputs = lint::collect(&args.paths, || lint::stdin(limit));
@@ -58,12 +53,7 @@ fn write(args: &Lint, linted: &Linted) -> anyhow::Result<()> {
         Color::Always => ColorChoice::Always,
         Color::Never => ColorChoice::Never,
     };
-    let options = report::Options {
-        color: choice != ColorChoice::Never,
-        width: 140,
-        full: args.full,
-        fail_on: args.fail_on.into(),
-    };
+    let options = report::Options { color: choice != ColorChoice::Never, width: 140, full: args.full, fail_on: args.fail_on.into() };
     let mut out = BufWriter::new(io::stdout().lock());
     match report::write(&linted.report, args.format, &options, &mut out).and_then(|()| out.flush()) {
         // Whoever read the report has enough of it: `jobgate lint | head` is no failure.

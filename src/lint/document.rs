@@ -6,10 +6,10 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
+use super::Options;
 use super::claims::Scope;
 use super::input::Input;
 use super::objects::{Object, objects};
-use super::Options;
 use crate::checks::{self, DUPLICATE_KEY, FIELD_TYPE, KNOWN_KIND, SYNTAX, UNRENDERED_TEMPLATE};
 use crate::engine::{self, Request};
 use crate::finding::{Finding, Label, Level, Op, Part, Place, Source};

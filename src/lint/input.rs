@@ -104,12 +104,7 @@ impl Inputs {
             let ending = path.extension().and_then(|ending| ending.to_str()).unwrap_or_default();
             ["yaml", "yml", "json"].iter().any(|known| ending.eq_ignore_ascii_case(known))
         };
-        self.find(directory, wanted, |path| Input {
-            path: shown(&path),
-            content: Content::File(path),
-            named: false,
-            root: Some(Arc::clone(&root)),
-        });
+        self.find(directory, wanted, |path| Input { path: shown(&path), content: Content::File(path), named: false, root: Some(Arc::clone(&root)) });
         if before == (self.files.len(), self.unreadable.len()) {
             self.empty.push(directory.display().to_string());
         }
@@ -128,7 +123,9 @@ impl Inputs {
         let walk = WalkBuilder::new(directory).require_git(false).git_global(false).git_exclude(false).build();
         for entry in walk {
             match entry {
-                Ok(entry) if entry.file_type().is_some_and(|kind| kind.is_file()) && wanted(entry.path()) => self.files.push(input(entry.into_path())),
+                Ok(entry) if entry.file_type().is_some_and(|kind| kind.is_file()) && wanted(entry.path()) => {
+                    self.files.push(input(entry.into_path()))
+                }
                 Ok(_) => {}
                 Err(error) => self.unreadable.push(unreadable(directory, &error)),
             }
