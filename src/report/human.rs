@@ -130,20 +130,21 @@ impl<'r> Writer<'r, '_> {
                 None => notes.push(Mark::NOTE.message(text)),
             }
         }
-        if shown && spots.len() == 1 {
-            elements.push(origin(&located.location).into());
-        } else {
-            for excerpt in excerpt::excerpts(self.report, &spots) {
-                elements.push(origin(excerpt.location).into());
-                if excerpt.text.is_empty() {
-                    continue;
-                }
-                let annotations = excerpt.marks.into_iter().map(|(span, spot)| {
-                    let kind = if spot.primary { AnnotationKind::Primary } else { AnnotationKind::Context };
-                    kind.span(span).label(spot.label.as_deref())
-                });
-                elements.push(Snippet::source(excerpt.text).line_start(excerpt.line).annotations(annotations).into());
+        let excerpts = excerpt::excerpts(self.report, &spots);
+        let places: Vec<_> = excerpts.iter().map(|excerpt| place(excerpt.location)).collect();
+        let repeats = shown && spots.len() == 1;
+        let mut bare = true;
+        for (nth, excerpt) in excerpts.into_iter().enumerate() {
+            if repeats || excerpt.text.is_empty() {
+                elements.push(Origin::path(stand_in(nth)).into());
+                continue;
             }
+            bare = false;
+            let annotations = excerpt.marks.into_iter().map(|(span, spot)| {
+                let kind = if spot.primary { AnnotationKind::Primary } else { AnnotationKind::Context };
+                kind.span(span).label(spot.label.as_deref())
+            });
+            elements.push(Snippet::source(excerpt.text).path(stand_in(nth)).line_start(excerpt.line).annotations(annotations).into());
         }
         elements.extend(notes.into_iter().map(Element::from));
         if !finding.help.is_empty() {
@@ -155,9 +156,12 @@ impl<'r> Writer<'r, '_> {
             }
             elements.push(Mark::INFO.with_name("rule").message(page::link(finding.rule)).into());
         }
-        let text = self.renderer.render(&[title.elements(elements)]);
-        for line in text.lines() {
-            writeln!(self.out, "{}", line.trim_end())?;
+        let text = put_places(&self.renderer.render(&[title.elements(elements)]), &places);
+        // Without source lines the renderer leaves no margin for their numbers; all other findings have one.
+        let margin = if bare { located.location.start.line.to_string().len() } else { 0 };
+        for (nth, line) in text.lines().enumerate() {
+            let margin = if nth == 0 { 0 } else { margin };
+            writeln!(self.out, "{:margin$}{}", "", line.trim_end())?;
         }
         writeln!(self.out)
     }
@@ -186,8 +190,24 @@ fn place(location: &Location) -> String {
     format!("{}:{}:{}", clean(&location.file), location.start.line, location.start.column)
 }
 
-fn origin(location: &Location) -> Origin<'_> {
-    Origin::path(clean(&location.file)).line(location.start.line).char_column(location.start.column)
+/// Returns what stands for the nth place in the text that the renderer makes.
+///
+/// The renderer counts columns in the excerpt it is given, which is not the file where a line was cut or a character made visible.
+/// The character around the number is of private use, so no cleaned text has it.
+fn stand_in(nth: usize) -> String {
+    format!("\u{F8FF}{nth}\u{F8FF}")
+}
+
+/// Puts the places in for what stands for them, and for the line and column that the renderer added.
+fn put_places(text: &str, places: &[String]) -> String {
+    let mut text = text.to_owned();
+    for (nth, place) in places.iter().enumerate() {
+        let stand_in = stand_in(nth);
+        if let Some((before, behind)) = text.split_once(&stand_in) {
+            text = format!("{before}{place}{}", behind.trim_start_matches(|char: char| char == ':' || char.is_ascii_digit()));
+        }
+    }
+    text
 }
 
 /// Says which field belongs to the place, where it is the mapping around a field that is missing.
@@ -213,6 +233,8 @@ mod tests {
     fn shows() {
         let mut out = Vec::new();
         write(&sample::report(), &Options::default(), &mut out).unwrap();
+        write(&sample::shapes(), &Options { full: true, width: 100, ..Options::default() }, &mut out).unwrap();
+        write(&sample::shapes(), &Options { full: true, color: true, ..Options::default() }, &mut out).unwrap();
         println!("{}", String::from_utf8(out).unwrap());
     }
 }

@@ -107,3 +107,39 @@ pub(super) fn report() -> Report {
     double.object = None;
     report
 }
+
+/// Returns a report with the sources and places that are hard to show.
+pub(super) fn shapes() -> Report {
+    let long = format!("args: [{}--flag, {}]\n", "\"aaaa bbbb\", ".repeat(60), "\"cccc dddd\", ".repeat(60));
+    let json = format!("{{\"a\": \"{}\", \"kind\": \"Job\", \"b\": \"{}\"}}", "ä".repeat(9000), "ö".repeat(9000));
+    let mut report = Report { documents: 9, objects: 1, ..Report::default() }
+        .with("long.yaml", &long)
+        .with("one-line.json", &json)
+        .with("tabs.yaml", "a:\t\tx\n\tb:\ty # \u{1b}[31mred\u{1b}[0m \u{9b}1m\n")
+        .with("crlf.yaml", "kind: Job\r\nspec:\r\n  a: 1\r\n")
+        .with("wide.yaml", "name: \u{6f22}\u{5b57}\u{1F680} # \u{200b}zero\u{202e}width\nשלום: עולם\n")
+        .with("evil\u{1b}]8;;http://x\u{7}name\n.yaml", "kind: Job\n")
+        .with("end.yaml", "kind: Job\n")
+        .with("empty.yaml", "");
+    let deny = |message: &str| finding("deadline", Level::Deny, Pointer::root(), message, "mend it");
+    for (file, needle) in [
+        ("long.yaml", "--flag"),
+        ("one-line.json", "\"kind\": |\"Job\""),
+        ("tabs.yaml", "x"),
+        ("tabs.yaml", "y"),
+        ("crlf.yaml", "spec"),
+        ("crlf.yaml", "spec:\r\n  |a: 1\r\n"),
+        ("wide.yaml", "zero"),
+        ("wide.yaml", "עולם"),
+        ("evil\u{1b}]8;;http://x\u{7}name\n.yaml", "Job"),
+        ("end.yaml", "kind: Job\n|"),
+        ("end.yaml", "kind:| "),
+        ("empty.yaml", ""),
+    ] {
+        report.found(file, needle, deny("escape \u{1b}[2J and\nline break \u{202e}"));
+    }
+    report.found("end.yaml", "Job", deny("no source at hand")).location.file = "gone.yaml".into();
+    let cluster = Related { location: None, object: Some("PersistentVolumeClaim team-a/data".to_owned()), text: "`ReadWriteOnce`".to_owned() };
+    report.found("end.yaml", "Job", deny("a place in the cluster")).related.push(cluster);
+    report
+}

@@ -39,8 +39,8 @@ fn is_hidden(char: char) -> bool {
         // Zero-width and directional characters, line and paragraph separators, invisible operators.
         | '\u{200B}'..='\u{200F}' | '\u{2028}'..='\u{202E}' | '\u{2060}'..='\u{206F}'
         | '\u{FEFF}' | '\u{FFF9}'..='\u{FFFB}' | '\u{FFFE}' | '\u{FFFF}'
-        // Musical format characters and tags.
-        | '\u{1D173}'..='\u{1D17A}' | '\u{E0000}'..='\u{E0FFF}')
+        // Private use, musical format characters, tags, and private use again.
+        | '\u{E000}'..='\u{F8FF}' | '\u{1D173}'..='\u{1D17A}' | '\u{E0000}'..='\u{10FFFF}')
 }
 
 /// Returns a number with a comma between each three digits.
