@@ -280,7 +280,7 @@ pub fn refuse_oversized(endpoint: Endpoint, prefix: &[u8], limit: usize) -> Answ
 pub fn fail_open(endpoint: Endpoint, body: &[u8], fault: Fault) -> Answer {
     let head = review::head_of_prefix(body);
     if head.uid.is_empty() {
-        return reject(endpoint, &Malformed { reason: "`request.uid` is missing".to_owned(), head });
+        return reject(endpoint, &Malformed { reason: "`request.uid` is missing".to_owned(), head: Box::new(head) });
     }
     allow(endpoint, &head, fault)
 }

@@ -111,7 +111,7 @@ pub struct Malformed<'a> {
     /// What is wrong.
     pub reason: String,
     /// What could be read all the same; without a `uid` there is nobody to answer.
-    pub head: Head<'a>,
+    pub head: Box<Head<'a>>,
 }
 
 impl<'a> Review<'a> {
@@ -134,7 +134,7 @@ impl<'a> Review<'a> {
             let subject = examine(&head, object, old);
             return Ok(Self { head, subject });
         };
-        Err(Malformed { reason, head })
+        Err(Malformed { reason, head: Box::new(head) })
     }
 
     /// Returns the claims whose access modes a judgement may ask for, as (namespace, name), sorted, at most 64.
@@ -418,7 +418,7 @@ mod tests {
         let uid = body.find(r#""u""#).expect("a uid") + 3;
         for end in 0..body.len() {
             let head = head_of_prefix(&body.as_bytes()[..end]);
-            assert_eq!(&*head.uid, if end > uid { "u" } else { "" }, "{}", &String::from_utf8_lossy(&body.as_bytes()[..end]));
+            assert_eq!(&*head.uid, if end >= uid { "u" } else { "" }, "{}", &String::from_utf8_lossy(&body.as_bytes()[..end]));
         }
     }
 
