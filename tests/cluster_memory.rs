@@ -1,5 +1,6 @@
 //! What the cache of claims costs. A process of its own, so that nothing else is in the number.
 #![cfg(all(feature = "serve", target_os = "linux"))]
+#![allow(clippy::unwrap_used, reason = "the fake API server is part of the test")]
 
 use std::sync::LazyLock;
 
