@@ -1,5 +1,6 @@
 //! Claims from an API server that lists, hangs, resets, lies and comes back. The clock is tokio's and is paused: hours pass in milliseconds.
 #![cfg(feature = "serve")]
+#![allow(clippy::unwrap_used, reason = "the fake API server is part of the tests")]
 
 use std::io::Write;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -71,13 +72,14 @@ fn page(claims: &[Value], version: u64, next: &str) -> Answer {
 }
 
 type OnUri = dyn Fn(&str) -> Answer + Send;
+type OnWatch = dyn Fn(&str) -> Option<Answer> + Send;
 
 /// A fake API server: three scripts and a diary.
 struct Fake {
     get: Mutex<Box<OnUri>>,
     list: Mutex<Box<OnUri>>,
     /// `None` opens a watch whose lines the test sends.
-    watch: Mutex<Box<dyn Fn(&str) -> Option<Answer> + Send>>,
+    watch: Mutex<Box<OnWatch>>,
     watches: Mutex<Vec<UnboundedSender<String>>>,
     diary: Mutex<Vec<String>>,
     at_once: AtomicUsize,

@@ -1,6 +1,8 @@
 //! Claims, known to Jobgate from the cluster itself.
 
-use std::time::Duration;
+use std::net::TcpListener;
+use std::thread;
+use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
@@ -26,6 +28,8 @@ pub(crate) const SCENARIOS: &[Scenario] = &[
     Scenario::new("claims_live_without_a_cache", live).ungated(),
     Scenario::new("claims_off_admit", off).ungated(),
     Scenario::new("claims_without_permission_admit", without_permission).ungated(),
+    Scenario::new("claims_of_a_hanging_api_server_admit", hanging).ungated(),
+    Scenario::new("claims_of_a_resetting_api_server_admit", resetting).ungated(),
 ];
 
 fn with_claim(place: &Place<'_>, mode: &str, parallelism: u32) -> Value {
@@ -145,7 +149,7 @@ fn live(place: &Place<'_>) {
 fn off(place: &Place<'_>) {
     let change = |setup: &mut Setup| {
         setup.claims = "off";
-        setup.user = "nobody";
+        setup.user = "nobody".to_owned();
     };
     with_gate(place, change, |_| {
         let object = with_claim(place, "ReadWriteOnce", 4);
@@ -158,7 +162,7 @@ fn without_permission(place: &Place<'_>) {
     for mode in ["live", "cache"] {
         let change = |setup: &mut Setup| {
             setup.claims = mode;
-            setup.user = "nobody";
+            setup.user = "nobody".to_owned();
         };
         with_gate(place, change, |gate| {
             let object = over(mounting(mode, "checkpoints", 4), json!({}));
@@ -173,4 +177,44 @@ fn without_permission(place: &Place<'_>) {
             assert!((1..=2).contains(&said), "once for the list, once for the look-up: {}", gate.log());
         });
     }
+}
+
+/// Jobgate looks claims up at an API server that takes connections and does something unhelpful with them.
+fn unhelpful(place: &Place<'_>, reset: bool) {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("listen");
+    let port = listener.local_addr().expect("an address").port();
+    thread::spawn(move || {
+        let mut held = Vec::new();
+        for stream in listener.incoming().flatten() {
+            if !reset {
+                held.push(stream);
+            }
+        }
+    });
+    let user = place.cluster.unique("unhelpful");
+    place.cluster.write_kubeconfig(&user, "token", &format!("https://127.0.0.1:{port}")).expect("write a kubeconfig");
+    place.create(&claim("checkpoints", "ReadWriteOnce")).ok();
+    for mode in ["live", "cache"] {
+        let change = |setup: &mut Setup| {
+            setup.claims = mode;
+            setup.user.clone_from(&user);
+        };
+        with_gate(place, change, |_| {
+            let began = Instant::now();
+            for i in 0..10 {
+                place.create(&mounting(&format!("{mode}-{i}"), "checkpoints", 4)).ok();
+            }
+            // Two reviews of 300 ms each until the circuit breaker opens, and then none; the rest is kubectl.
+            assert!(began.elapsed() < Duration::from_secs(15), "ten creates took {:?}", began.elapsed());
+            is(&place.stored(&format!("job/{mode}-0")), "/spec/podReplacementPolicy", json!("Failed"));
+        });
+    }
+}
+
+fn hanging(place: &Place<'_>) {
+    unhelpful(place, false);
+}
+
+fn resetting(place: &Place<'_>) {
+    unhelpful(place, true);
 }

@@ -153,7 +153,7 @@ impl Cluster {
             dir,
         };
         for (user, token, _) in USERS {
-            cluster.kubeconfig(user, token)?;
+            cluster.write_kubeconfig(user, token, &cluster.url)?;
         }
         eventually(Duration::from_secs(90), || {
             // One that has ended will not come up any more.
@@ -224,11 +224,12 @@ impl Cluster {
         Ok(())
     }
 
-    fn kubeconfig(&self, user: &str, token: &str) -> Result<(), String> {
+    /// Writes a kubeconfig for a user and a server.
+    pub(crate) fn write_kubeconfig(&self, user: &str, token: &str, url: &str) -> Result<(), String> {
         let path = self.kubeconfig_of(user);
         let config = json!({
             "apiVersion": "v1", "kind": "Config", "current-context": "e2e",
-            "clusters": [{"name": "e2e", "cluster": {"server": self.url, "certificate-authority": self.dir.path().join("ca.crt")}}],
+            "clusters": [{"name": "e2e", "cluster": {"server": url, "certificate-authority": self.dir.path().join("ca.crt")}}],
             "users": [{"name": user, "user": {"token": token}}],
             "contexts": [{"name": "e2e", "context": {"cluster": "e2e", "user": user}}],
         });

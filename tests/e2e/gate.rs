@@ -23,7 +23,7 @@ pub(crate) struct Setup {
     /// The value of `--claims`.
     pub(crate) claims: &'static str,
     /// The user whose kubeconfig it has.
-    pub(crate) user: &'static str,
+    pub(crate) user: String,
     /// What the API server does when it gets no answer. `Fail` here: `Ignore` would hide an answer that the API server cannot use.
     pub(crate) failure_policy: &'static str,
     /// Seconds that the API server waits. More than in production: two cores run the API server, the webhook and every scenario.
@@ -32,7 +32,15 @@ pub(crate) struct Setup {
 
 impl Setup {
     pub(crate) fn named(name: &str) -> Self {
-        Self { name: name.to_owned(), selector: Value::Null, policy: None, claims: "cache", user: "jobgate", failure_policy: "Fail", timeout: 10 }
+        Self {
+            name: name.to_owned(),
+            selector: Value::Null,
+            policy: None,
+            claims: "cache",
+            user: "jobgate".to_owned(),
+            failure_policy: "Fail",
+            timeout: 10,
+        }
     }
 
     /// Looks after one namespace only.
@@ -87,7 +95,7 @@ impl Gate {
             .arg("--metrics-listen")
             .arg(format!("127.0.0.1:{metrics}"))
             .args(["--claims", setup.claims])
-            .env("KUBECONFIG", cluster.kubeconfig_of(setup.user))
+            .env("KUBECONFIG", cluster.kubeconfig_of(&setup.user))
             .env_remove("KUBERNETES_SERVICE_HOST");
         if let Some(policy) = &setup.policy {
             command.arg("--policy").arg(policy);

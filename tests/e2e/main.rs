@@ -2,6 +2,8 @@
 //!
 //! The binaries come from `KUBEBUILDER_ASSETS`, else from `/usr/local/kubebuilder/bin`, as envtest has it. Without them, one line says so and nothing
 //! is tested. One cluster serves all scenarios; each has a namespace of its own, so that they run side by side.
+#![allow(clippy::print_stdout, clippy::print_stderr, reason = "a test tells what it skips, and what Jobgate said when it fails")]
+#![allow(clippy::needless_pass_by_value, reason = "expected values are written in place")]
 
 mod certificates;
 mod claims;
