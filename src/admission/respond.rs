@@ -117,8 +117,7 @@ pub(super) fn denial(findings: &[Finding]) -> String {
 pub(super) fn warnings(findings: &[Finding]) -> Vec<String> {
     let mut out: Vec<String> = Vec::new();
     for finding in findings.iter().filter(|finding| finding.level == Level::Warn) {
-        let full = line(finding, true);
-        let text = if full.chars().count() <= LONGEST_WARNING { full } else { shorten(&line(finding, false)) };
+        let text = short_line(finding);
         if !out.contains(&text) {
             out.push(text);
         }
@@ -129,6 +128,18 @@ pub(super) fn warnings(findings: &[Finding]) -> Vec<String> {
         out.push(format!("{more} more warnings; `jobgate lint` lists them all"));
     }
     out
+}
+
+/// Returns a finding as a warning: with its help if that fits, else without, else with as many whole clauses of its message as fit.
+fn short_line(finding: &Finding) -> String {
+    let fits = |text: &String| text.chars().count() <= LONGEST_WARNING;
+    let bare = line(finding, false);
+    let message = bare.len() - one_line(&finding.message).len();
+    let clauses = [": ", "; ", ", "].into_iter().flat_map(|end| bare[message..].match_indices(end)).map(|(at, _)| message + at);
+    // An odd number of backticks is the inside of a name or value.
+    let whole = |end: &usize| bare[message..*end].matches('`').count().is_multiple_of(2);
+    let shorter = clauses.filter(whole).map(|end| bare[..end].to_owned()).filter(fits).max_by_key(String::len);
+    [line(finding, true), bare.clone()].into_iter().find(fits).or(shorter).unwrap_or_else(|| shorten(&bare))
 }
 
 /// Returns a text as one warning: one line, not too long.
@@ -237,6 +248,8 @@ mod tests {
         let of = |message: &str, help: &str| warnings(&[finding(Level::Warn, &at, message, help)]).remove(0);
         assert_eq!(of("short", "do it"), "deadline: spec: short; do it");
         assert_eq!(of("short", &"x".repeat(120)), "deadline: spec: short");
+        let clauses = format!("no `a: b`: it hangs, and `c, {}`", "z".repeat(100));
+        assert_eq!(of(&clauses, ""), "deadline: spec: no `a: b`: it hangs");
         let cut = of(&"ü".repeat(200), "");
         assert_eq!((cut.chars().count(), cut.ends_with('…')), (LONGEST_WARNING, true));
         assert_eq!(of(&"y".repeat(LONGEST_WARNING - 16), "").chars().count(), LONGEST_WARNING);
