@@ -227,22 +227,28 @@ fn as_go_sees_it(text: &str) -> Result<Cow<'_, str>, SyntaxError> {
     let bytes = text.as_bytes();
     let mut next_lines = false;
     let mut at = 0;
-    while at < bytes.len() {
-        let refused = match bytes[at] {
-            b'\t' | b'\n' | b'\r' | b' '..=b'~' => false,
-            0xC2 => {
-                next_lines |= bytes[at + 1] == 0x85;
-                bytes[at + 1] < 0xA0 && bytes[at + 1] != 0x85
+    // Most text is printable ASCII, which a whole block at a time is told by.
+    for block in bytes.chunks(64) {
+        let end = at + block.len();
+        if block.iter().fold(false, |other, byte| other | !(0x20..0x7F).contains(byte) & (*byte != b'\n')) {
+            for at in at..end {
+                let refused = match bytes[at] {
+                    b'\t' | b'\n' | b'\r' | b' '..=b'~' => false,
+                    0xC2 => {
+                        next_lines |= bytes[at + 1] == 0x85;
+                        bytes[at + 1] < 0xA0 && bytes[at + 1] != 0x85
+                    }
+                    0xEF => bytes[at + 1] == 0xBF && bytes[at + 2] >= 0xBE,
+                    byte => byte < 0x80,
+                };
+                if refused {
+                    let control = text[at..].chars().next().unwrap_or_default();
+                    let message = format!("the control character U+{:04X} is not allowed here", u32::from(control));
+                    return Err(SyntaxError { message, span: at..at + control.len_utf8(), kind: SyntaxErrorKind::Syntax });
+                }
             }
-            0xEF => bytes[at + 1] == 0xBF && bytes[at + 2] >= 0xBE,
-            byte => byte < 0x80,
-        };
-        if refused {
-            let control = text[at..].chars().next().unwrap_or_default();
-            let message = format!("the control character U+{:04X} is not allowed here", u32::from(control));
-            return Err(SyntaxError { message, span: at..at + control.len_utf8(), kind: SyntaxErrorKind::Syntax });
         }
-        at += 1;
+        at = end;
     }
     // A byte-order mark at the start is skipped; blanks would be indentation, so it goes by way of a line break of the same width.
     let marked = text.starts_with('\u{FEFF}');

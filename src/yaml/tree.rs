@@ -6,7 +6,7 @@
 use std::borrow::Cow;
 use std::ops::Range;
 
-use granit_parser::{ErrorKind, Event, Parser, ScalarStyle, ScanError, Span, StructureStyle};
+use granit_parser::{ErrorKind, Event, Parser, ScalarStyle, ScanError, Span, StructureStyle, TryLoadError, TrySpannedEventReceiver};
 
 use super::{Limits, SyntaxError, SyntaxErrorKind};
 
@@ -275,104 +275,136 @@ pub(super) fn read(source: &str, directives: bool, limits: &Limits) -> Result<Tr
         flow_nesting_limit: limits.depth + 1,
         block_nesting_limit: limits.depth + 1,
     };
-    let mut parser = Parser::new_from_str_with_options(source, options);
-    let mut builder = Builder::new(source, limits);
-    let mut anchors: Vec<u32> = Vec::new();
-    let mut last = 0;
-    while let Some(event) = parser.next_event() {
-        let (event, span) = event.map_err(|error| explain(&error, source, limits))?;
+    let mut reader = Reader { source, builder: Builder::new(source, limits), anchors: Vec::new(), last: 0, end: source.len() };
+    match Parser::new_from_str_with_options(source, options).try_load(&mut reader, false) {
+        Ok(()) => {}
+        Err(TryLoadError::Scan(error)) => return Err(explain(&error, source, limits)),
+        Err(TryLoadError::Receiver(error)) => return Err(error),
+    }
+    let tree = reader.builder.finish();
+    check_tabs(&source[..reader.end.min(source.len())], &tree)?;
+    Ok(tree)
+}
+
+/// Turns the parser's events into nodes.
+struct Reader<'t> {
+    source: &'t str,
+    builder: Builder<'t>,
+    /// The nodes that anchors stand at, by the parser's numbers.
+    anchors: Vec<u32>,
+    /// The node that was added last.
+    last: usize,
+    /// Where the document ends: what follows is not read.
+    end: usize,
+}
+
+impl<'i> TrySpannedEventReceiver<'i> for Reader<'_> {
+    type Error = SyntaxError;
+
+    fn on_event(&mut self, event: Event<'i>, span: Span) -> Result<(), SyntaxError> {
         let start = offset(span.start.byte_offset());
         let end = offset(span.end.byte_offset());
         match event {
             Event::Scalar(text, style, anchor, tag) => {
-                let style = match style {
-                    ScalarStyle::Plain => Style::Plain,
-                    ScalarStyle::SingleQuoted => Style::Single,
-                    ScalarStyle::DoubleQuoted => Style::Double,
-                    ScalarStyle::Literal => Style::Literal,
-                    ScalarStyle::Folded => Style::Folded,
-                };
-                let absent = style == Style::Plain && start == end;
-                let at = match style {
-                    // The parser calls a value that is left out `~`, or the empty text.
-                    Style::Plain if absent => {
-                        let place = if builder.is_at_value() { behind_colon(source, start as usize) as u32 } else { start };
-                        builder.scalar(style, place..place, "")?
-                    }
-                    Style::Literal | Style::Folded => {
-                        let from = builder.last_end.max(tag_end(&span));
-                        let header = introducer(source, from as usize, start as usize, b"|>");
-                        let end = trim_block(source, header, start as usize, end as usize);
-                        builder.scalar(style, header as u32..end as u32, &text)?
-                    }
-                    Style::Double if matches!(text, Cow::Owned(_)) => {
-                        check_escapes(source, start as usize..end as usize)?;
-                        builder.scalar(style, start..end, &text)?
-                    }
-                    _ => builder.scalar(style, start..end, &text)?,
-                };
+                self.last = self.scalar(&text, style, &span)?;
                 if let Some(tag) = tag.as_deref() {
-                    let node = &mut builder.tree.nodes[at];
-                    node.tag = resolve_tag(tag);
-                    node.start = node.start.min(tag_start(&span, node.start));
+                    self.set_tag(tag, &span);
                 }
-                if anchor > 0 {
-                    set_anchor(&mut anchors, anchor, at);
-                }
-                last = at;
+                self.set_anchor(anchor);
             }
             Event::MappingStart(style, anchor, _) => {
-                last = builder.open(Kind::Mapping, collection_style(style), start)?;
-                let node = &mut builder.tree.nodes[last];
-                node.start = node.start.min(tag_start(&span, node.start));
-                if anchor > 0 {
-                    set_anchor(&mut anchors, anchor, last);
-                }
+                self.last = self.builder.open(Kind::Mapping, collection_style(style), start)?;
+                self.widen(tag_start(&span));
+                self.set_anchor(anchor);
             }
             Event::SequenceStart(style, anchor, _) => {
                 let style = collection_style(style);
                 let mut content = start;
-                if style == Style::Block && builder.is_at_value() {
+                if style == Style::Block && self.builder.is_at_value() {
                     // A list whose dashes stand right below the key's first letter is reported at its first item.
-                    let from = builder.last_end.max(tag_end(&span));
-                    content = introducer(source, from as usize, start as usize, b"-") as u32;
+                    let from = self.builder.last_end.max(tag_end(&span));
+                    content = introducer(self.source, from as usize, start as usize, b"-") as u32;
                 }
-                last = builder.open(Kind::Sequence, style, content)?;
-                let node = &mut builder.tree.nodes[last];
-                node.start = node.start.min(tag_start(&span, node.start));
-                if anchor > 0 {
-                    set_anchor(&mut anchors, anchor, last);
-                }
+                self.last = self.builder.open(Kind::Sequence, style, content)?;
+                self.widen(tag_start(&span));
+                self.set_anchor(anchor);
             }
-            Event::MappingEnd | Event::SequenceEnd => builder.close(end),
+            Event::MappingEnd | Event::SequenceEnd => self.builder.close(end),
+            Event::DocumentEnd => self.end = start as usize,
             Event::Anchor(..) => {
-                let node = &mut builder.tree.nodes[last];
-                node.anchored = true;
-                node.start = node.start.min(start);
+                self.builder.tree.nodes[self.last].anchored = true;
+                self.widen(Some(start));
             }
             Event::Alias(id) => {
-                let at = builder.scalar(Style::Plain, start..end, "")?;
-                let node = &mut builder.tree.nodes[at];
+                self.last = self.builder.scalar(Style::Plain, start..end, "")?;
+                let node = &mut self.builder.tree.nodes[self.last];
                 node.kind = Kind::Alias;
-                node.text = anchors.get(id).copied().unwrap_or_default();
-                last = at;
+                node.text = self.anchors.get(id).copied().unwrap_or_default();
             }
-            Event::DocumentEnd | Event::StreamEnd => break,
             _ => {}
         }
+        Ok(())
     }
-    Ok(builder.finish())
+}
+
+impl Reader<'_> {
+    fn scalar(&mut self, text: &Cow<'_, str>, style: ScalarStyle, span: &Span) -> Result<usize, SyntaxError> {
+        let start = offset(span.start.byte_offset());
+        let end = offset(span.end.byte_offset());
+        let style = match style {
+            // The parser calls a value that is left out `~`, or the empty text, and puts it before the colon.
+            ScalarStyle::Plain if start == end => {
+                let place = if self.builder.is_at_value() { behind_colon(self.source, start as usize) as u32 } else { start };
+                return self.builder.scalar(Style::Plain, place..place, "");
+            }
+            ScalarStyle::Plain => Style::Plain,
+            ScalarStyle::SingleQuoted => Style::Single,
+            ScalarStyle::DoubleQuoted => {
+                if matches!(text, Cow::Owned(_)) {
+                    check_escapes(self.source, start as usize..end as usize)?;
+                }
+                Style::Double
+            }
+            ScalarStyle::Literal | ScalarStyle::Folded => {
+                let from = self.builder.last_end.max(tag_end(span));
+                let header = introducer(self.source, from as usize, start as usize, b"|>");
+                let end = trim_block(self.source, header, start as usize, end as usize);
+                let style = if style == ScalarStyle::Literal { Style::Literal } else { Style::Folded };
+                return self.builder.scalar(style, header as u32..end as u32, text);
+            }
+        };
+        self.builder.scalar(style, start..end, text)
+    }
+
+    fn set_tag(&mut self, tag: &granit_parser::Tag, span: &Span) {
+        let node = &mut self.builder.tree.nodes[self.last];
+        node.tag = match resolve_tag(tag) {
+            // With nothing behind it, `!` is the empty text.
+            Tag::NonSpecific if node.is_absent() => Tag::Other,
+            tag => tag,
+        };
+        self.widen(tag_start(span));
+    }
+
+    fn set_anchor(&mut self, id: usize) {
+        if id == 0 {
+            return;
+        }
+        if self.anchors.len() <= id {
+            self.anchors.resize(id + 1, 0);
+        }
+        self.anchors[id] = self.last as u32;
+    }
+
+    /// Makes the node that was added last start at its tag or anchor.
+    fn widen(&mut self, start: Option<u32>) {
+        let node = &mut self.builder.tree.nodes[self.last];
+        node.start = node.start.min(start.unwrap_or(node.start));
+    }
 }
 
 fn offset(at: Option<usize>) -> u32 {
     u32::try_from(at.unwrap_or_default()).unwrap_or(u32::MAX)
-}
-
-fn set_anchor(anchors: &mut Vec<u32>, id: usize, at: usize) {
-    if anchors.len() <= id {
-        anchors.resize(id + 1, 0);
-    }
-    anchors[id] = at as u32;
 }
 
 fn collection_style(style: StructureStyle) -> Style {
@@ -382,8 +414,8 @@ fn collection_style(style: StructureStyle) -> Style {
     }
 }
 
-fn tag_start(span: &Span, default: u32) -> u32 {
-    span.tag_start().map_or(default, |mark| offset(mark.byte_offset()))
+fn tag_start(span: &Span) -> Option<u32> {
+    span.tag_start().map(|mark| offset(mark.byte_offset()))
 }
 
 fn tag_end(span: &Span) -> u32 {
@@ -443,6 +475,37 @@ fn trim_block(source: &str, header: usize, content: usize, end: usize) -> usize 
     if text.is_empty() { source[..content].trim_end_matches(['\n', '\r', ' ']).len().max(header + 1) } else { content + text.len() }
 }
 
+/// Refuses tabs where Go's decoder takes no blanks: at the start of a line or behind a dash, outside of brackets and text.
+///
+/// That holds for lines that are blank or have nothing but a comment, too.
+fn check_tabs(source: &str, tree: &Tree) -> Result<(), SyntaxError> {
+    let bytes = source.as_bytes();
+    // Where text and brackets that started before the tab end.
+    let mut covered = 0;
+    let mut next = 0;
+    // The last tab that stands behind something on its line.
+    let mut behind = None;
+    for tab in memchr::memchr_iter(b'\t', bytes) {
+        while let Some(node) = tree.nodes.get(next).filter(|node| node.content as usize <= tab) {
+            if node.style != Style::Block {
+                covered = covered.max(node.end as usize);
+            }
+            next += 1;
+        }
+        if tab < covered {
+            continue;
+        }
+        let known = behind.is_some_and(|behind: usize| bytes[behind..tab].iter().all(|byte| matches!(byte, b' ' | b'\t')));
+        if !known && bytes[..tab].iter().rev().take_while(|byte| !matches!(byte, b'\n' | b'\r')).all(|byte| matches!(byte, b' ' | b'\t' | b'-')) {
+            return Err(SyntaxError { message: TAB.to_owned(), span: tab..tab + 1, kind: SyntaxErrorKind::Syntax });
+        }
+        behind = Some(tab);
+    }
+    Ok(())
+}
+
+const TAB: &str = "a tab in the indentation; YAML is indented with spaces";
+
 /// Refuses the escapes of a double-quoted scalar that Go's decoder does not know: `\/`, and halves of surrogate pairs.
 fn check_escapes(source: &str, span: Range<usize>) -> Result<(), SyntaxError> {
     let bytes = source.as_bytes();
@@ -485,10 +548,10 @@ fn explain(error: &ScanError, source: &str, limits: &Limits) -> SyntaxError {
             if let Some(tab) = source[line..at].find('\t') {
                 span = line + tab..line + tab + 1;
             }
-            "a tab in the indentation; YAML is indented with spaces".to_owned()
+            TAB.to_owned()
         }
         ErrorKind::TabNotAllowed | ErrorKind::TabInPlainScalar => "a tab where YAML wants a space".to_owned(),
-        ErrorKind::UnexpectedCharacter { character: '\t' } => "a tab in the indentation; YAML is indented with spaces".to_owned(),
+        ErrorKind::UnexpectedCharacter { character: '\t' } => TAB.to_owned(),
         ErrorKind::UnexpectedCharacter { character } => format!("a value cannot start with `{}`; put it in quotes", character.escape_default()),
         ErrorKind::DirectiveDisallowed => "a line that starts with `%` is a directive, which kubectl refuses".to_owned(),
         ErrorKind::UnknownAnchor => format!("`{}` refers to an anchor that is not defined before it", word.trim_end_matches([',', ']', '}'])),
