@@ -37,6 +37,14 @@ pub fn apply(object: &Value, ops: &[Op]) -> Result<Value, DoesNotApply> {
     Ok(patched)
 }
 
+/// Tells whether an engine that is not ours makes the same of the operations, from the text that goes over the wire.
+#[must_use]
+pub fn agrees_with_rfc_6902(object: &Value, ops: &[Op], patched: &Value) -> bool {
+    let Ok(patch) = serde_json::from_value::<json_patch::Patch>(to_json(ops)) else { return false };
+    let mut other = object.clone();
+    json_patch::patch(&mut other, &patch).is_ok() && other == *patched
+}
+
 fn apply_one(object: &mut Value, op: &Op) -> Option<()> {
     let (last, parents) = op.pointer().tokens().split_last()?;
     let parent = parents.iter().try_fold(object, |value, token| match (value, token) {

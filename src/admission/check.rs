@@ -69,6 +69,9 @@ pub(super) fn checked_patch(policy: &Policy, facts: &dyn Facts, request: &Reques
         return Err(Doubt::DoesNotApply);
     }
     let patched = patch::apply(request.object, &ops).map_err(|_| Doubt::DoesNotApply)?;
+    if !patch::agrees_with_rfc_6902(request.object, &ops, &patched) {
+        return Err(Doubt::DoesNotApply);
+    }
     let patterns = Patterns::of(RULES.iter().flat_map(|entry| entry.rule.fills).copied());
     if !patterns.allow(&mut Vec::new(), Some(request.object), Some(&patched)) {
         return Err(Doubt::StraysOutside);
