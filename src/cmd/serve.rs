@@ -80,12 +80,10 @@ async fn serve(args: &Serve, out: &mut dyn Write) -> anyhow::Result<()> {
         limits,
     };
     let server = Server::bind(config, metrics).await?;
-    tracing::info!(address = %server.address, metrics = %server.probe_address, policy = args.policy, "serving");
     if let Some(development) = development {
         introduce(out, &server, &development).context("print how to register it")?;
     }
     server.run(webhook, stop).await;
-    tracing::info!("stopped");
     Ok(())
 }
 

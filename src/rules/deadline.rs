@@ -52,9 +52,10 @@
 
 use crate::finding::{Level, Op, Part as FindingPart, Place, Safety};
 use crate::patch::set;
+use crate::pointer::Pointer;
 use crate::policy::Action;
 use crate::rule::{Cx, Param, ParamDefault, Rule};
-use crate::workload::{Field, Kind};
+use crate::workload::{Field, Kind, Part};
 
 pub(super) static RULE: Rule = Rule {
     id: "deadline",
@@ -95,16 +96,14 @@ fn check(cx: &mut Cx<'_>) {
                 .fix(Safety::Unsafe, vec![Op::Replace(field.pointer.clone(), seconds.into())]);
         }
         Field::Unset => {
-            let Some(finding) = cx.missing(&field.pointer, "no `activeDeadlineSeconds`: a run that hangs holds its nodes until somebody looks")
-            else {
-                return;
-            };
+            let of_pods: Vec<Pointer> =
+                workload.pods.iter().map(|pod| pod.spec.get("activeDeadlineSeconds")).filter(Part::is_set).map(|part| part.pointer).collect();
+            let but = if of_pods.is_empty() { "" } else { " (that of the pod template ends one pod, and another takes its place)" };
+            let message = format!("no `activeDeadlineSeconds`: a run that hangs holds its nodes until somebody looks{but}");
+            let Some(finding) = cx.missing(&field.pointer, message) else { return };
             finding.help(help);
-            for pod in &workload.pods {
-                let other = pod.spec.get("activeDeadlineSeconds");
-                if other.is_set() {
-                    finding.label(Place::Here(other.pointer, FindingPart::Value), "bounds one pod, which is then replaced: no deadline for the run");
-                }
+            for place in of_pods {
+                finding.label(Place::Here(place, FindingPart::Value), "bounds one pod, which is then replaced: no deadline for the run");
             }
             if let Some(fix) = set(&workload.limits, "activeDeadlineSeconds", seconds.into()) {
                 finding.fix(Safety::Unsafe, vec![fix]);
