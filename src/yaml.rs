@@ -230,7 +230,7 @@ fn as_go_sees_it(text: &str) -> Result<Cow<'_, str>, SyntaxError> {
     // Most text is printable ASCII, which a whole block at a time is told by.
     for block in bytes.chunks(64) {
         let end = at + block.len();
-        if block.iter().fold(false, |other, byte| other | !(0x20..0x7F).contains(byte) & (*byte != b'\n')) {
+        if block.iter().fold(0, |other, byte| other | (u8::from(byte.wrapping_sub(0x20) > 0x5E) & u8::from(*byte != b'\n'))) != 0 {
             for at in at..end {
                 let refused = match bytes[at] {
                     b'\t' | b'\n' | b'\r' | b' '..=b'~' => false,
@@ -286,9 +286,184 @@ fn blame(error: SyntaxError, bytes: &[u8], chunk: &Chunk) -> SyntaxError {
     if let Some(refused) = &chunk.refused {
         return refused.clone();
     }
-    // Where kubectl has tried JSON first, the reading that got further is the one that was meant.
+    // Where kubectl has tried JSON first: a key in double quotes behind the brace shows that JSON was meant.
+    let inside = bytes.trim_ascii_start().strip_prefix(b"{").unwrap_or_default();
     match &chunk.not_json {
-        Some(not_json) if not_json.span.start >= error.span.start => not_json.clone(),
+        Some(not_json) if inside.trim_ascii_start().starts_with(b"\"") => not_json.clone(),
         _ => error,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::{Duration, Instant};
+
+    use serde_json::json;
+
+    use super::*;
+
+    fn read_all(source: &[u8]) -> Vec<Result<Document, SyntaxError>> {
+        documents(source).collect()
+    }
+
+    fn value(source: &str) -> Value {
+        documents(source.as_bytes()).next().unwrap().unwrap().value
+    }
+
+    #[track_caller]
+    fn error(source: &str, kind: SyntaxErrorKind, at: &str) -> String {
+        let error = documents(source.as_bytes()).find_map(|document| document.map_or_else(Some, |document| document.refused)).unwrap();
+        assert_eq!((error.kind, &source[error.span.clone()]), (kind, at), "{error}");
+        error.message
+    }
+
+    #[test]
+    fn errors_point_at_the_place() {
+        use SyntaxErrorKind::{Limit, Syntax, Template};
+        error("a: 1\nb:\n\tc: 1\n", Syntax, "\t");
+        error("a: 1\n  \t# comment\n", Syntax, "\t");
+        error("a: [1, 2\nb: 1\n", Syntax, "[");
+        error("a: 'x\n", Syntax, "'x");
+        error("a: *nope\n", Syntax, "*nope");
+        error("a: @x\n", Syntax, "@x");
+        error("a: b: c\n", Syntax, ":");
+        error("a: \"\\/\"\n", Syntax, "\\/");
+        error("a: .inf\n", Syntax, ".inf");
+        error("? [a]\n: b\n", Syntax, "[a]");
+        error("~: b\n", Syntax, "~");
+        error("a:\n  <<: 5\n", Syntax, "5");
+        error("a: &a\n  b: *a\n", Syntax, "*a");
+        error("a: \"\u{7}\"\n", Syntax, "\u{7}");
+        error("{\"a\": 1 \"b\": 2}", Syntax, "\"");
+        error("{\"a\": 1}\n{\"b\": 2}\n{\"c\": tru}", Syntax, "t");
+        error("a: 1\n----\nb: 2\n", Syntax, "----");
+        error("a: 1\n--- {b: 2}\n", Syntax, "--- {b: 2}");
+        error("%YAML 1.1\n---\na: 1\n", Syntax, "%YAML 1.1");
+        error("a: {{ .Values.x }}\nb: 1\n", Template, "{{ .Values.x }}");
+        error("{{- if .x }}\na: 1\n{{- end }}\n", Template, "{{- if .x }}");
+        error("a: 1\n{% if x %}\nb: 2\n", Template, "{% if x %}");
+        error(&format!("a: {}1\n", "[".repeat(200)), Limit, "[");
+    }
+
+    #[test]
+    fn a_broken_document_costs_no_other() {
+        let all = read_all(b"a: 1\n---\nb: [\n---\nc: 1\n---\nd: \xFF\n---\ne: 1\n");
+        let good: Vec<Value> = all.iter().flatten().map(|document| document.value.clone()).collect();
+        assert_eq!(good, [json!({"a": 1}), json!({"c": 1}), json!({"e": 1})]);
+        assert_eq!(all.iter().flatten().map(|document| document.index).collect::<Vec<_>>(), [0, 2, 4]);
+        let kinds: Vec<SyntaxErrorKind> = all.iter().filter_map(|document| document.as_ref().err()).map(|error| error.kind).collect();
+        assert_eq!(kinds, [SyntaxErrorKind::Syntax, SyntaxErrorKind::Encoding]);
+        let all = read_all(b"{\"a\":1}\n{\"b\":2}\n{\"c\":\n{\"d\":4}\n");
+        assert_eq!(all.iter().filter(|document| document.is_ok()).count(), 3);
+    }
+
+    #[test]
+    fn what_kubectl_refuses_is_read_all_the_same() {
+        for source in ["--- {a: 1}\n", "%YAML 1.1\n%TAG !k! tag:example.com,2026:\n---\na: 1\n"] {
+            let document = documents(source.as_bytes()).next().unwrap().unwrap();
+            assert_eq!(document.value, json!({"a": 1}));
+            assert!(document.refused.is_some());
+        }
+    }
+
+    #[test]
+    fn duplicates_are_told() {
+        let source = "a:\n  - b: 1\n    b: 2\n    c: {d: 1, \"d\": 2, d: 3}\n1: x\n'1': y\n";
+        let document = documents(source.as_bytes()).next().unwrap().unwrap();
+        assert_eq!(document.value, json!({"a": [{"b": 2, "c": {"d": 3}}], "1": "x"}));
+        let told: Vec<(String, usize, usize)> =
+            document.duplicates.iter().map(|twice| (twice.pointer.to_string(), twice.dropped.start, twice.kept.start)).collect();
+        let told: Vec<(&str, usize, usize)> = told.iter().map(|(at, dropped, kept)| (at.as_str(), *dropped, *kept)).collect();
+        assert_eq!(told, [("a[0].b", 7, 16), ("a[0].c.d", 29, 43), ("a[0].c.d", 35, 43), ("1", 54, 49)]);
+    }
+
+    #[test]
+    fn aliases_and_merges_are_located_where_they_stand() {
+        let source = "base: &b {x: 1}\nuse: *b\nmore: {<<: *b, w: 2}\nown: {<<: {z: 3}}\n";
+        let document = documents(source.as_bytes()).next().unwrap().unwrap();
+        let at = |path: &str| {
+            let span = document.locate(&Pointer::parse(path, &document.value).unwrap()).expect(path);
+            (span.key.map(|key| &source[key]), source[span.value].to_owned(), span.via_alias)
+        };
+        assert_eq!(at("/base"), (Some("base"), "&b {x: 1}".into(), false));
+        assert_eq!(at("/use"), (Some("use"), "*b".into(), true));
+        assert_eq!(at("/use/x"), (None, "*b".into(), true));
+        assert_eq!(at("/more/x"), (None, "*b".into(), true));
+        assert_eq!(at("/more/w"), (Some("w"), "2".into(), false));
+        assert_eq!(at("/own/z"), (Some("z"), "3".into(), false));
+    }
+
+    #[test]
+    fn spans_are_exact() {
+        let source = "a:\nb: |\n  x\n  y\n\nc: !!str &s 1 # one\nd:\n- 'q'\n-\n  - {e: \"f\", g}\n";
+        let document = documents(source.as_bytes()).next().unwrap().unwrap();
+        let at = |path: &str| document.locate(&Pointer::parse(path, &document.value).unwrap()).unwrap().value;
+        assert_eq!(at("/a"), 2..2);
+        for (path, text) in [("/b", "|\n  x\n  y"), ("/c", "!!str &s 1"), ("/d/0", "'q'"), ("/d/1/0", "{e: \"f\", g}"), ("/d/1/0/e", "\"f\"")] {
+            assert_eq!(&source[at(path)], text, "{path}");
+        }
+        assert!(source[at("/d")].starts_with("- 'q'") && source[at("/d")].ends_with('}'));
+        assert_eq!(at(""), 0..source.len() - 1);
+    }
+
+    #[test]
+    fn text_is_read_as_yaml_1_1() {
+        assert_eq!(
+            value("a: yes\nb: 0777\nc: 1.0\nd: 1_000\ne: 12:30\nf: 1e400\n"),
+            json!({"a": true, "b": 511, "c": 1, "d": 1000, "e": "12:30", "f": "1e400"})
+        );
+        assert_eq!(value("a: !!binary aGk=\nb: ! 1\nc: !x 1\nd: !\n"), json!({"a": "hi", "b": 1, "c": "1", "d": ""}));
+        assert_eq!(value("0x10: a\n1000000.0: b\nyes: c\n"), json!({"16": "a", "1e+06": "b", "true": "c"}));
+        assert_eq!(value("a: |\n  x"), json!({"a": "x\n"}));
+    }
+
+    /// Inputs that are made to hurt: each must be read or refused at once, whatever the answer is.
+    #[test]
+    fn hostile_inputs_are_cheap() {
+        let bomb = (1..30).fold("a0: &a0 [x,x,x,x,x,x,x,x,x]\n".to_owned(), |bomb, level| {
+            let below = format!("*a{}", level - 1);
+            bomb + &format!("a{level}: &a{level} [{}]\n", vec![below.as_str(); 9].join(","))
+        });
+        let merges =
+            (1..40).fold("a0: &a0 {x: 1}\n".to_owned(), |bomb, level| bomb + &format!("a{level}: &a{level} {{<<: [*a{0}, *a{0}]}}\n", level - 1));
+        let deep: String = (0..100_000).map(|level| format!("{}a:\n", " ".repeat(level % 2000))).collect();
+        let inputs = [
+            ("alias bomb", bomb),
+            ("merge bomb", merges),
+            ("self-merge", "a: &a\n  <<: *a\n".to_owned()),
+            ("open lists", "[".repeat(100_000)),
+            ("open mappings", "{a: ".repeat(100_000)),
+            ("JSON lists", format!("{{\"a\": {}", "[".repeat(100_000))),
+            ("block lists", "- ".repeat(100_000)),
+            ("block mappings", deep),
+            ("question marks", "? ".repeat(100_000)),
+            ("equal keys", "a: 1\n".repeat(60_000)),
+            ("many keys", (0..60_000).map(|key| format!("k{key}: 1\n")).collect()),
+            ("equal keys in lists", "- {a: 1, a: 2}\n".repeat(30_000)),
+            ("separators", "---\n".repeat(50_000)),
+            ("bad separators", "----\n".repeat(20_000)),
+            ("tabs", format!("a:{}1\n", "\t".repeat(200_000))),
+            ("quotes", "\"".repeat(100_000)),
+            ("a long line", format!("a: {}\n", "x ".repeat(200_000))),
+            ("long keys", format!("{}: 1\n", "x".repeat(200_000))),
+            ("anchors", (0..20_000).map(|anchor| format!("a{anchor}: &a{anchor} 1\n")).collect()),
+            ("NUL", "\0".repeat(10_000)),
+            ("templates", "{{ x }}\n".repeat(20_000)),
+            ("comments", "#\n".repeat(200_000)),
+        ];
+        for (name, source) in inputs {
+            let start = Instant::now();
+            for document in documents(source.as_bytes()) {
+                match document {
+                    Ok(document) => _ = document.locate(&Pointer::root()),
+                    Err(error) => assert!(error.span.end <= source.len()),
+                }
+            }
+            // An unoptimised build on a busy machine still has to get by.
+            assert!(start.elapsed() < Duration::from_secs(5), "{name} took {:?}", start.elapsed());
+        }
+        for source in [&b"\xFF\xFEa\0:\0"[..], b"\xFE\xFF\0a", b"\xC3\x28", b"a: \xF0\x9F"] {
+            assert!(read_all(source).iter().any(|read| read.as_ref().is_err_and(|error| error.kind == SyntaxErrorKind::Encoding)));
+        }
     }
 }

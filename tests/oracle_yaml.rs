@@ -1,5 +1,7 @@
 //! Reading YAML and JSON against kubectl's own decoder, and against the hand-made edge cases.
 
+#![allow(clippy::unwrap_used, clippy::print_stdout)]
+
 use std::path::PathBuf;
 
 use base64::Engine as _;

@@ -520,7 +520,7 @@ impl<'t> Resolver<'t> {
             if seen.is_none() && map.contains_key(&*name) {
                 seen = Some(self.keys_before(at, key)?);
             }
-            if seen.as_mut().is_none_or(|seen| self.note(at, key, &name, ty, seen)) {
+            if seen.as_mut().is_none_or(|seen| self.note(at, key, name.clone(), ty, seen)) {
                 map.insert(name.into_owned(), value);
             }
             key = self.text.tree.node(below).next as usize;
@@ -541,9 +541,9 @@ impl<'t> Resolver<'t> {
     }
 
     /// Notes a key; tells whether it counts. Of keys that only print alike Go keeps either, at random; here it is the first.
-    fn note(&mut self, at: usize, key: usize, name: &Cow<'t, str>, ty: KeyType, seen: &mut BTreeMap<Cow<'t, str>, (usize, KeyType)>) -> bool {
-        let Some(first) = seen.get_mut(name) else {
-            seen.insert(name.clone(), (key, ty));
+    fn note(&mut self, at: usize, key: usize, name: Cow<'t, str>, ty: KeyType, seen: &mut BTreeMap<Cow<'t, str>, (usize, KeyType)>) -> bool {
+        let Some(first) = seen.get_mut(&name) else {
+            seen.insert(name, (key, ty));
             return true;
         };
         let counts = first.1 == ty;

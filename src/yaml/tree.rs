@@ -3,7 +3,6 @@
 //! Nodes lie in one vector in the order in which they start, so that a node's children follow it directly and [`Node::next`] leaps over them.
 //! Offsets are bytes of the document's own text. There are no pointers to follow on drop, so no input can make dropping it deep.
 
-use std::borrow::Cow;
 use std::ops::Range;
 
 use granit_parser::{ErrorKind, Event, Parser, ScalarStyle, ScanError, Span, StructureStyle, TryLoadError, TrySpannedEventReceiver};
@@ -255,6 +254,12 @@ impl<'t> Builder<'t> {
         })
     }
 
+    /// Returns where the innermost collection in brackets that is not closed starts.
+    fn open_bracket(&self) -> Option<usize> {
+        let mut open = self.open.iter().rev().map(|open| &self.tree.nodes[open.at as usize]);
+        open.find(|node| node.style == Style::Flow).map(|node| node.content as usize)
+    }
+
     /// Returns the tree.
     pub(super) fn finish(self) -> Tree {
         self.tree
@@ -278,7 +283,7 @@ pub(super) fn read(source: &str, directives: bool, limits: &Limits) -> Result<Tr
     let mut reader = Reader { source, builder: Builder::new(source, limits), anchors: Vec::new(), last: 0, end: source.len() };
     match Parser::new_from_str_with_options(source, options).try_load(&mut reader, false) {
         Ok(()) => {}
-        Err(TryLoadError::Scan(error)) => return Err(explain(&error, source, limits)),
+        Err(TryLoadError::Scan(error)) => return Err(explain(&error, source, limits, &reader.builder)),
         Err(TryLoadError::Receiver(error)) => return Err(error),
     }
     let tree = reader.builder.finish();
@@ -348,7 +353,7 @@ impl<'i> TrySpannedEventReceiver<'i> for Reader<'_> {
 }
 
 impl Reader<'_> {
-    fn scalar(&mut self, text: &Cow<'_, str>, style: ScalarStyle, span: &Span) -> Result<usize, SyntaxError> {
+    fn scalar(&mut self, text: &str, style: ScalarStyle, span: &Span) -> Result<usize, SyntaxError> {
         let start = offset(span.start.byte_offset());
         let end = offset(span.end.byte_offset());
         let style = match style {
@@ -360,9 +365,7 @@ impl Reader<'_> {
             ScalarStyle::Plain => Style::Plain,
             ScalarStyle::SingleQuoted => Style::Single,
             ScalarStyle::DoubleQuoted => {
-                if matches!(text, Cow::Owned(_)) {
-                    check_escapes(self.source, start as usize..end as usize)?;
-                }
+                check_escapes(self.source, start as usize..end as usize)?;
                 Style::Double
             }
             ScalarStyle::Literal | ScalarStyle::Folded => {
@@ -535,13 +538,27 @@ fn check_escapes(source: &str, span: Range<usize>) -> Result<(), SyntaxError> {
 }
 
 /// Says in our words what the parser stumbled over.
-fn explain(error: &ScanError, source: &str, limits: &Limits) -> SyntaxError {
+fn explain(error: &ScanError, source: &str, limits: &Limits, builder: &Builder<'_>) -> SyntaxError {
     let at = error.marker().byte_offset().unwrap_or(source.len()).min(source.len());
     let rest = source.get(at..).unwrap_or_default();
     let word = rest.split(char::is_whitespace).next().unwrap_or_default();
     let mut span = at..at + word.len().max(rest.chars().next().map_or(0, char::len_utf8));
     let first = rest.chars().next();
+    // Inside of brackets that opened on a line above, the bracket that is missing is the better guess.
+    let bracket = builder.open_bracket().filter(|bracket| source.get(*bracket..at).is_some_and(|between| between.contains(['\n', '\r'])));
     let message = match error.kind() {
+        ErrorKind::MappingValueNotAllowed
+        | ErrorKind::InvalidColonPlacement
+        | ErrorKind::ExpectedFlowMappingSeparator
+        | ErrorKind::ExpectedFlowSequenceSeparator
+        | ErrorKind::BlockEntryInFlowCollection
+        | ErrorKind::BlockSequenceEntryNotAllowed
+            if bracket.is_some() =>
+        {
+            let bracket = bracket.unwrap_or_default();
+            span = bracket..bracket + 1;
+            format!("this `{}` is not closed where it should be, or a `,` is missing behind it", &source[span.clone()])
+        }
         ErrorKind::RecursionLimitExceeded => return too_deep(limits, at..at + first.map_or(0, char::len_utf8)),
         ErrorKind::TabInBlockIndentation | ErrorKind::TabInIndentation | ErrorKind::TabAtBlockScalarStart => {
             let line = source[..at].rfind(['\n', '\r']).map_or(0, |line| line + 1);
@@ -577,6 +594,12 @@ fn explain(error: &ScanError, source: &str, limits: &Limits) -> SyntaxError {
         ErrorKind::UnexpectedEofFlowMapping | ErrorKind::UnexpectedEofImplicitFlowMapping => "the document ends inside of `{`".to_owned(),
         ErrorKind::UnexpectedEof | ErrorKind::UnexpectedEofBlockMapping | ErrorKind::UnexpectedEofBlockSequence => {
             "the document ends too early".to_owned()
+        }
+        ErrorKind::InvalidQuotedScalarIndent if rest.trim().is_empty() => {
+            // The text ends inside of quotes, which opened behind the last thing that was read.
+            let open = introducer(source, builder.last_end as usize, at, b"'\"");
+            span = open..open + source[open..].split(['\n', '\r']).next().map_or(0, str::len);
+            "this quote is never closed".to_owned()
         }
         ErrorKind::UnclosedQuotedScalar => "this quote is never closed".to_owned(),
         ErrorKind::DocumentIndicatorInQuotedScalar => "a document ends inside of quotes".to_owned(),
