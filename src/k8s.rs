@@ -4,4 +4,5 @@
 
 pub mod cron;
 pub mod go;
+pub mod names;
 pub mod quantity;

@@ -77,6 +77,13 @@ impl Pointer {
         Self(self.0.iter().chain(&rest.0).cloned().collect())
     }
 
+    /// Returns the place one step below this place.
+    #[must_use]
+    pub fn then(mut self, step: Token) -> Self {
+        self.0.push(step);
+        self
+    }
+
     /// Returns the steps from the root.
     #[must_use]
     pub fn tokens(&self) -> &[Token] {

@@ -17,8 +17,9 @@ pub(super) fn check(object: &Value) -> Vec<Finding> {
     let Some(root) = schema.root(object) else { return Vec::new() };
     let mut walk = Walk { schema, object, root: root.shape, required: root.required, found: Vec::new() };
     walk.visit(root.shape, object, &Path { before: None, step: Step::Root });
+    // Whatever else a part of an object lacks stands in the rest of it, unless it says itself that there is nothing.
     if walk.found.iter().any(|finding| finding.rule == API_SERVER) && Workload::of(object).is_some_and(|workload| workload.is_partial()) {
-        walk.found.retain(|finding| finding.rule != API_SERVER);
+        walk.found.retain(|finding| finding.rule != API_SERVER || super::is_said_to_be_nothing(&finding.path, object));
     }
     walk.found
 }

@@ -1,0 +1,393 @@
+//! What the API server makes of an object when it reads it: defaults, canonical quantities, and no trace of what is unset.
+//!
+//! Defaults come in as they do in the server (kubernetes.md §1.4, §7.3): those of a Job for a Job, but not for the Job inside a `CronJob`; those of pods
+//! for a template only as far as they are defaults of a pod spec.
+
+use serde_json::{Map, Value, json};
+
+use super::schema::{Id, Schema, Shape};
+use crate::k8s::quantity::Quantity;
+use crate::workload::Kind;
+
+/// Returns an object as the API server holds it right after reading it. An object of a kind or version that is not known here comes back as it is;
+/// so does whatever has a type that the server refuses.
+#[must_use]
+pub fn defaulted(object: &Value) -> Value {
+    let schema = Schema::get();
+    let (Some(root), Some(kind)) = (schema.root(object), Kind::of(object)) else { return object.clone() };
+    let mut object = object.clone();
+    // A custom resource is stored as it was sent.
+    if kind != Kind::PyTorchJob {
+        tidy(schema, root.shape, &mut object);
+    }
+    match kind {
+        Kind::Job => job(&mut object),
+        Kind::CronJob => cron_job(&mut object),
+        Kind::PyTorchJob => py_torch_job(&mut object),
+    }
+    object
+}
+
+/// Booleans that the API's types hold as they are, so that `false` is the same as unset.
+const PLAIN_BOOLS: [&str; 7] = ["hostIPC", "hostNetwork", "hostPID", "readOnly", "stdin", "stdinOnce", "tty"];
+/// Integers of that sort.
+const PLAIN_INTS: [&str; 8] =
+    ["failureThreshold", "hostPort", "initialDelaySeconds", "partition", "periodSeconds", "port", "successThreshold", "timeoutSeconds"];
+/// Strings for which empty and unset differ.
+const POINTER_TEXTS: [&str; 9] =
+    ["managedBy", "name", "priorityClassName", "runtimeClassName", "service", "storageClassName", "timeZone", "type", "volumeName"];
+
+/// Takes out what is unset, and what the server's types cannot tell from unset; writes numbers and quantities as the server does.
+fn tidy(schema: &Schema, id: Id, value: &mut Value) {
+    match (schema.shape(id), value) {
+        (Shape::Object(fields), Value::Object(entries)) => {
+            for (key, value) in entries.iter_mut() {
+                if let Some(field) = fields.get(key) {
+                    tidy(schema, field, value);
+                }
+            }
+            entries.retain(|key, value| {
+                let empty = match (fields.get(key).map(|field| schema.shape(field)), &*value) {
+                    (_, Value::Null) => true,
+                    (Some(Shape::List(_)), Value::Array(items)) => items.is_empty(),
+                    (Some(Shape::Map(_)), Value::Object(entries)) => entries.is_empty(),
+                    (Some(Shape::Text | Shape::Choice), Value::String(text)) => text.is_empty() && !POINTER_TEXTS.contains(&key.as_str()),
+                    (Some(Shape::Bool), Value::Bool(false)) => PLAIN_BOOLS.contains(&key.as_str()),
+                    (Some(Shape::Int32 | Shape::Int64), Value::Number(number)) => number.as_i64() == Some(0) && PLAIN_INTS.contains(&key.as_str()),
+                    _ => false,
+                };
+                !empty
+            });
+        }
+        (Shape::List(item), Value::Array(items)) => items.iter_mut().for_each(|value| tidy(schema, *item, value)),
+        (Shape::Map(item), Value::Object(entries)) => {
+            for value in entries.values_mut() {
+                tidy(schema, *item, value);
+                if value.is_null() && matches!(schema.shape(*item), Shape::Text) {
+                    *value = "".into();
+                }
+            }
+        }
+        (Shape::Quantity, value) => {
+            if let Ok(quantity) = Quantity::from_json(value) {
+                *value = quantity.canonical().into();
+            }
+        }
+        #[allow(clippy::cast_possible_truncation, reason = "whole and in range")]
+        (Shape::Int32 | Shape::Int64 | Shape::IntOrText, value) => {
+            if let Some(float) = value.as_f64().filter(|float| value.is_f64() && float.fract() == 0.0 && float.abs() <= 9_007_199_254_740_992.0) {
+                *value = (float as i64).into();
+            }
+        }
+        _ => {}
+    }
+}
+
+type Entries = Map<String, Value>;
+
+/// Returns a mapping, made where nothing is; nothing where something else is.
+fn mapping<'m>(entries: &'m mut Entries, key: &str) -> Option<&'m mut Entries> {
+    entries.entry(key).or_insert_with(|| json!({})).as_object_mut()
+}
+
+/// Returns a mapping that is there.
+fn existing<'m>(entries: &'m mut Entries, key: &str) -> Option<&'m mut Entries> {
+    entries.get_mut(key)?.as_object_mut()
+}
+
+/// Returns the mappings in a list.
+fn each<'m>(entries: &'m mut Entries, key: &str) -> impl Iterator<Item = &'m mut Entries> {
+    entries.get_mut(key).and_then(Value::as_array_mut).into_iter().flatten().filter_map(Value::as_object_mut)
+}
+
+fn set(entries: &mut Entries, key: &str, value: impl Into<Value>) {
+    entries.entry(key).or_insert_with(|| value.into());
+}
+
+fn job(object: &mut Value) {
+    let Some(object) = object.as_object_mut() else { return };
+    let Some(spec) = mapping(object, "spec") else { return };
+    if !spec.contains_key("completions") && !spec.contains_key("parallelism") {
+        set(spec, "completions", 1);
+    }
+    set(spec, "parallelism", 1);
+    set(spec, "backoffLimit", if spec.contains_key("backoffLimitPerIndex") { i32::MAX } else { 6 });
+    set(spec, "completionMode", "NonIndexed");
+    set(spec, "suspend", false);
+    set(spec, "podReplacementPolicy", if spec.contains_key("podFailurePolicy") { "Failed" } else { "TerminatingOrFailed" });
+    set(spec, "manualSelector", false);
+    job_spec(spec);
+    let labels = spec.get("template").and_then(|template| template.get("metadata")?.get("labels")).cloned();
+    if let Some(metadata) = mapping(object, "metadata")
+        && let Some(labels) = labels
+    {
+        set(metadata, "labels", labels);
+    }
+    set(object, "status", json!({}));
+}
+
+fn cron_job(object: &mut Value) {
+    let Some(object) = object.as_object_mut() else { return };
+    mapping(object, "metadata");
+    set(object, "status", json!({}));
+    let Some(spec) = mapping(object, "spec") else { return };
+    set(spec, "concurrencyPolicy", "Allow");
+    set(spec, "suspend", false);
+    set(spec, "successfulJobsHistoryLimit", 3);
+    set(spec, "failedJobsHistoryLimit", 1);
+    let Some(template) = mapping(spec, "jobTemplate") else { return };
+    mapping(template, "metadata");
+    if let Some(spec) = mapping(template, "spec") {
+        job_spec(spec);
+    }
+}
+
+/// What a Job spec gets in a Job and in a `CronJob` alike.
+fn job_spec(spec: &mut Entries) {
+    if let Some(policy) = existing(spec, "podFailurePolicy") {
+        for rule in each(policy, "rules") {
+            each(rule, "onPodConditions").for_each(|pattern| set(pattern, "status", "True"));
+        }
+    }
+    let Some(template) = mapping(spec, "template") else { return };
+    mapping(template, "metadata");
+    if let Some(pod) = mapping(template, "spec") {
+        pod_spec(pod);
+    }
+}
+
+fn pod_spec(pod: &mut Entries) {
+    set(pod, "dnsPolicy", "ClusterFirst");
+    set(pod, "restartPolicy", "Always");
+    mapping(pod, "securityContext");
+    set(pod, "terminationGracePeriodSeconds", 30);
+    set(pod, "schedulerName", "default-scheduler");
+    // The old name of the field is kept equal to the new one.
+    let account = pod.get("serviceAccountName").or_else(|| pod.get("serviceAccount")).cloned();
+    if let Some(account) = account {
+        pod.insert("serviceAccount".to_owned(), account.clone());
+        pod.insert("serviceAccountName".to_owned(), account);
+    }
+    each(pod, "volumes").for_each(volume);
+    for list in ["initContainers", "containers", "ephemeralContainers"] {
+        each(pod, list).for_each(container);
+    }
+    if let Some(overhead) = existing(pod, "overhead") {
+        round(overhead);
+    }
+    if let Some(resources) = existing(pod, "resources") {
+        resource_lists(resources);
+    }
+}
+
+fn container(container: &mut Entries) {
+    let image = container.get("image").and_then(Value::as_str).unwrap_or_default();
+    let pull = pull_policy(image);
+    set(container, "imagePullPolicy", pull);
+    set(container, "terminationMessagePath", "/dev/termination-log");
+    set(container, "terminationMessagePolicy", "File");
+    if let Some(resources) = mapping(container, "resources") {
+        resource_lists(resources);
+    }
+    each(container, "ports").for_each(|port| set(port, "protocol", "TCP"));
+    for variable in each(container, "env") {
+        let Some(source) = existing(variable, "valueFrom") else { continue };
+        field_source(source);
+        if let Some(file) = existing(source, "fileKeyRef") {
+            set(file, "optional", false);
+        }
+    }
+    for name in ["livenessProbe", "readinessProbe", "startupProbe"] {
+        let Some(probe) = existing(container, name) else { continue };
+        for (key, value) in [("timeoutSeconds", 1), ("periodSeconds", 10), ("successThreshold", 1), ("failureThreshold", 3)] {
+            set(probe, key, value);
+        }
+        http(probe);
+        if let Some(grpc) = existing(probe, "grpc") {
+            set(grpc, "service", "");
+        }
+    }
+    if let Some(lifecycle) = existing(container, "lifecycle") {
+        for name in ["postStart", "preStop"] {
+            if let Some(handler) = existing(lifecycle, name) {
+                http(handler);
+            }
+        }
+    }
+}
+
+fn http(handler: &mut Entries) {
+    if let Some(request) = existing(handler, "httpGet") {
+        set(request, "path", "/");
+        set(request, "scheme", "HTTP");
+    }
+}
+
+fn field_source(source: &mut Entries) {
+    if let Some(field) = existing(source, "fieldRef") {
+        set(field, "apiVersion", "v1");
+    }
+    if let Some(resource) = existing(source, "resourceFieldRef") {
+        set(resource, "divisor", "0");
+    }
+}
+
+fn volume(volume: &mut Entries) {
+    if !volume.keys().any(|key| key != "name") {
+        set(volume, "emptyDir", json!({}));
+    }
+    const MODES: [&str; 4] = ["secret", "configMap", "downwardAPI", "projected"];
+    for key in MODES {
+        if let Some(source) = existing(volume, key) {
+            set(source, "defaultMode", 0o644);
+            each(source, "items").for_each(field_source);
+        }
+    }
+    if let Some(projected) = existing(volume, "projected") {
+        for source in each(projected, "sources") {
+            if let Some(fields) = existing(source, "downwardAPI") {
+                each(fields, "items").for_each(field_source);
+            }
+            if let Some(token) = existing(source, "serviceAccountToken") {
+                set(token, "expirationSeconds", 3600);
+            }
+        }
+    }
+    let plain: [(&str, &[(&str, Value)]); 5] = [
+        ("hostPath", &[("type", json!(""))]),
+        ("iscsi", &[("iscsiInterface", json!("default"))]),
+        ("rbd", &[("pool", json!("rbd")), ("user", json!("admin")), ("keyring", json!("/etc/ceph/keyring"))]),
+        ("azureDisk", &[("cachingMode", json!("ReadWrite")), ("fsType", json!("ext4")), ("readOnly", json!(false)), ("kind", json!("Shared"))]),
+        ("scaleIO", &[("storageMode", json!("ThinProvisioned")), ("fsType", json!("xfs"))]),
+    ];
+    for (key, defaults) in plain {
+        if let Some(source) = existing(volume, key) {
+            for (key, value) in defaults {
+                set(source, key, value.clone());
+            }
+        }
+    }
+    if let Some(image) = existing(volume, "image") {
+        let pull = pull_policy(image.get("reference").and_then(Value::as_str).unwrap_or_default());
+        set(image, "pullPolicy", pull);
+    }
+    if let Some(template) = existing(volume, "ephemeral").and_then(|source| existing(source, "volumeClaimTemplate")) {
+        mapping(template, "metadata");
+        if let Some(spec) = mapping(template, "spec") {
+            set(spec, "volumeMode", "Filesystem");
+            if let Some(resources) = mapping(spec, "resources") {
+                resource_lists(resources);
+            }
+        }
+    }
+}
+
+fn resource_lists(resources: &mut Entries) {
+    for key in ["limits", "requests"] {
+        if let Some(list) = existing(resources, key) {
+            round(list);
+        }
+    }
+}
+
+/// Rounds the quantities of a resource list up to thousandths.
+fn round(list: &mut Entries) {
+    for value in list.values_mut() {
+        if let Ok(quantity) = Quantity::from_json(value) {
+            *value = quantity.rounded_to_milli().canonical().into();
+        }
+    }
+}
+
+/// Images without a tag, and those tagged `latest`, are pulled every time.
+fn pull_policy(image: &str) -> &'static str {
+    let (name, digest) = image.split_once('@').map_or((image, None), |(name, digest)| (name, Some(digest)));
+    let path = name.rfind('/').map_or(0, |slash| slash + 1);
+    let (repository, tag) = match name[path..].split_once(':') {
+        Some((_, tag)) => (&name[..name.len() - tag.len() - 1], Some(tag)),
+        None => (name, None),
+    };
+    // The first part may be a host with a port, and upper case; anything odd in the rest makes no reference, and no tag either.
+    let host = repository.split_once('/').filter(|(host, _)| host.contains(['.', ':']) || *host == "localhost");
+    let rest = host.map_or(repository, |(_, rest)| rest);
+    let fine = !rest.is_empty() && rest.bytes().all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit() || b"/._-".contains(&byte));
+    match (tag, digest) {
+        _ if !fine => "IfNotPresent",
+        (Some("latest"), _) | (None, None) => "Always",
+        _ => "IfNotPresent",
+    }
+}
+
+/// The few defaults that the training operator's schema has; those of the operator itself are never written.
+fn py_torch_job(object: &mut Value) {
+    let Some(spec) = object.as_object_mut().and_then(|object| existing(object, "spec")) else { return };
+    if let Some(policy) = existing(spec, "runPolicy") {
+        set(policy, "suspend", false);
+    }
+    let replicas = existing(spec, "pytorchReplicaSpecs").into_iter().flat_map(|replicas| replicas.values_mut());
+    for replica in replicas.filter_map(Value::as_object_mut) {
+        let Some(pod) = existing(replica, "template").and_then(|template| existing(template, "spec")) else { continue };
+        for list in ["initContainers", "containers", "ephemeralContainers"] {
+            each(pod, list).for_each(|container| each(container, "ports").for_each(|port| set(port, "protocol", "TCP")));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn images_are_pulled_by_their_tag() {
+        for (image, policy) in [
+            ("i", "Always"),
+            ("i:latest", "Always"),
+            ("example.com:5000/t", "Always"),
+            ("example.com:5000/t:v1", "IfNotPresent"),
+            ("i@sha256:abc", "IfNotPresent"),
+            ("i:latest@sha256:abc", "Always"),
+            ("", "IfNotPresent"),
+            ("Upper/Case", "IfNotPresent"),
+        ] {
+            assert_eq!(pull_policy(image), policy, "{image}");
+        }
+    }
+
+    #[test]
+    fn a_job_in_a_cron_job_gets_less() {
+        let template = json!({"spec": {"containers": [{"name": "c", "image": "i:1"}]}});
+        let job = defaulted(&json!({"apiVersion": "batch/v1", "kind": "Job", "spec": {"template": template}}));
+        assert_eq!(job["spec"]["backoffLimit"], json!(6));
+        assert_eq!(job["spec"]["podReplacementPolicy"], json!("TerminatingOrFailed"));
+        let cron = defaulted(&json!({"apiVersion": "batch/v1", "kind": "CronJob", "spec": {"jobTemplate": {"spec": {"template": template}}}}));
+        assert_eq!(
+            cron["spec"]["jobTemplate"]["spec"].as_object().map(|spec| spec.keys().map(String::as_str).collect::<Vec<_>>()),
+            Some(vec!["template"])
+        );
+        assert_eq!(cron["spec"]["jobTemplate"]["spec"]["template"]["spec"]["restartPolicy"], json!("Always"));
+    }
+
+    #[test]
+    fn resources_are_rounded_and_canonical() {
+        let resources = json!({"limits": {"cpu": 0.5, "memory": "1024Mi", "nvidia.com/gpu": 1}, "requests": {"cpu": "100n"}});
+        let object = json!({"apiVersion": "batch/v1", "kind": "Job", "spec": {"template": {"spec": {"containers": [{"resources": resources}]}}}});
+        let got = &defaulted(&object)["spec"]["template"]["spec"]["containers"][0]["resources"];
+        assert_eq!(*got, json!({"limits": {"cpu": "500m", "memory": "1Gi", "nvidia.com/gpu": "1"}, "requests": {"cpu": "1m"}}));
+    }
+
+    proptest! {
+        #[test]
+        fn defaults_are_set_once(parallelism in proptest::option::of(0_i32..5), completions in proptest::option::of(0_i32..5), policy in proptest::bool::ANY, wrong in 0_usize..5) {
+            let junk = [json!(null), json!(5), json!("x"), json!([1]), json!({"x": 1})][wrong].clone();
+            let mut spec = json!({"parallelism": parallelism, "completions": completions, "template": {"spec": {"volumes": [junk.clone(), {"name": "v"}]}}});
+            if policy {
+                spec["podFailurePolicy"] = json!({"rules": [{"onPodConditions": [{"type": "a"}, junk]}]});
+            }
+            let object = json!({"apiVersion": "batch/v1", "kind": "Job", "spec": spec});
+            let once = defaulted(&object);
+            prop_assert_eq!(defaulted(&once), once);
+        }
+    }
+}

@@ -1,0 +1,504 @@
+//! The API server's own validation of a new object, in its own words.
+//!
+//! Follows the order of `pkg/apis/batch/validation` and `pkg/apis/core/validation` (1.36). It is given an object with [defaults](super::defaults);
+//! fields of a wrong type count as unset here, since the walk along the [shapes](super::schema) has spoken of them already.
+
+mod cause;
+mod pod;
+mod resources;
+mod selector;
+mod volume;
+
+use serde_json::Value;
+
+pub use cause::{Cause, Reason};
+use cause::{Causes, number, set, text};
+
+use crate::k8s::cron::{Schedule, load_location};
+use crate::k8s::names;
+use crate::workload::{Kind, Part};
+
+/// Returns why the API server would refuse to create an object; nothing where it would create it, or where its kind or version is not known here.
+///
+/// `defaulted` is the object as [`defaulted`](super::defaults::defaulted) returns it. For a `PyTorchJob` these are the refusals of the training operator's
+/// webhook; what its schema demands is among the shapes.
+#[must_use]
+pub fn validate(defaulted: &Value) -> Vec<Cause> {
+    let mut causes = Causes::default();
+    let object = Part::root(defaulted);
+    let version = defaulted.get("apiVersion").and_then(Value::as_str).unwrap_or_default();
+    match (Kind::of(defaulted), version) {
+        (Some(Kind::Job), "batch/v1") => job(&object, &mut causes),
+        (Some(Kind::CronJob), "batch/v1" | "batch/v1beta1") => cron_job(&object, &mut causes),
+        (Some(Kind::PyTorchJob), "kubeflow.org/v1") => py_torch_job(&object, &mut causes),
+        _ => {}
+    }
+    causes.into_vec()
+}
+
+fn metadata(metadata: &Part<'_>, causes: &mut Causes) {
+    let (name, prefix) = (metadata.get("name"), metadata.get("generateName"));
+    causes.invalid_each(&prefix, if text(&prefix).is_empty() { Vec::new() } else { names::name_prefix(text(&prefix)) });
+    if !text(&name).is_empty() {
+        causes.invalid_each(&name, names::dns_subdomain(text(&name)));
+    } else if text(&prefix).is_empty() {
+        causes.required(&name.pointer, "name or generateName is required");
+    }
+    let namespace = metadata.get("namespace");
+    if !text(&namespace).is_empty() {
+        causes.invalid_each(&namespace, names::dns_label(text(&namespace)));
+    }
+    selector::labels(&metadata.get("labels"), causes);
+    annotations(&metadata.get("annotations"), causes);
+    for finalizer in metadata.get("finalizers").items() {
+        for message in names::qualified_name(text(&finalizer)) {
+            causes.invalid_text(&metadata.get("finalizers").pointer, text(&finalizer), &message);
+        }
+    }
+}
+
+fn annotations(annotations: &Part<'_>, causes: &mut Causes) {
+    const MOST: usize = 256 * 1024;
+    let mut size = 0;
+    for (key, value) in annotations.entries() {
+        size += key.len() + text(&value).len();
+        for message in names::qualified_name(&key.to_lowercase()) {
+            causes.invalid_text(&annotations.pointer, key, &message);
+        }
+    }
+    if size > MOST {
+        causes.too_long(&annotations.pointer, MOST);
+    }
+}
+
+fn job(object: &Part<'_>, causes: &mut Causes) {
+    metadata(&object.get("metadata"), causes);
+    let spec = object.get("spec");
+    job_spec(&spec, causes);
+    let name = object.at(&["metadata", "name"]);
+    if spec.get("manualSelector").bool().set() == Some(true) {
+        manual_selector(&spec, causes);
+    } else if !text(&name).is_empty() {
+        // The server puts the name into two labels of the template.
+        let labels = &spec.get("template").pointer / "labels";
+        for _ in 0..2 {
+            for message in names::label_value(text(&name)) {
+                causes.invalid_text(&labels, text(&name), &message).pointer = name.pointer.clone();
+            }
+        }
+    }
+    if let (Some("Indexed"), Some(completions @ 1..)) = (spec.get("completionMode").text().set(), number(&spec.get("completions")))
+        && !text(&name).is_empty()
+    {
+        let host = format!("{}-{}", text(&name), completions - 1);
+        if !names::dns_label(&host).is_empty() {
+            causes.invalid_text(&name.pointer, text(&name), &format!("will not able to create pod with invalid DNS label: {host}"));
+        }
+    }
+}
+
+fn manual_selector(spec: &Part<'_>, causes: &mut Causes) {
+    let found = spec.get("selector");
+    if !set(&found) {
+        causes.required(&found.pointer, "");
+        return;
+    }
+    selector::label_selector(&found, causes);
+    let labels = spec.at(&["template", "metadata", "labels"]);
+    if !selector::matches(&found, &labels) {
+        causes.invalid_value(&labels, "`selector` does not match template `labels`");
+    }
+}
+
+fn job_spec(spec: &Part<'_>, causes: &mut Causes) {
+    for field in
+        ["parallelism", "completions", "activeDeadlineSeconds", "backoffLimit", "ttlSecondsAfterFinished", "backoffLimitPerIndex", "maxFailedIndexes"]
+    {
+        causes.not_negative(&spec.get(field));
+    }
+    let per_index = spec.get("backoffLimitPerIndex");
+    let most_failed = spec.get("maxFailedIndexes");
+    if set(&most_failed) && !set(&per_index) {
+        causes.required(&per_index.pointer, "when maxFailedIndexes is specified");
+    }
+    managed_by(&spec.get("managedBy"), causes);
+    indexes(spec, causes);
+    if set(&spec.get("podFailurePolicy")) {
+        pod_failure_policy(spec, causes);
+    }
+    let success = spec.get("successPolicy");
+    if set(&success) {
+        if text(&spec.get("completionMode")) == "Indexed" {
+            success_policy(spec, causes);
+        } else {
+            causes.invalid_value(&success, "requires indexed completion mode");
+        }
+    }
+    let replacement = spec.get("podReplacementPolicy");
+    if set(&replacement) {
+        let known: &[&str] = if set(&spec.get("podFailurePolicy")) { &["Failed"] } else { &["Failed", "TerminatingOrFailed"] };
+        causes.one_of(&replacement, known);
+    }
+    pod::template(&spec.get("template"), causes);
+    let restart = spec.at(&["template", "spec", "restartPolicy"]);
+    match text(&restart) {
+        "" | "Always" => _ = causes.required(&restart.pointer, "valid values: \"OnFailure\", \"Never\""),
+        "OnFailure" if set(&spec.get("podFailurePolicy")) => {
+            causes.invalid(&restart, "only \"Never\" is supported when podFailurePolicy is specified");
+        }
+        _ => causes.one_of(&restart, &["OnFailure", "Never"]),
+    }
+}
+
+fn managed_by(field: &Part<'_>, causes: &mut Causes) {
+    if !set(field) {
+        return;
+    }
+    let value = text(field);
+    match value.split_once('/') {
+        _ if value.is_empty() => _ = causes.required(&field.pointer, ""),
+        Some((host, path)) if !host.is_empty() && !path.is_empty() => {
+            for message in names::dns_subdomain(host) {
+                causes.invalid_text(&field.pointer, host, &message);
+            }
+            if !path.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"/-._~%!$&'()*+,;=:".contains(&byte)) {
+                let message = "Invalid path (regex used for validation is '[A-Za-z0-9/\\-._~%!$&'()*+,;=:]+')";
+                causes.invalid_text(&field.pointer, path, message);
+            }
+        }
+        _ => _ = causes.invalid(field, "must be a domain-prefixed path (such as \"acme.io/foo\")"),
+    }
+    if value.len() > 63 {
+        causes.too_long(&field.pointer, 63);
+    }
+}
+
+fn indexes(spec: &Part<'_>, causes: &mut Causes) {
+    const MOST: i64 = 100_000;
+    const MOST_OF_MANY: i64 = 10_000;
+    let mode = spec.get("completionMode");
+    let (completions, parallelism) = (spec.get("completions"), spec.get("parallelism"));
+    let (per_index, failed) = (spec.get("backoffLimitPerIndex"), spec.get("maxFailedIndexes"));
+    if set(&mode) {
+        causes.one_of(&mode, &["NonIndexed", "Indexed"]);
+    }
+    if !set(&mode) || text(&mode) == "NonIndexed" {
+        for field in [&per_index, &failed] {
+            if set(field) {
+                causes.invalid(field, "requires indexed completion mode");
+            }
+        }
+    }
+    if text(&mode) != "Indexed" {
+        return;
+    }
+    if !set(&completions) {
+        causes.required(&completions.pointer, "when completion mode is Indexed");
+    }
+    if number(&parallelism).is_some_and(|number| number > MOST) {
+        causes.invalid(&parallelism, "must be less than or equal to 100000 when completion mode is Indexed");
+    }
+    if let (Some(failures), Some(most)) = (number(&failed), number(&completions))
+        && failures > most
+    {
+        causes.invalid(&failed, "must be less than or equal to completions");
+    }
+    if number(&failed).is_some_and(|number| number > MOST) {
+        causes.invalid(&failed, "must be less than or equal to 100000");
+    }
+    if number(&completions).is_some_and(|number| number > MOST) && set(&per_index) {
+        let detail = "must be less than or equal to 10000 when completions are above 100000 and used with backoff limit per index";
+        if !set(&failed) {
+            causes.required(&failed.pointer, "must be specified when completions is above 100000");
+        }
+        for field in [&parallelism, &failed] {
+            if number(field).is_some_and(|number| number > MOST_OF_MANY) {
+                causes.invalid(field, detail);
+            }
+        }
+    }
+}
+
+fn pod_failure_policy(spec: &Part<'_>, causes: &mut Causes) {
+    let rules = spec.at(&["podFailurePolicy", "rules"]);
+    causes.at_most(&rules, 20);
+    let pod = spec.at(&["template", "spec"]);
+    let names: Vec<&str> =
+        ["containers", "initContainers"].into_iter().flat_map(|list| pod.get(list).items()).map(|container| text(&container.get("name"))).collect();
+    for rule in rules.items() {
+        let action = rule.get("action");
+        const ACTIONS: [&str; 4] = ["Count", "FailIndex", "FailJob", "Ignore"];
+        match text(&action) {
+            "" => _ = causes.required(&action.pointer, "valid values: [\"Count\" \"FailIndex\" \"FailJob\" \"Ignore\"]"),
+            "FailIndex" if !set(&spec.get("backoffLimitPerIndex")) => {
+                causes.invalid(&action, "requires the backoffLimitPerIndex to be set");
+            }
+            _ => causes.one_of(&action, &ACTIONS),
+        }
+        let (codes, conditions) = (rule.get("onExitCodes"), rule.get("onPodConditions"));
+        let has_conditions = conditions.items().next().is_some();
+        if set(&codes) {
+            exit_codes(&codes, &names, causes);
+        }
+        if has_conditions {
+            causes.at_most(&conditions, 20);
+            for pattern in conditions.items() {
+                let status = pattern.get("status");
+                causes.invalid_each(&pattern.get("type"), names::qualified_name(text(&pattern.get("type"))));
+                match text(&status) {
+                    "" => _ = causes.required(&status.pointer, "valid values: [\"False\" \"True\" \"Unknown\"]"),
+                    _ => causes.one_of(&status, &["False", "True", "Unknown"]),
+                }
+            }
+        }
+        match (set(&codes), has_conditions) {
+            (true, true) => causes.invalid_bare(&rule.pointer, "specifying both OnExitCodes and OnPodConditions is not supported"),
+            (false, false) => causes.invalid_bare(&rule.pointer, "specifying one of OnExitCodes and OnPodConditions is required"),
+            _ => {}
+        }
+    }
+}
+
+fn exit_codes(codes: &Part<'_>, containers: &[&str], causes: &mut Causes) {
+    let operator = codes.get("operator");
+    match text(&operator) {
+        "" => _ = causes.required(&operator.pointer, "valid values: [\"In\" \"NotIn\"]"),
+        _ => causes.one_of(&operator, &["In", "NotIn"]),
+    }
+    let container = codes.get("containerName");
+    if set(&container) && !containers.contains(&text(&container)) {
+        causes.invalid(&container, "must be one of the container or initContainer names in the pod template");
+    }
+    let values = codes.get("values");
+    let numbers: Vec<(Part<'_>, i64)> = values.items().map(|value| (value.clone(), number(&value).unwrap_or_default())).collect();
+    if numbers.is_empty() {
+        causes.invalid_value(&values, "at least one value is required");
+    }
+    causes.at_most(&values, 255);
+    for (index, (part, value)) in numbers.iter().enumerate() {
+        if text(&operator) == "In" && *value == 0 {
+            causes.invalid(part, "must not be 0 for the In operator");
+        }
+        if numbers[..index].iter().any(|(_, other)| other == value) {
+            causes.duplicate(&part.pointer, value.to_string());
+        }
+    }
+    if !numbers.is_sorted_by_key(|(_, value)| *value) {
+        causes.invalid_value(&values, "must be ordered");
+    }
+}
+
+fn success_policy(spec: &Part<'_>, causes: &mut Causes) {
+    let rules = spec.at(&["successPolicy", "rules"]);
+    if rules.items().next().is_none() {
+        causes.required(&rules.pointer, "at least one rules must be specified when the successPolicy is specified");
+    }
+    causes.at_most(&rules, 20);
+    // Without completions the server has spoken of that already.
+    let Some(completions) = number(&spec.get("completions")) else { return };
+    for rule in rules.items() {
+        let (count, indexes) = (rule.get("succeededCount"), rule.get("succeededIndexes"));
+        if !set(&count) && !set(&indexes) {
+            causes.required(&rule.pointer, "at least one of succeededCount or succeededIndexes must be specified");
+        }
+        let mut listed = None;
+        if set(&indexes) {
+            const MOST: usize = 64 * 1024;
+            if text(&indexes).len() > MOST {
+                causes.too_long(&indexes.pointer, MOST);
+            }
+            match count_indexes(text(&indexes), completions) {
+                Ok(count) => listed = Some(count),
+                Err(error) => {
+                    listed = Some(0);
+                    causes.invalid(&indexes, &format!("error parsing succeededIndexes: {error}"));
+                }
+            }
+        }
+        causes.not_negative(&count);
+        let Some(wanted) = number(&count) else { continue };
+        if wanted > completions {
+            causes.invalid(&count, &format!("must be less than or equal to {completions} (the number of specified completions)"));
+        }
+        if let Some(listed) = listed.filter(|listed| wanted > *listed) {
+            causes
+                .invalid(&count, &format!("must be less than or equal to {listed} (the number of indexes in the specified succeededIndexes field)"));
+        }
+    }
+}
+
+/// Counts indexes such as `0,3-5`, which must rise and stay below `completions`.
+fn count_indexes(text: &str, completions: i64) -> Result<i64, String> {
+    use crate::k8s::go::quoted;
+    if text.is_empty() {
+        return Ok(0);
+    }
+    let index = |text: &str| -> Result<i64, String> {
+        let number: i64 = text.parse().map_err(|_| format!("cannot convert string to integer for index: {}", quoted(text)))?;
+        if number >= completions { Err(format!("too large index: {}", quoted(text))) } else { Ok(number) }
+    };
+    let falling = |last: i64, next: i64| format!("non-increasing order, previous: {last}, current: {next}");
+    let mut total = 0;
+    let mut last = None;
+    for interval in text.split(',') {
+        let mut limits = interval.split('-');
+        let (first, second) = (limits.next().unwrap_or_default(), limits.next());
+        if limits.next().is_some() {
+            let rule = "violates the requirement that an index interval can have at most two parts separated by '-'";
+            return Err(format!("the fragment {} {rule}", quoted(interval)));
+        }
+        let first = index(first)?;
+        let end = match second {
+            None => first,
+            Some(second) => match index(second)? {
+                end if first >= end => return Err(falling(first, end)),
+                end => end,
+            },
+        };
+        if let Some(last) = last.filter(|last| *last >= first) {
+            return Err(falling(last, first));
+        }
+        total += end - first + 1;
+        last = Some(end);
+    }
+    Ok(total)
+}
+
+fn cron_job(object: &Part<'_>, causes: &mut Causes) {
+    metadata(&object.get("metadata"), causes);
+    let spec = object.get("spec");
+    let schedule = spec.get("schedule");
+    if text(&schedule).is_empty() {
+        causes.required(&schedule.pointer, "");
+    } else {
+        if let Err(error) = Schedule::parse(text(&schedule)) {
+            causes.invalid(&schedule, &error.to_string());
+        }
+        if text(&schedule).contains("TZ") {
+            causes.invalid(&schedule, "cannot use TZ or CRON_TZ in schedule, use timeZone field instead");
+        }
+    }
+    causes.not_negative(&spec.get("startingDeadlineSeconds"));
+    time_zone(&spec.get("timeZone"), causes);
+    let policy = spec.get("concurrencyPolicy");
+    match text(&policy) {
+        "" => _ = causes.required(&policy.pointer, ""),
+        _ => causes.one_of(&policy, &["Allow", "Forbid", "Replace"]),
+    }
+    let job = spec.at(&["jobTemplate", "spec"]);
+    job_spec(&job, causes);
+    if set(&job.get("selector")) {
+        causes.invalid_value(&job.get("selector"), "`selector` will be auto-generated");
+    }
+    if job.get("manualSelector").bool().set() == Some(true) {
+        causes.one_of(&job.get("manualSelector"), &["nil", "false"]);
+    }
+    causes.not_negative(&spec.get("successfulJobsHistoryLimit"));
+    causes.not_negative(&spec.get("failedJobsHistoryLimit"));
+    let name = object.at(&["metadata", "name"]);
+    if text(&name).len() > 52 {
+        causes.invalid(&name, "must be no more than 52 characters");
+    }
+}
+
+fn time_zone(field: &Part<'_>, causes: &mut Causes) {
+    if !set(field) {
+        return;
+    }
+    let name = text(field);
+    if name.is_empty() {
+        causes.invalid(field, "timeZone must be nil or non-empty string");
+        return;
+    }
+    let fine = |part: &str| {
+        (1..=14).contains(&part.len())
+            && part != "."
+            && part != ".."
+            && !part.starts_with('-')
+            && part.bytes().all(|byte| byte.is_ascii_alphanumeric() || b".-_+".contains(&byte))
+    };
+    if !name.split('/').all(fine) {
+        causes.invalid(field, &format!("unknown time zone {name}"));
+        return;
+    }
+    if name.eq_ignore_ascii_case("Local") {
+        causes.invalid(field, "timeZone must be an explicit time zone as defined in https://www.iana.org/time-zones");
+    }
+    if let Err(error) = load_location(name) {
+        causes.invalid(field, &error.to_string());
+    }
+}
+
+/// What the training operator's webhook refuses (kubernetes.md §4.1).
+fn py_torch_job(object: &Part<'_>, causes: &mut Causes) {
+    let name = object.at(&["metadata", "name"]);
+    if !text(&name).is_empty() {
+        let messages = names::dns_label_1035(text(&name));
+        causes.invalid_each(&name, messages.into_iter().map(|message| format!("should match: {message}")).collect());
+    }
+    let spec = object.get("spec");
+    let replicas = spec.get("pytorchReplicaSpecs");
+    let mut has_worker = false;
+    for (role, replica) in replicas.entries() {
+        has_worker |= role == "Worker";
+        if !matches!(role, "Master" | "Worker") {
+            causes.unsupported(&replica.pointer, crate::k8s::go::quoted(role), &["Master", "Worker"]);
+        }
+        let containers = replica.at(&["template", "spec", "containers"]);
+        if containers.items().next().is_none() {
+            causes.required(&containers.pointer, "must be specified");
+        } else {
+            for container in containers.items() {
+                if text(&container.get("image")).is_empty() {
+                    causes.required(&container.get("image").pointer, "must be required");
+                }
+            }
+            if !containers.items().any(|container| text(&container.get("name")) == "pytorch") {
+                causes.required(&containers.pointer, "must have at least one container with name pytorch");
+            }
+        }
+    }
+    let managed = spec.at(&["runPolicy", "managedBy"]);
+    if set(&managed) {
+        causes.one_of(&managed, &["kubeflow.org/training-operator", "kueue.x-k8s.io/multikueue"]);
+    }
+    let elastic = spec.get("elasticPolicy");
+    if set(&elastic) {
+        if replicas.is_mapping() && !has_worker {
+            causes.required(&(&replicas.pointer / "Worker"), "must be configured if elastic policy is used");
+        }
+        if set(&elastic.get("nProcPerNode")) && set(&spec.get("nprocPerNode")) {
+            causes.forbidden(&elastic.get("nProcPerNode").pointer, "must not be used with spec.nprocPerNode");
+        }
+    }
+    for (role, least) in [("Master", 1), ("Worker", 1)] {
+        let replica = replicas.get(role);
+        let count = replica.get("replicas");
+        match number(&count) {
+            Some(number) if role == "Master" && number != 1 => _ = causes.invalid(&count, "must be 1"),
+            None if role == "Master" && replica.is_mapping() && !set(&count) => _ = causes.required(&count.pointer, "must be 1"),
+            Some(number) if number < least => _ = causes.invalid(&count, "must be at least 1"),
+            _ => {}
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn indexes_must_rise() {
+        assert_eq!(count_indexes("", 5), Ok(0));
+        assert_eq!(count_indexes("0,2-4", 5), Ok(4));
+        for (text, error) in [
+            ("5", "too large index: \"5\""),
+            ("3-1", "non-increasing order, previous: 3, current: 1"),
+            ("2,1", "non-increasing order, previous: 2, current: 1"),
+            ("a", "cannot convert string to integer for index: \"a\""),
+            ("1-2-3", "the fragment \"1-2-3\" violates the requirement that an index interval can have at most two parts separated by '-'"),
+        ] {
+            assert_eq!(count_indexes(text, 5), Err(error.to_owned()), "{text}");
+        }
+    }
+}

@@ -1,0 +1,166 @@
+//! Requests and limits of containers and pods.
+
+use super::cause::{Causes, set, text};
+use crate::k8s::go::quoted;
+use crate::k8s::names;
+use crate::k8s::quantity::Quantity;
+use crate::pointer::Pointer;
+use crate::workload::Part;
+
+/// Tells whether a resource is one of Kubernetes' own.
+fn is_native(name: &str) -> bool {
+    !name.contains('/') || name.contains("kubernetes.io/")
+}
+
+fn is_huge_page(name: &str) -> bool {
+    name.starts_with("hugepages-")
+}
+
+/// Tells whether a resource is one that a device plugin offers, such as `nvidia.com/gpu`.
+fn is_extended(name: &str) -> bool {
+    !is_native(name) && !name.starts_with("requests.") && names::qualified_name(&format!("requests.{name}")).is_empty()
+}
+
+/// Tells whether more of a resource may be asked for than there is, so that request and limit may differ.
+fn may_overcommit(name: &str) -> bool {
+    is_native(name) && !is_huge_page(name)
+}
+
+/// Resources that are counted, and exist without a domain.
+const COUNTED: [&str; 9] = [
+    "configmaps",
+    "persistentvolumeclaims",
+    "pods",
+    "replicationcontrollers",
+    "resourcequotas",
+    "secrets",
+    "services",
+    "services.loadbalancers",
+    "services.nodeports",
+];
+
+fn is_standard(name: &str) -> bool {
+    const OTHER: [&str; 10] = [
+        "cpu",
+        "ephemeral-storage",
+        "limits.cpu",
+        "limits.ephemeral-storage",
+        "limits.memory",
+        "memory",
+        "requests.cpu",
+        "requests.ephemeral-storage",
+        "requests.memory",
+        "requests.storage",
+    ];
+    OTHER.contains(&name) || COUNTED.contains(&name) || name == "storage" || is_huge_page(name) || name.starts_with("requests.hugepages-")
+}
+
+fn container_resource_name(name: &str, at: &Pointer, causes: &mut Causes) {
+    let messages = names::qualified_name(name);
+    for message in &messages {
+        causes.invalid_text(at, name, message);
+    }
+    if !name.contains('/') {
+        if messages.is_empty() && !is_standard(name) {
+            causes.invalid_text(at, name, "must be a standard resource type or fully qualified");
+        }
+        if !matches!(name, "cpu" | "memory" | "ephemeral-storage") && !is_huge_page(name) {
+            causes.invalid_text(at, name, "must be a standard resource for containers");
+        }
+    } else if !is_native(name) && !is_extended(name) {
+        causes.invalid_text(at, name, "doesn't follow extended resource name standard");
+    }
+}
+
+/// Checks one quantity of a resource.
+pub(super) fn quantity(name: &str, field: &Part<'_>, quantity: &Quantity, causes: &mut Causes) {
+    let shown = quoted(&quantity.canonical());
+    if quantity.is_negative() {
+        causes.invalid_shown(&field.pointer, &shown, "must be greater than or equal to 0");
+    }
+    if (COUNTED.contains(&name) || is_extended(name)) && !quantity.is_integer() {
+        causes.invalid_shown(&field.pointer, &shown, "must be an integer");
+    }
+}
+
+/// Checks `resources` of a container.
+pub(super) fn of_container(resources: &Part<'_>, claims: &[&str], causes: &mut Causes) {
+    requirements(resources, container_resource_name, causes);
+    let mut seen: Vec<(&str, &str)> = Vec::new();
+    for claim in resources.get("claims").items() {
+        let (name, request) = (claim.get("name"), claim.get("request"));
+        let key = (text(&name), text(&request));
+        if key.0.is_empty() {
+            causes.required(&claim.pointer, "");
+            continue;
+        }
+        if seen.iter().any(|(other, part)| *other == key.0 && (part.is_empty() || key.1.is_empty() || *part == key.1)) {
+            causes.duplicate(&claim.pointer, quoted(key.0));
+        }
+        seen.push(key);
+        if !key.1.is_empty() {
+            causes.invalid_each(&request, names::dns_label(key.1));
+        }
+        if !claims.contains(&key.0) {
+            let mut known = claims.to_vec();
+            known.sort_unstable();
+            let known = if known.is_empty() { " which is empty".to_owned() } else { format!(": {}", known.join(", ")) };
+            causes.not_found(&claim.pointer, key.0, &format!("must be one of the names in pod.spec.resourceClaims{known}"));
+        }
+    }
+}
+
+/// Checks `resources` of a pod spec, which hold only what all its containers share.
+pub(super) fn of_pod(resources: &Part<'_>, causes: &mut Causes) {
+    if !set(resources) {
+        return;
+    }
+    if set(&resources.get("claims")) {
+        causes.forbidden(&resources.get("claims").pointer, "claims may not be set for Resources at pod-level");
+    }
+    requirements(
+        resources,
+        |name, at, causes| {
+            if !matches!(name, "cpu" | "memory") && !is_huge_page(name) {
+                causes.unsupported(at, quoted(name), &["cpu", "hugepages-", "memory"]);
+            }
+        },
+        causes,
+    );
+}
+
+fn requirements(resources: &Part<'_>, check_name: fn(&str, &Pointer, &mut Causes), causes: &mut Causes) {
+    let (limits, requests) = (resources.get("limits"), resources.get("requests"));
+    let read = |field: &Part<'_>| field.value.and_then(|value| Quantity::from_json(value).ok());
+    for (name, field) in limits.entries() {
+        check_name(name, &field.pointer, causes);
+        if let Some(amount) = read(&field) {
+            quantity(name, &field, &amount, causes);
+        }
+    }
+    for (name, field) in requests.entries() {
+        check_name(name, &field.pointer, causes);
+        let Some(amount) = read(&field) else { continue };
+        quantity(name, &field, &amount, causes);
+        let limit = limits.value.and_then(|limits| limits.get(name));
+        let Some(limit) = limit else {
+            if !may_overcommit(name) {
+                causes.required(&limits.pointer, "Limit must be set for non overcommitable resources");
+            }
+            continue;
+        };
+        let Ok(limit) = Quantity::from_json(limit) else { continue };
+        let order = amount.amount_cmp(&limit);
+        let rule = match order {
+            _ if order.is_ne() && !may_overcommit(name) => "must be equal to",
+            _ if order.is_gt() => "must be less than or equal to",
+            _ => continue,
+        };
+        let detail = format!("{rule} {name} limit of {}", limit.canonical());
+        causes.invalid_shown(&requests.pointer, &quoted(&amount.canonical()), &detail).pointer = field.pointer.clone();
+    }
+    let any = |test: fn(&str) -> bool| limits.entries().chain(requests.entries()).any(|(name, _)| test(name));
+    if any(is_huge_page) && !any(|name| matches!(name, "cpu" | "memory")) {
+        causes.forbidden(&resources.pointer, "HugePages require cpu or memory");
+    }
+}

@@ -1,0 +1,244 @@
+//! The forms that Kubernetes wants names, labels and keys to have, and its words where they have them not.
+//!
+//! Each function returns the messages for one text; none for a text that is fine.
+
+const LABEL: &str = "[a-z0-9]([-a-z0-9]*[a-z0-9])?";
+const NAME: &str = "([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]";
+const NAME_RULE: &str = "must consist of alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric character";
+
+fn form(rule: &str, expression: &str, examples: &[&str]) -> String {
+    let examples: Vec<String> = examples.iter().map(|example| format!("'{example}', ")).collect();
+    format!("{rule} (e.g. {}regex used for validation is '{expression}')", examples.join(" or "))
+}
+
+fn is_alphanumeric(byte: u8) -> bool {
+    byte.is_ascii_alphanumeric()
+}
+
+fn is_lower(byte: u8) -> bool {
+    byte.is_ascii_lowercase() || byte.is_ascii_digit()
+}
+
+/// Tells whether a text begins and ends with a byte of `edge`, and else holds those of `edge` and `inside`.
+fn is_made_of(text: &str, edge: fn(u8) -> bool, inside: &[u8]) -> bool {
+    let bytes = text.as_bytes();
+    match (bytes.first(), bytes.last()) {
+        (Some(first), Some(last)) => edge(*first) && edge(*last) && bytes.iter().all(|byte| edge(*byte) || inside.contains(byte)),
+        _ => false,
+    }
+}
+
+fn is_label(text: &str) -> bool {
+    is_made_of(text, is_lower, b"-")
+}
+
+fn is_subdomain(text: &str) -> bool {
+    text.split('.').all(is_label)
+}
+
+/// A DNS label: the names of containers, volumes and pods' hosts.
+#[must_use]
+pub fn dns_label(text: &str) -> Vec<String> {
+    let mut found = Vec::new();
+    if text.len() > 63 {
+        found.push("must be no more than 63 characters".to_owned());
+    }
+    if !is_label(text) {
+        found.push(if is_subdomain(text) {
+            "must not contain dots".to_owned()
+        } else {
+            let rule = "a lowercase RFC 1123 label must consist of lower case alphanumeric characters or '-', and must start and end with an alphanumeric character";
+            form(rule, LABEL, &["my-name", "123-abc"])
+        });
+    }
+    found
+}
+
+/// A DNS subdomain: the names of most objects.
+#[must_use]
+pub fn dns_subdomain(text: &str) -> Vec<String> {
+    let mut found = Vec::new();
+    if text.len() > 253 {
+        found.push("must be no more than 253 characters".to_owned());
+    }
+    if !is_subdomain(text) {
+        let rule = "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.', and must start and end with an alphanumeric \
+                    character";
+        found.push(form(rule, &format!("{LABEL}(\\.{LABEL})*"), &["example.com"]));
+    }
+    found
+}
+
+/// A DNS label that begins with a letter: the names of `PyTorchJob`s, since their pods' services are named after them.
+#[must_use]
+pub fn dns_label_1035(text: &str) -> Vec<String> {
+    let mut found = Vec::new();
+    if text.len() > 63 {
+        found.push("must be no more than 63 characters".to_owned());
+    }
+    if !is_label(text) || !text.starts_with(|c: char| c.is_ascii_lowercase()) {
+        let rule = "a DNS-1035 label must consist of lower case alphanumeric characters or '-', start with an alphabetic character, and end with an \
+                    alphanumeric character";
+        found.push(form(rule, "[a-z]([-a-z0-9]*[a-z0-9])?", &["my-name", "abc-123"]));
+    }
+    found
+}
+
+/// The beginning of a generated name: what a name may be, but a dash at its end is fine.
+#[must_use]
+pub fn name_prefix(text: &str) -> Vec<String> {
+    match text.strip_suffix('-') {
+        Some(rest) if !rest.is_empty() => {
+            let kept: String = rest.chars().take(rest.chars().count() - 1).chain(['a']).collect();
+            dns_subdomain(&kept)
+        }
+        _ => dns_subdomain(text),
+    }
+}
+
+/// A qualified name: keys of labels, taints and resources, with an optional domain before a `/`.
+#[must_use]
+pub fn qualified_name(text: &str) -> Vec<String> {
+    let examples = ["MyName", "my.name", "123-abc"];
+    let mut found = Vec::new();
+    let mut parts = text.split('/');
+    let (first, second, more) = (parts.next().unwrap_or_default(), parts.next(), parts.next().is_some());
+    if more {
+        let rule = form(NAME_RULE, NAME, &examples);
+        return vec![format!("a valid label key {rule} with an optional DNS subdomain prefix and '/' (e.g. 'example.com/MyName')")];
+    }
+    let name = match second {
+        None => first,
+        Some(name) => {
+            if first.is_empty() {
+                found.push("prefix part must be non-empty".to_owned());
+            } else {
+                found.extend(dns_subdomain(first).into_iter().map(|message| format!("prefix part {}", in_bytes(&message))));
+            }
+            name
+        }
+    };
+    if name.is_empty() {
+        found.push("name part must be non-empty".to_owned());
+    } else if name.len() > 63 {
+        found.push("name part must be no more than 63 bytes".to_owned());
+    }
+    if !is_made_of(name, is_alphanumeric, b"-_.") {
+        found.push(format!("name part {}", form(NAME_RULE, NAME, &examples)));
+    }
+    found
+}
+
+/// Newer code counts bytes where older code speaks of characters.
+fn in_bytes(message: &str) -> String {
+    message.replace("253 characters", "253 bytes")
+}
+
+/// The value of a label.
+#[must_use]
+pub fn label_value(text: &str) -> Vec<String> {
+    let mut found = Vec::new();
+    if text.len() > 63 {
+        found.push("must be no more than 63 bytes".to_owned());
+    }
+    if !text.is_empty() && !is_made_of(text, is_alphanumeric, b"-_.") {
+        let rule = format!("a valid label must be an empty string or {}", NAME_RULE.trim_start_matches("must "));
+        found.push(form(&rule, &format!("({NAME})?"), &["MyValue", "my_value", "12345"]));
+    }
+    found
+}
+
+/// The name of a port.
+#[must_use]
+pub fn port_name(text: &str) -> Vec<String> {
+    let mut found = Vec::new();
+    let mut say = |message: &str| found.push(message.to_owned());
+    if text.len() > 15 {
+        say("must be no more than 15 characters");
+    }
+    if text.is_empty() || !text.bytes().all(|byte| is_lower(byte) || byte == b'-') {
+        say("must contain only alpha-numeric characters (a-z, 0-9), and hyphens (-)");
+    }
+    if !text.bytes().any(|byte| byte.is_ascii_lowercase()) {
+        say("must contain at least one letter (a-z)");
+    }
+    if text.contains("--") {
+        say("must not contain consecutive hyphens");
+    }
+    if text.starts_with('-') || text.ends_with('-') {
+        say("must not begin or end with a hyphen");
+    }
+    found
+}
+
+/// The name of an environment variable.
+#[must_use]
+pub fn environment_name(text: &str) -> Vec<String> {
+    let fine = text.bytes().all(|byte| (b' '..=b'~').contains(&byte) && byte != b'=');
+    let rule = "a valid environment variable name must consist only of printable ASCII characters other than '='";
+    if fine { Vec::new() } else { vec![rule.to_owned()] }
+}
+
+/// A key of a config map or a secret.
+#[must_use]
+pub fn config_key(text: &str) -> Vec<String> {
+    let mut found = Vec::new();
+    if text.len() > 253 {
+        found.push("must be no more than 253 characters".to_owned());
+    }
+    if text.is_empty() || !text.bytes().all(|byte| is_alphanumeric(byte) || b"-._".contains(&byte)) {
+        let rule = "a valid config key must consist of alphanumeric characters, '-', '_' or '.'";
+        found.push(form(rule, "[-._a-zA-Z0-9]+", &["key.name", "KEY_NAME", "key-name"]));
+    }
+    match text {
+        "." | ".." => found.push(format!("must not be '{text}'")),
+        _ if text.starts_with("..") => found.push("must not start with '..'".to_owned()),
+        _ => {}
+    }
+    found
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn good_names_are_fine() {
+        assert!(["a", "my-name", "123-abc"].iter().all(|text| dns_label(text).is_empty()));
+        assert!(["a.b", "example.com"].iter().all(|text| dns_subdomain(text).is_empty()));
+        assert!(["x-", "a.b-", "a"].iter().all(|text| name_prefix(text).is_empty()));
+        assert!(["app", "example.com/MyName", "a_b.c"].iter().all(|text| qualified_name(text).is_empty()));
+        assert!(["", "v1.2_3", "A"].iter().all(|text| label_value(text).is_empty()));
+        assert!(["http", "a-1"].iter().all(|text| port_name(text).is_empty()));
+        assert!(["A", "my.name", "a b"].iter().all(|text| environment_name(text).is_empty()));
+    }
+
+    #[test]
+    fn bad_names_are_told_as_the_server_tells_them() {
+        assert_eq!(
+            dns_label("A_b"),
+            [
+                "a lowercase RFC 1123 label must consist of lower case alphanumeric characters or '-', and must start and end with an alphanumeric character \
+              (e.g. 'my-name',  or '123-abc', regex used for validation is '[a-z0-9]([-a-z0-9]*[a-z0-9])?')"
+            ]
+        );
+        assert_eq!(dns_label("a.b"), ["must not contain dots"]);
+        assert_eq!(label_value(&"n".repeat(64)), ["must be no more than 63 bytes"]);
+        assert_eq!(
+            label_value("a b"),
+            [
+                "a valid label must be an empty string or consist of alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric \
+              character (e.g. 'MyValue',  or 'my_value',  or '12345', regex used for validation is '(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?')"
+            ]
+        );
+        assert_eq!(qualified_name("/a"), ["prefix part must be non-empty"]);
+        assert_eq!(port_name("a--"), ["must not contain consecutive hyphens", "must not begin or end with a hyphen"]);
+        assert_eq!(config_key(".."), ["must not be '..'"]);
+        assert!(
+            !dns_label_1035("1a").is_empty()
+                && !name_prefix("A-").is_empty()
+                && !environment_name("a=b").is_empty()
+                && !qualified_name("a/b/c").is_empty()
+        );
+    }
+}
