@@ -77,6 +77,11 @@ impl Pointer {
         Self(self.0.iter().chain(&rest.0).cloned().collect())
     }
 
+    /// Gives back the memory that is left over from growing.
+    pub fn shrink(&mut self) {
+        self.0.shrink_to_fit();
+    }
+
     /// Returns the steps from the root.
     #[must_use]
     pub fn tokens(&self) -> &[Token] {
