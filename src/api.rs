@@ -7,7 +7,7 @@ pub mod validate;
 
 use serde_json::Value;
 
-use crate::checks::{self, API_SERVER, FIELD_TYPE, PLACEHOLDER, SCHEDULE_NEVER_FIRES};
+use crate::checks::{self, API_SERVER, FIELD_TYPE, PLACEHOLDER, SCHEDULE_NEVER_FIRES, TRAINING_OPERATOR};
 use crate::finding::{Finding, Level, Part};
 use crate::k8s::cron::Schedule;
 use crate::placeholder::is_placeholder;
@@ -17,8 +17,8 @@ use validate::{Cause, Reason};
 
 /// Returns what the API server, and kubectl before it, would find wrong with a whole object that is to be created.
 ///
-/// Ids: [`FIELD_TYPE`] (refused), [`API_SERVER`] (refused, in the server's words), [`UNKNOWN_FIELD`](checks::UNKNOWN_FIELD) (dropped or refused),
-/// [`PLACEHOLDER`] (nobody can say) and [`SCHEDULE_NEVER_FIRES`]. Says nothing of objects whose kind or version is not known here, and of a part of an
+/// Ids: [`FIELD_TYPE`] (refused), [`API_SERVER`] (refused, in the server's words), [`TRAINING_OPERATOR`] (refused by its webhook),
+/// [`UNKNOWN_FIELD`](checks::UNKNOWN_FIELD) (dropped or refused), [`PLACEHOLDER`] (nobody can say) and [`SCHEDULE_NEVER_FIRES`]. Says nothing of objects whose kind or version is not known here, and of a part of an
 /// object nothing that only a whole one can lack.
 ///
 /// A rule of Jobgate's may speak of the same field: both then name the same `path`.
@@ -27,9 +27,14 @@ pub fn check(object: &Value) -> Vec<Finding> {
     let mut found = structure::check(object);
     let Some(workload) = Workload::of(object) else { return found };
     let partial = workload.is_partial();
-    for cause in validate::validate(&defaults::defaulted(object)) {
-        if !(is_known(&cause, &found) || stands_in(&cause, object) || partial && !holds_of_a_part(&cause, object)) {
-            found.push(finding(cause, object));
+    let causes = validate::validate(&defaults::defaulted(object)).into_iter().map(|cause| (API_SERVER, cause));
+    let causes = causes.chain(validate::operator_refusals(object).into_iter().map(|cause| (TRAINING_OPERATOR, cause)));
+    let mut told: Vec<Cause> = Vec::new();
+    for (rule, cause) in causes {
+        let needless = follows(&cause, &found) || stands_in(&cause, object) || told.contains(&cause);
+        if !needless && (!partial || holds_of_a_part(&cause, object)) {
+            found.push(finding(rule, &cause, object));
+            told.push(cause);
         }
     }
     if workload.kind == Kind::CronJob {
@@ -38,10 +43,13 @@ pub fn check(object: &Value) -> Vec<Finding> {
     found
 }
 
-/// Tells whether a cause is only what follows from a field of the wrong type, or from a stand-in.
-fn is_known(cause: &Cause, found: &[Finding]) -> bool {
-    let spoken = found.iter().filter(|finding| [FIELD_TYPE, PLACEHOLDER, API_SERVER].contains(&finding.rule));
-    spoken.map(|finding| &finding.path).any(|path| cause.path.is_within(path) || path.is_within(&cause.path) || cause.pointer.is_within(path))
+/// Tells whether a cause is only what follows from a field of the wrong type, a stand-in, or a required field that is missing.
+fn follows(cause: &Cause, found: &[Finding]) -> bool {
+    found.iter().any(|finding| match finding.rule {
+        FIELD_TYPE | PLACEHOLDER => [&cause.path, &cause.pointer].into_iter().any(|at| at.is_within(&finding.path) || finding.path.is_within(at)),
+        API_SERVER => cause.reason == Reason::Required && cause.path == finding.path,
+        _ => false,
+    })
 }
 
 /// Tells whether the value is one that some tool is meant to replace.
@@ -82,20 +90,19 @@ fn nearest(place: &Pointer, object: &Value) -> Pointer {
     place
 }
 
-fn finding(cause: Cause, object: &Value) -> Finding {
-    let at = nearest(&cause.pointer, object);
-    let who = if Kind::of(object) == Some(Kind::PyTorchJob) { "the training operator" } else { "the API server" };
-    let message = format!("{who} refuses this: {}: {}", cause.path, cause.message);
-    let name = cause.path.last().map(|_| cause.path.to_string()).unwrap_or_default();
-    let help = match cause.reason {
-        Reason::Required => format!("set `{name}`"),
-        Reason::Forbidden => format!("remove `{name}`"),
-        _ => format!("mend `{name}`"),
+fn finding(rule: &'static str, cause: &Cause, object: &Value) -> Finding {
+    let (who, level) = if rule == API_SERVER { ("API server", Level::Deny) } else { ("training operator", Level::Warn) };
+    let message = format!("the {who} refuses this: {}: {}", cause.path, cause.message);
+    let verb = match cause.reason {
+        Reason::Required => "set",
+        Reason::Forbidden => "remove",
+        _ => "mend",
     };
-    let exists = at == cause.pointer;
-    let mut finding = checks::finding(API_SERVER, Level::Deny, at, message, help);
-    finding.path = cause.path;
-    if !exists || cause.reason == Reason::Required {
+    let at = nearest(&cause.pointer, object);
+    let whole = at == cause.pointer && cause.reason != Reason::Required;
+    let mut finding = checks::finding(rule, level, at, message, format!("{verb} `{}`", cause.pointer));
+    finding.path = cause.path.clone();
+    if !whole {
         finding.part = Part::Key;
     }
     finding
@@ -109,4 +116,130 @@ fn never_fires(object: &Value) -> Option<Finding> {
     let message = format!("the schedule `{}` fits no date, so this CronJob never runs", text.escape_debug());
     let help = "write a day that the month has".to_owned();
     Some(checks::finding(SCHEDULE_NEVER_FIRES, Level::Warn, Pointer::of(&["spec", "schedule"]), message, help))
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+    use serde_json::json;
+
+    use super::*;
+    use crate::checks::UNKNOWN_FIELD;
+
+    fn said(object: &Value) -> Vec<String> {
+        check(object).iter().map(|finding| format!("{} {} {}", finding.level.as_str(), finding.rule, finding.path)).collect()
+    }
+
+    fn job(spec: Value) -> Value {
+        json!({"apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": "j"}, "spec": spec})
+    }
+
+    #[test]
+    fn one_field_is_spoken_of_once() {
+        let pod = |extra: Value| {
+            let mut spec = json!({"restartPolicy": "Never", "containers": [{"name": "c", "image": "i"}]});
+            for (key, value) in extra.as_object().into_iter().flatten() {
+                spec[key] = value.clone();
+            }
+            job(json!({"template": {"spec": spec}}))
+        };
+        assert_eq!(said(&pod(json!({}))), [""; 0]);
+        assert_eq!(said(&pod(json!({"containers": {"name": "c", "image": "i"}}))), ["deny field-type spec.template.spec.containers"]);
+        assert_eq!(said(&pod(json!({"restartPolicy": "$POLICY"}))), ["warn placeholder spec.template.spec.restartPolicy"]);
+        assert_eq!(said(&pod(json!({"serviceAccountName": "${USER}"}))), [""; 0]);
+        assert_eq!(said(&pod(json!({"restartPolicy": null}))), ["deny api-server spec.template.spec.restartPolicy"]);
+        assert_eq!(said(&job(json!([]))), ["deny field-type spec"]);
+    }
+
+    #[test]
+    fn a_part_of_an_object_lacks_nothing() {
+        assert_eq!(said(&job(json!({"template": {"spec": {"nodeSelector": {"a": "b"}}}}))), [""; 0]);
+        assert_eq!(
+            said(&job(json!({"template": {"spec": {"containers": [{"name": "c", "resources": {"requests": {"nvidia.com/gpu": 1}}}]}}}))),
+            [""; 0]
+        );
+        // What it says itself, it says.
+        assert_eq!(said(&job(Value::Null)).len(), 2);
+        assert_eq!(said(&job(json!({"template": {"spec": {"restartPolicy": "Sometimes"}}}))).len(), 2);
+        assert_eq!(said(&job(json!({"paralelism": 2}))), [format!("warn {UNKNOWN_FIELD} spec.paralelism")]);
+    }
+
+    #[test]
+    fn schedules_without_a_date_are_told() {
+        let cron = |schedule: &str| {
+            let template = json!({"spec": {"restartPolicy": "Never", "containers": [{"name": "c", "image": "i"}]}});
+            json!({"apiVersion": "batch/v1", "kind": "CronJob", "metadata": {"name": "c"}, "spec": {"schedule": schedule, "jobTemplate": {"spec": {"template": template}}}})
+        };
+        assert_eq!(said(&cron("0 0 31 2 *")), ["warn schedule-never-fires spec.schedule"]);
+        assert_eq!(said(&cron("0 0 29 2 *")), [""; 0]);
+        assert_eq!(said(&cron("61 * * * *")), ["deny api-server spec.schedule"]);
+        assert_eq!(said(&cron("$SCHEDULE")), ["warn placeholder spec.schedule"]);
+    }
+
+    #[test]
+    fn the_operator_only_warns() {
+        let template = json!({"spec": {"containers": [{"name": "pytorch", "image": "i"}]}});
+        let object = json!({"apiVersion": "kubeflow.org/v1", "kind": "PyTorchJob", "metadata": {"name": "p"}, "spec": {"pytorchReplicaSpecs": {"Master": {"template": template}}}});
+        assert_eq!(said(&object), ["warn training-operator spec.pytorchReplicaSpecs[Master].replicas"]);
+    }
+
+    /// A whole Job, to break.
+    fn whole() -> Value {
+        job(json!({
+            "parallelism": 2, "completionMode": "Indexed", "completions": 2, "podFailurePolicy": {"rules": [{"action": "Ignore", "onPodConditions": [{"type": "a"}]}]},
+            "successPolicy": {"rules": [{"succeededIndexes": "0"}]},
+            "template": {
+                "metadata": {"labels": {"a": "b"}},
+                "spec": {
+                    "restartPolicy": "Never",
+                    "tolerations": [{"key": "a", "operator": "Exists"}],
+                    "affinity": {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [{"matchExpressions": [{"key": "a", "operator": "In", "values": ["b"]}]}]}}},
+                    "volumes": [{"name": "v", "projected": {"sources": [{"serviceAccountToken": {"path": "t"}}]}}],
+                    "containers": [{
+                        "name": "c", "image": "i", "args": ["a"], "ports": [{"containerPort": 1}], "env": [{"name": "A", "valueFrom": {"fieldRef": {"fieldPath": "metadata.name"}}}],
+                        "volumeMounts": [{"name": "v", "mountPath": "/v"}], "resources": {"limits": {"nvidia.com/gpu": 1}}, "livenessProbe": {"httpGet": {"port": 1}},
+                    }],
+                },
+            },
+        }))
+    }
+
+    /// All places of a value.
+    fn places(value: &Value, at: &Pointer, out: &mut Vec<Pointer>) {
+        out.push(at.clone());
+        for (key, value) in value.as_object().into_iter().flatten() {
+            places(value, &at.key(key), out);
+        }
+        for (index, value) in value.as_array().into_iter().flatten().enumerate() {
+            places(value, &(at / index), out);
+        }
+    }
+
+    #[test]
+    fn the_whole_job_is_fine() {
+        assert_eq!(said(&whole()), [""; 0]);
+    }
+
+    proptest! {
+        #[test]
+        fn no_object_panics_and_every_finding_points_at_something(place in 0_usize..1000, value in 0_usize..14) {
+            let values = [
+                json!(null), json!(true), json!(0), json!(-1), json!(1e30), json!(2.5), json!(""), json!("é$("), json!("${X}"), json!([]), json!([null]), json!({}),
+                json!({"": null}), json!({"a/b/c": {"d": [1]}}),
+            ];
+            let mut object = whole();
+            let mut all = Vec::new();
+            places(&object, &Pointer::root(), &mut all);
+            let place = &all[place % all.len()];
+            if let Some(target) = object.pointer_mut(&place.to_json_pointer()) {
+                *target = values[value].clone();
+            }
+            for finding in check(&object) {
+                prop_assert!(finding.pointer.find(&object).is_some(), "{:?}", finding);
+                prop_assert!(!finding.message.contains('\n') && !finding.help.is_empty(), "{:?}", finding);
+            }
+            let once = defaults::defaulted(&object);
+            prop_assert_eq!(&defaults::defaulted(&once), &once);
+        }
+    }
 }

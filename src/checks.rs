@@ -41,6 +41,8 @@ pub const UNKNOWN_RULE: &str = "unknown-rule";
 pub const API_SERVER: &str = "api-server";
 /// A mapping has a field that the API does not know.
 pub const UNKNOWN_FIELD: &str = "unknown-field";
+/// The training operator's webhook would refuse the object.
+pub const TRAINING_OPERATOR: &str = "training-operator";
 /// The schedule of a `CronJob` fits no date.
 pub const SCHEDULE_NEVER_FIRES: &str = "schedule-never-fires";
 
@@ -92,6 +94,12 @@ pub static CHECKS: &[Check] = &[
         id: SYNTAX,
         summary: "Files are YAML or JSON as kubectl reads it",
         page: "The document cannot be read, so kubectl refuses it and none of its objects were checked. Other documents and files still were.",
+    },
+    Check {
+        id: TRAINING_OPERATOR,
+        summary: "The training operator accepts the PyTorchJob",
+        page: "The API server accepts this object, but the webhook that the Kubeflow training operator brings since version 1.8 refuses it: replica types are `Master` and \
+               `Worker`, `Master.replicas` is 1 and is written down, and one container is named `pytorch`. Older versions mark such a job as failed, or run it.",
     },
     Check {
         id: UNKNOWN_FIELD,

@@ -4,6 +4,8 @@
 //! fields of a wrong type count as unset here, since the walk along the [shapes](super::schema) has spoken of them already.
 
 mod cause;
+mod container;
+mod operator;
 mod pod;
 mod resources;
 mod selector;
@@ -13,6 +15,7 @@ use serde_json::Value;
 
 pub use cause::{Cause, Reason};
 use cause::{Causes, number, set, text};
+pub use operator::refusals as operator_refusals;
 
 use crate::k8s::cron::{Schedule, load_location};
 use crate::k8s::names;
@@ -20,8 +23,8 @@ use crate::workload::{Kind, Part};
 
 /// Returns why the API server would refuse to create an object; nothing where it would create it, or where its kind or version is not known here.
 ///
-/// `defaulted` is the object as [`defaulted`](super::defaults::defaulted) returns it. For a `PyTorchJob` these are the refusals of the training operator's
-/// webhook; what its schema demands is among the shapes.
+/// `defaulted` is the object as [`defaulted`](super::defaults::defaulted) returns it. Of a custom resource the server knows its schema only, and that is
+/// among the shapes.
 #[must_use]
 pub fn validate(defaulted: &Value) -> Vec<Cause> {
     let mut causes = Causes::default();
@@ -30,7 +33,6 @@ pub fn validate(defaulted: &Value) -> Vec<Cause> {
     match (Kind::of(defaulted), version) {
         (Some(Kind::Job), "batch/v1") => job(&object, &mut causes),
         (Some(Kind::CronJob), "batch/v1" | "batch/v1beta1") => cron_job(&object, &mut causes),
-        (Some(Kind::PyTorchJob), "kubeflow.org/v1") => py_torch_job(&object, &mut causes),
         _ => {}
     }
     causes.into_vec()
@@ -429,62 +431,10 @@ fn time_zone(field: &Part<'_>, causes: &mut Causes) {
     }
 }
 
-/// What the training operator's webhook refuses (kubernetes.md §4.1).
-fn py_torch_job(object: &Part<'_>, causes: &mut Causes) {
-    let name = object.at(&["metadata", "name"]);
-    if !text(&name).is_empty() {
-        let messages = names::dns_label_1035(text(&name));
-        causes.invalid_each(&name, messages.into_iter().map(|message| format!("should match: {message}")).collect());
-    }
-    let spec = object.get("spec");
-    let replicas = spec.get("pytorchReplicaSpecs");
-    let mut has_worker = false;
-    for (role, replica) in replicas.entries() {
-        has_worker |= role == "Worker";
-        if !matches!(role, "Master" | "Worker") {
-            causes.unsupported(&replica.pointer, crate::k8s::go::quoted(role), &["Master", "Worker"]);
-        }
-        let containers = replica.at(&["template", "spec", "containers"]);
-        if containers.items().next().is_none() {
-            causes.required(&containers.pointer, "must be specified");
-        } else {
-            for container in containers.items() {
-                if text(&container.get("image")).is_empty() {
-                    causes.required(&container.get("image").pointer, "must be required");
-                }
-            }
-            if !containers.items().any(|container| text(&container.get("name")) == "pytorch") {
-                causes.required(&containers.pointer, "must have at least one container with name pytorch");
-            }
-        }
-    }
-    let managed = spec.at(&["runPolicy", "managedBy"]);
-    if set(&managed) {
-        causes.one_of(&managed, &["kubeflow.org/training-operator", "kueue.x-k8s.io/multikueue"]);
-    }
-    let elastic = spec.get("elasticPolicy");
-    if set(&elastic) {
-        if replicas.is_mapping() && !has_worker {
-            causes.required(&(&replicas.pointer / "Worker"), "must be configured if elastic policy is used");
-        }
-        if set(&elastic.get("nProcPerNode")) && set(&spec.get("nprocPerNode")) {
-            causes.forbidden(&elastic.get("nProcPerNode").pointer, "must not be used with spec.nprocPerNode");
-        }
-    }
-    for (role, least) in [("Master", 1), ("Worker", 1)] {
-        let replica = replicas.get(role);
-        let count = replica.get("replicas");
-        match number(&count) {
-            Some(number) if role == "Master" && number != 1 => _ = causes.invalid(&count, "must be 1"),
-            None if role == "Master" && replica.is_mapping() && !set(&count) => _ = causes.required(&count.pointer, "must be 1"),
-            Some(number) if number < least => _ = causes.invalid(&count, "must be at least 1"),
-            _ => {}
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
+
     use super::*;
 
     #[test]
@@ -499,6 +449,204 @@ mod tests {
             ("1-2-3", "the fragment \"1-2-3\" violates the requirement that an index interval can have at most two parts separated by '-'"),
         ] {
             assert_eq!(count_indexes(text, 5), Err(error.to_owned()), "{text}");
+        }
+    }
+
+    /// The causes for a Job with one container, into which a patch is merged, as `field: message`; the fields below `spec.template.spec` without that.
+    fn causes(patch: Value) -> Vec<String> {
+        let mut job = json!({
+            "apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": "j"},
+            "spec": {"template": {"spec": {"restartPolicy": "Never", "containers": [{"name": "c", "image": "i"}]}}},
+        });
+        json_patch::merge(&mut job, &patch);
+        let found = validate(&crate::api::defaults::defaulted(&job));
+        found.into_iter().map(|cause| format!("{}: {}", cause.path, cause.message).replacen("spec.template.spec.", "", 1)).collect()
+    }
+
+    fn pod(patch: Value) -> Vec<String> {
+        causes(json!({"spec": {"template": {"spec": patch}}}))
+    }
+
+    fn container(patch: Value) -> Vec<String> {
+        let mut container = json!({"name": "c", "image": "i"});
+        json_patch::merge(&mut container, &patch);
+        pod(json!({"containers": [container], "volumes": [{"name": "v"}]}))
+    }
+
+    #[test]
+    fn jobs_are_judged_as_the_server_judges_them() {
+        for (spec, said) in [
+            (json!({}), &[][..]),
+            (
+                json!({"managedBy": "a/b c"}),
+                &["spec.managedBy: Invalid value: \"b c\": Invalid path (regex used for validation is '[A-Za-z0-9/\\-._~%!$&'()*+,;=:]+')"],
+            ),
+            (
+                json!({"completionMode": "Indexed", "completions": 100_001, "backoffLimitPerIndex": 1, "parallelism": 10_001}),
+                &[
+                    "spec.maxFailedIndexes: Required value: must be specified when completions is above 100000",
+                    "spec.parallelism: Invalid value: 10001: must be less than or equal to 10000 when completions are above 100000 and used with backoff limit per index",
+                ],
+            ),
+            (json!({"backoffLimitPerIndex": 1}), &["spec.backoffLimitPerIndex: Invalid value: 1: requires indexed completion mode"]),
+            (
+                json!({"completionMode": "Indexed", "completions": 3, "successPolicy": {"rules": [{"succeededIndexes": "0,2", "succeededCount": 4}, {}]}}),
+                &[
+                    "spec.successPolicy.rules[0].succeededCount: Invalid value: 4: must be less than or equal to 3 (the number of specified completions)",
+                    "spec.successPolicy.rules[0].succeededCount: Invalid value: 4: must be less than or equal to 2 (the number of indexes in the specified \
+                     succeededIndexes field)",
+                    "spec.successPolicy.rules[1]: Required value: at least one of succeededCount or succeededIndexes must be specified",
+                ],
+            ),
+            (
+                json!({"podFailurePolicy": {"rules": [
+                    {"action": "FailIndex", "onExitCodes": {"operator": "In", "values": [0, 2, 1, 2], "containerName": "x"}},
+                    {"action": "Ignore"},
+                    {"onPodConditions": [{"type": "a", "status": "yes"}]},
+                ]}}),
+                &[
+                    "spec.podFailurePolicy.rules[0].action: Invalid value: \"FailIndex\": requires the backoffLimitPerIndex to be set",
+                    "spec.podFailurePolicy.rules[0].onExitCodes.containerName: Invalid value: \"x\": must be one of the container or initContainer names in the pod template",
+                    "spec.podFailurePolicy.rules[0].onExitCodes.values[0]: Invalid value: 0: must not be 0 for the In operator",
+                    "spec.podFailurePolicy.rules[0].onExitCodes.values[3]: Duplicate value: 2",
+                    "spec.podFailurePolicy.rules[0].onExitCodes.values: Invalid value: [0,2,1,2]: must be ordered",
+                    "spec.podFailurePolicy.rules[1]: Invalid value: specifying one of OnExitCodes and OnPodConditions is required",
+                    "spec.podFailurePolicy.rules[2].action: Required value: valid values: [\"Count\" \"FailIndex\" \"FailJob\" \"Ignore\"]",
+                    "spec.podFailurePolicy.rules[2].onPodConditions[0].status: Unsupported value: \"yes\": supported values: \"False\", \"True\", \"Unknown\"",
+                ],
+            ),
+            (json!({"manualSelector": true}), &["spec.selector: Required value"]),
+            (
+                json!({"manualSelector": true, "selector": {"matchLabels": {"a": "b"}}}),
+                &["spec.template.metadata.labels: Invalid value: null: `selector` does not match template `labels`"],
+            ),
+        ] {
+            assert_eq!(causes(json!({"spec": spec})), said, "{spec}");
+        }
+    }
+
+    #[test]
+    fn pods_are_judged_as_the_server_judges_them() {
+        for (spec, said) in [
+            (json!({"hostNetwork": true, "hostUsers": false, "hostPID": true}), &["HostPID: Forbidden: when `hostUsers` is false"][..]),
+            (json!({"dnsPolicy": "None"}), &["dnsConfig: Required value: must provide `dnsConfig` when `dnsPolicy` is None"]),
+            (
+                json!({"tolerations": [{"value": "a"}, {"key": "a", "operator": "Lt"}]}),
+                &[
+                    "tolerations[0].operator: Invalid value: \"\": operator must be Exists when `key` is empty, which means \"match all values and all keys\"",
+                    "tolerations[1].operator: Unsupported value: \"Lt\": supported values: \"Equal\", \"Exists\", \"Lt\", \"Gt\"",
+                ],
+            ),
+            (
+                json!({"topologySpreadConstraints": [{"maxSkew": 0, "whenUnsatisfiable": "Maybe"}]}),
+                &[
+                    "topologySpreadConstraints[0].maxSkew: Invalid value: 0: must be greater than zero",
+                    "topologySpreadConstraints[0].topologyKey: Required value: can not be empty",
+                    "topologySpreadConstraints[0].whenUnsatisfiable: Unsupported value: \"Maybe\": supported values: \"DoNotSchedule\", \"ScheduleAnyway\"",
+                ],
+            ),
+            (
+                json!({"affinity": {"podAntiAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": [{"weight": 0, "podAffinityTerm": {"topologyKey": "a"}}]},
+                    "nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [{"matchExpressions": [{"key": "a", "operator": "In"}]}]}}}}),
+                &[
+                    "affinity.nodeAffinity.requiredDuringSchedulingIgnoredDuringExecution.nodeSelectorTerms[0].matchExpressions[0].values: Required value: \
+                     must be specified when `operator` is 'In' or 'NotIn'",
+                    "affinity.podAntiAffinity.preferredDuringSchedulingIgnoredDuringExecution[0].weight: Invalid value: 0: must be in the range 1-100",
+                ],
+            ),
+            (
+                json!({"resources": {"limits": {"nvidia.com/gpu": 1}}}),
+                &["resources.limits[nvidia.com/gpu]: Unsupported value: \"nvidia.com/gpu\": supported values: \"cpu\", \"hugepages-\", \"memory\""],
+            ),
+            (
+                json!({"volumes": [{"name": "v", "emptyDir": {}, "secret": {"secretName": "s"}}, {"name": "w", "projected": {"sources": [{"serviceAccountToken": {"path": "t", "expirationSeconds": 5}}]}}]}),
+                &[
+                    "volumes[0].secret: Forbidden: may not specify more than 1 volume type",
+                    "volumes[1].projected.sources[0].serviceAccountToken.expirationSeconds: Invalid value: 5: may not specify a duration less than 10 minutes",
+                ],
+            ),
+            (
+                json!({"volumes": [{"name": "v", "ephemeral": {"volumeClaimTemplate": {"spec": {"accessModes": ["ReadWriteOncePod", "ReadWriteOnce"]}}}}]}),
+                &[
+                    "volumes[0].ephemeral.volumeClaimTemplate.spec.accessModes: Forbidden: may not use ReadWriteOncePod with other access modes",
+                    "volumes[0].ephemeral.volumeClaimTemplate.spec.resources.storage: Required value",
+                ],
+            ),
+            (json!({"initContainers": [{"name": "c", "image": "i"}]}), &["initContainers[0].name: Duplicate value: \"c\""]),
+            (
+                json!({"initContainers": [{"name": "s", "image": "i", "livenessProbe": {"exec": {"command": ["a"]}}}]}),
+                &["initContainers[0].livenessProbe: Forbidden: may not be set for init containers without restartPolicy=Always"],
+            ),
+        ] {
+            assert_eq!(pod(spec.clone()), said, "{spec}");
+        }
+    }
+
+    #[test]
+    fn containers_are_judged_as_the_server_judges_them() {
+        for (patch, said) in [
+            (json!({"volumeMounts": [{"name": "v", "mountPath": "/a"}]}), &[][..]),
+            (
+                json!({"volumeMounts": [{"name": "v", "mountPath": "/a", "subPath": "../b"}, {"name": "v", "mountPath": "/a"}]}),
+                &[
+                    "containers[0].volumeMounts.subPath: Invalid value: \"../b\": must not contain '..'",
+                    "containers[0].volumeMounts[1].mountPath: Invalid value: \"/a\": must be unique",
+                ],
+            ),
+            (
+                json!({"volumeDevices": [{"name": "v", "devicePath": "/d"}]}),
+                &["containers[0].volumeDevices[0].name: Invalid value: \"v\": can only use volume \
+                source type of PersistentVolumeClaim or Ephemeral for block mode"],
+            ),
+            (
+                json!({"env": [{"name": "a=b"}, {"name": "A", "value": "x", "valueFrom": {"fieldRef": {"fieldPath": "spec.x"}}}, {"name": "B", "valueFrom": {}}]}),
+                &[
+                    "containers[0].env[0].name: Invalid value: \"a=b\": a valid environment variable name must consist only of printable ASCII characters other than '='",
+                    "containers[0].env[1].valueFrom.fieldRef.fieldPath: Invalid value: \"spec.x\": error converting fieldPath: field label not supported: spec.x",
+                    "containers[0].env[1].valueFrom: Invalid value: \"\": may not be specified when `value` is not empty",
+                    "containers[0].env[2].valueFrom: Invalid value: \"\": must specify one of: `fieldRef`, `resourceFieldRef`, `configMapKeyRef`, `secretKeyRef` or `fileKeyRef`",
+                ],
+            ),
+            (json!({"envFrom": [{}]}), &["containers[0].envFrom: Invalid value: \"\": must specify one of: `configMapRef` or `secretRef`"]),
+            (
+                json!({"ports": [{"name": "A", "containerPort": 70_000}, {"hostPort": 1}]}),
+                &[
+                    "containers[0].ports[0].name: Invalid value: \"A\": must contain only alpha-numeric characters (a-z, 0-9), and hyphens (-)",
+                    "containers[0].ports[0].name: Invalid value: \"A\": must contain at least one letter (a-z)",
+                    "containers[0].ports[0].containerPort: Invalid value: 70000: must be between 1 and 65535, inclusive",
+                    "containers[0].ports[1].containerPort: Required value",
+                ],
+            ),
+            (
+                json!({"livenessProbe": {"successThreshold": 2}, "lifecycle": {"preStop": {"sleep": {"seconds": 60}}}}),
+                &[
+                    "containers[0].lifecycle.preStop.sleep: Invalid value: 60: must be non-negative and less than terminationGracePeriodSeconds (30)",
+                    "containers[0].livenessProbe: Required value: must specify a handler type",
+                    "containers[0].livenessProbe.successThreshold: Invalid value: 2: must be 1",
+                ],
+            ),
+            (
+                json!({"resources": {"limits": {"hugepages-2Mi": "2Mi"}, "requests": {"hugepages-2Mi": "4Mi"}, "claims": [{"name": "g"}]}}),
+                &[
+                    "containers[0].resources.requests: Invalid value: \"4Mi\": must be equal to hugepages-2Mi limit of 2Mi",
+                    "containers[0].resources: Forbidden: HugePages require cpu or memory",
+                    "containers[0].resources.claims[0]: Not found: \"g\": must be one of the names in pod.spec.resourceClaims which is empty",
+                ],
+            ),
+            (
+                json!({"restartPolicy": "Sometimes"}),
+                &["containers[0].restartPolicy: Unsupported value: \"Sometimes\": supported values: \"Always\", \"Never\", \"OnFailure\""],
+            ),
+            (
+                json!({"imagePullPolicy": "Often"}),
+                &["containers[0].imagePullPolicy: Unsupported value: \"Often\": supported values: \"Always\", \"IfNotPresent\", \"Never\""],
+            ),
+            (
+                json!({"securityContext": {"runAsUser": -1}}),
+                &["containers[0].securityContext.runAsUser: Invalid value: -1: must be between 0 and 2147483647, inclusive"],
+            ),
+        ] {
+            assert_eq!(container(patch.clone()), said, "{patch}");
         }
     }
 }

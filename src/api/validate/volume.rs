@@ -1,7 +1,7 @@
 //! Volumes of a pod.
 
 use super::cause::{Causes, number, set, text};
-use super::{pod, selector};
+use super::{container, selector};
 use crate::k8s::go::quoted;
 use crate::k8s::names;
 use crate::k8s::quantity::Quantity;
@@ -202,12 +202,12 @@ fn pod_field_file(item: &Part<'_>, causes: &mut Causes) {
     let (field, resource) = (item.get("fieldRef"), item.get("resourceFieldRef"));
     match (set(&field), set(&resource)) {
         (true, both) => {
-            pod::field_ref(&field, &FIELDS, causes);
+            container::field_ref(&field, &FIELDS, causes);
             if both {
                 causes.invalid_text(&item.pointer, "resource", "fieldRef and resourceFieldRef can not be specified simultaneously");
             }
         }
-        (false, true) => pod::resource_ref(&resource, true, causes),
+        (false, true) => container::resource_ref(&resource, true, causes),
         (false, false) => _ = causes.required(&item.pointer, "one of fieldRef and resourceFieldRef is required"),
     }
     mode(&item.get("mode"), causes);

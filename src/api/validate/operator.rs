@@ -1,0 +1,127 @@
+//! What the training operator says to a `PyTorchJob` that the API server accepts (kubernetes.md §4.1).
+//!
+//! Its webhook comes with version 1.8, and is a webhook: it may be missing, or down.
+
+use serde_json::Value;
+
+use super::cause::{Cause, Causes, number, set, text};
+use crate::k8s::go::quoted;
+use crate::k8s::names;
+use crate::workload::{Kind, Part};
+
+/// Returns why the training operator's webhook, if it is there, would refuse to create an object; nothing for one that is not its own.
+#[must_use]
+pub fn refusals(object: &Value) -> Vec<Cause> {
+    let mut causes = Causes::default();
+    if Kind::of(object) == Some(Kind::PyTorchJob) && object.get("apiVersion").and_then(Value::as_str) == Some("kubeflow.org/v1") {
+        py_torch_job(&Part::root(object), &mut causes);
+    }
+    causes.into_vec()
+}
+
+fn py_torch_job(object: &Part<'_>, causes: &mut Causes) {
+    let name = object.at(&["metadata", "name"]);
+    if !text(&name).is_empty() {
+        let messages = names::dns_label_1035(text(&name));
+        causes.invalid_each(&name, messages.into_iter().map(|message| format!("should match: {message}")).collect());
+    }
+    let spec = object.get("spec");
+    let replicas = spec.get("pytorchReplicaSpecs");
+    let mut has_worker = false;
+    for (role, replica) in replicas.entries() {
+        has_worker |= role == "Worker";
+        if !matches!(role, "Master" | "Worker") {
+            causes.unsupported(&replica.pointer, quoted(role), &["Master", "Worker"]);
+        }
+        let containers = replica.at(&["template", "spec", "containers"]);
+        if containers.items().next().is_none() {
+            causes.required(&containers.pointer, "must be specified");
+        } else {
+            for container in containers.items() {
+                if text(&container.get("image")).is_empty() {
+                    causes.required(&container.get("image").pointer, "must be required");
+                }
+            }
+            if !containers.items().any(|container| text(&container.get("name")) == "pytorch") {
+                causes.required(&containers.pointer, "must have at least one container with name pytorch");
+            }
+        }
+    }
+    let managed = spec.at(&["runPolicy", "managedBy"]);
+    if set(&managed) {
+        causes.one_of(&managed, &["kubeflow.org/training-operator", "kueue.x-k8s.io/multikueue"]);
+    }
+    let elastic = spec.get("elasticPolicy");
+    if set(&elastic) {
+        if replicas.is_mapping() && !has_worker {
+            causes.required(&(&replicas.pointer / "Worker"), "must be configured if elastic policy is used");
+        }
+        if set(&elastic.get("nProcPerNode")) && set(&spec.get("nprocPerNode")) {
+            causes.forbidden(&elastic.get("nProcPerNode").pointer, "must not be used with spec.nprocPerNode");
+        }
+    }
+    for (role, least) in [("Master", 1), ("Worker", 1)] {
+        let replica = replicas.get(role);
+        let count = replica.get("replicas");
+        match number(&count) {
+            Some(number) if role == "Master" && number != 1 => _ = causes.invalid(&count, "must be 1"),
+            None if role == "Master" && replica.is_mapping() && !set(&count) => _ = causes.required(&count.pointer, "must be 1"),
+            Some(number) if number < least => _ = causes.invalid(&count, "must be at least 1"),
+            _ => {}
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn said(object: &Value) -> Vec<String> {
+        refusals(object).into_iter().map(|cause| format!("{}: {}", cause.path, cause.message)).collect()
+    }
+
+    fn job(name: &str, spec: Value) -> Value {
+        json!({"apiVersion": "kubeflow.org/v1", "kind": "PyTorchJob", "metadata": {"name": name}, "spec": spec})
+    }
+
+    #[test]
+    fn a_master_is_one_and_says_so() {
+        let template = json!({"spec": {"containers": [{"name": "pytorch", "image": "i"}]}});
+        let with = |replicas: Value| job("p", json!({"pytorchReplicaSpecs": {"Master": {"replicas": replicas, "template": template}}}));
+        assert_eq!(said(&with(json!(1))), [""; 0]);
+        assert_eq!(said(&with(json!(2))), ["spec.pytorchReplicaSpecs[Master].replicas: Invalid value: 2: must be 1"]);
+        assert_eq!(said(&with(Value::Null)), ["spec.pytorchReplicaSpecs[Master].replicas: Required value: must be 1"]);
+        // A stand-in is nobody's number.
+        assert_eq!(said(&with(json!("$N"))), [""; 0]);
+    }
+
+    #[test]
+    fn replicas_have_roles_and_a_container_of_the_right_name() {
+        let template = json!({"spec": {"containers": [{"name": "trainer", "image": ""}]}});
+        let object = job(
+            "1p",
+            json!({
+                "pytorchReplicaSpecs": {"Chief": {"template": template}, "Master": {"replicas": 1}},
+                "elasticPolicy": {"nProcPerNode": 2},
+                "nprocPerNode": "auto",
+                "runPolicy": {"managedBy": "me"},
+            }),
+        );
+        let found = said(&object);
+        for part in [
+            "metadata.name: Invalid value: \"1p\": should match: a DNS-1035 label",
+            "spec.pytorchReplicaSpecs[Chief]: Unsupported value: \"Chief\": supported values: \"Master\", \"Worker\"",
+            "spec.pytorchReplicaSpecs[Chief].template.spec.containers[0].image: Required value: must be required",
+            "spec.pytorchReplicaSpecs[Chief].template.spec.containers: Required value: must have at least one container with name pytorch",
+            "spec.pytorchReplicaSpecs[Master].template.spec.containers: Required value: must be specified",
+            "spec.runPolicy.managedBy: Unsupported value",
+            "spec.pytorchReplicaSpecs[Worker]: Required value: must be configured if elastic policy is used",
+            "spec.elasticPolicy.nProcPerNode: Forbidden: must not be used with spec.nprocPerNode",
+        ] {
+            assert!(found.iter().any(|line| line.starts_with(part)), "{part}\n{found:#?}");
+        }
+        assert_eq!(found.len(), 8, "{found:#?}");
+    }
+}
