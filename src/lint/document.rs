@@ -129,7 +129,9 @@ impl View<'_> {
         let verdict = engine::evaluate(self.context.policy, &self.context.scope, &request);
         self.judged.lifted += verdict.lifted.len();
         let identity = Arc::new(identity(value));
-        let refused = if self.context.options.api_checks { api::check(value) } else { Vec::new() };
+        let mut refused = if self.context.options.api_checks { api::check(value) } else { Vec::new() };
+        // A rule that denies the same field says more than the API server does.
+        refused.retain(|refusal| !verdict.findings.iter().any(|finding| finding.level == Level::Deny && finding.path == refusal.path));
         for finding in verdict.findings.into_iter().chain(refused) {
             self.add(object, &identity, finding);
         }

@@ -225,19 +225,21 @@ fn report(cx: &mut Cx<'_>, shared: &Shared<'_, '_>, claim: &Claim, users: &str, 
     let holds_checkpoints = shared.uses.iter().any(|(pod, claim)| holds_checkpoints(pod, claim, &words));
     let modes = claim.access_modes.join(", ");
     let limit = if claim.has("ReadWriteOncePod") {
-        "only one pod of the cluster can mount it"
+        "only one pod of the cluster can mount it, but"
     } else if claim.has("ReadOnlyMany") {
-        "many nodes can read it, but not write to it"
+        "it is for reading only where several nodes mount it, and"
     } else {
-        "only one node can mount it"
+        "only one node can mount it, but"
     };
     let namespace = cx.request.namespace;
-    let help = if claim.has("ReadWriteOncePod") {
+    let help = if claim.has("ReadOnlyMany") {
+        "write `readOnly: true` on every mount of it, or use a claim with `ReadWriteMany`"
+    } else if claim.has("ReadWriteOncePod") {
         "use a claim with `ReadWriteMany`, or one claim for each pod (`volumes[].ephemeral`)"
     } else {
         "use a claim with `ReadWriteMany`, one claim for each pod (`volumes[].ephemeral`), or a required `podAffinity` that keeps the pods on one node"
     };
-    let finding = cx.report(&first.part.pointer, format!("the claim `{}` is `{modes}`: {limit}, but {users}", shared.name));
+    let finding = cx.report(&first.part.pointer, format!("the claim `{}` is `{modes}`: {limit} {users}", shared.name));
     finding.help(help);
     // With ReadOnlyMany the volume is attached everywhere; whether a write fails is up to its driver.
     if !holds_checkpoints || claim.has("ReadOnlyMany") {
