@@ -59,8 +59,6 @@ fn stands_in(cause: &Cause, object: &Value) -> bool {
 
 /// Tells whether a cause holds of a kustomize patch as well: where it says `null`, nothing or nonsense itself.
 fn holds_of_a_part(cause: &Cause, object: &Value) -> bool {
-    let nothing =
-        |value: &Value| value.is_null() || value.as_array().is_some_and(Vec::is_empty) || value.as_object().is_some_and(serde_json::Map::is_empty);
     match cause.reason {
         Reason::Required => is_said_to_be_nothing(&cause.path, object),
         Reason::NotSupported => cause.path.find(object).is_some_and(|value| !value.is_null()),
