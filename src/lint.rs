@@ -23,7 +23,7 @@ use rayon::prelude::*;
 
 use crate::policy::Policy;
 use crate::report::{Located, Report};
-use crate::yaml::{self, Limits, SyntaxError, SyntaxErrorKind};
+use crate::yaml::{self, Chunk, Limits, SyntaxError, SyntaxErrorKind};
 use claims::Scope;
 use document::{Context, Judged};
 use source::{Loaded, TooLarge};
@@ -37,6 +37,8 @@ pub struct Options<'a> {
     pub api_checks: bool,
     /// Whether the report keeps the text of the files that findings point into.
     pub keep_sources: bool,
+    /// Whether findings keep the operations that would mend them; without, only whether there are any.
+    pub keep_fixes: bool,
     /// Today, for exemptions that end. Without it they hold.
     pub today: Option<Date>,
     /// Where to count the files that are done, for whoever watches.
@@ -48,7 +50,7 @@ pub const MAX_FILE_SIZE: u64 = 64 << 20;
 
 impl Default for Options<'_> {
     fn default() -> Self {
-        Self { max_file_size: MAX_FILE_SIZE, api_checks: true, keep_sources: true, today: None, progress: None }
+        Self { max_file_size: MAX_FILE_SIZE, api_checks: true, keep_sources: true, keep_fixes: true, today: None, progress: None }
     }
 }
 
@@ -85,6 +87,11 @@ pub struct Linted {
 /// A file that mentions none of these has nothing to say about the kinds that Jobgate judges.
 const MENTION: [&[u8]; 2] = [b"Job", b"job"];
 
+/// Documents that one thread takes at a time.
+const BATCH: usize = 32;
+/// Documents whose findings are in memory twice for a moment.
+const WAVE: usize = 64 * BATCH;
+
 /// Bytes of a file above which its documents are spread over threads; below, the file itself is the unit of work.
 const SPREAD: usize = 256 << 10;
 
@@ -98,7 +105,6 @@ pub fn lint(inputs: &[Input], policy: &Policy, facts: &Claims, options: &Options
     let files: Vec<Result<File, Unreadable>> = inputs.par_iter().with_max_len(1).map(|input| run.file(input)).collect();
     let mut linted = Linted::default();
     let Linted { report, unreadable } = &mut linted;
-    report.findings.reserve_exact(files.iter().flatten().map(|file| file.findings.len()).sum());
     for (input, file) in inputs.iter().zip(files) {
         match file {
             Ok(file) => {
@@ -106,7 +112,12 @@ pub fn lint(inputs: &[Input], policy: &Policy, facts: &Claims, options: &Options
                 report.documents += file.documents;
                 report.objects += file.objects;
                 report.lifted += file.lifted;
-                report.findings.extend(file.findings);
+                // A single large file's findings are moved, not copied.
+                if report.findings.is_empty() {
+                    report.findings = file.findings;
+                } else {
+                    report.findings.extend(file.findings);
+                }
                 if let Some(text) = file.text {
                     report.sources.insert(Arc::clone(&input.path), text);
                 }
@@ -174,25 +185,42 @@ impl Run<'_> {
         let context = Context::new(self.policy, scope, self.options, input, loaded.bytes());
         let limits = self.options.limits();
         let chunks: Vec<_> = yaml::split(loaded.bytes(), &limits).collect();
-        let judge = |(index, chunk): (usize, &Result<yaml::Chunk, SyntaxError>)| {
-            context.judge(index, chunk.as_ref().map_err(Clone::clone).and_then(|chunk| yaml::parse(loaded.bytes(), chunk, &limits)))
-        };
-        let judged: Vec<Judged> = if loaded.bytes().len() < SPREAD {
-            chunks.iter().enumerate().map(judge).collect()
-        } else {
-            chunks.par_iter().enumerate().map(judge).collect()
-        };
-        let mut file = File { documents: judged.len(), ..File::default() };
-        // A template breaks YAML in as many places as it has directives: one finding says all there is to say, and none where it is no business of ours.
-        let template = judged.iter().position(|one| one.trouble == Some(SyntaxErrorKind::Template));
-        let speak = input.named || MENTION.iter().any(|word| memchr::memmem::find(loaded.bytes(), word).is_some());
-        for (index, mut one) in judged.into_iter().enumerate() {
-            if one.trouble.is_some() && template.is_some_and(|first| index != first || !speak) {
-                one.findings.clear();
+        let judge = |batch: &[Result<Chunk, SyntaxError>], first: usize| {
+            let mut judged = Judged::default();
+            for (index, chunk) in batch.iter().enumerate() {
+                let document = chunk.as_ref().map_err(Clone::clone).and_then(|chunk| yaml::parse(loaded.bytes(), chunk, &limits));
+                context.judge(first + index, document, &mut judged);
             }
-            file.objects += one.objects;
-            file.lifted += one.lifted;
-            file.findings.append(&mut one.findings);
+            judged
+        };
+        let mut file = File { documents: chunks.len(), ..File::default() };
+        let mut broken = Vec::new();
+        let mut seen = 0;
+        for wave in chunks.chunks(WAVE) {
+            let batches = wave.par_chunks(BATCH).enumerate().map(|(index, batch)| judge(batch, seen + index * BATCH));
+            let batches: Vec<Judged> = if loaded.bytes().len() < SPREAD { vec![judge(wave, seen)] } else { batches.collect() };
+            seen += wave.len();
+            let found: usize = batches.iter().map(|batch| batch.findings.len()).sum();
+            if file.findings.capacity() - file.findings.len() < found {
+                // The rest of a file is mostly like what has been seen of it. To grow by doubling would take twice the memory.
+                let all = file.findings.len() + found;
+                file.findings.reserve_exact(found + (all + all / 16) * (chunks.len() - seen) / seen);
+            }
+            for mut batch in batches {
+                file.objects += batch.objects;
+                file.lifted += batch.lifted;
+                file.findings.append(&mut batch.findings);
+                broken.append(&mut batch.broken);
+            }
+        }
+        // A template breaks YAML in as many places as it has directives: one finding says all there is to say, and none where it is no business of ours.
+        if let Some(first) = broken.iter().position(|(kind, _)| *kind == SyntaxErrorKind::Template) {
+            let speak = input.named || MENTION.iter().any(|word| memchr::memmem::find(loaded.bytes(), word).is_some());
+            broken = broken.into_iter().skip(first).take(usize::from(speak)).collect();
+        }
+        if !broken.is_empty() {
+            file.findings.extend(broken.into_iter().map(|(_, located)| located));
+            file.findings.sort_by(document::order);
         }
         if self.options.keep_sources && !file.findings.is_empty() {
             file.text = Some(loaded.text());

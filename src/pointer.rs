@@ -84,6 +84,11 @@ impl Pointer {
         self
     }
 
+    /// Gives back the memory that is left over from growing.
+    pub fn shrink(&mut self) {
+        self.0.shrink_to_fit();
+    }
+
     /// Returns the steps from the root.
     #[must_use]
     pub fn tokens(&self) -> &[Token] {

@@ -80,7 +80,7 @@ pub struct Located {
     /// The document's number in the file, from 0.
     pub document: usize,
     /// What it is about; nothing where the document could not be read.
-    pub object: Option<ObjectId>,
+    pub object: Option<Arc<ObjectId>>,
     /// The finding.
     pub finding: Finding,
     /// Its further places, in the order of `finding.labels`.

@@ -20,9 +20,14 @@ pub fn run(args: &Lint, color: bool) -> anyhow::Result<Exit> {
     let policy = policy_named(&args.policy)?;
     let limit = args.max_file_size.0;
     let progress = Progress::default();
-    let human = args.format == Format::Human;
-    let options =
-        Options { max_file_size: limit, api_checks: !args.no_api_checks, keep_sources: human, today: Some(today()), progress: Some(&progress) };
+    let options = Options {
+        max_file_size: limit,
+        api_checks: !args.no_api_checks,
+        keep_sources: matches!(args.format, Format::Human | Format::Sarif),
+        keep_fixes: false,
+        today: Some(today()),
+        progress: Some(&progress),
+    };
     let pool = rayon::ThreadPoolBuilder::new().num_threads(args.threads).build().context("start the threads")?;
     let facts = facts(&args.facts, &options)?;
     let inputs = lint::collect(&args.paths, || lint::stdin(limit));

@@ -30,17 +30,17 @@ pub(super) struct Context<'a> {
     lines: Lines<'a>,
 }
 
-/// What is left of a document.
+/// What is left of some documents.
 #[derive(Default)]
 pub(super) struct Judged {
     /// Objects that were judged.
     pub(super) objects: usize,
     /// Findings that did not hold.
     pub(super) lifted: usize,
-    /// What was found, by offset and rule.
+    /// What was found in the documents that could be read, in order.
     pub(super) findings: Vec<Located>,
-    /// Why it could not be read, if it could not.
-    pub(super) trouble: Option<SyntaxErrorKind>,
+    /// What is wrong with the others.
+    pub(super) broken: Vec<(SyntaxErrorKind, Located)>,
 }
 
 impl<'a> Context<'a> {
@@ -49,23 +49,25 @@ impl<'a> Context<'a> {
     }
 
     /// Judges a document, or says why it cannot be read. `index` is its number in the file.
-    pub(super) fn judge(&self, index: usize, document: Result<Document, SyntaxError>) -> Judged {
-        let mut judged = match document {
-            Ok(document) => self.read(index, document),
-            Err(error) => Judged { findings: vec![self.broken(index, &error)], trouble: Some(error.kind), ..Judged::default() },
-        };
-        judged.findings.sort_by(order);
-        judged
+    pub(super) fn judge(&self, index: usize, document: Result<Document, SyntaxError>, judged: &mut Judged) {
+        match document {
+            Ok(document) => {
+                let before = judged.findings.len();
+                self.read(index, document, judged);
+                judged.findings[before..].sort_by(order);
+            }
+            Err(error) => judged.broken.push((error.kind, self.broken(index, &error))),
+        }
     }
 
-    fn read(&self, index: usize, mut document: Document) -> Judged {
+    fn read(&self, index: usize, mut document: Document, judged: &mut Judged) {
         let value = std::mem::take(&mut document.value);
-        let mut view = View { context: self, document: &document, index, judged: Judged::default() };
         if let Some(refused) = &document.refused {
             let help = "other tools may read this document, so it was checked all the same".to_owned();
             let finding = checks::finding(SYNTAX, Level::Warn, Pointer::root(), refused.message.clone(), help);
-            view.judged.findings.push(self.located(index, None, finding, refused.span.clone(), Vec::new()));
+            judged.findings.push(self.located(index, None, finding, refused.span.clone(), Vec::new()));
         }
+        let mut view = View { context: self, document: &document, index, judged };
         match value {
             Value::Null => {}
             Value::Object(_) => {
@@ -77,7 +79,6 @@ impl<'a> Context<'a> {
             other if self.input.named || is_list_of_manifests(&other) => view.not_an_object(&other),
             _ => {}
         }
-        view.judged
     }
 
     fn broken(&self, document: usize, error: &SyntaxError) -> Located {
@@ -93,7 +94,7 @@ impl<'a> Context<'a> {
         self.located(document, None, finding, error.span.clone(), Vec::new())
     }
 
-    fn located(&self, document: usize, object: Option<ObjectId>, finding: Finding, span: Range<usize>, related: Vec<Related>) -> Located {
+    fn located(&self, document: usize, object: Option<Arc<ObjectId>>, finding: Finding, span: Range<usize>, related: Vec<Related>) -> Located {
         Located { location: self.location(span), document, object, finding, related }
     }
 
@@ -108,7 +109,7 @@ struct View<'a> {
     context: &'a Context<'a>,
     document: &'a Document,
     index: usize,
-    judged: Judged,
+    judged: &'a mut Judged,
 }
 
 impl View<'_> {
@@ -116,9 +117,9 @@ impl View<'_> {
         let value = &object.value;
         if Kind::of(value).is_none() {
             if value.get("kind").and_then(Value::as_str) == Some("PersistentVolumeClaim") {
-                self.duplicates(object);
+                self.duplicates(object, &Arc::new(identity(value)));
             } else if let Some(finding) = unknown_kind(value) {
-                self.add(object, finding);
+                self.add(object, &Arc::new(identity(value)), finding);
             }
             return;
         }
@@ -126,14 +127,15 @@ impl View<'_> {
         let request = Request::of_file(value, self.context.options.today);
         let verdict = engine::evaluate(self.context.policy, &self.context.scope, &request);
         self.judged.lifted += verdict.lifted.len();
+        let identity = Arc::new(identity(value));
         for finding in verdict.findings {
-            self.add(object, finding);
+            self.add(object, &identity, finding);
         }
-        self.duplicates(object);
+        self.duplicates(object, &identity);
     }
 
     /// Reports keys that an object has twice. kubectl drops the first without a word.
-    fn duplicates(&mut self, object: &Object) {
+    fn duplicates(&mut self, object: &Object, identity: &Arc<ObjectId>) {
         let document = self.document;
         for duplicate in document.duplicates.iter().filter(|duplicate| duplicate.pointer.is_within(&object.at)) {
             let key = String::from_utf8_lossy(&self.context.source[duplicate.dropped.clone()]);
@@ -143,7 +145,7 @@ impl View<'_> {
             let text = "this one counts".to_owned();
             finding.labels.push(Label { place: Place::Here(duplicate.pointer.clone(), Part::Key), text: text.clone() });
             let kept = Related { location: Some(self.context.location(duplicate.kept.clone())), object: None, text };
-            let located = self.context.located(self.index, Some(identity(&object.value)), finding, duplicate.dropped.clone(), vec![kept]);
+            let located = self.context.located(self.index, Some(Arc::clone(identity)), finding, duplicate.dropped.clone(), vec![kept]);
             self.judged.findings.push(located);
         }
     }
@@ -162,11 +164,14 @@ impl View<'_> {
     }
 
     /// Looks up the places of a finding of an object, and takes it into the document.
-    fn add(&mut self, object: &Object, mut finding: Finding) {
+    fn add(&mut self, object: &Object, identity: &Arc<ObjectId>, mut finding: Finding) {
+        if !self.context.options.keep_fixes {
+            finding.fix.iter_mut().for_each(|fix| fix.ops = Vec::new());
+        }
         place(&mut finding, &object.at);
         let span = self.span(&finding.pointer, finding.part);
         let related = finding.labels.iter().map(|label| self.related(label)).collect();
-        let located = self.context.located(self.index, Some(identity(&object.value)), finding, span, related);
+        let located = self.context.located(self.index, Some(Arc::clone(identity)), finding, span, related);
         self.judged.findings.push(located);
     }
 
@@ -223,13 +228,16 @@ pub(super) fn bytes(count: u64) -> String {
 }
 
 /// Compares findings of one file: offset, rule, and what tells two of one rule at one place apart.
-fn order(a: &Located, b: &Located) -> std::cmp::Ordering {
+pub(super) fn order(a: &Located, b: &Located) -> std::cmp::Ordering {
     let key = |located: &Located| (located.location.span.start, located.finding.rule, located.location.span.end);
     key(a).cmp(&key(b)).then_with(|| (&a.finding.path, &a.finding.message).cmp(&(&b.finding.path, &b.finding.message)))
 }
 
 /// Moves a finding from its object into the document. Its `path` stays: that is the field as Kubernetes names it in this object.
 fn place(finding: &mut Finding, at: &Pointer) {
+    // There may be as many findings as there are lines, and a pointer that grew step by step has room for twice as many.
+    finding.pointer.shrink();
+    finding.path.shrink();
     if at.tokens().is_empty() {
         return;
     }

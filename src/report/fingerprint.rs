@@ -84,7 +84,7 @@ mod tests {
         assert_eq!(of(&located), of(&moved));
         assert_eq!(Unique::default().next(&located), Unique::default().next(&moved));
         let mut other = located.clone();
-        other.object.as_mut().unwrap().name = Some("other".to_owned());
+        std::sync::Arc::make_mut(other.object.as_mut().unwrap()).name = Some("other".to_owned());
         assert_ne!(of(&located), of(&other));
     }
 

@@ -59,7 +59,7 @@ impl<'r> From<&'r Located> for Item<'r> {
             help: &finding.help,
             file: &located.location.file,
             document: located.document,
-            object: located.object.as_ref(),
+            object: located.object.as_deref(),
             pointer: finding.pointer.to_json_pointer(),
             path: finding.path.to_string(),
             start: located.location.start,
