@@ -10,6 +10,7 @@ use super::Options;
 use super::claims::Scope;
 use super::input::Input;
 use super::objects::{Object, objects};
+use crate::api;
 use crate::checks::{self, DUPLICATE_KEY, FIELD_TYPE, KNOWN_KIND, SYNTAX, UNRENDERED_TEMPLATE};
 use crate::engine::{self, Request};
 use crate::finding::{Finding, Label, Level, Op, Part, Place, Source};
@@ -128,7 +129,8 @@ impl View<'_> {
         let verdict = engine::evaluate(self.context.policy, &self.context.scope, &request);
         self.judged.lifted += verdict.lifted.len();
         let identity = Arc::new(identity(value));
-        for finding in verdict.findings {
+        let refused = if self.context.options.api_checks { api::check(value) } else { Vec::new() };
+        for finding in verdict.findings.into_iter().chain(refused) {
             self.add(object, &identity, finding);
         }
         self.duplicates(object, &identity);
