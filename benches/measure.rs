@@ -1,0 +1,115 @@
+//! Times the binary as people run it, and holds it to its targets. `.ci/measure` runs this; nothing in it comes from outside but the corpus.
+//!
+//! Every figure is the best of some runs, taken in turns with the others: what else the machine does only ever makes a run longer.
+
+mod support;
+
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitCode, Stdio};
+use std::time::{Duration, Instant};
+
+/// The size of the large file.
+const BYTES: usize = 20_000_000;
+/// How often each of the long runs is made.
+const ROUNDS: usize = 5;
+/// How often the short one is.
+const STARTS: usize = 50;
+
+/// What a run of the binary took.
+#[derive(Clone, Copy, Debug)]
+struct Run {
+    wall: Duration,
+    /// The most memory that was resident, in KiB; nothing where the system does not tell.
+    peak: Option<u64>,
+}
+
+/// Runs the binary, and watches its memory.
+fn run(arguments: &[&str], file: &Path) -> Run {
+    let start = Instant::now();
+    let mut command = Command::new(env!("CARGO_BIN_EXE_jobgate"));
+    let mut child = command.args(arguments).arg(file).stdout(Stdio::null()).spawn().expect("the binary runs");
+    let status = format!("/proc/{}/status", child.id());
+    let mut peak = None;
+    loop {
+        if let Ok(Some(_)) = child.try_wait() {
+            return Run { wall: start.elapsed(), peak };
+        }
+        // The kernel keeps the high-water mark, so only what is allocated in the last moment can be missed.
+        let text = std::fs::read_to_string(&status).unwrap_or_default();
+        let mark = text.lines().find_map(|line| line.strip_prefix("VmHWM:")?.trim().strip_suffix("kB")?.trim().parse().ok());
+        peak = peak.max(mark);
+        std::thread::sleep(Duration::from_micros(200));
+    }
+}
+
+/// Returns how long a run of the binary takes, and nothing else.
+fn time(arguments: &[&str], file: &Path) -> Duration {
+    let start = Instant::now();
+    let mut command = Command::new(env!("CARGO_BIN_EXE_jobgate"));
+    command.args(arguments).arg(file).stdout(Stdio::null()).stderr(Stdio::null()).status().expect("the binary runs");
+    start.elapsed()
+}
+
+/// The figures, and whether each is as it should be.
+#[derive(Default)]
+struct Table {
+    missed: usize,
+}
+
+impl Table {
+    fn row(&mut self, what: &str, figure: &str, target: &str, holds: bool) {
+        self.missed += usize::from(!holds);
+        let verdict = if holds { "ok" } else { "MISSED" };
+        let _ = writeln!(std::io::stdout(), "{what:<44} {figure:>24}   {target:<12} {verdict}");
+    }
+}
+
+fn main() -> ExitCode {
+    let folder = tempfile::tempdir().expect("a folder for the files");
+    let source = support::manifests(BYTES);
+    let large = folder.path().join("large.yaml");
+    let small = folder.path().join("small.yaml");
+    std::fs::write(&large, &source).expect("write the large file");
+    std::fs::write(&small, support::manifests(1)).expect("write the small file");
+
+    let mut events = Duration::MAX;
+    let mut on = [Duration::MAX; 2];
+    let mut peak = None;
+    for _ in 0..ROUNDS {
+        let start = Instant::now();
+        std::hint::black_box(support::events(&source));
+        events = events.min(start.elapsed());
+        for (threads, best) in ["1", "2"].into_iter().zip(&mut on) {
+            let run = run(&["lint", "--format", "json", "--threads", threads], &large);
+            *best = run.wall.min(*best);
+            peak = peak.max(run.peak);
+        }
+        peak = peak.max(run(&["lint"], &large).peak);
+    }
+    let start_up = (0..STARTS).map(|_| time(&["lint"], &small)).min().unwrap_or_default();
+
+    let mut table = Table::default();
+    let megabytes = |time: Duration| format!("{:.3} s, {:.1} MB/s", time.as_secs_f64(), source.len() as f64 / 1e6 / time.as_secs_f64());
+    table.row("bare event parsing of 20 MB, one thread", &megabytes(events), "", true);
+    table.row("lint of the same file, one thread", &megabytes(on[0]), "", true);
+    table.row("lint of the same file, two threads", &megabytes(on[1]), "", true);
+    let against = events.as_secs_f64() / on[0].as_secs_f64();
+    table.row("throughput against event parsing", &format!("{against:.2}"), ">= 0.6", against >= 0.6);
+    let gain = on[0].as_secs_f64() / on[1].as_secs_f64();
+    table.row("gain from the second thread", &format!("{gain:.2}"), ">= 1.6", gain >= 1.6);
+    match peak {
+        Some(peak) => table.row("peak memory on that file", &format!("{:.1} MiB", peak as f64 / 1024.0), "< 96 MiB", peak < 96 << 10),
+        None => table.row("peak memory on that file", "unknown here", "< 96 MiB", true),
+    }
+    table.row("start-up: one small file", &format!("{:.1} ms", start_up.as_secs_f64() * 1e3), "< 10 ms", start_up < Duration::from_millis(10));
+    let shared = std::env::var_os("JOBGATE_SHARED").map_or_else(|| Path::new(env!("CARGO_MANIFEST_DIR")).join("../shared"), PathBuf::from);
+    let corpus = shared.join("corpus");
+    if corpus.is_dir() {
+        let best = (0..ROUNDS).map(|_| time(&["lint", "--threads", "2"], &corpus)).min().unwrap_or_default();
+        table.row("the corpus, two threads", &format!("{:.3} s", best.as_secs_f64()), "< 1 s", best < Duration::from_secs(1));
+    } else {
+        table.row("the corpus, two threads", "skipped: not here", "< 1 s", true);
+    }
+    if table.missed == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+}

@@ -1,0 +1,23 @@
+//! What the benchmarks run on, and what they are held against.
+
+use std::fmt::Write;
+
+/// Returns a multi-document file of Jobs, of at least so many bytes. Each has four findings, as an everyday training job would.
+pub fn manifests(bytes: usize) -> String {
+    let mut out = String::with_capacity(bytes + 4096);
+    let mut number = 0;
+    while out.len() < bytes {
+        if number > 0 {
+            out.push_str("---\n");
+        }
+        let team = number % 10;
+        let _ = write!(out, include_str!("job.yaml.txt"), number = number, team = team);
+        number += 1;
+    }
+    out
+}
+
+/// Parses a file into events on this thread, and returns how many: what any reader of YAML must do at least.
+pub fn events(source: &str) -> usize {
+    granit_parser::Parser::new_from_str(source).map(|event| event.expect("a generated file is YAML")).count()
+}

@@ -1,0 +1,287 @@
+//! The real binary, from arguments to exit code. Few tests: what is behind it is tested where it stands.
+
+use std::fs::{self, File};
+use std::path::Path;
+use std::process::Output;
+use std::time::{Duration, Instant};
+
+use assert_cmd::Command;
+use insta::assert_snapshot;
+use serde_json::Value;
+
+/// Lacks a deadline and nothing else that would be denied.
+const JOB: &str = "\
+apiVersion: batch/v1
+kind: Job
+metadata:
+  name: train
+  namespace: team-a
+spec:
+  ttlSecondsAfterFinished: 3600
+  podReplacementPolicy: Failed
+  template:
+    spec:
+      restartPolicy: Never
+      containers:
+        - name: trainer
+          image: registry.example.com/trainer:v1
+";
+
+fn good() -> String {
+    JOB.replace("spec:\n  ttl", "spec:\n  activeDeadlineSeconds: 3600\n  ttl")
+}
+
+struct Place(tempfile::TempDir);
+
+impl Place {
+    fn with(files: &[(&str, &str)]) -> Self {
+        let dir = tempfile::tempdir().unwrap();
+        for (name, text) in files {
+            let path = dir.path().join(name);
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            fs::write(path, text).unwrap();
+        }
+        Self(dir)
+    }
+
+    fn path(&self) -> &Path {
+        self.0.path()
+    }
+
+    fn command(&self, arguments: &[&str]) -> Command {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_jobgate"));
+        command.current_dir(self.path()).args(arguments).env_remove("NO_COLOR").env_remove("CLICOLOR_FORCE");
+        command
+    }
+
+    /// Runs the binary here. Nothing may take longer than this, in the slowest build.
+    fn run(&self, arguments: &[&str]) -> Output {
+        self.command(arguments).timeout(Duration::from_secs(20)).output().unwrap()
+    }
+}
+
+fn stdout(output: &Output) -> &str {
+    std::str::from_utf8(&output.stdout).unwrap()
+}
+
+fn stderr(output: &Output) -> &str {
+    std::str::from_utf8(&output.stderr).unwrap()
+}
+
+fn json(output: &Output) -> Value {
+    serde_json::from_slice(&output.stdout).unwrap_or_else(|error| panic!("{error}: {}{}", stdout(output), stderr(output)))
+}
+
+fn code(output: &Output) -> i32 {
+    output.status.code().unwrap()
+}
+
+#[test]
+fn a_finding_is_shown_in_its_file() {
+    let place = Place::with(&[("job.yaml", JOB)]);
+    let output = place.run(&["lint"]);
+    assert_eq!((code(&output), stderr(&output)), (1, ""));
+    assert_snapshot!(stdout(&output), @"
+    team-a/train (Job) in job.yaml
+
+    deny[deadline]: no `activeDeadlineSeconds`: a run that hangs holds its nodes until somebody looks
+     --> job.yaml:6:1
+      |
+    6 | spec:
+      | ^^^^ `activeDeadlineSeconds` belongs here
+      |
+      = help: set `spec.activeDeadlineSeconds` to the longest time a run may take, in seconds (a day is 86400)
+      = why: A Job without a deadline runs until it succeeds, fails often enough, or somebody looks
+      = rule: https://github.com/jobgate/jobgate/blob/main/docs/rules/deadline.md
+
+    1 file, 1 document, 1 job: 1 denied
+    `jobgate explain deadline` says more about a rule
+    ");
+}
+
+#[test]
+fn every_format_is_written() {
+    let place = Place::with(&[("job.yaml", JOB)]);
+    let of = |format: &str| place.run(&["lint", "--format", format, "job.yaml"]);
+    let document = json(&of("json"));
+    assert_eq!((&document["version"], &document["summary"]["deny"], &document["summary"]["files"]), (&1.into(), &1.into(), &1.into()));
+    assert_eq!(document["findings"][0]["rule"], "deadline");
+    assert_eq!(document["findings"][0]["start"], serde_json::json!({"line": 6, "column": 1}));
+    assert_eq!(document["findings"][0]["object"]["name"], "train");
+    assert_eq!(json(&of("sarif"))["runs"][0]["results"][0]["ruleId"], "deadline");
+    assert_eq!(json(&of("gitlab"))[0]["check_name"], "deadline");
+    assert!(stdout(&of("junit")).starts_with("<?xml"));
+    assert!(stdout(&of("github")).starts_with("::error file=job.yaml,line=6,"));
+}
+
+#[test]
+fn exit_codes_follow_the_level_asked_for() {
+    let good = good();
+    let warn = good.replace("metadata:\n", "metadata:\n  annotations: {jobgate.dev/ignore: no-such-rule}\n");
+    let note = good.replace("  ttlSecondsAfterFinished: 3600\n", "");
+    let place = Place::with(&[("good.yaml", &good), ("warn.yaml", &warn), ("note.yaml", &note), ("deny.yaml", JOB)]);
+    for (file, codes) in [("good.yaml", [0, 0, 0]), ("note.yaml", [0, 0, 1]), ("warn.yaml", [0, 1, 1]), ("deny.yaml", [1, 1, 1])] {
+        let found = ["deny", "warn", "note"].map(|level| code(&place.run(&["lint", "--fail-on", level, file])));
+        assert_eq!(found, codes, "{file}");
+    }
+}
+
+#[test]
+fn standard_input_is_a_file_called_dash() {
+    let place = Place::with(&[]);
+    let output = place.command(&["lint", "-", "--format", "json"]).write_stdin(JOB).output().unwrap();
+    assert_eq!(code(&output), 1);
+    assert_eq!(json(&output)["findings"][0]["file"], "-");
+    let capped = place.command(&["lint", "-", "--max-file-size", "1K", "--format", "json"]).write_stdin("# x\n".repeat(1000)).output().unwrap();
+    assert_eq!(json(&capped)["findings"][0]["message"], "the text goes on beyond the limit of 1 KiB");
+}
+
+#[test]
+fn what_cannot_be_read_does_not_keep_the_rest_from_being_linted() {
+    let place = Place::with(&[("job.yaml", JOB), ("empty/readme.md", "")]);
+    let output = place.run(&["lint", "gone.yaml", "job.yaml", "*.json", "empty", "--format", "json"]);
+    assert_eq!(code(&output), 2);
+    assert_eq!(json(&output)["summary"]["deny"], 1);
+    assert_snapshot!(stderr(&output), @"
+    jobgate: no .yaml, .yml or .json files in empty
+    jobgate: cannot read gone.yaml: No such file or directory (os error 2)
+    jobgate: cannot read *.json: no file matches
+    ");
+}
+
+#[test]
+fn what_does_not_parse_is_a_finding_and_the_rest_is_linted() {
+    let broken = format!("{JOB}---\nkind: Job\nspec: {{a: 1\n---\n{JOB}");
+    let place = Place::with(&[("job.yaml", &broken), ("chart.yaml", "kind: Job\n{{- if .Values.x }}\nname: {{ .x }}\n{{- end }}\n")]);
+    let document = json(&place.run(&["lint", "--format", "json"]));
+    let found: Vec<(&str, &str)> = document["findings"].as_array().unwrap().iter().map(|f| (f["rule"].as_str().unwrap(), f["action"].as_str().unwrap())).collect();
+    assert_eq!(found, [("unrendered-template", "warn"), ("deadline", "deny"), ("syntax", "deny"), ("deadline", "deny")]);
+    assert_eq!((&document["summary"]["files"], &document["summary"]["documents"]), (&2.into(), &4.into()));
+}
+
+#[test]
+fn what_cannot_run_says_why_and_exits_with_2() {
+    let place = Place::with(&[("job.yaml", JOB), ("bad.yaml", "apiVersion: jobgate.dev/v1alpha1\nkind: Policy\nrulez: {}\n"), ("facts.yaml", "a: [")]);
+    for (arguments, word) in [
+        (&["lint", "--policy", "no-such-policy"][..], "no-such-policy"),
+        (&["lint", "--policy", "bad.yaml"], "rulez"),
+        (&["lint", "--facts", "gone.yaml"], "gone.yaml"),
+        (&["lint", "--facts", "facts.yaml"], "facts.yaml"),
+        (&["lint", "--no-such-flag"], "--no-such-flag"),
+        (&["lint", "--format", "html"], "html"),
+        (&["lint", "--max-file-size", "lots"], "64M"),
+        (&["explain", "no-such-rule"], "no-such-rule"),
+        (&["review", "gone.json"], "gone.json"),
+        (&["nonsense"], "nonsense"),
+    ] {
+        let output = place.run(arguments);
+        assert_eq!((code(&output), stdout(&output)), (2, ""), "{arguments:?}");
+        assert!(stderr(&output).contains(word), "{arguments:?}: {}", stderr(&output));
+    }
+}
+
+#[test]
+fn colour_is_for_terminals_and_for_those_who_ask() {
+    let place = Place::with(&[("job.yaml", JOB)]);
+    let is_coloured = |command: &mut Command| command.output().unwrap().stdout.contains(&0x1b);
+    assert!(!is_coloured(&mut place.command(&["lint"])));
+    assert!(is_coloured(&mut place.command(&["lint", "--color", "always"])));
+    assert!(is_coloured(place.command(&["lint"]).env("CLICOLOR_FORCE", "1")));
+    assert!(!is_coloured(place.command(&["lint"]).env("CLICOLOR_FORCE", "1").env("NO_COLOR", "1")));
+    assert!(!is_coloured(place.command(&["explain", "deadline"]).env("NO_COLOR", "1")));
+}
+
+#[test]
+fn facts_and_files_beside_it_tell_of_a_claim() {
+    let job = JOB.replace("spec:\n  ttl", "spec:\n  parallelism: 2\n  activeDeadlineSeconds: 60\n  ttl").replace(
+        "      containers:",
+        "      volumes: [{name: checkpoints, persistentVolumeClaim: {claimName: checkpoints}}]\n      containers:",
+    ) + "          volumeMounts: [{name: checkpoints, mountPath: /checkpoints}]\n";
+    let claim = |mode: &str| format!("apiVersion: v1\nkind: PersistentVolumeClaim\nmetadata: {{name: checkpoints, namespace: team-a}}\nspec:\n  accessModes: [{mode}]\n");
+    let (once, many) = (claim("ReadWriteOnce"), claim("ReadWriteMany"));
+    let place = Place::with(&[("jobs/job.yaml", &job), ("storage/claim.yaml", &once), ("facts.txt", &many), ("far/a/b/claim.yaml", &many)]);
+    let found = |arguments: &[&str]| {
+        let document = json(&place.run(&[&["lint", "--format", "json"], arguments].concat()));
+        let findings = document["findings"].as_array().unwrap().clone();
+        findings.into_iter().filter(|finding| finding["rule"] == "checkpoint-volume-access").collect::<Vec<_>>()
+    };
+    let near = found(&["."]);
+    assert_eq!(near.len(), 1, "{near:?}");
+    let places: Vec<&Value> = near[0]["related"].as_array().unwrap().iter().map(|related| &related["file"]).collect();
+    assert!(places.contains(&&"storage/claim.yaml".into()), "{places:?}");
+    assert_eq!(found(&["jobs"]).len(), 0, "an unknown claim denies nothing");
+    assert_eq!(found(&["--facts", "facts.txt", "."]).len(), 0, "facts win");
+    assert_eq!(found(&["--facts", "storage/claim.yaml", "jobs"]).len(), 1);
+}
+
+#[test]
+fn pages_and_scripts_are_written() {
+    let place = Place::with(&[]);
+    assert!(stdout(&place.run(&["completions", "bash"])).contains("complete -F"));
+    assert!(stdout(&place.run(&["man"])).contains(".TH jobgate 1"));
+    assert!(stdout(&place.run(&["explain"])).contains("restart-policy"));
+    assert!(stdout(&place.run(&["policy", "show", "audit"])).contains("kind: Policy"));
+    assert_eq!(code(&place.run(&["--version"])), 0);
+}
+
+#[test]
+fn a_reader_that_leaves_is_no_failure() {
+    let place = Place::with(&[("job.yaml", &format!("{JOB}---\n").repeat(2000))]);
+    let mut child = std::process::Command::new(env!("CARGO_BIN_EXE_jobgate"))
+        .args(["lint", "--format", "json"])
+        .current_dir(place.path())
+        .stdout(std::process::Stdio::piped())
+        .stderr(std::process::Stdio::piped())
+        .spawn()
+        .unwrap();
+    drop(child.stdout.take());
+    let output = child.wait_with_output().unwrap();
+    assert_eq!((code(&output), stderr(&output)), (1, ""), "the findings are there, read or not");
+}
+
+/// Runs the binary on a hostile file; returns its only finding's message. Time and memory are bounded.
+fn hostile(name: &str, make: impl FnOnce(&Path)) -> String {
+    let place = Place::with(&[]);
+    make(&place.path().join(name));
+    // An address space of this size also holds the stacks and the allocator's arenas of all threads.
+    let limited = format!("ulimit -v {}; exec \"$0\" \"$@\"", 512 << 10);
+    let start = Instant::now();
+    let output = Command::new("bash")
+        .args(["-c", &limited, env!("CARGO_BIN_EXE_jobgate"), "lint", "--threads", "2", "--format", "json", name])
+        .current_dir(place.path())
+        .timeout(Duration::from_secs(20))
+        .output()
+        .unwrap();
+    let took = start.elapsed();
+    assert_eq!(code(&output), 1, "{name}: {}", stderr(&output));
+    // A second in a release build; this one may be unoptimised, and others may be running.
+    assert!(took < Duration::from_secs(if cfg!(debug_assertions) { 10 } else { 1 }), "{name} took {took:?}");
+    let document = json(&output);
+    let findings = document["findings"].as_array().unwrap();
+    assert_eq!(findings.len(), 1, "{name}: {findings:?}");
+    assert_eq!(findings[0]["rule"], "syntax", "{name}");
+    findings[0]["message"].as_str().unwrap().to_owned()
+}
+
+fn hostile_bytes(name: &str, bytes: impl AsRef<[u8]>) -> String {
+    hostile(name, |path| fs::write(path, bytes).unwrap())
+}
+
+#[test]
+fn hostile_files_are_refused_quickly_and_in_words() {
+    let bomb = (1..30).fold("a0: &a0 [x, x, x, x, x, x, x, x, x]\n".to_owned(), |text, level| {
+        text + &format!("a{level}: &a{level} [{}]\n", vec![format!("*a{}", level - 1); 9].join(", "))
+    });
+    assert!(hostile_bytes("bomb.yaml", bomb).contains("alias"));
+    assert!(hostile_bytes("flow.yaml", "[".repeat(100_000)).contains("deep"));
+    assert!(hostile_bytes("block.yaml", (0..2_000).fold(String::new(), |text, level| text + &" ".repeat(level) + "a:\n")).contains("deep"));
+    assert!(hostile_bytes("dashes.yaml", "- ".repeat(100_000)).contains("deep"));
+    assert!(hostile_bytes("deep.json", "{\"a\":".repeat(100_000)).contains("deep"));
+    assert!(hostile_bytes("nul.yaml", "kind: Job\0\n").contains("U+0000"));
+    assert!(hostile_bytes("utf16.yaml", [0xff, 0xfe, b'k', 0, b':', 0]).contains("UTF-16"));
+    assert!(hostile_bytes("latin1.yaml", b"kind: Job\nname: caf\xe9\n").contains("UTF-8"));
+    let large = hostile("large.yaml", |path| File::create(path).unwrap().set_len(1 << 30).unwrap());
+    assert_eq!(large, "the file has 1 GiB, more than the limit of 64 MiB");
+    let zeros = hostile("zeros.yaml", |path| File::create(path).unwrap().set_len(60 << 20).unwrap());
+    assert!(zeros.contains("U+0000"), "{zeros}");
+}
