@@ -784,8 +784,6 @@ mod tests {
         add("{\n \"a\": [\n  1\n ]\n}", "/a/1", json!({"b": 1}), "{\n \"a\": [\n  1,\n  {\n   \"b\": 1\n  }\n ]\n}");
         add("{\n \"a\": [\n  1\n ]\n}", "/a/0", json!(0), "{\n \"a\": [\n  0,\n  1\n ]\n}");
         add("- - 1\n  - 2\n- 3\n", "/0/2", json!(4), "- - 1\n  - 2\n  - 4\n- 3\n");
-        let source = "a:\n- 1\n";
-        check(source, &[Op::Add(Pointer::of(&["a", "-"]), json!(2))], "a:\n- 1\n- 2\n");
     }
 
     #[test]
