@@ -10,6 +10,8 @@ mod gitlab;
 mod human;
 mod json;
 mod junit;
+#[cfg(test)]
+mod laws;
 mod page;
 #[cfg(test)]
 mod sample;
@@ -150,6 +152,14 @@ pub enum Format {
     Github,
     /// GitLab code quality report
     Gitlab,
+}
+
+impl Format {
+    /// Tells whether the format reads [`Report::sources`], for excerpts or for columns in other units.
+    #[must_use]
+    pub fn reads_sources(self) -> bool {
+        matches!(self, Self::Human | Self::Sarif)
+    }
 }
 
 /// What a format may be told.

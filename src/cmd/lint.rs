@@ -9,7 +9,7 @@ use anyhow::Context as _;
 use super::{Exit, facts, policy_named, today};
 use crate::cli::Lint;
 use crate::lint::{self, Inputs, Linted, Options, Progress, Unreadable};
-use crate::report::{self, Format};
+use crate::report;
 
 /// Runs the command. `color` is whether the report may be coloured.
 ///
@@ -23,7 +23,7 @@ pub fn run(args: &Lint, color: bool) -> anyhow::Result<Exit> {
     let options = Options {
         max_file_size: limit,
         api_checks: !args.no_api_checks,
-        keep_sources: matches!(args.format, Format::Human | Format::Sarif),
+        keep_sources: args.format.reads_sources(),
         keep_fixes: false,
         today: Some(today()),
         progress: Some(&progress),

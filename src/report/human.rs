@@ -14,6 +14,8 @@ use super::{Located, Location, Options, Report, excerpt, summary};
 use crate::finding::{Level, Part};
 use crate::pointer::Pointer;
 
+const HEADING: Style = Style::new().bold().underline();
+
 /// Above this many findings they are grouped by rule.
 const MANY: usize = 40;
 /// How many findings of a group are named besides the one that is shown.
@@ -21,28 +23,36 @@ const NAMED: usize = 10;
 /// About how many lines a grouped report may take.
 const ROOM: usize = 110;
 /// About how many lines a group takes besides the findings it names.
-const GROUP: usize = 12;
+const GROUP: usize = 11;
 
 /// Writes the report.
 pub(super) fn write(report: &Report, options: &Options, out: &mut dyn io::Write) -> io::Result<()> {
     let renderer = if options.color { Renderer::styled() } else { Renderer::plain() };
-    let mut writer =
-        Writer { report, renderer: renderer.term_width(options.width), color: options.color, pages: page::all(), told: BTreeSet::new(), out };
-    let grouped = report.findings.len() > MANY && !options.full;
-    if grouped {
+    let mut writer = Writer {
+        report,
+        renderer: renderer.term_width(options.width),
+        color: options.color,
+        grouped: report.findings.len() > MANY && !options.full,
+        pages: page::all(),
+        told: BTreeSet::new(),
+        out,
+    };
+    if writer.grouped {
         writer.by_rule()?
     } else {
         writer.by_object()?
     }
-    writer.summary(grouped)
+    writer.summary(options.fail_on)
 }
 
 struct Writer<'r, 'o> {
     report: &'r Report,
     renderer: Renderer,
     color: bool,
+    /// Whether findings stand under their rules, not under their objects.
+    grouped: bool,
     pages: Vec<Page>,
-    /// Rules whose reason and page have been named.
+    /// Rules whose reason and page have been told.
     told: BTreeSet<&'static str>,
     out: &'o mut dyn io::Write,
 }
@@ -56,7 +66,7 @@ impl<'r> Writer<'r, '_> {
                 Some(object) => format!("{} ({}) in {file}", clean(&object.full_name()), clean(&object.kind)),
                 None => file.into_owned(),
             };
-            let heading = self.paint(Style::new().bold().underline(), &heading);
+            let heading = self.paint(HEADING, &heading);
             writeln!(self.out, "{heading}\n")?;
             let mut before: Option<&Located> = None;
             for located in group {
@@ -74,14 +84,16 @@ impl<'r> Writer<'r, '_> {
         let worst = |findings: &[&Located]| findings.iter().map(|located| located.finding.level).max();
         // The sort is stable: within a level, most hit first.
         groups.sort_by_key(|(_, findings)| std::cmp::Reverse(worst(findings)));
-        let named = (ROOM.saturating_sub(GROUP * groups.len()) / groups.len()).clamp(3, NAMED);
+        let named = (ROOM.saturating_sub(GROUP * groups.len()) / groups.len()).clamp(2, NAMED);
         for (rule, findings) in groups {
-            let heading = self.paint(Style::new().bold().underline(), &format!("{rule}: {}", summary::counts(&findings)));
-            writeln!(self.out, "{heading}\n")?;
+            let heading = self.paint(HEADING, &format!("{rule}: {}", summary::counts(&findings)));
+            writeln!(self.out, "{heading}  {}", page::link(rule))?;
             let worst = worst(&findings);
+            // The example is of the worst level, and so are the first that are named.
             let Some(example) = findings.iter().position(|located| Some(located.finding.level) == worst) else { continue };
             self.finding(findings[example], false)?;
-            let others: Vec<_> = findings.iter().enumerate().filter(|(at, _)| *at != example).map(|(_, located)| *located).collect();
+            let mut others: Vec<_> = findings.iter().enumerate().filter(|(at, _)| *at != example).map(|(_, located)| *located).collect();
+            others.sort_by_key(|located| std::cmp::Reverse(located.finding.level));
             self.names(&others, named)?;
         }
         Ok(())
@@ -154,7 +166,9 @@ impl<'r> Writer<'r, '_> {
             if let Some(page) = self.pages.iter().find(|page| page.id == finding.rule) {
                 elements.push(Mark::INFO.with_name("why").message(page.why_in_short()).into());
             }
-            elements.push(Mark::INFO.with_name("rule").message(page::link(finding.rule)).into());
+            if !self.grouped {
+                elements.push(Mark::INFO.with_name("rule").message(page::link(finding.rule)).into());
+            }
         }
         let text = put_places(&self.renderer.render(&[title.elements(elements)]), &places);
         // Without source lines the renderer leaves no margin for their numbers; all other findings have one.
@@ -166,9 +180,9 @@ impl<'r> Writer<'r, '_> {
         writeln!(self.out)
     }
 
-    fn summary(&mut self, grouped: bool) -> io::Result<()> {
-        let failing = self.report.count(Level::Deny) > 0;
-        let color = if failing { AnsiColor::BrightRed } else { AnsiColor::BrightGreen };
+    fn summary(&mut self, fail_on: Level) -> io::Result<()> {
+        let fails = self.report.findings.iter().any(|located| located.finding.level >= fail_on);
+        let color = if fails { AnsiColor::BrightRed } else { AnsiColor::BrightGreen };
         let line = self.paint(color.on_default().bold(), &summary::line(self.report));
         writeln!(self.out, "{line}")?;
         let rules = summary::by_rule(self.report);
@@ -177,7 +191,7 @@ impl<'r> Writer<'r, '_> {
             let hits = rules.iter().map(|(rule, findings)| format!("{rule} {}", thousands(findings.len())));
             writeln!(self.out, "by rule: {}", hits.collect::<Vec<_>>().join(", "))?;
         }
-        let full = if grouped { "; `--full` shows every finding" } else { "" };
+        let full = if self.grouped { "; `--full` shows every finding" } else { "" };
         writeln!(self.out, "`jobgate explain {most}` says more about a rule{full}")
     }
 
@@ -229,12 +243,306 @@ fn missing(located: &Located) -> Option<String> {
 mod tests {
     use super::super::sample;
     use super::*;
-    #[test]
-    fn shows() {
+
+    fn human(report: &Report, options: &Options) -> String {
         let mut out = Vec::new();
-        write(&sample::report(), &Options::default(), &mut out).unwrap();
-        write(&sample::shapes(), &Options { full: true, width: 100, ..Options::default() }, &mut out).unwrap();
-        write(&sample::shapes(), &Options { full: true, color: true, ..Options::default() }, &mut out).unwrap();
-        println!("{}", String::from_utf8(out).unwrap());
+        write(report, options, &mut out).unwrap();
+        String::from_utf8(out).unwrap()
+    }
+
+    fn many(count: usize) -> Report {
+        let mut report = Report { documents: count, objects: count, ..Report::default() }.with("jobs/train.yaml", sample::TRAIN);
+        for nth in 0..count {
+            let level = if nth % 2 == 0 { Level::Deny } else { Level::Warn };
+            let rule = ["deadline", "restart-policy", "gpu-toleration"][(nth / 2) % 3];
+            let finding = sample::finding(rule, level, Pointer::of(&["spec"]), "something is wrong", "mend it");
+            let located = report.found("jobs/train.yaml", "spec", finding);
+            located.location.file = if nth < 3 { "jobs/train.yaml".into() } else { format!("jobs/{nth}.yaml").into() };
+        }
+        report
+    }
+
+    #[test]
+    fn findings_stand_under_their_object() {
+        insta::assert_snapshot!(human(&sample::report(), &Options::default()), @r#"
+        team-a/train (Job) in ./jobs/train.yaml
+
+        deny[deadline]: the Job has no deadline
+         --> ./jobs/train.yaml:6:1
+          |
+        6 | spec:
+          | ^^^^ `activeDeadlineSeconds` belongs here
+          |
+          = help: add `spec.activeDeadlineSeconds` with the longest time a run may take
+          = why: A Job without a deadline runs until it succeeds, fails often enough, or somebody looks
+          = rule: https://github.com/jobgate/jobgate/blob/main/docs/rules/deadline.md
+
+        note[ttl-after-finished]: a finished Job stays forever
+         --> ./jobs/train.yaml:6:1
+          = help: the webhook adds `ttlSecondsAfterFinished: 86400`
+          = why: Without it finished Jobs stay for ever, each with its pods: they fill etcd, slow every list, and keep volumes "in use"
+          = rule: https://github.com/jobgate/jobgate/blob/main/docs/rules/ttl-after-finished.md
+
+        deny[checkpoint-volume-access]: 4 pods mount the claim `checkpoints`, which one node can mount
+          --> ./jobs/train.yaml:17:22
+           |
+         7 |   parallelism: 4
+           |   ----------- so up to 4 pods run at once
+        ...
+        17 |           claimName: checkpoints
+           |                      ^^^^^^^^^^^
+           |
+          ::: ./volumes/claims.yaml:6:17
+           |
+         6 |   accessModes: [ReadWriteOnce]
+           |                 ------------- PersistentVolumeClaim team-a/checkpoints: one node
+           |
+           = help: make the claim `ReadWriteMany`, or keep the pods on one node
+           = why: A `ReadWriteOnce` volume is attached to one node at a time
+           = rule: https://github.com/jobgate/jobgate/blob/main/docs/rules/checkpoint-volume-access.md
+
+        note[placeholder]: `checkpoints` looks like a stand-in
+          --> ./jobs/train.yaml:17:22
+           = why: A field that a rule must read holds a stand-in such as `$NUM_NODES`, `<PROJECT>` or `{{ .Values.x }}`
+           = rule: https://github.com/jobgate/jobgate/blob/main/docs/rules/README.md#placeholder
+
+        ./volumes/claims.yaml
+
+        warn[duplicate-key]: `resources` stands here twice; kubectl drops the first
+         --> ./volumes/claims.yaml:7:3
+          |
+        7 |   resources: {}
+          |   ^^^^^^^^^
+          |
+          = help: remove one
+          = why: kubectl takes the last of two equal keys and drops the first without a word, so one of the two values its author wrote never reaches the cluster
+          = rule: https://github.com/jobgate/jobgate/blob/main/docs/rules/README.md#duplicate-key
+
+        2 files, 3 documents, 1 job: 2 denied, 1 warning, 2 notes (1 filled in by the webhook)
+        by rule: checkpoint-volume-access 1, deadline 1, duplicate-key 1, placeholder 1, ttl-after-finished 1
+        `jobgate explain checkpoint-volume-access` says more about a rule
+        "#);
+    }
+
+    #[test]
+    fn hard_shapes_stay_readable() {
+        insta::assert_snapshot!(human(&sample::shapes(), &Options { width: 100, ..Options::default() }), @r#"
+        team-a/train (Job) in long.yaml
+
+        deny[deadline]: escape ␛[2J and␊line break <U+202E>
+         --> long.yaml:1:788
+          |
+        1 | ...", "aaaa bbbb", "aaaa bbbb", "aaaa bbbb", --flag, "cccc dddd", "cccc dddd", "cccc dddd", "...
+          |                                              ^^^^^^
+          |
+          = help: mend it
+          = why: A Job without a deadline runs until it succeeds, fails often enough, or somebody looks
+          = rule: https://github.com/jobgate/jobgate/blob/main/docs/rules/deadline.md
+
+        team-a/train (Job) in one-line.json
+
+        deny[deadline]: escape ␛[2J and␊line break <U+202E>
+         --> one-line.json:1:9019
+          |
+        1 | ...äääääääääääääääääääääääääääääää", "kind": "Job", "b": "ööööööööööööööööööööööööööööööööööö...
+          |                                              ^^^^^
+          |
+          = help: mend it
+
+        team-a/train (Job) in tabs.yaml
+
+        deny[deadline]: escape ␛[2J and␊line break <U+202E>
+         --> tabs.yaml:1:5
+          |
+        1 | a:        x
+          |           ^
+          |
+          = help: mend it
+
+        deny[deadline]: escape ␛[2J and␊line break <U+202E>
+         --> tabs.yaml:2:5
+          |
+        2 |     b:    y # ␛[31mred␛[0m <U+009B>1m
+          |           ^
+          |
+          = help: mend it
+
+        team-a/train (Job) in crlf.yaml
+
+        deny[deadline]: escape ␛[2J and␊line break <U+202E>
+         --> crlf.yaml:2:1
+          |
+        2 | spec:
+          | ^^^^
+          |
+          = help: mend it
+
+        deny[deadline]: escape ␛[2J and␊line break <U+202E>
+         --> crlf.yaml:3:3
+          |
+        3 |   a: 1
+          |   ^^^^
+          |
+          = help: mend it
+
+        team-a/train (Job) in wide.yaml
+
+        deny[deadline]: escape ␛[2J and␊line break <U+202E>
+         --> wide.yaml:1:14
+          |
+        1 | name: 漢字🚀 # <U+200B>zero<U+202E>width
+          |                        ^^^^
+          |
+          = help: mend it
+
+        deny[deadline]: escape ␛[2J and␊line break <U+202E>
+         --> wide.yaml:2:7
+          |
+        2 | שלום: עולם
+          |       ^^^^
+          |
+          = help: mend it
+
+        team-a/train (Job) in evil␛]8;;http://x␇name␊.yaml
+
+        deny[deadline]: escape ␛[2J and␊line break <U+202E>
+         --> evil␛]8;;http://x␇name␊.yaml:1:7
+          |
+        1 | kind: Job
+          |       ^^^
+          |
+          = help: mend it
+
+        team-a/train (Job) in end.yaml
+
+        deny[deadline]: escape ␛[2J and␊line break <U+202E>
+         --> end.yaml:2:1
+          = help: mend it
+
+        deny[deadline]: escape ␛[2J and␊line break <U+202E>
+         --> end.yaml:1:6
+          |
+        1 | kind: Job
+          |      ^
+          |
+          = help: mend it
+
+        team-a/train (Job) in empty.yaml
+
+        deny[deadline]: escape ␛[2J and␊line break <U+202E>
+         --> empty.yaml:1:1
+          = help: mend it
+
+        team-a/train (Job) in gone.yaml
+
+        deny[deadline]: no source at hand
+         --> gone.yaml:1:7
+          = help: mend it
+
+        team-a/train (Job) in end.yaml
+
+        deny[deadline]: a place in the cluster
+         --> end.yaml:1:7
+          |
+        1 | kind: Job
+          |       ^^^
+          |
+          = note: PersistentVolumeClaim team-a/data: `ReadWriteOnce`
+          = help: mend it
+
+        8 files, 9 documents, 1 job: 14 denied
+        `jobgate explain deadline` says more about a rule
+        "#);
+    }
+
+    #[test]
+    fn many_findings_stand_under_their_rule() {
+        insta::assert_snapshot!(human(&many(60), &Options::default()), @r#"
+        deadline: 10 denied, 10 warnings  https://github.com/jobgate/jobgate/blob/main/docs/rules/deadline.md
+        deny[deadline]: something is wrong
+         --> jobs/train.yaml:6:1
+          |
+        6 | spec:
+          | ^^^^
+          |
+          = help: mend it
+          = why: A Job without a deadline runs until it succeeds, fails often enough, or somebody looks
+
+          warn  jobs/train.yaml:6:1  Job team-a/train
+          deny  jobs/6.yaml:6:1      Job team-a/train
+          warn  jobs/7.yaml:6:1      Job team-a/train
+          deny  jobs/12.yaml:6:1     Job team-a/train
+          warn  jobs/13.yaml:6:1     Job team-a/train
+          deny  jobs/18.yaml:6:1     Job team-a/train
+          warn  jobs/19.yaml:6:1     Job team-a/train
+          deny  jobs/24.yaml:6:1     Job team-a/train
+          warn  jobs/25.yaml:6:1     Job team-a/train
+          deny  jobs/30.yaml:6:1     Job team-a/train
+          … and 9 more in 9 files
+
+        gpu-toleration: 10 denied, 10 warnings  https://github.com/jobgate/jobgate/blob/main/docs/rules/gpu-toleration.md
+        deny[gpu-toleration]: something is wrong
+         --> jobs/4.yaml:6:1
+          = help: mend it
+          = why: Nodes with accelerators usually carry a taint, so that nothing else lands on them (GKE sets `nvidia.com/gpu=present:NoSchedule` by itself)
+
+          warn  jobs/5.yaml:6:1   Job team-a/train
+          deny  jobs/10.yaml:6:1  Job team-a/train
+          warn  jobs/11.yaml:6:1  Job team-a/train
+          deny  jobs/16.yaml:6:1  Job team-a/train
+          warn  jobs/17.yaml:6:1  Job team-a/train
+          deny  jobs/22.yaml:6:1  Job team-a/train
+          warn  jobs/23.yaml:6:1  Job team-a/train
+          deny  jobs/28.yaml:6:1  Job team-a/train
+          warn  jobs/29.yaml:6:1  Job team-a/train
+          deny  jobs/34.yaml:6:1  Job team-a/train
+          … and 9 more in 9 files
+
+        restart-policy: 10 denied, 10 warnings  https://github.com/jobgate/jobgate/blob/main/docs/rules/restart-policy.md
+        deny[restart-policy]: something is wrong
+         --> jobs/train.yaml:6:1
+          |
+        6 | spec:
+          | ^^^^
+          |
+          = help: mend it
+          = why: With `restartPolicy: Always` a container that has finished its work is started again, for ever
+
+          warn  jobs/3.yaml:6:1   Job team-a/train
+          deny  jobs/8.yaml:6:1   Job team-a/train
+          warn  jobs/9.yaml:6:1   Job team-a/train
+          deny  jobs/14.yaml:6:1  Job team-a/train
+          warn  jobs/15.yaml:6:1  Job team-a/train
+          deny  jobs/20.yaml:6:1  Job team-a/train
+          warn  jobs/21.yaml:6:1  Job team-a/train
+          deny  jobs/26.yaml:6:1  Job team-a/train
+          warn  jobs/27.yaml:6:1  Job team-a/train
+          deny  jobs/32.yaml:6:1  Job team-a/train
+          … and 9 more in 9 files
+
+        1 file, 60 documents, 60 jobs: 30 denied, 30 warnings
+        by rule: deadline 20, gpu-toleration 20, restart-policy 20
+        `jobgate explain deadline` says more about a rule; `--full` shows every finding
+        "#);
+    }
+
+    #[test]
+    fn a_thousand_findings_can_be_read() {
+        assert!(human(&many(1000), &Options::default()).lines().count() < 120);
+        assert!(human(&many(1000), &Options { full: true, ..Options::default() }).lines().count() > 1000);
+    }
+
+    #[test]
+    fn a_clean_run_is_one_line() {
+        let report = Report { files: 2, documents: 3, objects: 2, ..Report::default() };
+        assert_eq!(human(&report, &Options::default()), "2 files, 3 documents, 2 jobs: nothing found\n");
+    }
+
+    #[test]
+    fn colours_come_only_when_asked_for() {
+        assert!(!human(&sample::report(), &Options::default()).contains('\u{1b}'));
+        let colored = human(&sample::report(), &Options { color: true, ..Options::default() });
+        assert!(colored.contains("\u{1b}["));
+        assert_eq!(anstream::adapter::strip_str(&colored).to_string(), human(&sample::report(), &Options::default()));
     }
 }

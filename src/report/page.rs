@@ -4,7 +4,7 @@ use super::DOCS;
 use crate::checks::CHECKS;
 use crate::finding::Level;
 use crate::policy::Action;
-use crate::rules::RULES;
+use crate::rules::{self, RULES};
 
 /// A rule or a check, as its manual page tells of it.
 #[derive(Debug)]
@@ -46,9 +46,9 @@ pub(super) fn all() -> Vec<Page> {
     pages
 }
 
-/// Returns the address of a rule's page.
+/// Returns the address of a rule's page, or of a check's part of the page that has them all.
 pub(super) fn link(id: &str) -> String {
-    format!("{DOCS}/{id}.md")
+    if rules::find(id).is_some() { format!("{DOCS}/{id}.md") } else { format!("{DOCS}/README.md#{id}") }
 }
 
 impl Page {
@@ -87,6 +87,19 @@ mod tests {
         for page in pages {
             let why = page.why_in_short();
             assert!(why.len() > 20 && !why.contains("##") && !why.contains('\n') && !why.ends_with('.'), "{}: {why:?}", page.id);
+        }
+    }
+
+    #[test]
+    fn every_link_leads_to_a_page_that_is_made() {
+        let made: Vec<_> = RULES.iter().map(|entry| format!("{DOCS}/{}.md", entry.rule.id)).collect();
+        let index = crate::pages::index_file();
+        for page in all() {
+            let link = link(page.id);
+            assert!(
+                made.contains(&link) || link == format!("{DOCS}/README.md#{}", page.id) && index.contains(&format!("\n## {}\n", page.id)),
+                "{link}"
+            );
         }
     }
 

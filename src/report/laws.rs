@@ -1,0 +1,128 @@
+//! What holds for every report in every format, whatever stands in the manifests.
+
+use std::sync::Arc;
+
+use proptest::prelude::*;
+use serde_json::Value;
+
+use super::{Format, Located, Location, ObjectId, Options, Related, Report, write};
+use crate::finding::Level;
+use crate::lines::Lines;
+use crate::pointer::Pointer;
+use crate::report::sample;
+
+const FORMATS: [Format; 6] = [Format::Human, Format::Json, Format::Sarif, Format::Junit, Format::Github, Format::Gitlab];
+
+/// Text as bad as it can be: quotes, markup, escapes, line breaks, invisible and turning characters.
+fn text() -> impl Strategy<Value = String> {
+    prop_oneof![
+        "[a-z \"'<>&%:,\\[\\](){}\\\\/~]{0,12}",
+        "[\u{0}-\u{1f}\u{7f}-\u{9f}\u{200b}-\u{202e}\u{f8ff}\u{feff}\u{ffff}ß漢🚀a]{0,12}",
+        ".{0,12}"
+    ]
+}
+
+fn level() -> impl Strategy<Value = Level> {
+    prop_oneof![Just(Level::Deny), Just(Level::Warn), Just(Level::Note)]
+}
+
+prop_compose! {
+    fn report()(
+        sources in prop::collection::vec((text(), "[a: \t\r\n\u{1b}\u{9b}é🚀]{0,60}"), 1..3),
+        found in prop::collection::vec((text(), text(), text(), level(), any::<bool>(), (0..90usize, 0..90usize), any::<prop::sample::Index>()), 0..50),
+    ) -> Report {
+        let mut report = Report::default();
+        let places: Vec<(Arc<str>, Arc<str>)> = sources.iter().map(|(file, source)| (Arc::from(&**file), Arc::from(&**source))).collect();
+        report.sources = places.iter().cloned().collect();
+        for (message, help, name, level, fills, (a, b), which) in found {
+            let file = which.get(&places).0.clone();
+            let lines = Lines::new(report.sources[&file].as_bytes());
+            let span = a.min(b)..a.max(b);
+            let location = Location { file, start: lines.position(span.start), end: lines.position(span.end), span };
+            let mut finding = sample::finding("deadline", level, Pointer::root().key(&name), &message, &help);
+            finding.fills = fills;
+            finding.path = finding.pointer.key("x");
+            finding.part = crate::finding::Part::Key;
+            let object = ObjectId { api_version: help, kind: message.clone(), namespace: None, name: Some(name) };
+            let related = vec![Related { location: fills.then(|| location.clone()), object: Some(message.clone()), text: message }];
+            report.findings.push(Located { location, document: 0, object: fills.then_some(object), finding, related });
+        }
+        report
+    }
+}
+
+fn written(report: &Report, format: Format, options: &Options) -> String {
+    let mut out = Vec::new();
+    write(report, format, options, &mut out).unwrap();
+    String::from_utf8(out).unwrap()
+}
+
+fn plain(report: &Report, format: Format) -> String {
+    written(report, format, &Options::default())
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(64))]
+
+    #[test]
+    fn the_same_report_is_the_same_bytes(report in report()) {
+        for format in FORMATS {
+            prop_assert_eq!(plain(&report, format), plain(&report.clone(), format));
+        }
+    }
+
+    #[test]
+    fn json_is_valid_and_whole(report in report()) {
+        let json: Value = serde_json::from_str(&plain(&report, Format::Json)).unwrap();
+        let sarif: Value = serde_json::from_str(&plain(&report, Format::Sarif)).unwrap();
+        let gitlab: Value = serde_json::from_str(&plain(&report, Format::Gitlab)).unwrap();
+        let findings = json["findings"].as_array().unwrap();
+        let results = sarif["runs"][0]["results"].as_array().unwrap();
+        prop_assert_eq!(findings.len(), report.findings.len());
+        prop_assert_eq!(results.len(), report.findings.len());
+        for (located, (finding, result)) in report.findings.iter().zip(findings.iter().zip(results)) {
+            prop_assert_eq!(finding["message"].as_str(), Some(&*located.finding.message));
+            prop_assert_eq!(finding["file"].as_str(), Some(&*located.location.file));
+            let uri = result["locations"][0]["physicalLocation"]["artifactLocation"]["uri"].as_str().unwrap();
+            prop_assert!(uri.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-._~/%:".contains(&byte)), "{}", uri);
+        }
+        let mut fingerprints: Vec<_> = gitlab.as_array().unwrap().iter().map(|issue| issue["fingerprint"].as_str().unwrap()).collect();
+        fingerprints.sort_unstable();
+        fingerprints.dedup();
+        prop_assert_eq!(fingerprints.len(), report.findings.len());
+    }
+
+    #[test]
+    fn junit_is_xml_that_reads_back(report in report()) {
+        let xml = plain(&report, Format::Junit);
+        prop_assert_eq!(xml.find(|char: char| matches!(char, '\u{0}'..='\u{8}' | '\u{b}'..='\u{1f}' | '\u{fffe}' | '\u{ffff}')), None);
+        let read = quick_junit::Report::deserialize_from_str(&xml).unwrap();
+        prop_assert_eq!(read.tests, report.findings.len().max(1));
+        prop_assert_eq!(read.failures, report.count(Level::Deny));
+    }
+
+    #[test]
+    fn github_has_one_line_for_each_finding(report in report()) {
+        let text = plain(&report, Format::Github);
+        prop_assert_eq!(text.find(|char: char| char.is_control() && char != '\n'), None);
+        let lines: Vec<_> = text.lines().collect();
+        prop_assert_eq!(lines.len(), report.findings.len() + 1);
+        for line in &lines[..report.findings.len()] {
+            let (properties, _) = line[2..].split_once("::").unwrap();
+            let (_, properties) = properties.split_once(' ').unwrap();
+            let keys: Vec<_> = properties.split(',').map(|property| property.split_once('=').unwrap().0).collect();
+            prop_assert!(keys == ["file", "line", "endLine", "col", "endColumn", "title"] || keys == ["file", "line", "endLine", "title"], "{}", line);
+        }
+    }
+
+    #[test]
+    fn no_manifest_steers_the_terminal(report in report(), full in any::<bool>(), width in 0..200usize) {
+        let text = written(&report, Format::Human, &Options { full, width, ..Options::default() });
+        prop_assert_eq!(text.find(|char: char| char.is_control() && char != '\n'), None);
+        let colored = written(&report, Format::Human, &Options { full, width, color: true, ..Options::default() });
+        for escape in colored.split('\u{1b}').skip(1) {
+            let codes = escape.strip_prefix('[').and_then(|rest| rest.split_once('m'));
+            prop_assert!(codes.is_some_and(|(codes, _)| codes.bytes().all(|byte| byte.is_ascii_digit() || byte == b';')), "{:?}", escape);
+        }
+    }
+}
