@@ -236,7 +236,7 @@ mod tests {
         assert_eq!(config_key(".."), ["must not be '..'"]);
         assert!(
             !dns_label_1035("1a").is_empty()
-                && !name_prefix("A-").is_empty()
+                && !name_prefix("Ab-").is_empty()
                 && !environment_name("a=b").is_empty()
                 && !qualified_name("a/b/c").is_empty()
         );
