@@ -26,7 +26,7 @@ pub(super) fn check(object: &Value) -> Vec<Finding> {
 
 /// The way to a place, kept on the stack: a pointer is only made for a finding.
 struct Path<'p> {
-    before: Option<&'p Path<'p>>,
+    before: Option<&'p Self>,
     step: Step<'p>,
 }
 

@@ -1,7 +1,7 @@
 //! The API server's own validation of a new object, in its own words.
 //!
 //! Follows the order of `pkg/apis/batch/validation` and `pkg/apis/core/validation` (1.36). It is given an object with [defaults](super::defaults);
-//! fields of a wrong type count as unset here, since the walk along the [shapes](super::schema) has spoken of them already.
+//! fields of a wrong type count as unset here, since the walk along the shapes has spoken of them already.
 
 mod cause;
 mod container;
@@ -282,7 +282,7 @@ fn exit_codes(codes: &Part<'_>, containers: &[&str], causes: &mut Causes) {
             causes.invalid(part, "must not be 0 for the In operator");
         }
         if numbers[..index].iter().any(|(_, other)| other == value) {
-            causes.duplicate(&part.pointer, value.to_string());
+            causes.duplicate(&part.pointer, &value.to_string());
         }
     }
     if !numbers.is_sorted_by_key(|(_, value)| *value) {

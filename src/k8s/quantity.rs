@@ -1,7 +1,7 @@
 //! Resource quantities (`500m`, `1.5Gi`, `2`), as `k8s.io/apimachinery/pkg/api/resource` reads, rounds and writes them.
 //!
 //! The original keeps a short number as an `int64` with a decimal scale and everything else as a decimal of any length; the two overflow differently,
-//! so both are kept here ([`Amount`]). Numbers are never floats.
+//! so both are kept here (`Amount`). Numbers are never floats.
 
 use std::cmp::Ordering;
 

@@ -151,17 +151,17 @@ impl Causes {
         self.push(Reason::Invalid, at, "", detail);
     }
 
-    pub(super) fn unsupported(&mut self, at: &Pointer, value: String, known: &[&str]) {
+    pub(super) fn unsupported(&mut self, at: &Pointer, value: &str, known: &[&str]) {
         let known: Vec<String> = known.iter().map(|value| quoted(value)).collect();
-        self.push(Reason::NotSupported, at, &value, &format!("supported values: {}", known.join(", ")));
+        self.push(Reason::NotSupported, at, value, &format!("supported values: {}", known.join(", ")));
     }
 
     /// Says that a value is none of the known ones, if so. A field that a stand-in or a wrong type fills is left alone.
     pub(super) fn one_of(&mut self, field: &Part<'_>, known: &[&str]) {
         match field.value {
             Some(Value::String(text)) if known.contains(&text.as_str()) => {}
-            Some(Value::String(_) | Value::Bool(_)) => self.unsupported(&field.pointer, shown(field), known),
-            None => self.unsupported(&field.pointer, "\"\"".to_owned(), known),
+            Some(Value::String(_) | Value::Bool(_)) => self.unsupported(&field.pointer, &shown(field), known),
+            None => self.unsupported(&field.pointer, "\"\"", known),
             Some(_) => {}
         }
     }
@@ -170,8 +170,8 @@ impl Causes {
         self.push(Reason::NotFound, at, &quoted(text), detail);
     }
 
-    pub(super) fn duplicate(&mut self, at: &Pointer, value: String) {
-        self.push(Reason::Duplicate, at, &value, "");
+    pub(super) fn duplicate(&mut self, at: &Pointer, value: &str) {
+        self.push(Reason::Duplicate, at, value, "");
     }
 
     pub(super) fn too_long(&mut self, at: &Pointer, most: usize) {

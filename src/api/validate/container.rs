@@ -81,7 +81,7 @@ fn container_ports(ports: &Part<'_>, causes: &mut Causes) {
         if !text(&name).is_empty() {
             let messages = names::port_name(text(&name));
             if messages.is_empty() && known.contains(&text(&name)) {
-                causes.duplicate(&name.pointer, quoted(text(&name)));
+                causes.duplicate(&name.pointer, &quoted(text(&name)));
             }
             causes.invalid_each(&name, messages);
             known.push(text(&name));
@@ -106,7 +106,7 @@ pub(super) fn host_ports(container: &Part<'_>, known: &mut Vec<String>, causes: 
         let Some(number) = number(&outer).filter(|number| *number != 0) else { continue };
         let key = format!("{}/{}/{number}", text(&port.get("protocol")), text(&port.get("hostIP")));
         if known.contains(&key) {
-            causes.duplicate(&outer.pointer, quoted(&key));
+            causes.duplicate(&outer.pointer, &quoted(&key));
         } else {
             known.push(key);
         }
@@ -213,7 +213,7 @@ pub(super) fn field_ref(field: &Part<'_>, known: &[&str], causes: &mut Causes) {
     if !PODS.contains(&asked) {
         causes.invalid(&path, &format!("error converting fieldPath: field label not supported: {asked}"));
     } else if !known.contains(&asked) {
-        causes.unsupported(&path.pointer, quoted(asked), known);
+        causes.unsupported(&path.pointer, &quoted(asked), known);
     }
 }
 

@@ -31,7 +31,7 @@ fn py_torch_job(object: &Part<'_>, causes: &mut Causes) {
     for (role, replica) in replicas.entries() {
         has_worker |= role == "Worker";
         if !matches!(role, "Master" | "Worker") {
-            causes.unsupported(&replica.pointer, quoted(role), &["Master", "Worker"]);
+            causes.unsupported(&replica.pointer, &quoted(role), &["Master", "Worker"]);
         }
         let containers = replica.at(&["template", "spec", "containers"]);
         if containers.items().next().is_none() {

@@ -73,7 +73,7 @@ fn pod(spec: &Part<'_>, causes: &mut Causes) {
             causes.invalid_text(&gate.pointer, name, &message);
         }
         if gates.contains(&name) {
-            causes.duplicate(&gate.pointer, quoted(name));
+            causes.duplicate(&gate.pointer, &quoted(name));
         }
         gates.push(name);
     }
@@ -126,7 +126,7 @@ fn resource_claims<'a>(claims: &Part<'a>, causes: &mut Causes) -> Vec<&'a str> {
         if text(&name).is_empty() {
             causes.required(&name.pointer, "");
         } else if known.contains(&text(&name)) {
-            causes.duplicate(&name.pointer, quoted(text(&name)));
+            causes.duplicate(&name.pointer, &quoted(text(&name)));
         } else {
             causes.invalid_each(&name, names::dns_label(text(&name)));
             known.push(text(&name));
@@ -179,7 +179,7 @@ fn containers(spec: &Part<'_>, pod: &Pod<'_>, causes: &mut Causes) {
 fn unique_name<'a>(container: &Part<'a>, known: &mut Vec<&'a str>, causes: &mut Causes) {
     let name = container.get("name");
     if known.contains(&text(&name)) {
-        causes.duplicate(&name.pointer, quoted(text(&name)));
+        causes.duplicate(&name.pointer, &quoted(text(&name)));
     } else if !text(&name).is_empty() {
         known.push(text(&name));
     }
@@ -208,7 +208,7 @@ fn spread(constraints: &Part<'_>, causes: &mut Causes) {
         let same = |other: &Part<'_>| text(&other.get("topologyKey")) == text(&key) && text(&other.get("whenUnsatisfiable")) == text(&action);
         if all[index + 1..].iter().any(same) {
             let both = Pointer::key(&constraint.pointer, "{topologyKey, whenUnsatisfiable}");
-            causes.duplicate(&both, quoted(&format!("{{{}, {}}}", text(&key), text(&action))));
+            causes.duplicate(&both, &quoted(&format!("{{{}, {}}}", text(&key), text(&action))));
         }
         let domains = constraint.get("minDomains");
         if number(&domains).is_some_and(|domains| domains <= 0) {
@@ -266,7 +266,7 @@ fn tolerations(tolerations: &Part<'_>, causes: &mut Causes) {
                         value.pointer.clone();
                 }
             }
-            "Lt" | "Gt" => causes.unsupported(&operator.pointer, quoted(text(&operator)), &["Equal", "Exists", "Lt", "Gt"]),
+            "Lt" | "Gt" => causes.unsupported(&operator.pointer, &quoted(text(&operator)), &["Equal", "Exists", "Lt", "Gt"]),
             _ => causes.one_of(&operator, &["Equal", "Exists"]),
         }
         if !text(&effect).is_empty() {

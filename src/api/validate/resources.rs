@@ -95,7 +95,7 @@ pub(super) fn of_container(resources: &Part<'_>, claims: &[&str], causes: &mut C
             continue;
         }
         if seen.iter().any(|(other, part)| *other == key.0 && (part.is_empty() || key.1.is_empty() || *part == key.1)) {
-            causes.duplicate(&claim.pointer, quoted(key.0));
+            causes.duplicate(&claim.pointer, &quoted(key.0));
         }
         seen.push(key);
         if !key.1.is_empty() {
@@ -122,7 +122,7 @@ pub(super) fn of_pod(resources: &Part<'_>, causes: &mut Causes) {
         resources,
         |name, at, causes| {
             if !matches!(name, "cpu" | "memory") && !is_huge_page(name) {
-                causes.unsupported(at, quoted(name), &["cpu", "hugepages-", "memory"]);
+                causes.unsupported(at, &quoted(name), &["cpu", "hugepages-", "memory"]);
             }
         },
         causes,

@@ -55,7 +55,7 @@ pub(super) fn all<'a>(volumes: &Part<'a>, causes: &mut Causes) -> Vec<(&'a str, 
             causes.invalid_each(&name, names::dns_label(text(&name)));
         }
         if known.iter().any(|(other, _)| *other == text(&name)) {
-            causes.duplicate(&name.pointer, quoted(text(&name)));
+            causes.duplicate(&name.pointer, &quoted(text(&name)));
         }
         if causes.len() == before {
             known.push((text(&name), set(&volume.get("persistentVolumeClaim")) || set(&volume.get("ephemeral"))));
@@ -262,7 +262,7 @@ fn ephemeral(source: &Part<'_>, causes: &mut Causes) {
     selector::label_selector(&spec.get("selector"), causes);
     for mode in modes.items() {
         if !MODES.contains(&text(&mode)) {
-            causes.unsupported(&modes.pointer, quoted(text(&mode)), &MODES);
+            causes.unsupported(&modes.pointer, &quoted(text(&mode)), &MODES);
         }
     }
     let alone = |mode: &Part<'_>| text(mode) == "ReadWriteOncePod";
