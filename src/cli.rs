@@ -306,7 +306,7 @@ fn size(text: &str) -> Result<Size, &'static str> {
 
 #[cfg(test)]
 mod tests {
-    use clap::CommandFactory;
+    use clap::CommandFactory as _;
 
     use super::*;
 

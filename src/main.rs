@@ -1,10 +1,10 @@
 //! The command `jobgate`.
 
-use std::io::{self, Write};
+use std::io::{self, Write as _};
 use std::process::ExitCode;
 
 use anstream::{AutoStream, ColorChoice};
-use clap::Parser;
+use clap::Parser as _;
 use jobgate::cli::{Cli, Color, Command, Policy};
 use jobgate::cmd::{self, Exit};
 

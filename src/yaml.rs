@@ -422,7 +422,7 @@ mod tests {
     fn hostile_inputs_are_cheap() {
         let bomb = (1..30).fold("a0: &a0 [x,x,x,x,x,x,x,x,x]\n".to_owned(), |bomb, level| {
             let below = format!("*a{}", level - 1);
-            bomb + &format!("a{level}: &a{level} [{}]\n", vec![below.as_str(); 9].join(","))
+            bomb + &format!("a{level}: &a{level} [{}]\n", [below.as_str(); 9].join(","))
         });
         let merges =
             (1..40).fold("a0: &a0 {x: 1}\n".to_owned(), |bomb, level| bomb + &format!("a{level}: &a{level} {{<<: [*a{0}, *a{0}]}}\n", level - 1));

@@ -2,7 +2,7 @@
 
 use std::io::{self, Write};
 
-use clap::CommandFactory;
+use clap::CommandFactory as _;
 use clap_complete::Shell;
 
 use crate::cli::Cli;
@@ -20,7 +20,7 @@ pub fn run(shell: Shell, out: &mut dyn Write) -> io::Result<()> {
 
 #[cfg(test)]
 mod tests {
-    use clap::ValueEnum;
+    use clap::ValueEnum as _;
 
     use super::*;
 

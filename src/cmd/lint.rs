@@ -1,6 +1,6 @@
 //! `jobgate lint`: files in, a report on standard output, an exit code.
 
-use std::io::{self, BufWriter, IsTerminal, Write};
+use std::io::{self, BufWriter, IsTerminal as _, Write as _};
 use std::sync::mpsc;
 use std::time::Duration;
 

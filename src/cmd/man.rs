@@ -2,7 +2,7 @@
 
 use std::io::{self, Write};
 
-use clap::{Command, CommandFactory};
+use clap::{Command, CommandFactory as _};
 use clap_mangen::Man;
 
 use crate::cli::Cli;

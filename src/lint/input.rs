@@ -124,7 +124,7 @@ impl Inputs {
         for entry in walk {
             match entry {
                 Ok(entry) if entry.file_type().is_some_and(|kind| kind.is_file()) && wanted(entry.path()) => {
-                    self.files.push(input(entry.into_path()))
+                    self.files.push(input(entry.into_path()));
                 }
                 Ok(_) => {}
                 Err(error) => self.unreadable.push(unreadable(directory, &error)),

@@ -31,11 +31,12 @@ fn take_apart(at: Pointer, value: Value, found: &mut Vec<Object>) {
     };
     let place = at / "items";
     for (index, mut item) in items.into_iter().enumerate() {
-        if let (Value::Object(item), false) = (&mut item, kind.is_empty()) {
-            if item.get("kind").is_none_or(Value::is_null) && item.get("apiVersion").is_none_or(Value::is_null) {
-                item.insert("kind".to_owned(), kind.clone().into());
-                item.insert("apiVersion".to_owned(), version.clone());
-            }
+        if let (Value::Object(item), false) = (&mut item, kind.is_empty())
+            && item.get("kind").is_none_or(Value::is_null)
+            && item.get("apiVersion").is_none_or(Value::is_null)
+        {
+            item.insert("kind".to_owned(), kind.clone().into());
+            item.insert("apiVersion".to_owned(), version.clone());
         }
         take_apart(&place / index, item, found);
     }

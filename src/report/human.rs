@@ -38,9 +38,9 @@ pub(super) fn write(report: &Report, options: &Options, out: &mut dyn io::Write)
         out,
     };
     if writer.grouped {
-        writer.by_rule()?
+        writer.by_rule()?;
     } else {
-        writer.by_object()?
+        writer.by_object()?;
     }
     writer.summary(options.fail_on)
 }

@@ -45,7 +45,7 @@ pub(super) fn counts(findings: &[&Located]) -> String {
 }
 
 /// Returns the rules that were broken with the number of findings, most hit first.
-pub(super) fn by_rule<'r>(report: &'r Report) -> Vec<(&'static str, Vec<&'r Located>)> {
+pub(super) fn by_rule(report: &Report) -> Vec<(&'static str, Vec<&Located>)> {
     let mut rules: BTreeMap<&'static str, Vec<&Located>> = BTreeMap::new();
     for located in &report.findings {
         rules.entry(located.finding.rule).or_default().push(located);
