@@ -229,11 +229,7 @@ impl<'e> Editor<'e> {
             }
             (Kind::Sequence, _) => {
                 let items: Vec<usize> = self.tree.children(container).collect();
-                let index = match last {
-                    Token::Index(index) => *index,
-                    Token::Key(key) if key == "-" => items.len(),
-                    Token::Key(_) => return Err(self.not_there()),
-                };
+                let Token::Index(index) = *last else { return Err(self.not_there()) };
                 match op {
                     Op::Add(_, value) if index <= items.len() => self.insert(container, &items, index, value),
                     Op::Replace(_, value) if index < items.len() => self.replace(Some((container, None)), items[index], value),
