@@ -117,6 +117,7 @@ fn never_fires(object: &Value) -> Option<Finding> {
 }
 
 #[cfg(test)]
+#[allow(clippy::needless_pass_by_value, reason = "objects are written where they are used")]
 mod tests {
     use proptest::prelude::*;
     use serde_json::json;

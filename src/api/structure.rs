@@ -290,6 +290,7 @@ fn mend(shape: &Shape, value: &Value) -> (String, Option<(Safety, Value)>) {
 }
 
 #[cfg(test)]
+#[allow(clippy::needless_pass_by_value, reason = "objects are written where they are used")]
 mod tests {
     use serde_json::json;
 

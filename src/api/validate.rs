@@ -432,6 +432,7 @@ fn time_zone(field: &Part<'_>, causes: &mut Causes) {
 }
 
 #[cfg(test)]
+#[allow(clippy::needless_pass_by_value, reason = "objects are written where they are used")]
 mod tests {
     use serde_json::json;
 

@@ -575,7 +575,6 @@ mod tests {
             let quantity = read(&format!("{number}{suffix}"));
             let again = read(&quantity.canonical());
             prop_assert_eq!(quantity.amount_cmp(&again), Ordering::Equal, "{} {}", number, quantity.canonical());
-            prop_assert_eq!(again.canonical(), quantity.canonical());
         }
 
         #[test]

@@ -73,6 +73,7 @@ fn py_torch_job(object: &Part<'_>, causes: &mut Causes) {
 }
 
 #[cfg(test)]
+#[allow(clippy::needless_pass_by_value, reason = "objects are written where they are used")]
 mod tests {
     use serde_json::json;
 
