@@ -154,14 +154,16 @@ fn what_does_not_parse_is_a_finding_and_the_rest_is_linted() {
     let broken = format!("{JOB}---\nkind: Job\nspec: {{a: 1\n---\n{JOB}");
     let place = Place::with(&[("job.yaml", &broken), ("chart.yaml", "kind: Job\n{{- if .Values.x }}\nname: {{ .x }}\n{{- end }}\n")]);
     let document = json(&place.run(&["lint", "--format", "json"]));
-    let found: Vec<(&str, &str)> = document["findings"].as_array().unwrap().iter().map(|f| (f["rule"].as_str().unwrap(), f["action"].as_str().unwrap())).collect();
+    let found: Vec<(&str, &str)> =
+        document["findings"].as_array().unwrap().iter().map(|f| (f["rule"].as_str().unwrap(), f["action"].as_str().unwrap())).collect();
     assert_eq!(found, [("unrendered-template", "warn"), ("deadline", "deny"), ("syntax", "deny"), ("deadline", "deny")]);
     assert_eq!((&document["summary"]["files"], &document["summary"]["documents"]), (&2.into(), &4.into()));
 }
 
 #[test]
 fn what_cannot_run_says_why_and_exits_with_2() {
-    let place = Place::with(&[("job.yaml", JOB), ("bad.yaml", "apiVersion: jobgate.dev/v1alpha1\nkind: Policy\nrulez: {}\n"), ("facts.yaml", "a: [")]);
+    let place =
+        Place::with(&[("job.yaml", JOB), ("bad.yaml", "apiVersion: jobgate.dev/v1alpha1\nkind: Policy\nrulez: {}\n"), ("facts.yaml", "a: [")]);
     for (arguments, word) in [
         (&["lint", "--policy", "no-such-policy"][..], "no-such-policy"),
         (&["lint", "--policy", "bad.yaml"], "rulez"),
@@ -193,11 +195,13 @@ fn colour_is_for_terminals_and_for_those_who_ask() {
 
 #[test]
 fn facts_and_files_beside_it_tell_of_a_claim() {
-    let job = JOB.replace("spec:\n  ttl", "spec:\n  parallelism: 2\n  activeDeadlineSeconds: 60\n  ttl").replace(
-        "      containers:",
-        "      volumes: [{name: checkpoints, persistentVolumeClaim: {claimName: checkpoints}}]\n      containers:",
-    ) + "          volumeMounts: [{name: checkpoints, mountPath: /checkpoints}]\n";
-    let claim = |mode: &str| format!("apiVersion: v1\nkind: PersistentVolumeClaim\nmetadata: {{name: checkpoints, namespace: team-a}}\nspec:\n  accessModes: [{mode}]\n");
+    let job = JOB
+        .replace("spec:\n  ttl", "spec:\n  parallelism: 2\n  activeDeadlineSeconds: 60\n  ttl")
+        .replace("      containers:", "      volumes: [{name: checkpoints, persistentVolumeClaim: {claimName: checkpoints}}]\n      containers:")
+        + "          volumeMounts: [{name: checkpoints, mountPath: /checkpoints}]\n";
+    let claim = |mode: &str| {
+        format!("apiVersion: v1\nkind: PersistentVolumeClaim\nmetadata: {{name: checkpoints, namespace: team-a}}\nspec:\n  accessModes: [{mode}]\n")
+    };
     let (once, many) = (claim("ReadWriteOnce"), claim("ReadWriteMany"));
     let place = Place::with(&[("jobs/job.yaml", &job), ("storage/claim.yaml", &once), ("facts.txt", &many), ("far/a/b/claim.yaml", &many)]);
     let found = |arguments: &[&str]| {

@@ -82,7 +82,8 @@ fn real_manifests() {
 fn claims_of_another_repository_are_not_taken() {
     let Some(path) = shared("corpus") else { return };
     let report = lint_all(&path).report;
-    let repository = |file: &str| Path::new(file).strip_prefix(&path).ok().and_then(|rest| rest.components().next().map(|part| part.as_os_str().to_owned()));
+    let repository =
+        |file: &str| Path::new(file).strip_prefix(&path).ok().and_then(|rest| rest.components().next().map(|part| part.as_os_str().to_owned()));
     let mut elsewhere = 0;
     for located in &report.findings {
         for place in located.related.iter().filter(|related| related.object.is_some()).filter_map(|related| related.location.as_ref()) {
@@ -214,7 +215,13 @@ fn edge_cases_end_as_their_index_says() {
             Some(true) => {}
             Some(false) => {
                 let found = outcome.report.findings.iter().map(|located| format!("\n    {} {}", located.finding.rule, located.finding.message));
-                wrong.push(format!("{}: expected {}, found {} objects and{}", row.file, row.expected, outcome.report.objects, found.collect::<String>()));
+                wrong.push(format!(
+                    "{}: expected {}, found {} objects and{}",
+                    row.file,
+                    row.expected,
+                    outcome.report.objects,
+                    found.collect::<String>()
+                ));
             }
             None => wrong.push(format!("{}: nobody has taught this test what `{}` means", row.file, row.expected)),
         }
