@@ -3,8 +3,7 @@
 
 #[path = "support/evanphx.rs"]
 mod evanphx;
-
-use std::path::PathBuf;
+mod shared;
 
 use jobgate::finding::Op;
 use jobgate::patch;
@@ -12,14 +11,7 @@ use jobgate::pointer::Pointer;
 use serde_json::Value;
 
 fn rows() -> Vec<Value> {
-    let root = std::env::var_os("JOBGATE_SHARED").map_or_else(|| PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../shared"), PathBuf::from);
-    match std::fs::read_to_string(root.join("oracles/jsonpatch.jsonl")) {
-        Ok(text) => text.lines().map(|line| serde_json::from_str(line).expect("a row")).collect(),
-        Err(_) => {
-            println!("skipped: no oracles/jsonpatch.jsonl in JOBGATE_SHARED");
-            Vec::new()
-        }
-    }
+    shared::rows("oracles/jsonpatch.jsonl").unwrap_or_default()
 }
 
 #[test]

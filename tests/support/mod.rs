@@ -6,6 +6,7 @@ pub mod fixture;
 
 use std::path::PathBuf;
 
+#[allow(clippy::print_stdout, reason = "a test that did not run says so")]
 /// Returns the folder of shared data, or prints that its tests are skipped.
 pub fn shared(what: &str) -> Option<PathBuf> {
     let root = std::env::var_os("JOBGATE_SHARED").map_or_else(|| PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../shared"), PathBuf::from);
