@@ -13,11 +13,16 @@ use super::text::{clean, plural, thousands};
 use super::{Located, Location, Options, Report, excerpt, summary};
 use crate::finding::{Level, Part};
 use crate::pointer::Pointer;
+use crate::rules;
 
 const HEADING: Style = Style::new().bold().underline();
 
 /// Above this many findings they are grouped by rule.
 const MANY: usize = 40;
+/// How many groups have an example; those with fewer or lesser findings come last.
+const SHOWN: usize = 8;
+/// Characters of a message that is named in a list.
+const MESSAGE: usize = 100;
 /// How many findings of a group are named besides the one that is shown.
 const NAMED: usize = 10;
 /// About how many lines a grouped report may take.
@@ -82,25 +87,27 @@ impl<'r> Writer<'r, '_> {
     fn by_rule(&mut self) -> io::Result<()> {
         let mut groups = summary::by_rule(self.report);
         let worst = |findings: &[&Located]| findings.iter().map(|located| located.finding.level).max();
-        // The sort is stable: within a level, most hit first.
-        groups.sort_by_key(|(_, findings)| std::cmp::Reverse(worst(findings)));
-        let named = (ROOM.saturating_sub(GROUP * groups.len()) / groups.len()).clamp(2, NAMED);
-        for (rule, findings) in groups {
+        // The sort is stable: within a level, rules before checks of the input, and most hit first.
+        groups.sort_by_key(|(rule, findings)| (std::cmp::Reverse(worst(findings)), rules::find(rule).is_none()));
+        let shown = groups.len().min(SHOWN);
+        let named = (ROOM.saturating_sub(GROUP * shown) / groups.len()).clamp(2, NAMED);
+        for (nth, (rule, mut findings)) in groups.into_iter().enumerate() {
             let heading = self.paint(HEADING, &format!("{rule}: {}", summary::counts(&findings)));
             writeln!(self.out, "{heading}  {}", page::link(rule))?;
-            let worst = worst(&findings);
             // The example is of the worst level, and so are the first that are named.
-            let Some(example) = findings.iter().position(|located| Some(located.finding.level) == worst) else { continue };
-            self.finding(findings[example], false)?;
-            let mut others: Vec<_> = findings.iter().enumerate().filter(|(at, _)| *at != example).map(|(_, located)| *located).collect();
-            others.sort_by_key(|located| std::cmp::Reverse(located.finding.level));
-            self.names(&others, named)?;
+            findings.sort_by_key(|located| std::cmp::Reverse(located.finding.level));
+            if nth < shown {
+                self.finding(findings[0], false)?;
+                self.names(&findings[1..], Some(findings[0]), named)?;
+            } else {
+                self.names(&findings, None, named)?;
+            }
         }
         Ok(())
     }
 
-    /// Names the first of some findings, a line each.
-    fn names(&mut self, findings: &[&'r Located], most: usize) -> io::Result<()> {
+    /// Names the first of some findings, a line each: where they are, and what they say unless the example says the same.
+    fn names(&mut self, findings: &[&'r Located], example: Option<&'r Located>, most: usize) -> io::Result<()> {
         if findings.is_empty() {
             return Ok(());
         }
@@ -112,7 +119,12 @@ impl<'r> Writer<'r, '_> {
         for (located, place) in shown.iter().zip(&places) {
             let level = if mixed { format!("{:<6}", located.finding.level.as_str()) } else { String::new() };
             let object = located.object.as_ref().map(|object| clean(&object.to_string()).into_owned()).unwrap_or_default();
-            let line = format!("  {level}{place:<width$}  {object}");
+            let message = match example {
+                Some(example) if example.finding.message == located.finding.message => String::new(),
+                _ => shortened(&clean(&located.finding.message)),
+            };
+            let colon = if object.is_empty() || message.is_empty() { "" } else { ": " };
+            let line = format!("  {level}{place:<width$}  {object}{colon}{message}");
             writeln!(self.out, "{}", line.trim_end())?;
         }
         if !rest.is_empty() {
@@ -197,6 +209,13 @@ impl<'r> Writer<'r, '_> {
 
     fn paint(&self, style: Style, text: &str) -> String {
         if self.color { format!("{style}{text}{style:#}") } else { text.to_owned() }
+    }
+}
+
+fn shortened(message: &str) -> String {
+    match message.char_indices().nth(MESSAGE) {
+        Some((end, _)) => format!("{}…", message[..end].trim_end()),
+        None => message.to_owned(),
     }
 }
 
@@ -468,16 +487,16 @@ mod tests {
           = help: mend it
           = why: A Job without a deadline runs until it succeeds, fails often enough, or somebody looks
 
-          warn  jobs/train.yaml:6:1  Job team-a/train
           deny  jobs/6.yaml:6:1      Job team-a/train
-          warn  jobs/7.yaml:6:1      Job team-a/train
           deny  jobs/12.yaml:6:1     Job team-a/train
-          warn  jobs/13.yaml:6:1     Job team-a/train
           deny  jobs/18.yaml:6:1     Job team-a/train
-          warn  jobs/19.yaml:6:1     Job team-a/train
           deny  jobs/24.yaml:6:1     Job team-a/train
-          warn  jobs/25.yaml:6:1     Job team-a/train
           deny  jobs/30.yaml:6:1     Job team-a/train
+          deny  jobs/36.yaml:6:1     Job team-a/train
+          deny  jobs/42.yaml:6:1     Job team-a/train
+          deny  jobs/48.yaml:6:1     Job team-a/train
+          deny  jobs/54.yaml:6:1     Job team-a/train
+          warn  jobs/train.yaml:6:1  Job team-a/train
           … and 9 more in 9 files
 
         gpu-toleration: 10 denied, 10 warnings  https://github.com/jobgate/jobgate/blob/main/docs/rules/gpu-toleration.md
@@ -486,16 +505,16 @@ mod tests {
           = help: mend it
           = why: Nodes with accelerators usually carry a taint, so that nothing else lands on them (GKE sets `nvidia.com/gpu=present:NoSchedule` by itself)
 
-          warn  jobs/5.yaml:6:1   Job team-a/train
           deny  jobs/10.yaml:6:1  Job team-a/train
-          warn  jobs/11.yaml:6:1  Job team-a/train
           deny  jobs/16.yaml:6:1  Job team-a/train
-          warn  jobs/17.yaml:6:1  Job team-a/train
           deny  jobs/22.yaml:6:1  Job team-a/train
-          warn  jobs/23.yaml:6:1  Job team-a/train
           deny  jobs/28.yaml:6:1  Job team-a/train
-          warn  jobs/29.yaml:6:1  Job team-a/train
           deny  jobs/34.yaml:6:1  Job team-a/train
+          deny  jobs/40.yaml:6:1  Job team-a/train
+          deny  jobs/46.yaml:6:1  Job team-a/train
+          deny  jobs/52.yaml:6:1  Job team-a/train
+          deny  jobs/58.yaml:6:1  Job team-a/train
+          warn  jobs/5.yaml:6:1   Job team-a/train
           … and 9 more in 9 files
 
         restart-policy: 10 denied, 10 warnings  https://github.com/jobgate/jobgate/blob/main/docs/rules/restart-policy.md
@@ -508,16 +527,16 @@ mod tests {
           = help: mend it
           = why: With `restartPolicy: Always` a container that has finished its work is started again, for ever
 
-          warn  jobs/3.yaml:6:1   Job team-a/train
           deny  jobs/8.yaml:6:1   Job team-a/train
-          warn  jobs/9.yaml:6:1   Job team-a/train
           deny  jobs/14.yaml:6:1  Job team-a/train
-          warn  jobs/15.yaml:6:1  Job team-a/train
           deny  jobs/20.yaml:6:1  Job team-a/train
-          warn  jobs/21.yaml:6:1  Job team-a/train
           deny  jobs/26.yaml:6:1  Job team-a/train
-          warn  jobs/27.yaml:6:1  Job team-a/train
           deny  jobs/32.yaml:6:1  Job team-a/train
+          deny  jobs/38.yaml:6:1  Job team-a/train
+          deny  jobs/44.yaml:6:1  Job team-a/train
+          deny  jobs/50.yaml:6:1  Job team-a/train
+          deny  jobs/56.yaml:6:1  Job team-a/train
+          warn  jobs/3.yaml:6:1   Job team-a/train
           … and 9 more in 9 files
 
         1 file, 60 documents, 60 jobs: 30 denied, 30 warnings

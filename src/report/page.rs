@@ -62,11 +62,8 @@ impl Page {
     /// Returns the first sentence of [`Page::why`].
     pub(super) fn why_in_short(&self) -> String {
         let why = self.why();
-        let end = why.match_indices(". ").map(|(at, _)| at).find(|&at| {
-            // "e.g. x" and "i.e. x" end no sentence.
-            let next = why[at + 2..].chars().next();
-            next.is_some_and(|char| !char.is_lowercase()) && !why[..at].ends_with("e.g") && !why[..at].ends_with("i.e")
-        });
+        let ends = why.match_indices(". ").map(|(at, _)| at);
+        let end = ends.into_iter().find(|&at| !["e.g", "i.e", "etc", "cf", "vs"].iter().any(|short| why[..at].ends_with(short)));
         let sentence = end.map_or(&*why, |at| &why[..at]);
         sentence.strip_suffix('.').unwrap_or(sentence).to_owned()
     }
@@ -105,8 +102,8 @@ mod tests {
 
     #[test]
     fn the_reason_is_the_first_sentence_under_why() {
-        let page = page("Summary. More.\n\n## Why\n\nIt hangs, e.g. in NCCL. Then\nit idles.\n\n## Bad\n");
-        assert_eq!(page.why(), "It hangs, e.g. in NCCL. Then it idles.");
+        let page = page("Summary. More.\n\n## Why\n\nIt hangs, e.g. in NCCL. kubectl\nis idle.\n\n## Bad\n");
+        assert_eq!(page.why(), "It hangs, e.g. in NCCL. kubectl is idle.");
         assert_eq!(page.why_in_short(), "It hangs, e.g. in NCCL");
     }
 }
