@@ -1,4 +1,4 @@
-//! The linter: files in, a report out. An adapter around [`engine::evaluate`], usable without the command line.
+//! The linter: files in, a report out. An adapter around [`crate::engine::evaluate`], usable without the command line.
 //!
 //! Two passes. The first reads what the files say about claims: a search for the word, and a parse of the documents that have it. The second
 //! judges: every document is parsed, judged and forgotten by one thread, and what remains of it are its findings, looked up in the source.

@@ -1,6 +1,6 @@
 //! YAML and JSON as kubectl reads them, with the byte span of every key and value. The only entry to YAML.
 //!
-//! [`split`] draws the borders between documents, [`parse`] reads one of them; [`documents`] does both. A chunk can be parsed on any thread.
+//! [`split()`] draws the borders between documents, [`parse`] reads one of them; [`documents`] does both. A chunk can be parsed on any thread.
 //!
 //! ```text
 //! bytes ──split──> chunks ──tree, json──> syntax tree ──resolve──> value

@@ -1,9 +1,9 @@
 //! What the benchmarks run on, and what they are held against.
 
-use std::fmt::Write;
+use std::fmt::Write as _;
 
 /// Returns a multi-document file of Jobs, of at least so many bytes. Each has four findings, as an everyday training job would.
-pub fn manifests(bytes: usize) -> String {
+pub(crate) fn manifests(bytes: usize) -> String {
     let mut out = String::with_capacity(bytes + 4096);
     let mut number = 0;
     while out.len() < bytes {
@@ -18,6 +18,6 @@ pub fn manifests(bytes: usize) -> String {
 }
 
 /// Parses a file into events on this thread, and returns how many: what any reader of YAML must do at least.
-pub fn events(source: &str) -> usize {
-    granit_parser::Parser::new_from_str(source).map(|event| event.expect("a generated file is YAML")).count()
+pub(crate) fn events(source: &str) -> usize {
+    granit_parser::Parser::new_from_str(source).inspect(|event| assert!(event.is_ok(), "a generated file is YAML")).count()
 }

@@ -37,7 +37,7 @@ pub struct Chunk {
     pub(super) not_json: Option<SyntaxError>,
 }
 
-/// The documents of a source, in order. Made by [`super::split`].
+/// The documents of a source, in order. Made by [`super::split()`].
 #[derive(Clone, Debug)]
 pub struct Chunks<'s> {
     source: &'s [u8],
