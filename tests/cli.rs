@@ -1,5 +1,7 @@
 //! The real binary, from arguments to exit code. Few tests: what is behind it is tested where it stands.
 
+#![allow(clippy::unwrap_used, reason = "a test that cannot set up its files fails")]
+
 use std::fs::{self, File};
 use std::path::Path;
 use std::process::Output;

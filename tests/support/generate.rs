@@ -92,10 +92,10 @@ pub(crate) fn policies() -> Vec<Policy> {
 }
 
 pub(crate) fn case(random: &mut Random, policies: usize) -> Case {
-    let kind = random.pick::<&str>(&["Job", "Job", "CronJob", "PyTorchJob", "PyTorchJob"]);
-    let operation = random.pick::<&str>(&["CREATE", "CREATE", "CREATE", "UPDATE", "UPDATE", "DELETE", "CONNECT"]);
+    let kind = *random.pick(&["Job", "Job", "CronJob", "PyTorchJob", "PyTorchJob"]);
+    let operation = *random.pick(&["CREATE", "CREATE", "CREATE", "UPDATE", "UPDATE", "DELETE", "CONNECT"]);
     // Most objects are wrong in a place or two; some nowhere, some everywhere.
-    let mess = random.pick::<&str>(&[0, 0, 1, 3, 3, 10, 40]);
+    let mess = *random.pick(&[0, 0, 1, 3, 3, 10, 40]);
     let mut maker = Maker { random, mess };
     let object = maker.object(kind);
     let old = match operation {
