@@ -21,6 +21,7 @@ mod review;
 use std::collections::{BTreeMap, BTreeSet};
 
 use jiff::civil::Date;
+use serde_json::Value;
 
 pub use check::Doubt;
 pub use respond::{LONGEST_LINE, LONGEST_WARNING, MOST_FINDINGS, MOST_WARNINGS};
@@ -196,7 +197,7 @@ pub struct Answer {
 #[must_use]
 pub fn answer(endpoint: Endpoint, policy: &Policy, facts: &dyn Facts, body: &[u8], today: Option<Date>) -> Answer {
     match Review::read(body) {
-        Ok(review) => judge(endpoint, policy, facts, &review, today),
+        Ok(review) => judge(endpoint, policy, facts, review, today),
         Err(malformed) => reject(endpoint, &malformed),
     }
 }
@@ -209,39 +210,37 @@ pub fn claims_needed(review: &Review<'_>) -> Vec<(String, String)> {
 
 /// Answers a review that was read already.
 #[must_use]
-pub fn judge(endpoint: Endpoint, policy: &Policy, facts: &dyn Facts, review: &Review<'_>, today: Option<Date>) -> Answer {
-    let head = &review.head;
+pub fn judge(endpoint: Endpoint, policy: &Policy, facts: &dyn Facts, review: Review<'_>, today: Option<Date>) -> Answer {
+    let Review { head, subject } = review;
+    let head = &head;
     let mut meta = Meta::of(endpoint, head);
-    let change = match &review.subject {
+    let change = match subject {
         Subject::Object(change) => change,
         Subject::Pass(pass) => {
-            meta.pass = Some(*pass);
+            meta.pass = Some(pass);
             return finish(head, Reply::default(), meta);
         }
-        Subject::Fault(fault) => return allow(endpoint, head, *fault),
+        Subject::Fault(fault) => return allow(endpoint, head, fault),
         Subject::TooDeep => return too_deep(endpoint, policy, head),
     };
-    let request = Request {
-        operation: change.operation,
-        origin: Origin::Admission,
-        object: &change.object,
-        old: change.old.as_ref(),
-        namespace: &head.namespace,
-        user: Some(&*head.user).filter(|user| !user.is_empty()),
-        today,
+    let Change { operation, kind, object, old } = *change;
+    let judge = |object: &Value| {
+        let user = Some(&*head.user).filter(|user| !user.is_empty());
+        let request = Request { operation, origin: Origin::Admission, object, old: old.as_ref(), namespace: &head.namespace, user, today };
+        engine::evaluate(policy, facts, &request)
     };
-    let verdict = engine::evaluate(policy, facts, &request);
+    let verdict = judge(&object);
     let mut reply = Reply { audit: audit(policy, &verdict), ..Reply::default() };
     let denied = match endpoint {
         Endpoint::Validate => verdict.level() == Some(Level::Deny),
-        Endpoint::Mutate => change.kind != Kind::PyTorchJob && refused_between(&verdict.findings),
+        Endpoint::Mutate => kind != Kind::PyTorchJob && refused_between(&verdict.findings),
     };
     if denied {
         reply.denial = Some(respond::denial(&verdict.findings));
     } else if endpoint == Endpoint::Validate {
         reply.warnings = respond::warnings(&verdict.findings);
     } else {
-        match check::checked_patch(policy, facts, &request, &verdict) {
+        match check::checked_patch(object, &verdict, judge) {
             Ok(ops) => reply.patch = ops,
             Err(doubt) => meta.fault = Some(Fault::Patch(doubt)),
         }

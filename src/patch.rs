@@ -31,10 +31,50 @@ pub fn to_json(ops: &[Op]) -> Value {
 /// An operation names a place that is not there, or one below something that is no mapping or list.
 pub fn apply(object: &Value, ops: &[Op]) -> Result<Value, DoesNotApply> {
     let mut patched = object.clone();
-    for op in ops {
-        apply_one(&mut patched, op).ok_or_else(|| DoesNotApply(op.pointer().clone()))?;
-    }
+    apply_in_place(&mut patched, ops)?;
     Ok(patched)
+}
+
+/// Makes the operations on the object itself, as [`apply`] does on a copy.
+///
+/// # Errors
+/// As [`apply`]; the operations before the one that does not apply have been made.
+pub fn apply_in_place(object: &mut Value, ops: &[Op]) -> Result<(), DoesNotApply> {
+    ops.iter().try_for_each(|op| apply_one(object, op).ok_or_else(|| DoesNotApply(op.pointer().clone())))
+}
+
+/// Returns as much of the object as the operations can tell apart from the whole: what stands at their places, and the way there.
+///
+/// Mappings on the way keep the keys that lead on, lists keep their length. The operations apply to it if and only if they apply to the object, and
+/// change the same in both; but it is small, where the object may be large.
+#[must_use]
+pub fn footprint(object: &Value, ops: &[Op]) -> Value {
+    let places: Vec<&[Token]> = ops.iter().map(|op| op.pointer().tokens()).collect();
+    footprint_of(object, &places)
+}
+
+fn footprint_of(value: &Value, places: &[&[Token]]) -> Value {
+    let below = |step: &dyn Fn(&Token) -> bool| -> Vec<&[Token]> {
+        places.iter().filter_map(|place| place.split_first()).filter(|(first, _)| step(first)).map(|(_, rest)| rest).collect()
+    };
+    match value {
+        value if places.iter().any(|place| place.is_empty()) => value.clone(),
+        Value::Object(map) => {
+            let keys = places.iter().filter_map(|place| if let Some(Token::Key(key)) = place.first() { map.get_key_value(&**key) } else { None });
+            let entry = |(key, child): (&String, &Value)| {
+                (key.clone(), footprint_of(child, &below(&|token| matches!(token, Token::Key(name) if **name == **key))))
+            };
+            Value::Object(keys.map(entry).collect())
+        }
+        Value::Array(list) => {
+            let item = |(index, child)| {
+                let below = below(&|token| *token == Token::Index(index));
+                if below.is_empty() { Value::Null } else { footprint_of(child, &below) }
+            };
+            list.iter().enumerate().map(item).collect()
+        }
+        value => value.clone(),
+    }
 }
 
 /// Tells whether an engine that is not ours makes the same of the operations, from the text that goes over the wire.
@@ -105,6 +145,31 @@ fn brings_mapping(ops: &[Op], at: &Pointer) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_footprint_is_what_the_operations_see() {
+        let object = json!({"metadata": {"name": "x"}, "spec": {"a": {"b": [1, {"c": 2, "d": 3}, 4]}, "tolerations": [{"key": "x"}], "other": 5}});
+        let item = Pointer::of(&["spec", "a", "b"]) / 1;
+        let ops = [
+            Op::Add(Pointer::of(&["spec", "ttl"]), 1.into()),
+            Op::Replace(item.key("c"), 9.into()),
+            Op::Add(Pointer::of(&["spec", "tolerations"]) / 1, json!({})),
+        ];
+        let small = footprint(&object, &ops);
+        assert_eq!(small, json!({"spec": {"a": {"b": [null, {"c": 2}, null]}, "tolerations": [null]}}));
+        assert_eq!(apply(&small, &ops).expect("applies")["spec"]["tolerations"], json!([null, {}]));
+        for (place, applies) in [
+            (Pointer::of(&["spec", "a", "b"]) / 4, false),
+            (Pointer::of(&["spec", "a", "b"]) / 3, true),
+            (Pointer::of(&["spec", "other", "x"]), false),
+            (Pointer::of(&["status", "x"]), false),
+            (Pointer::of(&["spec", "a"]), true),
+        ] {
+            let ops = [Op::Add(place, true.into())];
+            assert_eq!(apply(&object, &ops).is_ok(), applies);
+            assert_eq!(apply(&footprint(&object, &ops), &ops).is_ok(), applies);
+        }
+    }
 
     #[test]
     fn two_that_bring_the_same_mapping_become_one() {

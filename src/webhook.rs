@@ -61,7 +61,7 @@ impl Application for Webhook {
         };
         let wanted = admission::claims_needed(&review);
         let facts = if wanted.is_empty() { FactTable::default() } else { self.claims.facts(&wanted, call.deadline.into()).await };
-        self.finish(admission::judge(endpoint, &policy, &facts, &review, today))
+        self.finish(admission::judge(endpoint, &policy, &facts, review, today))
     }
 
     fn too_large(&self, at: server::Endpoint, prefix: &[u8], limit: usize) -> Option<Answer> {

@@ -4,15 +4,14 @@
 //! registered to fail open (kubernetes.md §7.6). So nothing is taken on trust here, least of all our own rules.
 
 use std::collections::BTreeSet;
+use std::sync::LazyLock;
 
 use serde_json::Value;
 
-use crate::engine::{self, Request, Verdict};
-use crate::facts::Facts;
+use crate::engine::Verdict;
 use crate::finding::{Level, Op};
 use crate::patch;
 use crate::pointer::{Pointer, Token};
-use crate::policy::Policy;
 use crate::rules::RULES;
 
 /// The largest patch that is sent, in operations. A rule makes a handful for each pod template.
@@ -52,11 +51,11 @@ impl Doubt {
     }
 }
 
-/// Returns the operations of a verdict, if every check holds.
+/// Returns the operations of a verdict on an object, if every check holds; `judge` judges the object once more when they are made.
 ///
 /// # Errors
 /// One does not; then nothing may be sent.
-pub(super) fn checked_patch(policy: &Policy, facts: &dyn Facts, request: &Request<'_>, verdict: &Verdict) -> Result<Vec<Op>, Doubt> {
+pub(super) fn checked_patch(mut object: Value, verdict: &Verdict, judge: impl FnOnce(&Value) -> Verdict) -> Result<Vec<Op>, Doubt> {
     let ops = verdict.fill_ops();
     if ops.is_empty() {
         return Ok(ops);
@@ -68,15 +67,17 @@ pub(super) fn checked_patch(policy: &Policy, facts: &dyn Facts, request: &Reques
     if ops.iter().any(|op| op.pointer().tokens().is_empty()) {
         return Err(Doubt::DoesNotApply);
     }
-    let patched = patch::apply(request.object, &ops).map_err(|_| Doubt::DoesNotApply)?;
-    if !patch::agrees_with_rfc_6902(request.object, &ops, &patched) {
+    // Copying and comparing whole objects would cost as much as reading them; what the operations cannot see, they cannot change.
+    let before = patch::footprint(&object, &ops);
+    let after = patch::apply(&before, &ops).map_err(|_| Doubt::DoesNotApply)?;
+    if !patch::agrees_with_rfc_6902(&before, &ops, &after) {
         return Err(Doubt::DoesNotApply);
     }
-    let patterns = Patterns::of(RULES.iter().flat_map(|entry| entry.rule.fills).copied());
-    if !patterns.allow(&mut Vec::new(), Some(request.object), Some(&patched)) {
+    if !PATTERNS.allow(&mut Vec::new(), Some(&before), Some(&after)) {
         return Err(Doubt::StraysOutside);
     }
-    let again = engine::evaluate(policy, facts, &Request { object: &patched, ..*request });
+    patch::apply_in_place(&mut object, &ops).map_err(|_| Doubt::DoesNotApply)?;
+    let again = judge(&object);
     if !again.fill_ops().is_empty() {
         return Err(Doubt::NotIdempotent);
     }
@@ -90,6 +91,9 @@ pub(super) fn checked_patch(policy: &Policy, facts: &dyn Facts, request: &Reques
 fn denials(verdict: &Verdict) -> impl Iterator<Item = (&'static str, &Pointer)> {
     verdict.findings.iter().filter(|finding| finding.level == Level::Deny).map(|finding| (finding.rule, &finding.path))
 }
+
+/// What the rules declare.
+static PATTERNS: LazyLock<Patterns> = LazyLock::new(|| Patterns::of(RULES.iter().flat_map(|entry| entry.rule.fills).copied()));
 
 /// The places that rules may fill, as steps; nothing stands for any one step.
 #[derive(Debug)]

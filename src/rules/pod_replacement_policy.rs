@@ -121,6 +121,10 @@ fn is_chosen(object: &Part<'_>) -> bool {
 
 /// Tells whether a last-applied manifest sets the field.
 fn sets_it(manifest: &str) -> bool {
+    // The manifest may be as large as the object, and most do not name the field anywhere.
+    if !manifest.contains(FIELD) {
+        return false;
+    }
     let manifest: Value = serde_json::from_str(manifest).unwrap_or_default();
     manifest.pointer("/spec/podReplacementPolicy").is_some_and(|value| !value.is_null())
 }
