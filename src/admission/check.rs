@@ -65,7 +65,7 @@ pub(super) fn checked_patch(policy: &Policy, facts: &dyn Facts, request: &Reques
         return Err(Doubt::TooLarge);
     }
     // The whole document is a place to some engines and none to others.
-    if ops.iter().any(|op| op.pointer().tokens().is_empty()) {
+    if ops.iter().any(|op| op.pointer().is_root()) {
         return Err(Doubt::DoesNotApply);
     }
     let patched = patch::apply(request.object, &ops).map_err(|_| Doubt::DoesNotApply)?;
