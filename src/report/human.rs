@@ -257,6 +257,7 @@ fn missing(located: &Located) -> Option<String> {
 mod tests {
     use super::super::sample;
     use super::*;
+    use crate::pointer::Pointer;
 
     fn human(report: &Report, options: &Options) -> String {
         let mut out = Vec::new();
