@@ -222,7 +222,7 @@ fn place<'a>(path: &'a Pointer, root: &'a Value) -> Vec<Cow<'a, str>> {
             name.map_or_else(|| Cow::Owned(index.to_string()), Cow::Borrowed)
         }
     };
-    path.tokens().iter().map(step).collect()
+    path.tokens().into_iter().map(step).collect()
 }
 
 /// Returns the fills inside pod templates, if making them again gives exactly the old object's templates.

@@ -86,7 +86,8 @@ pub fn agrees_with_rfc_6902(object: &Value, ops: &[Op], patched: &Value) -> bool
 }
 
 fn apply_one(object: &mut Value, op: &Op) -> Option<()> {
-    let (last, parents) = op.pointer().tokens().split_last()?;
+    let tokens = op.pointer().tokens();
+    let (last, parents) = tokens.split_last()?;
     let parent = parents.iter().try_fold(object, |value, token| match (value, token) {
         (Value::Object(map), Token::Key(key)) => map.get_mut(&**key),
         (Value::Array(list), Token::Index(index)) => list.get_mut(*index),

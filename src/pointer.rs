@@ -3,8 +3,11 @@
 //! Rules speak in pointers only. Line and column are looked up once, when a report is made.
 
 use std::borrow::Cow;
+use std::cmp::Ordering;
 use std::fmt;
+use std::hash::{Hash, Hasher};
 use std::ops::Div;
+use std::sync::Arc;
 
 use serde_json::Value;
 
@@ -18,8 +21,19 @@ pub enum Token {
 }
 
 /// A place inside one object, from its root.
-#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Pointer(Vec<Token>);
+///
+/// Rules make a pointer for every field they look at, and few of them are ever printed. So a pointer is its last step and the pointer before it,
+/// which it shares with the places around it: a step down is one small allocation, and a copy is none.
+#[derive(Clone, Default)]
+pub struct Pointer(Option<Arc<Step>>);
+
+/// The last step of a pointer that is not the root.
+struct Step {
+    before: Pointer,
+    token: Token,
+    /// Steps from the root, this one included.
+    depth: usize,
+}
 
 /// Fields whose keys are chosen by the author; Kubernetes prints such keys in brackets (`limits[nvidia.com/gpu]`).
 const MAPS: [&str; 7] = ["annotations", "labels", "limits", "matchLabels", "nodeSelector", "pytorchReplicaSpecs", "requests"];
@@ -34,7 +48,7 @@ impl Pointer {
     /// Returns the pointer that the given keys spell, from the root.
     #[must_use]
     pub fn of(keys: &[&'static str]) -> Self {
-        Self(keys.iter().map(|key| Token::Key(Cow::Borrowed(key))).collect())
+        keys.iter().fold(Self::root(), |pointer, key| pointer / *key)
     }
 
     /// Reads an RFC 6901 string against `root`, which decides whether a step of digits is an index or a key.
@@ -42,82 +56,102 @@ impl Pointer {
     /// Steps below a missing place are taken as keys. `-` is not resolved: it stays a key.
     #[must_use]
     pub fn parse(text: &str, root: &Value) -> Option<Self> {
-        let mut tokens = Vec::new();
+        let mut pointer = Self::root();
         let mut here = Some(root);
         if text.is_empty() {
-            return Some(Self(tokens));
+            return Some(pointer);
         }
         for step in text.strip_prefix('/')?.split('/') {
             let step = step.replace("~1", "/").replace("~0", "~");
             match (here, step.parse::<usize>()) {
                 (Some(Value::Array(items)), Ok(index)) => {
                     here = items.get(index);
-                    tokens.push(Token::Index(index));
+                    pointer = pointer / index;
                 }
                 _ => {
                     here = here.and_then(|value| value.get(&step));
-                    tokens.push(Token::Key(step.into()));
+                    pointer = pointer.then(Token::Key(step.into()));
                 }
             }
         }
-        Some(Self(tokens))
+        Some(pointer)
     }
 
     /// Returns the place of a key that the author chose, below this place.
     #[must_use]
     pub fn key(&self, key: &str) -> Self {
-        let mut tokens = self.0.clone();
-        tokens.push(Token::Key(Cow::Owned(key.to_owned())));
-        Self(tokens)
+        self.clone().then(Token::Key(Cow::Owned(key.to_owned())))
     }
 
     /// Returns the place that `rest` is of the object at this place.
     #[must_use]
     pub fn join(&self, rest: &Self) -> Self {
-        Self(self.0.iter().chain(&rest.0).cloned().collect())
+        rest.tokens().into_iter().cloned().fold(self.clone(), Self::then)
     }
 
     /// Returns the place one step below this place.
     #[must_use]
-    pub fn then(mut self, step: Token) -> Self {
-        self.0.push(step);
-        self
+    pub fn then(self, token: Token) -> Self {
+        let depth = self.depth() + 1;
+        Self(Some(Arc::new(Step { before: self, token, depth })))
     }
 
-    /// Gives back the memory that is left over from growing.
-    pub fn shrink(&mut self) {
-        self.0.shrink_to_fit();
+    /// Returns how many steps it is from the root.
+    #[must_use]
+    pub fn depth(&self) -> usize {
+        self.0.as_ref().map_or(0, |step| step.depth)
+    }
+
+    /// Tells whether it is the pointer to the whole object.
+    #[must_use]
+    pub fn is_root(&self) -> bool {
+        self.0.is_none()
     }
 
     /// Returns the steps from the root.
     #[must_use]
-    pub fn tokens(&self) -> &[Token] {
-        &self.0
+    pub fn tokens(&self) -> Vec<&Token> {
+        let mut tokens = Vec::with_capacity(self.depth());
+        tokens.extend(self.steps().map(|step| &step.token));
+        tokens.reverse();
+        tokens
+    }
+
+    /// Returns the steps from the last one up.
+    fn steps(&self) -> impl Iterator<Item = &Step> {
+        std::iter::successors(self.0.as_deref(), |step| step.before.0.as_deref())
     }
 
     /// Returns the pointer without its last step, or nothing at the root.
     #[must_use]
     pub fn parent(&self) -> Option<Self> {
-        let (_, rest) = self.0.split_last()?;
-        Some(Self(rest.to_vec()))
+        self.0.as_ref().map(|step| step.before.clone())
     }
 
     /// Returns the last step, or nothing at the root.
     #[must_use]
     pub fn last(&self) -> Option<&Token> {
-        self.0.last()
+        self.0.as_ref().map(|step| &step.token)
     }
 
     /// Tells whether `self` is `other` or lies inside it.
     #[must_use]
     pub fn is_within(&self, other: &Self) -> bool {
-        self.0.starts_with(&other.0)
+        let Some(deeper) = self.depth().checked_sub(other.depth()) else { return false };
+        let mut here = self.steps().skip(deeper);
+        other.steps().all(|there| here.next().is_some_and(|here| here.token == there.token))
+    }
+
+    /// Returns the way from a place around this one to this one; nothing if it is not inside of that place.
+    #[must_use]
+    pub fn below(&self, around: &Self) -> Option<Self> {
+        self.is_within(around).then(|| self.tokens().into_iter().skip(around.depth()).cloned().fold(Self::root(), Self::then))
     }
 
     /// Returns the value at this place of `root`.
     #[must_use]
     pub fn find<'v>(&self, root: &'v Value) -> Option<&'v Value> {
-        self.0.iter().try_fold(root, |value, token| match token {
+        self.tokens().into_iter().try_fold(root, |value, token| match token {
             Token::Key(key) => value.as_object()?.get(&**key),
             Token::Index(index) => value.as_array()?.get(*index),
         })
@@ -127,7 +161,7 @@ impl Pointer {
     #[must_use]
     pub fn to_json_pointer(&self) -> String {
         let mut out = String::new();
-        for token in &self.0 {
+        for token in self.tokens() {
             out.push('/');
             match token {
                 Token::Key(key) => out.push_str(&key.replace('~', "~0").replace('/', "~1")),
@@ -142,7 +176,7 @@ impl fmt::Display for Pointer {
     /// Writes the path as Kubernetes does in its own errors: `spec.template.spec.containers[0].resources.limits[nvidia.com/gpu]`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut parent = "";
-        for token in &self.0 {
+        for token in self.tokens() {
             match token {
                 Token::Index(index) => write!(f, "[{index}]")?,
                 Token::Key(key) => {
@@ -161,19 +195,62 @@ impl fmt::Display for Pointer {
     }
 }
 
+impl fmt::Debug for Pointer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Pointer").field(&self.to_json_pointer()).finish()
+    }
+}
+
+impl PartialEq for Pointer {
+    fn eq(&self, other: &Self) -> bool {
+        self.depth() == other.depth() && self.is_within(other)
+    }
+}
+
+impl Eq for Pointer {}
+
+impl PartialOrd for Pointer {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl Ord for Pointer {
+    /// Compares step by step from the root; a place comes before what is inside of it.
+    fn cmp(&self, other: &Self) -> Ordering {
+        self.tokens().cmp(&other.tokens())
+    }
+}
+
+impl Hash for Pointer {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.depth().hash(state);
+        self.steps().for_each(|step| step.token.hash(state));
+    }
+}
+
+impl Drop for Pointer {
+    /// Lets go of the steps one after another: a pointer that came from outside may be deeper than the stack.
+    fn drop(&mut self) {
+        let mut last = self.0.take();
+        while let Some(step) = last.and_then(Arc::into_inner) {
+            let mut before = step.before;
+            last = before.0.take();
+        }
+    }
+}
+
 impl Div<&'static str> for Pointer {
     type Output = Self;
-    fn div(mut self, key: &'static str) -> Self {
-        self.0.push(Token::Key(key.into()));
-        self
+    fn div(self, key: &'static str) -> Self {
+        self.then(Token::Key(Cow::Borrowed(key)))
     }
 }
 
 impl Div<usize> for Pointer {
     type Output = Self;
-    fn div(mut self, index: usize) -> Self {
-        self.0.push(Token::Index(index));
-        self
+    fn div(self, index: usize) -> Self {
+        self.then(Token::Index(index))
     }
 }
 
@@ -221,5 +298,39 @@ mod tests {
         let spec = Pointer::of(&["spec"]);
         assert!((&spec / "template").is_within(&spec));
         assert!(!Pointer::of(&["specs"]).is_within(&spec));
+    }
+
+    #[test]
+    fn order_is_that_of_the_steps_from_the_root() {
+        let spec = Pointer::of(&["spec"]);
+        let sorted = [Pointer::root(), Pointer::of(&["metadata", "name"]), spec.clone(), &spec / 2, &spec / 10, &spec / "a" / "z", &spec / "b"];
+        // A key comes before an index, as `Token` has it.
+        let mut shuffled: Vec<Pointer> = sorted.iter().rev().cloned().collect();
+        shuffled.sort();
+        let tokens = |pointers: &[Pointer]| pointers.iter().map(|pointer| pointer.tokens().into_iter().cloned().collect::<Vec<_>>()).collect::<Vec<_>>();
+        let mut expected = tokens(&sorted);
+        expected.sort();
+        assert_eq!(tokens(&shuffled), expected);
+    }
+
+    #[test]
+    fn equal_places_are_equal_however_they_were_made() {
+        let one = Pointer::of(&["spec", "template"]);
+        let other = Pointer::root().key("spec").key("template");
+        assert_eq!(one, other);
+        assert!(one.is_within(&other) && other.is_within(&one));
+        assert_eq!(std::collections::HashSet::from([one.clone(), other]).len(), 1);
+        assert_ne!(one, &one / 0);
+        assert_eq!((&one / 0).parent(), Some(one.clone()));
+        assert_eq!(one.join(&Pointer::of(&["spec"])).below(&one), Some(Pointer::of(&["spec"])));
+        assert_eq!(one.below(&Pointer::of(&["status"])), None);
+    }
+
+    #[test]
+    fn a_pointer_may_be_deeper_than_the_stack() {
+        let root = json!({});
+        let deep = Pointer::parse(&"/a".repeat(1_000_000), &root).unwrap();
+        let copy = deep.clone();
+        assert_eq!((copy.depth(), deep.find(&root)), (1_000_000, None));
     }
 }

@@ -64,7 +64,7 @@ pub(super) fn checked_patch(mut object: Value, verdict: &Verdict, judge: impl Fn
         return Err(Doubt::TooLarge);
     }
     // The whole document is a place to some engines and none to others.
-    if ops.iter().any(|op| op.pointer().tokens().is_empty()) {
+    if ops.iter().any(|op| op.pointer().is_root()) {
         return Err(Doubt::DoesNotApply);
     }
     // Copying and comparing whole objects would cost as much as reading them; what the operations cannot see, they cannot change.

@@ -169,7 +169,7 @@ impl Walk<'_> {
         }
         let help = sibling.map_or_else(|| "remove it, or look its name up".to_owned(), |name| format!("did you mean `{name}`?"));
         let message =
-            if parent.tokens().is_empty() { format!("{begin}: no object has it") } else { format!("{begin}: `{parent}` has no such field") };
+            if parent.is_root() { format!("{begin}: no object has it") } else { format!("{begin}: `{parent}` has no such field") };
         let taken = sibling.is_none_or(|name| parent.find(self.object).is_some_and(|parent| parent.get(name).is_some()));
         let target = sibling.map(|name| parent.key(name));
         let finding = self.report(UNKNOWN_FIELD, Level::Warn, pointer.clone(), message, help).at_key();
@@ -214,8 +214,8 @@ impl Walk<'_> {
 
 /// Returns how many steps lead from one place to another; a place above counts as slightly farther than one below.
 fn distance(from: &Pointer, to: &Pointer) -> (usize, usize) {
-    let common = from.tokens().iter().zip(to.tokens()).take_while(|(left, right)| left == right).count();
-    let (up, down) = (to.tokens().len() - common, from.tokens().len() - common);
+    let common = from.tokens().into_iter().zip(to.tokens()).take_while(|(left, right)| left == right).count();
+    let (up, down) = (to.depth() - common, from.depth() - common);
     (up + down, up)
 }
 

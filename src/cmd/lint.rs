@@ -35,6 +35,8 @@ pub fn run(args: &Lint, color: bool) -> anyhow::Result<Exit> {
     write(args, color, &linted)?;
     let complete = complain(&inputs, &linted.unreadable)?;
     let fails = linted.report.findings.iter().any(|located| located.finding.level >= args.fail_on.into());
+    // The process ends next, and the system takes its memory back at once.
+    std::mem::forget(linted);
     Ok(match (complete, fails) {
         (false, _) => Exit::Failed,
         (true, true) => Exit::Findings,

@@ -98,11 +98,11 @@ impl Claims {
     /// Finds the claims in the files that are to be linted. What cannot be read is left out here; judging the file will say so.
     pub(super) fn in_inputs(inputs: &[Input], options: &Options<'_>) -> Self {
         let read = |input: &Input| -> Vec<(String, Entry)> {
-            let Ok(Ok(loaded)) = source::load(input, options.max_file_size) else { return Vec::new() };
-            let source = loaded.bytes();
-            if KIND.find(source).is_none() {
+            if !source::mentions(input, &KIND, options.max_file_size) {
                 return Vec::new();
             }
+            let Ok(Ok(loaded)) = source::load(input, options.max_file_size) else { return Vec::new() };
+            let source = loaded.bytes();
             let (lines, input) = (Lines::new(source), Arc::new(input.clone()));
             let limits = options.limits();
             let chunks = yaml::split(source, &limits).flatten().filter(|chunk| KIND.find(&source[chunk.span.clone()]).is_some());

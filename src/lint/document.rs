@@ -239,10 +239,7 @@ pub(super) fn order(a: &Located, b: &Located) -> std::cmp::Ordering {
 
 /// Moves a finding from its object into the document. Its `path` stays: that is the field as Kubernetes names it in this object.
 fn place(finding: &mut Finding, at: &Pointer) {
-    // There may be as many findings as there are lines, and a pointer that grew step by step has room for twice as many.
-    finding.pointer.shrink();
-    finding.path.shrink();
-    if at.tokens().is_empty() {
+    if at.is_root() {
         return;
     }
     finding.pointer = at.join(&finding.pointer);

@@ -4,6 +4,8 @@ use std::fs::File;
 use std::io::{self, Read};
 use std::sync::Arc;
 
+use memchr::memmem::Finder;
+
 use super::input::{Content, Input, Unreadable};
 
 /// The argument and the path that stand for standard input.
@@ -68,6 +70,36 @@ pub(super) fn load(input: &Input, limit: u64) -> Result<Result<Loaded, TooLarge>
     }
 }
 
+/// Tells whether a text stands in a file, without holding more of it than a window.
+pub(super) fn mentions(input: &Input, finder: &Finder<'_>, limit: u64) -> bool {
+    match &input.content {
+        Content::Bytes(bytes) => finder.find(bytes).is_some(),
+        Content::File(path) => File::open(path).and_then(|file| search(file.take(limit), finder)).unwrap_or(false),
+    }
+}
+
+fn search(mut reader: impl Read, finder: &Finder<'_>) -> io::Result<bool> {
+    let mut window = vec![0; 64 << 10];
+    let mut kept = 0;
+    loop {
+        let read = match reader.read(&mut window[kept..]) {
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
+            read => read?,
+        };
+        if read == 0 {
+            return Ok(false);
+        }
+        let filled = kept + read;
+        if finder.find(&window[..filled]).is_some() {
+            return Ok(true);
+        }
+        // The text may stand across the end of the window.
+        let keep = filled.min(finder.needle().len() - 1);
+        window.copy_within(filled - keep..filled, 0);
+        kept = keep;
+    }
+}
+
 /// Reads to the end, but not beyond a limit.
 fn bounded(reader: impl Read, expected: u64, limit: u64) -> io::Result<Result<Vec<u8>, TooLarge>> {
     let mut bytes = Vec::with_capacity(usize::try_from(expected.min(limit)).unwrap_or_default());
@@ -107,6 +139,18 @@ mod tests {
         assert_eq!(bounded(io::repeat(b'a'), 0, 10).unwrap().unwrap_err().size, None);
         assert_eq!(bounded(&b"1234567890"[..], 0, 10).unwrap().unwrap().len(), 10);
         assert!(load(&Input::text("-", *b"12345"), 4).unwrap().is_err());
+    }
+
+    #[test]
+    fn a_text_is_found_wherever_the_window_ends() {
+        let finder = Finder::new("needle");
+        for before in [0, 1, 65_530, 65_531, 65_535, 65_536, 200_000] {
+            let text = "x".repeat(before) + "needle" + &"y".repeat(100);
+            assert!(search(text.as_bytes(), &finder).unwrap(), "{before}");
+            assert!(!search(text.replace("ee", "e e").as_bytes(), &finder).unwrap());
+            // A reader that hands out a few bytes at a time.
+            assert!(search(io::BufReader::with_capacity(5, text.as_bytes()), &finder).unwrap(), "{before}");
+        }
     }
 
     #[test]

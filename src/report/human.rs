@@ -12,7 +12,6 @@ use super::page::{self, Page};
 use super::text::{clean, plural, thousands};
 use super::{Located, Location, Options, Report, excerpt, summary};
 use crate::finding::{Level, Part};
-use crate::pointer::Pointer;
 use crate::rules;
 
 const HEADING: Style = Style::new().bold().underline();
@@ -247,14 +246,10 @@ fn put_places(text: &str, places: &[String]) -> String {
 fn missing(located: &Located) -> Option<String> {
     let finding = &located.finding;
     let (path, place) = (&finding.path, &finding.pointer);
-    if finding.part != Part::Key || path == place || !path.is_within(place) {
+    if finding.part != Part::Key || path == place {
         return None;
     }
-    let rest = path.tokens()[place.tokens().len()..].iter();
-    let rest = rest.fold(Pointer::root(), |rest, token| match token {
-        crate::pointer::Token::Key(key) => rest.key(key),
-        crate::pointer::Token::Index(index) => rest / *index,
-    });
+    let rest = path.below(place)?;
     Some(format!("`{}` belongs here", clean(&rest.to_string())))
 }
 
@@ -262,6 +257,7 @@ fn missing(located: &Located) -> Option<String> {
 mod tests {
     use super::super::sample;
     use super::*;
+    use crate::pointer::Pointer;
 
     fn human(report: &Report, options: &Options) -> String {
         let mut out = Vec::new();

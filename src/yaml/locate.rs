@@ -77,7 +77,7 @@ pub(super) fn locate(text: Text<'_>, document: &Range<usize>, pointer: &Pointer)
     let shift = |range: Range<usize>| (range.start + base).min(document.end)..(range.end + base).min(document.end);
     let span = |at: usize| shift(text.tree.node(at).span());
     if text.tree.is_empty() {
-        return pointer.tokens().is_empty().then_some(Span { key: None, value: base..base, via_alias: false });
+        return pointer.is_root().then_some(Span { key: None, value: base..base, via_alias: false });
     }
     let found = find(text, pointer)?;
     if let Some(alias) = found.via {

@@ -87,9 +87,8 @@ impl Causes {
     /// Lets the server name another place than `from` in all causes since the given one.
     pub(super) fn rename_since(&mut self, first: usize, from: &Pointer, to: &Pointer) {
         for cause in self.0.iter_mut().skip(first) {
-            if cause.path.is_within(from) {
-                let rest = cause.path.tokens()[from.tokens().len()..].to_vec();
-                cause.path = rest.into_iter().fold(to.clone(), Pointer::then);
+            if let Some(rest) = cause.path.below(from) {
+                cause.path = to.join(&rest);
             }
         }
     }
