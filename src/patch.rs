@@ -49,12 +49,13 @@ pub fn apply_in_place(object: &mut Value, ops: &[Op]) -> Result<(), DoesNotApply
 /// change the same in both; but it is small, where the object may be large.
 #[must_use]
 pub fn footprint(object: &Value, ops: &[Op]) -> Value {
-    let places: Vec<&[Token]> = ops.iter().map(|op| op.pointer().tokens()).collect();
+    let steps: Vec<Vec<&Token>> = ops.iter().map(|op| op.pointer().tokens()).collect();
+    let places: Vec<&[&Token]> = steps.iter().map(Vec::as_slice).collect();
     footprint_of(object, &places)
 }
 
-fn footprint_of(value: &Value, places: &[&[Token]]) -> Value {
-    let below = |step: &dyn Fn(&Token) -> bool| -> Vec<&[Token]> {
+fn footprint_of(value: &Value, places: &[&[&Token]]) -> Value {
+    let below = |step: &dyn Fn(&Token) -> bool| -> Vec<&[&Token]> {
         places.iter().filter_map(|place| place.split_first()).filter(|(first, _)| step(first)).map(|(_, rest)| rest).collect()
     };
     match value {

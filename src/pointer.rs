@@ -307,7 +307,8 @@ mod tests {
         // A key comes before an index, as `Token` has it.
         let mut shuffled: Vec<Pointer> = sorted.iter().rev().cloned().collect();
         shuffled.sort();
-        let tokens = |pointers: &[Pointer]| pointers.iter().map(|pointer| pointer.tokens().into_iter().cloned().collect::<Vec<_>>()).collect::<Vec<_>>();
+        let tokens =
+            |pointers: &[Pointer]| pointers.iter().map(|pointer| pointer.tokens().into_iter().cloned().collect::<Vec<_>>()).collect::<Vec<_>>();
         let mut expected = tokens(&sorted);
         expected.sort();
         assert_eq!(tokens(&shuffled), expected);

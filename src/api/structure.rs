@@ -168,8 +168,7 @@ impl Walk<'_> {
             return;
         }
         let help = sibling.map_or_else(|| "remove it, or look its name up".to_owned(), |name| format!("did you mean `{name}`?"));
-        let message =
-            if parent.is_root() { format!("{begin}: no object has it") } else { format!("{begin}: `{parent}` has no such field") };
+        let message = if parent.is_root() { format!("{begin}: no object has it") } else { format!("{begin}: `{parent}` has no such field") };
         let taken = sibling.is_none_or(|name| parent.find(self.object).is_some_and(|parent| parent.get(name).is_some()));
         let target = sibling.map(|name| parent.key(name));
         let finding = self.report(UNKNOWN_FIELD, Level::Warn, pointer.clone(), message, help).at_key();
