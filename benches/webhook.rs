@@ -6,8 +6,8 @@
 //! ```
 //!
 //! Throughput: [`Webhook`], an application that only reads the body and allows, and one that also parses it, stand behind the same [`Server`], in one
-//! process, and are called in turn by the same client over connections that are kept. The client shares the machine with them, so the ratio of reviews per second says how much
-//! of a whole exchange is ours; `server CPU` says what the server's threads alone spent on one review, by the kernel's account.
+//! process, and are called in turn by the same client over connections that are kept. The client shares the machine with them, so the ratio of reviews
+//! per second says how much of a whole exchange is ours; `server CPU` says what the server's threads alone spent on one review, by the kernel's account.
 //! Every answer is compared byte by byte with one that was looked into before the clock ran.
 //!
 //! Memory and start: the real binary, `jobgate serve` with a certificate in files and without a cluster.
