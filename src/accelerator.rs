@@ -60,9 +60,12 @@ pub fn taint_of<'t>(resource: &str, taints: &[(&str, &'t str)]) -> Option<&'t st
         None => pattern == resource,
         Some((head, tail)) => resource.len() >= head.len() + tail.len() && resource.starts_with(head) && resource.ends_with(tail),
     };
+    // Every container names `cpu` and `memory`, twice: the first byte tells them from all entries.
+    let may_match = |pattern: &str| pattern.starts_with('*') || pattern.as_bytes().first() == resource.as_bytes().first();
+    let candidates = || taints.iter().filter(|(pattern, _)| may_match(pattern));
     // An exact entry beats a glob, so that a policy can single one slice out.
-    let exact = taints.iter().find(|(pattern, _)| *pattern == resource);
-    exact.or_else(|| taints.iter().find(|(pattern, _)| matches(pattern))).map(|(_, taint)| *taint)
+    let exact = candidates().find(|(pattern, _)| *pattern == resource);
+    exact.or_else(|| candidates().find(|(pattern, _)| matches(pattern))).map(|(_, taint)| *taint)
 }
 
 #[cfg(test)]

@@ -17,6 +17,7 @@
 mod check;
 mod respond;
 mod review;
+mod skim;
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -211,7 +212,7 @@ pub fn claims_needed(review: &Review<'_>) -> Vec<(String, String)> {
 /// Answers a review that was read already.
 #[must_use]
 pub fn judge(endpoint: Endpoint, policy: &Policy, facts: &dyn Facts, review: Review<'_>, today: Option<Date>) -> Answer {
-    let Review { head, subject } = review;
+    let Review { head, subject, .. } = review.completed(facts);
     let head = &head;
     let mut meta = Meta::of(endpoint, head);
     let change = match subject {

@@ -17,7 +17,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use base64::Engine as _;
-use jobgate::admission::{self, Answer, Endpoint, Fault, LONGEST_LINE, LONGEST_WARNING, MOST_FINDINGS, MOST_WARNINGS};
+use jobgate::admission::{self, Answer, Endpoint, Fault, LONGEST_LINE, LONGEST_WARNING, MOST_FINDINGS, MOST_WARNINGS, Review};
 use jobgate::facts::{Fact, FactTable};
 use jobgate::finding::Level;
 use jobgate::policy::Policy;
@@ -99,6 +99,10 @@ impl Seen {
         assert_eq!(well_formed(case, &validate), None, "/validate never patches");
         assert_eq!(mutate.body, ask(Endpoint::Mutate, &dry).body, "a dry run is answered alike");
         assert_eq!(validate.body, ask(Endpoint::Validate, &dry).body, "a dry run is answered alike");
+        for (endpoint, skimmed) in [(Endpoint::Mutate, &mutate), (Endpoint::Validate, &validate)] {
+            let whole = Review::read_whole(wet.as_bytes()).map(|review| admission::judge(endpoint, policy, &case.facts, review, None));
+            assert_eq!(whole.ok().as_ref(), Some(skimmed), "what is passed over while reading changes no answer");
+        }
         for answer in [&mutate, &validate] {
             assert!(!matches!(answer.meta.fault, Some(Fault::Patch(_) | Fault::Malformed | Fault::Panic)), "{:?}", answer.meta.fault);
             self.faults += u64::from(answer.meta.fault.is_some());

@@ -13,8 +13,9 @@ use serde::de::{DeserializeSeed, Deserializer, IgnoredAny, MapAccess, SeqAccess,
 use serde_json::Value;
 use serde_json::value::RawValue;
 
-use super::{Fault, Pass};
+use super::{Fault, Pass, skim};
 use crate::engine::Operation;
+use crate::facts::{Fact, Facts};
 use crate::workload::{Kind, Workload};
 
 /// The longest `uid` that is echoed, in bytes. The API server's are 36 long.
@@ -69,6 +70,14 @@ pub struct Head<'a> {
     pub dry_run: bool,
 }
 
+impl Head<'_> {
+    /// Returns the kind of the object, if the request is to create one that is judged.
+    fn creates(&self) -> Option<Kind> {
+        let whole = self.operation == "CREATE" && self.subresource.is_empty();
+        whole.then(|| Kind::named(&self.group, &self.kind)).flatten()
+    }
+}
+
 /// One review, read as far as judging it needs.
 #[derive(Clone, Debug)]
 pub struct Review<'a> {
@@ -76,6 +85,8 @@ pub struct Review<'a> {
     pub head: Head<'a>,
     /// What is to be judged, or why there is nothing to judge.
     pub subject: Subject,
+    /// The whole body, where the object was only skimmed.
+    skimmed: Option<&'a [u8]>,
 }
 
 /// What a review asks about.
@@ -120,8 +131,16 @@ impl<'a> Review<'a> {
     /// # Errors
     /// The body is not one JSON document, is no AdmissionReview, or has no readable `request.uid`.
     pub fn read(body: &'a [u8]) -> Result<Self, Malformed<'a>> {
+        Self::skim(body).map_or_else(|| Self::read_whole(body), Ok)
+    }
+
+    /// Reads a review with all that its object has, where [`Self::read`] may leave out what most judgements have no use for.
+    ///
+    /// # Errors
+    /// As [`Self::read`].
+    pub fn read_whole(body: &'a [u8]) -> Result<Self, Malformed<'a>> {
         let (envelope, error) = Envelope::read(body);
-        let Envelope { head, is_review, has_request, object, old } = envelope;
+        let Envelope { head, is_review, has_request, object, old, .. } = envelope;
         let reason = if let Some(error) = error {
             error.to_string()
         } else if !is_review {
@@ -132,9 +151,36 @@ impl<'a> Review<'a> {
             "`request.uid` is missing".to_owned()
         } else {
             let subject = examine(&head, object, old);
-            return Ok(Self { head, subject });
+            return Ok(Self { head, subject, skimmed: None });
         };
         Err(Malformed { reason, head: Box::new(head) })
+    }
+
+    /// Skims a review of a new object, in one walk over the body; nothing for any other review, and for one that is odd in any way.
+    fn skim(body: &'a [u8]) -> Option<Self> {
+        let text = str::from_utf8(body).ok()?;
+        let mut envelope = Envelope { skims: true, ..Envelope::default() };
+        let mut json = serde_json::Deserializer::from_str(text);
+        Reader { envelope: &mut envelope, level: Level::Review }.deserialize(&mut json).and_then(|()| json.end()).ok()?;
+        let Envelope { head, is_review, object, skimmed, .. } = envelope;
+        let (kind, skimmed) = skimmed?;
+        // What the object was skimmed for may have been taken back behind it, and so may the object.
+        let sound = is_review && !head.uid.is_empty() && object.is_none() && head.creates() == Some(kind) && Kind::of(&skimmed) == Some(kind);
+        let change = Change { operation: Operation::Create, kind, object: skimmed, old: None };
+        sound.then(|| Self { head, subject: Subject::Object(Box::new(change)), skimmed: Some(body) })
+    }
+
+    /// Returns the review with the whole of its object, if that could make a difference: what mounts a claim, and how its path is used, matters where
+    /// only one node or pod can.
+    #[must_use]
+    pub(super) fn completed(self, facts: &dyn Facts) -> Self {
+        let Some(body) = self.skimmed else { return self };
+        let for_one =
+            |(namespace, name): &(String, String)| matches!(facts.claim(namespace, name), Fact::Known(claim) if !claim.has("ReadWriteMany"));
+        if !self.claims_needed().iter().any(for_one) {
+            return self;
+        }
+        Self::read_whole(body).unwrap_or(self)
     }
 
     /// Returns the claims whose access modes a judgement may ask for, as (namespace, name), sorted, at most 64.
@@ -208,6 +254,9 @@ struct Envelope<'a> {
     has_request: bool,
     object: Option<&'a RawValue>,
     old: Option<&'a RawValue>,
+    /// Whether objects that are created are to be skimmed as they come.
+    skims: bool,
+    skimmed: Option<(Kind, Value)>,
 }
 
 impl<'a> Envelope<'a> {
@@ -263,7 +312,7 @@ fn fields(value: &RawValue) -> BTreeMap<Text<'_>, &RawValue> {
 
 /// A string that is borrowed where it has no escapes.
 #[derive(Debug, PartialEq, Eq, PartialOrd, Ord, Deserialize)]
-struct Text<'a>(#[serde(borrow)] Cow<'a, str>);
+pub(super) struct Text<'a>(#[serde(borrow)] pub(super) Cow<'a, str>);
 
 impl Borrow<str> for Text<'_> {
     fn borrow(&self) -> &str {
@@ -307,6 +356,10 @@ impl<'a> Visitor<'a> for Reader<'_, 'a> {
             match (self.level, &*key) {
                 (Level::Review, "request") => map.next_value_seed(Reader { envelope: &mut *self.envelope, level: Level::Request })?,
                 (Level::Review, key) => self.envelope.review_field(key, map.next_value()?),
+                (Level::Request, "object") if self.envelope.skims && self.envelope.head.creates().is_some() => {
+                    let kind = self.envelope.head.creates();
+                    self.envelope.skimmed = kind.map(|kind| Ok((kind, map.next_value_seed(skim::of_kind(kind))?))).transpose()?;
+                }
                 (Level::Request, key) => self.envelope.request_field(key, map.next_value()?),
             }
         }
@@ -348,6 +401,8 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+    use crate::facts::{Claim, FactTable};
+    use crate::finding::Source;
 
     const JOB: &str = r#"{"apiVersion":"batch/v1","kind":"Job","spec":{}}"#;
 
@@ -426,6 +481,47 @@ mod tests {
     fn beta_reviews_are_answered_in_beta() {
         let review = br#"{"kind":"AdmissionReview","apiVersion":"admission.k8s.io/v1beta1","request":{"uid":"u"}}"#;
         assert_eq!(Review::read(review).expect("a review").head.version, Version::V1Beta1);
+    }
+
+    #[test]
+    fn a_new_object_is_skimmed_and_an_old_one_is_not() {
+        let pod = r#"{"containers":[{"name":"c","image":"i","env":[{"name":"A"}],"command":["x"]}],"volumes":[]}"#;
+        let job =
+            format!(r#"{{"apiVersion":"batch/v1","kind":"Job","spec":{{"new":[{{"env":1}}],"template":{{"spec":{pod}}}}},"status":{{"active":1}}}}"#);
+        let read = |operation: &str| {
+            let body = request(&format!(r#""operation":"{operation}","object":{job},"oldObject":{JOB}"#));
+            let Subject::Object(change) = subject(&body) else { panic!("{body}") };
+            change.object
+        };
+        let left = json!({"containers": [{"name": "c", "image": "i"}], "volumes": []});
+        assert_eq!(read("CREATE"), json!({"apiVersion": "batch/v1", "kind": "Job", "spec": {"new": [{"env": 1}], "template": {"spec": left}}}));
+        assert_eq!(read("UPDATE").to_string(), serde_json::from_str::<Value>(&job).expect("JSON").to_string());
+    }
+
+    #[test]
+    fn a_kind_that_changes_its_mind_behind_the_object_is_read_again() {
+        let job = r#"{"apiVersion":"batch/v1","kind":"Job","status":{"active":1}}"#;
+        for after in [r#""operation":"UPDATE","oldObject":{}"#, r#""kind":{"group":"batch","kind":"CronJob"}"#, r#""subResource":"status""#] {
+            let body = request(&format!(r#""object":{job},{after}"#));
+            let whole = Review::read_whole(body.as_bytes()).expect("a review");
+            assert_eq!(format!("{:?}", Review::read(body.as_bytes()).expect("a review")), format!("{whole:?}"), "{after}");
+        }
+        let last = request(&format!(r#""object":{{"apiVersion":"batch/v1","kind":"Job","spec":1}},"object":{job}"#));
+        let Subject::Object(change) = subject(&last) else { panic!("{last}") };
+        assert_eq!(change.object, json!({"apiVersion": "batch/v1", "kind": "Job"}), "of two objects the last one counts");
+    }
+
+    #[test]
+    fn the_whole_is_read_where_a_claim_is_for_one_node() {
+        let spec = r#"{"template":{"spec":{"containers":[{"env":[]}],"volumes":[{"persistentVolumeClaim":{"claimName":"c"}}]}}}"#;
+        let body = request(&format!(r#""namespace":"n","object":{{"apiVersion":"batch/v1","kind":"Job","spec":{spec}}}"#));
+        for (mode, whole) in [("ReadWriteOnce", true), ("ReadWriteMany", false)] {
+            let claim = Fact::Known(Claim { access_modes: vec![mode.to_owned()], source: Source::Cluster });
+            let facts = FactTable { claims: [(("n".to_owned(), "c".to_owned()), claim)].into() };
+            let review = Review::read(body.as_bytes()).expect("a review").completed(&facts);
+            let Subject::Object(change) = review.subject else { panic!("{body}") };
+            assert_eq!(change.object.pointer("/spec/template/spec/containers/0/env").is_some(), whole, "{mode}");
+        }
     }
 
     #[test]
