@@ -47,13 +47,15 @@ fn tidy(schema: &Schema, id: Id, value: &mut Value) {
                 }
             }
             entries.retain(|key, value| {
-                let empty = match (fields.get(key).map(|field| schema.shape(field)), &*value) {
+                // The server reads what it knows and drops the rest.
+                let Some(field) = fields.get(key) else { return false };
+                let empty = match (schema.shape(field), &*value) {
                     (_, Value::Null) => true,
-                    (Some(Shape::List(_)), Value::Array(items)) => items.is_empty(),
-                    (Some(Shape::Map(_)), Value::Object(entries)) => entries.is_empty(),
-                    (Some(Shape::Text | Shape::Choice), Value::String(text)) => text.is_empty() && !POINTER_TEXTS.contains(&key.as_str()),
-                    (Some(Shape::Bool), Value::Bool(false)) => PLAIN_BOOLS.contains(&key.as_str()),
-                    (Some(Shape::Int32 | Shape::Int64), Value::Number(number)) => number.as_i64() == Some(0) && PLAIN_INTS.contains(&key.as_str()),
+                    (Shape::List(_), Value::Array(items)) => items.is_empty(),
+                    (Shape::Map(_), Value::Object(entries)) => entries.is_empty(),
+                    (Shape::Text | Shape::Choice, Value::String(text)) => text.is_empty() && !POINTER_TEXTS.contains(&key.as_str()),
+                    (Shape::Bool, Value::Bool(false)) => PLAIN_BOOLS.contains(&key.as_str()),
+                    (Shape::Int32 | Shape::Int64, Value::Number(number)) => number.as_i64() == Some(0) && PLAIN_INTS.contains(&key.as_str()),
                     _ => false,
                 };
                 !empty

@@ -9,6 +9,7 @@ mod operator;
 mod pod;
 mod resources;
 mod selector;
+mod update;
 mod volume;
 
 use serde_json::Value;
@@ -16,6 +17,7 @@ use serde_json::Value;
 pub use cause::{Cause, Reason};
 use cause::{Causes, number, set, text};
 pub use operator::refusals as operator_refusals;
+pub use update::validate_update;
 
 use crate::k8s::cron::{Schedule, load_location};
 use crate::k8s::names;
@@ -32,7 +34,7 @@ pub fn validate(defaulted: &Value) -> Vec<Cause> {
     let version = defaulted.get("apiVersion").and_then(Value::as_str).unwrap_or_default();
     match (Kind::of(defaulted), version) {
         (Some(Kind::Job), "batch/v1") => job(&object, &mut causes),
-        (Some(Kind::CronJob), "batch/v1" | "batch/v1beta1") => cron_job(&object, &mut causes),
+        (Some(Kind::CronJob), "batch/v1" | "batch/v1beta1") => cron_job(&object, None, &mut causes),
         _ => {}
     }
     causes.into_vec()
@@ -366,22 +368,30 @@ fn count_indexes(text: &str, completions: i64) -> Result<i64, String> {
     Ok(total)
 }
 
-fn cron_job(object: &Part<'_>, causes: &mut Causes) {
+/// Checks a `CronJob`; an old one that it replaces may hold what a new one must not.
+fn cron_job(object: &Part<'_>, old: Option<&Part<'_>>, causes: &mut Causes) {
     metadata(&object.get("metadata"), causes);
     let spec = object.get("spec");
     let schedule = spec.get("schedule");
     if text(&schedule).is_empty() {
         causes.required(&schedule.pointer, "");
     } else {
+        let names_zone = |schedule: &Part<'_>| text(schedule).contains("TZ");
+        let may_name_zone = old.is_some_and(|old| names_zone(&old.at(&["spec", "schedule"])));
         if let Err(error) = Schedule::parse(text(&schedule)) {
             causes.invalid(&schedule, &error.to_string());
         }
-        if text(&schedule).contains("TZ") {
+        if names_zone(&schedule) && !may_name_zone {
             causes.invalid(&schedule, "cannot use TZ or CRON_TZ in schedule, use timeZone field instead");
+        } else if names_zone(&schedule) && set(&spec.get("timeZone")) {
+            causes.invalid(&schedule, "cannot use both timeZone field and TZ or CRON_TZ in schedule");
         }
     }
     causes.not_negative(&spec.get("startingDeadlineSeconds"));
-    time_zone(&spec.get("timeZone"), causes);
+    let zone = spec.get("timeZone");
+    if old.is_none_or(|old| old.at(&["spec", "timeZone"]).value != zone.value) {
+        time_zone(&zone, causes);
+    }
     let policy = spec.get("concurrencyPolicy");
     match text(&policy) {
         "" => _ = causes.required(&policy.pointer, ""),
@@ -398,7 +408,7 @@ fn cron_job(object: &Part<'_>, causes: &mut Causes) {
     causes.not_negative(&spec.get("successfulJobsHistoryLimit"));
     causes.not_negative(&spec.get("failedJobsHistoryLimit"));
     let name = object.at(&["metadata", "name"]);
-    if text(&name).len() > 52 {
+    if old.is_none() && text(&name).len() > 52 {
         causes.invalid(&name, "must be no more than 52 characters");
     }
 }
