@@ -237,7 +237,7 @@ pub fn judge(endpoint: Endpoint, policy: &Policy, facts: &dyn Facts, review: Rev
     } else if endpoint == Endpoint::Validate {
         reply.warnings = respond::warnings(&verdict.findings);
     } else {
-        match check::checked_patch(object, &verdict, judge) {
+        match checked_patch(object, &verdict, judge) {
             Ok(ops) => reply.patch = ops,
             Err(doubt) => meta.fault = Some(Fault::Patch(doubt)),
         }

@@ -117,6 +117,8 @@ pub fn answer(policy: &Policy, facts: &dyn Facts, question: &Question<'_>) -> An
     let stored = defaulted(&patched);
     let server = api::answer(&api::Sent { written: object, stored: &stored, old: old.as_ref(), strict: question.strict });
     let validate = if patch.is_empty() { mutate.clone() } else { judge(&stored, Origin::Admission) };
+    // A body that cannot be read reaches no webhook.
+    let (patch, doubt) = if server.unreadable { (Vec::new(), None) } else { (patch, doubt) };
     let refuses = server.findings.iter().any(|finding| finding.level == Level::Deny);
     let outcome = match () {
         () if server.unreadable => Outcome::Refused,
@@ -128,7 +130,7 @@ pub fn answer(policy: &Policy, facts: &dyn Facts, question: &Question<'_>) -> An
     };
     let written = judge(object, Origin::File);
     let mut findings = told(&mutate, &validate, &written, object);
-    let edits = edits(&findings, &patch, operation);
+    let edits = if patch.is_empty() { Vec::new() } else { edits(&findings) };
     // A rule that denies the same field says more than the API server does.
     let mut refused = server.findings;
     refused.retain(|refusal| !findings.iter().any(|finding| finding.level == Level::Deny && finding.path == refusal.path));
@@ -201,13 +203,9 @@ fn in_manifest(finding: &Finding, written: &Verdict, object: &Value) -> Finding 
 }
 
 /// Returns the webhook's fills as operations on the manifest.
-fn edits(findings: &[Finding], patch: &[Op], operation: Operation) -> Vec<Op> {
-    if patch.is_empty() {
-        return Vec::new();
-    }
+fn edits(findings: &[Finding]) -> Vec<Op> {
     let fills = findings.iter().filter(|finding| finding.fills).filter_map(|finding| finding.fix.as_ref());
     let ops = fills.filter(|fix| fix.safety == Safety::Safe).flat_map(|fix| fix.ops.iter().cloned());
-    let _ = operation;
     patch::combine(ops)
 }
 
