@@ -34,8 +34,20 @@ const PLAIN_BOOLS: [&str; 7] = ["hostIPC", "hostNetwork", "hostPID", "readOnly",
 const PLAIN_INTS: [&str; 8] =
     ["failureThreshold", "hostPort", "initialDelaySeconds", "partition", "periodSeconds", "port", "successThreshold", "timeoutSeconds"];
 /// Strings for which empty and unset differ.
-const POINTER_TEXTS: [&str; 9] =
-    ["managedBy", "name", "priorityClassName", "runtimeClassName", "service", "storageClassName", "timeZone", "type", "volumeName"];
+const POINTER_TEXTS: [&str; 12] = [
+    "completionMode",
+    "managedBy",
+    "podReplacementPolicy",
+    "succeededIndexes",
+    "name",
+    "priorityClassName",
+    "runtimeClassName",
+    "service",
+    "storageClassName",
+    "timeZone",
+    "type",
+    "volumeName",
+];
 
 /// Takes out what is unset, and what the server's types cannot tell from unset; writes numbers and quantities as the server does.
 fn tidy(schema: &Schema, id: Id, value: &mut Value) {
@@ -53,7 +65,15 @@ fn tidy(schema: &Schema, id: Id, value: &mut Value) {
                     (_, Value::Null) => true,
                     (Shape::List(_), Value::Array(items)) => items.is_empty(),
                     (Shape::Map(_), Value::Object(entries)) => entries.is_empty(),
-                    (Shape::Text | Shape::Choice, Value::String(text)) => text.is_empty() && !POINTER_TEXTS.contains(&key.as_str()),
+                    (Shape::Text | Shape::Choice, Value::String(text)) => {
+                        // Of containers alone, and of the codes of a failure policy alone.
+                        let here = match key.as_str() {
+                            "restartPolicy" => fields.get("terminationMessagePath").is_some(),
+                            "containerName" => fields.get("operator").is_some(),
+                            other => POINTER_TEXTS.contains(&other),
+                        };
+                        text.is_empty() && !here
+                    }
                     (Shape::Bool, Value::Bool(false)) => PLAIN_BOOLS.contains(&key.as_str()),
                     (Shape::Int32 | Shape::Int64, Value::Number(number)) => number.as_i64() == Some(0) && PLAIN_INTS.contains(&key.as_str()),
                     _ => false,

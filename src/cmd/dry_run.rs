@@ -1,5 +1,9 @@
 //! `jobgate dry-run`: files in, what an API server with the webhook would answer to them out.
 
+#[cfg(feature = "serve")]
+use std::cell::Cell;
+#[cfg(feature = "serve")]
+use std::io::IsTerminal as _;
 use std::io::{self, BufWriter, Write};
 
 use anyhow::Context as _;
@@ -8,7 +12,11 @@ use serde_json::{Value, json};
 use super::lint::{complain, exit, watched, write};
 use super::{Exit, facts, policy_named, today};
 use crate::cli::{DryRun, Output, Validate};
+#[cfg(feature = "serve")]
+use crate::cluster::{self, Wanted};
 use crate::dry_run::Outcome;
+#[cfg(feature = "serve")]
+use crate::facts::FactTable;
 use crate::lint::{self, Against, Linted, Options, Progress};
 use crate::report::{self, Answered, Format, Report};
 use crate::{patch, yaml};
@@ -36,14 +44,26 @@ pub fn run(args: &DryRun, color: bool) -> anyhow::Result<Exit> {
     let pool = rayon::ThreadPoolBuilder::new().num_threads(judging.threads).build().context("start the threads")?;
     let facts = facts(&judging.facts, &options)?;
     let inputs = lint::collect(&judging.paths, || lint::stdin(limit));
-    let namespace = args.namespace.clone().unwrap_or_default();
+    #[cfg(feature = "serve")]
+    let connection = if args.cluster { Some(connect(args)?) } else { None };
+    #[cfg(feature = "serve")]
+    let current = connection.as_ref().map(|connection| connection.client.default_namespace().to_owned());
+    #[cfg(not(feature = "serve"))]
+    let current = None;
+    let namespace = args.namespace.clone().or(current).unwrap_or_default();
     let old = lint::collect(&args.against, || lint::stdin(limit));
     if let Some(error) = old.unreadable.into_iter().next() {
         return Err(error).context("read the objects that exist");
     }
-    let against = Against::in_files(&old.files, &options, &namespace).context("read the objects that exist")?;
+    #[allow(unused_mut, reason = "the cluster adds to it, where there is one")]
+    let mut against = Against::in_files(&old.files, &options, &namespace).context("read the objects that exist")?;
+    #[cfg(feature = "serve")]
+    let claims = connection.map(|connection| connection.read(&inputs.files, &options, &namespace, &mut against)).transpose()?;
+    #[cfg(not(feature = "serve"))]
+    let claims = None;
     let keep_objects = matches!(args.output, Some(Output::Yaml | Output::Json));
-    let question = lint::DryRun { strict: args.validate == Validate::Strict, namespace: &namespace, against: &against, keep_objects };
+    let question =
+        lint::DryRun { strict: args.validate == Validate::Strict, namespace: &namespace, against: &against, cluster: claims.as_ref(), keep_objects };
     let options = Options { dry_run: Some(question), ..options };
     let linted = watched(&progress, inputs.files.len(), || pool.install(|| lint::lint(&inputs.files, &policy, &facts, &options)));
     match args.output {
@@ -60,6 +80,60 @@ pub fn run(args: &DryRun, color: bool) -> anyhow::Result<Exit> {
     }
     let complete = complain(&inputs, &linted.unreadable)?;
     Ok(exit(judging, &linted, complete))
+}
+
+/// A cluster to ask.
+#[cfg(feature = "serve")]
+struct Connection {
+    runtime: tokio::runtime::Runtime,
+    client: kube::Client,
+}
+
+/// Sets up the connection that the arguments name. Nothing is sent yet.
+#[cfg(feature = "serve")]
+fn connect(args: &DryRun) -> anyhow::Result<Connection> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().context("start the runtime")?;
+    let context = args.context.as_deref();
+    let client = runtime.block_on(async {
+        match &args.kubeconfig {
+            Some(path) => cluster::client_from_file(path, context).await,
+            None => cluster::client_from_kubeconfig(context).await,
+        }
+    });
+    Ok(Connection { client: client.context("find the cluster for --cluster")?, runtime })
+}
+
+#[cfg(feature = "serve")]
+impl Connection {
+    /// Reads the claims that the files use and the objects that they would replace. What cannot be read is told and stays unknown.
+    fn read(self, files: &[lint::Input], options: &Options<'_>, namespace: &str, against: &mut Against) -> anyhow::Result<FactTable> {
+        let (keys, claims) = lint::mentioned(files, options, namespace);
+        let objects = keys.into_iter().map(|key| Wanted::Object(key.kind, key.namespace, key.name));
+        let wanted: Vec<Wanted> = objects.chain(claims.into_iter().map(|(namespace, name)| Wanted::Claim(namespace, name))).collect();
+        let (total, done) = (wanted.len(), Cell::new(0_usize));
+        let show = io::stderr().is_terminal();
+        let told = || {
+            done.set(done.get() + 1);
+            if show {
+                let _ = write!(io::stderr(), "\r\u{1b}[Kasking the cluster: {} of {total} objects", done.get());
+            }
+        };
+        let found = self.runtime.block_on(cluster::snapshot(&self.client, wanted, told));
+        let mut err = io::stderr().lock();
+        if show && total > 0 {
+            write!(err, "\r\u{1b}[K")?;
+        }
+        for problem in &found.problems {
+            writeln!(err, "jobgate: warning: {problem}")?;
+        }
+        if !found.problems.is_empty() {
+            writeln!(err, "jobgate: warning: what the cluster did not say is unknown, and objects that it did not show are judged as new ones")?;
+        }
+        for object in found.objects {
+            against.add(object, namespace);
+        }
+        Ok(found.claims)
+    }
 }
 
 /// Whoever read the output has enough of it: `jobgate dry-run | head` is no failure.

@@ -11,7 +11,7 @@ use super::objects::objects;
 use super::source;
 use super::{FactsError, Options, document};
 use crate::dry_run::{self, Answer, Question};
-use crate::facts::Facts;
+use crate::facts::{Claim, Fact, FactTable, Facts};
 use crate::lines::Lines;
 use crate::policy::Policy;
 use crate::workload::Kind;
@@ -26,6 +26,8 @@ pub struct DryRun<'a> {
     pub namespace: &'a str,
     /// Objects that exist.
     pub against: &'a Against,
+    /// Claims as the cluster has them; nothing where nobody asked it.
+    pub cluster: Option<&'a FactTable>,
     /// Whether answers keep the objects as they would be stored.
     pub keep_objects: bool,
 }
@@ -34,7 +36,25 @@ impl DryRun<'_> {
     /// Asks what would become of one object of a kind that is judged.
     pub(super) fn answer(&self, policy: &Policy, facts: &dyn Facts, object: &Value, today: Option<Date>) -> Answer {
         let old = Key::of(object, self.namespace).and_then(|key| self.against.find(&key));
-        dry_run::answer(policy, facts, &Question { object, old, namespace: self.namespace, strict: self.strict, today })
+        let layered = Layered { cluster: self.cluster, files: facts };
+        dry_run::answer(policy, &layered, &Question { object, old, namespace: self.namespace, strict: self.strict, today })
+    }
+}
+
+/// What the cluster says of a claim, or else the files: a claim that is not there yet may be created with the workload.
+struct Layered<'a> {
+    cluster: Option<&'a FactTable>,
+    files: &'a dyn Facts,
+}
+
+impl Facts for Layered<'_> {
+    fn claim(&self, namespace: &str, name: &str) -> Fact<Claim> {
+        let there = self.cluster.map_or(Fact::Unknown, |cluster| cluster.claim(namespace, name));
+        match (there, self.files.claim(namespace, name)) {
+            (Fact::Known(claim), _) => Fact::Known(claim),
+            (there, Fact::Unknown) => there,
+            (_, file) => file,
+        }
     }
 }
 

@@ -3,7 +3,6 @@
 use serde_json::Value;
 
 use super::cause::{Cause, Causes, set};
-use super::validate;
 use crate::pointer::{Pointer, Token};
 use crate::workload::{Kind, Part};
 
@@ -17,12 +16,11 @@ pub fn validate_update(defaulted: &Value, old: &Value) -> Vec<Cause> {
     let version = defaulted.get("apiVersion").and_then(Value::as_str).unwrap_or_default();
     match (Kind::of(defaulted), version) {
         (Some(Kind::Job), "batch/v1") => {
-            let mut found = validate(defaulted);
             let mut causes = Causes::default();
+            super::job(&new, &mut causes);
             metadata(&new, &before, &mut causes);
             job(&new, &before, &mut causes);
-            found.append(&mut causes.into_vec());
-            found
+            causes.into_vec()
         }
         (Some(Kind::CronJob), "batch/v1" | "batch/v1beta1") => {
             let mut causes = Causes::default();
