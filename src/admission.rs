@@ -25,6 +25,7 @@ use jiff::civil::Date;
 use serde_json::Value;
 
 pub use check::Doubt;
+pub(crate) use check::checked_patch;
 pub use respond::{LONGEST_LINE, LONGEST_WARNING, MOST_FINDINGS, MOST_WARNINGS};
 pub use review::{Change, Head, Malformed, Review, Subject, Version};
 
@@ -232,16 +233,12 @@ pub fn judge(endpoint: Endpoint, policy: &Policy, facts: &dyn Facts, review: Rev
     };
     let verdict = judge(&object);
     let mut reply = Reply { audit: audit(policy, &verdict), ..Reply::default() };
-    let denied = match endpoint {
-        Endpoint::Validate => verdict.level() == Some(Level::Deny),
-        Endpoint::Mutate => kind != Kind::PyTorchJob && refused_between(&verdict.findings),
-    };
-    if denied {
+    if denies(endpoint, kind, &verdict) {
         reply.denial = Some(respond::denial(&verdict.findings));
     } else if endpoint == Endpoint::Validate {
         reply.warnings = respond::warnings(&verdict.findings);
     } else {
-        match check::checked_patch(object, &verdict, judge) {
+        match checked_patch(object, &verdict, judge) {
             Ok(ops) => reply.patch = ops,
             Err(doubt) => meta.fault = Some(Fault::Patch(doubt)),
         }
@@ -250,6 +247,14 @@ pub fn judge(endpoint: Endpoint, policy: &Policy, facts: &dyn Facts, review: Rev
     meta.lifted = verdict.lifted.len();
     meta.skipped = verdict.skipped;
     finish(head, reply, meta)
+}
+
+/// Tells whether a webhook refuses an object for what is found in it.
+pub(crate) fn denies(endpoint: Endpoint, kind: Kind, verdict: &Verdict) -> bool {
+    match endpoint {
+        Endpoint::Validate => verdict.level() == Some(Level::Deny),
+        Endpoint::Mutate => kind != Kind::PyTorchJob && refused_between(&verdict.findings),
+    }
 }
 
 /// Tells whether the API server refuses the object before `/validate` would be asked.

@@ -1,5 +1,6 @@
 //! What the API server would say of an object before anybody's webhook is asked: types, unknown fields, defaults, validation.
 
+pub mod apply;
 pub mod defaults;
 mod schema;
 mod structure;
@@ -7,13 +8,25 @@ pub mod validate;
 
 use serde_json::Value;
 
-use crate::checks::{self, API_SERVER, FIELD_TYPE, PLACEHOLDER, SCHEDULE_NEVER_FIRES, TRAINING_OPERATOR};
+use crate::checks::{self, API_SERVER, FIELD_TYPE, PLACEHOLDER, SCHEDULE_NEVER_FIRES, TRAINING_OPERATOR, UNKNOWN_FIELD};
 use crate::finding::{Finding, Level, Part};
 use crate::k8s::cron::Schedule;
 use crate::placeholder::is_placeholder;
 use crate::pointer::Pointer;
 use crate::workload::{Kind, Workload};
 use validate::{Cause, Reason};
+
+/// How an object is to be read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Reading {
+    /// As a manifest: it may be a part of an object that kustomize completes, and hold stand-ins that some tool replaces.
+    Manifest,
+    /// As the body of a request: what it says is all that it says.
+    Body {
+        /// Whether unknown fields are refused, as kubectl asks for by default, or dropped.
+        strict: bool,
+    },
+}
 
 /// Returns what the API server, and kubectl before it, would find wrong with a whole object that is to be created.
 ///
@@ -24,23 +37,65 @@ use validate::{Cause, Reason};
 /// A rule of Jobgate's may speak of the same field: both then name the same `path`.
 #[must_use]
 pub fn check(object: &Value) -> Vec<Finding> {
-    let mut found = structure::check(object);
+    let mut found = structure::check(object, Reading::Manifest);
     let Some(workload) = Workload::of(object) else { return found };
     let partial = workload.is_partial();
-    let causes = validate::validate(&defaults::defaulted(object)).into_iter().map(|cause| (API_SERVER, cause));
-    let causes = causes.chain(validate::operator_refusals(object).into_iter().map(|cause| (TRAINING_OPERATOR, cause)));
+    let speaks = |cause: &Cause| !stands_in(cause, object) && (!partial || holds_of_a_part(cause, object));
+    let causes = validate::validate(&defaults::defaulted(object));
+    tell(object, causes.into_iter().filter(speaks), API_SERVER, &mut found);
+    tell(object, validate::operator_refusals(object).into_iter().filter(speaks), TRAINING_OPERATOR, &mut found);
+    found.extend(never_fires(object));
+    found
+}
+
+/// A request for an object of a kind that is known here.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Sent<'a> {
+    /// The object as its author wrote it; findings point into it.
+    pub(crate) written: &'a Value,
+    /// What has become of it by the time the API server validates it: its [defaults](defaults::defaulted), and what mutating webhooks have made of it.
+    pub(crate) stored: &'a Value,
+    /// The object that it replaces, with defaults; nothing on CREATE.
+    pub(crate) old: Option<&'a Value>,
+    /// Whether unknown fields are refused.
+    pub(crate) strict: bool,
+}
+
+/// What the API server and the training operator say to a request.
+#[derive(Debug, Default)]
+pub(crate) struct Answer {
+    /// Whether the API server refuses the body when it reads it: no webhook ever sees the object.
+    pub(crate) unreadable: bool,
+    /// What is found, refusals and remarks.
+    pub(crate) findings: Vec<Finding>,
+}
+
+/// Returns what the API server says to a request, and what the training operator's webhook would say after it.
+pub(crate) fn answer(sent: &Sent<'_>) -> Answer {
+    let mut findings = structure::check(sent.written, Reading::Body { strict: sent.strict });
+    let is_custom = Kind::of(sent.written) == Some(Kind::PyTorchJob);
+    // Types of custom resources are looked at only after the mutating webhooks; unknown fields before.
+    let refuses = |finding: &Finding| finding.level == Level::Deny && (finding.rule == UNKNOWN_FIELD || !is_custom && finding.rule == FIELD_TYPE);
+    let unreadable = findings.iter().any(refuses);
+    let causes = match sent.old {
+        Some(old) => validate::validate_update(sent.stored, old),
+        None => validate::validate(sent.stored),
+    };
+    tell(sent.written, causes, API_SERVER, &mut findings);
+    tell(sent.written, validate::operator_refusals(sent.stored), TRAINING_OPERATOR, &mut findings);
+    findings.extend(never_fires(sent.written));
+    Answer { unreadable, findings }
+}
+
+/// Makes findings of causes, but for those that say no more than what is found already.
+fn tell(object: &Value, causes: impl IntoIterator<Item = Cause>, rule: &'static str, found: &mut Vec<Finding>) {
     let mut told: Vec<Cause> = Vec::new();
-    for (rule, cause) in causes {
-        let needless = follows(&cause, &found) || stands_in(&cause, object) || told.contains(&cause);
-        if !needless && (!partial || holds_of_a_part(&cause, object)) {
+    for cause in causes {
+        if !follows(&cause, found) && !told.contains(&cause) {
             found.push(finding(rule, &cause, object));
             told.push(cause);
         }
     }
-    if workload.kind == Kind::CronJob {
-        found.extend(never_fires(object));
-    }
-    found
 }
 
 /// Tells whether a cause is only what follows from a field of the wrong type, a stand-in, or a required field that is missing.
@@ -77,7 +132,7 @@ fn is_said_to_be_nothing(place: &Pointer, object: &Value) -> bool {
 }
 
 /// Returns the place itself, or the nearest place around it that exists.
-fn nearest(place: &Pointer, object: &Value) -> Pointer {
+pub(crate) fn nearest(place: &Pointer, object: &Value) -> Pointer {
     let mut place = place.clone();
     while place.find(object).is_none() {
         match place.parent() {
@@ -107,6 +162,9 @@ fn finding(rule: &'static str, cause: &Cause, object: &Value) -> Finding {
 }
 
 fn never_fires(object: &Value) -> Option<Finding> {
+    if Kind::of(object) != Some(Kind::CronJob) {
+        return None;
+    }
     let text = object.get("spec")?.get("schedule")?.as_str()?;
     if !Schedule::parse(text).ok()?.never_fires() {
         return None;
@@ -123,7 +181,6 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::checks::UNKNOWN_FIELD;
 
     fn said(object: &Value) -> Vec<String> {
         check(object).iter().map(|finding| format!("{} {} {}", finding.level.as_str(), finding.rule, finding.path)).collect()

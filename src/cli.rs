@@ -33,6 +33,8 @@ pub struct Cli {
 pub enum Command {
     /// Check manifests before they reach a cluster
     Lint(Box<Lint>),
+    /// Say what an API server with the webhook would answer to manifests, and what it would store
+    DryRun(Box<DryRun>),
     /// Serve the admission webhook
     #[cfg(feature = "serve")]
     Serve(Box<Serve>),
@@ -179,15 +181,9 @@ pub struct Review {
     pub facts: Vec<PathBuf>,
 }
 
-/// Arguments of `jobgate lint`.
+/// What is judged, by what, and how that is reported: arguments of `jobgate lint` and `jobgate dry-run`.
 #[derive(Debug, Args)]
-#[command(after_help = "Examples:
-  jobgate lint k8s/                                            a directory, as git sees it
-  kustomize build overlays/prod | jobgate lint -               what a tool renders
-  kubectl get pvc -A -o yaml > pvc.yaml
-  jobgate lint --facts pvc.yaml k8s/                           with what the cluster knows of its claims
-  jobgate lint --policy audit --format github k8s/             a first roll-out in CI")]
-pub struct Lint {
+pub struct Judging {
     /// Files, directories, globs, or - for standard input
     ///
     /// A named file is read whatever its name. A directory is walked as git sees it: .yaml, .yml and .json files that are neither hidden nor ignored.
@@ -201,10 +197,6 @@ pub struct Lint {
     /// Manifests of claims that exist, such as the output of `kubectl get pvc -A -o yaml` (repeatable)
     #[arg(long, value_name = "FILE", help_heading = "Judging")]
     pub facts: Vec<PathBuf>,
-
-    /// Say nothing of what the API server would refuse anyway
-    #[arg(long, help_heading = "Judging")]
-    pub no_api_checks: bool,
 
     /// The lowest level that makes the exit code 1
     #[arg(long, value_name = "LEVEL", value_enum, default_value_t = FailOn::Deny, help_heading = "Judging")]
@@ -225,6 +217,93 @@ pub struct Lint {
     /// Refuse larger files unread; a number of bytes, or with a suffix K, M or G
     #[arg(long, value_name = "SIZE", value_parser = size, default_value_t = Size(MAX_FILE_SIZE), help_heading = "Limits")]
     pub max_file_size: Size,
+}
+
+/// Arguments of `jobgate lint`.
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  jobgate lint k8s/                                            a directory, as git sees it
+  kustomize build overlays/prod | jobgate lint -               what a tool renders
+  kubectl get pvc -A -o yaml > pvc.yaml
+  jobgate lint --facts pvc.yaml k8s/                           with what the cluster knows of its claims
+  jobgate lint --policy audit --format github k8s/             a first roll-out in CI")]
+pub struct Lint {
+    /// What is judged, and how.
+    #[command(flatten)]
+    pub judging: Judging,
+
+    /// Say nothing of what the API server would refuse anyway
+    #[arg(long, help_heading = "Judging")]
+    pub no_api_checks: bool,
+}
+
+/// Arguments of `jobgate dry-run`.
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  helm template my-chart | jobgate dry-run -                   what a chart renders
+  kustomize build overlays/prod | jobgate dry-run -
+  jobgate dry-run --against main/k8s k8s                       what changes against an earlier version
+  jobgate dry-run --cluster k8s                                against what the cluster holds
+  jobgate dry-run -o yaml job.yaml                             the objects as they would be stored
+
+Each object is one of: allowed; allowed, patched; denied by jobgate; refused by the API server.")]
+pub struct DryRun {
+    /// What is judged, and how.
+    #[command(flatten)]
+    pub judging: Judging,
+
+    /// Print this instead of the report, which then goes to standard error
+    #[arg(short, long, value_name = "WHAT", value_enum, conflicts_with = "format", help_heading = "Report")]
+    pub output: Option<Output>,
+
+    /// The namespace of manifests that name none, as in `kubectl -n`
+    #[arg(short, long, value_name = "NAME", help_heading = "Judging")]
+    pub namespace: Option<String>,
+
+    /// What becomes of fields that the API does not know, as in `kubectl --validate`
+    #[arg(long, value_name = "HOW", value_enum, default_value_t = Validate::Strict, help_heading = "Judging")]
+    pub validate: Validate,
+
+    /// Objects that exist: files or directories. What stands in them is updated, not created (repeatable)
+    #[arg(long, value_name = "PATH", help_heading = "Judging")]
+    pub against: Vec<PathBuf>,
+
+    /// Read claims and the objects that exist from the cluster; nothing is written
+    #[cfg(feature = "serve")]
+    #[arg(long, help_heading = "Cluster")]
+    pub cluster: bool,
+
+    /// The kubeconfig [default: KUBECONFIG, else ~/.kube/config]
+    #[cfg(feature = "serve")]
+    #[arg(long, value_name = "FILE", requires = "cluster", help_heading = "Cluster")]
+    pub kubeconfig: Option<PathBuf>,
+
+    /// The context of the kubeconfig [default: its current one]
+    #[cfg(feature = "serve")]
+    #[arg(long, value_name = "NAME", requires = "cluster", help_heading = "Cluster")]
+    pub context: Option<String>,
+}
+
+/// What `jobgate dry-run` prints in the place of a report.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Output {
+    /// The objects as they would be stored, one document each
+    Yaml,
+    /// The same as JSON: one object, or a List of several
+    Json,
+    /// The webhook's JSON Patch of each object, one line of JSON each
+    Patch,
+    /// What the webhook fills in, as a unified diff of the files
+    Diff,
+}
+
+/// What becomes of unknown fields.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Validate {
+    /// They are refused, as kubectl asks for by default
+    Strict,
+    /// They are dropped with a warning
+    Warn,
 }
 
 /// The lowest level that makes a run fail.

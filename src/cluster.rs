@@ -19,6 +19,7 @@ mod client;
 mod fetch;
 mod live;
 mod mirror;
+mod snapshot;
 mod stats;
 mod store;
 mod wire;
@@ -33,7 +34,8 @@ use kube::Client;
 use tokio::task::AbortHandle;
 use tokio::time::{Instant, timeout};
 
-pub use self::client::{ClientError, client_from_kubeconfig, client_in_cluster, in_cluster};
+pub use self::client::{ClientError, client_from_file, client_from_kubeconfig, client_in_cluster, in_cluster};
+pub use self::snapshot::{Snapshot, Wanted, snapshot};
 pub use self::stats::{Stats, Why};
 
 use self::live::{Key, Live, Looked};

@@ -1,6 +1,7 @@
 //! The commands, one file each. They join the pure core to files, streams and exit codes.
 
 pub mod completions;
+pub mod dry_run;
 pub mod explain;
 pub mod generate;
 pub mod lint;

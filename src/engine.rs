@@ -24,6 +24,17 @@ pub enum Operation {
     Update,
 }
 
+impl Operation {
+    /// Returns the word that the API has for it.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Create => "CREATE",
+            Self::Update => "UPDATE",
+        }
+    }
+}
+
 /// How the object came to us, which decides whether a default can be told from a choice.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Origin {

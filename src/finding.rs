@@ -61,6 +61,13 @@ impl Op {
             Self::Add(pointer, _) | Self::Replace(pointer, _) | Self::Remove(pointer) => pointer,
         }
     }
+
+    /// Makes an operation on an object one on the document in which the object stands at a place.
+    pub fn move_below(&mut self, at: &Pointer) {
+        match self {
+            Self::Add(pointer, _) | Self::Replace(pointer, _) | Self::Remove(pointer) => *pointer = at.join(pointer),
+        }
+    }
 }
 
 /// A change that mends a finding.

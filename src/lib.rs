@@ -18,6 +18,7 @@ pub mod cli;
 #[cfg(feature = "serve")]
 pub mod cluster;
 pub mod cmd;
+pub mod dry_run;
 pub mod engine;
 pub mod facts;
 pub mod finding;

@@ -4,12 +4,14 @@
 //! judges: every document is parsed, judged and forgotten by one thread, and what remains of it are its findings, looked up in the source.
 //! Files, and the documents of one large file, are spread over the threads of the current rayon pool; the report does not depend on their number.
 
+mod answers;
 mod claims;
 mod document;
 mod input;
 mod objects;
 mod source;
 
+pub use answers::{Against, DryRun, Key, mentioned};
 pub use claims::{Claims, FactsError};
 pub use input::{Content, Input, Inputs, Unreadable, collect};
 pub use source::{STDIN, stdin};
@@ -22,7 +24,7 @@ use jiff::civil::Date;
 use rayon::prelude::*;
 
 use crate::policy::Policy;
-use crate::report::{Located, Report};
+use crate::report::{Answered, Located, Report};
 use crate::yaml::{self, Chunk, Limits, SyntaxError, SyntaxErrorKind};
 use claims::Scope;
 use document::{Context, Judged};
@@ -39,6 +41,8 @@ pub struct Options<'a> {
     pub keep_sources: bool,
     /// Whether findings keep the operations that would mend them; without, only whether there are any.
     pub keep_fixes: bool,
+    /// Asks, instead of what is wrong with the objects, what would become of them; nothing for a plain lint.
+    pub dry_run: Option<DryRun<'a>>,
     /// Today, for exemptions that end. Without it they hold.
     pub today: Option<Date>,
     /// Where to count the files that are done, for whoever watches.
@@ -50,7 +54,7 @@ pub const MAX_FILE_SIZE: u64 = 64 << 20;
 
 impl Default for Options<'_> {
     fn default() -> Self {
-        Self { max_file_size: MAX_FILE_SIZE, api_checks: true, keep_sources: true, keep_fixes: true, today: None, progress: None }
+        Self { max_file_size: MAX_FILE_SIZE, api_checks: true, keep_sources: true, keep_fixes: true, dry_run: None, today: None, progress: None }
     }
 }
 
@@ -80,6 +84,8 @@ impl Progress {
 pub struct Linted {
     /// What was found.
     pub report: Report,
+    /// What Jobgate fills in, as one unified diff for each file; only of a dry run.
+    pub diffs: Vec<String>,
     /// Files that could not be read; the report knows nothing of them.
     pub unreadable: Vec<Unreadable>,
 }
@@ -104,7 +110,7 @@ pub fn lint(inputs: &[Input], policy: &Policy, facts: &Claims, options: &Options
     let run = Run { policy, facts, claims: &claims, options };
     let files: Vec<Result<File, Unreadable>> = inputs.par_iter().with_max_len(1).map(|input| run.file(input)).collect();
     let mut linted = Linted::default();
-    let Linted { report, unreadable } = &mut linted;
+    let Linted { report, diffs, unreadable } = &mut linted;
     for (input, file) in inputs.iter().zip(files) {
         match file {
             Ok(file) => {
@@ -112,6 +118,8 @@ pub fn lint(inputs: &[Input], policy: &Policy, facts: &Claims, options: &Options
                 report.documents += file.documents;
                 report.objects += file.objects;
                 report.lifted += file.lifted;
+                report.answers.extend(file.answers);
+                diffs.extend(file.diff);
                 // A single large file's findings are moved, not copied.
                 if report.findings.is_empty() {
                     report.findings = file.findings;
@@ -151,6 +159,8 @@ struct File {
     objects: usize,
     lifted: usize,
     findings: Vec<Located>,
+    answers: Vec<Answered>,
+    diff: Option<String>,
     text: Option<Arc<str>>,
 }
 
@@ -195,6 +205,7 @@ impl Run<'_> {
         };
         let mut file = File { documents: chunks.len(), ..File::default() };
         let mut broken = Vec::new();
+        let mut edits = Vec::new();
         let mut seen = 0;
         for wave in chunks.chunks(WAVE) {
             let batches = wave.par_chunks(BATCH).enumerate().map(|(index, batch)| judge(batch, seen + index * BATCH));
@@ -211,6 +222,8 @@ impl Run<'_> {
                 file.lifted += batch.lifted;
                 file.findings.append(&mut batch.findings);
                 broken.append(&mut batch.broken);
+                file.answers.append(&mut batch.answers);
+                edits.append(&mut batch.edits);
             }
         }
         // A template breaks YAML in as many places as it has directives: one finding says all there is to say, and none where it is no business of ours.
@@ -222,6 +235,7 @@ impl Run<'_> {
             file.findings.extend(broken.into_iter().map(|(_, located)| located));
             file.findings.sort_by(document::order);
         }
+        file.diff = answers::diff(&input.path, loaded.bytes(), &edits);
         if self.options.keep_sources && !file.findings.is_empty() {
             file.text = Some(loaded.text());
         }

@@ -29,6 +29,7 @@ fn run(cli: &Cli) -> anyhow::Result<Exit> {
     let mut out = AutoStream::new(io::stdout(), color);
     let exit = match &cli.command {
         Command::Lint(args) => cmd::lint::run(args, color != ColorChoice::Never)?,
+        Command::DryRun(args) => cmd::dry_run::run(args, color != ColorChoice::Never)?,
         #[cfg(feature = "serve")]
         Command::Serve(args) => cmd::serve::run(args, &mut out)?,
         Command::Review(args) => cmd::review::command(args, &mut out)?,

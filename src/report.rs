@@ -25,6 +25,7 @@ use std::io;
 use std::ops::Range;
 use std::sync::Arc;
 
+use crate::dry_run::Answer;
 use crate::finding::{Finding, Level};
 
 /// A line and a column, both from 1. Columns count Unicode scalar values.
@@ -89,6 +90,23 @@ pub struct Located {
     pub related: Vec<Related>,
 }
 
+/// What would become of one object.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Answered {
+    /// Where the object starts.
+    pub location: Location,
+    /// The document's number in the file, from 0.
+    pub document: usize,
+    /// The template that Helm says the document comes from.
+    pub source: Option<String>,
+    /// The object.
+    pub object: Arc<ObjectId>,
+    /// What would become of it. Its findings stand in the report, with all others.
+    pub answer: Answer,
+    /// Whether what the training operator's webhook would say is a refusal, too.
+    pub operator_refuses: bool,
+}
+
 /// Everything a run has to say.
 #[derive(Clone, Debug, Default)]
 pub struct Report {
@@ -102,6 +120,8 @@ pub struct Report {
     pub lifted: usize,
     /// What was found, sorted by file, offset, rule.
     pub findings: Vec<Located>,
+    /// What would become of each object, in order; nothing where nobody asked.
+    pub answers: Vec<Answered>,
     /// The text of every file that a finding points into, by path.
     pub sources: BTreeMap<Arc<str>, Arc<str>>,
 }
@@ -179,6 +199,15 @@ impl Default for Options {
     fn default() -> Self {
         Self { color: false, width: 140, full: false, fail_on: Level::Deny }
     }
+}
+
+/// Writes the findings for people, without the summary of the run.
+///
+/// # Errors
+///
+/// Those of `out`, and no others.
+pub fn write_findings(report: &Report, options: &Options, out: &mut dyn io::Write) -> io::Result<()> {
+    human::write_findings(report, options, out)
 }
 
 /// Writes a report in a format.

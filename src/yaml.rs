@@ -146,6 +146,12 @@ impl Document {
     }
 }
 
+/// Returns a value as a document, by indentation, with the line break at its end.
+#[must_use]
+pub fn print(value: &Value) -> String {
+    print::Look::PLAIN.block(value, 0) + "\n"
+}
+
 /// Splits a source into its documents, without reading them. An error is about the whole source, and is the last item.
 pub fn split<'s>(source: &'s [u8], limits: &Limits) -> Chunks<'s> {
     Chunks::new(source, limits)

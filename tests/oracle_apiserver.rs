@@ -8,7 +8,11 @@ use jobgate::api;
 use jobgate::api::defaults::defaulted;
 use jobgate::api::validate::validate;
 use jobgate::checks::{FIELD_TYPE, UNKNOWN_FIELD};
+use jobgate::dry_run::{self, Question};
+use jobgate::facts::NoFacts;
 use jobgate::finding::Level;
+use jobgate::policy::Policy;
+use jobgate::rules::RULES;
 use serde_json::{Value, json};
 
 /// A field with the server's message, or without one where it names the field only.
@@ -77,6 +81,36 @@ fn without_server_parts(object: &Value) -> Value {
         }
     }
     object
+}
+
+/// The whole dry run, with a policy that has no rules: what is left is the server.
+#[test]
+fn a_dry_run_ends_as_the_oracle_does() {
+    let Some(rows) = shared::rows("oracles/apiserver.jsonl") else { return };
+    let source = RULES.iter().map(|entry| format!("    {}: {{action: ignore}}\n", entry.rule.id)).collect::<String>();
+    let source = format!("apiVersion: jobgate.dev/v1alpha1\nkind: Policy\nmetadata: {{name: none}}\nspec:\n  rules:\n{source}");
+    let policy = Policy::parse(&source, "none").expect("a policy");
+    let mut wrong = Vec::new();
+    for row in &rows {
+        let question = Question { object: &row["input"], old: None, namespace: "", strict: true, today: None };
+        let answer = dry_run::answer(&policy, &NoFacts, &question);
+        if answer.outcome.is_allowed() != (row["code"] == 201) {
+            wrong.push(format!("{}: {} {:#?}", row["name"], answer.outcome.as_str(), answer.findings));
+        }
+        // Types and unknown fields are refused before validation, and named in a sentence only.
+        let fields: Vec<String> = recorded(row).into_iter().map(|(field, _)| field).collect();
+        let named: Vec<String> = answer.findings.iter().map(|finding| plain(&finding.path.to_string())).collect();
+        let missing = fields.iter().filter(|field| !named.contains(&plain(field))).collect::<Vec<_>>();
+        if row["code"] == 422 && !missing.is_empty() {
+            wrong.push(format!("{}: names {named:?}, not {missing:?}", row["name"]));
+        }
+        if let Some(stored) = answer.admitted.filter(|_| row["input"]["kind"] != "PyTorchJob" && row["code"] == 201)
+            && without_server_parts(&stored) != without_server_parts(&row["admitted"])
+        {
+            wrong.push(format!("{}: stores {stored}", row["name"]));
+        }
+    }
+    assert!(wrong.is_empty(), "{} of {} rows:\n{}", wrong.len(), rows.len(), wrong.join("\n"));
 }
 
 #[test]

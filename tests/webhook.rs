@@ -14,8 +14,12 @@ use std::time::Duration;
 use base64::Engine as _;
 use http::{Request, Response};
 use jobgate::cluster::{Claims, Mode};
+use jobgate::dry_run::{self, Outcome, Question};
 use jobgate::engine::{self, Request as Review};
-use jobgate::facts::Fact;
+use jobgate::facts::{Claim, Fact, Facts};
+use jobgate::finding::Finding;
+use jobgate::patch;
+use jobgate::rules::RULES;
 use jobgate::server::certificate::{Development, Identity};
 use jobgate::server::{Config, Limits, Metrics, Readiness, Server, Stop};
 use jobgate::webhook::Webhook;
@@ -36,7 +40,7 @@ const NAMESPACE: &str = "default";
 fn main() -> ExitCode {
     let arguments = Arguments::from_args();
     let mut trials = Vec::new();
-    for entry in jobgate::rules::RULES {
+    for entry in RULES {
         // A part of an object (a kustomize patch) never comes as far as a webhook: it has no container that an API server would accept.
         for fixture in fixture::of_rule(entry.rule).into_iter().filter(|fixture| !fixture.case.starts_with("edge-partial")) {
             let name = format!("{}::{}", entry.rule.file(), fixture.case);
@@ -135,6 +139,7 @@ impl Served {
         if mutated.allowed {
             self.check_fill(object, &sent, &mutated, &verdict.fill_ops()).await?;
         }
+        check_dry_run(fixture, object, &verdict, &mutated, reply.allowed)?;
         Ok(lines)
     }
 
@@ -217,6 +222,46 @@ impl Served {
         stream.read_to_string(&mut reply).await?;
         let (head, body) = reply.split_once("\r\n\r\n").ok_or("a reply")?;
         if head.starts_with("HTTP/1.1 200 ") { Ok(body.to_owned()) } else { Err(reply.into()) }
+    }
+}
+
+/// One verdict: a dry run says what the webhook says, finds what the linter finds, and its edits are the linter's.
+fn check_dry_run(fixture: &Fixture, object: &Value, linted: &engine::Verdict, mutated: &Reply, allowed: bool) -> Result<(), Failed> {
+    let question = Question { object, old: None, namespace: NAMESPACE, strict: true, today: Some(jiff::civil::date(2026, 1, 1)) };
+    let answer = dry_run::answer(&fixture.policy, &Scoped(fixture), &question);
+    let rules = |findings: &[Finding]| -> Vec<String> {
+        let ours = findings.iter().filter(|finding| RULES.iter().any(|entry| entry.rule.id == finding.rule));
+        let mut lines: Vec<String> = ours.map(|finding| format!("{} {} {}", finding.level.as_str(), finding.rule, finding.path)).collect();
+        lines.sort();
+        lines
+    };
+    if rules(&answer.findings) != rules(&linted.findings) {
+        return Err(format!("a dry run finds {:#?}\nthe linter {:#?}", rules(&answer.findings), rules(&linted.findings)).into());
+    }
+    match answer.outcome {
+        // The webhook has not been asked about what the API server refuses.
+        Outcome::Refused => return Ok(()),
+        outcome if outcome.is_allowed() != allowed => return Err(format!("a dry run says {}", outcome.as_str()).into()),
+        Outcome::Patched if mutated.patch.is_none() => return Err("a dry run patches and the webhook does not".into()),
+        Outcome::Allowed if mutated.patch.is_some() => return Err("the webhook patches and a dry run does not".into()),
+        _ => {}
+    }
+    let changed = |ops: &[jobgate::finding::Op]| patch::apply(object, ops);
+    if mutated.allowed && changed(&answer.edits)? != changed(&linted.fill_ops())? {
+        return Err(format!("a dry run edits {:?}, the linter {:?}", answer.edits, linted.fill_ops()).into());
+    }
+    Ok(())
+}
+
+/// The fixture's claims as a cluster has them: those that name no namespace are in the one that requests go to.
+struct Scoped<'f>(&'f Fixture);
+
+impl Facts for Scoped<'_> {
+    fn claim(&self, namespace: &str, name: &str) -> Fact<Claim> {
+        match self.0.facts.claim(namespace, name) {
+            Fact::Unknown if namespace == NAMESPACE => self.0.facts.claim("", name),
+            fact => fact,
+        }
     }
 }
 

@@ -55,7 +55,7 @@ impl Doubt {
 ///
 /// # Errors
 /// One does not; then nothing may be sent.
-pub(super) fn checked_patch(mut object: Value, verdict: &Verdict, judge: impl FnOnce(&Value) -> Verdict) -> Result<Vec<Op>, Doubt> {
+pub(crate) fn checked_patch(mut object: Value, verdict: &Verdict, judge: impl FnOnce(&Value) -> Verdict) -> Result<Vec<Op>, Doubt> {
     let ops = verdict.fill_ops();
     if ops.is_empty() {
         return Ok(ops);

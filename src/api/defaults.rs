@@ -34,8 +34,20 @@ const PLAIN_BOOLS: [&str; 7] = ["hostIPC", "hostNetwork", "hostPID", "readOnly",
 const PLAIN_INTS: [&str; 8] =
     ["failureThreshold", "hostPort", "initialDelaySeconds", "partition", "periodSeconds", "port", "successThreshold", "timeoutSeconds"];
 /// Strings for which empty and unset differ.
-const POINTER_TEXTS: [&str; 9] =
-    ["managedBy", "name", "priorityClassName", "runtimeClassName", "service", "storageClassName", "timeZone", "type", "volumeName"];
+const POINTER_TEXTS: [&str; 12] = [
+    "completionMode",
+    "managedBy",
+    "podReplacementPolicy",
+    "succeededIndexes",
+    "name",
+    "priorityClassName",
+    "runtimeClassName",
+    "service",
+    "storageClassName",
+    "timeZone",
+    "type",
+    "volumeName",
+];
 
 /// Takes out what is unset, and what the server's types cannot tell from unset; writes numbers and quantities as the server does.
 fn tidy(schema: &Schema, id: Id, value: &mut Value) {
@@ -47,13 +59,23 @@ fn tidy(schema: &Schema, id: Id, value: &mut Value) {
                 }
             }
             entries.retain(|key, value| {
-                let empty = match (fields.get(key).map(|field| schema.shape(field)), &*value) {
+                // The server reads what it knows and drops the rest.
+                let Some(field) = fields.get(key) else { return false };
+                let empty = match (schema.shape(field), &*value) {
                     (_, Value::Null) => true,
-                    (Some(Shape::List(_)), Value::Array(items)) => items.is_empty(),
-                    (Some(Shape::Map(_)), Value::Object(entries)) => entries.is_empty(),
-                    (Some(Shape::Text | Shape::Choice), Value::String(text)) => text.is_empty() && !POINTER_TEXTS.contains(&key.as_str()),
-                    (Some(Shape::Bool), Value::Bool(false)) => PLAIN_BOOLS.contains(&key.as_str()),
-                    (Some(Shape::Int32 | Shape::Int64), Value::Number(number)) => number.as_i64() == Some(0) && PLAIN_INTS.contains(&key.as_str()),
+                    (Shape::List(_), Value::Array(items)) => items.is_empty(),
+                    (Shape::Map(_), Value::Object(entries)) => entries.is_empty(),
+                    (Shape::Text | Shape::Choice, Value::String(text)) => {
+                        // Of containers alone, and of the codes of a failure policy alone.
+                        let here = match key.as_str() {
+                            "restartPolicy" => fields.get("terminationMessagePath").is_some(),
+                            "containerName" => fields.get("operator").is_some(),
+                            other => POINTER_TEXTS.contains(&other),
+                        };
+                        text.is_empty() && !here
+                    }
+                    (Shape::Bool, Value::Bool(false)) => PLAIN_BOOLS.contains(&key.as_str()),
+                    (Shape::Int32 | Shape::Int64, Value::Number(number)) => number.as_i64() == Some(0) && PLAIN_INTS.contains(&key.as_str()),
                     _ => false,
                 };
                 !empty

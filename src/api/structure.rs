@@ -2,6 +2,7 @@
 
 use serde_json::Value;
 
+use super::Reading;
 use super::schema::{Fields, Id, Schema, Shape};
 use crate::checks::{self, API_SERVER, FIELD_TYPE, PLACEHOLDER, UNKNOWN_FIELD};
 use crate::finding::{Finding, Level, Op, Safety};
@@ -12,13 +13,16 @@ use crate::suggest;
 use crate::workload::Workload;
 
 /// Walks an object; says nothing of one whose shape is not known.
-pub(super) fn check(object: &Value) -> Vec<Finding> {
+pub(super) fn check(object: &Value, reading: Reading) -> Vec<Finding> {
     let schema = Schema::get();
     let Some(root) = schema.root(object) else { return Vec::new() };
-    let mut walk = Walk { schema, object, root: root.shape, required: root.required, found: Vec::new() };
+    let mut walk = Walk { schema, object, root: root.shape, required: root.required, reading, found: Vec::new() };
     walk.visit(root.shape, object, &Path { before: None, step: Step::Root });
     // Whatever else a part of an object lacks stands in the rest of it, unless it says itself that there is nothing.
-    if walk.found.iter().any(|finding| finding.rule == API_SERVER) && Workload::of(object).is_some_and(|workload| workload.is_partial()) {
+    if reading == Reading::Manifest
+        && walk.found.iter().any(|finding| finding.rule == API_SERVER)
+        && Workload::of(object).is_some_and(|workload| workload.is_partial())
+    {
         walk.found.retain(|finding| finding.rule != API_SERVER || super::is_said_to_be_nothing(&finding.path, object));
     }
     walk.found
@@ -57,6 +61,7 @@ struct Walk<'o> {
     object: &'o Value,
     root: Id,
     required: bool,
+    reading: Reading,
     found: Vec<Finding>,
 }
 
@@ -68,7 +73,7 @@ impl Walk<'_> {
         match (self.schema.shape(id), value) {
             (Shape::Any, _) | (Shape::Text, Value::String(_)) | (Shape::Number, Value::Number(_)) | (Shape::Bool, Value::Bool(_)) => {}
             (Shape::Choice, Value::String(text)) => {
-                if is_placeholder(text) {
+                if self.is_stand_in(text) {
                     self.stand_in(path, text);
                 }
             }
@@ -101,7 +106,7 @@ impl Walk<'_> {
                     }
                 }
             }
-            (_, Value::String(text)) if is_placeholder(text) => self.stand_in(path, text),
+            (_, Value::String(text)) if self.is_stand_in(text) => self.stand_in(path, text),
             (shape, _) => self.wrong_type(shape, value, path.pointer()),
         }
     }
@@ -110,6 +115,10 @@ impl Walk<'_> {
         self.found.push(checks::finding(id, level, pointer, message, help));
         let last = self.found.len() - 1;
         &mut self.found[last]
+    }
+
+    fn is_stand_in(&self, text: &str) -> bool {
+        self.reading == Reading::Manifest && is_placeholder(text)
     }
 
     fn stand_in(&mut self, path: &Path<'_>, text: &str) {
@@ -135,7 +144,10 @@ impl Walk<'_> {
             Shape::Any | Shape::Text | Shape::Choice => "a string",
         };
         let message = format!("`{}` must be {wanted}, is {}", name_of(&pointer), describe(value));
-        let (help, fix) = mend(shape, value);
+        let (mut help, fix) = mend(shape, value);
+        if value.as_str().is_some_and(is_placeholder) {
+            help = "render the template first; the API server reads this as it stands here".to_owned();
+        }
         let finding = self.report(FIELD_TYPE, Level::Deny, pointer.clone(), message, help);
         if let Some((safety, value)) = fix {
             finding.fix(safety, vec![Op::Replace(pointer, value)]);
@@ -153,7 +165,13 @@ impl Walk<'_> {
 
     fn unknown(&mut self, fields: &Fields, key: &str, value: &Value, parent: &Pointer) {
         let pointer = parent.key(key);
-        let begin = format!("`{}` is silently dropped here (refused under strict validation, kubectl's default)", short(key));
+        let (level, begin) = match self.reading {
+            Reading::Body { strict: true } => (Level::Deny, format!("the API server refuses this: unknown field \"{pointer}\"")),
+            Reading::Body { strict: false } => (Level::Warn, format!("the API server drops `{}` here without a word", short(key))),
+            Reading::Manifest => {
+                (Level::Warn, format!("`{}` is silently dropped here (refused under strict validation, kubectl's default)", short(key)))
+            }
+        };
         let sibling = suggest::closest(key, fields.names()).filter(|name| near(key, name));
         let home = if sibling.is_some_and(|name| name.eq_ignore_ascii_case(key)) { None } else { self.home(key, fields, parent) };
         if let Some(home) = home {
@@ -161,7 +179,7 @@ impl Walk<'_> {
             let target = home.key(key);
             let free = home.find(self.object).is_some_and(Value::is_object) && target.find(self.object).is_none();
             let help = format!("move it to `{target}`");
-            let finding = self.report(UNKNOWN_FIELD, Level::Warn, pointer.clone(), message, help).at_key();
+            let finding = self.report(UNKNOWN_FIELD, level, pointer.clone(), message, help).at_key();
             if free {
                 finding.fix(Safety::Unsafe, vec![Op::Add(target, value.clone()), Op::Remove(pointer)]);
             }
@@ -171,7 +189,7 @@ impl Walk<'_> {
         let message = if parent.is_root() { format!("{begin}: no object has it") } else { format!("{begin}: `{parent}` has no such field") };
         let taken = sibling.is_none_or(|name| parent.find(self.object).is_some_and(|parent| parent.get(name).is_some()));
         let target = sibling.map(|name| parent.key(name));
-        let finding = self.report(UNKNOWN_FIELD, Level::Warn, pointer.clone(), message, help).at_key();
+        let finding = self.report(UNKNOWN_FIELD, level, pointer.clone(), message, help).at_key();
         if let Some(target) = target.filter(|_| !taken) {
             finding.fix(Safety::Unsafe, vec![Op::Add(target, value.clone()), Op::Remove(pointer)]);
         }
@@ -309,12 +327,12 @@ mod tests {
 
     /// The findings as `id path: message (help)`.
     fn said(object: &Value) -> Vec<String> {
-        let found = check(object);
+        let found = check(object, Reading::Manifest);
         for finding in &found {
             assert!(finding.pointer.find(object).is_some(), "{finding:?}");
             if let Some(fix) = &finding.fix {
                 let patched = crate::patch::apply(object, &fix.ops).expect("a fix applies");
-                assert!(check(&patched).len() < found.len(), "{finding:?}");
+                assert!(check(&patched, Reading::Manifest).len() < found.len(), "{finding:?}");
             }
         }
         found.iter().map(|finding| format!("{} {}: {} ({})", finding.rule, finding.path, finding.message, finding.help)).collect()

@@ -9,6 +9,7 @@ mod operator;
 mod pod;
 mod resources;
 mod selector;
+mod update;
 mod volume;
 
 use serde_json::Value;
@@ -16,6 +17,7 @@ use serde_json::Value;
 pub use cause::{Cause, Reason};
 use cause::{Causes, number, set, text};
 pub use operator::refusals as operator_refusals;
+pub use update::validate_update;
 
 use crate::k8s::cron::{Schedule, load_location};
 use crate::k8s::names;
@@ -31,8 +33,12 @@ pub fn validate(defaulted: &Value) -> Vec<Cause> {
     let object = Part::root(defaulted);
     let version = defaulted.get("apiVersion").and_then(Value::as_str).unwrap_or_default();
     match (Kind::of(defaulted), version) {
-        (Some(Kind::Job), "batch/v1") => job(&object, &mut causes),
-        (Some(Kind::CronJob), "batch/v1" | "batch/v1beta1") => cron_job(&object, &mut causes),
+        (Some(Kind::Job), "batch/v1") => {
+            job(&object, &mut causes);
+            generated_by_the_server(&object, &mut causes);
+        }
+        (Some(Kind::CronJob), "batch/v1" | "batch/v1beta1") => cron_job(&object, None, &mut causes),
+        (Some(Kind::PyTorchJob), _) => metadata(&object.get("metadata"), &mut causes),
         _ => {}
     }
     causes.into_vec()
@@ -45,6 +51,12 @@ fn metadata(metadata: &Part<'_>, causes: &mut Causes) {
         causes.invalid_each(&name, names::dns_subdomain(text(&name)));
     } else if text(&prefix).is_empty() {
         causes.required(&name.pointer, "name or generateName is required");
+    } else {
+        // What the server appends is five of these characters.
+        let generated = format!("{}xxxxx", text(&prefix));
+        for message in names::dns_subdomain(&generated) {
+            causes.invalid_text(&name.pointer, &generated, &message).pointer = prefix.pointer.clone();
+        }
     }
     let namespace = metadata.get("namespace");
     if !text(&namespace).is_empty() {
@@ -52,9 +64,68 @@ fn metadata(metadata: &Part<'_>, causes: &mut Causes) {
     }
     selector::labels(&metadata.get("labels"), causes);
     annotations(&metadata.get("annotations"), causes);
-    for finalizer in metadata.get("finalizers").items() {
-        for message in names::qualified_name(text(&finalizer)) {
-            causes.invalid_text(&metadata.get("finalizers").pointer, text(&finalizer), &message);
+    finalizers(&metadata.get("finalizers"), causes);
+    owners(&metadata.get("ownerReferences"), causes);
+}
+
+fn finalizers(finalizers: &Part<'_>, causes: &mut Causes) {
+    const STANDARD: [&str; 3] = ["foregroundDeletion", "kubernetes", "orphan"];
+    for finalizer in finalizers.items() {
+        let messages = names::qualified_name(text(&finalizer));
+        if messages.is_empty() && !text(&finalizer).contains('/') && !STANDARD.contains(&text(&finalizer)) {
+            causes.invalid(&finalizer, "name is neither a standard finalizer name nor is it fully qualified");
+        }
+        for message in messages {
+            causes.invalid_text(&finalizers.pointer, text(&finalizer), &message);
+        }
+    }
+    let has = |name: &str| finalizers.items().any(|finalizer| text(&finalizer) == name);
+    if has("orphan") && has("foregroundDeletion") {
+        causes.invalid_value(finalizers, "finalizer orphan and foregroundDeletion cannot be both set");
+    }
+}
+
+fn owners(owners: &Part<'_>, causes: &mut Causes) {
+    for owner in owners.items() {
+        // The server leaves the reference's index out.
+        for (field, message) in
+            [("apiVersion", "version must not be empty"), ("kind", "must not be empty"), ("name", "must not be empty"), ("uid", "must not be empty")]
+        {
+            if text(&owner.get(field)).is_empty() {
+                causes.invalid_text(&(&owners.pointer / field), "", message).pointer = owner.get(field).pointer;
+            }
+        }
+    }
+    if owners.items().filter(|owner| owner.get("controller").bool().set() == Some(true)).count() > 1 {
+        causes.invalid_value(owners, "Only one reference can have Controller set to true");
+    }
+}
+
+/// Checks what the server generates for a new Job: its author must not have written it already.
+fn generated_by_the_server(object: &Part<'_>, causes: &mut Causes) {
+    let spec = object.get("spec");
+    if spec.get("manualSelector").bool().set() == Some(true) {
+        return;
+    }
+    let labels = spec.at(&["template", "metadata", "labels"]);
+    let selector = spec.get("selector");
+    if set(&selector) {
+        causes.invalid_value(&selector, "`selector` not auto-generated");
+        if !selector::matches(&selector, &labels) {
+            causes.invalid_value(&labels, "`selector` does not match template `labels`");
+        }
+    }
+    let name = text(&object.at(&["metadata", "name"]));
+    for label in ["batch.kubernetes.io/job-name", "job-name"] {
+        let value = labels.get(label);
+        if set(&value) && text(&value) != name && !name.is_empty() {
+            causes.invalid_shown(&value.pointer, "{…}", &format!("must be '{name}'"));
+        }
+    }
+    for label in ["batch.kubernetes.io/controller-uid", "controller-uid"] {
+        let value = labels.get(label);
+        if set(&value) {
+            causes.invalid_shown(&value.pointer, "{…}", "must be the uid that the server gives the Job");
         }
     }
 }
@@ -103,11 +174,10 @@ fn manual_selector(spec: &Part<'_>, causes: &mut Causes) {
     let found = spec.get("selector");
     if !set(&found) {
         causes.required(&found.pointer, "");
-        return;
     }
     selector::label_selector(&found, causes);
     let labels = spec.at(&["template", "metadata", "labels"]);
-    if !selector::matches(&found, &labels) {
+    if !set(&found) || !selector::matches(&found, &labels) {
         causes.invalid_value(&labels, "`selector` does not match template `labels`");
     }
 }
@@ -366,22 +436,30 @@ fn count_indexes(text: &str, completions: i64) -> Result<i64, String> {
     Ok(total)
 }
 
-fn cron_job(object: &Part<'_>, causes: &mut Causes) {
+/// Checks a `CronJob`; an old one that it replaces may hold what a new one must not.
+fn cron_job(object: &Part<'_>, old: Option<&Part<'_>>, causes: &mut Causes) {
     metadata(&object.get("metadata"), causes);
     let spec = object.get("spec");
     let schedule = spec.get("schedule");
     if text(&schedule).is_empty() {
         causes.required(&schedule.pointer, "");
     } else {
+        let names_zone = |schedule: &Part<'_>| text(schedule).contains("TZ");
+        let may_name_zone = old.is_some_and(|old| names_zone(&old.at(&["spec", "schedule"])));
         if let Err(error) = Schedule::parse(text(&schedule)) {
             causes.invalid(&schedule, &error.to_string());
         }
-        if text(&schedule).contains("TZ") {
+        if names_zone(&schedule) && !may_name_zone {
             causes.invalid(&schedule, "cannot use TZ or CRON_TZ in schedule, use timeZone field instead");
+        } else if names_zone(&schedule) && set(&spec.get("timeZone")) {
+            causes.invalid(&schedule, "cannot use both timeZone field and TZ or CRON_TZ in schedule");
         }
     }
     causes.not_negative(&spec.get("startingDeadlineSeconds"));
-    time_zone(&spec.get("timeZone"), causes);
+    let zone = spec.get("timeZone");
+    if old.is_none_or(|old| old.at(&["spec", "timeZone"]).value != zone.value) {
+        time_zone(&zone, causes);
+    }
     let policy = spec.get("concurrencyPolicy");
     match text(&policy) {
         "" => _ = causes.required(&policy.pointer, ""),
@@ -398,8 +476,14 @@ fn cron_job(object: &Part<'_>, causes: &mut Causes) {
     causes.not_negative(&spec.get("successfulJobsHistoryLimit"));
     causes.not_negative(&spec.get("failedJobsHistoryLimit"));
     let name = object.at(&["metadata", "name"]);
-    if text(&name).len() > 52 {
+    if old.is_none() && text(&name).len() > 52 {
         causes.invalid(&name, "must be no more than 52 characters");
+    }
+    let prefix = object.at(&["metadata", "generateName"]);
+    // The server cuts a prefix at 58 characters and appends five.
+    if old.is_none() && text(&name).is_empty() && text(&prefix).len() > 47 {
+        let generated = format!("{}xxxxx", text(&prefix).chars().take(58).collect::<String>());
+        causes.invalid_text(&name.pointer, &generated, "must be no more than 52 characters").pointer = prefix.pointer;
     }
 }
 
@@ -516,7 +600,10 @@ mod tests {
                     "spec.podFailurePolicy.rules[2].onPodConditions[0].status: Unsupported value: \"yes\": supported values: \"False\", \"True\", \"Unknown\"",
                 ],
             ),
-            (json!({"manualSelector": true}), &["spec.selector: Required value"]),
+            (
+                json!({"manualSelector": true}),
+                &["spec.selector: Required value", "spec.template.metadata.labels: Invalid value: null: `selector` does not match template `labels`"],
+            ),
             (
                 json!({"manualSelector": true, "selector": {"matchLabels": {"a": "b"}}}),
                 &["spec.template.metadata.labels: Invalid value: null: `selector` does not match template `labels`"],
@@ -529,7 +616,10 @@ mod tests {
     #[test]
     fn pods_are_judged_as_the_server_judges_them() {
         for (spec, said) in [
-            (json!({"hostNetwork": true, "hostUsers": false, "hostPID": true}), &["HostPID: Forbidden: when `hostUsers` is false"][..]),
+            (
+                json!({"hostNetwork": true, "hostUsers": false, "hostPID": true}),
+                &["hostNetwork: Forbidden: when `hostUsers` is false", "HostPID: Forbidden: when `hostUsers` is false"][..],
+            ),
             (json!({"dnsPolicy": "None"}), &["dnsConfig: Required value: must provide `dnsConfig` when `dnsPolicy` is None"]),
             (
                 json!({"tolerations": [{"value": "a"}, {"key": "a", "operator": "Lt"}]}),
@@ -570,7 +660,7 @@ mod tests {
                 json!({"volumes": [{"name": "v", "ephemeral": {"volumeClaimTemplate": {"spec": {"accessModes": ["ReadWriteOncePod", "ReadWriteOnce"]}}}}]}),
                 &[
                     "volumes[0].ephemeral.volumeClaimTemplate.spec.accessModes: Forbidden: may not use ReadWriteOncePod with other access modes",
-                    "volumes[0].ephemeral.volumeClaimTemplate.spec.resources.storage: Required value",
+                    "volumes[0].ephemeral.volumeClaimTemplate.spec.resources[storage]: Required value",
                 ],
             ),
             (json!({"initContainers": [{"name": "c", "image": "i"}]}), &["initContainers[0].name: Duplicate value: \"c\""]),

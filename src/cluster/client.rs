@@ -6,7 +6,7 @@ use std::time::Duration;
 use hyper_util::client::legacy::connect::HttpConnector;
 use hyper_util::rt::TokioExecutor;
 use kube::client::ConfigExt as _;
-use kube::config::KubeConfigOptions;
+use kube::config::{KubeConfigOptions, Kubeconfig};
 use kube::{Client, Config};
 use tower::{BoxError, ServiceBuilder};
 
@@ -48,6 +48,16 @@ pub fn client_in_cluster() -> Result<Client, ClientError> {
 pub async fn client_from_kubeconfig(context: Option<&str>) -> Result<Client, ClientError> {
     let options = KubeConfigOptions { context: context.map(str::to_owned), ..KubeConfigOptions::default() };
     connect(Config::from_kubeconfig(&options).await.map_err(ClientError::Kubeconfig)?).map_err(ClientError::Connect)
+}
+
+/// Returns a client for a context of a kubeconfig in a file, or for its current context.
+///
+/// # Errors
+/// The file cannot be read, has no such context, or asks for something that cannot be done.
+pub async fn client_from_file(path: &Path, context: Option<&str>) -> Result<Client, ClientError> {
+    let file = Kubeconfig::read_from(path).map_err(ClientError::Kubeconfig)?;
+    let options = KubeConfigOptions { context: context.map(str::to_owned), ..KubeConfigOptions::default() };
+    connect(Config::from_custom_kubeconfig(file, &options).await.map_err(ClientError::Kubeconfig)?).map_err(ClientError::Connect)
 }
 
 /// Builds a client without what kube's own stack adds: its retries would eat the budget of a review, and it logs every failed request as an error.

@@ -7,7 +7,7 @@ use std::time::Duration;
 use anyhow::Context as _;
 
 use super::{Exit, facts, policy_named, today};
-use crate::cli::Lint;
+use crate::cli::{Judging, Lint};
 use crate::lint::{self, Inputs, Linted, Options, Progress, Unreadable};
 use crate::report;
 
@@ -17,14 +17,17 @@ use crate::report;
 /// The policy or a file of facts is bad, or the report cannot be written. Files that cannot be linted are no error here: the others are, and
 /// [`Exit::Failed`] says so.
 pub fn run(args: &Lint, color: bool) -> anyhow::Result<Exit> {
+    let no_api_checks = args.no_api_checks;
+    let args = &args.judging;
     let policy = policy_named(&args.policy)?;
     let limit = args.max_file_size.0;
     let progress = Progress::default();
     let options = Options {
         max_file_size: limit,
-        api_checks: !args.no_api_checks,
+        api_checks: !no_api_checks,
         keep_sources: args.format.reads_sources(),
         keep_fixes: false,
+        dry_run: None,
         today: Some(today()),
         progress: Some(&progress),
     };
@@ -34,17 +37,23 @@ pub fn run(args: &Lint, color: bool) -> anyhow::Result<Exit> {
     let linted = watched(&progress, inputs.files.len(), || pool.install(|| lint::lint(&inputs.files, &policy, &facts, &options)));
     write(args, color, &linted)?;
     let complete = complain(&inputs, &linted.unreadable)?;
-    let fails = linted.report.findings.iter().any(|located| located.finding.level >= args.fail_on.into());
+    let exit = exit(args, &linted, complete);
     // The process ends next, and the system takes its memory back at once.
     std::mem::forget(linted);
-    Ok(match (complete, fails) {
+    Ok(exit)
+}
+
+/// Returns how a run ends that has found this; `complete` is whether everything could be read.
+pub(super) fn exit(args: &Judging, linted: &Linted, complete: bool) -> Exit {
+    let fails = linted.report.findings.iter().any(|located| located.finding.level >= args.fail_on.into());
+    match (complete, fails) {
         (false, _) => Exit::Failed,
         (true, true) => Exit::Findings,
         (true, false) => Exit::Clean,
-    })
+    }
 }
 
-fn write(args: &Lint, color: bool, linted: &Linted) -> anyhow::Result<()> {
+pub(super) fn write(args: &Judging, color: bool, linted: &Linted) -> anyhow::Result<()> {
     let options = report::Options { color, full: args.full, fail_on: args.fail_on.into(), ..report::Options::default() };
     let mut out = BufWriter::new(io::stdout().lock());
     match report::write(&linted.report, args.format, &options, &mut out).and_then(|()| out.flush()) {
@@ -55,7 +64,7 @@ fn write(args: &Lint, color: bool, linted: &Linted) -> anyhow::Result<()> {
 }
 
 /// Says what could not be linted. Returns whether everything could.
-fn complain(inputs: &Inputs, unreadable: &[Unreadable]) -> io::Result<bool> {
+pub(super) fn complain(inputs: &Inputs, unreadable: &[Unreadable]) -> io::Result<bool> {
     let mut err = io::stderr().lock();
     for directory in &inputs.empty {
         writeln!(err, "jobgate: no .yaml, .yml or .json files in {directory}")?;
@@ -70,7 +79,7 @@ fn complain(inputs: &Inputs, unreadable: &[Unreadable]) -> io::Result<bool> {
 const PATIENCE: Duration = Duration::from_millis(500);
 
 /// Does the work, and shows on a terminal how far it has come if it takes long.
-fn watched<T>(progress: &Progress, total: usize, work: impl FnOnce() -> T) -> T {
+pub(super) fn watched<T>(progress: &Progress, total: usize, work: impl FnOnce() -> T) -> T {
     if !io::stderr().is_terminal() {
         return work();
     }

@@ -6,20 +6,21 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
-use super::Options;
 use super::claims::Scope;
 use super::input::Input;
 use super::objects::{Object, objects};
+use super::{DryRun, Options};
 use crate::api;
-use crate::checks::{self, DUPLICATE_KEY, FIELD_TYPE, KNOWN_KIND, SYNTAX, UNRENDERED_TEMPLATE};
+use crate::checks::{self, DUPLICATE_KEY, FIELD_TYPE, KNOWN_KIND, SYNTAX, TRAINING_OPERATOR, UNRENDERED_TEMPLATE};
 use crate::engine::{self, Request};
 use crate::finding::{Finding, Label, Level, Op, Part, Place, Source};
 use crate::lines::Lines;
 use crate::pointer::Pointer;
 use crate::policy::Policy;
-use crate::report::{Located, Location, ObjectId, Position, Related};
+use crate::report::{Answered, Located, Location, ObjectId, Position, Related};
 use crate::workload::{ADAPTERS, Adapter, Kind};
-use crate::yaml::{Document, SyntaxError, SyntaxErrorKind};
+use crate::yaml;
+use crate::yaml::{Document, Edit, SyntaxError, SyntaxErrorKind};
 
 /// What is the same for every document of a file.
 pub(super) struct Context<'a> {
@@ -40,6 +41,10 @@ pub(super) struct Judged {
     pub(super) lifted: usize,
     /// What was found in the documents that could be read, in order.
     pub(super) findings: Vec<Located>,
+    /// What would become of the objects, where that was asked for.
+    pub(super) answers: Vec<Answered>,
+    /// What Jobgate fills in, as edits of the source in order.
+    pub(super) edits: Vec<Edit>,
     /// What is wrong with the others.
     pub(super) broken: Vec<(SyntaxErrorKind, Located)>,
 }
@@ -62,13 +67,14 @@ impl<'a> Context<'a> {
     }
 
     fn read(&self, index: usize, mut document: Document, judged: &mut Judged) {
-        let value = std::mem::take(&mut document.value);
+        let value = if self.options.dry_run.is_some() { document.value.clone() } else { std::mem::take(&mut document.value) };
         if let Some(refused) = &document.refused {
             let help = "other tools may read this document, so it was checked all the same".to_owned();
             let finding = checks::finding(SYNTAX, Level::Warn, Pointer::root(), refused.message.clone(), help);
             judged.findings.push(self.located(index, None, finding, refused.span.clone(), Vec::new()));
         }
-        let mut view = View { context: self, document: &document, index, judged };
+        let source = self.options.dry_run.and_then(|_| helm_source(self.source, &document));
+        let mut view = View { context: self, document: &document, index, source, fills: Vec::new(), judged };
         match value {
             Value::Null => {}
             Value::Object(_) => {
@@ -79,6 +85,11 @@ impl<'a> Context<'a> {
             // A named file is meant to be a manifest; in a directory there are playbooks and package lists, too.
             other if self.input.named || is_list_of_manifests(&other) => view.not_an_object(&other),
             _ => {}
+        }
+        if !view.fills.is_empty() {
+            // What cannot be written into the file is in the patch all the same.
+            let edits = yaml::edit(self.source, &document, &view.fills).unwrap_or_default();
+            view.judged.edits.extend(edits);
         }
     }
 
@@ -110,6 +121,10 @@ struct View<'a> {
     context: &'a Context<'a>,
     document: &'a Document,
     index: usize,
+    /// The template that Helm made the document of.
+    source: Option<String>,
+    /// What Jobgate fills in, as operations on the document.
+    fills: Vec<Op>,
     judged: &'a mut Judged,
 }
 
@@ -125,6 +140,10 @@ impl View<'_> {
             return;
         }
         self.judged.objects += 1;
+        let options = self.context.options;
+        if let Some(dry_run) = &options.dry_run {
+            return self.ask(object, dry_run);
+        }
         let request = Request::of_file(value, self.context.options.today);
         let verdict = engine::evaluate(self.context.policy, &self.context.scope, &request);
         self.judged.lifted += verdict.lifted.len();
@@ -133,6 +152,29 @@ impl View<'_> {
         // A rule that denies the same field says more than the API server does.
         refused.retain(|refusal| !verdict.findings.iter().any(|finding| finding.level == Level::Deny && finding.path == refusal.path));
         for finding in verdict.findings.into_iter().chain(refused) {
+            self.add(object, &identity, finding);
+        }
+        self.duplicates(object, &identity);
+    }
+
+    /// Asks what would become of an object.
+    fn ask(&mut self, object: &Object, dry_run: &DryRun<'_>) {
+        let identity = Arc::new(identity(&object.value));
+        let mut answer = dry_run.answer(self.context.policy, &self.context.scope, &object.value, self.context.options.today);
+        self.judged.lifted += answer.lifted;
+        let findings = std::mem::take(&mut answer.findings);
+        let operator_refuses = findings.iter().any(|finding| finding.rule == TRAINING_OPERATOR);
+        let mut edits = std::mem::take(&mut answer.edits);
+        edits.iter_mut().for_each(|op| op.move_below(&object.at));
+        self.fills.extend(edits);
+        if !dry_run.keep_objects {
+            answer.admitted = None;
+        }
+        let location = self.context.location(self.span(&object.at, Part::Value));
+        let source = self.source.clone();
+        let object_id = Arc::clone(&identity);
+        self.judged.answers.push(Answered { location, document: self.index, source, object: object_id, answer, operator_refuses });
+        for finding in findings {
             self.add(object, &identity, finding);
         }
         self.duplicates(object, &identity);
@@ -209,6 +251,13 @@ impl View<'_> {
     }
 }
 
+/// Returns the template that Helm says a document comes from, in the comment that it puts first.
+fn helm_source(source: &[u8], document: &Document) -> Option<String> {
+    let text = str::from_utf8(source.get(document.span.clone())?).ok()?;
+    let mut comments = text.lines().map(str::trim).take_while(|line| line.is_empty() || line.starts_with('#'));
+    comments.find_map(|line| line.strip_prefix("# Source: ")).map(|path| path.trim().to_owned())
+}
+
 /// Says that a file is refused for its size.
 pub(super) fn too_large(input: &Input, size: Option<u64>, limit: u64) -> Located {
     let message = match size {
@@ -249,9 +298,7 @@ fn place(finding: &mut Finding, at: &Pointer) {
         }
     }
     for op in finding.fix.iter_mut().flat_map(|fix| &mut fix.ops) {
-        match op {
-            Op::Add(pointer, _) | Op::Replace(pointer, _) | Op::Remove(pointer) => *pointer = at.join(pointer),
-        }
+        op.move_below(at);
     }
 }
 

@@ -31,22 +31,29 @@ const GROUP: usize = 11;
 
 /// Writes the report.
 pub(super) fn write(report: &Report, options: &Options, out: &mut dyn io::Write) -> io::Result<()> {
-    let renderer = if options.color { Renderer::styled() } else { Renderer::plain() };
-    let mut writer = Writer {
-        report,
-        renderer: renderer.term_width(options.width),
-        color: options.color,
-        grouped: report.findings.len() > MANY && !options.full,
-        pages: page::all(),
-        told: BTreeSet::new(),
-        out,
-    };
-    if writer.grouped {
-        writer.by_rule()?;
-    } else {
-        writer.by_object()?;
-    }
+    let mut writer = Writer::new(report, options, out);
+    writer.findings()?;
     writer.summary(options.fail_on)
+}
+
+/// Writes the findings alone.
+pub(super) fn write_findings(report: &Report, options: &Options, out: &mut dyn io::Write) -> io::Result<()> {
+    Writer::new(report, options, out).findings()
+}
+
+impl<'r, 'o> Writer<'r, 'o> {
+    fn new(report: &'r Report, options: &Options, out: &'o mut dyn io::Write) -> Self {
+        let renderer = if options.color { Renderer::styled() } else { Renderer::plain() };
+        Self {
+            report,
+            renderer: renderer.term_width(options.width),
+            color: options.color,
+            grouped: report.findings.len() > MANY && !options.full,
+            pages: page::all(),
+            told: BTreeSet::new(),
+            out,
+        }
+    }
 }
 
 struct Writer<'r, 'o> {
@@ -62,6 +69,10 @@ struct Writer<'r, 'o> {
 }
 
 impl<'r> Writer<'r, '_> {
+    fn findings(&mut self) -> io::Result<()> {
+        if self.grouped { self.by_rule() } else { self.by_object() }
+    }
+
     fn by_object(&mut self) -> io::Result<()> {
         let findings = &self.report.findings;
         for group in findings.chunk_by(|a, b| a.location.file == b.location.file && a.document == b.document && a.object == b.object) {

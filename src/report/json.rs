@@ -4,8 +4,9 @@ use std::io;
 
 use serde::Serialize;
 
-use super::{Located, ObjectId, Position, Related, Report};
+use super::{Answered, Located, ObjectId, Position, Related, Report};
 use crate::finding::{Level, Safety};
+use crate::patch;
 
 /// The version of the document.
 const VERSION: u32 = 1;
@@ -37,6 +38,37 @@ struct Item<'r> {
     end: Position,
     related: Vec<Other<'r>>,
     fix: Option<Safety>,
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Verdict<'r> {
+    verdict: &'static str,
+    allowed: bool,
+    operation: &'static str,
+    file: &'r str,
+    document: usize,
+    source: Option<&'r str>,
+    object: &'r ObjectId,
+    start: Position,
+    patch: serde_json::Value,
+}
+
+impl<'r> From<&'r Answered> for Verdict<'r> {
+    fn from(answered: &'r Answered) -> Self {
+        let answer = &answered.answer;
+        Self {
+            verdict: answer.outcome.as_str(),
+            allowed: answer.outcome.is_allowed(),
+            operation: answer.operation.as_str(),
+            file: &answered.location.file,
+            document: answered.document,
+            source: answered.source.as_deref(),
+            object: &answered.object,
+            start: answered.location.start,
+            patch: patch::to_json(&answer.patch),
+        }
+    }
 }
 
 #[derive(Serialize)]
@@ -96,6 +128,14 @@ pub(super) fn write(report: &Report, out: &mut dyn io::Write) -> io::Result<()> 
     };
     write!(out, "{{\"version\":{VERSION},\"summary\":")?;
     serde_json::to_writer(&mut *out, &summary)?;
+    if !report.answers.is_empty() {
+        out.write_all(b",\"verdicts\":[")?;
+        for (nth, answered) in report.answers.iter().enumerate() {
+            out.write_all(if nth == 0 { b"\n" } else { b",\n" })?;
+            serde_json::to_writer(&mut *out, &Verdict::from(answered))?;
+        }
+        out.write_all(b"]")?;
+    }
     out.write_all(b",\"findings\":[")?;
     for (nth, located) in report.findings.iter().enumerate() {
         out.write_all(if nth == 0 { b"\n" } else { b",\n" })?;

@@ -34,6 +34,9 @@ pub(super) fn is_inline(value: &Value) -> bool {
 }
 
 impl Look {
+    /// The look of a text of its own, as kubectl prints objects.
+    pub(super) const PLAIN: Self = Self { newline: "\n", step: 2, indented_lists: false, key_quote: None, quote: None, colon: ": ", comma: ", " };
+
     /// Prints a key.
     pub(super) fn key(&self, key: &str, flow: bool) -> String {
         quoted(key, self.key_quote, flow)

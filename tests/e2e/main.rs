@@ -9,6 +9,7 @@ mod certificates;
 mod claims;
 mod cluster;
 mod cron_jobs;
+mod dry_runs;
 mod failures;
 mod gate;
 mod jobs;
@@ -46,7 +47,7 @@ fn main() -> ExitCode {
         Needs::Controllers => assets.has_controllers(),
         Needs::PyTorchJobs => shared.is_some(),
     };
-    let all = [jobs::SCENARIOS, updates::SCENARIOS, cron_jobs::SCENARIOS, pytorch_jobs::SCENARIOS, claims::SCENARIOS, failures::SCENARIOS];
+    let all = [jobs::SCENARIOS, dry_runs::SCENARIOS, updates::SCENARIOS, cron_jobs::SCENARIOS, pytorch_jobs::SCENARIOS, claims::SCENARIOS, failures::SCENARIOS];
     let cluster = Arc::new(Lazy::new(assets.clone(), shared.clone()));
     let trials = all
         .into_iter()

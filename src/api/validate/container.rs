@@ -3,7 +3,7 @@
 use serde_json::Value;
 
 use super::cause::{Causes, number, set, text};
-use super::pod::{Pod, user_ids};
+use super::pod::{Pod, profiles, user_ids};
 use super::{resources, volume};
 use crate::k8s::go::quoted;
 use crate::k8s::names;
@@ -27,16 +27,20 @@ pub(super) fn common(container: &Part<'_>, pod: &Pod<'_>, causes: &mut Causes) {
         causes.one_of(&container.get("imagePullPolicy"), &["Always", "IfNotPresent", "Never"]);
     }
     container_ports(&container.get("ports"), causes);
-    variables(&container.get("env"), causes);
+    variables(&container.get("env"), pod, causes);
     variables_from(&container.get("envFrom"), causes);
     mounts(container, pod, causes);
     resources::of_container(&container.get("resources"), &pod.claims, causes);
-    for policy in container.get("resizePolicy").items() {
-        causes.one_of(&policy.get("resourceName"), &["cpu", "memory"]);
-        causes.one_of(&policy.get("restartPolicy"), &["NotRequired", "RestartContainer"]);
-    }
     let security = container.get("securityContext");
     user_ids(&security, causes);
+    profiles(&security, causes);
+    if set(&security.get("procMount")) {
+        causes.one_of(&security.get("procMount"), &["Default", "Unmasked"]);
+    }
+    let account = security.at(&["windowsOptions", "gmsaCredentialSpecName"]);
+    if set(&account) {
+        causes.invalid_each(&account, names::dns_subdomain(text(&account)));
+    }
     if security.get("allowPrivilegeEscalation").bool().set() == Some(false) {
         if security.get("privileged").bool().set() == Some(true) {
             causes.invalid_value(&security, "cannot set `allowPrivilegeEscalation` to false and `privileged` to true");
@@ -44,6 +48,37 @@ pub(super) fn common(container: &Part<'_>, pod: &Pod<'_>, causes: &mut Causes) {
         if security.at(&["capabilities", "add"]).items().any(|capability| text(&capability) == "CAP_SYS_ADMIN") {
             causes.invalid_value(&security, "cannot set `allowPrivilegeEscalation` to false and `capabilities.Add` CAP_SYS_ADMIN");
         }
+    }
+}
+
+/// Checks what becomes of a container when its resources change; `restart` is the policy of the pod.
+pub(super) fn resize_policy(container: &Part<'_>, restart: &str, causes: &mut Causes) {
+    let list = container.get("resizePolicy");
+    let mut known: Vec<&str> = Vec::new();
+    for item in list.items() {
+        let (resource, policy) = (item.get("resourceName"), item.get("restartPolicy"));
+        if known.contains(&text(&resource)) {
+            causes.duplicate(&item.pointer, &quoted(text(&resource)));
+        }
+        known.push(text(&resource));
+        // The server names the list.
+        let before = causes.len();
+        causes.one_of(&resource, &["cpu", "memory"]);
+        causes.rename_since(before, &resource.pointer, &list.pointer);
+        let before = causes.len();
+        causes.one_of(&policy, &["NotRequired", "RestartContainer"]);
+        if restart == "Never" && text(&policy) != "NotRequired" {
+            causes.invalid(&policy, "must be 'NotRequired' when pod `restartPolicy` is 'Never'");
+        }
+        causes.rename_since(before, &policy.pointer, &list.pointer);
+    }
+}
+
+/// A container sees all of `/proc` only in a user namespace of its own.
+pub(super) fn unmasked(pod: &Part<'_>, container: &Part<'_>, causes: &mut Causes) {
+    let mount = container.at(&["securityContext", "procMount"]);
+    if text(&mount) == "Unmasked" && pod.get("hostUsers").bool().set() != Some(false) {
+        causes.invalid(&mount, "`hostUsers` must be false to use `Unmasked`");
     }
 }
 
@@ -113,7 +148,7 @@ pub(super) fn host_ports(container: &Part<'_>, known: &mut Vec<String>, causes: 
     }
 }
 
-fn variables(variables: &Part<'_>, causes: &mut Causes) {
+fn variables(variables: &Part<'_>, pod: &Pod<'_>, causes: &mut Causes) {
     for variable in variables.items() {
         let (name, source) = (variable.get("name"), variable.get("valueFrom"));
         if text(&name).is_empty() {
@@ -123,6 +158,7 @@ fn variables(variables: &Part<'_>, causes: &mut Causes) {
         }
         if set(&source) {
             value_source(&variable, &source, causes);
+            file_key(&source.get("fileKeyRef"), pod, causes);
         }
     }
 }
@@ -167,6 +203,23 @@ fn value_source(variable: &Part<'_>, source: &Part<'_>, causes: &mut Causes) {
         _ => "may not have more than one field specified at a time",
     };
     causes.invalid_text(&source.pointer, "", problem);
+}
+
+fn file_key(file: &Part<'_>, pod: &Pod<'_>, causes: &mut Causes) {
+    if !set(file) {
+        return;
+    }
+    for field in ["key", "path"] {
+        if text(&file.get(field)).is_empty() {
+            causes.required(&file.get(field).pointer, "");
+        }
+    }
+    let name = file.get("volumeName");
+    if text(&name).is_empty() {
+        causes.required(&name.pointer, "");
+    } else if !pod.volumes.iter().any(|(volume, _)| *volume == text(&name)) {
+        causes.not_found(&name.pointer, text(&name), "");
+    }
 }
 
 /// Checks a reference to a field of the pod.
@@ -318,9 +371,34 @@ fn mounts(container: &Part<'_>, pod: &Pod<'_>, causes: &mut Causes) {
             }
             causes.rename_since(before, &mount.pointer, &list.pointer);
         }
+        let recursive = mount.get("recursiveReadOnly");
+        if set(&recursive) {
+            let before = causes.len();
+            causes.one_of(&recursive, &["Disabled", "Enabled", "IfPossible"]);
+            if matches!(text(&recursive), "Enabled" | "IfPossible") {
+                if mount.get("readOnly").bool().set() != Some(true) {
+                    causes.forbidden(&recursive.pointer, "may only be specified when readOnly is true");
+                }
+                if !matches!(text(&propagation), "" | "None") {
+                    causes.forbidden(&recursive.pointer, "may only be specified when mountPropagation is None or not specified");
+                }
+            }
+            causes.rename_since(before, &mount.pointer, &list.pointer);
+        }
     }
+    let mut known: Vec<(&str, &str)> = Vec::new();
     for device in devices.items() {
         let (name, path) = (device.get("name"), device.get("devicePath"));
+        if known.iter().any(|(other, _)| *other == text(&name)) {
+            causes.invalid(&name, "must be unique");
+        }
+        if known.iter().any(|(_, other)| *other == text(&path)) {
+            causes.invalid(&path, "must be unique");
+        }
+        if text(&path).split('/').any(|step| step == "..") {
+            causes.invalid(&path, "can not contain backsteps ('..')");
+        }
+        known.push((text(&name), text(&path)));
         if text(&name).is_empty() {
             causes.required(&name.pointer, "");
         }

@@ -1,7 +1,7 @@
 //! Pod templates: what a pod says of itself, and of its containers together.
 
 use super::cause::{Causes, number, set, text};
-use super::container::{common, host_ports, probes, restart_policy};
+use super::container::{common, host_ports, probes, resize_policy, restart_policy, unmasked};
 use super::{resources, selector, volume};
 use crate::k8s::go::quoted;
 use crate::k8s::names;
@@ -39,6 +39,7 @@ fn pod(spec: &Part<'_>, causes: &mut Causes) {
     let pod = Pod { volumes, claims, grace: number(&grace) };
     containers(spec, &pod, causes);
     resources::of_pod(&spec.get("resources"), causes);
+    resources::of_pod_and_containers(spec, causes);
     if spec.get("hostNetwork").bool().set() == Some(true) {
         for container in spec.get("containers").items() {
             for port in container.get("ports").items() {
@@ -54,6 +55,7 @@ fn pod(spec: &Part<'_>, causes: &mut Causes) {
     causes.one_of(&dns, &["ClusterFirstWithHostNet", "ClusterFirst", "Default", "None"]);
     selector::labels(&spec.get("nodeSelector"), causes);
     user_ids(&spec.get("securityContext"), causes);
+    pod_security(spec, causes);
     selector::affinity(&spec.get("affinity"), causes);
     let config = spec.get("dnsConfig");
     if text(&dns) == "None" {
@@ -114,7 +116,141 @@ fn pod(spec: &Part<'_>, causes: &mut Causes) {
         if text(&system).is_empty() {
             causes.required(&system.pointer, "cannot be empty");
         } else {
+            let before = causes.len();
             causes.one_of(&system, &["linux", "windows"]);
+            causes.rename_since(before, &system.pointer, &spec.get("os").pointer);
+        }
+    }
+    system_options(spec, causes);
+    host_name(spec, causes);
+    dns_config(&config, causes);
+}
+
+/// Checks what one operating system has and the other has not.
+fn system_options(spec: &Part<'_>, causes: &mut Causes) {
+    let security = spec.get("securityContext");
+    match text(&spec.at(&["os", "name"])) {
+        "linux" if set(&security.get("windowsOptions")) => {
+            causes.forbidden(&security.get("windowsOptions").pointer, "windows options cannot be set for a linux pod");
+        }
+        "windows" => {
+            for field in ["runAsUser", "runAsGroup", "fsGroup", "supplementalGroups", "seLinuxOptions", "seccompProfile", "sysctls"] {
+                if set(&security.get(field)) {
+                    causes.forbidden(&security.get(field).pointer, "cannot be set for a windows pod");
+                }
+            }
+        }
+        _ => {}
+    }
+}
+
+fn host_name(spec: &Part<'_>, causes: &mut Causes) {
+    let name = spec.get("hostnameOverride");
+    if !set(&name) {
+        return;
+    }
+    causes.invalid_each(&name, names::dns_subdomain(text(&name)));
+    if spec.get("hostNetwork").bool().set() == Some(true) {
+        causes.forbidden(&name.pointer, "may not be specified when hostNetwork is true");
+    }
+}
+
+fn dns_config(config: &Part<'_>, causes: &mut Causes) {
+    let (servers, searches) = (config.get("nameservers"), config.get("searches"));
+    for (list, most, what) in [(&servers, 3, "nameservers"), (&searches, 32, "search paths")] {
+        if list.items().count() > most {
+            causes.invalid_value(list, &format!("must not have more than {most} {what}"));
+        }
+    }
+    for server in servers.items().filter(|server| text(server).parse::<std::net::IpAddr>().is_err()) {
+        causes.invalid(&server, "must be a valid IP address, (e.g. 10.9.8.7 or 2001:db8::ffff)");
+    }
+    for search in searches.items().filter(|search| !matches!(text(search), "." | "")) {
+        // Underscores are fine here, unlike in other names.
+        if !names::dns_subdomain(&text(&search).trim_end_matches('.').replace('_', "x")).is_empty() {
+            let rule = "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '_', '-' or '.', and must start and end with \
+                        an alphanumeric character";
+            causes.invalid(&search, rule);
+        }
+    }
+    for option in config.get("options").items().filter(|option| text(&option.get("name")).is_empty()) {
+        causes.required(&option.pointer, "must not be empty");
+    }
+}
+
+fn pod_security(spec: &Part<'_>, causes: &mut Causes) {
+    let security = spec.get("securityContext");
+    for group in security.get("supplementalGroups").items() {
+        if number(&group).is_some_and(|id| !(0..=i64::from(i32::MAX)).contains(&id)) {
+            causes.invalid(&group, "must be between 0 and 2147483647, inclusive");
+        }
+    }
+    let mut known: Vec<&str> = Vec::new();
+    for setting in security.get("sysctls").items() {
+        let name = setting.get("name");
+        let part = |part: &str| {
+            let edge = |byte: Option<&u8>| byte.is_some_and(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit());
+            let bytes = part.as_bytes();
+            edge(bytes.first())
+                && edge(bytes.last())
+                && bytes.iter().all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit() || b"-_".contains(byte))
+        };
+        if text(&name).is_empty() {
+            causes.required(&name.pointer, "");
+        } else if text(&name).len() > 253 || !text(&name).split(['.', '/']).all(part) {
+            let form = "^([a-z0-9]([-_a-z0-9]*[a-z0-9])?[\\./])*[a-z0-9]([-_a-z0-9]*[a-z0-9])?$";
+            causes.invalid(&name, &format!("must have at most 253 characters and match regex {form}"));
+        } else if known.contains(&text(&name)) {
+            causes.duplicate(&name.pointer, &quoted(text(&name)));
+        }
+        let host = |field: &'static str| spec.get(field).bool().set() == Some(true);
+        if host("hostIPC")
+            && (text(&name).starts_with("kernel.shm") || text(&name).starts_with("kernel.msg") || text(&name).starts_with("kernel.sem"))
+        {
+            causes.invalid(&name, "may not be specified when 'hostIPC' is true");
+        }
+        if host("hostNetwork") && text(&name).starts_with("net.") {
+            causes.invalid(&name, "may not be specified when 'hostNetwork' is true");
+        }
+        known.push(text(&name));
+    }
+    for (field, values) in [
+        ("fsGroupChangePolicy", &["Always", "OnRootMismatch"][..]),
+        ("supplementalGroupsPolicy", &["Merge", "Strict"]),
+        ("seLinuxChangePolicy", &["Recursive"]),
+    ] {
+        if set(&security.get(field)) {
+            causes.one_of(&security.get(field), values);
+        }
+    }
+    profiles(&security, causes);
+    if spec.get("hostPID").bool().set() == Some(true) && spec.get("shareProcessNamespace").bool().set() == Some(true) {
+        let said = &security.pointer / "shareProcessNamespace";
+        causes.invalid_shown(&said, "true", "ShareProcessNamespace and HostPID cannot both be enabled").pointer =
+            spec.get("shareProcessNamespace").pointer;
+    }
+}
+
+/// Checks the seccomp and AppArmor profiles of a pod or a container.
+pub(super) fn profiles(security: &Part<'_>, causes: &mut Causes) {
+    const TYPES: [&str; 3] = ["Localhost", "RuntimeDefault", "Unconfined"];
+    for (field, what) in [("seccompProfile", "seccomp"), ("appArmorProfile", "AppArmor")] {
+        let profile = security.get(field);
+        if !set(&profile) {
+            continue;
+        }
+        let (kind, file) = (profile.get("type"), profile.get("localhostProfile"));
+        if text(&kind).is_empty() {
+            causes.required(&kind.pointer, &format!("type is required when {field} is set"));
+        } else {
+            causes.one_of(&kind, &TYPES);
+        }
+        match (text(&kind), set(&file)) {
+            ("Localhost", false) => _ = causes.required(&file.pointer, &format!("must be set when {what} type is Localhost")),
+            ("Localhost", true) if what == "seccomp" => volume::inner_path(&file, &file.pointer, causes),
+            ("Localhost", true) if text(&file).trim() != text(&file) => _ = causes.invalid(&file, "must not be padded with whitespace"),
+            ("Localhost", _) | (_, false) => {}
+            (_, true) => _ = causes.invalid(&file, &format!("can only be set when {what} type is Localhost")),
         }
     }
 }
@@ -156,6 +292,8 @@ fn containers(spec: &Part<'_>, pod: &Pod<'_>, causes: &mut Causes) {
         unique_name(&container, &mut known, causes);
         probes(&container, pod, causes);
         restart_policy(&container, causes);
+        resize_policy(&container, text(&spec.get("restartPolicy")), causes);
+        unmasked(spec, &container, causes);
         host_ports(&container, &mut ports, causes);
     }
     for container in spec.get("initContainers").items() {
@@ -232,7 +370,7 @@ fn host_users(spec: &Part<'_>, causes: &mut Causes) {
     if spec.get("hostUsers").bool().set() != Some(false) {
         return;
     }
-    for (field, said) in [("hostPID", "HostPID"), ("hostIPC", "HostIPC")] {
+    for (field, said) in [("hostNetwork", "hostNetwork"), ("hostPID", "HostPID"), ("hostIPC", "HostIPC")] {
         if spec.get(field).bool().set() == Some(true) {
             causes.forbidden(&(&spec.pointer / said), "when `hostUsers` is false");
         }

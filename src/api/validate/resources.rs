@@ -78,6 +78,12 @@ pub(super) fn quantity(name: &str, field: &Part<'_>, quantity: &Quantity, causes
     if quantity.is_negative() {
         causes.invalid_shown(&field.pointer, &shown, "must be greater than or equal to 0");
     }
+    if let Some(size) = name.strip_prefix("hugepages-") {
+        let page = Quantity::parse(size).ok();
+        if page.is_none_or(|page| page.value() <= 0 || quantity.value() <= 0 || quantity.value() % page.value() != 0) {
+            causes.invalid_shown(&field.pointer, &shown, &format!("{} is not positive integer multiple of {name}", quantity.canonical()));
+        }
+    }
     if (COUNTED.contains(&name) || is_extended(name)) && !quantity.is_integer() {
         causes.invalid_shown(&field.pointer, &shown, "must be an integer");
     }
@@ -127,6 +133,34 @@ pub(super) fn of_pod(resources: &Part<'_>, causes: &mut Causes) {
         },
         causes,
     );
+}
+
+/// Checks what a pod gives its containers against what they ask for.
+pub(super) fn of_pod_and_containers(spec: &Part<'_>, causes: &mut Causes) {
+    let read = |field: &Part<'_>| field.value.and_then(|value| Quantity::from_json(value).ok());
+    let of = |list: Part<'_>, name: &str| read(&list.entries().find(|(key, _)| *key == name)?.1);
+    let resources = spec.get("resources");
+    for (name, field) in resources.get("requests").entries() {
+        let Some(amount) = read(&field) else { continue };
+        let asked = spec.get("containers").items().filter_map(|container| of(container.at(&["resources", "requests"]), name));
+        let total = asked.fold(0_i64, |total, more| total.saturating_add(more.milli_value()));
+        if amount.milli_value() < total {
+            let total = Quantity::parse(&format!("{total}m")).map_or_else(|_| total.to_string(), |total| total.canonical());
+            let detail = format!("must be greater than or equal to aggregate container requests of {total}");
+            causes.invalid_shown(&field.pointer, &quoted(&amount.canonical()), &detail);
+        }
+    }
+    for (name, field) in resources.get("limits").entries() {
+        let Some(most) = read(&field) else { continue };
+        for (index, container) in spec.get("containers").items().enumerate() {
+            let limits = container.at(&["resources", "limits"]);
+            let at = limits.pointer.key(name);
+            let Some(amount) = of(limits, name).filter(|amount| amount.amount_cmp(&most).is_gt()) else { continue };
+            let said = resources.pointer.key(&format!("containers[{index}][{name}]")).key("limits");
+            let detail = format!("must be less than or equal to pod limits of {}", most.canonical());
+            causes.invalid_shown(&said, &quoted(&amount.canonical()), &detail).pointer = at;
+        }
+    }
 }
 
 fn requirements(resources: &Part<'_>, check_name: fn(&str, &Pointer, &mut Causes), causes: &mut Causes) {

@@ -142,6 +142,10 @@ fn pod_term(term: &Part<'_>, causes: &mut Causes) {
     for keys in ["matchLabelKeys", "mismatchLabelKeys"] {
         label_keys(&term.get(keys), &term.get("labelSelector"), causes);
     }
+    let others = term.get("mismatchLabelKeys");
+    for key in term.get("matchLabelKeys").items().filter(|key| others.items().any(|other| other.value == key.value)) {
+        causes.invalid(&key, "exists in both matchLabelKeys and mismatchLabelKeys");
+    }
     let key = term.get("topologyKey");
     if text(&key).is_empty() {
         causes.required(&key.pointer, "can not be empty");

@@ -142,19 +142,77 @@ fn of_kind(kind: &str, source: &Part<'_>, causes: &mut Causes) {
         "downwardAPI" => {
             mode(&source.get("defaultMode"), causes);
             for item in source.get("items").items() {
+                // The server leaves the item out.
+                let before = causes.len();
                 pod_field_file(&item, causes);
+                causes.rename_since(before, &item.pointer, &source.pointer);
             }
         }
-        "projected" => projected(source, causes),
+        "projected" => {
+            projected(source, causes);
+            no_path_twice(source, causes);
+        }
         "ephemeral" => ephemeral(source, causes),
         "gitRepo" => need(source, &["repository"], causes),
         "awsElasticBlockStore" | "cinder" | "portworxVolume" => need(source, &["volumeID"], causes),
         "azureFile" => need(source, &["secretName", "shareName"], causes),
         "image" => {
-            need(source, &["reference"], causes);
             causes.one_of(&source.get("pullPolicy"), &["Always", "IfNotPresent", "Never"]);
         }
+        "iscsi" => need(source, &["targetPortal", "iqn"], causes),
+        "rbd" => {
+            need_list(source, "monitors", causes);
+            need(source, &["image"], causes);
+        }
+        "cephfs" => need_list(source, "monitors", causes),
+        "fc" => {
+            let (names, ids) = (source.get("targetWWNs"), source.get("wwids"));
+            let (named, listed) = (names.items().next().is_some(), ids.items().next().is_some());
+            let rule = "must specify either targetWWNs or wwids, but not both";
+            match (named, listed) {
+                (false, false) => _ = causes.required(&names.pointer, rule),
+                (true, true) => causes.invalid_value(&names, rule),
+                _ => {}
+            }
+            if named && !set(&source.get("lun")) {
+                causes.required(&source.get("lun").pointer, "lun is required if targetWWNs is specified");
+            }
+        }
+        "azureDisk" => need(source, &["diskName", "diskURI"], causes),
+        "gcePersistentDisk" => {
+            let name = source.get("pdName");
+            if text(&name).is_empty() {
+                // The server calls the volume by another name here.
+                let said = source.pointer.parent().unwrap_or_default();
+                causes.required(&(&(&said / "persistentDisk") / "pdName"), "").pointer = name.pointer;
+            }
+        }
+        "glusterfs" => need(source, &["endpoints", "path"], causes),
+        "flexVolume" => need(source, &["driver"], causes),
+        "vsphereVolume" => need(source, &["volumePath"], causes),
+        "photonPersistentDisk" => need(source, &["pdID"], causes),
+        "storageos" => need(source, &["volumeName"], causes),
+        "scaleIO" => need(source, &["gateway", "system", "volumeName"], causes),
+        "quobyte" => {
+            let registry = source.get("registry");
+            if text(&registry).is_empty() {
+                causes.required(&registry.pointer, "must be a host:port pair or multiple pairs separated by commas");
+            }
+            need(source, &["volume"], causes);
+        }
+        "flocker" => {
+            if text(&source.get("datasetName")).is_empty() && text(&source.get("datasetUUID")).is_empty() {
+                causes.required(&source.pointer, "one of datasetName and datasetUUID is required");
+            }
+        }
         _ => {}
+    }
+}
+
+fn need_list(source: &Part<'_>, field: &'static str, causes: &mut Causes) {
+    let list = source.get(field);
+    if list.items().next().is_none() {
+        causes.required(&list.pointer, "");
     }
 }
 
@@ -247,6 +305,24 @@ fn projected(source: &Part<'_>, causes: &mut Causes) {
     }
 }
 
+/// Two sources of one volume must not show a file at the same path.
+fn no_path_twice(source: &Part<'_>, causes: &mut Causes) {
+    let mut known: Vec<&str> = Vec::new();
+    for part in source.get("sources").items() {
+        for kind in ["secret", "configMap"] {
+            let files = part.get(kind);
+            for item in files.get("items").items() {
+                let path = item.get("path");
+                if !text(&path).is_empty() && known.contains(&text(&path)) {
+                    let name = text(&files.get("name"));
+                    causes.invalid_text(&source.pointer, name, "conflicting duplicate paths").pointer = path.pointer.clone();
+                }
+                known.push(text(&path));
+            }
+        }
+    }
+}
+
 fn ephemeral(source: &Part<'_>, causes: &mut Causes) {
     const MODES: [&str; 4] = ["ReadOnlyMany", "ReadWriteMany", "ReadWriteOnce", "ReadWriteOncePod"];
     let template = source.get("volumeClaimTemplate");
@@ -272,11 +348,19 @@ fn ephemeral(source: &Part<'_>, causes: &mut Causes) {
     let storage = spec.at(&["resources", "requests", "storage"]);
     let said = (&spec.pointer / "resources").key("storage");
     match storage.value.and_then(|value| Quantity::from_json(value).ok()) {
-        None if !set(&storage) => causes.required(&said, "").pointer = spec.get("resources").pointer,
+        None if !set(&storage) => {
+            // The server names what is missing otherwise than what is wrong.
+            let said = spec.pointer.key("resources[storage]");
+            causes.required(&said, "").pointer = spec.get("resources").pointer;
+        }
         Some(amount) if !amount.is_positive() => {
             causes.invalid_shown(&said, &quoted(&amount.canonical()), "must be greater than zero").pointer = storage.pointer;
         }
         _ => {}
+    }
+    let class = spec.get("storageClassName");
+    if !text(&class).is_empty() {
+        causes.invalid_each(&class, names::dns_subdomain(text(&class)));
     }
     let mode = spec.get("volumeMode");
     if set(&mode) {

@@ -1,0 +1,164 @@
+//! What would become of the objects in the linted files: [`crate::dry_run`], with what is known of the objects that exist.
+
+use std::collections::BTreeMap;
+
+use jiff::civil::Date;
+use serde_json::Value;
+use similar::TextDiff;
+
+use super::input::Input;
+use super::objects::objects;
+use super::source;
+use super::{FactsError, Options, document};
+use crate::dry_run::{self, Answer, Question};
+use crate::facts::{Claim, Fact, FactTable, Facts};
+use crate::lines::Lines;
+use crate::policy::Policy;
+use crate::workload::Kind;
+use crate::yaml::{self, Edit};
+
+/// How the question is asked.
+#[derive(Clone, Copy, Debug)]
+pub struct DryRun<'a> {
+    /// Whether unknown fields are refused, as kubectl asks for by default.
+    pub strict: bool,
+    /// The namespace for manifests that name none; empty where nobody knows it.
+    pub namespace: &'a str,
+    /// Objects that exist.
+    pub against: &'a Against,
+    /// Claims as the cluster has them; nothing where nobody asked it.
+    pub cluster: Option<&'a FactTable>,
+    /// Whether answers keep the objects as they would be stored.
+    pub keep_objects: bool,
+}
+
+impl DryRun<'_> {
+    /// Asks what would become of one object of a kind that is judged.
+    pub(super) fn answer(&self, policy: &Policy, facts: &dyn Facts, object: &Value, today: Option<Date>) -> Answer {
+        let old = Key::of(object, self.namespace).and_then(|key| self.against.find(&key));
+        let layered = Layered { cluster: self.cluster, files: facts };
+        dry_run::answer(policy, &layered, &Question { object, old, namespace: self.namespace, strict: self.strict, today })
+    }
+}
+
+/// What the cluster says of a claim, or else the files: a claim that is not there yet may be created with the workload.
+struct Layered<'a> {
+    cluster: Option<&'a FactTable>,
+    files: &'a dyn Facts,
+}
+
+impl Facts for Layered<'_> {
+    fn claim(&self, namespace: &str, name: &str) -> Fact<Claim> {
+        let there = self.cluster.map_or(Fact::Unknown, |cluster| cluster.claim(namespace, name));
+        match (there, self.files.claim(namespace, name)) {
+            (Fact::Known(claim), _) => Fact::Known(claim),
+            (there, Fact::Unknown) => there,
+            (_, file) => file,
+        }
+    }
+}
+
+/// What tells objects apart in a cluster.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Key {
+    /// The kind.
+    pub kind: Kind,
+    /// The namespace; empty where nobody knows it.
+    pub namespace: String,
+    /// The name.
+    pub name: String,
+}
+
+impl Key {
+    /// Returns the key of an object of a kind that is judged; nothing for one whose name is yet to be generated.
+    #[must_use]
+    pub fn of(object: &Value, namespace: &str) -> Option<Self> {
+        let metadata = |key: &str| object.get("metadata")?.get(key)?.as_str().filter(|text| !text.is_empty());
+        let namespace = metadata("namespace").unwrap_or(namespace).to_owned();
+        Some(Self { kind: Kind::of(object)?, namespace, name: metadata("name")?.to_owned() })
+    }
+}
+
+/// Objects that exist, or existed: of a cluster, or an earlier version of the manifests.
+#[derive(Clone, Debug, Default)]
+pub struct Against {
+    objects: BTreeMap<Key, Value>,
+}
+
+impl Against {
+    /// Reads the objects of files.
+    ///
+    /// # Errors
+    /// A file cannot be read or is not YAML: an object that is silently missing would turn an UPDATE into a CREATE.
+    pub fn in_files(inputs: &[Input], options: &Options<'_>, namespace: &str) -> Result<Self, FactsError> {
+        let mut against = Self::default();
+        let limits = options.limits();
+        for input in inputs {
+            let path = || input.path.to_string();
+            let loaded = match source::load(input, options.max_file_size)? {
+                Ok(loaded) => loaded,
+                Err(source::TooLarge { .. }) => return Err(FactsError::TooLarge { path: path(), limit: document::bytes(options.max_file_size) }),
+            };
+            for chunk in yaml::split(loaded.bytes(), &limits) {
+                let document = chunk.and_then(|chunk| yaml::parse(loaded.bytes(), &chunk, &limits));
+                let line = |error: &yaml::SyntaxError| Lines::new(loaded.bytes()).position(error.span.start).line;
+                let document = document.map_err(|source| FactsError::Syntax { path: path(), line: line(&source), source })?;
+                for object in objects(document.value) {
+                    against.add(object.value, namespace);
+                }
+            }
+        }
+        Ok(against)
+    }
+
+    /// Adds an object, unless one of its name is there already.
+    pub fn add(&mut self, object: Value, namespace: &str) {
+        if let Some(key) = Key::of(&object, namespace) {
+            self.objects.entry(key).or_insert(object);
+        }
+    }
+
+    /// Returns the object of a key. A namespace that either side leaves open may be any, if only one object fits.
+    fn find(&self, key: &Key) -> Option<&Value> {
+        if let Some(object) = self.objects.get(key) {
+            return Some(object);
+        }
+        let open = |known: &Key| known.kind == key.kind && known.name == key.name && (known.namespace.is_empty() || key.namespace.is_empty());
+        let mut fitting = self.objects.iter().filter(|(known, _)| open(known)).map(|(_, object)| object);
+        let first = fitting.next()?;
+        fitting.next().is_none().then_some(first)
+    }
+}
+
+/// Finds the workloads of files and the claims that they use, for whoever looks them up. What cannot be read is left out; judging it will say so.
+#[must_use]
+pub fn mentioned(inputs: &[Input], options: &Options<'_>, namespace: &str) -> (Vec<Key>, Vec<(String, String)>) {
+    let limits = options.limits();
+    let (mut keys, mut claims) = (Vec::new(), Vec::new());
+    for input in inputs {
+        let Ok(Ok(loaded)) = source::load(input, options.max_file_size) else { continue };
+        let documents = yaml::split(loaded.bytes(), &limits).flatten().filter_map(|chunk| yaml::parse(loaded.bytes(), &chunk, &limits).ok());
+        for object in documents.flat_map(|document| objects(document.value)) {
+            let Some(workload) = crate::workload::Workload::of(&object.value) else { continue };
+            keys.extend(Key::of(&object.value, namespace));
+            let own = object.value.pointer("/metadata/namespace").and_then(Value::as_str).unwrap_or(namespace);
+            claims.extend(workload.pods.iter().flat_map(|pod| pod.claims()).map(|used| (own.to_owned(), used.claim.to_owned())));
+        }
+    }
+    claims.sort();
+    claims.dedup();
+    keys.sort();
+    keys.dedup();
+    (keys, claims)
+}
+
+/// Returns what edits change in a file as a unified diff; nothing if there are none.
+pub(super) fn diff(path: &str, source: &[u8], edits: &[Edit]) -> Option<String> {
+    let old = str::from_utf8(source).ok().filter(|_| !edits.is_empty())?;
+    let mut new = old.to_owned();
+    for edit in edits.iter().rev() {
+        new.replace_range(edit.span.clone(), &edit.text);
+    }
+    let path = if path == source::STDIN { "stdin" } else { path };
+    Some(TextDiff::from_lines(old, &new).unified_diff().context_radius(3).header(&format!("a/{path}"), &format!("b/{path}")).to_string())
+}

@@ -1,0 +1,73 @@
+//! `jobgate dry-run` says beforehand what the server then does, webhook included.
+
+use std::io::Write as _;
+use std::process::{Command, Stdio};
+
+use serde_json::{Value, json};
+
+use crate::manifests::{endless, gpu_job, job, over};
+use crate::scenario::{Place, Scenario};
+
+pub(crate) const SCENARIOS: &[Scenario] = &[
+    Scenario::new("dry_run_shows_what_is_stored", shows_what_is_stored),
+    Scenario::new("dry_run_is_denied_as_the_server_denies", is_denied_alike),
+    Scenario::new("dry_run_is_refused_as_the_server_refuses", is_refused_alike),
+    Scenario::new("dry_run_of_an_update_asks_the_cluster", asks_the_cluster),
+];
+
+/// Runs the command on an object, in the place's namespace; returns its standard output.
+fn dry_run(place: &Place<'_>, arguments: &[&str], object: &Value) -> String {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_jobgate"));
+    command.args(["dry-run", "-n", &place.namespace]).args(arguments).arg("-");
+    let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null()).spawn().expect("start jobgate");
+    child.stdin.take().expect("its input").write_all(object.to_string().as_bytes()).expect("write its input");
+    String::from_utf8(child.wait_with_output().expect("wait for jobgate").stdout).expect("text")
+}
+
+#[track_caller]
+fn verdict(place: &Place<'_>, arguments: &[&str], object: &Value) -> String {
+    let mut all = vec!["--format", "json"];
+    all.extend(arguments);
+    let report: Value = serde_json::from_str(&dry_run(place, &all, object)).expect("a report");
+    report["verdicts"][0]["verdict"].as_str().expect("a verdict").to_owned()
+}
+
+fn shows_what_is_stored(place: &Place<'_>) {
+    for object in [job("plain", json!({})), gpu_job("gpu", json!({}))] {
+        let name = object["metadata"]["name"].as_str().expect("a name").to_owned();
+        assert_eq!(verdict(place, &[], &object), "allowed, patched");
+        let shown: Value = serde_json::from_str(&dry_run(place, &["-o", "json"], &object)).expect("an object");
+        place.apply(&object).quiet();
+        let mut stored = place.stored(&format!("job/{name}"));
+        // Only the server can make these up.
+        stored["spec"].as_object_mut().expect("a spec").remove("selector");
+        stored["spec"]["template"]["metadata"].as_object_mut().expect("metadata").remove("labels");
+        assert_eq!(shown["spec"], stored["spec"]);
+    }
+}
+
+fn is_denied_alike(place: &Place<'_>) {
+    let object = endless("a");
+    assert_eq!(verdict(place, &[], &object), "denied by jobgate");
+    place.apply(&object).denied(&["deadline"]);
+}
+
+fn is_refused_alike(place: &Place<'_>) {
+    let object = job("a", json!({"spec": {"completionMode": "Indexed"}}));
+    assert_eq!(verdict(place, &[], &object), "refused by the API server");
+    place.apply(&object).refused(&["spec.completions", "when completion mode is Indexed"]);
+}
+
+fn asks_the_cluster(place: &Place<'_>) {
+    let kubeconfig = place.cluster.kubeconfig_of("admin");
+    let cluster = ["--cluster", "--kubeconfig", kubeconfig.to_str().expect("a path")];
+    let object = job("a", json!({}));
+    assert_eq!(verdict(place, &cluster, &object), "allowed, patched");
+    place.apply(&object).quiet();
+    assert_eq!(verdict(place, &cluster, &object), "allowed", "nothing changes, and nothing is filled in on UPDATE");
+    place.apply(&object).ok();
+    let containers = json!([{"name": "trainer", "image": "registry.example.com/trainer:2"}]);
+    let changed = over(object, json!({"spec": {"template": {"spec": {"containers": containers}}}}));
+    assert_eq!(verdict(place, &cluster, &changed), "refused by the API server");
+    place.apply(&changed).refused(&["field is immutable"]);
+}
