@@ -22,6 +22,7 @@ pub mod dry_run;
 pub mod engine;
 pub mod facts;
 pub mod finding;
+pub mod install;
 pub mod k8s;
 pub mod lines;
 pub mod lint;
@@ -30,7 +31,6 @@ pub mod patch;
 pub mod placeholder;
 pub mod pointer;
 pub mod policy;
-#[cfg(feature = "serve")]
 pub mod registration;
 pub mod report;
 pub mod rule;

@@ -22,12 +22,23 @@ pub enum Target {
 /// Namespaces whose batch work is the cluster's own.
 const SYSTEM: [&str; 3] = ["kube-node-lease", "kube-public", "kube-system"];
 
-/// Returns the mutating and the validating configuration, as JSON objects; `ca` is the PEM text for `caBundle`.
+/// What a request must be for the API server to ask us, as CEL. It looks at the request alone and holds for every one of them: an expression that
+/// fails, or grows too costly with the object, would skip us unseen.
+///
+/// The garbage collector changes nothing but finalizers and owner references, and with no webhook in its way it gets on with that while we are down.
+const CONDITION: (&str, &str) = (
+    "not-the-garbage-collector",
+    "!(request.operation == 'UPDATE' && has(request.userInfo.username) && request.userInfo.username == 'system:serviceaccount:kube-system:generic-garbage-collector')",
+);
+
+/// Returns the mutating and the validating configuration, as JSON objects.
+///
+/// `ca` is the PEM text for `caBundle`. Without it there is no such key, so that applying the configuration leaves alone what somebody else keeps there.
 ///
 /// Both fail open: a gate that is down must not stop the cluster. Timeouts are short because those of several webhooks add up, and namespaces
-/// are excluded by the one label that nobody can forge (reliability.md §0 F1, F2, F11).
+/// are excluded by the one label that nobody can forge.
 #[must_use]
-pub fn configurations(name: &str, target: &Target, ca: &str) -> [Value; 2] {
+pub fn configurations(name: &str, target: &Target, ca: Option<&str>) -> [Value; 2] {
     let mut excluded: Vec<&str> = SYSTEM.to_vec();
     if let Target::Service { namespace, .. } = target {
         excluded.push(namespace);
@@ -40,7 +51,9 @@ pub fn configurations(name: &str, target: &Target, ca: &str) -> [Value; 2] {
             }
         };
         let mut client = client;
-        client["caBundle"] = base64::engine::general_purpose::STANDARD.encode(ca).into();
+        if let Some(ca) = ca {
+            client["caBundle"] = base64::engine::general_purpose::STANDARD.encode(ca).into();
+        }
         json!({
             "name": format!("{path}.jobgate.dev"),
             "clientConfig": client,
@@ -51,6 +64,7 @@ pub fn configurations(name: &str, target: &Target, ca: &str) -> [Value; 2] {
             "timeoutSeconds": timeout,
             "admissionReviewVersions": ["v1"],
             "namespaceSelector": {"matchExpressions": [{"key": "kubernetes.io/metadata.name", "operator": "NotIn", "values": excluded}]},
+            "matchConditions": [{"name": CONDITION.0, "expression": CONDITION.1}],
         })
     };
     let configuration = |kind: &str, webhook: Value| {
@@ -87,8 +101,9 @@ mod tests {
     #[test]
     fn nothing_is_registered_that_could_stop_a_cluster() {
         let target = Target::Service { namespace: "jobgate".to_owned(), name: "jobgate".to_owned() };
-        for configuration in configurations("jobgate", &target, "pem") {
+        for configuration in configurations("jobgate", &target, Some("pem")) {
             let webhook = &configuration["webhooks"][0];
+            assert_eq!(webhook["clientConfig"]["caBundle"], "cGVt");
             assert_eq!(webhook["failurePolicy"], "Ignore");
             assert!(webhook["timeoutSeconds"].as_u64().is_some_and(|seconds| seconds <= 3));
             for rule in webhook["rules"].as_array().expect("rules") {
@@ -98,6 +113,14 @@ mod tests {
             }
             let values = &webhook["namespaceSelector"]["matchExpressions"][0]["values"];
             assert_eq!(values, &json!(["kube-node-lease", "kube-public", "kube-system", "jobgate"]));
+        }
+    }
+
+    #[test]
+    fn a_bundle_that_is_not_given_is_not_blanked() {
+        let target = Target::Service { namespace: "jobgate".to_owned(), name: "jobgate".to_owned() };
+        for configuration in configurations("jobgate", &target, None) {
+            assert_eq!(configuration["webhooks"][0]["clientConfig"].get("caBundle"), None);
         }
     }
 

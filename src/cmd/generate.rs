@@ -9,6 +9,7 @@ use std::path::Path;
 use anyhow::{Context as _, bail};
 
 use super::Exit;
+use crate::install;
 use crate::pages;
 use crate::policy;
 use crate::rules::RULES;
@@ -31,6 +32,7 @@ pub fn files() -> Vec<Made> {
     let made = |path: &str, contents: String| Made { path: path.to_owned(), contents };
     let mut files = vec![made("docs/rules/README.md", pages::index_file()), made("policies/policy.schema.json", format!("{:#}\n", policy::schema()))];
     files.extend(RULES.iter().map(|entry| made(&format!("{WHOLE}/{}.md", entry.rule.id), pages::rule_file(entry))));
+    files.extend(install::files().into_iter().map(|(path, contents)| Made { path, contents }));
     files.sort_by(|a, b| a.path.cmp(&b.path));
     files
 }

@@ -164,7 +164,7 @@ fn show(path: &Path) -> std::path::Display<'_> {
 /// Prints, for a person who tries it out, everything that is needed to call it.
 fn introduce(out: &mut dyn Write, server: &Server, development: &Development) -> anyhow::Result<()> {
     let url = format!("https://localhost:{}", server.address.port());
-    let configurations = registration::configurations("jobgate-dev", &Target::Url(url.clone()), &development.ca);
+    let configurations = registration::configurations("jobgate-dev", &Target::Url(url.clone()), Some(&development.ca));
     writeln!(out, "# Jobgate serves {url} with a certificate made for this run.\n#")?;
     writeln!(out, "# Its authority (what goes into caBundle), as a file for curl:\n#")?;
     writeln!(out, "cat > jobgate-dev-ca.pem <<'EOF'\n{}EOF\n", development.ca)?;
