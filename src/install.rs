@@ -64,7 +64,8 @@ fn webhooks() -> String {
 fn everything() -> String {
     let mut parts: Vec<String> = BEFORE_POLICY.map(str::to_owned).to_vec();
     parts.extend([policy("default"), AFTER_POLICY.to_owned(), webhooks()]);
-    let head = "# Jobgate in the namespace `jobgate`, with the policy `default` and certificates of its own. Made by `jobgate generate` from deploy/base.
+    let head =
+        "# Jobgate in the namespace `jobgate`, with the policy `default` and certificates of its own. Made by `jobgate generate` from deploy/base.
 #
 #   kubectl apply -f install.yaml
 #
