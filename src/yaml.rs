@@ -22,20 +22,12 @@ use std::ops::Range;
 use serde_json::Value;
 
 pub use edit::{Edit, Withheld, edit};
-use print::Look;
 use resolve::{Text, Twice};
 use split::Form;
 pub use split::{Chunk, Chunks};
 use tree::Tree;
 
 use crate::pointer::Pointer;
-
-/// Prints a value as a document of its own, with a line break at the end.
-#[must_use]
-pub fn print(value: &Value) -> String {
-    let look = Look { newline: "\n", step: 2, indented_lists: false, key_quote: None, quote: None, colon: ": ", comma: ", " };
-    format!("{}\n", look.block(value, 0))
-}
 
 /// What a source may ask of us.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -12,6 +12,7 @@ mod cron_jobs;
 mod dry_runs;
 mod failures;
 mod gate;
+mod install;
 mod jobs;
 mod kubectl;
 mod manifests;
@@ -47,7 +48,16 @@ fn main() -> ExitCode {
         Needs::Controllers => assets.has_controllers(),
         Needs::PyTorchJobs => shared.is_some(),
     };
-    let all = [jobs::SCENARIOS, dry_runs::SCENARIOS, updates::SCENARIOS, cron_jobs::SCENARIOS, pytorch_jobs::SCENARIOS, claims::SCENARIOS, failures::SCENARIOS];
+    let all = [
+        jobs::SCENARIOS,
+        dry_runs::SCENARIOS,
+        updates::SCENARIOS,
+        cron_jobs::SCENARIOS,
+        pytorch_jobs::SCENARIOS,
+        claims::SCENARIOS,
+        failures::SCENARIOS,
+        install::SCENARIOS,
+    ];
     let cluster = Arc::new(Lazy::new(assets.clone(), shared.clone()));
     let trials = all
         .into_iter()
