@@ -318,7 +318,7 @@ fn the_policy_is_good_and_is_where_the_program_looks() {
 fn comparable(rendering: &Rendering) -> Vec<Value> {
     let mut objects: Vec<Value> = rendering.objects.iter().filter(|object| object["kind"] != "Namespace").cloned().collect();
     for object in &mut objects {
-        let labels = object["metadata"]["labels"].as_object_mut().unwrap();
+        let labels = object["metadata"]["labels"].as_object_mut().expect("labels");
         labels.remove("app.kubernetes.io/managed-by");
         labels.remove("helm.sh/chart");
     }
@@ -378,7 +378,7 @@ fn the_charts_options_agree_with_the_components() {
 
 /// Kustomize takes folders by relative paths only.
 fn pathdiff(from: &Path, to: &Path) -> String {
-    let (from, to) = (from.canonicalize().unwrap(), to.canonicalize().unwrap());
+    let (from, to) = (from.canonicalize().expect("an existing folder"), to.canonicalize().expect("an existing folder"));
     let up = from.components().skip(1).map(|_| "..").collect::<Vec<_>>().join("/");
     format!("{up}{}", to.display())
 }
