@@ -16,7 +16,7 @@
 mod access;
 mod breaker;
 mod client;
-mod fetch;
+pub(crate) mod fetch;
 mod live;
 mod mirror;
 mod stats;
@@ -34,6 +34,7 @@ use tokio::task::AbortHandle;
 use tokio::time::{Instant, timeout};
 
 pub use self::client::{ClientError, client_from_kubeconfig, client_in_cluster, in_cluster};
+pub(crate) use self::mirror::chance;
 pub use self::stats::{Stats, Why};
 
 use self::live::{Key, Live, Looked};
