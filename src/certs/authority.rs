@@ -218,8 +218,10 @@ impl Authority {
         params.is_ca = IsCa::Ca(BasicConstraints::Constrained(0));
         params.key_usages = vec![KeyUsagePurpose::KeyCertSign, KeyUsagePurpose::CrlSign];
         // Who steals the key from the Secret can pose as this webhook, and as nothing else.
-        params.name_constraints =
-            Some(NameConstraints { permitted_subtrees: names.dns().into_iter().map(GeneralSubtree::DnsName).collect(), excluded_subtrees: Vec::new() });
+        params.name_constraints = Some(NameConstraints {
+            permitted_subtrees: names.dns().into_iter().map(GeneralSubtree::DnsName).collect(),
+            excluded_subtrees: Vec::new(),
+        });
         let certificate = params.self_signed(&key).map_err(AuthorityError::Make)?;
         Ok(Self { root: Root::from_der(certificate.into())?, key: Arc::new(key) })
     }

@@ -268,7 +268,11 @@ impl Driver {
             return true;
         }
         if let Some(authority) = sign {
-            match authority.sign(&self.settings.names, self.now(), self.settings.lifetimes.leaf).map_err(Trouble::from).and_then(|leaf| self.serve(leaf)) {
+            match authority
+                .sign(&self.settings.names, self.now(), self.settings.lifetimes.leaf)
+                .map_err(Trouble::from)
+                .and_then(|leaf| self.serve(leaf))
+            {
                 Ok(()) => {}
                 Err(trouble) => {
                     self.metrics.certificate_error("internal");
@@ -396,7 +400,10 @@ impl Driver {
         let name = self.settings.configuration(kind).to_owned();
         if !self.paces[index].allows(uptime) {
             self.metrics.bundle_write("held");
-            wrong.insert(format!("the caBundle of the {} {name} is changed over and over by somebody else; waiting before it is set again", kind.name()));
+            wrong.insert(format!(
+                "the caBundle of the {} {name} is changed over and over by somebody else; waiting before it is set again",
+                kind.name()
+            ));
             return false;
         }
         let uri = format!("{}?fieldManager={FIELD_MANAGER}&force=true", self.settings.uri(kind));

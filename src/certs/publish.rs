@@ -163,7 +163,8 @@ mod tests {
 
     #[test]
     fn only_what_leads_to_us_is_written() {
-        let published = read(&[webhook("a", "jobgate", None), webhook("b", "theirs", None), json!({"name": "c", "clientConfig": {"url": "https://x"}})]);
+        let published =
+            read(&[webhook("a", "jobgate", None), webhook("b", "theirs", None), json!({"name": "c", "clientConfig": {"url": "https://x"}})]);
         let apply = published.apply(Kind::Mutating, "jobgate", &[root()]);
         let written: Vec<_> = apply["webhooks"].as_array().unwrap().iter().map(|webhook| webhook["name"].clone()).collect();
         assert_eq!(written, ["a", "c"]);

@@ -49,7 +49,11 @@ fn write(path: &Path, text: &str, mode: u32, replace: bool) -> anyhow::Result<()
         let mut file = tempfile::Builder::new().permissions(Permissions::from_mode(mode)).tempfile_in(dir)?;
         file.write_all(text.as_bytes())?;
         file.as_file().sync_all()?;
-        if replace { file.persist(path).map_err(|error| error.error)? } else { file.persist_noclobber(path).map_err(|error| error.error)? };
+        if replace {
+            file.persist(path).map_err(|error| error.error)?
+        } else {
+            file.persist_noclobber(path).map_err(|error| error.error)?
+        };
         Ok(())
     };
     write().with_context(|| format!("write {}", path.display()))
