@@ -9,6 +9,8 @@ use clap_complete::Shell;
 
 use crate::admission;
 #[cfg(feature = "serve")]
+use crate::certs::Lifetimes;
+#[cfg(feature = "serve")]
 use crate::cluster::Mode as ClaimsMode;
 use crate::finding::Level;
 use crate::lint::MAX_FILE_SIZE;
@@ -48,6 +50,10 @@ pub enum Command {
     /// Check policies, or show those that come with the program
     #[command(subcommand)]
     Policy(Policy),
+    /// Make certificates by hand
+    #[cfg(feature = "serve")]
+    #[command(subcommand)]
+    Certs(Certs),
     /// Print a script that completes jobgate's arguments
     ///
     /// For bash: jobgate completions bash > /etc/bash_completion.d/jobgate
@@ -87,11 +93,45 @@ pub enum Policy {
     },
 }
 
+/// The commands below `jobgate certs`.
+#[cfg(feature = "serve")]
+#[derive(Debug, Subcommand)]
+pub enum Certs {
+    /// Write an authority and a certificate for the webhook's Service, and say what to do with them
+    Init(CertsInit),
+}
+
+/// Arguments of `jobgate certs init`.
+#[cfg(feature = "serve")]
+#[derive(Debug, Args)]
+pub struct CertsInit {
+    /// Where ca.crt, ca.key, tls.crt and tls.key are written
+    #[arg(long, value_name = "DIR", default_value = ".")]
+    pub out: PathBuf,
+
+    /// The Service that leads to the webhook
+    #[arg(long, value_name = "NAME", default_value = "jobgate")]
+    pub service: String,
+
+    /// The Service's namespace
+    #[arg(long, value_name = "NAMESPACE", default_value = "jobgate")]
+    pub namespace: String,
+
+    /// Days that both hold
+    #[arg(long, value_name = "N", default_value_t = 365, value_parser = clap::value_parser!(u32).range(1..=3650))]
+    pub days: u32,
+
+    /// Replace files that are there
+    #[arg(long)]
+    pub force: bool,
+}
+
 /// Arguments of `jobgate serve`.
 #[cfg(feature = "serve")]
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   jobgate serve --dev                                             on this machine, with a certificate made on the spot
+  jobgate serve --self-managed-certs --policy /policy/policy.yaml  in a cluster, with no other certificate machinery
   jobgate serve --tls-cert /certs/tls.crt --tls-key /certs/tls.key --policy /policy/policy.yaml
 
 Certificates, keys and the policy are read again when their content changes; the last good one stays in force.")]
@@ -113,12 +153,20 @@ pub struct Serve {
     pub claims: Option<ClaimsMode>,
 
     /// The certificate chain, in PEM
-    #[arg(long, value_name = "FILE", requires = "tls_key", conflicts_with = "dev", help_heading = "TLS")]
+    #[arg(long, value_name = "FILE", requires = "tls_key", conflicts_with_all = ["dev", "self_managed_certs"], help_heading = "TLS")]
     pub tls_cert: Option<PathBuf>,
 
     /// The certificate's key, in PEM
-    #[arg(long, value_name = "FILE", requires = "tls_cert", conflicts_with = "dev", help_heading = "TLS")]
+    #[arg(long, value_name = "FILE", requires = "tls_cert", conflicts_with_all = ["dev", "self_managed_certs"], help_heading = "TLS")]
     pub tls_key: Option<PathBuf>,
+
+    /// Make the certificates and their authority, renew them, and keep the caBundle of the webhook configurations right
+    #[arg(long, conflicts_with = "dev", help_heading = "TLS")]
+    pub self_managed_certs: bool,
+
+    /// Where and for what certificates are managed.
+    #[command(flatten)]
+    pub managed: ManagedCerts,
 
     /// Serve localhost with a certificate made for this run, and print how to register it
     #[arg(long, help_heading = "TLS")]
@@ -159,6 +207,49 @@ pub struct Serve {
     /// Log lines for people, not JSON
     #[arg(long, help_heading = "Logging")]
     pub log_text: bool,
+}
+
+/// Arguments of `jobgate serve --self-managed-certs`.
+#[cfg(feature = "serve")]
+#[derive(Debug, Args)]
+#[command(next_help_heading = "Self-managed certificates")]
+pub struct ManagedCerts {
+    /// The Secret that holds the authority; it must exist, and may be empty
+    #[arg(long, value_name = "NAME", default_value = "jobgate-tls", requires = "self_managed_certs")]
+    pub secret_name: String,
+
+    /// The namespace of the Secret and the Service [default: the pod's own]
+    #[arg(long, value_name = "NAMESPACE", env = "POD_NAMESPACE", hide_env_values = true)]
+    pub namespace: Option<String>,
+
+    /// The Service that leads to the webhook
+    #[arg(long, value_name = "NAME", default_value = "jobgate", requires = "self_managed_certs")]
+    pub service_name: String,
+
+    /// The MutatingWebhookConfiguration
+    #[arg(long, value_name = "NAME", default_value = "jobgate", requires = "self_managed_certs")]
+    pub mutating_configuration: String,
+
+    /// The ValidatingWebhookConfiguration
+    #[arg(long, value_name = "NAME", default_value = "jobgate", requires = "self_managed_certs")]
+    pub validating_configuration: String,
+
+    /// For tests: seconds that an authority, a certificate, the wait before an authority signs, and the wait after it last did, take
+    #[arg(long, value_name = "AUTHORITY,LEAF,SOAK,GRACE", value_parser = lifetimes, hide = true)]
+    pub lifetimes_for_testing: Option<Lifetimes>,
+}
+
+/// Reads four numbers of seconds.
+#[cfg(feature = "serve")]
+fn lifetimes(text: &str) -> Result<Lifetimes, &'static str> {
+    let seconds: Result<Vec<u64>, _> = text.split(',').map(str::parse).collect();
+    match seconds.as_deref() {
+        Ok(&[authority, leaf, soak, grace]) => {
+            let [authority, leaf, soak, grace] = [authority, leaf, soak, grace].map(std::time::Duration::from_secs);
+            Ok(Lifetimes { authority, leaf, soak, grace, ..Lifetimes::default() })
+        }
+        _ => Err("expected four numbers of seconds such as 60,20,3,5"),
+    }
 }
 
 /// Arguments of `jobgate review`.

@@ -16,7 +16,7 @@
 mod access;
 mod breaker;
 mod client;
-mod fetch;
+pub(crate) mod fetch;
 mod live;
 mod mirror;
 mod snapshot;
@@ -35,6 +35,7 @@ use tokio::task::AbortHandle;
 use tokio::time::{Instant, timeout};
 
 pub use self::client::{ClientError, client_from_file, client_from_kubeconfig, client_in_cluster, in_cluster};
+pub(crate) use self::mirror::chance;
 pub use self::snapshot::{Snapshot, Wanted, snapshot};
 pub use self::stats::{Stats, Why};
 

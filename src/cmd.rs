@@ -1,5 +1,7 @@
 //! The commands, one file each. They join the pure core to files, streams and exit codes.
 
+#[cfg(feature = "serve")]
+pub mod certs;
 pub mod completions;
 pub mod dry_run;
 pub mod explain;

@@ -5,6 +5,8 @@ use std::process::ExitCode;
 
 use anstream::{AutoStream, ColorChoice};
 use clap::Parser as _;
+#[cfg(feature = "serve")]
+use jobgate::cli::Certs;
 use jobgate::cli::{Cli, Color, Command, Policy};
 use jobgate::cmd::{self, Exit};
 
@@ -36,6 +38,8 @@ fn run(cli: &Cli) -> anyhow::Result<Exit> {
         Command::Explain { rule } => cmd::explain::run(rule.as_deref(), &mut out)?,
         Command::Policy(Policy::Check { files }) => cmd::policy::check(files, Some(cmd::today()), &mut out)?,
         Command::Policy(Policy::Show { name }) => cmd::policy::show(name.as_deref(), &mut out)?,
+        #[cfg(feature = "serve")]
+        Command::Certs(Certs::Init(args)) => cmd::certs::init(args, &mut out)?,
         Command::Completions { shell } => cmd::completions::run(*shell, &mut out).map(|()| Exit::Clean)?,
         Command::Man => cmd::man::run(&mut out).map(|()| Exit::Clean)?,
         Command::Generate { check, root } => cmd::generate::run(root, *check, &mut out)?,

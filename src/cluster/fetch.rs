@@ -10,11 +10,11 @@ use kube::client::Body;
 use super::wire::Refusal;
 
 /// The largest single object we read: 1.5 MiB is what etcd stores, and JSON escapes can blow that up six times.
-pub(super) const LARGEST_OBJECT: usize = 10 << 20;
+pub(crate) const LARGEST_OBJECT: usize = 10 << 20;
 
 /// Why a request brought nothing.
 #[derive(Debug, thiserror::Error)]
-pub(super) enum Failure {
+pub(crate) enum Failure {
     #[error("reach the API server")]
     Transport(#[source] kube::Error),
     #[error("the API server answered {0}")]
@@ -36,11 +36,14 @@ pub(super) enum Failure {
 }
 
 /// Sends a GET and returns the answer when its head says success.
-pub(super) async fn get(client: &Client, uri: String) -> Result<Response<Body>, Failure> {
-    let request = Request::get(uri)
-        .header(http::header::ACCEPT, "application/json")
-        .body(Body::empty())
-        .map_err(|e| Failure::Transport(kube::Error::HttpError(e)))?;
+pub(crate) async fn get(client: &Client, uri: String) -> Result<Response<Body>, Failure> {
+    let request = Request::get(uri).header(http::header::ACCEPT, "application/json").body(Body::empty());
+    send(client, request).await
+}
+
+/// Sends a request and returns the answer when its head says success.
+pub(crate) async fn send(client: &Client, request: http::Result<Request<Body>>) -> Result<Response<Body>, Failure> {
+    let request = request.map_err(|e| Failure::Transport(kube::Error::HttpError(e)))?;
     let response = client.send(request).await.map_err(Failure::Transport)?;
     match response.status() {
         status if status.is_success() => Ok(response),
@@ -56,7 +59,7 @@ pub(super) async fn get(client: &Client, uri: String) -> Result<Response<Body>, 
 }
 
 /// Reads a whole body, if it is no larger than `most` bytes.
-pub(super) async fn read(response: Response<Body>, most: usize) -> Result<Bytes, Failure> {
+pub(crate) async fn read(response: Response<Body>, most: usize) -> Result<Bytes, Failure> {
     let mut body = response.into_body();
     let mut bytes = BytesMut::new();
     while let Some(frame) = body.frame().await {
@@ -71,7 +74,7 @@ pub(super) async fn read(response: Response<Body>, most: usize) -> Result<Bytes,
 }
 
 /// The lines of a body that goes on.
-pub(super) struct Lines {
+pub(crate) struct Lines {
     body: Body,
     buffer: BytesMut,
     /// Up to here the buffer holds no line end.
@@ -79,12 +82,12 @@ pub(super) struct Lines {
 }
 
 impl Lines {
-    pub(super) fn new(response: Response<Body>) -> Self {
+    pub(crate) fn new(response: Response<Body>) -> Self {
         Self { body: response.into_body(), buffer: BytesMut::new(), searched: 0 }
     }
 
     /// Returns the next line without its end; nothing at the end of the body, where half a line is dropped. May be cancelled without loss.
-    pub(super) async fn next(&mut self) -> Result<Option<Bytes>, Failure> {
+    pub(crate) async fn next(&mut self) -> Result<Option<Bytes>, Failure> {
         loop {
             if let Some(end) = memchr::memchr(b'\n', &self.buffer[self.searched..]) {
                 let mut line = self.buffer.split_to(self.searched + end + 1);
@@ -109,7 +112,7 @@ impl Lines {
 }
 
 /// Writes a value into a query, every byte that could mean something else escaped.
-pub(super) fn escaped(value: &str) -> String {
+pub(crate) fn escaped(value: &str) -> String {
     use std::fmt::Write as _;
     let mut out = String::with_capacity(value.len());
     for byte in value.bytes() {
@@ -124,7 +127,7 @@ pub(super) fn escaped(value: &str) -> String {
 
 /// Tells whether text can be the name of an object: lower-case letters, digits, `-` and `.`, at most 253, a letter or digit at both ends of every part.
 /// What it refuses exists in no cluster, and must not get into the path of a request.
-pub(super) fn is_name(text: &str) -> bool {
+pub(crate) fn is_name(text: &str) -> bool {
     let part = |part: &str| {
         !part.is_empty()
             && !part.starts_with('-')

@@ -209,7 +209,7 @@ impl Pause {
 }
 
 /// Returns a number from 0 up to 1 that differs from call to call and from process to process. The keys of std's hash maps are random enough for it.
-fn chance() -> f64 {
+pub(crate) fn chance() -> f64 {
     let bits = std::hash::RandomState::new().hash_one(0) >> 32;
     f64::from(u32::try_from(bits).unwrap_or(0)) / f64::from(u32::MAX)
 }

@@ -11,8 +11,10 @@ use anyhow::{Context as _, bail};
 use tracing_subscriber::EnvFilter;
 
 use super::{Exit, policy_named, today};
+use crate::certs::{self, Managed, Names};
 use crate::cli::Serve;
 use crate::cluster::{self, Claims, Mode};
+use crate::k8s::names;
 use crate::policy::Policy;
 use crate::registration::{self, Target};
 use crate::server::certificate::{Authorities, Development, Identity, Tokens};
@@ -23,6 +25,8 @@ use crate::webhook::Webhook;
 
 /// How often mounted files are looked at. The kubelet takes longer than this to bring a change to them.
 const LOOK_EVERY: Duration = Duration::from_secs(5);
+/// Where the kubelet says which namespace the pod is in.
+const NAMESPACE: &str = "/var/run/secrets/kubernetes.io/serviceaccount/namespace";
 /// How often the size of the claim cache is written into the metrics.
 const COUNT_EVERY: Duration = Duration::from_secs(5);
 
@@ -49,6 +53,7 @@ async fn serve(args: &Serve, out: &mut dyn Write) -> anyhow::Result<()> {
     let _policy = follow_policy(&args.policy, &webhook, &metrics).await?;
     let mut kept: Vec<Follower> = Vec::new();
     let (identity, development) = identity(args, &metrics, &mut kept).await?;
+    let _managed = if args.self_managed_certs { Some(manage(args, &identity, &metrics, &readiness).await?) } else { None };
     let clients = match &args.client_ca {
         Some(path) => Some(keep(Authorities::from_file(path.clone(), LOOK_EVERY, &metrics).await.context("read --client-ca")?, &mut kept)),
         None => None,
@@ -94,8 +99,7 @@ async fn claims(args: &Serve, metrics: &Metrics, readiness: &Readiness) -> anyho
         tracing::info!("claims are not looked up: the rule checkpoint-volume-access is silent (--claims cache turns it on)");
         return Ok(Claims::off());
     }
-    let client = if cluster::in_cluster() { cluster::client_in_cluster() } else { cluster::client_from_kubeconfig(None).await };
-    let claims = Claims::start(mode, client.context("reach the API server for claims (--claims off does without)")?);
+    let claims = Claims::start(mode, client().await.context("reach the API server for claims (--claims off does without)")?);
     let counted = metrics.clone();
     claims.observe(move |source, result| counted.claim_lookup(source, result));
     let settled = Arc::new(AtomicBool::new(false));
@@ -117,6 +121,37 @@ async fn claims(args: &Serve, metrics: &Metrics, readiness: &Readiness) -> anyho
         }
     });
     Ok(claims)
+}
+
+/// Connects as the pod's service account in a cluster, and by the kubeconfig outside of one.
+async fn client() -> Result<kube::Client, cluster::ClientError> {
+    if cluster::in_cluster() { cluster::client_in_cluster() } else { cluster::client_from_kubeconfig(None).await }
+}
+
+/// Starts to manage the certificates that `identity` serves.
+async fn manage(args: &Serve, identity: &Arc<Identity>, metrics: &Metrics, readiness: &Readiness) -> anyhow::Result<Managed> {
+    let managed = &args.managed;
+    let namespace = match &managed.namespace {
+        Some(namespace) => namespace.clone(),
+        None => std::fs::read_to_string(NAMESPACE).map(|text| text.trim().to_owned()).context("the namespace is not known; say --namespace")?,
+    };
+    let names = Names::new(&managed.service_name, &namespace)?;
+    for name in [&managed.secret_name, &managed.mutating_configuration, &managed.validating_configuration] {
+        if let Some(why) = names::dns_subdomain(name).into_iter().next() {
+            bail!("{name:?} is not the name of an object: {why}");
+        }
+    }
+    let settings = certs::Settings {
+        secret: managed.secret_name.clone(),
+        mutating: managed.mutating_configuration.clone(),
+        validating: managed.validating_configuration.clone(),
+        lifetimes: managed.lifetimes_for_testing.unwrap_or_default(),
+        ..certs::Settings::new(names)
+    };
+    let client = client().await.context("reach the API server for certificates")?;
+    let managed = Managed::start(client, settings, identity.clone(), metrics.clone());
+    readiness.require("ca-bundle", managed.readiness());
+    Ok(managed)
 }
 
 /// Follows the policy's file, if it is one; a broken one leaves the last good policy in force.
@@ -148,7 +183,8 @@ async fn identity(args: &Serve, metrics: &Metrics, kept: &mut Vec<Follower>) -> 
             identity.replace(development.certificate.as_bytes(), development.key.as_bytes())?;
             Ok((identity, Some(development)))
         }
-        _ => bail!("a certificate is needed: --tls-cert and --tls-key, or --dev to try it out"),
+        _ if args.self_managed_certs => Ok((Arc::new(Identity::empty(metrics)), None)),
+        _ => bail!("a certificate is needed: --self-managed-certs in a cluster, --tls-cert and --tls-key, or --dev to try it out"),
     }
 }
 

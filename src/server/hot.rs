@@ -179,7 +179,7 @@ fn list(paths: &[PathBuf]) -> String {
 }
 
 /// Returns an error and its causes on one line.
-pub(super) fn chain(error: &dyn Error) -> String {
+pub(crate) fn chain(error: &dyn Error) -> String {
     let mut text = error.to_string();
     let mut cause = error.source();
     while let Some(error) = cause {

@@ -61,6 +61,16 @@ struct ReloadLabels {
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct StepLabel {
+    step: &'static str,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct ResultLabel {
+    result: &'static str,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
 struct LookupLabels {
     source: &'static str,
     result: &'static str,
@@ -95,6 +105,11 @@ struct Inner {
     rejected: Family<CodeLabel, Counter>,
     handshake_errors: Family<CauseLabel, Counter>,
     certificate_not_after: Seconds,
+    authority_not_after: Seconds,
+    certificate_steps: Family<StepLabel, Counter>,
+    certificate_errors: Family<CauseLabel, Counter>,
+    bundle_writes: Family<ResultLabel, Counter>,
+    clock_ahead: Gauge,
     reloads: Family<ReloadLabels, Counter>,
     policy: Family<PolicyLabels, Gauge>,
     policy_loaded: Seconds,
@@ -130,6 +145,11 @@ impl Metrics {
             rejected: Family::default(),
             handshake_errors: Family::default(),
             certificate_not_after: Gauge::default(),
+            authority_not_after: Gauge::default(),
+            certificate_steps: Family::default(),
+            certificate_errors: Family::default(),
+            bundle_writes: Family::default(),
+            clock_ahead: Gauge::default(),
             reloads: Family::default(),
             policy: Family::default(),
             policy_loaded: Gauge::default(),
@@ -188,6 +208,31 @@ impl Metrics {
     /// Says when the first certificate of the served chain expires.
     pub fn certificate_not_after(&self, time: SystemTime) {
         self.0.certificate_not_after.set(unix_seconds(time));
+    }
+
+    /// Says when the authority that signs the served certificate expires.
+    pub fn authority_not_after(&self, time: SystemTime) {
+        self.0.authority_not_after.set(unix_seconds(time));
+    }
+
+    /// Counts a step in the life of self-managed certificates: one of `crate::certs::plan::Step`, or `sign` for a new served certificate.
+    pub fn certificate_step(&self, step: &'static str) {
+        self.0.certificate_steps.get_or_create(&StepLabel { step }).inc();
+    }
+
+    /// Counts something that stood in the way of managing certificates.
+    pub fn certificate_error(&self, cause: &'static str) {
+        self.0.certificate_errors.get_or_create(&CauseLabel { cause }).inc();
+    }
+
+    /// Counts an attempt to set the `caBundle` of a webhook configuration.
+    pub fn bundle_write(&self, result: &'static str) {
+        self.0.bundle_writes.get_or_create(&ResultLabel { result }).inc();
+    }
+
+    /// Says by how many seconds the API server's clock is ahead of this machine's; 0 within half a minute.
+    pub fn clock_ahead(&self, seconds: i64) {
+        self.0.clock_ahead.set(seconds);
     }
 
     /// Returns every metric in the OpenMetrics text format, of content type [`CONTENT_TYPE`].
@@ -269,6 +314,20 @@ impl Inner {
             "certificate_not_after_timestamp_seconds",
             "When the first certificate of the served chain expires",
             self.certificate_not_after.clone(),
+        );
+        registry.register(
+            "authority_not_after_timestamp_seconds",
+            "When the authority of self-managed certificates expires",
+            self.authority_not_after.clone(),
+        );
+        registry.register("certificate_steps", "Steps in the life of self-managed certificates", self.certificate_steps.clone());
+        registry.register("certificate_errors", "What stood in the way of managing certificates", self.certificate_errors.clone());
+        registry.register("bundle_writes", "Attempts to set the caBundle of a webhook configuration", self.bundle_writes.clone());
+        registry.register_with_unit(
+            "api_server_clock_ahead",
+            "How far the API server's clock is ahead of this machine's; 0 within half a minute",
+            Unit::Seconds,
+            self.clock_ahead.clone(),
         );
         registry.register("reloads", "Attempts to take over a changed file", self.reloads.clone());
         registry.register("policy_info", "The policy in force", self.policy.clone());

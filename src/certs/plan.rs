@@ -1,0 +1,263 @@
+//! What to do next, decided from what was just read. Pure: no clock, no network, no randomness but that of a new key.
+//!
+//! The order of a rotation is what keeps every handshake valid: an authority is published, then waited for, then it signs; and one that signed stays
+//! published until the last leaf it signed is gone. The waiting counts from when this process saw the authority in both configurations, not from
+//! when somebody wrote it into the Secret, so a replica that is alone, new or forbidden to look only waits longer.
+
+use std::time::{Duration, SystemTime};
+
+use super::authority::{Authority, AuthorityError, Leaf, Names, Root, SKEW};
+use super::state::{AHEAD, Change, Contents, Slot};
+
+/// How long things last.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Lifetimes {
+    /// An authority: 365 days. At two thirds of it the next one is made.
+    pub authority: Duration,
+    /// A served certificate: 7 days. At two thirds of it, or a little before, it is renewed.
+    pub leaf: Duration,
+    /// How long an authority is published before it signs: 10 minutes, for API servers that hear late of a configuration.
+    pub soak: Duration,
+    /// How long an authority stays published beyond the life of the last certificate it signed: 24 hours, for replicas that hear late of the Secret.
+    pub grace: Duration,
+    /// How long after the configurations are right a replica says it is ready: 2 seconds, in which API servers hear of them.
+    pub settle: Duration,
+}
+
+impl Default for Lifetimes {
+    fn default() -> Self {
+        const DAY: Duration = Duration::from_secs(86_400);
+        Self { authority: 365 * DAY, leaf: 7 * DAY, soak: Duration::from_secs(600), grace: DAY, settle: Duration::from_secs(2) }
+    }
+}
+
+/// What a replica knows at one moment.
+#[derive(Clone, Copy, Debug)]
+pub struct View<'a> {
+    /// The time by the API server's clock.
+    pub now: SystemTime,
+    /// The Secret as just read; nothing if it could not be.
+    pub contents: Option<&'a Contents>,
+    /// What this replica serves.
+    pub leaf: Option<&'a Leaf>,
+    /// Roots that both configurations have held for the time of [`Lifetimes::soak`], without a break, as this replica saw it.
+    pub soaked: &'a [Root],
+    /// Roots that some configuration holds at the moment.
+    pub published: &'a [Root],
+    /// A number from 0 to 1 of this replica's own, which spreads renewals.
+    pub spread: f64,
+}
+
+/// A change of the Secret, in one word for the log and the metrics.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Step {
+    /// The first authority is made, or one in place of what cannot be used.
+    Create,
+    /// The authority that this replica still has is put back in place of what cannot be used.
+    Restore,
+    /// The next authority is made and published.
+    Next,
+    /// The next authority becomes the one that signs.
+    Promote,
+    /// An authority whose leaf is still served is published again.
+    Keep,
+    /// The time since which authorities do not sign is set right.
+    Date,
+    /// A next authority that cannot be used is taken out.
+    Clear,
+    /// Authorities whose leaves are all gone are taken out.
+    Retire,
+}
+
+impl Step {
+    /// Every step, in order.
+    pub const ALL: [Self; 8] = [Self::Create, Self::Restore, Self::Next, Self::Promote, Self::Keep, Self::Date, Self::Clear, Self::Retire];
+
+    /// Returns the word used in the log and the metrics.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Create => "create",
+            Self::Restore => "restore",
+            Self::Next => "next",
+            Self::Promote => "promote",
+            Self::Keep => "keep",
+            Self::Date => "date",
+            Self::Clear => "clear",
+            Self::Retire => "retire",
+        }
+    }
+}
+
+/// What to do, in this order; after a change of the Secret, everything is read again first.
+#[derive(Clone, Debug, Default)]
+pub struct Plan {
+    /// Write this into the Secret, if it is still what was read.
+    pub store: Option<(Step, Change)>,
+    /// Serve a new certificate of this authority.
+    pub sign: Option<Authority>,
+    /// What both configurations should hold; nothing if that is not known.
+    pub bundle: Option<Vec<Root>>,
+}
+
+/// Decides what to do.
+///
+/// # Errors
+/// If an authority is needed and the system gives no randomness.
+pub fn plan(view: &View<'_>, names: &Names, lifetimes: &Lifetimes) -> Result<Plan, AuthorityError> {
+    let sign = sign(view);
+    let Some(contents) = view.contents else {
+        return Ok(Plan { sign, ..Plan::default() });
+    };
+    let now = view.now;
+    // What this replica serves, once it has done what it is about to do.
+    let served = sign.as_ref().or_else(|| view.leaf.filter(|leaf| leaf.holds_at(now)).map(Leaf::signer)).map(Authority::root);
+    let store = match contents.current.usable(now) {
+        None => Some(replace(view, contents, names, lifetimes)?),
+        Some(current) => store(view, contents, current, served, names, lifetimes)?,
+    };
+    let mut bundle = contents.roots(now);
+    if let Some(root) = served.filter(|root| !bundle.contains(root)) {
+        bundle.push(root.clone());
+    }
+    Ok(Plan { store, sign, bundle: Some(bundle).filter(|bundle| !bundle.is_empty()) })
+}
+
+/// Chooses the authority to sign a new certificate, if one is needed.
+fn sign(view: &View<'_>) -> Option<Authority> {
+    let now = view.now;
+    let current = view.contents.and_then(|contents| contents.current.usable(now));
+    let Some(leaf) = view.leaf.filter(|leaf| leaf.holds_at(now)) else {
+        let last = || view.leaf.map(Leaf::signer).filter(|signer| signer.root().holds_at(now));
+        return current.or_else(last).cloned();
+    };
+    let signer = leaf.signer();
+    if let Some(current) = current.filter(|current| current.root() != signer.root() && view.soaked.contains(current.root())) {
+        return Some(current.clone());
+    }
+    // A certificate that ends with its authority does not become longer by being renewed.
+    let longer = signer.root().holds_at(now) && leaf.not_after() < signer.root().not_after();
+    (longer && now >= renewal(leaf, view.spread)).then(|| signer.clone())
+}
+
+/// Returns when a leaf is renewed: at two thirds of its life, or up to a tenth of it sooner.
+fn renewal(leaf: &Leaf, spread: f64) -> SystemTime {
+    let life = leaf.not_after().duration_since(leaf.signed()).unwrap_or_default();
+    leaf.signed() + life.mul_f64(2.0 / 3.0 - 0.1 * spread.clamp(0.0, 1.0))
+}
+
+/// Replaces an authority that cannot sign: it is missing, broken, or out of its time. There is nothing to wait for.
+fn replace(view: &View<'_>, contents: &Contents, names: &Names, lifetimes: &Lifetimes) -> Result<(Step, Change), AuthorityError> {
+    let now = view.now;
+    // What anybody may still serve stays published.
+    let mut previous = contents.current.roots();
+    previous.extend(contents.previous.iter().cloned());
+    if let Some(held) = view.leaf.map(Leaf::signer).filter(|held| held.root().holds_at(now)) {
+        return Ok((Step::Restore, Change::default().current(held).previous(&distinct(previous, held.root(), now), now)));
+    }
+    if let Some(next) = contents.next.usable(now) {
+        return Ok((Step::Promote, Change::default().current(next).no_next().previous(&distinct(previous, next.root(), now), now)));
+    }
+    previous.extend(view.published.iter().cloned());
+    let made = Authority::generate(names, now, lifetimes.authority)?;
+    let mut change = Change::default().current(&made).no_next().previous(&distinct(previous, made.root(), now), now);
+    change.clear_rotate = contents.rotate;
+    Ok((Step::Create, change))
+}
+
+/// Finds the next step of a Secret whose authority can sign.
+fn store(
+    view: &View<'_>,
+    contents: &Contents,
+    current: &Authority,
+    served: Option<&Root>,
+    names: &Names,
+    lifetimes: &Lifetimes,
+) -> Result<Option<(Step, Change)>, AuthorityError> {
+    let now = view.now;
+    if let Some(root) = served.filter(|root| !contents.roots(now).contains(root)) {
+        let mut previous = vec![root.clone()];
+        previous.extend(contents.previous.iter().cloned());
+        return Ok(Some((Step::Keep, Change::default().previous(&distinct(previous, current.root(), now), now))));
+    }
+    let begin = current.root().not_before() + SKEW;
+    let life = current.root().not_after().duration_since(begin).unwrap_or_default();
+    let due = contents.rotate || now >= begin + life.mul_f64(2.0 / 3.0);
+    match (contents.next.usable(now), &contents.next) {
+        (Some(next), _) if next.root() != current.root() => {
+            if view.soaked.contains(next.root()) {
+                let mut previous = vec![current.root().clone()];
+                previous.extend(contents.previous.iter().cloned());
+                let change = Change::default().current(next).no_next().previous(&distinct(previous, next.root(), now), now);
+                return Ok(Some((Step::Promote, change)));
+            }
+        }
+        (_, _) if due => {
+            let mut change = Change::default().next(&Authority::generate(names, now, lifetimes.authority)?);
+            change.clear_rotate = contents.rotate;
+            return Ok(Some((Step::Next, change)));
+        }
+        (_, Slot::Empty) => {}
+        _ => return Ok(Some((Step::Clear, Change::default().no_next()))),
+    }
+    if contents.previous.is_empty() && contents.previous_clean {
+        return Ok(None);
+    }
+    let left = distinct(contents.previous.clone(), current.root(), now);
+    let over = match contents.since {
+        Some(since) => since.checked_add(lifetimes.leaf + lifetimes.grace).is_some_and(|end| now >= end),
+        None => false,
+    };
+    let unneeded = served.is_none_or(|root| !left.contains(root));
+    if left.is_empty() || over && unneeded {
+        return Ok(Some((Step::Retire, Change::default().previous(&[], now))));
+    }
+    let dated = contents.since.is_some_and(|since| since <= now + AHEAD);
+    Ok((!dated || !contents.previous_clean).then(|| (Step::Date, Change::default().previous(&left, now))))
+}
+
+/// Returns what has not expired, each once, without the one that signs.
+fn distinct(roots: Vec<Root>, signing: &Root, now: SystemTime) -> Vec<Root> {
+    let mut kept: Vec<Root> = Vec::new();
+    for root in roots {
+        if root != *signing && now < root.not_after() && !kept.contains(&root) {
+            kept.push(root);
+        }
+    }
+    kept
+}
+
+/// Remembers since when roots have been in both configurations, by a clock that does not jump.
+#[derive(Debug, Default)]
+pub struct Soak {
+    since: Vec<(Root, Duration)>,
+    last: Duration,
+}
+
+impl Soak {
+    /// If nobody has looked for so long, what was seen before counts no more.
+    const BREAK: Duration = Duration::from_secs(60);
+
+    /// Notes what both configurations hold at an uptime.
+    pub fn note(&mut self, uptime: Duration, roots: &[Root]) {
+        if uptime.saturating_sub(self.last) > Self::BREAK {
+            self.since.clear();
+        }
+        self.last = uptime;
+        self.since.retain(|(root, _)| roots.contains(root));
+        for root in roots {
+            if !self.since.iter().any(|(known, _)| known == root) {
+                self.since.push((root.clone(), uptime));
+            }
+        }
+    }
+
+    /// Returns the roots that have been there for the time given, at an uptime.
+    #[must_use]
+    pub fn over(&self, uptime: Duration, time: Duration) -> Vec<Root> {
+        self.since.iter().filter(|(_, since)| uptime.saturating_sub(*since) >= time).map(|(root, _)| root.clone()).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,204 @@
+//! The `caBundle` of the two webhook configurations: what it holds, whether it is right, and how often it may be written.
+
+use std::collections::VecDeque;
+use std::time::Duration;
+
+use base64::Engine as _;
+use serde_json::{Value, json};
+
+use super::authority::{Names, Root, bundle};
+
+/// The owner, in `managedFields`, of the `caBundle` fields and of nothing else.
+pub const FIELD_MANAGER: &str = "jobgate-certs";
+
+/// A kind of webhook configuration.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// `MutatingWebhookConfiguration`.
+    Mutating,
+    /// `ValidatingWebhookConfiguration`.
+    Validating,
+}
+
+impl Kind {
+    /// Both.
+    pub const ALL: [Self; 2] = [Self::Mutating, Self::Validating];
+
+    /// Returns the kind as Kubernetes writes it.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Mutating => "MutatingWebhookConfiguration",
+            Self::Validating => "ValidatingWebhookConfiguration",
+        }
+    }
+
+    /// Returns the path of its objects.
+    #[must_use]
+    pub fn path(self) -> &'static str {
+        match self {
+            Self::Mutating => "/apis/admissionregistration.k8s.io/v1/mutatingwebhookconfigurations",
+            Self::Validating => "/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations",
+        }
+    }
+}
+
+/// The webhooks of one configuration that lead to our Service, each with its bundle: the roots, and whether it holds nothing else.
+#[derive(Clone, Debug, Default)]
+pub struct Published {
+    webhooks: Vec<(String, Vec<Root>, bool)>,
+    version: String,
+}
+
+impl Published {
+    /// Reads a configuration. Webhooks that name another Service are left alone; those with a `url` are taken for ours.
+    #[must_use]
+    pub fn read(configuration: &Value, names: &Names) -> Self {
+        let ours = |webhook: &&Value| match webhook.pointer("/clientConfig/service") {
+            Some(service) => service["name"] == names.service() && service["namespace"] == names.namespace(),
+            None => true,
+        };
+        let read = |webhook: &Value| {
+            let text = webhook.pointer("/clientConfig/caBundle").and_then(Value::as_str).unwrap_or_default();
+            let pem = base64::engine::general_purpose::STANDARD.decode(text);
+            let (roots, clean) = Root::read_all(pem.as_deref().unwrap_or_default());
+            (webhook["name"].as_str().unwrap_or_default().to_owned(), roots, clean && pem.is_ok())
+        };
+        let webhooks = configuration["webhooks"].as_array().map(Vec::as_slice).unwrap_or_default();
+        Self {
+            webhooks: webhooks.iter().filter(ours).map(read).collect(),
+            version: configuration.pointer("/metadata/resourceVersion").and_then(Value::as_str).unwrap_or_default().to_owned(),
+        }
+    }
+
+    /// Returns the roots that every webhook holds; none if there is no webhook.
+    #[must_use]
+    pub fn roots(&self) -> Vec<Root> {
+        let Some(((_, first, _), rest)) = self.webhooks.split_first() else { return Vec::new() };
+        first.iter().filter(|root| rest.iter().all(|(_, roots, _)| roots.contains(root))).cloned().collect()
+    }
+
+    /// Returns the roots that any webhook holds.
+    #[must_use]
+    pub fn any(&self) -> Vec<Root> {
+        self.webhooks.iter().flat_map(|(_, roots, _)| roots.iter().cloned()).collect()
+    }
+
+    /// Tells whether every webhook holds these roots and nothing else, in any order.
+    #[must_use]
+    pub fn holds(&self, wanted: &[Root]) -> bool {
+        self.webhooks.iter().all(|(_, roots, clean)| *clean && roots.len() == wanted.len() && wanted.iter().all(|root| roots.contains(root)))
+    }
+
+    /// Tells whether no webhook leads to our Service.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.webhooks.is_empty()
+    }
+
+    /// Returns the server-side apply that makes them hold the roots. It names the version that was read, so that it changes nothing newer.
+    #[must_use]
+    pub fn apply(&self, kind: Kind, name: &str, wanted: &[Root]) -> Value {
+        let text = base64::engine::general_purpose::STANDARD.encode(bundle(wanted));
+        let webhooks: Vec<Value> = self.webhooks.iter().map(|(name, _, _)| json!({"name": name, "clientConfig": {"caBundle": text}})).collect();
+        json!({
+            "apiVersion": "admissionregistration.k8s.io/v1",
+            "kind": kind.name(),
+            "metadata": {"name": name, "resourceVersion": self.version},
+            "webhooks": webhooks,
+        })
+    }
+}
+
+/// Bounds how often something is written: so many times in any minute. Two writers that undo each other must not wear the API server down.
+#[derive(Debug, Default)]
+pub struct Pace(VecDeque<Duration>);
+
+impl Pace {
+    /// Writes in any minute.
+    pub const MOST: usize = 6;
+    const MINUTE: Duration = Duration::from_secs(60);
+
+    /// Tells whether there may be a write at an uptime.
+    pub fn allows(&mut self, uptime: Duration) -> bool {
+        while self.0.front().is_some_and(|first| uptime.saturating_sub(*first) >= Self::MINUTE) {
+            self.0.pop_front();
+        }
+        self.0.len() < Self::MOST
+    }
+
+    /// Notes a write.
+    pub fn wrote(&mut self, uptime: Duration) {
+        self.0.push_back(uptime);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::{SystemTime, UNIX_EPOCH};
+
+    use super::*;
+    use crate::certs::authority::Authority;
+
+    fn names() -> Names {
+        Names::new("jobgate", "ours").unwrap()
+    }
+
+    fn root() -> Root {
+        let now: SystemTime = UNIX_EPOCH + Duration::from_secs(1_800_000_000);
+        Authority::generate(&names(), now, Duration::from_secs(1000)).unwrap().root().clone()
+    }
+
+    fn webhook(name: &str, service: &str, pem: Option<&str>) -> Value {
+        let mut webhook = json!({"name": name, "clientConfig": {"service": {"name": service, "namespace": "ours"}}});
+        if let Some(pem) = pem {
+            webhook["clientConfig"]["caBundle"] = base64::engine::general_purpose::STANDARD.encode(pem).into();
+        }
+        webhook
+    }
+
+    fn read(webhooks: &[Value]) -> Published {
+        Published::read(&json!({"metadata": {"resourceVersion": "7"}, "webhooks": webhooks}), &names())
+    }
+
+    #[test]
+    fn only_what_leads_to_us_is_written() {
+        let published =
+            read(&[webhook("a", "jobgate", None), webhook("b", "theirs", None), json!({"name": "c", "clientConfig": {"url": "https://x"}})]);
+        let apply = published.apply(Kind::Mutating, "jobgate", &[root()]);
+        let written: Vec<_> = apply["webhooks"].as_array().unwrap().iter().map(|webhook| webhook["name"].clone()).collect();
+        assert_eq!(written, ["a", "c"]);
+        assert_eq!(apply["metadata"], json!({"name": "jobgate", "resourceVersion": "7"}));
+        assert!(read(&[webhook("b", "theirs", None)]).is_empty() && read(&[]).is_empty());
+    }
+
+    #[test]
+    fn order_does_not_matter_and_anything_else_does() {
+        let (a, b) = (root(), root());
+        let with = |pem: &str| read(&[webhook("a", "jobgate", Some(pem))]);
+        let wanted = [a.clone(), b.clone()];
+        assert!(with(&bundle(&[b.clone(), a.clone()])).holds(&wanted));
+        for pem in [bundle(&[a.clone()]), bundle(&[a.clone(), b.clone(), root()]), String::new(), "garbage".to_owned()] {
+            assert!(!with(&pem).holds(&wanted), "{pem}");
+        }
+        let torn = format!("{}-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n", bundle(&wanted));
+        assert!(!with(&torn).holds(&wanted));
+        let uneven = read(&[webhook("a", "jobgate", Some(&bundle(&wanted))), webhook("b", "jobgate", Some(&a.pem()))]);
+        assert_eq!((uneven.roots(), uneven.any().len(), uneven.holds(&wanted)), (vec![a], 3, false));
+    }
+
+    #[test]
+    fn six_writes_in_any_minute() {
+        let mut pace = Pace::default();
+        let mut times = Vec::new();
+        for tenth in 0..3000 {
+            let uptime = Duration::from_millis(tenth * 100);
+            if pace.allows(uptime) {
+                pace.wrote(uptime);
+                times.push(uptime);
+            }
+        }
+        assert_eq!(times.len(), 5 * Pace::MOST);
+        assert!(times.windows(Pace::MOST + 1).all(|run| run[Pace::MOST] - run[0] >= Pace::MINUTE));
+    }
+}
