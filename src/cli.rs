@@ -186,7 +186,11 @@ pub struct Review {
   kustomize build overlays/prod | jobgate lint -               what a tool renders
   kubectl get pvc -A -o yaml > pvc.yaml
   jobgate lint --facts pvc.yaml k8s/                           with what the cluster knows of its claims
-  jobgate lint --policy audit --format github k8s/             a first roll-out in CI")]
+  jobgate lint --policy audit --format github k8s/             a first roll-out in CI
+  jobgate lint --diff k8s/                                     what --fix would change
+  jobgate lint --fix k8s/                                      write what the webhook would fill in into the files
+
+With --diff the exit code is 1 if there is something to fix, too.")]
 pub struct Lint {
     /// Files, directories, globs, or - for standard input
     ///
@@ -209,6 +213,20 @@ pub struct Lint {
     /// The lowest level that makes the exit code 1
     #[arg(long, value_name = "LEVEL", value_enum, default_value_t = FailOn::Deny, help_heading = "Judging")]
     pub fail_on: FailOn,
+
+    /// Mend in the files what can be mended safely; the report is about what is left
+    ///
+    /// Only the bytes of the changes move. With - the mended text goes to standard output, and the report to standard error.
+    #[arg(long, group = "mends", help_heading = "Fixing")]
+    pub fix: bool,
+
+    /// Show what --fix would change as a unified diff, and write nothing
+    #[arg(long, group = "mends", help_heading = "Fixing")]
+    pub diff: bool,
+
+    /// Make changes, too, that are a guess at what their author wants
+    #[arg(long, requires = "mends", help_heading = "Fixing")]
+    pub unsafe_fixes: bool,
 
     /// How to write the report
     #[arg(long, value_name = "FORMAT", value_enum, default_value_t = Format::Human, help_heading = "Report")]

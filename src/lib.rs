@@ -21,6 +21,7 @@ pub mod cmd;
 pub mod engine;
 pub mod facts;
 pub mod finding;
+pub mod fix;
 pub mod k8s;
 pub mod lines;
 pub mod lint;
@@ -31,6 +32,7 @@ pub mod pointer;
 pub mod policy;
 #[cfg(feature = "serve")]
 pub mod registration;
+pub mod replace;
 pub mod report;
 pub mod rule;
 pub mod rules;

@@ -1,30 +1,44 @@
 //! `jobgate lint`: files in, a report on standard output, an exit code.
 
+use std::borrow::Cow;
+use std::collections::BTreeMap;
 use std::io::{self, BufWriter, IsTerminal as _, Write as _};
-use std::sync::mpsc;
+use std::sync::{Arc, Mutex, PoisonError, mpsc};
 use std::time::Duration;
 
+use anstyle::{AnsiColor, Style};
 use anyhow::Context as _;
 
 use super::{Exit, facts, policy_named, today};
 use crate::cli::Lint;
-use crate::lint::{self, Inputs, Linted, Options, Progress, Unreadable};
-use crate::report;
+use crate::finding::Safety;
+use crate::fix;
+use crate::lint::{self, Change, Content, Fixing, Inputs, Linted, Options, Progress, Sink, Unwritten};
+use crate::replace::replace;
+use crate::report::{self, plural};
 
-/// Runs the command. `color` is whether the report may be coloured.
+/// Runs the command. `color` is whether standard output may be coloured.
 ///
 /// # Errors
-/// The policy or a file of facts is bad, or the report cannot be written. Files that cannot be linted are no error here: the others are, and
-/// [`Exit::Failed`] says so.
+/// The policy or a file of facts is bad, or the report cannot be written. Files that cannot be linted, or written, are no error here: the others are,
+/// and [`Exit::Failed`] says so.
 pub fn run(args: &Lint, color: bool) -> anyhow::Result<Exit> {
     let policy = policy_named(&args.policy)?;
     let limit = args.max_file_size.0;
     let progress = Progress::default();
+    let (diffs, files) = (Diffs::default(), Files::default());
+    let most = if args.unsafe_fixes { Safety::Unsafe } else { Safety::Safe };
+    let sink: Option<&dyn Sink> = match (args.diff, args.fix) {
+        (true, _) => Some(&diffs),
+        (false, true) => Some(&files),
+        (false, false) => None,
+    };
     let options = Options {
         max_file_size: limit,
         api_checks: !args.no_api_checks,
-        keep_sources: args.format.reads_sources(),
+        keep_sources: args.format.reads_sources() && !args.diff,
         keep_fixes: false,
+        fix: sink.map(|sink| Fixing { most, sink }),
         today: Some(today()),
         progress: Some(&progress),
     };
@@ -32,38 +46,123 @@ pub fn run(args: &Lint, color: bool) -> anyhow::Result<Exit> {
     let facts = facts(&args.facts, &options)?;
     let inputs = lint::collect(&args.paths, || lint::stdin(limit));
     let linted = watched(&progress, inputs.files.len(), || pool.install(|| lint::lint(&inputs.files, &policy, &facts, &options)));
-    write(args, color, &linted)?;
-    let complete = complain(&inputs, &linted.unreadable)?;
-    let fails = linted.report.findings.iter().any(|located| located.finding.level >= args.fail_on.into());
+    let report = &linted.report;
+    let piped = inputs.files.iter().find_map(|input| if let Content::Bytes(bytes) = &input.content { Some(bytes) } else { None });
+    if args.diff {
+        write(&mut io::stdout().lock(), |out| diffs.write(color, out))?;
+        let left = report::counts(report);
+        writeln!(io::stderr(), "{} would be fixed in {}; left are: {left}", plural(report.fixed, "finding"), plural(report.changed, "file"))?;
+    } else {
+        let options = report::Options { color, full: args.full, fail_on: args.fail_on.into(), ..report::Options::default() };
+        match piped.filter(|_| args.fix) {
+            // The text is what a pipe wants; the report stands aside.
+            Some(text) => {
+                let text = files.piped(text);
+                write(&mut io::stdout().lock(), |out| out.write_all(&text))?;
+                let options = report::Options { color: color && io::stderr().is_terminal(), ..options };
+                write(&mut io::stderr().lock(), |out| report::write(report, args.format, &options, out))?;
+            }
+            None => write(&mut io::stdout().lock(), |out| report::write(report, args.format, &options, out))?,
+        }
+    }
+    let complete = complain(&inputs, &linted)?;
+    let fails = report.findings.iter().any(|located| located.finding.level >= args.fail_on.into());
+    let changes = args.diff && report.changed > 0;
     // The process ends next, and the system takes its memory back at once.
     std::mem::forget(linted);
-    Ok(match (complete, fails) {
+    Ok(match (complete, fails || changes) {
         (false, _) => Exit::Failed,
         (true, true) => Exit::Findings,
         (true, false) => Exit::Clean,
     })
 }
 
-fn write(args: &Lint, color: bool, linted: &Linted) -> anyhow::Result<()> {
-    let options = report::Options { color, full: args.full, fail_on: args.fail_on.into(), ..report::Options::default() };
-    let mut out = BufWriter::new(io::stdout().lock());
-    match report::write(&linted.report, args.format, &options, &mut out).and_then(|()| out.flush()) {
+/// Writes to a stream that its reader may leave.
+fn write(stream: &mut dyn io::Write, text: impl FnOnce(&mut dyn io::Write) -> io::Result<()>) -> anyhow::Result<()> {
+    let mut out = BufWriter::new(stream);
+    match text(&mut out).and_then(|()| out.flush()) {
         // Whoever read the report has enough of it: `jobgate lint | head` is no failure.
         Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
         written => written.context("write the report"),
     }
 }
 
-/// Says what could not be linted. Returns whether everything could.
-fn complain(inputs: &Inputs, unreadable: &[Unreadable]) -> io::Result<bool> {
+/// Puts changed files in the place of the old ones.
+#[derive(Debug, Default)]
+struct Files {
+    /// What has become of standard input.
+    piped: Mutex<Option<Vec<u8>>>,
+}
+
+impl Sink for Files {
+    fn take(&self, change: &Change<'_>) -> Result<(), Unwritten> {
+        match &change.input.content {
+            Content::File(path) => {
+                replace(path, change.old, change.new).map_err(|error| Unwritten { path: change.input.path.to_string(), reason: error.to_string() })
+            }
+            Content::Bytes(_) => {
+                *self.piped.lock().unwrap_or_else(PoisonError::into_inner) = Some(change.new.to_vec());
+                Ok(())
+            }
+        }
+    }
+}
+
+impl Files {
+    /// Returns what has become of standard input.
+    fn piped<'a>(&self, text: &'a [u8]) -> Cow<'a, [u8]> {
+        self.piped.lock().unwrap_or_else(PoisonError::into_inner).take().map_or(Cow::Borrowed(text), Cow::Owned)
+    }
+}
+
+/// Remembers what would change.
+#[derive(Debug, Default)]
+struct Diffs(Mutex<BTreeMap<Arc<str>, String>>);
+
+impl Sink for Diffs {
+    fn take(&self, change: &Change<'_>) -> Result<(), Unwritten> {
+        let diff = fix::diff(&change.input.path, change.old, change.new);
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).insert(Arc::clone(&change.input.path), diff);
+        Ok(())
+    }
+}
+
+impl Diffs {
+    fn write(&self, color: bool, out: &mut dyn io::Write) -> io::Result<()> {
+        for diff in self.0.lock().unwrap_or_else(PoisonError::into_inner).values() {
+            if !color {
+                out.write_all(diff.as_bytes())?;
+                continue;
+            }
+            for (nth, line) in diff.split_inclusive('\n').enumerate() {
+                let (text, end) = line.strip_suffix('\n').map_or((line, ""), |text| (text, "\n"));
+                let style = match text.as_bytes().first() {
+                    _ if nth < 2 => Style::new().bold(),
+                    Some(b'+') => AnsiColor::Green.on_default(),
+                    Some(b'-') => AnsiColor::Red.on_default(),
+                    Some(b'@') => AnsiColor::Cyan.on_default(),
+                    _ => Style::new(),
+                };
+                write!(out, "{style}{text}{style:#}{end}")?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Says what could not be linted, or written. Returns whether everything could.
+fn complain(inputs: &Inputs, linted: &Linted) -> io::Result<bool> {
     let mut err = io::stderr().lock();
     for directory in &inputs.empty {
         writeln!(err, "jobgate: no .yaml, .yml or .json files in {directory}")?;
     }
-    for error in inputs.unreadable.iter().chain(unreadable) {
+    for error in inputs.unreadable.iter().chain(&linted.unreadable) {
         writeln!(err, "jobgate: {error}")?;
     }
-    Ok(inputs.unreadable.is_empty() && unreadable.is_empty())
+    for error in &linted.unwritten {
+        writeln!(err, "jobgate: {error}")?;
+    }
+    Ok(inputs.unreadable.is_empty() && linted.unreadable.is_empty() && linted.unwritten.is_empty())
 }
 
 /// How long a run may take before it says how far it is.
