@@ -317,7 +317,11 @@ pub struct Judging {
   kustomize build overlays/prod | jobgate lint -               what a tool renders
   kubectl get pvc -A -o yaml > pvc.yaml
   jobgate lint --facts pvc.yaml k8s/                           with what the cluster knows of its claims
-  jobgate lint --policy audit --format github k8s/             a first roll-out in CI")]
+  jobgate lint --policy audit --format github k8s/             a first roll-out in CI
+  jobgate lint --diff k8s/                                     what --fix would change
+  jobgate lint --fix k8s/                                      write what the webhook would fill in into the files
+
+With --diff the exit code is 1 if there is something to fix, too.")]
 pub struct Lint {
     /// What is judged, and how.
     #[command(flatten)]
@@ -326,6 +330,20 @@ pub struct Lint {
     /// Say nothing of what the API server would refuse anyway
     #[arg(long, help_heading = "Judging")]
     pub no_api_checks: bool,
+
+    /// Mend in the files what can be mended safely; the report is about what is left
+    ///
+    /// Only the bytes of the changes move. With - the mended text goes to standard output, and the report to standard error.
+    #[arg(long, group = "mends", help_heading = "Fixing")]
+    pub fix: bool,
+
+    /// Show what --fix would change as a unified diff, and write nothing
+    #[arg(long, group = "mends", help_heading = "Fixing")]
+    pub diff: bool,
+
+    /// Make changes, too, that are a guess at what their author wants
+    #[arg(long, requires = "mends", help_heading = "Fixing")]
+    pub unsafe_fixes: bool,
 }
 
 /// Arguments of `jobgate dry-run`.

@@ -7,27 +7,32 @@
 mod answers;
 mod claims;
 mod document;
+mod fixing;
 mod input;
 mod objects;
 mod source;
 
 pub use answers::{Against, DryRun, Key, mentioned};
 pub use claims::{Claims, FactsError};
+pub use fixing::{Change, Fixing, Sink, Unwritten};
 pub use input::{Content, Input, Inputs, Unreadable, collect};
 pub use source::{STDIN, stdin};
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use jiff::civil::Date;
 use rayon::prelude::*;
 
+use crate::fix;
+use crate::lines::Lines;
 use crate::policy::Policy;
-use crate::report::{Answered, Located, Report};
-use crate::yaml::{self, Chunk, Limits, SyntaxError, SyntaxErrorKind};
+use crate::report::{Answered, Located, Location, Report};
+use crate::yaml::{self, Chunk, Edit, Limits, SyntaxError, SyntaxErrorKind};
 use claims::Scope;
 use document::{Context, Judged};
+use fixing::{Shifts, start};
 use source::{Loaded, TooLarge};
 
 /// What a run is told besides its inputs, policy and facts.
@@ -43,6 +48,8 @@ pub struct Options<'a> {
     pub keep_fixes: bool,
     /// Asks, instead of what is wrong with the objects, what would become of them; nothing for a plain lint.
     pub dry_run: Option<DryRun<'a>>,
+    /// Which findings are mended, and what becomes of the files; nothing to leave them as they are.
+    pub fix: Option<Fixing<'a>>,
     /// Today, for exemptions that end. Without it they hold.
     pub today: Option<Date>,
     /// Where to count the files that are done, for whoever watches.
@@ -54,7 +61,16 @@ pub const MAX_FILE_SIZE: u64 = 64 << 20;
 
 impl Default for Options<'_> {
     fn default() -> Self {
-        Self { max_file_size: MAX_FILE_SIZE, api_checks: true, keep_sources: true, keep_fixes: true, dry_run: None, today: None, progress: None }
+        Self {
+            max_file_size: MAX_FILE_SIZE,
+            api_checks: true,
+            keep_sources: true,
+            keep_fixes: true,
+            dry_run: None,
+            fix: None,
+            today: None,
+            progress: None,
+        }
     }
 }
 
@@ -88,6 +104,8 @@ pub struct Linted {
     pub diffs: Vec<String>,
     /// Files that could not be read; the report knows nothing of them.
     pub unreadable: Vec<Unreadable>,
+    /// Files that should have been changed and are as they were; the report is about them as they are.
+    pub unwritten: Vec<Unwritten>,
 }
 
 /// A file that mentions none of these has nothing to say about the kinds that Jobgate judges.
@@ -110,7 +128,8 @@ pub fn lint(inputs: &[Input], policy: &Policy, facts: &Claims, options: &Options
     let run = Run { policy, facts, claims: &claims, options };
     let files: Vec<Result<File, Unreadable>> = inputs.par_iter().with_max_len(1).map(|input| run.file(input)).collect();
     let mut linted = Linted::default();
-    let Linted { report, diffs, unreadable } = &mut linted;
+    let Linted { report, diffs, unreadable, unwritten } = &mut linted;
+    let mut moved = Moved::default();
     for (input, file) in inputs.iter().zip(files) {
         match file {
             Ok(file) => {
@@ -120,6 +139,11 @@ pub fn lint(inputs: &[Input], policy: &Policy, facts: &Claims, options: &Options
                 report.lifted += file.lifted;
                 report.answers.extend(file.answers);
                 diffs.extend(file.diff);
+                report.fixed += file.fixed;
+                report.withheld += file.withheld;
+                report.changed += usize::from(file.changed);
+                unwritten.extend(file.unwritten);
+                moved.extend(file.moved);
                 // A single large file's findings are moved, not copied.
                 if report.findings.is_empty() {
                     report.findings = file.findings;
@@ -131,6 +155,11 @@ pub fn lint(inputs: &[Input], policy: &Policy, facts: &Claims, options: &Options
                 }
             }
             Err(error) => unreadable.push(error),
+        }
+    }
+    for location in report.findings.iter_mut().flat_map(|located| &mut located.related).filter_map(|related| related.location.as_mut()) {
+        if let Some(now) = moved.get(&(Arc::clone(&location.file), location.span.start, location.span.end)) {
+            *location = now.clone();
         }
     }
     if options.keep_sources {
@@ -152,6 +181,9 @@ struct Run<'a> {
     options: &'a Options<'a>,
 }
 
+/// Claims that stand elsewhere in their files than they did, by where they stood.
+type Moved = BTreeMap<(Arc<str>, usize, usize), Location>;
+
 /// What is left of a file.
 #[derive(Default)]
 struct File {
@@ -162,6 +194,11 @@ struct File {
     answers: Vec<Answered>,
     diff: Option<String>,
     text: Option<Arc<str>>,
+    fixed: usize,
+    withheld: usize,
+    changed: bool,
+    unwritten: Option<Unwritten>,
+    moved: Moved,
 }
 
 impl Run<'_> {
@@ -175,7 +212,7 @@ impl Run<'_> {
 
     fn read(&self, input: &Input) -> Result<File, Unreadable> {
         match source::load(input, self.options.max_file_size)? {
-            Ok(loaded) => Ok(self.documents(input, &loaded)),
+            Ok(loaded) => Ok(self.mended(input, &loaded)),
             Err(TooLarge { size }) => {
                 let finding = document::too_large(input, size, self.options.max_file_size);
                 Ok(File { documents: 1, findings: vec![finding], ..File::default() })
@@ -189,10 +226,45 @@ impl Run<'_> {
         Some(source::load(input, self.options.max_file_size).ok()?.ok()?.text())
     }
 
-    /// Judges the documents of one file.
-    fn documents(&self, input: &Input, loaded: &Loaded) -> File {
+    /// Judges the documents of one file and hands the file over, where it is to be changed. If that fails, the file is judged as it is.
+    fn mended(&self, input: &Input, loaded: &Loaded) -> File {
+        let (mut file, edits) = self.documents(input, loaded, self.options);
+        let Some(fixing) = self.options.fix.filter(|_| !edits.is_empty()) else { return file };
+        let new = fix::apply(loaded.bytes(), &edits);
+        let split = |source| yaml::split(source, &self.options.limits()).collect::<Vec<_>>();
+        let (chunks, shifts) = (split(loaded.bytes()), Shifts::new(&edits));
+        let written = if shifts.keep(&chunks, &split(&new)) {
+            fixing.sink.take(&Change { input, old: loaded.bytes(), new: &new })
+        } else {
+            Err(Unwritten { path: input.path.to_string(), reason: "its documents would run into each other".to_owned() })
+        };
+        if let Err(unwritten) = written {
+            let options = Options { fix: None, ..*self.options };
+            let (file, _) = self.documents(input, loaded, &options);
+            return File { unwritten: Some(unwritten), ..file };
+        }
+        let lines = Lines::new(&new);
+        for located in &mut file.findings {
+            let start = chunks.get(located.document).map_or(0, start);
+            document::shift(located, |offset| shifts.of(start, offset));
+            document::settle(located, &lines);
+        }
+        for claim in self.facts.locations(&input.path).chain(self.claims.locations(&input.path)) {
+            let span = shifts.of(claim.span.start, claim.span.start)..shifts.of(claim.span.start, claim.span.end);
+            let (start, end) = (lines.position(span.start), lines.position(span.end));
+            let now = Location { file: Arc::clone(&claim.file), span, start, end };
+            file.moved.insert((Arc::clone(&claim.file), claim.span.start, claim.span.end), now);
+        }
+        if self.options.keep_sources && !(file.findings.is_empty() && file.moved.is_empty()) {
+            file.text = Some(String::from_utf8_lossy(&new).into());
+        }
+        File { changed: true, ..file }
+    }
+
+    /// Judges the documents of one file. Findings stand where they stand when the edits of their own document are made, and no others.
+    fn documents(&self, input: &Input, loaded: &Loaded, options: &Options<'_>) -> (File, Vec<Edit>) {
         let scope = Scope { file: input, facts: self.facts, linted: self.claims };
-        let context = Context::new(self.policy, scope, self.options, input, loaded.bytes());
+        let context = Context::new(self.policy, &scope, options, input, loaded.bytes());
         let limits = self.options.limits();
         let chunks: Vec<_> = yaml::split(loaded.bytes(), &limits).collect();
         let judge = |batch: &[Result<Chunk, SyntaxError>], first: usize| {
@@ -204,8 +276,7 @@ impl Run<'_> {
             judged
         };
         let mut file = File { documents: chunks.len(), ..File::default() };
-        let mut broken = Vec::new();
-        let mut edits = Vec::new();
+        let (mut broken, mut edits) = (Vec::new(), Vec::new());
         let mut seen = 0;
         for wave in chunks.chunks(WAVE) {
             let batches = wave.par_chunks(BATCH).enumerate().map(|(index, batch)| judge(batch, seen + index * BATCH));
@@ -220,6 +291,8 @@ impl Run<'_> {
             for mut batch in batches {
                 file.objects += batch.objects;
                 file.lifted += batch.lifted;
+                file.fixed += batch.fixed;
+                file.withheld += batch.withheld;
                 file.findings.append(&mut batch.findings);
                 broken.append(&mut batch.broken);
                 file.answers.append(&mut batch.answers);
@@ -235,10 +308,12 @@ impl Run<'_> {
             file.findings.extend(broken.into_iter().map(|(_, located)| located));
             file.findings.sort_by(document::order);
         }
-        file.diff = answers::diff(&input.path, loaded.bytes(), &edits);
+        if self.options.dry_run.is_some() && !edits.is_empty() {
+            file.diff = Some(fix::diff(&input.path, loaded.bytes(), &fix::apply(loaded.bytes(), &edits)));
+        }
         if self.options.keep_sources && !file.findings.is_empty() {
             file.text = Some(loaded.text());
         }
-        file
+        (file, edits)
     }
 }

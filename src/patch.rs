@@ -1,15 +1,18 @@
 //! Operations as a JSON Patch (RFC 6902): printing them, and applying them to a value.
 
+mod joined;
+
 use serde_json::{Value, json};
 
 use crate::finding::Op;
 use crate::pointer::{Pointer, Token};
 use crate::workload::Part;
+pub use joined::{Clash, Joined};
 
 /// A patch that does not fit the object it is for.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("there is nothing to change at `{0}`")]
-pub struct DoesNotApply(Pointer);
+pub struct DoesNotApply(pub Pointer);
 
 /// Returns the operations as a JSON Patch document.
 #[must_use]
@@ -120,28 +123,15 @@ pub fn set(parent: &Part<'_>, key: &'static str, value: Value) -> Option<Op> {
     }
 }
 
-/// Returns operations that do what all the given ones do, for operations that were each made for the same object.
-///
-/// Two that each bring the same missing mapping would undo one another: the second becomes additions to the first's mapping.
+/// Returns operations that do what all the given ones do, for operations that were each made for the same object; one that clashes with an earlier
+/// one is left out.
 #[must_use]
 pub fn combine(ops: impl IntoIterator<Item = Op>) -> Vec<Op> {
-    let mut out: Vec<Op> = Vec::new();
+    let mut joined = Joined::default();
     for op in ops {
-        match &op {
-            Op::Add(at, Value::Object(entries)) | Op::Replace(at, Value::Object(entries)) if brings_mapping(&out, at) => {
-                let parts = entries.iter().map(|(key, value)| Op::Add(at.key(key), value.clone()));
-                out.extend(parts);
-            }
-            _ if out.contains(&op) => {}
-            _ => out.push(op),
-        }
+        let _ = joined.join(&[op]);
     }
-    out
-}
-
-/// Tells whether one of the operations puts a mapping at the place.
-fn brings_mapping(ops: &[Op], at: &Pointer) -> bool {
-    ops.iter().any(|op| matches!(op, Op::Add(there, Value::Object(_)) | Op::Replace(there, Value::Object(_)) if there == at))
+    joined.into_ops()
 }
 
 #[cfg(test)]

@@ -27,6 +27,7 @@ use std::sync::Arc;
 
 use crate::dry_run::Answer;
 use crate::finding::{Finding, Level};
+pub(crate) use text::plural;
 
 /// A line and a column, both from 1. Columns count Unicode scalar values.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, serde::Serialize)]
@@ -88,6 +89,8 @@ pub struct Located {
     pub finding: Finding,
     /// Its further places, in the order of `finding.labels`.
     pub related: Vec<Related>,
+    /// Why the fix that was asked for was not made; nothing where it was not asked for.
+    pub withheld: Option<Box<str>>,
 }
 
 /// What would become of one object.
@@ -118,6 +121,14 @@ pub struct Report {
     pub objects: usize,
     /// Findings lifted by exemptions and annotations.
     pub lifted: usize,
+    /// Findings lifted by a baseline.
+    pub known: usize,
+    /// Findings that were mended; they are not among `findings`, which are those of the files as they are then.
+    pub fixed: usize,
+    /// Files that were changed for it.
+    pub changed: usize,
+    /// Findings whose fixes could not be made.
+    pub withheld: usize,
     /// What was found, sorted by file, offset, rule.
     pub findings: Vec<Located>,
     /// What would become of each object, in order; nothing where nobody asked.
@@ -208,6 +219,12 @@ impl Default for Options {
 /// Those of `out`, and no others.
 pub fn write_findings(report: &Report, options: &Options, out: &mut dyn io::Write) -> io::Result<()> {
     human::write_findings(report, options, out)
+}
+
+/// Returns how many findings there are of each level, in words.
+#[must_use]
+pub fn counts(report: &Report) -> String {
+    summary::counts(&report.findings.iter().collect::<Vec<_>>())
 }
 
 /// Writes a report in a format.

@@ -21,7 +21,7 @@ use std::ops::Range;
 
 use serde_json::Value;
 
-pub use edit::{Edit, Withheld, edit};
+pub use edit::{Draft, Edit, Withheld, edit};
 use resolve::{Text, Twice};
 use split::Form;
 pub use split::{Chunk, Chunks};

@@ -38,6 +38,7 @@ pub fn run(args: &DryRun, color: bool) -> anyhow::Result<Exit> {
         keep_sources: human,
         keep_fixes: false,
         dry_run: None,
+        fix: None,
         today: Some(today()),
         progress: Some(&progress),
     };
@@ -78,7 +79,7 @@ pub fn run(args: &DryRun, color: bool) -> anyhow::Result<Exit> {
         }
         None => write(judging, color, &linted)?,
     }
-    let complete = complain(&inputs, &linted.unreadable)?;
+    let complete = complain(&inputs, &linted)?;
     Ok(exit(judging, &linted, complete))
 }
 

@@ -1,33 +1,47 @@
 //! `jobgate lint`: files in, a report on standard output, an exit code.
 
+use std::borrow::Cow;
+use std::collections::BTreeMap;
 use std::io::{self, BufWriter, IsTerminal as _, Write as _};
-use std::sync::mpsc;
+use std::sync::{Arc, Mutex, PoisonError, mpsc};
 use std::time::Duration;
 
+use anstyle::{AnsiColor, Style};
 use anyhow::Context as _;
 
 use super::{Exit, facts, policy_named, today};
 use crate::cli::{Judging, Lint};
-use crate::lint::{self, Inputs, Linted, Options, Progress, Unreadable};
-use crate::report;
+use crate::finding::Safety;
+use crate::fix;
+use crate::lint::{self, Change, Content, Fixing, Inputs, Linted, Options, Progress, Sink, Unwritten};
+use crate::replace::replace;
+use crate::report::{self, plural};
 
-/// Runs the command. `color` is whether the report may be coloured.
+/// Runs the command. `color` is whether standard output may be coloured.
 ///
 /// # Errors
-/// The policy or a file of facts is bad, or the report cannot be written. Files that cannot be linted are no error here: the others are, and
-/// [`Exit::Failed`] says so.
+/// The policy or a file of facts is bad, or the report cannot be written. Files that cannot be linted, or written, are no error here: the others are,
+/// and [`Exit::Failed`] says so.
 pub fn run(args: &Lint, color: bool) -> anyhow::Result<Exit> {
-    let no_api_checks = args.no_api_checks;
+    let (no_api_checks, writes, diff) = (args.no_api_checks, args.fix, args.diff);
+    let most = if args.unsafe_fixes { Safety::Unsafe } else { Safety::Safe };
     let args = &args.judging;
     let policy = policy_named(&args.policy)?;
     let limit = args.max_file_size.0;
     let progress = Progress::default();
+    let (diffs, files) = (Diffs::default(), Files::default());
+    let sink: Option<&dyn Sink> = match (diff, writes) {
+        (true, _) => Some(&diffs),
+        (false, true) => Some(&files),
+        (false, false) => None,
+    };
     let options = Options {
         max_file_size: limit,
         api_checks: !no_api_checks,
-        keep_sources: args.format.reads_sources(),
+        keep_sources: args.format.reads_sources() && !diff,
         keep_fixes: false,
         dry_run: None,
+        fix: sink.map(|sink| Fixing { most, sink }),
         today: Some(today()),
         progress: Some(&progress),
     };
@@ -35,15 +49,33 @@ pub fn run(args: &Lint, color: bool) -> anyhow::Result<Exit> {
     let facts = facts(&args.facts, &options)?;
     let inputs = lint::collect(&args.paths, || lint::stdin(limit));
     let linted = watched(&progress, inputs.files.len(), || pool.install(|| lint::lint(&inputs.files, &policy, &facts, &options)));
-    write(args, color, &linted)?;
-    let complete = complain(&inputs, &linted.unreadable)?;
-    let exit = exit(args, &linted, complete);
+    let report = &linted.report;
+    let piped = inputs.files.iter().find_map(|input| if let Content::Bytes(bytes) = &input.content { Some(bytes) } else { None });
+    if diff {
+        to(&mut io::stdout().lock(), |out| diffs.write(color, out))?;
+        let left = report::counts(report);
+        writeln!(io::stderr(), "{} would be fixed in {}; left are: {left}", plural(report.fixed, "finding"), plural(report.changed, "file"))?;
+    } else if let Some(text) = piped.filter(|_| writes) {
+        // The text is what a pipe wants; the report stands aside.
+        let text = files.piped(text);
+        to(&mut io::stdout().lock(), |out| out.write_all(&text))?;
+        let options = report::Options { color: color && io::stderr().is_terminal(), ..report_options(args, color) };
+        to(&mut io::stderr().lock(), |out| report::write(report, args.format, &options, out))?;
+    } else {
+        write(args, color, &linted)?;
+    }
+    let complete = complain(&inputs, &linted)?;
+    let changes = diff && report.changed > 0;
+    let exit = match exit(args, &linted, complete) {
+        Exit::Clean if changes => Exit::Findings,
+        exit => exit,
+    };
     // The process ends next, and the system takes its memory back at once.
     std::mem::forget(linted);
     Ok(exit)
 }
 
-/// Returns how a run ends that has found this; `complete` is whether everything could be read.
+/// Returns how a run ends that has found this; `complete` is whether everything could be read, and written.
 pub(super) fn exit(args: &Judging, linted: &Linted, complete: bool) -> Exit {
     let fails = linted.report.findings.iter().any(|located| located.finding.level >= args.fail_on.into());
     match (complete, fails) {
@@ -53,26 +85,101 @@ pub(super) fn exit(args: &Judging, linted: &Linted, complete: bool) -> Exit {
     }
 }
 
+/// Writes the report to standard output.
 pub(super) fn write(args: &Judging, color: bool, linted: &Linted) -> anyhow::Result<()> {
-    let options = report::Options { color, full: args.full, fail_on: args.fail_on.into(), ..report::Options::default() };
-    let mut out = BufWriter::new(io::stdout().lock());
-    match report::write(&linted.report, args.format, &options, &mut out).and_then(|()| out.flush()) {
+    to(&mut io::stdout().lock(), |out| report::write(&linted.report, args.format, &report_options(args, color), out))
+}
+
+fn report_options(args: &Judging, color: bool) -> report::Options {
+    report::Options { color, full: args.full, fail_on: args.fail_on.into(), ..report::Options::default() }
+}
+
+/// Writes to a stream that its reader may leave.
+fn to(stream: &mut dyn io::Write, text: impl FnOnce(&mut dyn io::Write) -> io::Result<()>) -> anyhow::Result<()> {
+    let mut out = BufWriter::new(stream);
+    match text(&mut out).and_then(|()| out.flush()) {
         // Whoever read the report has enough of it: `jobgate lint | head` is no failure.
         Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
         written => written.context("write the report"),
     }
 }
 
-/// Says what could not be linted. Returns whether everything could.
-pub(super) fn complain(inputs: &Inputs, unreadable: &[Unreadable]) -> io::Result<bool> {
+/// Puts changed files in the place of the old ones.
+#[derive(Debug, Default)]
+struct Files {
+    /// What has become of standard input.
+    piped: Mutex<Option<Vec<u8>>>,
+}
+
+impl Sink for Files {
+    fn take(&self, change: &Change<'_>) -> Result<(), Unwritten> {
+        match &change.input.content {
+            Content::File(path) => {
+                replace(path, change.old, change.new).map_err(|error| Unwritten { path: change.input.path.to_string(), reason: error.to_string() })
+            }
+            Content::Bytes(_) => {
+                *self.piped.lock().unwrap_or_else(PoisonError::into_inner) = Some(change.new.to_vec());
+                Ok(())
+            }
+        }
+    }
+}
+
+impl Files {
+    /// Returns what has become of standard input.
+    fn piped<'a>(&self, text: &'a [u8]) -> Cow<'a, [u8]> {
+        self.piped.lock().unwrap_or_else(PoisonError::into_inner).take().map_or(Cow::Borrowed(text), Cow::Owned)
+    }
+}
+
+/// Remembers what would change.
+#[derive(Debug, Default)]
+struct Diffs(Mutex<BTreeMap<Arc<str>, String>>);
+
+impl Sink for Diffs {
+    fn take(&self, change: &Change<'_>) -> Result<(), Unwritten> {
+        let diff = fix::diff(&change.input.path, change.old, change.new);
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).insert(Arc::clone(&change.input.path), diff);
+        Ok(())
+    }
+}
+
+impl Diffs {
+    fn write(&self, color: bool, out: &mut dyn io::Write) -> io::Result<()> {
+        for diff in self.0.lock().unwrap_or_else(PoisonError::into_inner).values() {
+            if !color {
+                out.write_all(diff.as_bytes())?;
+                continue;
+            }
+            for (nth, line) in diff.split_inclusive('\n').enumerate() {
+                let (text, end) = line.strip_suffix('\n').map_or((line, ""), |text| (text, "\n"));
+                let style = match text.as_bytes().first() {
+                    _ if nth < 2 => Style::new().bold(),
+                    Some(b'+') => AnsiColor::Green.on_default(),
+                    Some(b'-') => AnsiColor::Red.on_default(),
+                    Some(b'@') => AnsiColor::Cyan.on_default(),
+                    _ => Style::new(),
+                };
+                write!(out, "{style}{text}{style:#}{end}")?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Says what could not be linted, or written. Returns whether everything could.
+pub(super) fn complain(inputs: &Inputs, linted: &Linted) -> io::Result<bool> {
     let mut err = io::stderr().lock();
     for directory in &inputs.empty {
         writeln!(err, "jobgate: no .yaml, .yml or .json files in {directory}")?;
     }
-    for error in inputs.unreadable.iter().chain(unreadable) {
+    for error in inputs.unreadable.iter().chain(&linted.unreadable) {
         writeln!(err, "jobgate: {error}")?;
     }
-    Ok(inputs.unreadable.is_empty() && unreadable.is_empty())
+    for error in &linted.unwritten {
+        writeln!(err, "jobgate: {error}")?;
+    }
+    Ok(inputs.unreadable.is_empty() && linted.unreadable.is_empty() && linted.unwritten.is_empty())
 }
 
 /// How long a run may take before it says how far it is.

@@ -4,7 +4,6 @@ use std::collections::BTreeMap;
 
 use jiff::civil::Date;
 use serde_json::Value;
-use similar::TextDiff;
 
 use super::input::Input;
 use super::objects::objects;
@@ -15,7 +14,7 @@ use crate::facts::{Claim, Fact, FactTable, Facts};
 use crate::lines::Lines;
 use crate::policy::Policy;
 use crate::workload::Kind;
-use crate::yaml::{self, Edit};
+use crate::yaml;
 
 /// How the question is asked.
 #[derive(Clone, Copy, Debug)]
@@ -103,8 +102,8 @@ impl Against {
                 let document = chunk.and_then(|chunk| yaml::parse(loaded.bytes(), &chunk, &limits));
                 let line = |error: &yaml::SyntaxError| Lines::new(loaded.bytes()).position(error.span.start).line;
                 let document = document.map_err(|source| FactsError::Syntax { path: path(), line: line(&source), source })?;
-                for object in objects(document.value) {
-                    against.add(object.value, namespace);
+                for object in objects(&document.value) {
+                    against.add(object.value.into_owned(), namespace);
                 }
             }
         }
@@ -138,11 +137,13 @@ pub fn mentioned(inputs: &[Input], options: &Options<'_>, namespace: &str) -> (V
     for input in inputs {
         let Ok(Ok(loaded)) = source::load(input, options.max_file_size) else { continue };
         let documents = yaml::split(loaded.bytes(), &limits).flatten().filter_map(|chunk| yaml::parse(loaded.bytes(), &chunk, &limits).ok());
-        for object in documents.flat_map(|document| objects(document.value)) {
-            let Some(workload) = crate::workload::Workload::of(&object.value) else { continue };
-            keys.extend(Key::of(&object.value, namespace));
-            let own = object.value.pointer("/metadata/namespace").and_then(Value::as_str).unwrap_or(namespace);
-            claims.extend(workload.pods.iter().flat_map(|pod| pod.claims()).map(|used| (own.to_owned(), used.claim.to_owned())));
+        for document in documents {
+            for object in objects(&document.value) {
+                let Some(workload) = crate::workload::Workload::of(&object.value) else { continue };
+                keys.extend(Key::of(&object.value, namespace));
+                let own = object.value.pointer("/metadata/namespace").and_then(Value::as_str).unwrap_or(namespace);
+                claims.extend(workload.pods.iter().flat_map(|pod| pod.claims()).map(|used| (own.to_owned(), used.claim.to_owned())));
+            }
         }
     }
     claims.sort();
@@ -150,15 +151,4 @@ pub fn mentioned(inputs: &[Input], options: &Options<'_>, namespace: &str) -> (V
     keys.sort();
     keys.dedup();
     (keys, claims)
-}
-
-/// Returns what edits change in a file as a unified diff; nothing if there are none.
-pub(super) fn diff(path: &str, source: &[u8], edits: &[Edit]) -> Option<String> {
-    let old = str::from_utf8(source).ok().filter(|_| !edits.is_empty())?;
-    let mut new = old.to_owned();
-    for edit in edits.iter().rev() {
-        new.replace_range(edit.span.clone(), &edit.text);
-    }
-    let path = if path == source::STDIN { "stdin" } else { path };
-    Some(TextDiff::from_lines(old, &new).unified_diff().context_radius(3).header(&format!("a/{path}"), &format!("b/{path}")).to_string())
 }

@@ -89,7 +89,7 @@ impl Claims {
                 let document = chunk.and_then(|chunk| yaml::parse(loaded.bytes(), &chunk, &limits));
                 let document =
                     document.map_err(|source| FactsError::Syntax { path: path(), line: lines.position(source.span.start).line, source })?;
-                claims.extend(entries(&input, &lines, document));
+                claims.extend(entries(&input, &lines, &document));
             }
         }
         Ok(claims)
@@ -107,7 +107,7 @@ impl Claims {
             let limits = options.limits();
             let chunks = yaml::split(source, &limits).flatten().filter(|chunk| KIND.find(&source[chunk.span.clone()]).is_some());
             let documents = chunks.filter_map(|chunk| yaml::parse(source, &chunk, &limits).ok());
-            documents.flat_map(|document| entries(&input, &lines, document)).collect()
+            documents.flat_map(|document| entries(&input, &lines, &document)).collect()
         };
         let found: Vec<Vec<(String, Entry)>> = inputs.par_iter().map(read).collect();
         let mut claims = Self::default();
@@ -126,6 +126,11 @@ impl Claims {
         self.by_name.values().flatten().map(|entry| &*entry.input).find(|input| &*input.path == path)
     }
 
+    /// Returns where the claims of a file stand.
+    pub(super) fn locations<'a>(&'a self, path: &'a str) -> impl Iterator<Item = &'a Location> {
+        self.by_name.values().flatten().map(|entry| &entry.location).filter(move |location| &*location.file == path)
+    }
+
     /// Returns the claims of a name that may be in a namespace: those that name it, and, where either side leaves it open, the others.
     fn of<'a>(&'a self, namespace: &'a str, name: &str) -> impl Iterator<Item = &'a Entry> {
         let named = self.by_name.get(name).map_or(&[][..], Vec::as_slice);
@@ -134,12 +139,11 @@ impl Claims {
 }
 
 /// Returns the claims of a document, by name.
-fn entries(input: &Arc<Input>, lines: &Lines<'_>, mut document: Document) -> Vec<(String, Entry)> {
-    let value = std::mem::take(&mut document.value);
-    objects(value).into_iter().filter_map(|object| entry(input, lines, &document, &object)).collect()
+fn entries(input: &Arc<Input>, lines: &Lines<'_>, document: &Document) -> Vec<(String, Entry)> {
+    objects(&document.value).into_iter().filter_map(|object| entry(input, lines, document, &object)).collect()
 }
 
-fn entry(input: &Arc<Input>, lines: &Lines<'_>, document: &Document, object: &Object) -> Option<(String, Entry)> {
+fn entry(input: &Arc<Input>, lines: &Lines<'_>, document: &Document, object: &Object<'_>) -> Option<(String, Entry)> {
     let text = |pointer: &str| object.value.pointer(pointer).and_then(Value::as_str);
     if text("/kind") != Some("PersistentVolumeClaim") || text("/apiVersion") != Some("v1") {
         return None;

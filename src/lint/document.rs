@@ -9,23 +9,26 @@ use serde_json::Value;
 use super::claims::Scope;
 use super::input::Input;
 use super::objects::{Object, objects};
-use super::{DryRun, Options};
+use super::{DryRun, Fixing, Options};
 use crate::api;
 use crate::checks::{self, DUPLICATE_KEY, FIELD_TYPE, KNOWN_KIND, SYNTAX, TRAINING_OPERATOR, UNRENDERED_TEMPLATE};
 use crate::engine::{self, Request};
-use crate::finding::{Finding, Label, Level, Op, Part, Place, Source};
+use crate::finding::{Finding, Fix, Label, Level, Op, Part, Place, Source};
+use crate::fix;
 use crate::lines::Lines;
 use crate::pointer::Pointer;
 use crate::policy::Policy;
 use crate::report::{Answered, Located, Location, ObjectId, Position, Related};
 use crate::workload::{ADAPTERS, Adapter, Kind};
-use crate::yaml;
-use crate::yaml::{Document, Edit, SyntaxError, SyntaxErrorKind};
+use crate::yaml::{self, Document, Draft, Edit, SyntaxError, SyntaxErrorKind, Withheld};
+
+/// How often the fixes of a document are made: a fix may bring to light what another rule mends, or give way to one that wants the same place.
+const ROUNDS: usize = 8;
 
 /// What is the same for every document of a file.
 pub(super) struct Context<'a> {
     policy: &'a Policy,
-    scope: Scope<'a>,
+    scope: &'a Scope<'a>,
     options: &'a Options<'a>,
     input: &'a Input,
     source: &'a [u8],
@@ -43,14 +46,32 @@ pub(super) struct Judged {
     pub(super) findings: Vec<Located>,
     /// What would become of the objects, where that was asked for.
     pub(super) answers: Vec<Answered>,
-    /// What Jobgate fills in, as edits of the source in order.
-    pub(super) edits: Vec<Edit>,
     /// What is wrong with the others.
     pub(super) broken: Vec<(SyntaxErrorKind, Located)>,
+    /// Edits of the source, in order: what is mended, or what a dry run would see filled in. When they mend, findings stand where they stand then, but for the edits of other documents.
+    pub(super) edits: Vec<Edit>,
+    /// Findings that the edits have mended.
+    pub(super) fixed: usize,
+    /// Findings whose fixes could not be made.
+    pub(super) withheld: usize,
+}
+
+impl Judged {
+    /// Takes in what comes behind it in the file.
+    pub(super) fn append(&mut self, mut other: Self) {
+        self.objects += other.objects;
+        self.lifted += other.lifted;
+        self.fixed += other.fixed;
+        self.withheld += other.withheld;
+        self.findings.append(&mut other.findings);
+        self.answers.append(&mut other.answers);
+        self.broken.append(&mut other.broken);
+        self.edits.append(&mut other.edits);
+    }
 }
 
 impl<'a> Context<'a> {
-    pub(super) fn new(policy: &'a Policy, scope: Scope<'a>, options: &'a Options<'a>, input: &'a Input, source: &'a [u8]) -> Self {
+    pub(super) fn new(policy: &'a Policy, scope: &'a Scope<'a>, options: &'a Options<'a>, input: &'a Input, source: &'a [u8]) -> Self {
         Self { policy, scope, options, input, source, lines: Lines::new(source) }
     }
 
@@ -58,39 +79,85 @@ impl<'a> Context<'a> {
     pub(super) fn judge(&self, index: usize, document: Result<Document, SyntaxError>, judged: &mut Judged) {
         match document {
             Ok(document) => {
-                let before = judged.findings.len();
-                self.read(index, document, judged);
-                judged.findings[before..].sort_by(order);
+                let mut found = self.read(index, &document);
+                if let Some(fixing) = self.options.fix {
+                    found = self.mend(index, &document, fixing, found);
+                }
+                if let Some(refused) = &document.refused {
+                    let help = "other tools may read this document, so it was checked all the same".to_owned();
+                    let finding = checks::finding(SYNTAX, Level::Warn, Pointer::root(), refused.message.clone(), help);
+                    found.findings.push(self.located(index, None, finding, refused.span.clone(), Vec::new()));
+                    found.findings.sort_by(order);
+                }
+                if !self.options.keep_fixes {
+                    found.findings.iter_mut().filter_map(|located| located.finding.fix.as_mut()).for_each(|fix| fix.ops = Vec::new());
+                }
+                judged.append(found);
             }
             Err(error) => judged.broken.push((error.kind, self.broken(index, &error))),
         }
     }
 
-    fn read(&self, index: usize, mut document: Document, judged: &mut Judged) {
-        let value = if self.options.dry_run.is_some() { document.value.clone() } else { std::mem::take(&mut document.value) };
-        if let Some(refused) = &document.refused {
-            let help = "other tools may read this document, so it was checked all the same".to_owned();
-            let finding = checks::finding(SYNTAX, Level::Warn, Pointer::root(), refused.message.clone(), help);
-            judged.findings.push(self.located(index, None, finding, refused.span.clone(), Vec::new()));
-        }
-        let source = self.options.dry_run.and_then(|_| helm_source(self.source, &document));
-        let mut view = View { context: self, document: &document, index, source, fills: Vec::new(), judged };
-        match value {
+    /// Returns what is to be said of a document of this source, sorted.
+    fn read(&self, index: usize, document: &Document) -> Judged {
+        let mut judged = Judged::default();
+        let source = self.options.dry_run.and_then(|_| helm_source(self.source, document));
+        let mut view = View { context: self, document, index, source, fills: Vec::new(), judged: &mut judged };
+        match &document.value {
             Value::Null => {}
-            Value::Object(_) => {
+            value @ Value::Object(_) => {
                 for object in objects(value) {
                     view.object(&object);
                 }
             }
             // A named file is meant to be a manifest; in a directory there are playbooks and package lists, too.
-            other if self.input.named || is_list_of_manifests(&other) => view.not_an_object(&other),
+            other if self.input.named || is_list_of_manifests(other) => view.not_an_object(other),
             _ => {}
         }
         if !view.fills.is_empty() {
             // What cannot be written into the file is in the patch all the same.
-            let edits = yaml::edit(self.source, &document, &view.fills).unwrap_or_default();
+            let edits = yaml::edit(self.source, document, &view.fills).unwrap_or_default();
             view.judged.edits.extend(edits);
         }
+        judged.findings.sort_by(order);
+        judged
+    }
+
+    /// Makes the fixes of what was found in a document, and returns what is found then.
+    fn mend(&self, index: usize, document: &Document, fixing: Fixing<'_>, mut found: Judged) -> Judged {
+        let Ok(mut draft) = Draft::new(self.source, document) else { return found };
+        let mut fixed = 0;
+        for _ in 0..ROUNDS {
+            // What its author has written counts for more than what would be filled in for want of it.
+            let mut open: Vec<(usize, &Fix)> = Vec::new();
+            for fills in [false, true] {
+                let of_sort = found.findings.iter().enumerate().filter(|(_, located)| located.finding.fills == fills);
+                open.extend(of_sort.filter_map(|(at, located)| Some((at, located.finding.fix.as_ref()?))).filter(|(_, fix)| fixing.makes(fix)));
+            }
+            if open.is_empty() {
+                break;
+            }
+            let fixes: Vec<&Fix> = open.iter().map(|(_, fix)| *fix).collect();
+            let (next, withheld) = fix::make(draft, &fixes);
+            draft = next;
+            if withheld.len() == fixes.len() {
+                let places: Vec<(usize, Withheld)> = withheld.into_iter().map(|(nth, why)| (open[nth].0, why)).collect();
+                found.withheld = places.len();
+                for (at, why) in places {
+                    found.findings[at].withheld = Some(why.to_string().into());
+                }
+                break;
+            }
+            fixed += fixes.len() - withheld.len();
+            found = Context::new(self.policy, self.scope, self.options, self.input, draft.text().as_bytes()).read(index, draft.document());
+        }
+        if fixed > 0 {
+            found.fixed = fixed;
+            found.edits = draft.edits();
+            // The draft is a text by itself, and stands where the document stood.
+            found.findings.iter_mut().for_each(|located| shift(located, |offset| offset + document.span.start));
+        }
+        found
     }
 
     fn broken(&self, document: usize, error: &SyntaxError) -> Located {
@@ -107,7 +174,7 @@ impl<'a> Context<'a> {
     }
 
     fn located(&self, document: usize, object: Option<Arc<ObjectId>>, finding: Finding, span: Range<usize>, related: Vec<Related>) -> Located {
-        Located { location: self.location(span), document, object, finding, related }
+        Located { location: self.location(span), document, object, finding, related, withheld: None }
     }
 
     fn location(&self, span: Range<usize>) -> Location {
@@ -129,8 +196,8 @@ struct View<'a> {
 }
 
 impl View<'_> {
-    fn object(&mut self, object: &Object) {
-        let value = &object.value;
+    fn object(&mut self, object: &Object<'_>) {
+        let value = &*object.value;
         if Kind::of(value).is_none() {
             if value.get("kind").and_then(Value::as_str) == Some("PersistentVolumeClaim") {
                 self.duplicates(object, &Arc::new(identity(value)));
@@ -145,7 +212,7 @@ impl View<'_> {
             return self.ask(object, dry_run);
         }
         let request = Request::of_file(value, self.context.options.today);
-        let verdict = engine::evaluate(self.context.policy, &self.context.scope, &request);
+        let verdict = engine::evaluate(self.context.policy, self.context.scope, &request);
         self.judged.lifted += verdict.lifted.len();
         let identity = Arc::new(identity(value));
         let mut refused = if self.context.options.api_checks { api::check(value) } else { Vec::new() };
@@ -158,9 +225,9 @@ impl View<'_> {
     }
 
     /// Asks what would become of an object.
-    fn ask(&mut self, object: &Object, dry_run: &DryRun<'_>) {
+    fn ask(&mut self, object: &Object<'_>, dry_run: &DryRun<'_>) {
         let identity = Arc::new(identity(&object.value));
-        let mut answer = dry_run.answer(self.context.policy, &self.context.scope, &object.value, self.context.options.today);
+        let mut answer = dry_run.answer(self.context.policy, self.context.scope, &object.value, self.context.options.today);
         self.judged.lifted += answer.lifted;
         let findings = std::mem::take(&mut answer.findings);
         let operator_refuses = findings.iter().any(|finding| finding.rule == TRAINING_OPERATOR);
@@ -181,7 +248,7 @@ impl View<'_> {
     }
 
     /// Reports keys that an object has twice. kubectl drops the first without a word.
-    fn duplicates(&mut self, object: &Object, identity: &Arc<ObjectId>) {
+    fn duplicates(&mut self, object: &Object<'_>, identity: &Arc<ObjectId>) {
         let document = self.document;
         for duplicate in document.duplicates.iter().filter(|duplicate| duplicate.pointer.is_within(&object.at)) {
             let key = String::from_utf8_lossy(&self.context.source[duplicate.dropped.clone()]);
@@ -210,10 +277,7 @@ impl View<'_> {
     }
 
     /// Looks up the places of a finding of an object, and takes it into the document.
-    fn add(&mut self, object: &Object, identity: &Arc<ObjectId>, mut finding: Finding) {
-        if !self.context.options.keep_fixes {
-            finding.fix.iter_mut().for_each(|fix| fix.ops = Vec::new());
-        }
+    fn add(&mut self, object: &Object<'_>, identity: &Arc<ObjectId>, mut finding: Finding) {
         place(&mut finding, &object.at);
         let span = self.span(&finding.pointer, finding.part);
         let related = finding.labels.iter().map(|label| self.related(label)).collect();
@@ -267,7 +331,7 @@ pub(super) fn too_large(input: &Input, size: Option<u64>, limit: u64) -> Located
     let finding = checks::finding(SYNTAX, Level::Deny, Pointer::root(), message, "raise the limit with `--max-file-size`".to_owned());
     let start = Position { line: 1, column: 1 };
     let location = Location { file: Arc::clone(&input.path), span: 0..0, start, end: start };
-    Located { location, document: 0, object: None, finding, related: Vec::new() }
+    Located { location, document: 0, object: None, finding, related: Vec::new(), withheld: None }
 }
 
 /// Writes a size for people.
@@ -284,6 +348,26 @@ pub(super) fn bytes(count: u64) -> String {
 pub(super) fn order(a: &Located, b: &Located) -> std::cmp::Ordering {
     let key = |located: &Located| (located.location.span.start, located.finding.rule, located.location.span.end);
     key(a).cmp(&key(b)).then_with(|| (&a.finding.path, &a.finding.message).cmp(&(&b.finding.path, &b.finding.message)))
+}
+
+/// Moves the places of a finding that stand in its own file. Lines and columns are left as they are: see [`settle`].
+pub(super) fn shift(located: &mut Located, to: impl Fn(usize) -> usize) {
+    for location in here(located) {
+        location.span = to(location.span.start)..to(location.span.end);
+    }
+}
+
+/// Writes lines and columns for the places of a finding that stand in its own file.
+pub(super) fn settle(located: &mut Located, lines: &Lines<'_>) {
+    for location in here(located) {
+        (location.start, location.end) = (lines.position(location.span.start), lines.position(location.span.end));
+    }
+}
+
+/// Returns the places of a finding in the object that it is about.
+fn here(located: &mut Located) -> impl Iterator<Item = &mut Location> {
+    let related = located.related.iter_mut().filter(|related| related.object.is_none());
+    std::iter::once(&mut located.location).chain(related.filter_map(|related| related.location.as_mut()))
 }
 
 /// Moves a finding from its object into the document. Its `path` stays: that is the field as Kubernetes names it in this object.

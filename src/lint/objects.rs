@@ -1,53 +1,69 @@
 //! The objects of a document, as kubectl takes lists apart.
 
+use std::borrow::Cow;
+
 use serde_json::{Map, Value};
 
 use crate::pointer::Pointer;
 
 /// One object of a document.
 #[derive(Debug)]
-pub(super) struct Object {
+pub(super) struct Object<'v> {
     /// Where it stands: the root of the document, or an item of a list.
     pub(super) at: Pointer,
-    /// The object.
-    pub(super) value: Value,
+    /// The object; a copy only where it has taken its kind from the list.
+    pub(super) value: Cow<'v, Value>,
 }
 
 /// Returns the objects of a document, in order: itself, or, if it is a list of objects, its items and theirs.
 ///
 /// A list is an object whose kind ends in `List` and that has `items`. An item with neither `apiVersion` nor `kind` takes those of the list, without
 /// the `List`, as client-go does it for a `JobList`. Items that are no objects are left out.
-pub(super) fn objects(document: Value) -> Vec<Object> {
+pub(super) fn objects(document: &Value) -> Vec<Object<'_>> {
     let mut found = Vec::new();
-    take_apart(Pointer::root(), document, &mut found);
+    take_apart(Pointer::root(), Cow::Borrowed(document), &mut found);
     found
 }
 
-fn take_apart(at: Pointer, value: Value, found: &mut Vec<Object>) {
-    let Value::Object(mut fields) = value else { return };
-    let Some((items, version, kind)) = list(&mut fields) else {
-        found.push(Object { at, value: Value::Object(fields) });
-        return;
-    };
-    let place = at / "items";
-    for (index, mut item) in items.into_iter().enumerate() {
-        if let (Value::Object(item), false) = (&mut item, kind.is_empty())
-            && item.get("kind").is_none_or(Value::is_null)
-            && item.get("apiVersion").is_none_or(Value::is_null)
-        {
-            item.insert("kind".to_owned(), kind.clone().into());
-            item.insert("apiVersion".to_owned(), version.clone());
+fn take_apart<'v>(at: Pointer, value: Cow<'v, Value>, found: &mut Vec<Object<'v>>) {
+    match value {
+        Cow::Borrowed(Value::Object(fields)) if list(fields).is_some() => {
+            let Some((items, version, kind)) = list(fields) else { return };
+            let place = at / "items";
+            for (index, item) in items.iter().enumerate() {
+                take_apart(&place / index, inheriting(item, version, kind), found);
+            }
         }
-        take_apart(&place / index, item, found);
+        Cow::Owned(Value::Object(fields)) if list(&fields).is_some() => {
+            // A list in a list of lists that took its kind from there.
+            let Some((items, version, kind)) = list(&fields) else { return };
+            let place = at / "items";
+            for (index, item) in items.iter().enumerate() {
+                take_apart(&place / index, Cow::Owned(inheriting(item, version, kind).into_owned()), found);
+            }
+        }
+        value if value.is_object() => found.push(Object { at, value }),
+        _ => {}
     }
 }
 
-/// Takes the items out of a list, with the version and kind that they may inherit.
-fn list(fields: &mut Map<String, Value>) -> Option<(Vec<Value>, Value, String)> {
-    let kind = fields.get("kind")?.as_str()?.strip_suffix("List")?.to_owned();
-    let Some(Value::Array(items)) = fields.get_mut("items") else { return None };
-    let items = std::mem::take(items);
-    Some((items, fields.get("apiVersion").cloned().unwrap_or_default(), kind))
+/// Returns an item with the version and kind that it takes from its list.
+fn inheriting<'v>(item: &'v Value, version: &Value, kind: &str) -> Cow<'v, Value> {
+    let says_nothing = |key: &str| item.get(key).is_none_or(Value::is_null);
+    if kind.is_empty() || !item.is_object() || !says_nothing("kind") || !says_nothing("apiVersion") {
+        return Cow::Borrowed(item);
+    }
+    let mut item = item.clone();
+    item["kind"] = kind.into();
+    item["apiVersion"] = version.clone();
+    Cow::Owned(item)
+}
+
+/// Returns the items of a list, with the version and kind that they may inherit.
+fn list(fields: &Map<String, Value>) -> Option<(&[Value], &Value, &str)> {
+    let kind = fields.get("kind")?.as_str()?.strip_suffix("List")?;
+    let items = fields.get("items")?.as_array()?;
+    Some((items, fields.get("apiVersion").unwrap_or(&Value::Null), kind))
 }
 
 #[cfg(test)]
@@ -58,7 +74,7 @@ mod tests {
 
     fn places(document: Value) -> Vec<(String, String)> {
         let name = |value: &Value| format!("{}/{}", value["apiVersion"].as_str().unwrap_or_default(), value["kind"].as_str().unwrap_or_default());
-        objects(document).into_iter().map(|object| (object.at.to_json_pointer(), name(&object.value))).collect()
+        objects(&document).into_iter().map(|object| (object.at.to_json_pointer(), name(&object.value))).collect()
     }
 
     #[test]

@@ -184,6 +184,9 @@ impl<'r> Writer<'r, '_> {
         if !finding.help.is_empty() {
             elements.push(Mark::HELP.message(clean(&finding.help)).into());
         }
+        if let Some(why) = &located.withheld {
+            elements.push(Mark::NOTE.message(format!("not fixed: {}", clean(why))).into());
+        }
         if self.told.insert(finding.rule) {
             if let Some(page) = self.pages.iter().find(|page| page.id == finding.rule) {
                 elements.push(Mark::INFO.with_name("why").message(page.why_in_short()).into());

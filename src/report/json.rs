@@ -20,6 +20,10 @@ struct Summary {
     warn: usize,
     note: usize,
     lifted: usize,
+    known: usize,
+    fixed: usize,
+    changed: usize,
+    withheld: usize,
 }
 
 #[derive(Serialize)]
@@ -38,6 +42,7 @@ struct Item<'r> {
     end: Position,
     related: Vec<Other<'r>>,
     fix: Option<Safety>,
+    withheld: Option<&'r str>,
 }
 
 #[derive(Serialize)]
@@ -98,6 +103,7 @@ impl<'r> From<&'r Located> for Item<'r> {
             end: located.location.end,
             related: located.related.iter().map(Other::from).collect(),
             fix: finding.fix.as_ref().map(|fix| fix.safety),
+            withheld: located.withheld.as_deref(),
         }
     }
 }
@@ -125,6 +131,10 @@ pub(super) fn write(report: &Report, out: &mut dyn io::Write) -> io::Result<()> 
         warn: report.count(Level::Warn),
         note: report.count(Level::Note),
         lifted: report.lifted,
+        known: report.known,
+        fixed: report.fixed,
+        changed: report.changed,
+        withheld: report.withheld,
     };
     write!(out, "{{\"version\":{VERSION},\"summary\":")?;
     serde_json::to_writer(&mut *out, &summary)?;
@@ -159,14 +169,17 @@ mod tests {
 
     #[test]
     fn an_empty_report_is_a_whole_document() {
-        let summary = json!({"files": 0, "documents": 0, "objects": 0, "deny": 0, "warn": 0, "note": 0, "lifted": 0});
+        let summary = json!({"files": 0, "documents": 0, "objects": 0, "deny": 0, "warn": 0, "note": 0, "lifted": 0, "known": 0, "fixed": 0, "changed": 0, "withheld": 0});
         assert_eq!(document(&Report::default()), json!({"version": 1, "summary": summary, "findings": []}));
     }
 
     #[test]
     fn a_finding_has_the_fields_that_are_promised() {
         let document = document(&sample::report());
-        assert_eq!(document["summary"], json!({"files": 2, "documents": 3, "objects": 1, "deny": 2, "warn": 1, "note": 2, "lifted": 0}));
+        assert_eq!(
+            document["summary"],
+            json!({"files": 2, "documents": 3, "objects": 1, "deny": 2, "warn": 1, "note": 2, "lifted": 0, "known": 0, "fixed": 0, "changed": 0, "withheld": 0})
+        );
         let findings = document["findings"].as_array().unwrap();
         let clash = findings.iter().find(|finding| finding["rule"] == "checkpoint-volume-access").unwrap();
         assert_eq!(
@@ -186,7 +199,7 @@ mod tests {
                     {"message": "one node", "object": "PersistentVolumeClaim team-a/checkpoints", "file": "./volumes/claims.yaml",
                      "start": {"line": 6, "column": 17}, "end": {"line": 6, "column": 30}},
                 ],
-                "fix": null,
+                "fix": null, "withheld": null,
             })
         );
         let missing = findings.iter().find(|finding| finding["rule"] == "deadline").unwrap();

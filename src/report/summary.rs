@@ -15,8 +15,17 @@ pub(super) fn line(report: &Report) -> String {
     } else {
         let _ = write!(line, ", {}: {}", plural(report.objects, "job"), counts(&report.findings.iter().collect::<Vec<_>>()));
     }
+    if report.fixed > 0 {
+        let _ = write!(line, "; {} fixed in {}", thousands(report.fixed), plural(report.changed, "file"));
+    }
+    if report.withheld > 0 {
+        let _ = write!(line, "{} {} withheld", if report.fixed > 0 { "," } else { "; fixes:" }, thousands(report.withheld));
+    }
     if report.lifted > 0 {
         let _ = write!(line, "; {} lifted by exemptions and annotations", thousands(report.lifted));
+    }
+    if report.known > 0 {
+        let _ = write!(line, "; {} known to the baseline", thousands(report.known));
     }
     line
 }

@@ -57,7 +57,7 @@ pub(super) fn thousands(number: usize) -> String {
 }
 
 /// Returns a number and its noun, which takes an `s` unless the number is one.
-pub(super) fn plural(number: usize, noun: &str) -> String {
+pub(crate) fn plural(number: usize, noun: &str) -> String {
     format!("{} {noun}{}", thousands(number), if number == 1 { "" } else { "s" })
 }
 

@@ -1,9 +1,10 @@
 //! RFC 6902 operations as byte edits of the file: only the bytes of the change move, in the style of what stands around them.
 //!
-//! Operations are made one after the other on the document's text, which is read again after each; what results is compared with what the patch
-//! makes of the value. An edit that would not give exactly that is withheld, with the reason. So the law
-//! `parse(edit(source, ops)) == patch(parse(source), ops)` holds for every edit that is returned.
+//! A [`Draft`] is a document's text on its way: operations are made on it, what results is read, and compared with what the patch makes of the
+//! value. An edit that would not give exactly that is withheld, with the reason. So the law `parse(edit(source, ops)) == patch(parse(source), ops)`
+//! holds for every edit that is returned. Reading is what takes time, so operations are made all at once where they let themselves be.
 
+use std::borrow::Cow;
 use std::ops::Range;
 
 use serde_json::{Number, Value};
@@ -14,8 +15,11 @@ use super::split::{Chunk, Form};
 use super::tree::{Kind, Style, Tag, Tree};
 use super::{Document, Limits};
 use crate::finding::Op;
-use crate::patch;
+use crate::patch::{self, Clash};
 use crate::pointer::{Pointer, Token};
+
+/// What an edited document may ask of us; the one that it was read by has been asked already.
+const LIMITS: Limits = Limits { documents: 1, document_bytes: 1 << 30, nodes: 4_000_000, depth: 127 };
 
 /// Bytes of the source and what is to stand there instead.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -41,6 +45,9 @@ pub enum Withheld {
     /// The text around the place is of a form that is not edited.
     #[error("the lines around `{0}` are written in a way that is not edited")]
     Layout(Pointer),
+    /// Another change wants something else of the same place.
+    #[error("{0}")]
+    Clash(#[from] Clash),
     /// What results would not read as the patched object.
     #[error("the edited file would not read as the changed object at `{0}`")]
     Differs(Pointer),
@@ -53,44 +60,134 @@ pub enum Withheld {
 /// # Errors
 /// The edit cannot be made without changing more than the operations do, or would not read as intended.
 pub fn edit(source: &[u8], document: &Document, ops: &[Op]) -> Result<Vec<Edit>, Withheld> {
-    let bytes = source.get(document.span.clone()).ok_or(Withheld::Stale)?;
-    let text = str::from_utf8(bytes).map_err(|_| Withheld::Stale)?;
-    let mut pieces = Pieces(vec![Piece::Kept(0..text.len())]);
-    let mut text = text.to_owned();
-    let mut current = document.clone();
-    current.span = 0..text.len();
-    // A stream that starts with a brace is read as JSON; an edit must not make it one, nor the other way round.
-    let had_brace = starts_with_brace(&text);
-    let at_line_start = document.span.start == 0 || matches!(source[document.span.start - 1], b'\n' | b'\r');
-    let limits = Limits::default();
-    for op in ops {
-        let editor = Editor { text: &text, document: &current, tree: &current.tree, pointer: op.pointer(), at_line_start };
-        let wanted = patch::apply(&current.value, std::slice::from_ref(op)).map_err(|_| Withheld::NotThere(op.pointer().clone()))?;
-        let mut splices = editor.lower(op)?;
-        splices.sort_by_key(|splice| (splice.span.start, splice.span.end));
-        if splices.windows(2).any(|pair| pair[0].span.end > pair[1].span.start) {
-            return Err(Withheld::Layout(op.pointer().clone()));
+    let draft = Draft::new(source, document)?;
+    let draft = match draft.make(ops) {
+        Err(_) if ops.len() > 1 => ops.iter().try_fold(draft, |draft, op| draft.make(std::slice::from_ref(op))),
+        made => made,
+    };
+    Ok(draft?.edits())
+}
+
+/// The text of one document on its way from the source to what it is to be, and what it reads as.
+///
+/// A draft never changes: making operations gives another one, or says why not.
+#[derive(Clone, Debug)]
+pub struct Draft<'d> {
+    text: Cow<'d, str>,
+    document: Cow<'d, Document>,
+    pieces: Pieces,
+    /// The bytes of the source that it is about.
+    span: Range<usize>,
+    /// A stream that starts with a brace is read as JSON; an edit must not make it one, nor the other way round.
+    has_brace: bool,
+    at_line_start: bool,
+}
+
+impl<'d> Draft<'d> {
+    /// Starts with the source as it is.
+    ///
+    /// # Errors
+    /// The source is not the one that the document was read from.
+    pub fn new(source: &'d [u8], document: &'d Document) -> Result<Self, Withheld> {
+        let span = document.span.clone();
+        let bytes = source.get(span.clone()).ok_or(Withheld::Stale)?;
+        let text = str::from_utf8(bytes).map_err(|_| Withheld::Stale)?;
+        Ok(Self {
+            text: text.into(),
+            document: Cow::Borrowed(document),
+            pieces: Pieces(vec![Piece::Kept(0..text.len())]),
+            has_brace: starts_with_brace(text),
+            at_line_start: span.start == 0 || matches!(source[span.start - 1], b'\n' | b'\r'),
+            span,
+        })
+    }
+
+    /// Makes operations that are meant in order, all at once: each must speak of a place that is there before the others, or of one more item of the
+    /// same list. Where they are not like that, what results does not read as it should and they are withheld; one after the other they may do.
+    ///
+    /// # Errors
+    /// As [`edit`].
+    pub fn make(&self, ops: &[Op]) -> Result<Draft<'static>, Withheld> {
+        let place = || ops.first().map_or_else(Pointer::root, |op| op.pointer().clone());
+        let mut splices = self.lower(ops)?;
+        // What is put in at one place comes in the order of the operations, but behind what is put in deeper down: that belongs to an inner part.
+        splices.sort_by_key(|(container, splice)| (splice.span.start, splice.span.end, std::cmp::Reverse(*container)));
+        if let Some(pair) = splices.windows(2).find(|pair| pair[0].1.span.end > pair[1].1.span.start) {
+            return Err(Withheld::Layout(pair[1].1.op.map_or_else(place, |op| ops[op].pointer().clone())));
         }
-        for splice in splices.into_iter().rev() {
-            text.replace_range(splice.span.clone(), &splice.text);
+        let mut wanted = self.document.value.clone();
+        patch::apply_in_place(&mut wanted, ops).map_err(|patch::DoesNotApply(at)| Withheld::NotThere(at))?;
+        let (mut text, mut pieces) = (String::with_capacity(self.text.len() + 256), self.pieces.clone());
+        let mut at = 0;
+        for (_, splice) in &splices {
+            text.push_str(&self.text[at..splice.span.start]);
+            text.push_str(&splice.text);
+            at = splice.span.end;
+        }
+        text.push_str(&self.text[at..]);
+        for (_, splice) in splices.into_iter().rev() {
             pieces.splice(splice);
         }
-        let differs = || Withheld::Differs(op.pointer().clone());
-        let splits = current.form == Form::Yaml && (text.starts_with("---") || text.contains("\n---"));
-        if splits || starts_with_brace(&text) != had_brace {
-            return Err(differs());
+        let splits = self.document.form == Form::Yaml && (text.starts_with("---") || text.contains("\n---"));
+        if splits || starts_with_brace(&text) != self.has_brace {
+            return Err(Withheld::Differs(place()));
         }
-        let chunk = Chunk { index: document.index, span: 0..text.len(), form: document.form, refused: None, not_json: None };
-        current = super::parse(text.as_bytes(), &chunk, &limits).map_err(|_| differs())?;
-        if !same(&current.value, &wanted) {
-            return Err(differs());
+        let chunk = Chunk { index: self.document.index, span: 0..text.len(), form: self.document.form, refused: None, not_json: None };
+        let document = super::parse(text.as_bytes(), &chunk, &LIMITS).map_err(|_| Withheld::Differs(place()))?;
+        if !same(&document.value, &wanted) {
+            return Err(Withheld::Differs(place()));
         }
+        let Self { ref span, has_brace, at_line_start, .. } = *self;
+        Ok(Draft { text: text.into(), document: Cow::Owned(document), pieces, span: span.clone(), has_brace, at_line_start })
     }
-    let mut edits = pieces.edits(bytes.len());
-    for edit in &mut edits {
-        edit.span = edit.span.start + document.span.start..edit.span.end + document.span.start;
+
+    /// Tells whether operations could be made as far as the text around their places tells, without reading what results.
+    ///
+    /// # Errors
+    /// As [`Draft::make`], for the first that cannot be made.
+    pub fn try_out(&self, ops: &[Op]) -> Result<(), Withheld> {
+        self.lower(ops).map(|_| ())
     }
-    Ok(edits)
+
+    /// Returns the changes of each operation, with the collection that it is about.
+    fn lower(&self, ops: &[Op]) -> Result<Vec<(usize, Splice)>, Withheld> {
+        let mut all = Vec::new();
+        for (index, op) in ops.iter().enumerate() {
+            let editor = Editor {
+                text: &self.text,
+                document: &self.document,
+                tree: &self.document.tree,
+                pointer: op.pointer(),
+                at_line_start: self.at_line_start,
+                earlier: &ops[..index],
+            };
+            let (container, splices) = editor.lower(op)?;
+            all.extend(splices.into_iter().map(|splice| (container, Splice { op: Some(index), ..splice })));
+        }
+        Ok(all)
+    }
+
+    /// Returns the document as it reads now. Before anything was made, its span is that of the source; then it stands alone.
+    #[must_use]
+    pub fn document(&self) -> &Document {
+        &self.document
+    }
+
+    /// Returns the document's text as it is now.
+    #[must_use]
+    pub fn text(&self) -> &str {
+        &self.text
+    }
+
+    /// Returns the way from the source to here: edits of the source, sorted and apart from each other.
+    #[must_use]
+    pub fn edits(&self) -> Vec<Edit> {
+        let mut edits = self.pieces.edits(self.span.len());
+        for edit in &mut edits {
+            edit.span = edit.span.start + self.span.start..edit.span.end + self.span.start;
+        }
+        edits
+    }
 }
 
 fn starts_with_brace(text: &str) -> bool {
@@ -109,18 +206,23 @@ fn same(a: &Value, b: &Value) -> bool {
 }
 
 /// One change of the current text.
+#[derive(Debug)]
 struct Splice {
     span: Range<usize>,
     text: String,
+    /// Which operation it is for.
+    op: Option<usize>,
 }
 
 fn splice(span: Range<usize>, text: impl Into<String>) -> Splice {
-    Splice { span, text: text.into() }
+    Splice { span, text: text.into(), op: None }
 }
 
 /// A text put together from parts of the original and new ones: how edits of edits become edits of the original.
+#[derive(Clone, Debug)]
 struct Pieces(Vec<Piece>);
 
+#[derive(Clone, Debug)]
 enum Piece {
     Kept(Range<usize>),
     New(String),
@@ -144,7 +246,7 @@ impl Piece {
 
 impl Pieces {
     fn splice(&mut self, splice: Splice) {
-        let Splice { span, text } = splice;
+        let Splice { span, text, .. } = splice;
         let mut out = Vec::with_capacity(self.0.len() + 2);
         let mut new = Some(Piece::New(text));
         let mut at = 0;
@@ -168,13 +270,13 @@ impl Pieces {
     }
 
     /// Returns what lies between the parts of the original that stay.
-    fn edits(self, len: usize) -> Vec<Edit> {
+    fn edits(&self, len: usize) -> Vec<Edit> {
         let mut edits = Vec::new();
         let mut at = 0;
         let mut pending = String::new();
-        for piece in self.0 {
+        for piece in &self.0 {
             match piece {
-                Piece::New(text) => pending.push_str(&text),
+                Piece::New(text) => pending.push_str(text),
                 Piece::Kept(kept) => {
                     if kept.start > at || !pending.is_empty() {
                         edits.push(Edit { span: at..kept.start, text: std::mem::take(&mut pending) });
@@ -198,19 +300,26 @@ struct Editor<'e> {
     /// For what is said of a withheld edit.
     pointer: &'e Pointer,
     at_line_start: bool,
+    /// The operations that are made together with it and come before it.
+    earlier: &'e [Op],
 }
 
 type Splices = Result<Vec<Splice>, Withheld>;
 
 impl<'e> Editor<'e> {
-    fn lower(&self, op: &Op) -> Splices {
+    /// Returns the changes that an operation takes, and the collection that they are made in.
+    fn lower(&self, op: &Op) -> Result<(usize, Vec<Splice>), Withheld> {
         let (Some(parent), Some(last)) = (op.pointer().parent(), op.pointer().last()) else {
             return match op {
-                Op::Add(_, value) | Op::Replace(_, value) if !self.tree.is_empty() => self.replace(None, 0, value),
+                Op::Add(_, value) | Op::Replace(_, value) if !self.tree.is_empty() => Ok((0, self.replace(None, 0, value)?)),
                 _ => Err(self.layout()),
             };
         };
         let container = self.container(&parent)?;
+        Ok((container, self.change(container, last, op)?))
+    }
+
+    fn change(&self, container: usize, last: &Token, op: &Op) -> Splices {
         match (self.tree.node(container).kind, op) {
             (Kind::Mapping, _) => {
                 let key = match last {
@@ -231,7 +340,7 @@ impl<'e> Editor<'e> {
                 let items: Vec<usize> = self.tree.children(container).collect();
                 let Token::Index(index) = *last else { return Err(self.not_there()) };
                 match op {
-                    Op::Add(_, value) if index <= items.len() => self.insert(container, &items, index, value),
+                    Op::Add(_, value) if index <= items.len() + self.added() => self.insert(container, &items, index.min(items.len()), value),
                     Op::Replace(_, value) if index < items.len() => self.replace(Some((container, None)), items[index], value),
                     Op::Remove(_) if index < items.len() => self.remove_item(container, &items, index),
                     _ => Err(self.not_there()),
@@ -239,6 +348,12 @@ impl<'e> Editor<'e> {
             }
             _ => Err(self.not_there()),
         }
+    }
+
+    /// Returns how many items the earlier operations add to the list that this one is about.
+    fn added(&self) -> usize {
+        let list = self.pointer.parent();
+        self.earlier.iter().rev().take_while(|op| matches!(op, Op::Add(at, _) if at.parent() == list)).count()
     }
 
     fn not_there(&self) -> Withheld {
@@ -632,7 +747,7 @@ impl<'e> Editor<'e> {
             let start = if is_flow { self.tree.node(*item).start as usize } else { self.dash(*item)? };
             Ok(self.clamp(start)..self.clamp(self.tree.node(*item).end as usize))
         };
-        let parts: Vec<Range<usize>> = items.iter().map(part).collect::<Result<_, _>>()?;
+        let parts: Vec<Range<usize>> = items.iter().map(part).collect::<Result<_, Withheld>>()?;
         self.remove(list, &parts, &[index], &Value::Array(Vec::new()))
     }
 

@@ -1,0 +1,108 @@
+//! Puts a new text in the place of a file, all of it or nothing.
+
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Write as _};
+use std::path::Path;
+
+/// Why a file was not replaced. It is as it was.
+#[derive(Debug, thiserror::Error)]
+pub enum NotReplaced {
+    /// The text on the disk is no longer the one that the new text was made from.
+    #[error("the file has changed since it was read")]
+    Changed,
+    /// It is a pipe, a device or the like.
+    #[error("it is no regular file")]
+    NoFile,
+    /// It may not be written.
+    #[error("the file is read-only")]
+    ReadOnly,
+    /// The system refuses.
+    #[error("{0}")]
+    Io(#[from] io::Error),
+}
+
+/// Replaces a file whose text is `old`. Symbolic links are followed: they stay, and the file that they lead to is replaced, with its permissions kept.
+///
+/// The new text is written to a file beside it, brought to the disk, and renamed, so that nobody ever sees half of it. Hard links to the old text
+/// stay with the old text. A file that has the new text already is left alone.
+///
+/// # Errors
+/// The file is as it was; what is said tells why.
+pub fn replace(path: &Path, old: &[u8], new: &[u8]) -> Result<(), NotReplaced> {
+    let target = fs::canonicalize(path)?;
+    let metadata = fs::metadata(&target)?;
+    if !metadata.is_file() {
+        return Err(NotReplaced::NoFile);
+    }
+    // Renaming asks for the directory's permissions only; the file's are meant, too.
+    if metadata.permissions().readonly() {
+        return Err(NotReplaced::ReadOnly);
+    }
+    OpenOptions::new().write(true).open(&target)?;
+    let directory = target.parent().unwrap_or(Path::new("/"));
+    let mut beside = tempfile::Builder::new().prefix(".jobgate-").tempfile_in(directory)?;
+    beside.write_all(new)?;
+    beside.as_file().set_permissions(metadata.permissions())?;
+    beside.as_file().sync_all()?;
+    let now = fs::read(&target)?;
+    if now == new {
+        return Ok(());
+    }
+    if now != old {
+        return Err(NotReplaced::Changed);
+    }
+    beside.persist(&target).map_err(|error| error.error)?;
+    // The new name is on the disk when the directory is; where a system cannot do that, the rename is no less whole.
+    let _ = File::open(directory).and_then(|directory| directory.sync_all());
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn file(text: &str) -> (tempfile::TempDir, std::path::PathBuf) {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("job.yaml");
+        fs::write(&path, text).unwrap();
+        (dir, path)
+    }
+
+    fn entries(dir: &tempfile::TempDir) -> usize {
+        fs::read_dir(dir.path()).unwrap().count()
+    }
+
+    #[test]
+    fn a_file_is_replaced_whole() {
+        let (dir, path) = file("old");
+        replace(&path, b"old", b"new text").unwrap();
+        assert_eq!((fs::read_to_string(&path).unwrap().as_str(), entries(&dir)), ("new text", 1));
+        replace(&path, b"something else", b"new text").unwrap();
+    }
+
+    #[test]
+    fn what_changed_meanwhile_is_left_alone() {
+        let (dir, path) = file("newer");
+        assert!(matches!(replace(&path, b"old", b"new"), Err(NotReplaced::Changed)));
+        assert_eq!((fs::read_to_string(&path).unwrap().as_str(), entries(&dir)), ("newer", 1));
+        assert!(matches!(replace(dir.path(), b"", b"new"), Err(NotReplaced::NoFile)));
+        assert!(matches!(replace(&dir.path().join("gone"), b"", b"new"), Err(NotReplaced::Io(_))));
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn links_and_permissions_stay() {
+        use std::os::unix::fs::{PermissionsExt as _, symlink};
+        let (dir, path) = file("old");
+        let link = dir.path().join("link.yaml");
+        symlink("job.yaml", &link).unwrap();
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o640)).unwrap();
+        replace(&link, b"old", b"new").unwrap();
+        assert!(fs::symlink_metadata(&link).unwrap().is_symlink());
+        assert_eq!(fs::read_to_string(&path).unwrap(), "new");
+        assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o7777, 0o640);
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o440)).unwrap();
+        assert!(matches!(replace(&link, b"new", b"newer"), Err(NotReplaced::ReadOnly)));
+        assert_eq!((fs::read_to_string(&path).unwrap().as_str(), entries(&dir)), ("new", 2));
+    }
+}
