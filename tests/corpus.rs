@@ -68,7 +68,7 @@ fn count(report: &Report, rule: &str) -> usize {
 #[test]
 fn real_manifests() {
     let Some(path) = shared("corpus") else { return };
-    let Linted { report, unreadable } = lint_all(&path);
+    let Linted { report, unreadable, .. } = lint_all(&path);
     assert!(unreadable.is_empty());
     check(&report);
     assert!(report.files > 1200 && report.objects > 700, "{} files, {} objects", report.files, report.objects);

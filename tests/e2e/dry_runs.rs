@@ -53,7 +53,8 @@ fn is_denied_alike(place: &Place<'_>) {
 }
 
 fn is_refused_alike(place: &Place<'_>) {
-    let object = job("a", json!({"spec": {"completionMode": "Indexed"}}));
+    // With neither of the two numbers the server would set both.
+    let object = job("a", json!({"spec": {"completionMode": "Indexed", "parallelism": 2}}));
     assert_eq!(verdict(place, &[], &object), "refused by the API server");
     place.apply(&object).refused(&["spec.completions", "when completion mode is Indexed"]);
 }

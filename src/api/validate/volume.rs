@@ -200,10 +200,8 @@ fn of_kind(kind: &str, source: &Part<'_>, causes: &mut Causes) {
             }
             need(source, &["volume"], causes);
         }
-        "flocker" => {
-            if text(&source.get("datasetName")).is_empty() && text(&source.get("datasetUUID")).is_empty() {
-                causes.required(&source.pointer, "one of datasetName and datasetUUID is required");
-            }
+        "flocker" if text(&source.get("datasetName")).is_empty() && text(&source.get("datasetUUID")).is_empty() => {
+            causes.required(&source.pointer, "one of datasetName and datasetUUID is required");
         }
         _ => {}
     }
