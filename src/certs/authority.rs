@@ -239,6 +239,10 @@ impl Authority {
         if parsed.public_key().subject_public_key.data.as_ref() != key.public_key_raw() {
             return Err(AuthorityError::OtherKey);
         }
+        // webpki takes any certificate for an authority that is named as one; the API server does not.
+        if !parsed.is_ca() {
+            return Err(AuthorityError::Unfit(names.server_name()));
+        }
         let authority = Self { root, key };
         let begin = authority.root.not_before;
         let trial = authority.sign(names, begin + SKEW, SKEW)?;
