@@ -22,11 +22,11 @@ pub(super) enum Keep {
     /// All of it.
     Whole,
     /// All fields, and of these as much as is said here; nothing is left of a field with [`Keep::Nothing`].
-    Fields(&'static [(&'static str, Keep)]),
+    Fields(&'static [(&'static str, Self)]),
     /// These fields, and no others.
-    Only(&'static [(&'static str, Keep)]),
+    Only(&'static [(&'static str, Self)]),
     /// Of every item of a list, or entry of a mapping, as much as this.
-    Each(&'static Keep),
+    Each(&'static Self),
     /// Nothing.
     Nothing,
 }

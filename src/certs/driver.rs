@@ -137,7 +137,6 @@ impl Managed {
     }
 
     /// Returns [`Self::ready`] as a check that outlives this.
-    #[must_use]
     pub fn readiness(&self) -> impl Fn() -> Result<(), String> + Send + Sync + 'static {
         let state = self.state.clone();
         move || check(&state)

@@ -178,7 +178,7 @@ mod tests {
         let with = |pem: &str| read(&[webhook("a", "jobgate", Some(pem))]);
         let wanted = [a.clone(), b.clone()];
         assert!(with(&bundle(&[b.clone(), a.clone()])).holds(&wanted));
-        for pem in [bundle(&[a.clone()]), bundle(&[a.clone(), b.clone(), root()]), String::new(), "garbage".to_owned()] {
+        for pem in [bundle(std::slice::from_ref(&a)), bundle(&[a.clone(), b.clone(), root()]), String::new(), "garbage".to_owned()] {
             assert!(!with(&pem).holds(&wanted), "{pem}");
         }
         let torn = format!("{}-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n", bundle(&wanted));

@@ -28,7 +28,7 @@ pub struct Joined {
 struct Places {
     /// The operations that end here: one, or several insertions before the same item.
     ops: Vec<usize>,
-    below: BTreeMap<Token, Places>,
+    below: BTreeMap<Token, Self>,
 }
 
 /// What becomes of an operation among those that are there.
@@ -240,14 +240,14 @@ mod tests {
     #[test]
     fn who_comes_second_may_not_undo_the_first() {
         let (one, two) = (add(&["spec", "ttl"], json!(1)), add(&["spec", "ttl"], json!(2)));
-        assert_eq!(joined(&[&[one.clone()], &[two.clone()], &[one.clone()]]), (vec![one.clone()], vec![1]));
+        assert_eq!(joined(&[std::slice::from_ref(&one), std::slice::from_ref(&two), std::slice::from_ref(&one)]), (vec![one.clone()], vec![1]));
         // All of a change stays out, also what another change would not mind.
         let other = add(&["spec", "other"], json!(3));
-        assert_eq!(joined(&[&[one.clone()], &[other.clone(), two], &[other.clone()]]), (vec![one.clone(), other], vec![1]));
+        assert_eq!(joined(&[std::slice::from_ref(&one), &[other.clone(), two], std::slice::from_ref(&other)]), (vec![one.clone(), other], vec![1]));
         for around in [Op::Remove(at(&["spec"])), Op::Replace(at(&["spec"]), json!(null)), add(&["spec"], json!({}))] {
-            assert_eq!(joined(&[&[one.clone()], &[around]]).1, [1]);
+            assert_eq!(joined(&[std::slice::from_ref(&one), &[around]]).1, [1]);
         }
-        assert_eq!(joined(&[&[Op::Remove(at(&["spec"]))], &[one.clone()]]).1, [1]);
+        assert_eq!(joined(&[&[Op::Remove(at(&["spec"]))], std::slice::from_ref(&one)]).1, [1]);
         let bring = add(&["spec"], json!({"ttl": 2}));
         assert_eq!(joined(&[std::slice::from_ref(&bring), &[one]]), (vec![bring], vec![1]));
     }

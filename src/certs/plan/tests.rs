@@ -117,7 +117,7 @@ fn a_rotation_goes_through_its_phases() {
     assert_eq!((contents.current.roots(), contents.previous.clone()), (vec![new.clone()], vec![old.root().clone()]));
     let unsure = decide(due, &contents, Some(&leaf), &[]);
     assert!(unsure.sign.is_none(), "a replica that has not seen the new authority published goes on as it was");
-    let sure = decide(due, &contents, Some(&leaf), &[new.clone()]);
+    let sure = decide(due, &contents, Some(&leaf), std::slice::from_ref(&new));
     assert_eq!(sure.sign.unwrap().root(), &new);
     let Slot::Good(signer) = &contents.current else { panic!("{contents:?}") };
     let fresh = self::leaf(signer, due + 6 * DAY);
@@ -191,7 +191,7 @@ fn a_look_that_failed_for_long_starts_the_wait_anew() {
     for second in (0..=600).step_by(10) {
         soak.note(at(second), std::slice::from_ref(&root));
     }
-    assert_eq!(soak.over(at(600), at(600)), [root.clone()]);
+    assert_eq!(soak.over(at(600), at(600)), std::slice::from_ref(&root));
     assert!(soak.over(at(600), at(601)).is_empty());
     soak.note(at(700), std::slice::from_ref(&root));
     assert!(soak.over(at(700), at(600)).is_empty());
@@ -316,7 +316,7 @@ proptest! {
                     _ => { world.read(index); world.act(index); }
                 }
                 // Nobody is out of touch for longer than a minute or so.
-                if world.tick % 3 == 0 {
+                if world.tick.is_multiple_of(3) {
                     world.read(index);
                     world.act(index);
                 }
