@@ -31,7 +31,7 @@ pub(crate) enum Reading {
 /// Returns what the API server, and kubectl before it, would find wrong with a whole object that is to be created.
 ///
 /// Ids: [`FIELD_TYPE`] (refused), [`API_SERVER`] (refused, in the server's words), [`TRAINING_OPERATOR`] (refused by its webhook),
-/// [`UNKNOWN_FIELD`](checks::UNKNOWN_FIELD) (dropped or refused), [`PLACEHOLDER`] (nobody can say) and [`SCHEDULE_NEVER_FIRES`]. Says nothing of objects whose kind or version is not known here, and of a part of an
+/// [`UNKNOWN_FIELD`] (dropped or refused), [`PLACEHOLDER`] (nobody can say) and [`SCHEDULE_NEVER_FIRES`]. Says nothing of objects whose kind or version is not known here, and of a part of an
 /// object nothing that only a whole one can lack.
 ///
 /// A rule of Jobgate's may speak of the same field: both then name the same `path`.

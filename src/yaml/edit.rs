@@ -109,14 +109,14 @@ impl<'d> Draft<'d> {
     /// As [`edit`].
     pub fn make(&self, ops: &[Op]) -> Result<Draft<'static>, Withheld> {
         let place = || ops.first().map_or_else(Pointer::root, |op| op.pointer().clone());
+        let mut wanted = self.document.value.clone();
+        patch::apply_in_place(&mut wanted, ops).map_err(|patch::DoesNotApply(at)| Withheld::NotThere(at))?;
         let mut splices = self.lower(ops)?;
         // What is put in at one place comes in the order of the operations, but behind what is put in deeper down: that belongs to an inner part.
         splices.sort_by_key(|(container, splice)| (splice.span.start, splice.span.end, std::cmp::Reverse(*container)));
         if let Some(pair) = splices.windows(2).find(|pair| pair[0].1.span.end > pair[1].1.span.start) {
             return Err(Withheld::Layout(pair[1].1.op.map_or_else(place, |op| ops[op].pointer().clone())));
         }
-        let mut wanted = self.document.value.clone();
-        patch::apply_in_place(&mut wanted, ops).map_err(|patch::DoesNotApply(at)| Withheld::NotThere(at))?;
         let (mut text, mut pieces) = (String::with_capacity(self.text.len() + 256), self.pieces.clone());
         let mut at = 0;
         for (_, splice) in &splices {

@@ -37,7 +37,7 @@ fn objects(place: &Place<'_>, text: &str) -> Value {
     let mut items: Vec<Value> = jobgate::yaml::documents(text.as_bytes()).map(|document| document.expect("YAML").value).collect();
     // It exists already, and stays: nothing here ends namespaces.
     items.retain(|item| item["kind"] != "Namespace");
-    for webhook in items.iter_mut().filter_map(|item| item["webhooks"].as_array_mut()).flatten() {
+    for webhook in items.iter_mut().filter_map(|item| item.get_mut("webhooks")?.as_array_mut()).flatten() {
         let only = json!({"key": "kubernetes.io/metadata.name", "operator": "In", "values": [place.namespace]});
         webhook["namespaceSelector"]["matchExpressions"].as_array_mut().expect("expressions").push(only);
     }
