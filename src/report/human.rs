@@ -209,7 +209,7 @@ impl<'r> Writer<'r, '_> {
         }
         let text = put_places(&self.renderer.render(&[title.elements(elements)]), &places);
         // Without source lines the renderer leaves no margin for their numbers; all other findings have one.
-        let margin = if !bare { 0 } else { located.location.start.line.to_string().len() };
+        let margin = if bare && self.report.impact.is_none() { located.location.start.line.to_string().len() } else { 0 };
         for (nth, line) in text.lines().enumerate() {
             let margin = if nth == 0 { 0 } else { margin };
             writeln!(self.out, "{:margin$}{}", "", line.trim_end())?;

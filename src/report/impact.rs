@@ -264,3 +264,51 @@ impl<'r> Document<'r> {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::sample;
+    use super::*;
+
+    fn tally(denied: usize, patched: usize, warned: usize, unchanged: usize) -> Tally {
+        Tally { objects: denied + patched + warned + unchanged, denied, patched, warned, unchanged }
+    }
+
+    #[test]
+    fn the_line_says_what_would_be_done_and_leaves_out_what_would_not() {
+        let mut impact = Impact::default();
+        assert_eq!(impact.line(), "no Job, CronJob or PyTorchJob to judge");
+        impact.namespaces.insert("a".to_owned(), tally(1, 0, 0, 2));
+        assert_eq!(impact.line(), "3 objects in 1 namespace: 1 would be denied, 2 admitted as they are");
+        impact.namespaces.insert("b".to_owned(), tally(0, 1200, 3, 0));
+        assert_eq!(impact.line(), "1,206 objects in 2 namespaces: 1 would be denied, 1,200 patched, 3 warned of, 2 admitted as they are");
+    }
+
+    #[test]
+    fn the_worst_namespace_comes_first_and_equal_ones_by_name() {
+        let rows = [("a", tally(0, 9, 9, 0)), ("b", tally(1, 0, 0, 0)), ("d", tally(0, 0, 1, 0)), ("c", tally(0, 0, 1, 0))];
+        let impact = Impact { namespaces: rows.map(|(name, tally)| (name.to_owned(), tally)).into(), ..Impact::default() };
+        assert_eq!(impact.by_namespace().iter().map(|(name, _)| *name).collect::<Vec<_>>(), ["b", "a", "c", "d"]);
+    }
+
+    #[test]
+    fn a_rule_counts_objects_and_not_findings() {
+        let report = sample::report();
+        let rows = by_rule(&report);
+        let row = |rule: &str| rows.iter().find(|(id, _)| *id == rule).map(|(_, tally)| (tally.denied, tally.patched, tally.warned));
+        assert_eq!((row("deadline"), row("ttl-after-finished"), row("duplicate-key")), (Some((1, 0, 0)), Some((0, 1, 0)), Some((0, 0, 1))));
+    }
+
+    #[test]
+    fn no_format_shows_the_place_in_a_file_that_does_not_exist() {
+        let mut report = sample::report();
+        report.impact = Some(Impact::default());
+        for format in [super::super::Format::Human, super::super::Format::Json, super::super::Format::Sarif, super::super::Format::Github] {
+            report.findings.retain(|located| located.object.is_some());
+            let mut out = Vec::new();
+            super::super::write(&report, format, &super::super::Options::default(), &mut out).unwrap();
+            let text = String::from_utf8(out).unwrap();
+            assert!(text.contains("team-a") && !text.contains("train.yaml") && !text.contains("startLine"), "{format:?}: {text}");
+        }
+    }
+}
