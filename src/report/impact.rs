@@ -232,6 +232,7 @@ pub(super) struct Document<'r> {
     left_out: LeftOut,
     problems: &'r [String],
     notices: &'r [String],
+    unserved: Option<&'static str>,
 }
 
 #[derive(Serialize)]
@@ -261,6 +262,7 @@ impl<'r> Document<'r> {
             left_out: impact.left_out,
             problems: &impact.problems,
             notices: &impact.notices,
+            unserved: impact.unserved,
         }
     }
 }
