@@ -37,6 +37,9 @@ pub enum Command {
     Lint(Box<Lint>),
     /// Say what an API server with the webhook would answer to manifests, and what it would store
     DryRun(Box<DryRun>),
+    /// Say what a policy would do to the jobs that a cluster holds already
+    #[cfg(feature = "serve")]
+    Audit(Box<Audit>),
     /// Serve the admission webhook
     #[cfg(feature = "serve")]
     Serve(Box<Serve>),
@@ -413,6 +416,62 @@ pub enum Validate {
     Strict,
     /// They are dropped with a warning
     Warn,
+}
+
+/// Which cluster to speak to.
+#[cfg(feature = "serve")]
+#[derive(Clone, Debug, Default, Args)]
+pub struct KubeConfig {
+    /// The kubeconfig [default: KUBECONFIG, else ~/.kube/config]
+    #[arg(long, value_name = "FILE", help_heading = "Cluster")]
+    pub kubeconfig: Option<PathBuf>,
+
+    /// The context of the kubeconfig [default: its current one]
+    #[arg(long, value_name = "NAME", help_heading = "Cluster")]
+    pub context: Option<String>,
+}
+
+/// Arguments of `jobgate audit`.
+#[cfg(feature = "serve")]
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  jobgate audit                                                   all namespaces but the system's, under the default policy
+  jobgate audit --policy ours.yaml -n team-a -n team-b            some namespaces, under a policy of one's own
+  jobgate audit --format json --fail-on note > audit.json         for a program
+
+Nothing is written to the cluster. It takes the permission to list jobs, cronjobs, pytorchjobs and persistentvolumeclaims.")]
+pub struct Audit {
+    /// Only this namespace (repeatable) [default: all but those of the system]
+    #[arg(short, long = "namespace", value_name = "NAMESPACE", help_heading = "Cluster")]
+    pub namespaces: Vec<String>,
+
+    /// Only objects with such labels, as kubectl takes it: team=vision,tier!=test
+    #[arg(short = 'l', long, value_name = "SELECTOR", help_heading = "Cluster")]
+    pub selector: Option<String>,
+
+    /// Judge Jobs and PyTorchJobs that have finished, too; nobody can mend them
+    #[arg(long, help_heading = "Cluster")]
+    pub include_finished: bool,
+
+    /// The cluster.
+    #[command(flatten)]
+    pub cluster: KubeConfig,
+
+    /// The policy: a file, or one of default, audit, accelerators
+    #[arg(long, value_name = "FILE|NAME", default_value = "default", help_heading = "Judging")]
+    pub policy: String,
+
+    /// The lowest level that makes the exit code 1
+    #[arg(long, value_name = "LEVEL", value_enum, default_value_t = FailOn::Deny, help_heading = "Judging")]
+    pub fail_on: FailOn,
+
+    /// How to write the report
+    #[arg(long, value_name = "FORMAT", value_enum, default_value_t = Format::Human, help_heading = "Report")]
+    pub format: Format,
+
+    /// Show every finding and every namespace, where many would be summed up
+    #[arg(long, help_heading = "Report")]
+    pub full: bool,
 }
 
 /// The lowest level that makes a run fail.

@@ -17,6 +17,8 @@ mod access;
 mod breaker;
 mod client;
 pub(crate) mod fetch;
+mod inventory;
+pub(crate) mod list;
 mod live;
 mod mirror;
 mod snapshot;
@@ -34,7 +36,8 @@ use kube::Client;
 use tokio::task::AbortHandle;
 use tokio::time::{Instant, timeout};
 
-pub use self::client::{ClientError, client_from_file, client_from_kubeconfig, client_in_cluster, in_cluster};
+pub use self::client::{ClientError, Connection, client_from_file, client_from_kubeconfig, client_in_cluster, connection, in_cluster};
+pub use self::inventory::Inventory;
 pub(crate) use self::mirror::chance;
 pub use self::snapshot::{Snapshot, Wanted, snapshot};
 pub use self::stats::{Stats, Why};

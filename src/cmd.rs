@@ -1,6 +1,8 @@
 //! The commands, one file each. They join the pure core to files, streams and exit codes.
 
 #[cfg(feature = "serve")]
+pub mod audit;
+#[cfg(feature = "serve")]
 pub mod certs;
 pub mod completions;
 pub mod dry_run;

@@ -14,6 +14,8 @@ pub mod accelerator;
 pub mod admission;
 pub mod api;
 #[cfg(feature = "serve")]
+pub mod audit;
+#[cfg(feature = "serve")]
 pub mod certs;
 pub mod checks;
 pub mod cli;

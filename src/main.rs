@@ -33,6 +33,8 @@ fn run(cli: &Cli) -> anyhow::Result<Exit> {
         Command::Lint(args) => cmd::lint::run(args, color != ColorChoice::Never)?,
         Command::DryRun(args) => cmd::dry_run::run(args, color != ColorChoice::Never)?,
         #[cfg(feature = "serve")]
+        Command::Audit(args) => cmd::audit::run(args, color != ColorChoice::Never)?,
+        #[cfg(feature = "serve")]
         Command::Serve(args) => cmd::serve::run(args, &mut out)?,
         Command::Review(args) => cmd::review::command(args, &mut out)?,
         Command::Explain { rule } => cmd::explain::run(rule.as_deref(), &mut out)?,

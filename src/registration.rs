@@ -20,7 +20,7 @@ pub enum Target {
 }
 
 /// Namespaces whose batch work is the cluster's own.
-const SYSTEM: [&str; 3] = ["kube-node-lease", "kube-public", "kube-system"];
+pub(crate) const SYSTEM: [&str; 3] = ["kube-node-lease", "kube-public", "kube-system"];
 
 /// What a request must be for the API server to ask us, as CEL. It looks at the request alone and holds for every one of them: an expression that
 /// fails, or grows too costly with the object, would skip us unseen.

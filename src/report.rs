@@ -8,6 +8,7 @@ mod fingerprint;
 mod github;
 mod gitlab;
 mod human;
+mod impact;
 mod json;
 mod junit;
 #[cfg(test)]
@@ -28,6 +29,8 @@ use std::sync::Arc;
 use crate::dry_run::Answer;
 use crate::finding::{Finding, Level};
 pub(crate) use text::plural;
+pub use impact::{Impact, LeftOut, Tally};
+use text::clean;
 
 /// A line and a column, both from 1. Columns count Unicode scalar values.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, serde::Serialize)]
@@ -135,13 +138,36 @@ pub struct Report {
     pub answers: Vec<Answered>,
     /// The text of every file that a finding points into, by path.
     pub sources: BTreeMap<Arc<str>, Arc<str>>,
+    /// What a policy would do to a cluster, where the report is of an audit. Its objects stand in no file: the paths and places of its locations
+    /// are good for telling them apart and for excerpts, and no format shows them.
+    pub impact: Option<Impact>,
 }
 
 impl Report {
+    /// Returns where a finding stands, for people: the place in the file, or the field of the object where there is no file.
+    fn place(&self, located: &Located) -> String {
+        match (&self.impact, &located.object) {
+            (Some(_), Some(object)) => clean(&format!("{object}: {}", located.finding.path)).into_owned(),
+            _ => located.location.to_string(),
+        }
+    }
+
+    /// Returns the file of a finding, where there is one.
+    fn file<'r>(&self, location: &'r Location) -> Option<&'r str> {
+        self.impact.is_none().then_some(&*location.file)
+    }
+
     /// Returns how many findings there are of a level.
     #[must_use]
     pub fn count(&self, level: Level) -> usize {
         self.findings.iter().filter(|located| located.finding.level == level).count()
+    }
+}
+
+impl fmt::Display for Location {
+    /// Writes the path, line and column, as compilers do.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}:{}:{}", clean(&self.file), self.start.line, self.start.column)
     }
 }
 

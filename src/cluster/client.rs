@@ -46,8 +46,33 @@ pub fn client_in_cluster() -> Result<Client, ClientError> {
 /// # Errors
 /// The kubeconfig cannot be read, has no such context, or asks for something that cannot be done.
 pub async fn client_from_kubeconfig(context: Option<&str>) -> Result<Client, ClientError> {
+    Ok(connection(None, context).await?.client)
+}
+
+/// A client, and the API server that it speaks to.
+#[derive(Clone)]
+#[allow(missing_debug_implementations, reason = "kube's client has none")]
+pub struct Connection {
+    /// The client.
+    pub client: Client,
+    /// The API server's URL, for people.
+    pub server: String,
+}
+
+/// Returns a connection for a command that a person runs: by the kubeconfig at `path`, else `KUBECONFIG`, else `~/.kube/config`; in its context
+/// of the given name, or in its current one.
+///
+/// # Errors
+/// The kubeconfig cannot be read, has no such context, or asks for something that cannot be done.
+pub async fn connection(path: Option<&Path>, context: Option<&str>) -> Result<Connection, ClientError> {
     let options = KubeConfigOptions { context: context.map(str::to_owned), ..KubeConfigOptions::default() };
-    connect(Config::from_kubeconfig(&options).await.map_err(ClientError::Kubeconfig)?).map_err(ClientError::Connect)
+    let config = match path {
+        Some(path) => Config::from_custom_kubeconfig(Kubeconfig::read_from(path).map_err(ClientError::Kubeconfig)?, &options).await,
+        None => Config::from_kubeconfig(&options).await,
+    };
+    let config = config.map_err(ClientError::Kubeconfig)?;
+    let server = config.cluster_url.to_string().trim_end_matches('/').to_owned();
+    Ok(Connection { client: connect(config).map_err(ClientError::Connect)?, server })
 }
 
 /// Returns a client for a context of a kubeconfig in a file, or for its current context.
@@ -55,9 +80,7 @@ pub async fn client_from_kubeconfig(context: Option<&str>) -> Result<Client, Cli
 /// # Errors
 /// The file cannot be read, has no such context, or asks for something that cannot be done.
 pub async fn client_from_file(path: &Path, context: Option<&str>) -> Result<Client, ClientError> {
-    let file = Kubeconfig::read_from(path).map_err(ClientError::Kubeconfig)?;
-    let options = KubeConfigOptions { context: context.map(str::to_owned), ..KubeConfigOptions::default() };
-    connect(Config::from_custom_kubeconfig(file, &options).await.map_err(ClientError::Kubeconfig)?).map_err(ClientError::Connect)
+    Ok(connection(Some(path), context).await?.client)
 }
 
 /// Builds a client without what kube's own stack adds: its retries would eat the budget of a review, and it logs every failed request as an error.

@@ -51,7 +51,8 @@ pub(crate) async fn send(client: &Client, request: http::Result<Request<Body>>) 
         StatusCode::GONE => Err(Failure::Expired),
         StatusCode::NOT_FOUND => {
             let body = read(response, LARGEST_OBJECT).await?;
-            let refusal: Refusal<'_> = serde_json::from_slice(&body)?;
+            // Where nothing serves the path at all, the answer is no `Status` but a line of text.
+            let refusal: Refusal<'_> = serde_json::from_slice(&body).unwrap_or_default();
             Err(if refusal.is_not_found() { Failure::NotFound } else { Failure::Foreign })
         }
         status => Err(Failure::Status(status)),

@@ -10,12 +10,16 @@ use tokio::time::{Instant, sleep, timeout};
 
 use super::Settings;
 use super::fetch::{self, Failure, Lines};
+use super::list::Pages;
 use super::stats::Counts;
 use super::store::Cache;
 use super::wire::{self, Event, Page};
 
-/// The largest page we read; one that is larger is asked for again in smaller pieces. It bounds what a list costs in memory at any time.
-const LARGEST_PAGE: usize = 4 << 20;
+/// The largest page we read.
+pub(super) const LARGEST_PAGE: usize = 4 << 20;
+
+/// The claims of all namespaces.
+pub(super) const CLAIMS: &str = "/api/v1/persistentvolumeclaims";
 
 /// After this time a watch that ends has done its work, even if it brought nothing: such ends are part of the protocol.
 const LONG_ENOUGH: Duration = Duration::from_secs(5);
@@ -55,23 +59,10 @@ impl Mirror {
     /// Reads all pages; returns the version to watch from, or nothing if there are too many claims.
     async fn list(&mut self) -> Result<Option<String>, Failure> {
         self.round = self.round.wrapping_add(1);
-        let mut limit = self.settings.page_size;
-        let mut next = String::new();
+        let client = self.client.clone();
+        let mut pages = Pages::new(&client, CLAIMS, self.settings.page_size, LARGEST_PAGE, self.settings.list_timeout);
         loop {
-            let mut uri = format!("/api/v1/persistentvolumeclaims?limit={limit}");
-            if !next.is_empty() {
-                uri.push_str("&continue=");
-                uri.push_str(&fetch::escaped(&next));
-            }
-            let most = if limit == 1 { fetch::LARGEST_OBJECT } else { LARGEST_PAGE };
-            let page = async { fetch::read(fetch::get(&self.client, uri).await?, most).await };
-            let body = match timeout(self.settings.list_timeout, page).await.unwrap_or(Err(Failure::Silence)) {
-                Err(Failure::TooLarge(_)) if limit > 1 => {
-                    limit = (limit / 4).max(1);
-                    continue;
-                }
-                body => body?,
-            };
+            let body = pages.fetch().await?;
             let page: Page<'_> = serde_json::from_slice(&body)?;
             for claim in &page.items {
                 self.cache.put(&claim.metadata.namespace, &claim.metadata.name, claim.modes(), self.round);
@@ -79,7 +70,7 @@ impl Mirror {
             if self.cache.len() > self.settings.max_claims {
                 return Ok(None);
             }
-            if page.metadata.next.is_empty() {
+            if !pages.turn(&page.metadata.next) {
                 if page.metadata.resource_version.is_empty() {
                     return Err(Failure::Foreign);
                 }
@@ -88,7 +79,6 @@ impl Mirror {
                 self.well();
                 return Ok(Some(page.metadata.resource_version.into_owned()));
             }
-            next = page.metadata.next.into_owned();
         }
     }
 
@@ -121,7 +111,7 @@ impl Mirror {
     async fn follow(&mut self, version: &mut String) -> Result<(), Failure> {
         let seconds = self.settings.watch_for.mul_f64(0.9 + 0.2 * chance()).as_secs().max(1);
         let from = fetch::escaped(version);
-        let uri = format!("/api/v1/persistentvolumeclaims?watch=true&allowWatchBookmarks=true&timeoutSeconds={seconds}&resourceVersion={from}");
+        let uri = format!("{CLAIMS}?watch=true&allowWatchBookmarks=true&timeoutSeconds={seconds}&resourceVersion={from}");
         let opened = timeout(self.settings.list_timeout, fetch::get(&self.client, uri)).await.unwrap_or(Err(Failure::Silence))?;
         let mut lines = Lines::new(opened);
         while let Some(line) = timeout(self.settings.stale_after, lines.next()).await.unwrap_or(Err(Failure::Silence))? {

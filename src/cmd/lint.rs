@@ -15,7 +15,7 @@ use crate::finding::Safety;
 use crate::fix;
 use crate::lint::{self, Change, Content, Fixing, Inputs, Linted, Options, Progress, Sink, Unwritten};
 use crate::replace::replace;
-use crate::report::{self, plural};
+use crate::report::{self, Format, Report, plural};
 
 /// Runs the command. `color` is whether standard output may be coloured.
 ///
@@ -87,7 +87,12 @@ pub(super) fn exit(args: &Judging, linted: &Linted, complete: bool) -> Exit {
 
 /// Writes the report to standard output.
 pub(super) fn write(args: &Judging, color: bool, linted: &Linted) -> anyhow::Result<()> {
-    to(&mut io::stdout().lock(), |out| report::write(&linted.report, args.format, &report_options(args, color), out))
+    write_report(&linted.report, args.format, &report_options(args, color))
+}
+
+/// Writes a report to standard output.
+pub(super) fn write_report(report: &Report, format: Format, options: &report::Options) -> anyhow::Result<()> {
+    to(&mut io::stdout().lock(), |out| report::write(report, format, options, out))
 }
 
 fn report_options(args: &Judging, color: bool) -> report::Options {
@@ -185,8 +190,13 @@ pub(super) fn complain(inputs: &Inputs, linted: &Linted) -> io::Result<bool> {
 /// How long a run may take before it says how far it is.
 const PATIENCE: Duration = Duration::from_millis(500);
 
-/// Does the work, and shows on a terminal how far it has come if it takes long.
+/// Does the work, and shows on a terminal how many files are done if it takes long.
 pub(super) fn watched<T>(progress: &Progress, total: usize, work: impl FnOnce() -> T) -> T {
+    narrated(&|| format!("linting: {} of {total} files", progress.files()), work)
+}
+
+/// Does the work, and shows on a terminal how far it has come if it takes long; `say` says that.
+pub(super) fn narrated<T>(say: &(dyn Fn() -> String + Sync), work: impl FnOnce() -> T) -> T {
     if !io::stderr().is_terminal() {
         return work();
     }
@@ -197,7 +207,7 @@ pub(super) fn watched<T>(progress: &Progress, total: usize, work: impl FnOnce() 
             // The other end is dropped when the work is done; until then the channel is silent.
             while finished.recv_timeout(if shown { PATIENCE / 5 } else { PATIENCE }) == Err(mpsc::RecvTimeoutError::Timeout) {
                 shown = true;
-                let _ = write!(io::stderr(), "\r\u{1b}[Klinting: {} of {total} files", progress.files());
+                let _ = write!(io::stderr(), "\r\u{1b}[K{}", say());
             }
             if shown {
                 let _ = write!(io::stderr(), "\r\u{1b}[K");

@@ -294,23 +294,27 @@ impl View<'_> {
         Related { location, object, text: label.text.clone() }
     }
 
-    /// Returns the bytes of a place, or of the nearest place around it that is written out.
-    ///
-    /// The key of an object that has none (a whole document, an item of a list) is its `kind`.
     fn span(&self, pointer: &Pointer, part: Part) -> Range<usize> {
-        let mut at = Cow::Borrowed(pointer);
-        loop {
-            if let Some(span) = self.document.locate(&at) {
-                let key = || span.key.clone().or_else(|| self.document.locate(&(&*at / "kind")).map(|kind| kind.value));
-                return match part {
-                    Part::Key => key().unwrap_or_else(|| first_line(self.context.source, span.value.clone())),
-                    Part::Value => span.value,
-                };
-            }
-            match at.parent() {
-                Some(parent) => at = Cow::Owned(parent),
-                None => return first_line(self.context.source, self.document.span.clone()),
-            }
+        span(self.context.source, self.document, pointer, part)
+    }
+}
+
+/// Returns the bytes of a place, or of the nearest place around it that is written out.
+///
+/// The key of an object that has none (a whole document, an item of a list) is its `kind`.
+pub(crate) fn span(source: &[u8], document: &Document, pointer: &Pointer, part: Part) -> Range<usize> {
+    let mut at = Cow::Borrowed(pointer);
+    loop {
+        if let Some(span) = document.locate(&at) {
+            let key = || span.key.clone().or_else(|| document.locate(&(&*at / "kind")).map(|kind| kind.value));
+            return match part {
+                Part::Key => key().unwrap_or_else(|| first_line(source, span.value.clone())),
+                Part::Value => span.value,
+            };
+        }
+        match at.parent() {
+            Some(parent) => at = Cow::Owned(parent),
+            None => return first_line(source, document.span.clone()),
         }
     }
 }
@@ -387,7 +391,7 @@ fn place(finding: &mut Finding, at: &Pointer) {
 }
 
 /// Returns what an object calls itself.
-fn identity(object: &Value) -> ObjectId {
+pub(crate) fn identity(object: &Value) -> ObjectId {
     let text = |value: Option<&Value>| match value {
         Some(Value::String(text)) => Some(text.clone()),
         Some(Value::Number(number)) => Some(number.to_string()),

@@ -14,12 +14,12 @@ pub(super) fn write(report: &Report, out: &mut dyn io::Write) -> io::Result<()> 
     let mut findings: Vec<_> = report.findings.iter().collect();
     findings.sort_by_key(|located| std::cmp::Reverse(located.finding.level));
     for located in findings {
-        command(located, out)?;
+        command(report, located, out)?;
     }
     writeln!(out, "{}", summary::line(report))
 }
 
-fn command(located: &Located, out: &mut dyn io::Write) -> io::Result<()> {
+fn command(report: &Report, located: &Located, out: &mut dyn io::Write) -> io::Result<()> {
     let finding = &located.finding;
     let name = match finding.level {
         Level::Deny => "error",
@@ -27,24 +27,25 @@ fn command(located: &Located, out: &mut dyn io::Write) -> io::Result<()> {
         Level::Note => "notice",
     };
     let (start, end) = (located.location.start, located.location.end);
-    write!(out, "::{name} file={},line={}", property(&repository_path(&located.location.file)), start.line)?;
-    // GitHub refuses columns for a place of several lines.
-    if start.line == end.line {
-        write!(out, ",endLine={},col={},endColumn={}", end.line, start.column, end.column)?;
-    } else {
-        write!(out, ",endLine={}", end.line)?;
+    write!(out, "::{name} ")?;
+    if let Some(file) = report.file(&located.location) {
+        write!(out, "file={},line={},endLine={},", property(&repository_path(file)), start.line, end.line)?;
+        // GitHub refuses columns for a place of several lines.
+        if start.line == end.line {
+            write!(out, "col={},endColumn={},", start.column, end.column)?;
+        }
     }
     let title = match &located.object {
         Some(object) => format!("{}: {object}", finding.rule),
         None => finding.rule.to_owned(),
     };
-    write!(out, ",title={}::{}", property(&title), message(&finding.message))?;
+    write!(out, "title={}::{}", property(&title), message(&finding.message))?;
     if !finding.help.is_empty() {
         write!(out, "%0Ahelp: {}", message(&finding.help))?;
     }
     for related in &located.related {
         out.write_all(b"%0Asee ")?;
-        if let Some(location) = &related.location {
+        if let Some(location) = related.location.as_ref().filter(|_| report.impact.is_none()) {
             write!(out, "{}:{} ", message(&repository_path(&location.file)), location.start.line)?;
         }
         if let Some(object) = &related.object {

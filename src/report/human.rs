@@ -10,7 +10,7 @@ use anstyle::{AnsiColor, Style};
 
 use super::page::{self, Page};
 use super::text::{clean, plural, thousands};
-use super::{Located, Location, Options, Report, excerpt, summary};
+use super::{Impact, Located, Location, Options, Report, excerpt, impact, summary};
 use crate::finding::{Level, Part};
 use crate::rules;
 
@@ -44,11 +44,14 @@ pub(super) fn write_findings(report: &Report, options: &Options, out: &mut dyn i
 impl<'r, 'o> Writer<'r, 'o> {
     fn new(report: &'r Report, options: &Options, out: &'o mut dyn io::Write) -> Self {
         let renderer = if options.color { Renderer::styled() } else { Renderer::plain() };
+        // Lines of an object that stands in no file have no numbers.
+        let renderer = renderer.anonymized_snippet_line_numbers(report.impact.is_some());
         Self {
             report,
             renderer: renderer.term_width(options.width),
             color: options.color,
             grouped: report.findings.len() > MANY && !options.full,
+            full: options.full,
             pages: page::all(),
             told: BTreeSet::new(),
             out,
@@ -62,6 +65,8 @@ struct Writer<'r, 'o> {
     color: bool,
     /// Whether findings stand under their rules, not under their objects.
     grouped: bool,
+    /// Whether everything is to be shown.
+    full: bool,
     pages: Vec<Page>,
     /// Rules whose reason and page have been told.
     told: BTreeSet<&'static str>,
@@ -76,10 +81,11 @@ impl<'r> Writer<'r, '_> {
     fn by_object(&mut self) -> io::Result<()> {
         let findings = &self.report.findings;
         for group in findings.chunk_by(|a, b| a.location.file == b.location.file && a.document == b.document && a.object == b.object) {
-            let file = clean(&group[0].location.file);
-            let heading = match &group[0].object {
-                Some(object) => format!("{} ({}) in {file}", clean(&object.full_name()), clean(&object.kind)),
-                None => file.into_owned(),
+            let file = self.report.file(&group[0].location).map(clean);
+            let heading = match (&group[0].object, file) {
+                (Some(object), Some(file)) => format!("{} ({}) in {file}", clean(&object.full_name()), clean(&object.kind)),
+                (Some(object), None) => format!("{} ({})", clean(&object.full_name()), clean(&object.kind)),
+                (None, file) => file.unwrap_or_default().into_owned(),
             };
             let heading = self.paint(HEADING, &heading);
             writeln!(self.out, "{heading}\n")?;
@@ -105,7 +111,10 @@ impl<'r> Writer<'r, '_> {
             let heading = self.paint(HEADING, &format!("{rule}: {}", summary::counts(&findings)));
             writeln!(self.out, "{heading}  {}", page::link(rule))?;
             // The example is of the worst level, and so are the first that are named.
-            findings.sort_by_key(|located| std::cmp::Reverse(located.finding.level));
+            // Of an audit only some objects are kept to be shown.
+            findings.sort_by_key(|located| {
+                (std::cmp::Reverse(located.finding.level), self.report.impact.is_some() && !self.report.sources.contains_key(&located.location.file))
+            });
             if nth < shown {
                 self.finding(findings[0], false)?;
                 self.names(&findings[1..], Some(findings[0]), named)?;
@@ -124,11 +133,13 @@ impl<'r> Writer<'r, '_> {
         // To say "and 1 more" takes the line that would name it.
         let (shown, rest) = findings.split_at(if findings.len() <= most + 1 { findings.len() } else { most });
         let mixed = shown.iter().any(|located| located.finding.level != shown[0].finding.level);
-        let places: Vec<_> = shown.iter().map(|located| place(&located.location)).collect();
+        let in_files = self.report.impact.is_none();
+        let object = |located: &Located| located.object.as_ref().map(|object| clean(&object.to_string()).into_owned()).unwrap_or_default();
+        let places: Vec<_> = shown.iter().map(|located| if in_files { located.location.to_string() } else { object(located) }).collect();
         let width = places.iter().map(|place| place.chars().count()).max().unwrap_or_default();
         for (located, place) in shown.iter().zip(&places) {
             let level = if mixed { format!("{:<6}", located.finding.level.as_str()) } else { String::new() };
-            let object = located.object.as_ref().map(|object| clean(&object.to_string()).into_owned()).unwrap_or_default();
+            let object = if in_files { object(located) } else { String::new() };
             let message = match example {
                 Some(example) if example.finding.message == located.finding.message => String::new(),
                 _ => shortened(&clean(&located.finding.message)),
@@ -139,7 +150,7 @@ impl<'r> Writer<'r, '_> {
         }
         if !rest.is_empty() {
             let files = rest.iter().map(|located| &located.location.file).collect::<BTreeSet<_>>().len();
-            writeln!(self.out, "  … and {} more in {}", thousands(rest.len()), plural(files, "file"))?;
+            writeln!(self.out, "  … and {} more in {}", thousands(rest.len()), plural(files, if in_files { "file" } else { "object" }))?;
         }
         writeln!(self.out)
     }
@@ -165,6 +176,7 @@ impl<'r> Writer<'r, '_> {
             }
         }
         let excerpts = excerpt::excerpts(self.report, &spots);
+        let place = |location: &Location| if *location == located.location { self.report.place(located) } else { location.to_string() };
         let places: Vec<_> = excerpts.iter().map(|excerpt| place(excerpt.location)).collect();
         let repeats = shown && spots.len() == 1;
         let mut bare = true;
@@ -197,7 +209,7 @@ impl<'r> Writer<'r, '_> {
         }
         let text = put_places(&self.renderer.render(&[title.elements(elements)]), &places);
         // Without source lines the renderer leaves no margin for their numbers; all other findings have one.
-        let margin = if bare { located.location.start.line.to_string().len() } else { 0 };
+        let margin = if bare && self.report.impact.is_none() { located.location.start.line.to_string().len() } else { 0 };
         for (nth, line) in text.lines().enumerate() {
             let margin = if nth == 0 { 0 } else { margin };
             writeln!(self.out, "{:margin$}{}", "", line.trim_end())?;
@@ -209,10 +221,16 @@ impl<'r> Writer<'r, '_> {
         let fails = self.report.findings.iter().any(|located| located.finding.level >= fail_on);
         let color = if fails { AnsiColor::BrightRed } else { AnsiColor::BrightGreen };
         let line = self.paint(color.on_default().bold(), &summary::line(self.report));
+        if let Some(impact) = &self.report.impact {
+            impact::tables(self.report, impact, self.full, self.out)?;
+        }
         writeln!(self.out, "{line}")?;
+        if let Some(left_out) = self.report.impact.as_ref().and_then(Impact::left_out) {
+            writeln!(self.out, "left out: {left_out}")?;
+        }
         let rules = summary::by_rule(self.report);
         let Some((most, _)) = rules.first() else { return Ok(()) };
-        if rules.len() > 1 {
+        if rules.len() > 1 && self.report.impact.is_none() {
             let hits = rules.iter().map(|(rule, findings)| format!("{rule} {}", thousands(findings.len())));
             writeln!(self.out, "by rule: {}", hits.collect::<Vec<_>>().join(", "))?;
         }
@@ -230,10 +248,6 @@ fn shortened(message: &str) -> String {
         Some((end, _)) => format!("{}…", message[..end].trim_end()),
         None => message.to_owned(),
     }
-}
-
-fn place(location: &Location) -> String {
-    format!("{}:{}:{}", clean(&location.file), location.start.line, location.start.column)
 }
 
 /// Returns what stands for the nth place in the text that the renderer makes.

@@ -4,7 +4,7 @@ use std::io;
 
 use serde::Serialize;
 
-use super::{Answered, Located, ObjectId, Position, Related, Report};
+use super::{Answered, Located, ObjectId, Position, Related, Report, impact};
 use crate::finding::{Level, Safety};
 use crate::patch;
 
@@ -33,13 +33,13 @@ struct Item<'r> {
     fills: bool,
     message: &'r str,
     help: &'r str,
-    file: &'r str,
+    file: Option<&'r str>,
     document: usize,
     object: Option<&'r ObjectId>,
     pointer: String,
     path: String,
-    start: Position,
-    end: Position,
+    start: Option<Position>,
+    end: Option<Position>,
     related: Vec<Other<'r>>,
     fix: Option<Safety>,
     withheld: Option<&'r str>,
@@ -85,8 +85,8 @@ struct Other<'r> {
     end: Option<Position>,
 }
 
-impl<'r> From<&'r Located> for Item<'r> {
-    fn from(located: &'r Located) -> Self {
+impl<'r> Item<'r> {
+    fn of(report: &'r Report, located: &'r Located) -> Self {
         let finding = &located.finding;
         Self {
             rule: finding.rule,
@@ -94,23 +94,23 @@ impl<'r> From<&'r Located> for Item<'r> {
             fills: finding.fills,
             message: &finding.message,
             help: &finding.help,
-            file: &located.location.file,
+            file: report.file(&located.location),
             document: located.document,
             object: located.object.as_deref(),
             pointer: finding.pointer.to_json_pointer(),
             path: finding.path.to_string(),
-            start: located.location.start,
-            end: located.location.end,
-            related: located.related.iter().map(Other::from).collect(),
+            start: report.file(&located.location).map(|_| located.location.start),
+            end: report.file(&located.location).map(|_| located.location.end),
+            related: located.related.iter().map(|related| Other::of(report, related)).collect(),
             fix: finding.fix.as_ref().map(|fix| fix.safety),
             withheld: located.withheld.as_deref(),
         }
     }
 }
 
-impl<'r> From<&'r Related> for Other<'r> {
-    fn from(related: &'r Related) -> Self {
-        let location = related.location.as_ref();
+impl<'r> Other<'r> {
+    fn of(report: &Report, related: &'r Related) -> Self {
+        let location = related.location.as_ref().filter(|_| report.impact.is_none());
         Self {
             message: &related.text,
             object: related.object.as_deref(),
@@ -138,6 +138,10 @@ pub(super) fn write(report: &Report, out: &mut dyn io::Write) -> io::Result<()> 
     };
     write!(out, "{{\"version\":{VERSION},\"summary\":")?;
     serde_json::to_writer(&mut *out, &summary)?;
+    if let Some(impact) = &report.impact {
+        out.write_all(b",\"impact\":")?;
+        serde_json::to_writer(&mut *out, &impact::Document::of(report, impact))?;
+    }
     if !report.answers.is_empty() {
         out.write_all(b",\"verdicts\":[")?;
         for (nth, answered) in report.answers.iter().enumerate() {
@@ -149,7 +153,7 @@ pub(super) fn write(report: &Report, out: &mut dyn io::Write) -> io::Result<()> 
     out.write_all(b",\"findings\":[")?;
     for (nth, located) in report.findings.iter().enumerate() {
         out.write_all(if nth == 0 { b"\n" } else { b",\n" })?;
-        serde_json::to_writer(&mut *out, &Item::from(located))?;
+        serde_json::to_writer(&mut *out, &Item::of(report, located))?;
     }
     out.write_all(b"]}\n")
 }

@@ -1,4 +1,4 @@
-//! JUnit XML: a suite for each file, a case for each finding. Findings that do not fail the run are cases that pass and say so.
+//! JUnit XML: a suite for each file (or namespace of a cluster), a case for each finding. Findings that do not fail the run are cases that pass and say so.
 
 use std::fmt::Write as _;
 use std::io;
@@ -18,15 +18,21 @@ pub(super) fn write(report: &Report, fail_on: Level, out: &mut dyn io::Write) ->
         suite.add_test_case(TestCase::new(summary::line(report), TestCaseStatus::success()));
         junit.add_test_suite(suite);
     }
-    for findings in report.findings.chunk_by(|a, b| a.location.file == b.location.file) {
-        let mut suite = TestSuite::new(&*clean(&findings[0].location.file));
-        suite.add_test_cases(findings.iter().map(|located| case(located, fail_on)));
+    for findings in report.findings.chunk_by(|a, b| suite_of(report, a) == suite_of(report, b)) {
+        let mut suite = TestSuite::new(&*clean(suite_of(report, &findings[0])));
+        suite.add_test_cases(findings.iter().map(|located| case(report, located, fail_on)));
         junit.add_test_suite(suite);
     }
     junit.serialize(out).map_err(io::Error::other)
 }
 
-fn case(located: &Located, fail_on: Level) -> TestCase {
+/// Returns the name of a finding's suite: its file, or its namespace where it stands in no file.
+fn suite_of<'r>(report: &Report, located: &'r Located) -> &'r str {
+    let namespace = || located.object.as_ref()?.namespace.as_deref();
+    report.file(&located.location).or_else(namespace).unwrap_or("jobgate")
+}
+
+fn case(report: &Report, located: &Located, fail_on: Level) -> TestCase {
     let finding = &located.finding;
     // Readers follow a case over time by its name, so it holds no line number.
     let name = match &located.object {
@@ -34,7 +40,7 @@ fn case(located: &Located, fail_on: Level) -> TestCase {
         None => format!("{}: document {}", finding.rule, located.document + 1),
     };
     let message = clean(&finding.message);
-    let text = text(located);
+    let text = text(report, located);
     let status = if finding.level >= fail_on {
         let mut status = TestCaseStatus::non_success(NonSuccessKind::Failure);
         status.set_type(finding.rule).set_message(&*message).set_description(&*text);
@@ -44,22 +50,22 @@ fn case(located: &Located, fail_on: Level) -> TestCase {
     };
     let passes = matches!(status, TestCaseStatus::Success { .. });
     let mut case = TestCase::new(&*clean(name.trim_end()), status);
-    case.set_classname(&*clean(&located.location.file));
+    case.set_classname(&*clean(suite_of(report, located)));
     if passes {
         case.set_system_out(&*text);
     }
     case
 }
 
-fn text(located: &Located) -> String {
-    let (finding, location) = (&located.finding, &located.location);
-    let mut text = format!("{}:{}:{}\n", clean(&location.file), location.start.line, location.start.column);
+fn text(report: &Report, located: &Located) -> String {
+    let finding = &located.finding;
+    let mut text = format!("{}\n", report.place(located));
     let _ = writeln!(text, "{}[{}]: {}", finding.level.as_str(), finding.rule, clean(&finding.message));
     if !finding.help.is_empty() {
         let _ = writeln!(text, "help: {}", clean(&finding.help));
     }
     for related in &located.related {
-        let place = related.location.as_ref().map(|place| format!("{}:{}:{} ", clean(&place.file), place.start.line, place.start.column));
+        let place = related.location.as_ref().filter(|_| report.impact.is_none()).map(|place| format!("{place} "));
         let object = related.object.as_deref().map(|object| format!("{} ", clean(object)));
         let _ = writeln!(text, "see: {}{}({})", place.unwrap_or_default(), object.unwrap_or_default(), clean(&related.text));
     }

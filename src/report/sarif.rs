@@ -69,7 +69,7 @@ fn result(located: &Located, index: Option<usize>, columns: &mut Columns<'_>) ->
     for other in &located.related {
         let object = other.object.as_deref().map(|object| format!("{}: ", clean(object))).unwrap_or_default();
         let text = format!("{object}{}", clean(&other.text));
-        match &other.location {
+        match other.location.as_ref().filter(|_| columns.report.impact.is_none()) {
             // Code scanning shows a related place only where the message links to it.
             Some(location) => {
                 let id = related.len() + 1;
@@ -82,7 +82,10 @@ fn result(located: &Located, index: Option<usize>, columns: &mut Columns<'_>) ->
             }
         }
     }
-    let mut location = json!({"physicalLocation": columns.physical(&located.location)});
+    let mut location = json!({});
+    if columns.report.file(&located.location).is_some() {
+        location["physicalLocation"] = columns.physical(&located.location);
+    }
     if let Some(object) = &located.object {
         let name = object.name.as_deref().unwrap_or(&object.kind);
         location["logicalLocations"] = json!([{"name": name, "fullyQualifiedName": object.to_string(), "kind": "object"}]);

@@ -9,8 +9,13 @@ use crate::finding::Level;
 
 /// Returns the summary line, without a line break.
 pub(super) fn line(report: &Report) -> String {
-    let mut line = format!("{}, {}", plural(report.files, "file"), plural(report.documents, "document"));
-    if report.objects == 0 && report.findings.is_empty() {
+    let mut line = match &report.impact {
+        Some(impact) => impact.line(),
+        None => format!("{}, {}", plural(report.files, "file"), plural(report.documents, "document")),
+    };
+    if report.impact.is_some() {
+        // It says all of it.
+    } else if report.objects == 0 && report.findings.is_empty() {
         line.push_str(": no Job, CronJob or PyTorchJob among them");
     } else {
         let _ = write!(line, ", {}: {}", plural(report.objects, "job"), counts(&report.findings.iter().collect::<Vec<_>>()));

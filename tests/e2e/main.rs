@@ -5,6 +5,7 @@
 #![allow(clippy::print_stdout, clippy::print_stderr, reason = "a test tells what it skips, and what Jobgate said when it fails")]
 #![allow(clippy::needless_pass_by_value, reason = "expected values are written in place")]
 
+mod audit;
 mod certificates;
 mod claims;
 mod cluster;
@@ -49,6 +50,7 @@ fn main() -> ExitCode {
         Needs::PyTorchJobs => shared.is_some(),
     };
     let all = [
+        audit::SCENARIOS,
         jobs::SCENARIOS,
         dry_runs::SCENARIOS,
         updates::SCENARIOS,

@@ -1,0 +1,189 @@
+//! The audit of an API server that lists in pages, forgets where it was, forbids and breaks.
+#![cfg(feature = "serve")]
+#![allow(clippy::unwrap_used, reason = "the fake API server is part of the tests")]
+
+use std::sync::{Arc, Mutex};
+
+use http::{Request, Response};
+use jobgate::audit::{self, Options, Progress};
+use jobgate::cluster::Connection;
+use jobgate::policy::Policy;
+use jobgate::report::{Report, Tally};
+use kube::Client;
+use kube::client::Body;
+use serde_json::{Value, json};
+
+type Script = dyn Fn(&str, usize) -> (u16, Value) + Send + Sync;
+
+/// Runs an audit of what a script answers to each path and its turn among equal ones.
+async fn run(options: &Options, script: impl Fn(&str, usize) -> (u16, Value) + Send + Sync + 'static) -> (Report, Vec<String>) {
+    let diary: Arc<Mutex<Vec<String>>> = Arc::default();
+    let (script, seen): (Arc<Script>, _) = (Arc::new(script), Arc::clone(&diary));
+    let service = tower::service_fn(move |request: Request<Body>| {
+        let uri = request.uri().to_string();
+        let turn = seen.lock().unwrap().iter().filter(|known| **known == uri).count();
+        seen.lock().unwrap().push(uri.clone());
+        let (code, body) = script(&uri, turn);
+        async move { Ok::<_, tower::BoxError>(Response::builder().status(code).body(Body::from(body.to_string().into_bytes())).unwrap()) }
+    });
+    let connection = Connection { client: Client::new(service, "default"), server: "https://fake".to_owned() };
+    let policy = Policy::builtin("default").unwrap();
+    let report = audit::audit(&connection, &policy, options, &Progress::default()).await;
+    let diary = diary.lock().unwrap().clone();
+    (report, diary)
+}
+
+/// A Job that lacks a deadline; as in a list, without its kind.
+fn job(namespace: &str, name: &str, change: Value) -> Value {
+    let mut job = json!({
+        "metadata": {"namespace": namespace, "name": name, "uid": format!("{namespace}-{name}")},
+        "spec": {"ttlSecondsAfterFinished": 60, "podReplacementPolicy": "Failed",
+            "template": {"spec": {"restartPolicy": "Never", "containers": [{"name": "c", "image": "i"}]}}},
+    });
+    json_patch::merge(&mut job, &change);
+    job
+}
+
+fn page(items: &[Value], next: &str) -> (u16, Value) {
+    (200, json!({"kind": "List", "metadata": {"resourceVersion": "1", "continue": next}, "items": items}))
+}
+
+fn status(code: u16, reason: &str) -> (u16, Value) {
+    (code, json!({"kind": "Status", "reason": reason, "code": code}))
+}
+
+fn names(report: &Report) -> Vec<String> {
+    report.findings.iter().filter_map(|located| located.object.as_ref()?.name.clone()).collect()
+}
+
+fn total(report: &Report) -> Tally {
+    report.impact.as_ref().unwrap().total()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn pages_are_read_to_the_end() {
+    let (report, diary) = run(&Options::default(), |uri, _| match uri {
+        "/apis/batch/v1/jobs?limit=500" => page(&[job("a", "one", json!({}))], "x/y"),
+        "/apis/batch/v1/jobs?limit=500&continue=x%2Fy" => page(&[job("a", "two", json!({})), job("b", "three", json!({}))], ""),
+        _ => page(&[], ""),
+    })
+    .await;
+    assert_eq!(names(&report), ["one", "two", "three"]);
+    assert_eq!(total(&report), Tally { objects: 3, denied: 3, ..Tally::default() });
+    assert!(diary.iter().all(|uri| !uri.contains("watch")) && report.impact.unwrap().problems.is_empty());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_list_that_expires_is_read_anew_without_duplicates() {
+    let (report, diary) = run(&Options::default(), |uri, turn| match (uri, turn) {
+        ("/apis/batch/v1/jobs?limit=500", _) => page(&[job("a", "one", json!({}))], "next"),
+        ("/apis/batch/v1/jobs?limit=500&continue=next", 0) => status(410, "Expired"),
+        ("/apis/batch/v1/jobs?limit=500&continue=next", _) => page(&[job("a", "two", json!({}))], ""),
+        _ => page(&[], ""),
+    })
+    .await;
+    assert_eq!(names(&report), ["one", "two"]);
+    assert_eq!((total(&report).objects, diary.iter().filter(|uri| uri.contains("/jobs?")).count()), (2, 4));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_list_that_always_expires_is_a_problem() {
+    let (report, _) = run(&Options::default(), |uri, _| match uri {
+        "/apis/batch/v1/jobs?limit=500" => page(&[job("a", "one", json!({}))], "next"),
+        uri if uri.contains("continue=") => status(410, "Expired"),
+        _ => page(&[], ""),
+    })
+    .await;
+    assert_eq!(names(&report), [""; 0], "half a list would be counted as a whole one");
+    let problems = report.impact.unwrap().problems;
+    assert!(problems.len() == 1 && problems[0].contains("jobs.batch"), "{problems:?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_forbidden_is_said_and_the_rest_is_judged() {
+    let (report, _) = run(&Options::default(), |uri, _| match uri {
+        uri if uri.contains("/cronjobs") || uri.contains("/persistentvolumeclaims") => status(403, "Forbidden"),
+        uri if uri.contains("/jobs") => page(&[job("a", "one", json!({}))], ""),
+        _ => status(404, "NotFound"),
+    })
+    .await;
+    assert_eq!(names(&report), ["one"]);
+    let impact = report.impact.unwrap();
+    assert!(impact.problems.len() == 1 && impact.problems[0].contains("cronjobs.batch"), "{:?}", impact.problems);
+    assert!(impact.notices.len() == 1 && impact.notices[0].contains("persistentvolumeclaims"), "{:?}", impact.notices);
+    assert_eq!(impact.unserved, Some("PyTorchJob"));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_moment_of_trouble_is_waited_out() {
+    let (report, _) = run(&Options::default(), |uri, turn| match uri {
+        uri if uri.contains("/jobs") && turn == 0 => status(503, "ServiceUnavailable"),
+        uri if uri.contains("/jobs") => page(&[job("a", "one", json!({}))], ""),
+        _ => page(&[], ""),
+    })
+    .await;
+    assert!(names(&report) == ["one"] && report.impact.unwrap().problems.is_empty());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_enforcement_would_not_hit_is_left_out_and_counted() {
+    let owner = |uid: &str| json!({"metadata": {"ownerReferences": [{"apiVersion": "batch/v1", "kind": "CronJob", "name": "n", "uid": uid, "controller": true}]}});
+    let by_hand = json!({"metadata": {"annotations": {"cronjob.kubernetes.io/instantiate": "manual"}}});
+    let mut manual = job("a", "manual", owner("a-nightly"));
+    json_patch::merge(&mut manual, &by_hand);
+    let jobs = [
+        job("a", "child", owner("a-nightly")),
+        job("a", "forged", owner("nobody")),
+        manual,
+        job("a", "done", json!({"status": {"conditions": [{"type": "Complete", "status": "True"}]}})),
+        job("a", "going", json!({"metadata": {"deletionTimestamp": "2026-01-01T00:00:00Z"}})),
+        job("kube-system", "system", json!({})),
+    ];
+    let nightly = json!({
+        "metadata": {"namespace": "a", "name": "nightly", "uid": "a-nightly"},
+        "spec": {"schedule": "0 3 * * *", "jobTemplate": job("a", "", json!({"metadata": null}))},
+    });
+    let answer = move |uri: &str, _: usize| match uri {
+        uri if uri.contains("/cronjobs") => page(std::slice::from_ref(&nightly), ""),
+        uri if uri.contains("/batch/v1/") => page(&jobs, ""),
+        _ => page(&[], ""),
+    };
+    let (report, _) = run(&Options::default(), answer.clone()).await;
+    assert_eq!(names(&report), ["nightly", "forged", "manual"]);
+    let left_out = report.impact.unwrap().left_out;
+    assert_eq!((left_out.children, left_out.finished, left_out.deleting, left_out.system), (1, 1, 1, 1));
+    let (report, _) = run(&Options { include_finished: true, ..Options::default() }, answer).await;
+    assert!(names(&report).contains(&"done".to_owned()));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn namespaces_and_selectors_are_the_api_servers_to_apply() {
+    let options =
+        Options { namespaces: ["a".to_owned(), "typo".to_owned()].into(), selector: Some("team=x,tier!=y".to_owned()), ..Options::default() };
+    let (report, diary) = run(&options, |uri, _| match uri {
+        "/api/v1/namespaces/typo" => status(404, "NotFound"),
+        "/apis/batch/v1/namespaces/a/jobs?labelSelector=team%3Dx%2Ctier%21%3Dy&limit=500" => page(&[job("a", "one", json!({}))], ""),
+        _ => page(&[], ""),
+    })
+    .await;
+    assert_eq!(names(&report), ["one"], "{diary:?}");
+    assert_eq!(report.impact.unwrap().problems, ["there is no namespace `typo`"]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_claim_that_one_node_can_mount_denies_and_an_unknown_one_does_not() {
+    let mounts = json!({"spec": {"activeDeadlineSeconds": 60, "parallelism": 4, "completions": 4, "template": {"spec": {
+        "volumes": [{"name": "d", "persistentVolumeClaim": {"claimName": "checkpoints"}}]}}}});
+    let claims = [json!({"metadata": {"namespace": "a", "name": "checkpoints"}, "spec": {"accessModes": ["ReadWriteOnce"]}})];
+    for (known, denied) in [(true, 1), (false, 0)] {
+        let (mounts, claims) = (mounts.clone(), claims.clone());
+        let (report, _) = run(&Options::default(), move |uri, _| match uri {
+            uri if uri.contains("persistentvolumeclaims") && known => page(&claims, ""),
+            uri if uri.contains("persistentvolumeclaims") => status(403, "Forbidden"),
+            uri if uri.contains("/batch/v1/jobs") => page(&[job("a", "one", mounts.clone())], ""),
+            _ => page(&[], ""),
+        })
+        .await;
+        assert_eq!(total(&report).denied, denied);
+    }
+}

@@ -1,0 +1,71 @@
+//! `jobgate audit` over what a namespace holds.
+
+use std::process::{Command, Output};
+
+use serde_json::{Value, json};
+
+use crate::manifests::{claim, cron_job, endless, job, mounting, over, pytorch_job};
+use crate::process::eventually;
+use crate::scenario::{Needs, Place, Scenario, is};
+
+pub(crate) const SCENARIOS: &[Scenario] = &[
+    Scenario::new("audit_says_what_would_be_denied_and_patched", says_what).ungated(),
+    Scenario::new("audit_of_pytorch_jobs", pytorch_jobs).needs(Needs::PyTorchJobs).ungated(),
+    Scenario::new("audit_judges_the_cron_job_and_not_its_runs", runs).needs(Needs::Controllers).ungated(),
+    Scenario::new("audit_without_permission_says_so", without_permission).ungated(),
+];
+
+fn audit(place: &Place<'_>, user: &str) -> Output {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_jobgate"));
+    command.args(["audit", "--format", "json", "-n", &place.namespace, "--kubeconfig"]).arg(place.cluster.kubeconfig_of(user));
+    command.output().expect("run jobgate audit")
+}
+
+fn report(output: &Output) -> Value {
+    serde_json::from_slice(&output.stdout).unwrap_or_else(|error| panic!("{error}: {}", String::from_utf8_lossy(&output.stderr)))
+}
+
+fn says_what(place: &Place<'_>) {
+    place.create(&endless("endless")).ok();
+    place.create(&job("good", json!({}))).ok();
+    place.create(&claim("checkpoints", "ReadWriteOnce")).ok();
+    place.create(&mounting("shared", "checkpoints", 4)).ok();
+    let output = audit(place, "admin");
+    assert_eq!(output.status.code(), Some(1));
+    let report = report(&output);
+    is(&report, "/impact/total", json!({"objects": 3, "denied": 2, "patched": 1, "warned": 0, "unchanged": 0}));
+    // What the audit foretells is what the webhook then does.
+    place.gate();
+    place.dry_run(&endless("again")).denied(&["deadline"]);
+    place.dry_run(&mounting("again", "checkpoints", 4)).denied(&["checkpoint-volume-access"]);
+    place.dry_run(&job("again", json!({}))).ok();
+}
+
+fn pytorch_jobs(place: &Place<'_>) {
+    place.create(&pytorch_job("train", json!({"spec": {"runPolicy": {"activeDeadlineSeconds": null, "ttlSecondsAfterFinished": 60}}}))).ok();
+    let report = report(&audit(place, "admin"));
+    is(&report, "/impact/total/denied", json!(1));
+    is(&report, "/findings/0/object/kind", json!("PyTorchJob"));
+}
+
+fn runs(place: &Place<'_>) {
+    place
+        .create(&over(
+            cron_job("often", json!({"spec": {"jobTemplate": {"spec": {"activeDeadlineSeconds": null}}}})),
+            json!({"spec": {"schedule": "* * * * *"}}),
+        ))
+        .ok();
+    let report = eventually(std::time::Duration::from_secs(100), || {
+        let report = report(&audit(place, "admin"));
+        if report["impact"]["leftOut"]["children"] == json!(1) { Ok(report) } else { Err(report.to_string()) }
+    });
+    let report = report.expect("the CronJob must run");
+    is(&report, "/impact/total", json!({"objects": 1, "denied": 1, "patched": 0, "warned": 0, "unchanged": 0}));
+}
+
+fn without_permission(place: &Place<'_>) {
+    let output = audit(place, "nobody");
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert_eq!(output.status.code(), Some(2), "{said}");
+    assert!(said.contains("cannot list jobs.batch") && said.contains("claims are unknown"), "{said}");
+}
