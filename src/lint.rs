@@ -14,8 +14,8 @@ mod source;
 
 pub use answers::{Against, DryRun, Key, mentioned};
 pub use claims::{Claims, FactsError};
-pub use fixing::{Change, Fixing, Sink, Unwritten};
 pub(crate) use document::{identity, span};
+pub use fixing::{Change, Fixing, Sink, Unwritten};
 pub use input::{Content, Input, Inputs, Unreadable, collect};
 pub use source::{STDIN, stdin};
 

@@ -28,9 +28,9 @@ use std::sync::Arc;
 
 use crate::dry_run::Answer;
 use crate::finding::{Finding, Level};
-pub(crate) use text::plural;
 pub use impact::{Impact, LeftOut, Tally};
 use text::clean;
+pub(crate) use text::plural;
 
 /// A line and a column, both from 1. Columns count Unicode scalar values.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, serde::Serialize)]

@@ -54,7 +54,7 @@ impl Report {
     }
 
     /// Returns the place of a part of a file, found by its text; what stands before a `|` is context.
-    pub(super) fn place(&self, file: &str, needle: &str) -> Location {
+    pub(super) fn location_of(&self, file: &str, needle: &str) -> Location {
         let (file, source) = self.sources.get_key_value(file).unwrap();
         let (context, needle) = needle.split_once('|').unwrap_or(("", needle));
         let start = source.find(&format!("{context}{needle}")).unwrap() + context.len();
@@ -65,7 +65,7 @@ impl Report {
 
     /// Adds a finding about the sample Job at a place found by its text.
     pub(super) fn found(&mut self, file: &str, needle: &str, finding: Finding) -> &mut Located {
-        let location = self.place(file, needle);
+        let location = self.location_of(file, needle);
         let object = ObjectId {
             api_version: "batch/v1".to_owned(),
             kind: "Job".to_owned(),
@@ -92,8 +92,8 @@ pub(super) fn report() -> Report {
     let claim = Pointer::of(&["spec", "template", "spec", "volumes"]) / 0 / "persistentVolumeClaim" / "claimName";
     let message = "4 pods mount the claim `checkpoints`, which one node can mount";
     let help = "make the claim `ReadWriteMany`, or keep the pods on one node";
-    let pods = report.place("./jobs/train.yaml", "parallelism");
-    let modes = report.place("./volumes/claims.yaml", "ReadWriteOnce");
+    let pods = report.location_of("./jobs/train.yaml", "parallelism");
+    let modes = report.location_of("./volumes/claims.yaml", "ReadWriteOnce");
     let clash = finding("checkpoint-volume-access", Level::Deny, claim.clone(), message, help);
     let located = report.found("./jobs/train.yaml", "claimName: |checkpoints", clash);
     located.related = vec![
