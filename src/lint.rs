@@ -14,6 +14,7 @@ mod source;
 
 pub use answers::{Against, DryRun, Key, mentioned};
 pub use claims::{Claims, FactsError};
+#[cfg(feature = "serve")]
 pub(crate) use document::{identity, span};
 pub use fixing::{Change, Fixing, Sink, Unwritten};
 pub use input::{Content, Input, Inputs, Unreadable, collect};
