@@ -149,16 +149,16 @@ fn renewal(leaf: &Leaf, spread: f64) -> SystemTime {
 /// Replaces an authority that cannot sign: it is missing, broken, or out of its time. There is nothing to wait for.
 fn replace(view: &View<'_>, contents: &Contents, names: &Names, lifetimes: &Lifetimes) -> Result<(Step, Change), AuthorityError> {
     let now = view.now;
-    // What anybody may still serve stays published.
+    // What anybody may still serve stays published: the Secret may have lost an authority that signed for another replica.
     let mut previous = contents.current.roots();
     previous.extend(contents.previous.iter().cloned());
+    previous.extend(view.published.iter().cloned());
     if let Some(held) = view.leaf.map(Leaf::signer).filter(|held| held.root().holds_at(now)) {
         return Ok((Step::Restore, Change::default().current(held).previous(&distinct(previous, held.root(), now), now)));
     }
     if let Some(next) = contents.next.usable(now) {
         return Ok((Step::Promote, Change::default().current(next).no_next().previous(&distinct(previous, next.root(), now), now)));
     }
-    previous.extend(view.published.iter().cloned());
     let made = Authority::generate(names, now, lifetimes.authority)?;
     let mut change = Change::default().current(&made).no_next().previous(&distinct(previous, made.root(), now), now);
     change.clear_rotate = contents.rotate;

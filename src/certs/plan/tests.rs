@@ -81,6 +81,18 @@ fn the_last_good_authority_is_put_back() {
 }
 
 #[test]
+fn putting_back_ones_own_authority_keeps_what_others_serve() {
+    let (held, later) = (authority(start()), authority(start()));
+    let leaf = leaf(&held, start());
+    let published = [held.root().clone(), later.root().clone()];
+    let empty = secret(Change::default());
+    let view = View { now: start() + DAY, contents: Some(&empty), leaf: Some(&leaf), soaked: &published, published: &published, spread: 0.0 };
+    let plan = plan(&view, &names(), &Lifetimes::default()).unwrap();
+    assert_eq!(step(&plan), Some(Step::Restore));
+    assert_eq!(then(&plan).previous, [later.root().clone()]);
+}
+
+#[test]
 fn without_the_secret_the_leaf_is_still_renewed() {
     let held = authority(start());
     let leaf = leaf(&held, start());
