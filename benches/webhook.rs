@@ -41,6 +41,10 @@ use tokio::sync::{Barrier, watch};
 use tokio_rustls::TlsConnector;
 use tokio_rustls::client::TlsStream;
 
+/// The allocator of the command `jobgate`.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 /// Our reviews per second, of those of the application that does nothing.
 const GOAL_RATIO: f64 = 0.7;
 /// Resident memory of a server that has answered one review, in KiB.

@@ -2,6 +2,8 @@
 //!
 //! By a table, never by prefix: `nvidia.com/rdma-vf` is a network card, and `gpu.intel.com/i915_monitoring` computes nothing.
 
+use serde_json::Value;
+
 use crate::k8s::quantity::Quantity;
 use crate::workload::{Part, PodTemplate};
 
@@ -41,10 +43,11 @@ pub fn requests<'a>(pod: &PodTemplate<'a>, taints: &[(&str, &str)]) -> Vec<Reque
     for container in pod.containers() {
         let resources = container.part.get("resources");
         for list in ["limits", "requests"] {
-            for (resource, part) in resources.get(list).entries() {
+            let list = resources.get(list);
+            for (resource, value) in list.value.and_then(Value::as_object).into_iter().flatten() {
                 let Some(taint) = taint_of(resource, taints) else { continue };
-                let positive = part.value.and_then(|value| Quantity::from_json(value).ok()).is_some_and(|quantity| quantity.is_positive());
-                if positive {
+                if Quantity::from_json(value).is_ok_and(|quantity| quantity.is_positive()) {
+                    let part = Part { pointer: list.pointer.key(resource), value: Some(value) };
                     found.push(Request { resource, taint: taint.to_owned(), part });
                 }
             }
@@ -56,16 +59,23 @@ pub fn requests<'a>(pod: &PodTemplate<'a>, taints: &[(&str, &str)]) -> Vec<Reque
 /// Returns the key of the taint that a resource sits behind; nothing for a resource that is no accelerator.
 #[must_use]
 pub fn taint_of<'t>(resource: &str, taints: &[(&str, &'t str)]) -> Option<&'t str> {
-    let matches = |pattern: &str| match pattern.split_once('*') {
-        None => pattern == resource,
-        Some((head, tail)) => resource.len() >= head.len() + tail.len() && resource.starts_with(head) && resource.ends_with(tail),
-    };
-    // Every container names `cpu` and `memory`, twice: the first byte tells them from all entries.
-    let may_match = |pattern: &str| pattern.starts_with('*') || pattern.as_bytes().first() == resource.as_bytes().first();
-    let candidates = || taints.iter().filter(|(pattern, _)| may_match(pattern));
-    // An exact entry beats a glob, so that a policy can single one slice out.
-    let exact = candidates().find(|(pattern, _)| *pattern == resource);
-    exact.or_else(|| candidates().find(|(pattern, _)| matches(pattern))).map(|(_, taint)| *taint)
+    let first = resource.as_bytes().first();
+    let mut globbed = None;
+    for (pattern, taint) in taints {
+        // Every container names `cpu` and `memory`, twice: the first byte tells them from all entries.
+        if !pattern.starts_with('*') && pattern.as_bytes().first() != first {
+            continue;
+        }
+        // An exact entry beats a glob, so that a policy can single one slice out.
+        if *pattern == resource {
+            return Some(taint);
+        }
+        let fits = |(head, tail): (&str, &str)| resource.len() >= head.len() + tail.len() && resource.starts_with(head) && resource.ends_with(tail);
+        if globbed.is_none() && pattern.split_once('*').is_some_and(fits) {
+            globbed = Some(*taint);
+        }
+    }
+    globbed
 }
 
 #[cfg(test)]

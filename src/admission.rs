@@ -1,7 +1,7 @@
 //! One AdmissionReview in, its answer out: the webhook without the server. Pure, as the engine is.
 //!
 //! ```text
-//! body ──> Review ──> claims_needed ──> (the adapter looks them up) ──> judge ──> Answer
+//! body ──> Review ──> its claims ──> (the adapter looks them up) ──> judge ──> Answer
 //!            │                                                            │
 //!            └─ malformed: 400, or a well-formed answer to its uid        ├─ engine: findings and operations
 //!                                                                         └─ check: the patch fits, or is not sent
@@ -195,19 +195,13 @@ pub struct Answer {
     pub meta: Meta,
 }
 
-/// Answers one review. Facts are to be at hand already: see [`claims_needed`].
+/// Answers one review. Facts are to be at hand already: see [`Review::claims`].
 #[must_use]
 pub fn answer(endpoint: Endpoint, policy: &Policy, facts: &dyn Facts, body: &[u8], today: Option<Date>) -> Answer {
     match Review::read(body) {
         Ok(review) => judge(endpoint, policy, facts, review, today),
         Err(malformed) => reject(endpoint, &malformed),
     }
-}
-
-/// Returns the claims whose access modes a judgement may ask for, as (namespace, name), sorted, at most 64.
-#[must_use]
-pub fn claims_needed(review: &Review<'_>) -> Vec<(String, String)> {
-    review.claims_needed()
 }
 
 /// Answers a review that was read already.

@@ -258,8 +258,8 @@ mod tests {
     fn the_default_of_the_replacement_policy_is_told_from_the_authors_choice() {
         let unset = ask(&job(json!({"podReplacementPolicy": null})), None);
         assert_eq!(unset.outcome, Outcome::Patched);
-        assert_eq!(patch::to_json(&unset.patch), json!([{"op": "replace", "path": "/spec/podReplacementPolicy", "value": "Failed"}]));
-        assert_eq!(patch::to_json(&unset.edits), json!([{"op": "add", "path": "/spec/podReplacementPolicy", "value": "Failed"}]));
+        assert_eq!(json!(patch::document(&unset.patch)), json!([{"op": "replace", "path": "/spec/podReplacementPolicy", "value": "Failed"}]));
+        assert_eq!(json!(patch::document(&unset.edits)), json!([{"op": "add", "path": "/spec/podReplacementPolicy", "value": "Failed"}]));
         assert_eq!(unset.admitted.map(|stored| stored["spec"]["podReplacementPolicy"].clone()), Some(json!("Failed")));
         assert_eq!(ask(&job(json!({"podReplacementPolicy": "TerminatingOrFailed"})), None).outcome, Outcome::Allowed);
     }

@@ -2,6 +2,8 @@
 
 mod joined;
 
+use json_patch::jsonptr::{self, PointerBuf};
+use json_patch::{AddOperation, PatchOperation, RemoveOperation, ReplaceOperation};
 use serde_json::{Value, json};
 
 use crate::finding::Op;
@@ -14,15 +16,21 @@ pub use joined::{Clash, Joined};
 #[error("there is nothing to change at `{0}`")]
 pub struct DoesNotApply(pub Pointer);
 
-/// Returns the operations as a JSON Patch document.
+/// Returns the operations as a JSON Patch document, as it goes over the wire.
 #[must_use]
-pub fn to_json(ops: &[Op]) -> Value {
-    let one = |op: &Op| match op {
-        Op::Add(at, value) => json!({"op": "add", "path": at.to_json_pointer(), "value": value}),
-        Op::Replace(at, value) => json!({"op": "replace", "path": at.to_json_pointer(), "value": value}),
-        Op::Remove(at) => json!({"op": "remove", "path": at.to_json_pointer()}),
+pub fn document(ops: &[Op]) -> json_patch::Patch {
+    let place = |pointer: &Pointer| {
+        PointerBuf::from_tokens(pointer.tokens().into_iter().map(|token| match token {
+            Token::Key(key) => jsonptr::Token::new(&**key),
+            Token::Index(index) => (*index).into(),
+        }))
     };
-    ops.iter().map(one).collect()
+    let one = |op: &Op| match op {
+        Op::Add(at, value) => PatchOperation::Add(AddOperation { path: place(at), value: value.clone() }),
+        Op::Replace(at, value) => PatchOperation::Replace(ReplaceOperation { path: place(at), value: value.clone() }),
+        Op::Remove(at) => PatchOperation::Remove(RemoveOperation { path: place(at) }),
+    };
+    json_patch::Patch(ops.iter().map(one).collect())
 }
 
 /// Returns the object with the operations made.
@@ -81,12 +89,11 @@ fn footprint_of(value: &Value, places: &[&[&Token]]) -> Value {
     }
 }
 
-/// Tells whether an engine that is not ours makes the same of the operations, from the text that goes over the wire.
+/// Tells whether an engine that is not ours makes the same of the operations, from the document that goes over the wire.
 #[must_use]
 pub fn agrees_with_rfc_6902(object: &Value, ops: &[Op], patched: &Value) -> bool {
-    let Ok(patch) = serde_json::from_value::<json_patch::Patch>(to_json(ops)) else { return false };
     let mut other = object.clone();
-    json_patch::patch(&mut other, &patch).is_ok() && other == *patched
+    json_patch::patch(&mut other, &document(ops)).is_ok() && other == *patched
 }
 
 fn apply_one(object: &mut Value, op: &Op) -> Option<()> {

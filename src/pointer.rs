@@ -164,7 +164,8 @@ impl Pointer {
         for token in self.tokens() {
             out.push('/');
             match token {
-                Token::Key(key) => out.push_str(&key.replace('~', "~0").replace('/', "~1")),
+                Token::Key(key) if key.contains(['~', '/']) => out.push_str(&key.replace('~', "~0").replace('/', "~1")),
+                Token::Key(key) => out.push_str(key),
                 Token::Index(index) => out.push_str(&index.to_string()),
             }
         }

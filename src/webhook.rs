@@ -59,8 +59,7 @@ impl Application for Webhook {
         let Ok(review) = Review::read(&call.body) else {
             return self.finish(admission::answer(endpoint, &policy, &FactTable::default(), &call.body, today));
         };
-        let wanted = admission::claims_needed(&review);
-        let facts = if wanted.is_empty() { FactTable::default() } else { self.claims.facts(&wanted, call.deadline.into()).await };
+        let facts = if review.claims.is_empty() { FactTable::default() } else { self.claims.facts(&review.claims, call.deadline.into()).await };
         self.finish(admission::judge(endpoint, &policy, &facts, review, today))
     }
 

@@ -128,7 +128,7 @@ fn claims_are_asked_for_by_name_and_once() {
     let Some(folder) = folder() else { return };
     let claims = |name: &str| {
         let body = std::fs::read(folder.join(name)).expect("a review");
-        admission::claims_needed(&Review::read(&body).expect("a review"))
+        Review::read(&body).expect("a review").claims
     };
     let checkpoints = vec![("team-fraud".to_owned(), "fraud-training-checkpoints".to_owned())];
     assert_eq!(claims("pytorchjob-create-rwo.mutate.json"), checkpoints);

@@ -37,7 +37,8 @@ pub(super) struct Reply {
 
 /// Returns the body of an answer.
 pub(super) fn body(head: &Head<'_>, reply: &Reply) -> Vec<u8> {
-    let patch = (reply.denial.is_none() && !reply.patch.is_empty()).then(|| STANDARD.encode(patch::to_json(&reply.patch).to_string()));
+    let patch = (reply.denial.is_none() && !reply.patch.is_empty())
+        .then(|| STANDARD.encode(serde_json::to_vec(&patch::document(&reply.patch)).unwrap_or_default()));
     let status = reply.denial.as_deref().map(|message| Status { status: "Failure", message, reason: "Forbidden", code: 403 });
     let response = Response {
         uid: &head.uid,

@@ -5,7 +5,7 @@
 //! that a review which breaks off can still be answered by its `uid`.
 
 use std::borrow::{Borrow, Cow};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
 use serde::Deserialize;
@@ -85,6 +85,8 @@ pub struct Review<'a> {
     pub head: Head<'a>,
     /// What is to be judged, or why there is nothing to judge.
     pub subject: Subject,
+    /// The claims whose access modes a judgement may ask for, as (namespace, name), sorted, at most 64.
+    pub claims: Vec<(String, String)>,
     /// The whole body, where the object was only skimmed.
     skimmed: Option<&'a [u8]>,
 }
@@ -151,7 +153,8 @@ impl<'a> Review<'a> {
             "`request.uid` is missing".to_owned()
         } else {
             let subject = examine(&head, object, old);
-            return Ok(Self { head, subject, skimmed: None });
+            let claims = claims(&head, &subject);
+            return Ok(Self { head, subject, claims, skimmed: None });
         };
         Err(Malformed { reason, head: Box::new(head) })
     }
@@ -167,7 +170,8 @@ impl<'a> Review<'a> {
         // What the object was skimmed for may have been taken back behind it, and so may the object.
         let sound = is_review && !head.uid.is_empty() && object.is_none() && head.creates() == Some(kind) && Kind::of(&skimmed) == Some(kind);
         let change = Change { operation: Operation::Create, kind, object: skimmed, old: None };
-        sound.then(|| Self { head, subject: Subject::Object(Box::new(change)), skimmed: Some(body) })
+        let subject = Subject::Object(Box::new(change));
+        sound.then(|| Self { claims: claims(&head, &subject), head, subject, skimmed: Some(body) })
     }
 
     /// Returns the review with the whole of its object, if that could make a difference: what mounts a claim, and how its path is used, matters where
@@ -177,27 +181,23 @@ impl<'a> Review<'a> {
         let Some(body) = self.skimmed else { return self };
         let for_one =
             |(namespace, name): &(String, String)| matches!(facts.claim(namespace, name), Fact::Known(claim) if !claim.has("ReadWriteMany"));
-        if !self.claims_needed().iter().any(for_one) {
+        if !self.claims.iter().any(for_one) {
             return self;
         }
         Self::read_whole(body).unwrap_or(self)
     }
+}
 
-    /// Returns the claims whose access modes a judgement may ask for, as (namespace, name), sorted, at most 64.
-    #[must_use]
-    pub fn claims_needed(&self) -> Vec<(String, String)> {
-        let Subject::Object(change) = &self.subject else { return Vec::new() };
-        let objects = [Some(&change.object), change.old.as_ref()];
-        let workloads = objects.into_iter().flatten().filter_map(Workload::of);
-        let mut names: Vec<&str> = workloads
-            .flat_map(|workload| workload.pods.into_iter().flat_map(|pod| pod.claims().collect::<Vec<_>>()))
-            .map(|used| used.claim)
-            .collect();
-        names.sort_unstable();
-        names.dedup();
-        names.truncate(MOST_CLAIMS);
-        names.into_iter().map(|name| (self.head.namespace.to_string(), name.to_owned())).collect()
+/// Returns the claims that a judgement may ask for.
+fn claims(head: &Head<'_>, subject: &Subject) -> Vec<(String, String)> {
+    let Subject::Object(change) = subject else { return Vec::new() };
+    let mut names: BTreeSet<&str> = BTreeSet::new();
+    for workload in [Some(&change.object), change.old.as_ref()].into_iter().flatten().filter_map(Workload::of) {
+        for pod in &workload.pods {
+            names.extend(pod.claims().map(|used| used.claim));
+        }
     }
+    names.into_iter().take(MOST_CLAIMS).map(|name| (head.namespace.to_string(), name.to_owned())).collect()
 }
 
 /// Reads what stands before the end of a body that was cut off, for the answer to a review that is too large to be read.
@@ -486,15 +486,19 @@ mod tests {
     #[test]
     fn a_new_object_is_skimmed_and_an_old_one_is_not() {
         let pod = r#"{"containers":[{"name":"c","image":"i","env":[{"name":"A"}],"command":["x"]}],"volumes":[]}"#;
-        let job =
-            format!(r#"{{"apiVersion":"batch/v1","kind":"Job","spec":{{"new":[{{"env":1}}],"template":{{"spec":{pod}}}}},"status":{{"active":1}}}}"#);
+        let job = format!(
+            r#"{{"apiVersion":"batch/v1","kind":"Job","spec":{{"new":1,"completions":[{{"env":1}}],"template":{{"spec":{pod}}}}},"status":{{"active":1}}}}"#
+        );
         let read = |operation: &str| {
             let body = request(&format!(r#""operation":"{operation}","object":{job},"oldObject":{JOB}"#));
             let Subject::Object(change) = subject(&body) else { panic!("{body}") };
             change.object
         };
         let left = json!({"containers": [{"name": "c", "image": "i"}], "volumes": []});
-        assert_eq!(read("CREATE"), json!({"apiVersion": "batch/v1", "kind": "Job", "spec": {"new": [{"env": 1}], "template": {"spec": left}}}));
+        assert_eq!(
+            read("CREATE"),
+            json!({"apiVersion": "batch/v1", "kind": "Job", "spec": {"completions": [{"env": 1}], "template": {"spec": left}}})
+        );
         assert_eq!(read("UPDATE").to_string(), serde_json::from_str::<Value>(&job).expect("JSON").to_string());
     }
 
@@ -558,7 +562,7 @@ mod tests {
         };
         let fields =
             |new: &[String], old: &[String]| format!(r#""namespace":"n","operation":"UPDATE","object":{},"oldObject":{}"#, job(new), job(old));
-        let needed = |body: &str| Review::read(body.as_bytes()).expect("a review").claims_needed();
+        let needed = |body: &str| Review::read(body.as_bytes()).expect("a review").claims;
         let name = |name: &str| ("n".to_owned(), name.to_owned());
         assert_eq!(needed(&request(&fields(&["b".into(), "a".into()], &["c".into(), "a".into()]))), [name("a"), name("b"), name("c")]);
         let many: Vec<String> = (0..1000).map(|at| at.to_string()).collect();

@@ -214,7 +214,7 @@ fn print(output: Output, linted: &Linted, out: &mut dyn Write) -> io::Result<()>
                 let Answered { location, object, answer, .. } = answered;
                 let line = json!({
                     "file": &*location.file, "line": location.start.line, "object": &**object, "operation": answer.operation.as_str(),
-                    "verdict": answer.outcome.as_str(), "patch": patch::to_json(&answer.patch),
+                    "verdict": answer.outcome.as_str(), "patch": patch::document(&answer.patch),
                 });
                 writeln!(out, "{line}")?;
             }

@@ -56,7 +56,7 @@ struct Verdict<'r> {
     source: Option<&'r str>,
     object: &'r ObjectId,
     start: Position,
-    patch: serde_json::Value,
+    patch: json_patch::Patch,
 }
 
 impl<'r> From<&'r Answered> for Verdict<'r> {
@@ -71,7 +71,7 @@ impl<'r> From<&'r Answered> for Verdict<'r> {
             source: answered.source.as_deref(),
             object: &answered.object,
             start: answered.location.start,
-            patch: patch::to_json(&answer.patch),
+            patch: patch::document(&answer.patch),
         }
     }
 }
