@@ -15,11 +15,8 @@ use crate::workload::Kind;
 pub fn defaulted(object: &Value) -> Value {
     let schema = Schema::get();
     let (Some(root), Some(kind)) = (schema.root(object), Kind::of(object)) else { return object.clone() };
-    let mut object = object.clone();
     // A custom resource is stored as it was sent.
-    if kind != Kind::PyTorchJob {
-        tidy(schema, root.shape, &mut object);
-    }
+    let mut object = if kind == Kind::PyTorchJob { object.clone() } else { tidied(schema, root.shape, object) };
     match kind {
         Kind::Job => job(&mut object),
         Kind::CronJob => cron_job(&mut object),
@@ -49,59 +46,47 @@ const POINTER_TEXTS: [&str; 12] = [
     "volumeName",
 ];
 
-/// Takes out what is unset, and what the server's types cannot tell from unset; writes numbers and quantities as the server does.
-fn tidy(schema: &Schema, id: Id, value: &mut Value) {
+/// Returns a value without what is unset, and without what the server's types cannot tell from unset; numbers and quantities as the server writes them.
+fn tidied(schema: &Schema, id: Id, value: &Value) -> Value {
     match (schema.shape(id), value) {
         (Shape::Object(fields), Value::Object(entries)) => {
-            for (key, value) in entries.iter_mut() {
-                if let Some(field) = fields.get(key) {
-                    tidy(schema, field, value);
-                }
-            }
-            entries.retain(|key, value| {
+            let kept = |(key, value): (&String, &Value)| {
                 // The server reads what it knows and drops the rest.
-                let Some(field) = fields.get(key) else { return false };
-                let empty = match (schema.shape(field), &*value) {
+                let field = fields.get(key)?;
+                let value = tidied(schema, field, value);
+                let unset = match (schema.shape(field), &value) {
                     (_, Value::Null) => true,
                     (Shape::List(_), Value::Array(items)) => items.is_empty(),
                     (Shape::Map(_), Value::Object(entries)) => entries.is_empty(),
                     (Shape::Text | Shape::Choice, Value::String(text)) => {
                         // Of containers alone, and of the codes of a failure policy alone.
-                        let here = match key.as_str() {
+                        let here = || match key.as_str() {
                             "restartPolicy" => fields.get("terminationMessagePath").is_some(),
                             "containerName" => fields.get("operator").is_some(),
                             other => POINTER_TEXTS.contains(&other),
                         };
-                        text.is_empty() && !here
+                        text.is_empty() && !here()
                     }
                     (Shape::Bool, Value::Bool(false)) => PLAIN_BOOLS.contains(&key.as_str()),
                     (Shape::Int32 | Shape::Int64, Value::Number(number)) => number.as_i64() == Some(0) && PLAIN_INTS.contains(&key.as_str()),
                     _ => false,
                 };
-                !empty
-            });
+                (!unset).then(|| (key.clone(), value))
+            };
+            Value::Object(entries.iter().filter_map(kept).collect())
         }
-        (Shape::List(item), Value::Array(items)) => items.iter_mut().for_each(|value| tidy(schema, *item, value)),
+        (Shape::List(item), Value::Array(items)) => items.iter().map(|value| tidied(schema, *item, value)).collect(),
         (Shape::Map(item), Value::Object(entries)) => {
-            for value in entries.values_mut() {
-                tidy(schema, *item, value);
-                if value.is_null() && matches!(schema.shape(*item), Shape::Text) {
-                    *value = "".into();
-                }
-            }
+            let empty_text = |value: Value| if value.is_null() && matches!(schema.shape(*item), Shape::Text) { "".into() } else { value };
+            Value::Object(entries.iter().map(|(key, value)| (key.clone(), empty_text(tidied(schema, *item, value)))).collect())
         }
-        (Shape::Quantity, value) => {
-            if let Ok(quantity) = Quantity::from_json(value) {
-                *value = quantity.canonical().into();
-            }
-        }
+        (Shape::Quantity, value) => Quantity::from_json(value).map_or_else(|_| value.clone(), |quantity| quantity.canonical().into()),
         #[allow(clippy::cast_possible_truncation, reason = "whole and in range")]
         (Shape::Int32 | Shape::Int64 | Shape::IntOrText, value) => {
-            if let Some(float) = value.as_f64().filter(|float| value.is_f64() && float.fract() == 0.0 && float.abs() <= 9_007_199_254_740_992.0) {
-                *value = (float as i64).into();
-            }
+            let whole = value.as_f64().filter(|float| value.is_f64() && float.fract() == 0.0 && float.abs() <= 9_007_199_254_740_992.0);
+            whole.map_or_else(|| value.clone(), |float| (float as i64).into())
         }
-        _ => {}
+        (_, value) => value.clone(),
     }
 }
 

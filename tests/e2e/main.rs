@@ -6,6 +6,7 @@
 #![allow(clippy::needless_pass_by_value, reason = "expected values are written in place")]
 
 mod audit;
+mod cel;
 mod certificates;
 mod claims;
 mod cluster;
@@ -57,6 +58,7 @@ fn main() -> ExitCode {
         cron_jobs::SCENARIOS,
         pytorch_jobs::SCENARIOS,
         claims::SCENARIOS,
+        cel::SCENARIOS,
         failures::SCENARIOS,
         install::SCENARIOS,
     ];
