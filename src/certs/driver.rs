@@ -10,6 +10,7 @@ use http::header::{ACCEPT, CONTENT_TYPE, DATE};
 use http::{Request, StatusCode};
 use kube::Client;
 use kube::client::Body;
+use serde::Deserialize;
 use serde_json::Value;
 use tokio::sync::Notify;
 use tokio::task::AbortHandle;
@@ -19,8 +20,8 @@ use super::authority::{AuthorityError, Leaf, Names, Root};
 use super::plan::{Lifetimes, Plan, Soak, Step, View, plan};
 use super::publish::{FIELD_MANAGER, Kind, Pace, Published};
 use super::state::{Change, Contents, Data, ROTATE};
-use crate::cluster::chance;
 use crate::cluster::fetch::{self, Failure, LARGEST_OBJECT, Lines};
+use crate::cluster::{LONG_ENOUGH, Pause, chance};
 use crate::server::Metrics;
 use crate::server::certificate::{CertificateError, Identity};
 use crate::server::hot::chain;
@@ -38,8 +39,6 @@ pub struct Settings {
     pub validating: String,
     /// How long things last.
     pub lifetimes: Lifetimes,
-    /// How often everything is read, whether or not a watch tells of a change.
-    pub look_every: Duration,
 }
 
 impl Settings {
@@ -52,7 +51,6 @@ impl Settings {
             mutating: "jobgate".to_owned(),
             validating: "jobgate".to_owned(),
             lifetimes: Lifetimes::default(),
-            look_every: Duration::from_secs(10),
         }
     }
 
@@ -187,7 +185,7 @@ impl Driver {
             // Replicas that hear of the same change at once should not all try to mend it.
             sleep(BREATH.mul_f64(0.5 + 0.5 * chance())).await;
             let settling = check(&self.state).is_err() && self.right_since.is_some();
-            let pause = if settling { BREATH } else { self.settings.look_every };
+            let pause = if settling { BREATH } else { self.settings.lifetimes.look_every() };
             let _ = timeout(pause, wake.notified()).await;
         }
     }
@@ -504,33 +502,49 @@ fn time(text: &str) -> Option<SystemTime> {
     jiff::fmt::rfc2822::parse(text).ok().map(|zoned| SystemTime::from(zoned.timestamp()))
 }
 
-/// Wakes the driver whenever an object changes, for ever.
+/// Wakes the driver whenever an object changes, for ever; and now and then where that cannot be watched.
 async fn watch(client: Client, path: String, name: String, wake: Arc<Notify>) {
     let mut failing = false;
+    let mut pause = Pause::between(Duration::from_millis(500), Duration::from_secs(5));
     loop {
-        let failed = follow(&client, &path, &name, &wake, &mut failing).await;
-        wake.notify_one();
-        let pause = match failed {
-            Ok(()) => Duration::from_millis(500),
-            Err(failure) => {
-                if !std::mem::replace(&mut failing, true) {
-                    tracing::warn!(path, name, error = chain(&failure), "cannot watch; looking every few seconds instead");
-                }
-                Duration::from_secs(5)
+        let began = Instant::now();
+        let ended = follow(&client, &path, &name, &wake).await;
+        if began.elapsed() >= LONG_ENOUGH {
+            failing = false;
+            pause.reset();
+        }
+        // A watch that ends as it should needs no look: the next one begins with the object as it is then.
+        if let Err(failure) = ended {
+            if matches!(failure, Failure::Forbidden) {
+                pause.longest();
             }
-        };
-        sleep(pause.mul_f64(0.5 + 0.5 * chance())).await;
+            if !std::mem::replace(&mut failing, true) {
+                tracing::warn!(path, name, error = chain(&failure), "cannot watch; looking every few seconds instead");
+            }
+            wake.notify_one();
+        }
+        pause.wait().await;
     }
 }
 
-async fn follow(client: &Client, path: &str, name: &str, wake: &Notify, failing: &mut bool) -> Result<(), Failure> {
+async fn follow(client: &Client, path: &str, name: &str, wake: &Notify) -> Result<(), Failure> {
     let name = fetch::escaped(&format!("metadata.name={name}"));
     let uri = format!("{path}?watch=true&allowWatchBookmarks=true&timeoutSeconds=290&fieldSelector={name}");
     let opened = timeout(DEADLINE, fetch::get(client, uri)).await.unwrap_or(Err(Failure::Silence))?;
-    *failing = false;
     let mut lines = Lines::new(opened);
-    while timeout(SILENCE, lines.next()).await.unwrap_or(Err(Failure::Silence))?.is_some() {
-        wake.notify_one();
+    while let Some(line) = timeout(SILENCE, lines.next()).await.unwrap_or(Err(Failure::Silence))? {
+        if !is_bookmark(&line) {
+            wake.notify_one();
+        }
     }
     Ok(())
+}
+
+/// Tells whether an event says only that the watch is alive.
+fn is_bookmark(event: &[u8]) -> bool {
+    #[derive(Deserialize)]
+    struct Event<'a> {
+        r#type: &'a str,
+    }
+    serde_json::from_slice(event).is_ok_and(|event: Event<'_>| event.r#type == "BOOKMARK")
 }

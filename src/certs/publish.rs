@@ -135,22 +135,15 @@ impl Pace {
 
 #[cfg(test)]
 mod tests {
-    use std::time::{SystemTime, UNIX_EPOCH};
-
     use super::*;
-    use crate::certs::authority::Authority;
-
-    fn names() -> Names {
-        Names::new("jobgate", "ours").unwrap()
-    }
+    use crate::certs::samples::{authority, names};
 
     fn root() -> Root {
-        let now: SystemTime = UNIX_EPOCH + Duration::from_secs(1_800_000_000);
-        Authority::generate(&names(), now, Duration::from_secs(1000)).unwrap().root().clone()
+        authority().root().clone()
     }
 
     fn webhook(name: &str, service: &str, pem: Option<&str>) -> Value {
-        let mut webhook = json!({"name": name, "clientConfig": {"service": {"name": service, "namespace": "ours"}}});
+        let mut webhook = json!({"name": name, "clientConfig": {"service": {"name": service, "namespace": names().namespace()}}});
         if let Some(pem) = pem {
             webhook["clientConfig"]["caBundle"] = base64::engine::general_purpose::STANDARD.encode(pem).into();
         }

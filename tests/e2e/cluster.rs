@@ -241,6 +241,11 @@ impl Cluster {
         self.dir.path().join(format!("{user}.kubeconfig"))
     }
 
+    /// Returns where the API server is.
+    pub(crate) fn url(&self) -> &str {
+        &self.url
+    }
+
     pub(crate) fn authority(&self) -> &Authority {
         &self.authority
     }

@@ -5,6 +5,7 @@
 #![allow(clippy::print_stdout, clippy::print_stderr, reason = "a test tells what it skips, and what Jobgate said when it fails")]
 #![allow(clippy::needless_pass_by_value, reason = "expected values are written in place")]
 
+mod api;
 mod audit;
 mod certificates;
 mod claims;
@@ -14,10 +15,13 @@ mod dry_runs;
 mod failures;
 mod gate;
 mod install;
+mod installation;
 mod jobs;
 mod kubectl;
+mod load;
 mod manifests;
 mod mutator;
+mod own_certificates;
 mod process;
 mod pytorch_jobs;
 mod scenario;
@@ -59,6 +63,7 @@ fn main() -> ExitCode {
         claims::SCENARIOS,
         failures::SCENARIOS,
         install::SCENARIOS,
+        own_certificates::SCENARIOS,
     ];
     let cluster = Arc::new(Lazy::new(assets.clone(), shared.clone()));
     let trials = all
