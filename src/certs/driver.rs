@@ -115,7 +115,8 @@ impl Managed {
             began: Instant::now(),
             leaf: None,
             soak: Soak::default(),
-            paces: [Pace::default(), Pace::default()],
+            paces: <[Pace; 2]>::default(),
+            release_paces: <[Pace; 2]>::default(),
             store_pace: Pace::default(),
             spread: chance(),
             right_since: None,
@@ -161,6 +162,7 @@ struct Driver {
     leaf: Option<Leaf>,
     soak: Soak,
     paces: [Pace; 2],
+    release_paces: [Pace; 2],
     store_pace: Pace,
     spread: f64,
     /// Since when both configurations verify what is served.
@@ -280,10 +282,11 @@ impl Driver {
         let mut wrote = false;
         if let Some(bundle) = bundle {
             for (index, kind) in Kind::ALL.into_iter().enumerate() {
-                if let Ok(published) = &look.configurations[index]
-                    && !published.holds(&bundle)
-                {
+                let Ok(published) = &look.configurations[index] else { continue };
+                if !published.holds(&bundle) {
                     wrote |= self.publish(index, kind, published, &bundle, wrong).await;
+                } else if published.is_owned() {
+                    self.release(index, kind, published, wrong).await;
                 }
             }
         }
@@ -423,6 +426,22 @@ impl Driver {
                 wrong.insert(format!("{} (patch)", self.explain(kind.name(), &name, &failure)));
                 false
             }
+        }
+    }
+
+    /// Gives up the ownership that comes with setting a bundle.
+    async fn release(&mut self, index: usize, kind: Kind, published: &Published, wrong: &mut BTreeSet<String>) {
+        let uptime = self.uptime();
+        if !self.release_paces[index].allows(uptime) {
+            return;
+        }
+        let uri = format!("{}?fieldManager={FIELD_MANAGER}", self.settings.uri(kind));
+        let request = Request::patch(uri).header(ACCEPT, "application/json").header(CONTENT_TYPE, "application/merge-patch+json");
+        match self.send(request.body(Body::from(published.release().to_string().into_bytes()))).await {
+            Ok(_) => self.release_paces[index].wrote(uptime),
+            // Something newer is there: the next look tells.
+            Err(Failure::Status(StatusCode::CONFLICT)) => {}
+            Err(failure) => drop(wrong.insert(format!("{} (patch)", self.explain(kind.name(), self.settings.configuration(kind), &failure)))),
         }
     }
 

@@ -133,6 +133,11 @@ impl<'c> Installation<'c> {
         }
     }
 
+    /// Makes a Jobgate part of the Service.
+    pub(crate) fn join(&self, replica: usize) {
+        self.service.add(self.replicas[replica].port);
+    }
+
     /// Ends every Jobgate at once, without a farewell.
     pub(crate) fn kill(&mut self) {
         self.service.clear();

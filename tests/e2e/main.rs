@@ -9,6 +9,7 @@ mod api;
 mod audit;
 mod certificates;
 mod claims;
+mod closed;
 mod cluster;
 mod cron_jobs;
 mod dry_runs;
@@ -22,6 +23,7 @@ mod load;
 mod manifests;
 mod mutator;
 mod own_certificates;
+mod permissions;
 mod process;
 mod pytorch_jobs;
 mod scenario;
@@ -64,6 +66,8 @@ fn main() -> ExitCode {
         failures::SCENARIOS,
         install::SCENARIOS,
         own_certificates::SCENARIOS,
+        permissions::SCENARIOS,
+        closed::SCENARIOS,
     ];
     let cluster = Arc::new(Lazy::new(assets.clone(), shared.clone()));
     let trials = all

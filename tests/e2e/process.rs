@@ -63,7 +63,7 @@ pub(crate) fn eventually<T>(within: Duration, mut attempt: impl FnMut() -> Resul
     }
 }
 
-/// Gets a page over plain HTTP.
+/// Gets a page over plain HTTP; the error is the whole answer.
 pub(crate) fn http_get(port: u16, path: &str) -> Result<String, String> {
     let fetch = || -> std::io::Result<String> {
         let mut stream = TcpStream::connect(("127.0.0.1", port))?;
@@ -75,5 +75,5 @@ pub(crate) fn http_get(port: u16, path: &str) -> Result<String, String> {
     };
     let answer = fetch().map_err(|e| format!("get {path}: {e}"))?;
     let (head, body) = answer.split_once("\r\n\r\n").ok_or("no end of the header")?;
-    if head.starts_with("HTTP/1.1 200") { Ok(body.to_owned()) } else { Err(head.to_owned()) }
+    if head.starts_with("HTTP/1.1 200") { Ok(body.to_owned()) } else { Err(answer.clone()) }
 }
