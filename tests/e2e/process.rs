@@ -30,9 +30,18 @@ impl Process {
         }
     }
 
+    /// Tells whether the process has ever printed this.
+    pub(crate) fn printed(&self, text: &str) -> bool {
+        self.whole_log().contains(text)
+    }
+
+    fn whole_log(&self) -> String {
+        std::fs::read(&self.log).map(|bytes| String::from_utf8_lossy(&bytes).into_owned()).unwrap_or_default()
+    }
+
     /// Returns the last lines that the process printed.
     pub(crate) fn log(&self) -> String {
-        let text = std::fs::read(&self.log).map(|bytes| String::from_utf8_lossy(&bytes).into_owned()).unwrap_or_default();
+        let text = self.whole_log();
         let lines: Vec<&str> = text.lines().collect();
         lines[lines.len().saturating_sub(40)..].join("\n")
     }
