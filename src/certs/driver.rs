@@ -77,7 +77,7 @@ const SILENCE: Duration = Duration::from_secs(90);
 /// The shortest time between two looks: a hostile writer must not make us one.
 const BREATH: Duration = Duration::from_millis(200);
 /// A write that others keep getting ahead of is tried so often at once, and then at the next look.
-const IN_A_ROW: usize = 8;
+const IN_A_ROW: usize = 4;
 /// A clock that differs by less is taken for the same: the `Date` of an answer has no fractions, and answers take time.
 const SAME_CLOCK: i64 = 30;
 
@@ -297,7 +297,7 @@ impl Driver {
     /// Reads the three objects, the Secret first: the clock comes with it.
     async fn look(&mut self) -> Look {
         let secret = self.get(&self.settings.secret_uri()).await;
-        let secret = match secret {
+        let secret = match secret.and_then(|(object, date)| Ok((known(object, "Secret", &self.settings.secret)?, date))) {
             Ok((object, date)) => {
                 if let Some(date) = date {
                     self.set_clock(date);
@@ -309,7 +309,8 @@ impl Driver {
         let mut configurations = Vec::with_capacity(2);
         for kind in Kind::ALL {
             let got = self.get(&self.settings.uri(kind)).await;
-            configurations.push(got.map(|(object, _)| Published::read(&object, &self.settings.names)));
+            let got = got.and_then(|(object, _)| known(object, kind.name(), self.settings.configuration(kind)));
+            configurations.push(got.map(|object| Published::read(&object, &self.settings.names)));
         }
         let second = configurations.pop().unwrap_or(Err(Failure::Silence));
         let first = configurations.pop().unwrap_or(Err(Failure::Silence));
@@ -502,6 +503,11 @@ enum Trouble {
     Sign(#[from] AuthorityError),
     #[error("take it over")]
     Take(#[from] CertificateError),
+}
+
+/// Returns an object if it is the one that was asked for.
+fn known(object: Value, kind: &str, name: &str) -> Result<Value, Failure> {
+    if object["kind"] == kind && object["metadata"]["name"] == name { Ok(object) } else { Err(Failure::Foreign) }
 }
 
 fn common(a: &Published, b: &Published) -> Vec<Root> {
