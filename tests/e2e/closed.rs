@@ -2,11 +2,10 @@
 
 use std::time::Duration;
 
-use serde_json::{Value, json};
+use serde_json::json;
 
 use crate::api::{Api, time_until};
-use crate::installation::{Installation, bundles};
-use crate::kubectl::Output;
+use crate::installation::{Installation, bundles, dry_run};
 use crate::manifests::{cron_job, endless, job, pytorch_job};
 use crate::process::eventually;
 use crate::scenario::{Needs, Place, Scenario};
@@ -23,21 +22,8 @@ fn installed<'c>(place: &Place<'c>, overlay: &str, arguments: &[&str]) -> Instal
     installation.apply(arguments).ok();
     installation.start(1, &["--claims=off"]);
     installation.wait_until_ready();
-    installation.look_after(&place.namespace);
-    called(place, &place.namespace);
+    installation.judge(&place.namespace);
     installation
-}
-
-fn called(place: &Place<'_>, namespace: &str) {
-    eventually(Duration::from_secs(20), || {
-        let output = dry_run(place, namespace, &endless("probe"));
-        if output.stderr.contains("deadline") { Ok(()) } else { Err(output.to_string()) }
-    })
-    .expect("the webhooks must be called");
-}
-
-fn dry_run(place: &Place<'_>, namespace: &str, object: &Value) -> Output {
-    place.cluster.admin.run(&["-n", namespace, "create", "--dry-run=server", "-f", "-"], &object.to_string())
 }
 
 /// From open to closed and back, again and again: what was published stays so, and what is new is published.
@@ -46,6 +32,7 @@ fn there_and_back(place: &Place<'_>, arguments: &[&str]) {
     let mut installation = installed(place, "self-managed", arguments);
     let right = installation.bundles(&api).swap_remove(0);
     let path = installation.configuration("validating");
+    let authority = api.get(&installation.secret())["data"].clone();
     for round in 0..2 {
         installation.render("fail-closed", &place.namespace);
         installation.apply(arguments).quiet();
@@ -57,25 +44,24 @@ fn there_and_back(place: &Place<'_>, arguments: &[&str]) {
             if now == [right.clone(), right.clone(), right.clone()] { Ok(()) } else { Err(format!("{now:?}")) }
         });
         println!("round {round}: the new webhook can be verified after {:?}", filled.expect("every webhook is published"));
-        called(place, &place.namespace);
+        installation.wait_until_judged(&place.namespace);
         installation.apply(arguments).quiet();
         assert_eq!(installation.bundles(&api), [right.clone(), right.clone(), right.clone()], "applied again");
 
         installation.render("self-managed", "");
         installation.apply(arguments).quiet();
         assert_eq!(installation.bundles(&api), [right.clone(), right.clone()], "round {round}: back again");
+        assert_eq!(api.get(&installation.secret())["data"], authority, "the Secret keeps what is in it");
     }
-    called(place, &place.namespace);
+    installation.wait_until_judged(&place.namespace);
 }
 
 fn down(place: &Place<'_>) {
     let mut installation = installed(place, "fail-closed", &[]);
     let open = place.cluster.unique("team");
     place.cluster.admin.run(&["create", "namespace", &open], "").ok();
-    for namespace in [&open, "kube-system"] {
-        installation.look_after(namespace);
-    }
-    called(place, &open);
+    installation.look_after("kube-system");
+    installation.judge(&open);
     place.create(&job("before", json!({}))).ok();
     installation.kill();
 
@@ -91,12 +77,12 @@ fn down(place: &Place<'_>) {
             "accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}},
         }}),
     ] {
-        dry_run(place, &place.namespace, &object).ok();
+        dry_run(place.cluster, &place.namespace, &object).ok();
     }
     place.kubectl(&["delete", "job", "before", "--wait=false"]).ok();
     // Elsewhere jobs pass unjudged, as before.
     for namespace in [&open, "kube-system", &installation.name, "default"] {
-        let output = dry_run(place, namespace, &endless("a")).ok();
+        let output = dry_run(place.cluster, namespace, &endless("a")).ok();
         assert!(!output.stderr.contains("deadline"), "{output}");
     }
 
@@ -108,7 +94,7 @@ fn down(place: &Place<'_>) {
     place.cluster.admin.run(&["-n", &installation.name, "delete", "pod", "own", "--force", "--grace-period=0"], "").ok();
     installation.start(1, &["--claims=off"]);
     installation.wait_until_ready();
-    called(place, &place.namespace);
+    installation.wait_until_judged(&place.namespace);
     place.create(&job("after", json!({}))).quiet();
 
     // And who is in a hurry takes the configurations away.
@@ -130,7 +116,7 @@ fn down(place: &Place<'_>) {
 
 fn pytorch_jobs(place: &Place<'_>) {
     let mut installation = installed(place, "fail-closed", &[]);
-    dry_run(place, &place.namespace, &pytorch_job("a", json!({}))).ok();
+    dry_run(place.cluster, &place.namespace, &pytorch_job("a", json!({}))).ok();
     installation.kill();
     let output = place.create(&pytorch_job("a", json!({})));
     assert!(!output.success && output.stderr.contains("failed calling webhook \"validate-closed"), "{output}");

@@ -20,6 +20,7 @@ use serde_json::{Value, json};
 use crate::api::Api;
 use crate::cluster::Cluster;
 use crate::kubectl::Output;
+use crate::manifests::endless;
 use crate::process::{Process, eventually, free_port, http_get};
 
 /// The label of the namespaces that an installation looks after; its value is the installation's name.
@@ -43,6 +44,11 @@ pub(crate) fn rendered(cluster: &Cluster, overlay: &str) -> Vec<Value> {
         _ => cluster.admin.run(&["kustomize", &deploy.join("overlays").join(overlay).display().to_string()], "").ok().stdout,
     };
     jobgate::yaml::documents(text.as_bytes()).map(|document| document.expect("YAML").value).filter(|value| !value.is_null()).collect()
+}
+
+/// Creates an object in a namespace, which is not stored.
+pub(crate) fn dry_run(cluster: &Cluster, namespace: &str, object: &Value) -> Output {
+    cluster.admin.run(&["-n", namespace, "create", "--dry-run=server", "-f", "-"], &object.to_string())
 }
 
 /// Returns the only object of a kind and, if several have the kind, of the name.
@@ -72,19 +78,38 @@ impl<'c> Installation<'c> {
         }
     }
 
-    /// Has the webhooks called for a namespace, too.
+    /// Marks a namespace as one to look after, if nothing in the manifests excludes it.
     pub(crate) fn look_after(&self, namespace: &str) {
         self.cluster.admin.run(&["label", "--overwrite", "namespace", namespace, &format!("{FOR}={}", self.name)], "").ok();
+    }
+
+    /// Looks after a namespace, and waits until jobs in it are judged: the API server knows of labels and configurations by watches.
+    pub(crate) fn judge(&self, namespace: &str) {
+        self.look_after(namespace);
+        self.wait_until_judged(namespace);
+    }
+
+    /// Waits until jobs in a namespace are judged.
+    pub(crate) fn wait_until_judged(&self, namespace: &str) {
+        eventually(Duration::from_secs(20), || {
+            let output = dry_run(self.cluster, namespace, &endless("probe"));
+            if output.stderr.contains("deadline") { Ok(()) } else { Err(output.to_string()) }
+        })
+        .unwrap_or_else(|e| panic!("{e}\n{}", self.logs()));
     }
 
     /// Puts everything into the cluster; the arguments are those of `kubectl apply`.
     pub(crate) fn apply(&self, arguments: &[&str]) -> Output {
         // The namespace must be there before what is in it, and kubectl sends a list in its order.
-        let list = json!({"apiVersion": "v1", "kind": "List", "items": self.objects});
-        self.cluster.admin.run(&[&["apply", "--validate=strict"], arguments, &["-f", "-"]].concat(), &list.to_string())
+        self.cluster.admin.run(&[&["apply", "--validate=strict"], arguments, &["-f", "-"]].concat(), &self.list().to_string())
     }
 
-    /// Takes everything out of the cluster again but for the namespace, which nobody would empty.
+    /// Returns everything as one object.
+    pub(crate) fn list(&self) -> Value {
+        json!({"apiVersion": "v1", "kind": "List", "items": self.objects})
+    }
+
+    /// Takes everything out of the cluster again but for the namespace, which takes long to go.
     pub(crate) fn delete(&self) {
         let items: Vec<&Value> = self.objects.iter().filter(|object| object["kind"] != "Namespace").collect();
         let list = json!({"apiVersion": "v1", "kind": "List", "items": items});
@@ -103,13 +128,17 @@ impl<'c> Installation<'c> {
             for argument in container["args"].as_array().expect("args") {
                 match argument.as_str().expect("text") {
                     "--policy=/etc/jobgate/policy.yaml" => command.arg("--policy").arg(&policy),
-                    other => command.arg(other),
+                    "--self-managed-certs" => command.args([
+                        "--self-managed-certs".to_owned(),
+                        format!("--mutating-configuration={}", self.name),
+                        format!("--validating-configuration={}", self.name),
+                    ]),
+                    other => command.arg(other.replace("/etc/jobgate-tls", &self.mounted().display().to_string())),
                 };
             }
             command
                 .arg(format!("--listen=127.0.0.1:{port}"))
                 .arg(format!("--metrics-listen=127.0.0.1:{metrics}"))
-                .args([format!("--mutating-configuration={}", self.name), format!("--validating-configuration={}", self.name)])
                 .args(arguments)
                 .env("POD_NAMESPACE", &self.name)
                 .env("KUBECONFIG", &kubeconfig)
@@ -142,6 +171,11 @@ impl<'c> Installation<'c> {
     pub(crate) fn kill(&mut self) {
         self.service.clear();
         self.replicas.clear();
+    }
+
+    /// Returns the folder in place of the one where a certificate is mounted.
+    pub(crate) fn mounted(&self) -> PathBuf {
+        self.cluster.dir.path().join(format!("{}.tls", self.name))
     }
 
     /// Returns a kubeconfig with a token of the Deployment's service account, as the kubelet would mount it.

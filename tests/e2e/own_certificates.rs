@@ -77,8 +77,7 @@ fn rotation(place: &Place<'_>) {
     // Seconds: an authority 27, of which the first is cut short; a leaf 6, renewed after 4; 2 published before it signs; 1 more after its last leaf.
     installation.start(2, &["--claims=off", "--lifetimes-for-testing=27,6,2,1"]);
     installation.wait_until_ready();
-    installation.look_after(&place.namespace);
-    called(place);
+    installation.judge(&place.namespace);
     let through = Load::through_the_api_server(&api, &place.namespace, 100);
     let direct = Load::direct(&api, &installation, 200);
     api.patch(&installation.secret(), "merge", &json!({"metadata": {"annotations": {"jobgate.dev/rotate": "now"}}}));
@@ -110,15 +109,6 @@ fn fail_closed(installation: &mut Installation<'_>) {
     }
 }
 
-/// Waits until the API server asks about jobs in the namespace.
-fn called(place: &Place<'_>) {
-    eventually(Duration::from_secs(20), || {
-        let output = place.dry_run(&endless("probe"));
-        if output.stderr.contains("deadline") { Ok(()) } else { Err(output.to_string()) }
-    })
-    .expect("the webhooks must be called");
-}
-
 /// Prints how long it took, and fails the test if that is longer than any machine should take.
 #[track_caller]
 fn healed(what: &str, took: Result<Duration, String>) {
@@ -132,8 +122,7 @@ fn bundle_is_healed(place: &Place<'_>) {
     installation.apply(&[]).ok();
     installation.start(2, &["--claims=off"]);
     installation.wait_until_ready();
-    installation.look_after(&place.namespace);
-    called(place);
+    installation.judge(&place.namespace);
     let right = installation.bundles(&api).swap_remove(0);
     let foreign = Authority::new("foreign").certificate();
     for kind in ["mutating", "validating"] {
@@ -165,7 +154,7 @@ fn bundle_is_healed(place: &Place<'_>) {
     for replica in &installation.replicas {
         replica.ready().expect("it stays ready");
     }
-    called(place);
+    installation.wait_until_judged(&place.namespace);
     place.create(&job("a", json!({}))).quiet();
 }
 
@@ -176,8 +165,7 @@ fn secret_is_healed(place: &Place<'_>) {
     installation.apply(&[]).ok();
     installation.start(2, &["--claims=off"]);
     installation.wait_until_ready();
-    installation.look_after(&place.namespace);
-    called(place);
+    installation.judge(&place.namespace);
     let secret = installation.secret();
     let good = api.get(&secret)["data"].clone();
     let through = Load::through_the_api_server(&api, &place.namespace, 20);

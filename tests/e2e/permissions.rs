@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use serde_json::{Value, json};
 
 use crate::api::Api;
-use crate::installation::Installation;
+use crate::installation::{Installation, dry_run};
 use crate::manifests::{claim, mounting};
 use crate::process::eventually;
 use crate::scenario::{Place, Scenario};
@@ -154,19 +154,19 @@ fn late(api: &Api, trial: &Trial<'_>, resource: &str) -> String {
 
 /// A claim that is not there is told apart from one that nobody can see by asking for it.
 fn absent_is_unknown(place: &Place<'_>, trial: &Trial<'_>) -> String {
-    judged(place, trial);
-    let output = dry_run(place, trial, "missing").ok();
+    judged(trial);
+    let output = dry_run(place.cluster, &trial.namespace, &mounting("a", "missing", 4)).ok();
     assert!(!output.stderr.contains("missing"), "{output}");
     assert!(trial.installation.replicas[0].process.printed("may not read claims"), "{}", trial.installation.logs());
     "nothing is said of a claim that is not there".to_owned()
 }
 
 fn never_from_the_cache(place: &Place<'_>, trial: &Trial<'_>) -> String {
-    judged(place, trial);
+    judged(trial);
     place.cluster.admin.run(&["-n", &trial.namespace, "create", "-f", "-"], &claim("checkpoints", "ReadWriteOnce").to_string()).ok();
     let ended = Instant::now() + Duration::from_secs(3);
     while Instant::now() < ended {
-        dry_run(place, trial, "checkpoints").denied(&["checkpoint-volume-access"]);
+        dry_run(place.cluster, &trial.namespace, &mounting("a", "checkpoints", 4)).denied(&["checkpoint-volume-access"]);
         std::thread::sleep(Duration::from_millis(300));
     }
     assert!(from_the_cache(trial) < 0.5, "answered from the cache");
@@ -177,15 +177,15 @@ fn never_from_the_cache(place: &Place<'_>, trial: &Trial<'_>) -> String {
 /// With every permission none of the above happens.
 fn works(place: &Place<'_>, api: &Api, trial: &Trial<'_>) {
     let replica = &trial.installation.replicas[0];
-    judged(place, trial);
+    judged(trial);
     for complaint in ["may not", "cannot"] {
         assert!(!replica.process.printed(complaint), "{}", trial.installation.logs());
     }
     assert!(trial.installation.bundles(api).iter().all(|pem| !pem.is_empty()));
-    dry_run(place, trial, "missing").warns(&["missing"]);
+    dry_run(place.cluster, &trial.namespace, &mounting("a", "missing", 4)).warns(&["missing"]);
     place.cluster.admin.run(&["-n", &trial.namespace, "create", "-f", "-"], &claim("checkpoints", "ReadWriteOnce").to_string()).ok();
     eventually(Duration::from_secs(15), || {
-        dry_run(place, trial, "checkpoints").denied(&["checkpoint-volume-access"]);
+        dry_run(place.cluster, &trial.namespace, &mounting("a", "checkpoints", 4)).denied(&["checkpoint-volume-access"]);
         if from_the_cache(trial) > 0.5 { Ok(()) } else { Err("not answered from the cache".to_owned()) }
     })
     .unwrap_or_else(|e| panic!("{e}\n{}", trial.installation.logs()));
@@ -197,19 +197,9 @@ fn from_the_cache(trial: &Trial<'_>) -> f64 {
 }
 
 /// Waits until the API server has jobs of the namespace judged.
-fn judged(place: &Place<'_>, trial: &Trial<'_>) {
+fn judged(trial: &Trial<'_>) {
     let replica = &trial.installation.replicas[0];
     eventually(Duration::from_secs(40), || replica.ready()).unwrap_or_else(|e| panic!("{e}\n{}", trial.installation.logs()));
     trial.installation.join(0);
-    let probe = crate::manifests::endless("probe").to_string();
-    eventually(Duration::from_secs(20), || {
-        let output = place.cluster.admin.run(&["-n", &trial.namespace, "create", "--dry-run=server", "-f", "-"], &probe);
-        if output.stderr.contains("deadline") { Ok(()) } else { Err(output.to_string()) }
-    })
-    .expect("the webhooks must be called");
-}
-
-fn dry_run(place: &Place<'_>, trial: &Trial<'_>, claim: &str) -> crate::kubectl::Output {
-    let object = mounting("a", claim, 4).to_string();
-    place.cluster.admin.run(&["-n", &trial.namespace, "create", "--dry-run=server", "-f", "-"], &object)
+    trial.installation.wait_until_judged(&trial.namespace);
 }
