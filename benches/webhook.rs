@@ -267,6 +267,14 @@ impl Application for Trivial {
         Answer { status: StatusCode::OK, body: body.into_bytes(), note }
     }
 
+    fn weight(&self, body: &[u8]) -> usize {
+        body.len()
+    }
+
+    fn too_heavy(&self, _: Endpoint, _: &[u8]) -> Option<Answer> {
+        None
+    }
+
     fn too_large(&self, _: Endpoint, _: &[u8], _: usize) -> Option<Answer> {
         None
     }

@@ -18,6 +18,7 @@ mod check;
 mod respond;
 mod review;
 mod skim;
+mod weight;
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -28,6 +29,7 @@ pub use check::Doubt;
 pub(crate) use check::checked_patch;
 pub use respond::{LONGEST_LINE, LONGEST_WARNING, MOST_FINDINGS, MOST_WARNINGS};
 pub use review::{Change, Head, Malformed, Review, Subject, Version};
+pub use weight::weight;
 
 use crate::engine::{self, Origin, Request, Skipped, Verdict};
 use crate::facts::Facts;
@@ -274,6 +276,20 @@ pub fn refuse_oversized(endpoint: Endpoint, prefix: &[u8], limit: usize) -> Answ
     finish(&head, Reply { denial: Some(message), ..Reply::default() }, meta)
 }
 
+/// Answers a review that was read and not parsed, because judging it would take more memory than the server has for that: it is denied where jobs are
+/// judged and something can be denied, for to admit it would be a way around every rule.
+#[must_use]
+pub fn refuse_heavy(endpoint: Endpoint, policy: &Policy, body: &[u8]) -> Answer {
+    let head = review::head_of_prefix(body);
+    if head.uid.is_empty() {
+        return reject(endpoint, &Malformed { reason: "`request.uid` is missing".to_owned(), head: Box::new(head) });
+    }
+    match review::concern(&head) {
+        Err(pass) => finish(&head, Reply::default(), Meta { pass: Some(pass), ..Meta::of(endpoint, &head) }),
+        Ok(_) => unread(endpoint, policy, &head, "size: the object has too many parts and was not read; make it smaller"),
+    }
+}
+
 /// Allows the request of a body with one warning: for a server whose worker panicked, or whose deadline is near.
 #[must_use]
 pub fn fail_open(endpoint: Endpoint, body: &[u8], fault: Fault) -> Answer {
@@ -300,10 +316,15 @@ fn reject(endpoint: Endpoint, malformed: &Malformed<'_>) -> Answer {
 
 /// Answers for an object nested beyond what is read. `/validate` refuses it, where the policy refuses anything; `/mutate` leaves it alone.
 fn too_deep(endpoint: Endpoint, policy: &Policy, head: &Head<'_>) -> Answer {
+    unread(endpoint, policy, head, "depth: the object is nested deeper than 128 levels and was not read; make it flatter")
+}
+
+/// Denies an object that was not read, where the policy denies anything.
+fn unread(endpoint: Endpoint, policy: &Policy, head: &Head<'_>, problem: &str) -> Answer {
     if endpoint == Endpoint::Mutate || !policy.can_deny() {
         return allow(endpoint, head, Fault::ObjectUnreadable);
     }
-    let message = "1 problem:\ndepth: the object is nested deeper than 128 levels and was not read; make it flatter".to_owned();
+    let message = format!("1 problem:\n{problem}");
     finish(head, Reply { denial: Some(message), ..Reply::default() }, Meta::of(endpoint, head))
 }
 
@@ -458,6 +479,24 @@ mod tests {
         assert_eq!((&response["uid"], &response["allowed"], answer.meta.outcome), (&json!("u"), &json!(false), Outcome::Denied));
         assert!(response["status"]["message"].as_str().is_some_and(|text| text.contains("32 MiB")));
         assert_eq!(refuse_oversized(Endpoint::Mutate, b"{", 32 << 20).status, 413);
+    }
+
+    #[test]
+    fn a_heavy_review_is_denied_where_it_would_be_judged() {
+        let audit = Policy::parse(crate::policy::BUILTINS.iter().find(|builtin| builtin.name == "audit").unwrap().source, "audit").unwrap();
+        let denying = Policy::default();
+        let answered = |endpoint, policy: &Policy, operation: &str| {
+            let body = review("v1", operation, "admin", &job(&json!({})), &Value::Null);
+            let answer = refuse_heavy(endpoint, policy, body.as_bytes());
+            let response = serde_json::from_slice::<Value>(&answer.body).expect("JSON")["response"].clone();
+            (response["allowed"] == true, answer.meta.fault.is_some(), response["status"]["message"].as_str().unwrap_or_default().contains("size:"))
+        };
+        assert_eq!(answered(Endpoint::Validate, &denying, "CREATE"), (false, false, true));
+        assert_eq!(answered(Endpoint::Validate, &denying, "UPDATE"), (false, false, true));
+        assert_eq!(answered(Endpoint::Mutate, &denying, "CREATE"), (true, true, false), "the other one denies it");
+        assert_eq!(answered(Endpoint::Validate, &audit, "CREATE"), (true, true, false), "nothing is denied");
+        assert_eq!(answered(Endpoint::Validate, &denying, "DELETE"), (true, false, false), "none of our business");
+        assert_eq!(refuse_heavy(Endpoint::Validate, &denying, b"{").status, 400);
     }
 
     #[test]

@@ -31,6 +31,8 @@ pub mod authority;
 pub mod driver;
 pub mod plan;
 pub mod publish;
+#[cfg(test)]
+mod samples;
 pub mod state;
 
 pub use authority::Names;

@@ -38,7 +38,7 @@ use tokio::time::{Instant, timeout};
 
 pub use self::client::{ClientError, Connection, client_from_file, client_from_kubeconfig, client_in_cluster, connection, in_cluster};
 pub use self::inventory::Inventory;
-pub(crate) use self::mirror::chance;
+pub(crate) use self::mirror::{LONG_ENOUGH, Pause, chance};
 pub use self::snapshot::{Snapshot, Wanted, snapshot};
 pub use self::stats::{Stats, Why};
 

@@ -176,6 +176,12 @@ pub trait Application: Send + Sync + 'static {
     /// server takes for a failed webhook: fail-open then admits whatever was padded to this size.
     fn too_large(&self, endpoint: Endpoint, prefix: &[u8], limit: usize) -> Option<Answer>;
 
+    /// Returns about how many bytes of memory it takes at most to answer a review with this body. Only large bodies are weighed.
+    fn weight(&self, body: &[u8]) -> usize;
+
+    /// Answers a review whose body is heavier than all reviews together may be. With nothing, the server answers 413.
+    fn too_heavy(&self, endpoint: Endpoint, body: &[u8]) -> Option<Answer>;
+
     /// Answers a review that [`review`](Self::review) did not. With nothing, the server answers 500, which the API server takes for a failed webhook.
     fn fault(&self, endpoint: Endpoint, body: &[u8], fault: Fault) -> Option<Answer>;
 }
@@ -207,8 +213,11 @@ pub struct Limits {
     pub body: Duration,
     /// How large a body may be. An object of 3 MiB and its old version can take 27 MiB of escaped JSON. 32 MiB.
     pub body_bytes: usize,
-    /// How much memory all bodies may take together. 256 MiB.
+    /// How much memory all bodies may take together. 128 MiB.
     pub body_memory: usize,
+    /// How much memory the evaluation of bodies above `inline_bytes` may take together, by [`Application::weight`]; heavier ones wait for each other,
+    /// and one that is heavier than this alone is refused. 256 MiB: an object as large as the API server takes, in its most costly shape.
+    pub evaluation_memory: usize,
     /// Bodies up to this size are evaluated where they are read; at some 15 µs per KiB this is under a millisecond. 64 KiB.
     pub inline_bytes: usize,
     /// How long an answer may take at most, however long the API server would wait. 2.5 s.
@@ -244,7 +253,8 @@ impl Default for Limits {
             header_fields: 64,
             body: Duration::from_secs(10),
             body_bytes: 32 << 20,
-            body_memory: 256 << 20,
+            body_memory: 128 << 20,
+            evaluation_memory: 256 << 20,
             inline_bytes: 64 << 10,
             review: Duration::from_millis(2500),
             margin: Duration::from_millis(200),

@@ -67,6 +67,14 @@ impl Application for Webhook {
         Some(self.finish(admission::refuse_oversized(endpoint(at), prefix, limit)))
     }
 
+    fn weight(&self, body: &[u8]) -> usize {
+        admission::weight(body)
+    }
+
+    fn too_heavy(&self, at: server::Endpoint, body: &[u8]) -> Option<Answer> {
+        Some(self.finish(admission::refuse_heavy(endpoint(at), &self.policy.load(), body)))
+    }
+
     fn fault(&self, at: server::Endpoint, body: &[u8], fault: server::Fault) -> Option<Answer> {
         let fault = match fault {
             server::Fault::Panic => Fault::Panic,

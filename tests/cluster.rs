@@ -2,18 +2,17 @@
 #![cfg(feature = "serve")]
 #![allow(clippy::unwrap_used, reason = "the fake API server is part of the tests")]
 
+#[path = "support/fake.rs"]
+mod fake;
+
 use std::io::Write;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use bytes::Bytes;
 use futures::channel::mpsc::{UnboundedSender, unbounded};
-use futures::{FutureExt as _, StreamExt as _, future};
+use futures::{FutureExt as _, future};
 use http::{Request, Response};
-use http_body::Frame;
-use http_body_util::StreamBody;
-use http_body_util::combinators::BoxBody;
 use jobgate::cluster::{Claims, Mode, Settings, Why};
 use jobgate::facts::{Fact, FactTable, Facts as _};
 use kube::Client;
@@ -22,36 +21,14 @@ use serde_json::{Value, json};
 use tokio::time::{Instant, sleep, timeout};
 use tower::BoxError;
 
+use fake::Answer;
+
 const SECOND: Duration = Duration::from_secs(1);
 const MS: Duration = Duration::from_millis(1);
 
-/// What the fake API server does with a request.
-#[derive(Clone, Debug)]
-enum Answer {
-    /// Says nothing, for ever.
-    Hang,
-    /// Breaks the connection.
-    Reset,
-    /// Answers with a code and a body.
-    Reply(u16, String),
-    /// Answers later.
-    Late(Duration, String),
-    /// Sends the head and half an object, and then nothing more.
-    Stall(String),
-}
-
-impl Answer {
-    fn claim(namespace: &str, name: &str, modes: &[&str]) -> Self {
-        Self::Reply(200, claim(namespace, name, modes, 1).to_string())
-    }
-
-    fn status(code: u16, reason: &str) -> Self {
-        Self::Reply(code, json!({"kind": "Status", "apiVersion": "v1", "status": "Failure", "reason": reason, "code": code}).to_string())
-    }
-
-    fn absent() -> Self {
-        Self::status(404, "NotFound")
-    }
+/// Answers with a claim.
+fn found(namespace: &str, name: &str, modes: &[&str]) -> Answer {
+    Answer::Reply(200, claim(namespace, name, modes, 1).to_string())
 }
 
 fn claim(namespace: &str, name: &str, modes: &[&str], version: u64) -> Value {
@@ -127,7 +104,7 @@ impl Fake {
         Client::new(tower::service_fn(move |request: Request<Body>| Arc::clone(&fake).answer(request)), "default")
     }
 
-    async fn answer(self: Arc<Self>, request: Request<Body>) -> Result<Response<BoxBody<Bytes, BoxError>>, BoxError> {
+    async fn answer(self: Arc<Self>, request: Request<Body>) -> Result<Response<fake::Body>, BoxError> {
         let uri = request.uri().to_string();
         self.diary.lock().unwrap().push(uri.clone());
         let now = self.at_once.fetch_add(1, Ordering::SeqCst) + 1;
@@ -140,7 +117,7 @@ impl Fake {
                 None => {
                     let (sender, lines) = unbounded();
                     self.watches.lock().unwrap().push(sender);
-                    return Ok(Response::new(body(lines)));
+                    return Ok(Response::new(fake::body(lines)));
                 }
             }
         } else if uri.starts_with("/api/v1/persistentvolumeclaims") {
@@ -148,17 +125,7 @@ impl Fake {
         } else {
             (self.get.lock().unwrap())(&uri)
         };
-        let reply = |code: u16, text: String| Ok(Response::builder().status(code).body(body(futures::stream::iter([text]))).unwrap());
-        match answer {
-            Answer::Hang => future::pending().await,
-            Answer::Reset => Err("connection reset by peer".into()),
-            Answer::Late(pause, text) => {
-                sleep(pause).await;
-                reply(200, text)
-            }
-            Answer::Stall(text) => Ok(Response::new(body(futures::stream::iter([text]).chain(futures::stream::pending())))),
-            Answer::Reply(code, text) => reply(code, text),
-        }
+        answer.give().await
     }
 
     /// Sends an event on the watch opened last.
@@ -191,10 +158,6 @@ impl Fake {
     fn last(&self, part: &str) -> String {
         self.diary.lock().unwrap().iter().rev().find(|uri| uri.contains(part)).cloned().expect("never asked")
     }
-}
-
-fn body(lines: impl futures::Stream<Item = String> + Send + Sync + 'static) -> BoxBody<Bytes, BoxError> {
-    BoxBody::new(StreamBody::new(lines.map(|text| Ok(Frame::data(Bytes::from(text))))))
 }
 
 fn wanted(names: &[&str]) -> Vec<(String, String)> {
@@ -255,7 +218,7 @@ fn off_needs_no_runtime() {
 #[tokio::test(start_paused = true)]
 async fn live_finds_and_misses() {
     let fake = Fake::new().on_get(|uri| match uri {
-        "/api/v1/namespaces/ml/persistentvolumeclaims/there" => Answer::claim("ml", "there", &["ReadWriteOnce"]),
+        "/api/v1/namespaces/ml/persistentvolumeclaims/there" => found("ml", "there", &["ReadWriteOnce"]),
         _ => Answer::absent(),
     });
     let claims = live(&fake);
@@ -277,7 +240,7 @@ async fn the_modes_of_the_bound_volume_win() {
 
 #[tokio::test(start_paused = true)]
 async fn modes_from_the_future_are_unknown() {
-    let fake = Fake::new().on_get(|_| Answer::claim("ml", "a", &["ReadWriteSometimes"]));
+    let fake = Fake::new().on_get(|_| found("ml", "a", &["ReadWriteSometimes"]));
     let claims = live(&fake);
     assert_eq!(one(&claims, "a").await, Err("unknown"));
     assert_eq!(claims.stats().unknown_for(Why::Modes), 1);
@@ -285,13 +248,13 @@ async fn modes_from_the_future_are_unknown() {
 
 #[tokio::test(start_paused = true)]
 async fn an_answer_holds_five_seconds_and_an_absence_one() {
-    let fake = Fake::new().on_get(|uri| if uri.ends_with("/a") { Answer::claim("ml", "a", &["ReadWriteOnce"]) } else { Answer::absent() });
+    let fake = Fake::new().on_get(|uri| if uri.ends_with("/a") { found("ml", "a", &["ReadWriteOnce"]) } else { Answer::absent() });
     let claims = live(&fake);
     assert_eq!((one(&claims, "a").await, one(&claims, "b").await), (rwo(), Err("absent")));
     sleep(SECOND - 2 * MS).await;
     ask(&claims, &["a", "b"]).await;
     assert_eq!(fake.gets(), 2);
-    fake.on_get(|_| Answer::claim("ml", "b", &["ReadWriteMany"]));
+    fake.on_get(|_| found("ml", "b", &["ReadWriteMany"]));
     sleep(3 * MS).await;
     assert_eq!(one(&claims, "b").await, rwx(), "an absence is forgotten within a second");
     assert_eq!(one(&claims, "a").await, rwo());
@@ -322,7 +285,7 @@ async fn a_flight_outlives_who_asked_first() {
 
 #[tokio::test(start_paused = true)]
 async fn a_claim_named_twice_is_looked_up_once() {
-    let fake = Fake::new().on_get(|_| Answer::claim("ml", "a", &["ReadWriteOnce"]));
+    let fake = Fake::new().on_get(|_| found("ml", "a", &["ReadWriteOnce"]));
     let table = ask(&live(&fake), &["a", "a", "a"]).await;
     assert_eq!((table.claims.len(), fake.gets()), (1, 1));
 }
@@ -402,14 +365,14 @@ async fn whatever_goes_wrong_is_unknown_and_in_time() {
         ("empty body", Answer::Reply(200, String::new()), Why::Garbage),
         ("html", Answer::Reply(200, "<html>".into()), Why::Garbage),
         ("other JSON", Answer::Reply(200, "[1,2]".into()), Why::Garbage),
-        ("another claim", Answer::claim("ml", "b", &["ReadWriteOnce"]), Why::Garbage),
-        ("another namespace", Answer::claim("other", "a", &["ReadWriteOnce"]), Why::Garbage),
+        ("another claim", found("ml", "b", &["ReadWriteOnce"]), Why::Garbage),
+        ("another namespace", found("other", "a", &["ReadWriteOnce"]), Why::Garbage),
         (
             "wrong types",
             Answer::Reply(200, r#"{"metadata":{"namespace":"ml","name":"a"},"spec":{"accessModes":"ReadWriteOnce"}}"#.into()),
             Why::Garbage,
         ),
-        ("no modes", Answer::claim("ml", "a", &[]), Why::Modes),
+        ("no modes", found("ml", "a", &[]), Why::Modes),
         ("without end", Answer::Reply(200, format!("{{\"x\":\"{}\"}}", "y".repeat(11 << 20))), Why::Garbage),
     ];
     for (what, answer, why) in cases {
@@ -455,7 +418,7 @@ async fn five_failures_open_the_breaker_and_a_probe_closes_it() {
         assert_eq!(one(&claims, &format!("c{i}")).await, Err("unknown"));
     }
     assert!(claims.stats().breaker_open);
-    fake.on_get(|uri| Answer::claim("ml", uri.rsplit('/').next().unwrap(), &["ReadWriteOnce"]));
+    fake.on_get(|uri| found("ml", uri.rsplit('/').next().unwrap(), &["ReadWriteOnce"]));
     let began = Instant::now();
     for i in 0..100 {
         assert_eq!(one(&claims, &format!("d{i}")).await, Err("unknown"));
@@ -511,7 +474,7 @@ async fn missing_permission_is_said_once_and_asked_seldom() {
     assert!(!claims.stats().breaker_open);
     assert_eq!(log.lines().len(), 1, "{:?}", log.lines());
     assert!(log.lines()[0].contains("persistentvolumeclaims"));
-    fake.on_get(|_| Answer::claim("ml", "a", &["ReadWriteOnce"]));
+    fake.on_get(|_| found("ml", "a", &["ReadWriteOnce"]));
     sleep(5 * SECOND).await;
     assert_eq!(one(&claims, "a").await, rwo(), "it works as soon as the role is there");
 }
@@ -540,7 +503,7 @@ async fn the_cache_answers_without_a_request() {
 
 #[tokio::test(start_paused = true)]
 async fn a_miss_is_verified_by_a_get() {
-    let fake = Fake::new().on_get(|uri| if uri.ends_with("/fresh") { Answer::claim("ml", "fresh", &["ReadWriteOnce"]) } else { Answer::absent() });
+    let fake = Fake::new().on_get(|uri| if uri.ends_with("/fresh") { found("ml", "fresh", &["ReadWriteOnce"]) } else { Answer::absent() });
     let claims = cached(&fake).await;
     assert_eq!(one(&claims, "fresh").await, rwo(), "made a moment ago, not in the cache yet");
     assert_eq!(one(&claims, "gone").await, Err("absent"));
@@ -662,7 +625,7 @@ async fn a_silent_watch_makes_the_cache_stale_and_is_replaced() {
     assert!(stats.stale && stats.silence.unwrap() > 90 * SECOND && claims.is_synced(), "{stats:?}");
     assert_eq!(one(&claims, "a").await, Err("unknown"), "the claim may be another by now");
     settle().await;
-    fake.on_get(|_| Answer::claim("ml", "a", &["ReadWriteMany"]));
+    fake.on_get(|_| found("ml", "a", &["ReadWriteMany"]));
     assert_eq!(one(&claims, "a").await, rwx(), "a GET is believed");
     assert_eq!(fake.asked("watch=true"), 2, "a silent watch is given up after 90 s, not after 290");
     fake.on_watch(|_| None);
@@ -696,7 +659,7 @@ async fn start_up_waits_ten_seconds_and_then_works_without_the_cache() {
         Answer::Reply(200, "<html>".into()),
     ] {
         let what = format!("{broken:?}");
-        let fake = Fake::new().on_list(move |_| broken.clone()).on_get(|_| Answer::claim("ml", "a", &["ReadWriteOnce"]));
+        let fake = Fake::new().on_list(move |_| broken.clone()).on_get(|_| found("ml", "a", &["ReadWriteOnce"]));
         let began = Instant::now();
         let claims = Claims::start(Mode::Cache, fake.client());
         assert!(!claims.ready().await && !claims.is_synced(), "{what}");
@@ -780,7 +743,7 @@ async fn pages_that_are_too_large_come_in_smaller_ones() {
 async fn too_many_claims_are_not_kept() {
     let fake = Fake::new()
         .on_list(|_| page(&(0..11).map(|i| claim("ml", &format!("c{i}"), &["ReadWriteOnce"], 1)).collect::<Vec<_>>(), 1, ""))
-        .on_get(|_| Answer::claim("ml", "c1", &["ReadWriteOnce"]));
+        .on_get(|_| found("ml", "c1", &["ReadWriteOnce"]));
     let claims = Claims::with(Mode::Cache, fake.client(), Settings { max_claims: 10, ..Settings::default() });
     assert!(claims.ready().await);
     assert_eq!(one(&claims, "c1").await, rwo());
@@ -805,7 +768,7 @@ async fn the_watch_ends_with_the_last_handle() {
 #[tokio::test(start_paused = true)]
 async fn an_observer_hears_of_every_look_up() {
     let fake = Fake::new().on_list(|_| page(&[claim("ml", "a", &["ReadWriteOnce"], 1)], 1, "")).on_get(|uri| match uri.rsplit('/').next() {
-        Some("b") => Answer::claim("ml", "b", &["ReadWriteOnce"]),
+        Some("b") => found("ml", "b", &["ReadWriteOnce"]),
         Some("c") => Answer::status(403, "Forbidden"),
         _ => Answer::absent(),
     });

@@ -40,6 +40,14 @@ impl Application for Obedient {
         answer(Outcome::Allowed, &format!(r#"{{"endpoint":"{}","length":{},"left":{left}}}"#, call.endpoint.as_str(), call.body.len()))
     }
 
+    fn weight(&self, body: &[u8]) -> usize {
+        if word(body) == "weigh" { usize::MAX } else { 5 * body.len() }
+    }
+
+    fn too_heavy(&self, _: Endpoint, body: &[u8]) -> Option<Answer> {
+        (!body.ends_with(b"no answer")).then(|| answer(Outcome::Denied, r#"{"heavy":true}"#))
+    }
+
     fn too_large(&self, _: Endpoint, prefix: &[u8], limit: usize) -> Option<Answer> {
         let uid = String::from_utf8_lossy(prefix).split('"').nth(3)?.to_owned();
         Some(answer(Outcome::Denied, &format!(r#"{{"denied":"{uid}","limit":{limit},"prefix":{}}}"#, prefix.len())))
@@ -464,6 +472,29 @@ async fn bodies_share_their_memory() {
     assert_eq!(first.reply().await.unwrap().status, 200);
     assert_eq!(server.connect().await.post("/mutate", &body).await.unwrap().status, 200);
     assert_eq!(server.metric(r#"jobgate_shed_total{cause="memory"}"#), 1.0);
+}
+
+#[tokio::test]
+async fn what_is_too_heavy_is_denied_and_the_heavy_wait_for_each_other() {
+    let server = start(|config| (config.limits.evaluation_memory, config.limits.queue) = (1 << 20, ms(100))).await;
+    let mut client = server.connect().await;
+    let large = |order: &str, end: &str| format!("{order}{}{end}", "x".repeat(100_000));
+    assert_eq!(client.post("/mutate", &large(&order("weigh"), "")).await.unwrap().body, r#"{"heavy":true}"#);
+    assert_eq!(client.post("/mutate", &large(&order("weigh"), "no answer")).await.unwrap().status, 413);
+    // Small ones are not weighed.
+    assert!(client.post("/mutate", &order("weigh")).await.unwrap().body.contains(r#""length""#));
+    // Two fit in, each with half a megabyte, and a third has to wait longer than it may.
+    let mut busy = [server.connect().await, server.connect().await];
+    for client in &mut busy {
+        client.send(request("/mutate", &large(&order("wait"), ""))).await.unwrap();
+    }
+    server.until_metric("jobgate_reviews_in_flight", 2.0).await;
+    let reply = client.post("/mutate", &large("{}", "")).await.unwrap();
+    assert_eq!((reply.status, reply.head.contains("retry-after: 1\r\n")), (429, true), "{reply:?}");
+    for client in &mut busy {
+        assert_eq!(client.reply().await.unwrap().status, 200);
+    }
+    assert_eq!(client.post("/mutate", &large("{}", "")).await.unwrap().status, 200);
 }
 
 #[tokio::test]

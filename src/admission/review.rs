@@ -206,17 +206,25 @@ pub(super) fn head_of_prefix(prefix: &[u8]) -> Head<'_> {
     Envelope::read(prefix).0.head
 }
 
-/// Decides what there is to judge. Only then are objects parsed.
-fn examine(head: &Head<'_>, object: Option<&RawValue>, old: Option<&RawValue>) -> Subject {
+/// Tells what is asked about what, or why that is none of our business.
+pub(super) fn concern(head: &Head<'_>) -> Result<(Operation, Kind), Pass> {
     let operation = match &*head.operation {
         "CREATE" => Operation::Create,
         "UPDATE" => Operation::Update,
-        _ => return Subject::Pass(Pass::Operation),
+        _ => return Err(Pass::Operation),
     };
     if !head.subresource.is_empty() {
-        return Subject::Pass(Pass::Subresource);
+        return Err(Pass::Subresource);
     }
-    let Some(kind) = Kind::named(&head.group, &head.kind) else { return Subject::Pass(Pass::Kind) };
+    Ok((operation, Kind::named(&head.group, &head.kind).ok_or(Pass::Kind)?))
+}
+
+/// Decides what there is to judge. Only then are objects parsed.
+fn examine(head: &Head<'_>, object: Option<&RawValue>, old: Option<&RawValue>) -> Subject {
+    let (operation, kind) = match concern(head) {
+        Ok(concern) => concern,
+        Err(pass) => return Subject::Pass(pass),
+    };
     let old = match (operation, old) {
         (Operation::Create, _) => None,
         (Operation::Update, None) => return Subject::Fault(Fault::ObjectMissing),

@@ -372,20 +372,7 @@ fn hex(bytes: &[u8]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    const DAY: Duration = Duration::from_secs(86_400);
-
-    fn now() -> SystemTime {
-        UNIX_EPOCH + Duration::from_secs(1_800_000_000)
-    }
-
-    fn names() -> Names {
-        Names::new("jobgate", "jobgate-system").unwrap()
-    }
-
-    fn authority() -> Authority {
-        Authority::generate(&names(), now(), 365 * DAY).unwrap()
-    }
+    use crate::certs::samples::{self, DAY, authority, names, now};
 
     #[test]
     fn what_is_signed_verifies_while_both_hold() {
@@ -394,7 +381,7 @@ mod tests {
         let roots = [authority.root().clone()];
         assert!(leaf.verifies(&roots, now() - SKEW) && leaf.verifies(&roots, now() + 6 * DAY));
         assert!(!leaf.verifies(&roots, now() - SKEW - Duration::from_secs(1)) && !leaf.verifies(&roots, now() + 8 * DAY));
-        assert!(!leaf.verifies(&[], now()) && !leaf.verifies(&[self::authority().root().clone()], now()));
+        assert!(!leaf.verifies(&[], now()) && !leaf.verifies(&[samples::authority().root().clone()], now()));
         let long = authority.sign(&names(), now(), 900 * DAY).unwrap();
         assert_eq!(long.not_after(), authority.root().not_after(), "a leaf does not outlive its authority");
     }

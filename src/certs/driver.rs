@@ -10,6 +10,7 @@ use http::header::{ACCEPT, CONTENT_TYPE, DATE};
 use http::{Request, StatusCode};
 use kube::Client;
 use kube::client::Body;
+use serde::Deserialize;
 use serde_json::Value;
 use tokio::sync::Notify;
 use tokio::task::AbortHandle;
@@ -19,8 +20,8 @@ use super::authority::{AuthorityError, Leaf, Names, Root};
 use super::plan::{Lifetimes, Plan, Soak, Step, View, plan};
 use super::publish::{FIELD_MANAGER, Kind, Pace, Published};
 use super::state::{Change, Contents, Data, ROTATE};
-use crate::cluster::chance;
 use crate::cluster::fetch::{self, Failure, LARGEST_OBJECT, Lines};
+use crate::cluster::{LONG_ENOUGH, Pause, chance};
 use crate::server::Metrics;
 use crate::server::certificate::{CertificateError, Identity};
 use crate::server::hot::chain;
@@ -38,8 +39,6 @@ pub struct Settings {
     pub validating: String,
     /// How long things last.
     pub lifetimes: Lifetimes,
-    /// How often everything is read, whether or not a watch tells of a change.
-    pub look_every: Duration,
 }
 
 impl Settings {
@@ -52,7 +51,6 @@ impl Settings {
             mutating: "jobgate".to_owned(),
             validating: "jobgate".to_owned(),
             lifetimes: Lifetimes::default(),
-            look_every: Duration::from_secs(10),
         }
     }
 
@@ -79,7 +77,7 @@ const SILENCE: Duration = Duration::from_secs(90);
 /// The shortest time between two looks: a hostile writer must not make us one.
 const BREATH: Duration = Duration::from_millis(200);
 /// A write that others keep getting ahead of is tried so often at once, and then at the next look.
-const IN_A_ROW: usize = 8;
+const IN_A_ROW: usize = 4;
 /// A clock that differs by less is taken for the same: the `Date` of an answer has no fractions, and answers take time.
 const SAME_CLOCK: i64 = 30;
 
@@ -117,7 +115,8 @@ impl Managed {
             began: Instant::now(),
             leaf: None,
             soak: Soak::default(),
-            paces: [Pace::default(), Pace::default()],
+            paces: <[Pace; 2]>::default(),
+            release_paces: <[Pace; 2]>::default(),
             store_pace: Pace::default(),
             spread: chance(),
             right_since: None,
@@ -163,6 +162,7 @@ struct Driver {
     leaf: Option<Leaf>,
     soak: Soak,
     paces: [Pace; 2],
+    release_paces: [Pace; 2],
     store_pace: Pace,
     spread: f64,
     /// Since when both configurations verify what is served.
@@ -187,7 +187,7 @@ impl Driver {
             // Replicas that hear of the same change at once should not all try to mend it.
             sleep(BREATH.mul_f64(0.5 + 0.5 * chance())).await;
             let settling = check(&self.state).is_err() && self.right_since.is_some();
-            let pause = if settling { BREATH } else { self.settings.look_every };
+            let pause = if settling { BREATH } else { self.settings.lifetimes.look_every() };
             let _ = timeout(pause, wake.notified()).await;
         }
     }
@@ -282,10 +282,11 @@ impl Driver {
         let mut wrote = false;
         if let Some(bundle) = bundle {
             for (index, kind) in Kind::ALL.into_iter().enumerate() {
-                if let Ok(published) = &look.configurations[index]
-                    && !published.holds(&bundle)
-                {
+                let Ok(published) = &look.configurations[index] else { continue };
+                if !published.holds(&bundle) {
                     wrote |= self.publish(index, kind, published, &bundle, wrong).await;
+                } else if published.is_owned() {
+                    self.release(index, kind, published, wrong).await;
                 }
             }
         }
@@ -296,7 +297,7 @@ impl Driver {
     /// Reads the three objects, the Secret first: the clock comes with it.
     async fn look(&mut self) -> Look {
         let secret = self.get(&self.settings.secret_uri()).await;
-        let secret = match secret {
+        let secret = match secret.and_then(|(object, date)| Ok((known(object, "Secret", &self.settings.secret)?, date))) {
             Ok((object, date)) => {
                 if let Some(date) = date {
                     self.set_clock(date);
@@ -308,7 +309,8 @@ impl Driver {
         let mut configurations = Vec::with_capacity(2);
         for kind in Kind::ALL {
             let got = self.get(&self.settings.uri(kind)).await;
-            configurations.push(got.map(|(object, _)| Published::read(&object, &self.settings.names)));
+            let got = got.and_then(|(object, _)| known(object, kind.name(), self.settings.configuration(kind)));
+            configurations.push(got.map(|object| Published::read(&object, &self.settings.names)));
         }
         let second = configurations.pop().unwrap_or(Err(Failure::Silence));
         let first = configurations.pop().unwrap_or(Err(Failure::Silence));
@@ -428,6 +430,22 @@ impl Driver {
         }
     }
 
+    /// Gives up the ownership that comes with setting a bundle.
+    async fn release(&mut self, index: usize, kind: Kind, published: &Published, wrong: &mut BTreeSet<String>) {
+        let uptime = self.uptime();
+        if !self.release_paces[index].allows(uptime) {
+            return;
+        }
+        let uri = format!("{}?fieldManager={FIELD_MANAGER}", self.settings.uri(kind));
+        let request = Request::patch(uri).header(ACCEPT, "application/json").header(CONTENT_TYPE, "application/merge-patch+json");
+        match self.send(request.body(Body::from(published.release().to_string().into_bytes()))).await {
+            Ok(_) => self.release_paces[index].wrote(uptime),
+            // Something newer is there: the next look tells.
+            Err(Failure::Status(StatusCode::CONFLICT)) => {}
+            Err(failure) => drop(wrong.insert(format!("{} (patch)", self.explain(kind.name(), self.settings.configuration(kind), &failure)))),
+        }
+    }
+
     /// Settles whether we are ready. Once we are, only the certificate itself can change that, and the server looks after that.
     fn judge(&mut self, both: Option<&[Root]>, wrong: &BTreeSet<String>) {
         if check(&self.state).is_ok() {
@@ -487,6 +505,11 @@ enum Trouble {
     Take(#[from] CertificateError),
 }
 
+/// Returns an object if it is the one that was asked for.
+fn known(object: Value, kind: &str, name: &str) -> Result<Value, Failure> {
+    if object["kind"] == kind && object["metadata"]["name"] == name { Ok(object) } else { Err(Failure::Foreign) }
+}
+
 fn common(a: &Published, b: &Published) -> Vec<Root> {
     let other = b.roots();
     a.roots().into_iter().filter(|root| other.contains(root)).collect()
@@ -504,33 +527,49 @@ fn time(text: &str) -> Option<SystemTime> {
     jiff::fmt::rfc2822::parse(text).ok().map(|zoned| SystemTime::from(zoned.timestamp()))
 }
 
-/// Wakes the driver whenever an object changes, for ever.
+/// Wakes the driver whenever an object changes, for ever; and now and then where that cannot be watched.
 async fn watch(client: Client, path: String, name: String, wake: Arc<Notify>) {
     let mut failing = false;
+    let mut pause = Pause::between(Duration::from_millis(500), Duration::from_secs(5));
     loop {
-        let failed = follow(&client, &path, &name, &wake, &mut failing).await;
-        wake.notify_one();
-        let pause = match failed {
-            Ok(()) => Duration::from_millis(500),
-            Err(failure) => {
-                if !std::mem::replace(&mut failing, true) {
-                    tracing::warn!(path, name, error = chain(&failure), "cannot watch; looking every few seconds instead");
-                }
-                Duration::from_secs(5)
+        let began = Instant::now();
+        let ended = follow(&client, &path, &name, &wake).await;
+        if began.elapsed() >= LONG_ENOUGH {
+            failing = false;
+            pause.reset();
+        }
+        // A watch that ends as it should needs no look: the next one begins with the object as it is then.
+        if let Err(failure) = ended {
+            if matches!(failure, Failure::Forbidden) {
+                pause.longest();
             }
-        };
-        sleep(pause.mul_f64(0.5 + 0.5 * chance())).await;
+            if !std::mem::replace(&mut failing, true) {
+                tracing::warn!(path, name, error = chain(&failure), "cannot watch; looking every few seconds instead");
+            }
+            wake.notify_one();
+        }
+        pause.wait().await;
     }
 }
 
-async fn follow(client: &Client, path: &str, name: &str, wake: &Notify, failing: &mut bool) -> Result<(), Failure> {
+async fn follow(client: &Client, path: &str, name: &str, wake: &Notify) -> Result<(), Failure> {
     let name = fetch::escaped(&format!("metadata.name={name}"));
     let uri = format!("{path}?watch=true&allowWatchBookmarks=true&timeoutSeconds=290&fieldSelector={name}");
     let opened = timeout(DEADLINE, fetch::get(client, uri)).await.unwrap_or(Err(Failure::Silence))?;
-    *failing = false;
     let mut lines = Lines::new(opened);
-    while timeout(SILENCE, lines.next()).await.unwrap_or(Err(Failure::Silence))?.is_some() {
-        wake.notify_one();
+    while let Some(line) = timeout(SILENCE, lines.next()).await.unwrap_or(Err(Failure::Silence))? {
+        if !is_bookmark(&line) {
+            wake.notify_one();
+        }
     }
     Ok(())
+}
+
+/// Tells whether an event says only that the watch is alive.
+fn is_bookmark(event: &[u8]) -> bool {
+    #[derive(Deserialize)]
+    struct Event<'a> {
+        r#type: &'a str,
+    }
+    serde_json::from_slice(event).is_ok_and(|event: Event<'_>| event.r#type == "BOOKMARK")
 }

@@ -31,6 +31,15 @@ impl Default for Lifetimes {
     }
 }
 
+impl Lifetimes {
+    /// Returns how often everything is to be looked at, whether or not a watch tells of a change: every 10 seconds, and oftener where a leaf's life is
+    /// so short that it would be over before.
+    #[must_use]
+    pub fn look_every(&self) -> Duration {
+        (self.leaf / 20).min(Duration::from_secs(10))
+    }
+}
+
 /// What a replica knows at one moment.
 #[derive(Clone, Copy, Debug)]
 pub struct View<'a> {

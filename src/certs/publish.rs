@@ -8,7 +8,8 @@ use serde_json::{Value, json};
 
 use super::authority::{Names, Root, bundle};
 
-/// The owner, in `managedFields`, of the `caBundle` fields and of nothing else.
+/// The owner, in `managedFields`, of the `caBundle` fields for the moment in which they are written. Then they belong to nobody: a webhook of which
+/// somebody owns a field cannot be taken out by server-side apply, which would leave the rest of it and fail.
 pub const FIELD_MANAGER: &str = "jobgate-certs";
 
 /// A kind of webhook configuration.
@@ -48,6 +49,8 @@ impl Kind {
 pub struct Published {
     webhooks: Vec<(String, Vec<Root>, bool)>,
     version: String,
+    /// What others own, where we own something too.
+    others: Option<Vec<Value>>,
 }
 
 impl Published {
@@ -68,6 +71,7 @@ impl Published {
         Self {
             webhooks: webhooks.iter().filter(ours).map(read).collect(),
             version: configuration.pointer("/metadata/resourceVersion").and_then(Value::as_str).unwrap_or_default().to_owned(),
+            others: others(configuration),
         }
     }
 
@@ -96,6 +100,23 @@ impl Published {
         self.webhooks.is_empty()
     }
 
+    /// Tells whether fields of it are ours by `managedFields`.
+    #[must_use]
+    pub fn is_owned(&self) -> bool {
+        self.others.is_some()
+    }
+
+    /// Returns the merge patch after which nothing of it is ours. It changes no field, and nothing if the configuration is newer than what was read.
+    #[must_use]
+    pub fn release(&self) -> Value {
+        let mut left = self.others.clone().unwrap_or_default();
+        if left.is_empty() {
+            // The API server takes an empty list for one that was left out, and a list of one empty entry for an empty list.
+            left.push(json!({}));
+        }
+        json!({"metadata": {"resourceVersion": self.version, "managedFields": left}})
+    }
+
     /// Returns the server-side apply that makes them hold the roots. It names the version that was read, so that it changes nothing newer.
     #[must_use]
     pub fn apply(&self, kind: Kind, name: &str, wanted: &[Root]) -> Value {
@@ -108,6 +129,13 @@ impl Published {
             "webhooks": webhooks,
         })
     }
+}
+
+/// Returns what others own of a configuration, if we own something of it.
+fn others(configuration: &Value) -> Option<Vec<Value>> {
+    let managed = configuration.pointer("/metadata/managedFields")?.as_array()?;
+    let (ours, others): (Vec<&Value>, Vec<&Value>) = managed.iter().partition(|entry| entry["manager"] == FIELD_MANAGER);
+    (!ours.is_empty()).then(|| others.into_iter().cloned().collect())
 }
 
 /// Bounds how often something is written: so many times in any minute. Two writers that undo each other must not wear the API server down.
@@ -135,22 +163,15 @@ impl Pace {
 
 #[cfg(test)]
 mod tests {
-    use std::time::{SystemTime, UNIX_EPOCH};
-
     use super::*;
-    use crate::certs::authority::Authority;
-
-    fn names() -> Names {
-        Names::new("jobgate", "ours").unwrap()
-    }
+    use crate::certs::samples::{authority, names};
 
     fn root() -> Root {
-        let now: SystemTime = UNIX_EPOCH + Duration::from_secs(1_800_000_000);
-        Authority::generate(&names(), now, Duration::from_secs(1000)).unwrap().root().clone()
+        authority().root().clone()
     }
 
     fn webhook(name: &str, service: &str, pem: Option<&str>) -> Value {
-        let mut webhook = json!({"name": name, "clientConfig": {"service": {"name": service, "namespace": "ours"}}});
+        let mut webhook = json!({"name": name, "clientConfig": {"service": {"name": service, "namespace": names().namespace()}}});
         if let Some(pem) = pem {
             webhook["clientConfig"]["caBundle"] = base64::engine::general_purpose::STANDARD.encode(pem).into();
         }
@@ -185,6 +206,20 @@ mod tests {
         assert!(!with(&torn).holds(&wanted));
         let uneven = read(&[webhook("a", "jobgate", Some(&bundle(&wanted))), webhook("b", "jobgate", Some(&a.pem()))]);
         assert_eq!((uneven.roots(), uneven.any().len(), uneven.holds(&wanted)), (vec![a], 3, false));
+    }
+
+    #[test]
+    fn what_is_ours_is_let_go_and_what_is_not_is_kept() {
+        let read = |managed: Value| {
+            let metadata = json!({"resourceVersion": "7", "managedFields": managed});
+            Published::read(&json!({"metadata": metadata, "webhooks": [webhook("a", "jobgate", None)]}), &names())
+        };
+        let (ours, theirs) = (json!({"manager": FIELD_MANAGER, "operation": "Apply"}), json!({"manager": "kubectl", "operation": "Apply"}));
+        let both = read(json!([theirs, ours]));
+        assert!(both.is_owned());
+        assert_eq!(both.release(), json!({"metadata": {"resourceVersion": "7", "managedFields": [theirs]}}));
+        assert_eq!(read(json!([ours])).release()["metadata"]["managedFields"], json!([{}]));
+        assert!(!read(json!([theirs])).is_owned() && !read(Value::Null).is_owned());
     }
 
     #[test]

@@ -192,23 +192,8 @@ pub(super) const AHEAD: Duration = Duration::from_secs(3600);
 
 #[cfg(test)]
 mod tests {
-    use std::time::UNIX_EPOCH;
-
     use super::*;
-
-    const DAY: Duration = Duration::from_secs(86_400);
-
-    fn now() -> SystemTime {
-        UNIX_EPOCH + Duration::from_secs(1_800_000_000)
-    }
-
-    fn names() -> Names {
-        Names::new("jobgate", "jobgate").unwrap()
-    }
-
-    fn authority() -> Authority {
-        Authority::generate(&names(), now(), 365 * DAY).unwrap()
-    }
+    use crate::certs::samples::{DAY, authority, names, now};
 
     #[test]
     fn what_is_written_is_read_and_the_rest_stays() {

@@ -22,11 +22,12 @@ pub(super) const LARGEST_PAGE: usize = 4 << 20;
 pub(super) const CLAIMS: &str = "/api/v1/persistentvolumeclaims";
 
 /// After this time a watch that ends has done its work, even if it brought nothing: such ends are part of the protocol.
-const LONG_ENOUGH: Duration = Duration::from_secs(5);
+pub(crate) const LONG_ENOUGH: Duration = Duration::from_secs(5);
 
 /// Fills the cache, for ever; comes back only when there are more claims than it may keep.
 pub(super) async fn run(client: Client, settings: Settings, cache: Arc<Cache>, counts: Arc<Counts>) {
-    let mut mirror = Mirror { client, pause: Pause::new(&settings), settings, cache, counts, round: 0, failing: false };
+    let mut mirror =
+        Mirror { client, pause: Pause::between(settings.first_pause, settings.longest_pause), settings, cache, counts, round: 0, failing: false };
     let mut version = None;
     loop {
         version = match version {
@@ -172,26 +173,26 @@ impl Mirror {
 }
 
 /// The pause between attempts: doubles up to a bound, and is never the same twice, so that replicas do not march in step.
-struct Pause {
+pub(crate) struct Pause {
     first: Duration,
     most: Duration,
     next: Duration,
 }
 
 impl Pause {
-    fn new(settings: &Settings) -> Self {
-        Self { first: settings.first_pause, most: settings.longest_pause, next: settings.first_pause }
+    pub(crate) fn between(first: Duration, most: Duration) -> Self {
+        Self { first, most, next: first }
     }
 
-    fn reset(&mut self) {
+    pub(crate) fn reset(&mut self) {
         self.next = self.first;
     }
 
-    fn longest(&mut self) {
+    pub(crate) fn longest(&mut self) {
         self.next = self.most;
     }
 
-    async fn wait(&mut self) {
+    pub(crate) async fn wait(&mut self) {
         let pause = self.next.mul_f64(0.5 + 0.5 * chance());
         self.next = (self.next * 2).min(self.most);
         sleep(pause).await;
@@ -217,8 +218,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn pauses_double_up_to_the_bound() {
-        let settings = Settings { first_pause: Duration::from_secs(1), longest_pause: Duration::from_secs(4), ..Settings::default() };
-        let mut pause = Pause::new(&settings);
+        let mut pause = Pause::between(Duration::from_secs(1), Duration::from_secs(4));
         for longest in [1, 2, 4, 4] {
             let before = Instant::now();
             pause.wait().await;

@@ -7,7 +7,6 @@ use std::path::Path;
 use std::time::{Duration, SystemTime};
 
 use anyhow::{Context as _, bail};
-use base64::Engine as _;
 
 use super::Exit;
 use crate::certs::Names;
@@ -23,9 +22,8 @@ pub fn init(args: &CertsInit, out: &mut dyn Write) -> anyhow::Result<Exit> {
     let (now, life) = (SystemTime::now(), Duration::from_secs(86_400) * args.days);
     let authority = Authority::generate(&names, now, life)?;
     let leaf = authority.sign(&names, now, life)?;
-    let ca = authority.root().pem();
     let files = [
-        ("ca.crt", ca.clone(), 0o644),
+        ("ca.crt", authority.root().pem(), 0o644),
         ("ca.key", authority.key_pem(), 0o600),
         ("tls.crt", leaf.certificate_pem(), 0o644),
         ("tls.key", leaf.key_pem().to_owned(), 0o600),
@@ -38,7 +36,7 @@ pub fn init(args: &CertsInit, out: &mut dyn Write) -> anyhow::Result<Exit> {
     for (name, text, mode) in &files {
         write(&args.out.join(name), text, *mode, args.force)?;
     }
-    explain(args, &names, &ca, out)?;
+    explain(args, &names, out)?;
     Ok(Exit::Clean)
 }
 
@@ -59,17 +57,22 @@ fn write(path: &Path, text: &str, mode: u32, replace: bool) -> anyhow::Result<()
     write().with_context(|| format!("write {}", path.display()))
 }
 
-fn explain(args: &CertsInit, names: &Names, ca: &str, out: &mut dyn Write) -> std::io::Result<()> {
+/// How an authority gets into every webhook of both configurations, by their names: there may be more than one.
+const PUBLISH: &str = r#"ca=$(base64 < "{dir}/ca.crt" | tr -d '\n')
+for kind in mutating validating; do
+  for name in $(kubectl get ${kind}webhookconfiguration jobgate -o jsonpath='{.webhooks[*].name}'); do
+    kubectl patch ${kind}webhookconfiguration jobgate -p "{\"webhooks\":[{\"name\":\"$name\",\"clientConfig\":{\"caBundle\":\"$ca\"}}]}"
+  done
+done
+"#;
+
+fn explain(args: &CertsInit, names: &Names, out: &mut dyn Write) -> std::io::Result<()> {
     let dir = args.out.display();
-    let bundle = base64::engine::general_purpose::STANDARD.encode(ca);
-    let patch = format!(r#"[{{"op":"add","path":"/webhooks/0/clientConfig/caBundle","value":"{bundle}"}}]"#);
     writeln!(out, "# Written to {dir}: ca.crt, ca.key, tls.crt, tls.key, for {}, good for {} days.", names.server_name(), args.days)?;
     writeln!(out, "# Keep ca.key out of the cluster and out of version control; it is needed only to sign again.\n#")?;
     writeln!(out, "# 1. The certificate, where the Deployment mounts it (jobgate serve --tls-cert … --tls-key …):\n#")?;
-    writeln!(out, "kubectl create secret tls jobgate-tls -n {} --cert={dir}/tls.crt --key={dir}/tls.key\n", names.namespace())?;
-    writeln!(out, "# 2. The authority, in the webhook configurations:\n#")?;
-    for kind in ["mutating", "validating"] {
-        writeln!(out, "kubectl patch {kind}webhookconfiguration jobgate --type=json -p '{patch}'")?;
-    }
-    writeln!(out, "\n# Before {} days are over: run this again, publish both authorities, then replace the Secret (certs/README.md).", args.days)
+    writeln!(out, "kubectl create secret tls jobgate-tls -n {} --cert=\"{dir}/tls.crt\" --key=\"{dir}/tls.key\"\n", names.namespace())?;
+    writeln!(out, "# 2. The authority, in every webhook of the configurations:\n#")?;
+    writeln!(out, "{}", PUBLISH.replace("{dir}", &dir.to_string()))?;
+    writeln!(out, "# Before {} days are over: run this again, publish both authorities, then replace the Secret (certs/README.md).", args.days)
 }

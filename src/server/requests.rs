@@ -36,6 +36,8 @@ pub(super) struct Site<A> {
     stages: watch::Receiver<Stage>,
     reviews: Arc<Semaphore>,
     large_reviews: Arc<Semaphore>,
+    /// A permit for each KiB of [`Limits::evaluation_memory`].
+    evaluation_memory: Arc<Semaphore>,
     memory: Arc<AtomicUsize>,
 }
 
@@ -48,6 +50,7 @@ impl<A: Application> Site<A> {
             stages,
             reviews: Arc::new(Semaphore::new(limits.in_flight)),
             large_reviews: Arc::new(Semaphore::new(limits.large_reviews)),
+            evaluation_memory: Arc::new(Semaphore::new(limits.evaluation_memory >> 10)),
             memory: Arc::default(),
             limits,
         }
@@ -97,9 +100,18 @@ impl<A: Application> Site<A> {
             Err(_) => return closing(version, self.refuse(StatusCode::REQUEST_TIMEOUT)),
         };
         let bytes = body.len();
-        let Some(permits) = self.admit(bytes, share, deadline).await else {
-            self.metrics.shed("in-flight");
-            return self.refuse_for_now();
+        let permits = match self.admit(&body, share, deadline).await {
+            Ok(permits) => permits,
+            Err(Unfit::Now) => {
+                self.metrics.shed("in-flight");
+                return self.refuse_for_now();
+            }
+            Err(Unfit::Ever) => {
+                return match std::panic::catch_unwind(AssertUnwindSafe(|| self.app.too_heavy(endpoint, &body))) {
+                    Ok(Some(answer)) => self.finish(endpoint, answer, bytes, began),
+                    Ok(None) | Err(_) => self.refuse(StatusCode::PAYLOAD_TOO_LARGE),
+                };
+            }
         };
         let in_flight = self.metrics.begin_review();
         let answer = self.evaluate(Call { endpoint, body, deadline }, permits).await;
@@ -168,14 +180,27 @@ impl<A: Application> Site<A> {
         }
     }
 
-    /// Waits a little for leave to evaluate a body of this size.
-    async fn admit(&self, bytes: usize, share: Share, deadline: Instant) -> Option<Permits> {
+    /// Waits a little for leave to evaluate a body.
+    async fn admit(&self, body: &Bytes, share: Share, deadline: Instant) -> Result<Permits, Unfit> {
         let wait = self.limits.queue.min(deadline.saturating_duration_since(Instant::now()) / 2);
-        let both = async {
-            let large = if bytes > self.limits.inline_bytes { Some(self.large_reviews.clone().acquire_owned().await.ok()?) } else { None };
-            Some(Permits { _review: self.reviews.clone().acquire_owned().await.ok()?, _large: large, _share: share })
+        let all = async {
+            let large = if body.len() > self.limits.inline_bytes { Some(self.make_room(body).await?) } else { None };
+            let review = self.reviews.clone().acquire_owned().await.map_err(|_| Unfit::Now)?;
+            Ok(Permits { _review: review, _large: large, _share: share })
         };
-        timeout(wait, both).await.ok().flatten()
+        timeout(wait, all).await.unwrap_or(Err(Unfit::Now))
+    }
+
+    /// Waits for a processor and for memory to evaluate a large body with.
+    async fn make_room(&self, body: &Bytes) -> Result<[OwnedSemaphorePermit; 2], Unfit> {
+        let turn = self.large_reviews.clone().acquire_owned().await.map_err(|_| Unfit::Now)?;
+        let (app, body) = (self.app.clone(), body.clone());
+        let weight = spawn_blocking(move || app.weight(&body)).await.map_err(|_| Unfit::Ever)?;
+        if weight > self.limits.evaluation_memory {
+            return Err(Unfit::Ever);
+        }
+        let kib = u32::try_from(weight >> 10).map_err(|_| Unfit::Ever)?;
+        Ok([turn, self.evaluation_memory.clone().acquire_many_owned(kib).await.map_err(|_| Unfit::Now)?])
     }
 
     /// Lets the application answer, and answers for it if it cannot.
@@ -269,6 +294,14 @@ fn closing(version: Version, mut response: Response) -> Response {
     response
 }
 
+/// Why a body is not evaluated.
+enum Unfit {
+    /// Others are, and have been for too long.
+    Now,
+    /// It is too heavy.
+    Ever,
+}
+
 enum BodyError {
     Broken(axum::Error),
     /// The first bytes, and what was not read.
@@ -292,7 +325,7 @@ fn discard(mut body: Body, limits: &Limits) {
 /// Leave to evaluate. What an evaluation holds is held until it has ended, even if nobody waits for it any more.
 struct Permits {
     _review: OwnedSemaphorePermit,
-    _large: Option<OwnedSemaphorePermit>,
+    _large: Option<[OwnedSemaphorePermit; 2]>,
     _share: Share,
 }
 

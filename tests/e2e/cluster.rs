@@ -185,7 +185,8 @@ impl Cluster {
                 file("service-account-private-key-file", "accounts.key"),
                 file("root-ca-file", "ca.crt"),
                 file("flex-volume-plugin-dir", "plugins"),
-                "--controllers=garbage-collector-controller,job-controller,cronjob-controller,serviceaccount-controller".to_owned(),
+                "--controllers=garbage-collector-controller,job-controller,cronjob-controller,serviceaccount-controller,namespace-controller"
+                    .to_owned(),
                 "--concurrent-gc-syncs=4".to_owned(),
             ]),
             &self.dir.path().join("controllers.log"),
@@ -239,6 +240,11 @@ impl Cluster {
     /// Returns the kubeconfig of a user: `admin`, `jobgate` (may read claims) or `nobody` (may read nothing).
     pub(crate) fn kubeconfig_of(&self, user: &str) -> PathBuf {
         self.dir.path().join(format!("{user}.kubeconfig"))
+    }
+
+    /// Returns where the API server is.
+    pub(crate) fn url(&self) -> &str {
+        &self.url
     }
 
     pub(crate) fn authority(&self) -> &Authority {

@@ -1,15 +1,23 @@
 //! The manifests of `deploy/`, on a real API server that checks every field.
 
 use std::path::Path;
+use std::process::Command;
+use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use crate::gate::{Gate, Setup, unregister};
+use crate::api::Api;
+use crate::installation::Installation;
 use crate::kubectl::Output;
-use crate::manifests::{claim, mounting};
-use crate::scenario::{Place, Scenario, is};
+use crate::manifests::{claim, endless, gpu_job, mounting, toleration};
+use crate::process::eventually;
+use crate::scenario::{Needs, Place, Scenario, is};
 
-pub(crate) const SCENARIOS: &[Scenario] = &[Scenario::new("install_is_accepted_kept_and_removed", installed).ungated()];
+pub(crate) const SCENARIOS: &[Scenario] = &[
+    Scenario::new("install_is_accepted_in_every_way", installed).ungated(),
+    Scenario::new("install_works_at_once_and_leaves_nothing", works_and_goes).needs(Needs::Controllers).ungated(),
+    Scenario::new("install_with_a_certificate_by_hand", by_hand).ungated(),
+];
 
 /// Kinds that an overlay needs somebody else to define; here they take anything.
 const FOREIGN: [(&str, &str, &str); 4] = [
@@ -70,41 +78,8 @@ fn installed(place: &Place<'_>) {
 
     let all = objects(place, &install);
     admin(place, &["apply", "--validate=strict", "-f", "-"], &all).quiet();
-    bundle_is_kept(place, &all);
     permissions_are_minimal(place);
-    claims_are_read_with_the_pods_own_token(place);
-
     admin(place, &["delete", "--wait=false", "-f", "-"], &all).ok();
-    let kinds = "mutatingwebhookconfigurations,validatingwebhookconfigurations,clusterroles,clusterrolebindings,priorityclasses,\
-                 roles,rolebindings,serviceaccounts,secrets,configmaps,services,deployments,poddisruptionbudgets,networkpolicies";
-    let left = place.cluster.admin.run(&["get", kinds, "-A", "-l", "app.kubernetes.io/name=jobgate", "-o", "name"], "").ok();
-    assert_eq!(left.stdout, "", "nothing may be left: {left}");
-}
-
-/// Whoever makes the certificates writes the bundle and the Secret; applying the manifests again changes neither.
-fn bundle_is_kept(place: &Place<'_>, all: &Value) {
-    use base64::Engine as _;
-    let ca = base64::engine::general_purpose::STANDARD.encode(place.cluster.authority().certificate());
-    let kinds = [("Mutating", "mutate"), ("Validating", "validate")];
-    for (kind, name) in kinds {
-        let bundle = json!({
-            "apiVersion": "admissionregistration.k8s.io/v1", "kind": format!("{kind}WebhookConfiguration"), "metadata": {"name": "jobgate"},
-            "webhooks": [{"name": format!("{name}.jobgate.dev"), "clientConfig": {"caBundle": ca}, "admissionReviewVersions": ["v1"], "sideEffects": "None"}],
-        });
-        admin(place, &["apply", "--server-side", "--force-conflicts", "--field-manager=jobgate-certs", "-f", "-"], &bundle).ok();
-    }
-    let secret = json!({"data": {"ca.crt": ca}}).to_string();
-    place.cluster.admin.run(&["-n", "jobgate", "patch", "secret", "jobgate-tls", "--type=merge", "-p", &secret], "").ok();
-    let again: [&[&str]; 2] = [&["apply", "-f", "-"], &["apply", "--server-side", "--force-conflicts", "-f", "-"]];
-    for arguments in again {
-        admin(place, arguments, all).ok();
-        for (kind, _) in kinds {
-            let stored = place.cluster.admin.run(&["get", &format!("{kind}WebhookConfiguration"), "jobgate", "-o", "json"], "").json();
-            is(&stored, "/webhooks/0/clientConfig/caBundle", json!(ca));
-        }
-        let stored = place.cluster.admin.run(&["-n", "jobgate", "get", "secret", "jobgate-tls", "-o", "json"], "").json();
-        is(&stored, "/data/ca.crt", json!(ca));
-    }
 }
 
 fn permissions_are_minimal(place: &Place<'_>) {
@@ -143,15 +118,73 @@ fn permissions_are_minimal(place: &Place<'_>) {
     assert!(!may(&["update", "persistentvolumeclaims", "-A"]));
 }
 
-fn claims_are_read_with_the_pods_own_token(place: &Place<'_>) {
-    let token = place.cluster.admin.run(&["-n", "jobgate", "create", "token", "jobgate"], "").ok().stdout;
-    let user = place.cluster.unique("account");
-    let api = place.cluster.admin.run(&["config", "view", "-o", "jsonpath={.clusters[0].cluster.server}"], "").ok().stdout;
-    place.cluster.write_kubeconfig(&user, token.trim(), &api).expect("write a kubeconfig");
-    let setup = Setup { user, ..Setup::only(&place.cluster.unique("own"), &place.namespace) };
-    let gate = Gate::start(place.cluster, &setup).expect("start a Jobgate");
+/// What a person sees who follows docs/install.md: it denies and fills in as soon as it is ready, and one command takes all of it away again.
+fn works_and_goes(place: &Place<'_>) {
+    let mut installation = Installation::of(place.cluster, "self-managed", "");
+    installation.apply(&[]).quiet();
+    installation.start(2, &["--claims=cache"]);
+    installation.wait_until_ready();
+    installation.judge(&place.namespace);
+    place.create(&endless("a")).denied(&["deadline"]);
+    place.create(&gpu_job("b", json!({}))).quiet();
+    let stored = place.stored("job/b");
+    is(&stored, "/spec/podReplacementPolicy", json!("Failed"));
+    is(&stored, "/spec/template/spec/tolerations", json!([toleration("nvidia.com/gpu")]));
     place.create(&claim("checkpoints", "ReadWriteOnce")).ok();
-    place.create(&mounting("a", "checkpoints", 4)).denied(&["checkpoint-volume-access"]);
-    drop(gate);
-    unregister(place.cluster, &setup.name);
+    place.create(&mounting("c", "checkpoints", 4)).denied(&["checkpoint-volume-access"]);
+
+    assert!(!left(place, &installation.name).is_empty());
+    admin(place, &["delete", "--wait=false", "-f", "-"], &installation.list()).ok();
+    eventually(Duration::from_secs(60), || {
+        let left = left(place, &installation.name);
+        if left.is_empty() { Ok(()) } else { Err(left.join("\n")) }
+    })
+    .expect("nothing may be left");
+    place.create(&endless("d")).ok();
+}
+
+/// Returns what there is of an installation in the whole cluster, whatever its kind.
+fn left(place: &Place<'_>, name: &str) -> Vec<String> {
+    let kinds = place.cluster.admin.run(&["api-resources", "--verbs=list", "-o", "name"], "").ok().stdout;
+    let kinds: Vec<&str> = kinds.lines().filter(|kind| !kind.starts_with("events")).collect();
+    let format = "jsonpath={range .items[*]}{.kind} {.metadata.namespace}/{.metadata.name}{\"\\n\"}{end}";
+    let all = place.cluster.admin.run(&["get", &kinds.join(","), "-A", "-o", format], "").ok().stdout;
+    let of_it = |line: &&str| line.split([' ', '/']).any(|part| part == name || part.starts_with(&format!("{name}-")));
+    all.lines().filter(of_it).map(str::to_owned).collect()
+}
+
+/// No permission and a certificate of one's own, as `jobgate certs init` makes it and says what to do with it.
+fn by_hand(place: &Place<'_>) {
+    let mut installation = Installation::of(place.cluster, "no-rbac", "");
+    // A second webhook, as the component fail-closed adds it: it has a bundle of its own.
+    let validating = installation.objects.iter_mut().find(|object| object["kind"] == "ValidatingWebhookConfiguration").expect("a configuration");
+    let mut closed = validating["webhooks"][0].clone();
+    closed["name"] = "validate-closed.jobgate.dev".into();
+    closed["failurePolicy"] = "Fail".into();
+    validating["webhooks"].as_array_mut().expect("webhooks").push(closed);
+    installation.apply(&[]).quiet();
+
+    let mut command = Command::new(env!("CARGO_BIN_EXE_jobgate"));
+    command.args(["certs", "init", "--namespace", &installation.name, "--out"]).arg(installation.mounted());
+    let output = command.output().expect("run jobgate certs init");
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let script = String::from_utf8(output.stdout)
+        .expect("UTF-8")
+        .replace("webhookconfiguration jobgate", &format!("webhookconfiguration {}", installation.name));
+    let kubectl = place.cluster.admin.program.parent().expect("a folder").to_owned();
+    let path = std::env::join_paths([kubectl].into_iter().chain(std::env::split_paths(&std::env::var_os("PATH").unwrap_or_default())));
+    let mut shell = Command::new("sh");
+    shell.args(["-euc", &script]).env("PATH", path.expect("a path")).env("KUBECONFIG", place.cluster.kubeconfig_of("admin"));
+    let output = shell.output().expect("run what it says");
+    assert!(output.status.success(), "{script}\n{}", String::from_utf8_lossy(&output.stderr));
+
+    let right = std::fs::read_to_string(installation.mounted().join("ca.crt")).expect("read ca.crt");
+    assert_eq!(installation.bundles(&Api::admin(place.cluster)), [right.clone(), right.clone(), right], "every webhook has it");
+    place.cluster.admin.run(&["-n", &installation.name, "get", "secret", "jobgate-tls", "-o", "jsonpath={.type}"], "").ok();
+    installation.start(2, &[]);
+    installation.wait_until_ready();
+    installation.judge(&place.namespace);
+    place.create(&gpu_job("a", json!({}))).quiet();
+    is(&place.stored("job/a"), "/spec/podReplacementPolicy", json!("Failed"));
+    installation.delete();
 }

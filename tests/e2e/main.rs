@@ -5,20 +5,26 @@
 #![allow(clippy::print_stdout, clippy::print_stderr, reason = "a test tells what it skips, and what Jobgate said when it fails")]
 #![allow(clippy::needless_pass_by_value, reason = "expected values are written in place")]
 
+mod api;
 mod audit;
 mod cel;
 mod certificates;
 mod claims;
+mod closed;
 mod cluster;
 mod cron_jobs;
 mod dry_runs;
 mod failures;
 mod gate;
 mod install;
+mod installation;
 mod jobs;
 mod kubectl;
+mod load;
 mod manifests;
 mod mutator;
+mod own_certificates;
+mod permissions;
 mod process;
 mod pytorch_jobs;
 mod scenario;
@@ -61,6 +67,9 @@ fn main() -> ExitCode {
         cel::SCENARIOS,
         failures::SCENARIOS,
         install::SCENARIOS,
+        own_certificates::SCENARIOS,
+        permissions::SCENARIOS,
+        closed::SCENARIOS,
     ];
     let cluster = Arc::new(Lazy::new(assets.clone(), shared.clone()));
     let trials = all

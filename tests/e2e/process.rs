@@ -30,9 +30,18 @@ impl Process {
         }
     }
 
+    /// Tells whether the process has ever printed this.
+    pub(crate) fn printed(&self, text: &str) -> bool {
+        self.whole_log().contains(text)
+    }
+
+    fn whole_log(&self) -> String {
+        std::fs::read(&self.log).map(|bytes| String::from_utf8_lossy(&bytes).into_owned()).unwrap_or_default()
+    }
+
     /// Returns the last lines that the process printed.
     pub(crate) fn log(&self) -> String {
-        let text = std::fs::read(&self.log).map(|bytes| String::from_utf8_lossy(&bytes).into_owned()).unwrap_or_default();
+        let text = self.whole_log();
         let lines: Vec<&str> = text.lines().collect();
         lines[lines.len().saturating_sub(40)..].join("\n")
     }
@@ -63,7 +72,7 @@ pub(crate) fn eventually<T>(within: Duration, mut attempt: impl FnMut() -> Resul
     }
 }
 
-/// Gets a page over plain HTTP.
+/// Gets a page over plain HTTP; the error is the whole answer.
 pub(crate) fn http_get(port: u16, path: &str) -> Result<String, String> {
     let fetch = || -> std::io::Result<String> {
         let mut stream = TcpStream::connect(("127.0.0.1", port))?;
@@ -75,5 +84,5 @@ pub(crate) fn http_get(port: u16, path: &str) -> Result<String, String> {
     };
     let answer = fetch().map_err(|e| format!("get {path}: {e}"))?;
     let (head, body) = answer.split_once("\r\n\r\n").ok_or("no end of the header")?;
-    if head.starts_with("HTTP/1.1 200") { Ok(body.to_owned()) } else { Err(head.to_owned()) }
+    if head.starts_with("HTTP/1.1 200") { Ok(body.to_owned()) } else { Err(answer.clone()) }
 }

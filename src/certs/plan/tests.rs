@@ -1,20 +1,10 @@
-use std::time::UNIX_EPOCH;
-
 use proptest::prelude::*;
 
 use super::*;
+use crate::certs::samples::{DAY, names, now as start};
 use crate::certs::state::Data;
 
 const HOUR: Duration = Duration::from_secs(3600);
-const DAY: Duration = Duration::from_secs(86_400);
-
-fn start() -> SystemTime {
-    UNIX_EPOCH + Duration::from_secs(1_800_000_000)
-}
-
-fn names() -> Names {
-    Names::new("jobgate", "jobgate").unwrap()
-}
 
 fn authority(at: SystemTime) -> Authority {
     Authority::generate(&names(), at, Lifetimes::default().authority).unwrap()

@@ -1,0 +1,126 @@
+//! The API server as a program speaks to it, for what kubectl is too slow for: timing, watching and load.
+
+use std::collections::BTreeSet;
+use std::future::Future;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use http::{Method, Request};
+use http_body_util::BodyExt as _;
+use kube::Client;
+use kube::client::Body;
+use serde_json::Value;
+use tokio::runtime::Runtime;
+
+use crate::cluster::Cluster;
+
+/// An administrator's connection, and threads for what goes on beside the scenario.
+pub(crate) struct Api {
+    runtime: Runtime,
+    pub(crate) client: Client,
+}
+
+/// What the API server answered: the status and the object.
+pub(crate) type Answer = (u16, Value);
+
+impl Api {
+    pub(crate) fn admin(cluster: &Cluster) -> Self {
+        let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().expect("start threads");
+        let path = cluster.kubeconfig_of("admin");
+        let client = runtime.block_on(jobgate::cluster::client_from_file(&path, None)).expect("make a client");
+        Self { runtime, client }
+    }
+
+    pub(crate) fn spawn<T: Send + 'static>(&self, task: impl Future<Output = T> + Send + 'static) -> tokio::task::JoinHandle<T> {
+        self.runtime.spawn(task)
+    }
+
+    pub(crate) fn wait<T>(&self, task: impl Future<Output = T>) -> T {
+        self.runtime.block_on(task)
+    }
+
+    /// Returns an object.
+    #[track_caller]
+    pub(crate) fn get(&self, path: &str) -> Value {
+        let (status, object) = self.wait(send(&self.client, Method::GET, path, "", String::new())).expect("get an object");
+        assert_eq!(status, 200, "{path}: {object}");
+        object
+    }
+
+    /// Patches with operations (`json`) or by merging (`merge`), and returns what the API server says.
+    #[track_caller]
+    pub(crate) fn patch(&self, path: &str, kind: &str, patch: &Value) -> Answer {
+        let kind = format!("application/{}patch+json", if kind == "merge" { "merge-" } else { "json-" });
+        self.wait(send(&self.client, Method::PATCH, path, &kind, patch.to_string())).expect("patch an object")
+    }
+
+    /// Collects what a value of an object has been, from the version that is there now on.
+    pub(crate) fn values(&self, list: &str, name: &str, pointer: &'static str) -> Values {
+        let seen: Arc<Mutex<BTreeSet<String>>> = Arc::default();
+        let (client, into) = (self.client.clone(), Arc::clone(&seen));
+        let uri = format!("{list}?watch=true&timeoutSeconds=900&fieldSelector=metadata.name%3D{name}");
+        let task = self.spawn(async move {
+            let request = Request::get(uri).body(Body::empty()).expect("a request");
+            let mut body = client.send(request).await.expect("watch").into_body();
+            let mut buffer = Vec::new();
+            while let Some(Ok(frame)) = body.frame().await {
+                buffer.extend_from_slice(&frame.into_data().unwrap_or_default());
+                while let Some(end) = buffer.iter().position(|byte| *byte == b'\n') {
+                    let line: Vec<u8> = buffer.drain(..=end).collect();
+                    let event: Value = serde_json::from_slice(&line).expect("an event");
+                    let value = event["object"].pointer(pointer).and_then(Value::as_str).unwrap_or_default();
+                    into.lock().unwrap_or_else(PoisonError::into_inner).insert(value.to_owned());
+                }
+            }
+        });
+        Values { seen, task }
+    }
+}
+
+/// See [`Api::values`].
+pub(crate) struct Values {
+    seen: Arc<Mutex<BTreeSet<String>>>,
+    task: tokio::task::JoinHandle<()>,
+}
+
+impl Values {
+    /// Returns the values that were not empty.
+    pub(crate) fn seen(&self) -> Vec<String> {
+        let seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
+        seen.iter().filter(|value| !value.is_empty()).cloned().collect()
+    }
+}
+
+impl Drop for Values {
+    fn drop(&mut self) {
+        self.task.abort();
+    }
+}
+
+/// Sends one request; the answer must come within 10 s.
+pub(crate) async fn send(client: &Client, method: Method, path: &str, kind: &str, body: String) -> Result<Answer, String> {
+    let mut request = Request::builder().method(method).uri(path).header("accept", "application/json");
+    if !kind.is_empty() {
+        request = request.header("content-type", kind);
+    }
+    let request = request.body(Body::from(body.into_bytes())).map_err(|e| e.to_string())?;
+    let exchange = async {
+        let response = client.send(request).await.map_err(|e| format!("{e:?}"))?;
+        let status = response.status().as_u16();
+        let bytes = response.into_body().collect().await.map_err(|e| e.to_string())?.to_bytes();
+        Ok((status, serde_json::from_slice(&bytes).unwrap_or_else(|_| String::from_utf8_lossy(&bytes).into_owned().into())))
+    };
+    tokio::time::timeout(Duration::from_secs(10), exchange).await.unwrap_or_else(|_| Err("no answer within 10 s".to_owned()))
+}
+
+/// Tries every few milliseconds until it holds, and returns how long that took.
+pub(crate) fn time_until(within: Duration, mut holds: impl FnMut() -> Result<(), String>) -> Result<Duration, String> {
+    let began = Instant::now();
+    loop {
+        match holds() {
+            Ok(()) => return Ok(began.elapsed()),
+            Err(error) if began.elapsed() > within => return Err(format!("not within {within:?}: {error}")),
+            Err(_) => std::thread::sleep(Duration::from_millis(10)),
+        }
+    }
+}

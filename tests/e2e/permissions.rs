@@ -1,0 +1,205 @@
+//! The permissions of the rendered roles, one by one: each is needed, for without it something does not work that must.
+
+use std::time::{Duration, Instant};
+
+use serde_json::{Value, json};
+
+use crate::api::Api;
+use crate::installation::{Installation, dry_run};
+use crate::manifests::{claim, mounting};
+use crate::process::eventually;
+use crate::scenario::{Place, Scenario};
+
+pub(crate) const SCENARIOS: &[Scenario] = &[Scenario::new("permissions_are_all_needed", needed).ungated()];
+
+/// One permission: what it is about, and what may be done with it.
+struct Permission {
+    role: usize,
+    rule: usize,
+    resource: String,
+    verb: String,
+}
+
+/// Returns every permission of the roles among the objects.
+fn all(objects: &[Value]) -> Vec<Permission> {
+    let words =
+        |list: &Value| -> Vec<String> { list.as_array().expect("a list").iter().map(|word| word.as_str().expect("text").to_owned()).collect() };
+    let mut permissions = Vec::new();
+    for (role, object) in objects.iter().enumerate().filter(|(_, object)| object["kind"].as_str().is_some_and(|kind| kind.ends_with("Role"))) {
+        for (rule, content) in object["rules"].as_array().expect("rules").iter().enumerate() {
+            for resource in words(&content["resources"]) {
+                let one = |verb| Permission { role, rule, resource: resource.clone(), verb };
+                permissions.extend(words(&content["verbs"]).into_iter().map(one));
+            }
+        }
+    }
+    permissions
+}
+
+/// Takes one permission out of the roles, and leaves the others of its rule.
+fn without(objects: &mut [Value], permission: &Permission) {
+    let rules = objects[permission.role]["rules"].as_array_mut().expect("rules");
+    let rule = &mut rules[permission.rule];
+    let mut rest = rule.clone();
+    rule["resources"] = json!([permission.resource]);
+    rule["verbs"].as_array_mut().expect("verbs").retain(|verb| *verb != permission.verb.as_str());
+    rest["resources"].as_array_mut().expect("resources").retain(|resource| *resource != permission.resource.as_str());
+    let nothing = |rule: &Value, key: &str| rule[key] == json!([]);
+    if nothing(rule, "verbs") {
+        rules.remove(permission.rule);
+    }
+    if !nothing(&rest, "resources") {
+        rules.push(rest);
+    }
+}
+
+/// A Jobgate that may do everything but one thing, or all of it.
+struct Trial<'c> {
+    lacks: Option<Permission>,
+    installation: Installation<'c>,
+    namespace: String,
+}
+
+fn needed(place: &Place<'_>) {
+    let api = Api::admin(place.cluster);
+    let whole = crate::installation::rendered(place.cluster, "self-managed");
+    let trials = all(&whole).into_iter().map(Some).chain([None]).map(|lacks| {
+        let mut installation = Installation::of(place.cluster, "self-managed", "");
+        if let Some(permission) = &lacks {
+            without(&mut installation.objects, permission);
+        }
+        installation.apply(&[]).ok();
+        let claims = lacks.as_ref().is_none_or(|permission| permission.resource == "persistentvolumeclaims");
+        installation.start(1, &[if claims { "--claims=cache" } else { "--claims=off" }]);
+        let namespace = place.cluster.unique("team");
+        place.cluster.admin.run(&["create", "namespace", &namespace], "").ok();
+        installation.look_after(&namespace);
+        Trial { lacks, installation, namespace }
+    });
+    let trials: Vec<Trial<'_>> = trials.collect();
+    assert!(trials.len() > 10, "every permission is tried");
+    std::thread::scope(|scope| {
+        for trial in &trials {
+            scope.spawn(|| match &trial.lacks {
+                None => works(place, &api, trial),
+                Some(permission) => println!("without {} on {}: {}", permission.verb, permission.resource, shown(place, &api, trial, permission)),
+            });
+        }
+    });
+    // Whatever was not ready then is not ready now.
+    for trial in trials.iter().filter(|trial| trial.lacks.as_ref().is_some_and(|lacks| ["get", "update", "patch"].contains(&lacks.verb.as_str()))) {
+        let lacks = trial.lacks.as_ref().expect("it lacks something");
+        assert!(lacks.resource == "persistentvolumeclaims" || trial.installation.replicas[0].ready().is_err(), "{} {}", lacks.verb, lacks.resource);
+    }
+    for trial in &trials {
+        trial.installation.delete();
+    }
+}
+
+/// Shows that something does not work without the permission, and says what.
+fn shown(place: &Place<'_>, api: &Api, trial: &Trial<'_>, Permission { resource, verb, .. }: &Permission) -> String {
+    match (resource.as_str(), verb.as_str()) {
+        ("secrets", "get" | "update") => never_ready(trial, "the Secret"),
+        ("mutatingwebhookconfigurations", "get" | "patch") => never_ready(trial, "MutatingWebhookConfiguration"),
+        ("validatingwebhookconfigurations", "get" | "patch") => never_ready(trial, "ValidatingWebhookConfiguration"),
+        ("secrets" | "mutatingwebhookconfigurations" | "validatingwebhookconfigurations", "watch") => late(api, trial, resource),
+        ("persistentvolumeclaims", "get") => absent_is_unknown(place, trial),
+        ("persistentvolumeclaims", "list" | "watch") => never_from_the_cache(place, trial),
+        _ => panic!("nothing shows that {verb} on {resource} is needed: leave it out of the role"),
+    }
+}
+
+fn never_ready(trial: &Trial<'_>, what: &str) -> String {
+    let replica = &trial.installation.replicas[0];
+    let why = eventually(Duration::from_secs(20), || match replica.ready() {
+        Err(why) if why.contains("may not be used") => Ok(why),
+        other => Err(format!("{other:?}")),
+    });
+    let why = why.unwrap_or_else(|e| panic!("{e}\n{}", trial.installation.logs()));
+    let line = why.lines().find(|line| line.contains("may not be used")).unwrap_or_default().to_owned();
+    assert!(line.contains(what), "{line}");
+    format!("never ready: {line}")
+}
+
+/// Without a watch a change is noticed only at the next look. Soon after one that mended something, the next is seconds away.
+fn late(api: &Api, trial: &Trial<'_>, resource: &str) -> String {
+    let (installation, replica) = (&trial.installation, &trial.installation.replicas[0]);
+    eventually(Duration::from_secs(30), || replica.ready()).unwrap_or_else(|e| panic!("{e}\n{}", installation.logs()));
+    let (path, patch, pointer) = match resource {
+        "secrets" => (installation.secret(), json!({"data": null}), "/data/ca.crt"),
+        _ => {
+            let path = installation.configuration(resource.trim_end_matches("webhookconfigurations"));
+            let webhook = api.get(&path)["webhooks"][0].clone();
+            (
+                path,
+                json!({"webhooks": [crate::manifests::over(webhook, json!({"clientConfig": {"caBundle": null}}))]}),
+                "/webhooks/0/clientConfig/caBundle",
+            )
+        }
+    };
+    let mut slowest = Duration::ZERO;
+    for _ in 0..2 {
+        let (status, said) = api.patch(&path, "merge", &patch);
+        assert_eq!(status, 200, "{said}");
+        let began = Instant::now();
+        eventually(Duration::from_secs(15), || if api.get(&path).pointer(pointer).is_some() { Ok(()) } else { Err("still broken".to_owned()) })
+            .unwrap_or_else(|e| panic!("{e}\n{}", installation.logs()));
+        slowest = slowest.max(began.elapsed());
+        std::thread::sleep(Duration::from_millis(500));
+    }
+    assert!(slowest > Duration::from_secs(1), "healed after {slowest:?} at most: the watch is not needed");
+    assert!(replica.process.printed("cannot watch"), "{}", installation.logs());
+    format!("healed only after {slowest:.1?}")
+}
+
+/// A claim that is not there is told apart from one that nobody can see by asking for it.
+fn absent_is_unknown(place: &Place<'_>, trial: &Trial<'_>) -> String {
+    judged(trial);
+    let output = dry_run(place.cluster, &trial.namespace, &mounting("a", "missing", 4)).ok();
+    assert!(!output.stderr.contains("missing"), "{output}");
+    assert!(trial.installation.replicas[0].process.printed("may not read claims"), "{}", trial.installation.logs());
+    "nothing is said of a claim that is not there".to_owned()
+}
+
+fn never_from_the_cache(place: &Place<'_>, trial: &Trial<'_>) -> String {
+    judged(trial);
+    place.cluster.admin.run(&["-n", &trial.namespace, "create", "-f", "-"], &claim("checkpoints", "ReadWriteOnce").to_string()).ok();
+    let ended = Instant::now() + Duration::from_secs(3);
+    while Instant::now() < ended {
+        dry_run(place.cluster, &trial.namespace, &mounting("a", "checkpoints", 4)).denied(&["checkpoint-volume-access"]);
+        std::thread::sleep(Duration::from_millis(300));
+    }
+    assert!(from_the_cache(trial) < 0.5, "answered from the cache");
+    assert!(trial.installation.replicas[0].process.printed("may not list or watch claims"), "{}", trial.installation.logs());
+    "every look-up asks the API server".to_owned()
+}
+
+/// With every permission none of the above happens.
+fn works(place: &Place<'_>, api: &Api, trial: &Trial<'_>) {
+    let replica = &trial.installation.replicas[0];
+    judged(trial);
+    for complaint in ["may not", "cannot"] {
+        assert!(!replica.process.printed(complaint), "{}", trial.installation.logs());
+    }
+    assert!(trial.installation.bundles(api).iter().all(|pem| !pem.is_empty()));
+    dry_run(place.cluster, &trial.namespace, &mounting("a", "missing", 4)).warns(&["missing"]);
+    place.cluster.admin.run(&["-n", &trial.namespace, "create", "-f", "-"], &claim("checkpoints", "ReadWriteOnce").to_string()).ok();
+    eventually(Duration::from_secs(15), || {
+        dry_run(place.cluster, &trial.namespace, &mounting("a", "checkpoints", 4)).denied(&["checkpoint-volume-access"]);
+        if from_the_cache(trial) > 0.5 { Ok(()) } else { Err("not answered from the cache".to_owned()) }
+    })
+    .unwrap_or_else(|e| panic!("{e}\n{}", trial.installation.logs()));
+    replica.ready().expect("ready");
+}
+
+fn from_the_cache(trial: &Trial<'_>) -> f64 {
+    trial.installation.count("jobgate_claim_lookups_total", "source=\"cache\"")
+}
+
+/// Waits until the API server has jobs of the namespace judged.
+fn judged(trial: &Trial<'_>) {
+    let replica = &trial.installation.replicas[0];
+    eventually(Duration::from_secs(40), || replica.ready()).unwrap_or_else(|e| panic!("{e}\n{}", trial.installation.logs()));
+    trial.installation.join(0);
+    trial.installation.wait_until_judged(&trial.namespace);
+}
