@@ -105,7 +105,7 @@ fn lines(text: &[u8]) -> usize {
 
 /// Returns where the last lines of a text are that a hunk starts with.
 fn tail(text: &[u8]) -> Range<usize> {
-    let ends = text.len().checked_sub(1).unwrap_or_default();
+    let ends = text.len().saturating_sub(1);
     let start = memchr::memrchr_iter(b'\n', &text[..ends]).nth(CONTEXT - 1).map_or(0, |at| at + 1);
     start..text.len()
 }

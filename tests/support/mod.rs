@@ -3,6 +3,7 @@
 #![allow(dead_code, unreachable_pub, reason = "each test program uses its own part")]
 
 pub mod deploy;
+pub mod fixing;
 pub mod fixture;
 
 use std::path::PathBuf;
