@@ -130,6 +130,8 @@ pub fn answer(policy: &Policy, facts: &dyn Facts, question: &Question<'_>) -> An
     };
     let written = judge(object, Origin::File);
     let mut findings = told(&mutate, &validate, &written, object);
+    // What is filled in stands in the file in the order in which `lint --fix` writes it.
+    engine::sort(&mut findings);
     let edits = if patch.is_empty() { Vec::new() } else { edits(&findings) };
     // A rule that denies the same field says more than the API server does.
     let mut refused = server.findings;

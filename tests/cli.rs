@@ -2,81 +2,16 @@
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot set up its files fails")]
 
+mod support;
+
 use std::fs::{self, File};
 use std::path::Path;
-use std::process::Output;
 use std::time::{Duration, Instant};
 
 use assert_cmd::Command;
 use insta::assert_snapshot;
 use serde_json::Value;
-
-/// Lacks a deadline and nothing else that would be denied.
-const JOB: &str = "\
-apiVersion: batch/v1
-kind: Job
-metadata:
-  name: train
-  namespace: team-a
-spec:
-  ttlSecondsAfterFinished: 3600
-  podReplacementPolicy: Failed
-  template:
-    spec:
-      restartPolicy: Never
-      containers:
-        - name: trainer
-          image: registry.example.com/trainer:v1
-";
-
-fn good() -> String {
-    JOB.replace("spec:\n  ttl", "spec:\n  activeDeadlineSeconds: 3600\n  ttl")
-}
-
-struct Place(tempfile::TempDir);
-
-impl Place {
-    fn with(files: &[(&str, &str)]) -> Self {
-        let dir = tempfile::tempdir().unwrap();
-        for (name, text) in files {
-            let path = dir.path().join(name);
-            fs::create_dir_all(path.parent().unwrap()).unwrap();
-            fs::write(path, text).unwrap();
-        }
-        Self(dir)
-    }
-
-    fn path(&self) -> &Path {
-        self.0.path()
-    }
-
-    fn command(&self, arguments: &[&str]) -> Command {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_jobgate"));
-        command.current_dir(self.path()).args(arguments).env_remove("NO_COLOR").env_remove("CLICOLOR_FORCE");
-        command
-    }
-
-    /// Runs the binary here. Nothing may take longer than this, in the slowest build.
-    fn run(&self, arguments: &[&str]) -> Output {
-        self.command(arguments).timeout(Duration::from_secs(20)).output().unwrap()
-    }
-}
-
-fn stdout(output: &Output) -> &str {
-    std::str::from_utf8(&output.stdout).unwrap()
-}
-
-fn stderr(output: &Output) -> &str {
-    std::str::from_utf8(&output.stderr).unwrap()
-}
-
-fn json(output: &Output) -> Value {
-    serde_json::from_slice(&output.stdout).unwrap_or_else(|error| panic!("{error}: {}{}", stdout(output), stderr(output)))
-}
-
-fn code(output: &Output) -> i32 {
-    output.status.code().unwrap()
-}
+use support::place::{JOB, Place, code, good, json, stderr, stdout};
 
 #[test]
 fn a_finding_is_shown_in_its_file() {

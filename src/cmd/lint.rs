@@ -266,3 +266,40 @@ pub(super) fn narrated<T>(say: &(dyn Fn() -> String + Sync), work: impl FnOnce()
         result
     })
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::lint::{Claims, Input};
+    use crate::policy::Policy;
+
+    /// Writes into the file while it is being judged, as an editor may.
+    #[derive(Debug, Default)]
+    struct Meanwhile(Files);
+
+    impl Sink for Meanwhile {
+        fn take(&self, change: &Change<'_>) -> Result<(), Unwritten> {
+            if let Content::File(path) = &change.input.content {
+                std::fs::write(path, "mine: 1\n").unwrap();
+            }
+            self.0.take(change)
+        }
+    }
+
+    #[test]
+    fn a_file_that_changes_during_a_run_is_left_alone() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("job.yaml");
+        let text = "apiVersion: batch/v1\nkind: Job\nmetadata: {name: train}\nspec: {activeDeadlineSeconds: 1, template: {spec: {restartPolicy: Never, containers: [{name: a, image: i}]}}}\n";
+        std::fs::write(&path, text).unwrap();
+        let sink = Meanwhile::default();
+        let options = Options { fix: Some(Fixing { most: Safety::Safe, sink: &sink }), ..Options::default() };
+        let linted = lint::lint(&[Input::named(&path)], &Policy::default(), &Claims::default(), &options);
+        assert_eq!(std::fs::read_to_string(&path).unwrap(), "mine: 1\n");
+        let said: Vec<String> = linted.unwritten.iter().map(ToString::to_string).collect();
+        assert_eq!(said, [format!("cannot write {}: the file has changed since it was read", path.display())]);
+        // The report is about what was read, and counts nothing as fixed.
+        assert_eq!((linted.report.fixed, linted.report.changed, linted.report.findings.len()), (0, 0, 2));
+        assert!(linted.report.sources.values().any(|source| **source == *text));
+    }
+}

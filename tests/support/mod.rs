@@ -5,6 +5,7 @@
 pub mod deploy;
 pub mod fixing;
 pub mod fixture;
+pub mod place;
 
 use std::path::PathBuf;
 
