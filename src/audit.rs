@@ -341,7 +341,10 @@ impl Part {
             self.sources.insert(Arc::clone(&file), Arc::clone(&text.source));
             self.shown.extend(verdict.findings.iter().map(|finding| (finding.rule, finding.level)));
         }
-        self.findings.extend(verdict.findings.into_iter().map(|finding| located(finding, &identity, &file, text.as_ref())));
+        self.findings.extend(verdict.findings.into_iter().map(|finding| {
+            let by_name = finding.path.by_name(object);
+            Located { by_name, ..located(finding, &identity, &file, text.as_ref()) }
+        }));
     }
 
     fn join(self, report: &mut Report, impact: &mut Impact, cron_jobs: &mut HashSet<Box<str>>) {
@@ -395,7 +398,7 @@ fn located(mut finding: Finding, object: &Arc<ObjectId>, file: &Arc<str>, text: 
         Related { location, object, text: label.text.clone() }
     });
     let (related, location) = (related.collect(), at(&finding.pointer, finding.part).unwrap_or(nowhere));
-    Located { location, document: 0, object: Some(Arc::clone(object)), finding, related, withheld: None }
+    Located { location, document: 0, object: Some(Arc::clone(object)), finding, related, withheld: None, by_name: None }
 }
 
 /// The order of an audit's findings: namespace, kind, name, place, rule. It does not depend on which objects are kept.

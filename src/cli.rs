@@ -321,6 +321,8 @@ pub struct Judging {
   kubectl get pvc -A -o yaml > pvc.yaml
   jobgate lint --facts pvc.yaml k8s/                           with what the cluster knows of its claims
   jobgate lint --policy audit --format github k8s/             a first roll-out in CI
+  jobgate lint --write-baseline .jobgate-baseline.json k8s/    what is there already is known from now on
+  jobgate lint --baseline .jobgate-baseline.json k8s/          only what is new
   jobgate lint --diff k8s/                                     what --fix would change
   jobgate lint --fix k8s/                                      write what the webhook would fill in into the files
 
@@ -333,6 +335,14 @@ pub struct Lint {
     /// Say nothing of what the API server would refuse anyway
     #[arg(long, help_heading = "Judging")]
     pub no_api_checks: bool,
+
+    /// Leave out what this file knows, and fail for the rest only; --write-baseline makes it
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["write_baseline", "diff"], help_heading = "Judging")]
+    pub baseline: Option<PathBuf>,
+
+    /// Write everything that is found to a file for --baseline; with --fix, what is left
+    #[arg(long, value_name = "FILE", conflicts_with = "diff", help_heading = "Judging")]
+    pub write_baseline: Option<PathBuf>,
 
     /// Mend in the files what can be mended safely; the report is about what is left
     ///

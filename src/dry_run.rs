@@ -130,6 +130,8 @@ pub fn answer(policy: &Policy, facts: &dyn Facts, question: &Question<'_>) -> An
     };
     let written = judge(object, Origin::File);
     let mut findings = told(&mutate, &validate, &written, object);
+    // What is filled in stands in the file in the order in which `lint --fix` writes it.
+    engine::sort(&mut findings);
     let edits = if patch.is_empty() { Vec::new() } else { edits(&findings) };
     // A rule that denies the same field says more than the API server does.
     let mut refused = server.findings;
@@ -140,8 +142,10 @@ pub fn answer(policy: &Policy, facts: &dyn Facts, question: &Question<'_>) -> An
     Answer { outcome, operation, findings, lifted: validate.lifted.len(), skipped: mutate.skipped, doubt, patch, edits, admitted }
 }
 
-/// Returns the object as the API server sends it to a mutating webhook when kubectl applies the manifest.
-fn sent(object: &Value, old: Option<&Value>, namespace: &str) -> Value {
+/// Returns the object as the API server sends it to a mutating webhook when kubectl applies the manifest: with defaults and kubectl's own mark. `old` is
+/// what it would replace, with defaults; `namespace` is that of a manifest that names none.
+#[must_use]
+pub fn sent(object: &Value, old: Option<&Value>, namespace: &str) -> Value {
     let mut sent = defaulted(&match old {
         Some(old) => apply::applied(object, old),
         None => object.clone(),

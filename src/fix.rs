@@ -1,14 +1,18 @@
 //! From the changes that findings propose to edits of the file. Pure: whoever calls decides what becomes of the text.
 //!
 //! ```text
-//! fixes ──Joined──> operations ──Draft::make──> edits ──apply──> text ──diff──> what is shown
+//! fixes ──Joined──> operations ──Draft::make──> edits ──apply──> text
+//!             │                                    └──diff──> what is shown
 //!             └──────────┴─> what clashes, or does not read as meant: withheld, with the reason
 //! ```
 //!
 //! No fix holds another one back. All are tried at once, which takes one reading of the result; where that fails, halves of them, down to the bad ones.
 
+mod diff;
+
+pub use diff::diff;
+
 use serde_json::Value;
-use similar::{Algorithm, TextDiff};
 
 use crate::finding::{Fix, Op};
 use crate::patch::Joined;
@@ -144,23 +148,6 @@ pub fn apply(source: &[u8], edits: &[Edit]) -> Vec<u8> {
     out
 }
 
-/// Lines around a change that a diff shows.
-const CONTEXT: usize = 3;
-
-/// Returns the changes of a file as a unified diff, as `git apply` and `patch -p1` read it; nothing if there are none.
-///
-/// What is not UTF-8 is shown as well as it can be.
-#[must_use]
-pub fn diff(path: &str, old: &[u8], new: &[u8]) -> String {
-    if old == new {
-        return String::new();
-    }
-    let (old, new) = (String::from_utf8_lossy(old), String::from_utf8_lossy(new));
-    let (old, new): (Vec<&str>, Vec<&str>) = (old.split_inclusive('\n').collect(), new.split_inclusive('\n').collect());
-    let diff = TextDiff::configure().algorithm(Algorithm::Histogram).newline_terminated(true).diff_slices(&old, &new);
-    diff.unified_diff().context_radius(CONTEXT).header(&format!("a/{path}"), &format!("b/{path}")).to_string()
-}
-
 #[cfg(test)]
 mod tests {
     use serde_json::json;
@@ -274,39 +261,5 @@ b: 1
         .unwrap();
         let fixed = super::document(b"a", &document, &[&fix(vec![add(&["c"], json!(1))])]);
         assert_eq!((fixed.edits.len(), fixed.withheld), (0, vec![(0, Withheld::Stale)]));
-    }
-
-    #[test]
-    fn a_diff_is_one_that_patch_reads() {
-        let old = "a: 1
-b: 2
-c: 3
-d: 4
-e: 5
-f: 6";
-        let new = "a: 1
-b: 2
-c: 3
-d: 4
-x: 9
-e: 5
-f: 6
-g: 7";
-        let wanted = "--- a/k8s/job.yaml
-+++ b/k8s/job.yaml
-@@ -2,5 +2,7 @@
- b: 2
- c: 3
- d: 4
-+x: 9
- e: 5
--f: 6
-\\ No newline at end of file
-+f: 6
-+g: 7
-\\ No newline at end of file
-";
-        assert_eq!(diff("k8s/job.yaml", old.as_bytes(), new.as_bytes()), wanted);
-        assert_eq!(diff("x", b"a", b"a"), "");
     }
 }

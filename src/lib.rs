@@ -15,6 +15,7 @@ pub mod admission;
 pub mod api;
 #[cfg(feature = "serve")]
 pub mod audit;
+pub mod baseline;
 #[cfg(feature = "serve")]
 pub mod certs;
 pub mod checks;

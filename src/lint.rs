@@ -236,7 +236,7 @@ impl Run<'_> {
         let split = |source| yaml::split(source, &self.options.limits()).collect::<Vec<_>>();
         let (chunks, shifts) = (split(loaded.bytes()), Shifts::new(&edits));
         let written = if shifts.keep(&chunks, &split(&new)) {
-            fixing.sink.take(&Change { input, old: loaded.bytes(), new: &new })
+            fixing.sink.take(&Change { input, old: loaded.bytes(), new: &new, edits: &edits })
         } else {
             Err(Unwritten { path: input.path.to_string(), reason: "its documents would run into each other".to_owned() })
         };
@@ -311,7 +311,7 @@ impl Run<'_> {
             file.findings.sort_by(document::order);
         }
         if self.options.dry_run.is_some() && !edits.is_empty() {
-            file.diff = Some(fix::diff(&input.path, loaded.bytes(), &fix::apply(loaded.bytes(), &edits)));
+            file.diff = Some(fix::diff(&input.path, loaded.bytes(), &edits));
         }
         if self.options.keep_sources && !file.findings.is_empty() {
             file.text = Some(loaded.text());

@@ -157,6 +157,54 @@ impl Pointer {
         })
     }
 
+    /// Returns the path as it is printed, with the items of lists by the names that they have in `root` (`containers[trainer].image`), so that it means
+    /// the same when another item is put in before. Nothing where no item on the way has a name.
+    #[must_use]
+    pub fn by_name(&self, root: &Value) -> Option<Box<str>> {
+        let mut names = Vec::new();
+        let mut here = Some(root);
+        for token in self.tokens() {
+            here = match token {
+                Token::Key(key) => here.and_then(|value| value.as_object()?.get(&**key)),
+                Token::Index(index) => {
+                    let item = here.and_then(|value| value.as_array()?.get(*index));
+                    names.push(item.and_then(|item| item.get("name")?.as_str()));
+                    item
+                }
+            };
+        }
+        let mut out = String::new();
+        names.iter().any(Option::is_some).then(|| self.write(&mut out, |nth| names.get(nth).copied().flatten()))?.ok()?;
+        Some(out.into())
+    }
+
+    /// Writes the path; `name` gives the name of the nth item of a list on the way, where it has one.
+    fn write<'n>(&self, out: &mut dyn fmt::Write, name: impl Fn(usize) -> Option<&'n str>) -> fmt::Result {
+        let (mut parent, mut items) = ("", 0);
+        for token in self.tokens() {
+            match token {
+                Token::Index(index) => {
+                    match name(items) {
+                        Some(name) => write!(out, "[{name}]")?,
+                        None => write!(out, "[{index}]")?,
+                    }
+                    items += 1;
+                }
+                Token::Key(key) => {
+                    if MAPS.contains(&parent) {
+                        write!(out, "[{key}]")?;
+                    } else if parent.is_empty() {
+                        out.write_str(key)?;
+                    } else {
+                        write!(out, ".{key}")?;
+                    }
+                    parent = key;
+                }
+            }
+        }
+        Ok(())
+    }
+
     /// Returns the RFC 6901 form, as a JSON Patch carries it (`/spec/template`).
     #[must_use]
     pub fn to_json_pointer(&self) -> String {
@@ -176,23 +224,7 @@ impl Pointer {
 impl fmt::Display for Pointer {
     /// Writes the path as Kubernetes does in its own errors: `spec.template.spec.containers[0].resources.limits[nvidia.com/gpu]`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let mut parent = "";
-        for token in self.tokens() {
-            match token {
-                Token::Index(index) => write!(f, "[{index}]")?,
-                Token::Key(key) => {
-                    if MAPS.contains(&parent) {
-                        write!(f, "[{key}]")?;
-                    } else if parent.is_empty() {
-                        f.write_str(key)?;
-                    } else {
-                        write!(f, ".{key}")?;
-                    }
-                    parent = key;
-                }
-            }
-        }
-        Ok(())
+        self.write(f, |_| None)
     }
 }
 
@@ -283,6 +315,16 @@ mod tests {
         let worker = Pointer::of(&["spec", "pytorchReplicaSpecs", "Worker", "restartPolicy"]);
         assert_eq!(worker.to_string(), "spec.pytorchReplicaSpecs[Worker].restartPolicy");
         assert_eq!(Pointer::root().to_string(), "");
+    }
+
+    #[test]
+    fn items_are_called_by_their_names() {
+        let root = json!({"spec": {"containers": [{"name": "a", "ports": [{"name": 5}, {"name": "http"}]}]}});
+        let containers = Pointer::of(&["spec", "containers"]);
+        let named = |pointer: Pointer| pointer.by_name(&root).map(String::from);
+        assert_eq!(named(&containers / 0 / "ports" / 1 / "x"), Some("spec.containers[a].ports[http].x".to_owned()));
+        assert_eq!(named(&containers / 0 / "ports" / 0), Some("spec.containers[a].ports[0]".to_owned()));
+        assert_eq!((named(&containers / 7 / "x"), named(containers)), (None, None));
     }
 
     #[test]

@@ -40,7 +40,7 @@ pub fn replace(path: &Path, old: &[u8], new: &[u8]) -> Result<(), NotReplaced> {
     }
     OpenOptions::new().write(true).open(&target)?;
     let directory = target.parent().unwrap_or(Path::new("/"));
-    let mut beside = tempfile::Builder::new().prefix(".jobgate-").tempfile_in(directory)?;
+    let mut beside = tempfile::Builder::new().prefix(PREFIX).tempfile_in(directory)?;
     beside.write_all(new)?;
     beside.as_file().set_permissions(metadata.permissions())?;
     beside.as_file().sync_all()?;
@@ -52,9 +52,42 @@ pub fn replace(path: &Path, old: &[u8], new: &[u8]) -> Result<(), NotReplaced> {
         return Err(NotReplaced::Changed);
     }
     beside.persist(&target).map_err(|error| error.error)?;
-    // The new name is on the disk when the directory is; where a system cannot do that, the rename is no less whole.
-    let _ = File::open(directory).and_then(|directory| directory.sync_all());
+    sync(directory);
     Ok(())
+}
+
+/// Writes a file, whether there is one or not: all of it or nothing, in the way of [`replace`]. A new file gets the permissions that new files get.
+///
+/// # Errors
+/// What was there, or was not, is as it was; what is said tells why.
+pub fn put(path: &Path, text: &[u8]) -> Result<(), NotReplaced> {
+    match fs::symlink_metadata(path) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => create(path, text),
+        Err(error) => Err(error.into()),
+        Ok(_) if !fs::metadata(path)?.is_file() => Err(NotReplaced::NoFile),
+        Ok(_) => replace(path, &fs::read(path)?, text),
+    }
+}
+
+fn create(path: &Path, text: &[u8]) -> Result<(), NotReplaced> {
+    let directory = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let mut builder = tempfile::Builder::new();
+    #[cfg(unix)]
+    builder.permissions(std::os::unix::fs::PermissionsExt::from_mode(0o666));
+    let mut beside = builder.prefix(PREFIX).tempfile_in(directory)?;
+    beside.write_all(text)?;
+    beside.as_file().sync_all()?;
+    beside.persist_noclobber(path).map_err(|error| error.error)?;
+    sync(directory);
+    Ok(())
+}
+
+/// How the names of unfinished files start.
+const PREFIX: &str = ".jobgate-";
+
+/// Brings a new name to the disk; where a system cannot do that, the rename is no less whole.
+fn sync(directory: &Path) {
+    let _ = File::open(directory).and_then(|directory| directory.sync_all());
 }
 
 #[cfg(test)]
@@ -87,6 +120,25 @@ mod tests {
         assert_eq!((fs::read_to_string(&path).unwrap().as_str(), entries(&dir)), ("newer", 1));
         assert!(matches!(replace(dir.path(), b"", b"new"), Err(NotReplaced::NoFile)));
         assert!(matches!(replace(&dir.path().join("gone"), b"", b"new"), Err(NotReplaced::Io(_))));
+    }
+
+    #[test]
+    fn a_file_is_written_whether_it_is_there_or_not() {
+        let (dir, path) = file("old");
+        put(&path, b"new").unwrap();
+        let fresh = dir.path().join("fresh.json");
+        put(&fresh, b"fresh").unwrap();
+        assert_eq!((fs::read_to_string(&path).unwrap(), fs::read_to_string(&fresh).unwrap(), entries(&dir)), ("new".into(), "fresh".into(), 2));
+        assert!(matches!(put(dir.path(), b"x"), Err(NotReplaced::NoFile)));
+        assert!(matches!(put(&dir.path().join("no/such/place"), b"x"), Err(NotReplaced::Io(_))));
+        #[cfg(unix)]
+        {
+            use std::os::unix::fs::PermissionsExt as _;
+            let beside = dir.path().join("beside");
+            File::create(&beside).unwrap();
+            let mode = |path: &Path| fs::metadata(path).unwrap().permissions().mode();
+            assert_eq!(mode(&fresh), mode(&beside), "what the umask says, as for any file");
+        }
     }
 
     #[cfg(unix)]

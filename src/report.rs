@@ -8,6 +8,7 @@ mod fingerprint;
 mod github;
 mod gitlab;
 mod human;
+mod identity;
 mod impact;
 mod json;
 mod junit;
@@ -28,6 +29,7 @@ use std::sync::Arc;
 
 use crate::dry_run::Answer;
 use crate::finding::{Finding, Level};
+pub use identity::{Identity, Name};
 pub use impact::{Impact, LeftOut, Tally};
 use text::clean;
 pub(crate) use text::plural;
@@ -94,6 +96,8 @@ pub struct Located {
     pub related: Vec<Related>,
     /// Why the fix that was asked for was not made; nothing where it was not asked for.
     pub withheld: Option<Box<str>>,
+    /// The finding's path with the items of lists by their names; nothing where there are none on the way.
+    pub by_name: Option<Box<str>>,
 }
 
 /// What would become of one object.
@@ -126,6 +130,8 @@ pub struct Report {
     pub lifted: usize,
     /// Findings lifted by a baseline.
     pub known: usize,
+    /// Findings that a baseline knows and that are no longer there.
+    pub gone: usize,
     /// Findings that were mended; they are not among `findings`, which are those of the files as they are then.
     pub fixed: usize,
     /// Files that were changed for it.

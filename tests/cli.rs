@@ -2,81 +2,16 @@
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot set up its files fails")]
 
+mod support;
+
 use std::fs::{self, File};
 use std::path::Path;
-use std::process::Output;
 use std::time::{Duration, Instant};
 
 use assert_cmd::Command;
 use insta::assert_snapshot;
 use serde_json::Value;
-
-/// Lacks a deadline and nothing else that would be denied.
-const JOB: &str = "\
-apiVersion: batch/v1
-kind: Job
-metadata:
-  name: train
-  namespace: team-a
-spec:
-  ttlSecondsAfterFinished: 3600
-  podReplacementPolicy: Failed
-  template:
-    spec:
-      restartPolicy: Never
-      containers:
-        - name: trainer
-          image: registry.example.com/trainer:v1
-";
-
-fn good() -> String {
-    JOB.replace("spec:\n  ttl", "spec:\n  activeDeadlineSeconds: 3600\n  ttl")
-}
-
-struct Place(tempfile::TempDir);
-
-impl Place {
-    fn with(files: &[(&str, &str)]) -> Self {
-        let dir = tempfile::tempdir().unwrap();
-        for (name, text) in files {
-            let path = dir.path().join(name);
-            fs::create_dir_all(path.parent().unwrap()).unwrap();
-            fs::write(path, text).unwrap();
-        }
-        Self(dir)
-    }
-
-    fn path(&self) -> &Path {
-        self.0.path()
-    }
-
-    fn command(&self, arguments: &[&str]) -> Command {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_jobgate"));
-        command.current_dir(self.path()).args(arguments).env_remove("NO_COLOR").env_remove("CLICOLOR_FORCE");
-        command
-    }
-
-    /// Runs the binary here. Nothing may take longer than this, in the slowest build.
-    fn run(&self, arguments: &[&str]) -> Output {
-        self.command(arguments).timeout(Duration::from_secs(20)).output().unwrap()
-    }
-}
-
-fn stdout(output: &Output) -> &str {
-    std::str::from_utf8(&output.stdout).unwrap()
-}
-
-fn stderr(output: &Output) -> &str {
-    std::str::from_utf8(&output.stderr).unwrap()
-}
-
-fn json(output: &Output) -> Value {
-    serde_json::from_slice(&output.stdout).unwrap_or_else(|error| panic!("{error}: {}{}", stdout(output), stderr(output)))
-}
-
-fn code(output: &Output) -> i32 {
-    output.status.code().unwrap()
-}
+use support::place::{JOB, Place, code, good, json, stderr, stdout};
 
 #[test]
 fn a_finding_is_shown_in_its_file() {
@@ -182,6 +117,72 @@ fn what_cannot_run_says_why_and_exits_with_2() {
         assert_eq!((code(&output), stdout(&output)), (2, ""), "{arguments:?}");
         assert!(stderr(&output).contains(word), "{arguments:?}: {}", stderr(&output));
     }
+}
+
+#[test]
+fn a_baseline_lets_only_what_is_new_fail() {
+    let place = Place::with(&[("k8s/a.yaml", JOB), ("k8s/b.yaml", &JOB.replace("name: train\n", "name: other\n"))]);
+    let written = place.run(&["lint", "--write-baseline", "known.json", "k8s"]);
+    assert_eq!((code(&written), stderr(&written)), (0, "jobgate: 2 known findings written to known.json\n"));
+    assert_eq!(stdout(&written), "2 files, 2 documents, 2 jobs: nothing found; 2 known to the baseline\n");
+    let text = fs::read_to_string(place.path().join("known.json")).unwrap();
+    assert_snapshot!(text, @r#"
+    {"version":1,"findings":[
+    {"file":"k8s/a.yaml","object":{"kind":"Job","namespace":"team-a","name":"train"},"path":"spec.activeDeadlineSeconds","rule":"deadline","count":1},
+    {"file":"k8s/b.yaml","object":{"kind":"Job","namespace":"team-a","name":"other"},"path":"spec.activeDeadlineSeconds","rule":"deadline","count":1}
+    ]}
+    "#);
+    let known = |arguments: &[&str]| place.run(&[&["lint", "--baseline", "known.json", "--format", "json"], arguments].concat());
+    assert_eq!(code(&known(&["k8s"])), 0);
+    // From somewhere else, or a part of it: the rest is not gone.
+    let inside = place.command(&["lint", "--baseline", "../known.json", "a.yaml"]).current_dir(place.path().join("k8s")).output().unwrap();
+    assert_eq!((code(&inside), stderr(&inside)), (0, ""));
+    // One more, with what only the API server says.
+    let worse = format!("---\n# moved\n{}---\n{JOB}", JOB.replace("      restartPolicy", "      tolerations: 5\n      restartPolicy"));
+    fs::write(place.path().join("k8s/a.yaml"), worse).unwrap();
+    fs::write(place.path().join("k8s/b.yaml"), good()).unwrap();
+    let output = known(&["k8s"]);
+    let document = json(&output);
+    assert_eq!(code(&output), 1);
+    let summary = &document["summary"];
+    assert_eq!((&summary["known"], &summary["gone"], &summary["deny"]), (&1.into(), &1.into(), &2.into()));
+    assert_eq!(stderr(&output), "jobgate: 1 finding of the baseline is gone; write it again with --write-baseline known.json\n");
+    let again = place.run(&["lint", "--write-baseline", "known.json", "k8s"]);
+    assert_eq!((code(&again), code(&known(&["k8s"]))), (0, 0));
+    assert!(fs::read_to_string(place.path().join("known.json")).unwrap().contains("\"count\":2"));
+}
+
+#[test]
+fn a_baseline_that_is_none_stops_the_run() {
+    let place = Place::with(&[("job.yaml", JOB), ("bad.json", "{\"version\": 1,\n\"findings\": [{}]}"), ("newer.json", "{\"version\": 7}")]);
+    for (arguments, words) in [
+        (&["--baseline", "gone.json"][..], "read the baseline gone.json"),
+        (&["--baseline", "bad.json"], "missing field `file` at line 2 column 15"),
+        (&["--baseline", "newer.json"], "version 7"),
+        (&["--baseline", "bad.json", "--write-baseline", "bad.json"], "cannot be used with"),
+        (&["--write-baseline", "new.json", "--diff"], "cannot be used with"),
+        (&["--baseline", "bad.json", "--diff"], "cannot be used with"),
+        (&["--write-baseline", "."], "it is no regular file"),
+        (&["--write-baseline", "no/such/folder.json"], "write the baseline"),
+    ] {
+        let output = place.run(&[&["lint", "job.yaml"], arguments].concat());
+        assert_eq!((code(&output), stdout(&output)), (2, ""), "{arguments:?}");
+        assert!(stderr(&output).contains(words), "{arguments:?}: {}", stderr(&output));
+    }
+    let output = place.run(&["lint", "job.yaml", "gone.yaml", "--write-baseline", "new.json"]);
+    assert_eq!(code(&output), 2);
+    assert!(stderr(&output).contains("new.json is not written, for not everything could be linted"), "{}", stderr(&output));
+    assert!(!place.path().join("new.json").exists());
+}
+
+#[test]
+fn a_baseline_knows_what_fixes_leave() {
+    let place = Place::with(&[("job.yaml", &JOB.replace("  ttlSecondsAfterFinished: 3600\n", ""))]);
+    let output = place.run(&["lint", "--fix", "--write-baseline", "known.json", "--fail-on", "note"]);
+    assert_eq!((code(&output), stdout(&output)), (0, "1 file, 1 document, 1 job: nothing found; 1 fixed in 1 file; 1 known to the baseline\n"));
+    assert!(fs::read_to_string(place.path().join("job.yaml")).unwrap().contains("ttlSecondsAfterFinished: 86400"));
+    let text = fs::read_to_string(place.path().join("known.json")).unwrap();
+    assert!(text.contains("\"rule\":\"deadline\"") && !text.contains("ttl"), "{text}");
 }
 
 #[test]

@@ -3,6 +3,7 @@
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::io::{self, BufWriter, IsTerminal as _, Write as _};
+use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError, mpsc};
 use std::time::Duration;
 
@@ -10,11 +11,12 @@ use anstyle::{AnsiColor, Style};
 use anyhow::Context as _;
 
 use super::{Exit, facts, policy_named, today};
+use crate::baseline::{Baseline, Root};
 use crate::cli::{Judging, Lint};
 use crate::finding::Safety;
 use crate::fix;
 use crate::lint::{self, Change, Content, Fixing, Inputs, Linted, Options, Progress, Sink, Unwritten};
-use crate::replace::replace;
+use crate::replace::{put, replace};
 use crate::report::{self, Format, Report, plural};
 
 /// Runs the command. `color` is whether standard output may be coloured.
@@ -23,6 +25,8 @@ use crate::report::{self, Format, Report, plural};
 /// The policy or a file of facts is bad, or the report cannot be written. Files that cannot be linted, or written, are no error here: the others are,
 /// and [`Exit::Failed`] says so.
 pub fn run(args: &Lint, color: bool) -> anyhow::Result<Exit> {
+    let known = args.baseline.as_deref().map(read_baseline).transpose()?;
+    let (baseline_path, write_baseline) = (args.baseline.as_deref(), args.write_baseline.as_deref());
     let (no_api_checks, writes, diff) = (args.no_api_checks, args.fix, args.diff);
     let most = if args.unsafe_fixes { Safety::Unsafe } else { Safety::Safe };
     let args = &args.judging;
@@ -48,7 +52,11 @@ pub fn run(args: &Lint, color: bool) -> anyhow::Result<Exit> {
     let pool = rayon::ThreadPoolBuilder::new().num_threads(args.threads).build().context("start the threads")?;
     let facts = facts(&args.facts, &options)?;
     let inputs = lint::collect(&args.paths, || lint::stdin(limit));
-    let linted = watched(&progress, inputs.files.len(), || pool.install(|| lint::lint(&inputs.files, &policy, &facts, &options)));
+    let mut linted = watched(&progress, inputs.files.len(), || pool.install(|| lint::lint(&inputs.files, &policy, &facts, &options)));
+    if let Some((baseline, root)) = &known {
+        lift(baseline, &inputs, &mut linted, root);
+    }
+    let written = write_baseline.map(|path| renew_baseline(path, &inputs, &mut linted)).transpose()?;
     let report = &linted.report;
     let piped = inputs.files.iter().find_map(|input| if let Content::Bytes(bytes) = &input.content { Some(bytes) } else { None });
     if diff {
@@ -65,6 +73,16 @@ pub fn run(args: &Lint, color: bool) -> anyhow::Result<Exit> {
         write(args, color, &linted)?;
     }
     let complete = complain(&inputs, &linted)?;
+    let mut err = io::stderr().lock();
+    match (write_baseline, written) {
+        (Some(path), Some(true)) => writeln!(err, "jobgate: {} written to {}", plural(report.known, "known finding"), path.display())?,
+        (Some(path), Some(false)) => writeln!(err, "jobgate: {} is not written, for not everything could be linted", path.display())?,
+        _ => {}
+    }
+    if let Some(path) = baseline_path.filter(|_| report.gone > 0) {
+        let what = if report.gone == 1 { "1 finding of the baseline is" } else { &format!("{} findings of the baseline are", report.gone) };
+        writeln!(err, "jobgate: {what} gone; write it again with --write-baseline {}", path.display())?;
+    }
     let changes = diff && report.changed > 0;
     let exit = match exit(args, &linted, complete) {
         Exit::Clean if changes => Exit::Findings,
@@ -73,6 +91,36 @@ pub fn run(args: &Lint, color: bool) -> anyhow::Result<Exit> {
     // The process ends next, and the system takes its memory back at once.
     std::mem::forget(linted);
     Ok(exit)
+}
+
+/// Reads a baseline.
+fn read_baseline(path: &Path) -> anyhow::Result<(Baseline, Root)> {
+    let text = std::fs::read_to_string(path).with_context(|| format!("read the baseline {}", path.display()))?;
+    let baseline = Baseline::parse(&text).with_context(|| format!("read the baseline {}", path.display()))?;
+    Ok((baseline, root_of(path)?))
+}
+
+fn root_of(baseline: &Path) -> anyhow::Result<Root> {
+    Ok(Root::new(baseline, &std::env::current_dir().context("find the current directory")?))
+}
+
+/// Takes what a baseline knows out of the report.
+fn lift(baseline: &Baseline, inputs: &Inputs, linted: &mut Linted, root: &Root) {
+    let unread: Vec<&str> = linted.unreadable.iter().map(|error| &*error.path).collect();
+    let read = inputs.files.iter().map(|input| &*input.path).filter(|path| !unread.contains(path));
+    baseline.lift(&mut linted.report, read, root);
+}
+
+/// Writes a baseline of what was found, which then is known. Returns whether it did: it does not if it would not know everything.
+fn renew_baseline(path: &Path, inputs: &Inputs, linted: &mut Linted) -> anyhow::Result<bool> {
+    if !(inputs.unreadable.is_empty() && linted.unreadable.is_empty()) {
+        return Ok(false);
+    }
+    let root = root_of(path)?;
+    let baseline = Baseline::of(&linted.report, &root);
+    put(path, baseline.to_string().as_bytes()).with_context(|| format!("write the baseline {}", path.display()))?;
+    lift(&baseline, inputs, linted, &root);
+    Ok(true)
 }
 
 /// Returns how a run ends that has found this; `complete` is whether everything could be read, and written.
@@ -143,7 +191,7 @@ struct Diffs(Mutex<BTreeMap<Arc<str>, String>>);
 
 impl Sink for Diffs {
     fn take(&self, change: &Change<'_>) -> Result<(), Unwritten> {
-        let diff = fix::diff(&change.input.path, change.old, change.new);
+        let diff = fix::diff(&change.input.path, change.old, change.edits);
         self.0.lock().unwrap_or_else(PoisonError::into_inner).insert(Arc::clone(&change.input.path), diff);
         Ok(())
     }
@@ -217,4 +265,41 @@ pub(super) fn narrated<T>(say: &(dyn Fn() -> String + Sync), work: impl FnOnce()
         drop(done);
         result
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::lint::{Claims, Input};
+    use crate::policy::Policy;
+
+    /// Writes into the file while it is being judged, as an editor may.
+    #[derive(Debug, Default)]
+    struct Meanwhile(Files);
+
+    impl Sink for Meanwhile {
+        fn take(&self, change: &Change<'_>) -> Result<(), Unwritten> {
+            if let Content::File(path) = &change.input.content {
+                std::fs::write(path, "mine: 1\n").unwrap();
+            }
+            self.0.take(change)
+        }
+    }
+
+    #[test]
+    fn a_file_that_changes_during_a_run_is_left_alone() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("job.yaml");
+        let text = "apiVersion: batch/v1\nkind: Job\nmetadata: {name: train}\nspec: {activeDeadlineSeconds: 1, template: {spec: {restartPolicy: Never, containers: [{name: a, image: i}]}}}\n";
+        std::fs::write(&path, text).unwrap();
+        let sink = Meanwhile::default();
+        let options = Options { fix: Some(Fixing { most: Safety::Safe, sink: &sink }), ..Options::default() };
+        let linted = lint::lint(&[Input::named(&path)], &Policy::default(), &Claims::default(), &options);
+        assert_eq!(std::fs::read_to_string(&path).unwrap(), "mine: 1\n");
+        let said: Vec<String> = linted.unwritten.iter().map(ToString::to_string).collect();
+        assert_eq!(said, [format!("cannot write {}: the file has changed since it was read", path.display())]);
+        // The report is about what was read, and counts nothing as fixed.
+        assert_eq!((linted.report.fixed, linted.report.changed, linted.report.findings.len()), (0, 0, 2));
+        assert!(linted.report.sources.values().any(|source| **source == *text));
+    }
 }

@@ -174,7 +174,7 @@ impl<'a> Context<'a> {
     }
 
     fn located(&self, document: usize, object: Option<Arc<ObjectId>>, finding: Finding, span: Range<usize>, related: Vec<Related>) -> Located {
-        Located { location: self.location(span), document, object, finding, related, withheld: None }
+        Located { location: self.location(span), document, object, finding, related, withheld: None, by_name: None }
     }
 
     fn location(&self, span: Range<usize>) -> Location {
@@ -255,11 +255,13 @@ impl View<'_> {
             let message = format!("the key `{}` stands here twice, and kubectl drops this one", key.trim_matches(['"', '\'']).escape_debug());
             let mut finding = checks::finding(DUPLICATE_KEY, Level::Warn, duplicate.pointer.clone(), message, "remove one of the two".to_owned());
             finding.part = Part::Key;
+            finding.path = duplicate.pointer.below(&object.at).unwrap_or_default();
+            let by_name = finding.path.by_name(&object.value);
             let text = "this one counts".to_owned();
             finding.labels.push(Label { place: Place::Here(duplicate.pointer.clone(), Part::Key), text: text.clone() });
             let kept = Related { location: Some(self.context.location(duplicate.kept.clone())), object: None, text };
             let located = self.context.located(self.index, Some(Arc::clone(identity)), finding, duplicate.dropped.clone(), vec![kept]);
-            self.judged.findings.push(located);
+            self.judged.findings.push(Located { by_name, ..located });
         }
     }
 
@@ -281,8 +283,9 @@ impl View<'_> {
         place(&mut finding, &object.at);
         let span = self.span(&finding.pointer, finding.part);
         let related = finding.labels.iter().map(|label| self.related(label)).collect();
+        let by_name = finding.path.by_name(&object.value);
         let located = self.context.located(self.index, Some(Arc::clone(identity)), finding, span, related);
-        self.judged.findings.push(located);
+        self.judged.findings.push(Located { by_name, ..located });
     }
 
     fn related(&self, label: &Label) -> Related {
@@ -335,7 +338,7 @@ pub(super) fn too_large(input: &Input, size: Option<u64>, limit: u64) -> Located
     let finding = checks::finding(SYNTAX, Level::Deny, Pointer::root(), message, "raise the limit with `--max-file-size`".to_owned());
     let start = Position { line: 1, column: 1 };
     let location = Location { file: Arc::clone(&input.path), span: 0..0, start, end: start };
-    Located { location, document: 0, object: None, finding, related: Vec::new(), withheld: None }
+    Located { location, document: 0, object: None, finding, related: Vec::new(), withheld: None, by_name: None }
 }
 
 /// Writes a size for people.

@@ -30,6 +30,8 @@ pub struct Change<'a> {
     pub old: &'a [u8],
     /// What it is to be; never the same.
     pub new: &'a [u8],
+    /// The way from one to the other, sorted and apart from each other.
+    pub edits: &'a [Edit],
 }
 
 /// Where changed files go: to the disk, or into a diff.

@@ -5,9 +5,9 @@ use std::fmt::Write as _;
 
 use sha2::{Digest as _, Sha256};
 
-use super::Located;
+use super::{Identity, Located};
 
-/// Returns the name of what is wrong: the SHA-256, in hexadecimal, of the rule, the object and the place in it.
+/// Returns the name of what is wrong: the SHA-256, in hexadecimal, of its [`Identity`].
 ///
 /// A finding about no object is named after its file and document instead.
 pub(super) fn of(located: &Located) -> String {
@@ -43,10 +43,10 @@ fn digest(located: &Located, further: &[&str]) -> [u8; 32] {
         hash.update((part.len() as u64).to_be_bytes());
         hash.update(part);
     };
-    add(located.finding.rule);
-    match &located.object {
+    let Identity { rule, object, path } = Identity::of(located);
+    add(&rule);
+    match &object {
         Some(object) => {
-            add(&object.api_version);
             add(&object.kind);
             add(object.namespace.as_deref().unwrap_or_default());
             add(object.name.as_deref().unwrap_or_default());
@@ -56,9 +56,7 @@ fn digest(located: &Located, further: &[&str]) -> [u8; 32] {
             add(&located.document.to_string());
         }
     }
-    add(&located.finding.pointer.to_json_pointer());
-    // A missing field points at the mapping around it; its path tells two of them apart.
-    add(&located.finding.path.to_json_pointer());
+    add(&path);
     further.iter().for_each(|part| add(part));
     hash.finalize().into()
 }

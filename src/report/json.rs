@@ -21,6 +21,7 @@ struct Summary {
     note: usize,
     lifted: usize,
     known: usize,
+    gone: usize,
     fixed: usize,
     changed: usize,
     withheld: usize,
@@ -132,6 +133,7 @@ pub(super) fn write(report: &Report, out: &mut dyn io::Write) -> io::Result<()> 
         note: report.count(Level::Note),
         lifted: report.lifted,
         known: report.known,
+        gone: report.gone,
         fixed: report.fixed,
         changed: report.changed,
         withheld: report.withheld,
@@ -173,7 +175,7 @@ mod tests {
 
     #[test]
     fn an_empty_report_is_a_whole_document() {
-        let summary = json!({"files": 0, "documents": 0, "objects": 0, "deny": 0, "warn": 0, "note": 0, "lifted": 0, "known": 0, "fixed": 0, "changed": 0, "withheld": 0});
+        let summary = json!({"files": 0, "documents": 0, "objects": 0, "deny": 0, "warn": 0, "note": 0, "lifted": 0, "known": 0, "gone": 0, "fixed": 0, "changed": 0, "withheld": 0});
         assert_eq!(document(&Report::default()), json!({"version": 1, "summary": summary, "findings": []}));
     }
 
@@ -182,7 +184,7 @@ mod tests {
         let document = document(&sample::report());
         assert_eq!(
             document["summary"],
-            json!({"files": 2, "documents": 3, "objects": 1, "deny": 2, "warn": 1, "note": 2, "lifted": 0, "known": 0, "fixed": 0, "changed": 0, "withheld": 0})
+            json!({"files": 2, "documents": 3, "objects": 1, "deny": 2, "warn": 1, "note": 2, "lifted": 0, "known": 0, "gone": 0, "fixed": 0, "changed": 0, "withheld": 0})
         );
         let findings = document["findings"].as_array().unwrap();
         let clash = findings.iter().find(|finding| finding["rule"] == "checkpoint-volume-access").unwrap();

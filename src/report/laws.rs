@@ -45,7 +45,7 @@ prop_compose! {
             finding.part = crate::finding::Part::Key;
             let object = ObjectId { api_version: help, kind: message.clone(), namespace: None, name: Some(name) };
             let related = vec![Related { location: fills.then(|| location.clone()), object: Some(message.clone()), text: message }];
-            report.findings.push(Located { location, document: 0, object: fills.then(|| Arc::new(object)), finding, related, withheld: None });
+            report.findings.push(Located { location, document: 0, object: fills.then(|| Arc::new(object)), finding, related, withheld: None, by_name: None });
         }
         report
     }

@@ -14,7 +14,7 @@ use crate::finding::Level;
 use crate::lines::Lines;
 
 /// The key of our fingerprints; the number goes up when what they are made of changes.
-const FINGERPRINT: &str = "jobgateFinding/v1";
+const FINGERPRINT: &str = "jobgateFinding/v2";
 
 /// Writes the log.
 pub(super) fn write(report: &Report, out: &mut dyn io::Write) -> io::Result<()> {

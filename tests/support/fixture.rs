@@ -25,9 +25,14 @@ pub struct Fixture {
     pub expected: Vec<String>,
 }
 
+/// Returns the folder of a rule's fixtures.
+pub fn folder(rule: &Rule) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/rules").join(rule.file())
+}
+
 /// Returns the fixtures of a rule, by name.
 pub fn of_rule(rule: &Rule) -> Vec<Fixture> {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/rules").join(rule.file());
+    let folder = folder(rule);
     let entries = std::fs::read_dir(&folder).unwrap_or_else(|error| panic!("read {}: {error}", folder.display()));
     let mut paths: Vec<PathBuf> = entries.map(|entry| entry.expect("a folder entry").path()).collect();
     paths.sort();

@@ -3,7 +3,9 @@
 #![allow(dead_code, unreachable_pub, reason = "each test program uses its own part")]
 
 pub mod deploy;
+pub mod fixing;
 pub mod fixture;
+pub mod place;
 
 use std::path::PathBuf;
 

@@ -1,0 +1,40 @@
+//! What a finding is about, said so that it stays the same while lines, documents and neighbours move.
+
+use super::Located;
+
+/// What is wrong with what: the rule, the object by its name, and the field.
+///
+/// Two findings with the same identity are the same to whoever compares runs: a fingerprint, a baseline. Neither the words nor the level are part of it,
+/// so a new version of Jobgate or of the policy does not make a finding another one.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Identity {
+    /// Id of the rule or check.
+    pub rule: String,
+    /// The object; nothing where the document could not be read, and only the file tells.
+    pub object: Option<Name>,
+    /// The field as Kubernetes writes it, with the items of lists by their names where they have any.
+    pub path: String,
+}
+
+/// The name of an object. The version of its API is left out, for it changes without the object becoming another one.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, serde::Serialize, serde::Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Name {
+    /// `kind`.
+    pub kind: String,
+    /// The namespace, where the manifest names one.
+    pub namespace: Option<String>,
+    /// The name, or the `generateName` prefix followed by `*`.
+    pub name: Option<String>,
+}
+
+impl Identity {
+    /// Returns what a finding is about.
+    #[must_use]
+    pub fn of(located: &Located) -> Self {
+        let object =
+            located.object.as_ref().map(|object| Name { kind: object.kind.clone(), namespace: object.namespace.clone(), name: object.name.clone() });
+        let path = located.by_name.as_ref().map_or_else(|| located.finding.path.to_string(), |path| path.to_string());
+        Self { rule: located.finding.rule.to_owned(), object, path }
+    }
+}

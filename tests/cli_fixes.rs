@@ -1,0 +1,256 @@
+//! What the real binary writes into files, and what it says would become of them: `lint --fix`, `--diff`, `--unsafe-fixes`, and `dry-run`.
+
+#![allow(clippy::unwrap_used, reason = "a test that cannot set up its files fails")]
+
+mod support;
+
+use std::fs;
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+use insta::assert_snapshot;
+use serde_json::json;
+use support::place::{JOB, Place, code, good, json, stderr, stdout};
+
+/// Lacks two values that are filled in.
+fn open() -> String {
+    good().replace("  ttlSecondsAfterFinished: 3600\n", "").replace("  podReplacementPolicy: Failed\n", "  # The pod template.\n")
+}
+
+/// The same as the webhook would have it.
+fn mended() -> String {
+    open() + "  podReplacementPolicy: Failed\n  ttlSecondsAfterFinished: 86400\n"
+}
+
+fn read(place: &Place, name: &str) -> String {
+    fs::read_to_string(place.path().join(name)).unwrap()
+}
+
+/// Pipes a text through the binary.
+fn pipe(place: &Place, arguments: &[&str], text: &str) -> std::process::Output {
+    place.command(arguments).write_stdin(text).output().unwrap()
+}
+
+#[test]
+fn a_file_is_mended_and_the_report_is_about_what_is_left() {
+    let place = Place::with(&[("a.yaml", &open()), ("b.yaml", &open().replace("  activeDeadlineSeconds: 3600\n", "")), ("c.yaml", &good())]);
+    let output = place.run(&["lint", "--fix"]);
+    assert_eq!((code(&output), stderr(&output)), (1, ""));
+    assert_snapshot!(stdout(&output), @"
+    team-a/train (Job) in b.yaml
+
+    deny[deadline]: no `activeDeadlineSeconds`: a run that hangs holds its nodes until somebody looks
+     --> b.yaml:6:1
+      |
+    6 | spec:
+      | ^^^^ `activeDeadlineSeconds` belongs here
+      |
+      = help: set `spec.activeDeadlineSeconds` to the longest time a run may take, in seconds (a day is 86400)
+      = why: A Job without a deadline runs until it succeeds, fails often enough, or somebody looks
+      = rule: https://github.com/jobgate/jobgate/blob/main/docs/rules/deadline.md
+
+    3 files, 3 documents, 3 jobs: 1 denied; 4 fixed in 2 files
+    `jobgate explain deadline` says more about a rule
+    ");
+    assert_eq!((read(&place, "a.yaml"), read(&place, "c.yaml")), (mended(), good()));
+    let again = json(&place.run(&["lint", "--fix", "--format", "json"]));
+    assert_eq!((&again["summary"]["fixed"], &again["summary"]["changed"], &again["summary"]["deny"]), (&json!(0), &json!(0), &json!(1)));
+    let guessed = place.run(&["lint", "--fix", "--unsafe-fixes", "b.yaml"]);
+    assert_eq!((code(&guessed), stdout(&guessed)), (0, "1 file, 1 document, 1 job: nothing found; 1 fixed in 1 file\n"));
+    assert!(read(&place, "b.yaml").contains("\n  activeDeadlineSeconds: 86400\n"));
+    assert_eq!(code(&place.run(&["lint", "--unsafe-fixes"])), 2, "it asks for --fix or --diff");
+}
+
+#[test]
+fn a_diff_changes_nothing_and_is_one_that_tools_read() {
+    let place = Place::with(&[("k8s/a job.yaml", &open()), ("k8s/good.yaml", &good())]);
+    let output = place.run(&["lint", "--diff", "k8s"]);
+    assert_eq!((code(&output), stderr(&output)), (1, "2 findings would be fixed in 1 file; left are: nothing found\n"));
+    assert_snapshot!(stdout(&output).replace('\t', "<tab>"), @"
+    --- a/k8s/a job.yaml<tab>
+    +++ b/k8s/a job.yaml<tab>
+    @@ -12,3 +12,5 @@
+           containers:
+             - name: trainer
+               image: registry.example.com/trainer:v1
+    +  podReplacementPolicy: Failed
+    +  ttlSecondsAfterFinished: 86400
+    ");
+    assert_eq!(read(&place, "k8s/a job.yaml"), open());
+    let clean = place.run(&["lint", "--diff", "k8s/good.yaml"]);
+    assert_eq!((code(&clean), stdout(&clean)), (0, ""));
+    let coloured = place.run(&["lint", "--diff", "--color", "always", "k8s"]);
+    assert!(stdout(&coloured).contains("\u{1b}[32m+  podReplacementPolicy: Failed\u{1b}[0m\n"));
+    let whole = format!("{}/k8s", place.path().display());
+    for (paths, strip) in [("k8s", 1), (&*whole, place.path().components().count())] {
+        fs::write(place.path().join("the.patch"), place.run(&["lint", "--diff", paths]).stdout).unwrap();
+        for tool in [["patch", "--dry-run"], ["git", "apply"]] {
+            let mut command = Command::new(tool[0]);
+            command.arg(tool[1]).args(if tool[0] == "git" { &["--check"][..] } else { &[] }).arg(format!("-p{strip}"));
+            command.args(if tool[0] == "git" { ["the.patch"] } else { ["-ithe.patch"] });
+            // Where a tool is missing, there is nothing to be read by.
+            let Ok(read) = command.current_dir(place.path()).output() else { continue };
+            assert!(read.status.success(), "{tool:?} {paths}: {}{}", stdout(&read), stderr(&read));
+        }
+    }
+}
+
+#[test]
+fn standard_input_is_mended_into_standard_output() {
+    let place = Place::with(&[]);
+    let output = pipe(&place, &["lint", "--fix", "-"], &open());
+    assert_eq!((code(&output), stdout(&output)), (0, &*mended()));
+    assert_eq!(stderr(&output), "1 file, 1 document, 1 job: nothing found; 2 fixed in 1 file\n");
+    let as_it_is = pipe(&place, &["lint", "--fix", "--format", "json", "-"], "kind: [");
+    assert_eq!((code(&as_it_is), stdout(&as_it_is)), (1, "kind: ["));
+    let diff = pipe(&place, &["lint", "--diff", "-"], &open());
+    assert!(stdout(&diff).starts_with("--- a/stdin\n+++ b/stdin\n@@ -12,3 +12,5 @@\n"), "{}", stdout(&diff));
+}
+
+#[cfg(unix)]
+#[test]
+fn links_and_permissions_are_kept() {
+    use std::os::unix::fs::{PermissionsExt as _, symlink};
+    let place = Place::with(&[("real/job.yaml", &open()), ("locked.yaml", &open())]);
+    symlink("real/job.yaml", place.path().join("link.yaml")).unwrap();
+    let set = |name: &str, mode| fs::set_permissions(place.path().join(name), fs::Permissions::from_mode(mode)).unwrap();
+    set("real/job.yaml", 0o640);
+    set("locked.yaml", 0o444);
+    let output = place.run(&["lint", "--fix", "link.yaml", "locked.yaml"]);
+    assert_eq!((code(&output), stderr(&output)), (2, "jobgate: cannot write locked.yaml: the file is read-only\n"));
+    // What was not written is still found.
+    assert!(stdout(&output).contains("2 notes (filled in by the webhook); 2 fixed in 1 file"), "{}", stdout(&output));
+    assert!(fs::symlink_metadata(place.path().join("link.yaml")).unwrap().is_symlink());
+    assert_eq!((read(&place, "real/job.yaml"), read(&place, "locked.yaml")), (mended(), open()));
+    assert_eq!(fs::metadata(place.path().join("real/job.yaml")).unwrap().permissions().mode() & 0o7777, 0o640);
+}
+
+#[cfg(unix)]
+#[test]
+fn a_folder_that_may_not_be_written_is_said_and_left_alone() {
+    use std::os::unix::fs::PermissionsExt as _;
+    use std::os::unix::process::CommandExt as _;
+    let place = Place::with(&[("k8s/job.yaml", &open())]);
+    let folder = place.path().join("k8s");
+    let set = |path: &Path, mode| fs::set_permissions(path, fs::Permissions::from_mode(mode)).unwrap();
+    set(place.path(), 0o755);
+    set(&folder.join("job.yaml"), 0o666);
+    set(&folder, 0o555);
+    let mut command = Command::new(env!("CARGO_BIN_EXE_jobgate"));
+    command.args(["lint", "--fix", "--format", "json", "k8s"]).current_dir(place.path()).stdin(Stdio::null());
+    if fs::write(folder.join("probe"), "").is_ok() {
+        // Root may write anywhere, nobody may not.
+        fs::remove_file(folder.join("probe")).unwrap();
+        command.uid(65534).gid(65534);
+    }
+    let output = command.output();
+    set(&folder, 0o755);
+    let output = output.unwrap();
+    assert_eq!(code(&output), 2, "{}", stderr(&output));
+    assert!(
+        stderr(&output).starts_with("jobgate: cannot write k8s/job.yaml: ") && stderr(&output).contains("ermission denied"),
+        "{}",
+        stderr(&output)
+    );
+    assert_eq!((json(&output)["summary"]["fixed"].clone(), json(&output)["summary"]["note"].clone()), (json!(0), json!(2)));
+    assert_eq!((read(&place, "k8s/job.yaml"), fs::read_dir(&folder).unwrap().count()), (open(), 1));
+}
+
+#[test]
+fn a_dry_run_prints_what_would_be_stored() {
+    let place = Place::with(&[("job.yaml", &open()), ("bad.yaml", JOB)]);
+    let of = |output: &str, files: &[&str]| place.run(&[&["dry-run", "-o", output], files].concat());
+    let yaml = of("yaml", &["job.yaml", "bad.yaml"]);
+    assert_eq!(code(&yaml), 1);
+    let stored: Vec<_> = jobgate::yaml::documents(&yaml.stdout).map(|document| document.unwrap().value).collect();
+    assert_eq!(stored.len(), 1, "what is refused is not stored");
+    let spec = &stored[0]["spec"];
+    assert_eq!(
+        (&spec["podReplacementPolicy"], &spec["ttlSecondsAfterFinished"], &spec["backoffLimit"]),
+        (&json!("Failed"), &json!(86400), &json!(6))
+    );
+    assert_eq!(stored[0]["metadata"], json!({"name": "train", "namespace": "team-a"}));
+    assert!(stderr(&yaml).ends_with("2 objects: 1 allowed, patched; 1 denied by jobgate\n"), "{}", stderr(&yaml));
+    assert_eq!(json(&of("json", &["job.yaml"])), stored[0]);
+    assert_eq!(json(&of("json", &["bad.yaml"])), json!({"apiVersion": "v1", "kind": "List", "items": []}));
+    let patch = of("patch", &["job.yaml", "bad.yaml"]);
+    assert_snapshot!(stdout(&patch), @r#"
+    {"file":"bad.yaml","line":1,"object":{"apiVersion":"batch/v1","kind":"Job","name":"train","namespace":"team-a"},"operation":"CREATE","patch":[],"verdict":"denied by jobgate"}
+    {"file":"job.yaml","line":1,"object":{"apiVersion":"batch/v1","kind":"Job","name":"train","namespace":"team-a"},"operation":"CREATE","patch":[{"op":"add","path":"/spec/ttlSecondsAfterFinished","value":86400},{"op":"replace","path":"/spec/podReplacementPolicy","value":"Failed"}],"verdict":"allowed, patched"}
+    "#);
+    // What would be filled in is what --fix writes.
+    assert_eq!(stdout(&of("diff", &["job.yaml"])), stdout(&place.run(&["lint", "--diff", "job.yaml"])));
+    assert_eq!(code(&of("diff", &["job.yaml"])), 0, "it is admitted");
+    assert_eq!(code(&place.run(&["dry-run", "-o", "yaml", "--format", "json"])), 2, "one or the other");
+    assert_eq!(read(&place, "job.yaml"), open());
+}
+
+#[test]
+fn a_dry_run_reports_verdicts() {
+    let place = Place::with(&[]);
+    let helm = format!(
+        "---\n# Source: train/templates/job.yaml\n{}---\n{}",
+        open(),
+        good().replace("spec:\n  active", "spec:\n  parallelism: -1\n  active")
+    );
+    let output = pipe(&place, &["dry-run", "-"], &helm);
+    assert_eq!((code(&output), stderr(&output)), (1, ""));
+    let lines: Vec<&str> = stdout(&output).lines().filter(|line| line.starts_with("-:") || line.ends_with("API server")).collect();
+    assert_eq!(
+        lines,
+        [
+            "-:3 (train/templates/job.yaml): Job team-a/train: allowed, patched",
+            "-:18: Job team-a/train: refused by the API server",
+            "2 objects: 1 allowed, patched; 1 refused by the API server"
+        ]
+    );
+    assert!(stdout(&output).contains("\n--- a/stdin\n+++ b/stdin\n"), "{}", stdout(&output));
+    let document = json(&pipe(&place, &["dry-run", "--format", "json", "-"], &helm));
+    let verdicts: Vec<_> = document["verdicts"].as_array().unwrap().iter().map(|verdict| verdict["verdict"].as_str().unwrap()).collect();
+    assert_eq!(verdicts, ["allowed, patched", "refused by the API server"]);
+    assert_eq!(document["verdicts"][0]["source"], "train/templates/job.yaml");
+    for (format, start) in [("sarif", "{"), ("junit", "<?xml"), ("github", "::"), ("gitlab", "[")] {
+        let output = pipe(&place, &["dry-run", "--format", format, "-"], &helm);
+        assert_eq!(code(&output), 1);
+        assert!(stdout(&output).starts_with(start), "{format}: {}", stdout(&output));
+    }
+    let nothing = pipe(&place, &["dry-run", "-"], "kind: ConfigMap\n");
+    assert_eq!((code(&nothing), stdout(&nothing)), (0, "no Job, CronJob or PyTorchJob found\n"));
+}
+
+#[test]
+fn a_dry_run_against_what_is_there_is_an_update() {
+    let image = good().replace("trainer:v1", "trainer:v2");
+    let place = Place::with(&[
+        ("old/job.yaml", &good()),
+        ("same/job.yaml", &good()),
+        ("new/job.yaml", &image),
+        ("lax/job.yaml", JOB),
+        ("broken.yaml", "a: ["),
+    ]);
+    let line = |old: &str, new: &str| {
+        let output = place.run(&["dry-run", "--against", old, new]);
+        (code(&output), stdout(&output).lines().next().unwrap_or_default().split(": ").last().unwrap_or_default().to_owned())
+    };
+    assert_eq!(line("old", "same"), (0, "allowed".to_owned()));
+    assert_eq!(line("old", "new"), (1, "refused by the API server".to_owned()));
+    assert_eq!(line("old", "lax"), (1, "denied by jobgate".to_owned()), "the deadline is taken away");
+    assert_eq!(line("lax", "lax"), (0, "allowed".to_owned()), "it was as bad before");
+    let immutable = place.run(&["dry-run", "--against", "old", "new", "--format", "json"]);
+    let finding = &json(&immutable)["findings"][0];
+    assert_eq!((&finding["rule"], &finding["start"]), (&json!("api-server"), &json!({"line": 15, "column": 18})));
+    assert!(finding["message"].as_str().unwrap().ends_with("field is immutable"), "{finding}");
+    for bad in ["gone", "broken.yaml"] {
+        let output = place.run(&["dry-run", "--against", bad, "new"]);
+        assert_eq!((code(&output), stdout(&output)), (2, ""), "{bad}");
+        assert!(stderr(&output).contains("read the objects that exist") && stderr(&output).contains(bad), "{}", stderr(&output));
+    }
+}
+
+#[test]
+fn fields_that_the_api_does_not_know_are_refused_or_dropped() {
+    let place = Place::with(&[("job.yaml", &good().replace("spec:\n  active", "spec:\n  deadline: 5\n  active"))]);
+    assert_eq!(code(&place.run(&["dry-run"])), 1);
+    let lax = place.run(&["dry-run", "--validate", "warn", "-o", "json"]);
+    assert_eq!((code(&lax), json(&lax)["spec"].get("deadline")), (0, None));
+}

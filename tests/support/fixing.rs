@@ -1,0 +1,76 @@
+//! What `lint --fix` makes of files, kept in memory.
+
+use std::collections::BTreeMap;
+use std::sync::Mutex;
+
+use jobgate::admission::{self, Endpoint};
+use jobgate::dry_run;
+use jobgate::facts::NoFacts;
+use jobgate::finding::Safety;
+use jobgate::lint::{self, Change, Claims, Fixing, Input, Linted, Options, Sink, Unwritten};
+use jobgate::policy::Policy;
+use jobgate::workload::Kind;
+use jobgate::yaml::Edit;
+use serde_json::{Value, json};
+
+/// One changed file.
+#[derive(Debug)]
+pub struct Changed {
+    /// What was read.
+    pub old: Vec<u8>,
+    /// What it is to be.
+    pub new: Vec<u8>,
+    /// The way from one to the other.
+    pub edits: Vec<Edit>,
+}
+
+#[derive(Debug, Default)]
+struct Kept(Mutex<BTreeMap<String, Changed>>);
+
+impl Sink for Kept {
+    fn take(&self, change: &Change<'_>) -> Result<(), Unwritten> {
+        let changed = Changed { old: change.old.to_vec(), new: change.new.to_vec(), edits: change.edits.to_vec() };
+        self.0.lock().expect("a sound lock").insert(change.input.path.to_string(), changed);
+        Ok(())
+    }
+}
+
+/// Fixes files, and returns the report with what has become of those that change, by path.
+pub fn fix(inputs: &[Input], policy: &Policy, most: Safety) -> (Linted, BTreeMap<String, Changed>) {
+    let kept = Kept::default();
+    let options = Options { fix: Some(Fixing { most, sink: &kept }), ..Options::default() };
+    let linted = lint::lint(inputs, policy, &Claims::default(), &options);
+    (linted, kept.0.into_inner().expect("a sound lock"))
+}
+
+/// Returns the objects of a text that Jobgate judges, out of their lists.
+pub fn workloads(text: &[u8]) -> Vec<Value> {
+    fn take(value: Value, found: &mut Vec<Value>) {
+        match value.get("items") {
+            Some(Value::Array(items)) if Kind::of(&value).is_none() => items.iter().for_each(|item| take(item.clone(), found)),
+            _ if Kind::of(&value).is_some() => found.push(value),
+            _ => {}
+        }
+    }
+    let mut found = Vec::new();
+    jobgate::yaml::documents(text).filter_map(Result::ok).for_each(|document| take(document.value, &mut found));
+    found
+}
+
+/// Returns the patch that the webhook answers with when kubectl creates an object, if it does.
+pub fn patch_of(policy: &Policy, object: &Value) -> Option<String> {
+    let adapter = Kind::of(object)?.adapter();
+    let (group, version) = object["apiVersion"].as_str()?.split_once('/')?;
+    let sent = dry_run::sent(object, None, "default");
+    let review = json!({"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "request": {
+        "uid": "7f0b2891-916f-4ed6-b7cd-27bff1815a8c",
+        "kind": {"group": group, "version": version, "kind": adapter.name},
+        "resource": {"group": group, "version": version, "resource": adapter.resource},
+        "name": sent["metadata"]["name"], "namespace": sent["metadata"]["namespace"],
+        "operation": "CREATE", "userInfo": {"username": "ada"}, "object": sent, "oldObject": null,
+    }});
+    let answer = admission::answer(Endpoint::Mutate, policy, &NoFacts, review.to_string().as_bytes(), None);
+    assert_eq!((answer.status, answer.meta.fault), (200, None), "{object}");
+    let answer: Value = serde_json::from_slice(&answer.body).expect("a review");
+    answer["response"].get("patch").map(Value::to_string)
+}
