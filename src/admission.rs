@@ -52,13 +52,22 @@ pub enum Endpoint {
 }
 
 impl Endpoint {
-    /// Returns the word in paths, metrics and on the command line.
+    /// Both, in the order in which the API server calls them.
+    pub const ALL: [Self; 2] = [Self::Mutate, Self::Validate];
+
+    /// Returns the path that the API server posts to.
+    #[must_use]
+    pub fn path(self) -> &'static str {
+        match self {
+            Self::Mutate => "/mutate",
+            Self::Validate => "/validate",
+        }
+    }
+
+    /// Returns the word in logs, metrics and on the command line.
     #[must_use]
     pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Mutate => "mutate",
-            Self::Validate => "validate",
-        }
+        &self.path()[1..]
     }
 }
 

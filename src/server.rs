@@ -39,6 +39,7 @@ use tokio_rustls::TlsAcceptor;
 
 use certificate::{Authorities, Identity, Tokens};
 use connection::{Activity, Protocol, Stage, Surroundings};
+pub use crate::admission::Endpoint;
 pub use metrics::Metrics;
 pub use probe::Readiness;
 pub use stop::Stop;
@@ -47,34 +48,6 @@ pub use stop::Stop;
 const DEFAULT_TIMEOUT: Duration = Duration::from_secs(10);
 /// How long to leave the listener alone when the system has no descriptor for another connection.
 const EXHAUSTED: Duration = Duration::from_millis(50);
-
-/// Which of the two webhooks was called.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Endpoint {
-    /// `/mutate`: the answer may carry a patch.
-    Mutate,
-    /// `/validate`: the answer must not.
-    Validate,
-}
-
-impl Endpoint {
-    const ALL: [Self; 2] = [Self::Mutate, Self::Validate];
-
-    /// Returns the path that the API server posts to.
-    #[must_use]
-    pub fn path(self) -> &'static str {
-        match self {
-            Self::Mutate => "/mutate",
-            Self::Validate => "/validate",
-        }
-    }
-
-    /// Returns the word used in logs and metrics.
-    #[must_use]
-    pub fn as_str(self) -> &'static str {
-        &self.path()[1..]
-    }
-}
 
 /// One review to answer.
 #[derive(Clone, Debug)]

@@ -53,7 +53,7 @@ impl Webhook {
 
 impl Application for Webhook {
     async fn review(&self, call: Call) -> Answer {
-        let endpoint = endpoint(call.endpoint);
+        let endpoint = call.endpoint;
         let policy = self.policy.load_full();
         let today = Some((self.today)());
         let Ok(review) = Review::read(&call.body) else {
@@ -63,34 +63,27 @@ impl Application for Webhook {
         self.finish(admission::judge(endpoint, &policy, &facts, review, today))
     }
 
-    fn too_large(&self, at: server::Endpoint, prefix: &[u8], limit: usize) -> Option<Answer> {
-        Some(self.finish(admission::refuse_oversized(endpoint(at), prefix, limit)))
+    fn too_large(&self, at: Endpoint, prefix: &[u8], limit: usize) -> Option<Answer> {
+        Some(self.finish(admission::refuse_oversized(at, prefix, limit)))
     }
 
     fn weight(&self, body: &[u8]) -> usize {
         admission::weight(body)
     }
 
-    fn too_heavy(&self, at: server::Endpoint, body: &[u8]) -> Option<Answer> {
-        Some(self.finish(admission::refuse_heavy(endpoint(at), &self.policy.load(), body)))
+    fn too_heavy(&self, at: Endpoint, body: &[u8]) -> Option<Answer> {
+        Some(self.finish(admission::refuse_heavy(at, &self.policy.load(), body)))
     }
 
-    fn fault(&self, at: server::Endpoint, body: &[u8], fault: server::Fault) -> Option<Answer> {
+    fn fault(&self, at: Endpoint, body: &[u8], fault: server::Fault) -> Option<Answer> {
         let fault = match fault {
             server::Fault::Panic => Fault::Panic,
             server::Fault::Deadline => Fault::Deadline,
         };
-        let answer = admission::fail_open(endpoint(at), body, fault);
+        let answer = admission::fail_open(at, body, fault);
         // The server has counted it.
         let status = StatusCode::from_u16(answer.status).ok()?;
         Some(Answer { status, note: note(&answer.meta), body: answer.body })
-    }
-}
-
-fn endpoint(endpoint: server::Endpoint) -> Endpoint {
-    match endpoint {
-        server::Endpoint::Mutate => Endpoint::Mutate,
-        server::Endpoint::Validate => Endpoint::Validate,
     }
 }
 
