@@ -221,32 +221,40 @@ spec:
 
     #[test]
     fn changes_that_get_in_each_others_way_are_made_one_after_the_other() {
-        // The last key of a mapping moves: what is put in behind it stands on the line that goes.
-        let moved = fix(vec![add(&["spec", "right"], json!(1)), Op::Remove(Pointer::of(&["spec", "wrong"]))]);
+        // The last key of a mapping goes: what is put in behind it stands on the line that goes.
+        let moved = fix(vec![add(&["spec", "inner", "key"], json!(1)), Op::Remove(Pointer::of(&["spec", "key"]))]);
         let bring = |key: &str| fix(vec![add(&["spec", "policy"], json!({key: 1}))]);
         let source = "spec:
-  wrong: 1
+  inner: {}
+  key: 1
 end: 1
 ";
-        assert_eq!(
-            fixed(source, std::slice::from_ref(&moved)),
-            (
-                "spec:
-  right: 1
-end: 1
-"
-                .to_owned(),
-                vec![]
-            )
-        );
         let wanted = "spec:
+  inner: {key: 1}
   policy:
     a: 1
     b: 1
-  right: 1
 end: 1
 ";
         assert_eq!(fixed(source, &[bring("a"), moved, bring("b")]), (wanted.to_owned(), vec![]));
+    }
+
+    #[test]
+    fn a_renaming_stands_beside_other_changes() {
+        let renamed = fix(vec![add(&["spec", "right"], json!({"a": 1})), Op::Remove(Pointer::of(&["spec", "wrong"]))]);
+        let other = fix(vec![add(&["spec", "b"], json!(2))]);
+        let source = "spec:
+  wrong: # so
+    a: 1
+end: 1
+";
+        let wanted = "spec:
+  right: # so
+    a: 1
+  b: 2
+end: 1
+";
+        assert_eq!(fixed(source, &[other, renamed]), (wanted.to_owned(), vec![]));
     }
 
     #[test]

@@ -31,8 +31,10 @@ const PLAIN_BOOLS: [&str; 7] = ["hostIPC", "hostNetwork", "hostPID", "readOnly",
 const PLAIN_INTS: [&str; 8] =
     ["failureThreshold", "hostPort", "initialDelaySeconds", "partition", "periodSeconds", "port", "successThreshold", "timeoutSeconds"];
 /// Strings for which empty and unset differ.
-const POINTER_TEXTS: [&str; 12] = [
+const POINTER_TEXTS: [&str; 14] = [
+    "apiGroup",
     "completionMode",
+    "hostnameOverride",
     "managedBy",
     "podReplacementPolicy",
     "succeededIndexes",
@@ -175,6 +177,7 @@ fn pod_spec(pod: &mut Entries) {
         pod.insert("serviceAccount".to_owned(), account.clone());
         pod.insert("serviceAccountName".to_owned(), account);
     }
+    pod.remove("schedulingGroup");
     each(pod, "volumes").for_each(volume);
     for list in ["initContainers", "containers", "ephemeralContainers"] {
         each(pod, list).for_each(container);
@@ -214,6 +217,13 @@ fn container(container: &mut Entries) {
             set(grpc, "service", "");
         }
     }
+    // Behind a gate that is off unless somebody turns it on; so are the two below that are taken out.
+    if let Some(lifecycle) = existing(container, "lifecycle")
+        && lifecycle.remove("stopSignal").is_some()
+        && lifecycle.is_empty()
+    {
+        container.remove("lifecycle");
+    }
     if let Some(lifecycle) = existing(container, "lifecycle") {
         for name in ["postStart", "preStop"] {
             if let Some(handler) = existing(lifecycle, name) {
@@ -252,6 +262,7 @@ fn volume(volume: &mut Entries) {
     }
     if let Some(projected) = existing(volume, "projected") {
         for source in each(projected, "sources") {
+            source.remove("podCertificate");
             if let Some(fields) = existing(source, "downwardAPI") {
                 each(fields, "items").for_each(field_source);
             }
@@ -282,6 +293,11 @@ fn volume(volume: &mut Entries) {
         mapping(template, "metadata");
         if let Some(spec) = mapping(template, "spec") {
             set(spec, "volumeMode", "Filesystem");
+            for name in ["dataSource", "dataSourceRef"] {
+                if let Some(source) = existing(spec, name) {
+                    set(source, "apiGroup", Value::Null);
+                }
+            }
             if let Some(resources) = mapping(spec, "resources") {
                 resource_lists(resources);
             }
@@ -374,6 +390,19 @@ mod tests {
             Some(vec!["template"])
         );
         assert_eq!(cron["spec"]["jobTemplate"]["spec"]["template"]["spec"]["restartPolicy"], json!("Always"));
+    }
+
+    #[test]
+    fn what_stands_behind_a_closed_gate_is_dropped() {
+        let stop = json!({"stopSignal": "SIGTERM"});
+        let both = json!({"stopSignal": "SIGTERM", "preStop": {"sleep": {"seconds": 1}}});
+        let volumes = json!([{"name": "v", "projected": {"sources": [{"podCertificate": {"keyType": "ED25519"}}]}}]);
+        let pod = json!({"schedulingGroup": {"podGroupName": "g"}, "volumes": volumes, "containers": [{"lifecycle": stop}, {"lifecycle": both}, {"lifecycle": {}}]});
+        let got =
+            defaulted(&json!({"apiVersion": "batch/v1", "kind": "Job", "spec": {"template": {"spec": pod}}}))["spec"]["template"]["spec"].clone();
+        assert_eq!((got.get("schedulingGroup"), &got["volumes"][0]["projected"]["sources"]), (None, &json!([{}])));
+        let lifecycles: Vec<Option<&Value>> = (0..3).map(|nth| got["containers"][nth].get("lifecycle")).collect();
+        assert_eq!(lifecycles, [None, Some(&json!({"preStop": {"sleep": {"seconds": 1}}})), Some(&json!({}))]);
     }
 
     #[test]

@@ -6,6 +6,7 @@
 use std::collections::BTreeMap;
 use std::sync::OnceLock;
 
+use k8s_openapi::api::autoscaling::v2::MetricSpec;
 use k8s_openapi::api::batch::v1::{CronJob, Job};
 use k8s_openapi::api::core::v1::{PersistentVolumeClaim, PodTemplateSpec};
 use schemars::generate::SchemaSettings;
@@ -107,6 +108,7 @@ const CHOICES: [&str; 13] = [
 ];
 
 const POD_TEMPLATE: &str = "io.k8s.api.core.v1.PodTemplateSpec";
+const METRIC: &str = "io.k8s.api.autoscaling.v2.MetricSpec";
 const OBJECT_META: &str = "io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta";
 const QUANTITY: &str = "io.k8s.apimachinery.pkg.api.resource.Quantity";
 const PY_TORCH_JOB: &str = "PyTorchJob";
@@ -144,11 +146,12 @@ impl Schema {
             generator.subschema_for::<CronJob>(),
             generator.subschema_for::<PersistentVolumeClaim>(),
             generator.subschema_for::<PodTemplateSpec>(),
+            generator.subschema_for::<MetricSpec>(),
         ];
         let mut definitions: BTreeMap<String, Value> = generator.take_definitions(false).into_iter().collect();
         definitions.insert(PY_TORCH_JOB.to_owned(), py_torch_job());
         let mut builder = Builder { definitions: &definitions, shapes: Vec::new(), known: BTreeMap::new() };
-        let [job, cron_job, claim, _] = roots.each_ref().map(|root| builder.add(root.as_value(), ""));
+        let [job, cron_job, claim, ..] = roots.each_ref().map(|root| builder.add(root.as_value(), ""));
         let py_torch_job = builder.named(PY_TORCH_JOB, "");
         Self { shapes: builder.shapes, job, cron_job, claim, py_torch_job }
     }
@@ -168,7 +171,7 @@ fn py_torch_job() -> Value {
         "maxReplicas": int32, "maxRestarts": int32, "minReplicas": int32, "nProcPerNode": int32, "rdzvPort": int32,
         "rdzvBackend": text, "rdzvHost": text, "rdzvId": text, "standalone": truth,
         "rdzvConf": {"type": "array", "items": object(json!({"key": text, "value": text}))},
-        "metrics": {"type": "array", "items": any},
+        "metrics": {"type": "array", "items": reference(METRIC)},
     }));
     let scheduling = object(json!({
         "minAvailable": int32, "scheduleTimeoutSeconds": int32, "priorityClass": text, "queue": text,

@@ -552,6 +552,84 @@ mod tests {
         causes(json!({"spec": {"template": {"spec": patch}}}))
     }
 
+    #[test]
+    fn windows_pods_and_their_host_processes() {
+        let process = |value: bool| json!({"windowsOptions": {"hostProcess": value}});
+        let wants_network = "hostNetwork: Invalid value: false: hostNetwork must be true if pod contains any hostProcess containers";
+        assert_eq!(pod(json!({"securityContext": process(true)})), [wants_network]);
+        assert_eq!(pod(json!({"hostNetwork": true, "securityContext": process(true)})), [""; 0]);
+        let containers = json!([{"name": "c", "image": "i", "securityContext": process(true)}]);
+        assert_eq!(
+            pod(json!({"securityContext": process(false), "containers": containers})),
+            [
+                "containers[0].securityContext.windowsOptions.hostProcess: Invalid value: true: pod hostProcess value must be identical if both are \
+                 specified, was false",
+                wants_network,
+            ]
+        );
+        assert_eq!(
+            causes(
+                json!({"spec": {"template": {"spec": {"hostNetwork": true, "containers": containers, "initContainers": [{"name": "x", "image": "i"}]}}}})
+            ),
+            [
+                "spec.template.spec: Invalid value: \"\": If pod contains any hostProcess containers then all containers must be HostProcess containers"
+            ]
+        );
+        let own = json!([{"name": "c", "image": "i", "securityContext": {"runAsUser": 5}}]);
+        assert_eq!(
+            pod(json!({"os": {"name": "windows"}, "hostPID": true, "containers": own, "securityContext": {"fsGroup": 1}})),
+            [
+                "hostPID: Forbidden: cannot be set for a windows pod",
+                "securityContext.fsGroup: Forbidden: cannot be set for a windows pod",
+                "containers[0].securityContext.runAsUser: Forbidden: cannot be set for a windows pod",
+            ]
+        );
+        assert_eq!(
+            pod(json!({"os": {"name": "linux"}, "containers": containers, "hostNetwork": true})),
+            ["containers[0].securityContext.windowsOptions: Forbidden: windows options cannot be set for a linux pod"]
+        );
+    }
+
+    #[test]
+    fn the_host_name_of_a_pod_may_be_set_in_one_way() {
+        let both = json!({"hostnameOverride": "h", "hostNetwork": true, "setHostnameAsFQDN": true});
+        assert_eq!(
+            pod(both),
+            [
+                "hostnameOverride: Forbidden: may not be specified when setHostnameAsFQDN is true",
+                "hostnameOverride: Forbidden: may not be specified when hostNetwork is true"
+            ]
+        );
+        assert_eq!(pod(json!({"hostnameOverride": "h".repeat(65)})), ["hostnameOverride: Too long: may not be more than 64 bytes"]);
+        assert_eq!(pod(json!({"hostnameOverride": ""})).len(), 1);
+        assert_eq!(pod(json!({"hostnameOverride": "a.b", "setHostnameAsFQDN": false})), [""; 0]);
+    }
+
+    #[test]
+    fn a_claim_of_a_pod_is_filled_from_something_that_is_named() {
+        let of = |spec: Value| {
+            let mut claim = json!({"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}});
+            json_patch::merge(&mut claim, &spec);
+            let found = pod(json!({"volumes": [{"name": "v", "ephemeral": {"volumeClaimTemplate": {"spec": claim}}}]}));
+            found.into_iter().map(|cause| cause.replace("volumes[0].ephemeral.volumeClaimTemplate.spec", "claim")).collect::<Vec<_>>()
+        };
+        let (claim, snapshot) = (json!({"kind": "PersistentVolumeClaim", "name": "x"}), json!({"apiGroup": "a.b", "kind": "S", "name": "x"}));
+        let wrong = "must be 'PersistentVolumeClaim' when referencing the default apiGroup";
+        assert_eq!(of(json!({"dataSource": claim, "dataSourceRef": claim})), [""; 0]);
+        assert_eq!(of(json!({"dataSourceRef": snapshot})), [""; 0]);
+        assert_eq!(of(json!({"dataSource": claim, "dataSourceRef": snapshot})), ["claim: Invalid value: {}: must match dataSourceRef"]);
+        assert_eq!(of(json!({"dataSourceRef": {"kind": "Foo", "name": "x"}})), [format!("claim.dataSourceRef: Invalid value: \"Foo\": {wrong}")]);
+        assert_eq!(
+            of(json!({"dataSource": {}})),
+            [
+                "claim.dataSource.name: Required value".to_owned(),
+                "claim.dataSource.kind: Required value".to_owned(),
+                format!("claim.dataSource: Invalid value: \"\": {wrong}")
+            ]
+        );
+        assert!(of(json!({"dataSource": {"apiGroup": "A_b", "kind": "S", "name": "x"}}))[0].starts_with("claim.dataSource.apiGroup: Invalid value"));
+    }
+
     fn container(patch: Value) -> Vec<String> {
         let mut container = json!({"name": "c", "image": "i"});
         json_patch::merge(&mut container, &patch);

@@ -105,3 +105,119 @@ async fn read(client: &Client, wanted: &Wanted) -> Result<Value, Failure> {
     };
     Ok(serde_json::from_slice(&fetch::read(response, LARGEST_OBJECT).await?)?)
 }
+
+#[cfg(test)]
+mod tests {
+    use std::cell::Cell;
+    use std::sync::{Arc, Mutex};
+
+    use http::{Request, Response};
+    use kube::client::Body;
+    use serde_json::json;
+
+    use super::*;
+
+    /// Asks a stand-in for an API server, which answers a path with a status and a text, or not at all. Returns what was found, and the paths that were
+    /// asked for.
+    fn ask(answer: impl Fn(&str) -> (u16, String) + Send + Sync + 'static, wanted: Vec<Wanted>) -> (Snapshot, Vec<String>) {
+        let asked = Arc::new(Mutex::new(Vec::new()));
+        let (seen, answer) = (Arc::clone(&asked), Arc::new(answer));
+        let service = tower::service_fn(move |request: Request<Body>| {
+            let path = request.uri().path().to_owned();
+            seen.lock().unwrap().push(path.clone());
+            let (status, text) = answer(&path);
+            async move {
+                match status {
+                    0 => Err(std::io::Error::other("no route to host")),
+                    status => Ok(Response::builder().status(status).body(Body::from(text.into_bytes())).unwrap()),
+                }
+            }
+        });
+        let (told, all) = (Cell::new(0), wanted.len());
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        let found = runtime.block_on(async { snapshot(&Client::new(service, "default"), wanted, || told.set(told.get() + 1)).await });
+        assert!(told.get() <= all);
+        let asked = asked.lock().unwrap().clone();
+        (found, asked)
+    }
+
+    fn not_found() -> (u16, String) {
+        (404, json!({"kind": "Status", "apiVersion": "v1", "status": "Failure", "reason": "NotFound", "code": 404}).to_string())
+    }
+
+    fn claim(name: &str) -> Wanted {
+        Wanted::Claim("team-a".to_owned(), name.to_owned())
+    }
+
+    fn object(kind: Kind, name: &str) -> Wanted {
+        Wanted::Object(kind, "team-a".to_owned(), name.to_owned())
+    }
+
+    fn fact(found: &Snapshot, name: &str) -> Option<Fact<Claim>> {
+        found.claims.claims.get(&("team-a".to_owned(), name.to_owned())).cloned()
+    }
+
+    #[test]
+    fn claims_and_objects_are_read_by_their_names() {
+        let wanted = vec![claim("there"), claim("gone"), claim("modeless"), object(Kind::Job, "train"), object(Kind::CronJob, "new")];
+        let answer = |path: &str| match path {
+            "/api/v1/namespaces/team-a/persistentvolumeclaims/there" => {
+                (200, json!({"kind": "PersistentVolumeClaim", "spec": {"accessModes": ["ReadWriteOnce"]}}).to_string())
+            }
+            "/api/v1/namespaces/team-a/persistentvolumeclaims/modeless" => (200, json!({"spec": {}}).to_string()),
+            "/apis/batch/v1/namespaces/team-a/jobs/train" => (200, json!({"kind": "Job", "metadata": {"uid": "u"}}).to_string()),
+            _ => not_found(),
+        };
+        let (found, asked) = ask(answer, wanted);
+        assert!(matches!(fact(&found, "there"), Some(Fact::Known(claim)) if claim.has("ReadWriteOnce")));
+        assert_eq!((fact(&found, "gone"), fact(&found, "modeless")), (Some(Fact::Absent), Some(Fact::Unknown)));
+        assert_eq!(found.objects, [json!({"kind": "Job", "metadata": {"uid": "u"}})]);
+        assert_eq!((found.problems.len(), asked.len()), (0, 5));
+    }
+
+    #[test]
+    fn a_kind_that_is_not_served_has_no_objects() {
+        let unserved = |_: &str| (404, "404 page not found".to_owned());
+        let (found, _) = ask(unserved, vec![object(Kind::PyTorchJob, "train")]);
+        assert_eq!((found.objects.len(), found.problems), (0, vec![]));
+        // A server that does not serve Jobs is none.
+        let (strange, _) = ask(unserved, vec![object(Kind::Job, "train")]);
+        assert_eq!(strange.problems.len(), 1);
+    }
+
+    #[test]
+    fn what_may_not_be_read_is_told_once_and_stays_unknown() {
+        let answer = |path: &str| if path.contains("persistentvolumeclaims") { (403, String::new()) } else { not_found() };
+        let (found, asked) = ask(answer, vec![claim("a"), claim("b"), object(Kind::Job, "train")]);
+        assert_eq!(found.problems, ["cannot read claims in the namespace `team-a`: the API server forbids it"]);
+        assert_eq!((fact(&found, "a"), asked.len()), (None, 3));
+    }
+
+    #[test]
+    fn a_server_that_cannot_be_reached_is_not_asked_for_long() {
+        let (found, asked) = ask(|_| (0, String::new()), (0..100).map(|nth| claim(&format!("c{nth}"))).collect());
+        assert_eq!(found.problems.len(), 2);
+        assert!(found.problems[0].starts_with("cannot read claims in the namespace `team-a`: reach the API server: "), "{:?}", found.problems);
+        assert_eq!(found.problems[1], "the other questions were not asked");
+        assert!(asked.len() <= 2 * PARALLEL, "{}", asked.len());
+    }
+
+    #[test]
+    fn what_is_no_name_reaches_no_path() {
+        let wanted = vec![
+            Wanted::Claim("../kube-system".to_owned(), "a".to_owned()),
+            claim("a/../b"),
+            claim("a?watch=true"),
+            object(Kind::Job, "$NAME"),
+            Wanted::Object(Kind::Job, String::new(), "train".to_owned()),
+        ];
+        let (found, asked) = ask(|_| not_found(), wanted);
+        assert_eq!((asked.len(), found.problems.len(), found.objects.len()), (0, 0, 0));
+    }
+
+    #[test]
+    fn an_answer_that_is_no_object_is_a_problem() {
+        let (found, _) = ask(|_| (200, "<html>".to_owned()), vec![object(Kind::CronJob, "n")]);
+        assert!(found.problems[0].starts_with("cannot read cronjobs in the namespace `team-a`: understand the answer"), "{:?}", found.problems);
+    }
+}

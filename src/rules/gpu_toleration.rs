@@ -49,6 +49,8 @@
 //! Safe: adds `{key: <taint>, operator: Exists, effect: NoSchedule}` to `tolerations`; the webhook fills in the same. A toleration draws a pod
 //! nowhere: where it runs is decided by the resources it asks for.
 //!
+//! Unsafe: makes the author's toleration of one value (`operator: Equal`) one of all values (`operator: Exists`, and no `value`).
+//!
 //! ## Details
 //!
 //! Which resource sits behind which taint is the parameter `taints`; a policy that sets it replaces the whole table. MIG slices and shared GPUs sit behind
@@ -146,10 +148,18 @@ fn tolerates_no_schedule(toleration: &Part<'_>) -> bool {
 
 fn report_one_value(cx: &mut Cx<'_>, toleration: &Part<'_>, taint: &str) {
     let value = toleration.get("value").text().set().unwrap_or_default();
+    let operator = toleration.get("operator");
+    let exists = match operator.value {
+        Some(_) => Op::Replace(operator.pointer, "Exists".into()),
+        None => Op::Add(operator.pointer, "Exists".into()),
+    };
+    let no_value = toleration.get("value");
+    let ops = std::iter::once(exists).chain(no_value.value.map(|_| Op::Remove(no_value.pointer))).collect();
     cx.report(&toleration.pointer, format!("the taint `{taint}` is tolerated only with the value `{}`", value.escape_debug()))
         .instead_of_fill(Level::Warn)
         .at_most(Level::Warn)
-        .help("write `operator: Exists` and no value: clouds give the taint different values");
+        .help("write `operator: Exists` and no value: clouds give the taint different values")
+        .fix(Safety::Unsafe, ops);
 }
 
 /// Reports all that is missing in one template as one finding, so that its fix is one change of one list.

@@ -152,7 +152,8 @@ impl<'d> Draft<'d> {
     /// Returns the changes of each operation, with the collection that it is about.
     fn lower(&self, ops: &[Op]) -> Result<Vec<(usize, Splice)>, Withheld> {
         let mut all = Vec::new();
-        for (index, op) in ops.iter().enumerate() {
+        let mut index = 0;
+        while let Some(op) = ops.get(index) {
             let editor = Editor {
                 text: &self.text,
                 document: &self.document,
@@ -161,8 +162,11 @@ impl<'d> Draft<'d> {
                 at_line_start: self.at_line_start,
                 earlier: &ops[..index],
             };
-            let (container, splices) = editor.lower(op)?;
+            let renamed = ops.get(index + 1).and_then(|next| editor.rename(op, next));
+            let count = if renamed.is_some() { 2 } else { 1 };
+            let (container, splices) = renamed.map_or_else(|| editor.lower(op), Ok)?;
             all.extend(splices.into_iter().map(|splice| (container, Splice { op: Some(index), ..splice })));
+            index += count;
         }
         Ok(all)
     }
@@ -317,6 +321,28 @@ impl<'e> Editor<'e> {
         };
         let container = self.container(&parent)?;
         Ok((container, self.change(container, last, op)?))
+    }
+
+    /// Returns the change of a key, and the mapping that it stands in, if two operations move a value to another key of the same mapping. So it stays
+    /// where it is, with the comments around it.
+    fn rename(&self, add: &Op, remove: &Op) -> Option<(usize, Vec<Splice>)> {
+        let (Op::Add(to, value), Op::Remove(from)) = (add, remove) else { return None };
+        let (Some(Token::Key(new)), Some(Token::Key(old))) = (to.last(), from.last()) else { return None };
+        let parent = to.parent()?;
+        if from.parent()? != parent || from.find(&self.document.value)? != value || to.find(&self.document.value).is_some() {
+            return None;
+        }
+        let mapping = self.container(&parent).ok().filter(|at| self.tree.node(*at).kind == Kind::Mapping)?;
+        let text = self.document.text();
+        let named = |key: &usize| !text.is_merge(*key) && text.key(*key).is_ok_and(|(name, _)| name == **old);
+        let mut keys = self.tree.entries(mapping).map(|(key, _)| key).filter(named);
+        let (key, None) = (keys.next()?, keys.next()) else { return None };
+        let node = self.tree.node(key);
+        if node.kind != Kind::Scalar || node.start != node.content || self.tree.is_shared(key) {
+            return None;
+        }
+        let look = Look { key_quote: self.quote(key), ..self.look(mapping) };
+        Some((mapping, vec![splice(self.span(key), look.key(new, self.tree.node(mapping).style == Style::Flow))]))
     }
 
     fn change(&self, container: usize, last: &Token, op: &Op) -> Splices {
@@ -935,6 +961,31 @@ mod tests {
         remove("a: 1\nb: 2\na: 3\n", "/a", "b: 2\n");
         remove("{\n  \"a\": 1,\n  \"b\": 2\n}\n", "/b", "{\n  \"a\": 1\n}\n");
         remove("{\n  \"a\": 1,\n  \"b\": 2\n}\n", "/a", "{\n  \"b\": 2\n}\n");
+    }
+
+    #[test]
+    fn a_key_is_renamed_where_it_stands() {
+        let renamed = |source: &str, path: &str, to: &str, expected: &str| {
+            let from = p(path, source);
+            let value = from.find(&at(source, 0).value).unwrap().clone();
+            let target = from.parent().unwrap().key(to);
+            check(source, &[Op::Add(target, value), Op::Remove(from)], expected);
+        };
+        renamed("s:\n  # why\n  wrong: 1 # so\n  b: 2\n", "/s/wrong", "right", "s:\n  # why\n  right: 1 # so\n  b: 2\n");
+        renamed("wrong:\n  - a # one\n  - {b: 2}\nc: 3\n", "/wrong", "right", "right:\n  - a # one\n  - {b: 2}\nc: 3\n");
+        renamed("{\"a\": 1, \"wrong\": {\"x\": [1]}}", "/wrong", "right", "{\"a\": 1, \"right\": {\"x\": [1]}}");
+        renamed("a: {'wrong': 1, b: 2}\n", "/a/wrong", "on", "a: {'on': 1, b: 2}\n");
+        renamed("wrong: 1\n", "/wrong", "on", "\"on\": 1\n");
+        renamed("? wrong\n: 1\n", "/wrong", "right", "? right\n: 1\n");
+        renamed("wrong: &a {x: 1}\nb: *a\n", "/wrong", "right", "right: &a {x: 1}\nb: *a\n");
+        // A key that stands there twice, or with an anchor, is moved.
+        renamed("wrong: 1\nb: 2\nwrong: 3\n", "/wrong", "right", "b: 2\nright: 3\n");
+        renamed("&k wrong: 1\nb: 2\n", "/wrong", "right", "b: 2\nright: 1\n");
+        // What merges in from elsewhere is no key to rename, and another value is no renaming.
+        let merged = "base: &b {wrong: 1}\nuse:\n  <<: *b\n  c: 1\n";
+        let ops = [Op::Add(p("/use/right", merged), json!(1)), Op::Remove(p("/use/wrong", merged))];
+        assert!(matches!(try_make(merged, &ops), Err(Withheld::Shared(_))));
+        check("a: 1\nwrong: 1\n", &[Op::Add(Pointer::of(&["right"]), json!(2)), Op::Remove(Pointer::of(&["wrong"]))], "a: 1\nright: 2\n");
     }
 
     #[test]

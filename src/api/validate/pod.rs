@@ -122,36 +122,107 @@ fn pod(spec: &Part<'_>, causes: &mut Causes) {
         }
     }
     system_options(spec, causes);
+    host_process(spec, causes);
     host_name(spec, causes);
     dns_config(&config, causes);
 }
 
 /// Checks what one operating system has and the other has not.
 fn system_options(spec: &Part<'_>, causes: &mut Causes) {
+    const POD: [&str; 5] = ["hostUsers", "hostPID", "hostIPC", "shareProcessNamespace", "resources"];
+    const POD_SECURITY: [&str; 11] = [
+        "appArmorProfile",
+        "seLinuxOptions",
+        "seccompProfile",
+        "fsGroup",
+        "fsGroupChangePolicy",
+        "sysctls",
+        "runAsUser",
+        "runAsGroup",
+        "supplementalGroups",
+        "supplementalGroupsPolicy",
+        "seLinuxChangePolicy",
+    ];
+    const CONTAINER: [&str; 10] = [
+        "appArmorProfile",
+        "seLinuxOptions",
+        "seccompProfile",
+        "capabilities",
+        "readOnlyRootFilesystem",
+        "privileged",
+        "allowPrivilegeEscalation",
+        "procMount",
+        "runAsUser",
+        "runAsGroup",
+    ];
     let security = spec.get("securityContext");
+    let contexts = containers_of(spec).map(|container| container.get("securityContext"));
     match text(&spec.at(&["os", "name"])) {
-        "linux" if set(&security.get("windowsOptions")) => {
-            causes.forbidden(&security.get("windowsOptions").pointer, "windows options cannot be set for a linux pod");
+        "linux" => {
+            for context in std::iter::once(security).chain(contexts) {
+                let options = context.get("windowsOptions");
+                if set(&options) {
+                    causes.forbidden(&options.pointer, "windows options cannot be set for a linux pod");
+                }
+            }
         }
         "windows" => {
-            for field in ["runAsUser", "runAsGroup", "fsGroup", "supplementalGroups", "seLinuxOptions", "seccompProfile", "sysctls"] {
-                if set(&security.get(field)) {
-                    causes.forbidden(&security.get(field).pointer, "cannot be set for a windows pod");
-                }
+            let of_pod = POD.into_iter().map(|field| spec.get(field)).chain(POD_SECURITY.into_iter().map(|field| security.get(field)));
+            let of_containers = contexts.flat_map(|context| CONTAINER.into_iter().map(move |field| context.get(field)));
+            for field in of_pod.chain(of_containers).filter(set) {
+                let may = if field.pointer == (&spec.pointer / "resources") { "may not" } else { "cannot" };
+                causes.forbidden(&field.pointer, &format!("{may} be set for a windows pod"));
             }
         }
         _ => {}
     }
 }
 
+fn containers_of<'a>(spec: &Part<'a>) -> impl Iterator<Item = Part<'a>> {
+    let lists = [spec.get("initContainers"), spec.get("containers")];
+    lists.into_iter().flat_map(|list| list.items().collect::<Vec<_>>())
+}
+
+/// Checks that all containers of a pod, or none, are processes of a Windows host, and that those are in its network.
+fn host_process(spec: &Part<'_>, causes: &mut Causes) {
+    const PROCESS: [&str; 3] = ["securityContext", "windowsOptions", "hostProcess"];
+    let pod = spec.at(&PROCESS).bool().set();
+    let (mut containers, mut processes) = (0, 0);
+    for container in containers_of(spec) {
+        let own = container.at(&PROCESS);
+        if let (Some(pod), Some(value)) = (pod, own.bool().set())
+            && pod != value
+        {
+            causes.invalid(&own, &format!("pod hostProcess value must be identical if both are specified, was {pod}"));
+        }
+        containers += 1;
+        processes += usize::from(own.bool().set().or(pod) == Some(true));
+    }
+    if processes == 0 {
+        return;
+    }
+    if processes < containers {
+        causes.invalid_text(&spec.pointer, "", "If pod contains any hostProcess containers then all containers must be HostProcess containers");
+    }
+    if spec.get("hostNetwork").bool().set() != Some(true) {
+        causes.invalid_shown(&(&spec.pointer / "hostNetwork"), "false", "hostNetwork must be true if pod contains any hostProcess containers");
+    }
+}
+
 fn host_name(spec: &Part<'_>, causes: &mut Causes) {
+    const LONGEST: usize = 64;
     let name = spec.get("hostnameOverride");
     if !set(&name) {
         return;
     }
     causes.invalid_each(&name, names::dns_subdomain(text(&name)));
-    if spec.get("hostNetwork").bool().set() == Some(true) {
-        causes.forbidden(&name.pointer, "may not be specified when hostNetwork is true");
+    if text(&name).len() > LONGEST {
+        causes.too_long(&name.pointer, LONGEST);
+    }
+    for other in ["setHostnameAsFQDN", "hostNetwork"] {
+        if spec.get(other).bool().set() == Some(true) {
+            causes.forbidden(&name.pointer, &format!("may not be specified when {other} is true"));
+        }
     }
 }
 

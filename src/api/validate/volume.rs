@@ -321,6 +321,20 @@ fn no_path_twice(source: &Part<'_>, causes: &mut Causes) {
     }
 }
 
+/// Checks what the first content of a volume is to be: a claim, or something of a group of its own.
+fn data_source(source: &Part<'_>, causes: &mut Causes) {
+    if !set(source) {
+        return;
+    }
+    need(source, &["name", "kind"], causes);
+    let (group, kind) = (source.get("apiGroup"), source.get("kind"));
+    if !text(&group).is_empty() {
+        causes.invalid_each(&group, names::dns_subdomain(text(&group)));
+    } else if text(&kind) != "PersistentVolumeClaim" {
+        causes.invalid_text(&source.pointer, text(&kind), "must be 'PersistentVolumeClaim' when referencing the default apiGroup");
+    }
+}
+
 fn ephemeral(source: &Part<'_>, causes: &mut Causes) {
     const MODES: [&str; 4] = ["ReadOnlyMany", "ReadWriteMany", "ReadWriteOnce", "ReadWriteOncePod"];
     let template = source.get("volumeClaimTemplate");
@@ -342,6 +356,12 @@ fn ephemeral(source: &Part<'_>, causes: &mut Causes) {
     let alone = |mode: &Part<'_>| text(mode) == "ReadWriteOncePod";
     if modes.items().any(|mode| alone(&mode)) && modes.items().any(|mode| !alone(&mode) && MODES.contains(&text(&mode))) {
         causes.forbidden(&modes.pointer, "may not use ReadWriteOncePod with other access modes");
+    }
+    let (data, reference) = (spec.get("dataSource"), spec.get("dataSourceRef"));
+    data_source(&data, causes);
+    data_source(&reference, causes);
+    if set(&data) && set(&reference) && data.value != reference.value {
+        causes.invalid_shown(&spec.pointer, "{}", "must match dataSourceRef");
     }
     let storage = spec.at(&["resources", "requests", "storage"]);
     let said = (&spec.pointer / "resources").key("storage");
