@@ -207,7 +207,7 @@ pub static CHECKS: &[Check] = &[
     Check {
         id: "fail-open",
         title: "The API server has let nothing pass unjudged",
-        about: "It counts the calls that failed under `Ignore` since it started (`apiserver_admission_webhook_fail_open_count`). Where there are several API servers, this is the count of the one that answered",
+        about: "It counts the calls that failed under `Ignore` since it started (`apiserver_admission_webhook_fail_open_count`). Where there are several API servers, this is the count of the one that answered. Canaries of an earlier run count, too",
         remedy: "the count does not go down again; see whether it rises: kubectl get --raw /metrics | grep webhook_fail_open_count",
         judge: canary::fail_open,
     },

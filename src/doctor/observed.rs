@@ -180,13 +180,11 @@ pub struct Right {
     pub certificates: bool,
 }
 
-impl fmt::Display for Right {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} {}", self.verb, self.resource)?;
-        if !self.name.is_empty() {
-            write!(f, "/{}", self.name)?;
-        }
-        Ok(())
+impl Right {
+    /// Returns what it is about: `secrets/jobgate-tls`.
+    #[must_use]
+    pub fn object(&self) -> String {
+        if self.name.is_empty() { self.resource.to_owned() } else { format!("{}/{}", self.resource, self.name) }
     }
 }
 

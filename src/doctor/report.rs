@@ -27,6 +27,7 @@ fn style(status: Status) -> Style {
 pub fn write_human(examination: &Examination, server: &str, out: &mut dyn Write) -> io::Result<()> {
     let first = Status::ALL.iter().map(|status| status.as_str().len()).max().unwrap_or_default();
     let second = examination.outcomes.iter().map(|outcome| outcome.id.len()).max().unwrap_or_default();
+    let mut before: Option<&str> = None;
     for outcome in &examination.outcomes {
         let style = style(outcome.status);
         writeln!(out, "{style}{:first$}{style:#}  {:second$}  {}", outcome.status.as_str(), outcome.id, clean(&outcome.finding))?;
@@ -34,7 +35,10 @@ pub fn write_human(examination: &Examination, server: &str, out: &mut dyn Write)
         if outcome.status > Status::NotChecked {
             writeln!(out, "{:first$}  {:second$}  must hold: {}", "", "", outcome.title)?;
         }
-        if let Some(remedy) = &outcome.remedy {
+        // Many checks may lack the same permission; saying so once is enough.
+        let repeated = outcome.status == Status::NotChecked && outcome.remedy.as_deref() == before;
+        before = outcome.remedy.as_deref();
+        if let Some(remedy) = outcome.remedy.as_deref().filter(|_| !repeated) {
             writeln!(out, "{:first$}  {:second$}  to do: {}", "", "", clean(remedy))?;
         }
     }

@@ -13,7 +13,15 @@ pub(super) fn permissions(observed: &Observed) -> Judged {
     let lacks = |certificates: bool| -> Vec<String> {
         let missing =
             observed.rights.iter().filter(|(right, seen)| right.certificates == certificates && matches!(seen, Seen::Known(false) | Seen::Absent));
-        missing.map(|(right, _)| right.to_string()).collect()
+        let mut objects: Vec<(String, Vec<&str>)> = Vec::new();
+        for (right, _) in missing {
+            let object = right.object();
+            match objects.iter_mut().find(|(known, _)| *known == object) {
+                Some((_, verbs)) => verbs.push(right.verb),
+                None => objects.push((object, vec![right.verb])),
+            }
+        }
+        objects.into_iter().map(|(object, verbs)| format!("{} {object}", verbs.join("/"))).collect()
     };
     let (certificates, claims) = (lacks(true), lacks(false));
     if !certificates.is_empty() {

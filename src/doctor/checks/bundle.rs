@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use super::super::observed::{Entry, Observed, Seen};
+use super::super::observed::{Entry, Observed, Seen, Unread};
 use super::super::{Judged, Note, Status};
 use super::{dates, list, need, or_fine};
 use crate::certs::authority::{Root, verify};
@@ -155,7 +155,13 @@ pub(super) fn served(observed: &Observed) -> Judged {
                 continue;
             }
             Seen::Unread(unread) => {
-                notes.push(Note { text: format!("{at}: {unread}"), ..Note::unread(unread) });
+                let note = Note { text: format!("{at}: {unread}"), ..Note::unread(unread) };
+                // From here it may be out of reach, and within that of the API server.
+                notes.push(if matches!(unread, Unread::Failed(_)) {
+                    note.remedy("see `canary-denied`: what counts is what the API server reaches")
+                } else {
+                    note
+                });
                 continue;
             }
         };

@@ -72,7 +72,7 @@ pub(super) fn replicas(observed: &Observed) -> Judged {
 pub(super) fn pods(observed: &Observed) -> Judged {
     let pods = need(&observed.pods, || Note::not_checked("there are no pods"))?;
     if pods.is_empty() {
-        return Ok(vec![Note::problem("there are none")]);
+        return Ok(vec![Note::problem("there are no pods")]);
     }
     let mut notes = Vec::new();
     for pod in pods {

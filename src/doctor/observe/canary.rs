@@ -118,10 +118,12 @@ impl Ask<'_> {
 
 /// Returns the warnings that came with an answer (`299 - "text"`, RFC 7234).
 fn warnings(response: &Response<Body>) -> Vec<String> {
+    let quoted = |text: &str| {
+        let (_, quoted) = text.split_once('"')?;
+        Some(quoted.strip_suffix('"')?.replace("\\\"", "\"").replace("\\\\", "\\"))
+    };
     let texts = response.headers().get_all(WARNING).iter().map(|value| String::from_utf8_lossy(value.as_bytes()).into_owned());
-    texts
-        .map(|text| text.split_once('"').map_or(text.clone(), |(_, quoted)| quoted.trim_end_matches('"').replace("\\\"", "\"").replace("\\\\", "\\")))
-        .collect()
+    texts.map(|text| quoted(&text).unwrap_or(text)).collect()
 }
 
 #[cfg(test)]
