@@ -154,7 +154,7 @@ async fn garbage_is_never_fine() {
             let (observed, _) = look(move |_, _| Answer::Reply(code, body.to_owned())).await;
             let examination = examine(&observed);
             for id in [
-                "configurations",
+                "target",
                 "ca-bundle",
                 "served-certificate",
                 "certificate-secret",

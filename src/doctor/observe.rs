@@ -129,10 +129,10 @@ impl Ask<'_> {
         let selector = if selector.is_empty() { String::new() } else { format!("?labelSelector={}", fetch::escaped(selector)) };
         let answer = self.get(format!("{}{selector}", api.path())).await;
         match answer {
-            Ok(mut list) => match list["items"].take() {
-                Value::Array(items) => Seen::Known(items),
+            Ok(mut list) => match list.get_mut("items").map(Value::take) {
+                Some(Value::Array(items)) => Seen::Known(items),
                 // Go writes an empty list so.
-                Value::Null if list["metadata"].is_object() => Seen::Known(Vec::new()),
+                Some(Value::Null) if list["metadata"].is_object() => Seen::Known(Vec::new()),
                 _ => Seen::Unread(Unread::Failed(format!("could not {}: the answer is no list", api.needs("list", "")))),
             },
             Err(failure) => seen(Err(failure), || api.needs("list", "")),

@@ -78,6 +78,9 @@ pub(super) fn in_force(observed: &Observed) -> Judged {
     if observed.replicas.is_empty() {
         return Err(Note::not_checked("there is no pod to ask").remedy("see `pods`"));
     }
+    if hashes.is_empty() && notes.is_empty() {
+        return Err(Note::not_checked("no pod answers").remedy("see `pods`"));
+    }
     hashes.sort_unstable();
     hashes.dedup();
     if written.is_none() && notes.is_empty() {
