@@ -224,6 +224,12 @@ async fn answer(mut stream: TcpStream, tls: tokio_rustls::TlsAcceptor, bundle: S
         let client = json!({"service": {"namespace": "jobgate", "name": "jobgate", "path": path, "port": 443}, "caBundle": bundle});
         json!({"metadata": {"name": "jobgate"}, "webhooks": [{"name": path, "clientConfig": client}]})
     };
+    if path == "/api/v1/namespaces/jobgate/pods/jobgate-0:8080/proxy/metrics" {
+        let page = "# HELP x\njobgate_build_info{version=\"0.1.0\"} 1\njobgate_policy_info{name=\"default\",hash=\"94db1c48fb7b\"} 1\n# EOF\n";
+        let head = format!("HTTP/1.1 200 OK\r\nContent-Length: {}\r\nConnection: close\r\n\r\n", page.len());
+        let _ = stream.write_all(format!("{head}{page}").as_bytes()).await;
+        return;
+    }
     let body = match path {
         "/version" => version(),
         path if path.ends_with("mutatingwebhookconfigurations/jobgate") => webhooks("/mutate"),
@@ -289,6 +295,8 @@ async fn the_certificate_of_a_pod_is_seen_through_the_api_server() {
         let all = examine(observed).outcomes;
         all.into_iter().find(|outcome| outcome.id == "served-certificate").unwrap()
     };
+    let says = observed.replicas[0].says.known().unwrap();
+    assert_eq!((says.version.as_str(), says.policy.as_str()), ("0.1.0", "94db1c48fb7b"), "and so are its metrics");
     let fine = outcome(&observed);
     assert_eq!(fine.status, Status::Ok, "{fine:?}");
     assert!(fine.finding.starts_with("pod jobgate-0: the certificate holds for 6 days"), "{fine:?}");

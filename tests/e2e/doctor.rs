@@ -17,6 +17,7 @@ use crate::scenario::{Place, Scenario};
 pub(crate) const SCENARIOS: &[Scenario] = &[
     Scenario::new("doctor_names_what_is_broken", names_what_is_broken).ungated(),
     Scenario::new("doctor_without_permission_checks_nothing", without_permission).ungated(),
+    Scenario::new("doctor_needs_what_its_page_says", needs_what_its_page_says).ungated(),
 ];
 
 /// An installation of its own: its namespace and everything of the cluster's that it needs are called by the scenario's namespace.
@@ -194,8 +195,9 @@ impl Drop for Installation<'_> {
         let kinds = "mutatingwebhookconfigurations,validatingwebhookconfigurations";
         self.place.cluster.admin.run(&["delete", kinds, own, "--ignore-not-found"], "");
         for kind in ["clusterrole", "clusterrolebinding"] {
-            let names = ["certificates", "claims"].map(|name| format!("{own}-jobgate-{name}"));
-            self.place.cluster.admin.run(&["delete", kind, &names[0], &names[1], "--ignore-not-found"], "");
+            for name in ["certificates", "claims", "doctor"] {
+                self.place.cluster.admin.run(&["delete", kind, &format!("{own}-jobgate-{name}"), "--ignore-not-found"], "");
+            }
         }
         self.place.cluster.admin.run(&["delete", "priorityclass", &format!("{own}-jobgate"), "--ignore-not-found"], "");
     }
@@ -270,4 +272,36 @@ fn without_permission(place: &Place<'_>) {
     assert_eq!((said.code, said.with("problem").len(), said.with("warning").len()), (Some(0), 0, 0), "{:#}", said.report);
     assert_eq!(said.with("ok"), ["api-server"], "{:#}", said.report);
     assert!(said.of("canary-denied").contains("needs the permission to create jobs.batch"), "{:#}", said.report);
+}
+
+fn needs_what_its_page_says(place: &Place<'_>) {
+    let it = Installation::new(place);
+    let own = place.namespace.as_str();
+    let page = std::fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/doctor.md")).expect("read docs/doctor.md");
+    let (_, permissions) = page.split_once("## Permissions").expect("the page lists permissions");
+    let (_, roles) = permissions.split_once("```yaml\n").expect("as roles");
+    let (roles, _) = roles.split_once("```").expect("to the end");
+    place.kubectl(&["create", "serviceaccount", "reader"]).ok();
+    for document in jobgate::yaml::documents(roles.as_bytes()) {
+        let mut role = document.expect("YAML").value;
+        let kind = role["kind"].as_str().expect("a kind").to_owned();
+        let namespace = role["metadata"]["namespace"].as_str().map(|namespace| if namespace == "default" { it.canary.as_str() } else { own });
+        role["metadata"] = json!({"name": format!("{own}-jobgate-doctor"), "namespace": namespace});
+        let binding = json!({
+            "apiVersion": role["apiVersion"], "kind": format!("{kind}Binding"), "metadata": role["metadata"],
+            "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": kind, "name": role["metadata"]["name"]},
+            "subjects": [{"kind": "ServiceAccount", "name": "reader", "namespace": own}],
+        });
+        it.admin(&["create", "-f", "-"], &json!({"apiVersion": "v1", "kind": "List", "items": [role, binding]}));
+    }
+    let token = place.kubectl(&["create", "token", "reader"]).ok().stdout;
+    let api = place.cluster.admin.run(&["config", "view", "-o", "jsonpath={.clusters[0].cluster.server}"], "").ok().stdout;
+    let user = place.cluster.unique("reader");
+    place.cluster.write_kubeconfig(&user, token.trim(), &api).expect("write a kubeconfig");
+    let said = eventually(Duration::from_secs(20), || {
+        let said = it.doctor(&user);
+        if said.report.to_string().contains("needs the permission") { Err(format!("{:#}", said.report)) } else { Ok(said) }
+    });
+    let said = said.unwrap_or_else(|error| panic!("{error}"));
+    assert_eq!(said.with("problem"), ["ca-bundle", "certificate-secret", "canary-denied", "canary-filled"], "nothing runs yet: {:#}", said.report);
 }

@@ -61,6 +61,8 @@ const CAUSES: &[(&[&str], &str, &str)] = &[
     ),
 ];
 
+/// What to do where the answer is another policy's.
+const OTHER_POLICY: &str = "a changed policy takes a minute or so to reach the pods; then see `policy-in-force`";
 /// The longest text of the API server's that is shown.
 const LONGEST: usize = 400;
 
@@ -205,12 +207,11 @@ pub(super) fn judged(observed: &Observed) -> Judged {
             let missing: Vec<&str> = expected.rules.iter().copied().filter(|rule| !why.contains(&format!("{rule}:"))).collect();
             match missing.is_empty() {
                 true => Note::ok(format!("denied by {name} for {}", list(&expected.rules))),
-                false => Note::warning(format!("denied by {name}, but not for {}: it follows another policy", list(missing)))
-                    .remedy("see `policy-in-force`"),
+                false => Note::warning(format!("denied by {name}, but not for {}: it follows another policy", list(missing))).remedy(OTHER_POLICY),
             }
         }
         (Came::Denied(name, why), Some(_)) => {
-            Note::problem(format!("denied by {name}, though the policy admits it: {}", shown(why))).remedy("see `policy-in-force`")
+            Note::problem(format!("denied by {name}, though the policy admits it: {}", shown(why))).remedy(OTHER_POLICY)
         }
         (_, None)
             if canary.warnings.iter().any(|warning| crate::rules::RULES.iter().any(|entry| warning.contains(&format!("{}:", entry.rule.id)))) =>
@@ -251,7 +252,7 @@ pub(super) fn filled(observed: &Observed) -> Judged {
     if let Came::Denied(name, why) = came(canary) {
         return Ok(vec![match expected.denied {
             true => Note::not_checked(format!("{name} denies it, as the policy says")).remedy("nothing, if that is what the policy is to do"),
-            false => Note::problem(format!("denied by {name}, though the policy admits it: {}", shown(why))).remedy("see `policy-in-force`"),
+            false => Note::problem(format!("denied by {name}, though the policy admits it: {}", shown(why))).remedy(OTHER_POLICY),
         }]);
     }
     if expected.fills.is_empty() {
