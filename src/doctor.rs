@@ -20,7 +20,7 @@ use std::fmt::Write as _;
 pub use self::checks::CHECKS;
 pub use self::report::{write_human, write_json};
 
-use self::observed::{Observed, Unread};
+use self::observed::{Observed, Place, Unread};
 
 /// How a check ends, from the best to the worst.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -174,22 +174,20 @@ impl Check {
         told.sort_by_key(|note| std::cmp::Reverse(note.status));
         let finding = told.iter().map(|note| note.text.as_str()).collect::<Vec<_>>().join("; ");
         let remedy = (status != Status::Ok).then(|| told.iter().find_map(|note| note.remedy.as_deref()).unwrap_or(self.remedy));
-        Outcome { id: self.id, title: self.title, status, finding, remedy: remedy.map(|text| named(text, observed)) }
+        let remedy = remedy.map(|text| named(text, &observed.place, &observed.service_name(), &observed.secret_name()));
+        Outcome { id: self.id, title: self.title, status, finding, remedy: remedy }
     }
 }
 
 /// Puts the installation's names into a remedy.
-fn named(remedy: &str, observed: &Observed) -> String {
-    let place = &observed.place;
-    let service = observed.service_name();
+fn named(remedy: &str, place: &Place, service: &str, secret: &str) -> String {
     let names = [
         ("{ns}", place.namespace.as_str()),
         ("{deployment}", observed::DEPLOYMENT),
-        ("{service}", &service),
-        ("{secret}", &observed.secret_name()),
+        ("{service}", service),
+        ("{secret}", secret),
         ("{mutating}", &place.mutating),
         ("{validating}", &place.validating),
-        ("{canary}", &place.canary_namespace),
     ];
     names.iter().fold(remedy.to_owned(), |text, (mark, name)| text.replace(mark, name))
 }
@@ -203,7 +201,8 @@ pub fn page() -> String {
     let mut out =
         format!("<!-- Made by `jobgate generate` from src/doctor/page.md and src/doctor/checks.rs. Edit those. -->\n\n{PAGE}\n## The checks\n");
     for check in CHECKS {
-        let _ = write!(out, "\n### {}\n\n{}. {}\n\n*What to do:* {}.\n", check.id, check.title, check.about, as_code(check.remedy));
+        let remedy = as_code(&named(check.remedy, &Place::default(), observed::DEPLOYMENT, observed::SECRET));
+        let _ = write!(out, "\n### {}\n\n{}. {}.\n\n*What to do:* {remedy}.\n", check.id, check.title, check.about);
     }
     out
 }

@@ -399,10 +399,7 @@ pub fn verify(
         return Err(Distrust::Unsigned);
     }
     let verifier = WebPkiServerVerifier::builder_with_provider(Arc::new(store), provider()).build().map_err(|error| other(&error))?;
-    let error = match verifier.verify_server_cert(leaf, intermediates, &name, &[], UnixTime::since_unix_epoch(since)) {
-        Ok(_) => return Ok(()),
-        Err(error) => error,
-    };
+    let Err(error) = verifier.verify_server_cert(leaf, intermediates, &name, &[], UnixTime::since_unix_epoch(since)) else { return Ok(()) };
     Err(match error {
         rustls::Error::InvalidCertificate(error) => match error {
             CertificateError::UnknownIssuer | CertificateError::BadSignature => Distrust::Unsigned,
@@ -440,6 +437,35 @@ fn hex(bytes: &[u8]) -> String {
 mod tests {
     use super::*;
     use crate::certs::samples::{self, DAY, authority, names, now};
+
+    #[test]
+    fn distrust_has_a_reason() {
+        let authority = authority();
+        let leaf = authority.sign(&names(), now(), 7 * DAY).unwrap();
+        let der = &leaf.certificate.der;
+        let judge = |roots: &[Root], name: &str, time: SystemTime| verify(der, &[], roots, name, time);
+        let (own, name) = ([authority.root().clone()], "jobgate.jobgate-system.svc");
+        assert_eq!(judge(&own, name, now()), Ok(()));
+        assert_eq!(judge(&own, "jobgate.other.svc", now()), Err(Distrust::Name("jobgate.other.svc".to_owned())));
+        assert_eq!(judge(&own, name, now() + 8 * DAY), Err(Distrust::Expired));
+        assert_eq!(judge(&own, name, now() + 400 * DAY), Err(Distrust::Unsigned), "the root has expired, too");
+        assert_eq!(judge(&[self::authority().root().clone()], name, now()), Err(Distrust::Unsigned));
+        assert_eq!(judge(&[], name, now()), Err(Distrust::Unsigned));
+        assert!(matches!(judge(&own, "no name", now()), Err(Distrust::Other(_))));
+    }
+
+    #[test]
+    fn a_server_may_be_trusted_by_its_own_certificate_and_by_no_other_that_may_not_sign() {
+        let authority = authority();
+        let leaf = authority.sign(&names(), now(), 7 * DAY).unwrap();
+        let (own, name) = ([leaf.certificate.clone()], "jobgate.jobgate-system.svc");
+        assert!(!own[0].is_authority() && authority.root().is_authority());
+        assert_eq!(verify(&leaf.certificate.der, &[], &own, name, now()), Ok(()));
+        assert_eq!(verify(&leaf.certificate.der, &[], &own, "other", now()), Err(Distrust::Name("other".to_owned())));
+        assert_eq!(verify(&leaf.certificate.der, &[], &own, name, now() + 8 * DAY), Err(Distrust::Expired));
+        let other = authority.sign(&names(), now(), 7 * DAY).unwrap();
+        assert_eq!(verify(&other.certificate.der, &[], &own, name, now()), Err(Distrust::Unsigned));
+    }
 
     #[test]
     fn what_is_signed_verifies_while_both_hold() {

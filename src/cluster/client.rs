@@ -59,6 +59,12 @@ pub struct Connection {
     pub server: String,
 }
 
+/// Tells whether a connection leads to the cluster in which this process is a pod.
+#[must_use]
+pub fn is_own(connection: &Connection) -> bool {
+    in_cluster() && Config::incluster().is_ok_and(|own| own.cluster_url.to_string().trim_end_matches('/') == connection.server)
+}
+
 /// Returns a connection for a command that a person runs: by the kubeconfig at `path`, else `KUBECONFIG`, else `~/.kube/config`; in its context
 /// of the given name, or in its current one. In a pod, where none of these is, it is the pod's service account.
 ///

@@ -11,7 +11,7 @@ use std::time::{Duration, SystemTime};
 
 use jiff::Timestamp;
 
-use super::observed::Seen;
+use super::observed::{Entry, Observed, Seen};
 use super::{Check, Judged, Note};
 use crate::certs::authority::Root;
 use crate::report::plural;
@@ -229,12 +229,23 @@ pub static CHECKS: &[Check] = &[
 ];
 
 /// Returns what is there, or the note for a thing that could not be read or is absent.
-fn need<'a, T>(seen: &'a Seen<T>, absent: impl FnOnce() -> Note) -> Result<&'a T, Note> {
+fn need<T>(seen: &Seen<T>, absent: impl FnOnce() -> Note) -> Result<&T, Note> {
     match seen {
         Seen::Known(value) => Ok(value),
         Seen::Absent => Err(absent()),
         Seen::Unread(unread) => Err(Note::unread(unread)),
     }
+}
+
+/// Returns the webhooks of both configurations, or why they are not known. What is missing is told by `configurations` alone.
+fn entries(observed: &Observed) -> Result<Vec<Entry<'_>>, Note> {
+    for seen in [&observed.mutating, &observed.validating] {
+        if let Seen::Unread(unread) = seen {
+            return Err(Note::unread(unread));
+        }
+    }
+    let entries: Vec<Entry<'_>> = observed.entries().collect();
+    if entries.is_empty() { Err(Note::not_checked("there is no webhook").remedy("see `configurations`")) } else { Ok(entries) }
 }
 
 /// Returns the notes, or the one that all is well.

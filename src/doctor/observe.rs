@@ -32,7 +32,7 @@ use crate::audit::chain;
 use crate::certs::driver::time;
 use crate::certs::publish::Kind;
 use crate::cluster::fetch::{self, Failure, Lines};
-use crate::cluster::{Connection, Mode, in_cluster};
+use crate::cluster::{Connection, Mode, is_own};
 use crate::policy::BUILTINS;
 
 /// Bytes of an answer. All webhook configurations of a large cluster are some MiB.
@@ -55,7 +55,7 @@ pub struct Options {
 
 /// Looks at the cluster.
 pub async fn observe(connection: &Connection, options: &Options) -> Observed {
-    let ask = Ask { client: &connection.client, patience: options.timeout };
+    let ask = Ask { client: &connection.client, inside: is_own(connection), patience: options.timeout };
     let mut observed = ask.names(&options.place).await;
     ask.named(&mut observed).await;
     if options.canary {
@@ -67,6 +67,8 @@ pub async fn observe(connection: &Connection, options: &Options) -> Observed {
 /// Somebody who asks the API server.
 struct Ask<'c> {
     client: &'c Client,
+    /// Whether the Services of the cluster can be reached from here.
+    inside: bool,
     patience: Duration,
 }
 
@@ -363,7 +365,7 @@ impl Ask<'_> {
             let spec = service.map(|service| &service["spec"]);
             if let Some(host) = spec.filter(|spec| spec["type"] == "ExternalName").and_then(|spec| spec["externalName"].as_str()) {
                 served.push(self.direct(format!("{host}:{}", entry.port()), host, entry.port(), &name, false).await);
-            } else if in_cluster() {
+            } else if self.inside {
                 served.push(self.direct(at, &name, entry.port(), &name, true).await);
             } else {
                 let target = |port: &&Value| port["port"] == entry.port();

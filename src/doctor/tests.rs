@@ -147,8 +147,7 @@ fn every_check_says_what_must_hold_why_and_what_to_do() {
             assert!(text.len() > 20 && !text.ends_with('.') && !text.contains("  "), "{}: {text:?}", check.id);
         }
         assert!(page().contains(&format!("\n### {}\n", check.id)), "{}", check.id);
-        let remedy = named(check.remedy, &fine());
-        assert!(!remedy.contains("{ns}") && !remedy.contains("{deployment}") && !remedy.contains("{secret}"), "{remedy}");
+        assert!(!page().contains("{ns}") && !page().contains("{deployment}") && !page().contains("{secret}"));
     }
     ids.sort_unstable();
     ids.dedup();
@@ -190,7 +189,7 @@ fn dark() -> Observed {
 #[test]
 fn what_cannot_be_read_is_never_fine() {
     for outcome in examine(&dark()).outcomes {
-        assert_eq!(outcome.status, Status::NotChecked, "{outcome:?}");
+        assert_eq!(outcome.status, NotChecked, "{outcome:?}");
         assert!(outcome.remedy.is_some(), "{outcome:?}");
     }
 }
@@ -221,9 +220,9 @@ fn one_thing_that_cannot_be_read_is_said_where_it_matters() {
         let mut observed = fine();
         breaks(&mut observed);
         let outcomes = examine(&observed).outcomes;
-        let unread: Vec<&str> = outcomes.iter().filter(|outcome| outcome.status == Status::NotChecked).map(|outcome| outcome.id).collect();
+        let unread: Vec<&str> = outcomes.iter().filter(|outcome| outcome.status == NotChecked).map(|outcome| outcome.id).collect();
         assert!(ids.iter().all(|id| unread.contains(id)), "{ids:?}: {unread:?}");
-        assert!(outcomes.iter().all(|outcome| outcome.status <= Status::NotChecked), "nothing is wrong for that: {outcomes:#?}");
+        assert!(outcomes.iter().all(|outcome| outcome.status <= NotChecked), "nothing is wrong for that: {outcomes:#?}");
     }
 }
 
@@ -305,7 +304,7 @@ fn registration() {
                 json!({"matchExpressions": [{"key": "kubernetes.io/metadata.name", "operator": "NotIn", "values": ["jobgate"]}]});
         }),
         case("selectors", Problem, "own namespace jobgate", |o| {
-            each(o, |w| (w["failurePolicy"], w["namespaceSelector"]) = (json!("Fail"), json!({})))
+            each(o, |w| (w["failurePolicy"], w["namespaceSelector"]) = (json!("Fail"), json!({})));
         }),
         case("selectors", Warning, "who may label a namespace", |o| each(o, |w| w["namespaceSelector"] = json!({"matchLabels": {"gate": "on"}}))),
         case("selectors", Warning, "object selector", |o| first(&mut o.validating)["objectSelector"] = json!({"matchLabels": {"a": "b"}})),
@@ -364,7 +363,7 @@ fn certificates() {
             },
         ),
         case("served-certificate", Problem, "not for the name other.jobgate.svc", |o| {
-            each(o, |w| w["clientConfig"]["service"]["name"] = json!("other"))
+            each(o, |w| w["clientConfig"]["service"]["name"] = json!("other"));
         }),
         case("served-certificate", Problem, "expired on", |o| o.now += 8 * DAY),
         case("served-certificate", Warning, "ends in", |o| o.now += 6 * DAY + 20 * Duration::from_secs(3600)),
@@ -403,7 +402,7 @@ fn workload() {
         case("replicas", Warning, "1 of 2", |o| value(&mut o.deployment)["status"]["readyReplicas"] = json!(1)),
         case("replicas", Problem, "scaled to none", |o| value(&mut o.deployment)["spec"]["replicas"] = json!(0)),
         case("replicas", Warning, "scaled to one", |o| {
-            (value(&mut o.deployment)["spec"]["replicas"], value(&mut o.deployment)["status"]["readyReplicas"]) = (json!(1), json!(1))
+            (value(&mut o.deployment)["spec"]["replicas"], value(&mut o.deployment)["status"]["readyReplicas"]) = (json!(1), json!(1));
         }),
         case("replicas", Problem, "FailedCreate: violates PodSecurity", |o| {
             value(&mut o.deployment)["status"]["conditions"] =
@@ -422,7 +421,7 @@ fn workload() {
             status(o)["conditions"] = json!([{"type": "PodScheduled", "status": "False", "message": "Insufficient memory"}]);
         }),
         case("version", Warning, "9.9.9 in the cluster", |o| {
-            o.replicas[0].says = Seen::Known(Says { version: "9.9.9".to_owned(), ..Says::default() })
+            o.replicas[0].says = Seen::Known(Says { version: "9.9.9".to_owned(), ..Says::default() });
         }),
         case("version", Fine, env!("CARGO_PKG_VERSION"), |o| o.replicas.clear()),
         case("version", NotChecked, "does not tell", |o| {
@@ -432,7 +431,7 @@ fn workload() {
         case("service", Problem, "no Service jobgate", |o| o.service = Seen::Absent),
         case("service", Problem, "no endpoint", |o| o.slices = Seen::Known(Vec::new())),
         case("service", Problem, "none of its 1 endpoint is ready", |o| {
-            o.slices = Seen::Known(vec![json!({"endpoints": [{"conditions": {"ready": false}}]})])
+            o.slices = Seen::Known(vec![json!({"endpoints": [{"conditions": {"ready": false}}]})]);
         }),
         case("service", Problem, "does not fit the pods' labels: app", |o| value(&mut o.service)["spec"]["selector"] = json!({"app": "other"})),
         case("network-policy", Fine, "none selects", |o| o.network_policies = Seen::Known(Vec::new())),
@@ -465,7 +464,7 @@ fn policies() {
         case("policy", Problem, "not there", |o| o.policy = Seen::Absent),
         case("policy", Problem, "configmap/jobgate-policy cannot be read: line 6: ", |o| write(o, "  rules:\n    deadlin: {action: deny}\n")),
         case("policy", Fine, "it denies nothing", |o| {
-            o.policy = Seen::Known(PolicySource { name: "p".to_owned(), text: crate::policy::BUILTINS[1].source.to_owned() })
+            o.policy = Seen::Known(PolicySource { name: "p".to_owned(), text: crate::policy::BUILTINS[1].source.to_owned() });
         }),
         case("exemptions", Warning, "spec.exemptions[0] ended on 2026-01-01 (see PLAT-1)", move |o| write(o, ended)),
         case("exemptions", NotChecked, "cannot be read", |o| write(o, "  rules: 1\n")),
@@ -565,7 +564,7 @@ fn canaries() {
             canary.expected = Some(Expected { rules: vec!["deadline"], ..Expected::default() });
         }),
         case("canary-denied", NotChecked, "somebody else refused it first", |o| {
-            both(o, 403, "admission webhook \"validate.kyverno.svc\" denied the request: no")
+            both(o, 403, "admission webhook \"validate.kyverno.svc\" denied the request: no");
         }),
         case("canary-denied", NotChecked, "needs the permission to create jobs.batch", |o| {
             both(o, 403, "jobs.batch is forbidden: User \"a\" cannot create resource \"jobs\" in API group \"batch\" in the namespace \"default\"");
@@ -574,12 +573,12 @@ fn canaries() {
             both(o, 403, "jobs.batch \"jobgate-doctor\" is forbidden: exceeded quota: q, requested: count/jobs.batch=1");
         }),
         case("canary-denied", NotChecked, "that is not Jobgate's, other.example.com, fails", |o| {
-            both(o, 500, "Internal error occurred: failed calling webhook \"other.example.com\": x")
+            both(o, 500, "Internal error occurred: failed calling webhook \"other.example.com\": x");
         }),
         case("canary-denied", Problem, "no answer came in time", |o| both(o, 504, "Timeout: request did not complete within the allotted timeout")),
         case("canary-filled", NotChecked, "fills nothing in", |o| canary(&mut o.filled).expected = Some(Expected::default())),
         case("canary-filled", Problem, "though the policy admits it", |o| {
-            both(o, 403, "admission webhook \"mutate.jobgate.dev\" denied the request: x")
+            both(o, 403, "admission webhook \"mutate.jobgate.dev\" denied the request: x");
         }),
         case("fail-open", Warning, "mutate.jobgate.dev 3", |o| o.fail_open = Seen::Known(BTreeMap::from([("mutate.jobgate.dev".to_owned(), 3)]))),
     ]);

@@ -2,26 +2,13 @@
 
 use serde_json::Value;
 
-use super::super::observed::{Entry, Observed, Seen, Unread};
+use super::super::observed::{Observed, Seen, Unread};
 use super::super::{Judged, Note, Status};
-use super::{dates, list, need, or_fine};
+use super::{dates, entries, list, need, or_fine};
 use crate::certs::authority::{Root, verify};
 use crate::certs::driver::data;
 use crate::certs::state::{Contents, ROTATE, Slot};
 use crate::certs::{Distrust, Names};
-
-/// Returns what the configurations hold, or the note that there is nothing to look at.
-fn entries(observed: &Observed) -> Result<Vec<Entry<'_>>, Note> {
-    let entries: Vec<Entry<'_>> = observed.entries().collect();
-    if !entries.is_empty() {
-        return Ok(entries);
-    }
-    let unread = [&observed.mutating, &observed.validating].into_iter().find_map(|seen| match seen {
-        Seen::Unread(unread) => Some(unread),
-        _ => None,
-    });
-    Err(unread.map_or_else(|| Note::not_checked("there is no webhook").remedy("see `configurations`"), Note::unread))
-}
 
 pub(super) fn bundle(observed: &Observed) -> Judged {
     let mut notes = Vec::new();

@@ -5,7 +5,7 @@ use serde_json::Value;
 use super::super::observed::{Entry, Observed, Seen, webhooks};
 use super::super::selector::selects;
 use super::super::{Judged, Note};
-use super::{list, need, or_fine};
+use super::{entries, list, need, or_fine};
 use crate::certs::publish::Kind;
 use crate::registration::{CONDITION, NAMESPACE_LABEL, SYSTEM};
 use crate::workload::ADAPTERS;
@@ -33,18 +33,6 @@ pub(super) fn api_server(observed: &Observed) -> Judged {
         _ => Note::warning(format!("Kubernetes {shown} is newer than this version of Jobgate, which knows up to 1.{}", SUPPORTED.end())),
     };
     Ok(vec![note])
-}
-
-/// Returns what both configurations hold, or why that is not known. What is missing is told by `configurations` alone.
-fn entries(observed: &Observed) -> Result<Vec<Entry<'_>>, Note> {
-    if let Some(unread) = [&observed.mutating, &observed.validating].into_iter().find_map(|seen| match seen {
-        Seen::Unread(unread) => Some(unread),
-        _ => None,
-    }) {
-        return Err(Note::unread(unread));
-    }
-    let entries: Vec<Entry<'_>> = observed.entries().collect();
-    if entries.is_empty() { Err(Note::not_checked("there is no webhook").remedy("see `configurations`")) } else { Ok(entries) }
 }
 
 pub(super) fn configurations(observed: &Observed) -> Judged {
