@@ -65,7 +65,7 @@ pub static CHECKS: &[Check] = &[
     Check {
         id: "settings",
         title: "Match policy, side effects, review versions and reinvocation are as the manifests have them",
-        about: "`matchPolicy: Exact` misses other versions of a kind; side effects other than `None` make the API server refuse dry runs; without reinvocation a container that another webhook adds goes unseen",
+        about: "`matchPolicy: Exact` misses other versions of a kind; side effects other than `None` are not Jobgate's; without reinvocation a container that another webhook adds goes unseen",
         remedy: "apply the manifests again, or upgrade the release: kubectl apply -f deploy/install.yaml",
         judge: registration::settings,
     },
@@ -107,7 +107,7 @@ pub static CHECKS: &[Check] = &[
     Check {
         id: "served-certificate",
         title: "What is served is signed by an authority in caBundle, is for the Service's name, and holds",
-        about: "The certificate is fetched by a TLS handshake: from a URL directly; in the cluster from the Service; otherwise from each ready pod through the API server (a port-forward). \
+        about: "The certificate is fetched by a TLS handshake: from a URL directly; in the cluster from the Service; otherwise from each running pod through the API server (a port-forward). \
                 It is verified as the API server does, against every caBundle",
         remedy: "see which certificate the pods serve, and why: kubectl -n {ns} logs deployment/{deployment} --tail=50",
         judge: bundle::served,

@@ -572,6 +572,13 @@ fn canaries() {
         case("canary-denied", NotChecked, "somebody else refused it first: jobs.batch \"jobgate-doctor\" is forbidden: exceeded quota", |o| {
             both(o, 403, "jobs.batch \"jobgate-doctor\" is forbidden: exceeded quota: q, requested: count/jobs.batch=1");
         }),
+        case("canary-denied", NotChecked, "before the webhook was asked", |o| {
+            both(
+                o,
+                422,
+                "jobs.batch \"jobgate-doctor\" is forbidden: ValidatingAdmissionPolicy 'jobgate-deadline' with binding 'jobgate-deadline' denied request: no deadline",
+            );
+        }),
         case("canary-denied", NotChecked, "that is not Jobgate's, other.example.com, fails", |o| {
             both(o, 500, "Internal error occurred: failed calling webhook \"other.example.com\": x");
         }),
