@@ -175,7 +175,7 @@ impl Check {
         let finding = told.iter().map(|note| note.text.as_str()).collect::<Vec<_>>().join("; ");
         let remedy = (status != Status::Ok).then(|| told.iter().find_map(|note| note.remedy.as_deref()).unwrap_or(self.remedy));
         let remedy = remedy.map(|text| named(text, &observed.place, &observed.service_name(), &observed.secret_name()));
-        Outcome { id: self.id, title: self.title, status, finding, remedy: remedy }
+        Outcome { id: self.id, title: self.title, status, finding, remedy }
     }
 }
 

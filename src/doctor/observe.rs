@@ -167,7 +167,7 @@ impl Ask<'_> {
         let now = now.unwrap_or_else(SystemTime::now);
         let zoned = jiff::Timestamp::try_from(now).unwrap_or_default().to_zoned(jiff::tz::TimeZone::UTC);
         let later = || Seen::skipped("was not asked for");
-        let off = "--no-canary";
+        let off = "left out: --no-canary";
         Observed {
             place: place.clone(),
             now,
