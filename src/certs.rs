@@ -35,6 +35,6 @@ pub mod publish;
 mod samples;
 pub mod state;
 
-pub use authority::Names;
+pub use authority::{Distrust, Names};
 pub use driver::{Managed, Settings};
 pub use plan::Lifetimes;

@@ -40,6 +40,9 @@ pub enum Command {
     /// Say what a policy would do to the jobs that a cluster holds already
     #[cfg(feature = "serve")]
     Audit(Box<Audit>),
+    /// Say whether the webhook of a cluster is fine, and what to do if it is not
+    #[cfg(feature = "serve")]
+    Doctor(Box<Doctor>),
     /// Serve the admission webhook
     #[cfg(feature = "serve")]
     Serve(Box<Serve>),
@@ -482,6 +485,61 @@ pub struct Audit {
     /// Show every finding and every namespace, where many would be summed up
     #[arg(long, help_heading = "Report")]
     pub full: bool,
+}
+
+/// Arguments of `jobgate doctor`.
+#[cfg(feature = "serve")]
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  jobgate doctor                                                  the installation of the manifests, by the kubeconfig
+  jobgate doctor --namespace batch-gate --context prod-eu         another namespace, another cluster
+  jobgate doctor --canary-namespace training                      the canaries where jobs run, if the webhook leaves `default` alone
+  jobgate doctor --format json                                    for a program
+
+Nothing is changed: the two canaries are dry runs. What you may not read is reported as not checked.
+Exit codes: 0 fine or only warnings, 1 a problem, 2 could not run.")]
+pub struct Doctor {
+    /// The namespace of the installation
+    #[arg(short, long, value_name = "NAMESPACE", default_value = "jobgate", help_heading = "Installation")]
+    pub namespace: String,
+
+    /// The MutatingWebhookConfiguration
+    #[arg(long, value_name = "NAME", default_value = "jobgate", help_heading = "Installation")]
+    pub mutating_configuration: String,
+
+    /// The ValidatingWebhookConfiguration
+    #[arg(long, value_name = "NAME", default_value = "jobgate", help_heading = "Installation")]
+    pub validating_configuration: String,
+
+    /// The namespace in which two Jobs are tried, as dry runs
+    #[arg(long, value_name = "NAMESPACE", default_value = "default", help_heading = "Canary")]
+    pub canary_namespace: String,
+
+    /// Try no Job
+    #[arg(long, conflicts_with = "canary_namespace", help_heading = "Canary")]
+    pub no_canary: bool,
+
+    /// The cluster.
+    #[command(flatten)]
+    pub cluster: KubeConfig,
+
+    /// Seconds that each answer of the API server may take; a canary waits for all webhooks of the cluster
+    #[arg(long, value_name = "SECONDS", default_value_t = 15, value_parser = clap::value_parser!(u64).range(1..=600), help_heading = "Cluster")]
+    pub timeout: u64,
+
+    /// How to write the report
+    #[arg(long, value_name = "FORMAT", value_enum, default_value_t = DoctorFormat::Human, help_heading = "Report")]
+    pub format: DoctorFormat,
+}
+
+/// How `jobgate doctor` writes its report.
+#[cfg(feature = "serve")]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum DoctorFormat {
+    /// For people, the worst first
+    Human,
+    /// One JSON document
+    Json,
 }
 
 /// The lowest level that makes a run fail.

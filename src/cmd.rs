@@ -5,6 +5,8 @@ pub mod audit;
 #[cfg(feature = "serve")]
 pub mod certs;
 pub mod completions;
+#[cfg(feature = "serve")]
+pub mod doctor;
 pub mod dry_run;
 pub mod explain;
 pub mod generate;

@@ -23,6 +23,8 @@ pub mod cli;
 #[cfg(feature = "serve")]
 pub mod cluster;
 pub mod cmd;
+#[cfg(feature = "serve")]
+pub mod doctor;
 pub mod dry_run;
 pub mod engine;
 pub mod facts;

@@ -40,6 +40,8 @@ fn run(cli: &Cli) -> anyhow::Result<Exit> {
         #[cfg(feature = "serve")]
         Command::Audit(args) => cmd::audit::run(args, color != ColorChoice::Never)?,
         #[cfg(feature = "serve")]
+        Command::Doctor(args) => cmd::doctor::run(args, &mut out)?,
+        #[cfg(feature = "serve")]
         Command::Serve(args) => cmd::serve::run(args, &mut out)?,
         Command::Review(args) => cmd::review::command(args, &mut out)?,
         Command::Explain { rule } => cmd::explain::run(rule.as_deref(), &mut out)?,

@@ -22,11 +22,14 @@ pub enum Target {
 /// Namespaces whose batch work is the cluster's own.
 pub(crate) const SYSTEM: [&str; 3] = ["kube-node-lease", "kube-public", "kube-system"];
 
+/// The label of a namespace that the API server sets to its name, and nobody else can.
+pub(crate) const NAMESPACE_LABEL: &str = "kubernetes.io/metadata.name";
+
 /// What a request must be for the API server to ask us, as CEL. It looks at the request alone and holds for every one of them: an expression that
 /// fails, or grows too costly with the object, would skip us unseen.
 ///
 /// The garbage collector changes nothing but finalizers and owner references, and with no webhook in its way it gets on with that while we are down.
-const CONDITION: (&str, &str) = (
+pub(crate) const CONDITION: (&str, &str) = (
     "not-the-garbage-collector",
     "!(request.operation == 'UPDATE' && has(request.userInfo.username) && request.userInfo.username == 'system:serviceaccount:kube-system:generic-garbage-collector')",
 );
@@ -63,7 +66,7 @@ pub fn configurations(name: &str, target: &Target, ca: Option<&str>) -> [Value; 
             "sideEffects": "None",
             "timeoutSeconds": timeout,
             "admissionReviewVersions": ["v1"],
-            "namespaceSelector": {"matchExpressions": [{"key": "kubernetes.io/metadata.name", "operator": "NotIn", "values": excluded}]},
+            "namespaceSelector": {"matchExpressions": [{"key": NAMESPACE_LABEL, "operator": "NotIn", "values": excluded}]},
             "matchConditions": [{"name": CONDITION.0, "expression": CONDITION.1}],
         })
     };

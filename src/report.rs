@@ -31,8 +31,7 @@ use crate::dry_run::Answer;
 use crate::finding::{Finding, Level};
 pub use identity::{Identity, Name};
 pub use impact::{Impact, LeftOut, Tally};
-use text::clean;
-pub(crate) use text::plural;
+pub(crate) use text::{clean, plural};
 
 /// A line and a column, both from 1. Columns count Unicode scalar values.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, serde::Serialize)]

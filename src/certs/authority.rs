@@ -9,14 +9,15 @@ use rcgen::{
     BasicConstraints, CertificateParams, DnType, ExtendedKeyUsagePurpose, GeneralSubtree, IsCa, Issuer, KeyPair, KeyUsagePurpose, NameConstraints,
     SerialNumber,
 };
-use rustls::client::WebPkiServerVerifier;
 use rustls::client::danger::ServerCertVerifier as _;
+use rustls::client::{WebPkiServerVerifier, verify_server_name};
 use rustls::crypto::CryptoProvider;
-use rustls::{RootCertStore, crypto};
+use rustls::server::ParsedCertificate;
+use rustls::{CertificateError, RootCertStore, crypto};
 use rustls_pki_types::pem::PemObject as _;
 use rustls_pki_types::{CertificateDer, ServerName, UnixTime};
 use sha2::{Digest as _, Sha256};
-use x509_parser::prelude::{FromDer as _, X509Certificate};
+use x509_parser::prelude::{FromDer as _, X509Certificate, X509Version};
 
 use crate::k8s::names;
 
@@ -53,6 +54,26 @@ pub enum AuthorityError {
     /// The system gives no randomness.
     #[error("get random bytes")]
     Random,
+}
+
+/// Why a client does not take a certificate for the server it wants to speak to.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Distrust {
+    /// None of the roots, at least none that holds now, has signed it.
+    #[error("none of the authorities has signed it")]
+    Unsigned,
+    /// It is for other names.
+    #[error("it is not for the name {0}")]
+    Name(String),
+    /// Its time is over.
+    #[error("it has expired")]
+    Expired,
+    /// Its time has not come.
+    #[error("it does not hold yet")]
+    Early,
+    /// Anything else, in the words of the library that verifies.
+    #[error("{0}")]
+    Other(String),
 }
 
 /// The names of the webhook's Service.
@@ -133,6 +154,12 @@ impl Root {
             }
         }
         (roots, clean)
+    }
+
+    /// Tells whether it may sign other certificates. The first version of X.509 had no way to say so, and Go lets such a root sign.
+    #[must_use]
+    pub fn is_authority(&self) -> bool {
+        X509Certificate::from_der(&self.der).is_ok_and(|(_, certificate)| certificate.is_ca() || certificate.version() == X509Version::V1)
     }
 
     /// Returns when it begins to hold.
@@ -335,17 +362,54 @@ impl Leaf {
         self.certificate.holds_at(time)
     }
 
-    /// Tells whether a client that trusts the roots takes it for the Service at that time. Like the API server, and unlike webpki left to itself,
-    /// this does not count roots that have expired.
+    /// Tells whether the API server, trusting the roots, takes it for the Service at that time (see [`verify`]).
     #[must_use]
     pub fn verifies(&self, roots: &[Root], time: SystemTime) -> bool {
-        let mut store = RootCertStore::empty();
-        store.add_parsable_certificates(roots.iter().filter(|root| root.holds_at(time)).map(|root| root.der.clone()));
-        let (Ok(name), Ok(since)) = (ServerName::try_from(self.server_name.as_str()), time.duration_since(UNIX_EPOCH)) else { return false };
-        WebPkiServerVerifier::builder_with_provider(Arc::new(store), provider())
-            .build()
-            .is_ok_and(|verifier| verifier.verify_server_cert(&self.certificate.der, &[], &name, &[], UnixTime::since_unix_epoch(since)).is_ok())
+        verify(&self.certificate.der, &[], roots, &self.server_name, time).is_ok()
     }
+}
+
+/// Verifies the certificate that a server shows, with what it shows beside it, as the API server does, which is written in Go: roots that have expired,
+/// and roots that may not sign, do not count, and a root may be the server's own certificate.
+///
+/// # Errors
+/// It is not to be trusted at that time.
+pub fn verify(
+    leaf: &CertificateDer<'_>,
+    intermediates: &[CertificateDer<'_>],
+    roots: &[Root],
+    server_name: &str,
+    time: SystemTime,
+) -> Result<(), Distrust> {
+    let other = |error: &dyn fmt::Display| Distrust::Other(error.to_string());
+    let name = ServerName::try_from(server_name).map_err(|error| other(&error))?;
+    let since = time.duration_since(UNIX_EPOCH).map_err(|error| other(&error))?;
+    if let Some(root) = roots.iter().find(|root| root.der == *leaf) {
+        let parsed = ParsedCertificate::try_from(leaf).map_err(|error| other(&error))?;
+        verify_server_name(&parsed, &name).map_err(|_| Distrust::Name(server_name.to_owned()))?;
+        return match () {
+            () if time < root.not_before => Err(Distrust::Early),
+            () if time >= root.not_after => Err(Distrust::Expired),
+            () => Ok(()),
+        };
+    }
+    let mut store = RootCertStore::empty();
+    store.add_parsable_certificates(roots.iter().filter(|root| root.holds_at(time) && root.is_authority()).map(|root| root.der.clone()));
+    if store.is_empty() {
+        return Err(Distrust::Unsigned);
+    }
+    let verifier = WebPkiServerVerifier::builder_with_provider(Arc::new(store), provider()).build().map_err(|error| other(&error))?;
+    let Err(error) = verifier.verify_server_cert(leaf, intermediates, &name, &[], UnixTime::since_unix_epoch(since)) else { return Ok(()) };
+    Err(match error {
+        rustls::Error::InvalidCertificate(error) => match error {
+            CertificateError::UnknownIssuer | CertificateError::BadSignature => Distrust::Unsigned,
+            CertificateError::NotValidForName | CertificateError::NotValidForNameContext { .. } => Distrust::Name(server_name.to_owned()),
+            CertificateError::Expired | CertificateError::ExpiredContext { .. } => Distrust::Expired,
+            CertificateError::NotValidYet | CertificateError::NotValidYetContext { .. } => Distrust::Early,
+            error => other(&error),
+        },
+        error => other(&error),
+    })
 }
 
 /// Seconds since 1970, which may lie before it in a certificate that somebody made up.
@@ -373,6 +437,35 @@ fn hex(bytes: &[u8]) -> String {
 mod tests {
     use super::*;
     use crate::certs::samples::{self, DAY, authority, names, now};
+
+    #[test]
+    fn distrust_has_a_reason() {
+        let authority = authority();
+        let leaf = authority.sign(&names(), now(), 7 * DAY).unwrap();
+        let der = &leaf.certificate.der;
+        let judge = |roots: &[Root], name: &str, time: SystemTime| verify(der, &[], roots, name, time);
+        let (own, name) = ([authority.root().clone()], "jobgate.jobgate-system.svc");
+        assert_eq!(judge(&own, name, now()), Ok(()));
+        assert_eq!(judge(&own, "jobgate.other.svc", now()), Err(Distrust::Name("jobgate.other.svc".to_owned())));
+        assert_eq!(judge(&own, name, now() + 8 * DAY), Err(Distrust::Expired));
+        assert_eq!(judge(&own, name, now() + 400 * DAY), Err(Distrust::Unsigned), "the root has expired, too");
+        assert_eq!(judge(&[self::authority().root().clone()], name, now()), Err(Distrust::Unsigned));
+        assert_eq!(judge(&[], name, now()), Err(Distrust::Unsigned));
+        assert!(matches!(judge(&own, "no name", now()), Err(Distrust::Other(_))));
+    }
+
+    #[test]
+    fn a_server_may_be_trusted_by_its_own_certificate_and_by_no_other_that_may_not_sign() {
+        let authority = authority();
+        let leaf = authority.sign(&names(), now(), 7 * DAY).unwrap();
+        let (own, name) = ([leaf.certificate.clone()], "jobgate.jobgate-system.svc");
+        assert!(!own[0].is_authority() && authority.root().is_authority());
+        assert_eq!(verify(&leaf.certificate.der, &[], &own, name, now()), Ok(()));
+        assert_eq!(verify(&leaf.certificate.der, &[], &own, "other", now()), Err(Distrust::Name("other".to_owned())));
+        assert_eq!(verify(&leaf.certificate.der, &[], &own, name, now() + 8 * DAY), Err(Distrust::Expired));
+        let other = authority.sign(&names(), now(), 7 * DAY).unwrap();
+        assert_eq!(verify(&other.certificate.der, &[], &own, name, now()), Err(Distrust::Unsigned));
+    }
 
     #[test]
     fn what_is_signed_verifies_while_both_hold() {

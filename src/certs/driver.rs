@@ -516,14 +516,14 @@ fn common(a: &Published, b: &Published) -> Vec<Root> {
 }
 
 /// Returns the data of a Secret. What is not base64 the API server does not store.
-fn data(object: &Value) -> Data {
+pub(crate) fn data(object: &Value) -> Data {
     let decode = |value: &Value| base64::engine::general_purpose::STANDARD.decode(value.as_str()?).ok();
     let entries = object["data"].as_object().into_iter().flatten();
     entries.map(|(key, value)| (key.clone(), decode(value).unwrap_or_default())).collect()
 }
 
 /// Reads the time of a `Date` header, which is RFC 2822's but for the name of the zone.
-fn time(text: &str) -> Option<SystemTime> {
+pub(crate) fn time(text: &str) -> Option<SystemTime> {
     jiff::fmt::rfc2822::parse(text).ok().map(|zoned| SystemTime::from(zoned.timestamp()))
 }
 

@@ -59,8 +59,14 @@ pub struct Connection {
     pub server: String,
 }
 
+/// Tells whether a connection leads to the cluster in which this process is a pod.
+#[must_use]
+pub fn is_own(connection: &Connection) -> bool {
+    in_cluster() && Config::incluster().is_ok_and(|own| own.cluster_url.to_string().trim_end_matches('/') == connection.server)
+}
+
 /// Returns a connection for a command that a person runs: by the kubeconfig at `path`, else `KUBECONFIG`, else `~/.kube/config`; in its context
-/// of the given name, or in its current one.
+/// of the given name, or in its current one. In a pod, where none of these is, it is the pod's service account.
 ///
 /// # Errors
 /// The kubeconfig cannot be read, has no such context, or asks for something that cannot be done.
@@ -70,7 +76,11 @@ pub async fn connection(path: Option<&Path>, context: Option<&str>) -> Result<Co
         Some(path) => Config::from_custom_kubeconfig(Kubeconfig::read_from(path).map_err(ClientError::Kubeconfig)?, &options).await,
         None => Config::from_kubeconfig(&options).await,
     };
-    let config = config.map_err(ClientError::Kubeconfig)?;
+    let asked_for = path.is_some() || context.is_some() || std::env::var_os("KUBECONFIG").is_some();
+    let config = match config {
+        Err(_) if !asked_for && in_cluster() => Config::incluster().map_err(ClientError::InCluster)?,
+        config => config.map_err(ClientError::Kubeconfig)?,
+    };
     let server = config.cluster_url.to_string().trim_end_matches('/').to_owned();
     Ok(Connection { client: connect(config).map_err(ClientError::Connect)?, server })
 }

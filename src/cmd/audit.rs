@@ -36,7 +36,7 @@ pub fn run(args: &Audit, color: bool) -> anyhow::Result<Exit> {
     let report: anyhow::Result<Report> = narrated(&say, || {
         runtime.block_on(async {
             let connection = cluster::connection(args.cluster.kubeconfig.as_deref(), args.cluster.context.as_deref()).await?;
-            reach(&connection).await?;
+            reach(&connection, PATIENCE).await?;
             // On a thread of the runtime, which may be left to judge for a while.
             Ok(audit::audit(&connection, &policy, &options, &progress).await)
         })
@@ -53,9 +53,9 @@ pub fn run(args: &Audit, color: bool) -> anyhow::Result<Exit> {
     })
 }
 
-/// Fails where nobody answers, or where what answers does not know the user: no list would do better.
-pub(super) async fn reach(connection: &Connection) -> anyhow::Result<()> {
-    let answer = tokio::time::timeout(PATIENCE, fetch::get(&connection.client, "/version".to_owned())).await.unwrap_or(Err(Failure::Silence));
+/// Fails where nobody answers in time, or where what answers does not know the user: no list would do better.
+pub(super) async fn reach(connection: &Connection, patience: Duration) -> anyhow::Result<()> {
+    let answer = tokio::time::timeout(patience, fetch::get(&connection.client, "/version".to_owned())).await.unwrap_or(Err(Failure::Silence));
     match answer {
         Err(Failure::Status(status)) if status.as_u16() == 401 => bail!("{} does not accept the kubeconfig's credentials", connection.server),
         Err(failure @ (Failure::Transport(_) | Failure::Silence)) => bail!("{}: {}", connection.server, chain(&failure)),

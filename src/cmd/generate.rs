@@ -33,6 +33,8 @@ pub fn files() -> Vec<Made> {
     let mut files = vec![made("docs/rules/README.md", pages::index_file()), made("policies/policy.schema.json", format!("{:#}\n", policy::schema()))];
     files.extend(RULES.iter().map(|entry| made(&format!("{WHOLE}/{}.md", entry.rule.id), pages::rule_file(entry))));
     files.extend(install::files().into_iter().map(|(path, contents)| Made { path, contents }));
+    #[cfg(feature = "serve")]
+    files.push(made("docs/doctor.md", crate::doctor::page()));
     files.sort_by(|a, b| a.path.cmp(&b.path));
     files
 }

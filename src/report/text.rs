@@ -6,7 +6,7 @@ use std::fmt::Write as _;
 /// Returns the text with every character made visible that a terminal would obey, hide, or let turn the others around.
 ///
 /// Control characters become their pictures (`␛`), others their number (`<U+200B>`): in a manifest, an invisible character is worth seeing.
-pub(super) fn clean(text: &str) -> Cow<'_, str> {
+pub(crate) fn clean(text: &str) -> Cow<'_, str> {
     if text.bytes().all(|byte| matches!(byte, b' '..=b'~')) || !text.chars().any(|char| char == '\t' || is_hidden(char)) {
         return Cow::Borrowed(text);
     }

@@ -13,6 +13,7 @@ mod claims;
 mod closed;
 mod cluster;
 mod cron_jobs;
+mod doctor;
 mod dry_runs;
 mod failures;
 mod gate;
@@ -70,6 +71,7 @@ fn main() -> ExitCode {
         own_certificates::SCENARIOS,
         permissions::SCENARIOS,
         closed::SCENARIOS,
+        doctor::SCENARIOS,
     ];
     let cluster = Arc::new(Lazy::new(assets.clone(), shared.clone()));
     let trials = all

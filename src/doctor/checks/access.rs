@@ -1,0 +1,37 @@
+//! What the pods' service account may do.
+
+use super::super::observed::{Observed, Seen};
+use super::super::{Judged, Note};
+use super::{list, or_fine};
+use crate::report::plural;
+
+pub(super) fn permissions(observed: &Observed) -> Judged {
+    if observed.rights.is_empty() {
+        return Ok(vec![Note::ok("it needs none")]);
+    }
+    let mut notes = Vec::new();
+    let lacks = |certificates: bool| -> Vec<String> {
+        let missing =
+            observed.rights.iter().filter(|(right, seen)| right.certificates == certificates && matches!(seen, Seen::Known(false) | Seen::Absent));
+        let mut objects: Vec<(String, Vec<&str>)> = Vec::new();
+        for (right, _) in missing {
+            let object = right.object();
+            match objects.iter_mut().find(|(known, _)| *known == object) {
+                Some((_, verbs)) => verbs.push(right.verb),
+                None => objects.push((object, vec![right.verb])),
+            }
+        }
+        objects.into_iter().map(|(object, verbs)| format!("{} {object}", verbs.join("/"))).collect()
+    };
+    let (certificates, claims) = (lacks(true), lacks(false));
+    if !certificates.is_empty() {
+        notes.push(Note::problem(format!("it may not {}: the certificates cannot be kept in order", list(certificates))));
+    }
+    if !claims.is_empty() {
+        notes.push(Note::warning(format!("it may not {}: `checkpoint-volume-access` knows no claims", list(claims))));
+    }
+    if let Some(unread) = observed.rights.iter().find_map(|(_, seen)| if let Seen::Unread(unread) = seen { Some(unread) } else { None }) {
+        notes.push(Note::unread(unread));
+    }
+    or_fine(notes, format!("it has all {} that it needs", plural(observed.rights.len(), "permission")))
+}

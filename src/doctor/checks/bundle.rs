@@ -1,0 +1,242 @@
+//! Certificates: what the API server trusts, what is served to it, and what the Secret holds.
+
+use serde_json::Value;
+
+use super::super::observed::{Observed, Seen, Unread};
+use super::super::{Judged, Note, Status};
+use super::{dates, entries, list, need, or_fine};
+use crate::certs::authority::{Root, verify};
+use crate::certs::driver::data;
+use crate::certs::state::{Contents, ROTATE, Slot};
+use crate::certs::{Distrust, Names};
+
+pub(super) fn bundle(observed: &Observed) -> Judged {
+    let mut notes = Vec::new();
+    let mut best: Option<Note> = None;
+    for entry in entries(observed)? {
+        let name = entry.name();
+        let pem = match entry.bundle() {
+            None if entry.url().is_some() => {
+                notes.push(Note::warning(format!("{name} has no caBundle: the API server's own roots decide")));
+                continue;
+            }
+            None => {
+                notes.push(Note::problem(format!("the caBundle of {name} is empty: the API server does not trust Jobgate")));
+                continue;
+            }
+            Some(Err(_)) => {
+                notes.push(Note::problem(format!("the caBundle of {name} is not base64")));
+                continue;
+            }
+            Some(Ok(pem)) => pem,
+        };
+        let (roots, clean) = Root::read_all(&pem);
+        if roots.is_empty() {
+            notes.push(Note::problem(format!("the caBundle of {name} holds no certificate")));
+            continue;
+        }
+        if !clean {
+            notes.push(Note::warning(format!("the caBundle of {name} holds something that is not a certificate")));
+        }
+        // During a rotation there are several: the one that lasts longest says when it gets serious.
+        let judged = roots.iter().map(|root| dates(&format!("the caBundle of {name}"), root, observed.now));
+        let Some(note) = judged.min_by_key(|note| note.status) else { continue };
+        match note.status {
+            Status::Ok => best = best.or(Some(note)),
+            _ => notes.push(note),
+        }
+    }
+    let fine = best.map_or_else(|| "nothing is wrong with it".to_owned(), |note| note.text);
+    or_fine(notes, fine)
+}
+
+pub(super) fn agrees(observed: &Observed) -> Judged {
+    let entries = entries(observed)?;
+    let sets: Vec<Vec<String>> = entries
+        .iter()
+        .map(|entry| {
+            let mut ids: Vec<String> = entry.roots().iter().map(Root::id).collect();
+            ids.sort_unstable();
+            ids
+        })
+        .collect();
+    if sets.windows(2).all(|pair| pair[0] == pair[1]) {
+        return Ok(vec![Note::ok(format!("all hold {}", list(sets.first().into_iter().flatten())))]);
+    }
+    let told = entries.iter().zip(&sets).map(|(entry, ids)| match ids.is_empty() {
+        true => format!("{} none", entry.name()),
+        false => format!("{} {}", entry.name(), list(ids)),
+    });
+    Ok(vec![Note::warning(format!("they differ: {}", list(told)))])
+}
+
+/// How the certificates are made, as far as the Secret and the Deployment tell.
+enum Mode {
+    SelfManaged,
+    Mounted,
+}
+
+fn mode(observed: &Observed, secret: Option<&Value>) -> Mode {
+    let has = |key: &str| secret.is_some_and(|secret| !secret["data"][key].is_null());
+    match observed.serve() {
+        Some(serve) if serve.self_managed_certs => Mode::SelfManaged,
+        Some(_) => Mode::Mounted,
+        None if has("tls.crt") && !has("ca.key") => Mode::Mounted,
+        None => Mode::SelfManaged,
+    }
+}
+
+fn contents(observed: &Observed, secret: &Value) -> Result<Contents, Note> {
+    let names = Names::new(&observed.service_name(), &observed.place.namespace);
+    let names = names.map_err(|error| Note::problem(error.to_string()))?;
+    let rotate = !secret["metadata"]["annotations"][ROTATE].is_null();
+    Ok(Contents::read(&data(secret), rotate, &names))
+}
+
+fn no_secret(observed: &Observed) -> Note {
+    let (name, namespace) = (observed.secret_name(), &observed.place.namespace);
+    Note::problem(format!("there is no Secret {name} in {namespace}"))
+        .remedy("make it, empty, with the manifests: kubectl apply -f deploy/install.yaml")
+}
+
+pub(super) fn ours(observed: &Observed) -> Judged {
+    let entries = entries(observed)?;
+    let secret = need(&observed.secret, || Note::not_checked("there is no Secret").remedy("see `certificate-secret`"))?;
+    let (wanted, what) = match mode(observed, Some(secret)) {
+        Mode::SelfManaged => {
+            let contents = contents(observed, secret)?;
+            let Some(current) = contents.current.roots().into_iter().next() else {
+                return Err(Note::not_checked("the Secret holds no authority").remedy("see `certificate-secret`"));
+            };
+            (current, "the authority in the Secret")
+        }
+        Mode::Mounted => {
+            let roots = data(secret).get("ca.crt").map(|pem| Root::read_all(pem).0).unwrap_or_default();
+            let Some(root) = roots.into_iter().next() else {
+                return Err(
+                    Note::not_checked("the certificate is mounted, and its Secret does not name the authority").remedy("see `served-certificate`")
+                );
+            };
+            (root, "the ca.crt of the mounted Secret")
+        }
+    };
+    let strangers: Vec<&str> = entries.iter().filter(|entry| !entry.roots().contains(&wanted)).map(|entry| entry.name()).collect();
+    let mut notes = Vec::new();
+    if !strangers.is_empty() {
+        notes.push(Note::problem(format!("{what} ({}) is not in the caBundle of {}", wanted.id(), list(strangers))));
+    }
+    or_fine(notes, format!("{what} ({}) is in every caBundle", wanted.id()))
+}
+
+pub(super) fn served(observed: &Observed) -> Judged {
+    let entries = entries(observed)?;
+    let mut notes = Vec::new();
+    let mut fine = Vec::new();
+    for served in &observed.served {
+        let at = &served.at;
+        let chain = match &served.chain {
+            Seen::Known(chain) => chain,
+            Seen::Absent => continue,
+            Seen::Unread(unread) if served.telling => {
+                notes.push(Note::problem(format!("{at}: {unread}")));
+                continue;
+            }
+            Seen::Unread(unread) => {
+                let note = Note { text: format!("{at}: {unread}"), ..Note::unread(unread) };
+                // From here it may be out of reach, and within that of the API server.
+                notes.push(if matches!(unread, Unread::Failed(_)) {
+                    note.remedy("see `canary-denied`: what counts is what the API server reaches")
+                } else {
+                    note
+                });
+                continue;
+            }
+        };
+        let Some((leaf, intermediates)) = chain.split_first() else { continue };
+        let Ok(root) = Root::from_der(leaf.clone()) else {
+            notes.push(Note::problem(format!("{at}: what is served is not X.509")));
+            continue;
+        };
+        let dated = dates("the certificate", &root, observed.now);
+        if dated.status > Status::Ok {
+            notes.push(Note { text: format!("{at}: {}", dated.text), ..dated });
+        }
+        let mut distrusted: Vec<(Distrust, Vec<&str>)> = Vec::new();
+        for entry in &entries {
+            // Without a bundle the API server's own roots decide, which nobody else knows; `ca-bundle` says so.
+            let (Some(name), Some(_)) = (entry.server_name(), entry.bundle()) else { continue };
+            let Err(why) = verify(leaf, intermediates, &entry.roots(), &name, observed.now) else { continue };
+            match distrusted.iter_mut().find(|(known, _)| *known == why) {
+                Some((_, names)) => names.push(entry.name()),
+                None => distrusted.push((why, vec![entry.name()])),
+            }
+        }
+        for (why, names) in &distrusted {
+            let why = match why {
+                Distrust::Unsigned => format!("no authority in the caBundle of {} has signed the certificate ({})", list(names), root.id()),
+                Distrust::Expired | Distrust::Early if dated.status == Status::Problem => continue,
+                why => format!("the certificate ({}): {why}, says {}", root.id(), list(names)),
+            };
+            notes.push(Note::problem(format!("{at}: {why}")));
+        }
+        if distrusted.is_empty() {
+            fine.push(format!("{at}: {}", dated.text));
+        }
+    }
+    if observed.served.is_empty() {
+        return Err(Note::not_checked("there is nobody to ask").remedy("see `pods` and `service`"));
+    }
+    or_fine(notes, list(fine))
+}
+
+pub(super) fn secret(observed: &Observed) -> Judged {
+    if let Some(serve) = observed.serve()
+        && serve.dev
+    {
+        return Ok(vec![Note::warning("it runs with --dev: the certificate is in memory and for localhost")]);
+    }
+    let secret = need(&observed.secret, || no_secret(observed))?;
+    let mut notes = Vec::new();
+    let fine;
+    match mode(observed, Some(secret)) {
+        Mode::SelfManaged => {
+            let contents = contents(observed, secret)?;
+            notes.extend(contents.faults().into_iter().map(Note::problem));
+            fine = match &contents.current {
+                Slot::Empty => {
+                    notes.push(Note::problem("it is empty: no replica has made an authority yet, or none may write it"));
+                    String::new()
+                }
+                Slot::Broken(..) => String::new(),
+                Slot::Good(authority) => {
+                    let note = dates("the authority", authority.root(), observed.now);
+                    let mut text = note.text.clone();
+                    if note.status > Status::Ok {
+                        notes.push(note);
+                    }
+                    if let Slot::Good(next) = &contents.next {
+                        text += &format!("; the next one ({}) is ready", next.root().id());
+                    }
+                    if contents.rotate {
+                        text += "; a rotation is asked for";
+                    }
+                    text
+                }
+            };
+        }
+        Mode::Mounted => {
+            let data = data(secret);
+            let chain = Root::read_all(data.get("tls.crt").map(Vec::as_slice).unwrap_or_default()).0;
+            let Some(leaf) = chain.first() else { return Err(Note::problem("there is no certificate at tls.crt in it")) };
+            if data.get("tls.key").is_none_or(Vec::is_empty) {
+                notes.push(Note::problem("there is no key at tls.key in it"));
+            }
+            let note = dates("the certificate", leaf, observed.now);
+            fine = note.text.clone();
+            if note.status > Status::Ok {
+                notes.push(note);
+            }
+        }
+    }
+    or_fine(notes, fine)
+}

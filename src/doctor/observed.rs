@@ -1,0 +1,404 @@
+//! What was observed of a cluster: data that the checks judge, and that tests write down.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::path::Path;
+use std::time::SystemTime;
+
+use clap::Parser as _;
+use jiff::civil::Date;
+use rustls_pki_types::CertificateDer;
+use serde_json::Value;
+
+use crate::certs::authority::Root;
+use crate::certs::publish::Kind;
+use crate::cli::{Cli, Command, Serve};
+use crate::dry_run;
+use crate::finding::{Finding, Level};
+
+/// What the Deployment, and everything else of an installation, is called (`deploy/`).
+pub const DEPLOYMENT: &str = "jobgate";
+/// The ConfigMap that holds the policy, and the key of the policy in it, where the Deployment cannot be read.
+pub const POLICY: (&str, &str) = ("jobgate-policy", "policy.yaml");
+/// The Secret, where the Deployment cannot be read.
+pub const SECRET: &str = "jobgate-tls";
+
+/// What came of a look-up.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Seen<T> {
+    /// This is there.
+    Known(T),
+    /// It is not there: the API server says so.
+    Absent,
+    /// Nobody knows.
+    Unread(Unread),
+}
+
+impl<T> Seen<T> {
+    /// Returns what is there, if that is known.
+    pub fn known(&self) -> Option<&T> {
+        match self {
+            Self::Known(value) => Some(value),
+            _ => None,
+        }
+    }
+
+    /// Says that it was not looked for.
+    pub fn skipped(why: &str) -> Self {
+        Self::Unread(Unread::Skipped(why.to_owned()))
+    }
+}
+
+/// Why something could not be read.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Unread {
+    /// The API server forbids it; this is what it takes, such as `get secrets/jobgate-tls in the namespace jobgate`.
+    Forbidden(String),
+    /// It failed: what was tried, and what happened.
+    Failed(String),
+    /// It was not tried, and why.
+    Skipped(String),
+}
+
+impl fmt::Display for Unread {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Forbidden(needs) => write!(f, "needs the permission to {needs}"),
+            Self::Failed(what) | Self::Skipped(what) => f.write_str(what),
+        }
+    }
+}
+
+impl Unread {
+    /// Returns what would let it be read.
+    #[must_use]
+    pub fn remedy(&self) -> String {
+        match self {
+            Self::Forbidden(_) => "run it as somebody who may, or bind the role in docs/doctor.md".to_owned(),
+            Self::Failed(_) => "run it again; --timeout gives the API server more time".to_owned(),
+            Self::Skipped(_) => "nothing, unless you want this checked".to_owned(),
+        }
+    }
+}
+
+/// Where to look.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Place {
+    /// The namespace of the installation.
+    pub namespace: String,
+    /// The name of the `MutatingWebhookConfiguration`.
+    pub mutating: String,
+    /// The name of the `ValidatingWebhookConfiguration`.
+    pub validating: String,
+    /// Where the canaries are tried.
+    pub canary_namespace: String,
+}
+
+impl Default for Place {
+    fn default() -> Self {
+        let name = || DEPLOYMENT.to_owned();
+        Self { namespace: name(), mutating: name(), validating: name(), canary_namespace: "default".to_owned() }
+    }
+}
+
+/// Everything that was observed. Objects are as the API server gave them.
+#[derive(Clone, Debug)]
+pub struct Observed {
+    /// Where was looked.
+    pub place: Place,
+    /// The time by the API server's clock, which is the one that certificates are judged by.
+    pub now: SystemTime,
+    /// Today in UTC, for exemptions that end.
+    pub today: Date,
+    /// The answer of `/version`.
+    pub version: Seen<Value>,
+    /// The two configurations.
+    pub mutating: Seen<Value>,
+    /// See `mutating`.
+    pub validating: Seen<Value>,
+    /// All configurations of the cluster: mutating, validating.
+    pub all: [Seen<Vec<Value>>; 2],
+    /// The namespace of the installation.
+    pub namespace: Seen<Value>,
+    /// The Service that the configurations name, else `jobgate`.
+    pub service: Seen<Value>,
+    /// Its EndpointSlices.
+    pub slices: Seen<Vec<Value>>,
+    /// The Deployment.
+    pub deployment: Seen<Value>,
+    /// Its pods.
+    pub pods: Seen<Vec<Value>>,
+    /// The PodDisruptionBudgets of the namespace.
+    pub budgets: Seen<Vec<Value>>,
+    /// The NetworkPolicies of the namespace.
+    pub network_policies: Seen<Vec<Value>>,
+    /// The PriorityClass that the pods name.
+    pub priority_class: Seen<Value>,
+    /// The Secret with the certificates.
+    pub secret: Seen<Value>,
+    /// The policy as it is written.
+    pub policy: Seen<PolicySource>,
+    /// What the pods' service account needs, and whether it may.
+    pub rights: Vec<(Right, Seen<bool>)>,
+    /// What is served where.
+    pub served: Vec<Served>,
+    /// What each pod says of itself.
+    pub replicas: Vec<Replica>,
+    /// How many reviews the API server has let pass without an answer since it started, by webhook.
+    pub fail_open: Seen<BTreeMap<String, u64>>,
+    /// The namespace of the canaries.
+    pub canary_namespace: Seen<Value>,
+    /// The canary that is to be denied, or warned of where the policy denies nothing.
+    pub judged: Seen<Canary>,
+    /// The canary that is to be filled in.
+    pub filled: Seen<Canary>,
+}
+
+/// A policy's text, and where it comes from.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PolicySource {
+    /// What to call it, such as `configmap/jobgate-policy`.
+    pub name: String,
+    /// The text.
+    pub text: String,
+}
+
+/// Something that the service account must be allowed to do.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Right {
+    /// The verb.
+    pub verb: &'static str,
+    /// The API group; empty for the core.
+    pub group: &'static str,
+    /// The resource.
+    pub resource: &'static str,
+    /// The namespace; empty for all, or none.
+    pub namespace: String,
+    /// The name; empty for any.
+    pub name: String,
+    /// Whether the certificates depend on it; otherwise only the look-up of claims does.
+    pub certificates: bool,
+}
+
+impl Right {
+    /// Returns what it is about: `secrets/jobgate-tls`.
+    #[must_use]
+    pub fn object(&self) -> String {
+        if self.name.is_empty() { self.resource.to_owned() } else { format!("{}/{}", self.resource, self.name) }
+    }
+}
+
+/// A certificate that was seen at a TLS handshake.
+#[derive(Clone, Debug)]
+pub struct Served {
+    /// Where, for people: `pod jobgate-0`, `https://127.0.0.1:10250`.
+    pub at: String,
+    /// Whether a failure to connect says that the API server cannot connect either.
+    pub telling: bool,
+    /// The chain, the server's own first.
+    pub chain: Seen<Vec<CertificateDer<'static>>>,
+}
+
+/// What a pod says of itself at its metrics port, through the API server.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Replica {
+    /// The pod's name.
+    pub pod: String,
+    /// Its metrics that matter here: version, policy name, policy hash.
+    pub says: Seen<Says>,
+}
+
+/// See [`Replica`].
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Says {
+    /// The version that runs; empty where it does not say.
+    pub version: String,
+    /// The hash of the policy in force; empty where it does not say.
+    pub policy: String,
+    /// Certificates and policies that were refused since it started.
+    pub failed_reloads: u64,
+}
+
+/// A canary: a Job that was sent as a dry run, what was to come of it, and what did.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Canary {
+    /// What is to come of it; nothing where the policy is not known.
+    pub expected: Option<Expected>,
+    /// The HTTP status of the answer.
+    pub status: u16,
+    /// The answer: a Job, or a Status.
+    pub answer: Value,
+    /// The warnings that came with it.
+    pub warnings: Vec<String>,
+    /// By how much the API server's count of reviews without an answer rose meanwhile, where it can be read.
+    pub failed_open: Option<u64>,
+}
+
+/// What is to come of a canary: what `jobgate dry-run` foretells under the policy of the cluster.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Expected {
+    /// Whether it is to be denied.
+    pub denied: bool,
+    /// The rules that deny it, or warn of it where nothing does.
+    pub rules: Vec<&'static str>,
+    /// The rules that fill something in.
+    pub fills: Vec<&'static str>,
+}
+
+impl Expected {
+    /// Takes what a dry run foretells.
+    #[must_use]
+    pub fn of(answer: &dry_run::Answer) -> Self {
+        let denied = answer.outcome == dry_run::Outcome::Denied;
+        let level = if denied { Level::Deny } else { Level::Warn };
+        let ids = |wanted: &dyn Fn(&Finding) -> bool| {
+            let mut ids: Vec<&'static str> = answer.findings.iter().filter(|finding| wanted(finding)).map(|finding| finding.rule).collect();
+            ids.sort_unstable();
+            ids.dedup();
+            ids
+        };
+        Self { denied, rules: ids(&|finding| finding.level == level), fills: ids(&|finding| finding.fills && !answer.patch.is_empty()) }
+    }
+}
+
+/// One webhook of one of the two configurations.
+#[derive(Clone, Copy, Debug)]
+pub struct Entry<'a> {
+    /// Which configuration it stands in.
+    pub kind: Kind,
+    /// The webhook.
+    pub webhook: &'a Value,
+}
+
+impl<'a> Entry<'a> {
+    /// Returns its name.
+    #[must_use]
+    pub fn name(self) -> &'a str {
+        self.webhook["name"].as_str().unwrap_or_default()
+    }
+
+    /// Returns the Service it leads to.
+    #[must_use]
+    pub fn service(self) -> Option<&'a Value> {
+        self.webhook.pointer("/clientConfig/service").filter(|service| service.is_object())
+    }
+
+    /// Returns the URL it leads to.
+    #[must_use]
+    pub fn url(self) -> Option<&'a str> {
+        self.webhook.pointer("/clientConfig/url").and_then(Value::as_str)
+    }
+
+    /// Returns the port of the Service.
+    #[must_use]
+    pub fn port(self) -> u16 {
+        let port = self.service().and_then(|service| service["port"].as_u64());
+        port.and_then(|port| u16::try_from(port).ok()).unwrap_or(443)
+    }
+
+    /// Returns the name that the API server looks for in the certificate.
+    #[must_use]
+    pub fn server_name(self) -> Option<String> {
+        if let Some(service) = self.service() {
+            return Some(format!("{}.{}.svc", service["name"].as_str()?, service["namespace"].as_str()?));
+        }
+        let uri: http::Uri = self.url()?.parse().ok()?;
+        Some(uri.host()?.trim_start_matches('[').trim_end_matches(']').to_owned())
+    }
+
+    /// Returns the text of `caBundle`, decoded; nothing where there is none.
+    #[must_use]
+    pub fn bundle(self) -> Option<Result<Vec<u8>, base64::DecodeError>> {
+        use base64::Engine as _;
+        let text = self.webhook.pointer("/clientConfig/caBundle")?.as_str()?;
+        (!text.is_empty()).then(|| base64::engine::general_purpose::STANDARD.decode(text))
+    }
+
+    /// Returns the certificates in `caBundle`, as far as they can be read.
+    #[must_use]
+    pub fn roots(self) -> Vec<Root> {
+        self.bundle().and_then(Result::ok).map(|pem| Root::read_all(&pem).0).unwrap_or_default()
+    }
+
+    /// Tells whether it refuses what it gets no answer to. That is the API's default.
+    #[must_use]
+    pub fn fails_closed(self) -> bool {
+        self.webhook["failurePolicy"] != "Ignore"
+    }
+
+    /// Returns the seconds that the API server waits.
+    #[must_use]
+    pub fn timeout(self) -> u64 {
+        self.webhook["timeoutSeconds"].as_u64().unwrap_or(10)
+    }
+}
+
+/// Returns the webhooks of a configuration.
+pub(super) fn webhooks(configuration: &Value) -> &[Value] {
+    configuration["webhooks"].as_array().map(Vec::as_slice).unwrap_or_default()
+}
+
+/// Returns the arguments of `jobgate serve` in a Deployment, read as the program itself reads them.
+///
+/// # Errors
+/// There are none, or this version does not understand them.
+pub fn serve_arguments(deployment: &Value) -> Result<Serve, String> {
+    let container = container(deployment).ok_or("the Deployment has no container")?;
+    let arguments = container["args"].as_array().map(Vec::as_slice).unwrap_or_default();
+    let arguments = arguments.iter().filter_map(Value::as_str).map(str::to_owned);
+    let all = std::iter::once("jobgate".to_owned()).chain(arguments);
+    match Cli::try_parse_from(all) {
+        Ok(Cli { command: Command::Serve(serve), .. }) => Ok(*serve),
+        Ok(_) => Err("the container does not run `jobgate serve`".to_owned()),
+        Err(error) => Err(format!("this version does not understand the container's arguments: {}", error.kind())),
+    }
+}
+
+/// Returns the container that runs Jobgate: the one of that name, else the first.
+pub(super) fn container(deployment: &Value) -> Option<&Value> {
+    let containers = deployment.pointer("/spec/template/spec/containers")?.as_array()?;
+    containers.iter().find(|container| container["name"] == DEPLOYMENT).or_else(|| containers.first())
+}
+
+/// Returns the volume in which a file of the container lies, and the file's path in it.
+pub(super) fn volume<'a>(deployment: &'a Value, file: &Path) -> Option<(&'a Value, String)> {
+    let mounts = container(deployment)?["volumeMounts"].as_array()?;
+    let (mount, inside) = mounts.iter().find_map(|mount| Some((mount, file.strip_prefix(mount["mountPath"].as_str()?).ok()?)))?;
+    let volumes = deployment.pointer("/spec/template/spec/volumes")?.as_array()?;
+    let volume = volumes.iter().find(|volume| volume["name"] == mount["name"])?;
+    Some((volume, inside.to_string_lossy().into_owned()))
+}
+
+impl Observed {
+    /// Returns the configurations that are there.
+    pub fn configurations(&self) -> impl Iterator<Item = (Kind, &Value)> {
+        let pairs = [(Kind::Mutating, &self.mutating), (Kind::Validating, &self.validating)];
+        pairs.into_iter().filter_map(|(kind, seen)| Some((kind, seen.known()?)))
+    }
+
+    /// Returns the webhooks of the configurations that are there.
+    pub fn entries(&self) -> impl Iterator<Item = Entry<'_>> {
+        self.configurations().flat_map(|(kind, configuration)| webhooks(configuration).iter().map(move |webhook| Entry { kind, webhook }))
+    }
+
+    /// Returns the arguments that the pods run with, where they can be read.
+    #[must_use]
+    pub fn serve(&self) -> Option<Serve> {
+        serve_arguments(self.deployment.known()?).ok()
+    }
+
+    /// Returns the name of the Service that leads to the webhook.
+    #[must_use]
+    pub fn service_name(&self) -> String {
+        let named = self.entries().find_map(|entry| Some(entry.service()?["name"].as_str()?.to_owned()));
+        named.unwrap_or_else(|| DEPLOYMENT.to_owned())
+    }
+
+    /// Returns the name of the Secret with the certificates.
+    #[must_use]
+    pub fn secret_name(&self) -> String {
+        let Some((deployment, serve)) = self.deployment.known().zip(self.serve()) else { return SECRET.to_owned() };
+        let mounted = serve.tls_cert.as_deref().and_then(|file| volume(deployment, file)?.0.pointer("/secret/secretName")?.as_str());
+        mounted.map_or(serve.managed.secret_name, str::to_owned)
+    }
+}
