@@ -184,7 +184,12 @@ impl<A: Application> Site<A> {
     async fn admit(&self, body: &Bytes, share: Share, deadline: Instant) -> Result<Permits, Unfit> {
         let wait = self.limits.queue.min(deadline.saturating_duration_since(Instant::now()) / 2);
         let all = async {
-            let large = if body.len() > self.limits.inline_bytes { Some(self.make_room(body).await?) } else { None };
+            let (large, share) = if body.len() > self.limits.inline_bytes {
+                let (room, share) = self.make_room(body, share).await?;
+                (Some(room), share)
+            } else {
+                (None, share)
+            };
             let review = self.reviews.clone().acquire_owned().await.map_err(|_| Unfit::Now)?;
             Ok(Permits { _review: review, _large: large, _share: share })
         };
@@ -192,15 +197,18 @@ impl<A: Application> Site<A> {
     }
 
     /// Waits for a processor and for memory to evaluate a large body with.
-    async fn make_room(&self, body: &Bytes) -> Result<[OwnedSemaphorePermit; 2], Unfit> {
+    async fn make_room(&self, body: &Bytes, share: Share) -> Result<([OwnedSemaphorePermit; 2], Share), Unfit> {
         let turn = self.large_reviews.clone().acquire_owned().await.map_err(|_| Unfit::Now)?;
         let (app, body) = (self.app.clone(), body.clone());
-        let weight = spawn_blocking(move || app.weight(&body)).await.map_err(|_| Unfit::Ever)?;
+        // What is weighed is held until that has ended, even if nobody waits for it any more.
+        let weighing = spawn_blocking(move || (app.weight(&body), turn, share));
+        let (weight, turn, share) = weighing.await.map_err(|_| Unfit::Ever)?;
         if weight > self.limits.evaluation_memory {
             return Err(Unfit::Ever);
         }
         let kib = u32::try_from(weight >> 10).map_err(|_| Unfit::Ever)?;
-        Ok([turn, self.evaluation_memory.clone().acquire_many_owned(kib).await.map_err(|_| Unfit::Now)?])
+        let memory = self.evaluation_memory.clone().acquire_many_owned(kib).await.map_err(|_| Unfit::Now)?;
+        Ok(([turn, memory], share))
     }
 
     /// Lets the application answer, and answers for it if it cannot.
