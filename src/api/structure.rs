@@ -354,6 +354,23 @@ mod tests {
     }
 
     #[test]
+    fn the_metrics_of_an_elastic_policy_have_a_shape() {
+        let job = |metric: Value| {
+            json!({"apiVersion": "kubeflow.org/v1", "kind": "PyTorchJob", "metadata": {"name": "p"},
+                   "spec": {"pytorchReplicaSpecs": {}, "elasticPolicy": {"metrics": [metric]}}})
+        };
+        let resource = |target: Value| json!({"type": "Resource", "resource": {"name": "cpu", "target": target}});
+        assert_eq!(said(&job(resource(json!({"type": "Utilization", "averageUtilization": 80})))), [""; 0]);
+        let wrong = said(&job(resource(json!({"type": "Utilization", "averageUtilization": "80%"}))));
+        assert!(
+            wrong.len() == 1 && wrong[0].starts_with("field-type spec.elasticPolicy.metrics[0].resource.target.averageUtilization"),
+            "{wrong:#?}"
+        );
+        let unknown = said(&job(resource(json!({"type": "Value", "averageUse": "80"}))));
+        assert!(unknown.len() == 1 && unknown[0].starts_with("unknown-field "), "{unknown:#?}");
+    }
+
+    #[test]
     fn tells_wrong_types() {
         assert_eq!(
             said(&job(json!({"activeDeadlineSeconds": "3600"}))),

@@ -519,7 +519,7 @@ impl<'e> Editor<'e> {
             _ => colon == ":",
         };
         let (step, indented_lists) = self.indentation();
-        Look { newline: self.newline(), step, indented_lists, key_quote, quote, colon, comma: if comma { "," } else { ", " } }
+        Look { newline: self.newline(), step, indented_lists, key_quote, quote, colon, comma: if comma { "," } else { ", " }, names_first: true }
     }
 
     /// Returns the spaces per level and whether lists are indented, as the document has it where it first shows.
@@ -986,6 +986,13 @@ mod tests {
         let ops = [Op::Add(p("/use/right", merged), json!(1)), Op::Remove(p("/use/wrong", merged))];
         assert!(matches!(try_make(merged, &ops), Err(Withheld::Shared(_))));
         check("a: 1\nwrong: 1\n", &[Op::Add(Pointer::of(&["right"]), json!(2)), Op::Remove(Pointer::of(&["wrong"]))], "a: 1\nright: 2\n");
+    }
+
+    #[test]
+    fn what_an_item_is_called_comes_first() {
+        let item = json!([{"effect": "e", "key": "k", "operator": "o"}]);
+        add("a: 1\n", "/b", item.clone(), "a: 1\nb:\n  - key: k\n    effect: e\n    operator: o\n");
+        add("{\"a\": 1}", "/b", item, "{\"a\": 1, \"b\": [{\"key\": \"k\", \"effect\": \"e\", \"operator\": \"o\"}]}");
     }
 
     #[test]

@@ -22,7 +22,12 @@ pub(super) struct Look {
     pub(super) colon: &'static str,
     /// What stands between two items on one line, in brackets.
     pub(super) comma: &'static str,
+    /// Whether what a mapping is called stands first in it, as people write it; the rest is in the order of the alphabet.
+    pub(super) names_first: bool,
 }
+
+/// The keys by which Kubernetes tells the items of a list apart.
+const NAMES: [&str; 2] = ["name", "key"];
 
 /// Tells whether a value takes no lines of its own.
 pub(super) fn is_inline(value: &Value) -> bool {
@@ -35,7 +40,15 @@ pub(super) fn is_inline(value: &Value) -> bool {
 
 impl Look {
     /// The look of a text of its own, as kubectl prints objects.
-    pub(super) const PLAIN: Self = Self { newline: "\n", step: 2, indented_lists: false, key_quote: None, quote: None, colon: ": ", comma: ", " };
+    pub(super) const PLAIN: Self =
+        Self { newline: "\n", step: 2, indented_lists: false, key_quote: None, quote: None, colon: ": ", comma: ", ", names_first: false };
+
+    /// Returns the entries of a mapping in the order in which they are printed.
+    fn entries<'m>(&self, map: &'m Map<String, Value>) -> impl Iterator<Item = (&'m String, &'m Value)> {
+        let names_first = self.names_first;
+        let leads = move |key: &str| names_first && NAMES.contains(&key);
+        map.iter().filter(move |(key, _)| leads(key)).chain(map.iter().filter(move |(key, _)| !leads(key)))
+    }
 
     /// Prints a key.
     pub(super) fn key(&self, key: &str, flow: bool) -> String {
@@ -51,7 +64,7 @@ impl Look {
                 format!("[{}]", items.join(self.comma))
             }
             Value::Object(map) => {
-                let entries: Vec<String> = map.iter().map(|(key, value)| self.entry(key, value)).collect();
+                let entries: Vec<String> = self.entries(map).map(|(key, value)| self.entry(key, value)).collect();
                 format!("{{{}}}", entries.join(self.comma))
             }
             scalar => scalar.to_string(),
@@ -75,7 +88,7 @@ impl Look {
             }
             Value::Object(map) if !map.is_empty() => {
                 let entry = |(key, value): (&String, &Value)| format!("{}{}{}", self.key(key, true), self.colon, self.spread(value, &deeper, step));
-                let entries = join(map.iter().map(entry).collect());
+                let entries = join(self.entries(map).map(entry).collect());
                 format!("{{{newline}{deeper}{entries}{newline}{indent}}}")
             }
             _ => self.inline(value, true),
@@ -95,7 +108,7 @@ impl Look {
     }
 
     fn block_mapping(&self, map: &Map<String, Value>, column: usize) -> String {
-        let entries: Vec<String> = map.iter().map(|(key, value)| self.block_entry(key, value, column)).collect();
+        let entries: Vec<String> = self.entries(map).map(|(key, value)| self.block_entry(key, value, column)).collect();
         entries.join(&self.line(column))
     }
 
