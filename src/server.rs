@@ -37,9 +37,9 @@ use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tokio_rustls::TlsAcceptor;
 
+pub use crate::admission::Endpoint;
 use certificate::{Authorities, Identity, Tokens};
 use connection::{Activity, Protocol, Stage, Surroundings};
-pub use crate::admission::Endpoint;
 pub use metrics::Metrics;
 pub use probe::Readiness;
 pub use stop::Stop;
