@@ -476,7 +476,7 @@ async fn bodies_share_their_memory() {
 
 #[tokio::test]
 async fn what_is_too_heavy_is_denied_and_the_heavy_wait_for_each_other() {
-    let server = start(|config| (config.limits.evaluation_memory, config.limits.queue) = (1 << 20, ms(100))).await;
+    let server = start(|config| config.limits.evaluation_memory = 1 << 20).await;
     let mut client = server.connect().await;
     let large = |order: &str, end: &str| format!("{order}{}{end}", "x".repeat(100_000));
     assert_eq!(client.post("/mutate", &large(&order("weigh"), "")).await.unwrap().body, r#"{"heavy":true}"#);
@@ -486,7 +486,7 @@ async fn what_is_too_heavy_is_denied_and_the_heavy_wait_for_each_other() {
     // Two fit in, each with half a megabyte, and a third has to wait longer than it may.
     let mut busy = [server.connect().await, server.connect().await];
     for client in &mut busy {
-        client.send(request("/mutate", &large(&order("wait"), ""))).await.unwrap();
+        client.send(request("/mutate", &large(&order("compute"), ""))).await.unwrap();
     }
     server.until_metric("jobgate_reviews_in_flight", 2.0).await;
     let reply = client.post("/mutate", &large("{}", "")).await.unwrap();

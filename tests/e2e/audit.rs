@@ -4,7 +4,7 @@ use std::process::{Command, Output};
 
 use serde_json::{Value, json};
 
-use crate::manifests::{claim, cron_job, endless, job, mounting, pytorch_job};
+use crate::manifests::{claim, cron_job, endless, job, mounting, over, pytorch_job};
 use crate::scenario::{Needs, Place, Scenario, is};
 
 pub(crate) const SCENARIOS: &[Scenario] = &[
@@ -47,13 +47,14 @@ fn pytorch_jobs(place: &Place<'_>) {
     is(&report, "/findings/0/object/kind", json!("PyTorchJob"));
 }
 
-/// A run is what `kubectl create job --from` makes just as the CronJob controller does: owned, and controlled, by the CronJob. Waiting for the
-/// controller's own would take a minute.
+/// A run as the CronJob controller makes it, owned and controlled by the CronJob. Waiting for the controller's own would take a minute.
 fn runs(place: &Place<'_>) {
     let often = cron_job("often", json!({"spec": {"suspend": true, "jobTemplate": {"spec": {"activeDeadlineSeconds": null}}}}));
     place.create(&often).ok();
-    place.kubectl(&["create", "job", "run", "--from=cronjob/often"]).ok();
-    is(&place.stored("job/run"), "/metadata/ownerReferences/0/controller", json!(true));
+    let uid = place.stored("cronjob/often")["metadata"]["uid"].clone();
+    let owner = json!({"apiVersion": "batch/v1", "kind": "CronJob", "name": "often", "uid": uid, "controller": true});
+    let run = over(endless("often-29393280"), json!({"metadata": {"ownerReferences": [owner]}}));
+    place.create(&run).ok();
     let report = report(&audit(place, "admin"));
     is(&report, "/impact/leftOut/children", json!(1));
     is(&report, "/impact/total", json!({"objects": 1, "denied": 1, "patched": 0, "warned": 0, "unchanged": 0}));
