@@ -2,6 +2,15 @@
 
 use crate::report::Position;
 
+/// Returns the start of the character at a byte offset, or the end of the text.
+pub(crate) fn character_at(text: &str, offset: usize) -> usize {
+    let mut offset = offset.min(text.len());
+    while !text.is_char_boundary(offset) {
+        offset -= 1;
+    }
+    offset
+}
+
 /// Bytes between two marks: what a look-up counts at most.
 const STRIDE: usize = 1024;
 

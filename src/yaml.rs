@@ -27,6 +27,7 @@ use split::Form;
 pub use split::{Chunk, Chunks};
 use tree::Tree;
 
+use crate::lines::character_at;
 use crate::pointer::Pointer;
 
 /// What a source may ask of us.
@@ -168,7 +169,7 @@ pub fn parse(source: &[u8], chunk: &Chunk, limits: &Limits) -> Result<Document, 
     let (text, tree, value, twice) = match result {
         Ok(read) => read,
         Err(mut error) => {
-            error.span = error.span.start.min(bytes.len())..error.span.end.min(bytes.len());
+            error.span = whole_characters(bytes, &error.span);
             return Err(blame(error.shifted(base), bytes, chunk));
         }
     };
@@ -185,6 +186,20 @@ pub fn parse(source: &[u8], chunk: &Chunk, limits: &Limits) -> Result<Document, 
         tree,
         form: chunk.form,
     })
+}
+
+/// Returns the range of all characters that a range touches: what is read for a NEL is two characters in its place (see [`as_go_sees_it`]).
+fn whole_characters(bytes: &[u8], span: &Range<usize>) -> Range<usize> {
+    let (start, mut end) = (span.start.min(bytes.len()), span.end.min(bytes.len()));
+    match str::from_utf8(bytes) {
+        Ok(text) => {
+            while !text.is_char_boundary(end) {
+                end += 1;
+            }
+            character_at(text, start)..end
+        }
+        Err(_) => start..end,
+    }
 }
 
 /// Reads all documents of a source, in order. A broken one does not stop the others.
@@ -329,6 +344,7 @@ mod tests {
         error("a: 1\nb:\n\tc: 1\n", Syntax, "\t");
         error("a: 1\n  \t# comment\n", Syntax, "\t");
         error("a: [1, 2\nb: 1\n", Syntax, "[");
+        error("a: [äb: 1\nc: 2\n]d}\n", Syntax, "[");
         error("a: 'x\n", Syntax, "'x");
         error("a: *nope\n", Syntax, "*nope");
         error("a: @x\n", Syntax, "@x");

@@ -223,6 +223,54 @@ fn check_places(source: &str, document: &Document) {
     }
 }
 
+/// What YAML is made of, and what breaks it.
+const PIECES: &[&str] = &[
+    "a",
+    "ä",
+    "🦀",
+    "\u{feff}",
+    "\u{85}",
+    ": ",
+    ":",
+    "- ",
+    "? ",
+    "[",
+    "]",
+    "{",
+    "}",
+    ", ",
+    "\n",
+    "\r\n",
+    "\n  ",
+    "\n    ",
+    "\t",
+    " ",
+    "#",
+    " # ö",
+    "'",
+    "\"",
+    "\\",
+    "&x ",
+    "*x",
+    "<<: ",
+    "!!str ",
+    "!",
+    "|\n  ",
+    ">-\n  ",
+    "---\n",
+    "...\n",
+    "%YAML 1.1\n",
+    "@",
+    "`",
+    "{{ .x }}",
+    "{{- if ü }}\n",
+    "\0",
+    "null",
+    "~",
+    "1e3",
+    "=",
+];
+
 proptest! {
     #![proptest_config(ProptestConfig { cases: 256, failure_persistence: None, ..ProptestConfig::default() })]
 
@@ -232,6 +280,18 @@ proptest! {
         let document = only(&source);
         prop_assert_eq!(&document.value, &Value::Object(map));
         check_places(&source, &document);
+    }
+
+    /// The positions of an error lie inside of the text, at the borders of characters, whatever it is that breaks it.
+    #[test]
+    fn what_comes_near_to_yaml_is_read_or_refused(pieces in prop::collection::vec(prop::sample::select(PIECES), 0..24)) {
+        let source = pieces.concat();
+        for document in yaml::documents(source.as_bytes()) {
+            match document {
+                Ok(document) => prop_assert!(source.get(document.span).is_some()),
+                Err(error) => prop_assert!(source.get(error.span.clone()).is_some(), "{:?} at {:?}", source, error),
+            }
+        }
     }
 
     #[test]

@@ -9,6 +9,7 @@ use serde::Serialize;
 
 use super::review::Head;
 use crate::finding::{Finding, Level, Op};
+use crate::lines::character_at;
 use crate::patch;
 
 /// The longest warning, in Unicode scalar values; the API server cuts and drops beyond its own limits (kubernetes.md §7.1).
@@ -184,11 +185,7 @@ fn cut<'t>(text: &'t str, most: usize, mark: &str) -> std::borrow::Cow<'t, str> 
     if text.len() <= most {
         return text.into();
     }
-    let mut end = most - mark.len();
-    while !text.is_char_boundary(end) {
-        end -= 1;
-    }
-    (text[..end].to_owned() + mark).into()
+    (text[..character_at(text, most - mark.len())].to_owned() + mark).into()
 }
 
 #[cfg(test)]

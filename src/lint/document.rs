@@ -20,7 +20,7 @@ use crate::pointer::Pointer;
 use crate::policy::Policy;
 use crate::report::{Answered, Located, Location, ObjectId, Position, Related};
 use crate::workload::{ADAPTERS, Adapter, Kind};
-use crate::yaml::{self, Document, Draft, Edit, SyntaxError, SyntaxErrorKind, Withheld};
+use crate::yaml::{self, Document, Draft, Edit, SyntaxError, SyntaxErrorKind};
 
 /// How often the fixes of a document are made: a fix may bring to light what another rule mends, or give way to one that wants the same place.
 const ROUNDS: usize = 8;
@@ -33,6 +33,15 @@ pub(super) struct Context<'a> {
     input: &'a Input,
     source: &'a [u8],
     lines: Lines<'a>,
+}
+
+/// How much is to be said of a document.
+#[derive(Clone, Copy)]
+enum Depth {
+    /// At least what has a fix.
+    Fixes,
+    /// Everything.
+    All,
 }
 
 /// What is left of some documents.
@@ -79,10 +88,10 @@ impl<'a> Context<'a> {
     pub(super) fn judge(&self, index: usize, document: Result<Document, SyntaxError>, judged: &mut Judged) {
         match document {
             Ok(document) => {
-                let mut found = self.read(index, &document);
-                if let Some(fixing) = self.options.fix {
-                    found = self.mend(index, &document, fixing, found);
-                }
+                let mut found = match self.options.fix {
+                    Some(fixing) => self.mend(index, &document, fixing),
+                    None => self.read(index, &document, Depth::All),
+                };
                 if let Some(refused) = &document.refused {
                     let help = "other tools may read this document, so it was checked all the same".to_owned();
                     let finding = checks::finding(SYNTAX, Level::Warn, Pointer::root(), refused.message.clone(), help);
@@ -99,10 +108,10 @@ impl<'a> Context<'a> {
     }
 
     /// Returns what is to be said of a document of this source, sorted.
-    fn read(&self, index: usize, document: &Document) -> Judged {
+    fn read(&self, index: usize, document: &Document, depth: Depth) -> Judged {
         let mut judged = Judged::default();
         let source = self.options.dry_run.and_then(|_| helm_source(self.source, document));
-        let mut view = View { context: self, document, index, source, fills: Vec::new(), judged: &mut judged };
+        let mut view = View { context: self, document, depth, index, source, fills: Vec::new(), judged: &mut judged };
         match &document.value {
             Value::Null => {}
             value @ Value::Object(_) => {
@@ -123,33 +132,36 @@ impl<'a> Context<'a> {
         judged
     }
 
-    /// Makes the fixes of what was found in a document, and returns what is found then.
-    fn mend(&self, index: usize, document: &Document, fixing: Fixing<'_>, mut found: Judged) -> Judged {
-        let Ok(mut draft) = Draft::new(self.source, document) else { return found };
+    /// Makes the fixes of what is found in a document, and returns what is found then.
+    fn mend(&self, index: usize, document: &Document, fixing: Fixing<'_>) -> Judged {
+        // What has no fix is of no interest yet, and the fixes may mend it.
+        let mut found = self.read(index, document, Depth::Fixes);
+        let draft = if fixing.fixes(&found.findings).is_empty() { None } else { Draft::new(self.source, document).ok() };
+        let Some(mut draft) = draft else { return self.read(index, document, Depth::All) };
         let mut fixed = 0;
         for _ in 0..ROUNDS {
-            // What its author has written counts for more than what would be filled in for want of it.
-            let mut open: Vec<(usize, &Fix)> = Vec::new();
-            for fills in [false, true] {
-                let of_sort = found.findings.iter().enumerate().filter(|(_, located)| located.finding.fills == fills);
-                open.extend(of_sort.filter_map(|(at, located)| Some((at, located.finding.fix.as_ref()?))).filter(|(_, fix)| fixing.makes(fix)));
-            }
-            if open.is_empty() {
+            let (places, fixes): (Vec<usize>, Vec<&Fix>) = fixing.fixes(&found.findings).into_iter().unzip();
+            if fixes.is_empty() {
                 break;
             }
-            let fixes: Vec<&Fix> = open.iter().map(|(_, fix)| *fix).collect();
+            let count = fixes.len();
             let (next, withheld) = fix::make(draft, &fixes);
             draft = next;
-            if withheld.len() == fixes.len() {
-                let places: Vec<(usize, Withheld)> = withheld.into_iter().map(|(nth, why)| (open[nth].0, why)).collect();
-                found.withheld = places.len();
-                for (at, why) in places {
-                    found.findings[at].withheld = Some(why.to_string().into());
+            if withheld.len() == count {
+                let mut at = places;
+                if fixed == 0 {
+                    found = self.read(index, document, Depth::All);
+                    at = fixing.fixes(&found.findings).into_iter().map(|(at, _)| at).collect();
+                }
+                found.withheld = count;
+                for (nth, why) in withheld {
+                    found.findings[at[nth]].withheld = Some(why.to_string().into());
                 }
                 break;
             }
-            fixed += fixes.len() - withheld.len();
-            found = Context::new(self.policy, self.scope, self.options, self.input, draft.text().as_bytes()).read(index, draft.document());
+            let context = Context::new(self.policy, self.scope, self.options, self.input, draft.text().as_bytes());
+            found = context.read(index, draft.document(), Depth::All);
+            fixed += count - withheld.len();
         }
         if fixed > 0 {
             found.fixed = fixed;
@@ -187,6 +199,7 @@ impl<'a> Context<'a> {
 struct View<'a> {
     context: &'a Context<'a>,
     document: &'a Document,
+    depth: Depth,
     index: usize,
     /// The template that Helm made the document of.
     source: Option<String>,
@@ -215,7 +228,11 @@ impl View<'_> {
         let verdict = engine::evaluate(self.context.policy, self.context.scope, &request);
         self.judged.lifted += verdict.lifted.len();
         let identity = Arc::new(identity(value));
-        let mut refused = if self.context.options.api_checks { api::check(value) } else { Vec::new() };
+        let mut refused = match self.depth {
+            _ if !self.context.options.api_checks => Vec::new(),
+            Depth::Fixes => api::fixable(value),
+            Depth::All => api::check(value),
+        };
         // A rule that denies the same field says more than the API server does.
         refused.retain(|refusal| !verdict.findings.iter().any(|finding| finding.level == Level::Deny && finding.path == refusal.path));
         for finding in verdict.findings.into_iter().chain(refused) {

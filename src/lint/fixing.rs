@@ -4,6 +4,7 @@ use std::fmt;
 
 use super::input::Input;
 use crate::finding::{Fix, Safety};
+use crate::report::Located;
 use crate::yaml::{Chunk, Edit, SyntaxError};
 
 /// Which findings a run mends, and what becomes of the files.
@@ -18,6 +19,17 @@ pub struct Fixing<'a> {
 impl Fixing<'_> {
     pub(super) fn makes(&self, fix: &Fix) -> bool {
         fix.safety <= self.most
+    }
+
+    /// Returns the fixes to make among findings, each with its finding's index. What its author has written counts for more than what would be filled
+    /// in for want of it, and comes first.
+    pub(super) fn fixes<'f>(&self, findings: &'f [Located]) -> Vec<(usize, &'f Fix)> {
+        let mut fixes = Vec::new();
+        for fills in [false, true] {
+            let of_sort = findings.iter().enumerate().filter(|(_, located)| located.finding.fills == fills);
+            fixes.extend(of_sort.filter_map(|(at, located)| Some((at, located.finding.fix.as_ref()?))).filter(|(_, fix)| self.makes(fix)));
+        }
+        fixes
     }
 }
 

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use annotate_snippets::{AnnotationKind, Level, Renderer, Snippet};
 
-use crate::lines::Lines;
+use crate::lines::{Lines, character_at};
 use crate::report::Position;
 
 /// One thing that is wrong with a policy.
@@ -35,18 +35,9 @@ pub struct PolicyErrors {
 
 impl PolicyError {
     pub(super) fn new(source: &str, lines: &Lines<'_>, span: Range<usize>, message: String, help: Option<String>) -> Self {
-        let start = boundary(source, span.start);
-        Self { message, help, span: start..boundary(source, span.end).max(start), position: lines.position(start) }
+        let start = character_at(source, span.start);
+        Self { message, help, span: start..character_at(source, span.end).max(start), position: lines.position(start) }
     }
-}
-
-/// Returns the last character boundary at or before a byte offset.
-fn boundary(source: &str, offset: usize) -> usize {
-    let mut offset = offset.min(source.len());
-    while !source.is_char_boundary(offset) {
-        offset -= 1;
-    }
-    offset
 }
 
 impl PolicyErrors {

@@ -4,6 +4,7 @@ use std::ops::Range;
 
 use super::text::clean_into;
 use super::{Location, Report};
+use crate::lines::character_at;
 
 /// Bytes of a long line that are kept in front of and behind a place.
 const BEFORE: usize = 240;
@@ -76,12 +77,12 @@ fn excerpt<'s, 'r>(source: &str, mut spots: Vec<&'s Spot<'r>>) -> Excerpt<'s, 'r
 fn push_line<'s, 'r>(out: &mut Excerpt<'s, 'r>, source: &str, line: Range<usize>, spots: &[&'s Spot<'r>]) {
     let first = spots.first().map_or(line.start, |spot| spot.location.span.start);
     let last = spots.last().map_or(line.start, |spot| spot.location.span.start);
-    let from = floor(source, first.saturating_sub(BEFORE).clamp(line.start, line.end));
-    let to = floor(source, (last.min(from + WIDEST) + BEHIND).clamp(from, line.end));
+    let from = character_at(source, first.saturating_sub(BEFORE).clamp(line.start, line.end));
+    let to = character_at(source, (last.min(from + WIDEST) + BEHIND).clamp(from, line.end));
     if from > 0 && !source[..from].ends_with(['\n', '\r', '\u{FEFF}']) {
         out.text.push('…');
     }
-    let inside = |offset: usize| floor(source, offset.clamp(from, to));
+    let inside = |offset: usize| character_at(source, offset.clamp(from, to));
     let mut cuts: Vec<_> = spots.iter().flat_map(|spot| [spot.location.span.start, spot.location.span.end]).map(inside).collect();
     cuts.extend([from, to]);
     cuts.sort_unstable();
@@ -104,16 +105,16 @@ fn push_line<'s, 'r>(out: &mut Excerpt<'s, 'r>, source: &str, line: Range<usize>
 
 /// Returns where the line around an offset starts, or a place [`BEFORE`] bytes in front of the offset where the line is longer.
 fn line_start(source: &str, offset: usize) -> usize {
-    let offset = floor(source, offset);
-    let from = floor(source, offset.saturating_sub(BEFORE));
+    let offset = character_at(source, offset);
+    let from = character_at(source, offset.saturating_sub(BEFORE));
     let start = memchr::memrchr2(b'\n', b'\r', &source.as_bytes()[from..offset]).map_or(from, |at| from + at + 1);
     if start == 0 && source.starts_with('\u{FEFF}') { '\u{FEFF}'.len_utf8() } else { start }
 }
 
 /// Returns where the line around an offset ends, or a place `most` bytes behind the offset where the line is longer.
 fn line_end(source: &str, offset: usize, most: usize) -> usize {
-    let offset = floor(source, offset);
-    let to = floor(source, offset.saturating_add(most));
+    let offset = character_at(source, offset);
+    let to = character_at(source, offset.saturating_add(most));
     memchr::memchr2(b'\n', b'\r', &source.as_bytes()[offset..to]).map_or(to, |at| offset + at)
 }
 
@@ -121,15 +122,6 @@ fn line_end(source: &str, offset: usize, most: usize) -> usize {
 fn next_line(source: &str, end: usize) -> usize {
     let rest = &source[end..];
     end + if rest.starts_with("\r\n") { 2 } else { usize::from(rest.starts_with(['\n', '\r'])) }
-}
-
-/// Returns the start of the character at an offset, or the end of the source.
-fn floor(source: &str, offset: usize) -> usize {
-    let mut offset = offset.min(source.len());
-    while !source.is_char_boundary(offset) {
-        offset -= 1;
-    }
-    offset
 }
 
 #[cfg(test)]

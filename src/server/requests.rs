@@ -23,6 +23,7 @@ use tokio::time::{timeout, timeout_at};
 use super::certificate::Tokens;
 use super::connection::Stage;
 use super::{Answer, Application, Call, Endpoint, Fault, Limits, Metrics, Note, Outcome, duration};
+use crate::lines::character_at;
 
 /// How much of a body that is too large is kept, for the application to find the uid in.
 const PREFIX: usize = 4096;
@@ -379,8 +380,7 @@ fn is_json(headers: &HeaderMap) -> bool {
 
 /// Keeps what a client made up from filling the log.
 fn short(text: &str) -> &str {
-    let end = (0..=text.len().min(128)).rev().find(|&end| text.is_char_boundary(end)).unwrap_or(0);
-    &text[..end]
+    &text[..character_at(text, 128)]
 }
 
 #[cfg(test)]

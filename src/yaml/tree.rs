@@ -8,6 +8,7 @@ use std::ops::Range;
 use granit_parser::{ErrorKind, Event, Parser, ScalarStyle, ScanError, Span, StructureStyle, TryLoadError, TrySpannedEventReceiver};
 
 use super::{Limits, SyntaxError, SyntaxErrorKind};
+use crate::lines::character_at;
 
 /// What a node is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -254,10 +255,10 @@ impl<'t> Builder<'t> {
         })
     }
 
-    /// Returns where the innermost collection in brackets that is not closed starts.
-    fn open_bracket(&self) -> Option<usize> {
-        let mut open = self.open.iter().rev().map(|open| &self.tree.nodes[open.at as usize]);
-        open.find(|node| node.style == Style::Flow).map(|node| node.content as usize)
+    /// Returns where the innermost collection in brackets that is not closed starts. A pair in a list (`[a: b]`) is a mapping that has none.
+    fn open_bracket(&self, source: &str) -> Option<usize> {
+        let open = self.open.iter().rev().map(|open| &self.tree.nodes[open.at as usize]).filter(|node| node.style == Style::Flow);
+        open.map(|node| node.content as usize).find(|at| matches!(source.as_bytes().get(*at), Some(b'[' | b'{')))
     }
 
     /// Returns the tree.
@@ -539,13 +540,14 @@ fn check_escapes(source: &str, span: Range<usize>) -> Result<(), SyntaxError> {
 
 /// Says in our words what the parser stumbled over.
 fn explain(error: &ScanError, source: &str, limits: &Limits, builder: &Builder<'_>) -> SyntaxError {
-    let at = error.marker().byte_offset().unwrap_or(source.len()).min(source.len());
-    let rest = source.get(at..).unwrap_or_default();
+    // The parser may stand in the middle of a character that is a line break to it.
+    let at = character_at(source, error.marker().byte_offset().unwrap_or(source.len()));
+    let rest = &source[at..];
     let word = rest.split(char::is_whitespace).next().unwrap_or_default();
     let mut span = at..at + word.len().max(rest.chars().next().map_or(0, char::len_utf8));
     let first = rest.chars().next();
     // Inside of brackets that opened on a line above, the bracket that is missing is the better guess.
-    let bracket = builder.open_bracket().filter(|bracket| source.get(*bracket..at).is_some_and(|between| between.contains(['\n', '\r'])));
+    let bracket = builder.open_bracket(source).filter(|bracket| source.get(*bracket..at).is_some_and(|between| between.contains(['\n', '\r'])));
     let message = match error.kind() {
         ErrorKind::MappingValueNotAllowed
         | ErrorKind::InvalidColonPlacement
