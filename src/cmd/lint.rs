@@ -70,7 +70,7 @@ pub fn run(args: &Lint, color: bool) -> anyhow::Result<Exit> {
         let options = report::Options { color: color && io::stderr().is_terminal(), ..report_options(args, color) };
         to(&mut io::stderr().lock(), |out| report::write(report, args.format, &options, out))?;
     } else {
-        write(args, color, &linted)?;
+        pool.install(|| write(args, color, &linted))?;
     }
     let complete = complain(&inputs, &linted)?;
     let mut err = io::stderr().lock();
