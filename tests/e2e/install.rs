@@ -7,6 +7,7 @@ use std::time::Duration;
 use serde_json::{Value, json};
 
 use crate::api::Api;
+use crate::deploy::{self, Rendering};
 use crate::installation::Installation;
 use crate::kubectl::Output;
 use crate::manifests::{claim, endless, gpu_job, mounting, toleration};
@@ -27,8 +28,6 @@ const FOREIGN: [(&str, &str, &str); 4] = [
     ("monitoring.coreos.com", "PrometheusRule", "prometheusrules"),
 ];
 
-const WAYS: [&str; 5] = ["self-managed", "audit", "cert-manager", "fail-closed", "no-rbac"];
-
 fn definition((group, kind, plural): (&str, &str, &str)) -> Value {
     let schema = json!({"openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": true}});
     json!({
@@ -41,8 +40,8 @@ fn definition((group, kind, plural): (&str, &str, &str)) -> Value {
 }
 
 /// Returns the objects, with webhooks that are called for the scenario's namespace only: nobody listens behind them.
-fn objects(place: &Place<'_>, text: &str) -> Value {
-    let mut items: Vec<Value> = jobgate::yaml::documents(text.as_bytes()).map(|document| document.expect("YAML").value).collect();
+fn objects(place: &Place<'_>, rendering: &Rendering) -> Value {
+    let mut items = rendering.objects.clone();
     // It exists already, and stays: nothing here ends namespaces.
     items.retain(|item| item["kind"] != "Namespace");
     for webhook in items.iter_mut().filter_map(|item| item.get_mut("webhooks")?.as_array_mut()).flatten() {
@@ -60,19 +59,17 @@ fn installed(place: &Place<'_>) {
     let definitions: Vec<Value> = FOREIGN.map(definition).to_vec();
     admin(place, &["create", "-f", "-"], &json!({"apiVersion": "v1", "kind": "List", "items": definitions})).ok();
     place.cluster.admin.run(&["wait", "--for=condition=Established", "crd", "--all", "--timeout=30s"], "").ok();
-    let deploy = Path::new(env!("CARGO_MANIFEST_DIR")).join("deploy");
-    let install = std::fs::read_to_string(deploy.join("install.yaml")).expect("read install.yaml");
-    let namespace = jobgate::yaml::documents(install.as_bytes()).next().expect("a document").expect("YAML").value;
-    admin(place, &["create", "--validate=strict", "-f", "-"], &namespace).quiet();
+    let install = deploy::install();
+    admin(place, &["create", "--validate=strict", "-f", "-"], install.the("Namespace")).quiet();
 
-    for way in WAYS {
-        let text = place.cluster.admin.run(&["kustomize", &deploy.join("overlays").join(way).display().to_string()], "").ok().stdout;
-        let all = objects(place, &text);
+    // The overlays, and the chart with all sorts of values.
+    for rendering in deploy::all() {
+        let all = objects(place, rendering);
         admin(place, &["apply", "--server-side", "--dry-run=server", "--validate=strict", "-f", "-"], &all).quiet();
     }
     let components = ["service-monitor/service-monitor.yaml", "alerts/prometheus-rule.yaml"];
     for file in components {
-        let path = deploy.join("components").join(file).display().to_string();
+        let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("deploy/components").join(file).display().to_string();
         place.cluster.admin.run(&["apply", "--dry-run=server", "--validate=strict", "-f", &path], "").quiet();
     }
 

@@ -13,6 +13,9 @@ mod claims;
 mod closed;
 mod cluster;
 mod cron_jobs;
+#[path = "../support/deploy.rs"]
+#[allow(dead_code, unreachable_pub, reason = "it serves the tests of the manifests, too")]
+mod deploy;
 mod doctor;
 mod dry_runs;
 mod failures;
