@@ -286,7 +286,8 @@ pub fn refuse_oversized(endpoint: Endpoint, prefix: &[u8], limit: usize) -> Answ
 }
 
 /// Answers a review that was read and not parsed, because judging it would take more memory than the server has for that: it is denied where jobs are
-/// judged and something can be denied, for to admit it would be a way around every rule.
+/// judged and something can be denied, for to admit it would be a way around every rule. What is there already and does not grow is let through: it may
+/// have to lose a finalizer.
 #[must_use]
 pub fn refuse_heavy(endpoint: Endpoint, policy: &Policy, body: &[u8]) -> Answer {
     let head = review::head_of_prefix(body);
@@ -295,6 +296,7 @@ pub fn refuse_heavy(endpoint: Endpoint, policy: &Policy, body: &[u8]) -> Answer 
     }
     match review::concern(&head) {
         Err(pass) => finish(&head, Reply::default(), Meta { pass: Some(pass), ..Meta::of(endpoint, &head) }),
+        Ok(_) if !review::grows(body) => allow(endpoint, &head, Fault::ObjectUnreadable),
         Ok(_) => unread(endpoint, policy, &head, "size: the object has too many parts and was not read; make it smaller"),
     }
 }
@@ -506,6 +508,18 @@ mod tests {
         assert_eq!(answered(Endpoint::Validate, &audit, "CREATE"), (true, true, false), "nothing is denied");
         assert_eq!(answered(Endpoint::Validate, &denying, "DELETE"), (true, false, false), "none of our business");
         assert_eq!(refuse_heavy(Endpoint::Validate, &denying, b"{").status, 400);
+
+        let update = |object: &Value, old: &Value| {
+            let body = review("v1", "UPDATE", "admin", object, old);
+            let answer = refuse_heavy(Endpoint::Validate, &denying, body.as_bytes());
+            serde_json::from_slice::<Value>(&answer.body).expect("JSON")["response"]["allowed"] == true
+        };
+        let (small, large) = (job(&json!({"a": 1})), job(&json!({"a": [1, 2], "b": {"c": 3}})));
+        let mut finalized = large.clone();
+        finalized["metadata"]["finalizers"] = json!(["example.com/a", "example.com/b"]);
+        assert!(update(&finalized, &large), "its spec stays as it is");
+        assert!(update(&small, &large), "it becomes lighter");
+        assert!(!update(&large, &small), "it grows");
     }
 
     #[test]

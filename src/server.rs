@@ -189,7 +189,8 @@ pub struct Limits {
     /// How much memory all bodies may take together. 128 MiB.
     pub body_memory: usize,
     /// How much memory the evaluation of bodies above `inline_bytes` may take together, by [`Application::weight`]; heavier ones wait for each other,
-    /// and one that is heavier than this alone is refused. 256 MiB: an object as large as the API server takes, in its most costly shape.
+    /// one that is heavier than this is evaluated alone, and one that is heavier than twice this is refused. 256 MiB: a new object as large as the API
+    /// server takes, in the most costly shape that it accepts; an update has two of them.
     pub evaluation_memory: usize,
     /// Bodies up to this size are evaluated where they are read; at some 15 µs per KiB this is under a millisecond. 64 KiB.
     pub inline_bytes: usize,

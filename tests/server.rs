@@ -41,7 +41,11 @@ impl Application for Obedient {
     }
 
     fn weight(&self, body: &[u8]) -> usize {
-        if word(body) == "weigh" { usize::MAX } else { 5 * body.len() }
+        match word(body) {
+            "weigh" => usize::MAX,
+            "overweigh" => panic!("asked to"),
+            _ => 5 * body.len(),
+        }
     }
 
     fn too_heavy(&self, _: Endpoint, body: &[u8]) -> Option<Answer> {
@@ -481,6 +485,9 @@ async fn what_is_too_heavy_is_denied_and_the_heavy_wait_for_each_other() {
     let large = |order: &str, end: &str| format!("{order}{}{end}", "x".repeat(100_000));
     assert_eq!(client.post("/mutate", &large(&order("weigh"), "")).await.unwrap().body, r#"{"heavy":true}"#);
     assert_eq!(client.post("/mutate", &large(&order("weigh"), "no answer")).await.unwrap().status, 413);
+    assert_eq!(client.post("/mutate", &large(&order("overweigh"), "")).await.unwrap().body, r#"{"fault":"panic"}"#);
+    // One that is a little too heavy is evaluated alone.
+    assert_eq!(client.post("/mutate", &large("{}", &"x".repeat(200_000))).await.unwrap().status, 200);
     // Small ones are not weighed.
     assert!(client.post("/mutate", &order("weigh")).await.unwrap().body.contains(r#""length""#));
     // Two fit in, each with half a megabyte, and a third has to wait longer than it may.

@@ -13,7 +13,7 @@ use serde::de::{DeserializeSeed, Deserializer, IgnoredAny, MapAccess, SeqAccess,
 use serde_json::Value;
 use serde_json::value::RawValue;
 
-use super::{Fault, Pass, skim};
+use super::{Fault, Pass, skim, weight};
 use crate::engine::Operation;
 use crate::facts::{Fact, Facts};
 use crate::workload::{Kind, Workload};
@@ -204,6 +204,14 @@ fn claims(head: &Head<'_>, subject: &Subject) -> Vec<(String, String)> {
 #[must_use]
 pub(super) fn head_of_prefix(prefix: &[u8]) -> Head<'_> {
     Envelope::read(prefix).0.head
+}
+
+/// Tells whether a request makes an object heavier than it was, and changes its `spec`; read without making values of anything. A new object does.
+pub(super) fn grows(body: &[u8]) -> bool {
+    let (Envelope { object, old, .. }, _) = Envelope::read(body);
+    let (Some(object), Some(old)) = (object, old) else { return true };
+    let spec = |raw| fields(raw).remove("spec").map(RawValue::get);
+    spec(object) != spec(old) && weight(object.get().as_bytes()) > weight(old.get().as_bytes())
 }
 
 /// Tells what is asked about what, or why that is none of our business.

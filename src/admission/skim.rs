@@ -39,6 +39,7 @@ const CONTAINERS: Keep = Keep::Each(&Keep::Only(&[
 const TEMPLATE: Keep = Keep::Only(&[(
     "spec",
     Keep::Only(&[
+        ("activeDeadlineSeconds", Keep::Whole),
         ("containers", CONTAINERS),
         ("ephemeralContainers", CONTAINERS),
         ("initContainers", CONTAINERS),

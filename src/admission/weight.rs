@@ -7,7 +7,9 @@
 const MAPPING: usize = 640;
 /// An entry of a mapping: its place in a node that is about half full, and the key's own allocation.
 const ENTRY: usize = 100;
-/// An item of a list. Lists grow by doubling, but the largest take only what they use.
+/// A list that is not empty: it has room for four items from the start.
+const LIST: usize = 144;
+/// A further item of a list. Lists grow by doubling, but the largest take only what they use.
 const ITEM: usize = 32;
 /// Text is held as it was sent and as a value, and a patched object has both once more for a moment; escapes only make the value shorter.
 const TEXT: usize = 2;
@@ -15,26 +17,33 @@ const TEXT: usize = 2;
 /// Returns about how many bytes it takes at most to judge a review with this body.
 #[must_use]
 pub fn weight(body: &[u8]) -> usize {
-    let (mut mappings, mut entries, mut items) = (0, 0, 0);
+    let (mut mappings, mut entries, mut lists, mut items) = (0_usize, 0, 0_usize, 0);
     let mut rest = body;
+    let mut last = b' ';
     // From one quotation mark to the next: between them there is structure, then text, then structure again.
     loop {
         let quote = memchr::memchr(b'"', rest).unwrap_or(rest.len());
         for byte in &rest[..quote] {
             match byte {
                 b'{' => mappings += 1,
+                b'[' => lists += 1,
                 b':' => entries += 1,
                 b',' => items += 1,
+                b'}' if last == b'{' => mappings -= 1,
+                b']' if last == b'[' => lists -= 1,
+                b' ' | b'\t' | b'\n' | b'\r' => continue,
                 _ => {}
             }
+            last = *byte;
         }
         rest = rest.get(quote + 1..).unwrap_or_default();
         if rest.is_empty() {
             break;
         }
         rest = after_text(rest);
+        last = b'"';
     }
-    TEXT * body.len() + MAPPING * mappings + ENTRY * entries + ITEM * items
+    TEXT * body.len() + MAPPING * mappings + ENTRY * entries + LIST * lists + ITEM * items
 }
 
 /// Returns what stands behind the end of a text, given what stands behind its beginning.
@@ -56,7 +65,8 @@ mod tests {
     #[test]
     fn structure_is_counted_and_text_is_not() {
         let of = |text: &str| weight(text.as_bytes()) - TEXT * text.len();
-        assert_eq!(of(r#"{"a":[1,2,{"b":null}]}"#), 2 * MAPPING + 2 * ENTRY + 2 * ITEM);
+        assert_eq!(of(r#"{"a":[1,2,{"b":null}]}"#), 2 * MAPPING + 2 * ENTRY + LIST + 2 * ITEM);
+        assert_eq!(of("[[[0]],{ },[\n], {}]"), 3 * LIST + 3 * ITEM, "what is empty takes nothing");
         assert_eq!(of(r#""{{{{::::,,,,""#), 0);
         assert_eq!(of(r#""\"{\\",{"#), MAPPING + ITEM);
         assert_eq!(of(r#""\\\"{""#), 0);

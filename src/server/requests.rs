@@ -110,9 +110,11 @@ impl<A: Application> Site<A> {
             Err(Unfit::Ever) => {
                 return match std::panic::catch_unwind(AssertUnwindSafe(|| self.app.too_heavy(endpoint, &body))) {
                     Ok(Some(answer)) => self.finish(endpoint, answer, bytes, began),
-                    Ok(None) | Err(_) => self.refuse(StatusCode::PAYLOAD_TOO_LARGE),
+                    Ok(None) => self.refuse(StatusCode::PAYLOAD_TOO_LARGE),
+                    Err(_) => self.finish(endpoint, self.excuse(endpoint, &body, Fault::Panic), bytes, began),
                 };
             }
+            Err(Unfit::Unknown) => return self.finish(endpoint, self.excuse(endpoint, &body, Fault::Panic), bytes, began),
         };
         let in_flight = self.metrics.begin_review();
         let answer = self.evaluate(Call { endpoint, body, deadline }, permits).await;
@@ -203,11 +205,13 @@ impl<A: Application> Site<A> {
         let (app, body) = (self.app.clone(), body.clone());
         // What is weighed is held until that has ended, even if nobody waits for it any more.
         let weighing = spawn_blocking(move || (app.weight(&body), turn, share));
-        let (weight, turn, share) = weighing.await.map_err(|_| Unfit::Ever)?;
-        if weight > self.limits.evaluation_memory {
+        let (weight, turn, share) = weighing.await.map_err(|_| Unfit::Unknown)?;
+        let all = self.limits.evaluation_memory;
+        // One that takes more than all may is evaluated alone, in what is left for memory that is yet to be given back.
+        if weight > 2 * all {
             return Err(Unfit::Ever);
         }
-        let kib = u32::try_from(weight >> 10).map_err(|_| Unfit::Ever)?;
+        let kib = u32::try_from(weight.min(all) >> 10).map_err(|_| Unfit::Ever)?;
         let memory = self.evaluation_memory.clone().acquire_many_owned(kib).await.map_err(|_| Unfit::Now)?;
         Ok(([turn, memory], share))
     }
@@ -242,8 +246,13 @@ impl<A: Application> Site<A> {
             Ok(None) => Fault::Panic,
             Err(_) => Fault::Deadline,
         };
+        self.excuse(endpoint, &body, fault)
+    }
+
+    /// Lets the application answer for what it did not answer.
+    fn excuse(&self, endpoint: Endpoint, body: &[u8], fault: Fault) -> Answer {
         self.metrics.fault(fault.as_str());
-        let answer = std::panic::catch_unwind(AssertUnwindSafe(|| self.app.fault(endpoint, &body, fault)));
+        let answer = std::panic::catch_unwind(AssertUnwindSafe(|| self.app.fault(endpoint, body, fault)));
         answer.ok().flatten().unwrap_or_else(|| Answer {
             status: StatusCode::INTERNAL_SERVER_ERROR,
             body: Vec::new(),
@@ -309,6 +318,8 @@ enum Unfit {
     Now,
     /// It is too heavy.
     Ever,
+    /// To weigh it has failed.
+    Unknown,
 }
 
 enum BodyError {

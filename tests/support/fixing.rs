@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Mutex;
 
-use jobgate::admission::{self, Endpoint};
+use jobgate::admission::{self, Endpoint, Review};
 use jobgate::dry_run;
 use jobgate::facts::NoFacts;
 use jobgate::finding::Safety;
@@ -69,7 +69,13 @@ pub fn patch_of(policy: &Policy, object: &Value) -> Option<String> {
         "name": sent["metadata"]["name"], "namespace": sent["metadata"]["namespace"],
         "operation": "CREATE", "userInfo": {"username": "ada"}, "object": sent, "oldObject": null,
     }});
-    let answer = admission::answer(Endpoint::Mutate, policy, &NoFacts, review.to_string().as_bytes(), None);
+    let body = review.to_string();
+    for endpoint in Endpoint::ALL {
+        let whole = Review::read_whole(body.as_bytes()).map(|review| admission::judge(endpoint, policy, &NoFacts, review, None));
+        let skimmed = admission::answer(endpoint, policy, &NoFacts, body.as_bytes(), None);
+        assert_eq!(whole.ok(), Some(skimmed), "what is passed over while reading changes no answer, nor a word of it: {object}");
+    }
+    let answer = admission::answer(Endpoint::Mutate, policy, &NoFacts, body.as_bytes(), None);
     assert_eq!((answer.status, answer.meta.fault), (200, None), "{object}");
     let answer: Value = serde_json::from_slice(&answer.body).expect("a review");
     answer["response"].get("patch").map(Value::to_string)

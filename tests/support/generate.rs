@@ -313,6 +313,7 @@ impl Maker<'_> {
 
     fn template(&mut self, defaulted: bool) -> Value {
         let mut spec = Vec::new();
+        self.maybe(&mut spec, 10, "activeDeadlineSeconds", |maker| maker.one_of(&[60.into(), 0.into()]));
         self.maybe(&mut spec, if defaulted { 98 } else { 60 }, "restartPolicy", |maker| {
             maker.one_of(&["Never".into(), "Never".into(), "OnFailure".into(), "Always".into()])
         });
