@@ -68,9 +68,9 @@ fn changes(old: &[u8], edits: &[Edit]) -> Vec<Change> {
     let mut rest = edits;
     while let Some(first) = rest.first() {
         let start = memchr::memrchr(b'\n', &old[..first.span.start]).map_or(0, |at| at + 1);
-        // Edits that touch a line together are looked at together.
+        // Edits that touch a line together are looked at together. What is put behind a last line without a break touches that line.
         let (mut end, mut count) = (start, 0);
-        while let Some(edit) = rest.get(count).filter(|edit| count == 0 || edit.span.start < end) {
+        while let Some(edit) = rest.get(count).filter(|edit| count == 0 || edit.span.start < end || !old[..end].ends_with(b"\n")) {
             end = memchr::memchr(b'\n', &old[edit.span.end..]).map_or(old.len(), |at| edit.span.end + at + 1);
             count += 1;
         }
@@ -225,6 +225,8 @@ mod tests {
 ";
         let edits = [edit(19..19, "\nx: 9"), edit(29..29, "\ng: 7")];
         assert_eq!(diff("k8s/job.yaml", old.as_bytes(), &edits), wanted);
+        let edits = [edit(28..29, ""), edit(29..29, "\ng: 7")];
+        assert_eq!(patched(old, &diff("x", old.as_bytes(), &edits)), "a: 1\nb: 2\nc: 3\nd: 4\ne: 5\nf: \ng: 7");
         assert_eq!(diff("x", b"a", &[]), "");
         assert_eq!(diff("x", b"a", &[edit(0..1, "a")]), "");
         assert_eq!(diff("x", b"", &[edit(0..0, "a\n")]), "--- a/x\n+++ b/x\n@@ -0,0 +1 @@\n+a\n");
@@ -259,11 +261,21 @@ mod tests {
         #[test]
         fn a_diff_makes_the_new_text_of_the_old(
             old in "[ab\n]{0,120}",
-            cuts in prop::collection::btree_set(0_usize..120, 0..12),
-            texts in prop::collection::vec("[ab\n]{0,4}", 6),
+            cuts in prop::collection::vec((0_usize..30, 0_usize..5, "[ab\n]{0,4}"), 0..8),
+            at_end in "[ab\n]{0,4}",
         ) {
-            let cuts: Vec<usize> = cuts.into_iter().filter(|cut| *cut <= old.len()).collect();
-            let edits: Vec<Edit> = cuts.chunks_exact(2).zip(&texts).map(|(cut, text)| edit(cut[0]..cut[1], text)).collect();
+            let (mut edits, mut at): (Vec<Edit>, usize) = (Vec::new(), 0);
+            for (gap, length, text) in &cuts {
+                let (start, end) = (at + gap, at + gap + length);
+                if end <= old.len() {
+                    edits.push(edit(start..end, text));
+                    // Two insertions at one place would have no order.
+                    at = end + usize::from(*length == 0);
+                }
+            }
+            if at <= old.len() {
+                edits.push(edit(old.len()..old.len(), &at_end));
+            }
             let new = String::from_utf8(apply(old.as_bytes(), &edits)).unwrap();
             prop_assert_eq!(patched(&old, &diff("x", old.as_bytes(), &edits)), new);
         }

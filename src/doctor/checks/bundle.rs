@@ -161,6 +161,10 @@ pub(super) fn served(observed: &Observed) -> Judged {
         if dated.status > Status::Ok {
             notes.push(Note { text: format!("{at}: {}", dated.text), ..dated });
         }
+        if !entries.iter().any(|entry| entry.server_name().is_some() && entry.bundle().is_some()) {
+            notes.push(Note::not_checked(format!("{at}: no webhook has a caBundle to hold it against")).remedy("see `ca-bundle`"));
+            continue;
+        }
         let mut distrusted: Vec<(Distrust, Vec<&str>)> = Vec::new();
         for entry in &entries {
             // Without a bundle the API server's own roots decide, which nobody else knows; `ca-bundle` says so.

@@ -5,7 +5,7 @@ use serde_json::Value;
 use super::super::observed::{Canary, Observed, Seen};
 use super::super::selector::{labels, selects};
 use super::super::{Judged, Note};
-use super::{list, need, or_fine};
+use super::{entries, list, need, or_fine};
 use crate::certs::publish::Kind;
 use crate::engine::{self, Operation, Origin, Request};
 use crate::facts::NoFacts;
@@ -274,6 +274,9 @@ pub(super) fn filled(observed: &Observed) -> Judged {
         today: Some(observed.today),
     };
     let again = engine::evaluate(&policy, &NoFacts, &request);
+    if again.skipped.is_some() {
+        return Err(Note::not_checked("the answer is no Job: who has given it?"));
+    }
     let mut left: Vec<&str> = again.findings.iter().filter(|finding| finding.fills).map(|finding| finding.rule).collect();
     left.sort_unstable();
     left.dedup();
@@ -288,7 +291,8 @@ pub(super) fn filled(observed: &Observed) -> Judged {
 
 pub(super) fn fail_open(observed: &Observed) -> Judged {
     let counts = need(&observed.fail_open, || Note::not_checked("the API server does not count"))?;
-    let mut names: Vec<&str> = observed.entries().map(|entry| entry.name()).collect();
+    let entries = entries(observed)?;
+    let mut names: Vec<&str> = entries.iter().map(|entry| entry.name()).collect();
     names.sort_unstable();
     names.dedup();
     let rose = names.iter().filter_map(|name| Some((name, counts.get(*name).copied().filter(|count| *count > 0)?)));

@@ -71,7 +71,7 @@ pub(super) fn in_force(observed: &Observed) -> Judged {
                     notes.push(Note::warning(format!("{} has refused {} changed files since it started", replica.pod, says.failed_reloads)));
                 }
             }
-            Seen::Absent => {}
+            Seen::Absent => notes.push(Note::not_checked(format!("{} has no metrics to tell by", replica.pod))),
             Seen::Unread(unread) => notes.push(Note { text: format!("{}: {unread}", replica.pod), ..Note::unread(unread) }),
         }
     }

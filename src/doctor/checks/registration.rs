@@ -92,6 +92,11 @@ pub(super) fn target(observed: &Observed) -> Judged {
         }
         places.push(format!("the Service {place}, port {}", entry.port()));
     }
+    if let Seen::Unread(unread) = &observed.service
+        && observed.entries().any(|entry| entry.service().is_some())
+    {
+        notes.push(Note::unread(unread));
+    }
     places.sort();
     places.dedup();
     if places.len() > 1 && observed.entries().all(|entry| entry.service().is_some()) {

@@ -153,7 +153,13 @@ pub(super) fn service(observed: &Observed) -> Judged {
             notes.push(Note::problem(format!("its selector does not fit the pods' labels: {}", list(differing))));
         }
     }
-    let slices = need(&observed.slices, || Note::not_checked("there are no EndpointSlices"))?;
+    let slices = match need(&observed.slices, || Note::not_checked("there are no EndpointSlices")) {
+        Ok(slices) => slices,
+        Err(note) => {
+            notes.push(note);
+            return Ok(notes);
+        }
+    };
     let endpoints: Vec<&Value> = slices.iter().flat_map(|slice| items(slice, "/endpoints")).collect();
     // A condition that is not set is to be taken for true.
     let ready = endpoints.iter().filter(|endpoint| endpoint["conditions"]["ready"] != false).count();
@@ -210,9 +216,14 @@ pub(super) fn disruption_budget(observed: &Observed) -> Judged {
     let budgets = need(&observed.budgets, || Note::not_checked("there are no budgets"))?;
     let deployment = need(&observed.deployment, || Note::not_checked("there is no Deployment").remedy("see `replicas`"))?;
     let template = &deployment["spec"]["template"];
-    let Some(budget) = budgets.iter().find(|budget| selects(&budget["spec"]["selector"], labels(template))) else {
+    let Some(budget) = budgets.iter().find(|budget| budget["spec"]["selector"].is_object() && selects(&budget["spec"]["selector"], labels(template)))
+    else {
         return Ok(vec![Note::warning("none covers the pods")]);
     };
+    let spec = &budget["spec"];
+    if spec["minAvailable"] == 0 || spec["minAvailable"] == "0%" || spec["maxUnavailable"] == "100%" {
+        return Ok(vec![Note::warning(format!("{} lets all pods be evicted at once", name(budget)))]);
+    }
     Ok(vec![Note::ok(name(budget))])
 }
 

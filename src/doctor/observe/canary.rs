@@ -89,8 +89,12 @@ impl Ask<'_> {
                 };
                 of(&after).saturating_sub(of(before))
             };
-            for (canary, kind) in [(&mut judged, Kind::Validating), (&mut filled, Kind::Mutating)] {
-                if let Seen::Known(canary) = canary {
+            // Counts are by the names of webhooks, which have to be known.
+            let configurations = [observed.validating.known().is_some(), observed.mutating.known().is_some()];
+            for ((canary, kind), known) in [(&mut judged, Kind::Validating), (&mut filled, Kind::Mutating)].into_iter().zip(configurations) {
+                if let Seen::Known(canary) = canary
+                    && known
+                {
                     canary.failed_open = Some(rose(kind));
                 }
             }
