@@ -497,7 +497,7 @@ pub struct Audit {
   jobgate doctor --format json                                    for a program
 
 Nothing is changed: the two canaries are dry runs. What you may not read is reported as not checked.
-Exit codes: 0 fine or only warnings, 1 a problem, 2 could not run.")]
+Exit codes: 0 no problem that could be seen (look for what was not checked), 1 a problem, 2 could not run.")]
 pub struct Doctor {
     /// The namespace of the installation
     #[arg(short, long, value_name = "NAMESPACE", default_value = "jobgate", help_heading = "Installation")]

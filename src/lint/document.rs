@@ -95,7 +95,12 @@ impl<'a> Context<'a> {
                 if let Some(refused) = &document.refused {
                     let help = "other tools may read this document, so it was checked all the same".to_owned();
                     let finding = checks::finding(SYNTAX, Level::Warn, Pointer::root(), refused.message.clone(), help);
-                    found.findings.push(self.located(index, None, finding, refused.span.clone(), Vec::new()));
+                    let now = |offset: usize| {
+                        let before = found.edits.iter().filter(|edit| self.options.fix.is_some() && edit.span.end <= offset);
+                        before.fold(offset, |at, edit| at + edit.text.len() - edit.span.len())
+                    };
+                    let span = now(refused.span.start)..now(refused.span.end);
+                    found.findings.push(self.located(index, None, finding, span, Vec::new()));
                     found.findings.sort_by(order);
                 }
                 if !self.options.keep_fixes {
