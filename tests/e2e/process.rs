@@ -5,6 +5,7 @@ use std::io::{Read as _, Write as _};
 use std::net::{TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
 /// A process that is killed when this is dropped, in whatever way the test ends.
@@ -54,10 +55,24 @@ impl Drop for Process {
     }
 }
 
-/// Returns a port of the loopback interface that nobody listens on.
+/// Returns a port of the loopback interface that nobody listens on, and that this process has not given out before.
+///
+/// It is below those that systems take for outgoing connections (from 32768 on Linux), of which there are hundreds at any moment here: one of them would
+/// have it before whoever is to listen there has started.
 pub(crate) fn free_port() -> u16 {
-    let listener = TcpListener::bind("127.0.0.1:0").expect("bind to the loopback interface");
-    listener.local_addr().expect("a bound socket has an address").port()
+    static NEXT: AtomicU32 = AtomicU32::new(0);
+    const FIRST: u32 = 15_000;
+    const COUNT: u32 = 17_000;
+    // Another run at the same time begins elsewhere.
+    let start = std::process::id().wrapping_mul(7919);
+    for _ in 0..COUNT {
+        let port = FIRST + start.wrapping_add(NEXT.fetch_add(1, Ordering::Relaxed)) % COUNT;
+        let port = u16::try_from(port).expect("below 65536");
+        if TcpListener::bind(("127.0.0.1", port)).is_ok() {
+            return port;
+        }
+    }
+    panic!("no port is free");
 }
 
 /// Tries until it works or the time is over; then says what went wrong last.
