@@ -14,7 +14,7 @@ use crate::certs::Lifetimes;
 use crate::cluster::Mode as ClaimsMode;
 use crate::finding::Level;
 use crate::lint::MAX_FILE_SIZE;
-use crate::report::Format;
+use crate::report::{self, Format};
 
 /// Keeps batch jobs that will waste a night of GPU time out of a Kubernetes cluster, and says how to mend them.
 #[derive(Debug, Parser)]
@@ -278,22 +278,12 @@ pub struct Review {
     pub facts: Vec<PathBuf>,
 }
 
-/// What is judged, by what, and how that is reported: arguments of `jobgate lint` and `jobgate dry-run`.
+/// By what is judged, and how that is reported: arguments of `jobgate lint`, `jobgate dry-run` and `jobgate audit`.
 #[derive(Debug, Args)]
-pub struct Judging {
-    /// Files, directories, globs, or - for standard input
-    ///
-    /// A named file is read whatever its name. A directory is walked as git sees it: .yaml, .yml and .json files that are neither hidden nor ignored.
-    #[arg(value_name = "PATH", default_value = ".", hide_default_value = true)]
-    pub paths: Vec<PathBuf>,
-
+pub struct Reporting {
     /// The policy: a file, or one of default, audit, accelerators
     #[arg(long, value_name = "FILE|NAME", default_value = "default", help_heading = "Judging")]
     pub policy: String,
-
-    /// Manifests of claims that exist, such as the output of `kubectl get pvc -A -o yaml` (repeatable)
-    #[arg(long, value_name = "FILE", help_heading = "Judging")]
-    pub facts: Vec<PathBuf>,
 
     /// The lowest level that makes the exit code 1
     #[arg(long, value_name = "LEVEL", value_enum, default_value_t = FailOn::Deny, help_heading = "Judging")]
@@ -303,9 +293,41 @@ pub struct Judging {
     #[arg(long, value_name = "FORMAT", value_enum, default_value_t = Format::Human, help_heading = "Report")]
     pub format: Format,
 
-    /// Show every finding in full, where many of one kind would be summed up
+    /// Show everything in full, where many of one kind would be summed up
     #[arg(long, help_heading = "Report")]
     pub full: bool,
+}
+
+impl Reporting {
+    /// Returns how the report is written.
+    #[must_use]
+    pub fn options(&self, color: bool) -> report::Options {
+        report::Options { color, full: self.full, fail_on: self.fail_on.into(), ..report::Options::default() }
+    }
+
+    /// Tells whether a report makes the run fail.
+    #[must_use]
+    pub fn fails(&self, report: &report::Report) -> bool {
+        report.findings.iter().any(|located| located.finding.level >= self.fail_on.into())
+    }
+}
+
+/// What is judged, by what, and how that is reported: arguments of `jobgate lint` and `jobgate dry-run`.
+#[derive(Debug, Args)]
+pub struct Judging {
+    /// Files, directories, globs, or - for standard input
+    ///
+    /// A named file is read whatever its name. A directory is walked as git sees it: .yaml, .yml and .json files that are neither hidden nor ignored.
+    #[arg(value_name = "PATH", default_value = ".", hide_default_value = true)]
+    pub paths: Vec<PathBuf>,
+
+    /// By what, and how that is reported.
+    #[command(flatten)]
+    pub reporting: Reporting,
+
+    /// Manifests of claims that exist, such as the output of `kubectl get pvc -A -o yaml` (repeatable)
+    #[arg(long, value_name = "FILE", help_heading = "Judging")]
+    pub facts: Vec<PathBuf>,
 
     /// Threads to use; 0 takes one for each processor
     #[arg(long, value_name = "N", default_value_t = 0, hide_default_value = true, help_heading = "Limits")]
@@ -470,21 +492,9 @@ pub struct Audit {
     #[command(flatten)]
     pub cluster: KubeConfig,
 
-    /// The policy: a file, or one of default, audit, accelerators
-    #[arg(long, value_name = "FILE|NAME", default_value = "default", help_heading = "Judging")]
-    pub policy: String,
-
-    /// The lowest level that makes the exit code 1
-    #[arg(long, value_name = "LEVEL", value_enum, default_value_t = FailOn::Deny, help_heading = "Judging")]
-    pub fail_on: FailOn,
-
-    /// How to write the report
-    #[arg(long, value_name = "FORMAT", value_enum, default_value_t = Format::Human, help_heading = "Report")]
-    pub format: Format,
-
-    /// Show every finding and every namespace, where many would be summed up
-    #[arg(long, help_heading = "Report")]
-    pub full: bool,
+    /// By what, and how that is reported.
+    #[command(flatten)]
+    pub reporting: Reporting,
 }
 
 /// Arguments of `jobgate doctor`.

@@ -17,31 +17,10 @@ use serde_json::Value;
 use crate::finding::{Fix, Op};
 use crate::patch::Joined;
 use crate::pointer::Pointer;
-use crate::yaml::{Document, Draft, Edit, Withheld};
+use crate::yaml::{Draft, Edit, Withheld};
 
-/// What has become of the fixes of one document.
-#[derive(Clone, Debug, Default)]
-pub struct Fixed {
-    /// Edits of the source, sorted and apart from each other.
-    pub edits: Vec<Edit>,
-    /// The fixes that were not made, by their number, in order.
-    pub withheld: Vec<(usize, Withheld)>,
-}
-
-/// Makes fixes of one document, as many of them as can be made together. They were each made for the document as it is; where two clash, the first one
-/// is made.
-#[must_use]
-pub fn document(source: &[u8], document: &Document, fixes: &[&Fix]) -> Fixed {
-    match Draft::new(source, document) {
-        Ok(draft) => {
-            let (draft, withheld) = make(draft, fixes);
-            Fixed { edits: draft.edits(), withheld }
-        }
-        Err(why) => Fixed { edits: Vec::new(), withheld: (0..fixes.len()).map(|index| (index, why.clone())).collect() },
-    }
-}
-
-/// Makes fixes on a draft, as [`document()`] does. Returns the draft with them, and those that were not made.
+/// Makes fixes on a draft, as many of them as can be made together. They were each made for the document as it is; where two clash, the first one is
+/// made. Returns the draft with them, and those that were not made, by their number, in order.
 #[must_use]
 pub fn make<'d>(draft: Draft<'d>, fixes: &[&Fix]) -> (Draft<'d>, Vec<(usize, Withheld)>) {
     let mut making = Making { start: draft, fixes, withheld: Vec::new() };
@@ -134,7 +113,7 @@ impl<'d> Making<'_, 'd> {
     }
 }
 
-/// Returns the source with edits made, which are sorted and apart from each other, as [`document()`] returns them.
+/// Returns the source with edits made, which are sorted and apart from each other, as [`Draft::edits`] returns them.
 #[must_use]
 pub fn apply(source: &[u8], edits: &[Edit]) -> Vec<u8> {
     let mut out = Vec::with_capacity(source.len() + edits.iter().map(|edit| edit.text.len()).sum::<usize>());
@@ -163,8 +142,9 @@ mod tests {
     /// Returns the source with fixes made, and the numbers of those that were not.
     fn fixed(source: &str, fixes: &[Fix]) -> (String, Vec<usize>) {
         let document = documents(source.as_bytes()).next().unwrap().unwrap();
-        let Fixed { edits, withheld } = super::document(source.as_bytes(), &document, &fixes.iter().collect::<Vec<_>>());
-        (String::from_utf8(apply(source.as_bytes(), &edits)).unwrap(), withheld.into_iter().map(|(index, _)| index).collect())
+        let draft = Draft::new(source.as_bytes(), &document).unwrap();
+        let (draft, withheld) = make(draft, &fixes.iter().collect::<Vec<_>>());
+        (String::from_utf8(apply(source.as_bytes(), &draft.edits())).unwrap(), withheld.into_iter().map(|(index, _)| index).collect())
     }
 
     fn add(path: &[&'static str], value: Value) -> Op {
@@ -267,7 +247,6 @@ b: 1
         .next()
         .unwrap()
         .unwrap();
-        let fixed = super::document(b"a", &document, &[&fix(vec![add(&["c"], json!(1))])]);
-        assert_eq!((fixed.edits.len(), fixed.withheld), (0, vec![(0, Withheld::Stale)]));
+        assert_eq!(Draft::new(b"a", &document).err(), Some(Withheld::Stale));
     }
 }

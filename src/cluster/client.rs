@@ -85,14 +85,6 @@ pub async fn connection(path: Option<&Path>, context: Option<&str>) -> Result<Co
     Ok(Connection { client: connect(config).map_err(ClientError::Connect)?, server })
 }
 
-/// Returns a client for a context of a kubeconfig in a file, or for its current context.
-///
-/// # Errors
-/// The file cannot be read, has no such context, or asks for something that cannot be done.
-pub async fn client_from_file(path: &Path, context: Option<&str>) -> Result<Client, ClientError> {
-    Ok(connection(Some(path), context).await?.client)
-}
-
 /// Builds a client without what kube's own stack adds: its retries would eat the budget of a review, and it logs every failed request as an error.
 fn connect(config: Config) -> Result<Client, kube::Error> {
     if config.proxy_url.is_some() {

@@ -11,7 +11,7 @@ use crate::audit::{self, Options, Progress, chain};
 use crate::cli::Audit;
 use crate::cluster::fetch::{self, Failure};
 use crate::cluster::{self, Connection};
-use crate::report::{self, Report};
+use crate::report::Report;
 
 /// How long the API server may take for its first word.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -22,12 +22,12 @@ const PATIENCE: Duration = Duration::from_secs(10);
 /// The policy is bad, the API server cannot be reached, or the report cannot be written. What cannot be listed is no error here: the rest is judged,
 /// and [`Exit::Failed`] says so.
 pub fn run(args: &Audit, color: bool) -> anyhow::Result<Exit> {
-    let policy = policy_named(&args.policy)?;
+    let policy = policy_named(&args.reporting.policy)?;
     let options = Options {
         namespaces: args.namespaces.iter().cloned().collect(),
         selector: args.selector.clone(),
         include_finished: args.include_finished,
-        keep_all_sources: args.full && args.format.reads_sources(),
+        keep_all_sources: args.reporting.full && args.reporting.format.reads_sources(),
         today: Some(today()),
     };
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().context("start the threads")?;
@@ -42,11 +42,9 @@ pub fn run(args: &Audit, color: bool) -> anyhow::Result<Exit> {
         })
     });
     let report = report?;
-    let how = report::Options { color, full: args.full, fail_on: args.fail_on.into(), ..report::Options::default() };
-    write_report(&report, args.format, &how)?;
+    write_report(&report, args.reporting.format, &args.reporting.options(color))?;
     let complete = complain(&report)?;
-    let fails = report.findings.iter().any(|located| located.finding.level >= args.fail_on.into());
-    Ok(match (complete, fails) {
+    Ok(match (complete, args.reporting.fails(&report)) {
         (false, _) => Exit::Failed,
         (true, true) => Exit::Findings,
         (true, false) => Exit::Clean,

@@ -28,10 +28,10 @@ use crate::{patch, yaml};
 /// `jobgate lint`.
 pub fn run(args: &DryRun, color: bool) -> anyhow::Result<Exit> {
     let judging = &args.judging;
-    let policy = policy_named(&judging.policy)?;
+    let policy = policy_named(&judging.reporting.policy)?;
     let limit = judging.max_file_size.0;
     let progress = Progress::default();
-    let human = args.output.is_some() || judging.format.reads_sources();
+    let human = args.output.is_some() || judging.reporting.format.reads_sources();
     let options = Options {
         max_file_size: limit,
         api_checks: true,
@@ -73,7 +73,7 @@ pub fn run(args: &DryRun, color: bool) -> anyhow::Result<Exit> {
             let mut out = BufWriter::new(io::stdout().lock());
             unless_closed(print(output, &linted, &mut out).and_then(|()| out.flush()))?;
         }
-        None if judging.format == Format::Human => {
+        None if judging.reporting.format == Format::Human => {
             let mut out = BufWriter::new(io::stdout().lock());
             unless_closed(to_people(args, color, &linted, true, &mut out).and_then(|()| out.flush()))?;
         }
@@ -94,14 +94,8 @@ struct Connection {
 #[cfg(feature = "serve")]
 fn connect(args: &DryRun) -> anyhow::Result<Connection> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().context("start the runtime")?;
-    let context = args.context.as_deref();
-    let client = runtime.block_on(async {
-        match &args.kubeconfig {
-            Some(path) => cluster::client_from_file(path, context).await,
-            None => cluster::client_from_kubeconfig(context).await,
-        }
-    });
-    Ok(Connection { client: client.context("find the cluster for --cluster")?, runtime })
+    let connection = runtime.block_on(cluster::connection(args.kubeconfig.as_deref(), args.context.as_deref()));
+    Ok(Connection { client: connection.context("find the cluster for --cluster")?.client, runtime })
 }
 
 #[cfg(feature = "serve")]
@@ -155,7 +149,7 @@ fn to_people(args: &DryRun, color: bool, linted: &Linted, with_diffs: bool, out:
         writeln!(out)?;
     }
     let judging = &args.judging;
-    let options = report::Options { color, full: judging.full, fail_on: judging.fail_on.into(), ..report::Options::default() };
+    let options = judging.reporting.options(color);
     report::write_findings(report, &options, out)?;
     if with_diffs {
         for diff in &linted.diffs {

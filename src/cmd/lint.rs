@@ -30,7 +30,7 @@ pub fn run(args: &Lint, color: bool) -> anyhow::Result<Exit> {
     let (no_api_checks, writes, diff) = (args.no_api_checks, args.fix, args.diff);
     let most = if args.unsafe_fixes { Safety::Unsafe } else { Safety::Safe };
     let args = &args.judging;
-    let policy = policy_named(&args.policy)?;
+    let policy = policy_named(&args.reporting.policy)?;
     let limit = args.max_file_size.0;
     let progress = Progress::default();
     let (diffs, files) = (Diffs::default(), Files::default());
@@ -42,7 +42,7 @@ pub fn run(args: &Lint, color: bool) -> anyhow::Result<Exit> {
     let options = Options {
         max_file_size: limit,
         api_checks: !no_api_checks,
-        keep_sources: args.format.reads_sources() && !diff,
+        keep_sources: args.reporting.format.reads_sources() && !diff,
         keep_fixes: false,
         dry_run: None,
         fix: sink.map(|sink| Fixing { most, sink }),
@@ -67,8 +67,8 @@ pub fn run(args: &Lint, color: bool) -> anyhow::Result<Exit> {
         // The text is what a pipe wants; the report stands aside.
         let text = files.piped(text);
         to(&mut io::stdout().lock(), |out| out.write_all(&text))?;
-        let options = report::Options { color: color && io::stderr().is_terminal(), ..report_options(args, color) };
-        to(&mut io::stderr().lock(), |out| report::write(report, args.format, &options, out))?;
+        let options = report::Options { color: color && io::stderr().is_terminal(), ..args.reporting.options(color) };
+        to(&mut io::stderr().lock(), |out| report::write(report, args.reporting.format, &options, out))?;
     } else {
         pool.install(|| write(args, color, &linted))?;
     }
@@ -125,8 +125,7 @@ fn renew_baseline(path: &Path, inputs: &Inputs, linted: &mut Linted) -> anyhow::
 
 /// Returns how a run ends that has found this; `complete` is whether everything could be read, and written.
 pub(super) fn exit(args: &Judging, linted: &Linted, complete: bool) -> Exit {
-    let fails = linted.report.findings.iter().any(|located| located.finding.level >= args.fail_on.into());
-    match (complete, fails) {
+    match (complete, args.reporting.fails(&linted.report)) {
         (false, _) => Exit::Failed,
         (true, true) => Exit::Findings,
         (true, false) => Exit::Clean,
@@ -135,16 +134,12 @@ pub(super) fn exit(args: &Judging, linted: &Linted, complete: bool) -> Exit {
 
 /// Writes the report to standard output.
 pub(super) fn write(args: &Judging, color: bool, linted: &Linted) -> anyhow::Result<()> {
-    write_report(&linted.report, args.format, &report_options(args, color))
+    write_report(&linted.report, args.reporting.format, &args.reporting.options(color))
 }
 
 /// Writes a report to standard output.
 pub(super) fn write_report(report: &Report, format: Format, options: &report::Options) -> anyhow::Result<()> {
     to(&mut io::stdout().lock(), |out| report::write(report, format, options, out))
-}
-
-fn report_options(args: &Judging, color: bool) -> report::Options {
-    report::Options { color, full: args.full, fail_on: args.fail_on.into(), ..report::Options::default() }
 }
 
 /// Writes to a stream that its reader may leave.

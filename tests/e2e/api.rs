@@ -27,7 +27,7 @@ impl Api {
     pub(crate) fn admin(cluster: &Cluster) -> Self {
         let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().expect("start threads");
         let path = cluster.kubeconfig_of("admin");
-        let client = runtime.block_on(jobgate::cluster::client_from_file(&path, None)).expect("make a client");
+        let client = runtime.block_on(jobgate::cluster::connection(Some(&path), None)).expect("make a client").client;
         Self { runtime, client }
     }
 
