@@ -74,8 +74,15 @@ impl Settings {
 const DEADLINE: Duration = Duration::from_secs(5);
 /// A watch that says nothing for so long is opened anew; the API server sends a bookmark every minute.
 const SILENCE: Duration = Duration::from_secs(90);
-/// The shortest time between two looks: a hostile writer must not make us one.
-const BREATH: Duration = Duration::from_millis(200);
+/// The shortest time between two looks.
+const BREATH: Duration = Duration::from_millis(100);
+/// The time between two looks after [`LOOKS`] of them within a minute: whoever changes things without end, or breaks every watch, must not make us wear
+/// the API server down. A change is still mended within two seconds.
+const LONG_BREATH: Duration = Duration::from_secs(1);
+/// See [`LONG_BREATH`].
+const LOOKS: usize = 30;
+/// Writes to one object in any minute: two writers that undo each other must not wear the API server down either.
+const WRITES: usize = 6;
 /// A write that others keep getting ahead of is tried so often at once, and then at the next look.
 const IN_A_ROW: usize = 4;
 /// A clock that differs by less is taken for the same: the `Date` of an answer has no fractions, and answers take time.
@@ -115,9 +122,10 @@ impl Managed {
             began: Instant::now(),
             leaf: None,
             soak: Soak::default(),
-            paces: <[Pace; 2]>::default(),
-            release_paces: <[Pace; 2]>::default(),
-            store_pace: Pace::default(),
+            paces: [Pace::of(WRITES), Pace::of(WRITES)],
+            release_paces: [Pace::of(WRITES), Pace::of(WRITES)],
+            store_pace: Pace::of(WRITES),
+            look_pace: Pace::of(LOOKS),
             spread: chance(),
             right_since: None,
             ahead: 0,
@@ -164,6 +172,7 @@ struct Driver {
     paces: [Pace; 2],
     release_paces: [Pace; 2],
     store_pace: Pace,
+    look_pace: Pace,
     spread: f64,
     /// Since when both configurations verify what is served.
     right_since: Option<Duration>,
@@ -184,10 +193,13 @@ impl Driver {
                 }
             }
             self.say(wrong);
+            let uptime = self.uptime();
+            let breath = if self.look_pace.allows(uptime) { BREATH } else { LONG_BREATH };
+            self.look_pace.note(uptime);
             // Replicas that hear of the same change at once should not all try to mend it.
-            sleep(BREATH.mul_f64(0.5 + 0.5 * chance())).await;
+            sleep(breath.mul_f64(1.0 + 0.5 * chance())).await;
             let settling = check(&self.state).is_err() && self.right_since.is_some();
-            let pause = if settling { BREATH } else { self.settings.lifetimes.look_every() };
+            let pause = if settling { 2 * BREATH } else { self.settings.lifetimes.look_every() };
             let _ = timeout(pause, wake.notified()).await;
         }
     }
@@ -369,7 +381,7 @@ impl Driver {
         let request = Request::put(uri).header(ACCEPT, "application/json").header(CONTENT_TYPE, "application/json");
         match self.send(request.body(Body::from(object.to_string().into_bytes()))).await {
             Ok(_) => {
-                self.store_pace.wrote(uptime);
+                self.store_pace.note(uptime);
                 self.metrics.certificate_step(step.as_str());
                 tracing::info!(step = step.as_str(), secret = self.place(), "the Secret with the authority is changed");
                 true
@@ -412,7 +424,7 @@ impl Driver {
         let body = published.apply(kind, &name, bundle).to_string();
         match self.send(request.body(Body::from(body.into_bytes()))).await {
             Ok(_) => {
-                self.paces[index].wrote(uptime);
+                self.paces[index].note(uptime);
                 self.metrics.bundle_write("success");
                 let roots: Vec<String> = bundle.iter().map(Root::id).collect();
                 tracing::info!(configuration = name, kind = kind.name(), authorities = roots.join(","), "the caBundle is set");
@@ -439,7 +451,7 @@ impl Driver {
         let uri = format!("{}?fieldManager={FIELD_MANAGER}", self.settings.uri(kind));
         let request = Request::patch(uri).header(ACCEPT, "application/json").header(CONTENT_TYPE, "application/merge-patch+json");
         match self.send(request.body(Body::from(published.release().to_string().into_bytes()))).await {
-            Ok(_) => self.release_paces[index].wrote(uptime),
+            Ok(_) => self.release_paces[index].note(uptime),
             // Something newer is there: the next look tells.
             Err(Failure::Status(StatusCode::CONFLICT)) => {}
             Err(failure) => drop(wrong.insert(format!("{} (patch)", self.explain(kind.name(), self.settings.configuration(kind), &failure)))),

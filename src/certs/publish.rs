@@ -138,26 +138,34 @@ fn others(configuration: &Value) -> Option<Vec<Value>> {
     (!ours.is_empty()).then(|| others.into_iter().cloned().collect())
 }
 
-/// Bounds how often something is written: so many times in any minute. Two writers that undo each other must not wear the API server down.
-#[derive(Debug, Default)]
-pub struct Pace(VecDeque<Duration>);
+/// Bounds how often something is done: so many times in any minute.
+#[derive(Debug)]
+pub struct Pace {
+    most: usize,
+    times: VecDeque<Duration>,
+}
 
 impl Pace {
-    /// Writes in any minute.
-    pub const MOST: usize = 6;
     const MINUTE: Duration = Duration::from_secs(60);
 
-    /// Tells whether there may be a write at an uptime.
-    pub fn allows(&mut self, uptime: Duration) -> bool {
-        while self.0.front().is_some_and(|first| uptime.saturating_sub(*first) >= Self::MINUTE) {
-            self.0.pop_front();
-        }
-        self.0.len() < Self::MOST
+    /// Allows so much in any minute.
+    #[must_use]
+    pub fn of(most: usize) -> Self {
+        Self { most, times: VecDeque::with_capacity(most) }
     }
 
-    /// Notes a write.
-    pub fn wrote(&mut self, uptime: Duration) {
-        self.0.push_back(uptime);
+    /// Tells whether it may be done at an uptime.
+    #[must_use]
+    pub fn allows(&self, uptime: Duration) -> bool {
+        self.times.len() < self.most || self.times.front().is_none_or(|first| uptime.saturating_sub(*first) >= Self::MINUTE)
+    }
+
+    /// Notes that it was done.
+    pub fn note(&mut self, uptime: Duration) {
+        if self.times.len() >= self.most {
+            self.times.pop_front();
+        }
+        self.times.push_back(uptime);
     }
 }
 
@@ -223,17 +231,17 @@ mod tests {
     }
 
     #[test]
-    fn six_writes_in_any_minute() {
-        let mut pace = Pace::default();
+    fn six_in_any_minute() {
+        let mut pace = Pace::of(6);
         let mut times = Vec::new();
         for tenth in 0..3000 {
             let uptime = Duration::from_millis(tenth * 100);
             if pace.allows(uptime) {
-                pace.wrote(uptime);
+                pace.note(uptime);
                 times.push(uptime);
             }
         }
-        assert_eq!(times.len(), 5 * Pace::MOST);
-        assert!(times.windows(Pace::MOST + 1).all(|run| run[Pace::MOST] - run[0] >= Pace::MINUTE));
+        assert_eq!(times.len(), 5 * 6);
+        assert!(times.windows(7).all(|run| run[6] - run[0] >= Pace::MINUTE));
     }
 }
