@@ -97,6 +97,22 @@ pub enum Policy {
         /// Its name: default, audit or accelerators
         name: Option<String>,
     },
+    /// Print what of a policy the API server can judge by itself, also while Jobgate is down
+    #[command(after_help = "Example:
+  jobgate policy export --vap ours.yaml | kubectl apply -f -       Kubernetes 1.30 and later")]
+    Export {
+        /// As ValidatingAdmissionPolicies, with their bindings
+        #[arg(long, required = true)]
+        vap: bool,
+
+        /// The policy: a file, or one of default, audit, accelerators
+        #[arg(value_name = "POLICY", default_value = "default")]
+        policy: String,
+
+        /// The namespace that Jobgate runs in, which is left alone like the system's
+        #[arg(long, value_name = "NAMESPACE", default_value = "jobgate")]
+        namespace: String,
+    },
 }
 
 /// The commands below `jobgate certs`.

@@ -4,7 +4,8 @@
 
 use serde_json::json;
 
-use crate::policy::BUILTINS;
+use crate::cel;
+use crate::policy::{BUILTINS, Policy};
 use crate::registration::{self, Target};
 use crate::yaml;
 
@@ -35,6 +36,7 @@ pub fn files() -> Vec<(String, String)> {
         file("base/policy.yaml", format!("{MADE}{}", policy("default"))),
         file("base/webhooks.yaml", format!("{MADE}{}", webhooks())),
         file("components/audit/policy.yaml", format!("{MADE}{}", policy("audit"))),
+        file("components/rules-in-the-api-server/policy.yaml", format!("{MADE}{}", cel::export(&Policy::default(), NAME, None).to_yaml())),
         file("helm/jobgate/files/grafana-dashboard.json", DASHBOARD.to_owned()),
         file("helm/jobgate/files/prometheus-rule.yaml", ALERTS.to_owned()),
     ];

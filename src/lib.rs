@@ -16,6 +16,7 @@ pub mod api;
 #[cfg(feature = "serve")]
 pub mod audit;
 pub mod baseline;
+pub mod cel;
 #[cfg(feature = "serve")]
 pub mod certs;
 pub mod checks;

@@ -46,6 +46,7 @@ fn run(cli: &Cli) -> anyhow::Result<Exit> {
         Command::Review(args) => cmd::review::command(args, &mut out)?,
         Command::Explain { rule } => cmd::explain::run(rule.as_deref(), &mut out)?,
         Command::Policy(Policy::Check { files }) => cmd::policy::check(files, Some(cmd::today()), &mut out)?,
+        Command::Policy(Policy::Export { vap: _, policy, namespace }) => cmd::policy::export(policy, namespace, Some(cmd::today()), &mut out)?,
         Command::Policy(Policy::Show { name }) => cmd::policy::show(name.as_deref(), &mut out)?,
         #[cfg(feature = "serve")]
         Command::Certs(Certs::Init(args)) => cmd::certs::init(args, &mut out)?,

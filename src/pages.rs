@@ -212,6 +212,14 @@ fn facts(rule: &Rule) -> String {
     if rule.can_fill() {
         let _ = writeln!(out, "* Fills: {}", words(rule.fills.iter().copied()));
     }
+    let _ = match &rule.cel {
+        Ok(cel) => writeln!(
+            out,
+            "* Without Jobgate: `jobgate policy export --vap` has it judged by the API server, for {}",
+            words(cel.kinds.iter().map(|kind| kind.as_str()))
+        ),
+        Err(why) => writeln!(out, "* Without Jobgate: no; {why}"),
+    };
     for param in rule.params {
         let _ = writeln!(out, "* Parameter `{}` ({}): {}", param.name, type_of(param), param.doc);
     }

@@ -312,6 +312,11 @@ impl Policy {
         settled.map_or_else(|| Effective::of(rule), Effective::clone)
     }
 
+    /// Returns the resources that are accelerators, which may hold one `*` each.
+    pub fn accelerators(&self) -> impl Iterator<Item = &str> {
+        self.taints.iter().map(|(resource, _)| resource.as_str())
+    }
+
     /// Tells whether some rule denies for some object.
     #[must_use]
     pub fn can_deny(&self) -> bool {

@@ -3,7 +3,7 @@
 use base64::Engine as _;
 use serde_json::{Value, json};
 
-use crate::workload::ADAPTERS;
+use crate::workload::{ADAPTERS, Kind};
 
 /// Where the API server finds the webhook.
 #[derive(Clone, Debug)]
@@ -60,7 +60,7 @@ pub fn configurations(name: &str, target: &Target, ca: Option<&str>) -> [Value; 
         json!({
             "name": format!("{path}.jobgate.dev"),
             "clientConfig": client,
-            "rules": rules(),
+            "rules": rules(&ADAPTERS.map(|adapter| adapter.kind)),
             "failurePolicy": "Ignore",
             "matchPolicy": "Equivalent",
             "sideEffects": "None",
@@ -84,10 +84,10 @@ pub fn configurations(name: &str, target: &Target, ca: Option<&str>) -> [Value; 
     [configuration("MutatingWebhookConfiguration", mutating), configuration("ValidatingWebhookConfiguration", webhook("validate", 3))]
 }
 
-/// Returns one rule per API group: CREATE and UPDATE of the kinds, and nothing below them.
-fn rules() -> Vec<Value> {
+/// Returns one rule per API group: CREATE and UPDATE of some kinds, and nothing below them.
+pub(crate) fn rules(kinds: &[Kind]) -> Vec<Value> {
     let mut groups: Vec<(&str, &str, Vec<&str>)> = Vec::new();
-    for adapter in ADAPTERS {
+    for adapter in ADAPTERS.into_iter().filter(|adapter| kinds.contains(&adapter.kind)) {
         match groups.iter_mut().find(|(group, version, _)| *group == adapter.group && *version == adapter.version) {
             Some((_, _, resources)) => resources.push(adapter.resource),
             None => groups.push((adapter.group, adapter.version, vec![adapter.resource])),
@@ -129,7 +129,7 @@ mod tests {
 
     #[test]
     fn the_kinds_are_those_of_the_adapters() {
-        let text = serde_json::to_string(&rules()).expect("JSON");
+        let text = serde_json::to_string(&rules(&ADAPTERS.map(|adapter| adapter.kind))).expect("JSON");
         for adapter in ADAPTERS {
             assert!(text.contains(adapter.resource), "{}", adapter.resource);
         }

@@ -26,8 +26,19 @@ pub struct Rule {
     pub fills: &'static [&'static str],
     /// Its parameters.
     pub params: &'static [Param],
+    /// The rule in CEL, for an API server to judge by itself; or why that cannot be.
+    pub cel: Result<Cel, &'static str>,
     /// Finds what is wrong.
     pub check: fn(&mut Cx<'_>),
+}
+
+/// A rule in the Common Expression Language, as a `ValidatingAdmissionPolicy` has it.
+#[derive(Debug)]
+pub struct Cel {
+    /// The kinds for which this is worth it: what breaks the rule in another, the API server itself refuses.
+    pub kinds: &'static [Kind],
+    /// The places that break the rule, as a list of strings: an expression over `o`, an object of one of the kinds, after the API server's validation.
+    pub places: &'static str,
 }
 
 /// One parameter of a rule, with its type and default.

@@ -104,6 +104,8 @@ fn what_cannot_run_says_why_and_exits_with_2() {
     for (arguments, word) in [
         (&["lint", "--policy", "no-such-policy"][..], "no-such-policy"),
         (&["lint", "--policy", "bad.yaml"], "rulez"),
+        (&["policy", "export", "--vap", "bad.yaml"], "rulez"),
+        (&["policy", "export"], "--vap"),
         (&["lint", "--facts", "gone.yaml"], "gone.yaml"),
         (&["lint", "--facts", "facts.yaml"], "facts.yaml"),
         (&["lint", "--no-such-flag"], "--no-such-flag"),
@@ -228,6 +230,7 @@ fn pages_and_scripts_are_written() {
     assert!(stdout(&place.run(&["man"])).contains(".TH jobgate 1"));
     assert!(stdout(&place.run(&["explain"])).contains("restart-policy"));
     assert!(stdout(&place.run(&["policy", "show", "audit"])).contains("kind: Policy"));
+    assert!(stdout(&place.run(&["policy", "export", "--vap"])).contains("kind: ValidatingAdmissionPolicyBinding"));
     assert_eq!(code(&place.run(&["--version"])), 0);
 }
 

@@ -7,6 +7,7 @@ use anyhow::bail;
 use jiff::civil::Date;
 
 use super::Exit;
+use crate::cel;
 use crate::policy::{BUILTINS, Policy};
 use crate::rules::RULES;
 use crate::suggest::closest;
@@ -87,6 +88,18 @@ pub fn show(name: Option<&str>, out: &mut dyn Write) -> anyhow::Result<Exit> {
         }
     };
     out.write_all(builtin.source.as_bytes())?;
+    Ok(Exit::Clean)
+}
+
+/// Writes what of a policy an API server can judge by itself, as YAML. `own` is the namespace that Jobgate runs in; exemptions that have ended on
+/// `today` are left out.
+///
+/// # Errors
+/// The policy cannot be read or is not valid, or `out` cannot be written.
+pub fn export(name: &str, own: &str, today: Option<Date>, out: &mut dyn Write) -> anyhow::Result<Exit> {
+    let policy = super::policy_named(name)?;
+    writeln!(out, "# What the API server can judge by itself of the policy `{}` ({}).", policy.name.escape_debug(), policy.hash)?;
+    out.write_all(cel::export(&policy, own, today).to_yaml().as_bytes())?;
     Ok(Exit::Clean)
 }
 

@@ -114,6 +114,7 @@ pub(super) static RULE: Rule = Rule {
         doc: "Words in the names of claims, volumes, mount paths, flags and variables by which a claim is known to hold checkpoints.",
         default: ParamDefault::Strings(&["artifact", "checkpoint", "ckpt", "experiment", "log", "model", "output", "result", "save", "weight"]),
     }],
+    cel: Err("the access modes of a claim are not in the object that mounts it"),
     check,
 };
 

@@ -54,7 +54,7 @@ use crate::finding::{Level, Op, Part as FindingPart, Place, Safety};
 use crate::patch::set;
 use crate::pointer::Pointer;
 use crate::policy::Action;
-use crate::rule::{Cx, Param, ParamDefault, Rule};
+use crate::rule::{Cel, Cx, Param, ParamDefault, Rule};
 use crate::workload::{Field, Kind, Part};
 
 pub(super) static RULE: Rule = Rule {
@@ -68,6 +68,22 @@ pub(super) static RULE: Rule = Rule {
         doc: "Seconds that the unsafe fix writes, and that the help proposes.",
         default: ParamDefault::Int { value: 86400, least: 1 },
     }],
+    cel: Ok(Cel {
+        kinds: &[Kind::Job, Kind::CronJob, Kind::PyTorchJob],
+        places: "\
+[o.metadata.?labels['kueue.x-k8s.io/max-exec-time-seconds'].orValue('')]
+  .exists(seconds, seconds.matches('^0*[1-9][0-9]{0,9}$') && int(seconds) <= 2147483647)
+? [] :
+o.kind == 'CronJob' ? (
+  o.spec.jobTemplate.spec.?activeDeadlineSeconds.orValue(0) > 0 ? [] : ['spec.jobTemplate.spec.activeDeadlineSeconds']) :
+o.kind == 'PyTorchJob' ? (
+  o.spec.?runPolicy.?activeDeadlineSeconds.hasValue()
+  ? (o.spec.runPolicy.activeDeadlineSeconds > 0 ? [] : ['spec.runPolicy.activeDeadlineSeconds'])
+  : o.spec.?pytorchReplicaSpecs.orValue({}).exists(name, ['initContainers', 'containers', 'ephemeralContainers'].exists(slot,
+      o.spec.pytorchReplicaSpecs[name].?template.?spec[?slot].orValue([]).exists(container, has(container.image))))
+  ? ['spec.runPolicy.activeDeadlineSeconds'] : []) :
+o.spec.?activeDeadlineSeconds.orValue(0) > 0 ? [] : ['spec.activeDeadlineSeconds']",
+    }),
     check,
 };
 

@@ -73,6 +73,7 @@ pub(super) static RULE: Rule = Rule {
     default: Action::Fill,
     fills: &["/spec/podReplacementPolicy", "/spec/jobTemplate/spec/podReplacementPolicy"],
     params: &[],
+    cel: Err("the API server has set the field by then, so that an author's choice cannot be told from its default"),
     check,
 };
 

@@ -69,7 +69,7 @@
 
 use crate::finding::{Level, Op, Safety};
 use crate::policy::Action;
-use crate::rule::{Cx, Rule};
+use crate::rule::{Cel, Cx, Rule};
 use crate::workload::{Field, Kind, PodTemplate, Replica};
 
 pub(super) static RULE: Rule = Rule {
@@ -79,6 +79,13 @@ pub(super) static RULE: Rule = Rule {
     default: Action::Deny,
     fills: &[],
     params: &[],
+    cel: Ok(Cel {
+        kinds: &[Kind::PyTorchJob],
+        places: "\
+o.spec.?pytorchReplicaSpecs.orValue({})
+  .filter(name, o.spec.pytorchReplicaSpecs[name].?restartPolicy.orValue('') == 'Always')
+  .map(name, 'spec.pytorchReplicaSpecs[' + name + '].restartPolicy')",
+    }),
     check,
 };
 

@@ -119,11 +119,21 @@ impl Look {
 
     /// Prints what follows the colon of a key in column `column`.
     pub(super) fn behind_colon(&self, value: &Value, column: usize) -> String {
+        if let Value::String(text) = value
+            && is_literal(text)
+        {
+            return format!(" |-{}", text.split('\n').map(|line| self.literal_line(line, column)).collect::<String>());
+        }
         if is_inline(value) {
             return format!(" {}", self.inline(value, false));
         }
         let column = self.below(value, column);
         format!("{}{}", self.line(column), self.block(value, column))
+    }
+
+    /// Prints a line of a literal block below a key. An empty one has no indentation that somebody's editor would take away.
+    fn literal_line(&self, line: &str, column: usize) -> String {
+        if line.is_empty() { self.newline.to_owned() } else { format!("{}{line}", self.line(column + self.step)) }
     }
 
     /// Returns the column of a collection below a key.
@@ -169,6 +179,12 @@ fn is_plain(text: &str, flow: bool) -> bool {
         && !(first.is_ascii_digit() && text.bytes().all(|byte| byte.is_ascii_digit() || matches!(byte, b':' | b'.' | b'-' | b'_' | b'+' | b'e' | b'E')))
 }
 
+/// Tells whether text of several lines reads back as the same text when it is written as a literal block without a break at its end.
+fn is_literal(text: &str) -> bool {
+    let edges = |text: &str| text.starts_with([' ', '\n']) || text.ends_with([' ', '\n']);
+    text.contains('\n') && !edges(text) && text.split('\n').all(|line| !line.ends_with(' ') && line.chars().all(is_printable))
+}
+
 /// Tells whether a character may stand in plain or single-quoted text on one line.
 fn is_printable(char: char) -> bool {
     !char.is_control() && !matches!(char, '\u{2028}' | '\u{2029}' | '\u{FEFF}' | '\u{FFFE}' | '\u{FFFF}')
@@ -197,6 +213,26 @@ fn double(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn text_of_several_lines_is_a_block_where_it_reads_back() {
+        for (text, block) in [
+            ("a\n  b: c # d", true),
+            ("a\n\n- b", true),
+            ("---\n...", true),
+            ("a\n", false),
+            ("\na", false),
+            (" a\nb", false),
+            ("a \nb", false),
+            ("a\n\tb", false),
+        ] {
+            let value = serde_json::json!({"list": [{"key": text, "other": {}}]});
+            let printed = super::super::print(&value);
+            assert_eq!(printed.contains("key: |-\n"), block, "{printed}");
+            let read = super::super::documents(printed.as_bytes()).next().unwrap().unwrap();
+            assert_eq!(read.value, value, "{printed}");
+        }
+    }
 
     #[test]
     fn quotes_what_would_mean_something_else() {

@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 
 use http::{Method, Request};
 use http_body_util::BodyExt as _;
+use jobgate::workload::Kind;
 use kube::Client;
 use kube::client::Body;
 use serde_json::Value;
@@ -45,6 +46,26 @@ impl Api {
         let (status, object) = self.wait(send(&self.client, Method::GET, path, "", String::new())).expect("get an object");
         assert_eq!(status, 200, "{path}: {object}");
         object
+    }
+
+    /// Has an object created without effect, and returns the status with all that is said: the message, and the warnings.
+    #[track_caller]
+    pub(crate) fn dry_run(&self, namespace: &str, object: &Value) -> (u16, String) {
+        let adapter = Kind::of(object).expect("a kind of ours").adapter();
+        let list = format!("/apis/{}/{}/namespaces/{namespace}/{}", adapter.group, adapter.version, adapter.resource);
+        let request = Request::post(format!("{list}?dryRun=All&fieldValidation=Ignore")).header("content-type", "application/json");
+        let request = request.body(Body::from(object.to_string().into_bytes())).expect("a request");
+        self.wait(async {
+            let response = self.client.send(request).await.expect("an answer");
+            let status = response.status().as_u16();
+            let warnings = response.headers().get_all("warning").iter().map(|value| String::from_utf8_lossy(value.as_bytes()).into_owned());
+            let mut said = warnings.collect::<Vec<_>>().join("\n");
+            let body = response.into_body().collect().await.expect("a body").to_bytes();
+            if status >= 300 {
+                said += &String::from_utf8_lossy(&body);
+            }
+            (status, said)
+        })
     }
 
     /// Patches with operations (`json`) or by merging (`merge`), and returns what the API server says.

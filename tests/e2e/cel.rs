@@ -1,66 +1,264 @@
-//! The rule `deadline` as a policy that the API server judges by itself says of every fixture what Jobgate says.
+//! What `jobgate policy export --vap` prints, judged by a real API server, says of every object what Jobgate says.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use jobgate::cel;
 use jobgate::engine::{self, Request};
 use jobgate::facts::NoFacts;
 use jobgate::finding::Level;
 use jobgate::policy::Policy;
+use jobgate::workload::Kind;
+use jobgate::yaml;
 use serde_json::{Value, json};
 
-use crate::manifests::endless;
+use crate::api::Api;
+use crate::cluster::shared;
+use crate::manifests::{asking, cron_job, endless, job, over, pytorch_job};
 use crate::process::eventually;
 use crate::scenario::{Needs, Place, Scenario};
 
-pub(crate) const SCENARIOS: &[Scenario] =
-    &[Scenario::new("deadline_in_the_api_server_agrees_with_the_rule", agrees).ungated().needs(Needs::PyTorchJobs)];
+pub(crate) const SCENARIOS: &[Scenario] = &[
+    Scenario::new("policies_in_the_api_server_agree_on_fixtures_and_corpus", default_policy).ungated().needs(Needs::PyTorchJobs),
+    Scenario::new("policies_in_the_api_server_know_overrides_and_exemptions", own_policy).ungated().needs(Needs::PyTorchJobs),
+    Scenario::new("policies_in_the_api_server_let_old_violators_be", updates).ungated().needs(Needs::PyTorchJobs),
+    Scenario::new("policies_in_the_api_server_trust_controllers", trusted).ungated(),
+];
 
-const DENIED: &str = "ValidatingAdmissionPolicy 'jobgate-deadline'";
+const RULES: [&str; 2] = ["deadline", "restart-policy"];
+
+/// Policies in force in one namespace, until this is dropped.
+struct InForce<'p> {
+    place: &'p Place<'p>,
+    policy: Policy,
+    objects: String,
+}
+
+impl Drop for InForce<'_> {
+    fn drop(&mut self) {
+        self.place.cluster.admin.run(&["delete", "--wait=false", "-f", "-"], &self.objects);
+    }
+}
+
+impl<'p> InForce<'p> {
+    /// Applies what is exported of a policy, for this scenario's namespace only and by names of its own; nothing where the API server knows no such policies.
+    fn of(place: &'p Place<'p>, policy: Policy) -> Option<Self> {
+        let served = place.cluster.admin.run(&["get", "--raw", "/apis/admissionregistration.k8s.io/v1"], "").quiet().json();
+        let mut resources = served["resources"].as_array().into_iter().flatten();
+        if !resources.any(|resource| resource["name"] == "validatingadmissionpolicies") {
+            println!("skipped: this API server has no ValidatingAdmissionPolicy (Kubernetes 1.30 and later)");
+            return None;
+        }
+        let only = json!({"key": "kubernetes.io/metadata.name", "operator": "In", "values": [place.namespace]});
+        let mut objects = Vec::new();
+        for [mut judging, mut binding] in cel::export(&policy, "jobgate", None).objects {
+            let name = format!("{}-{}", judging["metadata"]["name"].as_str()?, place.namespace);
+            judging["metadata"]["name"] = name.as_str().into();
+            binding["metadata"]["name"] = name.as_str().into();
+            binding["spec"]["policyName"] = name.as_str().into();
+            binding["spec"]["matchResources"]["namespaceSelector"]["matchExpressions"].as_array_mut()?.push(only.clone());
+            objects.extend([judging, binding]);
+        }
+        let objects = json!({"apiVersion": "v1", "kind": "List", "items": objects}).to_string();
+        place.cluster.admin.run(&["apply", "--validate=strict", "-f", "-"], &objects).quiet();
+        let policies = Self { place, policy, objects };
+        // The API server compiles what it is given, and says what does not fit the types of the kinds.
+        let typed = || {
+            let all = place.cluster.admin.run(&["get", "validatingadmissionpolicies", "-o", "json"], "").quiet().json();
+            for policy in all["items"].as_array().into_iter().flatten() {
+                let name = policy["metadata"]["name"].as_str().unwrap_or_default();
+                if name.ends_with(&place.namespace) {
+                    assert_eq!(policy["status"]["typeChecking"]["expressionWarnings"], Value::Null, "{name}");
+                }
+            }
+        };
+        let probe = over(
+            endless("strict-probe"),
+            json!({"metadata": {"labels": {"probe": "yes"}}, "spec": {"template": {"spec": {"containers": asking("nvidia.com/gpu")}}}}),
+        );
+        let in_force =
+            || if policies.says(&place.dry_run(&probe).stderr, "deadline") == Some(Level::Deny) { Ok(()) } else { Err("not in force yet") };
+        eventually(Duration::from_secs(30), || in_force().map_err(str::to_owned)).expect("the policies are judged by");
+        typed();
+        Some(policies)
+    }
+
+    /// Returns what the API server says of an object by a rule.
+    fn says(&self, text: &str, rule: &str) -> Option<Level> {
+        let by = |level: &str| format!("ValidatingAdmissionPolicy 'jobgate-{rule}{level}-{}'", self.place.namespace);
+        let denied = text.contains(&by("")).then_some(Level::Deny);
+        denied.or_else(|| text.contains(&by("-warn")).then_some(Level::Warn))
+    }
+
+    /// Returns what Jobgate says of an object by a rule.
+    fn ours(&self, object: &Value, rule: &str) -> Option<Level> {
+        let request = Request { namespace: &self.place.namespace, ..Request::of_file(object, None) };
+        let verdict = engine::evaluate(&self.policy, &NoFacts, &request);
+        verdict.findings.iter().filter(|finding| finding.rule == rule).map(|finding| finding.level).max()
+    }
+}
 
 fn documents(path: &Path) -> Vec<Value> {
     let text = std::fs::read(path).expect("read a manifest");
-    jobgate::yaml::documents(&text).map(|document| document.expect("YAML").value).collect()
+    yaml::documents(&text).filter_map(Result::ok).map(|document| document.value).collect()
 }
 
-fn agrees(place: &Place<'_>) {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
-    let mut objects = documents(&root.join("deploy/components/deadline-in-the-api-server/policy.yaml"));
-    // Other scenarios run beside this one.
-    let only = json!({"key": "kubernetes.io/metadata.name", "operator": "In", "values": [place.namespace]});
-    objects[1]["spec"]["matchResources"]["namespaceSelector"]["matchExpressions"].as_array_mut().expect("expressions").push(only);
-    let all = json!({"apiVersion": "v1", "kind": "List", "items": objects}).to_string();
-    place.cluster.admin.run(&["apply", "--validate=strict", "-f", "-"], &all).quiet();
-    let in_force = || if place.dry_run(&endless("probe")).stderr.contains(DENIED) { Ok(()) } else { Err("not in force yet".to_owned()) };
-    eventually(Duration::from_secs(30), in_force).expect("the policy is judged by");
-
-    let (mut denied, mut admitted) = (0, 0);
-    let mut files: Vec<_> =
-        std::fs::read_dir(root.join("tests/rules/deadline")).expect("fixtures").map(|entry| entry.expect("a fixture").path()).collect();
+fn files(folder: &Path) -> Vec<PathBuf> {
+    let mut files = Vec::new();
+    for entry in std::fs::read_dir(folder).expect("list a folder") {
+        let path = entry.expect("an entry").path();
+        if path.is_dir() {
+            files.extend(self::files(&path));
+        } else if path.extension().is_some_and(|ending| ending == "yaml" || ending == "yml") {
+            files.push(path);
+        }
+    }
     files.sort();
-    for file in files {
+    files
+}
+
+fn default_policy(place: &Place<'_>) {
+    let Some(policies) = InForce::of(place, Policy::default()) else { return };
+    let api = Api::admin(place.cluster);
+    let mut folders = vec![Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/rules")];
+    folders.extend(shared("corpus"));
+    let (mut denied, mut admitted, mut refused) = ([0; 2], 0, 0);
+    for file in folders.iter().flat_map(|folder| files(folder)) {
         for mut object in documents(&file) {
-            if let Some(metadata) = object["metadata"].as_object_mut() {
-                metadata.remove("namespace");
+            let Some(kind) = Kind::of(&object) else { continue };
+            let adapter = kind.adapter();
+            if object["apiVersion"] != format!("{}/{}", adapter.group, adapter.version) || !object["metadata"].is_object() {
+                continue;
             }
-            let verdict = engine::evaluate(&Policy::default(), &NoFacts, &Request::of_file(&object, None));
-            let ours = verdict.findings.iter().any(|finding| finding.rule == "deadline" && finding.level == Level::Deny);
-            let said = place.dry_run(&object);
-            let theirs = said.stderr.contains(DENIED);
-            // Of what the server refuses anyway, and of kinds it does not serve, it asks no policy.
-            if said.success || theirs {
-                assert_eq!(theirs, ours, "{}: {said}", file.display());
-                denied += usize::from(theirs);
-                admitted += usize::from(!theirs);
+            object["metadata"]["namespace"] = place.namespace.as_str().into();
+            let (status, said) = api.dry_run(&place.namespace, &object);
+            let theirs = RULES.map(|rule| policies.says(&said, rule) == Some(Level::Deny));
+            let ours = RULES.map(|rule| policies.ours(&object, rule) == Some(Level::Deny));
+            if status >= 300 && theirs == [false; 2] {
+                // What is not valid is refused before any policy is asked.
+                refused += 1;
+                continue;
+            }
+            assert_eq!(theirs.contains(&true), ours.contains(&true), "{}: {status} {said}", file.display());
+            for (index, rule) in RULES.iter().enumerate() {
+                // The first policy that denies is told, and the API server asks in no order.
+                assert!(ours[index] || !theirs[index], "{}: {rule}: {said}", file.display());
+                denied[index] += usize::from(theirs[index]);
+            }
+            admitted += usize::from(theirs == [false; 2]);
+        }
+    }
+    println!("denied {denied:?}, admitted {admitted}, not valid {refused}");
+    assert!(denied[0] >= 5 && denied[1] >= 1 && admitted >= 5, "{denied:?} denied and {admitted} admitted");
+}
+
+const OWN: &str = r#"
+apiVersion: jobgate.dev/v1alpha1
+kind: Policy
+metadata: {name: own}
+spec:
+  rules:
+    deadline: {action: warn}
+    restart-policy: {action: warn}
+  overrides:
+  - match: {accelerators: true}
+    rules: {deadline: {action: deny}, gpu-toleration: {action: ignore}}
+  - match: {labels: {tier: throw-away}, kinds: [Job, PyTorchJob]}
+    rules: {deadline: {action: ignore}, restart-policy: {action: deny}}
+  - match: {names: ["strict-*", "{a,b}?[0-9].x"]}
+    rules: {deadline: {action: deny}}
+  - match: {names: ["mild-*"], accelerators: false, namespaces: ["team-*", "it's"]}
+    rules: {deadline: {action: ignore}}
+  exemptions:
+  - match: {names: [legacy, "*-legacy"]}
+    rules: [deadline]
+    reason: runs until its queue is empty
+    until: "2999-01-01"
+  - match: {labels: {tier: "it's \\ over"}}
+    reason: tried for its characters
+  optOut: warnings
+"#;
+
+fn own_policy(place: &Place<'_>) {
+    let Some(policies) = InForce::of(place, Policy::parse(OWN, "own.yaml").expect("a policy")) else { return };
+    let api = Api::admin(place.cluster);
+    let mut seen = Vec::new();
+    let names = ["plain", "strict-a", "ab7.x", "abc7.x", "mild-a", "legacy", "old-legacy", "strict-legacy"];
+    let changes = [
+        json!({}),
+        json!({"metadata": {"labels": {"tier": "throw-away"}}}),
+        json!({"metadata": {"annotations": {"jobgate.dev/ignore": "restart-policy , deadline"}}}),
+        json!({"metadata": {"annotations": {"jobgate.dev/ignore": "deadlines"}}}),
+    ];
+    let gpu = json!({"spec": {"containers": asking("nvidia.com/mig-1g.5gb")}});
+    let zero = json!({"spec": {"containers": [{"name": "pytorch", "image": "registry.example.com/trainer:1.4", "resources": {"limits": {"nvidia.com/gpu": 0}}}]}});
+    for name in names {
+        for change in &changes {
+            for template in [&json!({}), &gpu, &zero] {
+                let endless = json!({"spec": {"activeDeadlineSeconds": null, "template": template}});
+                let replica = json!({"restartPolicy": "Always", "template": template});
+                let objects = [
+                    over(job(name, endless.clone()), change.clone()),
+                    over(cron_job(name, json!({"spec": {"jobTemplate": endless}})), change.clone()),
+                    over(pytorch_job(name, json!({"spec": {"runPolicy": null, "pytorchReplicaSpecs": {"Master": replica}}})), change.clone()),
+                ];
+                for object in objects {
+                    let (_, said) = api.dry_run(&place.namespace, &object);
+                    let ours = RULES.map(|rule| policies.ours(&object, rule));
+                    let theirs = RULES.map(|rule| policies.says(&said, rule));
+                    // Of several that deny the first is told, and nothing of those that warn.
+                    let denied = |levels: [Option<Level>; 2]| levels.contains(&Some(Level::Deny));
+                    assert_eq!(denied(ours), denied(theirs), "{object:#}: {ours:?} {said}");
+                    if denied(ours) {
+                        assert!((0..2).all(|index| theirs[index].is_none_or(|level| ours[index] == Some(level))), "{object:#}: {ours:?} {said}");
+                    } else {
+                        assert_eq!(ours, theirs, "{object:#}: {said}");
+                    }
+                    seen.push(ours);
+                }
             }
         }
     }
-    assert!(denied >= 5 && admitted >= 5, "{denied} denied and {admitted} admitted");
+    for level in [Some(Level::Deny), Some(Level::Warn), None] {
+        for (index, rule) in RULES.iter().enumerate() {
+            assert!(seen.iter().any(|levels| levels[index] == level), "{rule}: {level:?} never came");
+        }
+    }
+    let odd = over(endless("strict-odd"), json!({"metadata": {"labels": {"tier": "throw-away"}}}));
+    assert_eq!(policies.says(&place.dry_run(&odd).stderr, "deadline"), Some(Level::Deny), "the later override wins");
+}
 
-    let child =
-        json!([{"apiVersion": "batch/v1", "kind": "CronJob", "name": "c", "uid": "00000000-0000-4000-8000-000000000000", "controller": true}]);
-    let mut run = endless("run");
-    run["metadata"]["ownerReferences"] = child;
-    place.dry_run(&run).ok();
-    place.cluster.admin.run(&["delete", "-f", "-"], &all).ok();
+fn updates(place: &Place<'_>) {
+    let endless_cron = |name: &str| cron_job(name, json!({"spec": {"jobTemplate": {"spec": {"activeDeadlineSeconds": null}}}}));
+    let label = |value: Value| json!({"metadata": {"labels": {"kueue.x-k8s.io/max-exec-time-seconds": value}}});
+    place.create(&endless_cron("old")).ok();
+    place.create(&over(endless("bounded"), label("60".into()))).ok();
+    place.create(&cron_job("good", json!({}))).ok();
+    let always = |name: &str| json!({"spec": {"pytorchReplicaSpecs": {name: {"restartPolicy": "Always"}}}});
+    place.create(&pytorch_job("old", always("Master"))).ok();
+    let Some(policies) = InForce::of(place, Policy::default()) else { return };
+    let denied = |text: &str, rule: &str| assert_eq!(policies.says(text, rule), Some(Level::Deny), "{text}");
+
+    place.patch("cronjob/old", "merge", &json!({"metadata": {"labels": {"team": "b"}}})).ok();
+    place.patch("cronjob/old", "merge", &json!({"spec": {"schedule": "7 7 * * *"}})).ok();
+    place.patch("job/bounded", "merge", &json!({"metadata": {"finalizers": ["example.com/hold"]}})).ok();
+    place.patch("job/bounded", "merge", &label(Value::Null)).ok();
+    place.patch("job/bounded", "merge", &json!({"metadata": {"finalizers": null}})).ok();
+    let without = json!({"spec": {"jobTemplate": {"spec": {"activeDeadlineSeconds": null}}}});
+    denied(&place.patch("cronjob/good", "merge", &without).stderr, "deadline");
+    place.patch("pytorchjob/old", "merge", &json!({"metadata": {"labels": {"team": "b"}}})).ok();
+    place.patch("pytorchjob/old", "merge", &json!({"spec": {"runPolicy": {"backoffLimit": 3}}})).ok();
+    denied(&place.patch("pytorchjob/old", "merge", &always("Worker")).stderr, "restart-policy");
+    denied(&place.patch("pytorchjob/old", "merge", &json!({"spec": {"runPolicy": {"activeDeadlineSeconds": null}}})).stderr, "deadline");
+}
+
+fn trusted(place: &Place<'_>) {
+    let Some(policies) = InForce::of(place, Policy::default()) else { return };
+    let uid = "00000000-0000-4000-8000-000000000000";
+    let owner = json!([{"apiVersion": "batch/v1", "kind": "CronJob", "name": "c", "uid": uid, "controller": true}]);
+    let run = over(endless("run"), json!({"metadata": {"ownerReferences": owner}}));
+    let controller = "system:serviceaccount:kube-system:cronjob-controller";
+    place.create_as(controller, &run).ok();
+    assert_eq!(policies.says(&place.create_as(controller, &endless("bare")).stderr, "deadline"), Some(Level::Deny));
+    assert_eq!(policies.says(&place.dry_run(&over(run, json!({"metadata": {"name": "forged"}}))).stderr, "deadline"), Some(Level::Deny));
 }

@@ -38,10 +38,15 @@ impl Assets {
     }
 }
 
+/// Returns a place in the shared data, if it is there.
+pub(crate) fn shared(what: &str) -> Option<PathBuf> {
+    let place = env::var_os("JOBGATE_SHARED").map_or_else(|| Path::new(env!("CARGO_MANIFEST_DIR")).join("../shared"), PathBuf::from);
+    Some(place.join(what)).filter(|path| path.exists())
+}
+
 /// Returns the definition of PyTorchJobs, if it is there.
 pub(crate) fn pytorch_crd() -> Option<PathBuf> {
-    let place = env::var_os("JOBGATE_SHARED").map_or_else(|| Path::new(env!("CARGO_MANIFEST_DIR")).join("../shared"), PathBuf::from);
-    Some(place.join("crds/pytorchjobs.yaml")).filter(|path| path.is_file())
+    shared("crds/pytorchjobs.yaml")
 }
 
 /// A cluster that starts when it is first needed.

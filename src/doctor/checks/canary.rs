@@ -174,7 +174,7 @@ fn common(observed: &Observed, canary: &Canary) -> Option<Note> {
         // The API server asks its own policies before it asks webhooks that validate.
         Came::Refused if text.contains("ValidatingAdmissionPolicy") => Some(
             Note::not_checked(format!("the API server's own policy refused it before the webhook was asked: {}", shown(text)))
-                .remedy("nothing, if that is deploy/components/deadline-in-the-api-server; `canary-filled` and `served-certificate` tell whether the webhook is reached"),
+                .remedy("nothing, if that is deploy/components/rules-in-the-api-server; `canary-filled` and `served-certificate` tell whether the webhook is reached"),
         ),
         Came::Denied(..) | Came::Refused => Some(elsewhere(format!("somebody else refused it first: {}", shown(text)))),
         Came::Admitted => None,
