@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use crate::manifests::{claim, endless, gpu_job, job, mounting, over, toleration};
+use crate::manifests::{claim, cron_job, endless, gpu_job, job, mounting, over, toleration};
 use crate::process::eventually;
 use crate::scenario::{Needs, Place, Scenario, is};
 
@@ -209,10 +209,11 @@ fn replace(place: &Place<'_>) {
 }
 
 fn status_update(place: &Place<'_>) {
-    place.create(&over(job("a", json!({})), json!({"spec": {"managedBy": "e2e.jobgate.dev/nobody"}}))).ok();
-    let status = json!({"status": {"startTime": "2026-01-01T00:00:00Z", "active": 0, "failed": 1}}).to_string();
-    place.kubectl(&["patch", "job/a", "--subresource=status", "--type=merge", "-p", &status]).quiet();
-    is(&place.stored("job/a"), "/status/failed", json!(1));
+    // Of a CronJob that is suspended no controller writes the status.
+    place.create(&cron_job("a", json!({"spec": {"suspend": true}}))).ok();
+    let status = json!({"status": {"lastScheduleTime": "2026-01-01T00:00:00Z"}}).to_string();
+    place.kubectl(&["patch", "cronjob/a", "--subresource=status", "--type=merge", "-p", &status]).quiet();
+    is(&place.stored("cronjob/a"), "/status/lastScheduleTime", json!("2026-01-01T00:00:00Z"));
 }
 
 fn delete(place: &Place<'_>) {
