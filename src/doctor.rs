@@ -192,6 +192,18 @@ fn named(remedy: &str, place: &Place, service: &str, secret: &str) -> String {
     names.iter().fold(remedy.to_owned(), |text, (mark, name)| text.replace(mark, name))
 }
 
+/// The longest text of somebody else's that is shown, in characters.
+const LONGEST: usize = 400;
+
+/// Returns a text of the API server's, or of who speaks through it, in one line.
+fn shown(text: &str) -> String {
+    let line = text.split_whitespace().collect::<Vec<_>>().join(" ");
+    match line.char_indices().nth(LONGEST) {
+        Some((end, _)) => format!("{}…", &line[..end]),
+        None => line,
+    }
+}
+
 /// The part of the page that people write.
 const PAGE: &str = include_str!("doctor/page.md");
 

@@ -22,7 +22,7 @@ use kube::Client;
 use kube::client::Body;
 use serde_json::{Value, json};
 use tokio::net::TcpStream;
-use tokio::time::timeout;
+use tokio::time::{Instant, timeout, timeout_at};
 
 use self::forward::ForwardError;
 use super::observed::{
@@ -386,26 +386,30 @@ impl Ask<'_> {
 
     /// Connects from here. `telling` is whether the API server would come no further.
     async fn direct(&self, at: String, host: &str, port: u16, name: &str, telling: bool) -> Served {
-        let work = async {
-            let stream = TcpStream::connect((host, port)).await.map_err(|error| format!("cannot connect from here: {}", chain(&error)))?;
-            handshake::chain(stream, name).await
+        let deadline = Instant::now() + self.patience;
+        let shaken = match timeout_at(deadline, TcpStream::connect((host, port))).await {
+            Ok(Ok(stream)) => handshake::chain(stream, name, deadline).await,
+            Ok(Err(error)) => Err(format!("cannot connect from here: {}", chain(&error))),
+            Err(_) => Err("cannot connect from here: no answer".to_owned()),
         };
-        let shaken = timeout(self.patience, work).await.unwrap_or_else(|_| Err("cannot connect from here: no answer".to_owned()));
         Served { at, telling, chain: shaken.map_or_else(|why| Seen::Unread(Unread::Failed(why)), Seen::Known) }
     }
 
     /// Connects to a pod through the API server.
     async fn forwarded(&self, namespace: &str, pod: &str, port: u16, name: &str) -> Served {
-        let needs = || format!("create and get pods/portforward in the namespace {namespace}");
-        let work = async {
-            let stream = forward::dial(self.client, namespace, pod, port).await.map_err(|error| match error {
-                ForwardError::Forbidden => Unread::Forbidden(needs()),
-                error => Unread::Failed(format!("could not forward the port {port}: {}", chain(&error))),
-            })?;
-            handshake::chain(stream, name).await.map_err(Unread::Failed)
+        let deadline = Instant::now() + self.patience;
+        let failed = |why: &str| Unread::Failed(format!("could not forward the port {port}: {why}"));
+        let dialled = timeout_at(deadline, forward::dial(self.client, namespace, pod, port)).await.unwrap_or(Err(ForwardError::Silence));
+        let shaken = match dialled {
+            Ok((stream, trouble)) => tokio::select! {
+                // What the far end says tells more than a connection that ends.
+                biased;
+                why = trouble => Err(failed(&why)),
+                shaken = handshake::chain(stream, name, deadline) => shaken.map_err(Unread::Failed),
+            },
+            Err(ForwardError::Forbidden) => Err(Unread::Forbidden(format!("create and get pods/portforward in the namespace {namespace}"))),
+            Err(error) => Err(failed(&chain(&error))),
         };
-        let silence = || Unread::Failed(format!("could not forward the port {port}: no answer"));
-        let shaken = timeout(self.patience, work).await.unwrap_or_else(|_| Err(silence()));
         Served { at: format!("pod {pod}"), telling: false, chain: shaken.map_or_else(Seen::Unread, Seen::Known) }
     }
 }

@@ -4,7 +4,7 @@ use serde_json::Value;
 
 use super::super::observed::{Canary, Observed, Seen};
 use super::super::selector::{labels, selects};
-use super::super::{Judged, Note};
+use super::super::{Judged, Note, shown};
 use super::{entries, list, need, or_fine};
 use crate::certs::publish::Kind;
 use crate::engine::{self, Operation, Origin, Request};
@@ -63,8 +63,6 @@ const CAUSES: &[(&[&str], &str, &str)] = &[
 
 /// What to do where the answer is another policy's.
 const OTHER_POLICY: &str = "a changed policy takes a minute or so to reach the pods; then see `policy-in-force`";
-/// The longest text of the API server's that is shown.
-const LONGEST: usize = 400;
 
 /// What came of a canary.
 enum Came<'a> {
@@ -109,15 +107,6 @@ fn came(canary: &Canary) -> Came<'_> {
         401 => Came::Forbidden,
         403 if text.contains("forbidden: User ") => Came::Forbidden,
         _ => Came::Refused,
-    }
-}
-
-/// Returns a text of the API server's in one line.
-fn shown(text: &str) -> String {
-    let line = text.split_whitespace().collect::<Vec<_>>().join(" ");
-    match line.char_indices().nth(LONGEST) {
-        Some((end, _)) => format!("{}…", &line[..end]),
-        None => line,
     }
 }
 

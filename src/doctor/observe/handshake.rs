@@ -1,5 +1,6 @@
 //! The certificate that a server shows at a TLS handshake, trusted or not.
 
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
@@ -7,6 +8,7 @@ use rustls::crypto::{CryptoProvider, ring, verify_tls12_signature, verify_tls13_
 use rustls::{ClientConfig, DigitallySignedStruct, SignatureScheme};
 use rustls_pki_types::{CertificateDer, ServerName, UnixTime};
 use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::time::{Instant, timeout_at};
 use tokio_rustls::TlsConnector;
 
 use crate::audit::chain as told;
@@ -17,6 +19,15 @@ use crate::audit::chain as told;
 struct Recorder {
     provider: Arc<CryptoProvider>,
     seen: Mutex<Vec<CertificateDer<'static>>>,
+    /// Whether the server has signed with the key of what it showed.
+    proven: AtomicBool,
+}
+
+impl Recorder {
+    fn proven(&self, verified: Result<HandshakeSignatureValid, rustls::Error>) -> Result<HandshakeSignatureValid, rustls::Error> {
+        self.proven.store(verified.is_ok(), Ordering::Relaxed);
+        verified
+    }
 }
 
 impl ServerCertVerifier for Recorder {
@@ -39,7 +50,7 @@ impl ServerCertVerifier for Recorder {
         cert: &CertificateDer<'_>,
         dss: &DigitallySignedStruct,
     ) -> Result<HandshakeSignatureValid, rustls::Error> {
-        verify_tls12_signature(message, cert, dss, &self.provider.signature_verification_algorithms)
+        self.proven(verify_tls12_signature(message, cert, dss, &self.provider.signature_verification_algorithms))
     }
 
     fn verify_tls13_signature(
@@ -48,7 +59,7 @@ impl ServerCertVerifier for Recorder {
         cert: &CertificateDer<'_>,
         dss: &DigitallySignedStruct,
     ) -> Result<HandshakeSignatureValid, rustls::Error> {
-        verify_tls13_signature(message, cert, dss, &self.provider.signature_verification_algorithms)
+        self.proven(verify_tls13_signature(message, cert, dss, &self.provider.signature_verification_algorithms))
     }
 
     fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
@@ -59,19 +70,20 @@ impl ServerCertVerifier for Recorder {
 /// Returns the chain that is shown to a client that asks for the name, the server's own certificate first.
 ///
 /// # Errors
-/// There was no handshake, in words.
-pub(super) async fn chain<S: AsyncRead + AsyncWrite + Unpin>(stream: S, name: &str) -> Result<Vec<CertificateDer<'static>>, String> {
+/// There was no handshake, or none by the deadline; in words.
+pub(super) async fn chain<S: AsyncRead + AsyncWrite + Unpin>(stream: S, name: &str, deadline: Instant) -> Result<Vec<CertificateDer<'static>>, String> {
     let name = ServerName::try_from(name.to_owned()).map_err(|error| error.to_string())?;
     let provider = Arc::new(ring::default_provider());
-    let recorder = Arc::new(Recorder { provider: Arc::clone(&provider), seen: Mutex::default() });
+    let recorder = Arc::new(Recorder { provider: Arc::clone(&provider), seen: Mutex::default(), proven: AtomicBool::new(false) });
     let config = ClientConfig::builder_with_provider(provider).with_safe_default_protocol_versions().map_err(|error| error.to_string())?;
     let config = config.dangerous().with_custom_certificate_verifier(Arc::clone(&recorder) as Arc<dyn ServerCertVerifier>).with_no_client_auth();
-    let shaken = TlsConnector::from(Arc::new(config)).connect(name, stream).await;
+    let shaken = timeout_at(deadline, TlsConnector::from(Arc::new(config)).connect(name, stream)).await;
     let seen = std::mem::take(&mut *recorder.seen.lock().unwrap_or_else(PoisonError::into_inner));
     match shaken {
         // A server that wants to see a certificate of ours has shown its own by then.
-        Err(error) if seen.is_empty() => Err(format!("no TLS handshake: {}", told(&error))),
-        _ => Ok(seen),
+        _ if recorder.proven.load(Ordering::Relaxed) => Ok(seen),
+        Ok(Err(error)) => Err(format!("no TLS handshake: {}", told(&error))),
+        _ => Err("no TLS handshake: no answer".to_owned()),
     }
 }
 
@@ -79,7 +91,10 @@ pub(super) async fn chain<S: AsyncRead + AsyncWrite + Unpin>(stream: S, name: &s
 mod tests {
     use std::time::{Duration, SystemTime};
 
-    use rustls::ServerConfig;
+    use rustls::server::ServerConfig;
+    use rustls::sign::{CertifiedKey, SingleCertAndKey};
+    use rustls::version::{TLS12, TLS13};
+    use rustls::{ALL_VERSIONS, SupportedProtocolVersion};
     use rustls_pki_types::PrivateKeyDer;
     use rustls_pki_types::pem::PemObject as _;
     use tokio::io::AsyncWriteExt as _;
@@ -87,31 +102,49 @@ mod tests {
 
     use super::*;
     use crate::certs::Names;
-    use crate::certs::authority::{Authority, verify};
+    use crate::certs::authority::{Authority, Leaf, verify};
+
+    const DAY: Duration = Duration::from_secs(86_400);
+
+    /// Returns what is seen of a server that shows the certificate and signs with the key.
+    async fn seen(certificate: &Leaf, key: &Leaf, versions: &[&'static SupportedProtocolVersion]) -> Result<Vec<CertificateDer<'static>>, String> {
+        let certificate = CertificateDer::from_pem_slice(certificate.certificate_pem().as_bytes()).unwrap();
+        let key = PrivateKeyDer::from_pem_slice(key.key_pem().as_bytes()).unwrap();
+        let key = ring::sign::any_supported_type(&key).unwrap();
+        let shown = SingleCertAndKey::from(CertifiedKey::new(vec![certificate], key));
+        let config = ServerConfig::builder_with_provider(Arc::new(ring::default_provider())).with_protocol_versions(versions).unwrap();
+        let config = Arc::new(config.with_no_client_auth().with_cert_resolver(Arc::new(shown)));
+        let (client, server) = tokio::io::duplex(1 << 14);
+        let serving = tokio::spawn(async move { TlsAcceptor::from(config).accept(server).await.map(drop) });
+        let chain = chain(client, "jobgate.ours.svc", Instant::now() + DAY).await;
+        let _ = serving.await;
+        chain
+    }
 
     #[tokio::test]
     async fn what_is_served_is_seen_and_then_judged() {
-        let (names, now, day) = (Names::new("jobgate", "ours").unwrap(), SystemTime::now(), Duration::from_secs(86_400));
-        let authority = Authority::generate(&names, now, 30 * day).unwrap();
-        let leaf = authority.sign(&names, now, 7 * day).unwrap();
-        let certificate = CertificateDer::from_pem_slice(leaf.certificate_pem().as_bytes()).unwrap();
-        let key = PrivateKeyDer::from_pem_slice(leaf.key_pem().as_bytes()).unwrap();
-        let config = ServerConfig::builder_with_provider(Arc::new(ring::default_provider())).with_safe_default_protocol_versions().unwrap();
-        let config = Arc::new(config.with_no_client_auth().with_single_cert(vec![certificate], key).unwrap());
-        let (client, server) = tokio::io::duplex(1 << 14);
-        let serving = tokio::spawn(async move { TlsAcceptor::from(config).accept(server).await.map(drop) });
-        let chain = chain(client, "jobgate.ours.svc").await.unwrap();
-        let _ = serving.await;
+        let (names, now) = (Names::new("jobgate", "ours").unwrap(), SystemTime::now());
+        let authority = Authority::generate(&names, now, 30 * DAY).unwrap();
+        let [leaf, other] = [(); 2].map(|()| authority.sign(&names, now, 7 * DAY).unwrap());
+        for version in [&TLS12, &TLS13] {
+            let error = seen(&leaf, &other, &[version]).await.unwrap_err();
+            assert!(error.contains("BadSignature"), "who does not hold the key shows nothing of its own: {error}");
+        }
+        let chain = seen(&leaf, &leaf, ALL_VERSIONS).await.unwrap();
         let roots = [authority.root().clone()];
         assert_eq!(verify(&chain[0], &chain[1..], &roots, "jobgate.ours.svc", now), Ok(()));
         assert!(verify(&chain[0], &chain[1..], &roots, "jobgate.theirs.svc", now).is_err());
     }
 
-    #[tokio::test]
+    #[tokio::test(start_paused = true)]
     async fn what_speaks_no_tls_is_told() {
+        let deadline = Instant::now() + Duration::from_secs(5);
         let (client, mut server) = tokio::io::duplex(1 << 14);
         server.write_all(b"HTTP/1.1 400 Bad Request\r\n\r\n").await.unwrap();
-        let error = chain(client, "localhost").await.unwrap_err();
-        assert!(error.starts_with("no TLS handshake: "), "{error}");
+        let error = chain(client, "localhost", deadline).await.unwrap_err();
+        assert!(error.starts_with("no TLS handshake: received corrupt message"), "{error}");
+        let (client, _silent) = tokio::io::duplex(1 << 14);
+        assert_eq!(chain(client, "localhost", deadline).await.unwrap_err(), "no TLS handshake: no answer");
+        assert_eq!(Instant::now(), deadline, "and no later");
     }
 }
