@@ -2,40 +2,39 @@
 #![cfg(feature = "serve")]
 #![allow(clippy::unwrap_used, reason = "the fake API server is part of the tests")]
 
+#[path = "support/fake.rs"]
+mod fake;
+
 use std::process::Command;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, SystemTime};
 
 use base64::Engine as _;
-use http::{Request, Response};
+use fake::Answer;
+use futures::{SinkExt as _, StreamExt as _};
+use http::Request;
+use hyper_util::rt::TokioIo;
 use jobgate::certs::Names;
 use jobgate::certs::authority::Authority;
 use jobgate::cluster::{self, Connection};
 use jobgate::doctor::observe::{Options, observe};
 use jobgate::doctor::observed::{Observed, Place};
-use jobgate::doctor::{Examination, Status, examine};
+use jobgate::doctor::{Examination, Outcome, Status, examine};
 use kube::Client;
 use kube::client::Body;
 use rustls_pki_types::pem::PemObject as _;
 use rustls_pki_types::{CertificateDer, PrivateKeyDer};
 use serde_json::{Value, json};
-use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _, DuplexStream};
-use tokio::net::{TcpListener, TcpStream};
+use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _};
+use tokio::net::TcpListener;
 use tokio::time::Instant;
-
-/// What the fake API server does with a request.
-enum Answer {
-    Hang,
-    Reset,
-    Reply(u16, String),
-}
+use tokio_tungstenite::WebSocketStream;
+use tokio_tungstenite::tungstenite::Message;
+use tokio_tungstenite::tungstenite::handshake::derive_accept_key;
+use tokio_tungstenite::tungstenite::protocol::Role;
 
 fn ok(body: &Value) -> Answer {
     Answer::Reply(200, body.to_string())
-}
-
-fn status(code: u16, reason: &str) -> Answer {
-    Answer::Reply(code, json!({"kind": "Status", "reason": reason, "code": code}).to_string())
 }
 
 fn options() -> Options {
@@ -49,14 +48,7 @@ async fn look(script: impl Fn(&str, &str) -> Answer + Send + Sync + 'static) -> 
     let service = tower::service_fn(move |request: Request<Body>| {
         let (method, uri) = (request.method().to_string(), request.uri().to_string());
         seen.lock().unwrap().push(format!("{method} {uri}"));
-        let answer = script(&method, &uri);
-        async move {
-            match answer {
-                Answer::Hang => std::future::pending().await,
-                Answer::Reset => Err::<_, tower::BoxError>("connection reset".into()),
-                Answer::Reply(code, body) => Ok(Response::builder().status(code).body(Body::from(body.into_bytes())).unwrap()),
-            }
-        }
+        script(&method, &uri).give()
     });
     let connection = Connection { client: Client::new(service, "default"), server: "https://fake".to_owned() };
     let observed = observe(&connection, &options()).await;
@@ -72,9 +64,13 @@ fn status_of(examination: &Examination, id: &str) -> Status {
     examination.outcomes.iter().find(|outcome| outcome.id == id).unwrap().status
 }
 
+fn outcome(observed: &Observed, id: &str) -> Outcome {
+    examine(observed).outcomes.into_iter().find(|outcome| outcome.id == id).unwrap()
+}
+
 #[tokio::test]
 async fn what_is_forbidden_is_not_checked_and_says_what_it_takes() {
-    let (observed, diary) = look(|_, uri| if uri == "/version" { ok(&version()) } else { status(403, "Forbidden") }).await;
+    let (observed, diary) = look(|_, uri| if uri == "/version" { ok(&version()) } else { Answer::status(403, "Forbidden") }).await;
     let examination = examine(&observed);
     for outcome in &examination.outcomes {
         let expected = if outcome.id == "api-server" { Status::Ok } else { Status::NotChecked };
@@ -95,7 +91,7 @@ async fn what_is_forbidden_is_not_checked_and_says_what_it_takes() {
 
 #[tokio::test]
 async fn nothing_is_changed() {
-    let (_, diary) = look(|_, uri| if uri == "/version" { ok(&version()) } else { status(404, "NotFound") }).await;
+    let (_, diary) = look(|_, uri| if uri == "/version" { ok(&version()) } else { Answer::absent() }).await;
     for request in &diary {
         let harmless = request.starts_with("GET ")
             || request == "POST /apis/authorization.k8s.io/v1/subjectaccessreviews"
@@ -107,7 +103,7 @@ async fn nothing_is_changed() {
 
 #[tokio::test]
 async fn an_empty_cluster_has_no_webhook() {
-    let (observed, _) = look(|_, uri| if uri == "/version" { ok(&version()) } else { status(404, "NotFound") }).await;
+    let (observed, _) = look(|_, uri| if uri == "/version" { ok(&version()) } else { Answer::absent() }).await;
     let examination = examine(&observed);
     for id in ["configurations", "namespace", "replicas", "certificate-secret", "service", "policy"] {
         assert_eq!(status_of(&examination, id), Status::Problem, "{id}");
@@ -171,14 +167,41 @@ async fn garbage_is_never_fine() {
     }
 }
 
-/// A pod that serves a certificate, behind a fake API server that forwards its port over WebSocket.
+/// What becomes of a port-forward.
+#[derive(Clone, Copy, Debug)]
+enum Way {
+    /// It leads to a pod that serves a certificate.
+    Through,
+    /// The API server never answers.
+    Hang,
+    /// The API server answers with a status and this body.
+    Refuse(&'static str, &'static str),
+    /// The API server switches protocols, but not in answer to this request.
+    Mistaken,
+    /// Nobody listens in the pod: the kubelet says so, and leaves the connection open.
+    Trouble(&'static str),
+    /// The pod says this, which is no TLS, and then nothing more.
+    Say(&'static [u8]),
+    /// What comes after the switch is no WebSocket.
+    Garbage(&'static [u8]),
+    /// The connection ends after the switch.
+    End,
+}
+
+/// A connection, over TCP or in this process.
+trait Socket: AsyncRead + AsyncWrite + Unpin + Send + 'static {}
+
+impl<S: AsyncRead + AsyncWrite + Unpin + Send + 'static> Socket for S {}
+
+/// A fake API server that forwards the port of a pod which serves a certificate.
 struct Forwarding {
-    url: String,
+    way: Way,
+    tls: tokio_rustls::TlsAcceptor,
     bundle: String,
 }
 
 impl Forwarding {
-    async fn start() -> Self {
+    fn new(way: Way) -> Arc<Self> {
         let (names, now, day) = (Names::new("jobgate", "jobgate").unwrap(), SystemTime::now(), Duration::from_secs(86_400));
         let authority = Authority::generate(&names, now, 30 * day).unwrap();
         let leaf = authority.sign(&names, now, 7 * day).unwrap();
@@ -186,93 +209,136 @@ impl Forwarding {
         let key = PrivateKeyDer::from_pem_slice(leaf.key_pem().as_bytes()).unwrap();
         let config = rustls::ServerConfig::builder_with_provider(Arc::new(rustls::crypto::ring::default_provider()));
         let config = config.with_safe_default_protocol_versions().unwrap().with_no_client_auth().with_single_cert(chain, key).unwrap();
-        let tls = tokio_rustls::TlsAcceptor::from(Arc::new(config));
         let bundle = base64::engine::general_purpose::STANDARD.encode(authority.root().pem());
+        Arc::new(Self { way, tls: tokio_rustls::TlsAcceptor::from(Arc::new(config)), bundle })
+    }
+
+    /// Looks at one through a kubeconfig, over TCP.
+    async fn look_from_outside(self: &Arc<Self>) -> Observed {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-        let url = format!("http://{}", listener.local_addr().unwrap());
-        let held = bundle.clone();
+        let file = kubeconfig(&format!("http://{}", listener.local_addr().unwrap()));
+        let server = Arc::clone(self);
         tokio::spawn(async move {
             while let Ok((stream, _)) = listener.accept().await {
-                tokio::spawn(answer(stream, tls.clone(), held.clone()));
+                tokio::spawn(Arc::clone(&server).answer(stream));
             }
         });
-        Self { url, bundle }
+        let connection = cluster::connection(Some(file.path()), None).await.unwrap();
+        observe(&connection, &Options { timeout: Duration::from_secs(60), ..options() }).await
     }
-}
 
-/// Answers one request of a connection.
-async fn answer(mut stream: TcpStream, tls: tokio_rustls::TlsAcceptor, bundle: String) {
-    let mut head = Vec::new();
-    while !head.ends_with(b"\r\n\r\n") {
-        head.push(stream.read_u8().await.unwrap());
-    }
-    let head = String::from_utf8(head).unwrap();
-    let path = head.split(' ').nth(1).unwrap();
-    if path == "/api/v1/namespaces/jobgate/pods/jobgate-0/portforward?ports=10250" {
-        assert!(head.contains("v4.channel.k8s.io"), "{head}");
-        stream
-            .write_all(
-                b"HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Protocol: v4.channel.k8s.io\r\n\r\n",
-            )
-            .await
-            .unwrap();
-        let (pod, far) = tokio::io::duplex(1 << 16);
-        tokio::spawn(async move { drop(tls.accept(pod).await) });
-        return forward(stream, far).await;
-    }
-    let webhooks = |path: &str| {
-        let client = json!({"service": {"namespace": "jobgate", "name": "jobgate", "path": path, "port": 443}, "caBundle": bundle});
-        json!({"metadata": {"name": "jobgate"}, "webhooks": [{"name": path, "clientConfig": client}]})
-    };
-    if path == "/api/v1/namespaces/jobgate/pods/jobgate-0:8080/proxy/metrics" {
-        let page = "# HELP x\njobgate_build_info{version=\"0.1.0\"} 1\njobgate_policy_info{name=\"default\",hash=\"94db1c48fb7b\"} 1\n# EOF\n";
-        let head = format!("HTTP/1.1 200 OK\r\nContent-Length: {}\r\nConnection: close\r\n\r\n", page.len());
-        let _ = stream.write_all(format!("{head}{page}").as_bytes()).await;
-        return;
-    }
-    let body = match path {
-        "/version" => version(),
-        path if path.ends_with("mutatingwebhookconfigurations/jobgate") => webhooks("/mutate"),
-        path if path.ends_with("validatingwebhookconfigurations/jobgate") => webhooks("/validate"),
-        path if path.contains("/pods?") => json!({"metadata": {}, "items": [{"metadata": {"name": "jobgate-0"}, "status": {"phase": "Running"}}]}),
-        _ => json!({"kind": "Status", "reason": "Forbidden"}),
-    };
-    let code = if body["kind"] == "Status" { "403 Forbidden" } else { "200 OK" };
-    let body = body.to_string();
-    let answer = format!("HTTP/1.1 {code}\r\nContent-Type: application/json\r\nContent-Length: {}\r\nConnection: close\r\n\r\n{body}", body.len());
-    let _ = stream.write_all(answer.as_bytes()).await;
-}
-
-/// Speaks the API server's side of a port-forward.
-async fn forward(stream: TcpStream, pod: DuplexStream) {
-    let (mut from, mut to) = stream.into_split();
-    let (mut from_pod, mut to_pod) = tokio::io::split(pod);
-    tokio::spawn(async move {
-        while let Ok(head) = from.read_u16().await {
-            let length = match head & 0x7f {
-                126 => usize::from(from.read_u16().await.unwrap()),
-                length => usize::from(length),
-            };
-            let mut mask = [0; 4];
-            from.read_exact(&mut mask).await.unwrap();
-            let mut payload = vec![0; length];
-            from.read_exact(&mut payload).await.unwrap();
-            payload.iter_mut().zip(mask.iter().cycle()).for_each(|(byte, mask)| *byte ^= mask);
-            if head >> 8 == 0x82 && payload[0] == 0 {
-                to_pod.write_all(&payload[1..]).await.unwrap();
+    /// Looks at one in this process, where the clock may stand still.
+    async fn look(way: Way) -> Observed {
+        let server = Self::new(way);
+        let service = tower::service_fn(move |request: Request<Body>| {
+            let (near, far) = tokio::io::duplex(1 << 16);
+            tokio::spawn(Arc::clone(&server).answer(far));
+            async move {
+                let (mut sender, connection) = hyper::client::conn::http1::handshake(TokioIo::new(near)).await?;
+                tokio::spawn(connection.with_upgrades());
+                sender.send_request(request).await
             }
-        }
-    });
-    for channel in [0, 1] {
-        to.write_all(&[0x82, 3, channel, 0x0a, 0x28]).await.unwrap();
+        });
+        observe(&Connection { client: Client::new(service, "default"), server: "https://fake".to_owned() }, &options()).await
     }
-    let mut buffer = [0; 1000];
-    while let Ok(count @ 1..) = from_pod.read(&mut buffer).await {
-        let length = u16::try_from(count + 1).unwrap().to_be_bytes();
-        if to.write_all(&[&[0x82, 126, length[0], length[1], 0][..], &buffer[..count]].concat()).await.is_err() {
+
+    /// Answers one request of a connection.
+    async fn answer<S: Socket>(self: Arc<Self>, mut stream: S) {
+        let mut head = Vec::new();
+        while !head.ends_with(b"\r\n\r\n") {
+            head.push(stream.read_u8().await.unwrap());
+        }
+        let head = String::from_utf8(head).unwrap();
+        let path = head.split(' ').nth(1).unwrap();
+        if let Some(query) = path.strip_prefix("/api/v1/namespaces/jobgate/pods/jobgate-0/portforward?") {
+            assert!(query.split('&').any(|pair| pair == "ports=10250"), "{query}");
+            return self.forward(stream, &head).await;
+        }
+        let webhooks = |path: &str| {
+            let client = json!({"service": {"namespace": "jobgate", "name": "jobgate", "path": path, "port": 443}, "caBundle": self.bundle});
+            json!({"metadata": {"name": "jobgate"}, "webhooks": [{"name": path, "clientConfig": client}]})
+        };
+        let body = match path {
+            "/api/v1/namespaces/jobgate/pods/jobgate-0:8080/proxy/metrics" => {
+                "# HELP x\njobgate_build_info{version=\"0.1.0\"} 1\njobgate_policy_info{name=\"default\",hash=\"94db1c48fb7b\"} 1\n# EOF\n".to_owned()
+            }
+            "/version" => version().to_string(),
+            path if path.ends_with("mutatingwebhookconfigurations/jobgate") => webhooks("/mutate").to_string(),
+            path if path.ends_with("validatingwebhookconfigurations/jobgate") => webhooks("/validate").to_string(),
+            path if path.contains("/pods?") => {
+                json!({"metadata": {}, "items": [{"metadata": {"name": "jobgate-0"}, "status": {"phase": "Running"}}]}).to_string()
+            }
+            _ => return reply(stream, "403 Forbidden", "{}").await,
+        };
+        reply(stream, "200 OK", &body).await;
+    }
+
+    /// Answers a request to forward a port (RFC 6455, and the channels of `v4.channel.k8s.io`).
+    async fn forward<S: Socket>(&self, mut stream: S, head: &str) {
+        let header = |name: &str| {
+            let mut lines = head.lines().filter_map(|line| line.split_once(": "));
+            lines.find(|(key, _)| key.eq_ignore_ascii_case(name)).unwrap_or_else(|| panic!("no {name}: {head}")).1
+        };
+        assert!(header("sec-websocket-protocol").split(", ").any(|protocol| protocol == "v4.channel.k8s.io"), "{head}");
+        let mut key = header("sec-websocket-key").to_owned();
+        match self.way {
+            Way::Hang => return std::future::pending().await,
+            Way::Refuse(status, body) => return reply(stream, status, body).await,
+            Way::Mistaken => key.push('x'),
+            _ => {}
+        }
+        let accept = derive_accept_key(key.as_bytes());
+        let switch = format!(
+            "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Accept: {accept}\r\n\
+             Sec-WebSocket-Protocol: v4.channel.k8s.io\r\n\r\n"
+        );
+        stream.write_all(switch.as_bytes()).await.unwrap();
+        if let Way::Garbage(bytes) = self.way {
+            stream.write_all(bytes).await.unwrap();
+            return std::future::pending().await;
+        }
+        if matches!(self.way, Way::End) {
             return;
         }
+        let mut socket = WebSocketStream::from_raw_socket(stream, Role::Server, None).await;
+        let mut tell = async |channel: u8, bytes: &[u8]| socket.send(Message::binary([&[channel], bytes].concat())).await.unwrap();
+        for channel in [0, 1] {
+            tell(channel, &10_250_u16.to_le_bytes()).await;
+        }
+        match self.way {
+            Way::Trouble(text) => tell(1, text.as_bytes()).await,
+            Way::Say(bytes) => tell(0, bytes).await,
+            _ => return self.pod(socket).await,
+        }
+        std::future::pending().await
     }
+
+    /// Carries bytes between a WebSocket and the pod.
+    async fn pod<S: Socket>(&self, socket: WebSocketStream<S>) {
+        let (pod, far) = tokio::io::duplex(1 << 16);
+        let tls = self.tls.clone();
+        tokio::spawn(async move { drop(tls.accept(pod).await) });
+        let (mut from_pod, mut to_pod) = tokio::io::split(far);
+        let (mut to, mut from) = socket.split();
+        tokio::spawn(async move {
+            while let Some(Ok(message)) = from.next().await {
+                if let Some((0, bytes)) = message.into_data().split_first() {
+                    to_pod.write_all(bytes).await.unwrap();
+                }
+            }
+        });
+        let mut buffer = vec![0; 1 << 14];
+        while let Ok(count @ 1..) = from_pod.read(&mut buffer[1..]).await {
+            if to.send(Message::binary(buffer[..=count].to_vec())).await.is_err() {
+                return;
+            }
+        }
+    }
+}
+
+async fn reply(mut stream: impl Socket, status: &str, body: &str) {
+    let head = format!("HTTP/1.1 {status}\r\nContent-Type: application/json\r\nContent-Length: {}\r\nConnection: close\r\n\r\n", body.len());
+    let _ = stream.write_all(format!("{head}{body}").as_bytes()).await;
 }
 
 fn kubeconfig(url: &str) -> tempfile::NamedTempFile {
@@ -287,17 +353,11 @@ fn kubeconfig(url: &str) -> tempfile::NamedTempFile {
 
 #[tokio::test]
 async fn the_certificate_of_a_pod_is_seen_through_the_api_server() {
-    let server = Forwarding::start().await;
-    let file = kubeconfig(&server.url);
-    let connection = cluster::connection(Some(file.path()), None).await.unwrap();
-    let mut observed = observe(&connection, &options()).await;
-    let outcome = |observed: &Observed| {
-        let all = examine(observed).outcomes;
-        all.into_iter().find(|outcome| outcome.id == "served-certificate").unwrap()
-    };
+    let server = Forwarding::new(Way::Through);
+    let mut observed = server.look_from_outside().await;
     let says = observed.replicas[0].says.known().unwrap();
     assert_eq!((says.version.as_str(), says.policy.as_str()), ("0.1.0", "94db1c48fb7b"), "and so are its metrics");
-    let fine = outcome(&observed);
+    let fine = outcome(&observed, "served-certificate");
     assert_eq!(fine.status, Status::Ok, "{fine:?}");
     assert!(fine.finding.starts_with("pod jobgate-0: the certificate holds for 6 days"), "{fine:?}");
     // The same certificate, under a bundle of somebody else.
@@ -306,9 +366,58 @@ async fn the_certificate_of_a_pod_is_seen_through_the_api_server() {
     let strange = base64::engine::general_purpose::STANDARD.encode(stranger.root().pem());
     let text = text.replace(&server.bundle, &strange);
     observed.mutating = jobgate::doctor::observed::Seen::Known(serde_json::from_str(&text).unwrap());
-    let bad = outcome(&observed);
+    let bad = outcome(&observed, "served-certificate");
     assert_eq!(bad.status, Status::Problem);
     assert!(bad.finding.contains("no authority in the caBundle of /mutate has signed"), "{bad:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_port_that_cannot_be_forwarded_is_not_checked_and_says_why() {
+    let forbidden = r#"{"kind": "Status", "reason": "Forbidden", "message": "pods is forbidden: User x", "code": 403}"#;
+    let refusal = r#"{"kind": "Status", "reason": "InternalError", "message": "error dialing backend:\n dial tcp: lookup nowhere", "code": 500}"#;
+    for (way, words) in [
+        (Way::Refuse("403 Forbidden", forbidden), "needs the permission to create and get pods/portforward in the namespace jobgate"),
+        (Way::Refuse("403 Forbidden", "no entry"), "needs the permission to create and get pods/portforward in the namespace jobgate"),
+        (
+            Way::Refuse("500 Internal Server Error", refusal),
+            "could not forward the port 10250: the API server says: error dialing backend: dial tcp: lookup nowhere",
+        ),
+        (Way::Refuse("502 Bad Gateway", "{}"), "could not forward the port 10250: the API server refuses it, and does not say why"),
+        (
+            Way::Refuse("200 OK", "{}"),
+            "could not forward the port 10250: the API server, or a proxy before it, speaks no WebSocket: failed to switch protocol: 200 OK",
+        ),
+        (Way::Mistaken, "Sec-WebSocket-Accept key mismatched"),
+        (
+            Way::Trouble("dial tcp4 127.0.0.1:10250: connect: connection refused\n"),
+            "could not forward the port 10250: dial tcp4 127.0.0.1:10250: connect: connection refused",
+        ),
+        (Way::Say(b"HTTP/1.1 400 Bad Request\r\n\r\n"), "no TLS handshake: received corrupt message"),
+        (Way::Garbage(b"\xf2\x00"), "no TLS handshake: "),
+        (Way::Garbage(b"\x82\x7f\xff\xff\xff\xff\xff\xff\xff\xff"), "no TLS handshake: "),
+        (Way::End, "no TLS handshake: "),
+    ] {
+        let outcome = outcome(&Forwarding::look(way).await, "served-certificate");
+        assert_eq!(outcome.status, Status::NotChecked, "{way:?}: {outcome:?}");
+        assert!(outcome.finding.starts_with("pod jobgate-0: ") && outcome.finding.contains(words), "{way:?}: {outcome:?}");
+        assert!(outcome.remedy.is_some(), "{way:?}: {outcome:?}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_port_forward_that_hangs_ends_with_the_patience() {
+    for (way, words) in [
+        (Way::Hang, "could not forward the port 10250: the API server said nothing for too long"),
+        (Way::Say(b""), "no TLS handshake: no answer"),
+        (Way::Garbage(b""), "no TLS handshake: no answer"),
+        // Half a frame.
+        (Way::Garbage(b"\x82\x05abc"), "no TLS handshake: no answer"),
+    ] {
+        let began = Instant::now();
+        let outcome = outcome(&Forwarding::look(way).await, "served-certificate");
+        assert_eq!((outcome.status, outcome.finding.as_str()), (Status::NotChecked, format!("pod jobgate-0: {words}").as_str()), "{way:?}");
+        assert_eq!(began.elapsed(), options().timeout, "{way:?}: nothing else is waited for");
+    }
 }
 
 #[test]

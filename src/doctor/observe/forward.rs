@@ -4,7 +4,7 @@
 use std::future::{Future, pending};
 
 use k8s_openapi::api::core::v1::Pod;
-use kube::core::Status;
+use kube::client::UpgradeConnectionError;
 use kube::{Api, Client, Error};
 use tokio::io::DuplexStream;
 
@@ -17,6 +17,10 @@ pub(super) enum ForwardError {
     Forbidden,
     #[error("the API server says: {0}")]
     Refused(String),
+    #[error("the API server refuses it, and does not say why")]
+    Speechless,
+    #[error("the API server, or a proxy before it, speaks no WebSocket")]
+    Upgrade(#[source] UpgradeConnectionError),
     #[error("reach the API server")]
     Transport(#[source] Error),
     #[error("the API server said nothing for too long")]
@@ -27,15 +31,12 @@ impl From<Error> for ForwardError {
     fn from(error: Error) -> Self {
         match error {
             Error::Api(status) if status.code == 403 || status.reason == "Forbidden" => Self::Forbidden,
-            Error::Api(status) => Self::Refused(said(&status)),
+            Error::Api(status) if status.message.is_empty() => Self::Speechless,
+            Error::Api(status) => Self::Refused(shown(&status.message)),
+            Error::UpgradeConnection(error) => Self::Upgrade(error),
             error => Self::Transport(error),
         }
     }
-}
-
-fn said(status: &Status) -> String {
-    let Status { code, message, .. } = status;
-    if message.is_empty() { format!("{code}, and not why") } else { shown(message) }
 }
 
 /// Opens a connection to a port of a pod. With it comes what resolves when the far end has something to say of it: then it is of no more use.

@@ -71,7 +71,11 @@ impl ServerCertVerifier for Recorder {
 ///
 /// # Errors
 /// There was no handshake, or none by the deadline; in words.
-pub(super) async fn chain<S: AsyncRead + AsyncWrite + Unpin>(stream: S, name: &str, deadline: Instant) -> Result<Vec<CertificateDer<'static>>, String> {
+pub(super) async fn chain<S: AsyncRead + AsyncWrite + Unpin>(
+    stream: S,
+    name: &str,
+    deadline: Instant,
+) -> Result<Vec<CertificateDer<'static>>, String> {
     let name = ServerName::try_from(name.to_owned()).map_err(|error| error.to_string())?;
     let provider = Arc::new(ring::default_provider());
     let recorder = Arc::new(Recorder { provider: Arc::clone(&provider), seen: Mutex::default(), proven: AtomicBool::new(false) });
