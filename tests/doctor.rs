@@ -89,6 +89,57 @@ async fn what_is_forbidden_is_not_checked_and_says_what_it_takes() {
     assert!(!diary.is_empty());
 }
 
+/// Answers as a cluster in which all is as the manifests have it, for what the checks of a guess are about.
+fn installed(uri: &str) -> Answer {
+    let objects: Vec<Value> = jobgate::yaml::documents(include_bytes!("../deploy/install.yaml")).map(|document| document.unwrap().value).collect();
+    let the = |kind: &str| ok(objects.iter().find(|object| object["kind"] == kind).unwrap());
+    match uri {
+        "/version" => ok(&version()),
+        "/api/v1/namespaces/jobgate/configmaps/jobgate-policy" => the("ConfigMap"),
+        "/api/v1/namespaces/jobgate/secrets/jobgate-tls" => the("Secret"),
+        "/apis/apps/v1/namespaces/jobgate/deployments/jobgate" => the("Deployment"),
+        "/apis/authorization.k8s.io/v1/subjectaccessreviews" => ok(&json!({"status": {"allowed": true}})),
+        _ => Answer::absent(),
+    }
+}
+
+#[tokio::test]
+async fn what_only_the_deployment_names_is_not_guessed() {
+    const DEPLOYMENT: &str = "/apis/apps/v1/namespaces/jobgate/deployments/jobgate";
+    let named = ["permissions", "policy", "exemptions", "certificate-secret"];
+    let (observed, _) = look(|_, uri| installed(uri)).await;
+    let expected = [Status::Ok, Status::Ok, Status::Ok, Status::Problem];
+    assert_eq!(named.map(|id| outcome(&observed, id).status), expected, "the Secret is empty");
+    let (observed, _) = look(|_, uri| if uri == DEPLOYMENT { Answer::status(403, "Forbidden") } else { installed(uri) }).await;
+    for id in named {
+        let outcome = outcome(&observed, id);
+        assert_eq!(outcome.status, Status::NotChecked, "{outcome:?}");
+        assert_eq!(outcome.finding, "needs the permission to get deployments/jobgate in the namespace jobgate", "{outcome:?}");
+    }
+    // Under another name than the manifests' there may be a policy; the one under this name is not missing.
+    let (observed, _) = look(|_, uri| match uri {
+        DEPLOYMENT => Answer::status(500, "InternalError"),
+        _ if uri.contains("jobgate-") => Answer::absent(),
+        _ => installed(uri),
+    })
+    .await;
+    for id in named {
+        let outcome = outcome(&observed, id);
+        assert_eq!(outcome.status, Status::NotChecked, "{outcome:?}");
+        assert!(outcome.finding.starts_with("could not get deployments/jobgate"), "{outcome:?}");
+    }
+}
+
+#[tokio::test]
+async fn a_certificate_that_is_in_no_secret_is_not_looked_for() {
+    let mut deployment = json!({"metadata": {}, "spec": {"template": {"spec": {"containers": [{"name": "jobgate"}]}}}});
+    deployment["spec"]["template"]["spec"]["containers"][0]["args"] = json!(["serve", "--tls-cert=/host/tls.crt", "--tls-key=/host/tls.key"]);
+    let (observed, diary) = look(move |_, uri| if uri.ends_with("/deployments/jobgate") { ok(&deployment) } else { installed(uri) }).await;
+    let outcome = outcome(&observed, "certificate-secret");
+    assert_eq!((outcome.status, outcome.finding.as_str()), (Status::NotChecked, "the pods read /host/tls.crt, which is in no Secret"));
+    assert!(!diary.iter().any(|request| request.contains("/secrets/")), "{diary:?}");
+}
+
 #[tokio::test]
 async fn nothing_is_changed() {
     let (_, diary) = look(|_, uri| if uri == "/version" { ok(&version()) } else { Answer::absent() }).await;

@@ -26,7 +26,8 @@ use tokio::time::{Instant, timeout, timeout_at};
 
 use self::forward::ForwardError;
 use super::observed::{
-    DEPLOYMENT, Observed, POLICY, Place, PolicySource, Replica, Right, Says, Seen, Served, Unread, container, serve_arguments, volume,
+    Certificates, DEPLOYMENT, Observed, POLICY, Place, PolicySource, Replica, Right, Says, Seen, Served, Source, Unread, container, mounted,
+    serve_arguments,
 };
 use crate::audit::chain;
 use crate::certs::driver::time;
@@ -216,12 +217,11 @@ impl Ask<'_> {
         let class = observed.deployment.known().and_then(|deployment| deployment.pointer("/spec/template/spec/priorityClassName")?.as_str());
         let class = class.unwrap_or_default().to_owned();
         let slices = format!("kubernetes.io/service-name={service_name}");
-        let secret = observed.secret_name();
         let rights = rights(observed);
         let (service, slices, secret, class, policy, rights, replicas, fail_open) = tokio::join!(
             self.object(Api(CORE, "services", &ns), &service_name),
             self.list(Api("/apis/discovery.k8s.io/v1", "endpointslices", &ns), &slices),
-            self.object(Api(CORE, "secrets", &ns), &secret),
+            self.secret(observed),
             self.object(Api("/apis/scheduling.k8s.io/v1", "priorityclasses", ""), &class),
             self.policy(observed),
             self.may(observed, rights),
@@ -229,8 +229,20 @@ impl Ask<'_> {
             self.fail_open(),
         );
         observed.served = self.served(observed, service.known()).await;
-        (observed.service, observed.slices, observed.secret, observed.priority_class) = (service, slices, secret, class);
-        (observed.policy, observed.rights, observed.replicas, observed.fail_open) = (policy, rights, replicas, fail_open);
+        let untold = observed.untold();
+        let untold = untold.as_ref();
+        (observed.service, observed.slices, observed.priority_class) = (service, slices, class);
+        (observed.secret, observed.policy) = (secret.unless(untold), policy.unless(untold));
+        observed.rights = rights.into_iter().map(|(right, seen)| (right, seen.unless(untold))).collect();
+        (observed.replicas, observed.fail_open) = (replicas, fail_open);
+    }
+
+    /// Reads the Secret with the certificates.
+    async fn secret(&self, observed: &Observed) -> Seen<Value> {
+        if let Some(Certificates::Elsewhere(file)) = observed.certificates() {
+            return Seen::skipped(&format!("the pods read {file}, which is in no Secret"));
+        }
+        self.object(Api(CORE, "secrets", &observed.place.namespace), &observed.secret_name()).await
     }
 
     /// Reads the policy from where the container's arguments say.
@@ -244,15 +256,10 @@ impl Ask<'_> {
             if let Some(builtin) = BUILTINS.iter().find(|builtin| builtin.name == serve.policy) {
                 return Seen::Known(PolicySource { name: format!("the built-in policy {}", builtin.name), text: builtin.source.to_owned() });
             }
-            let Some((volume, inside)) = volume(deployment, Path::new(&serve.policy)) else {
-                return Seen::skipped(&format!("the pods read {}, which is in no volume", serve.policy));
-            };
-            let Some(name) = volume.pointer("/configMap/name").and_then(Value::as_str) else {
+            let Some(told) = mounted(deployment, Path::new(&serve.policy), Source::ConfigMap) else {
                 return Seen::skipped(&format!("the pods read {}, which is in no ConfigMap", serve.policy));
             };
-            let items = volume.pointer("/configMap/items").and_then(Value::as_array).into_iter().flatten();
-            let item = items.into_iter().find(|item| item["path"] == inside.as_str()).and_then(|item| item["key"].as_str());
-            (map, key) = (name.to_owned(), item.map_or(inside, str::to_owned));
+            (map, key) = told;
         }
         let name = format!("configmap/{map}");
         match self.object(Api(CORE, "configmaps", &observed.place.namespace), &map).await {

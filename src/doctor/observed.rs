@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
 use clap::Parser as _;
@@ -40,6 +40,14 @@ impl<T> Seen<T> {
         match self {
             Self::Known(value) => Some(value),
             _ => None,
+        }
+    }
+
+    /// Takes what was found under a guessed name for unread, for the reason why the name is not known. What could not be read stays so.
+    pub fn unless(self, guessed: Option<&Unread>) -> Self {
+        match (self, guessed) {
+            (Self::Known(_) | Self::Absent, Some(why)) => Self::Unread(why.clone()),
+            (seen, _) => seen,
         }
     }
 
@@ -360,13 +368,50 @@ pub(super) fn container(deployment: &Value) -> Option<&Value> {
     containers.iter().find(|container| container["name"] == DEPLOYMENT).or_else(|| containers.first())
 }
 
-/// Returns the volume in which a file of the container lies, and the file's path in it.
-pub(super) fn volume<'a>(deployment: &'a Value, file: &Path) -> Option<(&'a Value, String)> {
-    let mounts = container(deployment)?["volumeMounts"].as_array()?;
-    let (mount, inside) = mounts.iter().find_map(|mount| Some((mount, file.strip_prefix(mount["mountPath"].as_str()?).ok()?)))?;
+/// What a file of a container may be made of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Source {
+    ConfigMap,
+    Secret,
+}
+
+/// Returns the object that a file of the container is made of, and the key in it.
+pub(super) fn mounted(deployment: &Value, file: &Path, source: Source) -> Option<(String, String)> {
+    let mounts = container(deployment)?["volumeMounts"].as_array()?.iter();
+    let within = |mount: &Value| Some(file.strip_prefix(mount["mountPath"].as_str()?).ok()?.to_path_buf());
+    // A mount may lie in another; the innermost is what the container sees.
+    let (mount, rest) = mounts.filter_map(|mount| Some((mount, within(mount)?))).min_by_key(|(_, rest)| rest.components().count())?;
+    let inside: PathBuf = Path::new(mount["subPath"].as_str().unwrap_or_default()).components().chain(rest.components()).collect();
+    let inside = inside.to_string_lossy();
     let volumes = deployment.pointer("/spec/template/spec/volumes")?.as_array()?;
     let volume = volumes.iter().find(|volume| volume["name"] == mount["name"])?;
-    Some((volume, inside.to_string_lossy().into_owned()))
+    let projected = volume.pointer("/projected/sources").and_then(Value::as_array).into_iter().flatten();
+    std::iter::once(volume).chain(projected).find_map(|holder| {
+        let object = match source {
+            Source::ConfigMap => &holder["configMap"],
+            Source::Secret => &holder["secret"],
+        };
+        // A volume names a Secret in its own way.
+        let name = object["secretName"].as_str().or_else(|| object["name"].as_str())?;
+        let key = match object["items"].as_array() {
+            Some(items) => items.iter().find(|item| item["path"] == *inside)?["key"].as_str()?,
+            None => &inside,
+        };
+        Some((name.to_owned(), key.to_owned()))
+    })
+}
+
+/// Where the certificate that the pods serve comes from.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Certificates {
+    /// Each replica makes its own, of the authority in this Secret.
+    Own(String),
+    /// From a Secret: its name, the key of the chain, and that of the private key, if it is in it.
+    Mounted(String, String, Option<String>),
+    /// From this file, which is in no Secret.
+    Elsewhere(String),
+    /// It is in memory, for `localhost` (`--dev`).
+    Memory,
 }
 
 impl Observed {
@@ -394,11 +439,38 @@ impl Observed {
         named.unwrap_or_else(|| DEPLOYMENT.to_owned())
     }
 
-    /// Returns the name of the Secret with the certificates.
+    /// Returns where the pods' certificate comes from, by their arguments.
+    #[must_use]
+    pub fn certificates(&self) -> Option<Certificates> {
+        let (deployment, serve) = self.deployment.known().zip(self.serve())?;
+        let Some(file) = serve.tls_cert else {
+            return Some(if serve.dev { Certificates::Memory } else { Certificates::Own(serve.managed.secret_name) });
+        };
+        let Some((secret, certificate)) = mounted(deployment, &file, Source::Secret) else {
+            return Some(Certificates::Elsewhere(file.to_string_lossy().into_owned()));
+        };
+        let key = serve.tls_key.and_then(|file| mounted(deployment, &file, Source::Secret));
+        let key = key.filter(|(name, _)| *name == secret).map(|(_, key)| key);
+        Some(Certificates::Mounted(secret, certificate, key))
+    }
+
+    /// Returns the name of the Secret with the certificates; the manifests' where there is none, or none that is known.
     #[must_use]
     pub fn secret_name(&self) -> String {
-        let Some((deployment, serve)) = self.deployment.known().zip(self.serve()) else { return SECRET.to_owned() };
-        let mounted = serve.tls_cert.as_deref().and_then(|file| volume(deployment, file)?.0.pointer("/secret/secretName")?.as_str());
-        mounted.map_or(serve.managed.secret_name, str::to_owned)
+        match self.certificates() {
+            Some(Certificates::Own(secret) | Certificates::Mounted(secret, ..)) => secret,
+            _ => SECRET.to_owned(),
+        }
+    }
+
+    /// Returns why it is not known what only the Deployment tells, such as the names of the policy, the Secret and the service account; nothing
+    /// where it is known, and where there is no Deployment, so that nothing else can be meant than what the manifests call so.
+    #[must_use]
+    pub fn untold(&self) -> Option<Unread> {
+        match &self.deployment {
+            Seen::Known(deployment) => serve_arguments(deployment).err().map(Unread::Skipped),
+            Seen::Absent => None,
+            Seen::Unread(unread) => Some(unread.clone()),
+        }
     }
 }

@@ -1,4 +1,5 @@
 use std::collections::BTreeMap;
+use std::path::Path;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use base64::Engine as _;
@@ -6,7 +7,7 @@ use rustls_pki_types::CertificateDer;
 use rustls_pki_types::pem::PemObject as _;
 use serde_json::{Value, json};
 
-use super::observed::{Canary, Expected, Place, PolicySource, Replica, Right, Says, Seen, Served};
+use super::observed::{Canary, Expected, Place, PolicySource, Replica, Right, Says, Seen, Served, Source, mounted};
 use super::*;
 use crate::certs::Names;
 use crate::certs::authority::Authority;
@@ -349,11 +350,7 @@ fn certificates() {
         case("ca-bundle-is-ours", Problem, "not in the caBundle of mutate.jobgate.dev, validate.jobgate.dev", |o| {
             bundle(o, &authority(now()).root().pem());
         }),
-        case("ca-bundle-is-ours", NotChecked, "does not name the authority", |o| {
-            value(&mut o.secret)["data"] = json!({});
-            value(&mut o.deployment)["spec"]["template"]["spec"]["containers"][0]["args"] =
-                json!(["serve", "--tls-cert=/c/tls.crt", "--tls-key=/c/tls.key"]);
-        }),
+        case("ca-bundle-is-ours", NotChecked, "does not name the authority", |o| mount(o, json!({"secretName": "ours"}), &[])),
         case(
             "served-certificate",
             Problem,
@@ -381,11 +378,106 @@ fn certificates() {
             value(&mut o.secret)["data"]["ca-next.crt"] = base64(&next.root().pem()).into();
             value(&mut o.secret)["data"]["ca-next.key"] = base64(&next.key_pem()).into();
         }),
-        case("certificate-secret", Problem, "no certificate at tls.crt", |o| {
-            value(&mut o.deployment)["spec"]["template"]["spec"]["containers"][0]["args"] =
-                json!(["serve", "--tls-cert=/c/tls.crt", "--tls-key=/c/tls.key"]);
+        case("certificate-secret", Problem, "ca.crt and ca.key: the key belongs to another certificate", |o| {
+            value(&mut o.secret)["data"]["ca.key"] = base64(&authority(now()).key_pem()).into();
+        }),
+        case("certificate-secret", Problem, "ca-next.crt and ca-next.key: the key belongs to another certificate", |o| {
+            value(&mut o.secret)["data"]["ca-next.crt"] = base64(&authority(now()).root().pem()).into();
+            value(&mut o.secret)["data"]["ca-next.key"] = base64(&authority(now()).key_pem()).into();
         }),
     ]);
+}
+
+/// Serves from a Secret that somebody else fills.
+fn mount(observed: &mut Observed, source: Value, data: &[(&str, &str)]) {
+    let pod = &mut value(&mut observed.deployment)["spec"]["template"]["spec"];
+    pod["containers"][0]["args"] = json!(["serve", "--tls-cert=/certs/tls.crt", "--tls-key=/certs/tls.key"]);
+    let mounts = pod["containers"][0]["volumeMounts"].as_array_mut().unwrap();
+    mounts.push(json!({"name": "certificate", "mountPath": "/certs"}));
+    pod["volumes"].as_array_mut().unwrap().push(json!({"name": "certificate", "secret": source}));
+    value(&mut observed.secret)["data"] = data.iter().map(|(key, text)| ((*key).to_owned(), Value::from(base64(text)))).collect();
+}
+
+#[test]
+fn mounted_certificates() {
+    let authority = authority(now());
+    let [(leaf, key), (_, other)] = [(); 2].map(|()| {
+        let leaf = authority.sign(&names(), now(), 7 * DAY).unwrap();
+        (leaf.certificate_pem(), leaf.key_pem().to_owned())
+    });
+    let holding = |status: Status, words: &'static str, data: [(&'static str, &str); 2]| {
+        let data = data.map(|(key, text)| (key, text.to_owned()));
+        case("certificate-secret", status, words, move |o| {
+            mount(o, json!({"secretName": "ours"}), &data.each_ref().map(|(key, text)| (*key, text.as_str())));
+        })
+    };
+    let garbled = key.replace('M', "N");
+    run(vec![
+        holding(Fine, "the certificate holds for 7 days", [("tls.crt", &leaf), ("tls.key", &key)]),
+        holding(
+            Problem,
+            "tls.crt and tls.key cannot be served: the private key belongs to another certificate",
+            [("tls.crt", &leaf), ("tls.key", &other)],
+        ),
+        holding(Problem, "cannot be served: read the private key from PEM", [("tls.crt", &leaf), ("tls.key", "garbage")]),
+        holding(Problem, "cannot be served: read the private key from PEM", [("tls.crt", &leaf), ("tls.key", &leaf)]),
+        holding(Problem, "cannot be served: use the private key", [("tls.crt", &leaf), ("tls.key", &garbled)]),
+        holding(
+            Problem,
+            "cannot be served: read the certificate from PEM",
+            [("tls.crt", &format!("{leaf}-----BEGIN CERTIFICATE-----")), ("tls.key", &key)],
+        ),
+        holding(Problem, "no key at tls.key", [("tls.crt", &leaf), ("tls.key", "\n")]),
+        holding(Problem, "no key at tls.key", [("tls.crt", &leaf), ("other", &key)]),
+        holding(Problem, "no certificate at tls.crt", [("tls.crt", "garbage"), ("tls.key", &key)]),
+    ]);
+    let mut observed = fine();
+    mount(&mut observed, json!({"secretName": "ours"}), &[("tls.crt", &leaf), ("tls.key", &other)]);
+    let remedy = outcome(&observed, "certificate-secret").remedy.unwrap();
+    assert!(remedy.contains("jobgate certs init --service jobgate --namespace jobgate"), "{remedy}");
+    observed.now += 400 * DAY;
+    let finding = outcome(&observed, "certificate-secret").finding;
+    assert!(finding.contains("belongs to another") && finding.contains("the certificate expired on"), "all is told: {finding}");
+    // The Secret may call them otherwise.
+    let items = json!([{"key": "chain.pem", "path": "tls.crt"}, {"key": "key.pem", "path": "tls.key"}]);
+    let mut observed = fine();
+    mount(&mut observed, json!({"secretName": "ours", "items": items}), &[("chain.pem", &leaf), ("key.pem", &key)]);
+    assert_eq!(outcome(&observed, "certificate-secret").status, Fine);
+    mount(&mut observed, json!({"secretName": "ours", "items": [items[0]]}), &[("chain.pem", &leaf), ("key.pem", &key)]);
+    assert_eq!(observed.secret_name(), "ours");
+}
+
+#[test]
+fn files_of_a_pod_lead_to_what_they_are_made_of() {
+    let deployment = json!({"spec": {"template": {"spec": {
+        "containers": [{"name": "jobgate", "volumeMounts": [
+            {"name": "all", "mountPath": "/etc"}, {"name": "map", "mountPath": "/etc/jobgate"},
+            {"name": "secret", "mountPath": "/one/tls.pem", "subPath": "deep/tls.crt"}, {"name": "items", "mountPath": "/items"}, {"name": "empty", "mountPath": "/tmp"},
+        ]}],
+        "volumes": [
+            {"name": "all", "projected": {"sources": [
+                {"secret": {"name": "first", "items": [{"key": "a", "path": "x/a"}]}}, {"configMap": {"name": "map-of-all"}}, {"secret": {"name": "rest"}},
+            ]}},
+            {"name": "map", "configMap": {"name": "policy"}}, {"name": "secret", "secret": {"secretName": "pair"}},
+            {"name": "items", "secret": {"secretName": "few", "items": [{"key": "k", "path": "p"}]}}, {"name": "empty", "emptyDir": {}},
+        ],
+    }}}});
+    for (file, source, expected) in [
+        ("/etc/jobgate/policy.yaml", Source::ConfigMap, Some(("policy", "policy.yaml"))),
+        ("/etc/jobgate/policy.yaml", Source::Secret, None),
+        ("/etc/x/a", Source::Secret, Some(("first", "a"))),
+        ("/etc/y", Source::Secret, Some(("rest", "y"))),
+        ("/etc/y", Source::ConfigMap, Some(("map-of-all", "y"))),
+        ("/one/tls.pem", Source::Secret, Some(("pair", "deep/tls.crt"))),
+        ("/items/p", Source::Secret, Some(("few", "k"))),
+        ("/items/q", Source::Secret, None),
+        ("/tmp/x", Source::Secret, None),
+        ("/elsewhere", Source::Secret, None),
+    ] {
+        let found = mounted(&deployment, Path::new(file), source);
+        assert_eq!(found.as_ref().map(|(name, key)| (name.as_str(), key.as_str())), expected, "{file}");
+    }
+    assert_eq!(mounted(&json!({}), Path::new("/x"), Source::Secret), None);
 }
 
 #[test]
@@ -450,6 +542,7 @@ fn workload() {
         case("permissions", Problem, "it may not get secrets", |o| o.rights[0].1 = Seen::Known(false)),
         case("permissions", Warning, "it may not list persistentvolumeclaims", |o| o.rights[1].1 = Seen::Known(false)),
         case("permissions", Fine, "needs none", |o| o.rights.clear()),
+        case("permissions", NotChecked, "no Deployment", |o| o.deployment = Seen::Absent),
     ]);
 }
 

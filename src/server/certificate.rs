@@ -35,9 +35,12 @@ pub enum CertificateError {
     /// Not X.509.
     #[error("decode the certificate: {0}")]
     Decode(String),
-    /// A key of a kind that cannot be used, or that belongs to another certificate.
+    /// A key of a kind that cannot be used.
     #[error("use the private key")]
     Key(#[source] rustls::Error),
+    /// The key is a good one, of another certificate.
+    #[error("the private key belongs to another certificate")]
+    OtherKey,
     /// The certificate is of no use any more.
     #[error("the certificate expired {} s ago", .0.as_secs())]
     Expired(Duration),
@@ -153,8 +156,19 @@ fn read_pair(certificate: &[u8], key: &[u8]) -> Result<Served, CertificateError>
     let key = PrivateKeyDer::from_pem_slice(key).map_err(|error| CertificateError::Pem("private key", error))?;
     let not_after = chain.iter().map(not_after).collect::<Result<Vec<_>, _>>()?.into_iter().min().ok_or(CertificateError::Empty)?;
     // This also checks that the key belongs to the certificate.
-    let key = CertifiedKey::from_der(chain, key, &provider()).map_err(CertificateError::Key)?;
+    let key = CertifiedKey::from_der(chain, key, &provider()).map_err(|error| match error {
+        rustls::Error::InconsistentKeys(_) => CertificateError::OtherKey,
+        error => CertificateError::Key(error),
+    })?;
     Ok(Served { key: Arc::new(key), not_after })
+}
+
+/// Tells whether a server can serve the chain with the key, both PEM. Dates are not looked at.
+///
+/// # Errors
+/// If one of the two cannot be read, or they do not belong together.
+pub(crate) fn check_pair(certificate: &[u8], key: &[u8]) -> Result<(), CertificateError> {
+    read_pair(certificate, key).map(drop)
 }
 
 fn read_chain(pem: &[u8]) -> Result<Vec<CertificateDer<'static>>, CertificateError> {

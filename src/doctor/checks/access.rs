@@ -6,6 +6,9 @@ use super::{list, or_fine};
 use crate::report::plural;
 
 pub(super) fn permissions(observed: &Observed) -> Judged {
+    if observed.deployment == Seen::Absent {
+        return Err(Note::not_checked("there is no Deployment to name the service account").remedy("see `replicas`"));
+    }
     if observed.rights.is_empty() {
         return Ok(vec![Note::ok("it needs none")]);
     }

@@ -2,13 +2,20 @@
 
 use serde_json::Value;
 
-use super::super::observed::{Observed, Seen, Unread};
+use super::super::observed::{Certificates, Observed, Seen, Unread};
 use super::super::{Judged, Note, Status};
 use super::{dates, entries, list, need, or_fine};
+use crate::audit::chain as chain_of;
 use crate::certs::authority::{Root, verify};
 use crate::certs::driver::data;
 use crate::certs::state::{Contents, ROTATE, Slot};
 use crate::certs::{Distrust, Names};
+use crate::server::certificate::check_pair;
+
+/// What to do where Jobgate did not make what is broken.
+const PAIR: &str = "write the chain and its own key into the Secret, together: cert-manager does, or make them with jobgate certs init --service {service} --namespace {ns}";
+/// What to do where Jobgate made it.
+const MENDS: &str = "Jobgate puts a good one in its place within ten seconds if it may; see what keeps it from that: kubectl -n {ns} logs deployment/{deployment} --tail=50";
 
 pub(super) fn bundle(observed: &Observed) -> Judged {
     let mut notes = Vec::new();
@@ -70,20 +77,13 @@ pub(super) fn agrees(observed: &Observed) -> Judged {
     Ok(vec![Note::warning(format!("they differ: {}", list(told)))])
 }
 
-/// How the certificates are made, as far as the Secret and the Deployment tell.
-enum Mode {
-    SelfManaged,
-    Mounted,
-}
-
-fn mode(observed: &Observed, secret: Option<&Value>) -> Mode {
-    let has = |key: &str| secret.is_some_and(|secret| !secret["data"][key].is_null());
-    match observed.serve() {
-        Some(serve) if serve.self_managed_certs => Mode::SelfManaged,
-        Some(_) => Mode::Mounted,
-        None if has("tls.crt") && !has("ca.key") => Mode::Mounted,
-        None => Mode::SelfManaged,
-    }
+/// Returns where the certificates come from: as the Deployment tells, else as the Secret looks.
+fn source(observed: &Observed, secret: &Value) -> Certificates {
+    let has = |key: &str| !secret["data"][key].is_null();
+    observed.certificates().unwrap_or_else(|| match has("tls.crt") && !has("ca.key") {
+        true => Certificates::Mounted(observed.secret_name(), "tls.crt".to_owned(), Some("tls.key".to_owned())),
+        false => Certificates::Own(observed.secret_name()),
+    })
 }
 
 fn contents(observed: &Observed, secret: &Value) -> Result<Contents, Note> {
@@ -102,15 +102,15 @@ fn no_secret(observed: &Observed) -> Note {
 pub(super) fn ours(observed: &Observed) -> Judged {
     let entries = entries(observed)?;
     let secret = need(&observed.secret, || Note::not_checked("there is no Secret").remedy("see `certificate-secret`"))?;
-    let (wanted, what) = match mode(observed, Some(secret)) {
-        Mode::SelfManaged => {
+    let (wanted, what) = match source(observed, secret) {
+        Certificates::Own(_) => {
             let contents = contents(observed, secret)?;
             let Some(current) = contents.current.roots().into_iter().next() else {
                 return Err(Note::not_checked("the Secret holds no authority").remedy("see `certificate-secret`"));
             };
             (current, "the authority in the Secret")
         }
-        Mode::Mounted => {
+        _ => {
             let roots = data(secret).get("ca.crt").map(|pem| Root::read_all(pem).0).unwrap_or_default();
             let Some(root) = roots.into_iter().next() else {
                 return Err(
@@ -194,18 +194,39 @@ pub(super) fn served(observed: &Observed) -> Judged {
 }
 
 pub(super) fn secret(observed: &Observed) -> Judged {
-    if let Some(serve) = observed.serve()
-        && serve.dev
-    {
+    if observed.certificates() == Some(Certificates::Memory) {
         return Ok(vec![Note::warning("it runs with --dev: the certificate is in memory and for localhost")]);
     }
     let secret = need(&observed.secret, || no_secret(observed))?;
     let mut notes = Vec::new();
     let fine;
-    match mode(observed, Some(secret)) {
-        Mode::SelfManaged => {
+    match source(observed, secret) {
+        Certificates::Mounted(_, certificate, key) => {
+            let data = data(secret);
+            let pem = |key: &str| data.get(key).map(Vec::as_slice).unwrap_or_default();
+            let chain = Root::read_all(pem(&certificate)).0;
+            let Some(leaf) = chain.first() else { return Err(Note::problem(format!("there is no certificate at {certificate} in it")).remedy(PAIR)) };
+            match &key {
+                Some(key) if pem(key).trim_ascii().is_empty() => {
+                    notes.push(Note::problem(format!("there is no key at {key} in it")).remedy(PAIR));
+                }
+                Some(key) => {
+                    if let Err(error) = check_pair(pem(&certificate), pem(key)) {
+                        let why = chain_of(&error);
+                        notes.push(Note::problem(format!("{certificate} and {key} cannot be served: {why}")).remedy(PAIR));
+                    }
+                }
+                None => notes.push(Note::not_checked("the key is not in it").remedy("nothing, if the pods read it from elsewhere")),
+            }
+            let note = dates("the certificate", leaf, observed.now);
+            fine = note.text.clone();
+            if note.status > Status::Ok {
+                notes.push(note);
+            }
+        }
+        _ => {
             let contents = contents(observed, secret)?;
-            notes.extend(contents.faults().into_iter().map(Note::problem));
+            notes.extend(contents.faults().into_iter().map(|fault| Note::problem(fault).remedy(MENDS)));
             fine = match &contents.current {
                 Slot::Empty => {
                     notes.push(Note::problem("it is empty: no replica has made an authority yet, or none may write it"));
@@ -227,19 +248,6 @@ pub(super) fn secret(observed: &Observed) -> Judged {
                     text
                 }
             };
-        }
-        Mode::Mounted => {
-            let data = data(secret);
-            let chain = Root::read_all(data.get("tls.crt").map(Vec::as_slice).unwrap_or_default()).0;
-            let Some(leaf) = chain.first() else { return Err(Note::problem("there is no certificate at tls.crt in it")) };
-            if data.get("tls.key").is_none_or(Vec::is_empty) {
-                notes.push(Note::problem("there is no key at tls.key in it"));
-            }
-            let note = dates("the certificate", leaf, observed.now);
-            fine = note.text.clone();
-            if note.status > Status::Ok {
-                notes.push(note);
-            }
         }
     }
     or_fine(notes, fine)
