@@ -115,8 +115,8 @@ pub struct Check {
     pub title: &'static str,
     /// Why, and what it looks at: one paragraph of Markdown.
     pub about: &'static str,
-    /// What to do where it does not hold: a sentence or a command. `{ns}`, `{deployment}`, `{service}`, `{secret}`, `{mutating}` and `{validating}`
-    /// stand for the names of the installation.
+    /// What to do where it does not hold: a sentence or a command. `{ns}`, `{deployment}`, `{service}`, `{secret}`, `{policy}` (the ConfigMap), `{key}` (in it),
+    /// `{mutating}` and `{validating}` stand for the names of the installation.
     pub remedy: &'static str,
     judge: fn(&Observed) -> Judged,
 }
@@ -173,19 +173,25 @@ impl Check {
         let mut told: Vec<&Note> = notes.iter().filter(|note| note.status == status || note.status > Status::Ok).collect();
         told.sort_by_key(|note| std::cmp::Reverse(note.status));
         let finding = told.iter().map(|note| note.text.as_str()).collect::<Vec<_>>().join("; ");
-        let remedy = (status != Status::Ok).then(|| told.iter().find_map(|note| note.remedy.as_deref()).unwrap_or(self.remedy));
-        let remedy = remedy.map(|text| named(text, &observed.place, &observed.service_name(), &observed.secret_name()));
+        // What to do about the worst: the rest may need nothing.
+        let mut worst = told.iter().filter(|note| note.status == status);
+        let remedy = (status != Status::Ok).then(|| worst.find_map(|note| note.remedy.as_deref()).unwrap_or(self.remedy));
+        let remedy = remedy.map(|text| named(text, &observed.place, &observed.service_name(), &observed.secret_name(), &observed.policy_source()));
         Outcome { id: self.id, title: self.title, status, finding, remedy }
     }
 }
 
 /// Puts the installation's names into a remedy.
-fn named(remedy: &str, place: &Place, service: &str, secret: &str) -> String {
+fn named(remedy: &str, place: &Place, service: &str, secret: &str, (policy, key): &(String, String)) -> String {
+    // In a JSONPath a dot ends a name.
+    let key = key.replace('.', "\\.");
     let names = [
         ("{ns}", place.namespace.as_str()),
         ("{deployment}", observed::DEPLOYMENT),
         ("{service}", service),
         ("{secret}", secret),
+        ("{policy}", policy),
+        ("{key}", &key),
         ("{mutating}", &place.mutating),
         ("{validating}", &place.validating),
     ];
@@ -213,7 +219,8 @@ pub fn page() -> String {
     let mut out =
         format!("<!-- Made by `jobgate generate` from src/doctor/page.md and src/doctor/checks.rs. Edit those. -->\n\n{PAGE}\n## The checks\n");
     for check in CHECKS {
-        let remedy = as_code(&named(check.remedy, &Place::default(), observed::DEPLOYMENT, observed::SECRET));
+        let policy = (observed::POLICY.0.to_owned(), observed::POLICY.1.to_owned());
+        let remedy = as_code(&named(check.remedy, &Place::default(), observed::DEPLOYMENT, observed::SECRET, &policy));
         let _ = write!(out, "\n### {}\n\n{}. {}.\n\n*What to do:* {remedy}.\n", check.id, check.title, check.about);
     }
     out

@@ -114,7 +114,10 @@ async fn what_only_the_deployment_names_is_not_guessed() {
     for id in named {
         let outcome = outcome(&observed, id);
         assert_eq!(outcome.status, Status::NotChecked, "{outcome:?}");
-        assert_eq!(outcome.finding, "needs the permission to get deployments/jobgate in the namespace jobgate", "{outcome:?}");
+        assert_eq!(
+            outcome.finding, "needs the permission to get deployments/jobgate in the namespace jobgate, which tells what the pods use",
+            "{outcome:?}"
+        );
     }
     // Under another name than the manifests' there may be a policy; the one under this name is not missing.
     let (observed, _) = look(|_, uri| match uri {

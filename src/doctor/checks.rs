@@ -115,7 +115,8 @@ pub static CHECKS: &[Check] = &[
     Check {
         id: "certificate-secret",
         title: "The Secret holds a certificate that can be used, now and for a while yet",
-        about: "With self-managed certificates it holds the authority and, before a rotation, the next one; Jobgate fills it but never makes it. Otherwise it holds the certificate that is served",
+        about: "With self-managed certificates it holds the authority and, before a rotation, the next one; Jobgate fills it but never makes it. Otherwise it holds the certificate that is served. \
+                A key must be there, be readable, and belong to its certificate",
         remedy: "make the Secret if it is gone (kubectl apply -f deploy/install.yaml leaves a full one alone), then look at the log: kubectl -n {ns} logs deployment/{deployment} --tail=50",
         judge: bundle::secret,
     },
@@ -178,8 +179,8 @@ pub static CHECKS: &[Check] = &[
     Check {
         id: "permissions",
         title: "The pods' service account may do what it has to",
-        about: "What that is follows from the container's arguments: the Secret and the two configurations for self-managed certificates, claims for `checkpoint-volume-access` \
-                ([permissions](install.md#permissions)). Asked of the API server by a SubjectAccessReview, which stores nothing",
+        about: "Who that is, and what it has to do, is told by the Deployment: the Secret and the two configurations for self-managed certificates, claims for `checkpoint-volume-access` \
+                ([permissions](install.md#permissions)). Where the Deployment cannot be read, nothing is guessed. Asked of the API server by a SubjectAccessReview, which stores nothing",
         remedy: "apply the manifests again, or upgrade the release: kubectl apply -f deploy/install.yaml",
         judge: access::permissions,
     },
@@ -187,14 +188,14 @@ pub static CHECKS: &[Check] = &[
         id: "policy",
         title: "The policy can be read, and what it does is what you want",
         about: "The ConfigMap that the pods mount, read as the server reads it. One that cannot be read is not taken over by pods that run, and keeps new ones from starting",
-        remedy: "mend it: kubectl -n {ns} get configmap jobgate-policy -o jsonpath='{.data.policy\\.yaml}' | jobgate policy check -",
+        remedy: "mend it: kubectl -n {ns} get configmap {policy} -o jsonpath='{.data.{key}}' | jobgate policy check -",
         judge: policy::policy,
     },
     Check {
         id: "exemptions",
         title: "No exemption of the policy has ended",
         about: "After its date an exemption lifts nothing: what it covered is denied again",
-        remedy: "extend it with the people it was for, or take it out: kubectl -n {ns} edit configmap jobgate-policy",
+        remedy: "extend it with the people it was for, or take it out: kubectl -n {ns} edit configmap {policy}",
         judge: policy::exemptions,
     },
     Check {

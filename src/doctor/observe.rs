@@ -26,8 +26,7 @@ use tokio::time::{Instant, timeout, timeout_at};
 
 use self::forward::ForwardError;
 use super::observed::{
-    Certificates, DEPLOYMENT, Observed, POLICY, Place, PolicySource, Replica, Right, Says, Seen, Served, Source, Unread, container, mounted,
-    serve_arguments,
+    Certificates, DEPLOYMENT, Observed, Place, PolicySource, Replica, Right, Says, Seen, Served, Source, Unread, container, mounted, serve_arguments,
 };
 use crate::audit::chain;
 use crate::certs::driver::time;
@@ -247,7 +246,6 @@ impl Ask<'_> {
 
     /// Reads the policy from where the container's arguments say.
     async fn policy(&self, observed: &Observed) -> Seen<PolicySource> {
-        let (mut map, mut key) = (POLICY.0.to_owned(), POLICY.1.to_owned());
         if let Some(deployment) = observed.deployment.known() {
             let serve = match serve_arguments(deployment) {
                 Ok(serve) => serve,
@@ -256,11 +254,11 @@ impl Ask<'_> {
             if let Some(builtin) = BUILTINS.iter().find(|builtin| builtin.name == serve.policy) {
                 return Seen::Known(PolicySource { name: format!("the built-in policy {}", builtin.name), text: builtin.source.to_owned() });
             }
-            let Some(told) = mounted(deployment, Path::new(&serve.policy), Source::ConfigMap) else {
+            if mounted(deployment, Path::new(&serve.policy), Source::ConfigMap).is_none() {
                 return Seen::skipped(&format!("the pods read {}, which is in no ConfigMap", serve.policy));
-            };
-            (map, key) = told;
+            }
         }
+        let (map, key) = observed.policy_source();
         let name = format!("configmap/{map}");
         match self.object(Api(CORE, "configmaps", &observed.place.namespace), &map).await {
             Seen::Known(object) => {

@@ -470,7 +470,19 @@ impl Observed {
         match &self.deployment {
             Seen::Known(deployment) => serve_arguments(deployment).err().map(Unread::Skipped),
             Seen::Absent => None,
-            Seen::Unread(unread) => Some(unread.clone()),
+            Seen::Unread(unread) => Some(match unread.clone() {
+                Unread::Forbidden(what) => Unread::Forbidden(format!("{what}, which tells what the pods use")),
+                Unread::Failed(what) => Unread::Failed(format!("{what}; it tells what the pods use")),
+                skipped @ Unread::Skipped(_) => skipped,
+            }),
         }
+    }
+
+    /// Returns the ConfigMap with the policy, and the key in it, as the Deployment tells; those of the manifests where it tells none.
+    #[must_use]
+    pub fn policy_source(&self) -> (String, String) {
+        let told = self.deployment.known().zip(self.serve());
+        let told = told.and_then(|(deployment, serve)| mounted(deployment, Path::new(&serve.policy), Source::ConfigMap));
+        told.unwrap_or_else(|| (POLICY.0.to_owned(), POLICY.1.to_owned()))
     }
 }

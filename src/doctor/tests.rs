@@ -148,7 +148,7 @@ fn every_check_says_what_must_hold_why_and_what_to_do() {
             assert!(text.len() > 20 && !text.ends_with('.') && !text.contains("  "), "{}: {text:?}", check.id);
         }
         assert!(page().contains(&format!("\n### {}\n", check.id)), "{}", check.id);
-        assert!(!page().contains("{ns}") && !page().contains("{deployment}") && !page().contains("{secret}"));
+        assert!(!["{ns}", "{deployment}", "{service}", "{secret}", "{policy}", "{key}"].iter().any(|mark| page().contains(mark)), "{}", check.id);
     }
     ids.sort_unstable();
     ids.dedup();
@@ -261,7 +261,7 @@ fn run(cases: Vec<Case>) {
         assert!(outcome.finding.contains(words), "{words:?}: {outcome:?}");
         assert_eq!(outcome.remedy.is_some(), status != Status::Ok, "{outcome:?}");
         let rest = outcome.remedy.unwrap_or_default();
-        assert!(!rest.contains("{ns}"), "{rest}");
+        assert!(!["{ns}", "{deployment}", "{service}", "{secret}", "{policy}", "{key}"].iter().any(|mark| rest.contains(mark)), "{rest}");
     }
 }
 
@@ -368,7 +368,11 @@ fn certificates() {
             o.served[0].telling = true;
             o.served[0].chain = Seen::Unread(Unread::Failed("connection refused".to_owned()));
         }),
-        case("served-certificate", NotChecked, "nobody to ask", |o| o.served.clear()),
+        case("served-certificate", NotChecked, "no pod runs", |o| o.served.clear()),
+        case("served-certificate", NotChecked, "needs the permission to list pods", |o| {
+            o.served.clear();
+            o.pods = Seen::Unread(Unread::Forbidden("list pods".to_owned()));
+        }),
         case("certificate-secret", Problem, "no Secret jobgate-tls in jobgate", |o| o.secret = Seen::Absent),
         case("certificate-secret", Problem, "it is empty", |o| value(&mut o.secret)["data"] = json!(null)),
         case("certificate-secret", Problem, "ca.crt and ca.key", |o| value(&mut o.secret)["data"]["ca.key"] = json!("Z2FyYmFnZQ==")),
@@ -547,6 +551,16 @@ fn workload() {
 }
 
 #[test]
+fn the_remedy_is_for_the_worst() {
+    let mut observed = fine();
+    observed.rights[0].1 = Seen::Known(false);
+    observed.rights[1].1 = Seen::Unread(Unread::Skipped("nobody asked".to_owned()));
+    let outcome = outcome(&observed, "permissions");
+    assert!(outcome.finding.contains("it may not get secrets") && outcome.finding.contains("nobody asked"), "{outcome:?}");
+    assert!(outcome.remedy.unwrap().starts_with("apply the manifests again"));
+}
+
+#[test]
 fn policies() {
     fn write(observed: &mut Observed, spec: &str) {
         let text = format!("apiVersion: jobgate.dev/v1alpha1\nkind: Policy\nmetadata: {{name: ours}}\nspec:\n{spec}");
@@ -554,7 +568,7 @@ fn policies() {
     }
     let ended = "  exemptions:\n  - {match: {names: [a]}, rules: [deadline], reason: see PLAT-1, until: 2026-01-01}\n";
     run(vec![
-        case("policy", Problem, "not there", |o| o.policy = Seen::Absent),
+        case("policy", Problem, "read policy.yaml of the ConfigMap jobgate-policy in jobgate, which is not there", |o| o.policy = Seen::Absent),
         case("policy", Problem, "configmap/jobgate-policy cannot be read: line 6: ", |o| write(o, "  rules:\n    deadlin: {action: deny}\n")),
         case("policy", Fine, "it denies nothing", |o| {
             o.policy = Seen::Known(PolicySource { name: "p".to_owned(), text: crate::policy::BUILTINS[1].source.to_owned() });
@@ -566,7 +580,11 @@ fn policies() {
             let Seen::Known(says) = &mut o.replicas[0].says else { panic!("it says") };
             says.failed_reloads = 2;
         }),
-        case("policy-in-force", NotChecked, "no pod to ask", |o| o.replicas.clear()),
+        case("policy-in-force", NotChecked, "no pod runs", |o| o.replicas.clear()),
+        case("policy-in-force", NotChecked, "needs the permission to list pods", |o| {
+            o.replicas.clear();
+            o.pods = Seen::Unread(Unread::Forbidden("list pods".to_owned()));
+        }),
     ]);
 }
 

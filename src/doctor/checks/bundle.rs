@@ -17,6 +17,9 @@ const PAIR: &str = "write the chain and its own key into the Secret, together: c
 /// What to do where Jobgate made it.
 const MENDS: &str = "Jobgate puts a good one in its place within ten seconds if it may; see what keeps it from that: kubectl -n {ns} logs deployment/{deployment} --tail=50";
 
+/// What to do where a certificate is out of reach from here: it may be within that of the API server.
+const FROM_HERE: &str = "nothing, if `canary-denied` is ok: then the API server reaches it; else see where the pods listen: kubectl -n {ns} describe pods -l app.kubernetes.io/name=jobgate";
+
 pub(super) fn bundle(observed: &Observed) -> Judged {
     let mut notes = Vec::new();
     let mut best: Option<Note> = None;
@@ -144,11 +147,7 @@ pub(super) fn served(observed: &Observed) -> Judged {
             Seen::Unread(unread) => {
                 let note = Note { text: format!("{at}: {unread}"), ..Note::unread(unread) };
                 // From here it may be out of reach, and within that of the API server.
-                notes.push(if matches!(unread, Unread::Failed(_)) {
-                    note.remedy("see `canary-denied`: what counts is what the API server reaches")
-                } else {
-                    note
-                });
+                notes.push(if matches!(unread, Unread::Failed(_)) { note.remedy(FROM_HERE) } else { note });
                 continue;
             }
         };
@@ -188,7 +187,8 @@ pub(super) fn served(observed: &Observed) -> Judged {
         }
     }
     if observed.served.is_empty() {
-        return Err(Note::not_checked("there is nobody to ask").remedy("see `pods` and `service`"));
+        need(&observed.pods, || Note::not_checked("there is nobody to ask").remedy("see `pods` and `service`"))?;
+        return Err(Note::not_checked("no pod runs that could be asked").remedy("see `pods` and `service`"));
     }
     or_fine(notes, list(fine))
 }

@@ -288,7 +288,10 @@ pub(super) fn fail_open(observed: &Observed) -> Judged {
     let rose: Vec<String> = rose.map(|(name, count)| format!("{name} {count}")).collect();
     let notes = match rose.is_empty() {
         true => Vec::new(),
-        false => vec![Note::warning(format!("calls that failed and were let pass since the API server started: {}", list(rose)))],
+        false => vec![Note::warning(format!(
+            "calls that failed and were let pass since the API server started, earlier canaries among them: {}",
+            list(rose)
+        ))],
     };
     or_fine(notes, "none since the API server started")
 }

@@ -1,15 +1,20 @@
 //! The policy: as it is written, and as it is in force.
 
-use super::super::observed::{Observed, PolicySource, Seen};
+use super::super::observed::{Observed, PolicySource, Seen, Unread};
 use super::super::{Judged, Note, Status};
 use super::{list, need, or_fine};
 use crate::policy::{Action, Policy};
 use crate::rules::RULES;
 
+/// What to do where the API server cannot reach the port at which the pods say what they follow.
+const BY_HAND: &str =
+    "look for jobgate_policy_info at http://127.0.0.1:8080/metrics while this runs: kubectl -n {ns} port-forward deployment/{deployment} 8080";
+
 /// Reads the policy of the cluster.
 fn read(observed: &Observed) -> Result<(&PolicySource, Policy), Note> {
     let source = need(&observed.policy, || {
-        Note::problem("the policy that the pods are to read is not there")
+        let (map, key) = observed.policy_source();
+        Note::problem(format!("the pods are to read {key} of the ConfigMap {map} in {}, which is not there", observed.place.namespace))
             .remedy("apply the manifests again, or upgrade the release: kubectl apply -f deploy/install.yaml")
     })?;
     match Policy::parse(&source.text, &source.name) {
@@ -72,11 +77,16 @@ pub(super) fn in_force(observed: &Observed) -> Judged {
                 }
             }
             Seen::Absent => notes.push(Note::not_checked(format!("{} has no metrics to tell by", replica.pod))),
-            Seen::Unread(unread) => notes.push(Note { text: format!("{}: {unread}", replica.pod), ..Note::unread(unread) }),
+            Seen::Unread(unread) => {
+                let note = Note { text: format!("{}: {unread}", replica.pod), ..Note::unread(unread) };
+                // Many clusters let nobody but Prometheus reach that port.
+                notes.push(if matches!(unread, Unread::Failed(_)) { note.remedy(BY_HAND) } else { note });
+            }
         }
     }
     if observed.replicas.is_empty() {
-        return Err(Note::not_checked("there is no pod to ask").remedy("see `pods`"));
+        need(&observed.pods, || Note::not_checked("there is no pod to ask").remedy("see `pods`"))?;
+        return Err(Note::not_checked("no pod runs that could be asked").remedy("see `pods`"));
     }
     if hashes.is_empty() && notes.is_empty() {
         return Err(Note::not_checked("no pod answers").remedy("see `pods`"));

@@ -46,7 +46,9 @@ pub(super) fn configurations(observed: &Observed) -> Judged {
                 notes.push(Note::problem(format!("the {} `{name}` has no webhooks: {loss}", kind.name())));
             }
             Seen::Known(_) => {}
-            Seen::Absent => notes.push(Note::problem(format!("there is no {} `{name}`: {loss}", kind.name()))),
+            Seen::Absent => notes.push(Note::problem(format!("there is no {} `{name}`: {loss}", kind.name())).remedy(
+                "say what they are called (--mutating-configuration, --validating-configuration), or install it: kubectl apply -f deploy/install.yaml",
+            )),
             Seen::Unread(unread) => notes.push(Note::unread(unread)),
         }
     }
