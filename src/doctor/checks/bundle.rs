@@ -201,22 +201,27 @@ pub(super) fn secret(observed: &Observed) -> Judged {
     let mut notes = Vec::new();
     let fine;
     match source(observed, secret) {
-        Certificates::Mounted(_, certificate, key) => {
+        Certificates::Mounted(name, certificate, key) => {
             let data = data(secret);
             let pem = |key: &str| data.get(key).map(Vec::as_slice).unwrap_or_default();
             let chain = Root::read_all(pem(&certificate)).0;
-            let Some(leaf) = chain.first() else { return Err(Note::problem(format!("there is no certificate at {certificate} in it")).remedy(PAIR)) };
+            let Some(leaf) = chain.first() else {
+                return Err(Note::problem(format!("there is no certificate at {certificate} in the Secret {name}")).remedy(PAIR));
+            };
             match &key {
                 Some(key) if pem(key).trim_ascii().is_empty() => {
-                    notes.push(Note::problem(format!("there is no key at {key} in it")).remedy(PAIR));
+                    notes.push(Note::problem(format!("there is no key at {key} in the Secret {name}")).remedy(PAIR));
                 }
                 Some(key) => {
                     if let Err(error) = check_pair(pem(&certificate), pem(key)) {
                         let why = chain_of(&error);
-                        notes.push(Note::problem(format!("{certificate} and {key} cannot be served: {why}")).remedy(PAIR));
+                        notes.push(Note::problem(format!("{certificate} and {key} in the Secret {name} cannot be served: {why}")).remedy(PAIR));
                     }
                 }
-                None => notes.push(Note::not_checked("the key is not in it").remedy("nothing, if the pods read it from elsewhere")),
+                None => notes.push(
+                    Note::not_checked(format!("the key is not read from the Secret {name}, and was not looked at"))
+                        .remedy("nothing, unless you want this checked"),
+                ),
             }
             let note = dates("the certificate", leaf, observed.now);
             fine = note.text.clone();
