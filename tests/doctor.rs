@@ -364,7 +364,7 @@ impl Forwarding {
             Way::Say(bytes) => tell(0, bytes).await,
             _ => return self.pod(socket).await,
         }
-        std::future::pending().await
+        std::future::pending::<()>().await;
     }
 
     /// Carries bytes between a WebSocket and the pod.
