@@ -100,7 +100,8 @@ pub static CHECKS: &[Check] = &[
     Check {
         id: "ca-bundle-is-ours",
         title: "The authority in the Secret is the one in caBundle",
-        about: "Replicas serve what the authority in the Secret signs. A caBundle of somebody else (a second controller, a backup, another cluster's manifests) makes every call fail",
+        about: "Replicas serve what the authority in the Secret signs. A caBundle of somebody else (a second controller, a backup, another cluster's manifests) makes every call fail. \
+                Where the certificate is mounted, its Secret's `ca.crt` is looked for; without one, the certificate must be signed by an authority in caBundle",
         remedy: "Jobgate puts its own back within ten seconds if it may; see who else writes: kubectl -n {ns} logs deployment/{deployment} --tail=50",
         judge: bundle::ours,
     },

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
 use clap::Parser as _;
+use clap::error::ContextKind;
 use jiff::civil::Date;
 use rustls_pki_types::CertificateDer;
 use serde_json::Value;
@@ -358,7 +359,10 @@ pub fn serve_arguments(deployment: &Value) -> Result<Serve, String> {
     match Cli::try_parse_from(all) {
         Ok(Cli { command: Command::Serve(serve), .. }) => Ok(*serve),
         Ok(_) => Err("the container does not run `jobgate serve`".to_owned()),
-        Err(error) => Err(format!("this version does not understand the container's arguments: {}", error.kind())),
+        Err(error) => {
+            let about = error.get(ContextKind::InvalidArg).map(|argument| format!(": {argument}")).unwrap_or_default();
+            Err(format!("this version does not understand the container's arguments ({}{about})", error.kind()))
+        }
     }
 }
 

@@ -350,7 +350,8 @@ fn certificates() {
         case("ca-bundle-is-ours", Problem, "not in the caBundle of mutate.jobgate.dev, validate.jobgate.dev", |o| {
             bundle(o, &authority(now()).root().pem());
         }),
-        case("ca-bundle-is-ours", NotChecked, "does not name the authority", |o| mount(o, json!({"secretName": "ours"}), &[])),
+        case("ca-bundle-is-ours", NotChecked, "holds no certificate", |o| mount(o, json!({"secretName": "ours"}), &[])),
+        case("ca-bundle-is-ours", NotChecked, "holds no authority", |o| value(&mut o.secret)["data"] = json!({})),
         case(
             "served-certificate",
             Problem,
@@ -442,6 +443,30 @@ fn mounted_certificates() {
     observed.now += 400 * DAY;
     let finding = outcome(&observed, "certificate-secret").finding;
     assert!(finding.contains("belongs to another") && finding.contains("the certificate expired on"), "all is told: {finding}");
+    // Whether the API server trusts it, with the authority beside it and without.
+    let root = authority.root().pem();
+    for (data, told) in
+        [(vec![("tls.crt", leaf.as_str()), ("ca.crt", &root)], "ca.crt in the Secret ours"), (vec![("tls.crt", &leaf)], "tls.crt in the Secret ours")]
+    {
+        let mut observed = fine();
+        mount(&mut observed, json!({"secretName": "ours"}), &data);
+        let strange = outcome(&observed, "ca-bundle-is-ours");
+        assert!(strange.status == Problem && strange.finding.contains(told), "{strange:?}");
+        assert!(strange.remedy.is_some_and(|remedy| remedy.starts_with("write the authority")));
+        bundle(&mut observed, &root);
+        let ours = outcome(&observed, "ca-bundle-is-ours");
+        assert!(ours.status == Fine && ours.finding.contains(told), "{ours:?}");
+        let mut bare = observed.clone();
+        each(&mut bare, |webhook| webhook["clientConfig"]["caBundle"] = json!(null));
+        assert_ne!(outcome(&bare, "ca-bundle-is-ours").status, Fine, "there is none to hold it against");
+        observed.now += 8 * DAY;
+        let late = outcome(&observed, "ca-bundle-is-ours");
+        assert!(late.status == if data.len() > 1 { Fine } else { NotChecked }, "an authority may outlive what it has signed: {late:?}");
+        observed.now -= 8 * DAY;
+        each(&mut observed, |webhook| webhook["clientConfig"]["service"]["name"] = json!("other"));
+        let other = outcome(&observed, "ca-bundle-is-ours");
+        assert!(data.len() > 1 || other.status == Problem && other.finding.contains("not for the name other.jobgate.svc"), "{other:?}");
+    }
     // The Secret may call them otherwise.
     let items = json!([{"key": "chain.pem", "path": "tls.crt"}, {"key": "key.pem", "path": "tls.key"}]);
     let mut observed = fine();

@@ -1,8 +1,12 @@
 //! Certificates: what the API server trusts, what is served to it, and what the Secret holds.
 
+use std::time::SystemTime;
+
+use rustls_pki_types::CertificateDer;
+use rustls_pki_types::pem::PemObject as _;
 use serde_json::Value;
 
-use super::super::observed::{Certificates, Observed, Seen, Unread};
+use super::super::observed::{Certificates, Entry, Observed, Seen, Unread};
 use super::super::{Judged, Note, Status};
 use super::{dates, entries, list, need, or_fine};
 use crate::audit::chain as chain_of;
@@ -14,6 +18,9 @@ use crate::server::certificate::check_pair;
 
 /// What to do where Jobgate did not make what is broken.
 const PAIR: &str = "write the chain and its own key into the Secret, together: cert-manager does, or make them with jobgate certs init --service {service} --namespace {ns}";
+/// What to do where Jobgate does not write the caBundle.
+const PUBLISH: &str =
+    "write the authority that has signed the certificate into every caBundle: cert-manager's injector does, and jobgate certs init says how";
 /// What to do where Jobgate made it.
 const MENDS: &str = "Jobgate puts a good one in its place within ten seconds if it may; see what keeps it from that: kubectl -n {ns} logs deployment/{deployment} --tail=50";
 
@@ -102,33 +109,70 @@ fn no_secret(observed: &Observed) -> Note {
         .remedy("make it, empty, with the manifests: kubectl apply -f deploy/install.yaml")
 }
 
+/// Tells whether there is a caBundle to hold a certificate against.
+fn has_bundle(entries: &[Entry<'_>]) -> bool {
+    entries.iter().any(|entry| entry.server_name().is_some() && entry.bundle().is_some())
+}
+
+/// Returns why a certificate is not trusted, as the API server judges it for each webhook, and by which ones.
+fn distrust<'a>(
+    entries: &[Entry<'a>],
+    leaf: &CertificateDer<'_>,
+    intermediates: &[CertificateDer<'_>],
+    now: SystemTime,
+) -> Vec<(Distrust, Vec<&'a str>)> {
+    let mut all: Vec<(Distrust, Vec<&str>)> = Vec::new();
+    for entry in entries {
+        // Without a bundle the API server's own roots decide, which nobody else knows; `ca-bundle` says so.
+        let (Some(name), Some(_)) = (entry.server_name(), entry.bundle()) else { continue };
+        let Err(why) = verify(leaf, intermediates, &entry.roots(), &name, now) else { continue };
+        match all.iter_mut().find(|(known, _)| *known == why) {
+            Some((_, names)) => names.push(entry.name()),
+            None => all.push((why, vec![entry.name()])),
+        }
+    }
+    all
+}
+
 pub(super) fn ours(observed: &Observed) -> Judged {
     let entries = entries(observed)?;
     let secret = need(&observed.secret, || Note::not_checked("there is no Secret").remedy("see `certificate-secret`"))?;
-    let (wanted, what) = match source(observed, secret) {
-        Certificates::Own(_) => {
-            let contents = contents(observed, secret)?;
-            let Some(current) = contents.current.roots().into_iter().next() else {
-                return Err(Note::not_checked("the Secret holds no authority").remedy("see `certificate-secret`"));
+    let nothing = |what: &str| Note::not_checked(format!("the Secret holds no {what}")).remedy("see `certificate-secret`");
+    let without = |root: &Root| -> Vec<&str> { entries.iter().filter(|entry| !entry.roots().contains(root)).map(|entry| entry.name()).collect() };
+    if let Certificates::Mounted(name, certificate, _) = source(observed, secret) {
+        let data = data(secret);
+        let pem = |key: &str| data.get(key).map(Vec::as_slice).unwrap_or_default();
+        if let Some(root) = Root::read_all(pem("ca.crt")).0.first() {
+            let told = format!("ca.crt in the Secret {name} ({})", root.id());
+            let notes = match &without(root)[..] {
+                [] => Vec::new(),
+                strangers => vec![Note::problem(format!("{told} is not in the caBundle of {}", list(strangers))).remedy(PUBLISH)],
             };
-            (current, "the authority in the Secret")
+            return or_fine(notes, format!("{told} is in every caBundle"));
         }
-        _ => {
-            let roots = data(secret).get("ca.crt").map(|pem| Root::read_all(pem).0).unwrap_or_default();
-            let Some(root) = roots.into_iter().next() else {
-                return Err(
-                    Note::not_checked("the certificate is mounted, and its Secret does not name the authority").remedy("see `served-certificate`")
-                );
-            };
-            (root, "the ca.crt of the mounted Secret")
+        let chain: Vec<CertificateDer<'_>> = CertificateDer::pem_slice_iter(pem(&certificate)).filter_map(Result::ok).collect();
+        let (leaf, intermediates) = chain.split_first().ok_or_else(|| nothing("certificate"))?;
+        let told = format!("{certificate} in the Secret {name}");
+        if !has_bundle(&entries) {
+            return Err(Note::not_checked(format!("no webhook has a caBundle to hold {told} against")).remedy("see `ca-bundle`"));
         }
-    };
-    let strangers: Vec<&str> = entries.iter().filter(|entry| !entry.roots().contains(&wanted)).map(|entry| entry.name()).collect();
-    let mut notes = Vec::new();
-    if !strangers.is_empty() {
-        notes.push(Note::problem(format!("{what} ({}) is not in the caBundle of {}", wanted.id(), list(strangers))));
+        let mut notes = Vec::new();
+        for (why, names) in distrust(&entries, leaf, intermediates, observed.now) {
+            notes.push(match why {
+                Distrust::Unsigned => Note::problem(format!("no authority in the caBundle of {} has signed {told}", list(names))).remedy(PUBLISH),
+                Distrust::Expired | Distrust::Early => Note::not_checked(format!("{told}: {why}")).remedy("see `certificate-secret`"),
+                why => Note::problem(format!("{told}: {why}, says {}", list(names))).remedy(PAIR),
+            });
+        }
+        return or_fine(notes, format!("{told} is signed by an authority in every caBundle"));
     }
-    or_fine(notes, format!("{what} ({}) is in every caBundle", wanted.id()))
+    let root = contents(observed, secret)?.current.roots().into_iter().next().ok_or_else(|| nothing("authority"))?;
+    let told = format!("the authority in the Secret ({})", root.id());
+    let notes = match &without(&root)[..] {
+        [] => Vec::new(),
+        strangers => vec![Note::problem(format!("{told} is not in the caBundle of {}", list(strangers)))],
+    };
+    or_fine(notes, format!("{told} is in every caBundle"))
 }
 
 pub(super) fn served(observed: &Observed) -> Judged {
@@ -160,20 +204,11 @@ pub(super) fn served(observed: &Observed) -> Judged {
         if dated.status > Status::Ok {
             notes.push(Note { text: format!("{at}: {}", dated.text), ..dated });
         }
-        if !entries.iter().any(|entry| entry.server_name().is_some() && entry.bundle().is_some()) {
+        if !has_bundle(&entries) {
             notes.push(Note::not_checked(format!("{at}: no webhook has a caBundle to hold it against")).remedy("see `ca-bundle`"));
             continue;
         }
-        let mut distrusted: Vec<(Distrust, Vec<&str>)> = Vec::new();
-        for entry in &entries {
-            // Without a bundle the API server's own roots decide, which nobody else knows; `ca-bundle` says so.
-            let (Some(name), Some(_)) = (entry.server_name(), entry.bundle()) else { continue };
-            let Err(why) = verify(leaf, intermediates, &entry.roots(), &name, observed.now) else { continue };
-            match distrusted.iter_mut().find(|(known, _)| *known == why) {
-                Some((_, names)) => names.push(entry.name()),
-                None => distrusted.push((why, vec![entry.name()])),
-            }
-        }
+        let distrusted = distrust(&entries, leaf, intermediates, observed.now);
         for (why, names) in &distrusted {
             let why = match why {
                 Distrust::Unsigned => format!("no authority in the caBundle of {} has signed the certificate ({})", list(names), root.id()),
