@@ -134,6 +134,18 @@ async fn what_only_the_deployment_names_is_not_guessed() {
 }
 
 #[tokio::test]
+async fn arguments_of_another_version_are_not_guessed_at() {
+    let mut deployment = json!({"metadata": {}, "spec": {"template": {"spec": {"containers": [{"name": "jobgate"}]}}}});
+    deployment["spec"]["template"]["spec"]["containers"][0]["args"] = json!(["serve", "--self-managed-certs", "--brand-new"]);
+    let (observed, _) = look(move |_, uri| if uri.ends_with("/deployments/jobgate") { ok(&deployment) } else { installed(uri) }).await;
+    for id in ["permissions", "policy", "exemptions", "certificate-secret"] {
+        let outcome = outcome(&observed, id);
+        assert!(outcome.status == Status::NotChecked && outcome.finding.contains("unexpected argument found: --brand-new"), "{outcome:?}");
+        assert!(outcome.remedy.as_ref().is_some_and(|remedy| remedy.contains("-n jobgate get deployment jobgate")), "{outcome:?}");
+    }
+}
+
+#[tokio::test]
 async fn a_certificate_that_is_in_no_secret_is_not_looked_for() {
     let mut deployment = json!({"metadata": {}, "spec": {"template": {"spec": {"containers": [{"name": "jobgate"}]}}}});
     deployment["spec"]["template"]["spec"]["containers"][0]["args"] = json!(["serve", "--tls-cert=/host/tls.crt", "--tls-key=/host/tls.key"]);

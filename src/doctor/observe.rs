@@ -249,7 +249,7 @@ impl Ask<'_> {
         if let Some(deployment) = observed.deployment.known() {
             let serve = match serve_arguments(deployment) {
                 Ok(serve) => serve,
-                Err(why) => return Seen::skipped(&why),
+                Err(why) => return Seen::Unread(Unread::Strange(why)),
             };
             if let Some(builtin) = BUILTINS.iter().find(|builtin| builtin.name == serve.policy) {
                 return Seen::Known(PolicySource { name: format!("the built-in policy {}", builtin.name), text: builtin.source.to_owned() });

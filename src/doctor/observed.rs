@@ -67,13 +67,15 @@ pub enum Unread {
     Failed(String),
     /// It was not tried, and why.
     Skipped(String),
+    /// What tells of it is not understood, and why.
+    Strange(String),
 }
 
 impl fmt::Display for Unread {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Forbidden(needs) => write!(f, "needs the permission to {needs}"),
-            Self::Failed(what) | Self::Skipped(what) => f.write_str(what),
+            Self::Failed(what) | Self::Skipped(what) | Self::Strange(what) => f.write_str(what),
         }
     }
 }
@@ -86,6 +88,9 @@ impl Unread {
             Self::Forbidden(_) => "run it as somebody who may, or bind the role in docs/doctor.md".to_owned(),
             Self::Failed(_) => "run it again; --timeout gives the API server more time".to_owned(),
             Self::Skipped(_) => "nothing, unless you want this checked".to_owned(),
+            Self::Strange(_) => {
+                "run the doctor of the version that is in the cluster: kubectl -n {ns} get deployment {deployment} -o wide".to_owned()
+            }
         }
     }
 }
@@ -472,12 +477,12 @@ impl Observed {
     #[must_use]
     pub fn untold(&self) -> Option<Unread> {
         match &self.deployment {
-            Seen::Known(deployment) => serve_arguments(deployment).err().map(Unread::Skipped),
+            Seen::Known(deployment) => serve_arguments(deployment).err().map(Unread::Strange),
             Seen::Absent => None,
             Seen::Unread(unread) => Some(match unread.clone() {
                 Unread::Forbidden(what) => Unread::Forbidden(format!("{what}, which tells what the pods use")),
                 Unread::Failed(what) => Unread::Failed(format!("{what}; it tells what the pods use")),
-                skipped @ Unread::Skipped(_) => skipped,
+                other @ (Unread::Skipped(_) | Unread::Strange(_)) => other,
             }),
         }
     }
