@@ -1,5 +1,5 @@
 //! A port of a pod, through the API server: `kubectl port-forward`, for one connection. kube speaks the protocol; the words for what went wrong are
-//! ours, and so is the bound on the time, which the caller keeps.
+//! ours, and so is the bound on the time, which the caller keeps. It is the only bound on the text of a refusal, which kube reads to its end.
 
 use std::future::{Future, pending};
 
