@@ -2,7 +2,9 @@
 
 pub mod apply;
 pub mod defaults;
+mod place;
 mod schema;
+pub mod stored;
 mod structure;
 pub mod validate;
 
@@ -14,6 +16,7 @@ use crate::k8s::cron::Schedule;
 use crate::placeholder::is_placeholder;
 use crate::pointer::Pointer;
 use crate::workload::{Kind, Workload};
+use stored::Stored;
 use validate::{Cause, Reason};
 
 /// How an object is to be read.
@@ -41,9 +44,10 @@ pub fn check(object: &Value) -> Vec<Finding> {
     let Some(workload) = Workload::of(object) else { return found };
     let partial = workload.is_partial();
     let speaks = |cause: &Cause| !stands_in(cause, object) && (!partial || holds_of_a_part(cause, object));
-    let causes = validate::validate(&defaults::defaulted(object));
+    let stored = defaults::stored(object);
+    let causes = validate::validate(&stored);
     tell(object, causes.into_iter().filter(speaks), API_SERVER, &mut found);
-    tell(object, validate::operator_refusals(object).into_iter().filter(speaks), TRAINING_OPERATOR, &mut found);
+    tell(object, validate::operator_refusals(&stored).into_iter().filter(speaks), TRAINING_OPERATOR, &mut found);
     found.extend(never_fires(object));
     found
 }
@@ -83,12 +87,13 @@ pub(crate) fn answer(sent: &Sent<'_>) -> Answer {
     // Types of custom resources are looked at only after the mutating webhooks; unknown fields before.
     let refuses = |finding: &Finding| finding.level == Level::Deny && (finding.rule == UNKNOWN_FIELD || !is_custom && finding.rule == FIELD_TYPE);
     let unreadable = findings.iter().any(refuses);
+    let stored = Stored::of(sent.stored);
     let causes = match sent.old {
-        Some(old) => validate::validate_update(sent.stored, old),
-        None => validate::validate(sent.stored),
+        Some(old) => validate::validate_update(&stored, &Stored::of(old)),
+        None => validate::validate(&stored),
     };
     tell(sent.written, causes, API_SERVER, &mut findings);
-    tell(sent.written, validate::operator_refusals(sent.stored), TRAINING_OPERATOR, &mut findings);
+    tell(sent.written, validate::operator_refusals(&stored), TRAINING_OPERATOR, &mut findings);
     findings.extend(never_fires(sent.written));
     Answer { unreadable, findings }
 }

@@ -13,6 +13,7 @@ mod py_torch_job;
 
 pub use colocation::{Among, on_one_node};
 pub use count::PodCount;
+pub(crate) use field::whole;
 pub use field::{Field, Part};
 pub use pod::{ClaimUse, Container, ContainerSlot, PodTemplate, Replica};
 
@@ -71,8 +72,13 @@ impl Kind {
     /// The version is not looked at: a `batch/v1beta1` CronJob still says what its author means.
     #[must_use]
     pub fn of(object: &Value) -> Option<Self> {
-        let name = object.get("kind")?.as_str()?;
-        let (group, _version) = object.get("apiVersion")?.as_str()?.split_once('/')?;
+        Self::typed(object.get("apiVersion")?.as_str()?, object.get("kind")?.as_str()?)
+    }
+
+    /// Returns the kind of the two fields that say it, `apiVersion` and `kind`.
+    #[must_use]
+    pub fn typed(version: &str, name: &str) -> Option<Self> {
+        let (group, _version) = version.split_once('/')?;
         Self::named(group, name)
     }
 

@@ -3,20 +3,27 @@
 //! Defaults come in as they do in the server (kubernetes.md §1.4, §7.3): those of a Job for a Job, but not for the Job inside a `CronJob`; those of pods
 //! for a template only as far as they are defaults of a pod spec.
 
-use serde_json::{Map, Value, json};
+use serde_json::Value;
 
 use super::schema::{Id, Schema, Shape};
+use super::stored::{Entries, Stored};
 use crate::k8s::quantity::Quantity;
-use crate::workload::Kind;
+use crate::workload::{Kind, whole};
+
+/// Returns an object as the API server holds it right after reading it, by itself. See [`stored`].
+#[must_use]
+pub fn defaulted(object: &Value) -> Value {
+    stored(object).to_value()
+}
 
 /// Returns an object as the API server holds it right after reading it. An object of a kind or version that is not known here comes back as it is;
 /// so does whatever has a type that the server refuses.
 #[must_use]
-pub fn defaulted(object: &Value) -> Value {
+pub fn stored(object: &Value) -> Stored<'_> {
     let schema = Schema::get();
-    let (Some(root), Some(kind)) = (schema.root(object), Kind::of(object)) else { return object.clone() };
+    let (Some(root), Some(kind)) = (schema.root(object), Kind::of(object)) else { return Stored::of(object) };
     // A custom resource is stored as it was sent.
-    let mut object = if kind == Kind::PyTorchJob { object.clone() } else { tidied(schema, root.shape, object) };
+    let mut object = if kind == Kind::PyTorchJob { Stored::of(object) } else { tidied(schema, root.shape, object) };
     match kind {
         Kind::Job => job(&mut object),
         Kind::CronJob => cron_job(&mut object),
@@ -49,81 +56,74 @@ const POINTER_TEXTS: [&str; 14] = [
 ];
 
 /// Returns a value without what is unset, and without what the server's types cannot tell from unset; numbers and quantities as the server writes them.
-fn tidied(schema: &Schema, id: Id, value: &Value) -> Value {
+fn tidied<'a>(schema: &Schema, id: Id, value: &'a Value) -> Stored<'a> {
     match (schema.shape(id), value) {
         (Shape::Object(fields), Value::Object(entries)) => {
-            let kept = |(key, value): (&String, &Value)| {
+            Stored::Mapping(Entries::of(entries, |key, value| {
                 // The server reads what it knows and drops the rest.
                 let field = fields.get(key)?;
                 let value = tidied(schema, field, value);
                 let unset = match (schema.shape(field), &value) {
-                    (_, Value::Null) => true,
-                    (Shape::List(_), Value::Array(items)) => items.is_empty(),
-                    (Shape::Map(_), Value::Object(entries)) => entries.is_empty(),
-                    (Shape::Text | Shape::Choice, Value::String(text)) => {
+                    (_, Stored::Null) => true,
+                    (Shape::List(_), Stored::List(items)) => items.is_empty(),
+                    (Shape::Map(_), Stored::Mapping(entries)) => entries.is_empty(),
+                    (Shape::Text | Shape::Choice, Stored::Text(text)) => {
                         // Of containers alone, and of the codes of a failure policy alone.
-                        let here = || match key.as_str() {
+                        let here = || match key {
                             "restartPolicy" => fields.get("terminationMessagePath").is_some(),
                             "containerName" => fields.get("operator").is_some(),
                             other => POINTER_TEXTS.contains(&other),
                         };
                         text.is_empty() && !here()
                     }
-                    (Shape::Bool, Value::Bool(false)) => PLAIN_BOOLS.contains(&key.as_str()),
-                    (Shape::Int32 | Shape::Int64, Value::Number(number)) => number.as_i64() == Some(0) && PLAIN_INTS.contains(&key.as_str()),
+                    (Shape::Bool, Stored::Bool(false)) => PLAIN_BOOLS.contains(&key),
+                    (Shape::Int32 | Shape::Int64, Stored::Number(number)) => number.as_i64() == Some(0) && PLAIN_INTS.contains(&key),
                     _ => false,
                 };
-                (!unset).then(|| (key.clone(), value))
-            };
-            Value::Object(entries.iter().filter_map(kept).collect())
+                (!unset).then_some(value)
+            }))
         }
-        (Shape::List(item), Value::Array(items)) => items.iter().map(|value| tidied(schema, *item, value)).collect(),
+        (Shape::List(item), Value::Array(items)) => Stored::List(items.iter().map(|value| tidied(schema, *item, value)).collect()),
         (Shape::Map(item), Value::Object(entries)) => {
-            let empty_text = |value: Value| if value.is_null() && matches!(schema.shape(*item), Shape::Text) { "".into() } else { value };
-            Value::Object(entries.iter().map(|(key, value)| (key.clone(), empty_text(tidied(schema, *item, value)))).collect())
+            let empty_text = |value: Stored<'a>| if value.is_null() && matches!(schema.shape(*item), Shape::Text) { "".into() } else { value };
+            Stored::Mapping(Entries::of(entries, |_, value| Some(empty_text(tidied(schema, *item, value)))))
         }
-        (Shape::Quantity, value) => Quantity::from_json(value).map_or_else(|_| value.clone(), |quantity| quantity.canonical().into()),
-        #[allow(clippy::cast_possible_truncation, reason = "whole and in range")]
-        (Shape::Int32 | Shape::Int64 | Shape::IntOrText, value) => {
-            let whole = value.as_f64().filter(|float| value.is_f64() && float.fract() == 0.0 && float.abs() <= 9_007_199_254_740_992.0);
-            whole.map_or_else(|| value.clone(), |float| (float as i64).into())
-        }
-        (_, value) => value.clone(),
+        (Shape::Quantity, value) => Quantity::from_json(value).map_or_else(|_| Stored::of(value), |quantity| quantity.canonical().into()),
+        (Shape::Int32 | Shape::Int64 | Shape::IntOrText, Value::Number(number)) => whole(number).map_or_else(|| Stored::of(value), Stored::from),
+        (_, value) => Stored::of(value),
     }
 }
 
-type Entries = Map<String, Value>;
-
 /// Returns a mapping, made where nothing is; nothing where something else is.
-fn mapping<'m>(entries: &'m mut Entries, key: &str) -> Option<&'m mut Entries> {
-    entries.entry(key).or_insert_with(|| json!({})).as_object_mut()
+fn mapping<'m, 'a>(entries: &'m mut Entries<'a>, key: &'static str) -> Option<&'m mut Entries<'a>> {
+    entries.get_or_insert(key, || Stored::Mapping(Entries::default())).as_mapping_mut()
 }
 
 /// Returns a mapping that is there.
-fn existing<'m>(entries: &'m mut Entries, key: &str) -> Option<&'m mut Entries> {
-    entries.get_mut(key)?.as_object_mut()
+fn existing<'m, 'a>(entries: &'m mut Entries<'a>, key: &str) -> Option<&'m mut Entries<'a>> {
+    entries.get_mut(key)?.as_mapping_mut()
 }
 
 /// Returns the mappings in a list.
-fn each<'m>(entries: &'m mut Entries, key: &str) -> impl Iterator<Item = &'m mut Entries> {
-    entries.get_mut(key).and_then(Value::as_array_mut).into_iter().flatten().filter_map(Value::as_object_mut)
+fn each<'m, 'a>(entries: &'m mut Entries<'a>, key: &str) -> impl Iterator<Item = &'m mut Entries<'a>> {
+    entries.get_mut(key).and_then(Stored::as_list_mut).into_iter().flatten().filter_map(Stored::as_mapping_mut)
 }
 
-fn set(entries: &mut Entries, key: &str, value: impl Into<Value>) {
-    entries.entry(key).or_insert_with(|| value.into());
+fn set<'a>(entries: &mut Entries<'a>, key: &'static str, value: impl Into<Stored<'a>>) {
+    entries.get_or_insert(key, || value.into());
 }
 
-fn job(object: &mut Value) {
-    let Some(object) = object.as_object_mut() else { return };
+fn job(object: &mut Stored<'_>) {
+    let Some(object) = object.as_mapping_mut() else { return };
     let Some(spec) = mapping(object, "spec") else { return };
-    if !spec.contains_key("completions") && !spec.contains_key("parallelism") {
+    if !spec.contains("completions") && !spec.contains("parallelism") {
         set(spec, "completions", 1);
     }
     set(spec, "parallelism", 1);
-    set(spec, "backoffLimit", if spec.contains_key("backoffLimitPerIndex") { i32::MAX } else { 6 });
+    set(spec, "backoffLimit", if spec.contains("backoffLimitPerIndex") { i64::from(i32::MAX) } else { 6 });
     set(spec, "completionMode", "NonIndexed");
     set(spec, "suspend", false);
-    set(spec, "podReplacementPolicy", if spec.contains_key("podFailurePolicy") { "Failed" } else { "TerminatingOrFailed" });
+    set(spec, "podReplacementPolicy", if spec.contains("podFailurePolicy") { "Failed" } else { "TerminatingOrFailed" });
     set(spec, "manualSelector", false);
     job_spec(spec);
     let labels = spec.get("template").and_then(|template| template.get("metadata")?.get("labels")).cloned();
@@ -132,13 +132,13 @@ fn job(object: &mut Value) {
     {
         set(metadata, "labels", labels);
     }
-    set(object, "status", json!({}));
+    set(object, "status", Stored::Mapping(Entries::default()));
 }
 
-fn cron_job(object: &mut Value) {
-    let Some(object) = object.as_object_mut() else { return };
+fn cron_job(object: &mut Stored<'_>) {
+    let Some(object) = object.as_mapping_mut() else { return };
     mapping(object, "metadata");
-    set(object, "status", json!({}));
+    set(object, "status", Stored::Mapping(Entries::default()));
     let Some(spec) = mapping(object, "spec") else { return };
     set(spec, "concurrencyPolicy", "Allow");
     set(spec, "suspend", false);
@@ -152,7 +152,7 @@ fn cron_job(object: &mut Value) {
 }
 
 /// What a Job spec gets in a Job and in a `CronJob` alike.
-fn job_spec(spec: &mut Entries) {
+fn job_spec(spec: &mut Entries<'_>) {
     if let Some(policy) = existing(spec, "podFailurePolicy") {
         for rule in each(policy, "rules") {
             each(rule, "onPodConditions").for_each(|pattern| set(pattern, "status", "True"));
@@ -165,7 +165,7 @@ fn job_spec(spec: &mut Entries) {
     }
 }
 
-fn pod_spec(pod: &mut Entries) {
+fn pod_spec(pod: &mut Entries<'_>) {
     set(pod, "dnsPolicy", "ClusterFirst");
     set(pod, "restartPolicy", "Always");
     mapping(pod, "securityContext");
@@ -174,8 +174,8 @@ fn pod_spec(pod: &mut Entries) {
     // The old name of the field is kept equal to the new one.
     let account = pod.get("serviceAccountName").or_else(|| pod.get("serviceAccount")).cloned();
     if let Some(account) = account {
-        pod.insert("serviceAccount".to_owned(), account.clone());
-        pod.insert("serviceAccountName".to_owned(), account);
+        pod.insert("serviceAccount", account.clone());
+        pod.insert("serviceAccountName", account);
     }
     pod.remove("schedulingGroup");
     each(pod, "volumes").for_each(volume);
@@ -190,8 +190,8 @@ fn pod_spec(pod: &mut Entries) {
     }
 }
 
-fn container(container: &mut Entries) {
-    let image = container.get("image").and_then(Value::as_str).unwrap_or_default();
+fn container(container: &mut Entries<'_>) {
+    let image = container.get("image").and_then(Stored::as_str).unwrap_or_default();
     let pull = pull_policy(image);
     set(container, "imagePullPolicy", pull);
     set(container, "terminationMessagePath", "/dev/termination-log");
@@ -233,14 +233,14 @@ fn container(container: &mut Entries) {
     }
 }
 
-fn http(handler: &mut Entries) {
+fn http(handler: &mut Entries<'_>) {
     if let Some(request) = existing(handler, "httpGet") {
         set(request, "path", "/");
         set(request, "scheme", "HTTP");
     }
 }
 
-fn field_source(source: &mut Entries) {
+fn field_source(source: &mut Entries<'_>) {
     if let Some(field) = existing(source, "fieldRef") {
         set(field, "apiVersion", "v1");
     }
@@ -249,9 +249,25 @@ fn field_source(source: &mut Entries) {
     }
 }
 
-fn volume(volume: &mut Entries) {
-    if !volume.keys().any(|key| key != "name") {
-        set(volume, "emptyDir", json!({}));
+/// What a plain field of a volume is where nobody sets it.
+#[derive(Clone, Copy)]
+enum Default {
+    Text(&'static str),
+    False,
+}
+
+impl From<Default> for Stored<'_> {
+    fn from(value: Default) -> Self {
+        match value {
+            Default::Text(text) => text.into(),
+            Default::False => false.into(),
+        }
+    }
+}
+
+fn volume(volume: &mut Entries<'_>) {
+    if !volume.iter().any(|(key, _)| key != "name") {
+        set(volume, "emptyDir", Stored::Mapping(Entries::default()));
     }
     const MODES: [&str; 4] = ["secret", "configMap", "downwardAPI", "projected"];
     for key in MODES {
@@ -271,22 +287,30 @@ fn volume(volume: &mut Entries) {
             }
         }
     }
-    let plain: [(&str, &[(&str, Value)]); 5] = [
-        ("hostPath", &[("type", json!(""))]),
-        ("iscsi", &[("iscsiInterface", json!("default"))]),
-        ("rbd", &[("pool", json!("rbd")), ("user", json!("admin")), ("keyring", json!("/etc/ceph/keyring"))]),
-        ("azureDisk", &[("cachingMode", json!("ReadWrite")), ("fsType", json!("ext4")), ("readOnly", json!(false)), ("kind", json!("Shared"))]),
-        ("scaleIO", &[("storageMode", json!("ThinProvisioned")), ("fsType", json!("xfs"))]),
+    const PLAIN: [(&str, &[(&str, Default)]); 5] = [
+        ("hostPath", &[("type", Default::Text(""))]),
+        ("iscsi", &[("iscsiInterface", Default::Text("default"))]),
+        ("rbd", &[("pool", Default::Text("rbd")), ("user", Default::Text("admin")), ("keyring", Default::Text("/etc/ceph/keyring"))]),
+        (
+            "azureDisk",
+            &[
+                ("cachingMode", Default::Text("ReadWrite")),
+                ("fsType", Default::Text("ext4")),
+                ("readOnly", Default::False),
+                ("kind", Default::Text("Shared")),
+            ],
+        ),
+        ("scaleIO", &[("storageMode", Default::Text("ThinProvisioned")), ("fsType", Default::Text("xfs"))]),
     ];
-    for (key, defaults) in plain {
+    for (key, defaults) in PLAIN {
         if let Some(source) = existing(volume, key) {
             for (key, value) in defaults {
-                set(source, key, value.clone());
+                set(source, key, *value);
             }
         }
     }
     if let Some(image) = existing(volume, "image") {
-        let pull = pull_policy(image.get("reference").and_then(Value::as_str).unwrap_or_default());
+        let pull = pull_policy(image.get("reference").and_then(Stored::as_str).unwrap_or_default());
         set(image, "pullPolicy", pull);
     }
     if let Some(template) = existing(volume, "ephemeral").and_then(|source| existing(source, "volumeClaimTemplate")) {
@@ -295,7 +319,7 @@ fn volume(volume: &mut Entries) {
             set(spec, "volumeMode", "Filesystem");
             for name in ["dataSource", "dataSourceRef"] {
                 if let Some(source) = existing(spec, name) {
-                    set(source, "apiGroup", Value::Null);
+                    set(source, "apiGroup", Stored::Null);
                 }
             }
             if let Some(resources) = mapping(spec, "resources") {
@@ -305,7 +329,7 @@ fn volume(volume: &mut Entries) {
     }
 }
 
-fn resource_lists(resources: &mut Entries) {
+fn resource_lists(resources: &mut Entries<'_>) {
     for key in ["limits", "requests"] {
         if let Some(list) = existing(resources, key) {
             round(list);
@@ -314,9 +338,9 @@ fn resource_lists(resources: &mut Entries) {
 }
 
 /// Rounds the quantities of a resource list up to thousandths.
-fn round(list: &mut Entries) {
+fn round(list: &mut Entries<'_>) {
     for value in list.values_mut() {
-        if let Ok(quantity) = Quantity::from_json(value) {
+        if let Ok(quantity) = value.quantity() {
             *value = quantity.rounded_to_milli().canonical().into();
         }
     }
@@ -342,13 +366,13 @@ fn pull_policy(image: &str) -> &'static str {
 }
 
 /// The few defaults that the training operator's schema has; those of the operator itself are never written.
-fn py_torch_job(object: &mut Value) {
-    let Some(spec) = object.as_object_mut().and_then(|object| existing(object, "spec")) else { return };
+fn py_torch_job(object: &mut Stored<'_>) {
+    let Some(spec) = object.as_mapping_mut().and_then(|object| existing(object, "spec")) else { return };
     if let Some(policy) = existing(spec, "runPolicy") {
         set(policy, "suspend", false);
     }
     let replicas = existing(spec, "pytorchReplicaSpecs").into_iter().flat_map(|replicas| replicas.values_mut());
-    for replica in replicas.filter_map(Value::as_object_mut) {
+    for replica in replicas.filter_map(Stored::as_mapping_mut) {
         let Some(pod) = existing(replica, "template").and_then(|template| existing(template, "spec")) else { continue };
         for list in ["initContainers", "containers", "ephemeralContainers"] {
             each(pod, list).for_each(|container| each(container, "ports").for_each(|port| set(port, "protocol", "TCP")));
@@ -359,6 +383,7 @@ fn py_torch_job(object: &mut Value) {
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
+    use serde_json::json;
 
     use super::*;
 

@@ -3,6 +3,7 @@
 use serde_json::Value;
 
 use super::Reading;
+use super::place::{Place, Step};
 use super::schema::{Fields, Id, Schema, Shape};
 use crate::checks::{self, API_SERVER, FIELD_TYPE, PLACEHOLDER, UNKNOWN_FIELD};
 use crate::finding::{Finding, Level, Op, Safety};
@@ -10,14 +11,14 @@ use crate::k8s::quantity::Quantity;
 use crate::placeholder::is_placeholder;
 use crate::pointer::{Pointer, Token};
 use crate::suggest;
-use crate::workload::Workload;
+use crate::workload::{Workload, whole};
 
 /// Walks an object; says nothing of one whose shape is not known.
 pub(super) fn check(object: &Value, reading: Reading) -> Vec<Finding> {
     let schema = Schema::get();
     let Some(root) = schema.root(object) else { return Vec::new() };
     let mut walk = Walk { schema, object, root: root.shape, required: root.required, reading, found: Vec::new() };
-    walk.visit(root.shape, object, &Path { before: None, step: Step::Root });
+    walk.visit(root.shape, object, &Place::ROOT);
     // Whatever else a part of an object lacks stands in the rest of it, unless it says itself that there is nothing.
     if reading == Reading::Manifest
         && walk.found.iter().any(|finding| finding.rule == API_SERVER)
@@ -26,34 +27,6 @@ pub(super) fn check(object: &Value, reading: Reading) -> Vec<Finding> {
         walk.found.retain(|finding| finding.rule != API_SERVER || super::is_said_to_be_nothing(&finding.path, object));
     }
     walk.found
-}
-
-/// The way to a place, kept on the stack: a pointer is only made for a finding.
-struct Path<'p> {
-    before: Option<&'p Self>,
-    step: Step<'p>,
-}
-
-#[derive(Clone, Copy)]
-enum Step<'p> {
-    Root,
-    Key(&'p str),
-    Index(usize),
-}
-
-impl<'p> Path<'p> {
-    fn step(&'p self, step: Step<'p>) -> Self {
-        Self { before: Some(self), step }
-    }
-
-    fn pointer(&self) -> Pointer {
-        let before = self.before.map(Path::pointer).unwrap_or_default();
-        match self.step {
-            Step::Root => before,
-            Step::Key(key) => before.key(key),
-            Step::Index(index) => before / index,
-        }
-    }
 }
 
 struct Walk<'o> {
@@ -66,7 +39,7 @@ struct Walk<'o> {
 }
 
 impl Walk<'_> {
-    fn visit(&mut self, id: Id, value: &Value, path: &Path<'_>) {
+    fn visit(&mut self, id: Id, value: &Value, path: &Place<'_>) {
         if value.is_null() {
             return;
         }
@@ -121,7 +94,7 @@ impl Walk<'_> {
         self.reading == Reading::Manifest && is_placeholder(text)
     }
 
-    fn stand_in(&mut self, path: &Path<'_>, text: &str) {
+    fn stand_in(&mut self, path: &Place<'_>, text: &str) {
         let pointer = path.pointer();
         let message = format!("`{}` holds the stand-in `{}`, so nobody can say what it will be", name_of(&pointer), short(text));
         self.report(PLACEHOLDER, Level::Warn, pointer, message, "lint what the template renders to".to_owned());
@@ -239,15 +212,6 @@ fn distance(from: &Pointer, to: &Pointer) -> (usize, usize) {
 /// Tells whether one name is the other with a slip, rather than another word of the same letters.
 fn near(key: &str, name: &str) -> bool {
     key.eq_ignore_ascii_case(name) || (key.len() > 3 && key.len().abs_diff(name.len()) <= 3)
-}
-
-/// Returns an integer, also of a float without fraction: kubectl writes `4.0` as `4` before it sends it.
-#[allow(clippy::cast_possible_truncation, reason = "whole and in range")]
-fn whole(number: &serde_json::Number) -> Option<i64> {
-    number.as_i64().or_else(|| {
-        let float = number.as_f64().filter(|float| number.is_f64() && float.fract() == 0.0 && float.abs() <= 9_007_199_254_740_992.0)?;
-        Some(float as i64)
-    })
 }
 
 /// Returns the name of a field for people: its last key, with the index or the author's key behind it.

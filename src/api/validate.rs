@@ -6,61 +6,62 @@
 mod cause;
 mod container;
 mod operator;
+mod part;
 mod pod;
 mod resources;
 mod selector;
 mod update;
 mod volume;
 
-use serde_json::Value;
-
+use cause::{At as _, Causes};
 pub use cause::{Cause, Reason};
-use cause::{Causes, number, set, text};
 pub use operator::refusals as operator_refusals;
+use part::Part;
 pub use update::validate_update;
 
+use super::stored::Stored;
 use crate::k8s::cron::{Schedule, load_location};
 use crate::k8s::names;
-use crate::workload::{Kind, Part};
+use crate::workload::Kind;
 
 /// Returns why the API server would refuse to create an object; nothing where it would create it, or where its kind or version is not known here.
 ///
-/// `defaulted` is the object as [`defaulted`](super::defaults::defaulted) returns it. Of a custom resource the server knows its schema only, and that is
+/// `object` is as [`stored`](super::defaults::stored) returns it. Of a custom resource the server knows its schema only, and that is
 /// among the shapes.
 #[must_use]
-pub fn validate(defaulted: &Value) -> Vec<Cause> {
+pub fn validate(object: &Stored<'_>) -> Vec<Cause> {
     let mut causes = Causes::default();
-    let object = Part::root(defaulted);
-    let version = defaulted.get("apiVersion").and_then(Value::as_str).unwrap_or_default();
-    match (Kind::of(defaulted), version) {
-        (Some(Kind::Job), "batch/v1") => {
+    let kind = object.kind();
+    let object = Part::root(object);
+    match kind {
+        Some((Kind::Job, "batch/v1")) => {
             job(&object, &mut causes);
             generated_by_the_server(&object, &mut causes);
         }
-        (Some(Kind::CronJob), "batch/v1" | "batch/v1beta1") => cron_job(&object, None, &mut causes),
-        (Some(Kind::PyTorchJob), _) => metadata(&object.get("metadata"), &mut causes),
+        Some((Kind::CronJob, "batch/v1" | "batch/v1beta1")) => cron_job(&object, None, &mut causes),
+        Some((Kind::PyTorchJob, _)) => metadata(&object.get("metadata"), &mut causes),
         _ => {}
     }
     causes.into_vec()
 }
 
-fn metadata(metadata: &Part<'_>, causes: &mut Causes) {
+fn metadata(metadata: &Part<'_, '_>, causes: &mut Causes) {
     let (name, prefix) = (metadata.get("name"), metadata.get("generateName"));
-    causes.invalid_each(&prefix, if text(&prefix).is_empty() { Vec::new() } else { names::name_prefix(text(&prefix)) });
-    if !text(&name).is_empty() {
-        causes.invalid_each(&name, names::dns_subdomain(text(&name)));
-    } else if text(&prefix).is_empty() {
-        causes.required(&name.pointer, "name or generateName is required");
+    causes.invalid_each(&prefix, if prefix.text().is_empty() { Vec::new() } else { names::name_prefix(prefix.text()) });
+    if !name.text().is_empty() {
+        causes.invalid_each(&name, names::dns_subdomain(name.text()));
+    } else if prefix.text().is_empty() {
+        causes.required(&name, "name or generateName is required");
     } else {
         // What the server appends is five of these characters.
-        let generated = format!("{}xxxxx", text(&prefix));
+        let generated = format!("{}xxxxx", prefix.text());
         for message in names::dns_subdomain(&generated) {
-            causes.invalid_text(&name.pointer, &generated, &message).pointer = prefix.pointer.clone();
+            causes.invalid_text(&name, &generated, &message).pointer = prefix.pointer();
         }
     }
     let namespace = metadata.get("namespace");
-    if !text(&namespace).is_empty() {
-        causes.invalid_each(&namespace, names::dns_label(text(&namespace)));
+    if !namespace.text().is_empty() {
+        causes.invalid_each(&namespace, names::dns_label(namespace.text()));
     }
     selector::labels(&metadata.get("labels"), causes);
     annotations(&metadata.get("annotations"), causes);
@@ -68,121 +69,121 @@ fn metadata(metadata: &Part<'_>, causes: &mut Causes) {
     owners(&metadata.get("ownerReferences"), causes);
 }
 
-fn finalizers(finalizers: &Part<'_>, causes: &mut Causes) {
+fn finalizers(finalizers: &Part<'_, '_>, causes: &mut Causes) {
     const STANDARD: [&str; 3] = ["foregroundDeletion", "kubernetes", "orphan"];
     for finalizer in finalizers.items() {
-        let messages = names::qualified_name(text(&finalizer));
-        if messages.is_empty() && !text(&finalizer).contains('/') && !STANDARD.contains(&text(&finalizer)) {
+        let messages = names::qualified_name(finalizer.text());
+        if messages.is_empty() && !finalizer.text().contains('/') && !STANDARD.contains(&finalizer.text()) {
             causes.invalid(&finalizer, "name is neither a standard finalizer name nor is it fully qualified");
         }
         for message in messages {
-            causes.invalid_text(&finalizers.pointer, text(&finalizer), &message);
+            causes.invalid_text(finalizers, finalizer.text(), &message);
         }
     }
-    let has = |name: &str| finalizers.items().any(|finalizer| text(&finalizer) == name);
+    let has = |name: &str| finalizers.items().any(|finalizer| finalizer.text() == name);
     if has("orphan") && has("foregroundDeletion") {
         causes.invalid_value(finalizers, "finalizer orphan and foregroundDeletion cannot be both set");
     }
 }
 
-fn owners(owners: &Part<'_>, causes: &mut Causes) {
+fn owners(owners: &Part<'_, '_>, causes: &mut Causes) {
     for owner in owners.items() {
         // The server leaves the reference's index out.
         for (field, message) in
             [("apiVersion", "version must not be empty"), ("kind", "must not be empty"), ("name", "must not be empty"), ("uid", "must not be empty")]
         {
-            if text(&owner.get(field)).is_empty() {
-                causes.invalid_text(&(&owners.pointer / field), "", message).pointer = owner.get(field).pointer;
+            if owner.get(field).text().is_empty() {
+                causes.invalid_text(&(owners.pointer() / field), "", message).pointer = owner.get(field).pointer();
             }
         }
     }
-    if owners.items().filter(|owner| owner.get("controller").bool().set() == Some(true)).count() > 1 {
+    if owners.items().filter(|owner| owner.get("controller").is_true()).count() > 1 {
         causes.invalid_value(owners, "Only one reference can have Controller set to true");
     }
 }
 
 /// Checks what the server generates for a new Job: its author must not have written it already.
-fn generated_by_the_server(object: &Part<'_>, causes: &mut Causes) {
+fn generated_by_the_server(object: &Part<'_, '_>, causes: &mut Causes) {
     let spec = object.get("spec");
-    if spec.get("manualSelector").bool().set() == Some(true) {
+    if spec.get("manualSelector").is_true() {
         return;
     }
     let labels = spec.at(&["template", "metadata", "labels"]);
     let selector = spec.get("selector");
-    if set(&selector) {
+    if selector.is_set() {
         causes.invalid_value(&selector, "`selector` not auto-generated");
         if !selector::matches(&selector, &labels) {
             causes.invalid_value(&labels, "`selector` does not match template `labels`");
         }
     }
-    let name = text(&object.at(&["metadata", "name"]));
+    let name = object.at(&["metadata", "name"]).text();
     for label in ["batch.kubernetes.io/job-name", "job-name"] {
         let value = labels.get(label);
-        if set(&value) && text(&value) != name && !name.is_empty() {
-            causes.invalid_shown(&value.pointer, "{…}", &format!("must be '{name}'"));
+        if value.is_set() && value.text() != name && !name.is_empty() {
+            causes.invalid_shown(&value, "{…}", &format!("must be '{name}'"));
         }
     }
     for label in ["batch.kubernetes.io/controller-uid", "controller-uid"] {
         let value = labels.get(label);
-        if set(&value) {
-            causes.invalid_shown(&value.pointer, "{…}", "must be the uid that the server gives the Job");
+        if value.is_set() {
+            causes.invalid_shown(&value, "{…}", "must be the uid that the server gives the Job");
         }
     }
 }
 
-fn annotations(annotations: &Part<'_>, causes: &mut Causes) {
+fn annotations(annotations: &Part<'_, '_>, causes: &mut Causes) {
     const MOST: usize = 256 * 1024;
     let mut size = 0;
     for (key, value) in annotations.entries() {
-        size += key.len() + text(&value).len();
+        size += key.len() + value.text().len();
         for message in names::qualified_name(&key.to_lowercase()) {
-            causes.invalid_text(&annotations.pointer, key, &message);
+            causes.invalid_text(annotations, key, &message);
         }
     }
     if size > MOST {
-        causes.too_long(&annotations.pointer, MOST);
+        causes.too_long(annotations, MOST);
     }
 }
 
-fn job(object: &Part<'_>, causes: &mut Causes) {
+fn job(object: &Part<'_, '_>, causes: &mut Causes) {
     metadata(&object.get("metadata"), causes);
     let spec = object.get("spec");
     job_spec(&spec, causes);
     let name = object.at(&["metadata", "name"]);
-    if spec.get("manualSelector").bool().set() == Some(true) {
+    if spec.get("manualSelector").is_true() {
         manual_selector(&spec, causes);
-    } else if !text(&name).is_empty() {
+    } else if !name.text().is_empty() {
         // The server puts the name into two labels of the template.
-        let labels = &spec.get("template").pointer / "labels";
+        let labels = spec.at(&["template", "labels"]);
         for _ in 0..2 {
-            for message in names::label_value(text(&name)) {
-                causes.invalid_text(&labels, text(&name), &message).pointer = name.pointer.clone();
+            for message in names::label_value(name.text()) {
+                causes.invalid_text(&labels, name.text(), &message).pointer = name.pointer();
             }
         }
     }
-    if let (Some("Indexed"), Some(completions @ 1..)) = (spec.get("completionMode").text().set(), number(&spec.get("completions")))
-        && !text(&name).is_empty()
+    if let ("Indexed", Some(completions @ 1..)) = (spec.get("completionMode").text(), spec.get("completions").number())
+        && !name.text().is_empty()
     {
-        let host = format!("{}-{}", text(&name), completions - 1);
+        let host = format!("{}-{}", name.text(), completions - 1);
         if !names::dns_label(&host).is_empty() {
-            causes.invalid_text(&name.pointer, text(&name), &format!("will not able to create pod with invalid DNS label: {host}"));
+            causes.invalid_text(&name, name.text(), &format!("will not able to create pod with invalid DNS label: {host}"));
         }
     }
 }
 
-fn manual_selector(spec: &Part<'_>, causes: &mut Causes) {
+fn manual_selector(spec: &Part<'_, '_>, causes: &mut Causes) {
     let found = spec.get("selector");
-    if !set(&found) {
-        causes.required(&found.pointer, "");
+    if !found.is_set() {
+        causes.required(&found, "");
     }
     selector::label_selector(&found, causes);
     let labels = spec.at(&["template", "metadata", "labels"]);
-    if !set(&found) || !selector::matches(&found, &labels) {
+    if !found.is_set() || !selector::matches(&found, &labels) {
         causes.invalid_value(&labels, "`selector` does not match template `labels`");
     }
 }
 
-fn job_spec(spec: &Part<'_>, causes: &mut Causes) {
+fn job_spec(spec: &Part<'_, '_>, causes: &mut Causes) {
     for field in
         ["parallelism", "completions", "activeDeadlineSeconds", "backoffLimit", "ttlSecondsAfterFinished", "backoffLimitPerIndex", "maxFailedIndexes"]
     {
@@ -190,169 +191,169 @@ fn job_spec(spec: &Part<'_>, causes: &mut Causes) {
     }
     let per_index = spec.get("backoffLimitPerIndex");
     let most_failed = spec.get("maxFailedIndexes");
-    if set(&most_failed) && !set(&per_index) {
-        causes.required(&per_index.pointer, "when maxFailedIndexes is specified");
+    if most_failed.is_set() && !per_index.is_set() {
+        causes.required(&per_index, "when maxFailedIndexes is specified");
     }
     managed_by(&spec.get("managedBy"), causes);
     indexes(spec, causes);
-    if set(&spec.get("podFailurePolicy")) {
+    if spec.get("podFailurePolicy").is_set() {
         pod_failure_policy(spec, causes);
     }
     let success = spec.get("successPolicy");
-    if set(&success) {
-        if text(&spec.get("completionMode")) == "Indexed" {
+    if success.is_set() {
+        if spec.get("completionMode").text() == "Indexed" {
             success_policy(spec, causes);
         } else {
             causes.invalid_value(&success, "requires indexed completion mode");
         }
     }
     let replacement = spec.get("podReplacementPolicy");
-    if set(&replacement) {
-        let known: &[&str] = if set(&spec.get("podFailurePolicy")) { &["Failed"] } else { &["Failed", "TerminatingOrFailed"] };
+    if replacement.is_set() {
+        let known: &[&str] = if spec.get("podFailurePolicy").is_set() { &["Failed"] } else { &["Failed", "TerminatingOrFailed"] };
         causes.one_of(&replacement, known);
     }
     pod::template(&spec.get("template"), causes);
     let restart = spec.at(&["template", "spec", "restartPolicy"]);
-    match text(&restart) {
-        "" | "Always" => _ = causes.required(&restart.pointer, "valid values: \"OnFailure\", \"Never\""),
-        "OnFailure" if set(&spec.get("podFailurePolicy")) => {
+    match restart.text() {
+        "" | "Always" => _ = causes.required(&restart, "valid values: \"OnFailure\", \"Never\""),
+        "OnFailure" if spec.get("podFailurePolicy").is_set() => {
             causes.invalid(&restart, "only \"Never\" is supported when podFailurePolicy is specified");
         }
         _ => causes.one_of(&restart, &["OnFailure", "Never"]),
     }
 }
 
-fn managed_by(field: &Part<'_>, causes: &mut Causes) {
-    if !set(field) {
+fn managed_by(field: &Part<'_, '_>, causes: &mut Causes) {
+    if !field.is_set() {
         return;
     }
-    let value = text(field);
+    let value = field.text();
     match value.split_once('/') {
-        _ if value.is_empty() => _ = causes.required(&field.pointer, ""),
+        _ if value.is_empty() => _ = causes.required(field, ""),
         Some((host, path)) if !host.is_empty() && !path.is_empty() => {
             for message in names::dns_subdomain(host) {
-                causes.invalid_text(&field.pointer, host, &message);
+                causes.invalid_text(field, host, &message);
             }
             if !path.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"/-._~%!$&'()*+,;=:".contains(&byte)) {
                 let message = "Invalid path (regex used for validation is '[A-Za-z0-9/\\-._~%!$&'()*+,;=:]+')";
-                causes.invalid_text(&field.pointer, path, message);
+                causes.invalid_text(field, path, message);
             }
         }
         _ => _ = causes.invalid(field, "must be a domain-prefixed path (such as \"acme.io/foo\")"),
     }
     if value.len() > 63 {
-        causes.too_long(&field.pointer, 63);
+        causes.too_long(field, 63);
     }
 }
 
-fn indexes(spec: &Part<'_>, causes: &mut Causes) {
+fn indexes(spec: &Part<'_, '_>, causes: &mut Causes) {
     const MOST: i64 = 100_000;
     const MOST_OF_MANY: i64 = 10_000;
     let mode = spec.get("completionMode");
     let (completions, parallelism) = (spec.get("completions"), spec.get("parallelism"));
     let (per_index, failed) = (spec.get("backoffLimitPerIndex"), spec.get("maxFailedIndexes"));
-    if set(&mode) {
+    if mode.is_set() {
         causes.one_of(&mode, &["NonIndexed", "Indexed"]);
     }
-    if !set(&mode) || text(&mode) == "NonIndexed" {
+    if !mode.is_set() || mode.text() == "NonIndexed" {
         for field in [&per_index, &failed] {
-            if set(field) {
+            if field.is_set() {
                 causes.invalid(field, "requires indexed completion mode");
             }
         }
     }
-    if text(&mode) != "Indexed" {
+    if mode.text() != "Indexed" {
         return;
     }
-    if !set(&completions) {
-        causes.required(&completions.pointer, "when completion mode is Indexed");
+    if !completions.is_set() {
+        causes.required(&completions, "when completion mode is Indexed");
     }
-    if number(&parallelism).is_some_and(|number| number > MOST) {
+    if parallelism.number().is_some_and(|number| number > MOST) {
         causes.invalid(&parallelism, "must be less than or equal to 100000 when completion mode is Indexed");
     }
-    if let (Some(failures), Some(most)) = (number(&failed), number(&completions))
+    if let (Some(failures), Some(most)) = (failed.number(), completions.number())
         && failures > most
     {
         causes.invalid(&failed, "must be less than or equal to completions");
     }
-    if number(&failed).is_some_and(|number| number > MOST) {
+    if failed.number().is_some_and(|number| number > MOST) {
         causes.invalid(&failed, "must be less than or equal to 100000");
     }
-    if number(&completions).is_some_and(|number| number > MOST) && set(&per_index) {
+    if completions.number().is_some_and(|number| number > MOST) && per_index.is_set() {
         let detail = "must be less than or equal to 10000 when completions are above 100000 and used with backoff limit per index";
-        if !set(&failed) {
-            causes.required(&failed.pointer, "must be specified when completions is above 100000");
+        if !failed.is_set() {
+            causes.required(&failed, "must be specified when completions is above 100000");
         }
         for field in [&parallelism, &failed] {
-            if number(field).is_some_and(|number| number > MOST_OF_MANY) {
+            if field.number().is_some_and(|number| number > MOST_OF_MANY) {
                 causes.invalid(field, detail);
             }
         }
     }
 }
 
-fn pod_failure_policy(spec: &Part<'_>, causes: &mut Causes) {
+fn pod_failure_policy(spec: &Part<'_, '_>, causes: &mut Causes) {
     let rules = spec.at(&["podFailurePolicy", "rules"]);
     causes.at_most(&rules, 20);
     let pod = spec.at(&["template", "spec"]);
-    let names: Vec<&str> =
-        ["containers", "initContainers"].into_iter().flat_map(|list| pod.get(list).items()).map(|container| text(&container.get("name"))).collect();
+    let lists = [pod.get("containers"), pod.get("initContainers")];
+    let names: Vec<&str> = lists.iter().flat_map(Part::items).map(|container| container.get("name").text()).collect();
     for rule in rules.items() {
         let action = rule.get("action");
         const ACTIONS: [&str; 4] = ["Count", "FailIndex", "FailJob", "Ignore"];
-        match text(&action) {
-            "" => _ = causes.required(&action.pointer, "valid values: [\"Count\" \"FailIndex\" \"FailJob\" \"Ignore\"]"),
-            "FailIndex" if !set(&spec.get("backoffLimitPerIndex")) => {
+        match action.text() {
+            "" => _ = causes.required(&action, "valid values: [\"Count\" \"FailIndex\" \"FailJob\" \"Ignore\"]"),
+            "FailIndex" if !spec.get("backoffLimitPerIndex").is_set() => {
                 causes.invalid(&action, "requires the backoffLimitPerIndex to be set");
             }
             _ => causes.one_of(&action, &ACTIONS),
         }
         let (codes, conditions) = (rule.get("onExitCodes"), rule.get("onPodConditions"));
         let has_conditions = conditions.items().next().is_some();
-        if set(&codes) {
+        if codes.is_set() {
             exit_codes(&codes, &names, causes);
         }
         if has_conditions {
             causes.at_most(&conditions, 20);
             for pattern in conditions.items() {
                 let status = pattern.get("status");
-                causes.invalid_each(&pattern.get("type"), names::qualified_name(text(&pattern.get("type"))));
-                match text(&status) {
-                    "" => _ = causes.required(&status.pointer, "valid values: [\"False\" \"True\" \"Unknown\"]"),
+                causes.invalid_each(&pattern.get("type"), names::qualified_name(pattern.get("type").text()));
+                match status.text() {
+                    "" => _ = causes.required(&status, "valid values: [\"False\" \"True\" \"Unknown\"]"),
                     _ => causes.one_of(&status, &["False", "True", "Unknown"]),
                 }
             }
         }
-        match (set(&codes), has_conditions) {
-            (true, true) => causes.invalid_bare(&rule.pointer, "specifying both OnExitCodes and OnPodConditions is not supported"),
-            (false, false) => causes.invalid_bare(&rule.pointer, "specifying one of OnExitCodes and OnPodConditions is required"),
+        match (codes.is_set(), has_conditions) {
+            (true, true) => causes.invalid_bare(&rule, "specifying both OnExitCodes and OnPodConditions is not supported"),
+            (false, false) => causes.invalid_bare(&rule, "specifying one of OnExitCodes and OnPodConditions is required"),
             _ => {}
         }
     }
 }
 
-fn exit_codes(codes: &Part<'_>, containers: &[&str], causes: &mut Causes) {
+fn exit_codes(codes: &Part<'_, '_>, containers: &[&str], causes: &mut Causes) {
     let operator = codes.get("operator");
-    match text(&operator) {
-        "" => _ = causes.required(&operator.pointer, "valid values: [\"In\" \"NotIn\"]"),
+    match operator.text() {
+        "" => _ = causes.required(&operator, "valid values: [\"In\" \"NotIn\"]"),
         _ => causes.one_of(&operator, &["In", "NotIn"]),
     }
     let container = codes.get("containerName");
-    if set(&container) && !containers.contains(&text(&container)) {
+    if container.is_set() && !containers.contains(&container.text()) {
         causes.invalid(&container, "must be one of the container or initContainer names in the pod template");
     }
     let values = codes.get("values");
-    let numbers: Vec<(Part<'_>, i64)> = values.items().map(|value| (value.clone(), number(&value).unwrap_or_default())).collect();
+    let numbers: Vec<(Part<'_, '_>, i64)> = values.items().map(|value| (value, value.number().unwrap_or_default())).collect();
     if numbers.is_empty() {
         causes.invalid_value(&values, "at least one value is required");
     }
     causes.at_most(&values, 255);
     for (index, (part, value)) in numbers.iter().enumerate() {
-        if text(&operator) == "In" && *value == 0 {
+        if operator.text() == "In" && *value == 0 {
             causes.invalid(part, "must not be 0 for the In operator");
         }
         if numbers[..index].iter().any(|(_, other)| other == value) {
-            causes.duplicate(&part.pointer, &value.to_string());
+            causes.duplicate(part, &value.to_string());
         }
     }
     if !numbers.is_sorted_by_key(|(_, value)| *value) {
@@ -360,26 +361,26 @@ fn exit_codes(codes: &Part<'_>, containers: &[&str], causes: &mut Causes) {
     }
 }
 
-fn success_policy(spec: &Part<'_>, causes: &mut Causes) {
+fn success_policy(spec: &Part<'_, '_>, causes: &mut Causes) {
     let rules = spec.at(&["successPolicy", "rules"]);
     if rules.items().next().is_none() {
-        causes.required(&rules.pointer, "at least one rules must be specified when the successPolicy is specified");
+        causes.required(&rules, "at least one rules must be specified when the successPolicy is specified");
     }
     causes.at_most(&rules, 20);
     // Without completions the server has spoken of that already.
-    let Some(completions) = number(&spec.get("completions")) else { return };
+    let Some(completions) = spec.get("completions").number() else { return };
     for rule in rules.items() {
         let (count, indexes) = (rule.get("succeededCount"), rule.get("succeededIndexes"));
-        if !set(&count) && !set(&indexes) {
-            causes.required(&rule.pointer, "at least one of succeededCount or succeededIndexes must be specified");
+        if !count.is_set() && !indexes.is_set() {
+            causes.required(&rule, "at least one of succeededCount or succeededIndexes must be specified");
         }
         let mut listed = None;
-        if set(&indexes) {
+        if indexes.is_set() {
             const MOST: usize = 64 * 1024;
-            if text(&indexes).len() > MOST {
-                causes.too_long(&indexes.pointer, MOST);
+            if indexes.text().len() > MOST {
+                causes.too_long(&indexes, MOST);
             }
-            match count_indexes(text(&indexes), completions) {
+            match count_indexes(indexes.text(), completions) {
                 Ok(count) => listed = Some(count),
                 Err(error) => {
                     listed = Some(0);
@@ -388,7 +389,7 @@ fn success_policy(spec: &Part<'_>, causes: &mut Causes) {
             }
         }
         causes.not_negative(&count);
-        let Some(wanted) = number(&count) else { continue };
+        let Some(wanted) = count.number() else { continue };
         if wanted > completions {
             causes.invalid(&count, &format!("must be less than or equal to {completions} (the number of specified completions)"));
         }
@@ -437,21 +438,21 @@ fn count_indexes(text: &str, completions: i64) -> Result<i64, String> {
 }
 
 /// Checks a `CronJob`; an old one that it replaces may hold what a new one must not.
-fn cron_job(object: &Part<'_>, old: Option<&Part<'_>>, causes: &mut Causes) {
+fn cron_job(object: &Part<'_, '_>, old: Option<&Part<'_, '_>>, causes: &mut Causes) {
     metadata(&object.get("metadata"), causes);
     let spec = object.get("spec");
     let schedule = spec.get("schedule");
-    if text(&schedule).is_empty() {
-        causes.required(&schedule.pointer, "");
+    if schedule.text().is_empty() {
+        causes.required(&schedule, "");
     } else {
-        let names_zone = |schedule: &Part<'_>| text(schedule).contains("TZ");
+        let names_zone = |schedule: &Part<'_, '_>| schedule.text().contains("TZ");
         let may_name_zone = old.is_some_and(|old| names_zone(&old.at(&["spec", "schedule"])));
-        if let Err(error) = Schedule::parse(text(&schedule)) {
+        if let Err(error) = Schedule::parse(schedule.text()) {
             causes.invalid(&schedule, &error.to_string());
         }
         if names_zone(&schedule) && !may_name_zone {
             causes.invalid(&schedule, "cannot use TZ or CRON_TZ in schedule, use timeZone field instead");
-        } else if names_zone(&schedule) && set(&spec.get("timeZone")) {
+        } else if names_zone(&schedule) && spec.get("timeZone").is_set() {
             causes.invalid(&schedule, "cannot use both timeZone field and TZ or CRON_TZ in schedule");
         }
     }
@@ -461,37 +462,37 @@ fn cron_job(object: &Part<'_>, old: Option<&Part<'_>>, causes: &mut Causes) {
         time_zone(&zone, causes);
     }
     let policy = spec.get("concurrencyPolicy");
-    match text(&policy) {
-        "" => _ = causes.required(&policy.pointer, ""),
+    match policy.text() {
+        "" => _ = causes.required(&policy, ""),
         _ => causes.one_of(&policy, &["Allow", "Forbid", "Replace"]),
     }
     let job = spec.at(&["jobTemplate", "spec"]);
     job_spec(&job, causes);
-    if set(&job.get("selector")) {
+    if job.get("selector").is_set() {
         causes.invalid_value(&job.get("selector"), "`selector` will be auto-generated");
     }
-    if job.get("manualSelector").bool().set() == Some(true) {
+    if job.get("manualSelector").is_true() {
         causes.one_of(&job.get("manualSelector"), &["nil", "false"]);
     }
     causes.not_negative(&spec.get("successfulJobsHistoryLimit"));
     causes.not_negative(&spec.get("failedJobsHistoryLimit"));
     let name = object.at(&["metadata", "name"]);
-    if old.is_none() && text(&name).len() > 52 {
+    if old.is_none() && name.text().len() > 52 {
         causes.invalid(&name, "must be no more than 52 characters");
     }
     let prefix = object.at(&["metadata", "generateName"]);
     // The server cuts a prefix at 58 characters and appends five.
-    if old.is_none() && text(&name).is_empty() && text(&prefix).len() > 47 {
-        let generated = format!("{}xxxxx", text(&prefix).chars().take(58).collect::<String>());
-        causes.invalid_text(&name.pointer, &generated, "must be no more than 52 characters").pointer = prefix.pointer;
+    if old.is_none() && name.text().is_empty() && prefix.text().len() > 47 {
+        let generated = format!("{}xxxxx", prefix.text().chars().take(58).collect::<String>());
+        causes.invalid_text(&name, &generated, "must be no more than 52 characters").pointer = prefix.pointer();
     }
 }
 
-fn time_zone(field: &Part<'_>, causes: &mut Causes) {
-    if !set(field) {
+fn time_zone(field: &Part<'_, '_>, causes: &mut Causes) {
+    if !field.is_set() {
         return;
     }
-    let name = text(field);
+    let name = field.text();
     if name.is_empty() {
         causes.invalid(field, "timeZone must be nil or non-empty string");
         return;
@@ -518,7 +519,7 @@ fn time_zone(field: &Part<'_>, causes: &mut Causes) {
 #[cfg(test)]
 #[allow(clippy::needless_pass_by_value, reason = "objects are written where they are used")]
 mod tests {
-    use serde_json::json;
+    use serde_json::{Value, json};
 
     use super::*;
 
@@ -544,7 +545,7 @@ mod tests {
             "spec": {"template": {"spec": {"restartPolicy": "Never", "containers": [{"name": "c", "image": "i"}]}}},
         });
         json_patch::merge(&mut job, &patch);
-        let found = validate(&crate::api::defaults::defaulted(&job));
+        let found = validate(&crate::api::defaults::stored(&job));
         found.into_iter().map(|cause| format!("{}: {}", cause.path, cause.message).replacen("spec.template.spec.", "", 1)).collect()
     }
 

@@ -1,6 +1,6 @@
 //! Typed reads of fields that may hold anything: a custom resource reaches the mutating webhook before its schema is checked.
 
-use serde_json::Value;
+use serde_json::{Number, Value};
 
 use crate::placeholder;
 use crate::pointer::Pointer;
@@ -102,12 +102,12 @@ impl<'a> Part<'a> {
         self.value.is_some_and(Value::is_object)
     }
 
-    /// Reads an integer. A float without a fraction is one: kubectl writes `4.0` as `4` before it sends it.
+    /// Reads an integer. A float without a fraction is one.
     #[must_use]
     pub fn int(&self) -> Field<'a, i64> {
         match self.value {
             None | Some(Value::Null) => Field::Unset,
-            Some(Value::Number(number)) => number.as_i64().or_else(|| whole(number.as_f64()?)).map_or(Field::Wrong, Field::Set),
+            Some(Value::Number(number)) => whole(number).map_or(Field::Wrong, Field::Set),
             Some(Value::String(text)) if placeholder::is_placeholder(text) => Field::Placeholder(text),
             Some(_) => Field::Wrong,
         }
@@ -136,8 +136,11 @@ impl<'a> Part<'a> {
     }
 }
 
-/// Returns a float as an integer, if it is a whole number within ±2^53.
+/// Returns an integer, also of a float without a fraction within ±2^53: kubectl writes `4.0` as `4` before it sends it.
 #[allow(clippy::cast_possible_truncation, reason = "whole and in range")]
-fn whole(number: f64) -> Option<i64> {
-    (number.fract() == 0.0 && number.abs() <= 9_007_199_254_740_992.0).then_some(number as i64)
+pub(crate) fn whole(number: &Number) -> Option<i64> {
+    number.as_i64().or_else(|| {
+        let float = number.as_f64().filter(|float| number.is_f64() && float.fract() == 0.0 && float.abs() <= 9_007_199_254_740_992.0)?;
+        Some(float as i64)
+    })
 }

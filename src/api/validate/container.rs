@@ -1,25 +1,23 @@
 //! Containers: their ports, variables, mounts, probes and resources.
 
-use serde_json::Value;
-
-use super::cause::{Causes, number, set, text};
+use super::cause::{At as _, Causes};
+use super::part::Part;
 use super::pod::{Pod, profiles, user_ids};
 use super::{resources, volume};
+use crate::api::stored::Stored;
 use crate::k8s::go::quoted;
 use crate::k8s::names;
-use crate::k8s::quantity::Quantity;
-use crate::workload::Part;
 
 /// Checks what containers of all sorts have.
-pub(super) fn common(container: &Part<'_>, pod: &Pod<'_>, causes: &mut Causes) {
+pub(super) fn common(container: &Part<'_, '_>, pod: &Pod<'_>, causes: &mut Causes) {
     let (name, image) = (container.get("name"), container.get("image"));
-    if text(&name).is_empty() {
-        causes.required(&name.pointer, "");
+    if name.text().is_empty() {
+        causes.required(&name, "");
     } else {
-        causes.invalid_each(&name, names::dns_label(text(&name)));
+        causes.invalid_each(&name, names::dns_label(name.text()));
     }
-    if text(&image).is_empty() {
-        causes.required(&image.pointer, "");
+    if image.text().is_empty() {
+        causes.required(&image, "");
     }
     // A container that is null has no defaults to check.
     if container.is_mapping() {
@@ -34,99 +32,99 @@ pub(super) fn common(container: &Part<'_>, pod: &Pod<'_>, causes: &mut Causes) {
     let security = container.get("securityContext");
     user_ids(&security, causes);
     profiles(&security, causes);
-    if set(&security.get("procMount")) {
+    if security.get("procMount").is_set() {
         causes.one_of(&security.get("procMount"), &["Default", "Unmasked"]);
     }
     let account = security.at(&["windowsOptions", "gmsaCredentialSpecName"]);
-    if set(&account) {
-        causes.invalid_each(&account, names::dns_subdomain(text(&account)));
+    if account.is_set() {
+        causes.invalid_each(&account, names::dns_subdomain(account.text()));
     }
-    if security.get("allowPrivilegeEscalation").bool().set() == Some(false) {
-        if security.get("privileged").bool().set() == Some(true) {
+    if security.get("allowPrivilegeEscalation").bool() == Some(false) {
+        if security.get("privileged").is_true() {
             causes.invalid_value(&security, "cannot set `allowPrivilegeEscalation` to false and `privileged` to true");
         }
-        if security.at(&["capabilities", "add"]).items().any(|capability| text(&capability) == "CAP_SYS_ADMIN") {
+        if security.at(&["capabilities", "add"]).items().any(|capability| capability.text() == "CAP_SYS_ADMIN") {
             causes.invalid_value(&security, "cannot set `allowPrivilegeEscalation` to false and `capabilities.Add` CAP_SYS_ADMIN");
         }
     }
 }
 
 /// Checks what becomes of a container when its resources change; `restart` is the policy of the pod.
-pub(super) fn resize_policy(container: &Part<'_>, restart: &str, causes: &mut Causes) {
+pub(super) fn resize_policy(container: &Part<'_, '_>, restart: &str, causes: &mut Causes) {
     let list = container.get("resizePolicy");
     let mut known: Vec<&str> = Vec::new();
     for item in list.items() {
         let (resource, policy) = (item.get("resourceName"), item.get("restartPolicy"));
-        if known.contains(&text(&resource)) {
-            causes.duplicate(&item.pointer, &quoted(text(&resource)));
+        if known.contains(&resource.text()) {
+            causes.duplicate(&item, &quoted(resource.text()));
         }
-        known.push(text(&resource));
+        known.push(resource.text());
         // The server names the list.
         let before = causes.len();
         causes.one_of(&resource, &["cpu", "memory"]);
-        causes.rename_since(before, &resource.pointer, &list.pointer);
+        causes.rename_since(before, &resource, &list);
         let before = causes.len();
         causes.one_of(&policy, &["NotRequired", "RestartContainer"]);
-        if restart == "Never" && text(&policy) != "NotRequired" {
+        if restart == "Never" && policy.text() != "NotRequired" {
             causes.invalid(&policy, "must be 'NotRequired' when pod `restartPolicy` is 'Never'");
         }
-        causes.rename_since(before, &policy.pointer, &list.pointer);
+        causes.rename_since(before, &policy, &list);
     }
 }
 
 /// A container sees all of `/proc` only in a user namespace of its own.
-pub(super) fn unmasked(pod: &Part<'_>, container: &Part<'_>, causes: &mut Causes) {
+pub(super) fn unmasked(pod: &Part<'_, '_>, container: &Part<'_, '_>, causes: &mut Causes) {
     let mount = container.at(&["securityContext", "procMount"]);
-    if text(&mount) == "Unmasked" && pod.get("hostUsers").bool().set() != Some(false) {
+    if mount.text() == "Unmasked" && pod.get("hostUsers").bool() != Some(false) {
         causes.invalid(&mount, "`hostUsers` must be false to use `Unmasked`");
     }
 }
 
-pub(super) fn restart_policy(container: &Part<'_>, causes: &mut Causes) {
+pub(super) fn restart_policy(container: &Part<'_, '_>, causes: &mut Causes) {
     let (policy, rules) = (container.get("restartPolicy"), container.get("restartPolicyRules"));
-    if set(&policy) {
+    if policy.is_set() {
         causes.one_of(&policy, &["Always", "Never", "OnFailure"]);
     } else if rules.items().next().is_some() {
-        causes.required(&policy.pointer, "must specify restartPolicy when restart rules are used");
+        causes.required(&policy, "must specify restartPolicy when restart rules are used");
     }
     causes.at_most(&rules, 20);
     for rule in rules.items() {
         causes.one_of(&rule.get("action"), &["Restart", "RestartAllContainers"]);
         let codes = rule.get("exitCodes");
-        if set(&codes) {
+        if codes.is_set() {
             causes.one_of(&codes.get("operator"), &["In", "NotIn"]);
             causes.at_most(&codes.get("values"), 255);
         } else {
-            causes.required(&codes.pointer, "must be specified");
+            causes.required(&codes, "must be specified");
         }
     }
 }
 
-fn port_number(field: &Part<'_>, causes: &mut Causes) {
-    let number = number(field).unwrap_or_default();
-    if field.value.is_none_or(|value| !value.is_string()) && !(1..=65535).contains(&number) {
-        causes.invalid_number(&field.pointer, number, "must be between 1 and 65535, inclusive");
+fn port_number(field: &Part<'_, '_>, causes: &mut Causes) {
+    let number = field.number().unwrap_or_default();
+    if field.value.is_none_or(|value| value.as_str().is_none()) && !(1..=65535).contains(&number) {
+        causes.invalid_number(field, number, "must be between 1 and 65535, inclusive");
     }
 }
 
-fn container_ports(ports: &Part<'_>, causes: &mut Causes) {
+fn container_ports(ports: &Part<'_, '_>, causes: &mut Causes) {
     let mut known: Vec<&str> = Vec::new();
     for port in ports.items() {
         let (name, inner, outer) = (port.get("name"), port.get("containerPort"), port.get("hostPort"));
-        if !text(&name).is_empty() {
-            let messages = names::port_name(text(&name));
-            if messages.is_empty() && known.contains(&text(&name)) {
-                causes.duplicate(&name.pointer, &quoted(text(&name)));
+        if !name.text().is_empty() {
+            let messages = names::port_name(name.text());
+            if messages.is_empty() && known.contains(&name.text()) {
+                causes.duplicate(&name, &quoted(name.text()));
             }
             causes.invalid_each(&name, messages);
-            known.push(text(&name));
+            known.push(name.text());
         }
-        if number(&inner).is_none_or(|port| port == 0) {
-            causes.required(&inner.pointer, "");
+        if inner.number().is_none_or(|port| port == 0) {
+            causes.required(&inner, "");
         } else {
             port_number(&inner, causes);
         }
-        if number(&outer).is_some_and(|port| port != 0) {
+        if outer.number().is_some_and(|port| port != 0) {
             port_number(&outer, causes);
         }
         if port.is_mapping() {
@@ -135,37 +133,37 @@ fn container_ports(ports: &Part<'_>, causes: &mut Causes) {
     }
 }
 
-pub(super) fn host_ports(container: &Part<'_>, known: &mut Vec<String>, causes: &mut Causes) {
+pub(super) fn host_ports(container: &Part<'_, '_>, known: &mut Vec<String>, causes: &mut Causes) {
     for port in container.get("ports").items() {
         let outer = port.get("hostPort");
-        let Some(number) = number(&outer).filter(|number| *number != 0) else { continue };
-        let key = format!("{}/{}/{number}", text(&port.get("protocol")), text(&port.get("hostIP")));
+        let Some(number) = outer.number().filter(|number| *number != 0) else { continue };
+        let key = format!("{}/{}/{number}", port.get("protocol").text(), port.get("hostIP").text());
         if known.contains(&key) {
-            causes.duplicate(&outer.pointer, &quoted(&key));
+            causes.duplicate(&outer, &quoted(&key));
         } else {
             known.push(key);
         }
     }
 }
 
-fn variables(variables: &Part<'_>, pod: &Pod<'_>, causes: &mut Causes) {
+fn variables(variables: &Part<'_, '_>, pod: &Pod<'_>, causes: &mut Causes) {
     for variable in variables.items() {
         let (name, source) = (variable.get("name"), variable.get("valueFrom"));
-        if text(&name).is_empty() {
-            causes.required(&name.pointer, "");
+        if name.text().is_empty() {
+            causes.required(&name, "");
         } else {
-            causes.invalid_each(&name, names::environment_name(text(&name)));
+            causes.invalid_each(&name, names::environment_name(name.text()));
         }
-        if set(&source) {
+        if source.is_set() {
             value_source(&variable, &source, causes);
             file_key(&source.get("fileKeyRef"), pod, causes);
         }
     }
 }
 
-fn value_source(variable: &Part<'_>, source: &Part<'_>, causes: &mut Causes) {
+fn value_source(variable: &Part<'_, '_>, source: &Part<'_, '_>, causes: &mut Causes) {
     let field = source.get("fieldRef");
-    if set(&field) {
+    if field.is_set() {
         const FIELDS: [&str; 9] = [
             "metadata.name",
             "metadata.namespace",
@@ -180,50 +178,50 @@ fn value_source(variable: &Part<'_>, source: &Part<'_>, causes: &mut Causes) {
         field_ref(&field, &FIELDS, causes);
     }
     let resource = source.get("resourceFieldRef");
-    if set(&resource) {
+    if resource.is_set() {
         resource_ref(&resource, false, causes);
     }
     for kind in ["configMapKeyRef", "secretKeyRef"] {
         let reference = source.get(kind);
-        if set(&reference) {
+        if reference.is_set() {
             let (name, key) = (reference.get("name"), reference.get("key"));
-            causes.invalid_each(&name, names::dns_subdomain(text(&name)));
-            if text(&key).is_empty() {
-                causes.required(&key.pointer, "");
+            causes.invalid_each(&name, names::dns_subdomain(name.text()));
+            if key.text().is_empty() {
+                causes.required(&key, "");
             } else {
-                causes.invalid_each(&key, names::config_key(text(&key)));
+                causes.invalid_each(&key, names::config_key(key.text()));
             }
         }
     }
     let sources = ["fieldRef", "resourceFieldRef", "configMapKeyRef", "secretKeyRef", "fileKeyRef"];
-    let problem = match sources.into_iter().filter(|kind| set(&source.get(kind))).count() {
+    let problem = match sources.into_iter().filter(|kind| source.get(kind).is_set()).count() {
         0 => "must specify one of: `fieldRef`, `resourceFieldRef`, `configMapKeyRef`, `secretKeyRef` or `fileKeyRef`",
-        _ if !text(&variable.get("value")).is_empty() => "may not be specified when `value` is not empty",
+        _ if !variable.get("value").text().is_empty() => "may not be specified when `value` is not empty",
         1 => return,
         _ => "may not have more than one field specified at a time",
     };
-    causes.invalid_text(&source.pointer, "", problem);
+    causes.invalid_text(source, "", problem);
 }
 
-fn file_key(file: &Part<'_>, pod: &Pod<'_>, causes: &mut Causes) {
-    if !set(file) {
+fn file_key(file: &Part<'_, '_>, pod: &Pod<'_>, causes: &mut Causes) {
+    if !file.is_set() {
         return;
     }
     for field in ["key", "path"] {
-        if text(&file.get(field)).is_empty() {
-            causes.required(&file.get(field).pointer, "");
+        if file.get(field).text().is_empty() {
+            causes.required(&file.get(field), "");
         }
     }
     let name = file.get("volumeName");
-    if text(&name).is_empty() {
-        causes.required(&name.pointer, "");
-    } else if !pod.volumes.iter().any(|(volume, _)| *volume == text(&name)) {
-        causes.not_found(&name.pointer, text(&name), "");
+    if name.text().is_empty() {
+        causes.required(&name, "");
+    } else if !pod.volumes.iter().any(|(volume, _)| *volume == name.text()) {
+        causes.not_found(&name, name.text(), "");
     }
 }
 
 /// Checks a reference to a field of the pod.
-pub(super) fn field_ref(field: &Part<'_>, known: &[&str], causes: &mut Causes) {
+pub(super) fn field_ref(field: &Part<'_, '_>, known: &[&str], causes: &mut Causes) {
     const PODS: [&str; 14] = [
         "metadata.annotations",
         "metadata.labels",
@@ -241,13 +239,13 @@ pub(super) fn field_ref(field: &Part<'_>, known: &[&str], causes: &mut Causes) {
         "status.podIPs",
     ];
     let (version, path) = (field.get("apiVersion"), field.get("fieldPath"));
-    let asked = text(&path);
+    let asked = path.text();
     if asked.is_empty() {
-        causes.required(&path.pointer, "");
+        causes.required(&path, "");
         return;
     }
-    if text(&version) != "v1" {
-        causes.invalid(&path, &format!("error converting fieldPath: unsupported pod version: {}", text(&version)));
+    if version.text() != "v1" {
+        causes.invalid(&path, &format!("error converting fieldPath: unsupported pod version: {}", version.text()));
         return;
     }
     if let Some((path_of_map, key)) = asked.strip_suffix("']").and_then(|path| path.split_once("['")) {
@@ -255,7 +253,7 @@ pub(super) fn field_ref(field: &Part<'_>, known: &[&str], causes: &mut Causes) {
             "metadata.annotations" | "metadata.labels" => {
                 let key = if path_of_map == "metadata.annotations" { key.to_lowercase() } else { key.to_owned() };
                 for message in names::qualified_name(&key) {
-                    causes.invalid_text(&field.pointer, &key, &message);
+                    causes.invalid_text(field, &key, &message);
                 }
             }
             _ => _ = causes.invalid(&path, &format!("error converting fieldPath: field label does not support subscript: {asked}")),
@@ -266,31 +264,31 @@ pub(super) fn field_ref(field: &Part<'_>, known: &[&str], causes: &mut Causes) {
     if !PODS.contains(&asked) {
         causes.invalid(&path, &format!("error converting fieldPath: field label not supported: {asked}"));
     } else if !known.contains(&asked) {
-        causes.unsupported(&path.pointer, &quoted(asked), known);
+        causes.unsupported(&path, &quoted(asked), known);
     }
 }
 
 /// Checks a reference to a request or limit of a container.
-pub(super) fn resource_ref(reference: &Part<'_>, in_volume: bool, causes: &mut Causes) {
+pub(super) fn resource_ref(reference: &Part<'_, '_>, in_volume: bool, causes: &mut Causes) {
     const KNOWN: [&str; 6] =
         ["limits.cpu", "limits.ephemeral-storage", "limits.memory", "requests.cpu", "requests.ephemeral-storage", "requests.memory"];
     let (container, resource, divisor) = (reference.get("containerName"), reference.get("resource"), reference.get("divisor"));
-    let name = text(&resource);
+    let name = resource.text();
     let huge = name.starts_with("limits.hugepages-") || name.starts_with("requests.hugepages-");
-    if in_volume && text(&container).is_empty() {
-        causes.required(&container.pointer, "");
+    if in_volume && container.text().is_empty() {
+        causes.required(&container, "");
     } else if name.is_empty() {
-        causes.required(&resource.pointer, "");
+        causes.required(&resource, "");
     } else if !huge {
         causes.one_of(&resource, &KNOWN);
     }
-    let Some(divisor_value) = divisor.value.and_then(|value| Quantity::from_json(value).ok()).filter(|value| !value.is_zero()) else { return };
+    let Some(divisor_value) = divisor.value.and_then(|value| value.quantity().ok()).filter(|value| !value.is_zero()) else { return };
     const SIZES: [&str; 13] = ["1", "1k", "1M", "1G", "1T", "1P", "1E", "1Ki", "1Mi", "1Gi", "1Ti", "1Pi", "1Ei"];
     let canonical = divisor_value.canonical();
     let what = match name {
         "limits.cpu" | "requests.cpu" => {
             if canonical != "1m" && canonical != "1" {
-                causes.invalid_text(&divisor.pointer, name, "only divisor's values 1m and 1 are supported with the cpu resource");
+                causes.invalid_text(&divisor, name, "only divisor's values 1m and 1 are supported with the cpu resource");
             }
             return;
         }
@@ -301,130 +299,130 @@ pub(super) fn resource_ref(reference: &Part<'_>, in_volume: bool, causes: &mut C
     };
     if !SIZES.contains(&canonical.as_str()) {
         let sizes = SIZES.join(", ");
-        causes.invalid_text(&divisor.pointer, name, &format!("only divisor's values {sizes} are supported with the {what} resource"));
+        causes.invalid_text(&divisor, name, &format!("only divisor's values {sizes} are supported with the {what} resource"));
     }
 }
 
-fn variables_from(sources: &Part<'_>, causes: &mut Causes) {
+fn variables_from(sources: &Part<'_, '_>, causes: &mut Causes) {
     for source in sources.items() {
         let prefix = source.get("prefix");
-        causes.invalid_each(&prefix, names::environment_name(text(&prefix)));
+        causes.invalid_each(&prefix, names::environment_name(prefix.text()));
         let kinds = ["configMapRef", "secretRef"].map(|kind| source.get(kind));
-        for reference in kinds.iter().filter(|reference| set(reference)) {
+        for reference in kinds.iter().filter(|reference| reference.is_set()) {
             let name = reference.get("name");
-            if text(&name).is_empty() {
-                causes.required(&name.pointer, "");
+            if name.text().is_empty() {
+                causes.required(&name, "");
             } else {
-                causes.invalid_each(&name, names::name_prefix(text(&name)));
+                causes.invalid_each(&name, names::name_prefix(name.text()));
             }
         }
-        match kinds.iter().filter(|reference| set(reference)).count() {
-            0 => causes.invalid_text(&sources.pointer, "", "must specify one of: `configMapRef` or `secretRef`").pointer = source.pointer,
-            2 => causes.invalid_text(&sources.pointer, "", "may not have more than one field specified at a time").pointer = source.pointer,
+        match kinds.iter().filter(|reference| reference.is_set()).count() {
+            0 => causes.invalid_text(sources, "", "must specify one of: `configMapRef` or `secretRef`").pointer = source.pointer(),
+            2 => causes.invalid_text(sources, "", "may not have more than one field specified at a time").pointer = source.pointer(),
             _ => {}
         }
     }
 }
 
-fn mounts(container: &Part<'_>, pod: &Pod<'_>, causes: &mut Causes) {
+fn mounts(container: &Part<'_, '_>, pod: &Pod<'_>, causes: &mut Causes) {
     let (list, devices) = (container.get("volumeMounts"), container.get("volumeDevices"));
-    let privileged = container.at(&["securityContext", "privileged"]).bool().set() == Some(true);
+    let privileged = container.at(&["securityContext", "privileged"]).is_true();
     let mut paths: Vec<&str> = Vec::new();
     for mount in list.items() {
         let (name, path) = (mount.get("name"), mount.get("mountPath"));
-        if text(&name).is_empty() {
-            causes.required(&name.pointer, "");
+        if name.text().is_empty() {
+            causes.required(&name, "");
         }
-        if !pod.volumes.iter().any(|(volume, _)| *volume == text(&name)) {
-            causes.not_found(&name.pointer, text(&name), "");
+        if !pod.volumes.iter().any(|(volume, _)| *volume == name.text()) {
+            causes.not_found(&name, name.text(), "");
         }
-        if text(&path).is_empty() {
-            causes.required(&path.pointer, "");
+        if path.text().is_empty() {
+            causes.required(&path, "");
         }
-        if paths.contains(&text(&path)) {
-            causes.invalid_text(&path.pointer, text(&path), "must be unique");
+        if paths.contains(&path.text()) {
+            causes.invalid_text(&path, path.text(), "must be unique");
         }
-        paths.push(text(&path));
+        paths.push(path.text());
         for device in devices.items() {
-            if text(&device.get("name")) == text(&name) {
+            if device.get("name").text() == name.text() {
                 causes.invalid(&name, "must not already exist in volumeDevices");
             }
-            if text(&device.get("devicePath")) == text(&path) {
+            if device.get("devicePath").text() == path.text() {
                 causes.invalid(&path, "must not already exist as a path in volumeDevices");
             }
         }
         let (sub, expression) = (mount.get("subPath"), mount.get("subPathExpr"));
         // The server leaves the mount's index out of these three.
-        volume::inner_path(&sub, &(&list.pointer / "subPath"), causes);
-        if !text(&expression).is_empty() {
-            if !text(&sub).is_empty() {
+        volume::inner_path(&sub, &list.get("subPath"), causes);
+        if !expression.text().is_empty() {
+            if !sub.text().is_empty() {
                 causes.invalid(&expression, "subPathExpr and subPath are mutually exclusive");
             }
-            volume::inner_path(&expression, &(&list.pointer / "subPathExpr"), causes);
+            volume::inner_path(&expression, &list.get("subPathExpr"), causes);
         }
         let propagation = mount.get("mountPropagation");
-        if set(&propagation) {
+        if propagation.is_set() {
             let before = causes.len();
             causes.one_of(&propagation, &["Bidirectional", "HostToContainer", "None"]);
-            if text(&propagation) == "Bidirectional" && !privileged {
-                causes.forbidden(&propagation.pointer, "Bidirectional mount propagation is available only to privileged containers");
+            if propagation.text() == "Bidirectional" && !privileged {
+                causes.forbidden(&propagation, "Bidirectional mount propagation is available only to privileged containers");
             }
-            causes.rename_since(before, &mount.pointer, &list.pointer);
+            causes.rename_since(before, &mount, &list);
         }
         let recursive = mount.get("recursiveReadOnly");
-        if set(&recursive) {
+        if recursive.is_set() {
             let before = causes.len();
             causes.one_of(&recursive, &["Disabled", "Enabled", "IfPossible"]);
-            if matches!(text(&recursive), "Enabled" | "IfPossible") {
-                if mount.get("readOnly").bool().set() != Some(true) {
-                    causes.forbidden(&recursive.pointer, "may only be specified when readOnly is true");
+            if matches!(recursive.text(), "Enabled" | "IfPossible") {
+                if !mount.get("readOnly").is_true() {
+                    causes.forbidden(&recursive, "may only be specified when readOnly is true");
                 }
-                if !matches!(text(&propagation), "" | "None") {
-                    causes.forbidden(&recursive.pointer, "may only be specified when mountPropagation is None or not specified");
+                if !matches!(propagation.text(), "" | "None") {
+                    causes.forbidden(&recursive, "may only be specified when mountPropagation is None or not specified");
                 }
             }
-            causes.rename_since(before, &mount.pointer, &list.pointer);
+            causes.rename_since(before, &mount, &list);
         }
     }
     let mut known: Vec<(&str, &str)> = Vec::new();
     for device in devices.items() {
         let (name, path) = (device.get("name"), device.get("devicePath"));
-        if known.iter().any(|(other, _)| *other == text(&name)) {
+        if known.iter().any(|(other, _)| *other == name.text()) {
             causes.invalid(&name, "must be unique");
         }
-        if known.iter().any(|(_, other)| *other == text(&path)) {
+        if known.iter().any(|(_, other)| *other == path.text()) {
             causes.invalid(&path, "must be unique");
         }
-        if text(&path).split('/').any(|step| step == "..") {
+        if path.text().split('/').any(|step| step == "..") {
             causes.invalid(&path, "can not contain backsteps ('..')");
         }
-        known.push((text(&name), text(&path)));
-        if text(&name).is_empty() {
-            causes.required(&name.pointer, "");
+        known.push((name.text(), path.text()));
+        if name.text().is_empty() {
+            causes.required(&name, "");
         }
-        match pod.volumes.iter().find(|(volume, _)| *volume == text(&name)) {
-            None => causes.not_found(&name.pointer, text(&name), ""),
+        match pod.volumes.iter().find(|(volume, _)| *volume == name.text()) {
+            None => causes.not_found(&name, name.text(), ""),
             Some((_, false)) => {
                 causes.invalid(&name, "can only use volume source type of PersistentVolumeClaim or Ephemeral for block mode");
             }
             Some((_, true)) => {}
         }
-        if text(&path).is_empty() {
-            causes.required(&path.pointer, "");
+        if path.text().is_empty() {
+            causes.required(&path, "");
         }
     }
 }
 
-pub(super) fn probes(container: &Part<'_>, pod: &Pod<'_>, causes: &mut Causes) {
+pub(super) fn probes(container: &Part<'_, '_>, pod: &Pod<'_>, causes: &mut Causes) {
     let lifecycle = container.get("lifecycle");
     for name in ["postStart", "preStop"] {
-        if set(&lifecycle.get(name)) {
+        if lifecycle.get(name).is_set() {
             handler(&lifecycle.get(name), pod.grace, causes);
         }
     }
     for name in ["livenessProbe", "readinessProbe", "startupProbe"] {
         let probe = container.get(name);
-        if !set(&probe) {
+        if !probe.is_set() {
             continue;
         }
         handler(&probe, pod.grace, causes);
@@ -432,63 +430,63 @@ pub(super) fn probes(container: &Part<'_>, pod: &Pod<'_>, causes: &mut Causes) {
             causes.not_negative(&probe.get(field));
         }
         let grace = probe.get("terminationGracePeriodSeconds");
-        if number(&grace).is_some_and(|seconds| seconds <= 0) {
+        if grace.number().is_some_and(|seconds| seconds <= 0) {
             causes.invalid(&grace, "must be greater than 0");
         }
         let successes = probe.get("successThreshold");
         if name == "readinessProbe" {
-            if set(&grace) {
+            if grace.is_set() {
                 causes.invalid(&grace, "must not be set for readinessProbes");
             }
-        } else if number(&successes).is_some_and(|count| count != 1) {
+        } else if successes.number().is_some_and(|count| count != 1) {
             causes.invalid(&successes, "must be 1");
         }
     }
 }
 
-fn handler(handler: &Part<'_>, grace: Option<i64>, causes: &mut Causes) {
+fn handler(handler: &Part<'_, '_>, grace: Option<i64>, causes: &mut Causes) {
     let kinds = ["exec", "httpGet", "tcpSocket", "grpc", "sleep"].map(|kind| handler.get(kind));
-    let mut there = kinds.iter().filter(|kind| set(kind));
-    let Some(first) = there.next() else {
-        causes.required(&handler.pointer, "must specify a handler type");
+    let mut there = kinds.iter().filter(|kind| kind.is_set());
+    if there.next().is_none() {
+        causes.required(handler, "must specify a handler type");
         return;
-    };
+    }
     for more in there {
-        causes.forbidden(&more.pointer, "may not specify more than 1 handler type");
+        causes.forbidden(more, "may not specify more than 1 handler type");
     }
     let [exec, http, tcp, grpc, sleep] = &kinds;
-    if first.pointer == exec.pointer {
+    if exec.is_set() {
         if exec.get("command").items().next().is_none() {
-            causes.required(&exec.get("command").pointer, "");
+            causes.required(&exec.get("command"), "");
         }
-    } else if first.pointer == http.pointer {
+    } else if http.is_set() {
         port(&http.get("port"), causes);
         causes.one_of(&http.get("scheme"), &["HTTP", "HTTPS"]);
         for header in http.get("httpHeaders").items() {
-            let name = text(&header.get("name"));
+            let name = header.get("name").text();
             if name.is_empty() || !name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-') {
                 let message = "a valid HTTP header must consist of alphanumeric characters or '-' (e.g. 'X-Header-Name', regex used for validation is \
                                '[-A-Za-z0-9]+')";
-                causes.invalid_text(&http.get("httpHeaders").pointer, name, message).pointer = header.pointer;
+                causes.invalid_text(&http.get("httpHeaders"), name, message).pointer = header.pointer();
             }
         }
-    } else if first.pointer == tcp.pointer {
+    } else if tcp.is_set() {
         port(&tcp.get("port"), causes);
-    } else if first.pointer == grpc.pointer {
+    } else if grpc.is_set() {
         port(&grpc.get("port"), causes);
     } else {
-        let seconds = number(&sleep.get("seconds")).unwrap_or_default();
+        let seconds = sleep.get("seconds").number().unwrap_or_default();
         if let Some(grace) = grace.filter(|grace| !(0..=*grace).contains(&seconds)) {
             let detail = format!("must be non-negative and less than terminationGracePeriodSeconds ({grace})");
-            causes.invalid_number(&sleep.pointer, seconds, &detail);
+            causes.invalid_number(sleep, seconds, &detail);
         }
     }
 }
 
 /// Checks a port that is a number or the name of one.
-fn port(field: &Part<'_>, causes: &mut Causes) {
+fn port(field: &Part<'_, '_>, causes: &mut Causes) {
     match field.value {
-        Some(Value::String(name)) => causes.invalid_each(field, names::port_name(name)),
+        Some(Stored::Text(name)) => causes.invalid_each(field, names::port_name(name)),
         _ => port_number(field, causes),
     }
 }

@@ -2,27 +2,27 @@
 //!
 //! Its webhook comes with version 1.8, and is a webhook: it may be missing, or down.
 
-use serde_json::Value;
-
-use super::cause::{Cause, Causes, number, set, text};
+use super::cause::{At as _, Cause, Causes};
+use super::part::Part;
+use crate::api::stored::Stored;
 use crate::k8s::go::quoted;
 use crate::k8s::names;
-use crate::workload::{Kind, Part};
+use crate::workload::Kind;
 
 /// Returns why the training operator's webhook, if it is there, would refuse to create an object; nothing for one that is not its own.
 #[must_use]
-pub fn refusals(object: &Value) -> Vec<Cause> {
+pub fn refusals(object: &Stored<'_>) -> Vec<Cause> {
     let mut causes = Causes::default();
-    if Kind::of(object) == Some(Kind::PyTorchJob) && object.get("apiVersion").and_then(Value::as_str) == Some("kubeflow.org/v1") {
+    if object.kind() == Some((Kind::PyTorchJob, "kubeflow.org/v1")) {
         py_torch_job(&Part::root(object), &mut causes);
     }
     causes.into_vec()
 }
 
-fn py_torch_job(object: &Part<'_>, causes: &mut Causes) {
+fn py_torch_job(object: &Part<'_, '_>, causes: &mut Causes) {
     let name = object.at(&["metadata", "name"]);
-    if !text(&name).is_empty() {
-        let messages = names::dns_label_1035(text(&name));
+    if !name.text().is_empty() {
+        let messages = names::dns_label_1035(name.text());
         causes.invalid_each(&name, messages.into_iter().map(|message| format!("should match: {message}")).collect());
     }
     let spec = object.get("spec");
@@ -31,41 +31,41 @@ fn py_torch_job(object: &Part<'_>, causes: &mut Causes) {
     for (role, replica) in replicas.entries() {
         has_worker |= role == "Worker";
         if !matches!(role, "Master" | "Worker") {
-            causes.unsupported(&replica.pointer, &quoted(role), &["Master", "Worker"]);
+            causes.unsupported(&replica, &quoted(role), &["Master", "Worker"]);
         }
         let containers = replica.at(&["template", "spec", "containers"]);
         if containers.items().next().is_none() {
-            causes.required(&containers.pointer, "must be specified");
+            causes.required(&containers, "must be specified");
         } else {
             for container in containers.items() {
-                if text(&container.get("image")).is_empty() {
-                    causes.required(&container.get("image").pointer, "must be required");
+                if container.get("image").text().is_empty() {
+                    causes.required(&container.get("image"), "must be required");
                 }
             }
-            if !containers.items().any(|container| text(&container.get("name")) == "pytorch") {
-                causes.required(&containers.pointer, "must have at least one container with name pytorch");
+            if !containers.items().any(|container| container.get("name").text() == "pytorch") {
+                causes.required(&containers, "must have at least one container with name pytorch");
             }
         }
     }
     let managed = spec.at(&["runPolicy", "managedBy"]);
-    if set(&managed) {
+    if managed.is_set() {
         causes.one_of(&managed, &["kubeflow.org/training-operator", "kueue.x-k8s.io/multikueue"]);
     }
     let elastic = spec.get("elasticPolicy");
-    if set(&elastic) {
+    if elastic.is_set() {
         if replicas.is_mapping() && !has_worker {
-            causes.required(&(&replicas.pointer / "Worker"), "must be configured if elastic policy is used");
+            causes.required(&(replicas.pointer() / "Worker"), "must be configured if elastic policy is used");
         }
-        if set(&elastic.get("nProcPerNode")) && set(&spec.get("nprocPerNode")) {
-            causes.forbidden(&elastic.get("nProcPerNode").pointer, "must not be used with spec.nprocPerNode");
+        if elastic.get("nProcPerNode").is_set() && spec.get("nprocPerNode").is_set() {
+            causes.forbidden(&elastic.get("nProcPerNode"), "must not be used with spec.nprocPerNode");
         }
     }
     for (role, least) in [("Master", 1), ("Worker", 1)] {
         let replica = replicas.get(role);
         let count = replica.get("replicas");
-        match number(&count) {
+        match count.number() {
             Some(number) if role == "Master" && number != 1 => _ = causes.invalid(&count, "must be 1"),
-            None if role == "Master" && replica.is_mapping() && !set(&count) => _ = causes.required(&count.pointer, "must be 1"),
+            None if role == "Master" && replica.is_mapping() && !count.is_set() => _ = causes.required(&count, "must be 1"),
             Some(number) if number < least => _ = causes.invalid(&count, "must be at least 1"),
             _ => {}
         }

@@ -1,11 +1,10 @@
 //! Requests and limits of containers and pods.
 
-use super::cause::{Causes, set, text};
+use super::cause::{At, Causes};
+use super::part::Part;
 use crate::k8s::go::quoted;
 use crate::k8s::names;
 use crate::k8s::quantity::Quantity;
-use crate::pointer::Pointer;
-use crate::workload::Part;
 
 /// Tells whether a resource is one of Kubernetes' own.
 fn is_native(name: &str) -> bool {
@@ -55,7 +54,7 @@ fn is_standard(name: &str) -> bool {
     OTHER.contains(&name) || COUNTED.contains(&name) || name == "storage" || is_huge_page(name) || name.starts_with("requests.hugepages-")
 }
 
-fn container_resource_name(name: &str, at: &Pointer, causes: &mut Causes) {
+fn container_resource_name(name: &str, at: &dyn At, causes: &mut Causes) {
     let messages = names::qualified_name(name);
     for message in &messages {
         causes.invalid_text(at, name, message);
@@ -73,35 +72,35 @@ fn container_resource_name(name: &str, at: &Pointer, causes: &mut Causes) {
 }
 
 /// Checks one quantity of a resource.
-pub(super) fn quantity(name: &str, field: &Part<'_>, quantity: &Quantity, causes: &mut Causes) {
+pub(super) fn quantity(name: &str, field: &Part<'_, '_>, quantity: &Quantity, causes: &mut Causes) {
     let shown = quoted(&quantity.canonical());
     if quantity.is_negative() {
-        causes.invalid_shown(&field.pointer, &shown, "must be greater than or equal to 0");
+        causes.invalid_shown(field, &shown, "must be greater than or equal to 0");
     }
     if let Some(size) = name.strip_prefix("hugepages-") {
         let page = Quantity::parse(size).ok();
         if page.is_none_or(|page| page.value() <= 0 || quantity.value() <= 0 || quantity.value() % page.value() != 0) {
-            causes.invalid_shown(&field.pointer, &shown, &format!("{} is not positive integer multiple of {name}", quantity.canonical()));
+            causes.invalid_shown(field, &shown, &format!("{} is not positive integer multiple of {name}", quantity.canonical()));
         }
     }
     if (COUNTED.contains(&name) || is_extended(name)) && !quantity.is_integer() {
-        causes.invalid_shown(&field.pointer, &shown, "must be an integer");
+        causes.invalid_shown(field, &shown, "must be an integer");
     }
 }
 
 /// Checks `resources` of a container.
-pub(super) fn of_container(resources: &Part<'_>, claims: &[&str], causes: &mut Causes) {
+pub(super) fn of_container(resources: &Part<'_, '_>, claims: &[&str], causes: &mut Causes) {
     requirements(resources, container_resource_name, causes);
     let mut seen: Vec<(&str, &str)> = Vec::new();
     for claim in resources.get("claims").items() {
         let (name, request) = (claim.get("name"), claim.get("request"));
-        let key = (text(&name), text(&request));
+        let key = (name.text(), request.text());
         if key.0.is_empty() {
-            causes.required(&claim.pointer, "");
+            causes.required(&claim, "");
             continue;
         }
         if seen.iter().any(|(other, part)| *other == key.0 && (part.is_empty() || key.1.is_empty() || *part == key.1)) {
-            causes.duplicate(&claim.pointer, &quoted(key.0));
+            causes.duplicate(&claim, &quoted(key.0));
         }
         seen.push(key);
         if !key.1.is_empty() {
@@ -111,18 +110,18 @@ pub(super) fn of_container(resources: &Part<'_>, claims: &[&str], causes: &mut C
             let mut known = claims.to_vec();
             known.sort_unstable();
             let known = if known.is_empty() { " which is empty".to_owned() } else { format!(": {}", known.join(", ")) };
-            causes.not_found(&claim.pointer, key.0, &format!("must be one of the names in pod.spec.resourceClaims{known}"));
+            causes.not_found(&claim, key.0, &format!("must be one of the names in pod.spec.resourceClaims{known}"));
         }
     }
 }
 
 /// Checks `resources` of a pod spec, which hold only what all its containers share.
-pub(super) fn of_pod(resources: &Part<'_>, causes: &mut Causes) {
-    if !set(resources) {
+pub(super) fn of_pod(resources: &Part<'_, '_>, causes: &mut Causes) {
+    if !resources.is_set() {
         return;
     }
-    if set(&resources.get("claims")) {
-        causes.forbidden(&resources.get("claims").pointer, "claims may not be set for Resources at pod-level");
+    if resources.get("claims").is_set() {
+        causes.forbidden(&resources.get("claims"), "claims may not be set for Resources at pod-level");
     }
     requirements(
         resources,
@@ -136,54 +135,55 @@ pub(super) fn of_pod(resources: &Part<'_>, causes: &mut Causes) {
 }
 
 /// Checks what a pod gives its containers against what they ask for.
-pub(super) fn of_pod_and_containers(spec: &Part<'_>, causes: &mut Causes) {
-    let read = |field: &Part<'_>| field.value.and_then(|value| Quantity::from_json(value).ok());
-    let of = |list: Part<'_>, name: &str| read(&list.entries().find(|(key, _)| *key == name)?.1);
+pub(super) fn of_pod_and_containers(spec: &Part<'_, '_>, causes: &mut Causes) {
+    let read = |field: &Part<'_, '_>| field.value.and_then(|value| value.quantity().ok());
+    let of = |list: Part<'_, '_>, name: &str| read(&list.entries().find(|(key, _)| *key == name)?.1);
     let resources = spec.get("resources");
     for (name, field) in resources.get("requests").entries() {
         let Some(amount) = read(&field) else { continue };
-        let asked = spec.get("containers").items().filter_map(|container| of(container.at(&["resources", "requests"]), name));
+        let containers = spec.get("containers");
+        let asked = containers.items().filter_map(|container| of(container.at(&["resources", "requests"]), name));
         let total = asked.fold(0_i64, |total, more| total.saturating_add(more.milli_value()));
         if amount.milli_value() < total {
             let total = Quantity::parse(&format!("{total}m")).map_or_else(|_| total.to_string(), |total| total.canonical());
             let detail = format!("must be greater than or equal to aggregate container requests of {total}");
-            causes.invalid_shown(&field.pointer, &quoted(&amount.canonical()), &detail);
+            causes.invalid_shown(&field, &quoted(&amount.canonical()), &detail);
         }
     }
     for (name, field) in resources.get("limits").entries() {
         let Some(most) = read(&field) else { continue };
         for (index, container) in spec.get("containers").items().enumerate() {
             let limits = container.at(&["resources", "limits"]);
-            let at = limits.pointer.key(name);
+            let at = limits.pointer().key(name);
             let Some(amount) = of(limits, name).filter(|amount| amount.amount_cmp(&most).is_gt()) else { continue };
-            let said = resources.pointer.key(&format!("containers[{index}][{name}]")).key("limits");
+            let said = resources.pointer().key(&format!("containers[{index}][{name}]")).key("limits");
             let detail = format!("must be less than or equal to pod limits of {}", most.canonical());
             causes.invalid_shown(&said, &quoted(&amount.canonical()), &detail).pointer = at;
         }
     }
 }
 
-fn requirements(resources: &Part<'_>, check_name: fn(&str, &Pointer, &mut Causes), causes: &mut Causes) {
+fn requirements(resources: &Part<'_, '_>, check_name: fn(&str, &dyn At, &mut Causes), causes: &mut Causes) {
     let (limits, requests) = (resources.get("limits"), resources.get("requests"));
-    let read = |field: &Part<'_>| field.value.and_then(|value| Quantity::from_json(value).ok());
+    let read = |field: &Part<'_, '_>| field.value.and_then(|value| value.quantity().ok());
     for (name, field) in limits.entries() {
-        check_name(name, &field.pointer, causes);
+        check_name(name, &field, causes);
         if let Some(amount) = read(&field) {
             quantity(name, &field, &amount, causes);
         }
     }
     for (name, field) in requests.entries() {
-        check_name(name, &field.pointer, causes);
+        check_name(name, &field, causes);
         let Some(amount) = read(&field) else { continue };
         quantity(name, &field, &amount, causes);
         let limit = limits.value.and_then(|limits| limits.get(name));
         let Some(limit) = limit else {
             if !may_overcommit(name) {
-                causes.required(&limits.pointer, "Limit must be set for non overcommitable resources");
+                causes.required(&limits, "Limit must be set for non overcommitable resources");
             }
             continue;
         };
-        let Ok(limit) = Quantity::from_json(limit) else { continue };
+        let Ok(limit) = limit.quantity() else { continue };
         let order = amount.amount_cmp(&limit);
         let rule = match order {
             _ if order.is_ne() && !may_overcommit(name) => "must be equal to",
@@ -191,10 +191,10 @@ fn requirements(resources: &Part<'_>, check_name: fn(&str, &Pointer, &mut Causes
             _ => continue,
         };
         let detail = format!("{rule} {name} limit of {}", limit.canonical());
-        causes.invalid_shown(&requests.pointer, &quoted(&amount.canonical()), &detail).pointer = field.pointer.clone();
+        causes.invalid_shown(&requests, &quoted(&amount.canonical()), &detail).pointer = field.pointer();
     }
     let any = |test: fn(&str) -> bool| limits.entries().chain(requests.entries()).any(|(name, _)| test(name));
     if any(is_huge_page) && !any(|name| matches!(name, "cpu" | "memory")) {
-        causes.forbidden(&resources.pointer, "HugePages require cpu or memory");
+        causes.forbidden(resources, "HugePages require cpu or memory");
     }
 }

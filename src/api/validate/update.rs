@@ -2,33 +2,34 @@
 
 use serde_json::Value;
 
-use super::cause::{Cause, Causes, set};
+use super::cause::{At as _, Cause, Causes};
+use super::part::Part;
+use crate::api::stored::Stored;
 use crate::pointer::{Pointer, Token};
-use crate::workload::{Kind, Part};
+use crate::workload::Kind;
 
 /// Returns why the API server would refuse to put an object into the place of another; nothing where it would, or where the kind or version is not known
 /// here.
 ///
-/// Both objects have their [defaults](crate::api::defaults::defaulted).
+/// Both objects have their [defaults](crate::api::defaults::stored).
 #[must_use]
-pub fn validate_update(defaulted: &Value, old: &Value) -> Vec<Cause> {
-    let (new, before) = (Part::root(defaulted), Part::root(old));
-    let version = defaulted.get("apiVersion").and_then(Value::as_str).unwrap_or_default();
-    match (Kind::of(defaulted), version) {
-        (Some(Kind::Job), "batch/v1") => {
+pub fn validate_update(object: &Stored<'_>, old: &Stored<'_>) -> Vec<Cause> {
+    let (new, before) = (Part::root(object), Part::root(old));
+    match object.kind() {
+        Some((Kind::Job, "batch/v1")) => {
             let mut causes = Causes::default();
             super::job(&new, &mut causes);
             metadata(&new, &before, &mut causes);
             job(&new, &before, &mut causes);
             causes.into_vec()
         }
-        (Some(Kind::CronJob), "batch/v1" | "batch/v1beta1") => {
+        Some((Kind::CronJob, "batch/v1" | "batch/v1beta1")) => {
             let mut causes = Causes::default();
             super::cron_job(&new, Some(&before), &mut causes);
             metadata(&new, &before, &mut causes);
             causes.into_vec()
         }
-        (Some(Kind::PyTorchJob), "kubeflow.org/v1") => {
+        Some((Kind::PyTorchJob, "kubeflow.org/v1")) => {
             let mut causes = Causes::default();
             metadata(&new, &before, &mut causes);
             py_torch_job(&new, &before, &mut causes);
@@ -40,8 +41,8 @@ pub fn validate_update(defaulted: &Value, old: &Value) -> Vec<Cause> {
 
 const IMMUTABLE: &str = "field is immutable";
 
-fn metadata(new: &Part<'_>, old: &Part<'_>, causes: &mut Causes) {
-    if !set(&old.at(&["metadata", "deletionTimestamp"])) {
+fn metadata(new: &Part<'_, '_>, old: &Part<'_, '_>, causes: &mut Causes) {
+    if !old.at(&["metadata", "deletionTimestamp"]).is_set() {
         return;
     }
     let (after, before) = (new.at(&["metadata", "finalizers"]), old.at(&["metadata", "finalizers"]));
@@ -50,11 +51,11 @@ fn metadata(new: &Part<'_>, old: &Part<'_>, causes: &mut Causes) {
     if !added.is_empty() {
         let added: Vec<String> = added.iter().map(|name| crate::k8s::go::quoted(name)).collect();
         let detail = format!("no new finalizers can be added if the object is being deleted, found new finalizers []string{{{}}}", added.join(", "));
-        causes.forbidden(&after.pointer, &detail);
+        causes.forbidden(&after, &detail);
     }
 }
 
-fn job(new: &Part<'_>, old: &Part<'_>, causes: &mut Causes) {
+fn job(new: &Part<'_, '_>, old: &Part<'_, '_>, causes: &mut Causes) {
     let (spec, before) = (new.get("spec"), old.get("spec"));
     completions(&spec, &before, causes);
     immutable(&spec.get("selector"), &before.get("selector"), causes);
@@ -64,36 +65,36 @@ fn job(new: &Part<'_>, old: &Part<'_>, causes: &mut Causes) {
     }
 }
 
-fn completions(spec: &Part<'_>, old: &Part<'_>, causes: &mut Causes) {
+fn completions(spec: &Part<'_, '_>, old: &Part<'_, '_>, causes: &mut Causes) {
     let (new, before) = (spec.get("completions"), old.get("completions"));
-    if spec.get("completionMode").value.and_then(Value::as_str) != Some("Indexed") {
+    if spec.get("completionMode").text() != "Indexed" {
         immutable(&new, &before, causes);
-    } else if new.value != before.value && set(&new) && new.value != spec.get("parallelism").value {
+    } else if new.value != before.value && new.is_set() && new.value != spec.get("parallelism").value {
         causes.invalid(&new, "can only be modified in tandem with spec.parallelism");
     }
 }
 
-fn immutable(new: &Part<'_>, old: &Part<'_>, causes: &mut Causes) {
+fn immutable(new: &Part<'_, '_>, old: &Part<'_, '_>, causes: &mut Causes) {
     if new.value != old.value {
-        causes.invalid_shown(&new.pointer, &shown(new.value), IMMUTABLE);
+        causes.invalid_shown(new, &shown(new.value), IMMUTABLE);
     }
 }
 
 /// The server shows whole structures with the names of its internal types, for pages; here they are left out.
-fn shown(value: Option<&Value>) -> String {
+fn shown(value: Option<&Stored<'_>>) -> String {
     match value {
-        None | Some(Value::Null) => "null".to_owned(),
-        Some(Value::String(text)) => crate::k8s::go::quoted(text),
-        Some(Value::Object(_)) => "{…}".to_owned(),
-        Some(Value::Array(_)) => "[…]".to_owned(),
-        Some(value) => value.to_string(),
+        None | Some(Stored::Null) => "null".to_owned(),
+        Some(Stored::Text(text)) => crate::k8s::go::quoted(text),
+        Some(Stored::Mapping(_)) => "{…}".to_owned(),
+        Some(Stored::List(_)) => "[…]".to_owned(),
+        Some(value) => value.to_value().to_string(),
     }
 }
 
 /// The parts of a pod spec that decide where pods go: they may change while the Job is suspended, and the template's metadata with them.
 const DIRECTIVES: [&str; 3] = ["nodeSelector", "tolerations", "schedulingGates"];
 
-fn template(spec: &Part<'_>, old: &Part<'_>, causes: &mut Causes) {
+fn template(spec: &Part<'_, '_>, old: &Part<'_, '_>, causes: &mut Causes) {
     let (new, before) = (spec.get("template"), old.at(&["spec", "template"]));
     if new.value == before.value {
         return;
@@ -104,22 +105,19 @@ fn template(spec: &Part<'_>, old: &Part<'_>, causes: &mut Causes) {
         immutable(&new, &before, causes);
         return;
     };
-    let known = if is_idle { with_directives(known, after) } else { known.clone() };
-    if let Some(place) = difference(after, &known) {
-        causes.invalid_shown(&new.pointer, "{…}", IMMUTABLE).pointer = new.pointer.join(&place);
+    let (after, known) = (after.to_value(), known.to_value());
+    let known = if is_idle { with_directives(&known, &after) } else { known };
+    if let Some(place) = difference(&after, &known) {
+        causes.invalid_shown(&new, "{…}", IMMUTABLE).pointer = new.pointer().join(&place);
     }
 }
 
 /// Tells whether a Job is suspended and has no pods left: since 1.36 it may have run before.
-fn is_idle(job: &Part<'_>) -> bool {
+fn is_idle(job: &Part<'_, '_>) -> bool {
     let status = job.get("status");
-    let says_so = status.get("conditions").items().any(|condition| {
-        let text = |key: &'static str| condition.get(key).value.and_then(Value::as_str);
-        text("type") == Some("Suspended") && text("status") == Some("True")
-    });
-    job.at(&["spec", "suspend"]).bool().set() == Some(true)
-        && (!set(&status.get("startTime")) || says_so)
-        && status.get("active").int().set().unwrap_or_default() == 0
+    let says_so =
+        status.get("conditions").items().any(|condition| condition.get("type").text() == "Suspended" && condition.get("status").text() == "True");
+    job.at(&["spec", "suspend"]).is_true() && (!status.get("startTime").is_set() || says_so) && status.get("active").number().unwrap_or_default() == 0
 }
 
 /// Returns the old pod spec with what may change of a suspended Job taken from the new one.
@@ -186,10 +184,10 @@ fn difference(new: &Value, old: &Value) -> Option<Pointer> {
     }
 }
 
-fn py_torch_job(new: &Part<'_>, old: &Part<'_>, causes: &mut Causes) {
+fn py_torch_job(new: &Part<'_, '_>, old: &Part<'_, '_>, causes: &mut Causes) {
     const QUEUE: [&str; 4] = ["spec", "runPolicy", "schedulingPolicy", "queue"];
     let (after, before) = (new.at(&QUEUE), old.at(&QUEUE));
-    if set(&after) && set(&before) && after.value != before.value {
+    if after.is_set() && before.is_set() && after.value != before.value {
         causes.invalid(&after, "spec.runPolicy.schedulingPolicy.queue is immutable");
     }
 }
@@ -210,7 +208,7 @@ mod tests {
     /// Returns why an object, changed by one patch, may not be changed further by another: `field: message`.
     fn update(object: &Value, before: &Value, change: &Value) -> Vec<String> {
         let old = merged(object, before);
-        let found = validate_update(&merged(&old, change), &old);
+        let found = validate_update(&Stored::of(&merged(&old, change)), &Stored::of(&old));
         found.into_iter().map(|cause| format!("{}: {}", cause.path, cause.message)).collect()
     }
 

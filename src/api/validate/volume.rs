@@ -1,12 +1,10 @@
 //! Volumes of a pod.
 
-use super::cause::{Causes, number, set, text};
+use super::cause::{At, Causes};
+use super::part::Part;
 use super::{container, selector};
 use crate::k8s::go::quoted;
 use crate::k8s::names;
-use crate::k8s::quantity::Quantity;
-use crate::pointer::Pointer;
-use crate::workload::Part;
 
 /// All kinds of volumes, in the order in which the server looks for them, with its name for a second one where that differs.
 const SOURCES: [(&str, &str); 30] = [
@@ -43,69 +41,69 @@ const SOURCES: [(&str, &str); 30] = [
 ];
 
 /// Checks the volumes, and returns the names of the sound ones: mounts of any other are not found. The flag marks those that can be block devices.
-pub(super) fn all<'a>(volumes: &Part<'a>, causes: &mut Causes) -> Vec<(&'a str, bool)> {
+pub(super) fn all<'a>(volumes: &Part<'_, 'a>, causes: &mut Causes) -> Vec<(&'a str, bool)> {
     let mut known: Vec<(&str, bool)> = Vec::new();
     for volume in volumes.items() {
         let before = causes.len();
         source(&volume, causes);
         let name = volume.get("name");
-        if text(&name).is_empty() {
-            causes.required(&name.pointer, "");
+        if name.text().is_empty() {
+            causes.required(&name, "");
         } else {
-            causes.invalid_each(&name, names::dns_label(text(&name)));
+            causes.invalid_each(&name, names::dns_label(name.text()));
         }
-        if known.iter().any(|(other, _)| *other == text(&name)) {
-            causes.duplicate(&name.pointer, &quoted(text(&name)));
+        if known.iter().any(|(other, _)| *other == name.text()) {
+            causes.duplicate(&name, &quoted(name.text()));
         }
         if causes.len() == before {
-            known.push((text(&name), set(&volume.get("persistentVolumeClaim")) || set(&volume.get("ephemeral"))));
+            known.push((name.text(), volume.get("persistentVolumeClaim").is_set() || volume.get("ephemeral").is_set()));
         }
     }
     known
 }
 
-fn source(volume: &Part<'_>, causes: &mut Causes) {
+fn source(volume: &Part<'_, '_>, causes: &mut Causes) {
     let mut first = None;
     for (kind, said) in SOURCES {
         let source = volume.get(kind);
-        if !set(&source) {
+        if !source.is_set() {
             continue;
         }
         if first.is_some() {
-            causes.forbidden(&(&volume.pointer / said), "may not specify more than 1 volume type");
+            causes.forbidden(&(volume.pointer() / said), "may not specify more than 1 volume type");
         } else {
             first = Some(kind);
             of_kind(kind, &source, causes);
         }
     }
     if first.is_none() {
-        causes.required(&volume.pointer, "must specify a volume type");
+        causes.required(volume, "must specify a volume type");
     }
 }
 
 /// Says that fields are missing.
-fn need(source: &Part<'_>, fields: &[&'static str], causes: &mut Causes) {
+fn need(source: &Part<'_, '_>, fields: &[&'static str], causes: &mut Causes) {
     for field in fields {
         let field = source.get(field);
-        if text(&field).is_empty() {
-            causes.required(&field.pointer, "");
+        if field.text().is_empty() {
+            causes.required(&field, "");
         }
     }
 }
 
-fn of_kind(kind: &str, source: &Part<'_>, causes: &mut Causes) {
+fn of_kind(kind: &str, source: &Part<'_, '_>, causes: &mut Causes) {
     match kind {
         "emptyDir" => {
             let limit = source.get("sizeLimit");
-            if limit.value.and_then(|value| Quantity::from_json(value).ok()).is_some_and(|limit| limit.is_negative()) {
-                causes.forbidden(&limit.pointer, "SizeLimit field must be a valid resource quantity");
+            if limit.value.and_then(|value| value.quantity().ok()).is_some_and(|limit| limit.is_negative()) {
+                causes.forbidden(&limit, "SizeLimit field must be a valid resource quantity");
             }
         }
         "hostPath" => {
             need(source, &["path"], causes);
-            no_steps_up(&source.get("path"), &source.get("path").pointer, causes);
+            no_steps_up(&source.get("path"), &source.get("path"), causes);
             let known = ["", "BlockDevice", "CharDevice", "Directory", "DirectoryOrCreate", "File", "FileOrCreate", "Socket"];
-            if set(&source.get("type")) {
+            if source.get("type").is_set() {
                 causes.one_of(&source.get("type"), &known);
             }
         }
@@ -120,22 +118,22 @@ fn of_kind(kind: &str, source: &Part<'_>, causes: &mut Causes) {
         "nfs" => {
             need(source, &["server", "path"], causes);
             let path = source.get("path");
-            if !text(&path).starts_with('/') {
-                causes.invalid_text(&path.pointer, text(&path), "must be an absolute path");
+            if !path.text().starts_with('/') {
+                causes.invalid_text(&path, path.text(), "must be an absolute path");
             }
         }
         "persistentVolumeClaim" => need(source, &["claimName"], causes),
         "csi" => {
             need(source, &["driver"], causes);
             let driver = source.get("driver");
-            if !text(&driver).is_empty() {
-                if text(&driver).len() > 63 {
-                    causes.too_long(&driver.pointer, 63);
+            if !driver.text().is_empty() {
+                if driver.text().len() > 63 {
+                    causes.too_long(&driver, 63);
                 }
-                causes.invalid_each(&driver, names::dns_subdomain(&text(&driver).to_lowercase()));
+                causes.invalid_each(&driver, names::dns_subdomain(&driver.text().to_lowercase()));
             }
             let secret = source.get("nodePublishSecretRef");
-            if set(&secret) {
+            if secret.is_set() {
                 need(&secret, &["name"], causes);
             }
         }
@@ -145,7 +143,7 @@ fn of_kind(kind: &str, source: &Part<'_>, causes: &mut Causes) {
                 // The server leaves the item out.
                 let before = causes.len();
                 pod_field_file(&item, causes);
-                causes.rename_since(before, &item.pointer, &source.pointer);
+                causes.rename_since(before, &item, source);
             }
         }
         "projected" => {
@@ -170,21 +168,21 @@ fn of_kind(kind: &str, source: &Part<'_>, causes: &mut Causes) {
             let (named, listed) = (names.items().next().is_some(), ids.items().next().is_some());
             let rule = "must specify either targetWWNs or wwids, but not both";
             match (named, listed) {
-                (false, false) => _ = causes.required(&names.pointer, rule),
+                (false, false) => _ = causes.required(&names, rule),
                 (true, true) => causes.invalid_value(&names, rule),
                 _ => {}
             }
-            if named && !set(&source.get("lun")) {
-                causes.required(&source.get("lun").pointer, "lun is required if targetWWNs is specified");
+            if named && !source.get("lun").is_set() {
+                causes.required(&source.get("lun"), "lun is required if targetWWNs is specified");
             }
         }
         "azureDisk" => need(source, &["diskName", "diskURI"], causes),
         "gcePersistentDisk" => {
             let name = source.get("pdName");
-            if text(&name).is_empty() {
+            if name.text().is_empty() {
                 // The server calls the volume by another name here.
-                let said = source.pointer.parent().unwrap_or_default();
-                causes.required(&(&(&said / "persistentDisk") / "pdName"), "").pointer = name.pointer;
+                let said = source.pointer().parent().unwrap_or_default();
+                causes.required(&(&(&said / "persistentDisk") / "pdName"), "").pointer = name.pointer();
             }
         }
         "glusterfs" => need(source, &["endpoints", "path"], causes),
@@ -195,33 +193,33 @@ fn of_kind(kind: &str, source: &Part<'_>, causes: &mut Causes) {
         "scaleIO" => need(source, &["gateway", "system", "volumeName"], causes),
         "quobyte" => {
             let registry = source.get("registry");
-            if text(&registry).is_empty() {
-                causes.required(&registry.pointer, "must be a host:port pair or multiple pairs separated by commas");
+            if registry.text().is_empty() {
+                causes.required(&registry, "must be a host:port pair or multiple pairs separated by commas");
             }
             need(source, &["volume"], causes);
         }
-        "flocker" if text(&source.get("datasetName")).is_empty() && text(&source.get("datasetUUID")).is_empty() => {
-            causes.required(&source.pointer, "one of datasetName and datasetUUID is required");
+        "flocker" if source.get("datasetName").text().is_empty() && source.get("datasetUUID").text().is_empty() => {
+            causes.required(source, "one of datasetName and datasetUUID is required");
         }
         _ => {}
     }
 }
 
-fn need_list(source: &Part<'_>, field: &'static str, causes: &mut Causes) {
+fn need_list(source: &Part<'_, '_>, field: &'static str, causes: &mut Causes) {
     let list = source.get(field);
     if list.items().next().is_none() {
-        causes.required(&list.pointer, "");
+        causes.required(&list, "");
     }
 }
 
-fn mode(mode: &Part<'_>, causes: &mut Causes) {
-    if number(mode).is_some_and(|mode| !(0..=0o777).contains(&mode)) {
+fn mode(mode: &Part<'_, '_>, causes: &mut Causes) {
+    if mode.number().is_some_and(|mode| !(0..=0o777).contains(&mode)) {
         causes.invalid(mode, "must be a number between 0 and 0777 (octal), both inclusive");
     }
 }
 
 /// Checks the keys that a config map or a secret shows as files.
-fn files(source: &Part<'_>, causes: &mut Causes) {
+fn files(source: &Part<'_, '_>, causes: &mut Causes) {
     mode(&source.get("defaultMode"), causes);
     for item in source.get("items").items() {
         need(&item, &["key", "path"], causes);
@@ -230,50 +228,50 @@ fn files(source: &Part<'_>, causes: &mut Causes) {
     }
 }
 
-fn file_path(path: &Part<'_>, causes: &mut Causes) {
-    inner_path(path, &path.pointer, causes);
-    if text(path).starts_with("..") && !text(path).starts_with("../") {
+fn file_path(path: &Part<'_, '_>, causes: &mut Causes) {
+    inner_path(path, path, causes);
+    if path.text().starts_with("..") && !path.text().starts_with("../") {
         causes.invalid(path, "must not start with '..'");
     }
 }
 
 /// Checks a path that must stay inside the volume; the server may name another place than the field's own.
-pub(super) fn inner_path(path: &Part<'_>, said: &Pointer, causes: &mut Causes) {
-    if text(path).starts_with('/') {
-        causes.invalid_text(said, text(path), "must be a relative path").pointer = path.pointer.clone();
+pub(super) fn inner_path(path: &Part<'_, '_>, said: &dyn At, causes: &mut Causes) {
+    if path.text().starts_with('/') {
+        causes.invalid_text(said, path.text(), "must be a relative path").pointer = path.pointer();
     }
     no_steps_up(path, said, causes);
 }
 
-fn no_steps_up(path: &Part<'_>, said: &Pointer, causes: &mut Causes) {
-    if text(path).split('/').any(|step| step == "..") {
-        causes.invalid_text(said, text(path), "must not contain '..'").pointer = path.pointer.clone();
+fn no_steps_up(path: &Part<'_, '_>, said: &dyn At, causes: &mut Causes) {
+    if path.text().split('/').any(|step| step == "..") {
+        causes.invalid_text(said, path.text(), "must not contain '..'").pointer = path.pointer();
     }
 }
 
-fn pod_field_file(item: &Part<'_>, causes: &mut Causes) {
+fn pod_field_file(item: &Part<'_, '_>, causes: &mut Causes) {
     const FIELDS: [&str; 5] = ["metadata.annotations", "metadata.labels", "metadata.name", "metadata.namespace", "metadata.uid"];
     need(item, &["path"], causes);
     file_path(&item.get("path"), causes);
     let (field, resource) = (item.get("fieldRef"), item.get("resourceFieldRef"));
-    match (set(&field), set(&resource)) {
+    match (field.is_set(), resource.is_set()) {
         (true, both) => {
             container::field_ref(&field, &FIELDS, causes);
             if both {
-                causes.invalid_text(&item.pointer, "resource", "fieldRef and resourceFieldRef can not be specified simultaneously");
+                causes.invalid_text(item, "resource", "fieldRef and resourceFieldRef can not be specified simultaneously");
             }
         }
         (false, true) => container::resource_ref(&resource, true, causes),
-        (false, false) => _ = causes.required(&item.pointer, "one of fieldRef and resourceFieldRef is required"),
+        (false, false) => _ = causes.required(item, "one of fieldRef and resourceFieldRef is required"),
     }
     mode(&item.get("mode"), causes);
 }
 
-fn projected(source: &Part<'_>, causes: &mut Causes) {
+fn projected(source: &Part<'_, '_>, causes: &mut Causes) {
     mode(&source.get("defaultMode"), causes);
     for part in source.get("sources").items() {
         for kind in ["secret", "configMap"] {
-            if set(&part.get(kind)) {
+            if part.get(kind).is_set() {
                 need(&part.get(kind), &["name"], causes);
                 files(&part.get(kind), causes);
             }
@@ -282,106 +280,106 @@ fn projected(source: &Part<'_>, causes: &mut Causes) {
             pod_field_file(&item, causes);
         }
         let token = part.get("serviceAccountToken");
-        if set(&token) {
+        if token.is_set() {
             let seconds = token.get("expirationSeconds");
-            if number(&seconds).is_some_and(|seconds| seconds < 600) {
+            if seconds.number().is_some_and(|seconds| seconds < 600) {
                 causes.invalid(&seconds, "may not specify a duration less than 10 minutes");
             }
-            if number(&seconds).is_some_and(|seconds| seconds > 1 << 32) {
+            if seconds.number().is_some_and(|seconds| seconds > 1 << 32) {
                 causes.invalid(&seconds, "may not specify a duration larger than 2^32 seconds");
             }
-            let said = &source.pointer / "path";
-            if text(&token.get("path")).is_empty() {
-                causes.required(&said, "").pointer = token.get("path").pointer;
+            let said = source.get("path");
+            if token.get("path").text().is_empty() {
+                causes.required(&said, "").pointer = token.get("path").pointer();
             }
             inner_path(&token.get("path"), &said, causes);
         }
         let kinds = ["secret", "configMap", "downwardAPI", "serviceAccountToken", "clusterTrustBundle", "podCertificate"];
-        if kinds.into_iter().filter(|kind| set(&part.get(kind))).count() > 1 {
-            causes.forbidden(&part.pointer, "may not specify more than 1 volume type per source");
+        if kinds.into_iter().filter(|kind| part.get(kind).is_set()).count() > 1 {
+            causes.forbidden(&part, "may not specify more than 1 volume type per source");
         }
     }
 }
 
 /// Two sources of one volume must not show a file at the same path.
-fn no_path_twice(source: &Part<'_>, causes: &mut Causes) {
+fn no_path_twice(source: &Part<'_, '_>, causes: &mut Causes) {
     let mut known: Vec<&str> = Vec::new();
     for part in source.get("sources").items() {
         for kind in ["secret", "configMap"] {
             let files = part.get(kind);
             for item in files.get("items").items() {
                 let path = item.get("path");
-                if !text(&path).is_empty() && known.contains(&text(&path)) {
-                    let name = text(&files.get("name"));
-                    causes.invalid_text(&source.pointer, name, "conflicting duplicate paths").pointer = path.pointer.clone();
+                if !path.text().is_empty() && known.contains(&path.text()) {
+                    let name = files.get("name").text();
+                    causes.invalid_text(source, name, "conflicting duplicate paths").pointer = path.pointer();
                 }
-                known.push(text(&path));
+                known.push(path.text());
             }
         }
     }
 }
 
 /// Checks what the first content of a volume is to be: a claim, or something of a group of its own.
-fn data_source(source: &Part<'_>, causes: &mut Causes) {
-    if !set(source) {
+fn data_source(source: &Part<'_, '_>, causes: &mut Causes) {
+    if !source.is_set() {
         return;
     }
     need(source, &["name", "kind"], causes);
     let (group, kind) = (source.get("apiGroup"), source.get("kind"));
-    if !text(&group).is_empty() {
-        causes.invalid_each(&group, names::dns_subdomain(text(&group)));
-    } else if text(&kind) != "PersistentVolumeClaim" {
-        causes.invalid_text(&source.pointer, text(&kind), "must be 'PersistentVolumeClaim' when referencing the default apiGroup");
+    if !group.text().is_empty() {
+        causes.invalid_each(&group, names::dns_subdomain(group.text()));
+    } else if kind.text() != "PersistentVolumeClaim" {
+        causes.invalid_text(source, kind.text(), "must be 'PersistentVolumeClaim' when referencing the default apiGroup");
     }
 }
 
-fn ephemeral(source: &Part<'_>, causes: &mut Causes) {
+fn ephemeral(source: &Part<'_, '_>, causes: &mut Causes) {
     const MODES: [&str; 4] = ["ReadOnlyMany", "ReadWriteMany", "ReadWriteOnce", "ReadWriteOncePod"];
     let template = source.get("volumeClaimTemplate");
-    if !set(&template) {
-        causes.required(&template.pointer, "");
+    if !template.is_set() {
+        causes.required(&template, "");
         return;
     }
     let spec = template.get("spec");
     let modes = spec.get("accessModes");
     if modes.items().next().is_none() {
-        causes.required(&modes.pointer, "at least 1 access mode is required");
+        causes.required(&modes, "at least 1 access mode is required");
     }
     selector::label_selector(&spec.get("selector"), causes);
     for mode in modes.items() {
-        if !MODES.contains(&text(&mode)) {
-            causes.unsupported(&modes.pointer, &quoted(text(&mode)), &MODES);
+        if !MODES.contains(&mode.text()) {
+            causes.unsupported(&modes, &quoted(mode.text()), &MODES);
         }
     }
-    let alone = |mode: &Part<'_>| text(mode) == "ReadWriteOncePod";
-    if modes.items().any(|mode| alone(&mode)) && modes.items().any(|mode| !alone(&mode) && MODES.contains(&text(&mode))) {
-        causes.forbidden(&modes.pointer, "may not use ReadWriteOncePod with other access modes");
+    let alone = |mode: &Part<'_, '_>| mode.text() == "ReadWriteOncePod";
+    if modes.items().any(|mode| alone(&mode)) && modes.items().any(|mode| !alone(&mode) && MODES.contains(&mode.text())) {
+        causes.forbidden(&modes, "may not use ReadWriteOncePod with other access modes");
     }
     let (data, reference) = (spec.get("dataSource"), spec.get("dataSourceRef"));
     data_source(&data, causes);
     data_source(&reference, causes);
-    if set(&data) && set(&reference) && data.value != reference.value {
-        causes.invalid_shown(&spec.pointer, "{}", "must match dataSourceRef");
+    if data.is_set() && reference.is_set() && data.value != reference.value {
+        causes.invalid_shown(&spec, "{}", "must match dataSourceRef");
     }
     let storage = spec.at(&["resources", "requests", "storage"]);
-    let said = (&spec.pointer / "resources").key("storage");
-    match storage.value.and_then(|value| Quantity::from_json(value).ok()) {
-        None if !set(&storage) => {
+    let said = (spec.pointer() / "resources").key("storage");
+    match storage.value.and_then(|value| value.quantity().ok()) {
+        None if !storage.is_set() => {
             // The server names what is missing otherwise than what is wrong.
-            let said = spec.pointer.key("resources[storage]");
-            causes.required(&said, "").pointer = spec.get("resources").pointer;
+            let said = spec.pointer().key("resources[storage]");
+            causes.required(&said, "").pointer = spec.get("resources").pointer();
         }
         Some(amount) if !amount.is_positive() => {
-            causes.invalid_shown(&said, &quoted(&amount.canonical()), "must be greater than zero").pointer = storage.pointer;
+            causes.invalid_shown(&said, &quoted(&amount.canonical()), "must be greater than zero").pointer = storage.pointer();
         }
         _ => {}
     }
     let class = spec.get("storageClassName");
-    if !text(&class).is_empty() {
-        causes.invalid_each(&class, names::dns_subdomain(text(&class)));
+    if !class.text().is_empty() {
+        causes.invalid_each(&class, names::dns_subdomain(class.text()));
     }
     let mode = spec.get("volumeMode");
-    if set(&mode) {
+    if mode.is_set() {
         causes.one_of(&mode, &["Block", "Filesystem"]);
     }
 }
