@@ -30,7 +30,7 @@ pub struct Request<'a> {
     /// The resource.
     pub resource: &'a str,
     /// The key of the taint it sits behind.
-    pub taint: String,
+    pub taint: &'a str,
     /// Where it is asked for: `…resources.limits[nvidia.com/gpu]`.
     pub part: Part<'a>,
 }
@@ -38,7 +38,7 @@ pub struct Request<'a> {
 /// Returns what the template's containers ask for, in any slot, by limit or by request, above zero.
 ///
 /// In a Job template limits are not copied to requests, so both are read (kubernetes.md §1.1).
-pub fn requests<'a>(pod: &PodTemplate<'a>, taints: &[(&str, &str)]) -> Vec<Request<'a>> {
+pub fn requests<'a>(pod: &PodTemplate<'a>, taints: &[(&str, &'a str)]) -> Vec<Request<'a>> {
     let mut found: Vec<Request<'a>> = Vec::new();
     for container in pod.containers() {
         let resources = container.part.get("resources");
@@ -48,7 +48,7 @@ pub fn requests<'a>(pod: &PodTemplate<'a>, taints: &[(&str, &str)]) -> Vec<Reque
                 let Some(taint) = taint_of(resource, taints) else { continue };
                 if Quantity::from_json(value).is_ok_and(|quantity| quantity.is_positive()) {
                     let part = Part { pointer: list.pointer.key(resource), value: Some(value) };
-                    found.push(Request { resource, taint: taint.to_owned(), part });
+                    found.push(Request { resource, taint, part });
                 }
             }
         }

@@ -138,8 +138,12 @@ impl Pointer {
     #[must_use]
     pub fn is_within(&self, other: &Self) -> bool {
         let Some(deeper) = self.depth().checked_sub(other.depth()) else { return false };
-        let mut here = self.steps().skip(deeper);
-        other.steps().all(|there| here.next().is_some_and(|here| here.token == there.token))
+        // Above a step that both share they are one.
+        self.steps()
+            .skip(deeper)
+            .zip(other.steps())
+            .take_while(|(here, there)| !std::ptr::eq(*here, *there))
+            .all(|(here, there)| here.token == there.token)
     }
 
     /// Returns the way from a place around this one to this one; nothing if it is not inside of that place.
@@ -191,13 +195,14 @@ impl Pointer {
                     items += 1;
                 }
                 Token::Key(key) => {
-                    if MAPS.contains(&parent) {
-                        write!(out, "[{key}]")?;
-                    } else if parent.is_empty() {
-                        out.write_str(key)?;
-                    } else {
-                        write!(out, ".{key}")?;
-                    }
+                    let (before, behind) = match parent {
+                        "" => ("", ""),
+                        parent if MAPS.contains(&parent) => ("[", "]"),
+                        _ => (".", ""),
+                    };
+                    out.write_str(before)?;
+                    out.write_str(key)?;
+                    out.write_str(behind)?;
                     parent = key;
                 }
             }
@@ -208,11 +213,13 @@ impl Pointer {
     /// Returns the RFC 6901 form, as a JSON Patch carries it (`/spec/template`).
     #[must_use]
     pub fn to_json_pointer(&self) -> String {
-        let mut out = String::new();
+        let mut out = String::with_capacity(64);
         for token in self.tokens() {
             out.push('/');
             match token {
-                Token::Key(key) if key.contains(['~', '/']) => out.push_str(&key.replace('~', "~0").replace('/', "~1")),
+                Token::Key(key) if memchr::memchr2(b'~', b'/', key.as_bytes()).is_some() => {
+                    out.push_str(&key.replace('~', "~0").replace('/', "~1"));
+                }
                 Token::Key(key) => out.push_str(key),
                 Token::Index(index) => out.push_str(&index.to_string()),
             }
@@ -251,7 +258,12 @@ impl PartialOrd for Pointer {
 impl Ord for Pointer {
     /// Compares step by step from the root; a place comes before what is inside of it.
     fn cmp(&self, other: &Self) -> Ordering {
-        self.tokens().cmp(&other.tokens())
+        let (ours, theirs) = (self.depth(), other.depth());
+        let common = ours.min(theirs);
+        // The last difference on the way up is the first on the way down; above a step that both share there is none.
+        let pairs = self.steps().skip(ours - common).zip(other.steps().skip(theirs - common));
+        let differing = pairs.take_while(|(here, there)| !std::ptr::eq(*here, *there)).map(|(here, there)| here.token.cmp(&there.token));
+        differing.filter(|order| order.is_ne()).last().unwrap_or_else(|| ours.cmp(&theirs))
     }
 }
 

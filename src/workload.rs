@@ -124,12 +124,18 @@ impl<'a> Workload<'a> {
     /// Returns an annotation of the object itself.
     #[must_use]
     pub fn annotation(&self, key: &str) -> Option<&'a str> {
-        self.object.value?.get("metadata")?.get("annotations")?.get(key)?.as_str()
+        self.metadata("annotations")?.get(key)?.as_str()
     }
 
     /// Returns a label of the object itself.
     #[must_use]
     pub fn label(&self, key: &str) -> Option<&'a str> {
-        self.object.value?.get("metadata")?.get("labels")?.get(key)?.as_str()
+        self.metadata("labels")?.get(key)?.as_str()
+    }
+
+    /// Returns a field of the object's own metadata.
+    #[must_use]
+    pub fn metadata(&self, field: &str) -> Option<&'a Value> {
+        self.object.value?.get("metadata")?.get(field)
     }
 }

@@ -53,21 +53,46 @@ pub(super) enum Shape {
 #[derive(Debug, Default)]
 pub(super) struct Fields {
     /// Names and shapes, sorted by name.
-    fields: Vec<(Box<str>, Id)>,
+    fields: Vec<Field>,
     /// Names of the fields that must be there, sorted.
     pub(super) required: Vec<Box<str>>,
 }
 
+/// One field of a mapping.
+#[derive(Debug)]
+struct Field {
+    /// How the name begins. Names sort by it first, and hardly two of one mapping share it, so a look-up compares whole names once.
+    begin: u64,
+    name: Box<str>,
+    shape: Id,
+}
+
+/// Returns the first eight bytes of a name as a number that sorts as they do.
+fn begin(name: &str) -> u64 {
+    match name.as_bytes().first_chunk::<8>() {
+        Some(begin) => u64::from_be_bytes(*begin),
+        None => name.bytes().fold(0, |begin, byte| begin << 8 | u64::from(byte)) << (8 * (8 - name.len()) as u32 % 64),
+    }
+}
+
 impl Fields {
+    fn of(mut fields: Vec<(&str, Id)>, mut required: Vec<Box<str>>) -> Self {
+        fields.sort_unstable_by_key(|(name, _)| *name);
+        required.sort();
+        let fields = fields.into_iter().map(|(name, shape)| Field { begin: begin(name), name: name.into(), shape }).collect();
+        Self { fields, required }
+    }
+
     /// Returns the shape of a field.
     pub(super) fn get(&self, name: &str) -> Option<Id> {
-        let index = self.fields.binary_search_by(|(field, _)| field.as_ref().cmp(name)).ok()?;
-        Some(self.fields[index].1)
+        let wanted = begin(name);
+        let index = self.fields.binary_search_by(|field| field.begin.cmp(&wanted).then_with(|| field.name.as_ref().cmp(name))).ok()?;
+        Some(self.fields[index].shape)
     }
 
     /// Returns the names of all fields, sorted.
     pub(super) fn names(&self) -> impl Iterator<Item = &str> {
-        self.fields.iter().map(|(name, _)| name.as_ref())
+        self.fields.iter().map(|field| field.name.as_ref())
     }
 }
 
@@ -259,12 +284,9 @@ impl<'d> Builder<'d> {
             return Shape::Map(self.add(values, ""));
         }
         let Some(properties) = schema.get("properties").and_then(Value::as_object) else { return Shape::Any };
-        let mut fields: Vec<(Box<str>, Id)> = properties.iter().map(|(name, schema)| (name.as_str().into(), self.add(schema, name))).collect();
-        fields.sort_by(|(left, _), (right, _)| left.cmp(right));
+        let fields = properties.iter().map(|(name, schema)| (name.as_str(), self.add(schema, name))).collect();
         let required = schema.get("required").and_then(Value::as_array).map_or(&[][..], Vec::as_slice);
-        let mut required: Vec<Box<str>> = required.iter().filter_map(Value::as_str).map(Into::into).collect();
-        required.sort();
-        Shape::Object(Fields { fields, required })
+        Shape::Object(Fields::of(fields, required.iter().filter_map(Value::as_str).map(Into::into).collect()))
     }
 }
 
@@ -277,6 +299,17 @@ mod tests {
             Shape::Object(fields) => fields.names().collect(),
             other => panic!("{other:?}"),
         }
+    }
+
+    #[test]
+    fn fields_are_found_by_their_names() {
+        let names = ["", "a", "ab", "b", "failure", "failureP", "failurePolicy", "failureThreshold", "z", "é"];
+        let fields = Fields::of(names.iter().rev().enumerate().map(|(nth, name)| (*name, Id(nth as u16))).collect(), Vec::new());
+        assert!(fields.names().eq(names) && fields.fields.is_sorted_by_key(|field| field.begin));
+        for (nth, name) in names.iter().rev().enumerate() {
+            assert_eq!(fields.get(name), Some(Id(nth as u16)), "{name}");
+        }
+        assert!(["c", "failureT", "failureZ", "a\0", "abcdefgh"].iter().all(|name| fields.get(name).is_none()));
     }
 
     #[test]

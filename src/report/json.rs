@@ -1,9 +1,11 @@
 //! The JSON document, described in `docs/json.md`. Its shape is a promise: fields may be added, none changes its meaning within a version.
 
 use std::io;
+use std::sync::Arc;
 
 use rayon::prelude::*;
 use serde::Serialize;
+use serde_json::value::{RawValue, to_raw_value};
 
 use super::{Answered, Located, ObjectId, Position, Related, Report, impact};
 use crate::finding::{Level, Safety};
@@ -40,7 +42,7 @@ struct Item<'r> {
     help: &'r str,
     file: Option<&'r str>,
     document: usize,
-    object: Option<&'r ObjectId>,
+    object: Option<&'r RawValue>,
     pointer: String,
     path: String,
     start: Option<Position>,
@@ -91,7 +93,7 @@ struct Other<'r> {
 }
 
 impl<'r> Item<'r> {
-    fn of(report: &'r Report, located: &'r Located) -> Self {
+    fn of(report: &'r Report, located: &'r Located, object: Option<&'r RawValue>) -> Self {
         let finding = &located.finding;
         Self {
             rule: finding.rule,
@@ -101,7 +103,7 @@ impl<'r> Item<'r> {
             help: &finding.help,
             file: report.file(&located.location),
             document: located.document,
-            object: located.object.as_deref(),
+            object,
             pointer: finding.pointer.to_json_pointer(),
             path: finding.path.to_string(),
             start: report.file(&located.location).map(|_| located.location.start),
@@ -173,13 +175,22 @@ pub(super) fn write(report: &Report, out: &mut dyn io::Write) -> io::Result<()> 
 /// Returns findings as items of a list, one a line.
 fn items(report: &Report, findings: &[Located]) -> serde_json::Result<Vec<u8>> {
     let mut out = Vec::with_capacity(findings.len() * 512);
-    for (nth, located) in findings.iter().enumerate() {
-        if nth > 0 {
-            out.extend_from_slice(b",\n");
+    // The findings of an object follow one another, and share what it is called.
+    for (nth, of_one) in findings.chunk_by(|a, b| is_same(a.object.as_ref(), b.object.as_ref())).enumerate() {
+        let object = of_one.first().and_then(|first| first.object.as_deref()).map(to_raw_value).transpose()?;
+        for (within, located) in of_one.iter().enumerate() {
+            if nth + within > 0 {
+                out.extend_from_slice(b",\n");
+            }
+            serde_json::to_writer(&mut out, &Item::of(report, located, object.as_deref()))?;
         }
-        serde_json::to_writer(&mut out, &Item::of(report, located))?;
     }
     Ok(out)
+}
+
+/// Tells whether two findings share the name of one object.
+fn is_same(a: Option<&Arc<ObjectId>>, b: Option<&Arc<ObjectId>>) -> bool {
+    matches!((a, b), (Some(a), Some(b)) if Arc::ptr_eq(a, b))
 }
 
 #[cfg(test)]

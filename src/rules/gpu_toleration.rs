@@ -104,23 +104,23 @@ fn check(cx: &mut Cx<'_>) {
     }
 }
 
-fn check_pod(cx: &mut Cx<'_>, pod: &PodTemplate<'_>, taints: &[(&str, &str)]) {
+fn check_pod<'a>(cx: &mut Cx<'_>, pod: &PodTemplate<'a>, taints: &[(&str, &'a str)]) {
     let tolerations = pod.spec.get("tolerations");
     if tolerations.is_set() && !tolerations.value.is_some_and(Value::is_array) {
         return;
     }
     // By taint, the first place that asks for something behind it: several resources may share one.
-    let mut wanted: BTreeMap<String, accelerator::Request<'_>> = BTreeMap::new();
+    let mut wanted: BTreeMap<&str, accelerator::Request<'_>> = BTreeMap::new();
     for request in accelerator::requests(pod, taints) {
-        wanted.entry(request.taint.clone()).or_insert(request);
+        wanted.entry(request.taint).or_insert(request);
     }
     let mut uncovered = Vec::new();
     for (taint, request) in wanted {
-        if tolerations.items().any(|toleration| covers(&toleration, &taint)) {
+        if tolerations.items().any(|toleration| covers(&toleration, taint)) {
             continue;
         }
-        match tolerations.items().find(|toleration| covers_one_value(toleration, &taint)) {
-            Some(toleration) => report_one_value(cx, &toleration, &taint),
+        match tolerations.items().find(|toleration| covers_one_value(toleration, taint)) {
+            Some(toleration) => report_one_value(cx, &toleration, taint),
             None => uncovered.push(request),
         }
     }

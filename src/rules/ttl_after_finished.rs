@@ -56,6 +56,8 @@
 //! * <https://kubernetes.io/docs/concepts/workloads/controllers/ttlafterfinished/>
 //! * <https://github.com/argoproj/argo-cd/issues/8586>
 
+use serde_json::Value;
+
 use crate::finding::{Level, Safety};
 use crate::patch::set;
 use crate::policy::Action;
@@ -140,7 +142,8 @@ fn tracker(workload: &Workload<'_>) -> Option<&'static str> {
     if workload.label("app.kubernetes.io/managed-by") == Some("Helm") {
         return Some("Helm");
     }
-    let marked = MARKS.iter().find(|(key, _)| workload.label(key).is_some() || workload.annotation(key).is_some());
+    let maps = [workload.metadata("labels"), workload.metadata("annotations")];
+    let marked = MARKS.iter().find(|(key, _)| maps.iter().flatten().any(|map| map.get(key).is_some_and(Value::is_string)));
     let manager = || {
         let entries = workload.object.at(&["metadata", "managedFields"]);
         let names: Vec<&str> = entries.items().filter_map(|entry| entry.get("manager").text().set()).collect();

@@ -8,6 +8,7 @@ use std::collections::BTreeMap;
 use base64::Engine as _;
 use base64::alphabet::STANDARD;
 use base64::engine::general_purpose::{GeneralPurpose, GeneralPurposeConfig};
+use serde_json::map::Entry;
 use serde_json::{Map, Number, Value};
 
 use super::tree::{Kind, Node, Style, Tag, Tree};
@@ -517,11 +518,21 @@ impl<'t> Resolver<'t> {
             }
             let (name, ty) = self.text.key(key)?;
             let value = self.value(below, depth + 1)?;
-            if seen.is_none() && map.contains_key(&*name) {
-                seen = Some(self.keys_before(at, key)?);
-            }
-            if seen.as_mut().is_none_or(|seen| self.note(at, key, name.clone(), ty, seen)) {
-                map.insert(name.into_owned(), value);
+            match map.entry(name) {
+                Entry::Vacant(entry) => {
+                    if seen.as_mut().is_none_or(|seen| self.note(at, key, entry.key().clone().into(), ty, seen)) {
+                        entry.insert(value);
+                    }
+                }
+                Entry::Occupied(mut entry) => {
+                    let seen = match &mut seen {
+                        Some(seen) => seen,
+                        none => none.insert(self.keys_before(at, key)?),
+                    };
+                    if self.note(at, key, entry.key().clone().into(), ty, seen) {
+                        entry.insert(value);
+                    }
+                }
             }
             key = self.text.tree.node(below).next as usize;
         }
