@@ -134,24 +134,12 @@ fn holds_of_a_part(cause: &Cause, object: &Value) -> bool {
 
 /// Tells whether the author wrote `null`, `[]` or `{}` at a place, or around it.
 fn is_said_to_be_nothing(place: &Pointer, object: &Value) -> bool {
-    match nearest(place, object).find(object) {
+    match place.nearest(object).find(object) {
         Some(Value::Null) | None => true,
         Some(Value::Array(items)) => items.is_empty(),
         Some(Value::Object(entries)) => entries.is_empty(),
         Some(_) => false,
     }
-}
-
-/// Returns the place itself, or the nearest place around it that exists.
-pub(crate) fn nearest(place: &Pointer, object: &Value) -> Pointer {
-    let mut place = place.clone();
-    while place.find(object).is_none() {
-        match place.parent() {
-            Some(parent) => place = parent,
-            None => break,
-        }
-    }
-    place
 }
 
 fn finding(rule: &'static str, cause: &Cause, object: &Value) -> Finding {
@@ -162,7 +150,7 @@ fn finding(rule: &'static str, cause: &Cause, object: &Value) -> Finding {
         Reason::Forbidden => "remove",
         _ => "mend",
     };
-    let at = nearest(&cause.pointer, object);
+    let at = cause.pointer.nearest(object);
     let whole = at == cause.pointer && cause.reason != Reason::Required;
     let mut finding = checks::finding(rule, level, at, message, format!("{verb} `{}`", cause.pointer));
     finding.path = cause.path.clone();

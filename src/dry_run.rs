@@ -200,7 +200,7 @@ fn in_manifest(finding: &Finding, written: &Verdict, object: &Value) -> Finding 
     let mut finding = finding.clone();
     finding.fix = None;
     if finding.pointer.find(object).is_none() {
-        finding.pointer = api::nearest(&finding.pointer, object);
+        finding.pointer = finding.pointer.nearest(object);
         finding.part = Part::Key;
     }
     finding

@@ -20,6 +20,16 @@ pub enum Token {
     Index(usize),
 }
 
+impl Token {
+    /// Returns what is one step inside of a value.
+    fn find<'v>(&self, value: &'v Value) -> Option<&'v Value> {
+        match self {
+            Self::Key(key) => value.as_object()?.get(&**key),
+            Self::Index(index) => value.as_array()?.get(*index),
+        }
+    }
+}
+
 /// A place inside one object, from its root.
 ///
 /// Rules make a pointer for every field they look at, and few of them are ever printed. So a pointer is its last step and the pointer before it,
@@ -155,10 +165,19 @@ impl Pointer {
     /// Returns the value at this place of `root`.
     #[must_use]
     pub fn find<'v>(&self, root: &'v Value) -> Option<&'v Value> {
-        self.tokens().into_iter().try_fold(root, |value, token| match token {
-            Token::Key(key) => value.as_object()?.get(&**key),
-            Token::Index(index) => value.as_array()?.get(*index),
-        })
+        self.tokens().into_iter().try_fold(root, |value, token| token.find(value))
+    }
+
+    /// Returns the place itself, or the nearest place around it that exists in `root`. What is there and `null` exists.
+    #[must_use]
+    pub fn nearest(&self, root: &Value) -> Self {
+        let mut here = root;
+        let there = self.tokens().into_iter().map_while(|token| {
+            here = token.find(here)?;
+            Some(())
+        });
+        let missing = self.depth() - there.count();
+        (0..missing).fold(self.clone(), |place, _| place.parent().unwrap_or_default())
     }
 
     /// Returns the path as it is printed, with the items of lists by the names that they have in `root` (`containers[trainer].image`), so that it means
@@ -346,6 +365,17 @@ mod tests {
         assert_eq!(Pointer::parse(&pointer.to_json_pointer(), &root), Some(pointer.clone()));
         assert_eq!(pointer.find(&root), Some(&json!(true)));
         assert_eq!(Pointer::parse("a", &root), None);
+    }
+
+    #[test]
+    fn the_nearest_place_exists() {
+        let root = json!({"a": [{"b": null}]});
+        let item = Pointer::of(&["a"]) / 0;
+        assert_eq!((&item / "b").nearest(&root), &item / "b");
+        assert_eq!((&item / "b" / "c").nearest(&root), &item / "b");
+        assert_eq!((&item / "c" / 1 / "d").nearest(&root), item);
+        assert_eq!((Pointer::of(&["a"]) / "0").nearest(&root), Pointer::of(&["a"]));
+        assert_eq!(Pointer::of(&["x", "y"]).nearest(&root), Pointer::root());
     }
 
     #[test]

@@ -162,15 +162,7 @@ impl<'a> Cx<'a> {
         if self.partial {
             return None;
         }
-        let mut at = field.clone();
-        while at.find(self.request.object).is_none_or(Value::is_null) {
-            match at.parent() {
-                // A field that is there and null is a place to point at.
-                Some(parent) if at.find(self.request.object).is_none() => at = parent,
-                _ => break,
-            }
-        }
-        let found = self.report(&at, message);
+        let found = self.report(&field.nearest(self.request.object), message);
         Some(found.field(field.clone()).at_key())
     }
 

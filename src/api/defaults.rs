@@ -340,7 +340,7 @@ fn resource_lists(resources: &mut Entries<'_>) {
 /// Rounds the quantities of a resource list up to thousandths.
 fn round(list: &mut Entries<'_>) {
     for value in list.values_mut() {
-        if let Ok(quantity) = value.quantity() {
+        if let Some(quantity) = value.quantity().ok().filter(Quantity::is_finer_than_milli) {
             *value = quantity.rounded_to_milli().canonical().into();
         }
     }

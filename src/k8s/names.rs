@@ -20,7 +20,7 @@ fn is_lower(byte: u8) -> bool {
 }
 
 /// Tells whether a text begins and ends with a byte of `edge`, and else holds those of `edge` and `inside`.
-fn is_made_of(text: &str, edge: fn(u8) -> bool, inside: &[u8]) -> bool {
+fn is_made_of(text: &str, edge: impl Fn(u8) -> bool, inside: &[u8]) -> bool {
     let bytes = text.as_bytes();
     match (bytes.first(), bytes.last()) {
         (Some(first), Some(last)) => edge(*first) && edge(*last) && bytes.iter().all(|byte| edge(*byte) || inside.contains(byte)),

@@ -181,11 +181,19 @@ impl Quantity {
         self.scaled(MILLI)
     }
 
+    /// Tells whether the amount may have more decimal places than thousandths.
+    #[must_use]
+    pub fn is_finer_than_milli(&self) -> bool {
+        !matches!(&self.amount, Amount::Small { scale, .. } if *scale >= MILLI)
+    }
+
     /// Returns the amount rounded away from zero to thousandths, as defaulting does to resource lists.
     #[must_use]
     pub fn rounded_to_milli(mut self) -> Self {
+        if !self.is_finer_than_milli() {
+            return self;
+        }
         match &mut self.amount {
-            Amount::Small { scale, .. } if *scale >= MILLI => {}
             Amount::Small { value, scale } => {
                 *value = divide_away(*value, MILLI.wrapping_sub(*scale));
                 *scale = MILLI;

@@ -55,6 +55,12 @@ pub(super) fn scalar(text: &str, style: Style, tag: Tag) -> Result<Scalar<'_>, S
     Err(format!("not {wanted}, which `{name}` asks for"))
 }
 
+/// Tells, without looking further, that text without quotes means nothing but itself, as nearly all keys do: the words that mean something else, such
+/// as `false`, have at most five letters.
+fn is_word(text: &str) -> bool {
+    text.len() > 5 && text.as_bytes()[0].is_ascii_alphabetic()
+}
+
 /// Resolves text without quotes.
 fn plain(text: &str, timestamps: bool) -> Scalar<'_> {
     let Some(first) = text.as_bytes().first() else { return Scalar::Null };
@@ -346,7 +352,7 @@ impl<'t> Text<'t> {
             return Err(syntax(message.to_owned()));
         }
         let text = self.tree.text(self.source, node);
-        if self.json || node.tag == Tag::None && node.style != Style::Plain {
+        if self.json || node.tag == Tag::None && (node.style != Style::Plain || is_word(text)) {
             return Ok((text.into(), KeyType::Text));
         }
         let scalar = scalar(text, node.style, node.tag).map_err(|why| syntax(format!("a key that is {why}")))?;
@@ -480,7 +486,7 @@ impl<'t> Resolver<'t> {
 
     fn scalar(&self, node: &Node) -> Result<Value, SyntaxError> {
         let text = self.text.tree.text(self.text.source, node);
-        if node.tag == Tag::None && node.style != Style::Plain {
+        if node.tag == Tag::None && (node.style != Style::Plain || !self.text.json && is_word(text)) {
             return Ok(Value::String(text.to_owned()));
         }
         let fails = |message: String| SyntaxError { message, span: node.span(), kind: SyntaxErrorKind::Syntax };

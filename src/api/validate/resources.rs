@@ -73,18 +73,18 @@ fn container_resource_name(name: &str, at: &dyn At, causes: &mut Causes) {
 
 /// Checks one quantity of a resource.
 pub(super) fn quantity(name: &str, field: &Part<'_, '_>, quantity: &Quantity, causes: &mut Causes) {
-    let shown = quoted(&quantity.canonical());
+    let shown = || quoted(&quantity.canonical());
     if quantity.is_negative() {
-        causes.invalid_shown(field, &shown, "must be greater than or equal to 0");
+        causes.invalid_shown(field, &shown(), "must be greater than or equal to 0");
     }
     if let Some(size) = name.strip_prefix("hugepages-") {
         let page = Quantity::parse(size).ok();
         if page.is_none_or(|page| page.value() <= 0 || quantity.value() <= 0 || quantity.value() % page.value() != 0) {
-            causes.invalid_shown(field, &shown, &format!("{} is not positive integer multiple of {name}", quantity.canonical()));
+            causes.invalid_shown(field, &shown(), &format!("{} is not positive integer multiple of {name}", quantity.canonical()));
         }
     }
     if (COUNTED.contains(&name) || is_extended(name)) && !quantity.is_integer() {
-        causes.invalid_shown(field, &shown, "must be an integer");
+        causes.invalid_shown(field, &shown(), "must be an integer");
     }
 }
 

@@ -63,21 +63,18 @@ pub(super) fn all<'a>(volumes: &Part<'_, 'a>, causes: &mut Causes) -> Vec<(&'a s
 }
 
 fn source(volume: &Part<'_, '_>, causes: &mut Causes) {
-    let mut first = None;
-    for (kind, said) in SOURCES {
-        let source = volume.get(kind);
-        if !source.is_set() {
-            continue;
-        }
-        if first.is_some() {
-            causes.forbidden(&(volume.pointer() / said), "may not specify more than 1 volume type");
-        } else {
-            first = Some(kind);
-            of_kind(kind, &source, causes);
-        }
-    }
-    if first.is_none() {
+    // There are many kinds, and a volume has hardly more fields than its name and one of them.
+    let set = volume.entries().filter(|(_, source)| source.is_set());
+    let mut kinds: Vec<usize> = set.filter_map(|(field, _)| SOURCES.iter().position(|(kind, _)| *kind == field)).collect();
+    kinds.sort_unstable();
+    let Some((first, more)) = kinds.split_first() else {
         causes.required(volume, "must specify a volume type");
+        return;
+    };
+    let (kind, _) = SOURCES[*first];
+    of_kind(kind, &volume.get(kind), causes);
+    for (_, said) in more.iter().map(|kind| SOURCES[*kind]) {
+        causes.forbidden(&(volume.pointer() / said), "may not specify more than 1 volume type");
     }
 }
 
