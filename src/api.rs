@@ -8,6 +8,8 @@ pub mod stored;
 mod structure;
 pub mod validate;
 
+use std::cell::LazyCell;
+
 use serde_json::Value;
 
 use crate::checks::{self, API_SERVER, FIELD_TYPE, PLACEHOLDER, SCHEDULE_NEVER_FIRES, TRAINING_OPERATOR, UNKNOWN_FIELD};
@@ -41,9 +43,11 @@ pub(crate) enum Reading {
 #[must_use]
 pub fn check(object: &Value) -> Vec<Finding> {
     let mut found = structure::check(object, Reading::Manifest);
-    let Some(workload) = Workload::of(object) else { return found };
-    let partial = workload.is_partial();
-    let speaks = |cause: &Cause| !stands_in(cause, object) && (!partial || holds_of_a_part(cause, object));
+    if Kind::of(object).is_none() {
+        return found;
+    }
+    let partial = LazyCell::new(|| Workload::of(object).is_some_and(|workload| workload.is_partial()));
+    let speaks = |cause: &Cause| !stands_in(cause, object) && (!*partial || holds_of_a_part(cause, object));
     let stored = defaults::stored(object);
     let causes = validate::validate(&stored);
     tell(object, causes.into_iter().filter(speaks), API_SERVER, &mut found);

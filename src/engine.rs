@@ -67,7 +67,7 @@ impl<'a> Request<'a> {
     /// Returns the request that a manifest stands for: its CREATE.
     #[must_use]
     pub fn of_file(object: &'a Value, today: Option<Date>) -> Self {
-        let namespace = object.pointer("/metadata/namespace").and_then(Value::as_str).unwrap_or_default();
+        let namespace = object.get("metadata").and_then(|metadata| metadata.get("namespace")?.as_str()).unwrap_or_default();
         Self { operation: Operation::Create, origin: Origin::File, object, old: None, namespace, user: None, today }
     }
 

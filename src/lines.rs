@@ -55,10 +55,11 @@ impl<'s> Lines<'s> {
     #[must_use]
     pub fn new(source: &'s [u8]) -> Self {
         let mut starts = vec![if source.starts_with("\u{FEFF}".as_bytes()) { 3 } else { 0 }];
-        for at in memchr::memchr2_iter(b'\n', b'\r', source) {
-            if source[at] == b'\n' || source.get(at + 1) != Some(&b'\n') {
-                starts.push(at + 1);
-            }
+        if memchr::memchr(b'\r', source).is_none() {
+            starts.extend(memchr::memchr_iter(b'\n', source).map(|at| at + 1));
+        } else {
+            let breaks = memchr::memchr2_iter(b'\n', b'\r', source);
+            starts.extend(breaks.filter(|at| source[*at] == b'\n' || source.get(at + 1) != Some(&b'\n')).map(|at| at + 1));
         }
         let marks = if source.is_ascii() {
             Vec::new()

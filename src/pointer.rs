@@ -202,7 +202,7 @@ impl Pointer {
     }
 
     /// Writes the path; `name` gives the name of the nth item of a list on the way, where it has one.
-    fn write<'n>(&self, out: &mut dyn fmt::Write, name: impl Fn(usize) -> Option<&'n str>) -> fmt::Result {
+    fn write<'n>(&self, out: &mut impl fmt::Write, name: impl Fn(usize) -> Option<&'n str>) -> fmt::Result {
         let (mut parent, mut items) = ("", 0);
         for token in self.tokens() {
             match token {

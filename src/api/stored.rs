@@ -161,11 +161,14 @@ pub struct Entries<'a>(Vec<(&'a str, Stored<'a>)>);
 /// Up to so many fields are looked through one after another: keys of different lengths, which most are, differ at once.
 const FEW: usize = 16;
 
+/// Room for the defaults that a mapping may get.
+const SPARE: usize = 6;
+
 impl<'a> Entries<'a> {
     /// Makes fields of those of a value; `read` leaves some out.
     #[must_use]
     pub fn of(entries: &'a Map<String, Value>, mut read: impl FnMut(&'a str, &'a Value) -> Option<Stored<'a>>) -> Self {
-        let mut fields = Vec::with_capacity(entries.len());
+        let mut fields = Vec::with_capacity(entries.len() + SPARE);
         // They come sorted by key.
         fields.extend(entries.iter().filter_map(|(key, value)| Some((key.as_str(), read(key, value)?))));
         debug_assert!(fields.is_sorted_by_key(|(key, _)| *key), "a mapping of serde_json is sorted");
@@ -201,11 +204,13 @@ impl<'a> Entries<'a> {
 
     /// Returns a field to change, made where it is not there.
     pub fn get_or_insert(&mut self, key: &'a str, value: impl FnOnce() -> Stored<'a>) -> &mut Stored<'a> {
-        let at = self.position(key).unwrap_or_else(|| {
-            let at = self.search(key).unwrap_or_else(|at| at);
-            self.0.insert(at, (key, value()));
-            at
-        });
+        let at = match self.search(key) {
+            Ok(at) => at,
+            Err(at) => {
+                self.0.insert(at, (key, value()));
+                at
+            }
+        };
         &mut self.0[at].1
     }
 

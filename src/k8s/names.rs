@@ -15,21 +15,27 @@ fn is_alphanumeric(byte: u8) -> bool {
     byte.is_ascii_alphanumeric()
 }
 
+/// Tells whether a byte may stand inside of a name, though not at its ends.
+fn is_joint(byte: u8) -> bool {
+    matches!(byte, b'-' | b'_' | b'.')
+}
+
 fn is_lower(byte: u8) -> bool {
     byte.is_ascii_lowercase() || byte.is_ascii_digit()
 }
 
 /// Tells whether a text begins and ends with a byte of `edge`, and else holds those of `edge` and `inside`.
-fn is_made_of(text: &str, edge: impl Fn(u8) -> bool, inside: &[u8]) -> bool {
+#[inline]
+fn is_made_of(text: &str, edge: impl Fn(u8) -> bool, inside: impl Fn(u8) -> bool) -> bool {
     let bytes = text.as_bytes();
     match (bytes.first(), bytes.last()) {
-        (Some(first), Some(last)) => edge(*first) && edge(*last) && bytes.iter().all(|byte| edge(*byte) || inside.contains(byte)),
+        (Some(first), Some(last)) => edge(*first) && edge(*last) && bytes.iter().all(|byte| edge(*byte) || inside(*byte)),
         _ => false,
     }
 }
 
 fn is_label(text: &str) -> bool {
-    is_made_of(text, is_lower, b"-")
+    is_made_of(text, is_lower, |byte| byte == b'-')
 }
 
 fn is_subdomain(text: &str) -> bool {
@@ -123,7 +129,7 @@ pub fn qualified_name(text: &str) -> Vec<String> {
     } else if name.len() > 63 {
         found.push("name part must be no more than 63 bytes".to_owned());
     }
-    if !is_made_of(name, is_alphanumeric, b"-_.") {
+    if !is_made_of(name, is_alphanumeric, is_joint) {
         found.push(format!("name part {}", form(NAME_RULE, NAME, &examples)));
     }
     found
@@ -141,7 +147,7 @@ pub fn label_value(text: &str) -> Vec<String> {
     if text.len() > 63 {
         found.push("must be no more than 63 bytes".to_owned());
     }
-    if !text.is_empty() && !is_made_of(text, is_alphanumeric, b"-_.") {
+    if !text.is_empty() && !is_made_of(text, is_alphanumeric, is_joint) {
         let rule = format!("a valid label must be an empty string or {}", NAME_RULE.trim_start_matches("must "));
         found.push(form(&rule, &format!("({NAME})?"), &["MyValue", "my_value", "12345"]));
     }
