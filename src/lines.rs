@@ -54,7 +54,9 @@ impl<'s> Lines<'s> {
     /// Reads a source once and remembers its lines. It need not be UTF-8; a byte that is not counts as some number of characters.
     #[must_use]
     pub fn new(source: &'s [u8]) -> Self {
-        let mut starts = vec![if source.starts_with("\u{FEFF}".as_bytes()) { 3 } else { 0 }];
+        // Lines of manifests are longer than this, so the list need not be moved as it grows. Room that is not used is never touched.
+        let mut starts = Vec::with_capacity(source.len() / 24 + 1);
+        starts.push(if source.starts_with("\u{FEFF}".as_bytes()) { 3 } else { 0 });
         if memchr::memchr(b'\r', source).is_none() {
             starts.extend(memchr::memchr_iter(b'\n', source).map(|at| at + 1));
         } else {
