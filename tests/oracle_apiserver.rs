@@ -5,7 +5,7 @@ mod shared;
 use std::collections::BTreeSet;
 
 use jobgate::api;
-use jobgate::api::defaults::defaulted;
+use jobgate::api::defaults::{defaulted, stored};
 use jobgate::api::validate::validate;
 use jobgate::checks::{FIELD_TYPE, UNKNOWN_FIELD};
 use jobgate::dry_run::{self, Question};
@@ -36,7 +36,7 @@ fn answer(object: &Value) -> Answer {
     if found.iter().any(|finding| finding.rule == UNKNOWN_FIELD || finding.rule == FIELD_TYPE && !custom) {
         return Answer::Unreadable;
     }
-    let mut said: Said = validate(&defaulted(object)).into_iter().map(|cause| (cause.path.to_string(), Some(cause.message))).collect();
+    let mut said: Said = validate(&stored(object)).into_iter().map(|cause| (cause.path.to_string(), Some(cause.message))).collect();
     if custom {
         said.extend(found.iter().filter(|finding| finding.level == Level::Deny).map(|finding| (plain(&finding.path.to_string()), None)));
     }

@@ -75,12 +75,12 @@ fn py_torch_job(object: &Part<'_, '_>, causes: &mut Causes) {
 #[cfg(test)]
 #[allow(clippy::needless_pass_by_value, reason = "objects are written where they are used")]
 mod tests {
-    use serde_json::json;
+    use serde_json::{Value, json};
 
     use super::*;
 
     fn said(object: &Value) -> Vec<String> {
-        refusals(object).into_iter().map(|cause| format!("{}: {}", cause.path, cause.message)).collect()
+        refusals(&Stored::of(object)).into_iter().map(|cause| format!("{}: {}", cause.path, cause.message)).collect()
     }
 
     fn job(name: &str, spec: Value) -> Value {
