@@ -184,6 +184,9 @@ impl Pointer {
     /// the same when another item is put in before. Nothing where no item on the way has a name.
     #[must_use]
     pub fn by_name(&self, root: &Value) -> Option<Box<str>> {
+        if !self.steps().any(|step| matches!(step.token, Token::Index(_))) {
+            return None;
+        }
         let mut names = Vec::new();
         let mut here = Some(root);
         for token in self.tokens() {

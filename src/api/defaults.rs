@@ -5,7 +5,7 @@
 
 use serde_json::Value;
 
-use super::schema::{Id, Schema, Shape};
+use super::schema::{Id, Root, Schema, Shape};
 use super::stored::{Entries, Stored};
 use crate::k8s::quantity::Quantity;
 use crate::workload::{Kind, whole};
@@ -21,9 +21,9 @@ pub fn defaulted(object: &Value) -> Value {
 #[must_use]
 pub fn stored(object: &Value) -> Stored<'_> {
     let schema = Schema::get();
-    let (Some(root), Some(kind)) = (schema.root(object), Kind::of(object)) else { return Stored::of(object) };
+    let Some(Root { kind: Some(kind), shape, .. }) = schema.root(object) else { return Stored::of(object) };
     // A custom resource is stored as it was sent.
-    let mut object = if kind == Kind::PyTorchJob { Stored::of(object) } else { tidied(schema, root.shape, object) };
+    let mut object = if kind == Kind::PyTorchJob { Stored::of(object) } else { tidied(schema, shape, object) };
     match kind {
         Kind::Job => job(&mut object),
         Kind::CronJob => cron_job(&mut object),

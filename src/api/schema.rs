@@ -99,6 +99,8 @@ impl Fields {
 /// The shape of one kind of object.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Root {
+    /// Which kind it is; nothing for a claim, which is not judged.
+    pub(super) kind: Option<Kind>,
     /// The shape.
     pub(super) shape: Id,
     /// Whether the API server itself refuses an object that lacks a required field. It does so for custom resources; built-in kinds have validation instead.
@@ -148,12 +150,13 @@ impl Schema {
     /// Returns the shape of an object's kind and version; nothing for one whose shape is not known here.
     pub(super) fn root(&self, object: &Value) -> Option<Root> {
         let version = object.get("apiVersion").and_then(Value::as_str)?;
-        let built_in = |shape| Some(Root { shape, required: false });
-        match (Kind::of(object), version) {
+        let kind = Kind::of(object);
+        let built_in = |shape| Some(Root { kind, shape, required: false });
+        match (kind, version) {
             (Some(Kind::Job), "batch/v1") => built_in(self.job),
             // Nothing that the beta had is missing in v1.
             (Some(Kind::CronJob), "batch/v1" | "batch/v1beta1") => built_in(self.cron_job),
-            (Some(Kind::PyTorchJob), "kubeflow.org/v1") => Some(Root { shape: self.py_torch_job, required: true }),
+            (Some(Kind::PyTorchJob), "kubeflow.org/v1") => Some(Root { kind, shape: self.py_torch_job, required: true }),
             (None, "v1") if object.get("kind").and_then(Value::as_str) == Some("PersistentVolumeClaim") => built_in(self.claim),
             _ => None,
         }

@@ -227,12 +227,6 @@ impl<'a> Entries<'a> {
         self.position(key).map(|at| self.0.remove(at).1)
     }
 
-    /// Returns how many fields there are.
-    #[must_use]
-    pub fn len(&self) -> usize {
-        self.0.len()
-    }
-
     /// Tells whether there is no field.
     #[must_use]
     pub fn is_empty(&self) -> bool {
@@ -279,6 +273,6 @@ mod tests {
             entries.insert(key, Stored::Bool(true));
             assert_eq!((entries.remove(key), entries.remove(key)), (Some(Stored::Bool(true)), None));
         }
-        assert!(entries.is_empty() && entries.len() == 0);
+        assert!(entries.is_empty());
     }
 }

@@ -143,7 +143,9 @@ fn tracker(workload: &Workload<'_>) -> Option<&'static str> {
         return Some("Helm");
     }
     let maps = [workload.metadata("labels"), workload.metadata("annotations")];
-    let marked = MARKS.iter().find(|(key, _)| maps.iter().flatten().any(|map| map.get(key).is_some_and(Value::is_string)));
+    let texts = maps.into_iter().flatten().filter_map(Value::as_object).flatten().filter(|(_, value)| value.is_string());
+    let marks = texts.filter_map(|(key, _)| MARKS.iter().position(|(mark, _)| mark == key));
+    let marked = marks.min().and_then(|first| MARKS.get(first));
     let manager = || {
         let entries = workload.object.at(&["metadata", "managedFields"]);
         let names: Vec<&str> = entries.items().filter_map(|entry| entry.get("manager").text().set()).collect();
