@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 
 use jobgate::api;
 use jobgate::api::defaults::{defaulted, stored};
-use jobgate::api::validate::validate;
+use jobgate::api::validate::{Cause, validate};
 use jobgate::checks::{FIELD_TYPE, UNKNOWN_FIELD};
 use jobgate::dry_run::{self, Question};
 use jobgate::facts::NoFacts;
@@ -36,7 +36,8 @@ fn answer(object: &Value) -> Answer {
     if found.iter().any(|finding| finding.rule == UNKNOWN_FIELD || finding.rule == FIELD_TYPE && !custom) {
         return Answer::Unreadable;
     }
-    let mut said: Said = validate(&stored(object)).into_iter().map(|cause| (cause.path.to_string(), Some(cause.message))).collect();
+    let said = |cause: Cause| if custom { (plain(&cause.path.to_string()), None) } else { (cause.path.to_string(), Some(cause.message)) };
+    let mut said: Said = validate(&stored(object)).into_iter().map(said).collect();
     if custom {
         said.extend(found.iter().filter(|finding| finding.level == Level::Deny).map(|finding| (plain(&finding.path.to_string()), None)));
     }

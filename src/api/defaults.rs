@@ -65,7 +65,8 @@ fn tidied<'a>(schema: &Schema, id: Id, value: &'a Value) -> Stored<'a> {
                 let value = tidied(schema, field, value);
                 let unset = match (schema.shape(field), &value) {
                     (_, Stored::Null) => true,
-                    (Shape::List(_), Stored::List(items)) => items.is_empty(),
+                    // Only of numbers it shows whether an empty list was written.
+                    (Shape::List(item), Stored::List(items)) => items.is_empty() && !matches!(schema.shape(*item), Shape::Int32),
                     (Shape::Map(_), Stored::Mapping(entries)) => entries.is_empty(),
                     (Shape::Text | Shape::Choice, Stored::Text(text)) => {
                         // Of containers alone, and of the codes of a failure policy alone.
@@ -83,7 +84,7 @@ fn tidied<'a>(schema: &Schema, id: Id, value: &'a Value) -> Stored<'a> {
                 (!unset).then_some(value)
             }))
         }
-        (Shape::List(item), Value::Array(items)) => Stored::List(items.iter().map(|value| tidied(schema, *item, value)).collect()),
+        (Shape::List(item), Value::Array(items)) => Stored::List(items.iter().map(|value| item_of(schema, *item, value)).collect()),
         (Shape::Map(item), Value::Object(entries)) => {
             let empty_text = |value: Stored<'a>| if value.is_null() && matches!(schema.shape(*item), Shape::Text) { "".into() } else { value };
             Stored::Mapping(Entries::of(entries, |_, value| Some(empty_text(tidied(schema, *item, value)))))
@@ -91,6 +92,16 @@ fn tidied<'a>(schema: &Schema, id: Id, value: &'a Value) -> Stored<'a> {
         (Shape::Quantity, value) => Quantity::from_json(value).map_or_else(|_| Stored::of(value), |quantity| quantity.canonical().into()),
         (Shape::Int32 | Shape::Int64 | Shape::IntOrText, Value::Number(number)) => whole(number).map_or_else(|| Stored::of(value), Stored::from),
         (_, value) => Stored::of(value),
+    }
+}
+
+/// Returns an item of a list. The server's lists have no room for `null`: it is the item of which nothing is said.
+fn item_of<'a>(schema: &Schema, id: Id, value: &'a Value) -> Stored<'a> {
+    match (schema.shape(id), tidied(schema, id, value)) {
+        (Shape::Object(_), Stored::Null) => Stored::Mapping(Entries::default()),
+        (Shape::Int32 | Shape::Int64, Stored::Null) => 0.into(),
+        (Shape::Text | Shape::Choice, Stored::Null) => "".into(),
+        (_, value) => value,
     }
 }
 

@@ -5,6 +5,7 @@
 
 mod cause;
 mod container;
+mod custom;
 mod operator;
 mod part;
 mod pod;
@@ -39,7 +40,10 @@ pub fn validate(object: &Stored<'_>) -> Vec<Cause> {
             generated_by_the_server(&object, &mut causes);
         }
         Some((Kind::CronJob, "batch/v1" | "batch/v1beta1")) => cron_job(&object, None, &mut causes),
-        Some((Kind::PyTorchJob, _)) => metadata(&object.get("metadata"), &mut causes),
+        Some((Kind::PyTorchJob, _)) => {
+            metadata(&object.get("metadata"), &mut causes);
+            custom::check(&object.get("spec"), &mut causes);
+        }
         _ => {}
     }
     causes.into_vec()
@@ -73,7 +77,7 @@ fn finalizers(finalizers: &Part<'_, '_>, causes: &mut Causes) {
     const STANDARD: [&str; 3] = ["foregroundDeletion", "kubernetes", "orphan"];
     for finalizer in finalizers.items() {
         let messages = names::qualified_name(finalizer.text());
-        if messages.is_empty() && !finalizer.text().contains('/') && !STANDARD.contains(&finalizer.text()) {
+        if !finalizer.text().contains('/') && !STANDARD.contains(&finalizer.text()) {
             causes.invalid(&finalizer, "name is neither a standard finalizer name nor is it fully qualified");
         }
         for message in messages {
@@ -102,6 +106,11 @@ fn owners(owners: &Part<'_, '_>, causes: &mut Causes) {
     }
 }
 
+/// The labels by which a Job knows its pods, under their names of today and of old.
+const JOB_NAMES: [&str; 2] = ["batch.kubernetes.io/job-name", "job-name"];
+/// See [`JOB_NAMES`].
+const CONTROLLER_UIDS: [&str; 2] = ["batch.kubernetes.io/controller-uid", "controller-uid"];
+
 /// Checks what the server generates for a new Job: its author must not have written it already.
 fn generated_by_the_server(object: &Part<'_, '_>, causes: &mut Causes) {
     let spec = object.get("spec");
@@ -110,20 +119,26 @@ fn generated_by_the_server(object: &Part<'_, '_>, causes: &mut Causes) {
     }
     let labels = spec.at(&["template", "metadata", "labels"]);
     let selector = spec.get("selector");
-    if selector.is_set() {
+    let name = object.at(&["metadata", "name"]).text();
+    // The server puts these into the selector and the labels where they are not; the uid is its own.
+    let generated = |key: &str| match key {
+        key if JOB_NAMES.contains(&key) => Some(name),
+        key if CONTROLLER_UIDS.contains(&key) => Some(""),
+        _ => None,
+    };
+    if selector.is_set() && !selector::matches(&selector, generated) {
         causes.invalid_value(&selector, "`selector` not auto-generated");
-        if !selector::matches(&selector, &labels) {
+        if !selector::matches(&selector, |key| selector::label(&labels, key).or_else(|| generated(key))) {
             causes.invalid_value(&labels, "`selector` does not match template `labels`");
         }
     }
-    let name = object.at(&["metadata", "name"]).text();
-    for label in ["batch.kubernetes.io/job-name", "job-name"] {
+    for label in JOB_NAMES {
         let value = labels.get(label);
         if value.is_set() && value.text() != name && !name.is_empty() {
             causes.invalid_shown(&value, "{…}", &format!("must be '{name}'"));
         }
     }
-    for label in ["batch.kubernetes.io/controller-uid", "controller-uid"] {
+    for label in CONTROLLER_UIDS {
         let value = labels.get(label);
         if value.is_set() {
             causes.invalid_shown(&value, "{…}", "must be the uid that the server gives the Job");
@@ -178,7 +193,7 @@ fn manual_selector(spec: &Part<'_, '_>, causes: &mut Causes) {
     }
     selector::label_selector(&found, causes);
     let labels = spec.at(&["template", "metadata", "labels"]);
-    if !found.is_set() || !selector::matches(&found, &labels) {
+    if !found.is_set() || !selector::matches(&found, |key| selector::label(&labels, key)) {
         causes.invalid_value(&labels, "`selector` does not match template `labels`");
     }
 }

@@ -75,9 +75,13 @@ pub(super) fn node_term(term: &Part<'_, '_>, required: bool, causes: &mut Causes
     }
 }
 
-/// Tells whether a selector picks labels.
-pub(super) fn matches(selector: &Part<'_, '_>, labels: &Part<'_, '_>) -> bool {
-    let label = |key: &str| labels.value.and_then(|labels| labels.get(key)?.as_str());
+/// Returns a label.
+pub(super) fn label<'v>(labels: &Part<'_, 'v>, key: &str) -> Option<&'v str> {
+    labels.value?.get(key)?.as_str()
+}
+
+/// Tells whether a selector picks what has the labels.
+pub(super) fn matches<'v>(selector: &Part<'_, '_>, label: impl Fn(&str) -> Option<&'v str>) -> bool {
     let all = selector.get("matchLabels").entries().all(|(key, value)| label(key) == value.value.and_then(Stored::as_str));
     all && selector.get("matchExpressions").items().all(|expression| {
         let key = expression.get("key");

@@ -33,10 +33,20 @@ pub fn validate_update(object: &Stored<'_>, old: &Stored<'_>) -> Vec<Cause> {
             let mut causes = Causes::default();
             metadata(&new, &before, &mut causes);
             py_torch_job(&new, &before, &mut causes);
-            causes.into_vec()
+            let mut causes = causes.into_vec();
+            // What a custom resource was let in with may stay (ratcheting, Kubernetes 1.30 and later).
+            let known = schema(&before);
+            causes.extend(schema(&new).into_iter().filter(|cause| !known.contains(cause)));
+            causes
         }
         _ => Vec::new(),
     }
+}
+
+fn schema(object: &Part<'_, '_>) -> Vec<Cause> {
+    let mut causes = Causes::default();
+    super::custom::check(&object.get("spec"), &mut causes);
+    causes.into_vec()
 }
 
 const IMMUTABLE: &str = "field is immutable";

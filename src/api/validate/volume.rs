@@ -136,12 +136,7 @@ fn of_kind(kind: &str, source: &Part<'_, '_>, causes: &mut Causes) {
         }
         "downwardAPI" => {
             mode(&source.get("defaultMode"), causes);
-            for item in source.get("items").items() {
-                // The server leaves the item out.
-                let before = causes.len();
-                pod_field_file(&item, causes);
-                causes.rename_since(before, &item, source);
-            }
+            pod_fields(source, causes);
         }
         "projected" => {
             projected(source, causes);
@@ -246,6 +241,16 @@ fn no_steps_up(path: &Part<'_, '_>, said: &dyn At, causes: &mut Causes) {
     }
 }
 
+/// Checks the fields of the pod that are shown as files.
+fn pod_fields(source: &Part<'_, '_>, causes: &mut Causes) {
+    for item in source.get("items").items() {
+        // The server leaves the item out.
+        let before = causes.len();
+        pod_field_file(&item, causes);
+        causes.rename_since(before, &item, source);
+    }
+}
+
 fn pod_field_file(item: &Part<'_, '_>, causes: &mut Causes) {
     const FIELDS: [&str; 5] = ["metadata.annotations", "metadata.labels", "metadata.name", "metadata.namespace", "metadata.uid"];
     need(item, &["path"], causes);
@@ -273,9 +278,7 @@ fn projected(source: &Part<'_, '_>, causes: &mut Causes) {
                 files(&part.get(kind), causes);
             }
         }
-        for item in part.at(&["downwardAPI", "items"]).items() {
-            pod_field_file(&item, causes);
-        }
+        pod_fields(&part.get("downwardAPI"), causes);
         let token = part.get("serviceAccountToken");
         if token.is_set() {
             let seconds = token.get("expirationSeconds");
@@ -298,17 +301,18 @@ fn projected(source: &Part<'_, '_>, causes: &mut Causes) {
     }
 }
 
-/// Two sources of one volume must not show a file at the same path.
+/// Two sources of one volume must not show a file at the same path. Tokens are not looked at.
 fn no_path_twice(source: &Part<'_, '_>, causes: &mut Causes) {
     let mut known: Vec<&str> = Vec::new();
     for part in source.get("sources").items() {
-        for kind in ["secret", "configMap"] {
+        for kind in ["secret", "configMap", "downwardAPI"] {
             let files = part.get(kind);
             for item in files.get("items").items() {
                 let path = item.get("path");
                 if !path.text().is_empty() && known.contains(&path.text()) {
-                    let name = files.get("name").text();
-                    causes.invalid_text(source, name, "conflicting duplicate paths").pointer = path.pointer();
+                    // Of what has a name the server says that.
+                    let said = if kind == "downwardAPI" { path.text() } else { files.get("name").text() };
+                    causes.invalid_text(source, said, "conflicting duplicate paths").pointer = path.pointer();
                 }
                 known.push(path.text());
             }
@@ -359,7 +363,7 @@ fn ephemeral(source: &Part<'_, '_>, causes: &mut Causes) {
         causes.invalid_shown(&spec, "{}", "must match dataSourceRef");
     }
     let storage = spec.at(&["resources", "requests", "storage"]);
-    let said = (spec.pointer() / "resources").key("storage");
+    let said = spec.pointer().key("resources[storage]");
     match storage.value.and_then(|value| value.quantity().ok()) {
         None if !storage.is_set() => {
             // The server names what is missing otherwise than what is wrong.
