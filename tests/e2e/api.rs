@@ -48,24 +48,44 @@ impl Api {
         object
     }
 
-    /// Has an object created without effect, and returns the status with all that is said: the message, and the warnings.
+    /// Has an object created without effect, unknown fields dropped, and returns the status with all that is said: the message, and the warnings.
     #[track_caller]
     pub(crate) fn dry_run(&self, namespace: &str, object: &Value) -> (u16, String) {
+        let (status, warnings, answer) = self.create_without_effect(namespace, object, "Ignore");
+        (status, if status < 300 { warnings } else { format!("{warnings}{answer}") })
+    }
+
+    /// Has an object created without effect, unknown fields refused, and returns the status with the body; a status of 0 where no answer came.
+    #[track_caller]
+    pub(crate) fn strict_dry_run(&self, namespace: &str, object: &Value) -> (u16, Value) {
+        let (status, _, answer) = self.create_without_effect(namespace, object, "Strict");
+        (status, answer)
+    }
+
+    #[track_caller]
+    fn create_without_effect(&self, namespace: &str, object: &Value, fields: &str) -> (u16, String, Value) {
         let adapter = Kind::of(object).expect("a kind of ours").adapter();
         let list = format!("/apis/{}/{}/namespaces/{namespace}/{}", adapter.group, adapter.version, adapter.resource);
-        let request = Request::post(format!("{list}?dryRun=All&fieldValidation=Ignore")).header("content-type", "application/json");
+        let request = Request::post(format!("{list}?dryRun=All&fieldValidation={fields}")).header("content-type", "application/json");
         let request = request.body(Body::from(object.to_string().into_bytes())).expect("a request");
         self.wait(async {
-            let response = self.client.send(request).await.expect("an answer");
+            let Ok(response) = self.client.send(request).await else { return (0, String::new(), Value::Null) };
             let status = response.status().as_u16();
             let warnings = response.headers().get_all("warning").iter().map(|value| String::from_utf8_lossy(value.as_bytes()).into_owned());
-            let mut said = warnings.collect::<Vec<_>>().join("\n");
+            let warnings = warnings.collect::<Vec<_>>().join("\n");
             let body = response.into_body().collect().await.expect("a body").to_bytes();
-            if status >= 300 {
-                said += &String::from_utf8_lossy(&body);
-            }
-            (status, said)
+            (status, warnings, serde_json::from_slice(&body).unwrap_or_default())
         })
+    }
+
+    /// Has an object replaced without effect, unknown fields refused, and returns the status with the body; a status of 0 where no answer came.
+    pub(crate) fn strict_update(&self, namespace: &str, name: &str, object: &Value) -> (u16, Value) {
+        let adapter = Kind::of(object).expect("a kind of ours").adapter();
+        let uri = format!(
+            "/apis/{}/{}/namespaces/{namespace}/{}/{name}?dryRun=All&fieldValidation=Strict",
+            adapter.group, adapter.version, adapter.resource
+        );
+        self.wait(send(&self.client, Method::PUT, &uri, "application/json", object.to_string())).unwrap_or((0, Value::Null))
     }
 
     /// Patches with operations (`json`) or by merging (`merge`), and returns what the API server says.

@@ -98,12 +98,12 @@ impl<'p> InForce<'p> {
     }
 }
 
-fn documents(path: &Path) -> Vec<Value> {
+pub(crate) fn documents(path: &Path) -> Vec<Value> {
     let text = std::fs::read(path).expect("read a manifest");
     yaml::documents(&text).filter_map(Result::ok).map(|document| document.value).collect()
 }
 
-fn files(folder: &Path) -> Vec<PathBuf> {
+pub(crate) fn files(folder: &Path) -> Vec<PathBuf> {
     let mut files = Vec::new();
     for entry in std::fs::read_dir(folder).expect("list a folder") {
         let path = entry.expect("an entry").path();

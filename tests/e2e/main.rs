@@ -26,6 +26,7 @@ mod jobs;
 mod kubectl;
 mod load;
 mod manifests;
+mod mutated;
 mod mutator;
 mod own_certificates;
 mod permissions;
@@ -69,6 +70,7 @@ fn main() -> ExitCode {
         pytorch_jobs::SCENARIOS,
         claims::SCENARIOS,
         cel::SCENARIOS,
+        mutated::SCENARIOS,
         failures::SCENARIOS,
         install::SCENARIOS,
         own_certificates::SCENARIOS,
