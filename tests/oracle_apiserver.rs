@@ -1,61 +1,26 @@
 //! Holds defaults, validation and shapes to answers recorded from kube-apiserver.
 
+#[path = "support/refusals.rs"]
+mod refusals;
 mod shared;
 
-use std::collections::BTreeSet;
-
-use jobgate::api;
-use jobgate::api::defaults::{defaulted, stored};
-use jobgate::api::validate::{Cause, validate};
-use jobgate::checks::{FIELD_TYPE, UNKNOWN_FIELD};
+use jobgate::api::defaults::defaulted;
 use jobgate::dry_run::{self, Question};
 use jobgate::facts::NoFacts;
-use jobgate::finding::Level;
 use jobgate::policy::Policy;
 use jobgate::rules::RULES;
 use serde_json::{Value, json};
 
-/// A field with the server's message, or without one where it names the field only.
-type Said = BTreeSet<(String, Option<String>)>;
-
-/// What Jobgate says: a refusal of the whole body before validation, or the causes of one.
-enum Answer {
-    Unreadable,
-    Refused(Said),
-    Accepted,
-}
-
-/// The validation of custom resources writes all paths with dots.
-fn plain(path: &str) -> String {
-    path.replace("pytorchReplicaSpecs[", "pytorchReplicaSpecs.").replace("limits[", "limits.").replace("].", ".").trim_end_matches(']').to_owned()
-}
-
-fn answer(object: &Value) -> Answer {
-    let found = api::check(object);
-    let custom = object["kind"] == "PyTorchJob";
-    if found.iter().any(|finding| finding.rule == UNKNOWN_FIELD || finding.rule == FIELD_TYPE && !custom) {
-        return Answer::Unreadable;
-    }
-    let said = |cause: Cause| if custom { (plain(&cause.path.to_string()), None) } else { (cause.path.to_string(), Some(cause.message)) };
-    let mut said: Said = validate(&stored(object)).into_iter().map(said).collect();
-    if custom {
-        said.extend(found.iter().filter(|finding| finding.level == Level::Deny).map(|finding| (plain(&finding.path.to_string()), None)));
-    }
-    if said.is_empty() { Answer::Accepted } else { Answer::Refused(said) }
-}
-
-fn recorded(row: &Value) -> Said {
-    let causes = row["causes"].as_array().map_or(&[][..], Vec::as_slice);
-    let custom = row["input"]["kind"] == "PyTorchJob";
-    let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
-    let said = causes.iter().map(|cause| (text(&cause["field"]), (!custom).then(|| text(&cause["message"]))));
-    said.map(|(field, message)| (if custom { plain(&field) } else { field }, message)).filter(|(field, _)| field != "<nil>").collect()
-}
+use refusals::{Answer, ours, plain, theirs};
 
 fn trim(object: &mut Value, path: &str, keys: &[&str]) {
     if let Some(entries) = object.pointer_mut(path).and_then(Value::as_object_mut) {
         entries.retain(|key, _| !keys.contains(&key.as_str()));
     }
+}
+
+fn recorded(row: &Value) -> Answer {
+    theirs(row["code"].as_u64().unwrap_or_default(), &row["causes"], row["input"]["kind"] == "PyTorchJob")
 }
 
 /// Takes out what only a server can know.
@@ -99,7 +64,10 @@ fn a_dry_run_ends_as_the_oracle_does() {
             wrong.push(format!("{}: {} {:#?}", row["name"], answer.outcome.as_str(), answer.findings));
         }
         // Types and unknown fields are refused before validation, and named in a sentence only.
-        let fields: Vec<String> = recorded(row).into_iter().map(|(field, _)| field).collect();
+        let fields: Vec<String> = match recorded(row) {
+            Answer::Refused(said) => said.into_iter().map(|(field, _)| field).collect(),
+            Answer::Unreadable | Answer::Accepted => Vec::new(),
+        };
         let named: Vec<String> = answer.findings.iter().map(|finding| plain(&finding.path.to_string())).collect();
         let missing = fields.iter().filter(|field| !named.contains(&plain(field))).collect::<Vec<_>>();
         if row["code"] == 422 && !missing.is_empty() {
@@ -121,22 +89,13 @@ fn agrees_with_the_oracle() {
     let mut wrong = Vec::new();
     for row in &rows {
         let (name, input) = (&row["name"], &row["input"]);
-        match (row["code"].as_u64(), answer(input)) {
-            (Some(201), Answer::Accepted) => {
-                let (given, expected) = (without_server_parts(&defaulted(input)), without_server_parts(&row["admitted"]));
-                if given != expected {
-                    wrong.push(format!("{name}: stored as\n  {expected}, given\n  {given}"));
-                }
-            }
-            (Some(400), Answer::Unreadable) => {}
-            (Some(422), Answer::Refused(said)) if said == recorded(row) => {}
-            (code, answer) => {
-                let given = match answer {
-                    Answer::Unreadable => "unreadable".to_owned(),
-                    Answer::Refused(said) => format!("{said:#?}"),
-                    Answer::Accepted => "accepted".to_owned(),
-                };
-                wrong.push(format!("{name}: code {code:?} {:#?}, given {given}", recorded(row)));
+        let (given, expected) = (ours(input, None), recorded(row));
+        if given != expected {
+            wrong.push(format!("{name}: {expected:#?}, given {given:#?}"));
+        } else if given == Answer::Accepted {
+            let (given, expected) = (without_server_parts(&defaulted(input)), without_server_parts(&row["admitted"]));
+            if given != expected {
+                wrong.push(format!("{name}: stored as\n  {expected}, given\n  {given}"));
             }
         }
     }

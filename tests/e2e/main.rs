@@ -32,6 +32,8 @@ mod own_certificates;
 mod permissions;
 mod process;
 mod pytorch_jobs;
+#[path = "../support/refusals.rs"]
+mod refusals;
 mod scenario;
 mod updates;
 

@@ -1,14 +1,8 @@
 //! What `jobgate dry-run` says of manifests with one thing wrong is what the API server says: each place of some full manifests is taken out, and set to
 //! values of other types and out of range, one at a time; and so it is of real manifests.
 
-use std::collections::BTreeSet;
-
 use jobgate::api;
-use jobgate::api::defaults::stored;
-use jobgate::api::validate::{validate, validate_update};
-use jobgate::checks::{FIELD_TYPE, PLACEHOLDER, TRAINING_OPERATOR, UNKNOWN_FIELD};
-use jobgate::finding::Level;
-use jobgate::pointer::Pointer;
+use jobgate::checks::PLACEHOLDER;
 use jobgate::workload::Kind;
 use jobgate::yaml;
 use serde_json::{Value, json};
@@ -16,6 +10,7 @@ use serde_json::{Value, json};
 use crate::api::Api;
 use crate::cel::{documents, files};
 use crate::cluster::shared;
+use crate::refusals::{Answer, ours, theirs};
 use crate::scenario::{Needs, Place, Scenario};
 
 pub(crate) const SCENARIOS: &[Scenario] = &[
@@ -248,65 +243,6 @@ fn values() -> Vec<Value> {
     texts.into_iter().chain(numbers).chain(others).collect()
 }
 
-/// A field with the server's message, or without one where it names the field only.
-type Said = BTreeSet<(String, Option<String>)>;
-
-/// What is said of an object: not readable, or what is wrong with it.
-#[derive(Debug, PartialEq)]
-enum Answer {
-    Unreadable,
-    Refused(Said),
-    Accepted,
-}
-
-/// Returns a message without what stands for a whole mapping: the server prints Go's names of its fields, and we leave it out.
-fn brief(message: &str) -> String {
-    match (message.strip_prefix("Invalid value: {"), message.rfind("}: ")) {
-        (Some(_), Some(end)) => format!("Invalid value: {{…{}", &message[end..]),
-        _ => message.to_owned(),
-    }
-}
-
-/// The validation of custom resources writes all paths with dots.
-fn plain(path: &str) -> String {
-    path.replace("pytorchReplicaSpecs[", "pytorchReplicaSpecs.").replace("limits[", "limits.").replace("].", ".").trim_end_matches(']').to_owned()
-}
-
-/// Returns what Jobgate says; `old` is what the object replaces.
-fn ours(object: &Value, old: Option<&Value>) -> Answer {
-    let found = api::check(object);
-    let custom = Kind::of(object) == Some(Kind::PyTorchJob);
-    if found.iter().any(|finding| finding.rule == UNKNOWN_FIELD || finding.rule == FIELD_TYPE && !custom) {
-        return Answer::Unreadable;
-    }
-    let causes = match old {
-        Some(old) => validate_update(&stored(object), &stored(old)),
-        None => validate(&stored(object)),
-    };
-    let said = |path: &Pointer, message: &str| if custom { (plain(&path.to_string()), None) } else { (path.to_string(), Some(brief(message))) };
-    let mut all: Said = causes.iter().map(|cause| said(&cause.path, &cause.message)).collect();
-    if custom {
-        let types = found.iter().filter(|finding| finding.level == Level::Deny && finding.rule != TRAINING_OPERATOR);
-        all.extend(types.map(|finding| said(&finding.path, "")));
-    }
-    if all.is_empty() { Answer::Accepted } else { Answer::Refused(all) }
-}
-
-fn theirs(status: u16, answer: &Value, custom: bool) -> Answer {
-    if status < 300 {
-        return Answer::Accepted;
-    }
-    if status != 422 {
-        return Answer::Unreadable;
-    }
-    let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
-    let causes = answer["details"]["causes"].as_array().map_or(&[][..], Vec::as_slice);
-    let said = causes.iter().map(|cause| (text(&cause["field"]), text(&cause["message"])));
-    let said = said.map(|(field, message)| if custom { (plain(&field), None) } else { (field, Some(brief(&message))) });
-    // The second mention of a field that the scale subresource reads, and what is said of no field.
-    Answer::Refused(said.filter(|(field, _)| field != "<nil>" && !field.starts_with('.')).collect())
-}
-
 /// Counts answers, and keeps those that differ.
 #[derive(Default)]
 struct Comparison {
@@ -321,7 +257,7 @@ impl Comparison {
             return;
         }
         let custom = Kind::of(object) == Some(Kind::PyTorchJob);
-        let (ours, theirs) = (ours(object, old), theirs(status, &answer, custom));
+        let (ours, theirs) = (ours(object, old), theirs(status.into(), &answer["details"]["causes"], custom));
         match (&ours, &theirs) {
             // A number that is too large is refused without a word about where.
             (Answer::Refused(_), Answer::Refused(said)) if custom && said.is_empty() => self.same += 1,

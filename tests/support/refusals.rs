@@ -1,0 +1,73 @@
+//! What an API server refuses, and what Jobgate says that it refuses, in one form.
+#![allow(clippy::redundant_pub_crate, unreachable_pub, reason = "shared by test programs")]
+
+use std::collections::BTreeSet;
+
+use jobgate::api;
+use jobgate::api::defaults::stored;
+use jobgate::api::validate::{validate, validate_update};
+use jobgate::checks::{FIELD_TYPE, TRAINING_OPERATOR, UNKNOWN_FIELD};
+use jobgate::finding::Level;
+use jobgate::pointer::Pointer;
+use jobgate::workload::Kind;
+use serde_json::Value;
+
+/// A field with the server's message, or without one where it names the field only.
+pub type Said = BTreeSet<(String, Option<String>)>;
+
+/// What is said of an object: not readable, or what is wrong with it.
+#[derive(Debug, PartialEq)]
+pub enum Answer {
+    Unreadable,
+    Refused(Said),
+    Accepted,
+}
+
+/// Returns a message without what stands for a whole mapping: the server prints Go's names of its fields, and we leave it out.
+fn brief(message: &str) -> String {
+    match (message.strip_prefix("Invalid value: {"), message.rfind("}: ")) {
+        (Some(_), Some(end)) => format!("Invalid value: {{…{}", &message[end..]),
+        _ => message.to_owned(),
+    }
+}
+
+/// The validation of custom resources writes all paths with dots.
+pub fn plain(path: &str) -> String {
+    path.replace("pytorchReplicaSpecs[", "pytorchReplicaSpecs.").replace("limits[", "limits.").replace("].", ".").trim_end_matches(']').to_owned()
+}
+
+/// Returns what Jobgate says; `old` is what the object replaces.
+pub fn ours(object: &Value, old: Option<&Value>) -> Answer {
+    let found = api::check(object);
+    let custom = Kind::of(object) == Some(Kind::PyTorchJob);
+    if found.iter().any(|finding| finding.rule == UNKNOWN_FIELD || finding.rule == FIELD_TYPE && !custom) {
+        return Answer::Unreadable;
+    }
+    let causes = match old {
+        Some(old) => validate_update(&stored(object), &stored(old)),
+        None => validate(&stored(object)),
+    };
+    let said = |path: &Pointer, message: &str| if custom { (plain(&path.to_string()), None) } else { (path.to_string(), Some(brief(message))) };
+    let mut all: Said = causes.iter().map(|cause| said(&cause.path, &cause.message)).collect();
+    if custom {
+        let types = found.iter().filter(|finding| finding.level == Level::Deny && finding.rule != TRAINING_OPERATOR);
+        all.extend(types.map(|finding| said(&finding.path, "")));
+    }
+    if all.is_empty() { Answer::Accepted } else { Answer::Refused(all) }
+}
+
+/// Returns what an API server says: a status, and the causes of a refusal. `custom` is for a custom resource.
+pub fn theirs(status: u64, causes: &Value, custom: bool) -> Answer {
+    if status < 300 {
+        return Answer::Accepted;
+    }
+    if status != 422 {
+        return Answer::Unreadable;
+    }
+    let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+    let causes = causes.as_array().map_or(&[][..], Vec::as_slice);
+    let said = causes.iter().map(|cause| (text(&cause["field"]), text(&cause["message"])));
+    let said = said.map(|(field, message)| if custom { (plain(&field), None) } else { (field, Some(brief(&message))) });
+    // The second mention of a field that the scale subresource reads, and what is said of no field.
+    Answer::Refused(said.filter(|(field, _)| field != "<nil>" && !field.starts_with('.')).collect())
+}
