@@ -17,7 +17,7 @@ pub enum NotReplaced {
     #[error("the file is read-only")]
     ReadOnly,
     /// The system refuses.
-    #[error("{0}")]
+    #[error(transparent)]
     Io(#[from] io::Error),
 }
 
@@ -71,6 +71,8 @@ pub fn put(path: &Path, text: &[u8]) -> Result<(), NotReplaced> {
 
 fn create(path: &Path, text: &[u8]) -> Result<(), NotReplaced> {
     let directory = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    // Else the error would name the unfinished file, which means nothing to a person.
+    fs::metadata(directory)?;
     let mut builder = tempfile::Builder::new();
     #[cfg(unix)]
     builder.permissions(std::os::unix::fs::PermissionsExt::from_mode(0o666));

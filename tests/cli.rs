@@ -165,7 +165,7 @@ fn a_baseline_that_is_none_stops_the_run() {
         (&["--write-baseline", "new.json", "--diff"], "cannot be used with"),
         (&["--baseline", "bad.json", "--diff"], "cannot be used with"),
         (&["--write-baseline", "."], "it is no regular file"),
-        (&["--write-baseline", "no/such/folder.json"], "write the baseline"),
+        (&["--write-baseline", "no/such/folder.json"], "write the baseline no/such/folder.json: No such file or directory (os error 2)\n"),
     ] {
         let output = place.run(&[&["lint", "job.yaml"], arguments].concat());
         assert_eq!((code(&output), stdout(&output)), (2, ""), "{arguments:?}");
