@@ -93,7 +93,7 @@ pub static CHECKS: &[Check] = &[
     Check {
         id: SYNTAX,
         summary: "Files are YAML or JSON as kubectl reads it",
-        page: "kubectl refuses this document. Where it cannot be read at all, none of its objects were checked; other documents and files still were.",
+        page: "kubectl refuses this document, or it is beyond a limit of Jobgate's own. Where it cannot be read at all, none of its objects were checked; other documents and files still were.",
     },
     Check {
         id: TRAINING_OPERATOR,

@@ -99,7 +99,9 @@ pub enum Policy {
     },
     /// Print what of a policy the API server can judge by itself, also while Jobgate is down
     #[command(after_help = "Example:
-  jobgate policy export --vap ours.yaml | kubectl apply -f -       Kubernetes 1.30 and later")]
+  jobgate policy export --vap ours.yaml | kubectl apply -f -
+
+For Kubernetes 1.30 and later. What an earlier export has and this one has not stays in force: docs/operate.md says how to prune it.")]
     Export {
         /// As ValidatingAdmissionPolicies, with their bindings
         #[arg(long, required = true)]
@@ -276,6 +278,7 @@ fn lifetimes(text: &str) -> Result<Lifetimes, &'static str> {
 
 /// Arguments of `jobgate review`.
 #[derive(Debug, Args)]
+#[command(after_help = "The answer is on standard output. Exit codes: 0 for an answer, whatever it says, and 2 for none.")]
 pub struct Review {
     /// The AdmissionReview, as JSON; - for standard input
     #[arg(value_name = "FILE", default_value = "-", hide_default_value = true)]

@@ -24,7 +24,7 @@ use anyhow::Context as _;
 use jiff::civil::Date;
 use jiff::{Timestamp, tz::TimeZone};
 
-use crate::lint::{Claims, Options, collect, stdin};
+use crate::lint::{Claims, Options, collect, drained};
 use crate::policy::Policy;
 
 /// How a command ends.
@@ -65,7 +65,7 @@ pub fn today() -> Date {
 
 /// Reads `--facts` files.
 fn facts(paths: &[PathBuf], options: &Options<'_>) -> anyhow::Result<Claims> {
-    let files = collect(paths, || stdin(options.max_file_size));
+    let files = collect(paths, |path| drained(path, options.max_file_size));
     if let Some(error) = files.unreadable.into_iter().next() {
         return Err(error).context("read the facts");
     }

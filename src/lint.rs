@@ -18,7 +18,7 @@ pub use claims::{Claims, FactsError};
 pub(crate) use document::{identity, span};
 pub use fixing::{Change, Fixing, Sink, Unwritten};
 pub use input::{Content, Input, Inputs, Unreadable, collect};
-pub use source::{STDIN, stdin};
+pub use source::{STDIN, drained, stdin};
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;

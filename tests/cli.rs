@@ -69,8 +69,24 @@ fn standard_input_is_a_file_called_dash() {
     let output = place.command(&["lint", "-", "--format", "json"]).write_stdin(JOB).output().unwrap();
     assert_eq!(code(&output), 1);
     assert_eq!(json(&output)["findings"][0]["file"], "-");
+    assert_eq!(code(&place.command(&["dry-run", "-"]).write_stdin(JOB).output().unwrap()), 1);
     let capped = place.command(&["lint", "-", "--max-file-size", "1K", "--format", "json"]).write_stdin("# x\n".repeat(1000)).output().unwrap();
     assert_eq!(json(&capped)["findings"][0]["message"], "the text goes on beyond the limit of 1 KiB");
+}
+
+/// As the shell's `<(…)` makes them: what has been read of them is gone.
+#[cfg(unix)]
+#[test]
+fn pipes_are_read_by_their_paths() {
+    let place = Place::with(&[]);
+    let run = |arguments: &[&str]| place.command(arguments).write_stdin(JOB).output().unwrap();
+    let output = run(&["lint", "/dev/stdin", "--format", "json"]);
+    assert_eq!((code(&output), &json(&output)["findings"][0]["file"]), (1, &"/dev/stdin".into()));
+    assert_eq!(code(&run(&["dry-run", "/dev/stdin"])), 1);
+    let open = JOB.replace("  ttlSecondsAfterFinished: 3600\n", "");
+    let fixed = place.command(&["lint", "--fix", "/dev/stdin"]).write_stdin(open).output().unwrap();
+    assert_eq!(code(&fixed), 2);
+    assert!(stderr(&fixed).contains("cannot write /dev/stdin: it is no regular file"), "{}", stderr(&fixed));
 }
 
 #[test]

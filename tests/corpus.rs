@@ -21,7 +21,7 @@ fn policy() -> Policy {
 }
 
 fn lint_all(path: &Path) -> Linted {
-    let inputs = lint::collect(&[path.to_owned()], || Ok(Vec::new()));
+    let inputs = lint::collect(&[path.to_owned()], |_| Ok(Vec::new()));
     assert!(inputs.unreadable.is_empty(), "{:?}", inputs.unreadable);
     lint::lint(&inputs.files, &policy(), &Claims::default(), &Options::default())
 }

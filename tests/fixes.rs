@@ -97,7 +97,7 @@ fn real_manifests_are_fixed_as_the_webhook_would() {
     let corpus_copy = folder.path().join("corpus");
     copy(&corpus, &corpus_copy);
     let policy = Policy::default();
-    let inputs = lint::collect(std::slice::from_ref(&corpus_copy), || Ok(Vec::new())).files;
+    let inputs = lint::collect(std::slice::from_ref(&corpus_copy), |_| Ok(Vec::new())).files;
     let (linted, changed) = fixing::fix(&inputs, &policy, Safety::Safe);
     let report = &linted.report;
     let mut reasons: BTreeMap<&str, usize> = BTreeMap::new();

@@ -44,7 +44,7 @@ pub fn run(args: &DryRun, color: bool) -> anyhow::Result<Exit> {
     };
     let pool = rayon::ThreadPoolBuilder::new().num_threads(judging.threads).build().context("start the threads")?;
     let facts = facts(&judging.facts, &options)?;
-    let inputs = lint::collect(&judging.paths, || lint::stdin(limit));
+    let inputs = lint::collect(&judging.paths, |path| lint::drained(path, limit));
     #[cfg(feature = "serve")]
     let connection = if args.cluster { Some(connect(args)?) } else { None };
     #[cfg(feature = "serve")]
@@ -52,7 +52,7 @@ pub fn run(args: &DryRun, color: bool) -> anyhow::Result<Exit> {
     #[cfg(not(feature = "serve"))]
     let current = None;
     let namespace = args.namespace.clone().or(current).unwrap_or_default();
-    let old = lint::collect(&args.against, || lint::stdin(limit));
+    let old = lint::collect(&args.against, |path| lint::drained(path, limit));
     if let Some(error) = old.unreadable.into_iter().next() {
         return Err(error).context("read the objects that exist");
     }

@@ -15,8 +15,8 @@ use crate::baseline::{Baseline, Root};
 use crate::cli::{Judging, Lint};
 use crate::finding::Safety;
 use crate::fix;
-use crate::lint::{self, Change, Content, Fixing, Inputs, Linted, Options, Progress, Sink, Unwritten};
-use crate::replace::{put, replace};
+use crate::lint::{self, Change, Content, Fixing, Inputs, Linted, Options, Progress, STDIN, Sink, Unwritten};
+use crate::replace::{NotReplaced, put, replace};
 use crate::report::{self, Format, Report, plural};
 
 /// Runs the command. `color` is whether standard output may be coloured.
@@ -51,14 +51,15 @@ pub fn run(args: &Lint, color: bool) -> anyhow::Result<Exit> {
     };
     let pool = rayon::ThreadPoolBuilder::new().num_threads(args.threads).build().context("start the threads")?;
     let facts = facts(&args.facts, &options)?;
-    let inputs = lint::collect(&args.paths, || lint::stdin(limit));
+    let inputs = lint::collect(&args.paths, |path| lint::drained(path, limit));
     let mut linted = watched(&progress, inputs.files.len(), || pool.install(|| lint::lint(&inputs.files, &policy, &facts, &options)));
     if let Some((baseline, root)) = &known {
         lift(baseline, &inputs, &mut linted, root);
     }
     let written = write_baseline.map(|path| renew_baseline(path, &inputs, &mut linted)).transpose()?;
     let report = &linted.report;
-    let piped = inputs.files.iter().find_map(|input| if let Content::Bytes(bytes) = &input.content { Some(bytes) } else { None });
+    let piped = inputs.files.iter().filter(|input| &*input.path == STDIN);
+    let piped = piped.filter_map(|input| if let Content::Bytes(bytes) = &input.content { Some(bytes) } else { None }).next();
     if diff {
         to(&mut io::stdout().lock(), |out| diffs.write(color, out))?;
         let left = report::counts(report);
@@ -164,6 +165,9 @@ impl Sink for Files {
         match &change.input.content {
             Content::File(path) => {
                 replace(path, change.old, change.new).map_err(|error| Unwritten { path: change.input.path.to_string(), reason: error.to_string() })
+            }
+            Content::Bytes(_) if &*change.input.path != STDIN => {
+                Err(Unwritten { path: change.input.path.to_string(), reason: NotReplaced::NoFile.to_string() })
             }
             Content::Bytes(_) => {
                 *self.piped.lock().unwrap_or_else(PoisonError::into_inner) = Some(change.new.to_vec());

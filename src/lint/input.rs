@@ -27,7 +27,7 @@ pub struct Input {
 pub enum Content {
     /// In a file, read when its turn comes.
     File(PathBuf),
-    /// Here: standard input, or the text of a test.
+    /// Here: of standard input or another pipe, which can be read once only, or of a test.
     Bytes(Arc<[u8]>),
 }
 
@@ -66,22 +66,29 @@ impl Input {
     }
 }
 
-/// Finds the files that arguments mean: files, directories, globs that the shell left alone, and `-` for `stdin`.
+/// Finds the files that arguments mean: files, directories, globs that the shell left alone, and `-` for standard input. That and pipes are `drained`
+/// at once.
 ///
 /// A directory is walked as git sees it: what `.gitignore` files exclude is left out, hidden files too, and symbolic links are not followed.
-pub fn collect(arguments: &[PathBuf], stdin: impl FnOnce() -> io::Result<Vec<u8>>) -> Inputs {
+pub fn collect(arguments: &[PathBuf], mut drained: impl FnMut(&Path) -> io::Result<Vec<u8>>) -> Inputs {
     let mut inputs = Inputs::default();
-    let mut stdin = Some(stdin);
+    let mut pipes: Vec<&Path> = Vec::new();
     for argument in arguments {
-        if argument.as_os_str() == STDIN {
-            let Some(read) = stdin.take() else { continue };
-            match read() {
-                Ok(bytes) => inputs.files.push(Input::text(STDIN, bytes)),
-                Err(error) => inputs.unreadable.push(Unreadable { path: "standard input".to_owned(), reason: error.to_string() }),
+        let is_stdin = argument.as_os_str() == STDIN;
+        let metadata = std::fs::metadata(argument);
+        if is_stdin || metadata.as_ref().is_ok_and(|metadata| !metadata.is_dir() && !metadata.is_file()) {
+            if pipes.contains(&argument.as_path()) {
+                continue;
+            }
+            pipes.push(argument);
+            let path = if is_stdin { "standard input".to_owned() } else { argument.display().to_string() };
+            match drained(argument) {
+                Ok(bytes) => inputs.files.push(Input { content: Content::Bytes(bytes.into()), ..Input::named(argument) }),
+                Err(error) => inputs.unreadable.push(Unreadable { path, reason: error.to_string() }),
             }
             continue;
         }
-        match std::fs::metadata(argument) {
+        match metadata {
             Ok(metadata) if metadata.is_dir() => inputs.walk(argument),
             Ok(_) => inputs.files.push(Input::named(argument)),
             Err(error) => match glob(argument) {
@@ -189,7 +196,7 @@ mod tests {
 
     fn found(dir: &tempfile::TempDir, arguments: &[&str]) -> Inputs {
         let arguments: Vec<PathBuf> = arguments.iter().map(|argument| dir.path().join(argument)).collect();
-        collect(&arguments, || Ok(Vec::new()))
+        collect(&arguments, |_| Ok(Vec::new()))
     }
 
     fn names(dir: &tempfile::TempDir, inputs: &Inputs) -> Vec<String> {
@@ -240,10 +247,10 @@ mod tests {
 
     #[test]
     fn standard_input_is_read_once() {
-        let inputs = collect(&["-".into(), "-".into()], || Ok(b"kind: Job".to_vec()));
+        let inputs = collect(&["-".into(), "-".into()], |_| Ok(b"kind: Job".to_vec()));
         assert_eq!(inputs.files.len(), 1);
         assert_eq!(&*inputs.files[0].path, "-");
-        let broken = collect(&["-".into()], || Err(io::Error::other("closed")));
+        let broken = collect(&["-".into()], |_| Err(io::Error::other("closed")));
         assert_eq!(broken.unreadable[0].to_string(), "cannot read standard input: closed");
     }
 

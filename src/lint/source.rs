@@ -2,6 +2,7 @@
 
 use std::fs::File;
 use std::io::{self, Read};
+use std::path::Path;
 use std::sync::Arc;
 
 use memchr::memmem::Finder;
@@ -117,10 +118,21 @@ pub fn stdin(limit: u64) -> io::Result<Vec<u8>> {
     Ok(bytes)
 }
 
+/// Reads what can be read once only, as [`stdin`] does: a pipe by its path, or standard input as [`STDIN`].
+///
+/// # Errors
+/// It cannot be read.
+pub fn drained(path: &Path, limit: u64) -> io::Result<Vec<u8>> {
+    if path.as_os_str() == STDIN {
+        return stdin(limit);
+    }
+    let mut bytes = Vec::new();
+    File::open(path)?.take(limit.saturating_add(1)).read_to_end(&mut bytes)?;
+    Ok(bytes)
+}
+
 #[cfg(test)]
 mod tests {
-    use std::path::Path;
-
     use super::*;
 
     #[test]

@@ -93,7 +93,7 @@ pub(super) static RULE: Rule = Rule {
         doc: "Resource name, or a glob with one `*`, to the key of the taint on the nodes that have it.",
         default: ParamDefault::Map(accelerator::TAINTS),
     }],
-    cel: Err("it is there to fill in, and a policy that validates only refuses"),
+    cel: Err("what it fills in, or denies where a policy says so, depends on more than CEL says well"),
     check,
 };
 

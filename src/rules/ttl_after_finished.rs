@@ -84,7 +84,7 @@ pub(super) static RULE: Rule = Rule {
         },
         Param { name: "seconds", doc: "Seconds to keep a finished Job or PyTorchJob.", default: ParamDefault::Int { value: 86_400, least: 0 } },
     ],
-    cel: Err("it is there to fill in, and a policy that validates only refuses"),
+    cel: Err("what it fills in, or denies where a policy says so, depends on more than CEL says well"),
     check,
 };
 

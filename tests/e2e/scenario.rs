@@ -88,8 +88,13 @@ impl Place<'_> {
         self.with_input(&["apply", "--server-side", "-f", "-"], &object.to_string())
     }
 
+    /// Replaces whatever version is stored. A controller may write the status between kubectl's look and its write; then kubectl is asked again.
     pub(crate) fn replace(&self, object: &Value) -> Output {
-        self.with_input(&["replace", "-f", "-"], &object.to_string())
+        let mut object = object.clone();
+        drop(object["metadata"].as_object_mut().and_then(|metadata| metadata.remove("resourceVersion")));
+        let once = || self.with_input(&["replace", "-f", "-"], &object.to_string());
+        let beaten = |output: &Output| output.stderr.contains("the object has been modified");
+        (0..5).fold(once(), |output, _| if beaten(&output) { once() } else { output })
     }
 
     pub(crate) fn dry_run(&self, object: &Value) -> Output {

@@ -77,6 +77,9 @@ pub(super) fn agrees(observed: &Observed) -> Judged {
             ids
         })
         .collect();
+    if sets.iter().all(Vec::is_empty) {
+        return Ok(vec![Note::not_checked("none holds an authority")]);
+    }
     if sets.windows(2).all(|pair| pair[0] == pair[1]) {
         return Ok(vec![Note::ok(format!("all hold {}", list(sets.first().into_iter().flatten())))]);
     }

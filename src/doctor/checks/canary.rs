@@ -196,7 +196,9 @@ pub(super) fn judged(observed: &Observed) -> Judged {
     }
     let expected = canary.expected.as_ref();
     let note = match (came(canary), expected) {
-        (Came::Denied(name, _), None) => Note::ok(format!("denied by {name}; the policy could not be read, so nobody knows whether rightly")),
+        (Came::Denied(name, _), None) => {
+            Note::not_checked(format!("denied by {name}; the policy could not be read, so nobody knows whether rightly")).remedy("see `policy`")
+        }
         (Came::Denied(name, why), Some(expected)) if expected.denied => {
             let missing: Vec<&str> = expected.rules.iter().copied().filter(|rule| !why.contains(&format!("{rule}:"))).collect();
             match missing.is_empty() {
@@ -210,7 +212,7 @@ pub(super) fn judged(observed: &Observed) -> Judged {
         (_, None)
             if canary.warnings.iter().any(|warning| crate::rules::RULES.iter().any(|entry| warning.contains(&format!("{}:", entry.rule.id)))) =>
         {
-            Note::ok("warned of; the policy could not be read, so nobody knows whether rightly")
+            Note::not_checked("warned of; the policy could not be read, so nobody knows whether rightly").remedy("see `policy`")
         }
         (_, None) => Note::not_checked("it was admitted, and the policy could not be read, so nobody knows whether rightly").remedy("see `policy`"),
         (_, Some(expected)) if expected.denied => {
