@@ -151,11 +151,14 @@ fn conditions(policy: &Policy, rule: &'static Rule, level: Action, today: Option
     let overrides: Vec<(String, Action)> =
         policy.overrides.iter().filter_map(|over| Some((matching(&over.matcher, policy), over.rules.get(rule.id)?.action?))).collect();
     if !overrides.is_empty() {
-        // The last that fits wins.
-        let action = overrides
-            .iter()
-            .fold(quoted(policy.base(rule).action.as_str()), |below, (fits, action)| format!("{fits} ? {} :\n  {below}", quoted(action.as_str())));
-        add("of-this-level", format!("({action}) == {}", quoted(level.as_str())));
+        // The last that fits wins. A list, as conditions within conditions can be nested 250 deep only.
+        let base = quoted(policy.base(rule).action.as_str());
+        let fitting = overrides.iter().map(|(fits, action)| format!("{fits} ? {} : ''", quoted(action.as_str())));
+        let all: Vec<String> = std::iter::once(base).chain(fitting).collect();
+        add(
+            "of-this-level",
+            format!("[[{}].filter(action, action != '')].exists(fits, fits[size(fits) - 1] == {})", all.join(",\n  "), quoted(level.as_str())),
+        );
     }
     conditions
 }
@@ -190,8 +193,11 @@ fn regex(glob: &globset::Glob) -> String {
 }
 
 fn asks_for_accelerators(policy: &Policy) -> String {
-    let globs = policy.accelerators().filter_map(|resource| globset::Glob::new(resource).ok());
-    let table = quoted(&globs.map(|glob| regex(&glob)).collect::<Vec<_>>().join("|"));
+    let resources: Vec<String> = policy.accelerators().map(resource_regex).collect();
+    if resources.is_empty() {
+        return "false".to_owned();
+    }
+    let table = quoted(&format!("^({})$", resources.join("|")));
     format!(
         "[dyn(object)].map(o,
     o.kind == 'CronJob' ? [o.spec.jobTemplate.spec.template] :
@@ -202,6 +208,20 @@ fn asks_for_accelerators(policy: &Policy) -> String {
     isQuantity(string(container.resources[side][resource])) &&
     quantity(string(container.resources[side][resource])).isGreaterThan(quantity('0'))))))"
     ) + ")"
+}
+
+/// Returns an entry of the table of accelerators, which may hold one `*`, as a regular expression.
+fn resource_regex(pattern: &str) -> String {
+    let literal = |text: &str| {
+        text.chars().fold(String::new(), |mut out, char| {
+            if char.is_ascii_punctuation() {
+                out.push('\\');
+            }
+            out.push(char);
+            out
+        })
+    };
+    pattern.split_once('*').map_or_else(|| literal(pattern), |(head, tail)| format!("{}.*{}", literal(head), literal(tail)))
 }
 
 /// Returns a list of strings.
@@ -271,7 +291,10 @@ mod tests {
         let [judging, _] = &export(&one, "own", None).objects[0];
         let conditions = judging["spec"]["matchConditions"].as_array().unwrap();
         let expression = conditions.iter().find(|condition| condition["name"] == "of-this-level").unwrap()["expression"].as_str().unwrap();
-        assert_eq!(expression, "((object.metadata.name.matches('^a$')) ? 'ignore' :\n  (object.kind in ['Job']) ? 'warn' :\n  'deny') == 'deny'");
+        assert_eq!(
+            expression,
+            "[['deny',\n  (object.kind in ['Job']) ? 'warn' : '',\n  (object.metadata.name.matches('^a$')) ? 'ignore' : ''].filter(action, action != '')].exists(fits, fits[size(fits) - 1] == 'deny')"
+        );
     }
 
     #[test]
@@ -282,6 +305,19 @@ mod tests {
         assert!(before.to_yaml().contains("name: not-exempt"));
         let after = export(&one, "own", Some(date(2030, 2, 1))).to_yaml();
         assert!(!after.contains("not-exempt") && !after.contains("2030"), "{after}");
+    }
+
+    #[test]
+    fn accelerators_are_those_of_the_policys_table() {
+        let expression = |taints: &str| {
+            let gpu = format!("gpu-toleration: {{action: fill, params: {{taints: {taints}}}}}");
+            asks_for_accelerators(&policy(&format!("{{rules: {{{gpu}}}}}")))
+        };
+        assert_eq!(expression("{}"), "false", "nothing is one, and not everything");
+        assert!(
+            expression(r#"{"example.com/a?[x": z, "example.com/b-*": z}"#)
+                .contains(r"resource.matches('^(example\\.com\\/a\\?\\[x|example\\.com\\/b\\-.*)$')")
+        );
     }
 
     #[test]
