@@ -9,6 +9,7 @@ mod structure;
 pub mod validate;
 
 use std::cell::LazyCell;
+use std::collections::{BTreeSet, HashSet};
 
 use serde_json::Value;
 
@@ -104,22 +105,59 @@ pub(crate) fn answer(sent: &Sent<'_>) -> Answer {
 
 /// Makes findings of causes, but for those that say no more than what is found already.
 fn tell(object: &Value, causes: impl IntoIterator<Item = Cause>, rule: &'static str, found: &mut Vec<Finding>) {
-    let mut told: Vec<Cause> = Vec::new();
+    let mut known = Known::of(found);
     for cause in causes {
-        if !follows(&cause, found) && !told.contains(&cause) {
-            found.push(finding(rule, &cause, object));
-            told.push(cause);
+        if known.imply(&cause) {
+            continue;
         }
+        let finding = finding(rule, &cause, object);
+        known.add(&finding);
+        known.told.insert(cause);
+        found.push(finding);
     }
 }
 
-/// Tells whether a cause is only what follows from a field of the wrong type, a stand-in, or a required field that is missing.
-fn follows(cause: &Cause, found: &[Finding]) -> bool {
-    found.iter().any(|finding| match finding.rule {
-        FIELD_TYPE | PLACEHOLDER => [&cause.path, &cause.pointer].into_iter().any(|at| at.is_within(&finding.path) || finding.path.is_within(at)),
-        API_SERVER => cause.reason == Reason::Required && cause.path == finding.path,
-        _ => false,
-    })
+/// What is found already, to be looked up: a hostile object has thousands of causes.
+#[derive(Default)]
+struct Known {
+    /// The places of values that are of the wrong type, or stand-ins.
+    unread: BTreeSet<Pointer>,
+    /// The places that the API server has spoken of.
+    refused: BTreeSet<Pointer>,
+    told: HashSet<Cause>,
+}
+
+impl Known {
+    fn of(found: &[Finding]) -> Self {
+        let mut known = Self::default();
+        found.iter().for_each(|finding| known.add(finding));
+        known
+    }
+
+    fn add(&mut self, finding: &Finding) {
+        match finding.rule {
+            FIELD_TYPE | PLACEHOLDER => self.unread.insert(finding.path.clone()),
+            API_SERVER => self.refused.insert(finding.path.clone()),
+            _ => false,
+        };
+    }
+
+    /// Tells whether a cause was told, or is only what follows from a field of the wrong type, a stand-in, or a required field that is missing.
+    fn imply(&self, cause: &Cause) -> bool {
+        [&cause.path, &cause.pointer].into_iter().any(|at| self.has_unread(at))
+            || cause.reason == Reason::Required && self.refused.contains(&cause.path)
+            || self.told.contains(cause)
+    }
+
+    /// Tells whether what could not be read is at a place, inside of it, or around it.
+    fn has_unread(&self, at: &Pointer) -> bool {
+        if self.unread.is_empty() {
+            return false;
+        }
+        // A place comes before what is inside of it.
+        let inside = self.unread.range(at..).next().is_some_and(|next| next.is_within(at));
+        inside || std::iter::successors(at.parent(), Pointer::parent).any(|around| self.unread.contains(&around))
+    }
 }
 
 /// Tells whether the value is one that some tool is meant to replace.
@@ -154,9 +192,13 @@ fn finding(rule: &'static str, cause: &Cause, object: &Value) -> Finding {
         Reason::Forbidden => "remove",
         _ => "mend",
     };
+    let help = match cause.message.ends_with("field is immutable") {
+        true => "delete the object and create it again, or create one of another name".to_owned(),
+        false => format!("{verb} `{}`", cause.pointer),
+    };
     let at = cause.pointer.nearest(object);
     let whole = at == cause.pointer && cause.reason != Reason::Required;
-    let mut finding = checks::finding(rule, level, at, message, format!("{verb} `{}`", cause.pointer));
+    let mut finding = checks::finding(rule, level, at, message, help);
     finding.path = cause.path.clone();
     if !whole {
         finding.part = Part::Key;

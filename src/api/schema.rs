@@ -289,7 +289,13 @@ impl<'d> Builder<'d> {
         let Some(properties) = schema.get("properties").and_then(Value::as_object) else { return Shape::Any };
         let fields = properties.iter().map(|(name, schema)| (name.as_str(), self.add(schema, name))).collect();
         let required = schema.get("required").and_then(Value::as_array).map_or(&[][..], Vec::as_slice);
-        Shape::Object(Fields::of(fields, required.iter().filter_map(Value::as_str).map(Into::into).collect()))
+        // The names of references: required by the descriptions, and with a default by the schemas that API servers have.
+        let has_default = |name: &str| {
+            let description = properties.get(name).and_then(|field| field.get("description")?.as_str());
+            description.is_some_and(|text| text.contains("is allowed to be empty"))
+        };
+        let required = required.iter().filter_map(Value::as_str).filter(|name| !has_default(name));
+        Shape::Object(Fields::of(fields, required.map(Into::into).collect()))
     }
 }
 

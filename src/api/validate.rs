@@ -120,14 +120,18 @@ fn generated_by_the_server(object: &Part<'_, '_>, causes: &mut Causes) {
     let labels = spec.at(&["template", "metadata", "labels"]);
     let selector = spec.get("selector");
     let name = object.at(&["metadata", "name"]).text();
-    // The server puts these into the selector and the labels where they are not; the uid is its own.
+    // The server puts these into the selector and the labels where they are not. The uid is its own, and so is a name that it generates: neither is
+    // anything that an author can have written.
+    const OWN: &str = "\0";
     let generated = |key: &str| match key {
-        key if JOB_NAMES.contains(&key) => Some(name),
-        key if CONTROLLER_UIDS.contains(&key) => Some(""),
+        key if JOB_NAMES.contains(&key) => Some(if name.is_empty() { OWN } else { name }),
+        key if CONTROLLER_UIDS.contains(&key) => Some(OWN),
         _ => None,
     };
-    if selector.is_set() && !selector::matches(&selector, generated) {
-        causes.invalid_value(&selector, "`selector` not auto-generated");
+    if selector.is_set() {
+        if !selector::matches(&selector, generated) {
+            causes.invalid_value(&selector, "`selector` not auto-generated");
+        }
         if !selector::matches(&selector, |key| selector::label(&labels, key).or_else(|| generated(key))) {
             causes.invalid_value(&labels, "`selector` does not match template `labels`");
         }

@@ -173,7 +173,14 @@ spec:
       template:
         spec:
           tolerations: [{key: a, operator: Exists}]
-          containers: [{name: pytorch, image: "registry.example.com/train:1"}]
+          imagePullSecrets: [{name: registry}]
+          containers:
+          - name: pytorch
+            image: registry.example.com/train:1
+            env: [{name: A, value: b}, {name: KEY, valueFrom: {secretKeyRef: {name: keys, key: a}}}]
+            envFrom: [{configMapRef: {name: settings}}]
+            volumeMounts: [{name: settings, mountPath: /etc/settings}]
+          volumes: [{name: settings, configMap: {name: settings}}]
 "#;
 
 /// Returns every place of an object but those by which it is addressed, as JSON Pointers.

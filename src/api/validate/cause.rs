@@ -58,7 +58,7 @@ impl Reason {
 }
 
 /// One reason why the API server refuses an object.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Cause {
     /// Where the author would mend it. It need not exist.
     pub pointer: Pointer,

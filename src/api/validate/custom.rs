@@ -3,7 +3,9 @@
 //! The keys are those of the training operator's CustomResourceDefinition (v1.9). In a Job the server only warns of two variables of one name; in a
 //! custom resource it refuses them.
 
-use serde_json::{Value, json};
+use std::collections::HashSet;
+
+use serde_json::Value;
 
 use super::cause::Causes;
 use super::part::Part;
@@ -53,23 +55,23 @@ pub(super) fn check(spec: &Part<'_, '_>, causes: &mut Causes) {
 }
 
 fn told_apart(list: &Part<'_, '_>, keys: &[&'static str], causes: &mut Causes) {
-    let mut known: Vec<Value> = Vec::new();
+    let mut known: HashSet<String> = HashSet::new();
     for item in list.items().filter(Part::is_mapping) {
         let field = |key: &'static str| item.get(key).value.map_or(Value::Null, |value| value.to_value());
         // The one default among the keys.
         let value = |key: &'static str| if key == "protocol" && !item.get(key).is_set() { "TCP".into() } else { field(key) };
         let identity = keys.iter().map(|key| ((*key).to_owned(), value(key))).collect::<serde_json::Map<_, _>>();
-        let identity = json!(identity);
-        if known.contains(&identity) {
-            causes.duplicate(&item, &identity.to_string());
-        } else {
-            known.push(identity);
+        let identity = Value::Object(identity).to_string();
+        if let Some(twice) = known.replace(identity) {
+            causes.duplicate(&item, &twice);
         }
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
+
     use super::*;
     use crate::api::stored::Stored;
 
