@@ -54,6 +54,10 @@ impl Walk<'_> {
             (Shape::Int64, Value::Number(number)) if whole(number).is_some() => {}
             (Shape::IntOrText, Value::String(_)) => {}
             (Shape::IntOrText, Value::Number(number)) if whole(number).is_some_and(|number| i32::try_from(number).is_ok()) => {}
+            // In a custom resource it is an integer or a string, to the schema.
+            (shape @ Shape::Quantity, Value::Number(number)) if self.required && whole(number).is_none() => {
+                self.wrong_type(shape, value, path.pointer());
+            }
             (Shape::Quantity, Value::String(_) | Value::Number(_)) if Quantity::from_json(value).is_ok() => {}
             (Shape::Time, Value::String(text)) if text.parse::<jiff::Timestamp>().is_ok() => {}
             (Shape::List(item), Value::Array(items)) => {
@@ -263,6 +267,7 @@ fn mend(shape: &Shape, value: &Value) -> (String, Option<(Safety, Value)>) {
         (Shape::Text | Shape::Choice, Value::Number(_) | Value::Bool(_)) => {
             (format!("put it in quotes: \"{value}\""), Some((Safety::Unsafe, value.to_string().into())))
         }
+        (Shape::Quantity, Value::Number(_)) => (format!("put it in quotes: \"{value}\""), Some((Safety::Safe, value.to_string().into()))),
         (Shape::List(_), Value::String(_) | Value::Number(_) | Value::Bool(_)) => ("write it as a list of one item".to_owned(), None),
         (Shape::List(_), Value::Object(_)) => ("put `- ` before its first key, so that it is a list of one item".to_owned(), None),
         (Shape::Map(_) | Shape::Object(_), Value::Array(_)) => ("write keys and values instead of a list".to_owned(), None),
@@ -406,6 +411,9 @@ mod tests {
         assert!(found[0].contains("spec.pytorchReplicaSpecs[Worker].template.spec.containers[0].name: Required value"), "{found:#?}");
         // A patch lacks what it does not change.
         assert_eq!(said(&worker(json!({"env": []}))), [""; 0]);
+        let found = said(&worker(json!({"name": "pytorch", "image": "i", "resources": {"limits": {"cpu": 0.5, "memory": 1}}})));
+        assert_eq!(found.len(), 1, "{found:#?}");
+        assert!(found[0].contains("limits[cpu]") && found[0].ends_with("(put it in quotes: \"0.5\")"), "{found:#?}");
         let found = said(&object(json!({"activeDeadlineSeconds": 5, "pytorchReplicaSpecs": {"Worker": {"image": "i", "replicas": "4"}}})));
         assert!(found[0].contains("it belongs at `spec.runPolicy`"), "{found:#?}");
         assert!(found[1].contains("it belongs at `spec.pytorchReplicaSpecs[Worker].template.spec.containers[0]`"), "{found:#?}");

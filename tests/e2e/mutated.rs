@@ -226,10 +226,9 @@ fn mutants(object: &Value, place: &str, values: &[Value]) -> Vec<(String, Value)
     });
     let custom = Kind::of(object) == Some(Kind::PyTorchJob);
     for value in values {
-        // Three things about custom resources we do not tell: that a field inside of a number is unknown, that an item is null, and that a quantity
-        // has a fraction without being a text.
+        // Two things about custom resources we do not tell: that a field inside of a number is unknown, and that an item is null.
         let item = key.parse::<usize>().is_ok();
-        if custom && (value == &json!({"x": "y"}) || value == &json!(1.5) || item && value.is_null()) {
+        if custom && (value == &json!({"x": "y"}) || item && value.is_null()) {
             continue;
         }
         let set = |parent: &mut Value| match parent {
