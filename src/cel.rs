@@ -1,7 +1,8 @@
 //! A policy in the words of the API server: `ValidatingAdmissionPolicies` for the rules that CEL can express ([`Rule::cel`]).
 //!
 //! What is exported holds while Jobgate is down, costs no call, and answers what the webhook answers: the same overrides, exemptions, opt-outs and
-//! trusted controllers, and on an UPDATE the same leniency towards what was wrong before. An API server looks at such a policy after it has validated the
+//! trusted controllers, and on an UPDATE the same leniency towards what was wrong before (here also where that was only warned of and would be denied now:
+//! what the old object's level was is not worked out a second time). An API server looks at such a policy after it has validated the
 //! object, so types are what the schema says. Optional types (`.?`) are there from Kubernetes 1.29 on, policies from 1.30 on.
 
 use std::fmt::Write as _;
@@ -10,7 +11,7 @@ use jiff::civil::Date;
 use serde_json::{Value, json};
 
 use crate::engine::IGNORE;
-use crate::policy::{Action, Matcher, OptOut, Policy};
+use crate::policy::{Action, Exemption, Matcher, OptOut, Policy};
 use crate::registration::{self, NAMESPACE_LABEL, SYSTEM};
 use crate::rule::{Cel, Rule};
 use crate::rules::RULES;
@@ -43,16 +44,21 @@ impl Export {
 #[must_use]
 pub fn export(policy: &Policy, own: &str, today: Option<Date>) -> Export {
     let mut export = Export::default();
+    let mut exported = Vec::new();
     for entry in RULES {
         let rule = entry.rule;
         let levels: Vec<Action> = [Action::Deny, Action::Warn].into_iter().filter(|level| can_be(policy, rule, *level)).collect();
         match &rule.cel {
             Err(why) => export.notes.push(format!("Not here: {}: {why}.", rule.id)),
             Ok(_) if levels.is_empty() => export.notes.push(format!("Not here: {}: the policy neither denies nor warns.", rule.id)),
-            Ok(cel) => export.objects.extend(levels.iter().map(|level| [judging(policy, rule, cel, *level, today), binding(rule, *level, own)])),
+            Ok(cel) => {
+                exported.push(rule.id);
+                export.objects.extend(levels.iter().map(|level| [judging(policy, rule, cel, *level, today), binding(rule, *level, own)]));
+            }
         }
     }
-    for exemption in policy.exemptions.iter().filter(|exemption| exemption.holds_on(today)) {
+    let lifts = |exemption: &&Exemption| exemption.holds_on(today) && exported.iter().any(|rule| exemption.covers(rule));
+    for exemption in policy.exemptions.iter().filter(lifts) {
         // CEL has no clock.
         if let Some(until) = exemption.until {
             export.notes.push(format!("An exemption in this ends on {until}: export again then ({}).", exemption.reason.escape_debug()));
@@ -303,6 +309,8 @@ mod tests {
         let before = export(&one, "own", Some(date(2030, 1, 31)));
         assert!(before.notes.contains(&"An exemption in this ends on 2030-01-31: export again then (r\\n1).".to_owned()), "{:?}", before.notes);
         assert!(before.to_yaml().contains("name: not-exempt"));
+        let elsewhere = policy("{exemptions: [{match: {names: [a]}, rules: [gpu-toleration], reason: r, until: '2030-01-31'}]}");
+        assert!(!export(&elsewhere, "own", None).to_yaml().contains("2030"), "it speaks of nothing that is exported");
         let after = export(&one, "own", Some(date(2030, 2, 1))).to_yaml();
         assert!(!after.contains("not-exempt") && !after.contains("2030"), "{after}");
     }

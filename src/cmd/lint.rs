@@ -58,8 +58,10 @@ pub fn run(args: &Lint, color: bool) -> anyhow::Result<Exit> {
     }
     let written = write_baseline.map(|path| renew_baseline(path, &inputs, &mut linted)).transpose()?;
     let report = &linted.report;
-    let piped = inputs.files.iter().filter(|input| &*input.path == STDIN);
-    let piped = piped.filter_map(|input| if let Content::Bytes(bytes) = &input.content { Some(bytes) } else { None }).next();
+    let piped = inputs.files.iter().find_map(|input| match &input.content {
+        Content::Bytes(bytes) if &*input.path == STDIN => Some(bytes),
+        _ => None,
+    });
     if diff {
         to(&mut io::stdout().lock(), |out| diffs.write(color, out))?;
         let left = report::counts(report);
