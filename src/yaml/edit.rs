@@ -125,9 +125,7 @@ impl<'d> Draft<'d> {
             at = splice.span.end;
         }
         text.push_str(&self.text[at..]);
-        for (_, splice) in splices.into_iter().rev() {
-            pieces.splice(splice);
-        }
+        pieces.splice(splices.into_iter().map(|(_, splice)| splice).collect());
         let splits = self.document.form == Form::Yaml && (text.starts_with("---") || text.contains("\n---"));
         if splits || starts_with_brace(&text) != self.has_brace {
             return Err(Withheld::Differs(place()));
@@ -249,26 +247,32 @@ impl Piece {
 }
 
 impl Pieces {
-    fn splice(&mut self, splice: Splice) {
-        let Splice { span, text, .. } = splice;
-        let mut out = Vec::with_capacity(self.0.len() + 2);
-        let mut new = Some(Piece::New(text));
-        let mut at = 0;
-        for piece in self.0.drain(..) {
-            let len = piece.len();
-            let (start, end) = (at, at + len);
-            at = end;
-            if start < span.start {
-                out.push(piece.part(0..span.start.min(end) - start));
+    /// Makes changes of the current text, which are sorted and apart from each other.
+    fn splice(&mut self, splices: Vec<Splice>) {
+        let mut out = Vec::with_capacity(self.0.len() + 2 * splices.len());
+        let mut old = std::mem::take(&mut self.0).into_iter();
+        // What is left of the piece at hand, and where it starts in the current text.
+        let (mut rest, mut at) = (old.next(), 0);
+        // Takes what lies before a place out of the pieces.
+        let mut take = |until: usize, out: Option<&mut Vec<Piece>>| {
+            let mut out = out;
+            while at < until
+                && let Some(piece) = rest.take()
+            {
+                let len = piece.len().min(until - at);
+                at += len;
+                rest = if len < piece.len() { Some(piece.part(len..piece.len())) } else { old.next() };
+                if let Some(out) = &mut out {
+                    out.push(piece.part(0..len));
+                }
             }
-            if end >= span.start {
-                out.extend(new.take());
-            }
-            if end > span.end {
-                out.push(piece.part(span.end.max(start) - start..len));
-            }
+        };
+        for Splice { span, text, .. } in splices {
+            take(span.start, Some(&mut out));
+            take(span.end, None);
+            out.push(Piece::New(text));
         }
-        out.extend(new);
+        take(usize::MAX, Some(&mut out));
         out.retain(|piece| piece.len() > 0);
         self.0 = out;
     }
@@ -518,7 +522,7 @@ impl<'e> Editor<'e> {
             Some(at) if self.tree.node(at).next < node.next => tight(at, ','),
             _ => colon == ":",
         };
-        let (step, indented_lists) = self.indentation();
+        let (step, indented_lists) = *self.tree.indentation.get_or_init(|| self.indentation());
         Look { newline: self.newline(), step, indented_lists, key_quote, quote, colon, comma: if comma { "," } else { ", " }, names_first: true }
     }
 

@@ -1,5 +1,6 @@
 //! From a place in the value back to the bytes it came from.
 
+use std::collections::BTreeMap;
 use std::ops::Range;
 
 use super::resolve::Text;
@@ -35,7 +36,10 @@ pub(super) fn find(text: Text<'_>, pointer: &Pointer) -> Option<Found> {
         match (token, text.tree.node(at).kind) {
             (Token::Index(index), Kind::Sequence) => {
                 found.key = None;
-                found.value = text.tree.children(at).nth(*index)?;
+                found.value = match wide(text, at) {
+                    Some(Wide::Items(items)) => *items.get(*index)? as usize,
+                    _ => text.tree.children(at).nth(*index)?,
+                };
             }
             (Token::Key(name), Kind::Mapping) => found = field(text, at, name, found)?,
             _ => return None,
@@ -46,19 +50,22 @@ pub(super) fn find(text: Text<'_>, pointer: &Pointer) -> Option<Found> {
 
 /// Finds a key of a mapping: the one that is assigned last, as the value has it.
 pub(super) fn field(text: Text<'_>, mapping: usize, name: &str, within: Found) -> Option<Found> {
+    if let Some(Wide::Fields { own, merges }) = wide(text, mapping) {
+        let mut last = own.get(name).map(|(key, value)| Found { key: Some(*key as usize), value: *value as usize, ..within });
+        let own = last.and_then(|found| found.key);
+        for (key, value) in merges {
+            // Nodes are numbered in the order of the source.
+            if own.is_none_or(|own| own < *key as usize) {
+                last = in_merge(text, *value as usize, name, within)?.or(last);
+            }
+        }
+        return last;
+    }
     let mut last = None;
     let mut explicit = None;
     for (key, value) in text.tree.entries(mapping) {
         if text.is_merge(key) {
-            for part in text.merged(value).ok()? {
-                let node = text.tree.node(part);
-                let (target, via) = if node.kind == Kind::Alias { (node.target(), within.via.or(Some(part))) } else { (part, within.via) };
-                let within = Found { via, merge: within.merge.or(Some(value)), ..within };
-                if let Some(found) = field(text, target, name, within) {
-                    last = Some(found);
-                    break;
-                }
-            }
+            last = in_merge(text, value, name, within)?.or(last);
         } else if let Ok((text, ty)) = text.key(key)
             && text == name
             && explicit.is_none_or(|known| known == ty)
@@ -68,6 +75,66 @@ pub(super) fn field(text: Text<'_>, mapping: usize, name: &str, within: Found) -
         }
     }
     last
+}
+
+/// Finds a key in what a merge key brings in; nothing inside where it is not there, and nothing at all where there is something else than mappings.
+fn in_merge(text: Text<'_>, value: usize, name: &str, within: Found) -> Option<Option<Found>> {
+    for part in text.merged(value).ok()? {
+        let node = text.tree.node(part);
+        let (target, via) = if node.kind == Kind::Alias { (node.target(), within.via.or(Some(part))) } else { (part, within.via) };
+        let within = Found { via, merge: within.merge.or(Some(value)), ..within };
+        if let Some(found) = field(text, target, name, within) {
+            return Some(Some(found));
+        }
+    }
+    Some(None)
+}
+
+/// A collection with so many nodes in it is not walked over for each place, because there may be as many places to find.
+const WIDE: usize = 256;
+
+/// The parts of a large collection, by what a pointer calls them.
+#[derive(Clone, Debug)]
+pub(super) enum Wide {
+    /// The items of a list.
+    Items(Box<[u32]>),
+    /// The entries of a mapping: key and value by name, of equal keys the last one; and its merge keys with their values, in source order.
+    Fields { own: BTreeMap<Box<str>, (u32, u32)>, merges: Vec<(u32, u32)> },
+}
+
+/// Returns the parts of a collection, if it is large.
+fn wide<'t>(text: Text<'t>, at: usize) -> Option<&'t Wide> {
+    if text.tree.node(at).next as usize - at <= WIDE {
+        return None;
+    }
+    text.tree.wide.get_or_init(|| all_wide(text)).get(&at)
+}
+
+fn all_wide(text: Text<'_>) -> BTreeMap<usize, Wide> {
+    let node = |at: usize| u32::try_from(at).ok();
+    let parts = |at: usize| match text.tree.node(at).kind {
+        Kind::Sequence => Some(Wide::Items(text.tree.children(at).map(node).collect::<Option<_>>()?)),
+        Kind::Mapping => {
+            let mut own = BTreeMap::new();
+            let mut merges = Vec::new();
+            for (key, value) in text.tree.entries(at) {
+                let entry = (node(key)?, node(value)?);
+                if text.is_merge(key) {
+                    merges.push(entry);
+                } else if let Ok((name, ty)) = text.key(key) {
+                    let (known, last) = own.entry(Box::from(&*name)).or_insert((ty, entry));
+                    if *known == ty {
+                        *last = entry;
+                    }
+                }
+            }
+            let own = own.into_iter().map(|(name, (_, entry))| (name, entry)).collect();
+            Some(Wide::Fields { own, merges })
+        }
+        Kind::Scalar | Kind::Alias => None,
+    };
+    let is_wide = |at: &usize| text.tree.node(*at).next as usize - at > WIDE;
+    (0..text.tree.len()).filter(is_wide).filter_map(|at| Some((at, parts(at)?))).collect()
 }
 
 /// Returns where a place stands.
@@ -93,7 +160,7 @@ pub(super) fn duplicates(text: Text<'_>, base: usize, mut twice: Vec<Twice>) -> 
         return Vec::new();
     }
     // Of three equal keys the first two are dropped for the third: follow each to the one that stays.
-    let mut stays = std::collections::BTreeMap::new();
+    let mut stays = BTreeMap::new();
     for pair in twice.iter_mut().rev() {
         pair.kept = stays.get(&pair.kept).copied().unwrap_or(pair.kept);
         stays.insert(pair.dropped, pair.kept);
@@ -181,5 +248,46 @@ impl Places<'_> {
             }
         }
         pointer
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::pointer::Pointer;
+    use crate::yaml::documents;
+
+    /// Entries that take the same places when others stand before or behind them.
+    const TRICKY: &str = "  a: 1\n  <<: *base\n  b: 2\n  <<: [{d: 4}, *base]\n  a: 5\n  1: int\n  '1': text\n  e: {f: [7, 8]}\n";
+
+    #[test]
+    fn a_large_collection_is_looked_up_in_as_a_small_one_is_walked_over() {
+        let filler: String = (0..super::WIDE).map(|at| format!("  x{at}: {at}\n")).collect();
+        let found = |before: &str, behind: &str| {
+            let source = format!("base: &base {{a: 8, b: 9, c: 10, e: 11}}\nmap:\n{before}{TRICKY}{behind}");
+            let document = documents(source.as_bytes()).next().expect("a document").expect("YAML");
+            let start = source.find(TRICKY).expect("the entries");
+            let spans = ["a", "b", "c", "d", "1", "e", "e/f/1", "g"].map(|place| {
+                let span = document.locate(&Pointer::parse(&format!("/map/{place}"), &document.value)?)?;
+                let shift = |at: usize| at.checked_sub(start);
+                Some((span.key.map(|key| shift(key.start)), shift(span.value.start), shift(span.value.end), span.via_alias))
+            });
+            let values = ["a", "b", "c", "d", "1", "e"].map(|key| document.value["map"][key].to_string());
+            (spans, values)
+        };
+        let small = found("", "");
+        assert_eq!(small.0.iter().filter(|span| span.is_some()).count(), 7, "{small:?}");
+        assert_eq!(found(&filler, ""), small);
+        assert_eq!(found("", &filler), small);
+    }
+
+    #[test]
+    fn each_item_of_a_long_list_is_found() {
+        let source: String = (0..1000).map(|at| format!("- [{at}, x]\n")).collect();
+        let document = documents(source.as_bytes()).next().expect("a document").expect("YAML");
+        for at in [0, 1, 499, 999] {
+            let span = document.locate(&(Pointer::root() / at / 0)).expect("a place");
+            assert_eq!(source[span.value], at.to_string());
+        }
+        assert_eq!(document.locate(&(Pointer::root() / 1000)), None);
     }
 }

@@ -3,10 +3,13 @@
 //! Nodes lie in one vector in the order in which they start, so that a node's children follow it directly and [`Node::next`] leaps over them.
 //! Offsets are bytes of the document's own text. There are no pointers to follow on drop, so no input can make dropping it deep.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
+use std::sync::OnceLock;
 
 use granit_parser::{ErrorKind, Event, Parser, ScalarStyle, ScanError, Span, StructureStyle, TryLoadError, TrySpannedEventReceiver};
 
+use super::locate::Wide;
 use super::{Limits, SyntaxError, SyntaxErrorKind};
 use crate::lines::character_at;
 
@@ -103,9 +106,20 @@ pub(super) struct Tree {
     nodes: Vec<Node>,
     /// Text of scalars that is not in the document as such: escapes, folded lines.
     owned: String,
+    /// The parts of its large collections, once a place in one of them was looked for.
+    pub(super) wide: OnceLock<BTreeMap<usize, Wide>>,
+    /// By how much blocks are indented, and whether lists in mappings are; once that was asked.
+    pub(super) indentation: OnceLock<(usize, bool)>,
+    /// The nodes that aliases stand for, with all that is in them, in order; once one was asked about.
+    shared: OnceLock<Vec<Range<usize>>>,
 }
 
 impl Tree {
+    /// Returns how many nodes it has.
+    pub(super) fn len(&self) -> usize {
+        self.nodes.len()
+    }
+
     /// Returns a node.
     pub(super) fn node(&self, at: usize) -> &Node {
         &self.nodes[at]
@@ -129,8 +143,19 @@ impl Tree {
 
     /// Tells whether an alias stands for a node or for something that it is a part of.
     pub(super) fn is_shared(&self, at: usize) -> bool {
-        let aliases = self.nodes.iter().filter(|node| node.kind == Kind::Alias);
-        aliases.map(Node::target).any(|target| (target..self.nodes[target].next as usize).contains(&at))
+        let shared = self.shared.get_or_init(|| {
+            let targets: BTreeSet<usize> = self.nodes.iter().filter(|node| node.kind == Kind::Alias).map(Node::target).collect();
+            let mut ranges: Vec<Range<usize>> = Vec::new();
+            for target in targets {
+                // Nodes lie within one another or apart.
+                if ranges.last().is_none_or(|last| last.end <= target) {
+                    ranges.push(target..self.nodes[target].next as usize);
+                }
+            }
+            ranges
+        });
+        let before = shared.partition_point(|range| range.start <= at);
+        before > 0 && shared[before - 1].contains(&at)
     }
 
     /// Returns the keys of a mapping with their values.
@@ -180,7 +205,7 @@ impl<'t> Builder<'t> {
     pub(super) fn new(source: &'t str, limits: &'t Limits) -> Self {
         // Manifests have a node for every ten bytes or so.
         let nodes = Vec::with_capacity((source.len() / 10).min(1 << 16));
-        Self { source, limits, tree: Tree { nodes, owned: String::new() }, open: Vec::new(), last_end: 0 }
+        Self { source, limits, tree: Tree { nodes, ..Tree::default() }, open: Vec::new(), last_end: 0 }
     }
 
     fn push(&mut self, node: Node) -> Result<usize, SyntaxError> {
