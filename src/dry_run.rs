@@ -8,6 +8,8 @@
 //! The steps are the webhook's own ([`crate::engine`], [`crate::admission`]) and those of [`crate::api`]. What is found says what the webhook says, and
 //! points into the manifest: [`crate::lint`] finds the files, the documents and the lines.
 
+use std::collections::{BTreeMap, BTreeSet};
+
 use jiff::civil::Date;
 use serde_json::{Value, json};
 
@@ -17,6 +19,7 @@ use crate::engine::{self, Operation, Origin, Request, Skipped, Verdict};
 use crate::facts::Facts;
 use crate::finding::{Finding, Level, Op, Part, Safety};
 use crate::patch;
+use crate::pointer::Pointer;
 use crate::policy::Policy;
 use crate::workload::Kind;
 
@@ -135,7 +138,8 @@ pub fn answer(policy: &Policy, facts: &dyn Facts, question: &Question<'_>) -> An
     let edits = if patch.is_empty() { Vec::new() } else { edits(&findings) };
     // A rule that denies the same field says more than the API server does.
     let mut refused = server.findings;
-    refused.retain(|refusal| !findings.iter().any(|finding| finding.level == Level::Deny && finding.path == refusal.path));
+    let denied: BTreeSet<&Pointer> = findings.iter().filter(|finding| finding.level == Level::Deny).map(|finding| &finding.path).collect();
+    refused.retain(|refusal| !denied.contains(&refusal.path));
     findings.append(&mut refused);
     engine::sort(&mut findings);
     let admitted = outcome.is_allowed().then(|| without_marks(stored, object));
@@ -184,17 +188,22 @@ fn without_marks(mut stored: Value, object: &Value) -> Value {
 
 /// Returns what the two webhooks find: what is filled in by the first, and all else by the second, in the words that fit the manifest.
 fn told(mutate: &Verdict, validate: &Verdict, written: &Verdict, object: &Value) -> Vec<Finding> {
-    let filled = mutate.findings.iter().filter(|finding| finding.fills && !validate.findings.iter().any(|other| same(finding, other)));
-    filled.chain(&validate.findings).map(|finding| in_manifest(finding, written, object)).collect()
+    // Of several that are the same the first one counts.
+    let judged: BTreeSet<_> = validate.findings.iter().map(key).collect();
+    // Of several that are the same the first one counts.
+    let known: BTreeMap<_, _> = written.findings.iter().rev().map(|finding| (key(finding), finding)).collect();
+    let filled = mutate.findings.iter().filter(|finding| finding.fills && !judged.contains(&key(finding)));
+    filled.chain(&validate.findings).map(|finding| in_manifest(finding, known.get(&key(finding)).copied(), object)).collect()
 }
 
-fn same(one: &Finding, other: &Finding) -> bool {
-    one.rule == other.rule && one.path == other.path
+/// Returns what tells a finding from others of the same object.
+fn key(finding: &Finding) -> (&'static str, &Pointer) {
+    (finding.rule, &finding.path)
 }
 
 /// Returns a finding of the object as sent as one of the manifest: where that has the same finding, its places and its fix.
-fn in_manifest(finding: &Finding, written: &Verdict, object: &Value) -> Finding {
-    if let Some(known) = written.findings.iter().find(|known| same(known, finding)) {
+fn in_manifest(finding: &Finding, known: Option<&Finding>, object: &Value) -> Finding {
+    if let Some(known) = known {
         return Finding { level: finding.level, fills: finding.fills, ..known.clone() };
     }
     let mut finding = finding.clone();

@@ -1,6 +1,6 @@
 //! Changes that were each made for the same object, as one list of operations.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::Value;
 
@@ -29,6 +29,8 @@ struct Places {
     /// The operations that end here: one, or several insertions before the same item.
     ops: Vec<usize>,
     below: BTreeMap<Token, Self>,
+    /// The items of a list before which something is put in, or that are taken out: they move those behind them.
+    moving: BTreeSet<usize>,
 }
 
 /// What becomes of an operation among those that are there.
@@ -82,8 +84,15 @@ impl Joined {
             }
             Fit::Beside => {
                 let mut places = &mut self.places;
-                for token in op.pointer().tokens() {
-                    places = places.below.entry(token.clone()).or_default();
+                let tokens = op.pointer().tokens();
+                for (at, token) in tokens.iter().enumerate() {
+                    if let Token::Index(index) = token
+                        && at + 1 == tokens.len()
+                        && moves(op)
+                    {
+                        places.moving.insert(*index);
+                    }
+                    places = places.below.entry((*token).clone()).or_default();
                 }
                 places.ops.push(self.ops.len());
                 undo.push((self.ops.len(), None));
@@ -100,7 +109,7 @@ impl Joined {
             return;
         }
         if let Some(op) = self.ops.pop() {
-            forget(&mut self.places, &op.pointer().tokens());
+            forget(&mut self.places, &op.pointer().tokens(), &self.ops);
         }
     }
 
@@ -114,7 +123,7 @@ impl Joined {
             {
                 return Some(Fit::Within(at));
             }
-            if places.shifts(self, token) {
+            if places.shifts(token) {
                 return None;
             }
             let Some(next) = places.below.get(token) else { return Some(Fit::Beside) };
@@ -128,12 +137,12 @@ impl Joined {
             // What stands behind in the list moves. Only insertions do not mind one another.
             let mut behind = places.below.range((*last).clone()..).filter(|(token, _)| matches!(token, Token::Index(_)));
             let moves = behind.any(|(_, place)| !place.below.is_empty() || !inserts || place.ops.iter().any(|at| !self.is_insertion(*at)));
-            if moves || !inserts && places.shifts(self, last) {
+            if moves || !inserts && places.shifts(last) {
                 return None;
             }
             return Some(Fit::Beside);
         }
-        if places.shifts(self, last) {
+        if places.shifts(last) {
             return None;
         }
         match places.below.get(last) {
@@ -155,21 +164,30 @@ impl Joined {
 
 impl Places {
     /// Tells whether an item of a list, these places being those of the list, is moved by an operation before it.
-    fn shifts(&self, joined: &Joined, item: &Token) -> bool {
-        let Token::Index(_) = item else { return false };
-        let before = self.below.range(..=item.clone()).filter(|(token, _)| matches!(token, Token::Index(_)));
-        before.flat_map(|(_, place)| &place.ops).any(|at| !matches!(joined.ops[*at], Op::Replace(..)))
+    fn shifts(&self, item: &Token) -> bool {
+        let Token::Index(item) = item else { return false };
+        self.moving.first().is_some_and(|first| first <= item)
     }
 }
 
-/// Takes the last operation out of its place.
-fn forget(places: &mut Places, tokens: &[&Token]) {
+/// Tells whether an operation on an item of a list moves those behind it.
+fn moves(op: &Op) -> bool {
+    !matches!(op, Op::Replace(..))
+}
+
+/// Takes the last operation out of its place; `ops` are those that stay.
+fn forget(places: &mut Places, tokens: &[&Token], ops: &[Op]) {
     let Some((first, rest)) = tokens.split_first() else {
         places.ops.pop();
         return;
     };
     if let Some(next) = places.below.get_mut(*first) {
-        forget(next, rest);
+        forget(next, rest, ops);
+        if let (Token::Index(index), []) = (first, rest)
+            && !next.ops.iter().any(|at| moves(&ops[*at]))
+        {
+            places.moving.remove(index);
+        }
         if next.ops.is_empty() && next.below.is_empty() {
             places.below.remove(*first);
         }

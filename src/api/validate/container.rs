@@ -1,5 +1,7 @@
 //! Containers: their ports, variables, mounts, probes and resources.
 
+use std::collections::{BTreeMap, BTreeSet};
+
 use super::cause::{At as _, Causes};
 use super::part::Part;
 use super::pod::{Pod, profiles, user_ids};
@@ -52,13 +54,12 @@ pub(super) fn common(container: &Part<'_, '_>, pod: &Pod<'_>, causes: &mut Cause
 /// Checks what becomes of a container when its resources change; `restart` is the policy of the pod.
 pub(super) fn resize_policy(container: &Part<'_, '_>, restart: &str, causes: &mut Causes) {
     let list = container.get("resizePolicy");
-    let mut known: Vec<&str> = Vec::new();
+    let mut known: BTreeSet<&str> = BTreeSet::new();
     for item in list.items() {
         let (resource, policy) = (item.get("resourceName"), item.get("restartPolicy"));
-        if known.contains(&resource.text()) {
+        if !known.insert(resource.text()) {
             causes.duplicate(&item, &quoted(resource.text()));
         }
-        known.push(resource.text());
         // The server names the list.
         let before = causes.len();
         causes.one_of(&resource, &["cpu", "memory"]);
@@ -108,16 +109,15 @@ fn port_number(field: &Part<'_, '_>, causes: &mut Causes) {
 }
 
 fn container_ports(ports: &Part<'_, '_>, causes: &mut Causes) {
-    let mut known: Vec<&str> = Vec::new();
+    let mut known: BTreeSet<&str> = BTreeSet::new();
     for port in ports.items() {
         let (name, inner, outer) = (port.get("name"), port.get("containerPort"), port.get("hostPort"));
         if !name.text().is_empty() {
             let messages = names::port_name(name.text());
-            if messages.is_empty() && known.contains(&name.text()) {
+            if !known.insert(name.text()) && messages.is_empty() {
                 causes.duplicate(&name, &quoted(name.text()));
             }
             causes.invalid_each(&name, messages);
-            known.push(name.text());
         }
         if inner.number().is_none_or(|port| port == 0) {
             causes.required(&inner, "");
@@ -133,7 +133,7 @@ fn container_ports(ports: &Part<'_, '_>, causes: &mut Causes) {
     }
 }
 
-pub(super) fn host_ports(container: &Part<'_, '_>, known: &mut Vec<String>, causes: &mut Causes) {
+pub(super) fn host_ports(container: &Part<'_, '_>, known: &mut BTreeSet<String>, causes: &mut Causes) {
     for port in container.get("ports").items() {
         let outer = port.get("hostPort");
         let Some(number) = outer.number().filter(|number| *number != 0) else { continue };
@@ -141,7 +141,7 @@ pub(super) fn host_ports(container: &Part<'_, '_>, known: &mut Vec<String>, caus
         if known.contains(&key) {
             causes.duplicate(&outer, &quoted(&key));
         } else {
-            known.push(key);
+            known.insert(key);
         }
     }
 }
@@ -215,7 +215,7 @@ fn file_key(file: &Part<'_, '_>, pod: &Pod<'_>, causes: &mut Causes) {
     let name = file.get("volumeName");
     if name.text().is_empty() {
         causes.required(&name, "");
-    } else if !pod.volumes.iter().any(|(volume, _)| *volume == name.text()) {
+    } else if !pod.volumes.contains_key(name.text()) {
         causes.not_found(&name, name.text(), "");
     }
 }
@@ -327,29 +327,32 @@ fn variables_from(sources: &Part<'_, '_>, causes: &mut Causes) {
 fn mounts(container: &Part<'_, '_>, pod: &Pod<'_>, causes: &mut Causes) {
     let (list, devices) = (container.get("volumeMounts"), container.get("volumeDevices"));
     let privileged = container.at(&["securityContext", "privileged"]).is_true();
-    let mut paths: Vec<&str> = Vec::new();
+    let devices_with = |field: &'static str| {
+        let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
+        devices.items().for_each(|device| *counts.entry(device.get(field).text()).or_default() += 1);
+        counts
+    };
+    let (device_names, device_paths) = (devices_with("name"), devices_with("devicePath"));
+    let mut paths: BTreeSet<&str> = BTreeSet::new();
     for mount in list.items() {
         let (name, path) = (mount.get("name"), mount.get("mountPath"));
         if name.text().is_empty() {
             causes.required(&name, "");
         }
-        if !pod.volumes.iter().any(|(volume, _)| *volume == name.text()) {
+        if !pod.volumes.contains_key(name.text()) {
             causes.not_found(&name, name.text(), "");
         }
         if path.text().is_empty() {
             causes.required(&path, "");
         }
-        if paths.contains(&path.text()) {
+        if !paths.insert(path.text()) {
             causes.invalid_text(&path, path.text(), "must be unique");
         }
-        paths.push(path.text());
-        for device in devices.items() {
-            if device.get("name").text() == name.text() {
-                causes.invalid(&name, "must not already exist in volumeDevices");
-            }
-            if device.get("devicePath").text() == path.text() {
-                causes.invalid(&path, "must not already exist as a path in volumeDevices");
-            }
+        for _ in 0..device_names.get(name.text()).copied().unwrap_or_default() {
+            causes.invalid(&name, "must not already exist in volumeDevices");
+        }
+        for _ in 0..device_paths.get(path.text()).copied().unwrap_or_default() {
+            causes.invalid(&path, "must not already exist as a path in volumeDevices");
         }
         let (sub, expression) = (mount.get("subPath"), mount.get("subPathExpr"));
         // The server leaves the mount's index out of these three.
@@ -384,28 +387,27 @@ fn mounts(container: &Part<'_, '_>, pod: &Pod<'_>, causes: &mut Causes) {
             causes.rename_since(before, &mount, &list);
         }
     }
-    let mut known: Vec<(&str, &str)> = Vec::new();
+    let mut known: (BTreeSet<&str>, BTreeSet<&str>) = Default::default();
     for device in devices.items() {
         let (name, path) = (device.get("name"), device.get("devicePath"));
-        if known.iter().any(|(other, _)| *other == name.text()) {
+        if !known.0.insert(name.text()) {
             causes.invalid(&name, "must be unique");
         }
-        if known.iter().any(|(_, other)| *other == path.text()) {
+        if !known.1.insert(path.text()) {
             causes.invalid(&path, "must be unique");
         }
         if path.text().split('/').any(|step| step == "..") {
             causes.invalid(&path, "can not contain backsteps ('..')");
         }
-        known.push((name.text(), path.text()));
         if name.text().is_empty() {
             causes.required(&name, "");
         }
-        match pod.volumes.iter().find(|(volume, _)| *volume == name.text()) {
+        match pod.volumes.get(name.text()) {
             None => causes.not_found(&name, name.text(), ""),
-            Some((_, false)) => {
+            Some(false) => {
                 causes.invalid(&name, "can only use volume source type of PersistentVolumeClaim or Ephemeral for block mode");
             }
-            Some((_, true)) => {}
+            Some(true) => {}
         }
         if path.text().is_empty() {
             causes.required(&path, "");

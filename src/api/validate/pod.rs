@@ -1,5 +1,7 @@
 //! Pod templates: what a pod says of itself, and of its containers together.
 
+use std::collections::{BTreeMap, BTreeSet};
+
 use super::cause::{At as _, Causes};
 use super::container::{common, host_ports, probes, resize_policy, restart_policy, unmasked};
 use super::part::Part;
@@ -11,9 +13,9 @@ use crate::pointer::Pointer;
 /// What the containers of one pod have in common.
 pub(super) struct Pod<'a> {
     /// Names of volumes that are sound, and whether each is a claim, which alone may be a block device.
-    pub(super) volumes: Vec<(&'a str, bool)>,
+    pub(super) volumes: BTreeMap<&'a str, bool>,
     /// Names of resource claims.
-    pub(super) claims: Vec<&'a str>,
+    pub(super) claims: BTreeSet<&'a str>,
     /// Seconds until a pod that is asked to stop is killed.
     pub(super) grace: Option<i64>,
 }
@@ -265,7 +267,7 @@ fn pod_security(spec: &Part<'_, '_>, causes: &mut Causes) {
             causes.invalid(&group, "must be between 0 and 2147483647, inclusive");
         }
     }
-    let mut known: Vec<&str> = Vec::new();
+    let mut known: BTreeSet<&str> = BTreeSet::new();
     for setting in security.get("sysctls").items() {
         let name = setting.get("name");
         let part = |part: &str| {
@@ -292,7 +294,7 @@ fn pod_security(spec: &Part<'_, '_>, causes: &mut Causes) {
         if host("hostNetwork") && name.text().starts_with("net.") {
             causes.invalid(&name, "may not be specified when 'hostNetwork' is true");
         }
-        known.push(name.text());
+        known.insert(name.text());
     }
     for (field, values) in [
         ("fsGroupChangePolicy", &["Always", "OnRootMismatch"][..]),
@@ -335,8 +337,8 @@ pub(super) fn profiles(security: &Part<'_, '_>, causes: &mut Causes) {
     }
 }
 
-fn resource_claims<'a>(claims: &Part<'_, 'a>, causes: &mut Causes) -> Vec<&'a str> {
-    let mut known: Vec<&str> = Vec::new();
+fn resource_claims<'a>(claims: &Part<'_, 'a>, causes: &mut Causes) -> BTreeSet<&'a str> {
+    let mut known = BTreeSet::new();
     for claim in claims.items() {
         let name = claim.get("name");
         if name.text().is_empty() {
@@ -345,7 +347,7 @@ fn resource_claims<'a>(claims: &Part<'_, 'a>, causes: &mut Causes) -> Vec<&'a st
             causes.duplicate(&name, &quoted(name.text()));
         } else {
             causes.invalid_each(&name, names::dns_label(name.text()));
-            known.push(name.text());
+            known.insert(name.text());
         }
         let sources = [claim.get("resourceClaimName"), claim.get("resourceClaimTemplateName")];
         match sources.iter().filter(|source| source.is_set()).count() {
@@ -365,8 +367,8 @@ fn containers(spec: &Part<'_, '_>, pod: &Pod<'_>, causes: &mut Causes) {
     if main.items().next().is_none() {
         causes.required(&main, "");
     }
-    let mut known: Vec<&str> = Vec::new();
-    let mut ports = Vec::new();
+    let mut known = BTreeSet::new();
+    let mut ports = BTreeSet::new();
     for container in main.items() {
         common(&container, pod, causes);
         unique_name(&container, &mut known, causes);
@@ -380,7 +382,7 @@ fn containers(spec: &Part<'_, '_>, pod: &Pod<'_>, causes: &mut Causes) {
         common(&container, pod, causes);
         restart_policy(&container, causes);
         unique_name(&container, &mut known, causes);
-        host_ports(&container, &mut Vec::new(), causes);
+        host_ports(&container, &mut BTreeSet::new(), causes);
         if container.get("restartPolicy").text() == "Always" {
             probes(&container, pod, causes);
             continue;
@@ -394,12 +396,12 @@ fn containers(spec: &Part<'_, '_>, pod: &Pod<'_>, causes: &mut Causes) {
     }
 }
 
-fn unique_name<'a>(container: &Part<'_, 'a>, known: &mut Vec<&'a str>, causes: &mut Causes) {
+fn unique_name<'a>(container: &Part<'_, 'a>, known: &mut BTreeSet<&'a str>, causes: &mut Causes) {
     let name = container.get("name");
     if known.contains(&name.text()) {
         causes.duplicate(&name, &quoted(name.text()));
     } else if !name.text().is_empty() {
-        known.push(name.text());
+        known.insert(name.text());
     }
 }
 

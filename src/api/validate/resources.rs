@@ -1,5 +1,7 @@
 //! Requests and limits of containers and pods.
 
+use std::collections::BTreeSet;
+
 use super::cause::{At, Causes};
 use super::part::Part;
 use crate::k8s::go::quoted;
@@ -89,7 +91,7 @@ pub(super) fn quantity(name: &str, field: &Part<'_, '_>, quantity: &Quantity, ca
 }
 
 /// Checks `resources` of a container.
-pub(super) fn of_container(resources: &Part<'_, '_>, claims: &[&str], causes: &mut Causes) {
+pub(super) fn of_container(resources: &Part<'_, '_>, claims: &BTreeSet<&str>, causes: &mut Causes) {
     requirements(resources, container_resource_name, causes);
     let mut seen: Vec<(&str, &str)> = Vec::new();
     for claim in resources.get("claims").items() {
@@ -106,9 +108,8 @@ pub(super) fn of_container(resources: &Part<'_, '_>, claims: &[&str], causes: &m
         if !key.1.is_empty() {
             causes.invalid_each(&request, names::dns_label(key.1));
         }
-        if !claims.contains(&key.0) {
-            let mut known = claims.to_vec();
-            known.sort_unstable();
+        if !claims.contains(key.0) {
+            let known: Vec<&str> = claims.iter().copied().collect();
             let known = if known.is_empty() { " which is empty".to_owned() } else { format!(": {}", known.join(", ")) };
             causes.not_found(&claim, key.0, &format!("must be one of the names in pod.spec.resourceClaims{known}"));
         }

@@ -1,5 +1,7 @@
 //! Volumes of a pod.
 
+use std::collections::{BTreeMap, BTreeSet};
+
 use super::cause::{At, Causes};
 use super::part::Part;
 use super::{container, selector};
@@ -41,8 +43,8 @@ const SOURCES: [(&str, &str); 30] = [
 ];
 
 /// Checks the volumes, and returns the names of the sound ones: mounts of any other are not found. The flag marks those that can be block devices.
-pub(super) fn all<'a>(volumes: &Part<'_, 'a>, causes: &mut Causes) -> Vec<(&'a str, bool)> {
-    let mut known: Vec<(&str, bool)> = Vec::new();
+pub(super) fn all<'a>(volumes: &Part<'_, 'a>, causes: &mut Causes) -> BTreeMap<&'a str, bool> {
+    let mut known = BTreeMap::new();
     for volume in volumes.items() {
         let before = causes.len();
         source(&volume, causes);
@@ -52,11 +54,11 @@ pub(super) fn all<'a>(volumes: &Part<'_, 'a>, causes: &mut Causes) -> Vec<(&'a s
         } else {
             causes.invalid_each(&name, names::dns_label(name.text()));
         }
-        if known.iter().any(|(other, _)| *other == name.text()) {
+        if known.contains_key(name.text()) {
             causes.duplicate(&name, &quoted(name.text()));
         }
         if causes.len() == before {
-            known.push((name.text(), volume.get("persistentVolumeClaim").is_set() || volume.get("ephemeral").is_set()));
+            known.insert(name.text(), volume.get("persistentVolumeClaim").is_set() || volume.get("ephemeral").is_set());
         }
     }
     known
@@ -303,18 +305,17 @@ fn projected(source: &Part<'_, '_>, causes: &mut Causes) {
 
 /// Two sources of one volume must not show a file at the same path. Tokens are not looked at.
 fn no_path_twice(source: &Part<'_, '_>, causes: &mut Causes) {
-    let mut known: Vec<&str> = Vec::new();
+    let mut known: BTreeSet<&str> = BTreeSet::new();
     for part in source.get("sources").items() {
         for kind in ["secret", "configMap", "downwardAPI"] {
             let files = part.get(kind);
             for item in files.get("items").items() {
                 let path = item.get("path");
-                if !path.text().is_empty() && known.contains(&path.text()) {
+                if !known.insert(path.text()) && !path.text().is_empty() {
                     // Of what has a name the server says that.
                     let said = if kind == "downwardAPI" { path.text() } else { files.get("name").text() };
                     causes.invalid_text(source, said, "conflicting duplicate paths").pointer = path.pointer();
                 }
-                known.push(path.text());
             }
         }
     }
