@@ -311,3 +311,49 @@ fn hostile_files_are_refused_quickly_and_in_words() {
     let zeros = hostile("zeros.yaml", |path| File::create(path).unwrap().set_len(60 << 20).unwrap());
     assert!(zeros.contains("U+0000"), "{zeros}");
 }
+
+/// To look at all parts for each of them takes minutes where there are so many.
+#[test]
+fn what_is_large_and_wrong_everywhere_takes_no_longer_than_its_length() {
+    const MANY: usize = 20_000;
+    let job = |metadata: &str, spec: &str, pod: &str| {
+        format!(
+            "apiVersion: batch/v1\nkind: Job\nmetadata:\n  name: wide\n{metadata}spec:\n{spec}  template:\n    spec:\n      restartPolicy: Never\n{pod}"
+        )
+    };
+    let many = |line: &dyn Fn(usize) -> String| (0..MANY).map(line).collect::<String>();
+    let container = "      containers: [{name: a, image: b}]\n";
+    let one = |at: usize| {
+        format!(
+            "- apiVersion: batch/v1\n  kind: Job\n  metadata: {{name: j{at}}}\n  spec: {{template: {{spec: {{restartPolicy: Never, containers: [{{name: a, image: b}}]}}}}}}\n"
+        )
+    };
+    let claims = many(&|at| format!("      - {{name: v{at}, persistentVolumeClaim: {{claimName: c{at}}}}}\n"));
+    let mounts: Vec<String> = (0..MANY).map(|at| format!("{{name: v{at}, mountPath: /m{at}}}")).collect();
+    let mounting = format!("      containers: [{{name: a, image: b, volumeMounts: [{}]}}]\n      volumes:\n{claims}", mounts.join(", "));
+    let replicas = (0..MANY / 4).map(|at| {
+        format!("    W{at}: {{restartPolicy: Always, template: {{spec: {{containers: [{{name: pytorch, image: b, resources: {{limits: {{nvidia.com/gpu: 1}}}}}}]}}}}}}\n")
+    });
+    let replicas: String = replicas.collect();
+    for (name, manifest) in [
+        ("labels.yaml", job(&format!("  labels:\n{}", many(&|at| format!("    l{at}: 5\n"))), "", container)),
+        ("fields.yaml", job("", &many(&|at| format!("  field{at}: 1\n")), container)),
+        ("tolerations.yaml", job("", "", &format!("{container}      tolerations:\n{}", many(&|_| "      - {key: 5}\n".to_owned())))),
+        ("containers.yaml", job("", "", &format!("      containers:\n{}", many(&|_| "      - {name: a, image: b}\n".to_owned())))),
+        ("volumes.yaml", job("", "", &mounting)),
+        ("list.yaml", format!("apiVersion: v1\nkind: List\nitems:\n{}", (0..MANY / 4).map(one).collect::<String>())),
+        (
+            "replicas.yaml",
+            format!("apiVersion: kubeflow.org/v1\nkind: PyTorchJob\nmetadata: {{name: wide}}\nspec:\n  pytorchReplicaSpecs:\n{replicas}"),
+        ),
+    ] {
+        let place = Place::with(&[(name, &manifest)]);
+        for command in [&["lint", "--format", "sarif"][..], &["lint", "--diff"], &["dry-run"]] {
+            let start = Instant::now();
+            let output = place.run(&[command, &[name]].concat());
+            let took = start.elapsed();
+            assert_eq!(code(&output), 1, "{command:?} {name}: {}", stderr(&output));
+            assert!(took < Duration::from_secs(60), "{command:?} {name} took {took:?}");
+        }
+    }
+}

@@ -20,10 +20,19 @@ use crate::lines::Lines;
 use crate::report::Location;
 use crate::yaml::{self, Document, SyntaxError};
 
-/// Claims, by name.
+/// Claims, by name and by file.
 #[derive(Clone, Debug, Default)]
 pub struct Claims {
     by_name: BTreeMap<String, Vec<Entry>>,
+    by_file: BTreeMap<Arc<str>, InFile>,
+}
+
+/// The claims of one file.
+#[derive(Clone, Debug)]
+struct InFile {
+    input: Arc<Input>,
+    /// Where each stands, by the bytes that it takes.
+    places: BTreeMap<(usize, usize), Location>,
 }
 
 /// One claim of a file.
@@ -33,8 +42,10 @@ struct Entry {
     namespace: String,
     claim: Claim,
     location: Location,
-    input: Arc<Input>,
 }
+
+/// A claim that was read: its name, itself, and its file.
+type Read = (String, Entry, Arc<Input>);
 
 /// A `--facts` file that cannot be used.
 #[derive(Debug, thiserror::Error)]
@@ -97,7 +108,7 @@ impl Claims {
 
     /// Finds the claims in the files that are to be linted. What cannot be read is left out here; judging the file will say so.
     pub(super) fn in_inputs(inputs: &[Input], options: &Options<'_>) -> Self {
-        let read = |input: &Input| -> Vec<(String, Entry)> {
+        let read = |input: &Input| -> Vec<Read> {
             if !source::mentions(input, &KIND, options.max_file_size) {
                 return Vec::new();
             }
@@ -109,26 +120,29 @@ impl Claims {
             let documents = chunks.filter_map(|chunk| yaml::parse(source, &chunk, &limits).ok());
             documents.flat_map(|document| entries(&input, &lines, &document)).collect()
         };
-        let found: Vec<Vec<(String, Entry)>> = inputs.par_iter().map(read).collect();
+        let found: Vec<Vec<Read>> = inputs.par_iter().map(read).collect();
         let mut claims = Self::default();
         claims.extend(found.into_iter().flatten());
         claims
     }
 
-    fn extend(&mut self, entries: impl IntoIterator<Item = (String, Entry)>) {
-        for (name, entry) in entries {
+    fn extend(&mut self, entries: impl IntoIterator<Item = Read>) {
+        for (name, entry, input) in entries {
+            let file = self.by_file.entry(Arc::clone(&input.path)).or_insert_with(|| InFile { input, places: BTreeMap::new() });
+            let Location { span, .. } = &entry.location;
+            file.places.insert((span.start, span.end), entry.location.clone());
             self.by_name.entry(name).or_default().push(entry);
         }
     }
 
     /// Returns the file of the given path, if a claim stands in it.
     pub(super) fn file(&self, path: &str) -> Option<&Input> {
-        self.by_name.values().flatten().map(|entry| &*entry.input).find(|input| &*input.path == path)
+        self.by_file.get(path).map(|file| &*file.input)
     }
 
     /// Returns where the claims of a file stand.
-    pub(super) fn locations<'a>(&'a self, path: &'a str) -> impl Iterator<Item = &'a Location> {
-        self.by_name.values().flatten().map(|entry| &entry.location).filter(move |location| &*location.file == path)
+    pub(super) fn locations(&self, path: &str) -> impl Iterator<Item = &Location> {
+        self.by_file.get(path).into_iter().flat_map(|file| file.places.values())
     }
 
     /// Returns the claims of a name that may be in a namespace: those that name it, and, where either side leaves it open, the others.
@@ -139,11 +153,11 @@ impl Claims {
 }
 
 /// Returns the claims of a document, by name.
-fn entries(input: &Arc<Input>, lines: &Lines<'_>, document: &Document) -> Vec<(String, Entry)> {
+fn entries(input: &Arc<Input>, lines: &Lines<'_>, document: &Document) -> Vec<Read> {
     objects(&document.value).into_iter().filter_map(|object| entry(input, lines, document, &object)).collect()
 }
 
-fn entry(input: &Arc<Input>, lines: &Lines<'_>, document: &Document, object: &Object<'_>) -> Option<(String, Entry)> {
+fn entry(input: &Arc<Input>, lines: &Lines<'_>, document: &Document, object: &Object<'_>) -> Option<Read> {
     let text = |pointer: &str| object.value.pointer(pointer).and_then(Value::as_str);
     if text("/kind") != Some("PersistentVolumeClaim") || text("/apiVersion") != Some("v1") {
         return None;
@@ -154,7 +168,7 @@ fn entry(input: &Arc<Input>, lines: &Lines<'_>, document: &Document, object: &Ob
     let span = document.locate(&modes).or_else(|| document.locate(&object.at)).map_or_else(|| document.span.clone(), |span| span.value);
     let location = Location { file: Arc::clone(&input.path), start: lines.position(span.start), end: lines.position(span.end), span: span.clone() };
     let claim = Claim::from_object(&object.value, Source::File { path: Arc::clone(&input.path), span })?;
-    Some((name, Entry { namespace, claim, location, input: Arc::clone(input) }))
+    Some((name, Entry { namespace, claim, location }, Arc::clone(input)))
 }
 
 /// The claims by themselves, as a review sees them that comes from no file.
@@ -205,8 +219,7 @@ impl Scope<'_> {
 
     /// Returns the place of a claim that this scope has spoken of.
     pub(super) fn location(&self, path: &Arc<str>, span: &Range<usize>) -> Option<Location> {
-        let all = self.facts.by_name.values().chain(self.linted.by_name.values()).flatten();
-        all.map(|entry| &entry.location).find(|location| location.file == *path && location.span == *span).cloned()
+        [self.facts, self.linted].into_iter().find_map(|claims| claims.by_file.get(path)?.places.get(&(span.start, span.end))).cloned()
     }
 }
 

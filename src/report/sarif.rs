@@ -109,7 +109,8 @@ fn result(located: &Located, index: Option<usize>, columns: &mut Columns<'_>) ->
 /// Looks columns up again, in the units that SARIF counts; keeps the lines of the files it has seen.
 struct Columns<'r> {
     report: &'r Report,
-    lines: BTreeMap<&'r str, Lines<'r>>,
+    /// Nothing for a file that is ASCII: there, all units are the same.
+    lines: BTreeMap<&'r str, Option<Lines<'r>>>,
 }
 
 impl Columns<'_> {
@@ -123,10 +124,8 @@ impl Columns<'_> {
 
     fn ends(&mut self, location: &Location) -> (Position, Position) {
         let Some((file, source)) = self.report.sources.get_key_value(&location.file) else { return (location.start, location.end) };
-        if source.is_ascii() {
-            return (location.start, location.end);
-        }
-        let lines = self.lines.entry(file).or_insert_with(|| Lines::new(source.as_bytes()));
+        let lines = self.lines.entry(file).or_insert_with(|| (!source.is_ascii()).then(|| Lines::new(source.as_bytes())));
+        let Some(lines) = lines else { return (location.start, location.end) };
         (lines.position_utf16(location.span.start), lines.position_utf16(location.span.end))
     }
 }
