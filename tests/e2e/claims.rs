@@ -97,6 +97,8 @@ fn made_after_the_job(place: &Place<'_>) {
     let object = over(mounting("a", "checkpoints", 4), json!({"spec": {"suspend": true}}));
     place.create(&object).warns(&["checkpoints"]);
     place.create(&claim("checkpoints", "ReadWriteOnce")).ok();
+    // The answer that it is not there holds for a second.
+    thread::sleep(Duration::from_secs(1));
     place.kubectl(&["label", "job/a", "run=2"]).warns(&["checkpoint-volume-access"]);
     place.create(&mounting("b", "checkpoints", 4)).denied(&["checkpoint-volume-access"]);
 }
@@ -117,7 +119,7 @@ fn made_again(place: &Place<'_>) {
     place.patch("pvc/checkpoints", "merge", &json!({"metadata": {"finalizers": null}}));
     place.create(&claim("checkpoints", "ReadWriteMany")).ok();
     let admitted = || if place.dry_run(&object).success { Ok(()) } else { Err("still denied".to_owned()) };
-    eventually(Duration::from_secs(10), admitted).expect("the cache must notice");
+    eventually(Duration::from_secs(30), admitted).expect("the cache must notice");
 }
 
 fn another_namespace(place: &Place<'_>) {

@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 
 use crate::cluster::Cluster;
 use crate::manifests;
-use crate::process::{Process, eventually, free_port, http_get};
+use crate::process::{Process, count, eventually, free_port, http_get};
 
 /// How a Jobgate is run and registered.
 pub(crate) struct Setup {
@@ -28,7 +28,13 @@ pub(crate) struct Setup {
     pub(crate) failure_policy: &'static str,
     /// Seconds that the API server waits. More than in production: two cores run the API server, the webhook and every scenario.
     pub(crate) timeout: u32,
+    /// Whether it runs with [`PATIENT`].
+    pub(crate) patient: bool,
 }
+
+/// Lets a Jobgate wait for a claim nearly as long as the API server waits for the Jobgate. In production it would rather admit what it knows too little
+/// of after 300 ms, which on two cores that run everything happens to any review.
+pub(crate) const PATIENT: &str = "--patience-for-testing=8";
 
 impl Setup {
     pub(crate) fn named(name: &str) -> Self {
@@ -40,6 +46,7 @@ impl Setup {
             user: "jobgate".to_owned(),
             failure_policy: "Fail",
             timeout: 10,
+            patient: true,
         }
     }
 
@@ -97,6 +104,9 @@ impl Gate {
             .args(["--claims", setup.claims])
             .env("KUBECONFIG", cluster.kubeconfig_of(&setup.user))
             .env_remove("KUBERNETES_SERVICE_HOST");
+        if setup.patient {
+            command.arg(PATIENT);
+        }
         if let Some(policy) = &setup.policy {
             command.arg("--policy").arg(policy);
         }
@@ -126,6 +136,11 @@ impl Gate {
     /// Returns what it printed last.
     pub(crate) fn log(&self) -> String {
         self.process.log()
+    }
+
+    /// Sums one of its counters with the label, for example `jobgate_x_total` and `step="sign"`; 0 where nothing was counted.
+    pub(crate) fn count(&self, counter: &str, label: &str) -> f64 {
+        count(self.metrics, counter, label)
     }
 
     /// Returns its metrics.

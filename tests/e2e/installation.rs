@@ -19,9 +19,10 @@ use serde_json::{Value, json};
 
 use crate::api::Api;
 use crate::cluster::Cluster;
+use crate::gate::PATIENT;
 use crate::kubectl::Output;
 use crate::manifests::endless;
-use crate::process::{Process, eventually, free_port, http_get};
+use crate::process::{Process, count, eventually, free_port, http_get};
 
 /// The label of the namespaces that an installation looks after; its value is the installation's name.
 const FOR: &str = "jobgate-e2e-for";
@@ -139,6 +140,7 @@ impl<'c> Installation<'c> {
             command
                 .arg(format!("--listen=127.0.0.1:{port}"))
                 .arg(format!("--metrics-listen=127.0.0.1:{metrics}"))
+                .arg(PATIENT)
                 .args(arguments)
                 .env("POD_NAMESPACE", &self.name)
                 .env("KUBECONFIG", &kubeconfig)
@@ -299,11 +301,9 @@ impl Replica {
         http_get(self.metrics, "/readyz").map(drop)
     }
 
-    /// Returns the value of a counter with the label, for example `jobgate_x_total` and `step="sign"`; 0 where nothing was counted.
+    /// Sums a counter with the label, for example `jobgate_x_total` and `step="sign"`; 0 where nothing was counted.
     pub(crate) fn count(&self, counter: &str, label: &str) -> f64 {
-        let text = http_get(self.metrics, "/metrics").expect("read the metrics");
-        let lines = text.lines().filter(|line| line.strip_prefix(counter).is_some_and(|rest| rest.starts_with(['{', ' '])) && line.contains(label));
-        lines.filter_map(|line| line.rsplit(' ').next()?.parse::<f64>().ok()).sum()
+        count(self.metrics, counter, label)
     }
 }
 
