@@ -9,6 +9,7 @@ use base64::Engine as _;
 use serde_json::{Value, json};
 
 use crate::cluster::Cluster;
+use crate::installation::dry_run;
 use crate::manifests;
 use crate::process::{Process, count, eventually, free_port, http_get};
 
@@ -113,7 +114,7 @@ impl Gate {
         Ok(Self { process: Process::start(&mut command, &dir.join("log"))?, metrics })
     }
 
-    /// A new configuration takes the API server a second or so to notice. A Job that every policy has something to say about tells.
+    /// A new configuration takes the API server a second or so to notice, and each of the two has a watch of its own.
     fn wait_until_called(&self, cluster: &Cluster, setup: &Setup) -> Result<(), String> {
         let labels = setup.selector.pointer("/matchLabels").cloned().unwrap_or_default();
         let namespace = match labels.get("kubernetes.io/metadata.name").and_then(Value::as_str) {
@@ -125,10 +126,11 @@ impl Gate {
                 namespace
             }
         };
-        let probe = manifests::endless("probe").to_string();
-        eventually(Duration::from_secs(20), || {
-            let output = cluster.admin.run(&["create", "--dry-run=server", "-n", &namespace, "-f", "-"], &probe);
-            if output.stderr.contains("deadline") { Ok(()) } else { Err(output.to_string()) }
+        eventually(Duration::from_secs(40), || {
+            judged(cluster, &namespace)?;
+            // Not every policy fills something in.
+            let asked = self.count("jobgate_reviews_total", "endpoint=\"mutate\"");
+            if asked > 0.0 { Ok(()) } else { Err("it is not asked what to fill in".to_owned()) }
         })
         .map_err(|e| format!("{e}\n{}", self.log()))
     }
@@ -147,6 +149,21 @@ impl Gate {
     pub(crate) fn metrics(&self) -> Result<String, String> {
         http_get(self.metrics, "/metrics")
     }
+}
+
+/// Tells whether jobs in a namespace are judged, by one that every policy has something to say about.
+pub(crate) fn judged(cluster: &Cluster, namespace: &str) -> Result<(), String> {
+    let output = dry_run(cluster, namespace, &manifests::endless("probe"));
+    // With the place: an API server that gets no answer in time speaks of a deadline, too.
+    if output.stderr.contains("deadline: spec") { Ok(()) } else { Err(output.to_string()) }
+}
+
+/// Tells whether jobs in a namespace are filled in.
+pub(crate) fn filled(cluster: &Cluster, namespace: &str) -> Result<(), String> {
+    let probe = manifests::job("probe", json!({})).to_string();
+    let output =
+        cluster.admin.run(&["-n", namespace, "create", "--dry-run=server", "-o", "jsonpath={.spec.podReplacementPolicy}", "-f", "-"], &probe);
+    if output.success && output.stdout == "Failed" { Ok(()) } else { Err(output.to_string()) }
 }
 
 /// Registers webhooks on a port of this machine.

@@ -19,9 +19,8 @@ use serde_json::{Value, json};
 
 use crate::api::Api;
 use crate::cluster::Cluster;
-use crate::gate::PATIENT;
+use crate::gate::{PATIENT, filled, judged};
 use crate::kubectl::Output;
-use crate::manifests::endless;
 use crate::process::{Process, count, eventually, free_port, http_get};
 
 /// The label of the namespaces that an installation looks after; its value is the installation's name.
@@ -84,19 +83,16 @@ impl<'c> Installation<'c> {
         self.cluster.admin.run(&["label", "--overwrite", "namespace", namespace, &format!("{FOR}={}", self.name)], "").ok();
     }
 
-    /// Looks after a namespace, and waits until jobs in it are judged: the API server knows of labels and configurations by watches.
+    /// Looks after a namespace, and waits until jobs in it are judged and filled in: the API server knows of labels and configurations by watches.
     pub(crate) fn judge(&self, namespace: &str) {
         self.look_after(namespace);
         self.wait_until_judged(namespace);
     }
 
-    /// Waits until jobs in a namespace are judged.
+    /// Waits until jobs in a namespace are judged and filled in.
     pub(crate) fn wait_until_judged(&self, namespace: &str) {
-        eventually(Duration::from_secs(20), || {
-            let output = dry_run(self.cluster, namespace, &endless("probe"));
-            if output.stderr.contains("deadline") { Ok(()) } else { Err(output.to_string()) }
-        })
-        .unwrap_or_else(|e| panic!("{e}\n{}", self.logs()));
+        let in_force = || judged(self.cluster, namespace).and_then(|()| filled(self.cluster, namespace));
+        eventually(Duration::from_secs(40), in_force).unwrap_or_else(|e| panic!("{e}\n{}", self.logs()));
     }
 
     /// Puts everything into the cluster; the arguments are those of `kubectl apply`.
