@@ -71,7 +71,7 @@ fn rotation(place: &Place<'_>) {
     let api = Api::admin(place.cluster);
     let rotations = number("JOBGATE_ROTATIONS", 1);
     let mut installation = Installation::of(place.cluster, "self-managed", "");
-    fail_closed(&mut installation);
+    installation.must_answer();
     installation.apply(&[]).ok();
     let authorities = api.values(&installation.secrets(), "jobgate-tls", "/data/ca.crt");
     // Seconds: an authority 27, of which the first is cut short; a leaf 6, renewed after 4; 2 published before it signs; 1 more after its last leaf.
@@ -98,15 +98,6 @@ fn rotation(place: &Place<'_>) {
     println!("{} authorities signed, and {renewed} leaves were served", authorities.seen().len());
     assert!(authorities.seen().len() > rotations);
     place.dry_run(&endless("after")).denied(&["deadline"]);
-}
-
-/// A failed review is to be seen as a failed request.
-fn fail_closed(installation: &mut Installation<'_>) {
-    for webhook in installation.objects.iter_mut().filter_map(|object| object.get_mut("webhooks")?.as_array_mut()).flatten() {
-        webhook["failurePolicy"] = "Fail".into();
-        // Two cores run the API server, the webhooks, the load and other scenarios.
-        webhook["timeoutSeconds"] = 10.into();
-    }
 }
 
 /// Prints how long it took, and fails the test if that is longer than any machine should take.
@@ -161,7 +152,7 @@ fn bundle_is_healed(place: &Place<'_>) {
 fn secret_is_healed(place: &Place<'_>) {
     let api = Api::admin(place.cluster);
     let mut installation = Installation::of(place.cluster, "self-managed", "");
-    fail_closed(&mut installation);
+    installation.must_answer();
     installation.apply(&[]).ok();
     installation.start(2, &["--claims=off"]);
     installation.wait_until_ready();
