@@ -112,17 +112,18 @@ fn shown(place: &Place<'_>, api: &Api, trial: &Trial<'_>, Permission { resource,
 
 fn never_ready(trial: &Trial<'_>, what: &str) -> String {
     let replica = &trial.installation.replicas[0];
-    let why = eventually(Duration::from_secs(20), || match replica.ready() {
-        Err(why) if why.contains("may not be used") => Ok(why),
-        other => Err(format!("{other:?}")),
+    let line = eventually(Duration::from_secs(40), || {
+        let answer = replica.ready();
+        let why = answer.as_ref().err().map(String::as_str).unwrap_or_default();
+        let line = why.lines().find(|line| line.contains("may not be used") && line.contains(what)).map(str::to_owned);
+        line.ok_or_else(|| format!("{answer:?}"))
     });
-    let why = why.unwrap_or_else(|e| panic!("{e}\n{}", trial.installation.logs()));
-    let line = why.lines().find(|line| line.contains("may not be used")).unwrap_or_default().to_owned();
-    assert!(line.contains(what), "{line}");
+    let line = line.unwrap_or_else(|e| panic!("{e}\n{}", trial.installation.logs()));
     format!("never ready: {line}")
 }
 
-/// Without a watch a change is noticed only at the next look. Soon after one that mended something, the next is seconds away.
+/// Without a watch a change is noticed only at the next look. Soon after one that mended something, the next is seconds away; before the first, it may
+/// come at any moment, and so it may again where something else had it look.
 fn late(api: &Api, trial: &Trial<'_>, resource: &str) -> String {
     let (installation, replica) = (&trial.installation, &trial.installation.replicas[0]);
     eventually(Duration::from_secs(30), || replica.ready()).unwrap_or_else(|e| panic!("{e}\n{}", installation.logs()));
@@ -139,17 +140,20 @@ fn late(api: &Api, trial: &Trial<'_>, resource: &str) -> String {
         }
     };
     let mut slowest = Duration::ZERO;
-    for _ in 0..2 {
+    for _ in 0..5 {
         let (status, said) = api.patch(&path, "merge", &patch);
         assert_eq!(status, 200, "{said}");
         let began = Instant::now();
-        eventually(Duration::from_secs(15), || if api.get(&path).pointer(pointer).is_some() { Ok(()) } else { Err("still broken".to_owned()) })
+        eventually(Duration::from_secs(40), || if api.get(&path).pointer(pointer).is_some() { Ok(()) } else { Err("still broken".to_owned()) })
             .unwrap_or_else(|e| panic!("{e}\n{}", installation.logs()));
         slowest = slowest.max(began.elapsed());
+        if slowest > Duration::from_secs(1) {
+            break;
+        }
         std::thread::sleep(Duration::from_millis(500));
     }
     assert!(slowest > Duration::from_secs(1), "healed after {slowest:?} at most: the watch is not needed");
-    assert!(replica.process.printed("cannot watch"), "{}", installation.logs());
+    says(trial, "cannot watch");
     format!("healed only after {slowest:.1?}")
 }
 
