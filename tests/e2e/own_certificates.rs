@@ -74,8 +74,9 @@ fn rotation(place: &Place<'_>) {
     installation.must_answer();
     installation.apply(&[]).ok();
     let authorities = api.values(&installation.secrets(), "jobgate-tls", "/data/ca.crt");
-    // Seconds: an authority 27, of which the first is cut short; a leaf 6, renewed after 4; 2 published before it signs; 1 more after its last leaf.
-    installation.start(2, &["--claims=off", "--lifetimes-for-testing=27,6,2,1"]);
+    // Seconds: an authority 48, of which the first is cut short; a leaf 12, renewed after 8 at the latest; 5 published before it signs; 1 more after its
+    // last leaf. A replica that has looked often looks every 2.1 at the latest, so that a leaf has two more to be renewed in.
+    installation.start(2, &["--claims=off", "--lifetimes-for-testing=48,12,5,1"]);
     installation.wait_until_ready();
     installation.judge(&place.namespace);
     let through = Load::through_the_api_server(&api, &place.namespace, 100);
@@ -84,7 +85,7 @@ fn rotation(place: &Place<'_>) {
     let steps = |step: &str| installation.count("jobgate_certificate_steps_total", &format!("step=\"{step}\""));
     #[allow(clippy::cast_precision_loss, reason = "nobody counts so far")]
     let wanted = rotations as f64;
-    eventually(Duration::from_secs(60 + 30 * rotations as u64), || {
+    eventually(Duration::from_secs(90 + 60 * rotations as u64), || {
         let (promoted, retired) = (steps("promote"), steps("retire"));
         let least =
             installation.replicas.iter().map(|replica| replica.count("jobgate_certificate_steps_total", "step=\"sign\"")).fold(99.0, f64::min);
