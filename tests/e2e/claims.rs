@@ -207,8 +207,8 @@ fn unhelpful(place: &Place<'_>, reset: bool) {
             for i in 0..10 {
                 place.create(&mounting(&format!("{mode}-{i}"), "checkpoints", 4)).ok();
             }
-            // Five look-ups until the circuit breaker opens, and then one every ten seconds: nobody waits for the others. As many again may be given up
-            // because the machine was busy.
+            // Five look-ups until the circuit breaker opens, and then one every ten seconds: nobody waits for the others. As many again may be given
+            // up because the machine was busy.
             let most = 10 + began.elapsed().as_secs() / 10;
             let lookups = |result: &str| gate.count("jobgate_claim_lookups_total", result);
             let (all, spared) = (lookups(""), lookups("result=\"breaker_open\""));

@@ -209,8 +209,8 @@ fn names_what_is_broken(place: &Place<'_>) {
     let own = place.namespace.clone();
 
     let said = it.finds(&[]);
-    // Other scenarios register webhooks beside this one, and there is no kubelet to ask. What the API server let pass before all was in force, it counts for
-    // good.
+    // Other scenarios register webhooks beside this one, and there is no kubelet to ask. What the API server let pass before all was in force, it
+    // counts for good.
     assert!(said.with("warning").iter().all(|id| ["timeouts", "fail-open"].contains(id)), "{:#}", said.report);
     assert_eq!(said.with("not-checked"), ["policy-in-force"], "{:#}", said.report);
     assert!(said.of("canary-denied").ends_with("for deadline") && said.of("served-certificate").contains("localhost:"), "{:#}", said.report);

@@ -33,8 +33,8 @@ pub(crate) struct Setup {
     pub(crate) patient: bool,
 }
 
-/// Lets a Jobgate wait for a claim nearly as long as the API server waits for the Jobgate. In production it would rather admit what it knows too little
-/// of after 300 ms, which on two cores that run everything happens to any review.
+/// Lets a Jobgate wait for a claim nearly as long as the API server waits for the Jobgate. In production it would rather admit what it knows too
+/// little of after 300 ms, which on two cores that run everything happens to any review.
 pub(crate) const PATIENT: &str = "--patience-for-testing=8";
 
 impl Setup {

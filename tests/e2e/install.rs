@@ -169,8 +169,8 @@ fn works_and_goes(place: &Place<'_>) {
     eventually(Duration::from_secs(20), admitted).expect("nobody may be asked any more");
 }
 
-/// Returns what there is of an installation in the whole cluster, whatever its kind but for those that another scenario defines meanwhile: they may be
-/// known and not be served yet.
+/// Returns what there is of an installation in the whole cluster, whatever its kind but for those that another scenario defines meanwhile: they may
+/// be known and not be served yet.
 fn left(place: &Place<'_>, name: &str) -> Result<Vec<String>, String> {
     let run = |arguments: &[&str]| {
         let output = place.cluster.admin.run(arguments, "");

@@ -101,8 +101,8 @@ impl<'c> Installation<'c> {
         self.cluster.admin.run(&[&["apply", "--validate=strict"], arguments, &["-f", "-"]].concat(), &self.list().to_string())
     }
 
-    /// Has the API server refuse what it gets no answer about, so that a failed review is to be seen as a failed request; and lets it wait longer than in
-    /// production: two cores run the API server, the webhooks and every scenario.
+    /// Has the API server refuse what it gets no answer about, so that a failed review is to be seen as a failed request; and lets it wait longer
+    /// than in production: two cores run the API server, the webhooks and every scenario.
     pub(crate) fn must_answer(&mut self) {
         for webhook in self.objects.iter_mut().filter_map(|object| object.get_mut("webhooks")?.as_array_mut()).flatten() {
             webhook["failurePolicy"] = "Fail".into();
@@ -191,8 +191,8 @@ impl<'c> Installation<'c> {
         find(&self.objects, "Deployment", "")["spec"]["template"]["spec"]["serviceAccountName"].as_str().expect("a name")
     }
 
-    /// Waits until the API server, which hears of roles and bindings by watches, lets the Jobgates do all that the roles say. One that is refused once
-    /// says so, and takes its time to ask again.
+    /// Waits until the API server, which hears of roles and bindings by watches, lets the Jobgates do all that the roles say. One that is refused
+    /// once says so, and takes its time to ask again.
     fn wait_until_permitted(&self) {
         let user = format!("system:serviceaccount:{}:{}", self.name, self.account());
         let mut reviews = Vec::new();

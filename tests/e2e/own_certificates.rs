@@ -74,8 +74,8 @@ fn rotation(place: &Place<'_>) {
     installation.must_answer();
     installation.apply(&[]).ok();
     let authorities = api.values(&installation.secrets(), "jobgate-tls", "/data/ca.crt");
-    // Seconds: an authority 48, of which the first is cut short; a leaf 12, renewed after 8 at the latest; 5 published before it signs; 1 more after its
-    // last leaf. A replica that has looked often looks every 2.1 at the latest, so that a leaf has two more to be renewed in.
+    // Seconds: an authority 48, of which the first is cut short; a leaf 12, renewed after 8 at the latest; 5 published before it signs; 1 more after
+    // its last leaf. A replica that has looked often looks every 2.1 at the latest, so that a leaf has two more to be renewed in.
     installation.start(2, &["--claims=off", "--lifetimes-for-testing=48,12,5,1"]);
     installation.wait_until_ready();
     installation.judge(&place.namespace);

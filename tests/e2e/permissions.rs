@@ -122,8 +122,8 @@ fn never_ready(trial: &Trial<'_>, what: &str) -> String {
     format!("never ready: {line}")
 }
 
-/// Without a watch a change is noticed only at the next look. Soon after one that mended something, the next is seconds away; before the first, it may
-/// come at any moment, and so it may again where something else had it look.
+/// Without a watch a change is noticed only at the next look. Soon after one that mended something, the next is seconds away; before the first, it
+/// may come at any moment, and so it may again where something else had it look.
 fn late(api: &Api, trial: &Trial<'_>, resource: &str) -> String {
     let (installation, replica) = (&trial.installation, &trial.installation.replicas[0]);
     eventually(Duration::from_secs(30), || replica.ready()).unwrap_or_else(|e| panic!("{e}\n{}", installation.logs()));
