@@ -176,6 +176,10 @@ pub struct Serve {
     #[arg(long, value_name = "MODE", value_enum, help_heading = "Judging")]
     pub claims: Option<ClaimsMode>,
 
+    /// For tests: seconds that a review may take, and all look-ups of claims for it together
+    #[arg(long, value_name = "SECONDS", hide = true)]
+    pub patience_for_testing: Option<u64>,
+
     /// The certificate chain, in PEM
     #[arg(long, value_name = "FILE", requires = "tls_key", conflicts_with_all = ["dev", "self_managed_certs"], help_heading = "TLS")]
     pub tls_cert: Option<PathBuf>,

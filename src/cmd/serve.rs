@@ -72,6 +72,7 @@ async fn serve(args: &Serve, out: &mut dyn Write) -> anyhow::Result<()> {
         connections: args.max_connections.unwrap_or(defaults.connections),
         connections_per_source: args.max_connections_per_source.unwrap_or(defaults.connections_per_source),
         drain_accept: if args.dev { Duration::ZERO } else { args.drain_seconds.map_or(defaults.drain_accept, Duration::from_secs) },
+        review: args.patience_for_testing.map_or(defaults.review, Duration::from_secs),
         ..defaults
     };
     let config = Config {
@@ -99,7 +100,9 @@ async fn claims(args: &Serve, metrics: &Metrics, readiness: &Readiness) -> anyho
         tracing::info!("claims are not looked up: the rule checkpoint-volume-access is silent (--claims cache turns it on)");
         return Ok(Claims::off());
     }
-    let claims = Claims::start(mode, client().await.context("reach the API server for claims (--claims off does without)")?);
+    let defaults = cluster::Settings::default();
+    let settings = cluster::Settings { budget: args.patience_for_testing.map_or(defaults.budget, Duration::from_secs), ..defaults };
+    let claims = Claims::with(mode, client().await.context("reach the API server for claims (--claims off does without)")?, settings);
     let counted = metrics.clone();
     claims.observe(move |source, result| counted.claim_lookup(source, result));
     let settled = Arc::new(AtomicBool::new(false));

@@ -97,6 +97,8 @@ fn made_after_the_job(place: &Place<'_>) {
     let object = over(mounting("a", "checkpoints", 4), json!({"spec": {"suspend": true}}));
     place.create(&object).warns(&["checkpoints"]);
     place.create(&claim("checkpoints", "ReadWriteOnce")).ok();
+    // The answer that it is not there holds for a second.
+    thread::sleep(Duration::from_secs(1));
     place.kubectl(&["label", "job/a", "run=2"]).warns(&["checkpoint-volume-access"]);
     place.create(&mounting("b", "checkpoints", 4)).denied(&["checkpoint-volume-access"]);
 }
@@ -117,7 +119,7 @@ fn made_again(place: &Place<'_>) {
     place.patch("pvc/checkpoints", "merge", &json!({"metadata": {"finalizers": null}}));
     place.create(&claim("checkpoints", "ReadWriteMany")).ok();
     let admitted = || if place.dry_run(&object).success { Ok(()) } else { Err("still denied".to_owned()) };
-    eventually(Duration::from_secs(10), admitted).expect("the cache must notice");
+    eventually(Duration::from_secs(30), admitted).expect("the cache must notice");
 }
 
 fn another_namespace(place: &Place<'_>) {
@@ -198,14 +200,22 @@ fn unhelpful(place: &Place<'_>, reset: bool) {
         let change = |setup: &mut Setup| {
             setup.claims = mode;
             setup.user.clone_from(&user);
+            setup.patient = false;
         };
-        with_gate(place, change, |_| {
+        with_gate(place, change, |gate| {
             let began = Instant::now();
             for i in 0..10 {
                 place.create(&mounting(&format!("{mode}-{i}"), "checkpoints", 4)).ok();
             }
-            // Two reviews of 300 ms each until the circuit breaker opens, and then none; the rest is kubectl.
-            assert!(began.elapsed() < Duration::from_secs(15), "ten creates took {:?}", began.elapsed());
+            // Five look-ups until the circuit breaker opens, and then one every ten seconds: nobody waits for the others. As many again may be given
+            // up because the machine was busy.
+            let most = 10 + began.elapsed().as_secs() / 10;
+            let lookups = |result: &str| gate.count("jobgate_claim_lookups_total", result);
+            let (all, spared) = (lookups(""), lookups("result=\"breaker_open\""));
+            println!("{mode}: {spared} of {all} look-ups were spared");
+            #[allow(clippy::cast_precision_loss, reason = "nobody counts so far")]
+            let most = most as f64;
+            assert!(all >= 10.0 && all - spared <= most, "{spared} of {all} look-ups were spared, and {most} may be tried");
             is(&place.stored(&format!("job/{mode}-0")), "/spec/podReplacementPolicy", json!("Failed"));
         });
     }

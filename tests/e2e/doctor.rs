@@ -167,7 +167,7 @@ impl<'p> Installation<'p> {
     /// Waits until exactly these are problems: the API server takes a second or so to follow a configuration.
     #[track_caller]
     fn finds(&self, problems: &[&str]) -> Said {
-        let found = eventually(Duration::from_secs(30), || {
+        let found = eventually(Duration::from_secs(60), || {
             let said = self.doctor("admin");
             if said.with("problem") == problems { Ok(said) } else { Err(format!("{:#}", said.report)) }
         });
@@ -209,8 +209,9 @@ fn names_what_is_broken(place: &Place<'_>) {
     let own = place.namespace.clone();
 
     let said = it.finds(&[]);
-    // Other scenarios register webhooks beside this one, and there is no kubelet to ask.
-    assert!(said.with("warning").iter().all(|id| *id == "timeouts"), "{:#}", said.report);
+    // Other scenarios register webhooks beside this one, and there is no kubelet to ask. What the API server let pass before all was in force, it
+    // counts for good.
+    assert!(said.with("warning").iter().all(|id| ["timeouts", "fail-open"].contains(id)), "{:#}", said.report);
     assert_eq!(said.with("not-checked"), ["policy-in-force"], "{:#}", said.report);
     assert!(said.of("canary-denied").ends_with("for deadline") && said.of("served-certificate").contains("localhost:"), "{:#}", said.report);
 

@@ -9,8 +9,9 @@ use base64::Engine as _;
 use serde_json::{Value, json};
 
 use crate::cluster::Cluster;
+use crate::installation::dry_run;
 use crate::manifests;
-use crate::process::{Process, eventually, free_port, http_get};
+use crate::process::{Process, count, eventually, free_port, http_get};
 
 /// How a Jobgate is run and registered.
 pub(crate) struct Setup {
@@ -28,7 +29,13 @@ pub(crate) struct Setup {
     pub(crate) failure_policy: &'static str,
     /// Seconds that the API server waits. More than in production: two cores run the API server, the webhook and every scenario.
     pub(crate) timeout: u32,
+    /// Whether it runs with [`PATIENT`].
+    pub(crate) patient: bool,
 }
+
+/// Lets a Jobgate wait for a claim nearly as long as the API server waits for the Jobgate. In production it would rather admit what it knows too
+/// little of after 300 ms, which on two cores that run everything happens to any review.
+pub(crate) const PATIENT: &str = "--patience-for-testing=8";
 
 impl Setup {
     pub(crate) fn named(name: &str) -> Self {
@@ -40,6 +47,7 @@ impl Setup {
             user: "jobgate".to_owned(),
             failure_policy: "Fail",
             timeout: 10,
+            patient: true,
         }
     }
 
@@ -97,13 +105,16 @@ impl Gate {
             .args(["--claims", setup.claims])
             .env("KUBECONFIG", cluster.kubeconfig_of(&setup.user))
             .env_remove("KUBERNETES_SERVICE_HOST");
+        if setup.patient {
+            command.arg(PATIENT);
+        }
         if let Some(policy) = &setup.policy {
             command.arg("--policy").arg(policy);
         }
         Ok(Self { process: Process::start(&mut command, &dir.join("log"))?, metrics })
     }
 
-    /// A new configuration takes the API server a second or so to notice. A Job that every policy has something to say about tells.
+    /// A new configuration takes the API server a second or so to notice, and each of the two has a watch of its own.
     fn wait_until_called(&self, cluster: &Cluster, setup: &Setup) -> Result<(), String> {
         let labels = setup.selector.pointer("/matchLabels").cloned().unwrap_or_default();
         let namespace = match labels.get("kubernetes.io/metadata.name").and_then(Value::as_str) {
@@ -115,10 +126,11 @@ impl Gate {
                 namespace
             }
         };
-        let probe = manifests::endless("probe").to_string();
-        eventually(Duration::from_secs(20), || {
-            let output = cluster.admin.run(&["create", "--dry-run=server", "-n", &namespace, "-f", "-"], &probe);
-            if output.stderr.contains("deadline") { Ok(()) } else { Err(output.to_string()) }
+        eventually(Duration::from_secs(40), || {
+            judged(cluster, &namespace)?;
+            // Not every policy fills something in.
+            let asked = self.count("jobgate_reviews_total", "endpoint=\"mutate\"");
+            if asked > 0.0 { Ok(()) } else { Err("it is not asked what to fill in".to_owned()) }
         })
         .map_err(|e| format!("{e}\n{}", self.log()))
     }
@@ -128,10 +140,30 @@ impl Gate {
         self.process.log()
     }
 
+    /// Sums one of its counters with the label, for example `jobgate_x_total` and `step="sign"`; 0 where nothing was counted.
+    pub(crate) fn count(&self, counter: &str, label: &str) -> f64 {
+        count(self.metrics, counter, label)
+    }
+
     /// Returns its metrics.
     pub(crate) fn metrics(&self) -> Result<String, String> {
         http_get(self.metrics, "/metrics")
     }
+}
+
+/// Tells whether jobs in a namespace are judged, by one that every policy has something to say about.
+pub(crate) fn judged(cluster: &Cluster, namespace: &str) -> Result<(), String> {
+    let output = dry_run(cluster, namespace, &manifests::endless("probe"));
+    // With the place: an API server that gets no answer in time speaks of a deadline, too.
+    if output.stderr.contains("deadline: spec") { Ok(()) } else { Err(output.to_string()) }
+}
+
+/// Tells whether jobs in a namespace are filled in.
+pub(crate) fn filled(cluster: &Cluster, namespace: &str) -> Result<(), String> {
+    let probe = manifests::job("probe", json!({})).to_string();
+    let output =
+        cluster.admin.run(&["-n", namespace, "create", "--dry-run=server", "-o", "jsonpath={.spec.podReplacementPolicy}", "-f", "-"], &probe);
+    if output.success && output.stdout == "Failed" { Ok(()) } else { Err(output.to_string()) }
 }
 
 /// Registers webhooks on a port of this machine.

@@ -19,9 +19,9 @@ use serde_json::{Value, json};
 
 use crate::api::Api;
 use crate::cluster::Cluster;
+use crate::gate::{PATIENT, filled, judged};
 use crate::kubectl::Output;
-use crate::manifests::endless;
-use crate::process::{Process, eventually, free_port, http_get};
+use crate::process::{Process, count, eventually, free_port, http_get};
 
 /// The label of the namespaces that an installation looks after; its value is the installation's name.
 const FOR: &str = "jobgate-e2e-for";
@@ -83,25 +83,31 @@ impl<'c> Installation<'c> {
         self.cluster.admin.run(&["label", "--overwrite", "namespace", namespace, &format!("{FOR}={}", self.name)], "").ok();
     }
 
-    /// Looks after a namespace, and waits until jobs in it are judged: the API server knows of labels and configurations by watches.
+    /// Looks after a namespace, and waits until jobs in it are judged and filled in: the API server knows of labels and configurations by watches.
     pub(crate) fn judge(&self, namespace: &str) {
         self.look_after(namespace);
         self.wait_until_judged(namespace);
     }
 
-    /// Waits until jobs in a namespace are judged.
+    /// Waits until jobs in a namespace are judged and filled in.
     pub(crate) fn wait_until_judged(&self, namespace: &str) {
-        eventually(Duration::from_secs(20), || {
-            let output = dry_run(self.cluster, namespace, &endless("probe"));
-            if output.stderr.contains("deadline") { Ok(()) } else { Err(output.to_string()) }
-        })
-        .unwrap_or_else(|e| panic!("{e}\n{}", self.logs()));
+        let in_force = || judged(self.cluster, namespace).and_then(|()| filled(self.cluster, namespace));
+        eventually(Duration::from_secs(40), in_force).unwrap_or_else(|e| panic!("{e}\n{}", self.logs()));
     }
 
     /// Puts everything into the cluster; the arguments are those of `kubectl apply`.
     pub(crate) fn apply(&self, arguments: &[&str]) -> Output {
         // The namespace must be there before what is in it, and kubectl sends a list in its order.
         self.cluster.admin.run(&[&["apply", "--validate=strict"], arguments, &["-f", "-"]].concat(), &self.list().to_string())
+    }
+
+    /// Has the API server refuse what it gets no answer about, so that a failed review is to be seen as a failed request; and lets it wait longer
+    /// than in production: two cores run the API server, the webhooks and every scenario.
+    pub(crate) fn must_answer(&mut self) {
+        for webhook in self.objects.iter_mut().filter_map(|object| object.get_mut("webhooks")?.as_array_mut()).flatten() {
+            webhook["failurePolicy"] = "Fail".into();
+            webhook["timeoutSeconds"] = 10.into();
+        }
     }
 
     /// Returns everything as one object.
@@ -118,7 +124,8 @@ impl<'c> Installation<'c> {
 
     /// Starts so many Jobgates at once, with arguments after those of the Deployment. They join the Service as they become ready.
     pub(crate) fn start(&mut self, replicas: usize, arguments: &[&str]) {
-        let kubeconfig = self.account();
+        self.wait_until_permitted();
+        let kubeconfig = self.kubeconfig();
         let policy = self.cluster.dir.path().join(format!("{}.policy.yaml", self.name));
         fs::write(&policy, find(&self.objects, "ConfigMap", "")["data"]["policy.yaml"].as_str().expect("a policy")).expect("write the policy");
         let container = &find(&self.objects, "Deployment", "")["spec"]["template"]["spec"]["containers"][0];
@@ -139,6 +146,7 @@ impl<'c> Installation<'c> {
             command
                 .arg(format!("--listen=127.0.0.1:{port}"))
                 .arg(format!("--metrics-listen=127.0.0.1:{metrics}"))
+                .arg(PATIENT)
                 .args(arguments)
                 .env("POD_NAMESPACE", &self.name)
                 .env("KUBECONFIG", &kubeconfig)
@@ -178,10 +186,45 @@ impl<'c> Installation<'c> {
         self.cluster.dir.path().join(format!("{}.tls", self.name))
     }
 
+    /// Returns the name of the Deployment's service account.
+    fn account(&self) -> &str {
+        find(&self.objects, "Deployment", "")["spec"]["template"]["spec"]["serviceAccountName"].as_str().expect("a name")
+    }
+
+    /// Waits until the API server, which hears of roles and bindings by watches, lets the Jobgates do all that the roles say. One that is refused
+    /// once says so, and takes its time to ask again.
+    fn wait_until_permitted(&self) {
+        let user = format!("system:serviceaccount:{}:{}", self.name, self.account());
+        let mut reviews = Vec::new();
+        for role in self.objects.iter().filter(|object| object["kind"].as_str().is_some_and(|kind| kind.ends_with("Role"))) {
+            for rule in role["rules"].as_array().expect("rules") {
+                // Every rule of ours is about one group, and one name if any.
+                let (group, name) = (&rule["apiGroups"][0], &rule["resourceNames"][0]);
+                for resource in rule["resources"].as_array().expect("resources") {
+                    for verb in rule["verbs"].as_array().expect("verbs") {
+                        let what =
+                            json!({"namespace": role["metadata"]["namespace"], "group": group, "resource": resource, "verb": verb, "name": name});
+                        let spec = json!({"user": user, "resourceAttributes": what});
+                        reviews.push(json!({"apiVersion": "authorization.k8s.io/v1", "kind": "SubjectAccessReview", "spec": spec}));
+                    }
+                }
+            }
+        }
+        if reviews.is_empty() {
+            return;
+        }
+        let list = json!({"apiVersion": "v1", "kind": "List", "items": reviews}).to_string();
+        eventually(Duration::from_secs(40), || {
+            let output = self.cluster.admin.run(&["create", "-o", "jsonpath={.status.allowed} ", "-f", "-"], &list);
+            let all = output.stdout.split_whitespace().collect::<Vec<_>>() == vec!["true"; reviews.len()];
+            if output.success && all { Ok(()) } else { Err(output.to_string()) }
+        })
+        .expect("the roles must be in force");
+    }
+
     /// Returns a kubeconfig with a token of the Deployment's service account, as the kubelet would mount it.
-    fn account(&self) -> PathBuf {
-        let account = find(&self.objects, "Deployment", "")["spec"]["template"]["spec"]["serviceAccountName"].as_str().expect("a name");
-        let token = self.cluster.admin.run(&["-n", &self.name, "create", "token", account], "").ok().stdout;
+    fn kubeconfig(&self) -> PathBuf {
+        let token = self.cluster.admin.run(&["-n", &self.name, "create", "token", self.account()], "").ok().stdout;
         self.cluster.write_kubeconfig(&self.name, token.trim(), self.cluster.url()).expect("write a kubeconfig");
         self.cluster.kubeconfig_of(&self.name)
     }
@@ -299,11 +342,9 @@ impl Replica {
         http_get(self.metrics, "/readyz").map(drop)
     }
 
-    /// Returns the value of a counter with the label, for example `jobgate_x_total` and `step="sign"`; 0 where nothing was counted.
+    /// Sums a counter with the label, for example `jobgate_x_total` and `step="sign"`; 0 where nothing was counted.
     pub(crate) fn count(&self, counter: &str, label: &str) -> f64 {
-        let text = http_get(self.metrics, "/metrics").expect("read the metrics");
-        let lines = text.lines().filter(|line| line.strip_prefix(counter).is_some_and(|rest| rest.starts_with(['{', ' '])) && line.contains(label));
-        lines.filter_map(|line| line.rsplit(' ').next()?.parse::<f64>().ok()).sum()
+        count(self.metrics, counter, label)
     }
 }
 

@@ -109,13 +109,15 @@ impl Output {
         output
     }
 
+    /// Tells whether Jobgate denied the request, saying all this.
+    pub(crate) fn is_denied(&self, parts: &[&str]) -> bool {
+        !self.success && self.stderr.contains("denied the request") && parts.iter().all(|part| self.stderr.contains(part))
+    }
+
     /// Fails the test unless Jobgate denied the request, saying all this.
     #[track_caller]
     pub(crate) fn denied(self, parts: &[&str]) -> Self {
-        assert!(!self.success && self.stderr.contains("denied the request"), "must be denied: {self}");
-        for part in parts {
-            assert!(self.stderr.contains(part), "must say {part:?}: {self}");
-        }
+        assert!(self.is_denied(parts), "must be denied, saying {parts:?}: {self}");
         self
     }
 

@@ -110,7 +110,7 @@ impl Load {
             let (tls, host, body) = (trust.now(which), host.clone(), Arc::clone(&body));
             async move {
                 let exchange = post(tls, port, &host, ["/mutate", "/validate"][which], &body);
-                let answer = timeout(Duration::from_secs(5), exchange).await.map_err(|_| "no answer within 5 s".to_owned())?;
+                let answer = timeout(Duration::from_secs(10), exchange).await.map_err(|_| "no answer within 10 s".to_owned())?;
                 let answer = answer.map_err(|e| format!("{port}: {e}"))?;
                 let body = answer.split_once("\r\n\r\n").map(|(_, body)| body).unwrap_or_default();
                 let review: Value = serde_json::from_str(body).map_err(|e| format!("{e}: {answer}"))?;

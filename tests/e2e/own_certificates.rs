@@ -29,7 +29,7 @@ pub(crate) const SCENARIOS: &[Scenario] = &[
 
 /// What is promised, and what a machine that does much else may take.
 const HEALED: Duration = Duration::from_secs(2);
-const BUSY: Duration = Duration::from_secs(6);
+const BUSY: Duration = Duration::from_secs(20);
 
 fn number(variable: &str, ordinary: usize) -> usize {
     std::env::var(variable).map_or(ordinary, |text| text.parse().unwrap_or_else(|e| panic!("{variable}: {e}")))
@@ -71,11 +71,12 @@ fn rotation(place: &Place<'_>) {
     let api = Api::admin(place.cluster);
     let rotations = number("JOBGATE_ROTATIONS", 1);
     let mut installation = Installation::of(place.cluster, "self-managed", "");
-    fail_closed(&mut installation);
+    installation.must_answer();
     installation.apply(&[]).ok();
     let authorities = api.values(&installation.secrets(), "jobgate-tls", "/data/ca.crt");
-    // Seconds: an authority 27, of which the first is cut short; a leaf 6, renewed after 4; 2 published before it signs; 1 more after its last leaf.
-    installation.start(2, &["--claims=off", "--lifetimes-for-testing=27,6,2,1"]);
+    // Seconds: an authority 48, of which the first is cut short; a leaf 12, renewed after 8 at the latest; 5 published before it signs; 1 more after
+    // its last leaf. A replica that has looked often looks every 2.1 at the latest, so that a leaf has two more to be renewed in.
+    installation.start(2, &["--claims=off", "--lifetimes-for-testing=48,12,5,1"]);
     installation.wait_until_ready();
     installation.judge(&place.namespace);
     let through = Load::through_the_api_server(&api, &place.namespace, 100);
@@ -84,7 +85,7 @@ fn rotation(place: &Place<'_>) {
     let steps = |step: &str| installation.count("jobgate_certificate_steps_total", &format!("step=\"{step}\""));
     #[allow(clippy::cast_precision_loss, reason = "nobody counts so far")]
     let wanted = rotations as f64;
-    eventually(Duration::from_secs(60 + 30 * rotations as u64), || {
+    eventually(Duration::from_secs(90 + 60 * rotations as u64), || {
         let (promoted, retired) = (steps("promote"), steps("retire"));
         let least =
             installation.replicas.iter().map(|replica| replica.count("jobgate_certificate_steps_total", "step=\"sign\"")).fold(99.0, f64::min);
@@ -98,15 +99,6 @@ fn rotation(place: &Place<'_>) {
     println!("{} authorities signed, and {renewed} leaves were served", authorities.seen().len());
     assert!(authorities.seen().len() > rotations);
     place.dry_run(&endless("after")).denied(&["deadline"]);
-}
-
-/// A failed review is to be seen as a failed request.
-fn fail_closed(installation: &mut Installation<'_>) {
-    for webhook in installation.objects.iter_mut().filter_map(|object| object.get_mut("webhooks")?.as_array_mut()).flatten() {
-        webhook["failurePolicy"] = "Fail".into();
-        // Two cores run the API server, the webhooks, the load and other scenarios.
-        webhook["timeoutSeconds"] = 10.into();
-    }
 }
 
 /// Prints how long it took, and fails the test if that is longer than any machine should take.
@@ -125,19 +117,21 @@ fn bundle_is_healed(place: &Place<'_>) {
     installation.judge(&place.namespace);
     let right = installation.bundles(&api).swap_remove(0);
     let foreign = Authority::new("foreign").certificate();
-    for kind in ["mutating", "validating"] {
+    // A replica writes one object six times a minute at most, the first publication and the last case among them.
+    for (kind, spared) in [("mutating", "foreign"), ("validating", "garbage")] {
         let path = installation.configuration(kind);
         let is_right = || {
             let now = bundles(&api.get(&path));
             if now.iter().all(|pem| *pem == right) { Ok(()) } else { Err(format!("{now:?}")) }
         };
         let set = |pem: &str| json!([{"op": "add", "path": "/webhooks/0/clientConfig/caBundle", "value": STANDARD.encode(pem)}]);
-        for (what, change) in [
+        let cases = [
             ("blanked", json!([{"op": "remove", "path": "/webhooks/0/clientConfig/caBundle"}])),
             ("garbage", set("garbage")),
             ("foreign", set(&foreign)),
             ("foreign added", set(&format!("{foreign}{right}"))),
-        ] {
+        ];
+        for (what, change) in cases.into_iter().filter(|(what, _)| *what != spared) {
             let (status, said) = api.patch(&path, "json", &change);
             assert_eq!(status, 200, "{said}");
             healed(&format!("{kind}, {what}"), time_until(BUSY, is_right));
@@ -161,7 +155,7 @@ fn bundle_is_healed(place: &Place<'_>) {
 fn secret_is_healed(place: &Place<'_>) {
     let api = Api::admin(place.cluster);
     let mut installation = Installation::of(place.cluster, "self-managed", "");
-    fail_closed(&mut installation);
+    installation.must_answer();
     installation.apply(&[]).ok();
     installation.start(2, &["--claims=off"]);
     installation.wait_until_ready();
@@ -176,10 +170,10 @@ fn secret_is_healed(place: &Place<'_>) {
         if authority(&now) == authority(&good) { Ok(()) } else { Err("another authority".to_owned()) }
     };
     let key = crate::certificates::key_pair().0;
+    // A replica writes the Secret six times a minute at most, the first authority and the last case among them.
     for (what, patch) in [
         ("emptied", json!({"data": null})),
         ("key of another", json!({"data": {"ca.key": STANDARD.encode(&key)}})),
-        ("no key", json!({"data": {"ca.key": null}})),
         ("garbage", json!({"data": {"ca.crt": STANDARD.encode("garbage")}})),
     ] {
         let (status, said) = api.patch(&secret, "merge", &patch);

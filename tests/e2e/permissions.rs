@@ -68,6 +68,7 @@ fn needed(place: &Place<'_>) {
         if let Some(permission) = &lacks {
             without(&mut installation.objects, permission);
         }
+        installation.must_answer();
         installation.apply(&[]).ok();
         let claims = lacks.as_ref().is_none_or(|permission| permission.resource == "persistentvolumeclaims");
         installation.start(1, &[if claims { "--claims=cache" } else { "--claims=off" }]);
@@ -111,17 +112,18 @@ fn shown(place: &Place<'_>, api: &Api, trial: &Trial<'_>, Permission { resource,
 
 fn never_ready(trial: &Trial<'_>, what: &str) -> String {
     let replica = &trial.installation.replicas[0];
-    let why = eventually(Duration::from_secs(20), || match replica.ready() {
-        Err(why) if why.contains("may not be used") => Ok(why),
-        other => Err(format!("{other:?}")),
+    let line = eventually(Duration::from_secs(40), || {
+        let answer = replica.ready();
+        let why = answer.as_ref().err().map(String::as_str).unwrap_or_default();
+        let line = why.lines().find(|line| line.contains("may not be used") && line.contains(what)).map(str::to_owned);
+        line.ok_or_else(|| format!("{answer:?}"))
     });
-    let why = why.unwrap_or_else(|e| panic!("{e}\n{}", trial.installation.logs()));
-    let line = why.lines().find(|line| line.contains("may not be used")).unwrap_or_default().to_owned();
-    assert!(line.contains(what), "{line}");
+    let line = line.unwrap_or_else(|e| panic!("{e}\n{}", trial.installation.logs()));
     format!("never ready: {line}")
 }
 
-/// Without a watch a change is noticed only at the next look. Soon after one that mended something, the next is seconds away.
+/// Without a watch a change is noticed only at the next look. Soon after one that mended something, the next is seconds away; before the first, it
+/// may come at any moment, and so it may again where something else had it look.
 fn late(api: &Api, trial: &Trial<'_>, resource: &str) -> String {
     let (installation, replica) = (&trial.installation, &trial.installation.replicas[0]);
     eventually(Duration::from_secs(30), || replica.ready()).unwrap_or_else(|e| panic!("{e}\n{}", installation.logs()));
@@ -138,17 +140,20 @@ fn late(api: &Api, trial: &Trial<'_>, resource: &str) -> String {
         }
     };
     let mut slowest = Duration::ZERO;
-    for _ in 0..2 {
+    for _ in 0..5 {
         let (status, said) = api.patch(&path, "merge", &patch);
         assert_eq!(status, 200, "{said}");
         let began = Instant::now();
-        eventually(Duration::from_secs(15), || if api.get(&path).pointer(pointer).is_some() { Ok(()) } else { Err("still broken".to_owned()) })
+        eventually(Duration::from_secs(40), || if api.get(&path).pointer(pointer).is_some() { Ok(()) } else { Err("still broken".to_owned()) })
             .unwrap_or_else(|e| panic!("{e}\n{}", installation.logs()));
         slowest = slowest.max(began.elapsed());
+        if slowest > Duration::from_secs(1) {
+            break;
+        }
         std::thread::sleep(Duration::from_millis(500));
     }
     assert!(slowest > Duration::from_secs(1), "healed after {slowest:?} at most: the watch is not needed");
-    assert!(replica.process.printed("cannot watch"), "{}", installation.logs());
+    says(trial, "cannot watch");
     format!("healed only after {slowest:.1?}")
 }
 
@@ -157,20 +162,22 @@ fn absent_is_unknown(place: &Place<'_>, trial: &Trial<'_>) -> String {
     judged(trial);
     let output = dry_run(place.cluster, &trial.namespace, &mounting("a", "missing", 4)).ok();
     assert!(!output.stderr.contains("missing"), "{output}");
-    assert!(trial.installation.replicas[0].process.printed("may not read claims"), "{}", trial.installation.logs());
+    says(trial, "may not read claims");
     "nothing is said of a claim that is not there".to_owned()
 }
 
 fn never_from_the_cache(place: &Place<'_>, trial: &Trial<'_>) -> String {
     judged(trial);
     place.cluster.admin.run(&["-n", &trial.namespace, "create", "-f", "-"], &claim("checkpoints", "ReadWriteOnce").to_string()).ok();
-    let ended = Instant::now() + Duration::from_secs(3);
-    while Instant::now() < ended {
-        dry_run(place.cluster, &trial.namespace, &mounting("a", "checkpoints", 4)).denied(&["checkpoint-volume-access"]);
-        std::thread::sleep(Duration::from_millis(300));
-    }
+    let (began, mut denied) = (Instant::now(), 0);
+    eventually(Duration::from_secs(40), || {
+        let output = dry_run(place.cluster, &trial.namespace, &mounting("a", "checkpoints", 4));
+        denied += usize::from(output.is_denied(&["checkpoint-volume-access"]));
+        if denied >= 5 && began.elapsed() > Duration::from_secs(3) { Ok(()) } else { Err(output.to_string()) }
+    })
+    .unwrap_or_else(|e| panic!("{e}\n{}", trial.installation.logs()));
     assert!(from_the_cache(trial) < 0.5, "answered from the cache");
-    assert!(trial.installation.replicas[0].process.printed("may not list or watch claims"), "{}", trial.installation.logs());
+    says(trial, "may not list or watch claims");
     "every look-up asks the API server".to_owned()
 }
 
@@ -178,18 +185,25 @@ fn never_from_the_cache(place: &Place<'_>, trial: &Trial<'_>) -> String {
 fn works(place: &Place<'_>, api: &Api, trial: &Trial<'_>) {
     let replica = &trial.installation.replicas[0];
     judged(trial);
-    for complaint in ["may not", "cannot"] {
+    for complaint in ["may not", "forbids"] {
         assert!(!replica.process.printed(complaint), "{}", trial.installation.logs());
     }
     assert!(trial.installation.bundles(api).iter().all(|pem| !pem.is_empty()));
     dry_run(place.cluster, &trial.namespace, &mounting("a", "missing", 4)).warns(&["missing"]);
     place.cluster.admin.run(&["-n", &trial.namespace, "create", "-f", "-"], &claim("checkpoints", "ReadWriteOnce").to_string()).ok();
-    eventually(Duration::from_secs(15), || {
-        dry_run(place.cluster, &trial.namespace, &mounting("a", "checkpoints", 4)).denied(&["checkpoint-volume-access"]);
-        if from_the_cache(trial) > 0.5 { Ok(()) } else { Err("not answered from the cache".to_owned()) }
+    eventually(Duration::from_secs(40), || {
+        let output = dry_run(place.cluster, &trial.namespace, &mounting("a", "checkpoints", 4));
+        let denied = output.is_denied(&["checkpoint-volume-access"]);
+        if denied && from_the_cache(trial) > 0.5 { Ok(()) } else { Err(format!("not denied from the cache: {output}")) }
     })
     .unwrap_or_else(|e| panic!("{e}\n{}", trial.installation.logs()));
     replica.ready().expect("ready");
+}
+
+/// Waits until a Jobgate has printed something; it logs beside what it does.
+fn says(trial: &Trial<'_>, what: &str) {
+    let printed = || if trial.installation.replicas[0].process.printed(what) { Ok(()) } else { Err(format!("{what:?} is not printed")) };
+    eventually(Duration::from_secs(10), printed).unwrap_or_else(|e| panic!("{e}\n{}", trial.installation.logs()));
 }
 
 fn from_the_cache(trial: &Trial<'_>) -> f64 {

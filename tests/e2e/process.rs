@@ -87,6 +87,17 @@ pub(crate) fn eventually<T>(within: Duration, mut attempt: impl FnMut() -> Resul
     }
 }
 
+/// Sums a counter with the label over the page of metrics on a port, for example `jobgate_x_total` and `step="sign"`; 0 where nothing was counted.
+pub(crate) fn count(port: u16, counter: &str, label: &str) -> f64 {
+    sum(&http_get(port, "/metrics").expect("read the metrics"), counter, label)
+}
+
+/// Sums the values that a text of metrics has for a counter with the label.
+pub(crate) fn sum(metrics: &str, counter: &str, label: &str) -> f64 {
+    let lines = metrics.lines().filter(|line| line.strip_prefix(counter).is_some_and(|rest| rest.starts_with(['{', ' '])) && line.contains(label));
+    lines.filter_map(|line| line.rsplit(' ').next()?.parse::<f64>().ok()).sum()
+}
+
 /// Gets a page over plain HTTP; the error is the whole answer.
 pub(crate) fn http_get(port: u16, path: &str) -> Result<String, String> {
     let fetch = || -> std::io::Result<String> {

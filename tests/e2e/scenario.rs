@@ -1,9 +1,13 @@
 //! One scenario: a name, a function, and a namespace to be in.
 
+use std::time::Duration;
+
 use serde_json::{Value, json};
 
 use crate::cluster::{Cluster, GATED, Lazy};
+use crate::gate::{filled, judged};
 use crate::kubectl::Output;
+use crate::process::eventually;
 
 /// What a scenario needs beyond an API server.
 #[derive(Clone, Copy)]
@@ -117,12 +121,11 @@ impl Place<'_> {
         self.kubectl(&["get", what]).success
     }
 
-    /// Puts the namespace under the cluster's own Jobgate, and waits until that is in force: the API server knows namespaces by a watch.
+    /// Puts the namespace under the cluster's own Jobgate, and waits until that is in force: the API server knows namespaces by watches.
     pub(crate) fn gate(&self) {
         self.cluster.admin.run(&["label", "namespace", &self.namespace, &format!("{GATED}=yes")], "").ok();
-        let probe = crate::manifests::endless("probe");
-        let in_force = || if self.dry_run(&probe).success { Err("not gated yet".to_owned()) } else { Ok(()) };
-        crate::process::eventually(std::time::Duration::from_secs(20), in_force).expect("gate the namespace");
+        let in_force = || judged(self.cluster, &self.namespace).and_then(|()| filled(self.cluster, &self.namespace));
+        eventually(Duration::from_secs(40), in_force).expect("gate the namespace");
     }
 }
 
