@@ -12,7 +12,7 @@ mod input;
 mod objects;
 mod source;
 
-pub use answers::{Against, DryRun, Key, mentioned};
+pub use answers::{Against, DryRun, Key, Mentioned, mentioned};
 pub use claims::{Claims, FactsError};
 #[cfg(feature = "serve")]
 pub(crate) use document::{identity, span};

@@ -23,6 +23,8 @@ pub enum Wanted {
     Claim(String, String),
     /// A workload, by kind, namespace and name.
     Object(Kind, String, String),
+    /// A namespace, which must be there for anything to be created in it.
+    Namespace(String),
 }
 
 /// What was found.
@@ -32,6 +34,8 @@ pub struct Snapshot {
     pub claims: FactTable,
     /// Workloads that exist.
     pub objects: Vec<Value>,
+    /// Namespaces that are not there. Whoever may not read namespaces learns nothing of them.
+    pub absent_namespaces: Vec<String>,
     /// What could not be read, and why, each once: for people.
     pub problems: Vec<String>,
 }
@@ -70,11 +74,13 @@ impl Snapshot {
             }
             (Wanted::Claim(namespace, name), Err(Failure::NotFound)) => _ = self.claims.claims.insert((namespace, name), Fact::Absent),
             (Wanted::Object(..), Ok(object)) => self.objects.push(object),
-            (Wanted::Object(..), Err(Failure::NotFound)) => {}
+            (Wanted::Namespace(namespace), Err(Failure::NotFound)) => self.absent_namespaces.push(namespace),
+            (Wanted::Object(..), Err(Failure::NotFound)) | (Wanted::Namespace(_), Ok(_) | Err(Failure::Forbidden)) => {}
             (wanted, Err(failure)) => {
                 let what = match wanted {
                     Wanted::Claim(namespace, _) => format!("claims in the namespace `{namespace}`"),
                     Wanted::Object(kind, namespace, _) => format!("{} in the namespace `{namespace}`", kind.adapter().resource),
+                    Wanted::Namespace(namespace) => format!("the namespace `{namespace}`"),
                 };
                 let why = std::error::Error::source(&failure).map(|source| format!(": {source}")).unwrap_or_default();
                 let problem = format!("cannot read {what}: {failure}{why}");
@@ -87,18 +93,20 @@ impl Snapshot {
 }
 
 async fn read(client: &Client, wanted: &Wanted) -> Result<Value, Failure> {
-    let (path, namespace, resource, name) = match wanted {
-        Wanted::Claim(namespace, name) => ("api/v1".to_owned(), namespace, "persistentvolumeclaims", name),
+    let (path, names) = match wanted {
+        Wanted::Claim(namespace, name) => (format!("/api/v1/namespaces/{namespace}/persistentvolumeclaims/{name}"), vec![namespace, name]),
         Wanted::Object(kind, namespace, name) => {
             let adapter = kind.adapter();
-            (format!("apis/{}/{}", adapter.group, adapter.version), namespace, adapter.resource, name)
+            let path = format!("/apis/{}/{}/namespaces/{namespace}/{}/{name}", adapter.group, adapter.version, adapter.resource);
+            (path, vec![namespace, name])
         }
+        Wanted::Namespace(namespace) => (format!("/api/v1/namespaces/{namespace}"), vec![namespace]),
     };
     // What is no name exists in no cluster, and must not get into the path of a request.
-    if !fetch::is_name(namespace) || !fetch::is_name(name) {
+    if !names.into_iter().all(|name| fetch::is_name(name)) {
         return Err(Failure::NotFound);
     }
-    let response = match fetch::get(client, format!("/{path}/namespaces/{namespace}/{resource}/{name}")).await {
+    let response = match fetch::get(client, path).await {
         // A cluster without the kind has no object of it, and says so in plain text.
         Err(Failure::Foreign | Failure::Garbage(_)) if matches!(wanted, Wanted::Object(Kind::PyTorchJob, ..)) => return Err(Failure::NotFound),
         response => response?,
@@ -191,6 +199,17 @@ mod tests {
         let (found, asked) = ask(answer, vec![claim("a"), claim("b"), object(Kind::Job, "train")]);
         assert_eq!(found.problems, ["cannot read claims in the namespace `team-a`: the API server forbids it"]);
         assert_eq!((fact(&found, "a"), asked.len()), (None, 3));
+    }
+
+    #[test]
+    fn a_namespace_that_is_not_there_is_told_and_one_that_may_not_be_read_is_not() {
+        let answer = |path: &str| match path {
+            "/api/v1/namespaces/there" => (200, json!({"kind": "Namespace"}).to_string()),
+            "/api/v1/namespaces/hidden" => (403, String::new()),
+            _ => not_found(),
+        };
+        let (found, asked) = ask(answer, ["there", "hidden", "gone"].map(|name| Wanted::Namespace(name.to_owned())).into());
+        assert_eq!((found.absent_namespaces, found.problems, asked.len()), (vec!["gone".to_owned()], vec![], 3));
     }
 
     #[test]

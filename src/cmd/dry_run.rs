@@ -15,8 +15,11 @@ use crate::cli::{DryRun, Output, Validate};
 #[cfg(feature = "serve")]
 use crate::cluster::{self, Wanted};
 use crate::dry_run::Outcome;
+use crate::engine::Operation;
 #[cfg(feature = "serve")]
 use crate::facts::FactTable;
+#[cfg(feature = "serve")]
+use crate::lint::Mentioned;
 use crate::lint::{self, Against, Linted, Options, Progress};
 use crate::report::{self, Answered, Format, Report};
 use crate::{patch, yaml};
@@ -102,9 +105,10 @@ fn connect(args: &DryRun) -> anyhow::Result<Connection> {
 impl Connection {
     /// Reads the claims that the files use and the objects that they would replace. What cannot be read is told and stays unknown.
     fn read(self, files: &[lint::Input], options: &Options<'_>, namespace: &str, against: &mut Against) -> anyhow::Result<FactTable> {
-        let (keys, claims) = lint::mentioned(files, options, namespace);
-        let objects = keys.into_iter().map(|key| Wanted::Object(key.kind, key.namespace, key.name));
-        let wanted: Vec<Wanted> = objects.chain(claims.into_iter().map(|(namespace, name)| Wanted::Claim(namespace, name))).collect();
+        let Mentioned { objects, claims, namespaces } = lint::mentioned(files, options, namespace);
+        let objects = objects.into_iter().map(|key| Wanted::Object(key.kind, key.namespace, key.name));
+        let claims = claims.into_iter().map(|(namespace, name)| Wanted::Claim(namespace, name));
+        let wanted: Vec<Wanted> = objects.chain(claims).chain(namespaces.into_iter().map(Wanted::Namespace)).collect();
         let (total, done) = (wanted.len(), Cell::new(0_usize));
         let show = io::stderr().is_terminal();
         let told = || {
@@ -123,6 +127,9 @@ impl Connection {
         }
         if !found.problems.is_empty() {
             writeln!(err, "jobgate: warning: what the cluster did not say is unknown, and objects that it did not show are judged as new ones")?;
+        }
+        for namespace in &found.absent_namespaces {
+            writeln!(err, "jobgate: warning: the namespace `{namespace}` is not there: until it is, the API server refuses whatever goes into it")?;
         }
         for object in found.objects {
             against.add(object, namespace);
@@ -163,7 +170,8 @@ fn to_people(args: &DryRun, color: bool, linted: &Linted, with_diffs: bool, out:
 fn line(answered: &Answered) -> String {
     let Answered { location, source, object, answer, .. } = answered;
     let source = source.as_ref().map(|source| format!(" ({source})")).unwrap_or_default();
-    let mut line = format!("{}:{}{source}: {object}: {}", location.file, location.start.line, answer.outcome.as_str());
+    let update = if answer.operation == Operation::Update { " (update)" } else { "" };
+    let mut line = format!("{}:{}{source}: {object}{update}: {}", location.file, location.start.line, answer.outcome.as_str());
     if answer.outcome.is_allowed() && answered.operator_refuses {
         line.push_str("; the training operator would refuse it");
     }

@@ -1,6 +1,6 @@
 //! What would become of the objects in the linted files: [`crate::dry_run`], with what is known of the objects that exist.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use jiff::civil::Date;
 use serde_json::Value;
@@ -129,26 +129,40 @@ impl Against {
     }
 }
 
-/// Finds the workloads of files and the claims that they use, for whoever looks them up. What cannot be read is left out; judging it will say so.
+/// What manifests speak of and do not bring, each sorted.
+#[derive(Clone, Debug, Default)]
+pub struct Mentioned {
+    /// The workloads.
+    pub objects: BTreeSet<Key>,
+    /// The claims that they use, by namespace and name.
+    pub claims: BTreeSet<(String, String)>,
+    /// The namespaces that they go into, without those that are among the manifests.
+    pub namespaces: BTreeSet<String>,
+}
+
+/// Finds the workloads of files and what they need, for whoever looks it up. What cannot be read is left out; judging it will say so.
 #[must_use]
-pub fn mentioned(inputs: &[Input], options: &Options<'_>, namespace: &str) -> (Vec<Key>, Vec<(String, String)>) {
+pub fn mentioned(inputs: &[Input], options: &Options<'_>, namespace: &str) -> Mentioned {
     let limits = options.limits();
-    let (mut keys, mut claims) = (Vec::new(), Vec::new());
+    let mut found = Mentioned::default();
+    let mut brought: BTreeSet<String> = BTreeSet::new();
     for input in inputs {
         let Ok(Ok(loaded)) = source::load(input, options.max_file_size) else { continue };
         let documents = yaml::split(loaded.bytes(), &limits).flatten().filter_map(|chunk| yaml::parse(loaded.bytes(), &chunk, &limits).ok());
         for document in documents {
             for object in objects(&document.value) {
+                let text = |pointer: &str| object.value.pointer(pointer).and_then(Value::as_str);
+                if (text("/apiVersion"), text("/kind")) == (Some("v1"), Some("Namespace")) {
+                    brought.extend(text("/metadata/name").map(str::to_owned));
+                }
                 let Some(workload) = crate::workload::Workload::of(&object.value) else { continue };
-                keys.extend(Key::of(&object.value, namespace));
+                found.objects.extend(Key::of(&object.value, namespace));
                 let own = object.value.pointer("/metadata/namespace").and_then(Value::as_str).unwrap_or(namespace);
-                claims.extend(workload.pods.iter().flat_map(|pod| pod.claims()).map(|used| (own.to_owned(), used.claim.to_owned())));
+                found.namespaces.extend(Some(own).filter(|own| !own.is_empty()).map(str::to_owned));
+                found.claims.extend(workload.pods.iter().flat_map(|pod| pod.claims()).map(|used| (own.to_owned(), used.claim.to_owned())));
             }
         }
     }
-    claims.sort();
-    claims.dedup();
-    keys.sort();
-    keys.dedup();
-    (keys, claims)
+    found.namespaces.retain(|namespace| !brought.contains(namespace));
+    found
 }

@@ -1,7 +1,7 @@
 //! `jobgate dry-run` says beforehand what the server then does, webhook included.
 
 use std::io::Write as _;
-use std::process::{Command, Stdio};
+use std::process::{Command, Output, Stdio};
 
 use serde_json::{Value, json};
 
@@ -17,11 +17,15 @@ pub(crate) const SCENARIOS: &[Scenario] = &[
 
 /// Runs the command on an object, in the place's namespace; returns its standard output.
 fn dry_run(place: &Place<'_>, arguments: &[&str], object: &Value) -> String {
+    String::from_utf8(run(place, arguments, object).stdout).expect("text")
+}
+
+fn run(place: &Place<'_>, arguments: &[&str], object: &Value) -> Output {
     let mut command = Command::new(env!("CARGO_BIN_EXE_jobgate"));
     command.args(["dry-run", "-n", &place.namespace]).args(arguments).arg("-");
-    let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null()).spawn().expect("start jobgate");
+    let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("start jobgate");
     child.stdin.take().expect("its input").write_all(object.to_string().as_bytes()).expect("write its input");
-    String::from_utf8(child.wait_with_output().expect("wait for jobgate").stdout).expect("text")
+    child.wait_with_output().expect("wait for jobgate")
 }
 
 #[track_caller]
@@ -70,8 +74,13 @@ fn asks_the_cluster(place: &Place<'_>) {
     place.apply(&object).quiet();
     assert_eq!(verdict(place, &cluster, &object), "allowed", "nothing changes, and nothing is filled in on UPDATE");
     place.apply(&object).ok();
+    assert!(dry_run(place, &cluster, &object).contains("Job a (update): allowed"), "it is said what was judged");
     let containers = json!([{"name": "trainer", "image": "registry.example.com/trainer:2"}]);
     let changed = over(object, json!({"spec": {"template": {"spec": {"containers": containers}}}}));
     assert_eq!(verdict(place, &cluster, &changed), "refused by the API server");
     place.apply(&changed).refused(&["field is immutable"]);
+    let lost = over(job("a", json!({})), json!({"metadata": {"namespace": "nowhere"}}));
+    let told = |object: &Value| String::from_utf8(run(place, &cluster, object).stderr).expect("text");
+    assert!(told(&lost).contains("the namespace `nowhere` is not there"), "{}", told(&lost));
+    assert_eq!(told(&changed), "");
 }
