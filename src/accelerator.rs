@@ -2,8 +2,6 @@
 //!
 //! By a table, never by prefix: `nvidia.com/rdma-vf` is a network card, and `gpu.intel.com/i915_monitoring` computes nothing.
 
-use serde_json::Value;
-
 use crate::k8s::quantity::Quantity;
 use crate::workload::{Part, PodTemplate};
 
@@ -41,13 +39,14 @@ pub struct Request<'a> {
 pub fn requests<'a>(pod: &PodTemplate<'a>, taints: &[(&str, &'a str)]) -> Vec<Request<'a>> {
     let mut found: Vec<Request<'a>> = Vec::new();
     for container in pod.containers() {
-        let resources = container.part.get("resources");
+        let resources = container.part.value.and_then(|container| container.get("resources"));
         for list in ["limits", "requests"] {
-            let list = resources.get(list);
-            for (resource, value) in list.value.and_then(Value::as_object).into_iter().flatten() {
+            let entries = resources.and_then(|resources| resources.get(list)?.as_object());
+            for (resource, value) in entries.into_iter().flatten() {
                 let Some(taint) = taint_of(resource, taints) else { continue };
                 if Quantity::from_json(value).is_ok_and(|quantity| quantity.is_positive()) {
-                    let part = Part { pointer: list.pointer.key(resource), value: Some(value) };
+                    // Few resources are accelerators: places are made only for those.
+                    let part = Part { pointer: container.part.at(&["resources", list]).pointer.key(resource), value: Some(value) };
                     found.push(Request { resource, taint, part });
                 }
             }

@@ -10,6 +10,7 @@ mod operator;
 mod part;
 mod pod;
 mod resources;
+mod seen;
 mod selector;
 mod update;
 mod volume;

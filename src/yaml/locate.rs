@@ -91,7 +91,7 @@ fn in_merge(text: Text<'_>, value: usize, name: &str, within: Found) -> Option<O
 }
 
 /// A collection with so many nodes in it is not walked over for each place, because there may be as many places to find.
-const WIDE: usize = 256;
+const WIDE: usize = 4096;
 
 /// The parts of a large collection, by what a pointer calls them.
 #[derive(Clone, Debug)]

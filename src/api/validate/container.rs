@@ -1,10 +1,11 @@
 //! Containers: their ports, variables, mounts, probes and resources.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 use super::cause::{At as _, Causes};
 use super::part::Part;
 use super::pod::{Pod, profiles, user_ids};
+use super::seen::Seen;
 use super::{resources, volume};
 use crate::api::stored::Stored;
 use crate::k8s::go::quoted;
@@ -54,7 +55,7 @@ pub(super) fn common(container: &Part<'_, '_>, pod: &Pod<'_>, causes: &mut Cause
 /// Checks what becomes of a container when its resources change; `restart` is the policy of the pod.
 pub(super) fn resize_policy(container: &Part<'_, '_>, restart: &str, causes: &mut Causes) {
     let list = container.get("resizePolicy");
-    let mut known: BTreeSet<&str> = BTreeSet::new();
+    let mut known = Seen::default();
     for item in list.items() {
         let (resource, policy) = (item.get("resourceName"), item.get("restartPolicy"));
         if !known.insert(resource.text()) {
@@ -109,7 +110,7 @@ fn port_number(field: &Part<'_, '_>, causes: &mut Causes) {
 }
 
 fn container_ports(ports: &Part<'_, '_>, causes: &mut Causes) {
-    let mut known: BTreeSet<&str> = BTreeSet::new();
+    let mut known = Seen::default();
     for port in ports.items() {
         let (name, inner, outer) = (port.get("name"), port.get("containerPort"), port.get("hostPort"));
         if !name.text().is_empty() {
@@ -133,7 +134,7 @@ fn container_ports(ports: &Part<'_, '_>, causes: &mut Causes) {
     }
 }
 
-pub(super) fn host_ports(container: &Part<'_, '_>, known: &mut BTreeSet<String>, causes: &mut Causes) {
+pub(super) fn host_ports(container: &Part<'_, '_>, known: &mut Seen<String>, causes: &mut Causes) {
     for port in container.get("ports").items() {
         let outer = port.get("hostPort");
         let Some(number) = outer.number().filter(|number| *number != 0) else { continue };
@@ -333,7 +334,7 @@ fn mounts(container: &Part<'_, '_>, pod: &Pod<'_>, causes: &mut Causes) {
         counts
     };
     let (device_names, device_paths) = (devices_with("name"), devices_with("devicePath"));
-    let mut paths: BTreeSet<&str> = BTreeSet::new();
+    let mut paths = Seen::default();
     for mount in list.items() {
         let (name, path) = (mount.get("name"), mount.get("mountPath"));
         if name.text().is_empty() {
@@ -387,13 +388,13 @@ fn mounts(container: &Part<'_, '_>, pod: &Pod<'_>, causes: &mut Causes) {
             causes.rename_since(before, &mount, &list);
         }
     }
-    let mut known: (BTreeSet<&str>, BTreeSet<&str>) = Default::default();
+    let (mut names, mut places) = (Seen::default(), Seen::default());
     for device in devices.items() {
         let (name, path) = (device.get("name"), device.get("devicePath"));
-        if !known.0.insert(name.text()) {
+        if !names.insert(name.text()) {
             causes.invalid(&name, "must be unique");
         }
-        if !known.1.insert(path.text()) {
+        if !places.insert(path.text()) {
             causes.invalid(&path, "must be unique");
         }
         if path.text().split('/').any(|step| step == "..") {

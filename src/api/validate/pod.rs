@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::cause::{At as _, Causes};
 use super::container::{common, host_ports, probes, resize_policy, restart_policy, unmasked};
 use super::part::Part;
+use super::seen::Seen;
 use super::{resources, selector, volume};
 use crate::k8s::go::quoted;
 use crate::k8s::names;
@@ -267,7 +268,7 @@ fn pod_security(spec: &Part<'_, '_>, causes: &mut Causes) {
             causes.invalid(&group, "must be between 0 and 2147483647, inclusive");
         }
     }
-    let mut known: BTreeSet<&str> = BTreeSet::new();
+    let mut known = Seen::default();
     for setting in security.get("sysctls").items() {
         let name = setting.get("name");
         let part = |part: &str| {
@@ -367,8 +368,8 @@ fn containers(spec: &Part<'_, '_>, pod: &Pod<'_>, causes: &mut Causes) {
     if main.items().next().is_none() {
         causes.required(&main, "");
     }
-    let mut known = BTreeSet::new();
-    let mut ports = BTreeSet::new();
+    let mut known = Seen::default();
+    let mut ports = Seen::default();
     for container in main.items() {
         common(&container, pod, causes);
         unique_name(&container, &mut known, causes);
@@ -382,7 +383,7 @@ fn containers(spec: &Part<'_, '_>, pod: &Pod<'_>, causes: &mut Causes) {
         common(&container, pod, causes);
         restart_policy(&container, causes);
         unique_name(&container, &mut known, causes);
-        host_ports(&container, &mut BTreeSet::new(), causes);
+        host_ports(&container, &mut Seen::default(), causes);
         if container.get("restartPolicy").text() == "Always" {
             probes(&container, pod, causes);
             continue;
@@ -396,7 +397,7 @@ fn containers(spec: &Part<'_, '_>, pod: &Pod<'_>, causes: &mut Causes) {
     }
 }
 
-fn unique_name<'a>(container: &Part<'_, 'a>, known: &mut BTreeSet<&'a str>, causes: &mut Causes) {
+fn unique_name<'a>(container: &Part<'_, 'a>, known: &mut Seen<&'a str>, causes: &mut Causes) {
     let name = container.get("name");
     if known.contains(&name.text()) {
         causes.duplicate(&name, &quoted(name.text()));

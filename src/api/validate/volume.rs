@@ -1,9 +1,10 @@
 //! Volumes of a pod.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 use super::cause::{At, Causes};
 use super::part::Part;
+use super::seen::Seen;
 use super::{container, selector};
 use crate::k8s::go::quoted;
 use crate::k8s::names;
@@ -305,7 +306,7 @@ fn projected(source: &Part<'_, '_>, causes: &mut Causes) {
 
 /// Two sources of one volume must not show a file at the same path. Tokens are not looked at.
 fn no_path_twice(source: &Part<'_, '_>, causes: &mut Causes) {
-    let mut known: BTreeSet<&str> = BTreeSet::new();
+    let mut known = Seen::default();
     for part in source.get("sources").items() {
         for kind in ["secret", "configMap", "downwardAPI"] {
             let files = part.get(kind);

@@ -1,0 +1,52 @@
+//! What was seen before in a list: nearly all lists are short, and a few are as long as somebody likes.
+
+use std::collections::BTreeSet;
+
+/// So many are looked through; more are looked up.
+const FEW: usize = 16;
+
+/// Values that were seen.
+#[derive(Debug)]
+pub(super) struct Seen<T> {
+    few: Vec<T>,
+    many: BTreeSet<T>,
+}
+
+impl<T> Default for Seen<T> {
+    fn default() -> Self {
+        Self { few: Vec::new(), many: BTreeSet::new() }
+    }
+}
+
+impl<T: Ord> Seen<T> {
+    /// Tells whether a value was seen.
+    pub(super) fn contains(&self, value: &T) -> bool {
+        self.few.contains(value) || self.many.contains(value)
+    }
+
+    /// Takes a value in, and tells whether it is new.
+    pub(super) fn insert(&mut self, value: T) -> bool {
+        if self.few.contains(&value) {
+            return false;
+        }
+        if self.few.len() < FEW {
+            self.few.push(value);
+            return true;
+        }
+        self.many.insert(value)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn few_and_many_are_told_alike() {
+        let mut seen = Seen::default();
+        for value in 0..3 * FEW {
+            assert!(!seen.contains(&value) && seen.insert(value) && seen.contains(&value) && !seen.insert(value), "{value}");
+        }
+        assert!((0..3 * FEW).all(|value| seen.contains(&value)));
+    }
+}
