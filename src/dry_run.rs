@@ -188,7 +188,6 @@ fn without_marks(mut stored: Value, object: &Value) -> Value {
 
 /// Returns what the two webhooks find: what is filled in by the first, and all else by the second, in the words that fit the manifest.
 fn told(mutate: &Verdict, validate: &Verdict, written: &Verdict, object: &Value) -> Vec<Finding> {
-    // Of several that are the same the first one counts.
     let judged: BTreeSet<_> = validate.findings.iter().map(key).collect();
     // Of several that are the same the first one counts.
     let known: BTreeMap<_, _> = written.findings.iter().rev().map(|finding| (key(finding), finding)).collect();
