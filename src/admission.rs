@@ -23,7 +23,7 @@ mod weight;
 use std::collections::{BTreeMap, BTreeSet};
 
 use jiff::civil::Date;
-use serde_json::Value;
+use crate::value::Value;
 
 pub use check::Doubt;
 pub(crate) use check::checked_patch;
@@ -413,7 +413,7 @@ impl Meta {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::{Value, json};
+    use crate::value::{Value, json};
 
     use super::*;
     use crate::facts::NoFacts;
@@ -442,7 +442,7 @@ mod tests {
             return;
         };
         for (key, value) in patch {
-            if value.is_null() { drop(target.remove(key)) } else { merge(target.entry(key.clone()).or_insert(Value::Null), value) }
+            if value.is_null() { drop(target.remove(key)) } else { merge(target.get_or_insert_with(key, || Value::Null), value) }
         }
     }
 

@@ -11,7 +11,7 @@ pub mod validate;
 use std::cell::LazyCell;
 use std::collections::{BTreeSet, HashSet};
 
-use serde_json::Value;
+use crate::value::Value;
 
 use crate::checks::{self, API_SERVER, FIELD_TYPE, PLACEHOLDER, SCHEDULE_NEVER_FIRES, TRAINING_OPERATOR, UNKNOWN_FIELD};
 use crate::finding::{Finding, Level, Part};
@@ -223,7 +223,7 @@ fn never_fires(object: &Value) -> Option<Finding> {
 #[allow(clippy::needless_pass_by_value, reason = "objects are written where they are used")]
 mod tests {
     use proptest::prelude::*;
-    use serde_json::json;
+    use crate::value::json;
 
     use super::*;
 

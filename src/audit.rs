@@ -17,7 +17,7 @@ use std::time::Duration;
 use jiff::civil::Date;
 use rayon::prelude::*;
 use serde::Deserialize;
-use serde_json::Value;
+use crate::value::Value;
 use serde_json::value::RawValue;
 
 use crate::cluster::fetch::{self, Failure};

@@ -8,7 +8,7 @@
 use std::fmt::Write as _;
 
 use jiff::civil::Date;
-use serde_json::{Value, json};
+use crate::value::{Value, json};
 
 use crate::engine::IGNORE;
 use crate::policy::{Action, Exemption, Matcher, OptOut, Policy};

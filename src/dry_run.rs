@@ -11,7 +11,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use jiff::civil::Date;
-use serde_json::{Value, json};
+use crate::value::{Value, json};
 
 use crate::admission::{self, Doubt, Endpoint};
 use crate::api::{self, apply, defaults::defaulted};
@@ -159,7 +159,7 @@ pub fn sent(object: &Value, old: Option<&Value>, namespace: &str) -> Value {
         metadata.insert("namespace".to_owned(), namespace.into());
     }
     // kubectl's own mark tells an author's choice from a default.
-    let annotations = metadata.entry("annotations").or_insert_with(|| json!({}));
+    let annotations = metadata.get_or_insert_with("annotations", || json!({}));
     if let Some(annotations) = annotations.as_object_mut() {
         annotations.insert(apply::LAST_APPLIED.to_owned(), object.to_string().into());
     }
@@ -179,7 +179,7 @@ fn without_marks(mut stored: Value, object: &Value) -> Value {
         }
     }
     if let Some(fields) = stored.as_object_mut()
-        && fields.get("status").is_some_and(|status| status.as_object().is_some_and(serde_json::Map::is_empty))
+        && fields.get("status").is_some_and(|status| status.as_object().is_some_and(crate::value::Map::is_empty))
     {
         fields.remove("status");
     }
@@ -231,7 +231,7 @@ mod tests {
             "activeDeadlineSeconds": 60, "ttlSecondsAfterFinished": 60, "podReplacementPolicy": "Failed",
             "template": {"spec": {"restartPolicy": "Never", "containers": [{"name": "c", "image": "i"}]}},
         });
-        json_patch::merge(&mut spec, &extra);
+        patch::merge(&mut spec, &extra);
         json!({"apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": "j"}, "spec": spec})
     }
 

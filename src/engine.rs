@@ -4,7 +4,7 @@ use std::borrow::Cow;
 use std::collections::BTreeSet;
 
 use jiff::civil::Date;
-use serde_json::Value;
+use crate::value::Value;
 
 use crate::facts::Facts;
 use crate::finding::{Finding, Level, Op, Safety};
@@ -317,7 +317,7 @@ pub fn sort(findings: &mut [Finding]) {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
+    use crate::value::json;
 
     use super::*;
     use crate::facts::{Claim, Fact, FactTable};

@@ -4,7 +4,7 @@
 //! the webhook sends them as a JSON Patch, `lint --fix` lowers the same operations to byte edits of the file.
 
 use serde::Serialize;
-use serde_json::Value;
+use crate::value::Value;
 
 use crate::pointer::Pointer;
 

@@ -12,7 +12,7 @@ mod diff;
 
 pub use diff::diff;
 
-use serde_json::Value;
+use crate::value::Value;
 
 use crate::finding::{Fix, Op};
 use crate::patch::Joined;
@@ -129,7 +129,7 @@ pub fn apply(source: &[u8], edits: &[Edit]) -> Vec<u8> {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
+    use crate::value::json;
 
     use super::*;
     use crate::finding::Safety;

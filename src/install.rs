@@ -2,7 +2,7 @@
 //!
 //! The rest of `deploy/base` is written by hand. One file holds it all for people who have no use for overlays.
 
-use serde_json::json;
+use crate::value::json;
 
 use crate::cel;
 use crate::policy::{BUILTINS, Policy};

@@ -48,6 +48,7 @@ pub mod rules;
 #[cfg(feature = "serve")]
 pub mod server;
 pub mod suggest;
+pub mod value;
 #[cfg(feature = "serve")]
 pub mod webhook;
 pub mod workload;

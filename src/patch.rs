@@ -4,7 +4,7 @@ mod joined;
 
 use json_patch::jsonptr::{self, PointerBuf};
 use json_patch::{AddOperation, PatchOperation, RemoveOperation, ReplaceOperation};
-use serde_json::{Value, json};
+use crate::value::{Value, json};
 
 use crate::finding::Op;
 use crate::pointer::{Pointer, Token};
@@ -26,8 +26,8 @@ pub fn document(ops: &[Op]) -> json_patch::Patch {
         }))
     };
     let one = |op: &Op| match op {
-        Op::Add(at, value) => PatchOperation::Add(AddOperation { path: place(at), value: value.clone() }),
-        Op::Replace(at, value) => PatchOperation::Replace(ReplaceOperation { path: place(at), value: value.clone() }),
+        Op::Add(at, value) => PatchOperation::Add(AddOperation { path: place(at), value: value.to_json() }),
+        Op::Replace(at, value) => PatchOperation::Replace(ReplaceOperation { path: place(at), value: value.to_json() }),
         Op::Remove(at) => PatchOperation::Remove(RemoveOperation { path: place(at) }),
     };
     json_patch::Patch(ops.iter().map(one).collect())
@@ -54,6 +54,13 @@ pub fn apply_in_place(object: &mut Value, ops: &[Op]) -> Result<(), DoesNotApply
     ops.iter().try_for_each(|op| apply_one(object, op).ok_or_else(|| DoesNotApply(op.pointer().clone())))
 }
 
+/// Merges a patch into a value, as RFC 7386 says: what it has counts, and `null` takes out.
+pub fn merge(target: &mut Value, patch: &Value) {
+    let mut merged = target.to_json();
+    json_patch::merge(&mut merged, &patch.to_json());
+    *target = merged.into();
+}
+
 /// Returns as much of the object as the operations can tell apart from the whole: what stands at their places, and the way there.
 ///
 /// Mappings on the way keep the keys that lead on, lists keep their length. The operations apply to it if and only if they apply to the object, and
@@ -73,8 +80,8 @@ fn footprint_of(value: &Value, places: &[&[&Token]]) -> Value {
         value if places.iter().any(|place| place.is_empty()) => value.clone(),
         Value::Object(map) => {
             let keys = places.iter().filter_map(|place| if let Some(Token::Key(key)) = place.first() { map.get_key_value(&**key) } else { None });
-            let entry = |(key, child): (&String, &Value)| {
-                (key.clone(), footprint_of(child, &below(&|token| matches!(token, Token::Key(name) if **name == **key))))
+            let entry = |(key, child): (&str, &Value)| {
+                (key.to_owned(), footprint_of(child, &below(&|token| matches!(token, Token::Key(name) if **name == *key))))
             };
             Value::Object(keys.map(entry).collect())
         }
@@ -92,8 +99,8 @@ fn footprint_of(value: &Value, places: &[&[&Token]]) -> Value {
 /// Tells whether an engine that is not ours makes the same of the operations, from the document that goes over the wire.
 #[must_use]
 pub fn agrees_with_rfc_6902(object: &Value, ops: &[Op], patched: &Value) -> bool {
-    let mut other = object.clone();
-    json_patch::patch(&mut other, &document(ops)).is_ok() && other == *patched
+    let mut other = object.to_json();
+    json_patch::patch(&mut other, &document(ops)).is_ok() && *patched == other
 }
 
 fn apply_one(object: &mut Value, op: &Op) -> Option<()> {

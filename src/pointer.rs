@@ -9,7 +9,7 @@ use std::hash::{Hash, Hasher};
 use std::ops::Div;
 use std::sync::Arc;
 
-use serde_json::Value;
+use crate::value::Value;
 
 /// One step of a [`Pointer`]: a key of a mapping or an index of a list.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -337,7 +337,7 @@ impl Div<usize> for &Pointer {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
+    use crate::value::json;
 
     use super::*;
 

@@ -13,7 +13,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use jiff::civil::Date;
-use serde_json::Value;
+use crate::value::Value;
 use sha2::{Digest as _, Sha256};
 
 pub use builtin::{BUILTINS, Builtin};
@@ -301,7 +301,7 @@ impl Policy {
         let table = rules::find(rule).map(|entry| self.base(entry.rule));
         let table = table.as_ref().and_then(|settings| settings.params.get(param)?.as_object());
         let entries = table.into_iter().flatten();
-        self.taints = entries.filter_map(|(resource, key)| Some((resource.clone(), key.as_str()?.to_owned()))).collect();
+        self.taints = entries.filter_map(|(resource, key)| Some((resource.to_owned(), key.as_str()?.to_owned()))).collect();
         self
     }
 
@@ -368,7 +368,7 @@ impl Default for Policy {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
+    use crate::value::json;
 
     use super::*;
 

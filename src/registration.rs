@@ -1,7 +1,7 @@
 //! The two webhook configurations by which an API server comes to call Jobgate, made from the kinds it judges.
 
 use base64::Engine as _;
-use serde_json::{Value, json};
+use crate::value::{Value, json};
 
 use crate::workload::{ADAPTERS, Kind};
 

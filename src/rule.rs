@@ -2,7 +2,7 @@
 //!
 //! A rule is a static [`Rule`] in `rules/<id>.rs`; the doc comment of that file is its manual page. Its check is given a [`Cx`] and reports findings.
 
-use serde_json::Value;
+use crate::value::Value;
 
 use crate::engine::Request;
 use crate::facts::Facts;
@@ -78,7 +78,7 @@ impl ParamDefault {
             Self::Bool(value) => (*value).into(),
             Self::Int { value, .. } => (*value).into(),
             Self::Strings(list) => list.iter().copied().collect(),
-            Self::Map(map) => map.iter().map(|(key, value)| ((*key).to_owned(), Value::from(*value))).collect::<serde_json::Map<_, _>>().into(),
+            Self::Map(map) => map.iter().map(|(key, value)| ((*key).to_owned(), Value::from(*value))).collect::<crate::value::Map>().into(),
         }
     }
 }
@@ -186,6 +186,6 @@ impl<'a> Cx<'a> {
     /// Returns a mapping parameter, in key order.
     pub fn map(&self, name: &str) -> impl Iterator<Item = (&'a str, &'a str)> + use<'a> {
         let map = self.settings.param(self.rule, name).as_object();
-        map.into_iter().flatten().filter_map(|(key, value)| Some((key.as_str(), value.as_str()?)))
+        map.into_iter().flatten().filter_map(|(key, value)| Some((key, value.as_str()?)))
     }
 }

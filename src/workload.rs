@@ -17,7 +17,7 @@ pub(crate) use field::whole;
 pub use field::{Field, Part};
 pub use pod::{ClaimUse, Container, ContainerSlot, PodTemplate, Replica};
 
-use serde_json::Value;
+use crate::value::Value;
 
 /// A kind that Jobgate judges.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]

@@ -19,7 +19,7 @@ mod tree;
 use std::borrow::Cow;
 use std::ops::Range;
 
-use serde_json::Value;
+use crate::value::Value;
 
 pub use edit::{Draft, Edit, Withheld, edit};
 use resolve::{Text, Twice};
@@ -319,7 +319,7 @@ fn blame(error: SyntaxError, bytes: &[u8], chunk: &Chunk) -> SyntaxError {
 mod tests {
     use std::time::{Duration, Instant};
 
-    use serde_json::json;
+    use crate::value::json;
 
     use super::*;
 

@@ -11,7 +11,7 @@ use jobgate::policy::Policy;
 use jobgate::report::{Report, Tally};
 use kube::Client;
 use kube::client::Body;
-use serde_json::{Value, json};
+use jobgate::value::{Value, json};
 
 type Script = dyn Fn(&str, usize) -> (u16, Value) + Send + Sync;
 
@@ -40,7 +40,7 @@ fn job(namespace: &str, name: &str, change: Value) -> Value {
         "spec": {"ttlSecondsAfterFinished": 60, "podReplacementPolicy": "Failed",
             "template": {"spec": {"restartPolicy": "Never", "containers": [{"name": "c", "image": "i"}]}}},
     });
-    json_patch::merge(&mut job, &change);
+    jobgate::patch::merge(&mut job, &change);
     job
 }
 
@@ -130,7 +130,7 @@ async fn what_enforcement_would_not_hit_is_left_out_and_counted() {
     let owner = |uid: &str| json!({"metadata": {"ownerReferences": [{"apiVersion": "batch/v1", "kind": "CronJob", "name": "n", "uid": uid, "controller": true}]}});
     let by_hand = json!({"metadata": {"annotations": {"cronjob.kubernetes.io/instantiate": "manual"}}});
     let mut manual = job("a", "manual", owner("a-nightly"));
-    json_patch::merge(&mut manual, &by_hand);
+    jobgate::patch::merge(&mut manual, &by_hand);
     let jobs = [
         job("a", "child", owner("a-nightly")),
         job("a", "forged", owner("nobody")),

@@ -19,7 +19,7 @@ use jobgate::server::Metrics;
 use jobgate::server::certificate::Identity;
 use kube::Client;
 use kube::client::Body;
-use serde_json::{Value, json};
+use jobgate::value::{Value, json};
 use tokio::time::{Instant, sleep};
 use tower::BoxError;
 

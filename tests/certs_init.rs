@@ -13,7 +13,7 @@ use rustls::client::WebPkiServerVerifier;
 use rustls::client::danger::ServerCertVerifier as _;
 use rustls_pki_types::pem::PemObject as _;
 use rustls_pki_types::{CertificateDer, ServerName, UnixTime};
-use serde_json::{Value, json};
+use jobgate::value::{Value, json};
 
 fn init(folder: &Path, arguments: &[&str]) -> Output {
     Command::new(env!("CARGO_BIN_EXE_jobgate")).args(["certs", "init", "--out"]).arg(folder).args(arguments).output().unwrap()

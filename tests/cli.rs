@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use assert_cmd::Command;
 use insta::assert_snapshot;
-use serde_json::Value;
+use jobgate::value::Value;
 use support::place::{JOB, Place, code, good, json, stderr, stdout};
 
 #[test]
@@ -43,7 +43,7 @@ fn every_format_is_written() {
     let document = json(&of("json"));
     assert_eq!((&document["version"], &document["summary"]["deny"], &document["summary"]["files"]), (&1.into(), &1.into(), &1.into()));
     assert_eq!(document["findings"][0]["rule"], "deadline");
-    assert_eq!(document["findings"][0]["start"], serde_json::json!({"line": 6, "column": 1}));
+    assert_eq!(document["findings"][0]["start"], jobgate::value::json!({"line": 6, "column": 1}));
     assert_eq!(document["findings"][0]["object"]["name"], "train");
     assert_eq!(json(&of("sarif"))["runs"][0]["results"][0]["ruleId"], "deadline");
     assert_eq!(json(&of("gitlab"))[0]["check_name"], "deadline");

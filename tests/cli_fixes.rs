@@ -9,7 +9,7 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 
 use insta::assert_snapshot;
-use serde_json::json;
+use jobgate::value::json;
 use support::place::{JOB, Place, code, good, json, stderr, stdout};
 
 /// Lacks two values that are filled in.

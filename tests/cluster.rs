@@ -17,7 +17,7 @@ use jobgate::cluster::{Claims, Mode, Settings, Why};
 use jobgate::facts::{Fact, FactTable, Facts as _};
 use kube::Client;
 use kube::client::Body;
-use serde_json::{Value, json};
+use jobgate::value::{Value, json};
 use tokio::time::{Instant, sleep, timeout};
 use tower::BoxError;
 

@@ -10,7 +10,7 @@ use http_body_util::{BodyExt as _, Empty, Full};
 use jobgate::cluster::{Claims, Mode};
 use kube::Client;
 use kube::client::Body;
-use serde_json::{Value, json};
+use jobgate::value::{Value, json};
 use tower::BoxError;
 
 const CLAIMS: usize = 100_000;

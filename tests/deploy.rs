@@ -12,7 +12,7 @@ use std::time::Duration;
 use clap::Parser as _;
 use jobgate::policy::Policy;
 use jobgate::server::{Endpoint, Metrics, Note};
-use serde_json::{Value, json};
+use jobgate::value::{Value, json};
 
 use support::deploy::{self, Rendering};
 

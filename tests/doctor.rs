@@ -24,7 +24,7 @@ use kube::Client;
 use kube::client::Body;
 use rustls_pki_types::pem::PemObject as _;
 use rustls_pki_types::{CertificateDer, PrivateKeyDer};
-use serde_json::{Value, json};
+use jobgate::value::{Value, json};
 use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _};
 use tokio::net::TcpListener;
 use tokio::time::Instant;

@@ -16,7 +16,7 @@ use jobgate::lint::{self, Input};
 use jobgate::patch::{self, Joined};
 use jobgate::policy::Policy;
 use jobgate::rules::RULES;
-use serde_json::Value;
+use jobgate::value::Value;
 use support::fixing::{self, Changed, patch_of, workloads};
 use support::{fixture, shared};
 

@@ -13,7 +13,7 @@ use std::time::Duration;
 use rustls::{ClientConfig, ClientConnection, RootCertStore, StreamOwned};
 use rustls_pki_types::pem::PemObject as _;
 use rustls_pki_types::{CertificateDer, ServerName};
-use serde_json::{Value, json};
+use jobgate::value::{Value, json};
 
 const AT_ONCE: usize = 4;
 

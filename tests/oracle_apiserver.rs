@@ -9,13 +9,13 @@ use jobgate::dry_run::{self, Question};
 use jobgate::facts::NoFacts;
 use jobgate::policy::Policy;
 use jobgate::rules::RULES;
-use serde_json::{Value, json};
+use jobgate::value::{Value, json};
 
 use refusals::{Answer, ours, plain, theirs};
 
 fn trim(object: &mut Value, path: &str, keys: &[&str]) {
     if let Some(entries) = object.pointer_mut(path).and_then(Value::as_object_mut) {
-        entries.retain(|key, _| !keys.contains(&key.as_str()));
+        entries.retain(|key, _| !keys.contains(&key));
     }
 }
 

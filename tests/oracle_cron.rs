@@ -5,7 +5,7 @@ mod shared;
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
 use jobgate::k8s::cron::Schedule;
-use serde_json::{Value, json};
+use jobgate::value::{Value, json};
 
 fn answer(row: &Value) -> Value {
     let text = row["schedule"].as_str().expect("schedule is text");

@@ -3,7 +3,7 @@
 mod shared;
 
 use jobgate::k8s::quantity::Quantity;
-use serde_json::{Value, json};
+use jobgate::value::{Value, json};
 
 fn answer(input: &str) -> Value {
     match Quantity::parse(input) {

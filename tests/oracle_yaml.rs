@@ -6,7 +6,7 @@ use std::path::PathBuf;
 
 use base64::Engine as _;
 use jobgate::yaml::{self, SyntaxError};
-use serde_json::Value;
+use jobgate::value::Value;
 
 /// Rows where we differ on purpose.
 const DIFFERENT: &[(&str, &str)] =

@@ -10,7 +10,7 @@ use jobgate::admission::{self, Answer, Endpoint, Review};
 use jobgate::facts::{Claim, Fact, FactTable};
 use jobgate::finding::{Level, Source};
 use jobgate::policy::Policy;
-use serde_json::{Value, json};
+use jobgate::value::{Value, json};
 
 #[allow(clippy::print_stdout, reason = "a test that did not run says so")]
 fn folder() -> Option<PathBuf> {

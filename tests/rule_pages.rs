@@ -8,7 +8,7 @@ use jobgate::policy::Policy;
 use jobgate::rules::RULES;
 use jobgate::workload::Kind;
 use jobgate::yaml;
-use serde_json::Value;
+use jobgate::value::Value;
 
 /// Judges the workloads of an example, with its claims as facts.
 fn findings(example: &str) -> Vec<Finding> {

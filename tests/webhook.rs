@@ -28,7 +28,7 @@ use kube::client::Body;
 use libtest_mimic::{Arguments, Failed, Trial};
 use rustls::pki_types::pem::PemObject as _;
 use rustls::pki_types::{CertificateDer, ServerName};
-use serde_json::{Value, json};
+use jobgate::value::{Value, json};
 use support::fixture::{self, Fixture};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
@@ -145,9 +145,9 @@ impl Served {
 
     /// Git equals live: the patched object is the edited file, as an API server would default it, and is then left alone.
     async fn check_fill(&self, object: &Value, sent: &Value, mutated: &Reply, ops: &[jobgate::finding::Op]) -> Result<(), Failed> {
-        let mut patched = sent.clone();
+        let mut patched = sent.to_json();
         if let Some(patch) = &mutated.patch {
-            let patch: json_patch::Patch = serde_json::from_value(patch.clone())?;
+            let patch: json_patch::Patch = serde_json::from_value(patch.to_json())?;
             json_patch::patch(&mut patched, &patch)?;
         }
         let source = serde_json::to_vec_pretty(object)?;
@@ -296,7 +296,7 @@ fn as_sent(object: &Value) -> Value {
     }
     if let Some(pod) = spec.get_mut("template").and_then(|template| template.get_mut("spec")).and_then(Value::as_object_mut) {
         pod.retain(|_, value| !value.is_null());
-        pod.entry("restartPolicy").or_insert_with(|| "Always".into());
+        pod.get_or_insert_with("restartPolicy", || "Always".into());
     }
     sent
 }

@@ -8,7 +8,7 @@ use jobgate::patch;
 use jobgate::pointer::{Pointer, Token};
 use jobgate::yaml::{self, Document, Withheld};
 use proptest::prelude::*;
-use serde_json::{Map, Value, json};
+use jobgate::value::{Map, Value, json};
 
 /// How a generated document is written; drawn anew at every node from these bits.
 #[derive(Clone, Debug)]
@@ -102,7 +102,7 @@ impl Ink {
         format!("{}:{}", self.text(key, true), self.value(value, column, false))
     }
 
-    fn document(&mut self, map: &Map<String, Value>) -> String {
+    fn document(&mut self, map: &Map) -> String {
         let mut out = String::new();
         for (key, value) in map {
             if self.draw(4) == 0 {
@@ -143,7 +143,7 @@ fn value() -> impl Strategy<Value = Value> {
     })
 }
 
-fn object() -> impl Strategy<Value = Map<String, Value>> {
+fn object() -> impl Strategy<Value = Map> {
     prop::collection::btree_map(string(), value(), 1..5).prop_map(|map| map.into_iter().collect())
 }
 

@@ -6,7 +6,7 @@
 use std::collections::BTreeSet;
 use std::sync::LazyLock;
 
-use serde_json::Value;
+use crate::value::Value;
 
 use crate::engine::Verdict;
 use crate::finding::{Level, Op};
@@ -122,14 +122,14 @@ impl Patterns {
             (Some(Value::Object(before)), Some(Value::Object(after))) => before
                 .keys()
                 .chain(after.keys().filter(|key| !before.contains_key(*key)))
-                .all(|key| self.step(at, Token::Key(key.clone().into()), before.get(key), after.get(key))),
+                .all(|key| self.step(at, Token::Key(key.to_owned().into()), before.get(key), after.get(key))),
             (Some(Value::Array(before)), Some(Value::Array(after))) => {
                 after.starts_with(before)
                     && after.iter().enumerate().skip(before.len()).all(|(index, item)| self.step(at, Token::Index(index), None, Some(item)))
             }
             // A mapping or list that is new, or that takes the place of a null, is judged by what is in it; an empty one by itself.
             (None | Some(Value::Null), Some(Value::Object(after))) if !after.is_empty() && !self.cover(at) => {
-                after.iter().all(|(key, value)| self.step(at, Token::Key(key.clone().into()), None, Some(value)))
+                after.iter().all(|(key, value)| self.step(at, Token::Key(key.to_owned().into()), None, Some(value)))
             }
             (None | Some(Value::Null), Some(Value::Array(after))) if !after.is_empty() && !self.cover(at) => {
                 after.iter().enumerate().all(|(index, item)| self.step(at, Token::Index(index), None, Some(item)))
@@ -148,7 +148,7 @@ impl Patterns {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
+    use crate::value::json;
 
     use super::*;
 

@@ -190,7 +190,7 @@ fn cut<'t>(text: &'t str, most: usize, mark: &str) -> std::borrow::Cow<'t, str> 
 
 #[cfg(test)]
 mod tests {
-    use serde_json::{Value, json};
+    use crate::value::{Value, json};
 
     use super::*;
     use crate::finding::Part;

@@ -10,7 +10,7 @@ use std::fmt;
 
 use serde::Deserialize;
 use serde::de::{DeserializeSeed, Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor};
-use serde_json::Value;
+use crate::value::Value;
 use serde_json::value::RawValue;
 
 use super::{Fault, Pass, skim, weight};
@@ -414,7 +414,7 @@ impl<'a> Visitor<'a> for Reader<'_, 'a> {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
+    use crate::value::json;
 
     use super::*;
     use crate::facts::{Claim, FactTable};

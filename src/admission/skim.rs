@@ -12,7 +12,8 @@
 use std::fmt;
 
 use serde::de::{DeserializeSeed, Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor};
-use serde_json::{Map, Number, Value};
+use serde_json::Number;
+use crate::value::{Map, Value};
 
 use super::review::Text;
 use crate::workload::Kind;
@@ -178,10 +179,10 @@ impl<'a> Visitor<'a> for Keep {
     }
 
     fn visit_str<E>(self, value: &str) -> Result<Value, E> {
-        Ok(Value::String(value.to_owned()))
+        Ok(Value::String(value.into()))
     }
 
     fn visit_string<E>(self, value: String) -> Result<Value, E> {
-        Ok(Value::String(value))
+        Ok(value.into())
     }
 }

@@ -3,7 +3,7 @@
 //! Fields that the manifest sets are taken from it, fields that it no longer sets are taken out, and everything else stays as it is there. Lists are
 //! replaced as wholes, but for those whose items have a key (`patchMergeKey` in the API's types).
 
-use serde_json::{Map, Value};
+use crate::value::{Map, Value};
 
 use crate::workload::Kind;
 
@@ -53,7 +53,7 @@ struct Merge {
 }
 
 impl Merge {
-    fn mapping(&self, target: &mut Map<String, Value>, manifest: &Map<String, Value>, last: Option<&Map<String, Value>>) {
+    fn mapping(&self, target: &mut Map, manifest: &Map, last: Option<&Map>) {
         for key in last.into_iter().flat_map(Map::keys).filter(|key| manifest.get(*key).is_none_or(Value::is_null)) {
             target.remove(key);
         }
@@ -61,7 +61,7 @@ impl Merge {
             let before = last.and_then(|last| last.get(key));
             match target.get_mut(key) {
                 Some(there) => self.value(key, there, value, before),
-                None => _ = target.insert(key.clone(), value.clone()),
+                None => _ = target.insert(key, value.clone()),
             }
         }
     }
@@ -101,7 +101,7 @@ impl Merge {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
+    use crate::value::json;
 
     use super::*;
 

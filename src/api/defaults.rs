@@ -3,7 +3,7 @@
 //! Defaults come in as they do in the server (kubernetes.md §1.4, §7.3): those of a Job for a Job, but not for the Job inside a `CronJob`; those of pods
 //! for a template only as far as they are defaults of a pod spec.
 
-use serde_json::Value;
+use crate::value::Value;
 
 use super::schema::{Id, Root, Schema, Shape};
 use super::stored::{Entries, Stored};
@@ -394,7 +394,7 @@ fn py_torch_job(object: &mut Stored<'_>) {
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
-    use serde_json::json;
+    use crate::value::json;
 
     use super::*;
 
@@ -422,7 +422,7 @@ mod tests {
         assert_eq!(job["spec"]["podReplacementPolicy"], json!("TerminatingOrFailed"));
         let cron = defaulted(&json!({"apiVersion": "batch/v1", "kind": "CronJob", "spec": {"jobTemplate": {"spec": {"template": template}}}}));
         assert_eq!(
-            cron["spec"]["jobTemplate"]["spec"].as_object().map(|spec| spec.keys().map(String::as_str).collect::<Vec<_>>()),
+            cron["spec"]["jobTemplate"]["spec"].as_object().map(|spec| spec.keys().collect::<Vec<_>>()),
             Some(vec!["template"])
         );
         assert_eq!(cron["spec"]["jobTemplate"]["spec"]["template"]["spec"]["restartPolicy"], json!("Always"));

@@ -12,6 +12,7 @@ use k8s_openapi::api::core::v1::{PersistentVolumeClaim, PodTemplateSpec};
 use schemars::generate::SchemaSettings;
 use serde_json::{Value, json};
 
+use crate::value;
 use crate::workload::Kind;
 
 /// A node of the table.
@@ -148,8 +149,8 @@ impl Schema {
     }
 
     /// Returns the shape of an object's kind and version; nothing for one whose shape is not known here.
-    pub(super) fn root(&self, object: &Value) -> Option<Root> {
-        let version = object.get("apiVersion").and_then(Value::as_str)?;
+    pub(super) fn root(&self, object: &value::Value) -> Option<Root> {
+        let version = object.get("apiVersion").and_then(value::Value::as_str)?;
         let kind = Kind::of(object);
         let built_in = |shape| Some(Root { kind, shape, required: false });
         match (kind, version) {
@@ -157,7 +158,7 @@ impl Schema {
             // Nothing that the beta had is missing in v1.
             (Some(Kind::CronJob), "batch/v1" | "batch/v1beta1") => built_in(self.cron_job),
             (Some(Kind::PyTorchJob), "kubeflow.org/v1") => Some(Root { kind, shape: self.py_torch_job, required: true }),
-            (None, "v1") if object.get("kind").and_then(Value::as_str) == Some("PersistentVolumeClaim") => built_in(self.claim),
+            (None, "v1") if object.get("kind").and_then(value::Value::as_str) == Some("PersistentVolumeClaim") => built_in(self.claim),
             _ => None,
         }
     }

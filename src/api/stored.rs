@@ -5,7 +5,8 @@
 
 use std::borrow::Cow;
 
-use serde_json::{Map, Number, Value};
+use serde_json::Number;
+use crate::value::{Map, Value};
 
 use crate::k8s::quantity::{Quantity, QuantityError};
 use crate::workload::Kind;
@@ -48,7 +49,7 @@ impl<'a> Stored<'a> {
             Self::Null => Value::Null,
             Self::Bool(bool) => Value::Bool(*bool),
             Self::Number(number) => Value::Number(number.clone()),
-            Self::Text(text) => Value::String((**text).to_owned()),
+            Self::Text(text) => Value::String((**text).into()),
             Self::List(items) => items.iter().map(Self::to_value).collect(),
             Self::Mapping(entries) => Value::Object(entries.iter().map(|(key, value)| (key.to_owned(), value.to_value())).collect()),
         }
@@ -167,11 +168,11 @@ const SPARE: usize = 6;
 impl<'a> Entries<'a> {
     /// Makes fields of those of a value; `read` leaves some out.
     #[must_use]
-    pub fn of(entries: &'a Map<String, Value>, mut read: impl FnMut(&'a str, &'a Value) -> Option<Stored<'a>>) -> Self {
+    pub fn of(entries: &'a Map, mut read: impl FnMut(&'a str, &'a Value) -> Option<Stored<'a>>) -> Self {
         let mut fields = Vec::with_capacity(entries.len() + SPARE);
         // They come sorted by key.
-        fields.extend(entries.iter().filter_map(|(key, value)| Some((key.as_str(), read(key, value)?))));
-        debug_assert!(fields.is_sorted_by_key(|(key, _)| *key), "a mapping of serde_json is sorted");
+        fields.extend(entries.iter().filter_map(|(key, value)| Some((key, read(key, value)?))));
+        debug_assert!(fields.is_sorted_by_key(|(key, _)| *key), "a mapping is sorted");
         Self(fields)
     }
 
@@ -246,7 +247,7 @@ impl<'a> Entries<'a> {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
+    use crate::value::json;
 
     use super::*;
 

@@ -1,6 +1,6 @@
 //! One walk over an object, along the shapes that the API server reads: wrong types, stand-ins, missing and unknown fields.
 
-use serde_json::Value;
+use crate::value::Value;
 
 use super::Reading;
 use super::place::{Place, Step};
@@ -278,7 +278,7 @@ fn mend(shape: &Shape, value: &Value) -> (String, Option<(Safety, Value)>) {
 #[cfg(test)]
 #[allow(clippy::needless_pass_by_value, reason = "objects are written where they are used")]
 mod tests {
-    use serde_json::json;
+    use crate::value::json;
 
     use super::*;
 

@@ -539,7 +539,7 @@ fn time_zone(field: &Part<'_, '_>, causes: &mut Causes) {
 #[cfg(test)]
 #[allow(clippy::needless_pass_by_value, reason = "objects are written where they are used")]
 mod tests {
-    use serde_json::{Value, json};
+    use crate::value::{Value, json};
 
     use super::*;
 
@@ -564,7 +564,7 @@ mod tests {
             "apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": "j"},
             "spec": {"template": {"spec": {"restartPolicy": "Never", "containers": [{"name": "c", "image": "i"}]}}},
         });
-        json_patch::merge(&mut job, &patch);
+        crate::patch::merge(&mut job, &patch);
         let found = validate(&crate::api::defaults::stored(&job));
         found.into_iter().map(|cause| format!("{}: {}", cause.path, cause.message).replacen("spec.template.spec.", "", 1)).collect()
     }
@@ -630,7 +630,7 @@ mod tests {
     fn a_claim_of_a_pod_is_filled_from_something_that_is_named() {
         let of = |spec: Value| {
             let mut claim = json!({"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}});
-            json_patch::merge(&mut claim, &spec);
+            crate::patch::merge(&mut claim, &spec);
             let found = pod(json!({"volumes": [{"name": "v", "ephemeral": {"volumeClaimTemplate": {"spec": claim}}}]}));
             found.into_iter().map(|cause| cause.replace("volumes[0].ephemeral.volumeClaimTemplate.spec", "claim")).collect::<Vec<_>>()
         };
@@ -653,7 +653,7 @@ mod tests {
 
     fn container(patch: Value) -> Vec<String> {
         let mut container = json!({"name": "c", "image": "i"});
-        json_patch::merge(&mut container, &patch);
+        crate::patch::merge(&mut container, &patch);
         pod(json!({"containers": [container], "volumes": [{"name": "v"}]}))
     }
 

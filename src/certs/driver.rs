@@ -11,7 +11,7 @@ use http::{Request, StatusCode};
 use kube::Client;
 use kube::client::Body;
 use serde::Deserialize;
-use serde_json::Value;
+use crate::value::Value;
 use tokio::sync::Notify;
 use tokio::task::AbortHandle;
 use tokio::time::{Instant, sleep, timeout};
@@ -531,7 +531,7 @@ fn common(a: &Published, b: &Published) -> Vec<Root> {
 pub(crate) fn data(object: &Value) -> Data {
     let decode = |value: &Value| base64::engine::general_purpose::STANDARD.decode(value.as_str()?).ok();
     let entries = object["data"].as_object().into_iter().flatten();
-    entries.map(|(key, value)| (key.clone(), decode(value).unwrap_or_default())).collect()
+    entries.map(|(key, value)| (key.to_owned(), decode(value).unwrap_or_default())).collect()
 }
 
 /// Reads the time of a `Date` header, which is RFC 2822's but for the name of the zone.

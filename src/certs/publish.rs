@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 use std::time::Duration;
 
 use base64::Engine as _;
-use serde_json::{Value, json};
+use crate::value::{Value, json};
 
 use super::authority::{Names, Root, bundle};
 

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use futures::StreamExt as _;
 use kube::Client;
-use serde_json::Value;
+use crate::value::Value;
 
 use super::fetch::{self, Failure, LARGEST_OBJECT};
 use crate::facts::{Claim, Fact, FactTable};
@@ -121,7 +121,7 @@ mod tests {
 
     use http::{Request, Response};
     use kube::client::Body;
-    use serde_json::json;
+    use crate::value::json;
 
     use super::*;
 

@@ -133,7 +133,7 @@ impl Refusal<'_> {
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
-    use serde_json::json;
+    use crate::value::json;
 
     use super::*;
     use crate::facts;

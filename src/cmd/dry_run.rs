@@ -7,7 +7,7 @@ use std::io::IsTerminal as _;
 use std::io::{self, BufWriter, Write};
 
 use anyhow::Context as _;
-use serde_json::{Value, json};
+use crate::value::{Value, json};
 
 use super::lint::{complain, exit, watched, write};
 use super::{Exit, facts, policy_named, today};

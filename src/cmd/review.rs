@@ -37,7 +37,7 @@ pub fn run(body: &[u8], endpoint: Endpoint, policy: &Policy, facts: &dyn Facts, 
     if answer.status != 200 {
         bail!("{}", String::from_utf8_lossy(&answer.body).trim_end());
     }
-    let response: serde_json::Value = serde_json::from_slice(&answer.body).context("read the answer back")?;
+    let response: crate::value::Value = serde_json::from_slice(&answer.body).context("read the answer back")?;
     serde_json::to_writer_pretty(&mut *out, &response).map_err(io::Error::from).and_then(|()| writeln!(out)).context("write the answer")
 }
 

@@ -20,7 +20,7 @@ use http::Request;
 use http::header::{ACCEPT, CONTENT_TYPE, DATE};
 use kube::Client;
 use kube::client::Body;
-use serde_json::{Value, json};
+use crate::value::{Value, json};
 use tokio::net::TcpStream;
 use tokio::time::{Instant, timeout, timeout_at};
 

@@ -9,7 +9,7 @@ use clap::Parser as _;
 use clap::error::ContextKind;
 use jiff::civil::Date;
 use rustls_pki_types::CertificateDer;
-use serde_json::Value;
+use crate::value::Value;
 
 use crate::certs::authority::Root;
 use crate::certs::publish::Kind;

@@ -3,7 +3,7 @@
 use std::io::{self, Write};
 
 use anstyle::{AnsiColor, Style};
-use serde_json::json;
+use crate::value::json;
 
 use super::{Examination, Status};
 use crate::report::{clean, plural};

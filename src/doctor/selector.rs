@@ -1,6 +1,6 @@
 //! Label selectors, as far as it takes to say what one selects.
 
-use serde_json::Value;
+use crate::value::Value;
 
 /// Tells whether a `LabelSelector` selects what has the labels, of which `label` returns the values. An empty selector, and none, select everything;
 /// an operator that is not known selects nothing.
@@ -29,7 +29,7 @@ pub(super) fn labels<'o>(object: &'o Value) -> impl Fn(&str) -> Option<&'o str> 
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
+    use crate::value::json;
 
     use super::*;
 

@@ -5,7 +5,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use base64::Engine as _;
 use rustls_pki_types::CertificateDer;
 use rustls_pki_types::pem::PemObject as _;
-use serde_json::{Value, json};
+use crate::value::{Value, json};
 
 use super::observed::{Canary, Expected, Place, PolicySource, Replica, Right, Says, Seen, Served, Source, mounted};
 use super::*;

@@ -5,7 +5,7 @@
 
 use std::cmp::Ordering;
 
-use serde_json::Value;
+use crate::value::Value;
 
 /// Why a text is no quantity, in the API server's words.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
@@ -561,7 +561,7 @@ mod tests {
 
     #[test]
     fn reads_what_json_can_hold() {
-        use serde_json::json;
+        use crate::value::json;
         for (value, canonical) in [(json!(2), "2"), (json!(0.5), "500m"), (json!(" 1Gi "), "1Gi"), (json!(null), "0"), (json!(1e30), "1e+30")] {
             assert_eq!(Quantity::from_json(&value).map(|quantity| quantity.canonical()), Ok(canonical.to_owned()), "{value}");
         }

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use jiff::civil::Date;
-use serde_json::Value;
+use crate::value::Value;
 
 use super::input::Input;
 use super::objects::objects;

@@ -8,7 +8,7 @@ use std::sync::{Arc, LazyLock};
 
 use memchr::memmem::Finder;
 use rayon::prelude::*;
-use serde_json::Value;
+use crate::value::Value;
 
 use super::input::{Input, Unreadable};
 use super::objects::{Object, objects};

@@ -4,7 +4,7 @@ use std::borrow::Cow;
 use std::ops::Range;
 use std::sync::Arc;
 
-use serde_json::Value;
+use crate::value::Value;
 
 use super::claims::Scope;
 use super::input::Input;
@@ -418,7 +418,7 @@ fn place(finding: &mut Finding, at: &Pointer) {
 /// Returns what an object calls itself.
 pub(crate) fn identity(object: &Value) -> ObjectId {
     let text = |value: Option<&Value>| match value {
-        Some(Value::String(text)) => Some(text.clone()),
+        Some(Value::String(text)) => Some(text.to_string()),
         Some(Value::Number(number)) => Some(number.to_string()),
         _ => None,
     };

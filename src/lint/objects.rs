@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use serde_json::{Map, Value};
+use crate::value::{Map, Value};
 
 use crate::pointer::Pointer;
 
@@ -60,7 +60,7 @@ fn inheriting<'v>(item: &'v Value, version: &Value, kind: &str) -> Cow<'v, Value
 }
 
 /// Returns the items of a list, with the version and kind that they may inherit.
-fn list(fields: &Map<String, Value>) -> Option<(&[Value], &Value, &str)> {
+fn list(fields: &Map) -> Option<(&[Value], &Value, &str)> {
     let kind = fields.get("kind")?.as_str()?.strip_suffix("List")?;
     let items = fields.get("items")?.as_array()?;
     Some((items, fields.get("apiVersion").unwrap_or(&Value::Null), kind))
@@ -68,7 +68,7 @@ fn list(fields: &Map<String, Value>) -> Option<(&[Value], &Value, &str)> {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
+    use crate::value::json;
 
     use super::*;
 

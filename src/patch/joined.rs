@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use serde_json::Value;
+use crate::value::Value;
 
 use super::apply_one;
 use crate::finding::Op;
@@ -218,7 +218,7 @@ fn merge(value: &mut Value, other: &Value) -> Option<()> {
         (Value::Object(entries), Value::Object(others)) => others.iter().try_for_each(|(key, other)| match entries.get_mut(key) {
             Some(value) => merge(value, other),
             None => {
-                entries.insert(key.clone(), other.clone());
+                entries.insert(key, other.clone());
                 Some(())
             }
         }),
@@ -228,7 +228,7 @@ fn merge(value: &mut Value, other: &Value) -> Option<()> {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
+    use crate::value::json;
 
     use super::*;
 

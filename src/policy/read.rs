@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use std::ops::Range;
 
 use jiff::civil::Date;
-use serde_json::{Map, Value};
+use crate::value::{Map, Value};
 
 use super::{API_VERSION, Action, Exemption, KIND, Matcher, OptOut, Override, Policy, PolicyError, PolicyErrors, RuleSettings};
 use crate::checks::CHECKS;
@@ -145,7 +145,7 @@ impl<'s> Reader<'s> {
     }
 
     /// Reads a mapping that may be left out or empty.
-    fn mapping(&mut self, at: &Pointer, value: Option<&'s Value>, name: &str) -> Option<&'s Map<String, Value>> {
+    fn mapping(&mut self, at: &Pointer, value: Option<&'s Value>, name: &str) -> Option<&'s Map> {
         match value {
             None | Some(Value::Null) => None,
             Some(Value::Object(map)) => Some(map),
@@ -159,7 +159,7 @@ impl<'s> Reader<'s> {
     /// Reads a mapping whose keys are known.
     fn fields(&mut self, at: &Pointer, value: Option<&'s Value>, name: &str, known: &'static [&'static str]) -> Fields<'s> {
         let map = self.mapping(at, value, name);
-        for key in map.into_iter().flat_map(Map::keys).filter(|key| !known.contains(&key.as_str())) {
+        for key in map.into_iter().flat_map(Map::keys).filter(|key| !known.contains(key)) {
             let message = format!("{name} has no key `{}`", shown(key));
             self.error(&at.key(key), Part::Key, message, Some(hint(key, known.iter().copied())));
         }
@@ -262,7 +262,7 @@ impl<'s> Reader<'s> {
     }
 
     /// Tells whether the document means to be a policy. Of an object of another sort there is nothing more to say.
-    fn is_policy(&mut self, map: &Map<String, Value>) -> bool {
+    fn is_policy(&mut self, map: &Map) -> bool {
         let root = Pointer::root();
         let mut known = 0;
         let mut foreign = 0;
@@ -294,7 +294,7 @@ impl<'s> Reader<'s> {
         for (id, value) in self.mapping(&field.at, field.value, "`rules`").into_iter().flatten() {
             let at = field.at.key(id);
             if let Some(rule) = self.rule(id, &at, Part::Key) {
-                settings.insert(id.clone(), self.settings(rule, &Field { at, value: Some(value) }));
+                settings.insert(id.to_owned(), self.settings(rule, &Field { at, value: Some(value) }));
             }
         }
         settings
@@ -344,7 +344,7 @@ impl<'s> Reader<'s> {
                 continue;
             };
             if self.param(param, &Field { at, value: Some(value) }) {
-                params.insert(key.clone(), value.clone());
+                params.insert(key.to_owned(), value.clone());
             }
         }
         RuleSettings { action, params }
@@ -367,7 +367,7 @@ impl<'s> Reader<'s> {
                 None => {
                     let seconds = value.as_str().and_then(|text| text.parse::<jiff::SignedDuration>().ok()).map(|duration| duration.as_secs());
                     let help = seconds.map(|seconds| format!("write it in seconds: `{seconds}`"));
-                    let found = if value.is_number() { "a number that is not whole, or too large" } else { what(value) };
+                    let found = if value.as_number().is_some() { "a number that is not whole, or too large" } else { what(value) };
                     self.wrong(&field.at, format!("{name} is a whole number, not {found}"), help);
                 }
             },
@@ -452,7 +452,7 @@ impl<'s> Reader<'s> {
             match value {
                 // An empty label value is a value.
                 Value::String(text) => {
-                    labels.insert(key.clone(), text.clone());
+                    labels.insert(key.to_owned(), text.to_string());
                 }
                 other => {
                     let help = Some("put it in quotes".to_owned());
@@ -491,7 +491,7 @@ struct Field<'s> {
 /// The fields of a mapping that may be left out.
 struct Fields<'s> {
     at: Pointer,
-    map: Option<&'s Map<String, Value>>,
+    map: Option<&'s Map>,
 }
 
 impl<'s> Fields<'s> {

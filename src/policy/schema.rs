@@ -2,7 +2,7 @@
 //!
 //! It says what a policy may look like; [`super::Policy::parse`] says more, and decides.
 
-use serde_json::{Map, Value, json};
+use crate::value::{Map, Value, json};
 
 use super::read::keys;
 use super::{API_VERSION, Action, KIND, OptOut};
@@ -14,7 +14,7 @@ use crate::workload::ADAPTERS;
 #[must_use]
 pub fn schema() -> Value {
     let ids: Vec<&str> = RULES.iter().map(|entry| entry.rule.id).collect();
-    let rules: Map<String, Value> = RULES.iter().map(|entry| (entry.rule.id.to_owned(), rule(entry.rule))).collect();
+    let rules: Map = RULES.iter().map(|entry| (entry.rule.id.to_owned(), rule(entry.rule))).collect();
     json!({
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         "title": "Jobgate policy",
@@ -54,7 +54,7 @@ pub fn schema() -> Value {
 
 /// Returns the schemas of a mapping's fields.
 fn describe(keys: &[&str], field: impl Fn(&str) -> Value) -> Value {
-    keys.iter().map(|key| ((*key).to_owned(), field(key))).collect::<Map<_, _>>().into()
+    keys.iter().map(|key| ((*key).to_owned(), field(key))).collect::<Map>().into()
 }
 
 fn text(description: &str) -> Value {
@@ -145,7 +145,7 @@ fn globs(description: &str) -> Value {
 
 fn rule(rule: &Rule) -> Value {
     let actions: Vec<&str> = Action::allowed(rule).map(Action::as_str).collect();
-    let params: Map<String, Value> = rule.params.iter().map(|param| (param.name.to_owned(), parameter(param))).collect();
+    let params: Map = rule.params.iter().map(|param| (param.name.to_owned(), parameter(param))).collect();
     json!({
         "description": rule.summary,
         "type": ["object", "null"],
@@ -201,7 +201,7 @@ mod tests {
     #[test]
     fn every_key_that_is_read_is_in_it() {
         let schema = schema();
-        let keys_of = |pointer: &str| -> Vec<String> { schema.pointer(pointer).unwrap().as_object().unwrap().keys().cloned().collect() };
+        let keys_of = |pointer: &str| -> Vec<String> { schema.pointer(pointer).unwrap().as_object().unwrap().keys().map(str::to_owned).collect() };
         let sorted = |keys: &[&str]| -> Vec<String> {
             let mut keys: Vec<String> = keys.iter().map(|key| (*key).to_owned()).collect();
             keys.sort();

@@ -64,7 +64,7 @@ fn issue<'r>(located: &'r Located, unique: &mut Unique) -> Issue<'r> {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::{Value, json};
+    use crate::value::{Value, json};
 
     use super::super::sample;
     use super::*;

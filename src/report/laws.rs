@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use proptest::prelude::*;
-use serde_json::Value;
+use crate::value::Value;
 
 use super::{Format, Located, Location, ObjectId, Options, Related, Report, write};
 use crate::finding::Level;

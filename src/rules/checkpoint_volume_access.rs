@@ -94,7 +94,7 @@
 
 use std::collections::BTreeMap;
 
-use serde_json::Value;
+use crate::value::Value;
 
 use crate::facts::{Claim, Fact};
 use crate::finding::{Finding, Level, Part as FindingPart, Place};

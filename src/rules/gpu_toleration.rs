@@ -67,7 +67,7 @@
 
 use std::collections::BTreeMap;
 
-use serde_json::{Value, json};
+use crate::value::{Value, json};
 
 use crate::accelerator;
 use crate::finding::{Level, Op, Part as FindingPart, Place, Safety};

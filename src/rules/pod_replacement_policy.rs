@@ -57,7 +57,7 @@
 //! * <https://kubernetes.io/docs/concepts/workloads/controllers/job/#pod-replacement-policy>
 //! * <https://github.com/kubernetes/enhancements/tree/master/keps/sig-apps/3939-allow-replacement-when-fully-terminated>
 
-use serde_json::Value;
+use crate::value::Value;
 
 use crate::engine::Origin;
 use crate::finding::{Op, Safety};

@@ -56,7 +56,7 @@
 //! * <https://kubernetes.io/docs/concepts/workloads/controllers/ttlafterfinished/>
 //! * <https://github.com/argoproj/argo-cd/issues/8586>
 
-use serde_json::Value;
+use crate::value::Value;
 
 use crate::finding::{Level, Safety};
 use crate::patch::set;
@@ -144,7 +144,7 @@ fn tracker(workload: &Workload<'_>) -> Option<&'static str> {
     }
     let maps = [workload.metadata("labels"), workload.metadata("annotations")];
     let texts = maps.into_iter().flatten().filter_map(Value::as_object).flatten().filter(|(_, value)| value.is_string());
-    let marks = texts.filter_map(|(key, _)| MARKS.iter().position(|(mark, _)| mark == key));
+    let marks = texts.filter_map(|(key, _)| MARKS.iter().position(|(mark, _)| *mark == key));
     let marked = marks.min().and_then(|first| MARKS.get(first));
     let manager = || {
         let entries = workload.object.at(&["metadata", "managedFields"]);

@@ -445,7 +445,7 @@ mod tests {
         metrics.rejected(404);
         metrics.handshake_error("timeout");
         let text = metrics.text();
-        let dashboard: serde_json::Value = serde_json::from_str(include_str!("../../deploy/components/dashboard/grafana-dashboard.json")).unwrap();
+        let dashboard: crate::value::Value = serde_json::from_str(include_str!("../../deploy/components/dashboard/grafana-dashboard.json")).unwrap();
         let mut shown = std::collections::BTreeSet::new();
         for panel in dashboard["panels"].as_array().unwrap() {
             for target in panel["targets"].as_array().unwrap() {

@@ -4,7 +4,7 @@
 
 use std::collections::BTreeMap;
 
-use serde_json::Value;
+use crate::value::Value;
 
 use super::{Field, Kind, Part, PodTemplate, Workload};
 

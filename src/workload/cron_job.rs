@@ -1,6 +1,6 @@
 //! `batch` `CronJob`: everything of a Job stands under `spec.jobTemplate`.
 
-use serde_json::Value;
+use crate::value::Value;
 
 use super::{Adapter, Kind, Part, PodCount, PodTemplate, Workload};
 

@@ -1,6 +1,7 @@
 //! Typed reads of fields that may hold anything: a custom resource reaches the mutating webhook before its schema is checked.
 
-use serde_json::{Number, Value};
+use serde_json::Number;
+use crate::value::Value;
 
 use crate::placeholder;
 use crate::pointer::Pointer;
@@ -87,7 +88,7 @@ impl<'a> Part<'a> {
     pub fn entries(&self) -> impl Iterator<Item = (&'a str, Part<'a>)> + use<'a> {
         let pointer = self.pointer.clone();
         let entries = self.value.and_then(Value::as_object).into_iter().flatten();
-        entries.map(move |(key, value)| (key.as_str(), Part { pointer: pointer.key(key), value: Some(value) }))
+        entries.map(move |(key, value)| (key, Part { pointer: pointer.key(key), value: Some(value) }))
     }
 
     /// Tells whether there is a value other than null.

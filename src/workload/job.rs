@@ -1,6 +1,6 @@
 //! `batch` `Job`.
 
-use serde_json::Value;
+use crate::value::Value;
 
 use super::{Adapter, Kind, Part, PodCount, PodTemplate, Workload};
 

@@ -1,6 +1,6 @@
 //! One pod template: its containers, its claims, its labels.
 
-use serde_json::Value;
+use crate::value::Value;
 
 use super::{Part, PodCount};
 

@@ -1,6 +1,6 @@
 //! `kubeflow.org` `PyTorchJob`: one pod template per replica type, run limits in `spec.runPolicy`.
 
-use serde_json::Value;
+use crate::value::Value;
 
 use super::{Adapter, Kind, Part, PodCount, PodTemplate, Replica, Workload};
 

@@ -7,7 +7,8 @@
 use std::borrow::Cow;
 use std::ops::Range;
 
-use serde_json::{Number, Value};
+use serde_json::Number;
+use crate::value::Value;
 
 use super::locate::{self, Found};
 use super::print::{Look, is_inline};
@@ -833,7 +834,7 @@ impl<'e> Editor<'e> {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
+    use crate::value::json;
 
     use super::*;
 

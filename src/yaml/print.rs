@@ -1,6 +1,6 @@
 //! Values as YAML or JSON text, in the manner of the text around them.
 
-use serde_json::{Map, Value};
+use crate::value::{Map, Value};
 
 use super::resolve::{self, Scalar};
 use super::tree::{Style, Tag};
@@ -44,7 +44,7 @@ impl Look {
         Self { newline: "\n", step: 2, indented_lists: false, key_quote: None, quote: None, colon: ": ", comma: ", ", names_first: false };
 
     /// Returns the entries of a mapping in the order in which they are printed.
-    fn entries<'m>(&self, map: &'m Map<String, Value>) -> impl Iterator<Item = (&'m String, &'m Value)> {
+    fn entries<'m>(&self, map: &'m Map) -> impl Iterator<Item = (&'m str, &'m Value)> {
         let names_first = self.names_first;
         let leads = move |key: &str| names_first && NAMES.contains(&key);
         map.iter().filter(move |(key, _)| leads(key)).chain(map.iter().filter(move |(key, _)| !leads(key)))
@@ -87,7 +87,7 @@ impl Look {
                 format!("[{newline}{deeper}{items}{newline}{indent}]")
             }
             Value::Object(map) if !map.is_empty() => {
-                let entry = |(key, value): (&String, &Value)| format!("{}{}{}", self.key(key, true), self.colon, self.spread(value, &deeper, step));
+                let entry = |(key, value): (&str, &Value)| format!("{}{}{}", self.key(key, true), self.colon, self.spread(value, &deeper, step));
                 let entries = join(self.entries(map).map(entry).collect());
                 format!("{{{newline}{deeper}{entries}{newline}{indent}}}")
             }
@@ -107,7 +107,7 @@ impl Look {
         }
     }
 
-    fn block_mapping(&self, map: &Map<String, Value>, column: usize) -> String {
+    fn block_mapping(&self, map: &Map, column: usize) -> String {
         let entries: Vec<String> = self.entries(map).map(|(key, value)| self.block_entry(key, value, column)).collect();
         entries.join(&self.line(column))
     }
@@ -226,7 +226,7 @@ mod tests {
             ("a \nb", false),
             ("a\n\tb", false),
         ] {
-            let value = serde_json::json!({"list": [{"key": text, "other": {}}]});
+            let value = crate::value::json!({"list": [{"key": text, "other": {}}]});
             let printed = super::super::print(&value);
             assert_eq!(printed.contains("key: |-\n"), block, "{printed}");
             let read = super::super::documents(printed.as_bytes()).next().unwrap().unwrap();

@@ -8,8 +8,8 @@ use std::collections::BTreeMap;
 use base64::Engine as _;
 use base64::alphabet::STANDARD;
 use base64::engine::general_purpose::{GeneralPurpose, GeneralPurposeConfig};
-use serde_json::map::Entry;
-use serde_json::{Map, Number, Value};
+use serde_json::Number;
+use crate::value::{Fields, Value};
 
 use super::tree::{Kind, Node, Style, Tag, Tree};
 use super::{Limits, SyntaxError, SyntaxErrorKind};
@@ -469,9 +469,9 @@ impl<'t> Resolver<'t> {
             }
             Kind::Mapping => {
                 self.check_depth(node, depth)?;
-                let mut map = Map::new();
-                self.mapping(at, &mut map, depth)?;
-                Ok(Value::Object(map))
+                let mut fields = Fields::default();
+                self.mapping(at, &mut fields, depth)?;
+                Ok(Value::Object(fields.into_map()))
             }
         }
     }
@@ -487,7 +487,7 @@ impl<'t> Resolver<'t> {
     fn scalar(&self, node: &Node) -> Result<Value, SyntaxError> {
         let text = self.text.tree.text(self.text.source, node);
         if node.tag == Tag::None && (node.style != Style::Plain || !self.text.json && is_word(text)) {
-            return Ok(Value::String(text.to_owned()));
+            return Ok(Value::String(text.into()));
         }
         let fails = |message: String| SyntaxError { message, span: node.span(), kind: SyntaxErrorKind::Syntax };
         if self.text.json {
@@ -499,12 +499,12 @@ impl<'t> Resolver<'t> {
             Scalar::Int(int) => int.into(),
             Scalar::Uint(int) => int.into(),
             Scalar::Float(float) => json_float(float).ok_or_else(|| fails(format!("`{text}` is a number that JSON cannot say; put it in quotes")))?,
-            Scalar::Text(text) => Value::String(text.into_owned()),
+            Scalar::Text(text) => Value::String(text.into()),
         })
     }
 
-    /// Puts the keys of a mapping into `map`, in the order in which Go does: a merge overrides what stands before it.
-    fn mapping(&mut self, at: usize, map: &mut Map<String, Value>, depth: usize) -> Result<(), SyntaxError> {
+    /// Puts the keys of a mapping into `fields`, in the order in which Go does: a merge overrides what stands before it.
+    fn mapping(&mut self, at: usize, fields: &mut Fields, depth: usize) -> Result<(), SyntaxError> {
         let end = self.text.tree.node(at).next as usize;
         // Keys of this mapping by text; made when one of them turns up twice.
         let mut seen: Option<BTreeMap<Cow<'t, str>, (usize, KeyType)>> = None;
@@ -512,7 +512,7 @@ impl<'t> Resolver<'t> {
         while key < end {
             let below = self.text.tree.node(key).next as usize;
             if self.text.is_merge(key) {
-                self.merge(below, map, depth)?;
+                self.merge(below, fields, depth)?;
                 key = self.text.tree.node(below).next as usize;
                 continue;
             }
@@ -524,19 +524,19 @@ impl<'t> Resolver<'t> {
             }
             let (name, ty) = self.text.key(key)?;
             let value = self.value(below, depth + 1)?;
-            match map.entry(name) {
-                Entry::Vacant(entry) => {
-                    if seen.as_mut().is_none_or(|seen| self.note(at, key, entry.key().clone().into(), ty, seen)) {
-                        entry.insert(value);
+            match fields.get_mut(&name) {
+                None => {
+                    if seen.as_mut().is_none_or(|seen| self.note(at, key, name.clone(), ty, seen)) {
+                        fields.push(name.into(), value);
                     }
                 }
-                Entry::Occupied(mut entry) => {
+                Some(known) => {
                     let seen = match &mut seen {
                         Some(seen) => seen,
                         none => none.insert(self.keys_before(at, key)?),
                     };
-                    if self.note(at, key, entry.key().clone().into(), ty, seen) {
-                        entry.insert(value);
+                    if self.note(at, key, name, ty, seen) {
+                        *known = value;
                     }
                 }
             }
@@ -575,18 +575,18 @@ impl<'t> Resolver<'t> {
         counts
     }
 
-    /// Puts the keys that a merge takes in into `map`; of several mappings the first counts most.
-    fn merge(&mut self, at: usize, map: &mut Map<String, Value>, depth: usize) -> Result<(), SyntaxError> {
+    /// Puts the keys that a merge takes in into `fields`; of several mappings the first counts most.
+    fn merge(&mut self, at: usize, fields: &mut Fields, depth: usize) -> Result<(), SyntaxError> {
         for part in self.text.merged(at)?.into_iter().rev() {
             let node = self.count(part)?;
             if node.kind == Kind::Alias {
                 let target = self.follow(part)?;
                 self.count(target)?;
-                self.mapping(target, map, depth)?;
+                self.mapping(target, fields, depth)?;
                 self.aliases.pop();
             } else {
                 self.check_depth(node, depth)?;
-                self.mapping(part, map, depth)?;
+                self.mapping(part, fields, depth)?;
             }
         }
         Ok(())

@@ -10,7 +10,7 @@ use http_body_util::BodyExt as _;
 use jobgate::workload::Kind;
 use kube::Client;
 use kube::client::Body;
-use serde_json::Value;
+use jobgate::value::Value;
 use tokio::runtime::Runtime;
 
 use crate::cluster::Cluster;

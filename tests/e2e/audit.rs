@@ -2,7 +2,7 @@
 
 use std::process::{Command, Output};
 
-use serde_json::{Value, json};
+use jobgate::value::{Value, json};
 
 use crate::manifests::{claim, cron_job, endless, job, mounting, over, pytorch_job};
 use crate::scenario::{Needs, Place, Scenario, is};

@@ -10,7 +10,7 @@ use jobgate::finding::Level;
 use jobgate::policy::Policy;
 use jobgate::workload::Kind;
 use jobgate::yaml;
-use serde_json::{Value, json};
+use jobgate::value::{Value, json};
 
 use crate::api::Api;
 use crate::cluster::shared;

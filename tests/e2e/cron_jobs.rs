@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use serde_json::{Value, json};
+use jobgate::value::{Value, json};
 
 use crate::manifests::{asking, claim, cron_job, mounts, over, toleration};
 use crate::process::eventually;

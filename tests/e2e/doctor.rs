@@ -8,7 +8,7 @@ use std::process::Command;
 use std::time::Duration;
 
 use base64::Engine as _;
-use serde_json::{Value, json};
+use jobgate::value::{Value, json};
 
 use crate::certificates::Authority;
 use crate::process::{Process, eventually, free_port, http_get};

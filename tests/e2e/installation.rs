@@ -15,7 +15,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 use std::time::Duration;
 
-use serde_json::{Value, json};
+use jobgate::value::{Value, json};
 
 use crate::api::Api;
 use crate::cluster::Cluster;

@@ -6,7 +6,7 @@ use std::process::{Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use serde_json::Value;
+use jobgate::value::Value;
 
 /// kubectl with a kubeconfig.
 #[derive(Clone)]

@@ -1,6 +1,6 @@
 //! Manifests: good ones, to which each scenario adds what it is about.
 
-use serde_json::{Value, json};
+use jobgate::value::{Value, json};
 
 /// Lays one object over another: mappings are merged, everything else is replaced, `null` takes out.
 pub(crate) fn over(mut base: Value, change: Value) -> Value {
@@ -15,7 +15,7 @@ fn merge(base: &mut Value, change: Value) {
                 if value.is_null() {
                     base.remove(&key);
                 } else {
-                    merge(base.entry(key).or_insert(Value::Null), value);
+                    merge(base.get_or_insert_with(&key, || Value::Null), value);
                 }
             }
         }

@@ -5,7 +5,7 @@ use jobgate::api;
 use jobgate::checks::PLACEHOLDER;
 use jobgate::workload::Kind;
 use jobgate::yaml;
-use serde_json::{Value, json};
+use jobgate::value::{Value, json};
 
 use crate::api::Api;
 use crate::cel::{documents, files};

@@ -12,7 +12,7 @@ use base64::engine::general_purpose::STANDARD;
 use rustls::pki_types::pem::PemObject as _;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rustls::{ServerConfig, ServerConnection, StreamOwned};
-use serde_json::{Value, json};
+use jobgate::value::{Value, json};
 
 use crate::cluster::Cluster;
 use crate::gate::one;

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use serde_json::{Value, json};
+use jobgate::value::{Value, json};
 
 use crate::api::Api;
 use crate::installation::{Installation, dry_run};

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use serde_json::{Value, json};
+use jobgate::value::{Value, json};
 
 use crate::manifests::{claim, cron_job, endless, gpu_job, job, mounting, over, toleration};
 use crate::process::eventually;

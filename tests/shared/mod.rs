@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use serde_json::Value;
+use jobgate::value::Value;
 
 /// Returns the rows of a file of JSON lines, or nothing where the shared data is absent.
 pub(crate) fn rows(file: &str) -> Option<Vec<Value>> {

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::OnceLock;
 
-use serde_json::{Value, json};
+use jobgate::value::{Value, json};
 
 /// Objects, and where they come from.
 pub struct Rendering {

@@ -11,7 +11,7 @@ use jobgate::lint::{self, Change, Claims, Fixing, Input, Linted, Options, Sink, 
 use jobgate::policy::Policy;
 use jobgate::workload::Kind;
 use jobgate::yaml::Edit;
-use serde_json::{Value, json};
+use jobgate::value::{Value, json};
 
 /// One changed file.
 #[derive(Debug)]

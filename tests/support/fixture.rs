@@ -7,7 +7,7 @@ use jobgate::finding::{Finding, Source};
 use jobgate::policy::Policy;
 use jobgate::rule::Rule;
 use jobgate::workload::Kind;
-use serde_json::Value;
+use jobgate::value::Value;
 
 /// One fixture, read.
 pub struct Fixture {

@@ -6,7 +6,7 @@ use jobgate::facts::{Claim, Fact, FactTable};
 use jobgate::finding::Source;
 use jobgate::policy::{Action, Policy, RuleSettings};
 use jobgate::rules::RULES;
-use serde_json::{Map, Value, json};
+use jobgate::value::{Map, Value, json};
 
 /// Random numbers of which a seed gives always the same (SplitMix64).
 pub(crate) struct Random(u64);
@@ -429,7 +429,7 @@ fn templates(object: &mut Value) -> Vec<&mut Value> {
 fn add_tolerations(template: &mut Value) {
     let text = template.to_string();
     let Some(spec) = template.get_mut("spec").and_then(Value::as_object_mut) else { return };
-    let list = spec.entry("tolerations").or_insert_with(|| json!([]));
+    let list = spec.get_or_insert_with("tolerations", || json!([]));
     let Some(list) = list.as_array_mut() else { return };
     for (resource, taint) in [("amd.com/gpu", "amd.com/gpu"), ("nvidia.com/gpu", "nvidia.com/gpu")] {
         if text.contains(&format!("\"{resource}\":")) {

@@ -8,7 +8,7 @@ use std::process::Output;
 use std::time::Duration;
 
 use assert_cmd::Command;
-use serde_json::Value;
+use jobgate::value::Value;
 
 /// Lacks a deadline and nothing else that would be denied.
 pub const JOB: &str = "\

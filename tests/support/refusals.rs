@@ -10,7 +10,7 @@ use jobgate::checks::{FIELD_TYPE, TRAINING_OPERATOR, UNKNOWN_FIELD};
 use jobgate::finding::Level;
 use jobgate::pointer::Pointer;
 use jobgate::workload::Kind;
-use serde_json::Value;
+use jobgate::value::Value;
 
 /// A field with the server's message, or without one where it names the field only.
 pub type Said = BTreeSet<(String, Option<String>)>;

@@ -5,7 +5,7 @@
 
 use std::collections::HashSet;
 
-use serde_json::Value;
+use crate::value::Value;
 
 use super::cause::Causes;
 use super::part::Part;
@@ -64,7 +64,7 @@ fn told_apart(list: &Part<'_, '_>, keys: &[&'static str], causes: &mut Causes) {
         let field = |key: &'static str| item.get(key).value.map_or(Value::Null, |value| value.to_value());
         // The one default among the keys.
         let value = |key: &'static str| if key == "protocol" && !item.get(key).is_set() { "TCP".into() } else { field(key) };
-        let identity = keys.iter().map(|key| ((*key).to_owned(), value(key))).collect::<serde_json::Map<_, _>>();
+        let identity = keys.iter().map(|key| ((*key).to_owned(), value(key))).collect::<crate::value::Map>();
         let identity = Value::Object(identity).to_string();
         if let Some(twice) = known.replace(identity) {
             causes.duplicate(&item, &twice);
@@ -74,7 +74,7 @@ fn told_apart(list: &Part<'_, '_>, keys: &[&'static str], causes: &mut Causes) {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
+    use crate::value::json;
 
     use super::*;
     use crate::api::stored::Stored;

@@ -75,7 +75,7 @@ fn py_torch_job(object: &Part<'_, '_>, causes: &mut Causes) {
 #[cfg(test)]
 #[allow(clippy::needless_pass_by_value, reason = "objects are written where they are used")]
 mod tests {
-    use serde_json::{Value, json};
+    use crate::value::{Value, json};
 
     use super::*;
 

@@ -1,6 +1,6 @@
 //! What may change in an object that exists (kubernetes.md §2): what the API server asks of an UPDATE besides the validation of the new object.
 
-use serde_json::Value;
+use crate::value::Value;
 
 use super::cause::{At as _, Cause, Causes};
 use super::part::Part;
@@ -138,9 +138,9 @@ fn with_directives(old: &Value, new: &Value) -> Value {
     }
     take(&mut allowed, new, &["affinity", "nodeAffinity"]);
     let Some(pod) = allowed.as_object_mut() else { return allowed };
-    let is_empty = |affinity: &Value| affinity.as_object().is_some_and(serde_json::Map::is_empty);
+    let is_empty = |affinity: &Value| affinity.as_object().is_some_and(crate::value::Map::is_empty);
     match new.get("affinity") {
-        Some(_) => _ = pod.entry("affinity").or_insert_with(|| Value::Object(serde_json::Map::new())),
+        Some(_) => _ = pod.get_or_insert_with("affinity", || Value::Object(crate::value::Map::new())),
         None if pod.get("affinity").is_some_and(is_empty) => _ = pod.remove("affinity"),
         None => {}
     }
@@ -164,12 +164,12 @@ fn take(target: &mut Value, from: &Value, way: &[&str]) {
         if value.is_none() && !entries.contains_key(*key) {
             return;
         }
-        here = entries.entry(*key).or_insert_with(|| Value::Object(serde_json::Map::new()));
+        here = entries.get_or_insert_with(key, || Value::Object(crate::value::Map::new()));
     }
     let Some(entries) = here.as_object_mut() else { return };
     match value {
-        Some(value) => _ = entries.insert((*last).to_owned(), value),
-        None => _ = entries.remove(*last),
+        Some(value) => _ = entries.insert(*last, value),
+        None => _ = entries.remove(last),
     }
 }
 
@@ -179,11 +179,11 @@ fn difference(new: &Value, old: &Value) -> Option<Pointer> {
     match (new, old) {
         (new, old) if new == old => None,
         (Value::Object(new), Value::Object(old)) => {
-            let mut keys: Vec<&String> = new.keys().chain(old.keys()).collect();
+            let mut keys: Vec<&str> = new.keys().chain(old.keys()).collect();
             keys.sort_unstable();
             keys.dedup();
             keys.into_iter().find_map(|key| match (new.get(key), old.get(key)) {
-                (Some(new), Some(old)) => Some(below(Token::Key(key.clone().into()), difference(new, old)?)),
+                (Some(new), Some(old)) => Some(below(Token::Key(key.to_owned().into()), difference(new, old)?)),
                 _ => Some(Pointer::root().key(key)),
             })
         }
@@ -204,14 +204,14 @@ fn py_torch_job(new: &Part<'_, '_>, old: &Part<'_, '_>, causes: &mut Causes) {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
+    use crate::value::json;
 
     use super::*;
     use crate::api::defaults::defaulted;
 
     fn merged(object: &Value, patch: &Value) -> Value {
         let mut object = object.clone();
-        json_patch::merge(&mut object, patch);
+        crate::patch::merge(&mut object, patch);
         defaulted(&object)
     }
 

@@ -4,7 +4,7 @@ use std::time::SystemTime;
 
 use rustls_pki_types::CertificateDer;
 use rustls_pki_types::pem::PemObject as _;
-use serde_json::Value;
+use crate::value::Value;
 
 use super::super::observed::{Certificates, Entry, Observed, Seen, Unread};
 use super::super::{Judged, Note, Status};

@@ -1,6 +1,6 @@
 //! The canaries: what the API server answers to a Job, beside what the policy says it must.
 
-use serde_json::Value;
+use crate::value::Value;
 
 use super::super::observed::{Canary, Observed, Seen};
 use super::super::selector::{labels, selects};

@@ -1,6 +1,6 @@
 //! What the API server is told of Jobgate: the two webhook configurations, and those of others.
 
-use serde_json::Value;
+use crate::value::Value;
 
 use super::super::observed::{Entry, Observed, Seen, webhooks};
 use super::super::selector::selects;
@@ -213,7 +213,7 @@ pub(super) fn selectors(observed: &Observed) -> Judged {
             let text = format!("{name} is asked about Jobgate's own namespace {own}");
             notes.push(if entry.fails_closed() { Note::problem(text) } else { Note::warning(text) });
         }
-        let labels = webhook["namespaceSelector"]["matchLabels"].as_object().into_iter().flatten().map(|(key, _)| key.as_str());
+        let labels = webhook["namespaceSelector"]["matchLabels"].as_object().into_iter().flatten().map(|(key, _)| key);
         let keys =
             webhook["namespaceSelector"]["matchExpressions"].as_array().into_iter().flatten().filter_map(|expression| expression["key"].as_str());
         let mut forgeable: Vec<&str> = labels.chain(keys).filter(|key| *key != NAMESPACE_LABEL).collect();

@@ -1,6 +1,6 @@
 //! What runs in the namespace of the installation, and how it is reached.
 
-use serde_json::Value;
+use crate::value::Value;
 
 use super::super::observed::{DEPLOYMENT, Observed, container};
 use super::super::selector::{labels, selects};
@@ -148,7 +148,7 @@ pub(super) fn service(observed: &Observed) -> Judged {
     let mut notes = Vec::new();
     if let (Some(selector), Some(deployment)) = (spec["selector"].as_object(), observed.deployment.known()) {
         let of_pods = &deployment["spec"]["template"]["metadata"]["labels"];
-        let differing: Vec<&str> = selector.iter().filter(|(key, value)| of_pods[key.as_str()] != **value).map(|(key, _)| key.as_str()).collect();
+        let differing: Vec<&str> = selector.iter().filter(|(key, value)| of_pods[*key] != **value).map(|(key, _)| key).collect();
         if !differing.is_empty() {
             notes.push(Note::problem(format!("its selector does not fit the pods' labels: {}", list(differing))));
         }

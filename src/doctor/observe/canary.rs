@@ -5,7 +5,8 @@ use std::collections::BTreeMap;
 use http::header::{ACCEPT, CONTENT_TYPE, WARNING};
 use http::{Request, Response};
 use kube::client::Body;
-use serde_json::{Value, json};
+use crate::patch;
+use crate::value::{Value, json};
 
 use super::{Ask, LARGEST, Observed, Seen, chain};
 use crate::certs::publish::Kind;
@@ -32,7 +33,7 @@ fn job(change: &Value) -> Value {
             }],
         }}},
     });
-    json_patch::merge(&mut job, change);
+    patch::merge(&mut job, change);
     job
 }
 
