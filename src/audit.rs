@@ -303,7 +303,7 @@ struct Part {
     read: usize,
     findings: Vec<Located>,
     lifted: usize,
-    sources: BTreeMap<Arc<str>, Arc<str>>,
+    sources: BTreeMap<Arc<str>, Arc<String>>,
     namespaces: BTreeMap<String, Tally>,
     left_out: LeftOut,
     cron_jobs: Vec<Box<str>>,
@@ -361,7 +361,7 @@ impl Part {
 
 /// An object as its owner would read it, for excerpts.
 struct Text {
-    source: Arc<str>,
+    source: Arc<String>,
     document: yaml::Document,
 }
 
@@ -374,7 +374,7 @@ impl Text {
                 metadata.remove("managedFields");
             }
         }
-        let source: Arc<str> = yaml::print(&object).into();
+        let source = Arc::new(yaml::print(&object));
         let document = yaml::documents(source.as_bytes()).next()?.ok()?;
         Some(Self { source, document })
     }

@@ -126,8 +126,13 @@ const SPREAD: usize = 256 << 10;
 /// `facts` are claims that are known beforehand; claims found among the inputs come second. The inputs' order is the report's.
 #[must_use]
 pub fn lint(inputs: &[Input], policy: &Policy, facts: &Claims, options: &Options<'_>) -> Linted {
-    let claims = Claims::in_inputs(inputs, options);
-    let run = Run { policy, facts, claims: &claims, options };
+    // Claims come first, which one of many files may hold. A file that is alone need not be read twice for that.
+    let alone = match inputs {
+        [input] => source::load(input, options.max_file_size).ok().and_then(Result::ok),
+        _ => None,
+    };
+    let claims = Claims::in_inputs(inputs, alone.as_ref(), options);
+    let run = Run { policy, facts, claims: &claims, alone, options };
     let files: Vec<Result<File, Unreadable>> = inputs.par_iter().with_max_len(1).map(|input| run.file(input)).collect();
     let mut linted = Linted::default();
     let Linted { report, diffs, unreadable, unwritten } = &mut linted;
@@ -180,6 +185,8 @@ struct Run<'a> {
     policy: &'a Policy,
     facts: &'a Claims,
     claims: &'a Claims,
+    /// The only file of the run, where there is but one.
+    alone: Option<Loaded>,
     options: &'a Options<'a>,
 }
 
@@ -195,7 +202,7 @@ struct File {
     findings: Vec<Located>,
     answers: Vec<Answered>,
     diff: Option<String>,
-    text: Option<Arc<str>>,
+    text: Option<Arc<String>>,
     fixed: usize,
     withheld: usize,
     changed: bool,
@@ -213,6 +220,9 @@ impl Run<'_> {
     }
 
     fn read(&self, input: &Input) -> Result<File, Unreadable> {
+        if let Some(loaded) = &self.alone {
+            return Ok(self.mended(input, loaded));
+        }
         match source::load(input, self.options.max_file_size)? {
             Ok(loaded) => Ok(self.mended(input, &loaded)),
             Err(TooLarge { size }) => {
@@ -223,7 +233,7 @@ impl Run<'_> {
     }
 
     /// Returns the text of a file that a claim stands in.
-    fn claim_text(&self, path: &str) -> Option<Arc<str>> {
+    fn claim_text(&self, path: &str) -> Option<Arc<String>> {
         let input = self.facts.file(path).or_else(|| self.claims.file(path))?;
         Some(source::load(input, self.options.max_file_size).ok()?.ok()?.text())
     }
@@ -258,7 +268,7 @@ impl Run<'_> {
             file.moved.insert((Arc::clone(&claim.file), claim.span.start, claim.span.end), now);
         }
         if self.options.keep_sources && !(file.findings.is_empty() && file.moved.is_empty()) {
-            file.text = Some(String::from_utf8_lossy(&new).into());
+            file.text = Some(Arc::new(String::from_utf8_lossy(&new).into_owned()));
         }
         File { changed: true, ..file }
     }

@@ -142,7 +142,7 @@ pub struct Report {
     /// What would become of each object, in order; nothing where nobody asked.
     pub answers: Vec<Answered>,
     /// The text of every file that a finding points into, by path.
-    pub sources: BTreeMap<Arc<str>, Arc<str>>,
+    pub sources: BTreeMap<Arc<str>, Arc<String>>,
     /// What a policy would do to a cluster, where the report is of an audit. Its objects stand in no file: the paths and places of its locations
     /// are good for telling them apart and for excerpts, and no format shows them.
     pub impact: Option<Impact>,

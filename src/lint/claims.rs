@@ -12,7 +12,7 @@ use crate::value::Value;
 
 use super::input::{Input, Unreadable};
 use super::objects::{Object, objects};
-use super::source::{self, TooLarge};
+use super::source::{self, Loaded, TooLarge};
 use super::{Options, document};
 use crate::facts::{Claim, Fact, Facts};
 use crate::finding::Source;
@@ -107,12 +107,18 @@ impl Claims {
     }
 
     /// Finds the claims in the files that are to be linted. What cannot be read is left out here; judging the file will say so.
-    pub(super) fn in_inputs(inputs: &[Input], options: &Options<'_>) -> Self {
+    /// `alone` is the only file's content, where there is but one.
+    pub(super) fn in_inputs(inputs: &[Input], alone: Option<&Loaded>, options: &Options<'_>) -> Self {
         let read = |input: &Input| -> Vec<Read> {
-            if !source::mentions(input, &KIND, options.max_file_size) {
+            let mentions = match alone {
+                Some(loaded) => KIND.find(loaded.bytes()).is_some(),
+                None => source::mentions(input, &KIND, options.max_file_size),
+            };
+            if !mentions {
                 return Vec::new();
             }
-            let Ok(Ok(loaded)) = source::load(input, options.max_file_size) else { return Vec::new() };
+            let loaded = alone.cloned().map_or_else(|| source::load(input, options.max_file_size), |loaded| Ok(Ok(loaded)));
+            let Ok(Ok(loaded)) = loaded else { return Vec::new() };
             let source = loaded.bytes();
             let (lines, input) = (Lines::new(source), Arc::new(input.clone()));
             let limits = options.limits();

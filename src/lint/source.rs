@@ -19,21 +19,21 @@ pub(super) struct TooLarge {
     pub(super) size: Option<u64>,
 }
 
-/// The bytes of a file.
+/// The bytes of a file. They are not copied, once they are read: to touch fresh memory takes longer than to read what is in the cache.
 #[derive(Clone, Debug)]
 pub(super) struct Loaded(Bytes);
 
 #[derive(Clone, Debug)]
 enum Bytes {
-    Text(Arc<str>),
-    Other(Arc<[u8]>),
+    Text(Arc<String>),
+    Other(Arc<Vec<u8>>),
 }
 
 impl Loaded {
     fn new(bytes: Vec<u8>) -> Self {
         Self(match String::from_utf8(bytes) {
-            Ok(text) => Bytes::Text(text.into()),
-            Err(error) => Bytes::Other(error.into_bytes().into()),
+            Ok(text) => Bytes::Text(Arc::new(text)),
+            Err(error) => Bytes::Other(Arc::new(error.into_bytes())),
         })
     }
 
@@ -45,10 +45,10 @@ impl Loaded {
     }
 
     /// Returns the text for a report to quote: as far as it is UTF-8, so that every offset into it still holds.
-    pub(super) fn text(&self) -> Arc<str> {
+    pub(super) fn text(&self) -> Arc<String> {
         match &self.0 {
             Bytes::Text(text) => Arc::clone(text),
-            Bytes::Other(bytes) => bytes.utf8_chunks().next().map_or("", |chunk| chunk.valid()).into(),
+            Bytes::Other(bytes) => Arc::new(bytes.utf8_chunks().next().map_or("", |chunk| chunk.valid()).to_owned()),
         }
     }
 }

@@ -32,7 +32,7 @@ prop_compose! {
         found in prop::collection::vec((text(), text(), text(), level(), any::<bool>(), (0..90usize, 0..90usize), any::<prop::sample::Index>()), 0..50),
     ) -> Report {
         let mut report = Report::default();
-        let places: Vec<(Arc<str>, Arc<str>)> = sources.iter().map(|(file, source)| (Arc::from(&**file), Arc::from(&**source))).collect();
+        let places: Vec<(Arc<str>, Arc<String>)> = sources.iter().map(|(file, source)| (Arc::from(&**file), Arc::new(source.clone()))).collect();
         report.sources = places.iter().cloned().collect();
         for (message, help, name, level, fills, (a, b), which) in found {
             let file = which.get(&places).0.clone();

@@ -48,7 +48,7 @@ pub(super) fn finding(rule: &'static str, level: Level, pointer: Pointer, messag
 impl Report {
     /// Adds a file.
     pub(super) fn with(mut self, file: &str, source: &str) -> Self {
-        self.sources.insert(Arc::from(file), Arc::from(source));
+        self.sources.insert(Arc::from(file), Arc::new(source.to_owned()));
         self.files += 1;
         self
     }
