@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 /// The size of the large file.
 const BYTES: usize = 20_000_000;
 /// How often each of the long runs is made.
-const ROUNDS: usize = 5;
+const ROUNDS: usize = 15;
 /// How often the short one is.
 const STARTS: usize = 50;
 

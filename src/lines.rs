@@ -1,5 +1,7 @@
 //! From byte offsets to lines and columns, once, when a report is made.
 
+use std::ops::Range;
+
 use crate::report::Position;
 
 /// Returns the start of the character at a byte offset, or the end of the text.
@@ -16,14 +18,29 @@ const STRIDE: usize = 1024;
 
 /// Where the lines of a source start, and how many characters stand before each place of it.
 ///
-/// A line ends with `\n`, `\r\n` or a lone `\r`. A byte order mark belongs to no line, as in editors. Look-ups take a binary search and at most
-/// 1,024 bytes of counting, however long the line: a JSON manifest may be one line of megabytes.
+/// A line ends with `\n`, `\r\n` or a lone `\r`. A byte order mark belongs to no line, as in editors. A look-up counts within 1,024 bytes, however
+/// long the line: a JSON manifest may be one line of megabytes. What is remembered is small beside the source, since a source is read through by one
+/// thread while the others wait to judge its documents.
 #[derive(Clone, Debug)]
 pub struct Lines<'s> {
     source: &'s [u8],
-    starts: Vec<usize>,
+    /// Whether lines may end with `\r`.
+    returns: bool,
+    /// What stands before each multiple of [`STRIDE`].
+    blocks: Vec<Before>,
+    /// How many line breaks there are.
+    breaks: usize,
     /// Characters before each multiple of [`STRIDE`]; empty for ASCII, where bytes are characters.
     marks: Vec<Count>,
+}
+
+/// What stands before a place.
+#[derive(Clone, Copy, Debug)]
+struct Before {
+    /// Line breaks.
+    breaks: usize,
+    /// Where the line of the place starts.
+    start: usize,
 }
 
 /// A number of characters, in the two units that reports want.
@@ -50,19 +67,33 @@ fn is_continuation(byte: u8) -> bool {
     byte & 0xC0 == 0x80
 }
 
+impl Before {
+    /// Returns what stands before the end of a range, of what stands before its start.
+    fn behind(self, source: &[u8], returns: bool, range: Range<usize>) -> Self {
+        let first = range.start;
+        let bytes = &source[range];
+        let (count, last) = if returns {
+            let ends = |at: &usize| bytes[*at] == b'\n' || source.get(first + at + 1) != Some(&b'\n');
+            memchr::memchr2_iter(b'\n', b'\r', bytes).filter(ends).fold((0, None), |(count, _), at| (count + 1, Some(at)))
+        } else {
+            (memchr::memchr_iter(b'\n', bytes).count(), memchr::memrchr(b'\n', bytes))
+        };
+        Self { breaks: self.breaks + count, start: last.map_or(self.start, |at| first + at + 1) }
+    }
+}
+
 impl<'s> Lines<'s> {
     /// Reads a source once and remembers its lines. It need not be UTF-8; a byte that is not counts as some number of characters.
     #[must_use]
     pub fn new(source: &'s [u8]) -> Self {
-        // Lines of manifests are longer than this, so the list need not be moved as it grows. Room that is not used is never touched.
-        let mut starts = Vec::with_capacity(source.len() / 24 + 1);
-        starts.push(if source.starts_with("\u{FEFF}".as_bytes()) { 3 } else { 0 });
-        if memchr::memchr(b'\r', source).is_none() {
-            starts.extend(memchr::memchr_iter(b'\n', source).map(|at| at + 1));
-        } else {
-            let breaks = memchr::memchr2_iter(b'\n', b'\r', source);
-            starts.extend(breaks.filter(|at| source[*at] == b'\n' || source.get(at + 1) != Some(&b'\n')).map(|at| at + 1));
-        }
+        let returns = memchr::memchr(b'\r', source).is_some();
+        let mut here = Before { breaks: 0, start: if source.starts_with("\u{FEFF}".as_bytes()) { 3 } else { 0 } };
+        let blocks = (0..source.len()).step_by(STRIDE).map(|block| {
+            let before = here;
+            here = here.behind(source, returns, block..source.len().min(block + STRIDE));
+            before
+        });
+        let blocks = blocks.collect();
         let marks = if source.is_ascii() {
             Vec::new()
         } else {
@@ -73,13 +104,13 @@ impl<'s> Lines<'s> {
             });
             blocks.collect()
         };
-        Self { source, starts, marks }
+        Self { source, returns, blocks, breaks: here.breaks, marks }
     }
 
     /// Returns how many lines there are; the empty one behind a last line break counts.
     #[must_use]
     pub fn count(&self) -> usize {
-        self.starts.len()
+        self.breaks + 1
     }
 
     /// Returns the line and column, from 1, of a byte offset. Columns count Unicode scalar values.
@@ -101,8 +132,10 @@ impl<'s> Lines<'s> {
         while offset > 0 && self.source.get(offset).is_some_and(|&byte| is_continuation(byte)) {
             offset -= 1;
         }
-        let line = self.starts.partition_point(|&start| start <= offset).max(1);
-        let start = self.starts[line - 1];
+        // Right behind a last block that is full there is none.
+        let block = (offset / STRIDE).min(self.blocks.len().saturating_sub(1));
+        let before = self.blocks.get(block).map_or(Before { breaks: 0, start: 0 }, |before| before.behind(self.source, self.returns, block * STRIDE..offset));
+        let (line, start) = (before.breaks + 1, before.start);
         let column = unit(self.before(offset)).saturating_sub(unit(self.before(start)));
         Position { line, column: column + 1 }
     }

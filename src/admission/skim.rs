@@ -13,7 +13,7 @@ use std::fmt;
 
 use serde::de::{DeserializeSeed, Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor};
 use serde_json::Number;
-use crate::value::{Map, Value};
+use crate::value::{Fields, Value};
 
 use super::review::Text;
 use crate::workload::Kind;
@@ -139,14 +139,14 @@ impl<'a> Visitor<'a> for Keep {
     }
 
     fn visit_map<A: MapAccess<'a>>(self, mut map: A) -> Result<Value, A::Error> {
-        let mut fields = Map::new();
+        let mut fields = Fields::default();
         while let Some(Text(key)) = map.next_key()? {
             match self.field(&key) {
                 Self::Nothing => _ = map.next_value::<IgnoredAny>()?,
-                keep => _ = fields.insert(key.into_owned(), map.next_value_seed(keep)?),
+                keep => fields.set((&*key).into(), map.next_value_seed(keep)?),
             }
         }
-        Ok(Value::Object(fields))
+        Ok(Value::Object(fields.into_map()))
     }
 
     fn visit_seq<A: SeqAccess<'a>>(self, mut list: A) -> Result<Value, A::Error> {
