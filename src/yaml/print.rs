@@ -2,7 +2,7 @@
 
 use crate::value::{Map, Value};
 
-use super::resolve::{self, Scalar};
+use super::resolve::{self, Scalar, is_word};
 use super::tree::{Style, Tag};
 
 /// How the text around a new value is written.
@@ -108,13 +108,22 @@ impl Look {
     }
 
     fn block_mapping(&self, map: &Map, column: usize) -> String {
-        let entries: Vec<String> = self.entries(map).map(|(key, value)| self.block_entry(key, value, column)).collect();
-        entries.join(&self.line(column))
+        let (line, mut out) = (self.line(column), String::new());
+        for (key, value) in self.entries(map) {
+            if !out.is_empty() {
+                out.push_str(&line);
+            }
+            out.push_str(&self.block_entry(key, value, column));
+        }
+        out
     }
 
     /// Prints a key and its value by indentation, the key in column `column`.
     pub(super) fn block_entry(&self, key: &str, value: &Value, column: usize) -> String {
-        format!("{}:{}", self.key(key, false), self.behind_colon(value, column))
+        let mut entry = self.key(key, false);
+        entry.push(':');
+        entry.push_str(&self.behind_colon(value, column));
+        entry
     }
 
     /// Prints what follows the colon of a key in column `column`.
@@ -143,7 +152,10 @@ impl Look {
 
     /// Returns a line break and the indentation of the next line.
     pub(super) fn line(&self, column: usize) -> String {
-        format!("{}{}", self.newline, " ".repeat(column))
+        let mut line = String::with_capacity(self.newline.len() + column);
+        line.push_str(self.newline);
+        line.extend(std::iter::repeat_n(' ', column));
+        line
     }
 }
 
@@ -160,6 +172,10 @@ fn quoted(text: &str, quote: Option<char>, flow: bool) -> String {
 fn is_plain(text: &str, flow: bool) -> bool {
     let bytes = text.as_bytes();
     let Some(first) = bytes.first() else { return false };
+    // Nearly all keys and many values are words, about which there is nothing to ask.
+    if is_word(text) && bytes.iter().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_' | b'.' | b'/')) {
+        return true;
+    }
     let starts = match first {
         b'-' => bytes.get(1).is_some_and(u8::is_ascii_alphanumeric),
         b'?' | b':' | b',' | b'[' | b']' | b'{' | b'}' | b'#' | b'&' | b'*' | b'!' | b'|' | b'>' | b'\'' | b'"' | b'%' | b'@' | b'`' | b'='

@@ -57,7 +57,7 @@ pub(super) fn scalar(text: &str, style: Style, tag: Tag) -> Result<Scalar<'_>, S
 
 /// Tells, without looking further, that text without quotes means nothing but itself, as nearly all keys do: the words that mean something else, such
 /// as `false`, have at most five letters.
-fn is_word(text: &str) -> bool {
+pub(super) fn is_word(text: &str) -> bool {
     text.len() > 5 && text.as_bytes()[0].is_ascii_alphabetic()
 }
 
