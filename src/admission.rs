@@ -23,6 +23,7 @@ mod weight;
 use std::collections::{BTreeMap, BTreeSet};
 
 use jiff::civil::Date;
+
 use crate::value::Value;
 
 pub use check::Doubt;
@@ -413,10 +414,9 @@ impl Meta {
 
 #[cfg(test)]
 mod tests {
-    use crate::value::{Value, json};
-
     use super::*;
     use crate::facts::NoFacts;
+    use crate::value::{Value, json};
 
     fn review(version: &str, operation: &str, user: &str, object: &Value, old: &Value) -> String {
         json!({"kind": "AdmissionReview", "apiVersion": format!("admission.k8s.io/{version}"), "request": {

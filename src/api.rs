@@ -11,13 +11,12 @@ pub mod validate;
 use std::cell::LazyCell;
 use std::collections::{BTreeSet, HashSet};
 
-use crate::value::Value;
-
 use crate::checks::{self, API_SERVER, FIELD_TYPE, PLACEHOLDER, SCHEDULE_NEVER_FIRES, TRAINING_OPERATOR, UNKNOWN_FIELD};
 use crate::finding::{Finding, Level, Part};
 use crate::k8s::cron::Schedule;
 use crate::placeholder::is_placeholder;
 use crate::pointer::Pointer;
+use crate::value::Value;
 use crate::workload::{Kind, Workload};
 use stored::Stored;
 use validate::{Cause, Reason};
@@ -223,9 +222,9 @@ fn never_fires(object: &Value) -> Option<Finding> {
 #[allow(clippy::needless_pass_by_value, reason = "objects are written where they are used")]
 mod tests {
     use proptest::prelude::*;
-    use crate::value::json;
 
     use super::*;
+    use crate::value::json;
 
     fn said(object: &Value) -> Vec<String> {
         check(object).iter().map(|finding| format!("{} {} {}", finding.level.as_str(), finding.rule, finding.path)).collect()

@@ -17,7 +17,6 @@ use std::time::Duration;
 use jiff::civil::Date;
 use rayon::prelude::*;
 use serde::Deserialize;
-use crate::value::Value;
 use serde_json::value::RawValue;
 
 use crate::cluster::fetch::{self, Failure};
@@ -31,6 +30,7 @@ use crate::lint::{identity, span};
 use crate::policy::{Policy, TRUSTED_CONTROLLERS};
 use crate::registration::SYSTEM;
 use crate::report::{Impact, LeftOut, Located, Location, ObjectId, Position, Related, Report, Tally};
+use crate::value::Value;
 use crate::workload::{Adapter, Kind};
 use crate::yaml;
 

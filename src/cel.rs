@@ -8,13 +8,13 @@
 use std::fmt::Write as _;
 
 use jiff::civil::Date;
-use crate::value::{Value, json};
 
 use crate::engine::IGNORE;
 use crate::policy::{Action, Exemption, Matcher, OptOut, Policy};
 use crate::registration::{self, NAMESPACE_LABEL, SYSTEM};
 use crate::rule::{Cel, Rule};
 use crate::rules::RULES;
+use crate::value::{Value, json};
 use crate::yaml;
 
 /// What is exported of a policy.

@@ -11,7 +11,6 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use jiff::civil::Date;
-use crate::value::{Value, json};
 
 use crate::admission::{self, Doubt, Endpoint};
 use crate::api::{self, apply, defaults::defaulted};
@@ -21,6 +20,7 @@ use crate::finding::{Finding, Level, Op, Part, Safety};
 use crate::patch;
 use crate::pointer::Pointer;
 use crate::policy::Policy;
+use crate::value::{Map, Value, json};
 use crate::workload::Kind;
 
 /// One object that is asked about.
@@ -179,7 +179,7 @@ fn without_marks(mut stored: Value, object: &Value) -> Value {
         }
     }
     if let Some(fields) = stored.as_object_mut()
-        && fields.get("status").is_some_and(|status| status.as_object().is_some_and(crate::value::Map::is_empty))
+        && fields.get("status").is_some_and(|status| status.as_object().is_some_and(Map::is_empty))
     {
         fields.remove("status");
     }

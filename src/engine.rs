@@ -4,7 +4,6 @@ use std::borrow::Cow;
 use std::collections::BTreeSet;
 
 use jiff::civil::Date;
-use crate::value::Value;
 
 use crate::facts::Facts;
 use crate::finding::{Finding, Level, Op, Safety};
@@ -13,6 +12,7 @@ use crate::pointer::{Pointer, Token};
 use crate::policy::{Action, Exemption, OptOut, Policy};
 use crate::rule::Cx;
 use crate::rules::RULES;
+use crate::value::Value;
 use crate::workload::{Kind, Workload};
 
 /// What is asked for.
@@ -317,11 +317,10 @@ pub fn sort(findings: &mut [Finding]) {
 
 #[cfg(test)]
 mod tests {
-    use crate::value::json;
-
     use super::*;
     use crate::facts::{Claim, Fact, FactTable};
     use crate::finding::Source;
+    use crate::value::json;
 
     /// Two volumes on claims that one node can mount, used by four pods.
     fn job(volumes: &[(&str, &str)]) -> Value {

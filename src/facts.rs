@@ -2,9 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use crate::value::Value;
-
 use crate::finding::Source;
+use crate::value::Value;
 
 /// What is known of one thing.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -4,9 +4,9 @@
 //! the webhook sends them as a JSON Patch, `lint --fix` lowers the same operations to byte edits of the file.
 
 use serde::Serialize;
-use crate::value::Value;
 
 use crate::pointer::Pointer;
+use crate::value::Value;
 
 /// How serious a finding is. Ordered: `Note < Warn < Deny`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]

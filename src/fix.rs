@@ -12,11 +12,10 @@ mod diff;
 
 pub use diff::diff;
 
-use crate::value::Value;
-
 use crate::finding::{Fix, Op};
 use crate::patch::Joined;
 use crate::pointer::Pointer;
+use crate::value::Value;
 use crate::yaml::{Draft, Edit, Withheld};
 
 /// Makes fixes on a draft, as many of them as can be made together. They were each made for the document as it is; where two clash, the first one is
@@ -129,10 +128,9 @@ pub fn apply(source: &[u8], edits: &[Edit]) -> Vec<u8> {
 
 #[cfg(test)]
 mod tests {
-    use crate::value::json;
-
     use super::*;
     use crate::finding::Safety;
+    use crate::value::json;
     use crate::yaml::documents;
 
     fn fix(ops: Vec<Op>) -> Fix {

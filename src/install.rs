@@ -2,11 +2,10 @@
 //!
 //! The rest of `deploy/base` is written by hand. One file holds it all for people who have no use for overlays.
 
-use crate::value::json;
-
 use crate::cel;
 use crate::policy::{BUILTINS, Policy};
 use crate::registration::{self, Target};
+use crate::value::json;
 use crate::yaml;
 
 /// Where it is installed, and what everything in it is called.

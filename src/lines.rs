@@ -134,7 +134,8 @@ impl<'s> Lines<'s> {
         }
         // Right behind a last block that is full there is none.
         let block = (offset / STRIDE).min(self.blocks.len().saturating_sub(1));
-        let before = self.blocks.get(block).map_or(Before { breaks: 0, start: 0 }, |before| before.behind(self.source, self.returns, block * STRIDE..offset));
+        let before =
+            self.blocks.get(block).map_or(Before { breaks: 0, start: 0 }, |before| before.behind(self.source, self.returns, block * STRIDE..offset));
         let (line, start) = (before.breaks + 1, before.start);
         let column = unit(self.before(offset)).saturating_sub(unit(self.before(start)));
         Position { line, column: column + 1 }

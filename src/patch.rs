@@ -4,10 +4,10 @@ mod joined;
 
 use json_patch::jsonptr::{self, PointerBuf};
 use json_patch::{AddOperation, PatchOperation, RemoveOperation, ReplaceOperation};
-use crate::value::{Value, json};
 
 use crate::finding::Op;
 use crate::pointer::{Pointer, Token};
+use crate::value::{Value, json};
 use crate::workload::Part;
 pub use joined::{Clash, Joined};
 
@@ -79,7 +79,7 @@ fn footprint_of(value: &Value, places: &[&[&Token]]) -> Value {
     match value {
         value if places.iter().any(|place| place.is_empty()) => value.clone(),
         Value::Object(map) => {
-            let keys = places.iter().filter_map(|place| if let Some(Token::Key(key)) = place.first() { map.get_key_value(&**key) } else { None });
+            let keys = places.iter().filter_map(|place| if let Some(Token::Key(key)) = place.first() { map.get_key_value(key) } else { None });
             let entry = |(key, child): (&str, &Value)| {
                 (key.to_owned(), footprint_of(child, &below(&|token| matches!(token, Token::Key(name) if **name == *key))))
             };
@@ -107,16 +107,16 @@ fn apply_one(object: &mut Value, op: &Op) -> Option<()> {
     let tokens = op.pointer().tokens();
     let (last, parents) = tokens.split_last()?;
     let parent = parents.iter().try_fold(object, |value, token| match (value, token) {
-        (Value::Object(map), Token::Key(key)) => map.get_mut(&**key),
+        (Value::Object(map), Token::Key(key)) => map.get_mut(key),
         (Value::Array(list), Token::Index(index)) => list.get_mut(*index),
         _ => None,
     })?;
     match (op, parent, last) {
         (Op::Add(_, value), Value::Object(map), Token::Key(key)) => drop(map.insert(key.to_string(), value.clone())),
         (Op::Add(_, value), Value::Array(list), Token::Index(index)) if *index <= list.len() => list.insert(*index, value.clone()),
-        (Op::Replace(_, value), Value::Object(map), Token::Key(key)) => *map.get_mut(&**key)? = value.clone(),
+        (Op::Replace(_, value), Value::Object(map), Token::Key(key)) => *map.get_mut(key)? = value.clone(),
         (Op::Replace(_, value), Value::Array(list), Token::Index(index)) => *list.get_mut(*index)? = value.clone(),
-        (Op::Remove(_), Value::Object(map), Token::Key(key)) => drop(map.remove(&**key)?),
+        (Op::Remove(_), Value::Object(map), Token::Key(key)) => drop(map.remove(key)?),
         (Op::Remove(_), Value::Array(list), Token::Index(index)) if *index < list.len() => drop(list.remove(*index)),
         _ => return None,
     }

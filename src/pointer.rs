@@ -24,7 +24,7 @@ impl Token {
     /// Returns what is one step inside of a value.
     fn find<'v>(&self, value: &'v Value) -> Option<&'v Value> {
         match self {
-            Self::Key(key) => value.as_object()?.get(&**key),
+            Self::Key(key) => value.as_object()?.get(key),
             Self::Index(index) => value.as_array()?.get(*index),
         }
     }
@@ -191,7 +191,7 @@ impl Pointer {
         let mut here = Some(root);
         for token in self.tokens() {
             here = match token {
-                Token::Key(key) => here.and_then(|value| value.as_object()?.get(&**key)),
+                Token::Key(key) => here.and_then(|value| value.as_object()?.get(key)),
                 Token::Index(index) => {
                     let item = here.and_then(|value| value.as_array()?.get(*index));
                     names.push(item.and_then(|item| item.get("name")?.as_str()));
@@ -337,9 +337,8 @@ impl Div<usize> for &Pointer {
 
 #[cfg(test)]
 mod tests {
-    use crate::value::json;
-
     use super::*;
+    use crate::value::json;
 
     #[test]
     fn prints_like_kubernetes() {

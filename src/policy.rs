@@ -13,7 +13,6 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use jiff::civil::Date;
-use crate::value::Value;
 use sha2::{Digest as _, Sha256};
 
 pub use builtin::{BUILTINS, Builtin};
@@ -24,6 +23,7 @@ use crate::accelerator;
 use crate::engine::Request;
 use crate::rule::Rule;
 use crate::rules::{self, RULES};
+use crate::value::Value;
 use crate::workload::{Kind, Workload};
 
 /// `apiVersion` of the policies that this version reads.
@@ -368,9 +368,8 @@ impl Default for Policy {
 
 #[cfg(test)]
 mod tests {
-    use crate::value::json;
-
     use super::*;
+    use crate::value::json;
 
     fn policy(spec: &str) -> Policy {
         let source = format!("{{apiVersion: {API_VERSION}, kind: {KIND}, metadata: {{name: test}}, spec: {spec}}}");

@@ -1,8 +1,8 @@
 //! The two webhook configurations by which an API server comes to call Jobgate, made from the kinds it judges.
 
 use base64::Engine as _;
-use crate::value::{Value, json};
 
+use crate::value::{Value, json};
 use crate::workload::{ADAPTERS, Kind};
 
 /// Where the API server finds the webhook.

@@ -2,13 +2,12 @@
 //!
 //! A rule is a static [`Rule`] in `rules/<id>.rs`; the doc comment of that file is its manual page. Its check is given a [`Cx`] and reports findings.
 
-use crate::value::Value;
-
 use crate::engine::Request;
 use crate::facts::Facts;
 use crate::finding::{Finding, Level, Part as FindingPart};
 use crate::pointer::Pointer;
 use crate::policy::{Action, Effective};
+use crate::value::{Map, Value};
 use crate::workload::{Kind, Workload};
 
 /// One rule: data, and one function.
@@ -78,7 +77,7 @@ impl ParamDefault {
             Self::Bool(value) => (*value).into(),
             Self::Int { value, .. } => (*value).into(),
             Self::Strings(list) => list.iter().copied().collect(),
-            Self::Map(map) => map.iter().map(|(key, value)| ((*key).to_owned(), Value::from(*value))).collect::<crate::value::Map>().into(),
+            Self::Map(map) => map.iter().map(|(key, value)| ((*key).to_owned(), Value::from(*value))).collect::<Map>().into(),
         }
     }
 }

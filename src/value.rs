@@ -476,36 +476,36 @@ impl<K: Into<Text>> Extend<(K, Value)> for Map {
 #[derive(Debug, Default)]
 pub struct Fields {
     entries: Vec<(Text, Value)>,
-    /// Where the entry of a key is, once there are more than [`FEW`].
+    /// Where the entry of a key is, once one was looked for among more than [`FEW`].
     places: BTreeMap<Text, usize>,
+    /// Whether a key may stand twice among them.
+    repeats: bool,
 }
 
 impl Fields {
     /// Returns the value that a key has so far, to change.
     pub fn get_mut(&mut self, key: &str) -> Option<&mut Value> {
-        let at = match self.places.is_empty() {
-            true => self.entries.iter().position(|(known, _)| known == key)?,
-            false => *self.places.get(key)?,
+        let at = if self.entries.len() <= FEW {
+            self.entries.iter().position(|(known, _)| known == key)?
+        } else {
+            let known = self.places.len();
+            self.places.extend(self.entries.iter().enumerate().skip(known).map(|(at, (key, _))| (key.clone(), at)));
+            *self.places.get(key)?
         };
         Some(&mut self.entries[at].1)
     }
 
     /// Adds an entry for a key that has none.
     pub fn push(&mut self, key: Text, value: Value) {
-        let at = self.entries.len();
-        if at == FEW {
-            self.places = self.entries.iter().enumerate().map(|(at, (key, _))| (key.clone(), at)).collect();
-        }
-        if at >= FEW {
-            self.places.insert(key.clone(), at);
-        }
         self.entries.push((key, value));
     }
 
     /// Sets the value of a key: of equal keys the last one counts.
     pub fn set(&mut self, key: Text, value: Value) {
-        match self.get_mut(&key) {
-            Some(known) => *known = value,
+        // Among many, equal keys are found when they are sorted.
+        self.repeats |= self.entries.len() >= FEW;
+        match self.entries.iter_mut().take(FEW).find(|(known, _)| !self.repeats && *known == key) {
+            Some((_, known)) => *known = value,
             None => self.push(key, value),
         }
     }
@@ -514,7 +514,19 @@ impl Fields {
     #[must_use]
     pub fn into_map(self) -> Map {
         let mut entries = self.entries;
-        entries.sort_unstable_by(|(left, _), (right, _)| left.as_str().cmp(right));
+        if self.repeats {
+            // The sort keeps the order of equal keys; the one that is kept takes the later value.
+            entries.sort_by(|(left, _), (right, _)| left.as_str().cmp(right));
+            entries.dedup_by(|later, kept| {
+                let same = later.0 == kept.0;
+                if same {
+                    std::mem::swap(later, kept);
+                }
+                same
+            });
+        } else {
+            entries.sort_unstable_by(|(left, _), (right, _)| left.as_str().cmp(right));
+        }
         Map(entries)
     }
 }
@@ -764,5 +776,99 @@ impl Visitor<'_> for Key {
 
     fn visit_str<E>(self, text: &str) -> Result<Self, E> {
         Ok(Self(text.into()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    /// Returns JSON of every type, with keys that repeat and texts around the length that lies in a value.
+    fn any_json() -> impl Strategy<Value = serde_json::Value> {
+        let leaf = prop_oneof![
+            Just(serde_json::Value::Null),
+            any::<bool>().prop_map(Into::into),
+            any::<i64>().prop_map(Into::into),
+            any::<u64>().prop_map(Into::into),
+            any::<f64>().prop_map(Into::into),
+            "[a-zé\"\\\\]{0,30}".prop_map(Into::into),
+        ];
+        leaf.prop_recursive(4, 64, 24, |inner| {
+            prop_oneof![
+                prop::collection::vec(inner.clone(), 0..24).prop_map(Into::into),
+                prop::collection::vec(("[a-e~/0-9]{0,3}", inner), 0..40).prop_map(|entries| entries.into_iter().collect()),
+            ]
+        })
+    }
+
+    #[test]
+    fn of_equal_keys_the_last_one_counts() {
+        for count in [1, FEW - 1, FEW, FEW + 1, 4 * FEW] {
+            let once = (0..count).map(|nth| format!(r#""{nth}":0"#)).collect::<Vec<_>>().join(",");
+            let value: Value = serde_json::from_str(&format!(r#"{{"0":[],{once},"0":1,"0":2}}"#)).expect("JSON");
+            assert_eq!((value["0"].as_i64(), value.as_object().map(Map::len)), (Some(2), Some(count)));
+        }
+    }
+
+    #[test]
+    fn entries_are_found_however_many_there_are() {
+        let keys: Vec<String> = (0..2 * FEW).map(|nth| format!("{nth:03}")).collect();
+        let mut map = Map::new();
+        let mut fields = Fields::default();
+        for key in keys.iter().rev() {
+            assert_eq!((map.insert(key, Value::Null), map.insert(key, 1.into())), (None, Some(Value::Null)));
+            assert!(fields.get_mut(key).is_none());
+            fields.push(key.into(), 0.into());
+            *fields.get_mut(key).expect("it was put in") = 1.into();
+        }
+        assert!(map.keys().eq(keys.iter().map(String::as_str)));
+        assert_eq!(fields.into_map(), map);
+        for key in &keys {
+            *map.get_or_insert_with(key, || panic!("it is there")) = true.into();
+            assert_eq!((map.get(key).and_then(Value::as_bool), map.remove(key), map.remove(key)), (Some(true), Some(true.into()), None));
+        }
+        assert!(map.is_empty());
+    }
+
+    #[test]
+    fn what_is_not_there_is_null_and_made_where_it_is_set() {
+        let mut value = json!({"a": [1, {"b": "c"}]});
+        assert_eq!((&value["a"][1]["b"], &value["a"]["x"], &value["x"]["y"]), (&json!("c"), &Value::Null, &Value::Null));
+        value["x"]["y"] = true.into();
+        value["a"][0] = 2.into();
+        assert_eq!(value, json!({"a": [2, {"b": "c"}], "x": {"y": true}}));
+        assert_eq!(value["a"].take(), json!([2, {"b": "c"}]));
+        assert_eq!(value, json!({"a": null, "x": {"y": true}}));
+    }
+
+    proptest! {
+        #[test]
+        fn it_holds_and_prints_what_serde_json_does(json in any_json()) {
+            let value = Value::from(json.clone());
+            prop_assert_eq!(&value.to_json(), &json);
+            prop_assert_eq!(value.to_string(), json.to_string());
+            prop_assert_eq!(format!("{value:#}"), format!("{json:#}"));
+            let read: Value = serde_json::from_str(&json.to_string()).expect("JSON");
+            prop_assert_eq!(&read.to_json(), &serde_json::from_str::<serde_json::Value>(&json.to_string()).expect("JSON"));
+        }
+
+        #[test]
+        fn pointers_lead_to_the_same_places(json in any_json(), steps in prop::collection::vec("[a-e]|[0-9]{1,2}|~0|~1|~|\\+1|01|", 0..4)) {
+            let pointer: String = steps.iter().map(|step| format!("/{step}")).collect();
+            let mut value = Value::from(json.clone());
+            let found = json.pointer(&pointer).cloned();
+            prop_assert_eq!(value.pointer(&pointer).map(Value::to_json), found.clone());
+            prop_assert_eq!(value.pointer_mut(&pointer).map(|value| value.to_json()), found);
+        }
+
+        #[test]
+        fn values_are_equal_where_those_of_serde_json_are(all in prop::collection::vec(any_json(), 2..6)) {
+            for (left, right) in all.iter().flat_map(|left| all.iter().map(move |right| (left, right))) {
+                let (ours, others): (Value, Value) = (left.clone().into(), right.clone().into());
+                prop_assert_eq!(ours == others, left == right);
+            }
+        }
     }
 }

@@ -19,8 +19,6 @@ mod tree;
 use std::borrow::Cow;
 use std::ops::Range;
 
-use crate::value::Value;
-
 pub use edit::{Draft, Edit, Withheld, edit};
 use resolve::{Text, Twice};
 use split::Form;
@@ -29,6 +27,7 @@ use tree::Tree;
 
 use crate::lines::character_at;
 use crate::pointer::Pointer;
+use crate::value::Value;
 
 /// What a source may ask of us.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -319,9 +318,8 @@ fn blame(error: SyntaxError, bytes: &[u8], chunk: &Chunk) -> SyntaxError {
 mod tests {
     use std::time::{Duration, Instant};
 
-    use crate::value::json;
-
     use super::*;
+    use crate::value::json;
 
     fn read_all(source: &[u8]) -> Vec<Result<Document, SyntaxError>> {
         documents(source).collect()

@@ -9,9 +9,9 @@ use jobgate::audit::{self, Options, Progress};
 use jobgate::cluster::Connection;
 use jobgate::policy::Policy;
 use jobgate::report::{Report, Tally};
+use jobgate::value::{Value, json};
 use kube::Client;
 use kube::client::Body;
-use jobgate::value::{Value, json};
 
 type Script = dyn Fn(&str, usize) -> (u16, Value) + Send + Sync;
 

@@ -17,9 +17,9 @@ use http_body_util::BodyExt as _;
 use jobgate::certs::{Managed, Names, Settings};
 use jobgate::server::Metrics;
 use jobgate::server::certificate::Identity;
+use jobgate::value::{Value, json};
 use kube::Client;
 use kube::client::Body;
-use jobgate::value::{Value, json};
 use tokio::time::{Instant, sleep};
 use tower::BoxError;
 

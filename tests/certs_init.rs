@@ -8,12 +8,12 @@ use std::path::Path;
 use std::process::{Command, Output};
 use std::sync::Arc;
 
+use jobgate::value::{Value, json};
 use rustls::RootCertStore;
 use rustls::client::WebPkiServerVerifier;
 use rustls::client::danger::ServerCertVerifier as _;
 use rustls_pki_types::pem::PemObject as _;
 use rustls_pki_types::{CertificateDer, ServerName, UnixTime};
-use jobgate::value::{Value, json};
 
 fn init(folder: &Path, arguments: &[&str]) -> Output {
     Command::new(env!("CARGO_BIN_EXE_jobgate")).args(["certs", "init", "--out"]).arg(folder).args(arguments).output().unwrap()

@@ -15,9 +15,9 @@ use futures::{FutureExt as _, future};
 use http::{Request, Response};
 use jobgate::cluster::{Claims, Mode, Settings, Why};
 use jobgate::facts::{Fact, FactTable, Facts as _};
+use jobgate::value::{Value, json};
 use kube::Client;
 use kube::client::Body;
-use jobgate::value::{Value, json};
 use tokio::time::{Instant, sleep, timeout};
 use tower::BoxError;
 

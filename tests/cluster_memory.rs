@@ -8,9 +8,9 @@ use bytes::Bytes;
 use http::{Request, Response};
 use http_body_util::{BodyExt as _, Empty, Full};
 use jobgate::cluster::{Claims, Mode};
+use jobgate::value::{Value, json};
 use kube::Client;
 use kube::client::Body;
-use jobgate::value::{Value, json};
 use tower::BoxError;
 
 const CLAIMS: usize = 100_000;

@@ -5,8 +5,8 @@
 use std::path::PathBuf;
 
 use base64::Engine as _;
-use jobgate::yaml::{self, SyntaxError};
 use jobgate::value::Value;
+use jobgate::yaml::{self, SyntaxError};
 
 /// Rows where we differ on purpose.
 const DIFFERENT: &[(&str, &str)] =

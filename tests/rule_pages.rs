@@ -6,9 +6,9 @@ use jobgate::finding::{Finding, Level, Source};
 use jobgate::pages::examples;
 use jobgate::policy::Policy;
 use jobgate::rules::RULES;
+use jobgate::value::Value;
 use jobgate::workload::Kind;
 use jobgate::yaml;
-use jobgate::value::Value;
 
 /// Judges the workloads of an example, with its claims as facts.
 fn findings(example: &str) -> Vec<Finding> {

@@ -6,9 +6,9 @@ use jobgate::finding::Op;
 use jobgate::lines::Lines;
 use jobgate::patch;
 use jobgate::pointer::{Pointer, Token};
+use jobgate::value::{Map, Value, json};
 use jobgate::yaml::{self, Document, Withheld};
 use proptest::prelude::*;
-use jobgate::value::{Map, Value, json};
 
 /// How a generated document is written; drawn anew at every node from these bits.
 #[derive(Clone, Debug)]

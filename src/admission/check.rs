@@ -6,13 +6,12 @@
 use std::collections::BTreeSet;
 use std::sync::LazyLock;
 
-use crate::value::Value;
-
 use crate::engine::Verdict;
 use crate::finding::{Level, Op};
 use crate::patch;
 use crate::pointer::{Pointer, Token};
 use crate::rules::RULES;
+use crate::value::Value;
 
 /// The largest patch that is sent, in operations. A rule makes a handful for each pod template.
 const MOST_OPS: usize = 256;
@@ -121,7 +120,7 @@ impl Patterns {
             (before, after) if before == after => true,
             (Some(Value::Object(before)), Some(Value::Object(after))) => before
                 .keys()
-                .chain(after.keys().filter(|key| !before.contains_key(*key)))
+                .chain(after.keys().filter(|key| !before.contains_key(key)))
                 .all(|key| self.step(at, Token::Key(key.to_owned().into()), before.get(key), after.get(key))),
             (Some(Value::Array(before)), Some(Value::Array(after))) => {
                 after.starts_with(before)
@@ -148,9 +147,8 @@ impl Patterns {
 
 #[cfg(test)]
 mod tests {
-    use crate::value::json;
-
     use super::*;
+    use crate::value::json;
 
     fn allows(list: &[&str], before: &Value, after: &Value) -> bool {
         Patterns::of(list.iter().copied()).allow(&mut Vec::new(), Some(before), Some(after))

@@ -190,11 +190,10 @@ fn cut<'t>(text: &'t str, most: usize, mark: &str) -> std::borrow::Cow<'t, str> 
 
 #[cfg(test)]
 mod tests {
-    use crate::value::{Value, json};
-
     use super::*;
     use crate::finding::Part;
     use crate::pointer::Pointer;
+    use crate::value::{Value, json};
 
     fn finding(level: Level, path: &Pointer, message: &str, help: &str) -> Finding {
         let (message, help) = (message.to_owned(), help.to_owned());

@@ -10,12 +10,12 @@ use std::fmt;
 
 use serde::Deserialize;
 use serde::de::{DeserializeSeed, Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor};
-use crate::value::Value;
 use serde_json::value::RawValue;
 
 use super::{Fault, Pass, skim, weight};
 use crate::engine::Operation;
 use crate::facts::{Fact, Facts};
+use crate::value::Value;
 use crate::workload::{Kind, Workload};
 
 /// The longest `uid` that is echoed, in bytes. The API server's are 36 long.
@@ -414,11 +414,10 @@ impl<'a> Visitor<'a> for Reader<'_, 'a> {
 
 #[cfg(test)]
 mod tests {
-    use crate::value::json;
-
     use super::*;
     use crate::facts::{Claim, FactTable};
     use crate::finding::Source;
+    use crate::value::json;
 
     const JOB: &str = r#"{"apiVersion":"batch/v1","kind":"Job","spec":{}}"#;
 

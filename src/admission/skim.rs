@@ -13,9 +13,9 @@ use std::fmt;
 
 use serde::de::{DeserializeSeed, Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor};
 use serde_json::Number;
-use crate::value::{Fields, Value};
 
 use super::review::Text;
+use crate::value::{Fields, Value};
 use crate::workload::Kind;
 
 /// What of a value is read. It speaks of mappings and lists; a value of another type is read as it is.

@@ -1,11 +1,11 @@
 //! How much memory a review will take, told from its text before anything of it is parsed.
 //!
-//! A body of a megabyte can become two of text or sixty of small mappings, and an object of nothing but those passes the API server like any other. What
+//! A body of a megabyte can become two of text or forty of small mappings, and an object of nothing but those passes the API server like any other. What
 //! is counted here costs a walk over the bytes, some milliseconds for each ten megabytes.
 
-/// A mapping that is not empty: a node of a B-tree has room for eleven entries, of 56 bytes each, from the start.
+/// A mapping that is not empty: room for four entries, of 56 bytes each, from the start, and some for what is noted of it while it is judged.
 const MAPPING: usize = 640;
-/// An entry of a mapping: its place in a node that is about half full, and the key's own allocation.
+/// A further entry of a mapping: its place in a vector that is about half full.
 const ENTRY: usize = 100;
 /// A list that is not empty: it has room for four items from the start.
 const LIST: usize = 144;

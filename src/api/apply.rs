@@ -4,7 +4,6 @@
 //! replaced as wholes, but for those whose items have a key (`patchMergeKey` in the API's types).
 
 use crate::value::{Map, Value};
-
 use crate::workload::Kind;
 
 /// Lists whose items are merged by a key, by the name of the field. In pod templates each name means one type.
@@ -54,7 +53,7 @@ struct Merge {
 
 impl Merge {
     fn mapping(&self, target: &mut Map, manifest: &Map, last: Option<&Map>) {
-        for key in last.into_iter().flat_map(Map::keys).filter(|key| manifest.get(*key).is_none_or(Value::is_null)) {
+        for key in last.into_iter().flat_map(Map::keys).filter(|key| manifest.get(key).is_none_or(Value::is_null)) {
             target.remove(key);
         }
         for (key, value) in manifest.iter().filter(|(_, value)| !value.is_null()) {
@@ -101,9 +100,8 @@ impl Merge {
 
 #[cfg(test)]
 mod tests {
-    use crate::value::json;
-
     use super::*;
+    use crate::value::json;
 
     fn job(metadata: &Value, pod: &Value) -> Value {
         json!({"apiVersion": "batch/v1", "kind": "Job", "metadata": metadata, "spec": {"template": {"spec": pod}}})

@@ -3,11 +3,10 @@
 //! Defaults come in as they do in the server (kubernetes.md §1.4, §7.3): those of a Job for a Job, but not for the Job inside a `CronJob`; those of pods
 //! for a template only as far as they are defaults of a pod spec.
 
-use crate::value::Value;
-
 use super::schema::{Id, Root, Schema, Shape};
 use super::stored::{Entries, Stored};
 use crate::k8s::quantity::Quantity;
+use crate::value::Value;
 use crate::workload::{Kind, whole};
 
 /// Returns an object as the API server holds it right after reading it, by itself. See [`stored`].
@@ -394,9 +393,9 @@ fn py_torch_job(object: &mut Stored<'_>) {
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
-    use crate::value::json;
 
     use super::*;
+    use crate::value::json;
 
     #[test]
     fn images_are_pulled_by_their_tag() {
@@ -421,10 +420,7 @@ mod tests {
         assert_eq!(job["spec"]["backoffLimit"], json!(6));
         assert_eq!(job["spec"]["podReplacementPolicy"], json!("TerminatingOrFailed"));
         let cron = defaulted(&json!({"apiVersion": "batch/v1", "kind": "CronJob", "spec": {"jobTemplate": {"spec": {"template": template}}}}));
-        assert_eq!(
-            cron["spec"]["jobTemplate"]["spec"].as_object().map(|spec| spec.keys().collect::<Vec<_>>()),
-            Some(vec!["template"])
-        );
+        assert_eq!(cron["spec"]["jobTemplate"]["spec"].as_object().map(|spec| spec.keys().collect::<Vec<_>>()), Some(vec!["template"]));
         assert_eq!(cron["spec"]["jobTemplate"]["spec"]["template"]["spec"]["restartPolicy"], json!("Always"));
     }
 

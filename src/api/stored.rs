@@ -6,9 +6,9 @@
 use std::borrow::Cow;
 
 use serde_json::Number;
-use crate::value::{Map, Value};
 
 use crate::k8s::quantity::{Quantity, QuantityError};
+use crate::value::{Map, Value};
 use crate::workload::Kind;
 
 /// A value of an object.
@@ -247,9 +247,8 @@ impl<'a> Entries<'a> {
 
 #[cfg(test)]
 mod tests {
-    use crate::value::json;
-
     use super::*;
+    use crate::value::json;
 
     #[test]
     fn a_value_comes_back_as_it_was() {

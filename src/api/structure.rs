@@ -1,7 +1,5 @@
 //! One walk over an object, along the shapes that the API server reads: wrong types, stand-ins, missing and unknown fields.
 
-use crate::value::Value;
-
 use super::Reading;
 use super::place::{Place, Step};
 use super::schema::{Fields, Id, Schema, Shape};
@@ -11,6 +9,7 @@ use crate::k8s::quantity::Quantity;
 use crate::placeholder::is_placeholder;
 use crate::pointer::{Pointer, Token};
 use crate::suggest;
+use crate::value::Value;
 use crate::workload::{Workload, whole};
 
 /// Walks an object; says nothing of one whose shape is not known.
@@ -278,9 +277,8 @@ fn mend(shape: &Shape, value: &Value) -> (String, Option<(Safety, Value)>) {
 #[cfg(test)]
 #[allow(clippy::needless_pass_by_value, reason = "objects are written where they are used")]
 mod tests {
-    use crate::value::json;
-
     use super::*;
+    use crate::value::json;
 
     fn job(spec: Value) -> Value {
         json!({"apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": "j"}, "spec": spec})

@@ -539,9 +539,8 @@ fn time_zone(field: &Part<'_, '_>, causes: &mut Causes) {
 #[cfg(test)]
 #[allow(clippy::needless_pass_by_value, reason = "objects are written where they are used")]
 mod tests {
-    use crate::value::{Value, json};
-
     use super::*;
+    use crate::value::{Value, json};
 
     #[test]
     fn indexes_must_rise() {

@@ -11,7 +11,6 @@ use http::{Request, StatusCode};
 use kube::Client;
 use kube::client::Body;
 use serde::Deserialize;
-use crate::value::Value;
 use tokio::sync::Notify;
 use tokio::task::AbortHandle;
 use tokio::time::{Instant, sleep, timeout};
@@ -25,6 +24,7 @@ use crate::cluster::{LONG_ENOUGH, Pause, chance};
 use crate::server::Metrics;
 use crate::server::certificate::{CertificateError, Identity};
 use crate::server::hot::chain;
+use crate::value::Value;
 
 /// What is managed, and where.
 #[derive(Clone, Debug)]

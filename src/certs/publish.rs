@@ -4,9 +4,9 @@ use std::collections::VecDeque;
 use std::time::Duration;
 
 use base64::Engine as _;
-use crate::value::{Value, json};
 
 use super::authority::{Names, Root, bundle};
+use crate::value::{Value, json};
 
 /// The owner, in `managedFields`, of the `caBundle` fields for the moment in which they are written. Then they belong to nobody: a webhook of which
 /// somebody owns a field cannot be taken out by server-side apply, which would leave the rest of it and fail.

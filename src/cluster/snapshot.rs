@@ -4,11 +4,11 @@ use std::time::Duration;
 
 use futures::StreamExt as _;
 use kube::Client;
-use crate::value::Value;
 
 use super::fetch::{self, Failure, LARGEST_OBJECT};
 use crate::facts::{Claim, Fact, FactTable};
 use crate::finding::Source;
+use crate::value::Value;
 use crate::workload::Kind;
 
 /// How long one answer may take.
@@ -121,9 +121,9 @@ mod tests {
 
     use http::{Request, Response};
     use kube::client::Body;
-    use crate::value::json;
 
     use super::*;
+    use crate::value::json;
 
     /// Asks a stand-in for an API server, which answers a path with a status and a text, or not at all. Returns what was found, and the paths that were
     /// asked for.

@@ -133,11 +133,11 @@ impl Refusal<'_> {
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
-    use crate::value::json;
 
     use super::*;
     use crate::facts;
     use crate::finding::Source;
+    use crate::value::json;
 
     fn claim(text: &str) -> Claim<'_> {
         serde_json::from_str(text).unwrap()

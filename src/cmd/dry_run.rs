@@ -7,7 +7,6 @@ use std::io::IsTerminal as _;
 use std::io::{self, BufWriter, Write};
 
 use anyhow::Context as _;
-use crate::value::{Value, json};
 
 use super::lint::{complain, exit, watched, write};
 use super::{Exit, facts, policy_named, today};
@@ -22,6 +21,7 @@ use crate::facts::FactTable;
 use crate::lint::Mentioned;
 use crate::lint::{self, Against, Linted, Options, Progress};
 use crate::report::{self, Answered, Format, Report};
+use crate::value::{Value, json};
 use crate::{patch, yaml};
 
 /// Runs the command. `color` is whether the report may be coloured.

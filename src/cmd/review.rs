@@ -11,6 +11,7 @@ use crate::cli::Review;
 use crate::facts::Facts;
 use crate::lint::{self, MAX_FILE_SIZE, Options, STDIN};
 use crate::policy::Policy;
+use crate::value::Value;
 
 /// Runs the command: reads what its arguments name, then does what [`run`] does.
 ///
@@ -37,7 +38,7 @@ pub fn run(body: &[u8], endpoint: Endpoint, policy: &Policy, facts: &dyn Facts, 
     if answer.status != 200 {
         bail!("{}", String::from_utf8_lossy(&answer.body).trim_end());
     }
-    let response: crate::value::Value = serde_json::from_slice(&answer.body).context("read the answer back")?;
+    let response: Value = serde_json::from_slice(&answer.body).context("read the answer back")?;
     serde_json::to_writer_pretty(&mut *out, &response).map_err(io::Error::from).and_then(|()| writeln!(out)).context("write the answer")
 }
 

@@ -20,7 +20,6 @@ use http::Request;
 use http::header::{ACCEPT, CONTENT_TYPE, DATE};
 use kube::Client;
 use kube::client::Body;
-use crate::value::{Value, json};
 use tokio::net::TcpStream;
 use tokio::time::{Instant, timeout, timeout_at};
 
@@ -34,6 +33,7 @@ use crate::certs::publish::Kind;
 use crate::cluster::fetch::{self, Failure, Lines};
 use crate::cluster::{Connection, Mode, is_own};
 use crate::policy::BUILTINS;
+use crate::value::{Value, json};
 
 /// Bytes of an answer. All webhook configurations of a large cluster are some MiB.
 const LARGEST: usize = 32 << 20;

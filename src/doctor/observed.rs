@@ -9,13 +9,13 @@ use clap::Parser as _;
 use clap::error::ContextKind;
 use jiff::civil::Date;
 use rustls_pki_types::CertificateDer;
-use crate::value::Value;
 
 use crate::certs::authority::Root;
 use crate::certs::publish::Kind;
 use crate::cli::{Cli, Command, Serve};
 use crate::dry_run;
 use crate::finding::{Finding, Level};
+use crate::value::Value;
 
 /// What the Deployment, and everything else of an installation, is called (`deploy/`).
 pub const DEPLOYMENT: &str = "jobgate";

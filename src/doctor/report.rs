@@ -3,10 +3,10 @@
 use std::io::{self, Write};
 
 use anstyle::{AnsiColor, Style};
-use crate::value::json;
 
 use super::{Examination, Status};
 use crate::report::{clean, plural};
+use crate::value::json;
 
 /// The version of the JSON document.
 const VERSION: u32 = 1;

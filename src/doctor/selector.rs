@@ -29,9 +29,8 @@ pub(super) fn labels<'o>(object: &'o Value) -> impl Fn(&str) -> Option<&'o str> 
 
 #[cfg(test)]
 mod tests {
-    use crate::value::json;
-
     use super::*;
+    use crate::value::json;
 
     #[test]
     fn selectors_select_as_the_api_server_does() {

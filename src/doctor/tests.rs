@@ -5,13 +5,13 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use base64::Engine as _;
 use rustls_pki_types::CertificateDer;
 use rustls_pki_types::pem::PemObject as _;
-use crate::value::{Value, json};
 
 use super::observed::{Canary, Expected, Place, PolicySource, Replica, Right, Says, Seen, Served, Source, mounted};
 use super::*;
 use crate::certs::Names;
 use crate::certs::authority::Authority;
 use crate::policy::Policy;
+use crate::value::{Value, json};
 
 const DAY: Duration = Duration::from_secs(86_400);
 

@@ -3,7 +3,6 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use jiff::civil::Date;
-use crate::value::Value;
 
 use super::input::Input;
 use super::objects::objects;
@@ -13,6 +12,7 @@ use crate::dry_run::{self, Answer, Question};
 use crate::facts::{Claim, Fact, FactTable, Facts};
 use crate::lines::Lines;
 use crate::policy::Policy;
+use crate::value::Value;
 use crate::workload::Kind;
 use crate::yaml;
 

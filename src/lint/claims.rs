@@ -8,7 +8,6 @@ use std::sync::{Arc, LazyLock};
 
 use memchr::memmem::Finder;
 use rayon::prelude::*;
-use crate::value::Value;
 
 use super::input::{Input, Unreadable};
 use super::objects::{Object, objects};
@@ -18,6 +17,7 @@ use crate::facts::{Claim, Fact, Facts};
 use crate::finding::Source;
 use crate::lines::Lines;
 use crate::report::Location;
+use crate::value::Value;
 use crate::yaml::{self, Document, SyntaxError};
 
 /// Claims, by name and by file.

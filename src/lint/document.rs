@@ -4,8 +4,6 @@ use std::borrow::Cow;
 use std::ops::Range;
 use std::sync::Arc;
 
-use crate::value::Value;
-
 use super::claims::Scope;
 use super::input::Input;
 use super::objects::{Object, objects};
@@ -19,6 +17,7 @@ use crate::lines::Lines;
 use crate::pointer::Pointer;
 use crate::policy::Policy;
 use crate::report::{Answered, Located, Location, ObjectId, Position, Related};
+use crate::value::Value;
 use crate::workload::{ADAPTERS, Adapter, Kind};
 use crate::yaml::{self, Document, Draft, Edit, SyntaxError, SyntaxErrorKind};
 

@@ -2,9 +2,8 @@
 
 use std::borrow::Cow;
 
-use crate::value::{Map, Value};
-
 use crate::pointer::Pointer;
+use crate::value::{Map, Value};
 
 /// One object of a document.
 #[derive(Debug)]
@@ -68,9 +67,8 @@ fn list(fields: &Map) -> Option<(&[Value], &Value, &str)> {
 
 #[cfg(test)]
 mod tests {
-    use crate::value::json;
-
     use super::*;
+    use crate::value::json;
 
     fn places(document: Value) -> Vec<(String, String)> {
         let name = |value: &Value| format!("{}/{}", value["apiVersion"].as_str().unwrap_or_default(), value["kind"].as_str().unwrap_or_default());

@@ -2,11 +2,10 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::value::Value;
-
 use super::apply_one;
 use crate::finding::Op;
 use crate::pointer::{Pointer, Token};
+use crate::value::Value;
 
 /// Two changes that want different things of one place.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -228,9 +227,8 @@ fn merge(value: &mut Value, other: &Value) -> Option<()> {
 
 #[cfg(test)]
 mod tests {
-    use crate::value::json;
-
     use super::*;
+    use crate::value::json;
 
     fn at(path: &[&'static str]) -> Pointer {
         Pointer::of(path)

@@ -6,7 +6,6 @@ use std::collections::BTreeMap;
 use std::ops::Range;
 
 use jiff::civil::Date;
-use crate::value::{Map, Value};
 
 use super::{API_VERSION, Action, Exemption, KIND, Matcher, OptOut, Override, Policy, PolicyError, PolicyErrors, RuleSettings};
 use crate::checks::CHECKS;
@@ -16,6 +15,7 @@ use crate::pointer::Pointer;
 use crate::rule::{Param, ParamDefault, Rule};
 use crate::rules::{self, RULES};
 use crate::suggest::closest;
+use crate::value::{Map, Value};
 use crate::workload::{ADAPTERS, Kind};
 use crate::yaml::{self, Document};
 

@@ -2,12 +2,11 @@
 //!
 //! It says what a policy may look like; [`super::Policy::parse`] says more, and decides.
 
-use crate::value::{Map, Value, json};
-
 use super::read::keys;
 use super::{API_VERSION, Action, KIND, OptOut};
 use crate::rule::{Param, ParamDefault, Rule};
 use crate::rules::RULES;
+use crate::value::{Map, Value, json};
 use crate::workload::ADAPTERS;
 
 /// Returns the JSON Schema (draft 2020-12) of policies.

@@ -64,10 +64,9 @@ fn issue<'r>(located: &'r Located, unique: &mut Unique) -> Issue<'r> {
 
 #[cfg(test)]
 mod tests {
-    use crate::value::{Value, json};
-
     use super::super::sample;
     use super::*;
+    use crate::value::{Value, json};
 
     fn document(report: &Report) -> Value {
         let mut out = Vec::new();

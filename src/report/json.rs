@@ -195,10 +195,9 @@ fn is_same(a: Option<&Arc<ObjectId>>, b: Option<&Arc<ObjectId>>) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use crate::value::{Value, json};
-
     use super::super::sample;
     use super::*;
+    use crate::value::{Value, json};
 
     fn document(report: &Report) -> Value {
         let mut out = Vec::new();

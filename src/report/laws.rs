@@ -3,13 +3,13 @@
 use std::sync::Arc;
 
 use proptest::prelude::*;
-use crate::value::Value;
 
 use super::{Format, Located, Location, ObjectId, Options, Related, Report, write};
 use crate::finding::Level;
 use crate::lines::Lines;
 use crate::pointer::Pointer;
 use crate::report::sample;
+use crate::value::Value;
 
 const FORMATS: [Format; 6] = [Format::Human, Format::Json, Format::Sarif, Format::Junit, Format::Github, Format::Gitlab];
 

@@ -6,12 +6,11 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::io;
 
-use crate::value::{Value, json};
-
 use super::text::{clean, repository_path};
 use super::{Located, Location, Position, Report, fingerprint, page};
 use crate::finding::Level;
 use crate::lines::Lines;
+use crate::value::{Value, json};
 
 /// The key of our fingerprints; the number goes up when what they are made of changes.
 const FINGERPRINT: &str = "jobgateFinding/v2";

@@ -94,13 +94,12 @@
 
 use std::collections::BTreeMap;
 
-use crate::value::Value;
-
 use crate::facts::{Claim, Fact};
 use crate::finding::{Finding, Level, Part as FindingPart, Place};
 use crate::k8s::cron::Schedule;
 use crate::policy::Action;
 use crate::rule::{Cx, Param, ParamDefault, Rule};
+use crate::value::Value;
 use crate::workload::{Among, ClaimUse, Field, Kind, PodTemplate, Workload, on_one_node};
 
 pub(super) static RULE: Rule = Rule {

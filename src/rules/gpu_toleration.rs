@@ -67,12 +67,11 @@
 
 use std::collections::BTreeMap;
 
-use crate::value::{Value, json};
-
 use crate::accelerator;
 use crate::finding::{Level, Op, Part as FindingPart, Place, Safety};
 use crate::policy::Action;
 use crate::rule::{Cx, Param, ParamDefault, Rule};
+use crate::value::{Value, json};
 use crate::workload::{Field, Kind, Part, PodTemplate};
 
 pub(super) static RULE: Rule = Rule {

@@ -57,13 +57,12 @@
 //! * <https://kubernetes.io/docs/concepts/workloads/controllers/job/#pod-replacement-policy>
 //! * <https://github.com/kubernetes/enhancements/tree/master/keps/sig-apps/3939-allow-replacement-when-fully-terminated>
 
-use crate::value::Value;
-
 use crate::engine::Origin;
 use crate::finding::{Op, Safety};
 use crate::patch::set;
 use crate::policy::Action;
 use crate::rule::{Cx, Rule};
+use crate::value::Value;
 use crate::workload::{Field, Kind, Part};
 
 pub(super) static RULE: Rule = Rule {

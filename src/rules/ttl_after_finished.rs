@@ -56,12 +56,11 @@
 //! * <https://kubernetes.io/docs/concepts/workloads/controllers/ttlafterfinished/>
 //! * <https://github.com/argoproj/argo-cd/issues/8586>
 
-use crate::value::Value;
-
 use crate::finding::{Level, Safety};
 use crate::patch::set;
 use crate::policy::Action;
 use crate::rule::{Cx, Param, ParamDefault, Rule};
+use crate::value::Value;
 use crate::workload::{Field, Kind, Workload};
 
 pub(super) static RULE: Rule = Rule {

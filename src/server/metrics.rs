@@ -395,6 +395,7 @@ fn resident_bytes() -> Option<i64> {
 mod tests {
     use super::*;
     use crate::server::Outcome;
+    use crate::value::Value;
 
     fn value(text: &str, series: &str) -> Option<f64> {
         text.lines().find_map(|line| line.strip_prefix(series)?.strip_prefix(' ')).map(|value| value.parse().unwrap())
@@ -445,7 +446,7 @@ mod tests {
         metrics.rejected(404);
         metrics.handshake_error("timeout");
         let text = metrics.text();
-        let dashboard: crate::value::Value = serde_json::from_str(include_str!("../../deploy/components/dashboard/grafana-dashboard.json")).unwrap();
+        let dashboard: Value = serde_json::from_str(include_str!("../../deploy/components/dashboard/grafana-dashboard.json")).unwrap();
         let mut shown = std::collections::BTreeSet::new();
         for panel in dashboard["panels"].as_array().unwrap() {
             for target in panel["targets"].as_array().unwrap() {

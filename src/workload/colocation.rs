@@ -4,9 +4,8 @@
 
 use std::collections::BTreeMap;
 
-use crate::value::Value;
-
 use super::{Field, Kind, Part, PodTemplate, Workload};
+use crate::value::Value;
 
 const HOSTNAME: &str = "kubernetes.io/hostname";
 

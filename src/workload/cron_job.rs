@@ -1,8 +1,7 @@
 //! `batch` `CronJob`: everything of a Job stands under `spec.jobTemplate`.
 
-use crate::value::Value;
-
 use super::{Adapter, Kind, Part, PodCount, PodTemplate, Workload};
+use crate::value::Value;
 
 pub(super) static ADAPTER: Adapter = Adapter { kind: Kind::CronJob, group: "batch", version: "v1", name: "CronJob", resource: "cronjobs", view };
 

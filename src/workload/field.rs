@@ -1,10 +1,10 @@
 //! Typed reads of fields that may hold anything: a custom resource reaches the mutating webhook before its schema is checked.
 
 use serde_json::Number;
-use crate::value::Value;
 
 use crate::placeholder;
 use crate::pointer::Pointer;
+use crate::value::Value;
 
 /// A place of the object that may or may not be there.
 #[derive(Clone, Debug)]
@@ -72,7 +72,7 @@ impl<'a> Part<'a> {
         let mut value = self.value;
         for key in keys {
             pointer = pointer / *key;
-            value = value.and_then(|value| value.as_object()?.get(*key));
+            value = value.and_then(|value| value.as_object()?.get(key));
         }
         Self { pointer, value }
     }

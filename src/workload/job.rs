@@ -1,8 +1,7 @@
 //! `batch` `Job`.
 
-use crate::value::Value;
-
 use super::{Adapter, Kind, Part, PodCount, PodTemplate, Workload};
+use crate::value::Value;
 
 pub(super) static ADAPTER: Adapter = Adapter { kind: Kind::Job, group: "batch", version: "v1", name: "Job", resource: "jobs", view };
 

@@ -1,8 +1,7 @@
 //! One pod template: its containers, its claims, its labels.
 
-use crate::value::Value;
-
 use super::{Part, PodCount};
+use crate::value::Value;
 
 /// A pod template, and how many pods it makes.
 #[derive(Clone, Debug)]

@@ -1,8 +1,7 @@
 //! `kubeflow.org` `PyTorchJob`: one pod template per replica type, run limits in `spec.runPolicy`.
 
-use crate::value::Value;
-
 use super::{Adapter, Kind, Part, PodCount, PodTemplate, Replica, Workload};
+use crate::value::Value;
 
 pub(super) static ADAPTER: Adapter =
     Adapter { kind: Kind::PyTorchJob, group: "kubeflow.org", version: "v1", name: "PyTorchJob", resource: "pytorchjobs", view };

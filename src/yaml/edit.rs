@@ -8,7 +8,6 @@ use std::borrow::Cow;
 use std::ops::Range;
 
 use serde_json::Number;
-use crate::value::Value;
 
 use super::locate::{self, Found};
 use super::print::{Look, is_inline};
@@ -18,6 +17,7 @@ use super::{Document, Limits};
 use crate::finding::Op;
 use crate::patch::{self, Clash};
 use crate::pointer::{Pointer, Token};
+use crate::value::Value;
 
 /// What an edited document may ask of us; the one that it was read by has been asked already.
 const LIMITS: Limits = Limits { documents: 1, document_bytes: 1 << 30, nodes: 4_000_000, depth: 127 };
@@ -834,9 +834,8 @@ impl<'e> Editor<'e> {
 
 #[cfg(test)]
 mod tests {
-    use crate::value::json;
-
     use super::*;
+    use crate::value::json;
 
     fn at(source: &str, index: usize) -> Document {
         super::super::documents(source.as_bytes()).nth(index).unwrap().unwrap()

@@ -1,9 +1,8 @@
 //! Values as YAML or JSON text, in the manner of the text around them.
 
-use crate::value::{Map, Value};
-
 use super::resolve::{self, Scalar, is_word};
 use super::tree::{Style, Tag};
+use crate::value::{Map, Value};
 
 /// How the text around a new value is written.
 #[derive(Clone, Copy, Debug)]
@@ -229,6 +228,7 @@ fn double(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::value::json;
 
     #[test]
     fn text_of_several_lines_is_a_block_where_it_reads_back() {
@@ -242,7 +242,7 @@ mod tests {
             ("a \nb", false),
             ("a\n\tb", false),
         ] {
-            let value = crate::value::json!({"list": [{"key": text, "other": {}}]});
+            let value = json!({"list": [{"key": text, "other": {}}]});
             let printed = super::super::print(&value);
             assert_eq!(printed.contains("key: |-\n"), block, "{printed}");
             let read = super::super::documents(printed.as_bytes()).next().unwrap().unwrap();

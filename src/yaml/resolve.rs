@@ -9,10 +9,10 @@ use base64::Engine as _;
 use base64::alphabet::STANDARD;
 use base64::engine::general_purpose::{GeneralPurpose, GeneralPurposeConfig};
 use serde_json::Number;
-use crate::value::{Fields, Value};
 
 use super::tree::{Kind, Node, Style, Tag, Tree};
 use super::{Limits, SyntaxError, SyntaxErrorKind};
+use crate::value::{Fields, Value};
 
 /// What a scalar means.
 #[derive(Clone, Debug, PartialEq)]

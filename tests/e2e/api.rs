@@ -7,10 +7,10 @@ use std::time::{Duration, Instant};
 
 use http::{Method, Request};
 use http_body_util::BodyExt as _;
+use jobgate::value::Value;
 use jobgate::workload::Kind;
 use kube::Client;
 use kube::client::Body;
-use jobgate::value::Value;
 use tokio::runtime::Runtime;
 
 use crate::cluster::Cluster;

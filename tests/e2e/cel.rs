@@ -8,9 +8,9 @@ use jobgate::engine::{self, Request};
 use jobgate::facts::NoFacts;
 use jobgate::finding::Level;
 use jobgate::policy::Policy;
+use jobgate::value::{Value, json};
 use jobgate::workload::Kind;
 use jobgate::yaml;
-use jobgate::value::{Value, json};
 
 use crate::api::Api;
 use crate::cluster::shared;

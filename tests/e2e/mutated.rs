@@ -3,9 +3,9 @@
 
 use jobgate::api;
 use jobgate::checks::PLACEHOLDER;
+use jobgate::value::{Value, json};
 use jobgate::workload::Kind;
 use jobgate::yaml;
-use jobgate::value::{Value, json};
 
 use crate::api::Api;
 use crate::cel::{documents, files};

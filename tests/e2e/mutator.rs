@@ -9,10 +9,10 @@ use std::time::Duration;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
+use jobgate::value::{Value, json};
 use rustls::pki_types::pem::PemObject as _;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rustls::{ServerConfig, ServerConnection, StreamOwned};
-use jobgate::value::{Value, json};
 
 use crate::cluster::Cluster;
 use crate::gate::one;

@@ -9,9 +9,9 @@ use jobgate::facts::NoFacts;
 use jobgate::finding::Safety;
 use jobgate::lint::{self, Change, Claims, Fixing, Input, Linted, Options, Sink, Unwritten};
 use jobgate::policy::Policy;
+use jobgate::value::{Value, json};
 use jobgate::workload::Kind;
 use jobgate::yaml::Edit;
-use jobgate::value::{Value, json};
 
 /// One changed file.
 #[derive(Debug)]

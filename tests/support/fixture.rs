@@ -6,8 +6,8 @@ use jobgate::facts::{Claim, Fact, FactTable};
 use jobgate::finding::{Finding, Source};
 use jobgate::policy::Policy;
 use jobgate::rule::Rule;
-use jobgate::workload::Kind;
 use jobgate::value::Value;
+use jobgate::workload::Kind;
 
 /// One fixture, read.
 pub struct Fixture {

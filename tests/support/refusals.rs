@@ -9,8 +9,8 @@ use jobgate::api::validate::{validate, validate_update};
 use jobgate::checks::{FIELD_TYPE, TRAINING_OPERATOR, UNKNOWN_FIELD};
 use jobgate::finding::Level;
 use jobgate::pointer::Pointer;
-use jobgate::workload::Kind;
 use jobgate::value::Value;
+use jobgate::workload::Kind;
 
 /// A field with the server's message, or without one where it names the field only.
 pub type Said = BTreeSet<(String, Option<String>)>;

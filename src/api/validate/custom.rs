@@ -5,10 +5,9 @@
 
 use std::collections::HashSet;
 
-use crate::value::Value;
-
 use super::cause::Causes;
 use super::part::Part;
+use crate::value::{Map, Value};
 
 /// The lists of a pod spec whose items are told apart by some of their fields.
 const OF_POD: [(&str, &[&str]); 9] = [
@@ -64,7 +63,7 @@ fn told_apart(list: &Part<'_, '_>, keys: &[&'static str], causes: &mut Causes) {
         let field = |key: &'static str| item.get(key).value.map_or(Value::Null, |value| value.to_value());
         // The one default among the keys.
         let value = |key: &'static str| if key == "protocol" && !item.get(key).is_set() { "TCP".into() } else { field(key) };
-        let identity = keys.iter().map(|key| ((*key).to_owned(), value(key))).collect::<crate::value::Map>();
+        let identity = keys.iter().map(|key| ((*key).to_owned(), value(key))).collect::<Map>();
         let identity = Value::Object(identity).to_string();
         if let Some(twice) = known.replace(identity) {
             causes.duplicate(&item, &twice);
@@ -74,10 +73,9 @@ fn told_apart(list: &Part<'_, '_>, keys: &[&'static str], causes: &mut Causes) {
 
 #[cfg(test)]
 mod tests {
-    use crate::value::json;
-
     use super::*;
     use crate::api::stored::Stored;
+    use crate::value::json;
 
     fn said(spec: &Value) -> Vec<String> {
         let (mut causes, spec) = (Causes::default(), Stored::of(spec));

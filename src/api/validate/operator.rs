@@ -75,9 +75,8 @@ fn py_torch_job(object: &Part<'_, '_>, causes: &mut Causes) {
 #[cfg(test)]
 #[allow(clippy::needless_pass_by_value, reason = "objects are written where they are used")]
 mod tests {
-    use crate::value::{Value, json};
-
     use super::*;
+    use crate::value::{Value, json};
 
     fn said(object: &Value) -> Vec<String> {
         refusals(&Stored::of(object)).into_iter().map(|cause| format!("{}: {}", cause.path, cause.message)).collect()

@@ -1,11 +1,10 @@
 //! What may change in an object that exists (kubernetes.md §2): what the API server asks of an UPDATE besides the validation of the new object.
 
-use crate::value::Value;
-
 use super::cause::{At as _, Cause, Causes};
 use super::part::Part;
 use crate::api::stored::Stored;
 use crate::pointer::{Pointer, Token};
+use crate::value::{Map, Value};
 use crate::workload::Kind;
 
 /// Returns why the API server would refuse to put an object into the place of another; nothing where it would, or where the kind or version is not known
@@ -138,9 +137,9 @@ fn with_directives(old: &Value, new: &Value) -> Value {
     }
     take(&mut allowed, new, &["affinity", "nodeAffinity"]);
     let Some(pod) = allowed.as_object_mut() else { return allowed };
-    let is_empty = |affinity: &Value| affinity.as_object().is_some_and(crate::value::Map::is_empty);
+    let is_empty = |affinity: &Value| affinity.as_object().is_some_and(Map::is_empty);
     match new.get("affinity") {
-        Some(_) => _ = pod.get_or_insert_with("affinity", || Value::Object(crate::value::Map::new())),
+        Some(_) => _ = pod.get_or_insert_with("affinity", || Value::Object(Map::new())),
         None if pod.get("affinity").is_some_and(is_empty) => _ = pod.remove("affinity"),
         None => {}
     }
@@ -161,10 +160,10 @@ fn take(target: &mut Value, from: &Value, way: &[&str]) {
     let mut here = target;
     for key in way {
         let Some(entries) = here.as_object_mut() else { return };
-        if value.is_none() && !entries.contains_key(*key) {
+        if value.is_none() && !entries.contains_key(key) {
             return;
         }
-        here = entries.get_or_insert_with(key, || Value::Object(crate::value::Map::new()));
+        here = entries.get_or_insert_with(key, || Value::Object(Map::new()));
     }
     let Some(entries) = here.as_object_mut() else { return };
     match value {
@@ -204,10 +203,9 @@ fn py_torch_job(new: &Part<'_, '_>, old: &Part<'_, '_>, causes: &mut Causes) {
 
 #[cfg(test)]
 mod tests {
-    use crate::value::json;
-
     use super::*;
     use crate::api::defaults::defaulted;
+    use crate::value::json;
 
     fn merged(object: &Value, patch: &Value) -> Value {
         let mut object = object.clone();

@@ -4,7 +4,6 @@ use std::time::SystemTime;
 
 use rustls_pki_types::CertificateDer;
 use rustls_pki_types::pem::PemObject as _;
-use crate::value::Value;
 
 use super::super::observed::{Certificates, Entry, Observed, Seen, Unread};
 use super::super::{Judged, Note, Status};
@@ -15,6 +14,7 @@ use crate::certs::driver::data;
 use crate::certs::state::{Contents, ROTATE, Slot};
 use crate::certs::{Distrust, Names};
 use crate::server::certificate::check_pair;
+use crate::value::Value;
 
 /// What to do where Jobgate did not make what is broken.
 const PAIR: &str = "write the chain and its own key into the Secret, together: cert-manager does, or make them with jobgate certs init --service {service} --namespace {ns}";

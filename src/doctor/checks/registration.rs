@@ -1,13 +1,12 @@
 //! What the API server is told of Jobgate: the two webhook configurations, and those of others.
 
-use crate::value::Value;
-
 use super::super::observed::{Entry, Observed, Seen, webhooks};
 use super::super::selector::selects;
 use super::super::{Judged, Note};
 use super::{entries, list, need, or_fine};
 use crate::certs::publish::Kind;
 use crate::registration::{CONDITION, NAMESPACE_LABEL, SYSTEM};
+use crate::value::Value;
 use crate::workload::ADAPTERS;
 
 /// The minor versions of Kubernetes 1 that docs/compatibility.md promises.

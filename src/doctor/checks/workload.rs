@@ -1,12 +1,11 @@
 //! What runs in the namespace of the installation, and how it is reached.
 
-use crate::value::Value;
-
 use super::super::observed::{DEPLOYMENT, Observed, container};
 use super::super::selector::{labels, selects};
 use super::super::{Judged, Note};
 use super::{list, need, or_fine};
 use crate::report::plural;
+use crate::value::Value;
 
 /// This program's version.
 const VERSION: &str = env!("CARGO_PKG_VERSION");

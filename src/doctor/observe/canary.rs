@@ -5,8 +5,6 @@ use std::collections::BTreeMap;
 use http::header::{ACCEPT, CONTENT_TYPE, WARNING};
 use http::{Request, Response};
 use kube::client::Body;
-use crate::patch;
-use crate::value::{Value, json};
 
 use super::{Ask, LARGEST, Observed, Seen, chain};
 use crate::certs::publish::Kind;
@@ -14,7 +12,9 @@ use crate::cluster::fetch::{self, Failure};
 use crate::doctor::observed::{Canary, Expected, Unread};
 use crate::dry_run::{self, Question};
 use crate::facts::NoFacts;
+use crate::patch;
 use crate::policy::Policy;
+use crate::value::{Value, json};
 
 /// Who asks, in an audit log.
 const MANAGER: &str = "jobgate-doctor";

@@ -1,8 +1,8 @@
 use proptest::prelude::*;
-use crate::value::json;
 
 use super::super::BUILTINS;
 use super::*;
+use crate::value::json;
 
 const HEAD: &str = "apiVersion: jobgate.dev/v1alpha1\nkind: Policy\nmetadata: {name: test}\n";
 
