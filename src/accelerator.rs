@@ -38,15 +38,16 @@ pub struct Request<'a> {
 /// In a Job template limits are not copied to requests, so both are read (kubernetes.md §1.1).
 pub fn requests<'a>(pod: &PodTemplate<'a>, taints: &[(&str, &'a str)]) -> Vec<Request<'a>> {
     let mut found: Vec<Request<'a>> = Vec::new();
-    for container in pod.containers() {
-        let resources = container.part.value.and_then(|container| container.get("resources"));
+    for (slot, index, container) in pod.container_values() {
+        let resources = container.get("resources");
         for list in ["limits", "requests"] {
             let entries = resources.and_then(|resources| resources.get(list)?.as_object());
             for (resource, value) in entries.into_iter().flatten() {
                 let Some(taint) = taint_of(resource, taints) else { continue };
                 if Quantity::from_json(value).is_ok_and(|quantity| quantity.is_positive()) {
                     // Few resources are accelerators: places are made only for those.
-                    let part = Part { pointer: container.part.at(&["resources", list]).pointer.key(resource), value: Some(value) };
+                    let pointer = &pod.spec.pointer / slot.list() / index / "resources" / list;
+                    let part = Part { pointer: pointer.key(resource), value: Some(value) };
                     found.push(Request { resource, taint, part });
                 }
             }
@@ -62,7 +63,8 @@ pub fn taint_of<'t>(resource: &str, taints: &[(&str, &'t str)]) -> Option<&'t st
     let mut globbed = None;
     for (pattern, taint) in taints {
         // Every container names `cpu` and `memory`, twice: the first byte tells them from all entries.
-        if !pattern.starts_with('*') && pattern.as_bytes().first() != first {
+        let begin = pattern.as_bytes().first();
+        if begin != first && begin != Some(&b'*') {
             continue;
         }
         // An exact entry beats a glob, so that a policy can single one slice out.

@@ -118,7 +118,8 @@ impl<'a> Workload<'a> {
     /// The mark is that no container has an image (corpus.md §3: it tells 45 fragments from 853 whole Jobs).
     #[must_use]
     pub fn is_partial(&self) -> bool {
-        !self.pods.iter().flat_map(PodTemplate::containers).any(|container| container.part.get("image").is_set())
+        let has_image = |container: &Value| container.get("image").is_some_and(|image| !image.is_null());
+        !self.pods.iter().flat_map(PodTemplate::container_values).any(|(_, _, container)| has_image(container))
     }
 
     /// Returns an annotation of the object itself.

@@ -36,6 +36,21 @@ pub enum ContainerSlot {
     Ephemeral,
 }
 
+impl ContainerSlot {
+    /// All of them, in the order in which containers start.
+    pub const ALL: [Self; 3] = [Self::Init, Self::Main, Self::Ephemeral];
+
+    /// Returns the list's name in a pod spec.
+    #[must_use]
+    pub fn list(self) -> &'static str {
+        match self {
+            Self::Init => "initContainers",
+            Self::Main => "containers",
+            Self::Ephemeral => "ephemeralContainers",
+        }
+    }
+}
+
 /// One container of a pod template.
 #[derive(Clone, Debug)]
 pub struct Container<'a> {
@@ -64,9 +79,17 @@ impl<'a> PodTemplate<'a> {
 
     /// Returns all containers, in every slot: a rule that looks at containers looks at all of them.
     pub fn containers(&self) -> impl Iterator<Item = Container<'a>> + use<'a> {
-        let slots = [("initContainers", ContainerSlot::Init), ("containers", ContainerSlot::Main), ("ephemeralContainers", ContainerSlot::Ephemeral)];
         let spec = self.spec.clone();
-        slots.into_iter().flat_map(move |(list, slot)| spec.get(list).items().map(move |part| Container { slot, part }))
+        ContainerSlot::ALL.into_iter().flat_map(move |slot| spec.get(slot.list()).items().map(move |part| Container { slot, part }))
+    }
+
+    /// Returns what [`PodTemplate::containers`] does without their places, which are not made: with the slot, and the index in its list.
+    pub fn container_values(&self) -> impl Iterator<Item = (ContainerSlot, usize, &'a Value)> + use<'a> {
+        let spec = self.spec.value.and_then(Value::as_object);
+        ContainerSlot::ALL.into_iter().flat_map(move |slot| {
+            let list = spec.and_then(|spec| spec.get(slot.list())?.as_array()).map_or(&[][..], Vec::as_slice);
+            list.iter().enumerate().map(move |(index, value)| (slot, index, value))
+        })
     }
 
     /// Returns the volumes that mount a claim by name. Generic ephemeral volumes make a claim per pod and are not among them (kubernetes.md §5.1).
