@@ -502,9 +502,12 @@ impl Fields {
 
     /// Sets the value of a key: of equal keys the last one counts.
     pub fn set(&mut self, key: Text, value: Value) {
-        // Among many, equal keys are found when they are sorted.
-        self.repeats |= self.entries.len() >= FEW;
-        match self.entries.iter_mut().take(FEW).find(|(known, _)| !self.repeats && *known == key) {
+        if self.entries.len() >= FEW {
+            // Among many, equal keys are found when they are sorted.
+            self.repeats = true;
+            return self.push(key, value);
+        }
+        match self.entries.iter_mut().find(|(known, _)| *known == key) {
             Some((_, known)) => *known = value,
             None => self.push(key, value),
         }
