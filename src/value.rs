@@ -405,11 +405,6 @@ impl Map {
         self.0.iter().map(|(key, value)| (key.as_str(), value))
     }
 
-    /// Returns the entries, by key, with values to change.
-    pub fn iter_mut(&mut self) -> impl Iterator<Item = (&str, &mut Value)> {
-        self.0.iter_mut().map(|(key, value)| (key.as_str(), value))
-    }
-
     /// Returns the keys, in order.
     pub fn keys(&self) -> impl Iterator<Item = &str> + Clone {
         self.0.iter().map(|(key, _)| key.as_str())
@@ -461,14 +456,6 @@ impl<K: Into<Text>> FromIterator<(K, Value)> for Map {
         let mut fields = Fields::default();
         entries.into_iter().for_each(|(key, value)| fields.set(key.into(), value));
         fields.into_map()
-    }
-}
-
-impl<K: Into<Text>> Extend<(K, Value)> for Map {
-    fn extend<I: IntoIterator<Item = (K, Value)>>(&mut self, entries: I) {
-        for (key, value) in entries {
-            self.insert(key, value);
-        }
     }
 }
 
@@ -617,12 +604,6 @@ impl From<Map> for Value {
 impl<T: Into<Self>> From<Vec<T>> for Value {
     fn from(items: Vec<T>) -> Self {
         items.into_iter().collect()
-    }
-}
-
-impl<T: Into<Self>> From<Option<T>> for Value {
-    fn from(value: Option<T>) -> Self {
-        value.map_or(Self::Null, Into::into)
     }
 }
 
