@@ -5,7 +5,7 @@
 //! cargo bench --bench webhook -- --no-goals    # only prints
 //! ```
 //!
-//! Throughput: [`Webhook`], an application that only reads the body and allows, and one that also parses it, stand behind the same [`Server`], in one
+//! Throughput: [`Webhook`], an application that only reads the body and allows, and two that also go through it with serde_json, stand behind the same [`Server`], in one
 //! process, and are called in turn by the same client over connections that are kept. The client shares the machine with them, so the ratio of reviews
 //! per second says how much of a whole exchange is ours; `server CPU` says what the server's threads alone spent on one review, by the kernel's account.
 //! Every answer is compared byte by byte with one that was looked into before the clock ran.
@@ -33,6 +33,7 @@ use jobgate::server::{Answer, Application, Call, Config, Endpoint, Fault, Limits
 use jobgate::webhook::Webhook;
 use rustls::pki_types::pem::PemObject as _;
 use rustls::pki_types::{CertificateDer, ServerName};
+use serde::de::IgnoredAny;
 use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
@@ -250,15 +251,24 @@ fn is_right(answer: &[u8], number: usize, endpoint: Endpoint, manner: Manner) ->
 // ------------------------------------------------------------------------------------------------------------------------------- what is compared
 
 /// Allows: what a webhook cannot do without.
-struct Trivial {
-    /// Whether it makes a value of the body first, which says how much of what we do is reading JSON and how much is judging.
-    parses: bool,
+struct Trivial(Reading);
+
+/// What is done with the body first, which says how much of what we do is reading JSON and how much is judging.
+#[derive(Clone, Copy)]
+enum Reading {
+    Nothing,
+    /// Only makes sure that it is JSON: the least that a webhook on serde_json can do.
+    Skips,
+    /// Makes a value of it.
+    Parses,
 }
 
 impl Application for Trivial {
     async fn review(&self, call: Call) -> Answer {
-        if self.parses {
-            drop(black_box(serde_json::from_slice::<Value>(&call.body)));
+        match self.0 {
+            Reading::Nothing => {}
+            Reading::Skips => _ = black_box(serde_json::from_slice::<IgnoredAny>(&call.body)),
+            Reading::Parses => drop(black_box(serde_json::from_slice::<Value>(&call.body))),
         }
         let text = std::str::from_utf8(&call.body).unwrap_or_default();
         let uid = text.split_once(r#""uid":""#).and_then(|(_, rest)| rest.split_once('"')).map_or("", |(uid, _)| uid);
@@ -442,8 +452,9 @@ fn throughput(plan: &Plan, out: &mut String) -> Vec<String> {
     let tls = tls(&made.ca);
     let policy = Policy::builtin("default").expect("the default policy is built in");
     let (jobgate, _running) = start(&server, &made, |metrics| Webhook::new(policy, Claims::off(), metrics, today));
-    let (trivial, _running) = start(&server, &made, |_| Trivial { parses: false });
-    let (parsing, _running) = start(&server, &made, |_| Trivial { parses: true });
+    let (trivial, _running) = start(&server, &made, |_| Trivial(Reading::Nothing));
+    let (skipping, _running) = start(&server, &made, |_| Trivial(Reading::Skips));
+    let (parsing, _running) = start(&server, &made, |_| Trivial(Reading::Parses));
     let ours = Arc::new(client.block_on(learn(jobgate, &tls, true)));
     let theirs = Arc::new(client.block_on(learn(trivial, &tls, false)));
 
@@ -453,8 +464,9 @@ fn throughput(plan: &Plan, out: &mut String) -> Vec<String> {
     let _ = writeln!(out, "conns  application   reviews/s   ratio     p50 µs   p90 µs   p99 µs  p99.9 µs   server CPU µs");
     let mut missed = Vec::new();
     for connections in CONNECTIONS {
-        let targets = [("jobgate", jobgate, &ours), ("body-only", trivial, &theirs), ("parse-only", parsing, &theirs)];
-        let mut rounds: [Vec<Load>; 3] = Default::default();
+        let targets =
+            [("jobgate", jobgate, &ours), ("body-only", trivial, &theirs), ("skip-only", skipping, &theirs), ("parse-only", parsing, &theirs)];
+        let mut rounds: [Vec<Load>; 4] = Default::default();
         for round in 0..plan.rounds {
             // None has the first word in every round.
             for which in (0..targets.len()).map(|turn| (round + turn) % targets.len()) {
