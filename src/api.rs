@@ -8,6 +8,7 @@ pub mod stored;
 mod structure;
 pub mod validate;
 
+use std::borrow::Cow;
 use std::cell::LazyCell;
 use std::collections::{BTreeSet, HashSet};
 
@@ -191,9 +192,9 @@ fn finding(rule: &'static str, cause: &Cause, object: &Value) -> Finding {
         Reason::Forbidden => "remove",
         _ => "mend",
     };
-    let help = match cause.message.ends_with("field is immutable") {
-        true => "delete the object and create it again, or create one of another name".to_owned(),
-        false => format!("{verb} `{}`", cause.pointer),
+    let help: Cow<'_, str> = match cause.message.ends_with("field is immutable") {
+        true => "delete the object and create it again, or create one of another name".into(),
+        false => format!("{verb} `{}`", cause.pointer).into(),
     };
     let at = cause.pointer.nearest(object);
     let whole = at == cause.pointer && cause.reason != Reason::Required;
@@ -214,7 +215,7 @@ fn never_fires(object: &Value) -> Option<Finding> {
         return None;
     }
     let message = format!("the schedule `{}` fits no date, so this CronJob never runs", text.escape_debug());
-    let help = "write a day that the month has".to_owned();
+    let help = "write a day that the month has";
     Some(checks::finding(SCHEDULE_NEVER_FIRES, Level::Warn, Pointer::of(&["spec", "schedule"]), message, help))
 }
 

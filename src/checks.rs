@@ -2,6 +2,8 @@
 //!
 //! Their ids stand beside the rules' in reports and in `jobgate explain`; a policy cannot set them.
 
+use std::borrow::Cow;
+
 use crate::engine::{IGNORE, KEEP};
 use crate::finding::{Finding, Level, Part};
 use crate::pointer::Pointer;
@@ -121,8 +123,15 @@ pub static CHECKS: &[Check] = &[
 ];
 
 /// Returns a finding of a check, at a value and without anything that only some findings have.
-pub(crate) fn finding(rule: &'static str, level: Level, pointer: Pointer, message: String, help: String) -> Finding {
+pub(crate) fn finding(
+    rule: &'static str,
+    level: Level,
+    pointer: Pointer,
+    message: impl Into<Cow<'static, str>>,
+    help: impl Into<Cow<'static, str>>,
+) -> Finding {
     let path = pointer.clone();
+    let (message, help) = (message.into(), help.into());
     Finding { rule, level, pointer, part: Part::Value, message, help, path, labels: Vec::new(), fix: None, fills: false }
 }
 
@@ -130,8 +139,7 @@ pub(crate) fn finding(rule: &'static str, level: Level, pointer: Pointer, messag
 pub(crate) fn ended_exemption(exemption: &Exemption, rule: &str) -> Finding {
     let until = exemption.until.map(|date| date.to_string()).unwrap_or_default();
     let message = format!("the exemption from `{rule}` ended on {until} and no longer holds ({})", exemption.reason);
-    let mut finding =
-        finding(ENDED_EXEMPTION, Level::Warn, Pointer::root(), message, "mend the object, or extend the exemption in the policy".to_owned());
+    let mut finding = finding(ENDED_EXEMPTION, Level::Warn, Pointer::root(), message, "mend the object, or extend the exemption in the policy");
     finding.part = Part::Key;
     finding
 }
@@ -144,7 +152,7 @@ pub(crate) fn unknown_annotation_names(workload: &Workload<'_>) -> Vec<Finding> 
         for name in text.split(',').map(str::trim).filter(|name| !name.is_empty() && rules::find(name).is_none()) {
             let pointer = Pointer::of(&["metadata", "annotations"]).key(key);
             let message = format!("`{key}` names `{}`, which is no rule", name.escape_debug());
-            found.push(finding(UNKNOWN_RULE, Level::Warn, pointer, message, "`jobgate explain` lists the rules".to_owned()));
+            found.push(finding(UNKNOWN_RULE, Level::Warn, pointer, message, "`jobgate explain` lists the rules"));
         }
     }
     found

@@ -3,6 +3,8 @@
 //! A finding's places are symbolic ([`Pointer`]s); `report` turns them into lines and columns. Changes are RFC 6902 operations:
 //! the webhook sends them as a JSON Patch, `lint --fix` lowers the same operations to byte edits of the file.
 
+use std::borrow::Cow;
+
 use serde::Serialize;
 
 use crate::pointer::Pointer;
@@ -137,9 +139,9 @@ pub struct Finding {
     /// Which part of that place is meant.
     pub part: Part,
     /// What is wrong; no period, identifiers in backticks.
-    pub message: String,
+    pub message: Cow<'static, str>,
     /// What to do about it; no period.
-    pub help: String,
+    pub help: Cow<'static, str>,
     /// The field that a person would look for, as Kubernetes writes it; may name a field that does not exist yet.
     pub path: Pointer,
     /// Further places.
@@ -164,7 +166,7 @@ impl Finding {
     }
 
     /// Says what to do.
-    pub fn help(&mut self, text: impl Into<String>) -> &mut Self {
+    pub fn help(&mut self, text: impl Into<Cow<'static, str>>) -> &mut Self {
         self.help = text.into();
         self
     }

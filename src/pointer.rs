@@ -199,37 +199,51 @@ impl Pointer {
                 }
             };
         }
+        if !names.iter().any(Option::is_some) {
+            return None;
+        }
         let mut out = String::new();
-        names.iter().any(Option::is_some).then(|| self.write(&mut out, |nth| names.get(nth).copied().flatten()))?.ok()?;
+        self.write(&mut out, |nth| names.get(nth).copied().flatten());
         Some(out.into())
     }
 
     /// Writes the path; `name` gives the name of the nth item of a list on the way, where it has one.
-    fn write<'n>(&self, out: &mut impl fmt::Write, name: impl Fn(usize) -> Option<&'n str>) -> fmt::Result {
+    fn write<'n>(&self, out: &mut String, name: impl Fn(usize) -> Option<&'n str>) {
         let (mut parent, mut items) = ("", 0);
         for token in self.tokens() {
             match token {
                 Token::Index(index) => {
+                    out.push('[');
                     match name(items) {
-                        Some(name) => write!(out, "[{name}]")?,
-                        None => write!(out, "[{index}]")?,
+                        Some(name) => out.push_str(name),
+                        None => out.push_str(&index.to_string()),
                     }
+                    out.push(']');
                     items += 1;
                 }
+                Token::Key(key) if MAPS.contains(&parent) => {
+                    out.push('[');
+                    out.push_str(key);
+                    out.push(']');
+                    parent = key;
+                }
                 Token::Key(key) => {
-                    let (before, behind) = match parent {
-                        "" => ("", ""),
-                        parent if MAPS.contains(&parent) => ("[", "]"),
-                        _ => (".", ""),
-                    };
-                    out.write_str(before)?;
-                    out.write_str(key)?;
-                    out.write_str(behind)?;
+                    if !parent.is_empty() {
+                        out.push('.');
+                    }
+                    out.push_str(key);
                     parent = key;
                 }
             }
         }
-        Ok(())
+    }
+
+    /// Returns the path as it is [printed](fmt::Display).
+    #[must_use]
+    pub fn to_path(&self) -> String {
+        let mut out = String::with_capacity(64);
+        self.write(&mut out, |_| None);
+        out
     }
 
     /// Returns the RFC 6901 form, as a JSON Patch carries it (`/spec/template`).
@@ -240,7 +254,13 @@ impl Pointer {
             out.push('/');
             match token {
                 Token::Key(key) if memchr::memchr2(b'~', b'/', key.as_bytes()).is_some() => {
-                    out.push_str(&key.replace('~', "~0").replace('/', "~1"));
+                    for char in key.chars() {
+                        match char {
+                            '~' => out.push_str("~0"),
+                            '/' => out.push_str("~1"),
+                            other => out.push(other),
+                        }
+                    }
                 }
                 Token::Key(key) => out.push_str(key),
                 Token::Index(index) => out.push_str(&index.to_string()),
@@ -253,7 +273,7 @@ impl Pointer {
 impl fmt::Display for Pointer {
     /// Writes the path as Kubernetes does in its own errors: `spec.template.spec.containers[0].resources.limits[nvidia.com/gpu]`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.write(f, |_| None)
+        f.write_str(&self.to_path())
     }
 }
 

@@ -2,6 +2,8 @@
 //!
 //! A rule is a static [`Rule`] in `rules/<id>.rs`; the doc comment of that file is its manual page. Its check is given a [`Cx`] and reports findings.
 
+use std::borrow::Cow;
+
 use crate::engine::Request;
 use crate::facts::Facts;
 use crate::finding::{Finding, Level, Part as FindingPart};
@@ -126,7 +128,7 @@ impl<'a> Cx<'a> {
     }
 
     /// Reports that something is wrong at an existing place. The level is the policy's for this rule.
-    pub fn report(&mut self, at: &Pointer, message: impl Into<String>) -> &mut Finding {
+    pub fn report(&mut self, at: &Pointer, message: impl Into<Cow<'static, str>>) -> &mut Finding {
         let (level, fills) = match self.settings.action {
             Action::Deny => (Level::Deny, false),
             Action::Warn => (Level::Warn, false),
@@ -139,7 +141,7 @@ impl<'a> Cx<'a> {
             pointer: at.clone(),
             part: FindingPart::Value,
             message: message.into(),
-            help: String::new(),
+            help: Cow::Borrowed(""),
             path: at.clone(),
             labels: Vec::new(),
             fix: None,
@@ -157,7 +159,7 @@ impl<'a> Cx<'a> {
     /// Reports that a field is missing. Says nothing of a partial object, whose rest nobody has seen.
     ///
     /// The finding points at the nearest mapping around the field that exists.
-    pub fn missing(&mut self, field: &Pointer, message: impl Into<String>) -> Option<&mut Finding> {
+    pub fn missing(&mut self, field: &Pointer, message: impl Into<Cow<'static, str>>) -> Option<&mut Finding> {
         if self.partial {
             return None;
         }

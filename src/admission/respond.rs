@@ -196,7 +196,7 @@ mod tests {
     use crate::value::{Value, json};
 
     fn finding(level: Level, path: &Pointer, message: &str, help: &str) -> Finding {
-        let (message, help) = (message.to_owned(), help.to_owned());
+        let (message, help) = (message.to_owned().into(), help.to_owned().into());
         let (pointer, path) = (path.clone(), path.clone());
         Finding { rule: "deadline", level, pointer, part: Part::Value, message, help, path, labels: Vec::new(), fix: None, fills: false }
     }

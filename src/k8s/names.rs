@@ -38,8 +38,21 @@ fn is_label(text: &str) -> bool {
     is_made_of(text, is_lower, |byte| byte == b'-')
 }
 
+/// Tells whether a text is one or more labels with dots between them.
 fn is_subdomain(text: &str) -> bool {
-    text.split('.').all(is_label)
+    let mut before = b'.';
+    for byte in text.bytes() {
+        let fits = match byte {
+            b'.' => is_lower(before),
+            b'-' => before != b'.',
+            other => is_lower(other),
+        };
+        if !fits {
+            return false;
+        }
+        before = byte;
+    }
+    is_lower(before)
 }
 
 /// A DNS label: the names of containers, volumes and pods' hosts.
@@ -217,6 +230,15 @@ mod tests {
         assert!(["", "v1.2_3", "A"].iter().all(|text| label_value(text).is_empty()));
         assert!(["http", "a-1"].iter().all(|text| port_name(text).is_empty()));
         assert!(["A", "my.name", "a b"].iter().all(|text| environment_name(text).is_empty()));
+    }
+
+    #[test]
+    fn each_part_of_a_subdomain_is_a_label() {
+        let parts = ["", "a", "-", "a-", "-a", "a-b", "A", "é", "a_b", "0"];
+        let joined = parts.iter().flat_map(|first| parts.iter().map(move |second| [*first, *second]));
+        for labels in joined.map(Vec::from).chain(parts.iter().map(|part| vec![*part])).chain([vec!["a", "b", "c"], vec!["a", "", "c"]]) {
+            assert_eq!(is_subdomain(&labels.join(".")), labels.iter().all(|label| is_label(label)), "{labels:?}");
+        }
     }
 
     #[test]

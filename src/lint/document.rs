@@ -92,7 +92,7 @@ impl<'a> Context<'a> {
                     None => self.read(index, &document, Depth::All),
                 };
                 if let Some(refused) = &document.refused {
-                    let help = "other tools may read this document, so it was checked all the same".to_owned();
+                    let help = "other tools may read this document, so it was checked all the same";
                     let finding = checks::finding(SYNTAX, Level::Warn, Pointer::root(), refused.message.clone(), help);
                     let now = |offset: usize| {
                         let before = found.edits.iter().filter(|edit| self.options.fix.is_some() && edit.span.end <= offset);
@@ -185,7 +185,7 @@ impl<'a> Context<'a> {
             SyntaxErrorKind::Limit => (SYNTAX, Level::Deny, "write it without so much nesting or so many aliases; nothing in it was checked"),
             SyntaxErrorKind::Encoding => (SYNTAX, Level::Deny, "save the file as UTF-8; nothing in it was checked"),
         };
-        let finding = checks::finding(rule, level, Pointer::root(), error.message.clone(), help.to_owned());
+        let finding = checks::finding(rule, level, Pointer::root(), error.message.clone(), help);
         self.located(document, None, finding, error.span.clone(), Vec::new())
     }
 
@@ -274,7 +274,7 @@ impl View<'_> {
         for duplicate in document.duplicates.iter().filter(|duplicate| duplicate.pointer.is_within(&object.at)) {
             let key = String::from_utf8_lossy(&self.context.source[duplicate.dropped.clone()]);
             let message = format!("the key `{}` stands here twice, and kubectl drops this one", key.trim_matches(['"', '\'']).escape_debug());
-            let mut finding = checks::finding(DUPLICATE_KEY, Level::Warn, duplicate.pointer.clone(), message, "remove one of the two".to_owned());
+            let mut finding = checks::finding(DUPLICATE_KEY, Level::Warn, duplicate.pointer.clone(), message, "remove one of the two");
             finding.part = Part::Key;
             finding.path = duplicate.pointer.below(&object.at).unwrap_or_default();
             let by_name = finding.path.by_name(&object.value);
@@ -294,7 +294,7 @@ impl View<'_> {
             _ => ("a boolean", "a manifest is a mapping with `apiVersion` and `kind`"),
         };
         let message = format!("this document is {what}, not an object, and kubectl refuses it");
-        let finding = checks::finding(SYNTAX, Level::Deny, Pointer::root(), message, help.to_owned());
+        let finding = checks::finding(SYNTAX, Level::Deny, Pointer::root(), message, help);
         let span = first_line(self.context.source, self.span(&Pointer::root(), Part::Value));
         self.judged.findings.push(self.context.located(self.index, None, finding, span, Vec::new()));
     }
@@ -356,7 +356,7 @@ pub(super) fn too_large(input: &Input, size: Option<u64>, limit: u64) -> Located
         Some(size) => format!("the file has {}, more than the limit of {}", bytes(size), bytes(limit)),
         None => format!("the text goes on beyond the limit of {}", bytes(limit)),
     };
-    let finding = checks::finding(SYNTAX, Level::Deny, Pointer::root(), message, "raise the limit with `--max-file-size`".to_owned());
+    let finding = checks::finding(SYNTAX, Level::Deny, Pointer::root(), message, "raise the limit with `--max-file-size`");
     let start = Position { line: 1, column: 1 };
     let location = Location { file: Arc::clone(&input.path), span: 0..0, start, end: start };
     Located { location, document: 0, object: None, finding, related: Vec::new(), withheld: None, by_name: None }
@@ -447,7 +447,7 @@ fn unknown_kind(object: &Value) -> Option<Finding> {
         };
         ADAPTERS.iter().find(|adapter| manifest(adapter))?;
         let message = format!("`{key}` must be a string, and is `{value}`");
-        let help = "the API server refuses this object, and it was not checked".to_owned();
+        let help = "the API server refuses this object, and it was not checked";
         return Some(checks::finding(FIELD_TYPE, Level::Deny, Pointer::of(&[key]), message, help));
     }
     let kind = kind.as_str()?;

@@ -41,7 +41,7 @@ spec:
 /// Returns a finding without a place.
 pub(super) fn finding(rule: &'static str, level: Level, pointer: Pointer, message: &str, help: &str) -> Finding {
     let path = pointer.clone();
-    let (message, help) = (message.to_owned(), help.to_owned());
+    let (message, help) = (message.to_owned().into(), help.to_owned().into());
     Finding { rule, level, pointer, part: Part::Value, message, help, path, labels: Vec::new(), fix: None, fills: false }
 }
 

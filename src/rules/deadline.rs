@@ -97,7 +97,7 @@ fn check(cx: &mut Cx<'_>) {
     let workload = cx.workload;
     let field = workload.limits.get("activeDeadlineSeconds");
     let seconds = cx.int("suggestion");
-    let help = format!("set `{}` to the longest time a run may take, in seconds (a day is 86400)", field.pointer);
+    let help = || format!("set `{}` to the longest time a run may take, in seconds (a day is 86400)", field.pointer);
     match field.int() {
         Field::Set(value) if value > MOST => {
             cx.report(&field.pointer, format!("`activeDeadlineSeconds` is {value}, which overflows in the controller and ends the run at once"))
@@ -108,16 +108,20 @@ fn check(cx: &mut Cx<'_>) {
         _ if workload.label(KUEUE_MAX_EXEC_TIME).is_some_and(|text| text.parse::<i32>().is_ok_and(|value| value > 0)) => {}
         Field::Set(value) => {
             cx.report(&field.pointer, format!("`activeDeadlineSeconds` is {value}, which is no deadline: the run is ended as soon as it is seen"))
-                .help(help)
+                .help(help())
                 .fix(Safety::Unsafe, vec![Op::Replace(field.pointer.clone(), seconds.into())]);
         }
         Field::Unset => {
             let of_pods: Vec<Pointer> =
                 workload.pods.iter().map(|pod| pod.spec.get("activeDeadlineSeconds")).filter(Part::is_set).map(|part| part.pointer).collect();
-            let but = if of_pods.is_empty() { "" } else { " (that of the pod template ends one pod, and another takes its place)" };
-            let message = format!("no `activeDeadlineSeconds`: a run that hangs holds its nodes until somebody looks{but}");
+            let message = if of_pods.is_empty() {
+                "no `activeDeadlineSeconds`: a run that hangs holds its nodes until somebody looks"
+            } else {
+                "no `activeDeadlineSeconds`: a run that hangs holds its nodes until somebody looks \
+                 (that of the pod template ends one pod, and another takes its place)"
+            };
             let Some(finding) = cx.missing(&field.pointer, message) else { return };
-            finding.help(help);
+            finding.help(help());
             for place in of_pods {
                 finding.label(Place::Here(place, FindingPart::Value), "bounds one pod, which is then replaced: no deadline for the run");
             }

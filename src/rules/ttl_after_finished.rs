@@ -107,7 +107,7 @@ fn check(cx: &mut Cx<'_>) {
     }
     let seconds = cx.int(if workload.kind == Kind::CronJob { "cronSeconds" } else { "seconds" });
     let Some(fix) = set(&workload.limits, FIELD, seconds.into()) else { return };
-    if let Some(finding) = cx.missing(&field.pointer, format!("no `{FIELD}`: it stays for ever when it has finished, and its pods with it")) {
+    if let Some(finding) = cx.missing(&field.pointer, "no `ttlSecondsAfterFinished`: it stays for ever when it has finished, and its pods with it") {
         finding.help(format!("set `{}`, e.g. to {seconds} (seconds)", field.pointer)).fix(Safety::Safe, vec![fix]);
     }
 }

@@ -64,6 +64,9 @@ pub(super) fn field(text: Text<'_>, mapping: usize, name: &str, within: Found) -
     let mut last = None;
     let mut explicit = None;
     for (key, value) in text.tree.entries(mapping) {
+        if text.word(key).is_some_and(|word| word != name) {
+            continue;
+        }
         if text.is_merge(key) {
             last = in_merge(text, value, name, within)?.or(last);
         } else if let Ok((text, ty)) = text.key(key)

@@ -55,10 +55,13 @@ pub(super) fn scalar(text: &str, style: Style, tag: Tag) -> Result<Scalar<'_>, S
     Err(format!("not {wanted}, which `{name}` asks for"))
 }
 
-/// Tells, without looking further, that text without quotes means nothing but itself, as nearly all keys do: the words that mean something else, such
-/// as `false`, have at most five letters.
+/// Tells, without looking further, that text without quotes means nothing but itself, as nearly all keys do: all words that mean something else, such
+/// as `false`, have at most five letters and begin with one of these.
 pub(super) fn is_word(text: &str) -> bool {
-    text.len() > 5 && text.as_bytes()[0].is_ascii_alphabetic()
+    match text.as_bytes().first() {
+        Some(b'y' | b'Y' | b'n' | b'N' | b't' | b'T' | b'f' | b'F' | b'o' | b'O') => text.len() > 5,
+        first => first.is_some_and(u8::is_ascii_alphabetic),
+    }
 }
 
 /// Resolves text without quotes.
@@ -339,6 +342,15 @@ pub(super) struct Text<'t> {
 }
 
 impl<'t> Text<'t> {
+    /// Returns a key of a mapping that can be told, without looking further, to be a text and no merge, as nearly all keys can.
+    pub(super) fn word(self, at: usize) -> Option<&'t str> {
+        let node = self.tree.node(at);
+        if node.kind != Kind::Scalar || node.tag != Tag::None || node.style != Style::Plain {
+            return None;
+        }
+        Some(self.tree.text(self.source, node)).filter(|text| is_word(text))
+    }
+
     /// Returns a key of a mapping as text; nothing where a merge stands.
     pub(super) fn key(self, at: usize) -> Result<(Cow<'t, str>, KeyType), SyntaxError> {
         let mut node = self.tree.node(at);
@@ -511,7 +523,8 @@ impl<'t> Resolver<'t> {
         let mut key = at + 1;
         while key < end {
             let below = self.text.tree.node(key).next as usize;
-            if self.text.is_merge(key) {
+            let word = self.text.word(key);
+            if word.is_none() && self.text.is_merge(key) {
                 self.merge(below, fields, depth)?;
                 key = self.text.tree.node(below).next as usize;
                 continue;
@@ -522,7 +535,10 @@ impl<'t> Resolver<'t> {
                 self.count(target)?;
                 self.aliases.pop();
             }
-            let (name, ty) = self.text.key(key)?;
+            let (name, ty) = match word {
+                Some(word) => (word.into(), KeyType::Text),
+                None => self.text.key(key)?,
+            };
             let value = self.value(below, depth + 1)?;
             match fields.get_mut(&name) {
                 None => {
