@@ -303,6 +303,14 @@ impl View<'_> {
     fn add(&mut self, object: &Object<'_>, identity: &Arc<ObjectId>, mut finding: Finding) {
         place(&mut finding, &object.at);
         let span = self.span(&finding.pointer, finding.part);
+        if matches!(self.depth, Depth::Fixes) {
+            // Nobody will see it: it is only to be put in order, and mended.
+            let nowhere = Position { line: 1, column: 1 };
+            let location = Location { file: Arc::clone(&self.context.input.path), start: nowhere, end: nowhere, span };
+            let object = Some(Arc::clone(identity));
+            let (document, related, withheld, by_name) = (self.index, Vec::new(), None, None);
+            return self.judged.findings.push(Located { location, document, object, finding, related, withheld, by_name });
+        }
         let related = finding.labels.iter().map(|label| self.related(label)).collect();
         let by_name = finding.path.by_name(&object.value);
         let located = self.context.located(self.index, Some(Arc::clone(identity)), finding, span, related);
@@ -417,7 +425,7 @@ fn place(finding: &mut Finding, at: &Pointer) {
 /// Returns what an object calls itself.
 pub(crate) fn identity(object: &Value) -> ObjectId {
     let text = |value: Option<&Value>| match value {
-        Some(Value::String(text)) => Some(text.to_string()),
+        Some(Value::String(text)) => Some(text.as_str().to_owned()),
         Some(Value::Number(number)) => Some(number.to_string()),
         _ => None,
     };

@@ -71,7 +71,7 @@ use crate::accelerator;
 use crate::finding::{Level, Op, Part as FindingPart, Place, Safety};
 use crate::policy::Action;
 use crate::rule::{Cx, Param, ParamDefault, Rule};
-use crate::value::{Map, Value};
+use crate::value::Value;
 use crate::workload::{Field, Kind, Part, PodTemplate};
 
 pub(super) static RULE: Rule = Rule {
@@ -166,9 +166,10 @@ fn report_one_value(cx: &mut Cx<'_>, toleration: &Part<'_>, taint: &str) {
 fn report_uncovered(cx: &mut Cx<'_>, tolerations: &Part<'_>, uncovered: &[accelerator::Request<'_>]) {
     let Some(first) = uncovered.first() else { return };
     let keys = uncovered.iter().map(|request| format!("`{}`", request.taint)).collect::<Vec<_>>().join(" and ");
-    let toleration =
-        |taint| [("key", taint), ("operator", "Exists"), ("effect", "NoSchedule")].map(|(key, value)| (key.to_owned(), Value::from(value)));
-    let additions: Vec<Value> = uncovered.iter().map(|request| toleration(request.taint).into_iter().collect::<Map>().into()).collect();
+    let toleration = |request: &accelerator::Request<'_>| -> Value {
+        [("key", request.taint), ("operator", "Exists"), ("effect", "NoSchedule")].map(|(key, value)| (key, Value::from(value))).into_iter().collect()
+    };
+    let additions: Vec<Value> = uncovered.iter().map(toleration).collect();
     let ops = match tolerations.value.and_then(Value::as_array) {
         None => vec![Op::Add(tolerations.pointer.clone(), additions.into())],
         Some(list) => {

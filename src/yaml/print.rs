@@ -58,6 +58,7 @@ impl Look {
     pub(super) fn inline(&self, value: &Value, flow: bool) -> String {
         match value {
             Value::String(text) => quoted(text, self.quote, flow),
+            Value::Number(number) => number.to_string(),
             Value::Array(items) => {
                 let items: Vec<String> = items.iter().map(|item| self.inline(item, true)).collect();
                 format!("[{}]", items.join(self.comma))
@@ -96,52 +97,80 @@ impl Look {
 
     /// Prints a value by indentation. The first line is not indented; it is to stand in column `column`, from 0.
     pub(super) fn block(&self, value: &Value, column: usize) -> String {
-        match value {
-            Value::Object(map) if !map.is_empty() => self.block_mapping(map, column),
-            Value::Array(items) if !items.is_empty() => {
-                let items: Vec<String> = items.iter().map(|item| format!("- {}", self.block(item, column + 2))).collect();
-                items.join(&self.line(column))
-            }
-            _ => self.inline(value, false),
-        }
+        let mut out = String::new();
+        self.push_block(value, column, &mut out);
+        out
     }
 
-    fn block_mapping(&self, map: &Map, column: usize) -> String {
-        let (line, mut out) = (self.line(column), String::new());
-        for (key, value) in self.entries(map) {
-            if !out.is_empty() {
-                out.push_str(&line);
+    fn push_block(&self, value: &Value, column: usize, out: &mut String) {
+        match value {
+            Value::Object(map) if !map.is_empty() => {
+                for (nth, (key, value)) in self.entries(map).enumerate() {
+                    if nth > 0 {
+                        self.push_line(column, out);
+                    }
+                    self.push_block_entry(key, value, column, out);
+                }
             }
-            out.push_str(&self.block_entry(key, value, column));
+            Value::Array(items) if !items.is_empty() => {
+                for (nth, item) in items.iter().enumerate() {
+                    if nth > 0 {
+                        self.push_line(column, out);
+                    }
+                    out.push_str("- ");
+                    self.push_block(item, column + 2, out);
+                }
+            }
+            _ => self.push_inline(value, out),
         }
-        out
     }
 
     /// Prints a key and its value by indentation, the key in column `column`.
     pub(super) fn block_entry(&self, key: &str, value: &Value, column: usize) -> String {
-        let mut entry = self.key(key, false);
-        entry.push(':');
-        entry.push_str(&self.behind_colon(value, column));
-        entry
+        let mut out = String::new();
+        self.push_block_entry(key, value, column, &mut out);
+        out
+    }
+
+    fn push_block_entry(&self, key: &str, value: &Value, column: usize, out: &mut String) {
+        push_quoted(key, self.key_quote, false, out);
+        out.push(':');
+        self.push_behind_colon(value, column, out);
     }
 
     /// Prints what follows the colon of a key in column `column`.
     pub(super) fn behind_colon(&self, value: &Value, column: usize) -> String {
+        let mut out = String::new();
+        self.push_behind_colon(value, column, &mut out);
+        out
+    }
+
+    fn push_behind_colon(&self, value: &Value, column: usize, out: &mut String) {
         if let Value::String(text) = value
             && is_literal(text)
         {
-            return format!(" |-{}", text.split('\n').map(|line| self.literal_line(line, column)).collect::<String>());
+            out.push_str(" |-");
+            for line in text.split('\n') {
+                // An empty line has no indentation that somebody's editor would take away.
+                self.push_line(if line.is_empty() { 0 } else { column + self.step }, out);
+                out.push_str(line);
+            }
+        } else if is_inline(value) {
+            out.push(' ');
+            self.push_inline(value, out);
+        } else {
+            let column = self.below(value, column);
+            self.push_line(column, out);
+            self.push_block(value, column, out);
         }
-        if is_inline(value) {
-            return format!(" {}", self.inline(value, false));
-        }
-        let column = self.below(value, column);
-        format!("{}{}", self.line(column), self.block(value, column))
     }
 
-    /// Prints a line of a literal block below a key. An empty one has no indentation that somebody's editor would take away.
-    fn literal_line(&self, line: &str, column: usize) -> String {
-        if line.is_empty() { self.newline.to_owned() } else { format!("{}{line}", self.line(column + self.step)) }
+    /// Prints what takes no lines of its own, outside of brackets.
+    fn push_inline(&self, value: &Value, out: &mut String) {
+        match value {
+            Value::String(text) => push_quoted(text, self.quote, false, out),
+            other => out.push_str(&self.inline(other, false)),
+        }
     }
 
     /// Returns the column of a collection below a key.
@@ -152,18 +181,32 @@ impl Look {
     /// Returns a line break and the indentation of the next line.
     pub(super) fn line(&self, column: usize) -> String {
         let mut line = String::with_capacity(self.newline.len() + column);
-        line.push_str(self.newline);
-        line.extend(std::iter::repeat_n(' ', column));
+        self.push_line(column, &mut line);
         line
+    }
+
+    fn push_line(&self, column: usize, out: &mut String) {
+        out.push_str(self.newline);
+        out.extend(std::iter::repeat_n(' ', column));
     }
 }
 
 /// Prints text, in the given quotes; without any where it can do without and none are given.
 fn quoted(text: &str, quote: Option<char>, flow: bool) -> String {
+    let mut out = String::new();
+    push_quoted(text, quote, flow, &mut out);
+    out
+}
+
+fn push_quoted(text: &str, quote: Option<char>, flow: bool, out: &mut String) {
     match quote {
-        None if is_plain(text, flow) => text.to_owned(),
-        Some('\'') if text.chars().all(is_printable) => format!("'{}'", text.replace('\'', "''")),
-        _ => double(text),
+        None if is_plain(text, flow) => out.push_str(text),
+        Some('\'') if text.chars().all(is_printable) => {
+            out.push('\'');
+            out.push_str(&text.replace('\'', "''"));
+            out.push('\'');
+        }
+        _ => out.push_str(&double(text)),
     }
 }
 
