@@ -115,6 +115,7 @@ pub struct Cx<'a> {
     pub workload: &'a Workload<'a>,
     pub(crate) facts: &'a dyn Facts,
     pub(crate) settings: &'a Effective,
+    /// What was found so far, by this rule and those before it.
     pub(crate) findings: Vec<Finding>,
     /// Whether the object is a part of one, so that nothing can be said to be missing.
     pub(crate) partial: bool,
@@ -151,9 +152,9 @@ impl<'a> Cx<'a> {
         &mut self.findings[last]
     }
 
-    /// Returns the finding reported last.
+    /// Returns the finding that the rule reported last.
     pub fn last(&mut self) -> Option<&mut Finding> {
-        self.findings.last_mut()
+        self.findings.last_mut().filter(|finding| finding.rule == self.rule.id)
     }
 
     /// Reports that a field is missing. Says nothing of a partial object, whose rest nobody has seen.
