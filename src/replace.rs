@@ -1,7 +1,7 @@
 //! Puts a new text in the place of a file, all of it or nothing.
 
 use std::fs::{self, File, OpenOptions};
-use std::io::{self, Write as _};
+use std::io::{self, Read as _, Write as _};
 use std::path::Path;
 
 /// Why a file was not replaced. It is as it was.
@@ -44,16 +44,36 @@ pub fn replace(path: &Path, old: &[u8], new: &[u8]) -> Result<(), NotReplaced> {
     beside.write_all(new)?;
     beside.as_file().set_permissions(metadata.permissions())?;
     beside.as_file().sync_all()?;
-    let now = fs::read(&target)?;
-    if now == new {
+    let [is_old, is_new] = holds(&target, [old, new])?;
+    if is_new {
         return Ok(());
     }
-    if now != old {
+    if !is_old {
         return Err(NotReplaced::Changed);
     }
     beside.persist(&target).map_err(|error| error.error)?;
     sync(directory);
     Ok(())
+}
+
+/// Tells of each text whether a file holds it, without taking the whole file into memory once more.
+fn holds<const N: usize>(path: &Path, texts: [&[u8]; N]) -> io::Result<[bool; N]> {
+    let mut file = File::open(path)?;
+    let (mut buffer, mut at, mut same) = (vec![0; 1 << 16], 0, [true; N]);
+    loop {
+        let read = match file.read(&mut buffer) {
+            Ok(read) => read,
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
+            Err(error) => return Err(error),
+        };
+        for (same, text) in same.iter_mut().zip(texts) {
+            *same &= if read == 0 { text.len() == at } else { text.get(at..at + read) == Some(&buffer[..read]) };
+        }
+        if read == 0 || same == [false; N] {
+            return Ok(same);
+        }
+        at += read;
+    }
 }
 
 /// Writes a file, whether there is one or not: all of it or nothing, in the way of [`replace`]. A new file gets the permissions that new files get.
@@ -113,6 +133,21 @@ mod tests {
         replace(&path, b"old", b"new text").unwrap();
         assert_eq!((fs::read_to_string(&path).unwrap().as_str(), entries(&dir)), ("new text", 1));
         replace(&path, b"something else", b"new text").unwrap();
+    }
+
+    #[test]
+    fn texts_are_told_apart_at_any_byte() {
+        let long = "0123456789abcdef".repeat(1 << 13);
+        let (_dir, path) = file(&long);
+        let mut last = long.clone().into_bytes();
+        *last.last_mut().unwrap() = b'x';
+        let longer = [long.as_bytes(), b"0"].concat();
+        assert_eq!(
+            holds(&path, [long.as_bytes(), &last, &longer, &long.as_bytes()[1..], &long.as_bytes()[..1 << 16], b""]).unwrap(),
+            [true, false, false, false, false, false]
+        );
+        let (_dir, path) = file("");
+        assert_eq!(holds(&path, [&b""[..], b"a"]).unwrap(), [true, false]);
     }
 
     #[test]
