@@ -281,11 +281,6 @@ fn names(annotation: Option<&str>) -> BTreeSet<&str> {
 fn lift(policy: &Policy, request: &Request<'_>, workload: &Workload<'_>, findings: Vec<Finding>, verdict: &mut Verdict) {
     let ignored = names(workload.annotation(IGNORE));
     let exemptions = policy.exemptions_for(request, workload);
-    if ignored.is_empty() && exemptions.is_empty() {
-        verdict.findings = findings;
-        verdict.findings.extend(crate::checks::unknown_annotation_names(workload));
-        return;
-    }
     let mut ended: Vec<(&Exemption, String)> = Vec::new();
     for finding in findings {
         if let Some(exemption) = exemptions.iter().find(|exemption| exemption.covers(finding.rule) && exemption.holds_on(request.today)) {
