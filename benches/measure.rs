@@ -1,6 +1,7 @@
 //! Times the binary as people run it, and holds it to its targets. `.ci/measure` runs this; nothing in it comes from outside but the corpus.
 //!
-//! Every figure is the best of some runs, taken in turns with the others: what else the machine does only ever makes a run longer.
+//! Times are the best of some runs, taken in turns with the others: what else the machine does only ever makes a run longer. Ratios are medians of
+//! what the rounds gave.
 
 mod support;
 
