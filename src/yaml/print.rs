@@ -58,7 +58,6 @@ impl Look {
     pub(super) fn inline(&self, value: &Value, flow: bool) -> String {
         match value {
             Value::String(text) => quoted(text, self.quote, flow),
-            Value::Number(number) => number.to_string(),
             Value::Array(items) => {
                 let items: Vec<String> = items.iter().map(|item| self.inline(item, true)).collect();
                 format!("[{}]", items.join(self.comma))
