@@ -35,6 +35,7 @@ pub mod install;
 pub mod k8s;
 pub mod lines;
 pub mod lint;
+pub mod meter;
 pub mod pages;
 pub mod patch;
 pub mod placeholder;

@@ -9,6 +9,8 @@ use std::hash::{Hash, Hasher};
 use std::ops::Div;
 use std::sync::Arc;
 
+use crate::lines::character_at;
+use crate::meter;
 use crate::value::Value;
 
 /// One step of a [`Pointer`]: a key of a mapping or an index of a list.
@@ -147,6 +149,7 @@ impl Pointer {
     /// Tells whether `self` is `other` or lies inside it.
     #[must_use]
     pub fn is_within(&self, other: &Self) -> bool {
+        meter::spend(1);
         let Some(deeper) = self.depth().checked_sub(other.depth()) else { return false };
         // Above a step that both share they are one.
         self.steps()
@@ -203,14 +206,19 @@ impl Pointer {
             return None;
         }
         let mut out = String::new();
-        self.write(&mut out, |nth| names.get(nth).copied().flatten());
+        self.write(&mut out, usize::MAX, |nth| names.get(nth).copied().flatten());
         Some(out.into())
     }
 
-    /// Writes the path; `name` gives the name of the nth item of a list on the way, where it has one.
-    fn write<'n>(&self, out: &mut String, name: impl Fn(usize) -> Option<&'n str>) {
+    /// Writes the path up to about `limit` bytes, which a key alone may exceed; `name` gives the name of the nth item of a list on the way, where it
+    /// has one.
+    fn write<'n>(&self, out: &mut String, limit: usize, name: impl Fn(usize) -> Option<&'n str>) {
         let (mut parent, mut items) = ("", 0);
+        let start = |key: &str| character_at(key, limit.saturating_add(1));
         for token in self.tokens() {
+            if out.len() > limit {
+                return;
+            }
             match token {
                 Token::Index(index) => {
                     out.push('[');
@@ -223,7 +231,7 @@ impl Pointer {
                 }
                 Token::Key(key) if MAPS.contains(&parent) => {
                     out.push('[');
-                    out.push_str(key);
+                    out.push_str(&key[..start(key)]);
                     out.push(']');
                     parent = key;
                 }
@@ -231,7 +239,7 @@ impl Pointer {
                     if !parent.is_empty() {
                         out.push('.');
                     }
-                    out.push_str(key);
+                    out.push_str(&key[..start(key)]);
                     parent = key;
                 }
             }
@@ -241,8 +249,14 @@ impl Pointer {
     /// Returns the path as it is [printed](fmt::Display).
     #[must_use]
     pub fn to_path(&self) -> String {
+        self.to_path_within(usize::MAX)
+    }
+
+    /// Returns as much of the [path](Self::to_path) as there is up to about `limit` bytes: a key may be as long as the object.
+    #[must_use]
+    pub fn to_path_within(&self, limit: usize) -> String {
         let mut out = String::with_capacity(64);
-        self.write(&mut out, |_| None);
+        self.write(&mut out, limit, |_| None);
         out
     }
 
@@ -300,6 +314,7 @@ impl PartialOrd for Pointer {
 impl Ord for Pointer {
     /// Compares step by step from the root; a place comes before what is inside of it.
     fn cmp(&self, other: &Self) -> Ordering {
+        meter::spend(1);
         let (ours, theirs) = (self.depth(), other.depth());
         let common = ours.min(theirs);
         // The last difference on the way up is the first on the way down; above a step that both share there is none.

@@ -7,6 +7,7 @@ use std::borrow::Cow;
 use crate::engine::Request;
 use crate::facts::Facts;
 use crate::finding::{Finding, Level, Part as FindingPart};
+use crate::meter;
 use crate::pointer::Pointer;
 use crate::policy::{Action, Effective};
 use crate::value::{Map, Value};
@@ -130,6 +131,7 @@ impl<'a> Cx<'a> {
 
     /// Reports that something is wrong at an existing place. The level is the policy's for this rule.
     pub fn report(&mut self, at: &Pointer, message: impl Into<Cow<'static, str>>) -> &mut Finding {
+        meter::spend(4);
         let (level, fills) = match self.settings.action {
             Action::Deny => (Level::Deny, false),
             Action::Warn => (Level::Warn, false),

@@ -14,6 +14,8 @@ use serde::de::{Deserialize, Deserializer, MapAccess, SeqAccess, Visitor};
 use serde::ser::{Serialize, SerializeMap as _, Serializer};
 use serde_json::Number;
 
+use crate::meter;
+
 /// A JSON value.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Value {
@@ -335,6 +337,7 @@ impl Map {
     }
 
     fn position(&self, key: &str) -> Option<usize> {
+        meter::spend(1);
         if self.0.len() <= FEW { self.0.iter().position(|(known, _)| known == key) } else { self.search(key).ok() }
     }
 
@@ -696,6 +699,7 @@ impl<'de> Visitor<'de> for Reader {
     fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Value, A::Error> {
         let mut fields = Fields::default();
         while let Some((Key(key), value)) = map.next_entry()? {
+            meter::spend(1);
             fields.set(key, value);
         }
         Ok(Value::Object(fields.into_map()))
@@ -704,6 +708,7 @@ impl<'de> Visitor<'de> for Reader {
     fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<Value, A::Error> {
         let mut items = Vec::new();
         while let Some(item) = list.next_element()? {
+            meter::spend(1);
             items.push(item);
         }
         Ok(Value::Array(items))

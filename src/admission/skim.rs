@@ -15,6 +15,7 @@ use serde::de::{DeserializeSeed, Deserializer, IgnoredAny, MapAccess, SeqAccess,
 use serde_json::Number;
 
 use super::review::Text;
+use crate::meter;
 use crate::value::{Fields, Value};
 use crate::workload::Kind;
 
@@ -141,6 +142,7 @@ impl<'a> Visitor<'a> for Keep {
     fn visit_map<A: MapAccess<'a>>(self, mut map: A) -> Result<Value, A::Error> {
         let mut fields = Fields::default();
         while let Some(Text(key)) = map.next_key()? {
+            meter::spend(1);
             match self.field(&key) {
                 Self::Nothing => _ = map.next_value::<IgnoredAny>()?,
                 keep => fields.set((&*key).into(), map.next_value_seed(keep)?),
@@ -153,6 +155,7 @@ impl<'a> Visitor<'a> for Keep {
         let keep = self.item();
         let mut items = Vec::new();
         while let Some(item) = list.next_element_seed(keep)? {
+            meter::spend(1);
             items.push(item);
         }
         Ok(Value::Array(items))

@@ -2,6 +2,7 @@
 
 use serde_json::Number;
 
+use crate::meter;
 use crate::placeholder;
 use crate::pointer::Pointer;
 use crate::value::Value;
@@ -81,14 +82,20 @@ impl<'a> Part<'a> {
     pub fn items(&self) -> impl Iterator<Item = Part<'a>> + use<'a> {
         let pointer = self.pointer.clone();
         let items = self.value.and_then(Value::as_array).map_or(&[][..], Vec::as_slice);
-        items.iter().enumerate().map(move |(index, value)| Part { pointer: &pointer / index, value: Some(value) })
+        items.iter().enumerate().map(move |(index, value)| {
+            meter::spend(1);
+            Part { pointer: &pointer / index, value: Some(value) }
+        })
     }
 
     /// Returns the entries of a mapping with keys of the author's choice, in key order; none where there is no mapping.
     pub fn entries(&self) -> impl Iterator<Item = (&'a str, Part<'a>)> + use<'a> {
         let pointer = self.pointer.clone();
         let entries = self.value.and_then(Value::as_object).into_iter().flatten();
-        entries.map(move |(key, value)| (key, Part { pointer: pointer.key(key), value: Some(value) }))
+        entries.map(move |(key, value)| {
+            meter::spend(1);
+            (key, Part { pointer: pointer.key(key), value: Some(value) })
+        })
     }
 
     /// Tells whether there is a value other than null.

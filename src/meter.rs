@@ -1,0 +1,192 @@
+//! Counts the work of an evaluation in steps, and stops it where it has a bound.
+//!
+//! An evaluation is pure: it has no clock and cannot wait. But it may be given an object that takes long, and the API server
+//! waits two seconds. So whatever walks over input (reading JSON, looking up a field, going through a list, comparing places,
+//! reporting a finding) spends a step here, and [`run`] ends the work when the steps are used up or a flag is set. The number
+//! of steps for an input is always the same, so tests can assert how the work grows with the input without measuring time.
+//!
+//! Stopping unwinds, as rust-analyzer does to cancel: every function in between would otherwise have to return a `Result`
+//! that only says "too late". The unwinding begins in [`spend`], ends in [`run`], and is not a panic: no hook is called.
+//!
+//! Without [`run`] nothing is counted or stopped: the command line has no deadline.
+
+use std::cell::{Cell, RefCell};
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+/// The bounds of some work.
+#[derive(Clone, Debug, Default)]
+pub struct Bounds {
+    /// Steps after which the work is stopped; a step takes 10 to 50 ns. Without it, any number.
+    pub steps: Option<u64>,
+    /// Set from another thread to stop the work: its time is over, or the client has left.
+    pub stop: Option<Arc<AtomicBool>>,
+}
+
+/// The work was stopped before its end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("stopped before the end")]
+pub struct Stopped;
+
+/// How many steps are taken between two looks at the stop flag.
+const STEPS_PER_LOOK: u64 = 256;
+
+thread_local! {
+    /// Steps left until the next look at the bounds.
+    static LEFT: Cell<u64> = const { Cell::new(u64::MAX) };
+    static CURRENT: RefCell<Option<Current>> = const { RefCell::new(None) };
+}
+
+/// The work that this thread does.
+#[derive(Debug)]
+struct Current {
+    bounds: Bounds,
+    /// Steps spent up to the last look.
+    spent: u64,
+    /// The length of the stretch since.
+    stretch: u64,
+}
+
+impl Current {
+    /// Returns how many steps to take before the next look.
+    fn next_stretch(&mut self) -> u64 {
+        let to_limit = self.bounds.steps.map_or(u64::MAX, |limit| limit.saturating_sub(self.spent) + 1);
+        self.stretch = STEPS_PER_LOOK.min(to_limit);
+        self.stretch
+    }
+
+    fn is_over(&self) -> bool {
+        self.bounds.steps.is_some_and(|limit| self.spent > limit) || self.bounds.stop.as_ref().is_some_and(|stop| stop.load(Ordering::Relaxed))
+    }
+}
+
+/// Puts back what the thread was doing before, also where the work panics.
+struct Restore {
+    left: u64,
+    current: Option<Current>,
+}
+
+impl Drop for Restore {
+    fn drop(&mut self) {
+        LEFT.set(self.left);
+        CURRENT.set(self.current.take());
+    }
+}
+
+/// Does some work on this thread within bounds; returns its result and the steps that it took.
+///
+/// # Errors
+/// The work was stopped. What it had begun is dropped.
+pub fn run<T>(bounds: Bounds, work: impl FnOnce() -> T) -> Result<(T, u64), Stopped> {
+    let mut current = Current { bounds, spent: 0, stretch: 0 };
+    let left = LEFT.replace(current.next_stretch());
+    let restore = Restore { left, current: CURRENT.replace(Some(current)) };
+    let result = catch_unwind(AssertUnwindSafe(work));
+    let left = LEFT.get();
+    let steps = CURRENT.with_borrow(|current| current.as_ref().map_or(0, |now| now.spent + now.stretch.saturating_sub(left)));
+    drop(restore);
+    match result {
+        Ok(result) => Ok((result, steps)),
+        Err(payload) if payload.is::<Stopped>() => Err(Stopped),
+        Err(payload) => resume_unwind(payload),
+    }
+}
+
+/// Counts steps of work, and does not return where the work is to be stopped.
+#[inline]
+pub fn spend(steps: u64) {
+    let left = LEFT.get();
+    if left > steps {
+        LEFT.set(left - steps);
+    } else {
+        look(steps);
+    }
+}
+
+/// Looks at the bounds. Kept out of [`spend`], which is everywhere.
+#[cold]
+fn look(steps: u64) {
+    let next = CURRENT.with_borrow_mut(|current| {
+        // Nothing is bounded on this thread.
+        let Some(current) = current else { return Some(u64::MAX) };
+        let before = current.stretch - LEFT.get();
+        current.spent = current.spent.saturating_add(before).saturating_add(steps);
+        if current.is_over() { None } else { Some(current.next_stretch()) }
+    });
+    match next {
+        Some(stretch) => LEFT.set(stretch),
+        None => {
+            // Destructors that run now may spend as they like.
+            LEFT.set(u64::MAX);
+            resume_unwind(Box::new(Stopped));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn bounds(steps: u64) -> Bounds {
+        Bounds { steps: Some(steps), stop: None }
+    }
+
+    #[test]
+    fn steps_are_counted_exactly() {
+        for count in [0, 1, 255, 256, 257, 10_000] {
+            let work = || (0..count).for_each(|_| spend(1));
+            assert_eq!(run(Bounds::default(), work), Ok(((), count)));
+            assert_eq!(run(bounds(count), work), Ok(((), count)), "the last step allowed is done");
+        }
+        assert_eq!(run(Bounds::default(), || [700, 3, 5000].into_iter().for_each(spend)), Ok(((), 5703)));
+    }
+
+    #[test]
+    fn work_beyond_its_bounds_is_stopped_where_it_is() {
+        for limit in [0, 1, 255, 256, 300] {
+            let done = Cell::new(0);
+            let work = || {
+                for _ in 0..1000 {
+                    spend(1);
+                    done.set(done.get() + 1);
+                }
+            };
+            assert_eq!((run(bounds(limit), work), done.get()), (Err(Stopped), limit));
+        }
+    }
+
+    #[test]
+    fn a_flag_stops_work_soon() {
+        let stop = Arc::new(AtomicBool::new(false));
+        let mut done = 0;
+        let work = || {
+            loop {
+                spend(1);
+                done += 1;
+                stop.store(done >= 1000, Ordering::Relaxed);
+            }
+        };
+        let _: Result<((), u64), Stopped> = run(Bounds { steps: None, stop: Some(stop.clone()) }, work);
+        assert!((1000..1000 + STEPS_PER_LOOK).contains(&done), "{done}");
+    }
+
+    #[test]
+    fn work_within_work_has_its_own_bounds_and_the_outer_goes_on() {
+        let outer = run(bounds(100), || {
+            spend(60);
+            assert_eq!(run(bounds(10), || spend(11)), Err(Stopped));
+            assert_eq!(run(bounds(1000), || spend(500)), Ok(((), 500)));
+            spend(40);
+        });
+        assert_eq!(outer, Ok(((), 100)));
+        spend(1_000_000);
+    }
+
+    #[test]
+    fn a_panic_is_a_panic() {
+        let caught = catch_unwind(|| run(bounds(1), || std::panic::panic_any("oops")));
+        assert_eq!(caught.unwrap_err().downcast_ref(), Some(&"oops"));
+        spend(1_000_000);
+    }
+}
