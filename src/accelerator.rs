@@ -3,7 +3,9 @@
 //! By a table, never by prefix: `nvidia.com/rdma-vf` is a network card, and `gpu.intel.com/i915_monitoring` computes nothing.
 
 use crate::k8s::quantity::Quantity;
-use crate::workload::{Part, PodTemplate};
+use crate::meter;
+use crate::pointer::Pointer;
+use crate::workload::{ContainerSlot, PodTemplate};
 
 /// Resource name (or glob with one `*`) and the key of the taint on nodes that have it.
 ///
@@ -29,31 +31,37 @@ pub struct Request<'a> {
     pub resource: &'a str,
     /// The key of the taint it sits behind.
     pub taint: &'a str,
-    /// Where it is asked for: `…resources.limits[nvidia.com/gpu]`.
-    pub part: Part<'a>,
+    /// Which list of the pod spec the container is in, and where in it.
+    container: (ContainerSlot, usize),
+    /// `limits` or `requests`.
+    list: &'static str,
+}
+
+impl Request<'_> {
+    /// Returns where it is asked for: `…resources.limits[nvidia.com/gpu]`. `pod` is the template that it was found in.
+    #[must_use]
+    pub fn place(&self, pod: &PodTemplate<'_>) -> Pointer {
+        let (slot, index) = self.container;
+        (&pod.spec.pointer / slot.list() / index / "resources" / self.list).key(self.resource)
+    }
 }
 
 /// Returns what the template's containers ask for, in any slot, by limit or by request, above zero.
 ///
 /// In a Job template limits are not copied to requests, so both are read (kubernetes.md §1.1).
-pub fn requests<'a>(pod: &PodTemplate<'a>, taints: &[(&str, &'a str)]) -> Vec<Request<'a>> {
-    let mut found: Vec<Request<'a>> = Vec::new();
-    for (slot, index, container) in pod.container_values() {
+pub fn requests<'a>(pod: &PodTemplate<'a>, taints: &[(&str, &'a str)]) -> impl Iterator<Item = Request<'a>> {
+    pod.container_values().flat_map(move |(slot, index, container)| {
         let resources = container.get("resources");
-        for list in ["limits", "requests"] {
+        ["limits", "requests"].into_iter().flat_map(move |list| {
             let entries = resources.and_then(|resources| resources.get(list)?.as_object());
-            for (resource, value) in entries.into_iter().flatten() {
-                let Some(taint) = taint_of(resource, taints) else { continue };
-                if Quantity::from_json(value).is_ok_and(|quantity| quantity.is_positive()) {
-                    // Few resources are accelerators: places are made only for those.
-                    let pointer = &pod.spec.pointer / slot.list() / index / "resources" / list;
-                    let part = Part { pointer: pointer.key(resource), value: Some(value) };
-                    found.push(Request { resource, taint, part });
-                }
-            }
-        }
-    }
-    found
+            entries.into_iter().flatten().filter_map(move |(resource, value)| {
+                meter::spend(1);
+                let taint = taint_of(resource, taints)?;
+                let asked = Quantity::from_json(value).is_ok_and(|quantity| quantity.is_positive());
+                asked.then_some(Request { resource, taint, container: (slot, index), list })
+            })
+        })
+    })
 }
 
 /// Returns the key of the taint that a resource sits behind; nothing for a resource that is no accelerator.

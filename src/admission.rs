@@ -180,8 +180,8 @@ pub struct Meta {
     pub dry_run: bool,
     /// How it was answered.
     pub outcome: Outcome,
-    /// Rule ids and levels of the findings, in the verdict's order.
-    pub findings: Vec<(&'static str, Level)>,
+    /// How many findings there are of each rule and level, by rule. Not each of them: there may be as many as the object has parts.
+    pub findings: BTreeMap<(&'static str, Level), usize>,
     /// How many findings were lifted by exemptions and annotations.
     pub lifted: usize,
     /// How many warnings were sent.
@@ -249,7 +249,9 @@ pub fn judge(endpoint: Endpoint, policy: &Policy, facts: &dyn Facts, review: Rev
             Err(doubt) => meta.fault = Some(Fault::Patch(doubt)),
         }
     }
-    meta.findings = verdict.findings.iter().map(|finding| (finding.rule, finding.level)).collect();
+    for finding in &verdict.findings {
+        *meta.findings.entry((finding.rule, finding.level)).or_default() += 1;
+    }
     meta.lifted = verdict.lifted.len();
     meta.skipped = verdict.skipped;
     finish(head, reply, meta)
@@ -302,10 +304,13 @@ pub fn refuse_heavy(endpoint: Endpoint, policy: &Policy, body: &[u8]) -> Answer 
     }
 }
 
-/// Allows the request of a body with one warning: for a server whose worker panicked, or whose deadline is near.
+/// How much of a body is read for the head of an answer that must be quick. The API server writes the head of a request before its objects.
+const HEAD_BYTES: usize = 16 << 10;
+
+/// Allows the request of a body with one warning: for a server whose worker panicked, or whose deadline is near. Reads only the first 16 KiB.
 #[must_use]
 pub fn fail_open(endpoint: Endpoint, body: &[u8], fault: Fault) -> Answer {
-    let head = review::head_of_prefix(body);
+    let head = review::head_of_prefix(&body[..body.len().min(HEAD_BYTES)]);
     if head.uid.is_empty() {
         return reject(endpoint, &Malformed { reason: "`request.uid` is missing".to_owned(), head: Box::new(head) });
     }
@@ -401,7 +406,7 @@ impl Meta {
             user: head.user.to_string(),
             dry_run: head.dry_run,
             outcome: Outcome::Allowed,
-            findings: Vec::new(),
+            findings: BTreeMap::new(),
             lifted: 0,
             warnings: 0,
             patch_ops: 0,
@@ -562,7 +567,10 @@ mod tests {
         assert_eq!(allowed(&unbounded, &bounded), false);
         assert_eq!(allowed(&suspended, &unbounded), true);
         let (answer, response) = update(Endpoint::Validate, &suspended, &unbounded);
-        assert_eq!((answer.meta.findings, response["warnings"].as_array().map(Vec::len)), (vec![("deadline", Level::Warn)], Some(1)));
+        assert_eq!(
+            (answer.meta.findings, response["warnings"].as_array().map(Vec::len)),
+            (BTreeMap::from([(("deadline", Level::Warn), 1)]), Some(1))
+        );
     }
 
     #[test]

@@ -3,9 +3,12 @@
 //! Their ids stand beside the rules' in reports and in `jobgate explain`; a policy cannot set them.
 
 use std::borrow::Cow;
+use std::fmt::Write as _;
 
 use crate::engine::{IGNORE, KEEP};
 use crate::finding::{Finding, Level, Part};
+use crate::lines::cut;
+use crate::meter;
 use crate::pointer::Pointer;
 use crate::policy::Exemption;
 use crate::rules;
@@ -144,16 +147,62 @@ pub(crate) fn ended_exemption(exemption: &Exemption, rule: &str) -> Finding {
     finding
 }
 
-/// Returns a finding for each name in Jobgate's annotations that is no rule's.
+/// How many unknown names of an annotation a finding lists; the rest is counted.
+const UNKNOWN_NAMES_LISTED: usize = 3;
+/// How much of an unknown name is shown, in bytes.
+const UNKNOWN_NAME_BYTES: usize = 64;
+
+/// Returns a finding for each of Jobgate's annotations that has names which are no rule's.
 pub(crate) fn unknown_annotation_names(workload: &Workload<'_>) -> Vec<Finding> {
-    let mut found = Vec::new();
-    for key in [KEEP, IGNORE] {
-        let Some(text) = workload.annotation(key) else { continue };
-        for name in text.split(',').map(str::trim).filter(|name| !name.is_empty() && rules::find(name).is_none()) {
-            let pointer = Pointer::of(&["metadata", "annotations"]).key(key);
-            let message = format!("`{key}` names `{}`, which is no rule", name.escape_debug());
-            found.push(finding(UNKNOWN_RULE, Level::Warn, pointer, message, "`jobgate explain` lists the rules"));
+    let unknown = |key: &'static str| {
+        let mut listed: Vec<&str> = Vec::new();
+        let mut more = 0_usize;
+        for name in annotation_names(workload.annotation(key)).filter(|name| rules::find(name).is_none()) {
+            if listed.contains(&name) {
+                continue;
+            }
+            if listed.len() < UNKNOWN_NAMES_LISTED { listed.push(name) } else { more += 1 }
         }
+        let shown = |name: &&str| format!("`{}`", cut(name, UNKNOWN_NAME_BYTES, "…").escape_debug());
+        let mut names = listed.iter().map(shown).collect::<Vec<_>>().join(", ");
+        let _ = match more {
+            0 => Ok(()),
+            more => write!(names, " and {more} more"),
+        };
+        let message = match listed.len() {
+            0 => return None,
+            1 => format!("`{key}` names {names}, which is no rule"),
+            _ => format!("`{key}` names {names}, which are no rules"),
+        };
+        let pointer = Pointer::of(&["metadata", "annotations"]).key(key);
+        Some(finding(UNKNOWN_RULE, Level::Warn, pointer, message, "`jobgate explain` lists the rules"))
+    };
+    [KEEP, IGNORE].into_iter().filter_map(unknown).collect()
+}
+
+/// Returns the names in an annotation's list.
+pub(crate) fn annotation_names(annotation: Option<&str>) -> impl Iterator<Item = &str> {
+    let names = annotation.unwrap_or_default().split(',');
+    names.inspect(|_| meter::spend(1)).map(str::trim).filter(|name| !name.is_empty())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::value::json;
+
+    #[test]
+    fn unknown_names_are_one_finding_that_lists_few() {
+        let found = |ignored: &str| {
+            let annotations = json!({"jobgate.dev/ignore": ignored});
+            let job = json!({"apiVersion": "batch/v1", "kind": "Job", "metadata": {"annotations": annotations}, "spec": {}});
+            let workload = Workload::of(&job).expect("a Job");
+            unknown_annotation_names(&workload).into_iter().map(|finding| finding.message.into_owned()).collect::<Vec<_>>()
+        };
+        assert_eq!(found("deadline, ,gpu-toleration"), [""; 0]);
+        assert_eq!(found("deadlin, deadline, deadlin"), ["`jobgate.dev/ignore` names `deadlin`, which is no rule"]);
+        assert_eq!(found("a,b,c"), ["`jobgate.dev/ignore` names `a`, `b`, `c`, which are no rules"]);
+        assert_eq!(found("a,b,c,b,d,e"), ["`jobgate.dev/ignore` names `a`, `b`, `c` and 2 more, which are no rules"]);
+        assert!(found(&"x".repeat(1 << 20))[0].len() < 2 * UNKNOWN_NAME_BYTES, "a long name is cut");
     }
-    found
 }

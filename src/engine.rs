@@ -1,7 +1,7 @@
 //! The one function everything goes through: policy, facts and a request in, a verdict out. No I/O, no clock, no async.
 
 use std::borrow::Cow;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use jiff::civil::Date;
 
@@ -134,9 +134,13 @@ impl Verdict {
     /// Returns the operations that the webhook makes: the fills on CREATE, or the restore on UPDATE.
     #[must_use]
     pub fn fill_ops(&self) -> Vec<Op> {
+        patch::combine(self.fills().cloned())
+    }
+
+    /// Returns the same operations as the rules made them: some may say the same, or be parts of one another.
+    pub(crate) fn fills(&self) -> impl Iterator<Item = &Op> {
         let fills = self.findings.iter().filter(|finding| finding.fills).filter_map(|finding| finding.fix.as_ref());
-        let fills = fills.filter(|fix| fix.safety == Safety::Safe);
-        patch::combine(fills.flat_map(|fix| fix.ops.iter().cloned()).chain(self.restore.iter().cloned()))
+        fills.filter(|fix| fix.safety == Safety::Safe).flat_map(|fix| &fix.ops).chain(&self.restore)
     }
 
     fn skipped(why: Skipped) -> Self {
@@ -179,7 +183,7 @@ pub fn evaluate(policy: &Policy, facts: &dyn Facts, request: &Request<'_>) -> Ve
 
 /// Runs the rules of the object's kind, with the policy's settings for this object.
 fn run(policy: &Policy, facts: &dyn Facts, request: &Request<'_>, workload: &Workload<'_>) -> Vec<Finding> {
-    let kept = names(workload.annotation(KEEP));
+    let kept = rules_named(workload.annotation(KEEP));
     let partial = workload.is_partial();
     let scope = policy.scope(request, workload);
     let mut findings = Vec::new();
@@ -243,26 +247,39 @@ fn place<'a>(path: &'a Pointer, root: &'a Value) -> Vec<Cow<'a, str>> {
 fn restore(request: &Request<'_>, findings: &[Finding]) -> Vec<Op> {
     let Some(old) = request.old else { return Vec::new() };
     let Some(after) = Workload::of(request.object) else { return Vec::new() };
+    let mut fills = fills_by_template(&after, findings);
     let mut ops = Vec::new();
     for template in after.pods.iter().map(|pod| &pod.template) {
+        let (Some(again), Some(value)) = (fills.remove(&template.pointer), template.value) else { continue };
         let before = template.pointer.find(old);
-        if before == template.value {
+        if before == Some(value) {
             continue;
         }
-        let inside = |finding: &&Finding| {
-            finding.fills && finding.fix.as_ref().is_some_and(|fix| fix.ops.iter().all(|op| op.pointer().is_within(&template.pointer)))
-        };
-        let again: Vec<Op> =
-            findings.iter().filter(inside).filter_map(|finding| finding.fix.as_ref()).flat_map(|fix| fix.ops.iter().cloned()).collect();
-        if again.is_empty() {
-            continue;
-        }
-        let Ok(patched) = patch::apply(request.object, &again) else { continue };
-        if template.pointer.find(&patched) == before {
+        // Only the template is copied: all of the object once for each template would be its size squared.
+        let mut inside: Vec<Op> = Vec::with_capacity(again.len());
+        inside.extend(again.iter().filter_map(|op| op.below(&template.pointer)));
+        if inside.len() == again.len() && patch::apply(value, &inside).is_ok_and(|patched| Some(&patched) == before) {
             ops.extend(again);
         }
     }
     ops
+}
+
+/// Returns the operations of the fills that stay within one pod template, by the template's place.
+fn fills_by_template(workload: &Workload<'_>, findings: &[Finding]) -> BTreeMap<Pointer, Vec<Op>> {
+    let mut by_template: BTreeMap<Pointer, Vec<Op>> = workload.pods.iter().map(|pod| (pod.template.pointer.clone(), Vec::new())).collect();
+    for fix in findings.iter().filter(|finding| finding.fills).filter_map(|finding| finding.fix.as_ref()) {
+        let Some(first) = fix.ops.first() else { continue };
+        let around = std::iter::successors(Some(first.pointer().clone()), Pointer::parent).find(|place| by_template.contains_key(place));
+        if let Some(template) = around
+            && fix.ops.iter().all(|op| op.pointer().is_within(&template))
+            && let Some(ops) = by_template.get_mut(&template)
+        {
+            ops.extend(fix.ops.iter().cloned());
+        }
+    }
+    by_template.retain(|_, ops| !ops.is_empty());
+    by_template
 }
 
 /// Tells whether a controller made the object from a parent that Jobgate judges. The user name is checked by the API server; owner references are not.
@@ -272,14 +289,14 @@ fn is_trusted_child(policy: &Policy, workload: &Workload<'_>, request: &Request<
     owned && policy.trusted_controllers.iter().any(|name| name == user)
 }
 
-/// Splits an annotation's list of rule ids.
-fn names(annotation: Option<&str>) -> BTreeSet<&str> {
-    annotation.unwrap_or_default().split(',').map(str::trim).filter(|name| !name.is_empty()).collect()
+/// Returns the rules that an annotation lists.
+fn rules_named(annotation: Option<&str>) -> BTreeSet<&'static str> {
+    crate::checks::annotation_names(annotation).filter_map(|name| Some(crate::rules::find(name)?.rule.id)).collect()
 }
 
 /// Takes out the findings that an exemption of the policy, or the author's annotation, lifts.
 fn lift(policy: &Policy, request: &Request<'_>, workload: &Workload<'_>, findings: Vec<Finding>, verdict: &mut Verdict) {
-    let ignored = names(workload.annotation(IGNORE));
+    let ignored = rules_named(workload.annotation(IGNORE));
     let exemptions = policy.exemptions_for(request, workload);
     let mut ended: Vec<(&Exemption, String)> = Vec::new();
     for finding in findings {

@@ -64,6 +64,17 @@ impl Op {
         }
     }
 
+    /// Returns the same operation on the value at a place, which the operation's own place lies in; nothing if it does not.
+    #[must_use]
+    pub fn below(&self, around: &Pointer) -> Option<Self> {
+        let place = self.pointer().below(around)?;
+        Some(match self {
+            Self::Add(_, value) => Self::Add(place, value.clone()),
+            Self::Replace(_, value) => Self::Replace(place, value.clone()),
+            Self::Remove(_) => Self::Remove(place),
+        })
+    }
+
     /// Makes an operation on an object one on the document in which the object stands at a place.
     pub fn move_below(&mut self, at: &Pointer) {
         match self {

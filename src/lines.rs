@@ -2,6 +2,8 @@
 
 use std::ops::Range;
 
+use std::borrow::Cow;
+
 use crate::report::Position;
 
 /// Returns the start of the character at a byte offset, or the end of the text.
@@ -11,6 +13,14 @@ pub(crate) fn character_at(text: &str, offset: usize) -> usize {
         offset -= 1;
     }
     offset
+}
+
+/// Cuts a text to a number of bytes, at the border of a character, and says so with a mark.
+pub(crate) fn cut<'t>(text: &'t str, most: usize, mark: &str) -> Cow<'t, str> {
+    if text.len() <= most {
+        return text.into();
+    }
+    (text[..character_at(text, most - mark.len())].to_owned() + mark).into()
 }
 
 /// Bytes between two marks: what a look-up counts at most.

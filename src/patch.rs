@@ -2,10 +2,13 @@
 
 mod joined;
 
+use std::collections::BTreeMap;
+
 use json_patch::jsonptr::{self, PointerBuf};
 use json_patch::{AddOperation, PatchOperation, RemoveOperation, ReplaceOperation};
 
 use crate::finding::Op;
+use crate::meter;
 use crate::pointer::{Pointer, Token};
 use crate::value::{Value, json};
 use crate::workload::Part;
@@ -68,29 +71,36 @@ pub fn merge(target: &mut Value, patch: &Value) {
 #[must_use]
 pub fn footprint(object: &Value, ops: &[Op]) -> Value {
     let steps: Vec<Vec<&Token>> = ops.iter().map(|op| op.pointer().tokens()).collect();
-    let places: Vec<&[&Token]> = steps.iter().map(Vec::as_slice).collect();
-    footprint_of(object, &places)
+    footprint_of(object, &steps.iter().map(Vec::as_slice).collect::<Vec<_>>())
 }
 
+/// Returns the footprint of operations whose places, from this value on, are given.
 fn footprint_of(value: &Value, places: &[&[&Token]]) -> Value {
-    let below = |step: &dyn Fn(&Token) -> bool| -> Vec<&[&Token]> {
-        places.iter().filter_map(|place| place.split_first()).filter(|(first, _)| step(first)).map(|(_, rest)| rest).collect()
-    };
+    // Operations that share a step share the way below it: a way for each of them would double at every step.
+    let mut below: BTreeMap<&Token, Vec<&[&Token]>> = BTreeMap::new();
+    for place in places {
+        meter::spend(1);
+        let Some((first, rest)) = place.split_first() else { return value.clone() };
+        below.entry(first).or_default().push(rest);
+    }
     match value {
-        value if places.iter().any(|place| place.is_empty()) => value.clone(),
         Value::Object(map) => {
-            let keys = places.iter().filter_map(|place| if let Some(Token::Key(key)) = place.first() { map.get_key_value(key) } else { None });
-            let entry = |(key, child): (&str, &Value)| {
-                (key.to_owned(), footprint_of(child, &below(&|token| matches!(token, Token::Key(name) if **name == *key))))
-            };
-            Value::Object(keys.map(entry).collect())
+            let keys = below.iter().filter_map(|(token, rest)| match token {
+                Token::Key(key) => map.get_key_value(key).map(|entry| (entry, rest)),
+                Token::Index(_) => None,
+            });
+            keys.map(|((key, child), rest)| (key.to_owned(), footprint_of(child, rest))).collect()
         }
         Value::Array(list) => {
-            let item = |(index, child)| {
-                let below = below(&|token| *token == Token::Index(index));
-                if below.is_empty() { Value::Null } else { footprint_of(child, &below) }
-            };
-            list.iter().enumerate().map(item).collect()
+            let mut items = vec![Value::Null; list.len()];
+            for (token, rest) in &below {
+                if let Token::Index(index) = token
+                    && let (Some(item), Some(child)) = (items.get_mut(*index), list.get(*index))
+                {
+                    *item = footprint_of(child, rest);
+                }
+            }
+            Value::Array(items)
         }
         value => value.clone(),
     }

@@ -5,21 +5,25 @@
 /// Known forms: `$NAME` and `${NAME}` (envsubst), `$(NAME)` (kustomize, kubelet), `<NAME>` (prose), `{{ … }}` (Helm, Argo, Jinja).
 #[must_use]
 pub fn is_placeholder(text: &str) -> bool {
-    let word = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '.' | ' ' | ':' | '/');
     let bytes = text.as_bytes();
+    if memchr::memchr3(b'$', b'{', b'<', bytes).is_none() {
+        return false;
+    }
+    // What closes a bracket is looked for once, from the end: the text may be one bracket after another.
+    let closes = |bracket: u8| memchr::memrchr(bracket, bytes).unwrap_or(0);
+    let (brace, round) = (closes(b'}'), closes(b')'));
+    let braces = memchr::memmem::rfind(bytes, b"}}").unwrap_or(0);
     bytes.iter().enumerate().any(|(at, byte)| {
-        let rest = &text.as_bytes()[at + 1..];
-        match byte {
-            b'$' => match rest.first() {
-                Some(b'{') => rest.contains(&b'}'),
-                Some(b'(') => rest.contains(&b')'),
-                Some(first) => first.is_ascii_alphabetic() || *first == b'_',
-                None => false,
-            },
-            b'{' => rest.first() == Some(&b'{') && text[at..].contains("}}"),
-            b'<' => text[at + 1..]
-                .split_once('>')
-                .is_some_and(|(name, _)| name.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_') && name.chars().all(word)),
+        let rest = &bytes[at + 1..];
+        match (byte, rest.first()) {
+            (b'$', Some(b'{')) => brace > at,
+            (b'$', Some(b'(')) => round > at,
+            (b'$', Some(first)) => first.is_ascii_alphabetic() || *first == b'_',
+            (b'{', Some(b'{')) => braces > at,
+            (b'<', Some(first)) if first.is_ascii_alphabetic() || *first == b'_' => {
+                let is_word = |b: &u8| b.is_ascii_alphanumeric() || matches!(b, b'_' | b'-' | b'.' | b' ' | b':' | b'/');
+                rest.iter().find(|byte| !is_word(byte)) == Some(&b'>')
+            }
             _ => false,
         }
     })

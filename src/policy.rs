@@ -214,7 +214,7 @@ impl Subject<'_> {
     fn asks_for_accelerators(&self) -> bool {
         *self.accelerators.get_or_init(|| {
             let taints: Vec<(&str, &str)> = self.taints.iter().map(|(resource, key)| (resource.as_str(), key.as_str())).collect();
-            self.workload.pods.iter().any(|pod| !accelerator::requests(pod, &taints).is_empty())
+            self.workload.pods.iter().any(|pod| accelerator::requests(pod, &taints).next().is_some())
         })
     }
 }

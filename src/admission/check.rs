@@ -14,7 +14,9 @@ use crate::rules::RULES;
 use crate::value::Value;
 
 /// The largest patch that is sent, in operations. A rule makes a handful for each pod template.
-const MOST_OPS: usize = 256;
+const MAX_PATCH_OPS: usize = 256;
+/// The largest patch that is sent, in bytes of the places that it changes: a key on the way may be as long as the object.
+const MAX_PATCH_PLACE_BYTES: usize = 256 << 10;
 
 /// Why a patch is not sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, thiserror::Error)]
@@ -55,11 +57,17 @@ impl Doubt {
 /// # Errors
 /// One does not; then nothing may be sent.
 pub(crate) fn checked_patch(mut object: Value, verdict: &Verdict, judge: impl FnOnce(&Value) -> Verdict) -> Result<Vec<Op>, Doubt> {
+    // Before they are joined: an object may have any number of templates to fill.
+    if verdict.fills().nth(MAX_PATCH_OPS).is_some() {
+        return Err(Doubt::TooLarge);
+    }
     let ops = verdict.fill_ops();
     if ops.is_empty() {
         return Ok(ops);
     }
-    if ops.len() > MOST_OPS {
+    let steps = ops.iter().flat_map(|op| op.pointer().tokens());
+    let places = steps.map(|step| if let Token::Key(key) = step { key.len() + 1 } else { size_of::<usize>() });
+    if places.sum::<usize>() > MAX_PATCH_PLACE_BYTES {
         return Err(Doubt::TooLarge);
     }
     // The whole document is a place to some engines and none to others.

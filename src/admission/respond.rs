@@ -9,7 +9,8 @@ use serde::Serialize;
 
 use super::review::Head;
 use crate::finding::{Finding, Level, Op};
-use crate::lines::character_at;
+use crate::lines::cut;
+use crate::meter;
 use crate::patch;
 
 /// The longest warning, in Unicode scalar values; the API server cuts and drops beyond its own limits (kubernetes.md §7.1).
@@ -96,20 +97,21 @@ pub(super) fn denial(findings: &[Finding]) -> String {
     let mut message = String::new();
     let mut room = MOST_FINDINGS;
     for (level, one, many) in [(Level::Deny, "problem", "problems"), (Level::Warn, "warning", "warnings")] {
-        let lines: Vec<String> = findings.iter().filter(|finding| finding.level == level).map(|finding| line(finding, true)).collect();
-        if lines.is_empty() {
+        let of_level = || findings.iter().filter(|finding| finding.level == level);
+        let count = of_level().count();
+        if count == 0 {
             continue;
         }
         let separator = if message.is_empty() { "" } else { "\n" };
-        let _ = write!(message, "{separator}{} {}:", lines.len(), if lines.len() == 1 { one } else { many });
-        for text in lines.iter().take(room) {
+        let _ = write!(message, "{separator}{count} {}:", if count == 1 { one } else { many });
+        for finding in of_level().take(room) {
             message.push('\n');
-            message.push_str(cut(text, LONGEST_LINE, "…").as_ref());
+            message.push_str(cut(&line(finding, true, LONGEST_LINE).text, LONGEST_LINE, "…").as_ref());
         }
-        if lines.len() > room {
-            let _ = write!(message, "\n… and {} more", lines.len() - room);
+        if count > room {
+            let _ = write!(message, "\n… and {} more", count - room);
         }
-        room = room.saturating_sub(lines.len());
+        room = room.saturating_sub(count);
     }
     message
 }
@@ -118,14 +120,20 @@ pub(super) fn denial(findings: &[Finding]) -> String {
 #[must_use]
 pub(super) fn warnings(findings: &[Finding]) -> Vec<String> {
     let mut out: Vec<String> = Vec::new();
+    let mut more = 0_usize;
     for finding in findings.iter().filter(|finding| finding.level == Level::Warn) {
+        // Once there are too many lines, the rest is counted and not compared: there may be as many as the object has parts.
+        if out.len() > MOST_WARNINGS {
+            more += 1;
+            continue;
+        }
         let text = short_line(finding);
         if !out.contains(&text) {
             out.push(text);
         }
     }
     if out.len() > MOST_WARNINGS {
-        let more = out.len() - (MOST_WARNINGS - 1);
+        more += out.len() - (MOST_WARNINGS - 1);
         out.truncate(MOST_WARNINGS - 1);
         out.push(format!("{more} more warnings; `jobgate lint` lists them all"));
     }
@@ -134,14 +142,15 @@ pub(super) fn warnings(findings: &[Finding]) -> Vec<String> {
 
 /// Returns a finding as a warning: with its help if that fits, else without, else with as many whole clauses of its message as fit.
 fn short_line(finding: &Finding) -> String {
+    // A character is four bytes at most: what is longer than this does not fit, and need not be looked through.
+    const ENOUGH: usize = 4 * (LONGEST_WARNING + 1);
     let fits = |text: &String| text.chars().count() <= LONGEST_WARNING;
-    let bare = line(finding, false);
-    let message = bare.len() - one_line(&finding.message).len();
+    let Line { text: bare, message } = line(finding, false, ENOUGH);
     let clauses = [": ", "; ", ", "].into_iter().flat_map(|end| bare[message..].match_indices(end)).map(|(at, _)| message + at);
     // An odd number of backticks is the inside of a name or value.
     let whole = |end: &usize| bare[message..*end].matches('`').count().is_multiple_of(2);
     let shorter = clauses.filter(whole).map(|end| bare[..end].to_owned()).filter(fits).max_by_key(String::len);
-    [line(finding, true), bare.clone()].into_iter().find(fits).or(shorter).unwrap_or_else(|| shorten(&bare))
+    [line(finding, true, ENOUGH).text, bare.clone()].into_iter().find(fits).or(shorter).unwrap_or_else(|| shorten(&bare))
 }
 
 /// Returns a text as one warning: one line, not too long.
@@ -159,18 +168,38 @@ pub(super) fn annotation(text: &str) -> String {
     cut(&one_line(text), LONGEST_ANNOTATION, "…").into_owned()
 }
 
-/// Returns a finding as one line: `rule: path: what; fix`.
-fn line(finding: &Finding, with_help: bool) -> String {
-    let path = finding.path.to_string();
+/// A finding as one line: `rule: path: what; fix`.
+struct Line {
+    text: String,
+    /// Where the message begins.
+    message: usize,
+}
+
+/// Returns a finding as one line. What is more than a byte beyond `limit` is left out: names in the object may be as long as it is.
+fn line(finding: &Finding, with_help: bool, limit: usize) -> Line {
+    meter::spend(1);
     let mut text = String::from(finding.rule);
-    if !path.is_empty() {
-        text = text + ": " + &path;
+    let mut push = |part: &str| {
+        let room = (limit + 1).saturating_sub(text.len());
+        text.push_str(&one_line(&part[..ceil_char(part, room)]));
+        text.len()
+    };
+    if !finding.path.is_root() {
+        push(": ");
+        push(&finding.path.to_path_within(limit));
     }
-    text = text + ": " + &finding.message;
+    let message = push(": ");
+    push(&finding.message);
     if with_help && !finding.help.is_empty() {
-        text = text + "; " + &finding.help;
+        push("; ");
+        push(&finding.help);
     }
-    one_line(&text)
+    Line { text, message }
+}
+
+/// Returns the end of the character that a byte offset lies in, or the end of the text.
+fn ceil_char(text: &str, offset: usize) -> usize {
+    (offset..text.len()).find(|offset| text.is_char_boundary(*offset)).unwrap_or(text.len())
 }
 
 /// Puts a space in the place of everything that would break a line, colour a terminal, or turn text around.
@@ -178,14 +207,6 @@ pub(super) fn one_line(text: &str) -> String {
     let turns =
         |c: char| matches!(c, '\u{2028}' | '\u{2029}' | '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}' | '\u{feff}');
     text.chars().map(|c| if c.is_control() || turns(c) { ' ' } else { c }).collect()
-}
-
-/// Cuts a text to a number of bytes, at a character's border, and says so with a mark.
-fn cut<'t>(text: &'t str, most: usize, mark: &str) -> std::borrow::Cow<'t, str> {
-    if text.len() <= most {
-        return text.into();
-    }
-    (text[..character_at(text, most - mark.len())].to_owned() + mark).into()
 }
 
 #[cfg(test)]

@@ -92,7 +92,8 @@
 //! * <https://kubernetes.io/docs/concepts/storage/persistent-volumes/#access-modes>
 //! * <https://kubernetes.io/docs/concepts/storage/ephemeral-volumes/#generic-ephemeral-volumes>
 
-use std::collections::BTreeMap;
+use std::cell::{OnceCell, RefCell};
+use std::collections::{BTreeMap, BTreeSet};
 
 use crate::facts::{Claim, Fact};
 use crate::finding::{Finding, Level, Part as FindingPart, Place};
@@ -100,7 +101,7 @@ use crate::k8s::cron::Schedule;
 use crate::policy::Action;
 use crate::rule::{Cx, Param, ParamDefault, Rule};
 use crate::value::Value;
-use crate::workload::{Among, ClaimUse, Field, Kind, PodTemplate, Workload, on_one_node};
+use crate::workload::{Among, ClaimUse, Container, Field, Kind, PodTemplate, Workload, on_one_node};
 
 pub(super) static RULE: Rule = Rule {
     id: "checkpoint-volume-access",
@@ -118,62 +119,130 @@ pub(super) static RULE: Rule = Rule {
 };
 
 /// One claim, and all the templates of the object that mount it.
-struct Shared<'w, 'a> {
+struct Shared<'a> {
     name: &'a str,
-    uses: Vec<(&'w PodTemplate<'a>, ClaimUse<'a>)>,
+    /// Each volume of it, with the index of its pod template; in the order of the templates.
+    uses: Vec<(usize, ClaimUse<'a>)>,
 }
 
-impl<'w, 'a> Shared<'w, 'a> {
-    /// Returns the claims of an object, by name.
-    fn all(workload: &'w Workload<'a>) -> Vec<Self> {
-        let mut by_name: BTreeMap<&'a str, Vec<(&'w PodTemplate<'a>, ClaimUse<'a>)>> = BTreeMap::new();
-        for pod in &workload.pods {
+/// The object, and what was found out about its pods: the claims may be many, and the pods large.
+struct Scene<'w, 'a> {
+    workload: &'w Workload<'a>,
+    /// The mounts of each pod template by the name of the volume, once they are asked for.
+    mounts: Vec<OnceCell<PodMounts<'a>>>,
+    /// Whether the pods of several templates are on one node.
+    colocated: RefCell<BTreeMap<(Vec<usize>, Among), bool>>,
+}
+
+/// What the containers of one pod template mount.
+#[derive(Default)]
+struct PodMounts<'a> {
+    by_volume: BTreeMap<&'a str, Vec<Mount<'a>>>,
+    containers: Vec<Container<'a>>,
+    /// Of each container: [`telling_values`], once they are asked for.
+    telling: Vec<OnceCell<BTreeSet<&'a str>>>,
+}
+
+struct Mount<'a> {
+    path: Option<&'a str>,
+    read_only: bool,
+    /// The container's index in [`PodMounts::containers`].
+    container: usize,
+}
+
+impl<'a> PodMounts<'a> {
+    fn of(pod: &PodTemplate<'a>) -> Self {
+        let mut all = Self { containers: pod.containers().collect(), ..Self::default() };
+        all.telling.resize_with(all.containers.len(), OnceCell::new);
+        let mounts = all.containers.iter().enumerate();
+        for (container, mount) in mounts.flat_map(|(at, one)| one.part.get("volumeMounts").items().map(move |mount| (at, mount))) {
+            let Some(volume) = mount.get("name").value.and_then(Value::as_str) else { continue };
+            let path = mount.get("mountPath").value.and_then(Value::as_str);
+            let read_only = mount.get("readOnly").bool() == Field::Set(true);
+            all.by_volume.entry(volume).or_default().push(Mount { path, read_only, container });
+        }
+        all
+    }
+
+    fn of_volume(&self, volume: &str) -> &[Mount<'a>] {
+        self.by_volume.get(volume).map_or(&[], Vec::as_slice)
+    }
+}
+
+impl<'w, 'a> Scene<'w, 'a> {
+    fn of(workload: &'w Workload<'a>) -> Self {
+        let mounts = workload.pods.iter().map(|_| OnceCell::new()).collect();
+        Self { workload, mounts, colocated: RefCell::default() }
+    }
+
+    /// Returns the claims of the object, by name.
+    fn claims(&self) -> Vec<Shared<'a>> {
+        let mut by_name: BTreeMap<&'a str, Vec<(usize, ClaimUse<'a>)>> = BTreeMap::new();
+        for (index, pod) in self.workload.pods.iter().enumerate() {
             for claim in pod.claims() {
-                by_name.entry(claim.claim).or_default().push((pod, claim));
+                by_name.entry(claim.claim).or_default().push((index, claim));
             }
         }
-        by_name.into_iter().map(|(name, uses)| Self { name, uses }).collect()
+        by_name.into_iter().map(|(name, uses)| Shared { name, uses }).collect()
     }
 
-    /// Returns each template once, though it may have several volumes of the claim.
-    fn pods(&self) -> Vec<&'w PodTemplate<'a>> {
-        let mut pods: Vec<&PodTemplate<'_>> = Vec::new();
-        for (pod, _) in &self.uses {
-            if !pods.iter().any(|known| std::ptr::eq(*known, *pod)) {
-                pods.push(pod);
+    fn mounts(&self, pod: usize) -> &PodMounts<'a> {
+        self.mounts[pod].get_or_init(|| PodMounts::of(&self.workload.pods[pod]))
+    }
+
+    /// Tells whether the pods of the templates are bound to be on one node.
+    fn on_one_node(&self, pods: &[usize], among: Among) -> bool {
+        let key = (pods.to_vec(), among);
+        if let Some(known) = self.colocated.borrow().get(&key) {
+            return *known;
+        }
+        let templates: Vec<&PodTemplate<'_>> = pods.iter().map(|pod| &self.workload.pods[*pod]).collect();
+        let colocated = on_one_node(self.workload, &templates, among);
+        self.colocated.borrow_mut().insert(key, colocated);
+        colocated
+    }
+
+    /// Tells whether every mount of a claim is read-only.
+    fn is_read_only(&self, shared: &Shared<'_>) -> bool {
+        let mounted = |(pod, claim): &(usize, ClaimUse<'_>)| self.mounts(*pod).of_volume(claim.volume).iter().all(|mount| mount.read_only);
+        shared.uses.iter().all(|used| used.1.read_only || mounted(used))
+    }
+
+    /// Tells whether a claim holds checkpoints, by the names that people give to such things (corpus.md §7).
+    fn holds_checkpoints(&self, shared: &Shared<'_>, words: &[&str]) -> bool {
+        if has_word(shared.name, words) || shared.uses.iter().any(|(_, claim)| has_word(claim.volume, words)) {
+            return true;
+        }
+        // The mounts of the claim by container, so that each command line is read once.
+        let mut paths: BTreeMap<(usize, usize), Vec<&str>> = BTreeMap::new();
+        for (pod, claim) in &shared.uses {
+            for mount in self.mounts(*pod).of_volume(claim.volume) {
+                paths.entry((*pod, mount.container)).or_default().extend(mount.path);
             }
         }
-        pods
-    }
-
-    /// Returns how many pods of one run may mount it at once; nothing where nobody can say.
-    fn pods_at_once(&self) -> Option<i64> {
-        self.pods().iter().try_fold(0_i64, |sum, pod| Some(sum.saturating_add(pod.count.most?.max(0))))
-    }
-
-    /// Tells whether every mount of it is read-only.
-    fn is_read_only(&self) -> bool {
-        self.uses.iter().all(|(pod, claim)| {
-            let volume = claim.part.pointer.parent();
-            let by_volume = pod.spec.get("volumes").items().any(|candidate| {
-                let source = candidate.get("persistentVolumeClaim");
-                Some(&source.pointer) == volume.as_ref() && source.get("readOnly").bool() == Field::Set(true)
-            });
-            by_volume || mounts(pod, claim.volume).all(|(_, mount)| mount.get("readOnly").bool() == Field::Set(true))
+        paths.into_iter().any(|((pod, container), paths)| {
+            let named = paths.iter().any(|path| has_word(path, words));
+            named || {
+                let pod = self.mounts(pod);
+                let values = pod.telling[container].get_or_init(|| telling_values(&pod.containers[container], words));
+                paths.iter().any(|path| is_one_inside(path, values))
+            }
         })
     }
 }
 
-/// Returns the mounts of a volume, with the container each stands in.
-fn mounts<'a>(pod: &PodTemplate<'a>, volume: &'a str) -> impl Iterator<Item = (crate::workload::Container<'a>, crate::workload::Part<'a>)> {
-    pod.containers().flat_map(move |container| {
-        let list = container.part.get("volumeMounts");
-        list.items().filter(move |mount| mount.get("name").value.and_then(Value::as_str) == Some(volume)).map(move |mount| (container.clone(), mount))
-    })
+impl Shared<'_> {
+    /// Returns each template once, though it may have several volumes of the claim.
+    fn pods(&self) -> Vec<usize> {
+        let mut pods: Vec<usize> = self.uses.iter().map(|(pod, _)| *pod).collect();
+        pods.dedup();
+        pods
+    }
 }
 
 fn check(cx: &mut Cx<'_>) {
-    for shared in Shared::all(cx.workload) {
+    let scene = Scene::of(cx.workload);
+    for shared in scene.claims() {
         let Some((_, first)) = shared.uses.first() else { continue };
         if crate::placeholder::is_placeholder(shared.name) {
             continue;
@@ -185,30 +254,32 @@ fn check(cx: &mut Cx<'_>) {
                     .at_most(Level::Warn)
                     .help("create the claim, or mend its name; a claim that is applied together with the job is fine");
             }
-            Fact::Known(claim) => check_claim(cx, &shared, &claim),
+            Fact::Known(claim) => check_claim(cx, &scene, &shared, &claim),
         }
     }
 }
 
-fn check_claim(cx: &mut Cx<'_>, shared: &Shared<'_, '_>, claim: &Claim) {
-    if claim.has("ReadWriteMany") || (claim.has("ReadOnlyMany") && shared.is_read_only()) {
+fn check_claim(cx: &mut Cx<'_>, scene: &Scene<'_, '_>, shared: &Shared<'_>, claim: &Claim) {
+    if claim.has("ReadWriteMany") || (claim.has("ReadOnlyMany") && scene.is_read_only(shared)) {
         return;
     }
-    let Some(at_once) = shared.pods_at_once() else { return };
-    let one_pod = claim.has("ReadWriteOncePod");
     let pods = shared.pods();
     let workload = cx.workload;
+    // How many pods of one run may mount it at once: unknown where one of the counts is.
+    let at_once = pods.iter().try_fold(0_i64, |sum, pod| Some(sum.saturating_add(workload.pods[*pod].count.most?.max(0))));
+    let Some(at_once) = at_once else { return };
+    let one_pod = claim.has("ReadWriteOncePod");
     if at_once > 1 {
-        if !one_pod && on_one_node(workload, &pods, Among::OneRun) {
+        if !one_pod && scene.on_one_node(&pods, Among::OneRun) {
             return;
         }
-        report(cx, shared, claim, &format!("up to {at_once} pods use it at once"), None);
+        report(cx, scene, shared, claim, &format!("up to {at_once} pods use it at once"), None);
     } else if at_once == 1 && runs_may_overlap(workload) {
-        if !one_pod && on_one_node(workload, &pods, Among::SeveralRuns) {
+        if !one_pod && scene.on_one_node(&pods, Among::SeveralRuns) {
             return;
         }
         let policy = workload.cron.as_ref().map(|cron| cron.get("concurrencyPolicy"));
-        report(cx, shared, claim, "runs of this CronJob may overlap", Some(Level::Warn));
+        report(cx, scene, shared, claim, "runs of this CronJob may overlap", Some(Level::Warn));
         let help = "write `concurrencyPolicy: Forbid`, or a deadline shorter than the time between two runs";
         if let (Some(finding), Some(policy)) = (cx.last(), policy) {
             finding.help(help);
@@ -219,10 +290,10 @@ fn check_claim(cx: &mut Cx<'_>, shared: &Shared<'_, '_>, claim: &Claim) {
     }
 }
 
-fn report(cx: &mut Cx<'_>, shared: &Shared<'_, '_>, claim: &Claim, users: &str, cap: Option<Level>) {
+fn report(cx: &mut Cx<'_>, scene: &Scene<'_, '_>, shared: &Shared<'_>, claim: &Claim, users: &str, cap: Option<Level>) {
     let Some((_, first)) = shared.uses.first() else { return };
     let words: Vec<&str> = cx.strings("words").collect();
-    let holds_checkpoints = shared.uses.iter().any(|(pod, claim)| holds_checkpoints(pod, claim, &words));
+    let holds_checkpoints = scene.holds_checkpoints(shared, &words);
     let modes = claim.access_modes.join(", ");
     let limit = if claim.has("ReadWriteOncePod") {
         "only one pod of the cluster can mount it, but"
@@ -239,6 +310,7 @@ fn report(cx: &mut Cx<'_>, shared: &Shared<'_, '_>, claim: &Claim, users: &str, 
     } else {
         "use a claim with `ReadWriteMany`, one claim for each pod (`volumes[].ephemeral`), or a required `podAffinity` that keeps the pods on one node"
     };
+    let workload = cx.workload;
     let finding = cx.report(&first.part.pointer, format!("the claim `{}` is `{modes}`: {limit} {users}", shared.name));
     finding.help(help);
     // With ReadOnlyMany the volume is attached everywhere; whether a write fails is up to its driver.
@@ -248,15 +320,15 @@ fn report(cx: &mut Cx<'_>, shared: &Shared<'_, '_>, claim: &Claim, users: &str, 
     if let Some(cap) = cap {
         finding.at_most(cap);
     }
-    label_places(finding, shared, claim, namespace, &modes);
+    label_places(finding, workload, shared, claim, namespace, &modes);
 }
 
-fn label_places(finding: &mut Finding, shared: &Shared<'_, '_>, claim: &Claim, namespace: &str, modes: &str) {
+fn label_places(finding: &mut Finding, workload: &Workload<'_>, shared: &Shared<'_>, claim: &Claim, namespace: &str, modes: &str) {
     for (_, other) in shared.uses.iter().skip(1) {
         finding.label(Place::Here(other.part.pointer.clone(), FindingPart::Value), "used here as well");
     }
     for pod in shared.pods() {
-        if let Some(said_by) = &pod.count.said_by {
+        if let Some(said_by) = &workload.pods[pod].count.said_by {
             finding.label(Place::Here(said_by.clone(), FindingPart::Value), "this many pods at once");
         }
     }
@@ -283,27 +355,24 @@ fn runs_may_overlap(workload: &Workload<'_>) -> bool {
     }
 }
 
-/// Tells whether a claim holds checkpoints, by the names that people give to such things (corpus.md §7).
-fn holds_checkpoints(pod: &PodTemplate<'_>, claim: &ClaimUse<'_>, words: &[&str]) -> bool {
-    if has_word(claim.claim, words) || has_word(claim.volume, words) {
-        return true;
-    }
-    mounts(pod, claim.volume).any(|(container, mount)| {
-        let Some(path) = mount.get("mountPath").value.and_then(Value::as_str) else { return false };
-        let inside = |value: &str| {
-            let rest = value.strip_prefix(path.trim_end_matches('/'));
-            rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
-        };
-        let env = container.part.get("env").items().any(|variable| {
-            let text = |key| variable.get(key).value.and_then(Value::as_str).unwrap_or_default();
-            has_word(text("name"), words) && inside(text("value"))
-        });
-        has_word(path, words) || env || flags(&container).any(|(flag, value)| has_word(flag, words) && inside(value))
-    })
+/// Returns the values of the variables and flags of a container whose name has one of the words.
+fn telling_values<'a>(container: &Container<'a>, words: &[&str]) -> BTreeSet<&'a str> {
+    let env = container.part.get("env").items().map(|variable| {
+        let text = |key| variable.get(key).value.and_then(Value::as_str).unwrap_or_default();
+        (text("name"), text("value"))
+    });
+    env.chain(flags(container)).filter(|(name, _)| has_word(name, words)).map(|(_, value)| value).collect()
+}
+
+/// Tells whether one of the values is a directory, or a path inside of it.
+fn is_one_inside(directory: &str, values: &BTreeSet<&str>) -> bool {
+    let directory = directory.trim_end_matches('/');
+    let inside = format!("{directory}/");
+    values.contains(directory) || values.range(inside.as_str()..).next().is_some_and(|value| value.starts_with(&inside))
 }
 
 /// Returns the flags of a container's command line with their values: `--flag=value`, `--flag value`, `key=value`, within shell scripts too.
-fn flags<'a>(container: &crate::workload::Container<'a>) -> impl Iterator<Item = (&'a str, &'a str)> {
+fn flags<'a>(container: &Container<'a>) -> impl Iterator<Item = (&'a str, &'a str)> {
     let lists = ["command", "args"].map(|list| container.part.get(list));
     let texts = lists.into_iter().flat_map(|list| list.items().filter_map(|item| item.value.and_then(Value::as_str)).collect::<Vec<_>>());
     let words: Vec<&str> = texts.flat_map(|text| text.split_whitespace()).collect();

@@ -65,7 +65,7 @@
 //! * <https://kubernetes.io/docs/concepts/scheduling-eviction/taint-and-toleration/>
 //! * <https://cloud.google.com/kubernetes-engine/docs/how-to/gpus>
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use crate::accelerator;
 use crate::finding::{Level, Op, Part as FindingPart, Place, Safety};
@@ -113,40 +113,54 @@ fn check_pod<'a>(cx: &mut Cx<'_>, pod: &PodTemplate<'a>, taints: &[(&str, &'a st
     for request in accelerator::requests(pod, taints) {
         wanted.entry(request.taint).or_insert(request);
     }
+    if wanted.is_empty() {
+        return;
+    }
+    let covered = Covered::by(&tolerations);
     let mut uncovered = Vec::new();
     for (taint, request) in wanted {
-        if tolerations.items().any(|toleration| covers(&toleration, taint)) {
+        if covered.all || covered.whole.contains(taint) {
             continue;
         }
-        match tolerations.items().find(|toleration| covers_one_value(toleration, taint)) {
-            Some(toleration) => report_one_value(cx, &toleration, taint),
+        match covered.one_value.get(taint) {
+            Some(index) => report_one_value(cx, &tolerations, *index, taint),
             None => uncovered.push(request),
         }
     }
-    report_uncovered(cx, &tolerations, &uncovered);
+    report_uncovered(cx, pod, &tolerations, &uncovered);
 }
 
-/// Tells whether a toleration covers the taint whatever its value (kubernetes.md §6).
-fn covers(toleration: &Part<'_>, taint: &str) -> bool {
-    let (key, operator) = (toleration.get("key").text(), toleration.get("operator").text());
-    let any_key = matches!(key, Field::Unset | Field::Set(""));
-    tolerates_no_schedule(toleration) && operator == Field::Set("Exists") && (any_key || key == Field::Set(taint))
+/// Which taints with the effect NoSchedule a list of tolerations covers (kubernetes.md §6), from one walk over it.
+#[derive(Default)]
+struct Covered<'a> {
+    /// Every taint: `operator: Exists` without a key.
+    all: bool,
+    /// The keys of taints that are covered whatever their value.
+    whole: BTreeSet<&'a str>,
+    /// The keys of taints of which one value is covered, by `operator: Equal` (an unset one means the same), with the first toleration that does.
+    one_value: BTreeMap<&'a str, usize>,
 }
 
-/// Tells whether a toleration covers one value of the taint: `Equal`, which an unset operator means too.
-fn covers_one_value(toleration: &Part<'_>, taint: &str) -> bool {
-    let operator = toleration.get("operator").text();
-    tolerates_no_schedule(toleration)
-        && toleration.get("key").text() == Field::Set(taint)
-        && matches!(operator, Field::Unset | Field::Set("" | "Equal"))
+impl<'a> Covered<'a> {
+    fn by(tolerations: &Part<'a>) -> Self {
+        let mut covered = Self::default();
+        for (index, toleration) in tolerations.items().enumerate() {
+            if !matches!(toleration.get("effect").text(), Field::Unset | Field::Set("" | "NoSchedule")) {
+                continue;
+            }
+            match (toleration.get("operator").text(), toleration.get("key").text()) {
+                (Field::Set("Exists"), Field::Unset | Field::Set("")) => covered.all = true,
+                (Field::Set("Exists"), Field::Set(key)) => _ = covered.whole.insert(key),
+                (Field::Unset | Field::Set("" | "Equal"), Field::Set(key)) => _ = covered.one_value.entry(key).or_insert(index),
+                _ => {}
+            }
+        }
+        covered
+    }
 }
 
-/// Tells whether a toleration is for the effect NoSchedule; an unset one is for all effects.
-fn tolerates_no_schedule(toleration: &Part<'_>) -> bool {
-    matches!(toleration.get("effect").text(), Field::Unset | Field::Set("" | "NoSchedule"))
-}
-
-fn report_one_value(cx: &mut Cx<'_>, toleration: &Part<'_>, taint: &str) {
+fn report_one_value(cx: &mut Cx<'_>, tolerations: &Part<'_>, index: usize, taint: &str) {
+    let Some(toleration) = tolerations.items().nth(index) else { return };
     let value = toleration.get("value").text().set().unwrap_or_default();
     let operator = toleration.get("operator");
     let exists = match operator.value {
@@ -163,7 +177,7 @@ fn report_one_value(cx: &mut Cx<'_>, toleration: &Part<'_>, taint: &str) {
 }
 
 /// Reports all that is missing in one template as one finding, so that its fix is one change of one list.
-fn report_uncovered(cx: &mut Cx<'_>, tolerations: &Part<'_>, uncovered: &[accelerator::Request<'_>]) {
+fn report_uncovered(cx: &mut Cx<'_>, pod: &PodTemplate<'_>, tolerations: &Part<'_>, uncovered: &[accelerator::Request<'_>]) {
     let Some(first) = uncovered.first() else { return };
     let keys = uncovered.iter().map(|request| format!("`{}`", request.taint)).collect::<Vec<_>>().join(" and ");
     let toleration = |request: &accelerator::Request<'_>| -> Value {
@@ -178,7 +192,7 @@ fn report_uncovered(cx: &mut Cx<'_>, tolerations: &Part<'_>, uncovered: &[accele
     };
     let help = format!("add `{{key: {}, operator: Exists, effect: NoSchedule}}` to `{}`", first.taint, tolerations.pointer);
     let message = format!("asks for `{}` without tolerating the taint {keys}: it stays Pending where such nodes are tainted", first.resource);
-    let finding = cx.report(&first.part.pointer, message);
+    let finding = cx.report(&first.place(pod), message);
     finding.field(tolerations.pointer.clone()).help(help).fix(Safety::Safe, ops);
     if tolerations.is_set() {
         finding.label(Place::Here(tolerations.pointer.clone(), FindingPart::Key), "none of these covers it");

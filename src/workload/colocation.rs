@@ -2,7 +2,8 @@
 //!
 //! Preferences and spread constraints bind nothing and are not looked at.
 
-use std::collections::BTreeMap;
+use std::borrow::Cow;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::{Field, Kind, Part, PodTemplate, Workload};
 use crate::value::Value;
@@ -10,7 +11,7 @@ use crate::value::Value;
 const HOSTNAME: &str = "kubernetes.io/hostname";
 
 /// Which pods must share the node.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Among {
     /// Those of one run.
     OneRun,
@@ -65,17 +66,77 @@ fn node_of_term<'a>(term: &Part<'a>) -> Option<&'a str> {
 
 /// Tells whether each template requires a node that runs pods which all the templates' pods are among.
 fn attracted_together(workload: &Workload<'_>, pods: &[&PodTemplate<'_>], among: Among) -> bool {
-    let labels: Vec<BTreeMap<String, String>> = pods.iter().map(|pod| labels(workload, pod, among)).collect();
+    // Most have none, and then nothing need be known of labels.
+    if pods.is_empty() || !pods.iter().all(|pod| required_affinity(pod).next().is_some()) {
+        return false;
+    }
+    let labels = Labels::of(workload, pods, among);
     let namespace = workload.object.at(&["metadata", "namespace"]).text().set().unwrap_or_default();
-    !pods.is_empty()
-        && pods.iter().all(|pod| {
-            let required = pod.spec.at(&["affinity", "podAffinity", "requiredDuringSchedulingIgnoredDuringExecution"]);
-            required.items().any(|term| attracts(&term, &labels, namespace, among))
-        })
+    pods.iter().all(|pod| required_affinity(pod).any(|term| attracts(&term, &labels, namespace, among)))
 }
 
-/// Tells whether a required pod affinity term draws to one node all pods that carry one of the label sets.
-fn attracts(term: &Part<'_>, labels: &[BTreeMap<String, String>], namespace: &str, among: Among) -> bool {
+fn required_affinity<'a>(pod: &PodTemplate<'a>) -> impl Iterator<Item = Part<'a>> + use<'a> {
+    pod.spec.at(&["affinity", "podAffinity", "requiredDuringSchedulingIgnoredDuringExecution"]).items()
+}
+
+/// The labels of the pods of several templates, by key: so that a selector is held against all of them at once.
+struct Labels<'a> {
+    templates: usize,
+    by_key: BTreeMap<&'a str, Values<'a>>,
+}
+
+/// What the pods have under one key.
+#[derive(Default)]
+struct Values<'a> {
+    /// How many templates have the key.
+    templates: usize,
+    distinct: BTreeSet<Cow<'a, str>>,
+}
+
+impl<'a> Labels<'a> {
+    fn of(workload: &Workload<'a>, pods: &[&PodTemplate<'a>], among: Among) -> Self {
+        let mut by_key: BTreeMap<&'a str, Values<'a>> = BTreeMap::new();
+        for (key, value) in pods.iter().flat_map(|pod| labels(workload, pod, among)) {
+            let values = by_key.entry(key).or_default();
+            values.templates += 1;
+            values.distinct.insert(value);
+        }
+        Self { templates: pods.len(), by_key }
+    }
+
+    /// Returns the values of a key, if all pods have it.
+    fn of_all(&self, key: &str) -> Option<&BTreeSet<Cow<'a, str>>> {
+        self.by_key.get(key).filter(|values| values.templates == self.templates).map(|values| &values.distinct)
+    }
+
+    /// Returns the values of a key, none where no pod has it.
+    fn of_any(&self, key: &str) -> impl Iterator<Item = &Cow<'a, str>> {
+        self.by_key.get(key).into_iter().flat_map(|values| &values.distinct)
+    }
+
+    /// Tells whether a label selector selects every pod.
+    fn are_selected_by(&self, selector: &Part<'_>) -> bool {
+        let equal = selector.get("matchLabels").entries().all(|(key, value)| {
+            let wanted = value.value.and_then(Value::as_str);
+            self.of_all(key).is_some_and(|values| values.iter().all(|value| Some(&**value) == wanted))
+        });
+        let expressions = selector.get("matchExpressions").items().all(|expression| {
+            let Field::Set(key) = expression.get("key").text() else { return false };
+            let listed: BTreeSet<&str> = expression.get("values").items().filter_map(|value| value.value?.as_str()).collect();
+            match expression.get("operator").text() {
+                Field::Set("In") => self.of_all(key).is_some_and(|values| values.iter().all(|value| listed.contains(&**value))),
+                Field::Set("NotIn") => !self.of_any(key).any(|value| listed.contains(&**value)),
+                Field::Set("Exists") => self.of_all(key).is_some(),
+                Field::Set("DoesNotExist") => self.of_any(key).next().is_none(),
+                _ => false,
+            }
+        });
+        equal && expressions
+    }
+}
+
+/// Tells whether a required pod affinity term draws all the pods to one node.
+fn attracts(term: &Part<'_>, labels: &Labels<'_>, namespace: &str, among: Among) -> bool {
     let same_namespace = {
         let names: Vec<&str> = term.get("namespaces").items().filter_map(|name| name.value.and_then(Value::as_str)).collect();
         names.is_empty() || names.contains(&namespace)
@@ -85,31 +146,9 @@ fn attracts(term: &Part<'_>, labels: &[BTreeMap<String, String>], namespace: &st
     // `matchLabelKeys` adds the pod's own values: the same within a run, others in the next.
     let keys_fit = term.get("matchLabelKeys").items().all(|key| {
         let key = key.value.and_then(Value::as_str).unwrap_or_default();
-        among == Among::OneRun || labels.iter().all(|labels| labels.contains_key(key) && !is_made_per_run(key))
+        among == Among::OneRun || labels.of_all(key).is_some() && !is_made_per_run(key)
     });
-    term.get("topologyKey").text() == Field::Set(HOSTNAME)
-        && same_namespace
-        && keys_fit
-        && selector.is_mapping()
-        && labels.iter().all(|labels| selects(&selector, labels))
-}
-
-/// Tells whether a label selector selects a set of labels.
-fn selects(selector: &Part<'_>, labels: &BTreeMap<String, String>) -> bool {
-    let equal = selector.get("matchLabels").entries().all(|(key, value)| value.value.and_then(Value::as_str) == labels.get(key).map(String::as_str));
-    let expressions = selector.get("matchExpressions").items().all(|expression| {
-        let Field::Set(key) = expression.get("key").text() else { return false };
-        let have = labels.get(key);
-        let listed = || expression.get("values").items().any(|value| value.value.and_then(Value::as_str) == have.map(String::as_str));
-        match expression.get("operator").text() {
-            Field::Set("In") => have.is_some() && listed(),
-            Field::Set("NotIn") => have.is_none() || !listed(),
-            Field::Set("Exists") => have.is_some(),
-            Field::Set("DoesNotExist") => have.is_none(),
-            _ => false,
-        }
-    });
-    equal && expressions
+    term.get("topologyKey").text() == Field::Set(HOSTNAME) && same_namespace && keys_fit && selector.is_mapping() && labels.are_selected_by(&selector)
 }
 
 /// Tells whether a controller gives the label another value for each run of a CronJob.
@@ -117,25 +156,21 @@ fn is_made_per_run(key: &str) -> bool {
     matches!(key, "job-name" | "controller-uid" | "batch.kubernetes.io/job-name" | "batch.kubernetes.io/controller-uid")
 }
 
-/// Returns the labels that a template's pods will carry: the author's, and those by which the controller names the run.
-fn labels(workload: &Workload<'_>, pod: &PodTemplate<'_>, among: Among) -> BTreeMap<String, String> {
+/// Returns the labels that a template's pods will carry, each key once: the author's, and those by which the controller names the run.
+fn labels<'a>(workload: &Workload<'a>, pod: &PodTemplate<'a>, among: Among) -> BTreeMap<&'a str, Cow<'a, str>> {
     let own = pod.template.at(&["metadata", "labels"]);
-    let mut labels: BTreeMap<String, String> =
-        own.entries().filter_map(|(key, value)| Some((key.to_owned(), value.value?.as_str()?.to_owned()))).collect();
-    let name = workload.object.at(&["metadata", "name"]).text().set().unwrap_or_default();
+    let mut labels: BTreeMap<&str, Cow<'_, str>> =
+        own.entries().filter_map(|(key, value)| Some((key, Cow::Borrowed(value.value?.as_str()?)))).collect();
+    let name = Cow::Borrowed(workload.object.at(&["metadata", "name"]).text().set().unwrap_or_default());
     match (workload.kind, &pod.replica) {
         // The name of a run is made when it starts. Within one run all its pods carry the same.
         (Kind::CronJob, _) if among == Among::SeveralRuns => {}
-        (Kind::Job | Kind::CronJob, _) => {
-            for key in ["job-name", "batch.kubernetes.io/job-name"] {
-                labels.insert(key.to_owned(), name.to_owned());
-            }
-        }
+        (Kind::Job | Kind::CronJob, _) => labels.extend(["job-name", "batch.kubernetes.io/job-name"].map(|key| (key, name.clone()))),
         (Kind::PyTorchJob, replica) => {
-            labels.insert("training.kubeflow.org/job-name".to_owned(), name.to_owned());
-            labels.insert("training.kubeflow.org/operator-name".to_owned(), "pytorchjob-controller".to_owned());
+            labels.insert("training.kubeflow.org/job-name", name);
+            labels.insert("training.kubeflow.org/operator-name", "pytorchjob-controller".into());
             if let Some(replica) = replica {
-                labels.insert("training.kubeflow.org/replica-type".to_owned(), replica.name.to_lowercase());
+                labels.insert("training.kubeflow.org/replica-type", replica.name.to_lowercase().into());
             }
         }
     }

@@ -1,6 +1,6 @@
 //! One pod template: its containers, its claims, its labels.
 
-use super::{Part, PodCount};
+use super::{Field, Part, PodCount};
 use crate::value::Value;
 
 /// A pod template, and how many pods it makes.
@@ -67,6 +67,8 @@ pub struct ClaimUse<'a> {
     pub claim: &'a str,
     /// The volume's name, empty where it has none.
     pub volume: &'a str,
+    /// Whether the volume says `readOnly: true`, for all its mounts.
+    pub read_only: bool,
     /// `volumes[i].persistentVolumeClaim.claimName`.
     pub part: Part<'a>,
 }
@@ -95,10 +97,12 @@ impl<'a> PodTemplate<'a> {
     /// Returns the volumes that mount a claim by name. Generic ephemeral volumes make a claim per pod and are not among them (kubernetes.md §5.1).
     pub fn claims(&self) -> impl Iterator<Item = ClaimUse<'a>> + use<'a> {
         self.spec.get("volumes").items().filter_map(|volume| {
-            let part = volume.at(&["persistentVolumeClaim", "claimName"]);
+            let source = volume.get("persistentVolumeClaim");
+            let part = source.get("claimName");
             let claim = part.value?.as_str()?;
             let name = volume.get("name").value.and_then(Value::as_str).unwrap_or_default();
-            Some(ClaimUse { claim, volume: name, part })
+            let read_only = source.get("readOnly").bool() == Field::Set(true);
+            Some(ClaimUse { claim, volume: name, read_only, part })
         })
     }
 }
