@@ -10,6 +10,7 @@
 //! connections outlive its own idle time, and a drain says `Connection: close` long before it closes anything. And it does try again after a 429 that
 //! carries `Retry-After`; so overload is answered, never cut off.
 
+mod bounded;
 pub mod certificate;
 mod connection;
 mod duration;
@@ -82,8 +83,8 @@ pub struct Note {
     pub object: String,
     /// What the answer is.
     pub outcome: Outcome,
-    /// The rules that had something to say, each with the level of its finding.
-    pub findings: Vec<(&'static str, &'static str)>,
+    /// The rules that had something to say, each with the level of its findings and how many there are.
+    pub findings: Vec<(&'static str, &'static str, usize)>,
 }
 
 /// What the answer to a review is, in one word.
@@ -141,8 +142,8 @@ impl Fault {
 
 /// What is served.
 pub trait Application: Send + Sync + 'static {
-    /// Answers a review. It is called on the thread that serves connections unless the body is large, and should not compute for more than about a
-    /// millisecond there; it may wait as long as it likes.
+    /// Answers a review. It may wait as long as it likes. What it computes it counts with [`crate::meter::spend`], which ends it when its time is over;
+    /// a review that takes many steps is begun again, on another thread.
     fn review(&self, call: Call) -> impl Future<Output = Answer> + Send;
 
     /// Answers a review whose body is larger than `limit` bytes, from the first bytes of it. With nothing, the server answers 413, which the API
@@ -192,8 +193,11 @@ pub struct Limits {
     /// one that is heavier than this is evaluated alone, and one that is heavier than twice this is refused. 256 MiB: a new object as large as the API
     /// server takes, in the most costly shape that it accepts; an update has two of them.
     pub evaluation_memory: usize,
-    /// Bodies up to this size are evaluated where they are read; at some 15 µs per KiB this is under a millisecond. 64 KiB.
+    /// Bodies up to this size are evaluated where they are read, if that takes no more than `inline_steps`. 64 KiB.
     pub inline_bytes: usize,
+    /// Steps of [`crate::meter`] after which an evaluation is taken from the threads that serve connections, and done again on one of its own: under a
+    /// millisecond. An ordinary review takes some 500. 20,000.
+    pub inline_steps: u64,
     /// How long an answer may take at most, however long the API server would wait. 2.5 s.
     pub review: Duration,
     /// How much sooner than that, or than the API server gives up, we answer; never more than a quarter of it. 200 ms.
@@ -230,6 +234,7 @@ impl Default for Limits {
             body_memory: 128 << 20,
             evaluation_memory: 256 << 20,
             inline_bytes: 64 << 10,
+            inline_steps: 20_000,
             review: Duration::from_millis(2500),
             margin: Duration::from_millis(200),
             write: Duration::from_secs(10),

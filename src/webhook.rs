@@ -97,7 +97,7 @@ fn note(meta: &Meta) -> Note {
         Outcome::Allowed | Outcome::Passed if meta.warnings > 0 => server::Outcome::Warned,
         Outcome::Allowed | Outcome::Passed => server::Outcome::Allowed,
     };
-    let findings = meta.findings.iter().map(|(rule, level)| (*rule, level.as_str())).collect();
+    let findings = meta.findings.iter().map(|((rule, level), count)| (*rule, level.as_str(), *count)).collect();
     let object = if meta.namespace.is_empty() { meta.name.clone() } else { format!("{}/{}", meta.namespace, meta.name) };
     Note { uid: meta.uid.clone(), kind: meta.kind.map_or("other", crate::workload::Kind::as_str), object, outcome, findings }
 }

@@ -167,8 +167,8 @@ impl Metrics {
         let verdict = note.outcome.as_str();
         self.0.reviews.get_or_create(&ReviewLabels { endpoint: endpoint.as_str(), kind: note.kind, verdict }).inc();
         self.0.duration.get_or_create(&EndpointLabel { endpoint: endpoint.as_str() }).observe(took.as_secs_f64());
-        for (rule, level) in &note.findings {
-            self.0.findings.get_or_create(&RuleLabels { rule, level }).inc();
+        for (rule, level, count) in &note.findings {
+            self.0.findings.get_or_create(&RuleLabels { rule, level }).inc_by(*count as u64);
         }
     }
 
@@ -404,7 +404,7 @@ mod tests {
     #[test]
     fn everything_counted_is_printed() {
         let metrics = Metrics::new();
-        let note = Note { kind: "Job", outcome: Outcome::Denied, findings: vec![("deadline", "deny")], ..Note::default() };
+        let note = Note { kind: "Job", outcome: Outcome::Denied, findings: vec![("deadline", "deny", 1)], ..Note::default() };
         metrics.review(Endpoint::Validate, &note, Duration::from_micros(70));
         metrics.review(Endpoint::Validate, &note, Duration::from_micros(1500));
         metrics.fault("panic");
@@ -437,7 +437,7 @@ mod tests {
     #[test]
     fn the_dashboard_shows_what_there_is() {
         let metrics = Metrics::new();
-        metrics.review(Endpoint::Mutate, &Note { findings: vec![("deadline", "deny")], ..Note::default() }, Duration::ZERO);
+        metrics.review(Endpoint::Mutate, &Note { findings: vec![("deadline", "deny", 1)], ..Note::default() }, Duration::ZERO);
         metrics.claim_lookup("cache", "found");
         metrics.policy("default", "aa");
         metrics.reload("policy", true);

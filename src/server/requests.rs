@@ -2,7 +2,7 @@
 
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use axum::Router;
@@ -20,10 +20,12 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 use tokio::task::spawn_blocking;
 use tokio::time::{timeout, timeout_at};
 
+use super::bounded::{Bounded, StopOnDrop};
 use super::certificate::Tokens;
 use super::connection::Stage;
 use super::{Answer, Application, Call, Endpoint, Fault, Limits, Metrics, Note, Outcome, duration};
 use crate::lines::character_at;
+use crate::meter::{Bounds, Stopped};
 
 /// How much of a body that is too large is kept, for the application to find the uid in.
 const PREFIX: usize = 4096;
@@ -108,7 +110,8 @@ impl<A: Application> Site<A> {
                 return self.refuse_for_now();
             }
             Err(Unfit::Ever) => {
-                return match std::panic::catch_unwind(AssertUnwindSafe(|| self.app.too_heavy(endpoint, &body))) {
+                let (app, heavy) = (self.app.clone(), body.clone());
+                return match spawn_blocking(move || app.too_heavy(endpoint, &heavy)).await {
                     Ok(Some(answer)) => self.finish(endpoint, answer, bytes, began),
                     Ok(None) => self.refuse(StatusCode::PAYLOAD_TOO_LARGE),
                     Err(_) => self.finish(endpoint, self.excuse(endpoint, &body, Fault::Panic), bytes, began),
@@ -119,7 +122,13 @@ impl<A: Application> Site<A> {
         let in_flight = self.metrics.begin_review();
         let answer = self.evaluate(Call { endpoint, body, deadline }, permits).await;
         drop(in_flight);
-        self.finish(endpoint, answer, bytes, began)
+        match answer {
+            Ok(answer) => self.finish(endpoint, answer, bytes, began),
+            Err(_) => {
+                self.metrics.shed("evaluation");
+                self.refuse_for_now()
+            }
+        }
     }
 
     /// Reads a whole body, within the cap and the memory that all bodies share.
@@ -185,7 +194,7 @@ impl<A: Application> Site<A> {
 
     /// Waits a little for leave to evaluate a body.
     async fn admit(&self, body: &Bytes, share: Share, deadline: Instant) -> Result<Permits, Unfit> {
-        let wait = self.limits.queue.min(deadline.saturating_duration_since(Instant::now()) / 2);
+        let wait = self.queue_time(deadline);
         let all = async {
             let (large, share) = if body.len() > self.limits.inline_bytes {
                 let (room, share) = self.make_room(body, share).await?;
@@ -217,36 +226,53 @@ impl<A: Application> Site<A> {
     }
 
     /// Lets the application answer, and answers for it if it cannot.
-    async fn evaluate(&self, call: Call, permits: Permits) -> Answer {
+    ///
+    /// A small body is evaluated where it was read, as nearly all need less time than it takes to hand them to another thread. That is tried for
+    /// a number of steps only; what needs more, and every large body, is evaluated on a thread that no connection waits for.
+    async fn evaluate(&self, call: Call, permits: Permits) -> Result<Answer, Unfit> {
         let (endpoint, body, deadline) = (call.endpoint, call.body.clone(), call.deadline);
-        let inline = body.len() <= self.limits.inline_bytes;
-        let app = self.app.clone();
-        let answer = AssertUnwindSafe(async move { app.review(call).await }).catch_unwind();
-        let result = if inline {
-            let result = timeout_at(deadline.into(), answer).await;
-            drop(permits);
-            result.map(Result::ok)
-        } else {
-            // Parsing megabytes would keep a thread from the other connections. What computes beyond the deadline is not waited for here; it runs
-            // to its end, and counts until then.
-            let runtime = Handle::current();
-            let task = spawn_blocking(move || {
-                let result = runtime.block_on(async { timeout_at(deadline.into(), answer).await });
-                drop(permits);
-                result
-            });
-            match timeout_at(deadline.into(), task).await {
-                Ok(Ok(result)) => result.map(Result::ok),
-                Ok(Err(_)) => Ok(None),
-                Err(late) => Err(late),
+        let result = if body.len() <= self.limits.inline_bytes {
+            let bounds = Bounds { steps: Some(self.limits.inline_steps), stop: None };
+            let answer = AssertUnwindSafe(Bounded::new(self.app.review(call.clone()), bounds)).catch_unwind();
+            match timeout_at(deadline.into(), answer).await {
+                Ok(Ok(Err(Stopped))) => {
+                    let turn = self.large_reviews.clone().acquire_owned();
+                    let turn = timeout(self.queue_time(deadline), turn).await.ok().and_then(Result::ok).ok_or(Unfit::Now)?;
+                    self.evaluate_apart(call, (permits, turn)).await
+                }
+                Ok(Ok(Ok(answer))) => Ok(answer),
+                Ok(Err(_)) => Err(Fault::Panic),
+                Err(_) => Err(Fault::Deadline),
             }
+        } else {
+            self.evaluate_apart(call, permits).await
         };
-        let fault = match result {
-            Ok(Some(answer)) => return answer,
-            Ok(None) => Fault::Panic,
-            Err(_) => Fault::Deadline,
-        };
-        self.excuse(endpoint, &body, fault)
+        Ok(result.unwrap_or_else(|fault| self.excuse(endpoint, &body, fault)))
+    }
+
+    /// Lets the application answer on a thread of its own. The work ends with the deadline, or when the client is gone; what it holds is held until
+    /// then.
+    async fn evaluate_apart(&self, call: Call, held: impl Send + 'static) -> Result<Answer, Fault> {
+        let (app, deadline, runtime) = (self.app.clone(), call.deadline, Handle::current());
+        let stop = Arc::new(AtomicBool::new(false));
+        let _stop = StopOnDrop(stop.clone());
+        let task = spawn_blocking(move || {
+            let bounds = Bounds { steps: None, stop: Some(stop) };
+            let answer = AssertUnwindSafe(Bounded::new(async move { app.review(call).await }, bounds)).catch_unwind();
+            let result = runtime.block_on(async { timeout_at(deadline.into(), answer).await });
+            drop(held);
+            result
+        });
+        match timeout_at(deadline.into(), task).await {
+            Ok(Ok(Ok(Ok(Ok(answer))))) => Ok(answer),
+            Ok(Ok(Ok(Err(_))) | Err(_)) => Err(Fault::Panic),
+            Ok(Ok(Ok(Ok(Err(Stopped))) | Err(_))) | Err(_) => Err(Fault::Deadline),
+        }
+    }
+
+    /// Returns how long a review may wait for its turn.
+    fn queue_time(&self, deadline: Instant) -> Duration {
+        self.limits.queue.min(deadline.saturating_duration_since(Instant::now()) / 2)
     }
 
     /// Lets the application answer for what it did not answer.
@@ -264,7 +290,7 @@ impl<A: Application> Site<A> {
     fn finish(&self, endpoint: Endpoint, answer: Answer, bytes: usize, began: Instant) -> Response {
         let Answer { status, body, note } = answer;
         let took = began.elapsed();
-        let findings = || note.findings.iter().map(|(rule, level)| format!("{level}:{rule}")).collect::<Vec<_>>().join(" ");
+        let findings = || note.findings.iter().map(|(rule, level, count)| format!("{level}:{rule}={count}")).collect::<Vec<_>>().join(" ");
         self.metrics.review(endpoint, &note, took);
         macro_rules! log {
             ($level:ident) => {
