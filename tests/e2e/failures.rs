@@ -36,7 +36,7 @@ fn start(place: &Place<'_>, setup: &Setup) -> Gate {
 }
 
 /// Returns how often the API server called the webhooks of a set-up in vain and went on, by its own count.
-fn failed_open(place: &Place<'_>, name: &str) -> f64 {
+pub(crate) fn failed_open(place: &Place<'_>, name: &str) -> f64 {
     let metrics = place.cluster.admin.run(&["get", "--raw=/metrics"], "").ok().stdout;
     sum(&metrics, "apiserver_admission_webhook_fail_open_count", &format!(".{name}.jobgate.dev\""))
 }

@@ -6,6 +6,7 @@
 #![allow(clippy::needless_pass_by_value, reason = "expected values are written in place")]
 
 mod api;
+mod attack;
 mod audit;
 mod cel;
 mod certificates;
@@ -64,6 +65,7 @@ fn main() -> ExitCode {
         Needs::PyTorchJobs => shared.is_some(),
     };
     let all = [
+        attack::SCENARIOS,
         audit::SCENARIOS,
         jobs::SCENARIOS,
         dry_runs::SCENARIOS,

@@ -1,0 +1,154 @@
+//! A plain user applies the costliest objects there are while others create Jobs without a deadline: none of those gets in.
+//!
+//! The webhooks are registered as in production, open on failure and with short timeouts, so whoever slows Jobgate down lifts it.
+//! `JOBGATE_ATTACK_SECONDS=60` makes it a long run.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use http::{Method, Request};
+use http_body_util::BodyExt as _;
+use jobgate::accelerator::TAINTS;
+use jobgate::value::{Map, Value, json};
+use kube::Client;
+use kube::client::Body;
+use tokio::time::{MissedTickBehavior, interval, sleep};
+
+use crate::api::Api;
+use crate::failures::failed_open;
+use crate::gate::{Gate, Setup, unregister};
+use crate::manifests::{endless, job, over};
+use crate::scenario::{Needs, Place, Scenario};
+
+pub(crate) const SCENARIOS: &[Scenario] =
+    &[Scenario::new("costly_objects_of_a_plain_user_lift_nothing", costly_objects).ungated().needs(Needs::PyTorchJobs)];
+
+/// Jobs without a deadline that are created in a second.
+const ENDLESS_PER_SECOND: u32 = 20;
+const ATTACKER: &str = "mallory";
+
+fn costly_objects(place: &Place<'_>) {
+    let seconds = std::env::var("JOBGATE_ATTACK_SECONDS").ok().and_then(|text| text.parse().ok()).unwrap_or(10);
+    let setup = Setup {
+        failure_policy: "Ignore",
+        timeout: 3,
+        claims: "off",
+        patient: false,
+        ..Setup::only(&place.cluster.unique("attacked"), &place.namespace)
+    };
+    let gate = Gate::start(place.cluster, &setup).expect("start a Jobgate");
+    allow(place, ATTACKER);
+    let api = Api::admin(place.cluster);
+    let opened = failed_open(place, &setup.name);
+    let until = Instant::now() + Duration::from_secs(seconds);
+
+    let answers: Arc<Mutex<BTreeMap<(&'static str, u16), usize>>> = Arc::default();
+    let count = |answers: &Mutex<BTreeMap<_, usize>>, key| {
+        *answers.lock().unwrap_or_else(PoisonError::into_inner).entry(key).or_default() += 1;
+    };
+    let attackers = objects().into_iter().map(|(what, list, object)| {
+        let (client, answers) = (api.client.clone(), Arc::clone(&answers));
+        let path = format!("{}?dryRun=All", list.replace("{namespace}", &place.namespace));
+        api.spawn(async move {
+            while Instant::now() < until {
+                let status = post(&client, &path, ATTACKER, &object).await;
+                count(&answers, (what, status));
+                sleep(Duration::from_millis(20)).await;
+            }
+        })
+    });
+    let attackers: Vec<_> = attackers.collect();
+    let path = format!("/apis/batch/v1/namespaces/{}/jobs", place.namespace);
+    let (client, refused) = (api.client.clone(), Arc::clone(&answers));
+    let author = api.spawn(async move {
+        let mut ticks = interval(Duration::from_secs(1) / ENDLESS_PER_SECOND);
+        ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        let mut flying = tokio::task::JoinSet::new();
+        for serial in 0.. {
+            ticks.tick().await;
+            if Instant::now() >= until {
+                break;
+            }
+            let (client, refused, path) = (client.clone(), Arc::clone(&refused), path.clone());
+            let object = endless(&format!("endless-{serial}")).to_string();
+            flying.spawn(async move {
+                let status = post(&client, &path, ATTACKER, &object).await;
+                count(&refused, ("endless", status));
+            });
+        }
+        flying.join_all().await;
+    });
+    api.wait(async {
+        for attacker in attackers {
+            attacker.await.expect("an attacker must not panic");
+        }
+        author.await.expect("the author must not panic");
+    });
+
+    let answers = answers.lock().unwrap_or_else(PoisonError::into_inner).clone();
+    println!("{seconds} s: {answers:?}; faults {}", gate.count("jobgate_faults_total", ""));
+    let stored = place.kubectl(&["get", "jobs", "-o", "name"]).ok().stdout;
+    assert_eq!(stored, "", "no Job without a deadline gets in\n{}", gate.log());
+    let endless: BTreeMap<_, _> = answers.iter().filter(|((what, _), _)| *what == "endless").collect();
+    assert!(endless.keys().all(|(_, status)| *status == 403), "{endless:?}");
+    assert!(endless.values().copied().sum::<usize>() >= usize::try_from(seconds).expect("few") * 5, "too few to say anything: {endless:?}");
+    assert!((failed_open(place, &setup.name) - opened).abs() < 0.5, "the API server must never have gone on without an answer");
+    assert!(gate.count("jobgate_faults_total", "cause=\"deadline\"") < 0.5, "every object must be judged in time\n{}", gate.log());
+    unregister(place.cluster, &setup.name);
+}
+
+/// Returns the objects, each with a word for it and the list that it is posted to.
+fn objects() -> Vec<(&'static str, &'static str, String)> {
+    let jobs = "/apis/batch/v1/namespaces/{namespace}/jobs";
+    let py_torch_jobs = "/apis/kubeflow.org/v1/namespaces/{namespace}/pytorchjobs";
+    let py_torch_job = |replicas: Map| {
+        json!({"apiVersion": "kubeflow.org/v1", "kind": "PyTorchJob", "metadata": {"name": "x"}, "spec": {"pytorchReplicaSpecs": replicas}})
+            .to_string()
+    };
+    // A fill for each taint in each replica type.
+    let limits: Map = TAINTS.iter().map(|(resource, _)| (resource.replace('*', "1g"), 1.into())).collect();
+    let pod =
+        json!({"containers": [{"name": "c", "image": "i", "resources": {"limits": limits}}], "tolerations": [{"key": "x", "operator": "Exists"}]});
+    let fills = (0..16).map(|nth| (format!("r{nth}"), json!({"template": {"spec": pod}}))).collect();
+    let ignored = json!({"template": {"spec": {"restartPolicy": "Never", "containers": [{"name": "c", "image": "i"}]}}});
+    let policies = (0..20_000).map(|nth| (format!("r{nth}"), ignored.clone())).collect();
+    let annotated = |names: String| over(job("x", json!({})), json!({"metadata": {"annotations": {"jobgate.dev/ignore": names}}})).to_string();
+    let distinct = (0..400_000).map(|nth| format!("{nth:x}")).collect::<Vec<_>>().join(",");
+    let tolerations: Vec<Value> = (0..40_000).map(|nth| json!({"key": format!("k{nth}"), "operator": "Exists"})).collect();
+    let tolerating = json!({"spec": {"template": {"spec": {
+        "containers": [{"name": "c", "image": "i", "resources": {"limits": {"nvidia.com/gpu": "1"}}}], "tolerations": tolerations,
+    }}}});
+    vec![
+        ("fills", py_torch_jobs, py_torch_job(fills)),
+        ("policies", py_torch_jobs, py_torch_job(policies)),
+        ("distinct names", jobs, annotated(distinct)),
+        ("same names", jobs, annotated("deadlin,".repeat(340_000))),
+        ("tolerations", jobs, over(job("x", json!({})), tolerating).to_string()),
+    ]
+}
+
+/// Posts as a user; returns the status, or 0 where no answer came.
+async fn post(client: &Client, path: &str, user: &str, object: &str) -> u16 {
+    let request = Request::builder().method(Method::POST).uri(path).header("content-type", "application/json").header("impersonate-user", user);
+    let request = request.body(Body::from(object.as_bytes().to_vec())).expect("a request");
+    let Ok(response) = client.send(request).await else { return 0 };
+    let status = response.status().as_u16();
+    if response.into_body().collect().await.is_err() { 0 } else { status }
+}
+
+/// Lets a user create workloads in the namespace, and nothing else.
+fn allow(place: &Place<'_>, user: &str) {
+    let rules = json!([
+        {"apiGroups": ["batch"], "resources": ["jobs"], "verbs": ["create"]},
+        {"apiGroups": ["kubeflow.org"], "resources": ["pytorchjobs"], "verbs": ["create"]},
+    ]);
+    let api = "rbac.authorization.k8s.io";
+    let role = json!({"apiVersion": format!("{api}/v1"), "kind": "Role", "metadata": {"name": "author"}, "rules": rules});
+    let binding = json!({
+        "apiVersion": format!("{api}/v1"), "kind": "RoleBinding", "metadata": {"name": "author"},
+        "roleRef": {"apiGroup": api, "kind": "Role", "name": "author"}, "subjects": [{"apiGroup": api, "kind": "User", "name": user}],
+    });
+    place.create(&role).ok();
+    place.create(&binding).ok();
+}

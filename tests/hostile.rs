@@ -1,0 +1,194 @@
+//! Searches for objects that cost more than their bytes: every list, mapping and text of every kind made long, alone, in pairs and in threes,
+//! nested in each other, with names that differ and names that repeat.
+//!
+//! The measure is deterministic: steps of the meter, and bytes allocated. For each shape the cost of an object four times as long may be at most
+//! one and a half times four times as much, and no shape may cost more for each byte, or keep more memory, than the bounds below.
+//!
+//! `JOBGATE_HOSTILE=time` times the costliest shapes at 64 KiB and 3 MiB instead; it wants a release build. `.ci/hostile` runs that.
+#![allow(clippy::unwrap_used, clippy::print_stdout, reason = "helpers of tests; what was measured is printed")]
+
+mod hostile {
+    pub(crate) mod objects;
+    pub(crate) mod shapes;
+}
+
+use std::time::{Duration, Instant};
+
+use cap::Cap;
+use jobgate::admission::{self, Endpoint};
+use jobgate::facts::{Claim, Fact, Facts};
+use jobgate::finding::Source;
+use jobgate::meter::{self, Bounds};
+use jobgate::policy::Policy;
+use peak_alloc::PeakAlloc;
+
+use hostile::objects::{self, Base};
+use hostile::shapes::{self, Shape};
+
+/// Counts what is held at once.
+static HELD: PeakAlloc = PeakAlloc;
+/// Counts what is allocated in all, and passes everything on.
+#[global_allocator]
+static ALL: Cap<PeakAlloc> = Cap::new(HELD, usize::MAX);
+
+/// Bytes of a small object; a large one has four times as much.
+const SMALL: usize = 8 << 10;
+/// How much more than the input the cost may grow.
+const GROWTH: f64 = 1.5;
+/// The most steps for a byte of a review. An ordinary one takes about a tenth of a step.
+const MAX_STEPS_PER_BYTE: f64 = 8.0;
+/// The most bytes allocated, in all, for a byte of a review.
+const MAX_ALLOCATED_PER_BYTE: f64 = 1500.0;
+/// The most bytes held at once for a byte of a review: 3 MiB of object come to 256 MiB.
+const MAX_HELD_PER_BYTE: f64 = 85.0;
+
+/// The most bytes held at once for any review.
+const MAX_HELD: usize = 256 << 20;
+/// The largest answer, in bytes.
+const MAX_ANSWER: usize = 1 << 20;
+/// How long a review of so many bytes may take.
+const TIMES: [(usize, Duration); 2] = [(64 << 10, Duration::from_millis(100)), (3 << 20, Duration::from_secs(1))];
+/// How many of the costliest pairs the search goes on from, for each base.
+const BEST: usize = 12;
+/// How many of the costliest shapes are kept, and timed.
+const TIMED: usize = 60;
+
+/// Every claim is there, for one node at a time: the rule about claims has the most to do then.
+struct OneNodeEach;
+
+impl Facts for OneNodeEach {
+    fn claim(&self, _: &str, _: &str) -> Fact<Claim> {
+        Fact::Known(Claim { access_modes: vec!["ReadWriteOnce".to_owned()], source: Source::Cluster })
+    }
+}
+
+/// What one review costs.
+#[derive(Clone, Copy, Debug)]
+struct Cost {
+    bytes: usize,
+    steps: u64,
+    allocated: usize,
+    held: usize,
+    took: Duration,
+}
+
+impl Cost {
+    fn per_byte(&self) -> [f64; 3] {
+        #[allow(clippy::cast_precision_loss, reason = "sizes of test objects")]
+        [self.steps as f64, self.allocated as f64, self.held as f64].map(|cost| cost / self.bytes as f64)
+    }
+
+    /// How near it is to a bound: 1 is at it.
+    fn score(&self) -> f64 {
+        let [steps, allocated, held] = self.per_byte();
+        (steps / MAX_STEPS_PER_BYTE).max(allocated / MAX_ALLOCATED_PER_BYTE).max(held / MAX_HELD_PER_BYTE)
+    }
+}
+
+fn measure(policy: &Policy, endpoint: Endpoint, body: &[u8]) -> Cost {
+    let (allocated, held) = (ALL.total_allocated(), HELD.current_usage());
+    HELD.reset_peak_usage();
+    let began = Instant::now();
+    let work = || admission::answer(endpoint, policy, &OneNodeEach, body, None);
+    let (answer, steps) = meter::run(Bounds::default(), work).unwrap();
+    let took = began.elapsed();
+    let (allocated, held) = (ALL.total_allocated() - allocated, HELD.peak_usage().saturating_sub(held));
+    assert!(matches!(answer.status, 200 | 400), "{}", answer.status);
+    assert!(answer.body.len() <= MAX_ANSWER, "an answer of {} bytes", answer.body.len());
+    Cost { bytes: body.len(), steps, allocated, held, took }
+}
+
+/// A shape on a base object, for one endpoint.
+struct Trial<'b> {
+    base: &'b Base,
+    shape: Shape,
+    endpoint: Endpoint,
+    update: bool,
+}
+
+impl Trial<'_> {
+    fn cost(&self, policy: &Policy, size: usize) -> Cost {
+        measure(policy, self.endpoint, self.base.review(&self.shape, self.update, size).as_bytes())
+    }
+
+    fn name(&self) -> String {
+        let operation = if self.update { "UPDATE" } else { "CREATE" };
+        format!("{} {operation} {}: {}", self.endpoint.path(), self.base.name, self.shape)
+    }
+}
+
+fn main() {
+    let policy = Policy::builtin("default").unwrap();
+    let bases = objects::all();
+    let timed = std::env::var("JOBGATE_HOSTILE").is_ok_and(|mode| mode == "time");
+    let began = Instant::now();
+    let (mut trials, mut faults) = (0_usize, Vec::new());
+    let mut costly: Vec<(f64, Trial<'_>)> = Vec::new();
+    for base in &bases {
+        let singles = shapes::singles(&base.object);
+        let mut ranked: Vec<(f64, Shape)> = Vec::new();
+        let mut try_one = |shape: Shape, costly: &mut Vec<(f64, Trial<'_>)>| {
+            let mut worst = 0.0_f64;
+            for (endpoint, update) in [(Endpoint::Mutate, false), (Endpoint::Validate, true)] {
+                let trial = Trial { base, shape: shape.clone(), endpoint, update };
+                let (small, large) = (trial.cost(&policy, SMALL), trial.cost(&policy, 4 * SMALL));
+                trials += 1;
+                let score = small.score().max(large.score());
+                faults.extend(too_much(&small, &large).map(|why| format!("{}: {why}", trial.name())));
+                worst = worst.max(score);
+                costly.push((score, trial));
+            }
+            worst
+        };
+        for shape in singles.clone() {
+            ranked.push((try_one(shape.clone(), &mut costly), shape));
+        }
+        for pair in shapes::pairs(&singles) {
+            ranked.push((try_one(pair.clone(), &mut costly), pair));
+        }
+        // Where the search has found cost, it goes on: a third place beside the costliest two.
+        ranked.sort_by(|a, b| b.0.total_cmp(&a.0));
+        for three in shapes::threes(ranked.iter().take(BEST).map(|(_, shape)| shape), &singles) {
+            try_one(three, &mut costly);
+        }
+        costly.sort_by(|a, b| b.0.total_cmp(&a.0));
+        costly.truncate(TIMED);
+    }
+    println!("{trials} shapes in {:.0?}; the costliest:", began.elapsed());
+    for (score, trial) in costly.iter().take(5) {
+        println!("  {score:.2} {:?} {}", trial.cost(&policy, 4 * SMALL), trial.name());
+    }
+    if timed {
+        faults.extend(costly.iter().flat_map(|(_, trial)| too_slow(trial, &policy)));
+    }
+    println!("{} passed, {} failed", trials - faults.len().min(trials), faults.len());
+    for fault in faults.iter().take(20) {
+        println!("  {fault}");
+    }
+    assert!(faults.is_empty(), "some shapes cost too much");
+}
+
+/// Says what is beyond the bounds in the costs of one shape at two sizes.
+fn too_much(small: &Cost, large: &Cost) -> Option<String> {
+    #[allow(clippy::cast_precision_loss, reason = "sizes of test objects")]
+    let ratio = |large: usize, small: usize| large as f64 / small.max(1) as f64;
+    let input = ratio(large.bytes, small.bytes);
+    let steps = ratio(usize::try_from(large.steps).unwrap(), usize::try_from(small.steps).unwrap());
+    let allocated = ratio(large.allocated, small.allocated);
+    if steps > GROWTH * input || allocated > GROWTH * input {
+        return Some(format!("input grows by {input:.2}, steps by {steps:.2}, bytes allocated by {allocated:.2}"));
+    }
+    (large.score() > 1.0).then(|| format!("{large:?}"))
+}
+
+/// Times one shape at the sizes of which the time is promised; best of three.
+fn too_slow(trial: &Trial<'_>, policy: &Policy) -> Vec<String> {
+    let mut slow = Vec::new();
+    for (size, most) in TIMES {
+        let cost = (0..3).map(|_| trial.cost(policy, size)).min_by_key(|cost| cost.took).unwrap();
+        if cost.took > most || cost.held > MAX_HELD {
+            slow.push(format!("{}: {cost:?}, at most {most:?} and {MAX_HELD} bytes", trial.name()));
+        }
+    }
+    slow
+}
