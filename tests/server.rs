@@ -759,7 +759,7 @@ async fn without_a_certificate_nothing_is_served_and_nobody_is_sent() {
     assert!(server.try_connect(client_tls(&made.ca, None)).await.is_ok());
 }
 
-/// Runs `jobgate serve` with a certificate for `localhost`, and returns how it ended.
+/// Runs `jobgate serve` with a certificate for `localhost`, and returns how it ended; without a code if it had to be ended.
 fn serve_with(arguments: &[&str], change: impl FnOnce(&mut rcgen::CertificateParams)) -> (Option<i32>, String) {
     let dir = tempfile::tempdir().unwrap();
     let [certificate, key] = ["tls.crt", "tls.key"].map(|name| dir.path().join(name));
@@ -770,7 +770,13 @@ fn serve_with(arguments: &[&str], change: impl FnOnce(&mut rcgen::CertificatePar
     std::fs::write(&key, pair.serialize_pem()).unwrap();
     let mut command = std::process::Command::new(env!("CARGO_BIN_EXE_jobgate"));
     command.args(["serve", "--claims=off", "--listen=127.0.0.1:0", "--metrics-listen=127.0.0.1:0", "--tls-cert"]).arg(certificate);
-    let output = command.arg("--tls-key").arg(key).args(arguments).output().unwrap();
+    let mut process = command.arg("--tls-key").arg(key).args(arguments).stderr(std::process::Stdio::piped()).spawn().unwrap();
+    let patience = Instant::now() + Duration::from_secs(20);
+    while process.try_wait().unwrap().is_none() && Instant::now() < patience {
+        std::thread::sleep(ms(10));
+    }
+    process.kill().unwrap();
+    let output = process.wait_with_output().unwrap();
     (output.status.code(), String::from_utf8(output.stderr).unwrap())
 }
 
