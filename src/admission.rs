@@ -83,10 +83,10 @@ pub enum Pass {
     Kind,
 }
 
-/// Something that went wrong on our side, or on the way. The request is allowed and the fault is counted.
+/// Something that went wrong on our side, or in what was sent. The request is allowed and the fault is counted; [`Fault::is_ours`] tells which side.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Fault {
-    /// The body is no AdmissionReview, but has a `uid` to answer.
+    /// The body is no AdmissionReview.
     Malformed,
     /// `object`, or `oldObject` of an UPDATE, is missing.
     ObjectMissing,
@@ -103,6 +103,32 @@ pub enum Fault {
 }
 
 impl Fault {
+    /// The faults that somebody is paged for.
+    pub const OURS: [Self; 6] = [
+        Self::Panic,
+        Self::Deadline,
+        Self::Patch(Doubt::DoesNotApply),
+        Self::Patch(Doubt::StraysOutside),
+        Self::Patch(Doubt::NotIdempotent),
+        Self::Patch(Doubt::NewDenial),
+    ];
+
+    /// The faults of a caller that no user of an API server can bring about: if an API server sends these, it and Jobgate do not understand each other.
+    pub const NOT_OF_AN_API_SERVER: [Self; 3] = [Self::Malformed, Self::ObjectMissing, Self::KindMismatch];
+
+    /// Tells whether it is a fault of ours, which somebody should look at, and not the caller's.
+    ///
+    /// Whoever can reach the port, or may create objects, can send a body that is no review, a review without its object or with one of another
+    /// kind, an object that cannot be read, and one that needs a larger patch than is sent. Nobody may page others with that. The deadline is on
+    /// the other side although a flood of costly reviews can pass it, too: objects that were let through because there was no time must be noticed.
+    #[must_use]
+    pub fn is_ours(self) -> bool {
+        match self {
+            Self::Malformed | Self::ObjectMissing | Self::ObjectUnreadable | Self::KindMismatch | Self::Patch(Doubt::TooLarge) => false,
+            Self::Patch(_) | Self::Panic | Self::Deadline => true,
+        }
+    }
+
     /// Returns a word for metrics.
     #[must_use]
     pub fn as_str(self) -> &'static str {
@@ -540,6 +566,7 @@ mod tests {
         let doubts = [Doubt::DoesNotApply, Doubt::StraysOutside, Doubt::NotIdempotent, Doubt::NewDenial, Doubt::TooLarge];
         for fault in faults.into_iter().chain(doubts.map(Fault::Patch)) {
             assert_eq!(fault.warning(), respond::shorten(fault.warning()), "it fits");
+            assert_eq!(fault.is_ours(), Fault::OURS.contains(&fault), "{fault:?}");
         }
     }
 

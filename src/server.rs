@@ -17,6 +17,7 @@ mod duration;
 pub mod hot;
 pub mod log;
 pub mod metrics;
+mod names;
 pub mod probe;
 mod requests;
 pub mod stop;
@@ -55,6 +56,8 @@ const EXHAUSTED: Duration = Duration::from_millis(50);
 pub struct Call {
     /// Where it was posted.
     pub endpoint: Endpoint,
+    /// Whether the caller had to show a certificate or a token. If not, it can be anybody who reaches the port.
+    pub authenticated: bool,
     /// The whole body.
     pub body: Bytes,
     /// When the answer must be there. It is less than the API server waits; after it, [`Application::fault`] answers.
@@ -101,7 +104,7 @@ pub enum Outcome {
     Denied,
     /// Admitted with a warning because of a fault of ours.
     Faulted,
-    /// Not a review.
+    /// Not a review, or one that cannot be judged for what is in it: by the fault of whoever sent it.
     Malformed,
 }
 
@@ -332,7 +335,7 @@ impl Server {
         let Self { listener, probes, address, probe_address, tls, config, metrics } = self;
         let limits = Arc::new(config.limits);
         let (stage, stages) = watch::channel(Stage::Serving);
-        let site = requests::Site::new(app, limits.clone(), metrics.clone(), config.tokens, stages.clone());
+        let site = requests::Site::new(app, limits.clone(), metrics.clone(), config.tokens, stages.clone()).authenticated(config.clients.is_some());
         let around = Surroundings { router: site.router(), limits: limits.clone(), metrics: metrics.clone(), stages };
 
         let readiness = config.readiness;

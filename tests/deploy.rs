@@ -435,6 +435,39 @@ fn the_charts_values_reach_what_they_are_about() {
     assert!(rendering.webhooks().iter().all(|webhook| webhook["clientConfig"]["caBundle"] == "cGVt"));
 }
 
+#[test]
+fn nobody_evicts_the_work_of_others_with_our_priority() {
+    each(|rendering| {
+        for class in rendering.all("PriorityClass") {
+            assert_eq!((&class["preemptionPolicy"], &class["globalDefault"]), (&json!("Never"), &json!(false)));
+        }
+    });
+    assert_eq!(deploy::install().all("PriorityClass").count(), 1);
+}
+
+#[test]
+fn a_mounted_certificate_must_be_for_the_service() {
+    each(|rendering| {
+        let arguments = rendering.arguments();
+        let mounted = arguments.iter().any(|argument| argument.starts_with("--tls-cert="));
+        assert_eq!(arguments.contains(&"--tls-server-name=jobgate.jobgate.svc"), mounted, "{}: {arguments:?}", rendering.name);
+    });
+}
+
+/// What anybody can send to the port must not be able to raise an alert about faults.
+#[test]
+fn no_alert_is_on_what_a_stranger_sends() {
+    let text = std::fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("deploy/components/alerts/prometheus-rule.yaml")).unwrap();
+    let rule = jobgate::yaml::documents(text.as_bytes()).next().unwrap().unwrap().value;
+    for rule in rule["spec"]["groups"][0]["rules"].as_array().unwrap() {
+        let expression = rule["expr"].as_str().unwrap();
+        assert!(!expression.contains("malformed_reviews") || expression.contains("caller=\"authenticated\""), "{expression}");
+        for metric in ["requests_rejected", "handshake_errors", "connections_refused", "connections_closed"] {
+            assert!(!expression.contains(metric), "{expression}");
+        }
+    }
+}
+
 /// Every metric that an alert names is one that the program prints, or the API server's own.
 #[test]
 fn alerts_are_written_on_metrics_that_there_are() {

@@ -759,17 +759,93 @@ async fn without_a_certificate_nothing_is_served_and_nobody_is_sent() {
     assert!(server.try_connect(client_tls(&made.ca, None)).await.is_ok());
 }
 
+/// Runs `jobgate serve` with a certificate for `localhost`, and returns how it ended; without a code if it had to be ended.
+fn serve_with(arguments: &[&str], change: impl FnOnce(&mut rcgen::CertificateParams)) -> (Option<i32>, String) {
+    let dir = tempfile::tempdir().unwrap();
+    let [certificate, key] = ["tls.crt", "tls.key"].map(|name| dir.path().join(name));
+    let mut params = rcgen::CertificateParams::new(vec!["localhost".to_owned()]).unwrap();
+    change(&mut params);
+    let pair = rcgen::KeyPair::generate().unwrap();
+    std::fs::write(&certificate, params.self_signed(&pair).unwrap().pem()).unwrap();
+    std::fs::write(&key, pair.serialize_pem()).unwrap();
+    let mut command = std::process::Command::new(env!("CARGO_BIN_EXE_jobgate"));
+    command.args(["serve", "--claims=off", "--listen=127.0.0.1:0", "--metrics-listen=127.0.0.1:0", "--tls-cert"]).arg(certificate);
+    let mut process = command.arg("--tls-key").arg(key).args(arguments).stderr(std::process::Stdio::piped()).spawn().unwrap();
+    let patience = Instant::now() + Duration::from_secs(20);
+    while process.try_wait().unwrap().is_none() && Instant::now() < patience {
+        std::thread::sleep(ms(10));
+    }
+    process.kill().unwrap();
+    let output = process.wait_with_output().unwrap();
+    (output.status.code(), String::from_utf8(output.stderr).unwrap())
+}
+
+#[test]
+fn a_certificate_that_the_api_server_would_not_accept_stops_the_start() {
+    let (code, said) = serve_with(&["--tls-server-name", "jobgate.jobgate.svc"], |_| {});
+    assert_eq!(code, Some(2), "{said}");
+    assert!(said.contains("the certificate is for localhost, and not for jobgate.jobgate.svc, which the API server calls"), "{said}");
+    let (code, said) = serve_with(&[], |params| params.extended_key_usages = vec![rcgen::ExtendedKeyUsagePurpose::ClientAuth]);
+    assert_eq!(code, Some(2), "{said}");
+    assert!(said.contains("is not for servers") && said.contains("serverAuth"), "{said}");
+    let (code, said) = serve_with(&[], |params| params.subject_alt_names.clear());
+    assert_eq!(code, Some(2), "{said}");
+    assert!(said.contains("subjectAltName"), "{said}");
+    let (code, said) = serve_with(&["--tls-server-name", "jobgate.jobgate.svc:443"], |_| {});
+    assert_eq!((code, said.contains("without a port")), (Some(2), true), "{said}");
+}
+
 /// Makes a client certificate under an authority of its own, and returns both with the key.
 fn client_pair() -> (String, String, String) {
+    let (authority, mut pairs) = client_pairs(&[("", "kube-apiserver")]);
+    let (certificate, key) = pairs.remove(0);
+    (authority, certificate, key)
+}
+
+/// Makes client certificates under one authority, each with a common name and a DNS name or URI.
+fn client_pairs(names: &[(&str, &str)]) -> (String, Vec<(String, String)>) {
     let ca_key = rcgen::KeyPair::generate().unwrap();
     let mut ca = rcgen::CertificateParams::new(Vec::new()).unwrap();
     ca.is_ca = rcgen::IsCa::Ca(rcgen::BasicConstraints::Unconstrained);
     let authority = ca.self_signed(&ca_key).unwrap().pem();
-    let mut client = rcgen::CertificateParams::new(vec!["kube-apiserver".into()]).unwrap();
-    client.extended_key_usages = vec![rcgen::ExtendedKeyUsagePurpose::ClientAuth];
-    let key = rcgen::KeyPair::generate().unwrap();
-    let certificate = client.signed_by(&key, &rcgen::Issuer::new(ca, ca_key)).unwrap().pem();
-    (authority, certificate, key.serialize_pem())
+    let issuer = rcgen::Issuer::new(ca, ca_key);
+    let sign = |(common_name, name): &(&str, &str)| {
+        let mut client = rcgen::CertificateParams::default();
+        client.distinguished_name = rcgen::DistinguishedName::new();
+        client.distinguished_name.push(rcgen::DnType::CommonName, *common_name);
+        let text = (*name).try_into().unwrap();
+        client.subject_alt_names = vec![if name.contains(':') { rcgen::SanType::URI(text) } else { rcgen::SanType::DnsName(text) }];
+        client.extended_key_usages = vec![rcgen::ExtendedKeyUsagePurpose::ClientAuth];
+        let key = rcgen::KeyPair::generate().unwrap();
+        (client.signed_by(&key, &issuer).unwrap().pem(), key.serialize_pem())
+    };
+    (authority, names.iter().map(sign).collect())
+}
+
+#[tokio::test]
+async fn of_an_authoritys_clients_only_those_with_a_name_are_let_in() {
+    let (authority, clients) = client_pairs(&[
+        ("kube-apiserver", "other.example"),
+        ("somebody", "API.example"),
+        ("somebody", "spiffe://cluster/apiserver"),
+        ("system:node:a", "node-a.example"),
+        ("kube-apiserver2", "kube-apiserver.example"),
+    ]);
+    let names = ["kube-apiserver", "api.example", "spiffe://cluster/apiserver"].map(str::to_owned);
+    let authorities = Authorities::default().naming(names.to_vec());
+    authorities.replace(authority.as_bytes()).unwrap();
+    let server = start(|config| config.clients = Some(Arc::new(authorities))).await;
+    let ask = async |(certificate, key): &(String, String)| {
+        let mut client = server.try_connect(client_tls(&server.ca, Some((certificate, key)))).await?;
+        Ok::<_, io::Error>(client.post("/mutate", "{}").await?.status)
+    };
+    for known in &clients[..3] {
+        assert_eq!(ask(known).await.unwrap(), 200);
+    }
+    for stranger in &clients[3..] {
+        ask(stranger).await.unwrap_err();
+    }
+    server.until_metric(r#"jobgate_handshake_errors_total{cause="client-certificate"}"#, 2.0).await;
 }
 
 #[tokio::test]

@@ -1,8 +1,8 @@
 //! From an HTTP request to a [`Call`], and from an [`Answer`] to an HTTP response.
 
 use std::panic::AssertUnwindSafe;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use axum::Router;
@@ -36,12 +36,15 @@ pub(super) struct Site<A> {
     limits: Arc<Limits>,
     metrics: Metrics,
     tokens: Option<Arc<Tokens>>,
+    /// Whether who comes as far as this has shown who it is.
+    authenticated: bool,
     stages: watch::Receiver<Stage>,
     reviews: Arc<Semaphore>,
     large_reviews: Arc<Semaphore>,
     /// A permit for each KiB of [`Limits::evaluation_memory`].
     evaluation_memory: Arc<Semaphore>,
     memory: Arc<AtomicUsize>,
+    malformed_lines: Sparing,
 }
 
 impl<A: Application> Site<A> {
@@ -49,14 +52,22 @@ impl<A: Application> Site<A> {
         Self {
             app: Arc::new(app),
             metrics,
+            authenticated: tokens.is_some(),
             tokens,
             stages,
             reviews: Arc::new(Semaphore::new(limits.in_flight)),
             large_reviews: Arc::new(Semaphore::new(limits.large_reviews)),
             evaluation_memory: Arc::new(Semaphore::new(limits.evaluation_memory >> 10)),
             memory: Arc::default(),
+            malformed_lines: Sparing::default(),
             limits,
         }
+    }
+
+    /// Says whether the connections are those of clients that have shown a certificate.
+    pub(super) fn authenticated(mut self, by_certificate: bool) -> Self {
+        self.authenticated |= by_certificate;
+        self
     }
 
     pub(super) fn router(self) -> Router {
@@ -120,7 +131,7 @@ impl<A: Application> Site<A> {
             Err(Unfit::Unknown) => return self.finish(endpoint, self.excuse(endpoint, &body, Fault::Panic), bytes, began),
         };
         let in_flight = self.metrics.begin_review();
-        let answer = self.evaluate(Call { endpoint, body, deadline }, permits).await;
+        let answer = self.evaluate(Call { endpoint, authenticated: self.authenticated, body, deadline }, permits).await;
         drop(in_flight);
         match answer {
             Ok(answer) => self.finish(endpoint, answer, bytes, began),
@@ -310,7 +321,10 @@ impl<A: Application> Site<A> {
         }
         match note.outcome {
             Outcome::Allowed | Outcome::Patched | Outcome::Warned => log!(debug),
-            Outcome::Denied | Outcome::Malformed => log!(info),
+            Outcome::Denied => log!(info),
+            // Anybody can send these, as many as he likes; the metric has them all.
+            Outcome::Malformed if self.malformed_lines.allows(Instant::now()) => log!(warn),
+            Outcome::Malformed => log!(debug),
             Outcome::Faulted => log!(error),
         }
         let media = if status.is_success() { "application/json" } else { "text/plain; charset=utf-8" };
@@ -415,6 +429,24 @@ fn is_json(headers: &HeaderMap) -> bool {
     media.eq_ignore_ascii_case("application/json") && text(header::CONTENT_ENCODING).is_none_or(|coding| coding.eq_ignore_ascii_case("identity"))
 }
 
+/// The time between two log lines of warning about reviews that are malformed.
+const MALFORMED_LINE_EVERY: Duration = Duration::from_secs(1);
+
+/// Lets one thing happen in each [`MALFORMED_LINE_EVERY`].
+#[derive(Default)]
+struct Sparing(Mutex<Option<Instant>>);
+
+impl Sparing {
+    fn allows(&self, now: Instant) -> bool {
+        let mut last = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let allowed = last.is_none_or(|last| now.saturating_duration_since(last) >= MALFORMED_LINE_EVERY);
+        if allowed {
+            *last = Some(now);
+        }
+        allowed
+    }
+}
+
 /// Keeps what a client made up from filling the log.
 fn short(text: &str) -> &str {
     &text[..character_at(text, 128)]
@@ -452,6 +484,13 @@ mod tests {
         ] {
             assert_eq!(is_json(&headers(pairs)), json, "{pairs:?}");
         }
+    }
+
+    #[test]
+    fn warnings_about_what_strangers_send_are_one_a_second() {
+        let (lines, now) = (Sparing::default(), Instant::now());
+        let allowed = (0..3000).filter(|ms| lines.allows(now + Duration::from_millis(*ms)));
+        assert_eq!(allowed.collect::<Vec<_>>(), [0, 1000, 2000]);
     }
 
     #[test]
