@@ -100,7 +100,7 @@ impl Cache {
     /// Returns how long ago the API server was last heard of; nothing before the first list.
     pub(super) fn silence(&self) -> Option<Duration> {
         let heard = self.heard.load(Ordering::Acquire);
-        (heard != 0).then(|| self.born.elapsed().saturating_sub(Duration::from_millis(heard)))
+        (heard != 0).then(|| Duration::from_millis(self.now().saturating_sub(heard)))
     }
 
     pub(super) fn len(&self) -> usize {
@@ -121,9 +121,9 @@ impl Cache {
         self.heard.store(self.now(), Ordering::Release);
     }
 
-    /// Returns the time in milliseconds after `born`, never 0.
+    /// Returns the time in milliseconds after `born`, counted from 1: 0 is no time.
     fn now(&self) -> u64 {
-        u64::try_from(self.born.elapsed().as_millis()).unwrap_or(u64::MAX).max(1)
+        u64::try_from(self.born.elapsed().as_millis()).unwrap_or(u64::MAX).saturating_add(1)
     }
 
     /// Ends a list: what was not in it is gone. Marking and sweeping keeps the old answers while the new list comes in, without holding two copies.
