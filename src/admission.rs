@@ -269,6 +269,8 @@ pub fn judge(endpoint: Endpoint, policy: &Policy, facts: &dyn Facts, review: Rev
         reply.denial = Some(respond::denial(&verdict.findings));
     } else if endpoint == Endpoint::Validate {
         reply.warnings = respond::warnings(&verdict.findings);
+        let caveat = facts.caveat().filter(|_| verdict.skipped.is_none());
+        reply.warnings.extend(caveat.map(respond::shorten));
     } else {
         match checked_patch(object, &verdict, judge) {
             Ok(ops) => reply.patch = ops,
@@ -446,7 +448,7 @@ impl Meta {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::facts::NoFacts;
+    use crate::facts::{Claim, Fact, NoFacts};
     use crate::value::{Value, json};
 
     fn review(version: &str, operation: &str, user: &str, object: &Value, old: &Value) -> String {
@@ -568,6 +570,38 @@ mod tests {
             assert_eq!(fault.warning(), respond::shorten(fault.warning()), "it fits");
             assert_eq!(fault.is_ours(), Fault::OURS.contains(&fault), "{fault:?}");
         }
+    }
+
+    #[test]
+    fn what_is_not_known_of_claims_is_a_warning_of_validate() {
+        struct Unknown;
+        impl Facts for Unknown {
+            fn claim(&self, _: &str, _: &str) -> Fact<Claim> {
+                Fact::Unknown
+            }
+
+            fn caveat(&self) -> Option<&str> {
+                Some("jobgate could not look up 1 claim and did not check it (no answer in time): a-claim-with-a-name-that-is-rather-long-itself")
+            }
+        }
+
+        let asked = |endpoint, object: &Value, old: &Value| {
+            let policy = Policy::builtin("default").expect("the default policy");
+            let operation = if old.is_null() { "CREATE" } else { "UPDATE" };
+            let answer = answer(endpoint, &policy, &Unknown, review("v1", operation, "admin", object, old).as_bytes(), None);
+            let response = serde_json::from_slice::<Value>(&answer.body).expect("JSON")["response"].clone();
+            (response["allowed"] == true, response["warnings"].as_array().map_or(0, Vec::len), response["warnings"][0].clone())
+        };
+        let good = job(&json!({}));
+        let (allowed, warnings, text) = asked(Endpoint::Validate, &good, &Value::Null);
+        let text = text.as_str().expect("a warning");
+        assert!(allowed && warnings == 1 && text.starts_with("jobgate could not look up 1 claim"), "{text}");
+        assert_eq!(text.chars().count(), LONGEST_WARNING);
+        assert_eq!(asked(Endpoint::Mutate, &good, &Value::Null).1, 0, "the author is told once");
+        let mut gone = good.clone();
+        gone["metadata"]["deletionTimestamp"] = "2026-11-21T08:00:00Z".into();
+        assert_eq!(asked(Endpoint::Validate, &gone, &gone).1, 0, "what is not judged needs no claims");
+        assert!(!asked(Endpoint::Validate, &job(&json!({"activeDeadlineSeconds": null})), &Value::Null).0);
     }
 
     #[test]
