@@ -48,7 +48,7 @@ impl Row {
         if !self.tally.lost.is_empty() {
             let _ = writeln!(wrong, "{} of {} reviews lost: {:?}", self.tally.lost.len(), self.tally.sent, self.causes());
             for Lost { at, review, path, cause } in self.tally.lost.iter().take(MAX_SHOWN) {
-                let _ = writeln!(wrong, "  after {:.3} s, {review} to {path}: {cause}", at.as_secs_f64());
+                let _ = writeln!(wrong, "  after {:.3} s, {review} to {path}: {cause:.300}", at.as_secs_f64());
             }
         }
         if !self.unready.is_empty() {
@@ -74,10 +74,13 @@ impl std::fmt::Display for Row {
         let ms = |share| self.percentile(share).as_secs_f64() * 1e3;
         let causes: Vec<String> = self.causes().iter().map(|(cause, count)| format!("{count} {cause}")).collect();
         let lost = if causes.is_empty() { "0".to_owned() } else { format!("{} ({})", self.tally.lost.len(), causes.join(", ")) };
+        // More than this says that the machine was too busy for the figures to mean much.
+        const LATE: Duration = Duration::from_millis(50);
+        let late = if self.tally.late > LATE { format!(" (the generator was up to {} ms late)", self.tally.late.as_millis()) } else { String::new() };
         let faults = self.faults.map_or_else(|| "unknown".to_owned(), |faults| faults.to_string());
         write!(
             f,
-            "| {} | {} | {lost} | {:.1} | {:.1} | {:.1} | {:.1} | {} | {} of {} | {faults} | {} | {} |",
+            "| {} | {} | {lost} | {:.1} | {:.1} | {:.1} | {:.1} | {} | {} of {} | {faults} | {} | {}{late} |",
             self.name,
             self.tally.sent,
             ms(0.5),

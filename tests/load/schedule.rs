@@ -4,7 +4,7 @@
 
 use std::cell::RefCell;
 use std::io::{Read as _, Write as _};
-use std::net::{SocketAddr, TcpStream};
+use std::net::{Ipv4Addr, SocketAddr, TcpStream};
 use std::rc::Rc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc;
@@ -13,10 +13,10 @@ use std::time::{Duration, Instant};
 use tokio::runtime::Builder;
 use tokio::task::{JoinSet, LocalSet};
 use tokio::time::sleep_until;
-use tokio_rustls::TlsConnector;
 
 use crate::client::{Client, IDLE_CONNECTIONS};
 use crate::reviews::{Review, ordinary, uid};
+use crate::server::Target;
 
 /// What the API server waits for an answer (`timeoutSeconds` of the configurations).
 pub(crate) const REVIEW_TIMEOUT: Duration = Duration::from_secs(3);
@@ -58,10 +58,10 @@ pub(crate) struct Lost {
 }
 
 /// Sends reviews until the plan is over or `stop` is set, then waits for the last answers.
-pub(crate) fn run(server: SocketAddr, tls: TlsConnector, plan: Plan, stop: &AtomicBool) -> Tally {
+pub(crate) fn run(target: Target, plan: Plan, stop: &AtomicBool) -> Tally {
     let runtime = Builder::new_current_thread().enable_all().build().expect("a runtime");
     let tally = Rc::new(RefCell::new(Tally::default()));
-    LocalSet::new().block_on(&runtime, send_all(Client::new(server, [127, 0, 0, 1].into(), tls), plan, stop, &tally));
+    LocalSet::new().block_on(&runtime, send_all(Client::new(target.address, Ipv4Addr::LOCALHOST, target.tls), plan, stop, &tally));
     let mut tally = tally.take();
     tally.latencies.sort_unstable();
     tally

@@ -26,6 +26,9 @@ pub(crate) const NAME: &str = "jobgate.jobgate-system.svc";
 /// The policy that is in the file unless a test wants another.
 pub(crate) const POLICY: &str = include_str!("../../policies/default.yaml");
 
+/// The defaults of `--max-connections` and `--max-connections-per-source`.
+const CONNECTIONS: usize = 1024;
+const CONNECTIONS_PER_SOURCE: usize = 256;
 const READY_TIMEOUT: Duration = Duration::from_secs(20);
 
 /// Returns the program to test: `JOBGATE_BIN`, else the one that cargo built with the tests.
@@ -33,15 +36,23 @@ pub(crate) fn program() -> PathBuf {
     std::env::var_os("JOBGATE_BIN").unwrap_or_else(|| OsString::from(env!("CARGO_BIN_EXE_jobgate"))).into()
 }
 
-/// A running `jobgate serve`; it ends when this is dropped.
-pub(crate) struct Server {
-    process: Process,
+/// Where a server is, for those who call it.
+#[derive(Clone)]
+pub(crate) struct Target {
     /// Where reviews are served.
     pub(crate) address: SocketAddr,
     /// Where health, readiness and metrics are served.
     pub(crate) probe: SocketAddr,
     /// What an API server trusts.
     pub(crate) tls: TlsConnector,
+    /// The server has one part in so many of the connections that it has by default.
+    pub(crate) scale: usize,
+}
+
+/// A running `jobgate serve`; it ends when this is dropped.
+pub(crate) struct Server {
+    process: Process,
+    pub(crate) target: Target,
     pub(crate) certificates: Mount,
     pub(crate) policy: Mount,
     authority: Authority,
@@ -49,11 +60,11 @@ pub(crate) struct Server {
 }
 
 impl Server {
-    /// Starts it and waits until it is ready.
+    /// Starts it, with its connections cut down by `scale`, and waits until it is ready.
     ///
     /// # Errors
     /// If it does not start; with the end of its log.
-    pub(crate) fn start(policy: &str) -> Result<Self, String> {
+    pub(crate) fn start(policy: &str, scale: usize) -> Result<Self, String> {
         let folder = tempfile::tempdir().map_err(|e| e.to_string())?;
         let authority = Authority::generate()?;
         let certificates = Mount::new(folder.path().join("certificates"))?;
@@ -65,6 +76,10 @@ impl Server {
         command.args(["serve", "--listen=127.0.0.1:0", "--metrics-listen=127.0.0.1:0", "--claims=off"]);
         command.arg("--tls-cert").arg(certificates.path("tls.crt")).arg("--tls-key").arg(certificates.path("tls.key"));
         command.arg("--policy").arg(policies.path("policy.yaml")).env_remove("JOBGATE_LOG");
+        if scale > 1 {
+            command.arg(format!("--max-connections={}", CONNECTIONS / scale));
+            command.arg(format!("--max-connections-per-source={}", CONNECTIONS_PER_SOURCE / scale));
+        }
         let mut process = Process::start(&mut command, &folder.path().join("log"))?;
 
         let serving = eventually(READY_TIMEOUT, || {
@@ -75,8 +90,8 @@ impl Server {
         let address = |key: &str| serving[key].as_str().and_then(|text| text.parse().ok()).ok_or_else(|| format!("no {key} in {serving}"));
         let (address, probe): (SocketAddr, SocketAddr) = (address("address")?, address("probe_address")?);
         eventually(READY_TIMEOUT, || http_get(probe.port(), "/readyz"))?;
-        let tls = authority.client()?;
-        Ok(Self { process, address, probe, tls, certificates, policy: policies, authority, _folder: folder })
+        let target = Target { address, probe, tls: authority.client()?, scale };
+        Ok(Self { process, target, certificates, policy: policies, authority, _folder: folder })
     }
 
     /// Mounts a new certificate of the same authority for the same names.
@@ -86,7 +101,7 @@ impl Server {
 
     /// Sums the series of a counter that have a label, such as `result="success"`; all of them if it is empty.
     pub(crate) fn counter(&self, name: &str, label: &str) -> Result<f64, String> {
-        Ok(sum(&http_get(self.probe.port(), "/metrics")?, name, label))
+        Ok(sum(&http_get(self.target.probe.port(), "/metrics")?, name, label))
     }
 
     /// Returns a size of the process by its name in `/proc/PID/status`, in KiB; 0 once the process has ended.

@@ -41,13 +41,13 @@ struct Running {
 
 /// Runs it and returns the row of the table; what failed comes second.
 pub(crate) fn run(plan: Plan, p99: Duration) -> Result<(Row, Result<(), String>), String> {
-    let mut server = Server::start(POLICY)?;
-    let (address, probe_address, tls) = (server.address, server.probe, server.tls.clone());
+    let mut server = Server::start(POLICY, 1)?;
+    let target = server.target.clone();
     let stop = Arc::new(AtomicBool::new(false));
     let (stop_probe, probe_stopped) = mpsc::channel();
-    let (load_stop, load_tls) = (Arc::clone(&stop), tls.clone());
-    let load = thread::spawn(move || schedule::run(address, load_tls, plan, &load_stop));
-    let probe = thread::spawn(move || schedule::probe(probe_address, &probe_stopped));
+    let (called, load_stop) = (target.clone(), Arc::clone(&stop));
+    let load = thread::spawn(move || schedule::run(called, plan, &load_stop));
+    let probe = thread::spawn(move || schedule::probe(target.probe, &probe_stopped));
 
     let mut random = Random::new();
     println!("soak: {} minutes at {} reviews/s, JOBGATE_SOAK_SEED={}", plan.time.as_secs() / 60, plan.rate, random.0);
@@ -82,8 +82,8 @@ pub(crate) fn run(plan: Plan, p99: Duration) -> Result<(Row, Result<(), String>)
             samples.push(sample);
             attacks += 1;
             let (stop, stopped) = oneshot::channel();
-            let tls = tls.clone();
-            let thread = thread::spawn(move || attackers::run(next, address, probe_address, tls, stopped));
+            let attacked = server.target.clone();
+            let thread = thread::spawn(move || attackers::run(next, attacked, stopped));
             attack = Some(Running { stop, thread, until: Instant::now() + ATTACK });
         }
         server.renew_certificate()?;
