@@ -16,6 +16,7 @@
 #![allow(clippy::expect_used, clippy::print_stdout, reason = "helpers of tests; what was measured is printed")]
 
 mod attackers;
+mod claims;
 mod client;
 #[path = "../e2e/process.rs"]
 #[allow(dead_code, reason = "it serves the end-to-end tests, too")]

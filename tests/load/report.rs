@@ -60,8 +60,20 @@ impl Row {
         if self.percentile(0.99) > p99 {
             let _ = writeln!(wrong, "p99 is {:?}, and {p99:?} is allowed", self.percentile(0.99));
         }
+        let limit = memory_limit();
+        if self.peak >> 10 >= limit {
+            let _ = writeln!(wrong, "{} MiB at most, and the container has {limit}", self.peak >> 10);
+        }
         if wrong.is_empty() { Ok(()) } else { Err(format!("{wrong}{}\n{HEAD}{self}", self.note)) }
     }
+}
+
+/// Returns what the manifests give the container, in MiB.
+fn memory_limit() -> u64 {
+    let mut objects = jobgate::yaml::documents(include_bytes!("../../deploy/install.yaml")).filter_map(|document| Some(document.ok()?.value));
+    let deployment = objects.find(|object| object["kind"] == "Deployment").expect("a Deployment");
+    let limit = &deployment["spec"]["template"]["spec"]["containers"][0]["resources"]["limits"]["memory"];
+    limit.as_str().and_then(|text| text.strip_suffix("Mi")?.parse().ok()).expect("a limit in Mi")
 }
 
 pub(crate) const HEAD: &str = "\

@@ -7,6 +7,8 @@ use base64::Engine as _;
 use bytes::Bytes;
 use serde_json::{Value, json};
 
+use crate::claims::SHARED;
+
 /// The body of a review up to its uid, as the API server writes it.
 const BEFORE_UID: &str = r#"{"kind":"AdmissionReview","apiVersion":"admission.k8s.io/v1","request":{"uid":""#;
 
@@ -250,7 +252,7 @@ fn job_spec(variables: usize, replacement: &str) -> Value {
             "spec": {
                 "restartPolicy": "Never", "dnsPolicy": "ClusterFirst", "schedulerName": "default-scheduler", "securityContext": {},
                 "terminationGracePeriodSeconds": 30, "containers": [container("trainer", variables)],
-                "volumes": [{"name": "data", "persistentVolumeClaim": {"claimName": "imagenet", "readOnly": true}}],
+                "volumes": [{"name": "data", "persistentVolumeClaim": {"claimName": SHARED, "readOnly": true}}],
             },
         },
     })

@@ -18,6 +18,7 @@ use serde_json::Value;
 use tempfile::TempDir;
 use tokio_rustls::TlsConnector;
 
+use crate::claims;
 use crate::process::{Process, eventually, http_get, sum};
 
 /// The name by which an API server calls the webhook: SNI and the certificate's name.
@@ -72,8 +73,11 @@ impl Server {
         let policies = Mount::new(folder.path().join("policies"))?;
         policies.write(&[("policy.yaml", policy.to_owned())])?;
 
+        let kubeconfig = folder.path().join("kubeconfig");
+        fs::write(&kubeconfig, claims::kubeconfig()).map_err(|e| e.to_string())?;
+
         let mut command = Command::new(program());
-        command.args(["serve", "--listen=127.0.0.1:0", "--metrics-listen=127.0.0.1:0", "--claims=off"]);
+        command.args(["serve", "--listen=127.0.0.1:0", "--metrics-listen=127.0.0.1:0", "--claims=cache"]).env("KUBECONFIG", kubeconfig);
         command.arg("--tls-cert").arg(certificates.path("tls.crt")).arg("--tls-key").arg(certificates.path("tls.key"));
         command.arg("--policy").arg(policies.path("policy.yaml")).env_remove("JOBGATE_LOG");
         if scale > 1 {

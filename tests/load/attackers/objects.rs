@@ -3,6 +3,7 @@
 use bytes::Bytes;
 use serde_json::{Map, Value, json};
 
+use crate::claims::ONE_NODE;
 use crate::reviews::job;
 
 /// The uid of reviews of these.
@@ -81,7 +82,7 @@ pub(super) fn mounts() -> Vec<Costly> {
     let numbered = |make: fn(usize) -> Value| -> Value { (0..4000).map(make).collect() };
     let mut object = job("mounted", 2);
     let spec = &mut object["spec"]["template"]["spec"];
-    spec["volumes"] = numbered(|at| json!({"name": format!("v{at}"), "persistentVolumeClaim": {"claimName": "c"}}));
+    spec["volumes"] = numbered(|at| json!({"name": format!("v{at}"), "persistentVolumeClaim": {"claimName": ONE_NODE}}));
     spec["containers"][0]["volumeMounts"] = numbered(|at| json!({"name": format!("v{at}"), "mountPath": format!("/m/{at}")}));
     spec["containers"][0]["env"] = numbered(|at| json!({"name": format!("CHECKPOINT_{at}"), "value": format!("/n/{at}")}));
     vec![object.into()]
