@@ -32,6 +32,7 @@ impl Process {
     }
 
     /// Returns its process id.
+    #[allow(dead_code, reason = "for the load test")]
     pub(crate) fn id(&self) -> u32 {
         self.child.id()
     }

@@ -1,6 +1,8 @@
-//! Clients that want the gate to be slow for others: pods with a few addresses, and users who may create objects.
+//! Clients that want the gate to be slow for others: pods with a few addresses, and users who may create
+//! objects.
 //!
-//! Each attack is bounded in connections, in rate and, by its caller, in time. A connection that the server ends is made again, at a bounded rate.
+//! Each attack is bounded in connections, in rate and, by its caller, in time. A connection that the server
+//! ends is made again, at a bounded rate.
 
 mod objects;
 
@@ -47,7 +49,7 @@ const fn full(name: &'static str, start: fn(&Rc<Field>)) -> Attack {
 
 /// All of them, in the order of the table.
 pub(crate) const ATTACKS: &[Attack] = &[
-    gate("bodies of 32 MiB, held before the last byte", |field| field.crowd(4, 1, 20, held_body)),
+    gate("bodies of 32 MiB without their last byte", |field| field.crowd(4, 1, 20, unfinished_body)),
     full("bodies of 32 MiB, declared and not sent", |field| field.crowd(16, 1, 20, declared_body)),
     gate("chunked bodies without end", |field| field.crowd(4, 1, 20, endless_body)),
     full("slow headers from 1 address", |field| field.crowd(field.scaled(1200), 1, RECONNECTS, slow_header)),
@@ -76,7 +78,7 @@ pub(crate) const ATTACKS: &[Attack] = &[
 const RECONNECTS: u32 = 400;
 /// Descriptors that this process keeps for everything but an attack.
 const DESCRIPTORS_KEPT: usize = 500;
-/// How large a body the server takes; what it holds of it is the attack.
+/// How large a body the server takes; what it keeps of it in memory is the attack.
 const LARGE_BODY: usize = 32 << 20;
 /// The first address of attackers; an API server and the kubelet are 127.0.0.1.
 const FIRST_SOURCE: u8 = 2;
@@ -94,7 +96,7 @@ pub(crate) struct Field {
     slowest: Cell<Duration>,
 }
 
-/// Runs an attack until told to stop, and returns what came of it in words.
+/// Runs an attack until `stop` is sent, and returns what came of it in words.
 pub(crate) fn run(attack: &Attack, target: Target, stop: oneshot::Receiver<()>) -> String {
     lower_priority();
     let Target { address: server, probe, tls, scale } = target;
@@ -114,8 +116,8 @@ pub(crate) fn run(attack: &Attack, target: Target, stop: oneshot::Receiver<()>) 
     words.join(", ")
 }
 
-/// An attacker is another machine: what it computes must not be taken from the server's processors. So its thread runs when the others do not,
-/// as far as the system lets it.
+/// An attacker is another machine: what it computes must not be taken from the server's processors. So its
+/// thread runs when the others do not, as far as the system lets it.
 fn lower_priority() {
     let Ok(thread) = fs::read_link("/proc/thread-self") else { return };
     let Some(id) = thread.file_name() else { return };
@@ -131,7 +133,8 @@ impl Field {
         clients / self.scale
     }
 
-    /// Keeps so many clients busy, spread over addresses, each of which begins again when the server has ended it.
+    /// Keeps so many clients busy, spread over addresses, each of which begins again when the server has
+    /// ended it.
     fn crowd<F>(self: &Rc<Self>, clients: usize, sources: u8, connects_per_second: u32, act: impl Fn(Rc<Self>, IpAddr) -> F + Copy + 'static)
     where
         F: Future<Output = io::Result<()>> + 'static,
@@ -193,7 +196,7 @@ fn descriptors() -> usize {
     limit.unwrap_or(1024)
 }
 
-// ------------------------------------------------------------------------------------------------------------------------------- connections
+// ------------------------------------------------------------------------------------------- connections
 
 async fn until_end(stream: &mut (impl AsyncRead + Unpin)) -> io::Result<()> {
     let mut buffer = [0; 1024];
@@ -241,7 +244,7 @@ async fn declared_body(field: Rc<Field>, source: IpAddr) -> io::Result<()> {
     until_end(&mut stream).await
 }
 
-async fn held_body(field: Rc<Field>, source: IpAddr) -> io::Result<()> {
+async fn unfinished_body(field: Rc<Field>, source: IpAddr) -> io::Result<()> {
     let mut stream = connect_tls(source, field.server, &field.tls).await?;
     stream.write_all(head(&format!("Content-Length: {LARGE_BODY}")).as_bytes()).await?;
     let mut left = LARGE_BODY - 1;
@@ -312,7 +315,7 @@ async fn probe_metrics(field: Rc<Field>, source: IpAddr) -> io::Result<()> {
     until_end(&mut stream).await
 }
 
-// ------------------------------------------------------------------------------------------------------------------------------------ bodies
+// ------------------------------------------------------------------------------------------------ bodies
 
 /// Posts what is not a review, over connections that are kept.
 fn malformed(field: &Rc<Field>) {
@@ -334,7 +337,8 @@ fn malformed(field: &Rc<Field>) {
     });
 }
 
-/// Posts objects as an API server does for a user who may create them: from its address, over connections of its pool, to both endpoints.
+/// Posts objects as an API server does for a user who may create them: from its address, over connections of
+/// its pool, to both endpoints.
 fn costly(field: &Rc<Field>, per_second: f64, objects: fn() -> Vec<objects::Costly>) {
     let client = Client::new(field.server, Ipv4Addr::LOCALHOST, field.tls.clone());
     let field = Rc::clone(field);

@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 
 /// A claim that any number of nodes can mount.
 pub(crate) const SHARED: &str = "imagenet";
-/// A claim that one node can mount, whose name says that it holds nothing of value.
+/// A claim that one node can mount, whose name does not say that it is for checkpoints.
 pub(crate) const ONE_NODE: &str = "c";
 
 const BOOKMARK_INTERVAL: Duration = Duration::from_secs(10);

@@ -1,8 +1,10 @@
 //! A client that keeps connections as the API server's does (Go's `net/http` below client-go).
 //!
-//! A request takes the connection that was used last; without one it dials, and goes over whichever is there first: the new one, or one that another
-//! request has given back. A request that was written on a connection that then breaks is not tried again, because a POST may have had an effect;
-//! one that was not written at all is. An answer of 429 or 5xx with `Retry-After` is waited for and tried again, within the time of the call.
+//! A request takes the connection that was used last; without one it dials, and goes over whichever is there
+//! first: the new one, or one that another request has given back. A request that was written on a connection
+//! that then breaks is not tried again, because a POST may have had an effect; one that was not written at
+//! all is. An answer of 429 or 5xx with `Retry-After` is waited for and tried again, within the time of the
+//! call.
 
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;

@@ -20,7 +20,8 @@ pub(crate) struct Review {
     object: Value,
     after_uid: String,
     expected: Expected,
-    /// The first right answer, without its uid: the text before it and after it. What is equal to it needs no second look.
+    /// The first right answer, without its uid: the text before it and after it. What is equal to it needs no
+    /// second look.
     right: RefCell<Option<[Vec<u8>; 2]>>,
 }
 

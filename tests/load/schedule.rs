@@ -1,6 +1,7 @@
 //! Reviews at a fixed rate, whatever comes back (an open loop), and the probes of a kubelet.
 //!
-//! Latency counts from the moment a review was due, so a server that stalls is charged for every review that should have come meanwhile.
+//! Latency counts from the moment a review was due, so a server that stalls is charged for every review that
+//! should have come meanwhile.
 
 use std::cell::RefCell;
 use std::io::{Read as _, Write as _};
@@ -20,7 +21,8 @@ use crate::server::Target;
 
 /// What the API server waits for an answer (`timeoutSeconds` of the configurations).
 pub(crate) const REVIEW_TIMEOUT: Duration = Duration::from_secs(3);
-/// Once a second so many of the reviews come at once, as CronJobs of the same minute do. It fills the pool of connections, too.
+/// Once a second so many of the reviews come at once, as CronJobs of the same minute do. It fills the pool of
+/// connections, too.
 const BURST: u32 = IDLE_CONNECTIONS as u32;
 
 /// What to send.

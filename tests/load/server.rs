@@ -1,4 +1,5 @@
-//! The server under test: the real program as a child process, with a policy and a certificate in mounted files.
+//! The server under test: the real program as a child process, with a policy and a certificate in mounted
+//! files.
 
 use std::ffi::OsString;
 use std::fs;
@@ -103,7 +104,8 @@ impl Server {
         self.certificates.write(&self.authority.leaf()?)
     }
 
-    /// Sums the series of a counter that have a label, such as `result="success"`; all of them if it is empty.
+    /// Sums the series of a counter that have a label, such as `result="success"`; all of them if it is
+    /// empty.
     pub(crate) fn counter(&self, name: &str, label: &str) -> Result<f64, String> {
         Ok(sum(&http_get(self.target.probe.port(), "/metrics")?, name, label))
     }
@@ -131,7 +133,8 @@ impl Server {
     }
 }
 
-/// A folder as the kubelet mounts it: files are links into `..data`, which is a link to a folder that is swapped as a whole.
+/// A folder as the kubelet mounts it: files are links into `..data`, which is a link to a folder that is
+/// swapped as a whole.
 pub(crate) struct Mount {
     folder: PathBuf,
 }

@@ -1,4 +1,5 @@
-//! A long run at a steady rate with everything that happens to a server in its life: new certificates, new policies, attacks now and then.
+//! A long run at a steady rate with everything that happens to a server in its life: new certificates, new
+//! policies, attacks now and then.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, mpsc};
@@ -18,7 +19,8 @@ const TICK: Duration = Duration::from_secs(10);
 const TICKS_PER_ATTACK: u64 = 3;
 /// How long it goes on; the rest is for the server to come to rest before the next sample that counts.
 const ATTACK: Duration = Duration::from_secs(15);
-/// How much more memory than in the second quarter the last may need: pages that the allocator keeps are not a leak.
+/// How much more memory than in the second quarter the last may need: pages that the allocator keeps are not
+/// a leak.
 const MEMORY_GROWTH: f64 = 1.10;
 const MEMORY_SLACK_KIB: f64 = 8.0 * 1024.0;
 /// Likewise for descriptors: connections that are on their way out.
