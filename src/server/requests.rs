@@ -1,32 +1,28 @@
 //! From an HTTP request to a [`Call`], and from an [`Answer`] to an HTTP response.
 
+use std::net::{IpAddr, Ipv4Addr};
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use axum::Router;
-use axum::body::Body;
 use axum::extract::Request;
 use axum::response::{IntoResponse as _, Response};
 use axum::routing::post;
-use bytes::{Bytes, BytesMut};
 use futures::FutureExt as _;
 use http::{HeaderMap, HeaderValue, StatusCode, Version, header};
-use http_body::Body as _;
-use http_body_util::BodyExt as _;
+use prometheus_client::metrics::gauge::Gauge;
 use tokio::runtime::Handle;
-use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
+use tokio::sync::watch;
 use tokio::task::spawn_blocking;
 use tokio::time::{timeout, timeout_at};
 
+use super::body::{Bodies, BodyError, Received, Source};
 use super::certificate::Tokens;
 use super::connection::Stage;
+use super::pool::{Pool, Portion};
 use super::{Answer, Application, Call, Endpoint, Fault, Limits, Metrics, Note, Outcome, duration};
 use crate::lines::character_at;
-
-/// How much of a body that is too large is kept, for the application to find the uid in.
-const PREFIX: usize = 4096;
 
 /// The part of the server that requests see.
 pub(super) struct Site<A> {
@@ -35,24 +31,28 @@ pub(super) struct Site<A> {
     metrics: Metrics,
     tokens: Option<Arc<Tokens>>,
     stages: watch::Receiver<Stage>,
-    reviews: Arc<Semaphore>,
-    large_reviews: Arc<Semaphore>,
-    /// A permit for each KiB of [`Limits::evaluation_memory`].
-    evaluation_memory: Arc<Semaphore>,
-    memory: Arc<AtomicUsize>,
+    bodies: Bodies,
+    reviews: Pool,
+    large_reviews: Pool,
+    evaluation_memory: Pool,
+    small_evaluation_memory: Pool,
 }
 
 impl<A: Application> Site<A> {
     pub(super) fn new(app: A, limits: Arc<Limits>, metrics: Metrics, tokens: Option<Arc<Tokens>>, stages: watch::Receiver<Stage>) -> Self {
+        // One source leaves a quarter of the turns to others.
+        let turns = |all: usize| Pool::new(all, all - all / 4, Gauge::default());
+        let memory = |all: usize| Pool::new(all, all, Gauge::default());
         Self {
             app: Arc::new(app),
+            bodies: Bodies::new(limits.clone(), &metrics),
+            reviews: turns(limits.in_flight),
+            large_reviews: turns(limits.large_reviews),
+            evaluation_memory: memory(limits.evaluation_memory),
+            small_evaluation_memory: memory(limits.small_evaluation_memory),
             metrics,
             tokens,
             stages,
-            reviews: Arc::new(Semaphore::new(limits.in_flight)),
-            large_reviews: Arc::new(Semaphore::new(limits.large_reviews)),
-            evaluation_memory: Arc::new(Semaphore::new(limits.evaluation_memory >> 10)),
-            memory: Arc::default(),
             limits,
         }
     }
@@ -94,26 +94,21 @@ impl<A: Application> Site<A> {
         }
         let deadline = began + self.limits.time_for(request.uri().query());
         let version = request.version();
-        let mut share = Share { memory: self.memory.clone(), held: 0, metrics: self.metrics.clone() };
-        let body = match timeout(self.limits.body, self.read(request.into_body(), &mut share)).await {
-            Ok(Ok(body)) => body,
-            Ok(Err(error)) => return closing(version, self.no_body(endpoint, error, began)),
-            Err(_) => return closing(version, self.refuse(StatusCode::REQUEST_TIMEOUT)),
+        // What comes through no connection (a test of the router alone) is from one source.
+        let Source(source) = request.extensions().get().copied().unwrap_or(Source(IpAddr::V4(Ipv4Addr::UNSPECIFIED)));
+        let received = match self.bodies.read(request.into_body(), source, deadline).await {
+            Ok(received) => received,
+            Err(error) => return closing(version, self.no_body(endpoint, error, began, deadline)),
         };
-        let bytes = body.len();
-        let permits = match self.admit(&body, share, deadline).await {
+        let (body, bytes) = (received.bytes.clone(), received.bytes.len());
+        let permits = match self.admit(endpoint, received, source, deadline).await {
             Ok(permits) => permits,
             Err(Unfit::Now) => {
                 self.metrics.shed("in-flight");
                 return self.refuse_for_now();
             }
-            Err(Unfit::Ever) => {
-                return match std::panic::catch_unwind(AssertUnwindSafe(|| self.app.too_heavy(endpoint, &body))) {
-                    Ok(Some(answer)) => self.finish(endpoint, answer, bytes, began),
-                    Ok(None) => self.refuse(StatusCode::PAYLOAD_TOO_LARGE),
-                    Err(_) => self.finish(endpoint, self.excuse(endpoint, &body, Fault::Panic), bytes, began),
-                };
-            }
+            Err(Unfit::Ever(Some(answer))) => return self.finish(endpoint, answer, bytes, began),
+            Err(Unfit::Ever(None)) => return self.refuse(StatusCode::PAYLOAD_TOO_LARGE),
             Err(Unfit::Unknown) => return self.finish(endpoint, self.excuse(endpoint, &body, Fault::Panic), bytes, began),
         };
         let in_flight = self.metrics.begin_review();
@@ -122,59 +117,23 @@ impl<A: Application> Site<A> {
         self.finish(endpoint, answer, bytes, began)
     }
 
-    /// Reads a whole body, within the cap and the memory that all bodies share.
-    async fn read(&self, mut body: Body, share: &mut Share) -> Result<Bytes, BodyError> {
-        let cap = self.limits.body_bytes;
-        // What is declared too large is not read further than the uid.
-        let announced = usize::try_from(body.size_hint().lower()).unwrap_or(usize::MAX);
-        let cap = if announced > cap { PREFIX.min(cap) } else { cap };
-        let mut whole = Bytes::new();
-        let mut parts = BytesMut::new();
-        loop {
-            let frame = match body.frame().await {
-                None => break,
-                Some(Ok(frame)) => frame,
-                Some(Err(error)) => return Err(BodyError::Broken(error)),
-            };
-            let Ok(data) = frame.into_data() else { continue };
-            let held = whole.len() + parts.len();
-            if data.len() > cap - held {
-                let mut prefix = if whole.is_empty() { parts } else { whole.into() };
-                prefix.extend_from_slice(&data[..data.len().min(PREFIX.saturating_sub(held))]);
-                prefix.truncate(PREFIX);
-                return Err(BodyError::TooLarge(Bytes::copy_from_slice(&prefix), body));
-            }
-            if !share.grow(data.len(), self.limits.body_memory) {
-                return Err(BodyError::NoMemory(body));
-            }
-            // An ordinary body comes in one piece, and is not copied.
-            if held == 0 {
-                whole = data;
-                continue;
-            }
-            if parts.is_empty() {
-                parts.reserve(announced.max(held + data.len()));
-                parts.extend_from_slice(&whole);
-                whole = Bytes::new();
-            }
-            parts.extend_from_slice(&data);
-        }
-        Ok(if parts.is_empty() { whole } else { parts.freeze() })
-    }
-
-    fn no_body(&self, endpoint: Endpoint, error: BodyError, began: Instant) -> Response {
+    fn no_body(&self, endpoint: Endpoint, error: BodyError, began: Instant, deadline: Instant) -> Response {
         match error {
             BodyError::Broken(error) => {
                 tracing::debug!(%error, "body not read");
                 self.refuse(StatusCode::BAD_REQUEST)
             }
-            BodyError::NoMemory(rest) => {
-                discard(rest, &self.limits);
-                self.metrics.shed("memory");
+            BodyError::Unreasonable(cause) => {
+                self.metrics.body_ended(cause);
+                self.refuse(StatusCode::REQUEST_TIMEOUT)
+            }
+            BodyError::NoMemory(cause, rest) => {
+                self.bodies.discard(rest, deadline);
+                self.metrics.shed(cause);
                 self.refuse_for_now()
             }
             BodyError::TooLarge(prefix, rest) => {
-                discard(rest, &self.limits);
+                self.bodies.discard(rest, deadline);
                 match std::panic::catch_unwind(AssertUnwindSafe(|| self.app.too_large(endpoint, &prefix, self.limits.body_bytes))) {
                     Ok(Some(answer)) => self.finish(endpoint, answer, self.limits.body_bytes, began),
                     Ok(None) | Err(_) => self.refuse(StatusCode::PAYLOAD_TOO_LARGE),
@@ -183,37 +142,38 @@ impl<A: Application> Site<A> {
         }
     }
 
-    /// Waits a little for leave to evaluate a body.
-    async fn admit(&self, body: &Bytes, share: Share, deadline: Instant) -> Result<Permits, Unfit> {
+    /// Waits a little for permission to evaluate a body.
+    async fn admit(&self, endpoint: Endpoint, body: Received, source: IpAddr, deadline: Instant) -> Result<Permits, Unfit> {
         let wait = self.limits.queue.min(deadline.saturating_duration_since(Instant::now()) / 2);
         let all = async {
-            let (large, share) = if body.len() > self.limits.inline_bytes {
-                let (room, share) = self.make_room(body, share).await?;
-                (Some(room), share)
+            let (body, turn, memory) = if body.bytes.len() > self.limits.inline_bytes {
+                self.make_room(endpoint, body, source).await?
             } else {
-                (None, share)
+                let weigh = AssertUnwindSafe(|| self.app.weight(&body.bytes));
+                let weight = std::panic::catch_unwind(weigh).map_err(|_| Unfit::Unknown)?;
+                let memory = self.small_evaluation_memory.take(source, weight.min(self.limits.small_evaluation_memory)).await;
+                (body, None, memory)
             };
-            let review = self.reviews.clone().acquire_owned().await.map_err(|_| Unfit::Now)?;
-            Ok(Permits { _review: review, _large: large, _share: share })
+            let review = self.reviews.take(source, 1).await;
+            Ok(Permits { _review: review, _large: turn, _evaluation: memory, _body: body.memory })
         };
         timeout(wait, all).await.unwrap_or(Err(Unfit::Now))
     }
 
     /// Waits for a processor and for memory to evaluate a large body with.
-    async fn make_room(&self, body: &Bytes, share: Share) -> Result<([OwnedSemaphorePermit; 2], Share), Unfit> {
-        let turn = self.large_reviews.clone().acquire_owned().await.map_err(|_| Unfit::Now)?;
-        let (app, body) = (self.app.clone(), body.clone());
+    async fn make_room(&self, endpoint: Endpoint, body: Received, source: IpAddr) -> Result<(Received, Option<Portion>, Portion), Unfit> {
+        let turn = self.large_reviews.take(source, 1).await;
+        let (app, all) = (self.app.clone(), self.limits.evaluation_memory);
         // What is weighed is held until that has ended, even if nobody waits for it any more.
-        let weighing = spawn_blocking(move || (app.weight(&body), turn, share));
-        let (weight, turn, share) = weighing.await.map_err(|_| Unfit::Unknown)?;
-        let all = self.limits.evaluation_memory;
-        // One that takes more than all may is evaluated alone, in what is left for memory that is yet to be given back.
-        if weight > 2 * all {
-            return Err(Unfit::Ever);
-        }
-        let kib = u32::try_from(weight.min(all) >> 10).map_err(|_| Unfit::Ever)?;
-        let memory = self.evaluation_memory.clone().acquire_many_owned(kib).await.map_err(|_| Unfit::Now)?;
-        Ok(([turn, memory], share))
+        let weighing = spawn_blocking(move || {
+            let weight = app.weight(&body.bytes);
+            let verdict = if weight > all { Err(app.too_heavy(endpoint, &body.bytes)) } else { Ok(weight) };
+            (verdict, body, turn)
+        });
+        let (verdict, body, turn) = weighing.await.map_err(|_| Unfit::Unknown)?;
+        let weight = verdict.map_err(Unfit::Ever)?;
+        let memory = self.evaluation_memory.take(source, weight).await;
+        Ok((body, Some(turn), memory))
     }
 
     /// Lets the application answer, and answers for it if it cannot.
@@ -316,60 +276,18 @@ fn closing(version: Version, mut response: Response) -> Response {
 enum Unfit {
     /// Others are, and have been for too long.
     Now,
-    /// It is too heavy.
-    Ever,
-    /// To weigh it has failed.
+    /// It is too heavy: what the application answers to that.
+    Ever(Option<Answer>),
+    /// Weighing it has failed.
     Unknown,
 }
 
-enum BodyError {
-    Broken(axum::Error),
-    /// The first bytes, and what was not read.
-    TooLarge(Bytes, Body),
-    NoMemory(Body),
-}
-
-/// Reads on for a while without keeping anything: a client that is still sending when the connection is cut would not see the answer.
-fn discard(mut body: Body, limits: &Limits) {
-    let (time, mut left) = (limits.header, limits.body_bytes);
-    tokio::spawn(timeout(time, async move {
-        while let Some(Ok(frame)) = body.frame().await {
-            left = left.saturating_sub(frame.data_ref().map_or(0, Bytes::len));
-            if left == 0 {
-                break;
-            }
-        }
-    }));
-}
-
-/// Leave to evaluate. What an evaluation holds is held until it has ended, even if nobody waits for it any more.
+/// Permission to evaluate. What an evaluation takes is taken until it has ended, even if nobody waits for it any more.
 struct Permits {
-    _review: OwnedSemaphorePermit,
-    _large: Option<[OwnedSemaphorePermit; 2]>,
-    _share: Share,
-}
-
-/// One request's share of the memory for bodies.
-struct Share {
-    memory: Arc<AtomicUsize>,
-    held: usize,
-    metrics: Metrics,
-}
-
-impl Share {
-    fn grow(&mut self, bytes: usize, limit: usize) -> bool {
-        self.held += bytes;
-        let all = self.memory.fetch_add(bytes, Ordering::Relaxed) + bytes;
-        self.metrics.body_bytes(all);
-        all <= limit
-    }
-}
-
-impl Drop for Share {
-    fn drop(&mut self) {
-        let before = self.memory.fetch_sub(self.held, Ordering::Relaxed);
-        self.metrics.body_bytes(before.saturating_sub(self.held));
-    }
+    _review: Portion,
+    _large: Option<Portion>,
+    _evaluation: Portion,
+    _body: Option<Portion>,
 }
 
 impl Limits {
