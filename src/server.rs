@@ -189,6 +189,11 @@ pub struct Limits {
     pub header_fields: usize,
     /// How much of what a client sends one connection buffers before it is looked at, in bytes. A TLS record is 16 KiB. 64 KiB.
     pub connection_buffer: usize,
+    /// How much of what a client sends the system buffers for one connection, in bytes; it takes twice as much for it. The system counts
+    /// it as the container's memory, and would let it grow to some MiB while nothing is read. 48 KiB: 24 MB/s over a millisecond.
+    pub receive_buffer: usize,
+    /// How much of the answers the system buffers for one connection until the client takes them, in bytes; as above. 16 KiB.
+    pub send_buffer: usize,
     /// How long a body may go without progress (see `body_rate`). A busy API server may pause for some tenths of a second. In any case
     /// a body ends with the deadline of its review, after which nobody waits for the answer. 1 s.
     pub body_grace: Duration,
@@ -208,10 +213,11 @@ pub struct Limits {
     /// whoever has most, so that any number of others cannot keep it.
     pub body_memory_per_source: usize,
     /// How much memory the evaluation of bodies above `inline_bytes` may take together, in bytes by [`Application::weight`]; one that would
-    /// take more by itself is refused. 256 MiB: a new object as large as the API server takes, in the most costly shape.
+    /// take more by itself is refused. 192 MiB: a new object of 3 MiB, as large as the API server takes, in the most costly shape, or an
+    /// update of one of 1.5 MiB, as large as etcd takes.
     pub evaluation_memory: usize,
     /// How much memory the evaluation of bodies up to `inline_bytes` may take together, by [`Application::weight`]. 64 MiB: `in_flight` of
-    /// ordinary size, or nine in the most costly shape.
+    /// ordinary size, or eighteen of the largest in the most costly shape.
     pub small_evaluation_memory: usize,
     /// Bodies up to this size are evaluated where they are read; at some 15 µs per KiB this is under a millisecond. 64 KiB.
     pub inline_bytes: usize,
@@ -247,13 +253,15 @@ impl Default for Limits {
             header_bytes: 16 << 10,
             header_fields: 64,
             connection_buffer: 64 << 10,
+            receive_buffer: 48 << 10,
+            send_buffer: 16 << 10,
             body_grace: Duration::from_secs(1),
             body_rate: 64 << 10,
             body_piece: 64,
             body_bytes: 32 << 20,
             body_memory: 128 << 20,
             body_memory_per_source: 64 << 20,
-            evaluation_memory: 256 << 20,
+            evaluation_memory: 192 << 20,
             small_evaluation_memory: 64 << 20,
             inline_bytes: 64 << 10,
             review: Duration::from_millis(2500),
@@ -287,19 +295,21 @@ impl Limits {
     /// |---|---|
     /// | the process itself, with policy, certificate and claims | 48 MiB |
     /// | connections: 1,024 of 64 KiB | 64 MiB |
+    /// | buffers of the system for them: 1,024 of twice 48 KiB and twice 16 KiB | 128 MiB |
     /// | small bodies: one of 64 KiB on each connection | 64 MiB |
     /// | large bodies | 128 MiB |
     /// | evaluation of small bodies | 64 MiB |
-    /// | evaluation of large bodies | 256 MiB |
-    /// | what the allocator rounds up, or has yet to give back: an eighth of the above, without the process itself | 72 MiB |
-    /// | together | 696 MiB |
+    /// | evaluation of large bodies | 192 MiB |
+    /// | what the allocator rounds up, or has yet to give back: an eighth of connections, bodies and evaluation | 64 MiB |
+    /// | together | 752 MiB |
     #[must_use]
     pub const fn memory_ceiling(&self) -> usize {
+        let system = self.connections * 2 * (self.receive_buffer + self.send_buffer);
         let connections = self.connections * Self::CONNECTION;
         let bodies = self.small_body_memory() + self.body_memory;
         let evaluation = self.small_evaluation_memory + self.evaluation_memory;
         let bounded = connections + bodies + evaluation;
-        Self::PROCESS + bounded + bounded / 8
+        Self::PROCESS + system + bounded + bounded / 8
     }
 }
 
@@ -371,6 +381,10 @@ impl Server {
     pub async fn bind(config: Config, metrics: Metrics) -> Result<Self, ServeError> {
         let tls = certificate::tls(config.identity.clone(), config.clients.clone(), config.http2).map_err(ServeError::Tls)?;
         let (listener, address) = bind(config.address).await?;
+        // Connections inherit it. Set later, it would come after the size of the window has been agreed on.
+        let socket = SockRef::from(&listener);
+        let sizes = socket.set_recv_buffer_size(config.limits.receive_buffer).and_then(|()| socket.set_send_buffer_size(config.limits.send_buffer));
+        sizes.map_err(|source| ServeError::Bind { address: config.address, source })?;
         let (probes, probe_address) = bind(config.probe_address).await?;
         Ok(Self { listener, probes, address, probe_address, tls, config, metrics })
     }

@@ -446,7 +446,7 @@ async fn a_body_ends_with_the_time_of_its_review() {
         }
         assert!(start.elapsed() < Duration::from_secs(10), "nobody waits for the answer any more");
     };
-    assert_eq!((reply.status, reply.closes()), (408, true));
+    assert_eq!((reply.status, reply.closes(), reply.head.contains("retry-after: 1\r\n")), (429, true, true));
     assert_eq!(server.metric(r#"jobgate_bodies_ended_total{cause="late"}"#), 1.0);
 }
 
@@ -589,14 +589,14 @@ async fn whoever_has_most_gives_way() {
         config.limits.body_memory = 200_000;
     })
     .await;
-    let body = "x".repeat(40_000);
+    let body = "x".repeat(60_000);
     // One source has what it may have, and would keep it.
     let mut greedy = [server.connect_from(source(1)).await, server.connect_from(source(1)).await];
     for client in &mut greedy {
-        client.send(format!("{}{}", head("/mutate?timeout=30s", Some(70_000)), "x".repeat(69_000))).await.unwrap();
-        server.until_metric("jobgate_body_buffered_bytes", 70_000.0).await;
+        client.send(format!("{}{}", head("/mutate?timeout=30s", Some(60_000)), "x".repeat(59_000))).await.unwrap();
+        server.until_metric("jobgate_body_buffered_bytes", 60_000.0).await;
     }
-    server.until_metric("jobgate_body_buffered_bytes", 140_000.0).await;
+    server.until_metric("jobgate_body_buffered_bytes", 120_000.0).await;
     assert_eq!(server.connect_from(source(2)).await.post("/mutate?timeout=30s", &body).await.unwrap().status, 200);
     assert_eq!(server.metric(r#"jobgate_shed_total{cause="memory-revoked"}"#), 1.0);
     let mut statuses = Vec::new();

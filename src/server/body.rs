@@ -47,7 +47,9 @@ pub(super) enum BodyError {
     TooLarge(Bytes, Body),
     /// There is no memory for it at the moment: the cause to count, and what was not read.
     NoMemory(&'static str, Body),
-    /// It came too slowly, too late, or in too many pieces: the cause to count.
+    /// It was not whole at the deadline of its review: what was not read.
+    Late(Body),
+    /// It came too slowly, or in too many pieces: the cause to count.
     Unreasonable(&'static str),
 }
 
@@ -90,7 +92,7 @@ impl Bodies {
                 () = alarm.as_mut(), if !body.is_end_stream() => {
                     let now = Instant::now();
                     if now >= deadline {
-                        return Err(BodyError::Unreasonable("late"));
+                        return Err(BodyError::Late(body));
                     }
                     if now >= pace.due {
                         return Err(BodyError::Unreasonable("slow"));
@@ -132,7 +134,7 @@ impl Bodies {
             }
             let now = Instant::now();
             if now >= deadline {
-                return Err(BodyError::Unreasonable("late"));
+                return Err(BodyError::Late(body));
             }
             pace.advance(now, data.len());
         }
@@ -144,20 +146,20 @@ impl Bodies {
     }
 
     /// Reads on for a while without keeping anything: a client that is still sending when the connection is cut would not see the answer.
-    pub(super) fn discard(&self, mut body: Body, deadline: Instant) {
+    pub(super) fn discard(&self, mut body: Body) {
         let limits = self.limits.clone();
         tokio::spawn(async move {
             let mut left = limits.body_bytes;
-            let mut pace = Pace::new(&limits, Instant::now());
-            while let Ok(Some(Ok(frame))) = timeout_at(pace.due.min(deadline).into(), body.frame()).await {
+            let begin = Instant::now();
+            let (end, mut pace) = (begin + limits.header, Pace::new(&limits, begin));
+            while let Ok(Some(Ok(frame))) = timeout_at(pace.due.min(end).into(), body.frame()).await {
+                let (now, bytes) = (Instant::now(), frame.data_ref().map_or(0, Bytes::len));
                 // Of many small pieces each costs as much as a large one.
-                let cost = frame.data_ref().map_or(0, Bytes::len).max(limits.body_piece);
-                left = left.saturating_sub(cost);
-                let now = Instant::now();
-                if left == 0 || now >= deadline {
+                left = left.saturating_sub(bytes.max(limits.body_piece));
+                if left == 0 || now >= end {
                     break;
                 }
-                pace.advance(now, frame.data_ref().map_or(0, Bytes::len));
+                pace.advance(now, bytes);
             }
         });
     }

@@ -307,7 +307,7 @@ impl Inner {
         registry.register_with_unit("body_buffered", "Memory taken by request bodies", Unit::Bytes, self.body_bytes.clone());
         registry.register(
             "bodies_ended",
-            "Request bodies ended before they were whole: slow, late (after the deadline of the review), or in too many pieces",
+            "Request bodies ended before they were whole: slow, late (at the deadline of the review), or in too many pieces",
             self.bodies_ended.clone(),
         );
         registry.register("connections", "Open connections", self.connections.clone());
@@ -356,6 +356,9 @@ impl Inner {
         }
         for cause in ["in-flight", "memory", "memory-per-source", "memory-revoked"] {
             drop(self.shed.get_or_create(&CauseLabel { cause }));
+        }
+        for cause in ["slow", "late", "pieces"] {
+            drop(self.bodies_ended.get_or_create(&CauseLabel { cause }));
         }
     }
 }

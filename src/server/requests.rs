@@ -98,7 +98,7 @@ impl<A: Application> Site<A> {
         let Source(source) = request.extensions().get().copied().unwrap_or(Source(IpAddr::V4(Ipv4Addr::UNSPECIFIED)));
         let received = match self.bodies.read(request.into_body(), source, deadline).await {
             Ok(received) => received,
-            Err(error) => return closing(version, self.no_body(endpoint, error, began, deadline)),
+            Err(error) => return closing(version, self.no_body(endpoint, error, began)),
         };
         let (body, bytes) = (received.bytes.clone(), received.bytes.len());
         let permits = match self.admit(endpoint, received, source, deadline).await {
@@ -117,23 +117,29 @@ impl<A: Application> Site<A> {
         self.finish(endpoint, answer, bytes, began)
     }
 
-    fn no_body(&self, endpoint: Endpoint, error: BodyError, began: Instant, deadline: Instant) -> Response {
+    fn no_body(&self, endpoint: Endpoint, error: BodyError, began: Instant) -> Response {
         match error {
             BodyError::Broken(error) => {
                 tracing::debug!(%error, "body not read");
                 self.refuse(StatusCode::BAD_REQUEST)
+            }
+            // The API server waits longer than we do, and may be faster the next time.
+            BodyError::Late(rest) => {
+                self.bodies.discard(rest);
+                self.metrics.body_ended("late");
+                self.refuse_for_now()
             }
             BodyError::Unreasonable(cause) => {
                 self.metrics.body_ended(cause);
                 self.refuse(StatusCode::REQUEST_TIMEOUT)
             }
             BodyError::NoMemory(cause, rest) => {
-                self.bodies.discard(rest, deadline);
+                self.bodies.discard(rest);
                 self.metrics.shed(cause);
                 self.refuse_for_now()
             }
             BodyError::TooLarge(prefix, rest) => {
-                self.bodies.discard(rest, deadline);
+                self.bodies.discard(rest);
                 match std::panic::catch_unwind(AssertUnwindSafe(|| self.app.too_large(endpoint, &prefix, self.limits.body_bytes))) {
                     Ok(Some(answer)) => self.finish(endpoint, answer, self.limits.body_bytes, began),
                     Ok(None) | Err(_) => self.refuse(StatusCode::PAYLOAD_TOO_LARGE),
