@@ -152,12 +152,12 @@ pub trait Application: Send + Sync + 'static {
     /// server takes for a failed webhook: fail-open then admits whatever was padded to this size.
     fn too_large(&self, endpoint: Endpoint, prefix: &[u8], limit: usize) -> Option<Answer>;
 
-    /// Returns about how many bytes of memory it takes at most to answer a review with this body. It is called for each, small bodies
-    /// where they are read, and should take little time for them.
+    /// Returns about how many bytes of memory it takes at most to answer a review with this body. It is
+    /// called for each, small bodies where they are read, and should take little time for them.
     fn weight(&self, body: &[u8]) -> usize;
 
-    /// Answers a review whose body is heavier than all reviews together may be. With nothing, the server answers 413. It is called where it
-    /// may compute.
+    /// Answers a review whose body is heavier than all reviews together may be. With nothing, the server
+    /// answers 413. It is called where it may compute.
     fn too_heavy(&self, endpoint: Endpoint, body: &[u8]) -> Option<Answer>;
 
     /// Answers a review that [`review`](Self::review) did not. With nothing, the server answers 500, which the API server takes for a failed webhook.
@@ -187,37 +187,46 @@ pub struct Limits {
     pub header_bytes: usize,
     /// How many header fields there may be. 64.
     pub header_fields: usize,
-    /// How much of what a client sends one connection buffers before it is looked at, in bytes. A TLS record is 16 KiB. 64 KiB.
+    /// How much of what a client sends one connection buffers before it is looked at, in bytes. A TLS record
+    /// is 16 KiB. 64 KiB.
     pub connection_buffer: usize,
-    /// How much of what a client sends the system buffers for one connection, in bytes; it takes twice as much for it. The system counts
-    /// it as the container's memory, and would let it grow to some MiB while nothing is read. 48 KiB: 24 MB/s over a millisecond.
+    /// How much of what a client sends the system buffers for one connection, in bytes; it takes twice as
+    /// much for it. The system counts it as the container's memory, and would let it grow to some MiB while
+    /// nothing is read. 48 KiB: 24 MB/s over a millisecond.
     pub receive_buffer: usize,
-    /// How much of the answers the system buffers for one connection until the client takes them, in bytes; as above. 16 KiB.
+    /// How much of the answers the system buffers for one connection until the client takes them, in bytes;
+    /// as above. 16 KiB.
     pub send_buffer: usize,
-    /// How long a body may go without progress (see `body_rate`). A busy API server may pause for some tenths of a second. In any case
-    /// a body ends with the deadline of its review, after which nobody waits for the answer. 1 s.
+    /// How long a body may go without progress (see `body_rate`). A busy API server may pause for some tenths
+    /// of a second. In any case a body ends with the deadline of its review, after which nobody waits for the
+    /// answer. 1 s.
     pub body_grace: Duration,
-    /// What counts as progress of a body, in bytes a second: each byte buys the time it takes at this rate, and no more than
+    /// What counts as progress of a body, in bytes a second: each byte buys the time it takes at this rate,
+    /// and no more than
     /// `body_grace` can be saved up. An API server sends a hundred times as fast. 64 KiB/s.
     pub body_rate: usize,
-    /// How many bytes there must be to each piece (HTTP chunk, frame or TLS record) of a body, beyond the first 1024 pieces: a piece of one
-    /// byte costs as much time as one of a thousand. 64 bytes.
+    /// How many bytes there must be to each piece (HTTP chunk, frame or TLS record) of a body, beyond the
+    /// first 1024 pieces: a piece of one byte costs as much time as one of a thousand. 64 bytes.
     pub body_piece: usize,
     /// How large a body may be. An object of 3 MiB and its old version can take 27 MiB of escaped JSON. 32 MiB.
     pub body_bytes: usize,
-    /// How much memory bodies above `inline_bytes` may take together, in bytes of their buffers. Smaller ones have memory of their own
-    /// ([`small_body_memory`](Self::small_body_memory)). 128 MiB: two of the largest while their buffers grow.
+    /// How much memory bodies above `inline_bytes` may take together, in bytes of their buffers. Smaller ones
+    /// have memory of their own ([`small_body_memory`](Self::small_body_memory)). 128 MiB: two of the largest
+    /// while their buffers grow.
     pub body_memory: usize,
-    /// How much of `body_memory` one address may take. 64 MiB: one of the largest while its buffer grows from 16 to 32 MiB, or ten of an
-    /// update of 3 MiB, more than are evaluated at the same time. Whoever is below it and finds the memory taken gets it from
-    /// whoever has most, so that any number of others cannot keep it.
+    /// How much of `body_memory` one address may take. 64 MiB: one of the largest while its buffer grows from
+    /// 16 to 32 MiB, or ten of an update of 3 MiB, more than are evaluated at the same time. Whoever is below
+    /// it and finds the memory taken gets it from whoever has most, so that any number of others cannot keep
+    /// it.
     pub body_memory_per_source: usize,
-    /// How much memory the evaluation of bodies above `inline_bytes` may take together, in bytes by [`Application::weight`]; one that would
-    /// take more by itself is refused. 192 MiB: a new object of 3 MiB, as large as the API server takes, in the most costly shape, or an
-    /// update of one of 1.5 MiB, as large as etcd takes.
+    /// How much memory the evaluation of bodies above `inline_bytes` may take together, in bytes by
+    /// [`Application::weight`]; one that would take more by itself is refused. 192 MiB: a new object of 3
+    /// MiB, as large as the API server takes, in the most costly shape, or an update of one of 1.5 MiB, as
+    /// large as etcd takes.
     pub evaluation_memory: usize,
-    /// How much memory the evaluation of bodies up to `inline_bytes` may take together, by [`Application::weight`]. 64 MiB: `in_flight` of
-    /// ordinary size, or eighteen of the largest in the most costly shape.
+    /// How much memory the evaluation of bodies up to `inline_bytes` may take together, by
+    /// [`Application::weight`]. 64 MiB: `in_flight` of ordinary size, or eighteen of the largest in the most
+    /// costly shape.
     pub small_evaluation_memory: usize,
     /// Bodies up to this size are evaluated where they are read; at some 15 µs per KiB this is under a millisecond. 64 KiB.
     pub inline_bytes: usize,
@@ -277,10 +286,11 @@ impl Default for Limits {
 }
 
 impl Limits {
-    /// Memory of a process that does nothing yet, with its certificate, policy and the claims of a large cluster, in bytes. Some 12 MiB
-    /// without claims, 18 MiB for 5,000 of them.
+    /// Memory of a process that does nothing yet, with its certificate, policy and the claims of a large
+    /// cluster, in bytes. Some 12 MiB without claims, 18 MiB for 5,000 of them.
     const PROCESS: usize = 48 << 20;
-    /// Memory of a connection besides the bodies that it carries, in bytes: TLS, headers, and the answer on its way.
+    /// Memory of a connection besides the bodies that it carries, in bytes: TLS, headers, and the answer on
+    /// its way.
     const CONNECTION: usize = 64 << 10;
 
     /// Returns how much memory bodies up to `inline_bytes` may take together: one on each connection.
@@ -289,7 +299,8 @@ impl Limits {
         self.connections * self.inline_bytes
     }
 
-    /// Returns the most memory that a process with these limits takes, in bytes. The memory limit of the container must be above it.
+    /// Returns the most memory that a process with these limits takes, in bytes. The memory limit of the
+    /// container must be above it.
     ///
     /// | | |
     /// |---|---|

@@ -1,6 +1,6 @@
-//! Memory of `jobgate serve` under the worst that clients do at the same time: the most costly reviews that an API server lets through, large
-//! bodies held by several sources, bodies without an end, in crumbs and in trickles. The memory limit of the manifests must hold, and
-//! ordinary reviews must be answered all the time.
+//! Memory of `jobgate serve` under the worst that clients do at the same time: the most costly reviews that
+//! an API server lets through, large bodies held by several sources, bodies without an end, in crumbs and in
+//! trickles. The memory limit of the manifests must hold, and ordinary reviews must be answered all the time.
 //!
 //! `JOBGATE_ROUNDS=50` makes it a long run; a round is five seconds.
 #![cfg(all(feature = "serve", target_os = "linux"))]
@@ -23,7 +23,8 @@ const COSTLY: usize = 4;
 /// Sources that attack, and connections of each that hold a body of 31 of 32 MiB.
 const ATTACKERS: u8 = 6;
 const HELD: usize = 6;
-/// How long each waits before it begins again: it is their memory that is tried here, and not the processors of the machine.
+/// How long each waits before it begins again: it is their memory that is tried here, and not the processors
+/// of the machine.
 const BETWEEN: Duration = Duration::from_secs(1);
 /// How long an API server waits for an answer.
 const TIMEOUT: Duration = Duration::from_secs(10);
@@ -274,4 +275,28 @@ fn a_connection_takes_little_memory() {
     println!("{each} KiB for each connection that has served a review");
     assert!(each <= 64, "{each} KiB");
     drop((first, more));
+}
+
+/// What a review is allowed is told from its weight, so the weight must be more than what it takes.
+#[test]
+fn a_review_takes_no_more_memory_than_it_weighs() {
+    let pad = |item: &str| format!("[{}]", vec![item; (1 << 20) / (item.len() + 1)].join(","));
+    let shaped = |template: Value, item: &str| {
+        let mut object = job(&json!({"name": "a", "image": "registry.example.com/a:1"}));
+        object["spec"]["template"]["spec"]["tolerations"] = template;
+        review("UPDATE", &object, &object).replace("\"PAD\"", &pad(item))
+    };
+    for item in [r#"{"":0}"#, "[0]", "0", "{}", r#"{"key":"a"}"#, r#""""#] {
+        let body = shaped(json!("PAD"), item);
+        let server = Server::start();
+        assert_eq!(server.post(1, "/mutate", &ordinary(8 << 10)).unwrap(), 200);
+        let before = server.peak();
+        let status = (0..5).map(|_| server.post(1, "/mutate", &body).unwrap()).find(|status| *status == 200);
+        assert_eq!(status, Some(200), "{item}");
+        let took = (server.peak() - before) << 20;
+        // The body comes on top of it: its buffer, and the one before that while it grows.
+        let allowed = (jobgate::admission::weight(body.as_bytes()) + 2 * body.len()) as u64;
+        println!("{item}: {} of {} MiB", took >> 20, allowed >> 20);
+        assert!(took <= allowed + allowed / 8, "{item}: {took} of {allowed}");
+    }
 }

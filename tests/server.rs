@@ -531,7 +531,8 @@ async fn an_endless_body_takes_no_memory() {
     assert_eq!(server.metric("jobgate_body_buffered_bytes"), 0.0);
 }
 
-/// Limits under which a body of 1,000 bytes is large, and one source may have one of 80,000 while its buffer grows.
+/// Limits under which a body of 1,000 bytes is large, and one source may have one of 80,000 while its buffer
+/// grows.
 fn narrow(config: &mut Config) {
     let limits = &mut config.limits;
     (limits.inline_bytes, limits.body_memory, limits.body_memory_per_source) = (1000, 240_000, 180_000);

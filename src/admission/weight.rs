@@ -3,19 +3,23 @@
 //! A body of a megabyte can become two of text or forty of small mappings, and an object of nothing but those passes the API server like any other. What
 //! is counted here costs a walk over the bytes, some milliseconds for each ten megabytes.
 
-/// A mapping that is not empty, with what its first entry takes less than [`ENTRY`]: room for four entries, of 56 bytes each, from the start.
+/// A mapping that is not empty, with what its first entry takes less than [`ENTRY`]: room for four entries,
+/// of 56 bytes each, from the start.
 const MAPPING: usize = 160;
 /// An entry of a mapping: its place in a vector that is about half full.
 const ENTRY: usize = 100;
 /// A list that is not empty: room for four items, of 24 bytes each, from the start.
 const LIST: usize = 96;
-/// A further item of a list, or entry of a mapping: its place in a vector of 24 bytes an item that has just doubled, while the old one is copied.
+/// A further item of a list, or entry of a mapping: its place in a vector of 24 bytes an item that has just
+/// doubled, while the old one is copied.
 const ITEM: usize = 88;
 /// Text is held as it was sent and as a value, and a patched object has both once more for a moment; escapes only make the value shorter.
 const TEXT: usize = 2;
-/// What the most costly text weighs for each of its bytes: a list of mappings of one nameless entry, `{"":0},`.
+/// What the most costly text weighs for each of its bytes: a list of mappings of one nameless entry,
+/// `{"":0},`.
 const MAX_PER_BYTE: usize = 56;
-/// A body up to this size counts as the most costly one, since that is less than to look: a millionth of a second for each KiB.
+/// A body up to this size counts as the most costly one, since that is less than to look: a millionth of a
+/// second for each KiB.
 const NOT_WORTH_A_LOOK: usize = 8 << 10;
 
 /// Returns about how many bytes it takes at most to judge a review with this body.

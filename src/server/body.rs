@@ -1,10 +1,12 @@
 //! Reads the body of a request into memory that has been asked for first.
 //!
-//! What is counted is what is held: the capacity of the buffer, and while it grows the old one and the new one. hyper's own buffer is never
-//! kept: a piece of it can be a few bytes that keep many from being freed, so each piece is copied and let go.
+//! What is counted is what is held: the capacity of the buffer, and while it grows the old one and the new
+//! one. hyper's own buffer is never kept: a piece of it can be a few bytes that keep many from being freed,
+//! so each piece is copied and let go.
 //!
-//! Bodies of ordinary size have memory of their own, enough for one of them on every connection; larger ones cannot take it. A body must
-//! make progress: one that comes too slowly, too late or in too many pieces is ended, and its memory is free again.
+//! Bodies of ordinary size have memory of their own, enough for one of them on every connection; larger ones
+//! cannot take it. A body must make progress: one that comes too slowly, too late or in too many pieces is
+//! ended, and its memory is free again.
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -42,7 +44,7 @@ pub(super) struct Received {
 #[derive(Debug)]
 pub(super) enum BodyError {
     /// The connection broke, or what was sent is no body.
-    Broken(axum::Error),
+    Broken,
     /// It is larger than it may be: the first bytes, and what was not read.
     TooLarge(Bytes, Body),
     /// There is no memory for it at the moment: the cause to count, and what was not read.
@@ -51,6 +53,18 @@ pub(super) enum BodyError {
     Late(Body),
     /// It came too slowly, or in too many pieces: the cause to count.
     Unreasonable(&'static str),
+}
+
+impl BodyError {
+    /// Returns the word used in logs and metrics.
+    pub(super) fn cause(&self) -> &'static str {
+        match self {
+            Self::Broken => "broken",
+            Self::TooLarge(..) => "too-large",
+            Self::Late(_) => "late",
+            Self::NoMemory(cause, _) | Self::Unreasonable(cause) => cause,
+        }
+    }
 }
 
 /// The memory of all bodies.
@@ -85,7 +99,8 @@ impl Bodies {
         let mut pieces = 0;
         loop {
             let frame = tokio::select! {
-                // What has come is looked at before the clock: a server that was kept from reading must not take that for a slow client.
+                // What has come is looked at before the clock: a server that was kept from reading must not
+                // take that for a slow client.
                 biased;
                 () = buffer.revoked() => return Err(BodyError::NoMemory("memory-revoked", body)),
                 frame = body.frame() => frame,
@@ -104,7 +119,10 @@ impl Bodies {
             let data = match frame {
                 None => break,
                 Some(Ok(frame)) => frame.into_data().unwrap_or_default(),
-                Some(Err(error)) => return Err(BodyError::Broken(error)),
+                Some(Err(error)) => {
+                    tracing::debug!(%error, "body not read");
+                    return Err(BodyError::Broken);
+                }
             };
             let held = buffer.bytes.len();
             if data.len() > cap - held {
@@ -145,7 +163,8 @@ impl Bodies {
         Ok(Received { bytes: buffer.bytes.into(), memory })
     }
 
-    /// Reads on for a while without keeping anything: a client that is still sending when the connection is cut would not see the answer.
+    /// Reads on for a while without keeping anything: a client that is still sending when the connection is
+    /// cut would not see the answer.
     pub(super) fn discard(&self, mut body: Body) {
         let limits = self.limits.clone();
         tokio::spawn(async move {
@@ -165,8 +184,8 @@ impl Bodies {
     }
 }
 
-/// Returns how large the next buffer is to be: at most twice what is needed, so that what is declared and never sent takes no memory beyond that
-/// of an ordinary body, and not larger than the body can become.
+/// Returns how large the next buffer is to be: at most twice what is needed, so that what is declared and
+/// never sent takes no memory beyond that of an ordinary body, and not larger than the body can become.
 fn capacity(limits: &Limits, need: usize, now: usize, most: usize, declared: bool) -> usize {
     let first = if declared { limits.inline_bytes } else { FIRST_BUFFER };
     need.max(2 * now).max(first).min(most.max(need))
@@ -212,8 +231,8 @@ impl Buffer {
 
 /// How long a body may still do without progress.
 ///
-/// Each byte buys time at the least rate, and no more of it than [`Limits::body_grace`] can be saved up: neither a trickle nor a burst before a
-/// long silence is progress.
+/// Each byte buys time at the least rate, and no more of it than [`Limits::body_grace`] can be saved up:
+/// neither a trickle nor a burst before a long silence is progress.
 #[derive(Debug)]
 struct Pace {
     due: Instant,

@@ -1,8 +1,8 @@
 //! A quantity that the sources of requests share: bytes of memory, or turns.
 //!
-//! Three rules keep one source from taking another one's part. A source never has more than its cap. Whoever waits is served by how
-//! much their source would then have, the least first. And where the first in line still waits, portions that can be revoked are,
-//! the largest of the source that has the most first.
+//! Three rules keep one source from taking another one's part. A source never has more than its cap. Whoever
+//! waits is served by how much their source would then have, the least first. And where the first in line
+//! still waits, portions that can be revoked are, the largest of the source that has the most first.
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;
@@ -141,7 +141,8 @@ impl State {
         self.waiting.iter().map(next).filter(|(then, _)| *then <= pool.per_source).min().map(|(_, ticket)| ticket)
     }
 
-    /// Revokes portions until what comes back is enough for the first in line; never one of a source that has no more than it will have.
+    /// Revokes portions until what comes back is enough for the first in line; never one of a source that has
+    /// no more than it will have.
     fn revoke(&mut self, pool: &Inner, source: IpAddr, amount: usize) {
         let will_have = self.of(source).saturating_add(amount);
         while amount > pool.total.saturating_sub(self.taken).saturating_add(self.coming_back) {

@@ -98,7 +98,10 @@ impl<A: Application> Site<A> {
         let Source(source) = request.extensions().get().copied().unwrap_or(Source(IpAddr::V4(Ipv4Addr::UNSPECIFIED)));
         let received = match self.bodies.read(request.into_body(), source, deadline).await {
             Ok(received) => received,
-            Err(error) => return closing(version, self.no_body(endpoint, error, began)),
+            Err(error) => {
+                tracing::debug!(%source, cause = error.cause(), "no body");
+                return closing(version, self.no_body(endpoint, error, began));
+            }
         };
         let (body, bytes) = (received.bytes.clone(), received.bytes.len());
         let permits = match self.admit(endpoint, received, source, deadline).await {
@@ -118,22 +121,20 @@ impl<A: Application> Site<A> {
     }
 
     fn no_body(&self, endpoint: Endpoint, error: BodyError, began: Instant) -> Response {
+        let cause = error.cause();
         match error {
-            BodyError::Broken(error) => {
-                tracing::debug!(%error, "body not read");
-                self.refuse(StatusCode::BAD_REQUEST)
-            }
+            BodyError::Broken => self.refuse(StatusCode::BAD_REQUEST),
             // The API server waits longer than we do, and may be faster the next time.
             BodyError::Late(rest) => {
                 self.bodies.discard(rest);
-                self.metrics.body_ended("late");
+                self.metrics.body_ended(cause);
                 self.refuse_for_now()
             }
-            BodyError::Unreasonable(cause) => {
+            BodyError::Unreasonable(_) => {
                 self.metrics.body_ended(cause);
                 self.refuse(StatusCode::REQUEST_TIMEOUT)
             }
-            BodyError::NoMemory(cause, rest) => {
+            BodyError::NoMemory(_, rest) => {
                 self.bodies.discard(rest);
                 self.metrics.shed(cause);
                 self.refuse_for_now()
@@ -288,7 +289,8 @@ enum Unfit {
     Unknown,
 }
 
-/// Permission to evaluate. What an evaluation takes is taken until it has ended, even if nobody waits for it any more.
+/// Permission to evaluate. What an evaluation takes is taken until it has ended, even if nobody waits for it
+/// any more.
 struct Permits {
     _review: Portion,
     _large: Option<Portion>,
