@@ -224,7 +224,7 @@ impl Buffer {
             None => false,
         };
         if !asked {
-            std::future::pending().await
+            std::future::pending::<()>().await;
         }
     }
 }
