@@ -423,7 +423,7 @@ async fn a_body_without_progress_is_ended() {
 #[tokio::test]
 async fn a_body_that_makes_progress_is_waited_for() {
     let limits = |limits: &mut Limits| (limits.body_grace, limits.body_rate, limits.review) = (ms(1000), 10_000, Duration::from_secs(60));
-    let server = start(|config| _ = limits(&mut config.limits)).await;
+    let server = start(|config| limits(&mut config.limits)).await;
     let mut client = server.connect().await;
     client.send(head("/mutate?timeout=30s", Some(60_000))).await.unwrap();
     for _ in 0..12 {
