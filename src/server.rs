@@ -10,6 +10,7 @@
 //! connections outlive its own idle time, and a drain says `Connection: close` long before it closes anything. And it does try again after a 429 that
 //! carries `Retry-After`; so overload is answered, never cut off.
 
+mod body;
 mod bounded;
 pub mod certificate;
 mod connection;
@@ -18,6 +19,7 @@ pub mod hot;
 pub mod log;
 pub mod metrics;
 mod names;
+mod pool;
 pub mod probe;
 mod requests;
 pub mod stop;
@@ -40,6 +42,7 @@ use tokio::task::JoinSet;
 use tokio_rustls::TlsAcceptor;
 
 pub use crate::admission::Endpoint;
+use body::Source;
 use certificate::{Authorities, Identity, Tokens};
 use connection::{Activity, Protocol, Stage, Surroundings};
 pub use metrics::Metrics;
@@ -153,10 +156,12 @@ pub trait Application: Send + Sync + 'static {
     /// server takes for a failed webhook: fail-open then admits whatever was padded to this size.
     fn too_large(&self, endpoint: Endpoint, prefix: &[u8], limit: usize) -> Option<Answer>;
 
-    /// Returns about how many bytes of memory it takes at most to answer a review with this body. Only large bodies are weighed.
+    /// Returns about how many bytes of memory it takes at most to answer a review with this body. It is
+    /// called for each, small bodies where they are read, and should take little time for them.
     fn weight(&self, body: &[u8]) -> usize;
 
-    /// Answers a review whose body is heavier than all reviews together may be. With nothing, the server answers 413.
+    /// Answers a review whose body is heavier than all reviews together may be. With nothing, the server
+    /// answers 413. It is called where it may compute.
     fn too_heavy(&self, endpoint: Endpoint, body: &[u8]) -> Option<Answer>;
 
     /// Answers a review that [`review`](Self::review) did not. With nothing, the server answers 500, which the API server takes for a failed webhook.
@@ -186,16 +191,47 @@ pub struct Limits {
     pub header_bytes: usize,
     /// How many header fields there may be. 64.
     pub header_fields: usize,
-    /// How long a body may take. 10 s.
-    pub body: Duration,
+    /// How much of what a client sends one connection buffers before it is looked at, in bytes. A TLS record
+    /// is 16 KiB. 64 KiB.
+    pub connection_buffer: usize,
+    /// How much of what a client sends the system buffers for one connection, in bytes; it takes twice as
+    /// much for it. The system counts it as the container's memory, and would let it grow to some MiB while
+    /// nothing is read. 48 KiB: 24 MB/s over a millisecond.
+    pub receive_buffer: usize,
+    /// How much of the answers the system buffers for one connection until the client takes them, in bytes;
+    /// as above. 16 KiB.
+    pub send_buffer: usize,
+    /// How long a body may go without progress (see `body_rate`). A busy API server may pause for some tenths
+    /// of a second. In any case a body ends with the deadline of its review, after which nobody waits for the
+    /// answer. 1 s.
+    pub body_grace: Duration,
+    /// What counts as progress of a body, in bytes a second: each byte buys the time it takes at this rate,
+    /// and no more than
+    /// `body_grace` can be saved up. An API server sends a hundred times as fast. 64 KiB/s.
+    pub body_rate: usize,
+    /// How many bytes there must be to each piece (HTTP chunk, frame or TLS record) of a body, beyond the
+    /// first 1024 pieces: a piece of one byte costs as much time as one of a thousand. 64 bytes.
+    pub body_piece: usize,
     /// How large a body may be. An object of 3 MiB and its old version can take 27 MiB of escaped JSON. 32 MiB.
     pub body_bytes: usize,
-    /// How much memory all bodies may take together. 128 MiB.
+    /// How much memory bodies above `inline_bytes` may take together, in bytes of their buffers. Smaller ones
+    /// have memory of their own ([`small_body_memory`](Self::small_body_memory)). 128 MiB: two of the largest
+    /// while their buffers grow.
     pub body_memory: usize,
-    /// How much memory the evaluation of bodies above `inline_bytes` may take together, by [`Application::weight`]; heavier ones wait for each other,
-    /// one that is heavier than this is evaluated alone, and one that is heavier than twice this is refused. 256 MiB: a new object as large as the API
-    /// server takes, in the most costly shape that it accepts; an update has two of them.
+    /// How much of `body_memory` one address may take. 64 MiB: one of the largest while its buffer grows from
+    /// 16 to 32 MiB, or ten of an update of 3 MiB, more than are evaluated at the same time. Whoever is below
+    /// it and finds the memory taken gets it from whoever has most, so that any number of others cannot keep
+    /// it.
+    pub body_memory_per_source: usize,
+    /// How much memory the evaluation of bodies above `inline_bytes` may take together, in bytes by
+    /// [`Application::weight`]; one that would take more by itself is refused. 192 MiB: a new object of 3
+    /// MiB, as large as the API server takes, in the most costly shape, or an update of one of 1.5 MiB, as
+    /// large as etcd takes.
     pub evaluation_memory: usize,
+    /// How much memory the evaluation of bodies up to `inline_bytes` may take together, by
+    /// [`Application::weight`]. 64 MiB: `in_flight` of ordinary size, or eighteen of the largest in the most
+    /// costly shape.
+    pub small_evaluation_memory: usize,
     /// Bodies up to this size are evaluated where they are read, if that takes no more than `inline_steps`. 64 KiB.
     pub inline_bytes: usize,
     /// Steps of [`crate::meter`] after which an evaluation is taken from the threads that serve connections, and done again on one of its own: under a
@@ -232,10 +268,17 @@ impl Default for Limits {
             header: Duration::from_secs(5),
             header_bytes: 16 << 10,
             header_fields: 64,
-            body: Duration::from_secs(10),
+            connection_buffer: 64 << 10,
+            receive_buffer: 48 << 10,
+            send_buffer: 16 << 10,
+            body_grace: Duration::from_secs(1),
+            body_rate: 64 << 10,
+            body_piece: 64,
             body_bytes: 32 << 20,
             body_memory: 128 << 20,
-            evaluation_memory: 256 << 20,
+            body_memory_per_source: 64 << 20,
+            evaluation_memory: 192 << 20,
+            small_evaluation_memory: 64 << 20,
             inline_bytes: 64 << 10,
             inline_steps: 20_000,
             review: Duration::from_millis(2500),
@@ -247,6 +290,45 @@ impl Default for Limits {
             drain: Duration::from_secs(20),
             first_request: Duration::from_secs(2),
         }
+    }
+}
+
+impl Limits {
+    /// Memory of a process that does nothing yet, with its certificate, policy and the claims of a large
+    /// cluster, in bytes. Some 12 MiB without claims, 18 MiB for 5,000 of them.
+    const PROCESS: usize = 48 << 20;
+    /// Memory of a connection besides the bodies that it carries, in bytes: TLS, headers, and the answer on
+    /// its way.
+    const CONNECTION: usize = 64 << 10;
+
+    /// Returns how much memory bodies up to `inline_bytes` may take together: one on each connection.
+    #[must_use]
+    pub const fn small_body_memory(&self) -> usize {
+        self.connections * self.inline_bytes
+    }
+
+    /// Returns the most memory that a process with these limits takes, in bytes. The memory limit of the
+    /// container must be above it.
+    ///
+    /// | | |
+    /// |---|---|
+    /// | the process itself, with policy, certificate and claims | 48 MiB |
+    /// | connections: 1,024 of 64 KiB | 64 MiB |
+    /// | buffers of the system for them: 1,024 of twice 48 KiB and twice 16 KiB | 128 MiB |
+    /// | small bodies: one of 64 KiB on each connection | 64 MiB |
+    /// | large bodies | 128 MiB |
+    /// | evaluation of small bodies | 64 MiB |
+    /// | evaluation of large bodies | 192 MiB |
+    /// | what the allocator rounds up, or has yet to give back: an eighth of connections, bodies and evaluation | 64 MiB |
+    /// | together | 752 MiB |
+    #[must_use]
+    pub const fn memory_ceiling(&self) -> usize {
+        let system = self.connections * 2 * (self.receive_buffer + self.send_buffer);
+        let connections = self.connections * Self::CONNECTION;
+        let bodies = self.small_body_memory() + self.body_memory;
+        let evaluation = self.small_evaluation_memory + self.evaluation_memory;
+        let bounded = connections + bodies + evaluation;
+        Self::PROCESS + system + bounded + bounded / 8
     }
 }
 
@@ -318,6 +400,10 @@ impl Server {
     pub async fn bind(config: Config, metrics: Metrics) -> Result<Self, ServeError> {
         let tls = certificate::tls(config.identity.clone(), config.clients.clone(), config.http2).map_err(ServeError::Tls)?;
         let (listener, address) = bind(config.address).await?;
+        // Connections inherit it. Set later, it would come after the size of the window has been agreed on.
+        let socket = SockRef::from(&listener);
+        let sizes = socket.set_recv_buffer_size(config.limits.receive_buffer).and_then(|()| socket.set_send_buffer_size(config.limits.send_buffer));
+        sizes.map_err(|source| ServeError::Bind { address: config.address, source })?;
         let (probes, probe_address) = bind(config.probe_address).await?;
         Ok(Self { listener, probes, address, probe_address, tls, config, metrics })
     }
@@ -495,12 +581,13 @@ async fn attend(stream: TcpStream, peer: SocketAddr, tls: Option<TlsAcceptor>, g
     if let Err(error) = stream.set_nodelay(true).and_then(|()| SockRef::from(&stream).set_tcp_keepalive(&keep_alive)) {
         tracing::debug!(%peer, %error, "socket options");
     }
-    let Some(tls) = tls else { return connection::serve(stream, Protocol::One, guest.activity.clone(), around).await };
+    let source = Source(peer.ip().to_canonical());
+    let Some(tls) = tls else { return connection::serve(stream, Protocol::One, source, guest.activity.clone(), around).await };
     let cause = match tokio::time::timeout(limits.handshake, tls.accept(stream)).await {
         Ok(Ok(stream)) => {
             let protocol = if stream.get_ref().1.alpn_protocol() == Some(b"h2") { Protocol::Two } else { Protocol::One };
             guest.arrived();
-            return connection::serve(stream, protocol, guest.activity.clone(), around).await;
+            return connection::serve(stream, protocol, source, guest.activity.clone(), around).await;
         }
         Ok(Err(error)) => {
             // Load balancers probe the port by connecting and leaving: not worth a line (cert-manager#4594).

@@ -24,6 +24,7 @@ use tokio::sync::{Notify, watch};
 use tokio::time::Sleep;
 use tower::Service as _;
 
+use super::body::Source;
 use super::{Limits, Metrics};
 
 /// What all connections are told.
@@ -214,8 +215,8 @@ pub(super) struct Surroundings {
     pub(super) stages: watch::Receiver<Stage>,
 }
 
-/// Serves a connection to its end.
-pub(super) async fn serve<IO>(io: IO, protocol: Protocol, activity: Arc<Activity>, around: Surroundings)
+/// Serves a connection to its end. Each of its requests carries its `source` as an extension.
+pub(super) async fn serve<IO>(io: IO, protocol: Protocol, source: Source, activity: Arc<Activity>, around: Surroundings)
 where
     IO: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
@@ -224,7 +225,9 @@ where
     let serving = activity.clone();
     let service = service_fn(move |request: Request<Incoming>| {
         let serving = Serving::begin(serving.clone(), then);
-        let answer = router.clone().call(request.map(Body::new));
+        let mut request = request.map(Body::new);
+        request.extensions_mut().insert(source);
+        let answer = router.clone().call(request);
         async move {
             let answer = answer.await;
             drop(serving);
@@ -235,6 +238,8 @@ where
         Protocol::One => {
             let mut builder = hyper::server::conn::http1::Builder::new();
             builder.header_read_timeout(None).max_headers(limits.header_fields).max_header_size(limits.header_bytes);
+            // Its own default is 408 KiB, for each connection.
+            builder.max_buf_size(limits.connection_buffer);
             let io = TokioIo::new(Observed { io, activity: activity.clone() });
             drive(builder.serve_connection(io, service), protocol, &activity, &limits, &metrics, stages).await;
         }
@@ -245,6 +250,8 @@ where
                 .timer(TokioTimer::new())
                 .max_concurrent_streams(streams)
                 .max_header_list_size(u32::try_from(limits.header_bytes).unwrap_or(u32::MAX))
+                .initial_stream_window_size(u32::try_from(limits.connection_buffer).unwrap_or(u32::MAX))
+                .initial_connection_window_size(u32::try_from(limits.connection_buffer).unwrap_or(u32::MAX))
                 .keep_alive_interval(limits.keep_alive)
                 .keep_alive_timeout(limits.header);
             let connection = builder.serve_connection(TokioIo::new(io), service);

@@ -111,6 +111,7 @@ struct Inner {
     malformed: Family<MalformedLabels, Counter>,
     trusted_children: Counter,
     rejected: Family<CodeLabel, Counter>,
+    bodies_ended: Family<CauseLabel, Counter>,
     handshake_errors: Family<CauseLabel, Counter>,
     certificate_not_after: Seconds,
     authority_not_after: Seconds,
@@ -152,6 +153,7 @@ impl Metrics {
             malformed: Family::default(),
             trusted_children: Counter::default(),
             rejected: Family::default(),
+            bodies_ended: Family::default(),
             handshake_errors: Family::default(),
             certificate_not_after: Gauge::default(),
             authority_not_after: Gauge::default(),
@@ -272,8 +274,13 @@ impl Metrics {
         Held(self.0.connections.clone())
     }
 
-    pub(super) fn body_bytes(&self, bytes: usize) {
-        self.0.body_bytes.set(i64::try_from(bytes).unwrap_or(i64::MAX));
+    /// Returns the gauge of the memory that bodies take.
+    pub(super) fn body_bytes(&self) -> Gauge {
+        self.0.body_bytes.clone()
+    }
+
+    pub(super) fn body_ended(&self, cause: &'static str) {
+        self.0.bodies_ended.get_or_create(&CauseLabel { cause }).inc();
     }
 
     pub(super) fn connection_refused(&self, cause: &'static str) {
@@ -313,7 +320,12 @@ impl Inner {
             self.duration.clone(),
         );
         registry.register("reviews_in_flight", "Reviews being evaluated", self.in_flight.clone());
-        registry.register_with_unit("body_buffered", "Request bodies held in memory", Unit::Bytes, self.body_bytes.clone());
+        registry.register_with_unit("body_buffered", "Memory taken by request bodies", Unit::Bytes, self.body_bytes.clone());
+        registry.register(
+            "bodies_ended",
+            "Request bodies ended before they were whole: slow, late (at the deadline of the review), or in too many pieces",
+            self.bodies_ended.clone(),
+        );
         registry.register("connections", "Open connections", self.connections.clone());
         registry.register("connections_refused", "Connections closed on arrival", self.refused.clone());
         registry.register("connections_closed", "Connections that the server ended for cause", self.closed.clone());
@@ -370,8 +382,11 @@ impl Inner {
         for cause in Fault::NOT_OF_AN_API_SERVER.map(Fault::as_str) {
             drop(self.malformed.get_or_create(&MalformedLabels { cause, caller: caller(true) }));
         }
-        for cause in ["in-flight", "memory"] {
+        for cause in ["in-flight", "evaluation", "memory", "memory-per-source", "memory-revoked"] {
             drop(self.shed.get_or_create(&CauseLabel { cause }));
+        }
+        for cause in ["slow", "late", "pieces"] {
+            drop(self.bodies_ended.get_or_create(&CauseLabel { cause }));
         }
     }
 }
