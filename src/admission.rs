@@ -335,10 +335,11 @@ pub fn refuse_heavy(endpoint: Endpoint, policy: &Policy, body: &[u8]) -> Answer 
 /// How much of a body is read for the head of an answer that must be quick. The API server writes the head of a request before its objects.
 const HEAD_BYTES: usize = 16 << 10;
 
-/// Allows the request of a body with one warning: for a server whose worker panicked, or whose deadline is near. Reads only the first 16 KiB.
+/// Allows the request of a body with one warning: for a server whose worker panicked, or whose deadline is near.
 #[must_use]
 pub fn fail_open(endpoint: Endpoint, body: &[u8], fault: Fault) -> Answer {
     let head = review::head_of_prefix(&body[..body.len().min(HEAD_BYTES)]);
+    let head = if head.uid.is_empty() { review::head_of_prefix(body) } else { head };
     if head.uid.is_empty() {
         return reject(endpoint, &Malformed { reason: "`request.uid` is missing".to_owned(), head: Box::new(head) });
     }

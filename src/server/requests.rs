@@ -10,6 +10,7 @@ use axum::Router;
 use axum::extract::Request;
 use axum::response::{IntoResponse as _, Response};
 use axum::routing::post;
+use bytes::Bytes;
 use futures::FutureExt as _;
 use http::{HeaderMap, HeaderValue, StatusCode, Version, header};
 use prometheus_client::metrics::gauge::Gauge;
@@ -126,7 +127,7 @@ impl<A: Application> Site<A> {
             }
             Err(Unfit::Ever(Some(answer))) => return self.finish(endpoint, answer, bytes, began),
             Err(Unfit::Ever(None)) => return self.refuse(StatusCode::PAYLOAD_TOO_LARGE),
-            Err(Unfit::Unknown) => return self.finish(endpoint, self.excuse(endpoint, &body, Fault::Panic), bytes, began),
+            Err(Unfit::Unknown) => return self.finish(endpoint, self.excuse(endpoint, body, Fault::Panic).await, bytes, began),
         };
         let in_flight = self.metrics.begin_review();
         let answer = self.evaluate(Call { endpoint, authenticated: self.authenticated, body, deadline }, source, permits).await;
@@ -228,7 +229,10 @@ impl<A: Application> Site<A> {
         } else {
             self.evaluate_apart(call, permits).await
         };
-        Some(result.unwrap_or_else(|fault| self.excuse(endpoint, &body, fault)))
+        Some(match result {
+            Ok(answer) => answer,
+            Err(fault) => self.excuse(endpoint, body, fault).await,
+        })
     }
 
     /// Lets the application answer on a thread of its own. The work ends with the deadline, or when the client is gone; what it takes is taken until
@@ -252,10 +256,12 @@ impl<A: Application> Site<A> {
     }
 
     /// Lets the application answer for what it did not answer.
-    fn excuse(&self, endpoint: Endpoint, body: &[u8], fault: Fault) -> Answer {
+    async fn excuse(&self, endpoint: Endpoint, body: Bytes, fault: Fault) -> Answer {
         self.metrics.fault(fault.as_str());
-        let answer = std::panic::catch_unwind(AssertUnwindSafe(|| self.app.fault(endpoint, body, fault)));
-        answer.ok().flatten().unwrap_or_else(|| Answer {
+        let (app, inline) = (self.app.clone(), body.len() <= self.limits.inline_bytes);
+        let answer = move || app.fault(endpoint, &body, fault);
+        let answer = if inline { std::panic::catch_unwind(AssertUnwindSafe(answer)).ok() } else { spawn_blocking(answer).await.ok() };
+        answer.flatten().unwrap_or_else(|| Answer {
             status: StatusCode::INTERNAL_SERVER_ERROR,
             body: Vec::new(),
             note: Note { outcome: Outcome::Faulted, ..Note::default() },
