@@ -44,7 +44,7 @@ use tokio_rustls::server::TlsStream;
 pub use crate::admission::Endpoint;
 use activity::Activity;
 use certificate::{Authorities, Identity, Tokens};
-use connection::{Protocol, Stage, Surroundings};
+use connection::{Capped, Protocol, Stage, Surroundings};
 use guests::{Guest, Guests};
 pub use metrics::Metrics;
 pub use probe::Readiness;
@@ -57,6 +57,8 @@ const DEFAULT_TIMEOUT: Duration = Duration::from_secs(10);
 const EXHAUSTED: Duration = Duration::from_millis(50);
 /// How many connections the system may accept for us before we look; it has a cap of its own (`net.core.somaxconn`).
 const BACKLOG: u32 = 4096;
+/// How many bytes a client may send before its handshake is over: some 2 KiB are usual, and a chain of client certificates has a few more.
+const MAX_HANDSHAKE_BYTES: usize = 24 << 10;
 /// How many connections are accepted before others that share the thread have their turn.
 const ACCEPT_BATCH: usize = 32;
 
@@ -492,12 +494,15 @@ struct Tls {
 
 impl Tls {
     /// Agrees with the client on keys. To compute them takes a turn; to wait for the client does not.
-    async fn agree(self, stream: TcpStream, activity: &Activity) -> io::Result<TlsStream<TcpStream>> {
+    async fn agree(self, stream: TcpStream, activity: &Activity) -> io::Result<TlsStream<Capped>> {
+        let stream = Capped::new(stream, MAX_HANDSHAKE_BYTES);
         let start = LazyConfigAcceptor::new(rustls::server::Acceptor::default(), stream).await?;
         let turn = self.turns.take(activity.source).await;
         let rest = start.into_stream(self.config);
         drop(turn);
-        rest.await
+        let mut stream = rest.await?;
+        stream.get_mut().0.release();
+        Ok(stream)
     }
 }
 

@@ -20,6 +20,7 @@ use hyper::body::Incoming;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use hyper_util::server::graceful::GracefulConnection;
+use rustls::InvalidMessage;
 use socket2::SockRef;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::TcpStream;
@@ -61,9 +62,60 @@ impl Arrivals for TcpStream {
     }
 }
 
-impl Arrivals for TlsStream<TcpStream> {
+impl Arrivals for TlsStream<Capped> {
     fn has_arrivals(&self) -> bool {
-        self.get_ref().0.has_arrivals()
+        self.get_ref().0.stream.has_arrivals()
+    }
+}
+
+/// A socket from which no more is read than a handshake needs. rustls would keep 64 KiB of one that does not end, for each connection.
+pub(super) struct Capped {
+    stream: TcpStream,
+    left: usize,
+}
+
+impl Capped {
+    pub(super) fn new(stream: TcpStream, bytes: usize) -> Self {
+        Self { stream, left: bytes }
+    }
+
+    /// Takes the cap away.
+    pub(super) fn release(&mut self) {
+        self.left = usize::MAX;
+    }
+}
+
+impl AsyncRead for Capped {
+    fn poll_read(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buffer: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
+        let before = buffer.filled().len();
+        ready!(Pin::new(&mut self.stream).poll_read(cx, buffer))?;
+        if self.left < usize::MAX {
+            let error = || io::Error::new(io::ErrorKind::InvalidData, rustls::Error::from(InvalidMessage::HandshakePayloadTooLarge));
+            self.left = self.left.checked_sub(buffer.filled().len() - before).ok_or_else(error)?;
+        }
+        Poll::Ready(Ok(()))
+    }
+}
+
+impl AsyncWrite for Capped {
+    fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
+        Pin::new(&mut self.stream).poll_write(cx, bytes)
+    }
+
+    fn poll_write_vectored(mut self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[io::IoSlice<'_>]) -> Poll<io::Result<usize>> {
+        Pin::new(&mut self.stream).poll_write_vectored(cx, bytes)
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        self.stream.is_write_vectored()
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_flush(cx)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_shutdown(cx)
     }
 }
 

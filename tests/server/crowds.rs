@@ -129,6 +129,16 @@ async fn a_request_that_has_arrived_is_answered_whoever_comes_next() {
     }
 }
 
+#[tokio::test]
+async fn a_handshake_that_does_not_end_is_not_kept() {
+    let server = start(|_| {}).await;
+    let mut stream = TcpStream::connect(server.address).await.unwrap();
+    // The beginning of a ClientHello of 65,520 bytes, in records of 16 KiB.
+    let record = |message: &[u8]| [&[22, 3, 1, 0x40, 0][..], message, &vec![0; 0x4000 - message.len()]].concat();
+    let _ = stream.write_all(&[record(&[1, 0, 0xff, 0xf0]), record(&[])].concat()).await;
+    server.until_metric(r#"jobgate_handshake_errors_total{cause="invalid"}"#, 1.0).await;
+}
+
 /// Probes as the kubelet does: each on a connection of its own, with a second for it.
 async fn probes_succeed(server: &Running, what: &str) {
     for path in ["/healthz", "/readyz", "/healthz", "/readyz"] {
