@@ -2,6 +2,11 @@
 #![cfg(feature = "serve")]
 #![allow(clippy::unwrap_used, reason = "helpers of tests")]
 
+#[path = "server/crowds.rs"]
+mod crowds;
+#[path = "server/framing.rs"]
+mod framing;
+
 use std::future::pending;
 use std::io;
 use std::net::SocketAddr;
@@ -307,14 +312,6 @@ async fn what_is_not_http_is_refused() {
         assert_eq!(reply.status, 400, "{bytes:?}");
         client.closed().await;
     }
-    // Of two lengths the chunks count, and the connection ends (RFC 9112 §6.3): what follows is never taken for a request.
-    let mut client = server.connect().await;
-    let both = "content-length: 4\r\ntransfer-encoding: chunked\r\n\r\n2\r\n{}\r\n0\r\n\r\n";
-    client.send(format!("POST /mutate HTTP/1.1\r\nhost: x\r\n{body}{both}{}", request("/validate", "[1]"))).await.unwrap();
-    let reply = client.reply().await.unwrap();
-    assert!(reply.body.contains(r#""endpoint":"mutate","length":2"#), "{reply:?}");
-    client.closed().await;
-    assert!(!server.metrics.text().contains(r#"endpoint="validate""#));
 }
 
 #[tokio::test]
@@ -740,17 +737,16 @@ async fn idle_connections_make_room() {
 }
 
 #[tokio::test]
-async fn a_full_house_is_waited_for() {
+async fn where_all_are_being_answered_a_newcomer_is_refused_at_once() {
     let server = start(|config| config.limits.connections = 1).await;
     let mut busy = server.connect().await;
-    let close = request("/mutate", &order("linger")).replace("host:", "connection: close\r\nhost:");
-    busy.send(close).await.unwrap();
+    busy.send(request("/mutate", &order("linger"))).await.unwrap();
     server.until_metric("jobgate_reviews_in_flight", 1.0).await;
-    let start = Instant::now();
-    let mut next = server.connect().await;
-    assert_eq!(next.post("/mutate", "{}").await.unwrap().status, 200);
-    assert!(start.elapsed() > ms(100), "{:?}", start.elapsed());
+    assert!(server.try_connect(server.tls()).await.is_err());
+    assert_eq!(server.metric(r#"jobgate_connections_refused_total{cause="connections"}"#), 1.0);
+    assert_eq!(server.metric("jobgate_reviews_in_flight"), 1.0, "while the other one is still being answered");
     assert_eq!(busy.reply().await.unwrap().status, 200);
+    assert_eq!(server.connect().await.post("/mutate", "{}").await.unwrap().status, 200);
 }
 
 #[tokio::test]
