@@ -33,9 +33,11 @@ use super::activity::{Activity, Incomplete, Phase, Serving};
 use super::framing::{Framing, Misframed};
 use super::{Limits, Metrics};
 
-/// How much of one connection is read at once. hyper would go up to 400 KiB, and keep that for as long as the connection lives.
+/// How much of one connection is read at once. hyper would go up to 400 KiB, and keep that for as long as the
+/// connection lives.
 const READ_BUFFER: usize = 64 << 10;
-/// What hyper gets to see instead of a request that is not framed well: a byte that no head can have, and the end of the head. It answers 400.
+/// What hyper gets to see instead of a request that is not framed well: a byte that no head can have, and the
+/// end of the head. It answers 400.
 const MISFRAMED: &[u8] = b"\0\r\n\r\n";
 
 /// What all connections are told.
@@ -68,7 +70,8 @@ impl Arrivals for TlsStream<Capped> {
     }
 }
 
-/// A socket from which no more is read than a handshake needs. rustls would keep 64 KiB of one that does not end, for each connection.
+/// A socket from which no more is read than a handshake needs. rustls would keep 64 KiB of one that does not
+/// end, for each connection.
 pub(super) struct Capped {
     stream: TcpStream,
     left: usize,
@@ -119,7 +122,8 @@ impl AsyncWrite for Capped {
     }
 }
 
-/// A socket that tells [`Activity`] what an HTTP/1 connection is doing, and lets no request through whose end is in doubt.
+/// A socket that tells [`Activity`] what an HTTP/1 connection is doing, and lets no request through whose end
+/// is in doubt.
 struct Observed<IO> {
     io: IO,
     activity: Arc<Activity>,
@@ -127,7 +131,8 @@ struct Observed<IO> {
     framing: Framing,
     /// What is left to be shown of [`MISFRAMED`].
     refusal: &'static [u8],
-    /// How many bytes are still read after a refusal, so that it is not lost with a connection that is cut while the client sends.
+    /// How many bytes are still read after a refusal, so that it is not lost with a connection that is cut
+    /// while the client sends.
     discard: usize,
     shut_down: bool,
 }
