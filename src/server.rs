@@ -183,8 +183,8 @@ pub struct Limits {
     pub connections: usize,
     /// Open connections from one address, so that one pod cannot take them all. 256.
     pub connections_per_source: usize,
-    /// TLS handshakes computed at the same time. One takes a core for some 0.2 ms with an ECDSA certificate,
-    /// for 1 ms with an RSA one; the other cores stay free for reviews, and addresses take turns. 1.
+    /// TLS handshakes computed at the same time. Each keeps a core busy, longer with an RSA key than with an ECDSA
+    /// key; the other cores stay free for reviews, and addresses take turns. 1.
     pub handshakes: usize,
     /// Reviews evaluated at the same time. 64.
     pub in_flight: usize,
