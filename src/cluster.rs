@@ -29,7 +29,7 @@ mod stats;
 mod store;
 mod wire;
 
-use std::collections::{BTreeMap, HashSet};
+use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
@@ -232,7 +232,6 @@ impl Claims {
         let until = deadline.min(Instant::now() + self.0.settings.budget);
         let standing = self.0.cache.as_ref().map_or(Standing::Stale, |mirrored| mirrored.cache.standing());
         let mut facts = ClaimFacts::default();
-        let mut seen = HashSet::new();
         let mut open = Vec::new();
         for (at, claim) in wanted.iter().enumerate() {
             // An object can name tens of thousands of claims: others get their turn meanwhile.
@@ -241,9 +240,6 @@ impl Claims {
             }
             crate::meter::spend(16);
             let key = (claim.namespace.clone(), claim.name.clone());
-            if !seen.insert((&claim.namespace, &claim.name)) {
-                continue;
-            }
             match self.0.at_hand(claim, &key, standing) {
                 AtHand::Answer(source, looked) => self.0.enter(&mut facts, claim, key, source, looked),
                 AtHand::Ask(question) => open.push((claim, key, question)),

@@ -18,7 +18,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 /// The bounds of some work.
 #[derive(Clone, Debug, Default)]
 pub struct Bounds {
-    /// Steps after which the work is stopped; a step takes 10 to 50 ns. Without it, any number.
+    /// Steps after which the work is stopped; a step takes 10 to 100 ns. Without it, any number.
     pub steps: Option<u64>,
     /// Set from another thread to stop the work: its time is over, or the client has left.
     pub stop: Option<Arc<AtomicBool>>,
@@ -51,7 +51,7 @@ struct Current {
 impl Current {
     /// Returns how many steps to take before the next look.
     fn next_stretch(&mut self) -> u64 {
-        let to_limit = self.bounds.steps.map_or(u64::MAX, |limit| limit.saturating_sub(self.spent) + 1);
+        let to_limit = self.bounds.steps.map_or(u64::MAX, |limit| limit.saturating_sub(self.spent).saturating_add(1));
         self.stretch = STEPS_PER_LOOK.min(to_limit);
         self.stretch
     }

@@ -255,7 +255,7 @@ pub struct Limits {
     /// Bodies up to this size are evaluated where they are read, if that takes no more than `inline_steps`. 64 KiB.
     pub inline_bytes: usize,
     /// Steps of [`crate::meter`] after which an evaluation is taken from the threads that serve connections, and done again on one of its own: under a
-    /// millisecond. An ordinary review takes some 500. 20,000.
+    /// millisecond. A step takes up to 100 ns; an ordinary review takes some 500 steps. 4,000.
     pub inline_steps: u64,
     /// How long an answer may take at most, however long the API server would wait. 2.5 s.
     pub review: Duration,
@@ -301,7 +301,7 @@ impl Default for Limits {
             evaluation_memory: 192 << 20,
             small_evaluation_memory: 64 << 20,
             inline_bytes: 64 << 10,
-            inline_steps: 20_000,
+            inline_steps: 4_000,
             review: Duration::from_millis(2500),
             margin: Duration::from_millis(200),
             write: Duration::from_secs(10),

@@ -87,6 +87,13 @@ impl Cost {
         let [steps, allocated, held] = self.per_byte();
         (steps / MAX_STEPS_PER_BYTE).max(allocated / MAX_ALLOCATED_PER_BYTE).max(held / MAX_HELD_PER_BYTE)
     }
+
+    /// The time for each byte: what no step counts shows here.
+    fn seconds_per_byte(&self) -> f64 {
+        #[allow(clippy::cast_precision_loss, reason = "sizes of test objects")]
+        let bytes = self.bytes as f64;
+        self.took.as_secs_f64() / bytes
+    }
 }
 
 fn measure(policy: &Policy, endpoint: Endpoint, body: &[u8]) -> Cost {
@@ -103,6 +110,7 @@ fn measure(policy: &Policy, endpoint: Endpoint, body: &[u8]) -> Cost {
 }
 
 /// A shape on a base object, for one endpoint.
+#[derive(Clone)]
 struct Trial<'b> {
     base: &'b Base,
     shape: Shape,
@@ -127,7 +135,7 @@ fn main() {
     let timed = std::env::var("JOBGATE_HOSTILE").is_ok_and(|mode| mode == "time");
     let began = Instant::now();
     let (mut trials, mut faults) = (0_usize, Vec::new());
-    let mut costly: Vec<(f64, Trial<'_>)> = Vec::new();
+    let (mut costly, mut slow): (Vec<(f64, Trial<'_>)>, Vec<(f64, Trial<'_>)>) = (Vec::new(), Vec::new());
     for base in &bases {
         // The others have the same texts; `.ci/hostile` tries them all.
         let singles = shapes::singles(&base.object, timed || base.name == "Job");
@@ -144,6 +152,7 @@ fn main() {
                 let none = &bare[usize::from(update)];
                 faults.extend(too_much(none, &small, &large).map(|why| format!("{}: {why}", trial.name())));
                 worst = worst.max(score);
+                slow.push((large.seconds_per_byte(), trial.clone()));
                 costly.push((score, trial));
             }
             worst
@@ -161,8 +170,10 @@ fn main() {
         for three in shapes::threes(ranked.iter().take(BEST).map(|(_, shape)| shape), &singles) {
             try_one(three);
         }
-        costly.sort_by(|a, b| b.0.total_cmp(&a.0));
-        costly.truncate(TIMED);
+        for kept in [&mut costly, &mut slow] {
+            kept.sort_by(|a, b| b.0.total_cmp(&a.0));
+            kept.truncate(TIMED);
+        }
         println!("{}: {trials} trials so far, {:.0?}", base.name, began.elapsed());
     }
     println!("{trials} shapes in {:.0?}; the costliest:", began.elapsed());
@@ -170,7 +181,10 @@ fn main() {
         println!("  {score:.2} {:?} {}", trial.cost(&policy, 4 * SMALL), trial.name());
     }
     if timed {
-        faults.extend(costly.iter().flat_map(|(_, trial)| too_slow(trial, &policy)));
+        let trials: Vec<&Trial<'_>> = costly.iter().chain(&slow).map(|(_, trial)| trial).collect();
+        for (size, most) in TIMES {
+            faults.extend(too_slow(&trials, &policy, size, most));
+        }
     }
     println!("{} passed, {} failed", trials - faults.len().min(trials), faults.len());
     for fault in faults.iter().take(20) {
@@ -197,14 +211,15 @@ fn too_much(bare: &Cost, small: &Cost, large: &Cost) -> Option<String> {
     (large.score() > 1.0).then(|| format!("{large:?}"))
 }
 
-/// Times one shape at the sizes of which the time is promised; best of three.
-fn too_slow(trial: &Trial<'_>, policy: &Policy) -> Vec<String> {
-    let mut slow = Vec::new();
-    for (size, most) in TIMES {
-        let cost = (0..3).map(|_| trial.cost(policy, size)).min_by_key(|cost| cost.took).unwrap();
-        if cost.took > most || cost.held > MAX_HELD {
-            slow.push(format!("{}: {cost:?}, at most {most:?} and {MAX_HELD} bytes", trial.name()));
-        }
+/// Times shapes at a size of which the time is promised, best of three, and prints the slowest and the one that holds most.
+fn too_slow(trials: &[&Trial<'_>], policy: &Policy, size: usize, most: Duration) -> Vec<String> {
+    let timed = |trial: &&Trial<'_>| (0..3).map(|_| trial.cost(policy, size)).min_by_key(|cost| cost.took).unwrap();
+    let timed: Vec<(Cost, String)> = trials.iter().map(|trial| (timed(trial), trial.name())).collect();
+    let slowest = timed.iter().max_by_key(|(cost, _)| cost.took);
+    let largest = timed.iter().max_by_key(|(cost, _)| cost.held);
+    for (what, worst) in [("slowest", slowest), ("largest", largest)] {
+        println!("{what} with objects of {} KiB: {worst:?}", size >> 10);
     }
-    slow
+    let beyond = timed.iter().filter(|(cost, _)| cost.took > most || cost.held > MAX_HELD);
+    beyond.map(|(cost, name)| format!("{name}: {cost:?}, at most {most:?} and {MAX_HELD} bytes")).collect()
 }

@@ -92,12 +92,13 @@
 //! * <https://kubernetes.io/docs/concepts/storage/persistent-volumes/#access-modes>
 //! * <https://kubernetes.io/docs/concepts/storage/ephemeral-volumes/#generic-ephemeral-volumes>
 
-use std::cell::{OnceCell, RefCell};
+use std::cell::{Cell, OnceCell, RefCell};
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::facts::{Claim, Fact};
 use crate::finding::{Finding, Level, Part as FindingPart, Place};
 use crate::k8s::cron::Schedule;
+use crate::meter;
 use crate::policy::Action;
 use crate::rule::{Cx, Param, ParamDefault, Rule};
 use crate::value::Value;
@@ -132,15 +133,31 @@ struct Scene<'w, 'a> {
     mounts: Vec<OnceCell<PodMounts<'a>>>,
     /// Whether the pods of several templates are on one node.
     colocated: RefCell<BTreeMap<(Vec<usize>, Among), bool>>,
+    /// Of each pod template: [`Scene::placement_weight`], once it is asked for.
+    placement_weights: Vec<OnceCell<usize>>,
+    /// What may still be read to find that out.
+    colocation_work_left: Cell<usize>,
 }
+
+/// In so many sets of templates, on average, a template is looked at. A claim is used by one set, and four templates make
+/// sixteen: what has more is an object made to take long, and its pods count as free to be on any node.
+const SETS_PER_TEMPLATE: usize = 16;
 
 /// What the containers of one pod template mount.
 #[derive(Default)]
 struct PodMounts<'a> {
-    by_volume: BTreeMap<&'a str, Vec<Mount<'a>>>,
+    by_volume: BTreeMap<&'a str, VolumeMounts<'a>>,
     containers: Vec<Container<'a>>,
     /// Of each container: [`telling_values`], once they are asked for.
     telling: Vec<OnceCell<BTreeSet<&'a str>>>,
+}
+
+/// The mounts of one volume. What is found out about them is kept: any number of volumes may have the same name.
+#[derive(Default)]
+struct VolumeMounts<'a> {
+    mounts: Vec<Mount<'a>>,
+    read_only: OnceCell<bool>,
+    for_checkpoints: OnceCell<bool>,
 }
 
 struct Mount<'a> {
@@ -159,20 +176,37 @@ impl<'a> PodMounts<'a> {
             let Some(volume) = mount.get("name").value.and_then(Value::as_str) else { continue };
             let path = mount.get("mountPath").value.and_then(Value::as_str);
             let read_only = mount.get("readOnly").bool() == Field::Set(true);
-            all.by_volume.entry(volume).or_default().push(Mount { path, read_only, container });
+            all.by_volume.entry(volume).or_default().mounts.push(Mount { path, read_only, container });
         }
         all
     }
 
-    fn of_volume(&self, volume: &str) -> &[Mount<'a>] {
-        self.by_volume.get(volume).map_or(&[], Vec::as_slice)
+    /// Tells whether every mount of a volume is read-only.
+    fn is_read_only(&self, volume: &str) -> bool {
+        let all = |volume: &VolumeMounts<'_>| volume.mounts.iter().all(|mount| mount.read_only);
+        self.by_volume.get(volume).is_none_or(|volume| *volume.read_only.get_or_init(|| all(volume)))
+    }
+
+    /// Tells whether a volume is mounted where checkpoints are kept, or something with such a name points into it.
+    fn is_for_checkpoints(&self, volume: &str, words: &[&str]) -> bool {
+        let one = |mount: &Mount<'_>| {
+            meter::spend(1);
+            let Some(path) = mount.path else { return false };
+            let values = || self.telling[mount.container].get_or_init(|| telling_values(&self.containers[mount.container], words));
+            has_word(path, words) || is_one_inside(path, values())
+        };
+        self.by_volume.get(volume).is_some_and(|volume| *volume.for_checkpoints.get_or_init(|| volume.mounts.iter().any(one)))
     }
 }
 
 impl<'w, 'a> Scene<'w, 'a> {
     fn of(workload: &'w Workload<'a>) -> Self {
         let mounts = workload.pods.iter().map(|_| OnceCell::new()).collect();
-        Self { workload, mounts, colocated: RefCell::default() }
+        let placement_weights = workload.pods.iter().map(|_| OnceCell::new()).collect();
+        let scene = Self { workload, mounts, colocated: RefCell::default(), placement_weights, colocation_work_left: Cell::new(0) };
+        let all: usize = (0..workload.pods.len()).map(|pod| 1 + scene.placement_weight(pod)).sum();
+        scene.colocation_work_left.set(SETS_PER_TEMPLATE * all);
+        scene
     }
 
     /// Returns the claims of the object, by name.
@@ -190,44 +224,50 @@ impl<'w, 'a> Scene<'w, 'a> {
         self.mounts[pod].get_or_init(|| PodMounts::of(&self.workload.pods[pod]))
     }
 
-    /// Tells whether the pods of the templates are bound to be on one node.
+    /// Tells whether the pods of the templates are bound to be on one node. Known only for as many sets of templates as
+    /// [`SETS_PER_TEMPLATE`] allows.
     fn on_one_node(&self, pods: &[usize], among: Among) -> bool {
         let key = (pods.to_vec(), among);
         if let Some(known) = self.colocated.borrow().get(&key) {
             return *known;
         }
+        let work: usize = pods.iter().map(|pod| 1 + self.placement_weight(*pod)).sum();
+        let Some(left) = self.colocation_work_left.get().checked_sub(work) else { return false };
+        self.colocation_work_left.set(left);
         let templates: Vec<&PodTemplate<'_>> = pods.iter().map(|pod| &self.workload.pods[*pod]).collect();
         let colocated = on_one_node(self.workload, &templates, among);
         self.colocated.borrow_mut().insert(key, colocated);
         colocated
     }
 
+    /// Returns how many values there are in what decides on which node a template's pods are.
+    fn placement_weight(&self, pod: usize) -> usize {
+        *self.placement_weights[pod].get_or_init(|| {
+            let pod = &self.workload.pods[pod];
+            let parts = [pod.template.at(&["metadata", "labels"]), pod.spec.get("affinity"), pod.spec.get("nodeSelector")];
+            parts.iter().filter_map(|part| part.value).map(weight).sum()
+        })
+    }
+
     /// Tells whether every mount of a claim is read-only.
     fn is_read_only(&self, shared: &Shared<'_>) -> bool {
-        let mounted = |(pod, claim): &(usize, ClaimUse<'_>)| self.mounts(*pod).of_volume(claim.volume).iter().all(|mount| mount.read_only);
-        shared.uses.iter().all(|used| used.1.read_only || mounted(used))
+        shared.uses.iter().all(|(pod, claim)| claim.read_only || self.mounts(*pod).is_read_only(claim.volume))
     }
 
     /// Tells whether a claim holds checkpoints, by the names that people give to such things (corpus.md §7).
     fn holds_checkpoints(&self, shared: &Shared<'_>, words: &[&str]) -> bool {
-        if has_word(shared.name, words) || shared.uses.iter().any(|(_, claim)| has_word(claim.volume, words)) {
-            return true;
-        }
-        // The mounts of the claim by container, so that each command line is read once.
-        let mut paths: BTreeMap<(usize, usize), Vec<&str>> = BTreeMap::new();
-        for (pod, claim) in &shared.uses {
-            for mount in self.mounts(*pod).of_volume(claim.volume) {
-                paths.entry((*pod, mount.container)).or_default().extend(mount.path);
-            }
-        }
-        paths.into_iter().any(|((pod, container), paths)| {
-            let named = paths.iter().any(|path| has_word(path, words));
-            named || {
-                let pod = self.mounts(pod);
-                let values = pod.telling[container].get_or_init(|| telling_values(&pod.containers[container], words));
-                paths.iter().any(|path| is_one_inside(path, values))
-            }
-        })
+        has_word(shared.name, words)
+            || shared.uses.iter().any(|(pod, claim)| has_word(claim.volume, words) || self.mounts(*pod).is_for_checkpoints(claim.volume, words))
+    }
+}
+
+/// Returns how many values there are in a value, itself included.
+fn weight(value: &Value) -> usize {
+    meter::spend(1);
+    1 + match value {
+        Value::Array(items) => items.iter().map(weight).sum(),
+        Value::Object(entries) => entries.values().map(weight).sum(),
+        _ => 0,
     }
 }
 
@@ -252,7 +292,7 @@ fn check(cx: &mut Cx<'_>) {
             Fact::Absent => {
                 cx.report(&first.part.pointer, format!("the claim `{}` does not exist: pods wait in Pending until it does", shared.name))
                     .at_most(Level::Warn)
-                    .help("create the claim, or mend its name; a claim that is applied together with the job is fine");
+                    .help("create the claim, or fix its name; a claim that is applied together with the job is fine");
             }
             Fact::Known(claim) => check_claim(cx, &scene, &shared, &claim),
         }

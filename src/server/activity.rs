@@ -59,7 +59,7 @@ pub(super) struct Activity {
     /// Those of them whose body is not complete.
     incomplete: AtomicU32,
     served: AtomicBool,
-    class: AtomicU8,
+    listed_as_served: AtomicBool,
     eviction: AtomicU8,
     pub(super) wake: Notify,
     /// Where it comes from.
@@ -76,7 +76,7 @@ impl Activity {
             active: AtomicU32::new(0),
             incomplete: AtomicU32::new(0),
             served: AtomicBool::new(false),
-            class: AtomicU8::new(Class::Opening as u8),
+            listed_as_served: AtomicBool::new(false),
             eviction: AtomicU8::new(0),
             wake: Notify::new(),
             source,
@@ -127,16 +127,21 @@ impl Activity {
 
     /// Moves it in the list of all, which knows the phases of those that have not served.
     fn classify(&self) {
-        let class = match self.phase() {
-            _ if self.served() => Class::Served,
+        // It is that for good, which spares those that serve the list's lock.
+        if self.listed_as_served.load(Relaxed) {
+            return;
+        }
+        let class = || match self.phase() {
+            _ if self.served() => {
+                self.listed_as_served.store(true, Relaxed);
+                Class::Served
+            }
             Phase::Handshake | Phase::Head | Phase::Closing => Class::Opening,
             Phase::Idle => Class::Unused,
             Phase::Body | Phase::Writing => Class::Sending,
             Phase::Busy => Class::Answering,
         };
-        if self.class.swap(class as u8, Relaxed) != class as u8 {
-            self.guests.classify(self.id, class);
-        }
+        self.guests.classify(self.id, class);
     }
 
     /// Returns when it last became idle, if it is.

@@ -23,8 +23,8 @@ use super::activity::{Activity, Eviction};
 const FEW: usize = 16;
 /// How many connections that have served are looked at for one newcomer.
 const MAX_EXAMINED: usize = 512;
-/// How many evicted connections may not have noticed yet, at least; beyond a quarter of all places nobody is
-/// let in.
+/// How many connections there may be beyond the places, at least, while those that were evicted have not
+/// noticed yet; else a quarter of the places.
 const MIN_LEAVING: usize = 64;
 
 /// What a connection is worth.
@@ -79,6 +79,8 @@ struct List {
     present: usize,
     /// How many have been evicted and are still there.
     leaving: usize,
+    /// How many connections each source has, with those that have been evicted and are still there.
+    connected: BTreeMap<IpAddr, usize>,
 }
 
 #[derive(Debug)]
@@ -124,6 +126,7 @@ impl Guests {
             large: BTreeSet::new(),
             present: 0,
             leaving: 0,
+            connected: BTreeMap::new(),
         })))
     }
 
@@ -137,22 +140,25 @@ impl Guests {
         let since = list.number();
         list.guests.insert(id, Seat { activity: activity.clone(), class: Class::Opening, since, leaving: false });
         list.seat(id);
+        *list.connected.entry(source).or_default() += 1;
         Ok(Guest { activity, id, guests: self.clone() })
     }
 
-    /// Evicts somebody who never served, if there is one.
+    /// Evicts who is worth least, if anybody can be.
     pub(super) fn thin_out(&self) {
         let mut list = self.lock();
-        if let Some(id) = list.least() {
-            list.evict(id, Eviction::Unserved);
+        if let Some((id, eviction)) = list.victim(0) {
+            list.evict(id, eviction);
         }
     }
 
-    /// Moves a connection to another class.
-    pub(super) fn classify(&self, id: u64, class: Class) {
+    /// Moves a connection to the class that it has now. That is asked for here, so that of two threads that say
+    /// that it has changed the last one is right.
+    pub(super) fn classify(&self, id: u64, class: impl FnOnce() -> Class) {
         let mut list = self.lock();
+        let class = class();
         let since = list.number();
-        let Some(leaving) = list.guests.get(&id).map(|seat| seat.leaving) else { return };
+        let Some(leaving) = list.guests.get(&id).filter(|seat| seat.class != class).map(|seat| seat.leaving) else { return };
         if !leaving {
             list.unseat(id);
         }
@@ -186,8 +192,13 @@ impl List {
     }
 
     fn make_room(&mut self, source: IpAddr) -> Result<(), Refusal> {
-        if self.leaving >= MIN_LEAVING.max(self.places / 4) {
+        // Who is asked to leave may stay for a while, or have a reason to: neither may add up.
+        let beyond = |places: usize| places + MIN_LEAVING.max(places / 4);
+        if self.guests.len() >= beyond(self.places) {
             return Err(Refusal::Full);
+        }
+        if self.connected.get(&source).is_some_and(|count| *count >= beyond(self.per_source)) {
+            return Err(Refusal::FullOfOneSource);
         }
         let own = self.sources.get(&source).map_or(0, |source| source.present);
         if own >= self.per_source {
@@ -340,6 +351,13 @@ impl Drop for Guest {
             list.unseat(self.id);
         }
         list.guests.remove(&self.id);
+        let source = self.activity.source;
+        if let Some(count) = list.connected.get_mut(&source) {
+            *count -= 1;
+            if *count == 0 {
+                list.connected.remove(&source);
+            }
+        }
     }
 }
 

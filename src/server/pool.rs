@@ -146,7 +146,9 @@ impl State {
     fn revoke(&mut self, pool: &Inner, source: IpAddr, amount: usize) {
         let will_have = self.of(source).saturating_add(amount);
         while amount > pool.total.saturating_sub(self.taken).saturating_add(self.coming_back) {
-            let richest = self.revocable.values().filter(|it| it.revoke.is_some() && it.amount > 0).map(|it| (self.of(it.source), it.source)).max();
+            let coming = |source: IpAddr| self.revocable.values().filter(|it| it.source == source && it.revoke.is_none()).map(|it| it.amount).sum();
+            let richest = self.revocable.values().filter(|it| it.revoke.is_some() && it.amount > 0);
+            let richest = richest.map(|it| (self.of(it.source).saturating_sub(coming(it.source)), it.source)).max();
             let Some((_, richest)) = richest.filter(|(has, _)| *has > will_have) else { break };
             let largest = self.revocable.values_mut().filter(|it| it.source == richest && it.revoke.is_some()).max_by_key(|it| it.amount);
             let Some(largest) = largest else { break };
@@ -208,15 +210,26 @@ impl Portion {
         let mut state = self.pool.lock();
         let ticket = state.ticket();
         state.revocable.insert(ticket, Revocable { source: self.source, amount: self.amount, revoke: Some(revoke) });
+        let waiting = !state.waiting.is_empty();
         drop(state);
         self.revocable = Some(ticket);
+        if waiting {
+            self.pool.serve();
+        }
         revoked
     }
 
     /// Makes it irrevocable. One that has been revoked already is kept all the same.
     pub(super) fn keep(&mut self) {
         if let Some(ticket) = self.revocable.take() {
-            self.pool.lock().forget(ticket);
+            let mut state = self.pool.lock();
+            state.forget(ticket);
+            let waiting = !state.waiting.is_empty();
+            drop(state);
+            // Whoever waits may have counted on it.
+            if waiting {
+                self.pool.serve();
+            }
         }
     }
 }

@@ -47,7 +47,7 @@ pub(super) struct Site<A> {
 
 impl<A: Application> Site<A> {
     pub(super) fn new(app: A, limits: Arc<Limits>, metrics: Metrics, tokens: Option<Arc<Tokens>>, stages: watch::Receiver<Stage>) -> Self {
-        // One source leaves a quarter of the turns to others.
+        // One source leaves a quarter to others.
         let turns = |all: usize| Pool::new(all, all - all / 4, Gauge::default());
         let memory = |all: usize| Pool::new(all, all, Gauge::default());
         Self {
@@ -56,7 +56,7 @@ impl<A: Application> Site<A> {
             reviews: turns(limits.in_flight),
             large_reviews: turns(limits.large_reviews),
             evaluation_memory: memory(limits.evaluation_memory),
-            small_evaluation_memory: memory(limits.small_evaluation_memory),
+            small_evaluation_memory: turns(limits.small_evaluation_memory),
             metrics,
             authenticated: tokens.is_some(),
             tokens,
@@ -178,7 +178,7 @@ impl<A: Application> Site<A> {
             } else {
                 let weigh = AssertUnwindSafe(|| self.app.weight(&body.bytes));
                 let weight = std::panic::catch_unwind(weigh).map_err(|_| Unfit::Unknown)?;
-                let memory = self.small_evaluation_memory.take(source, weight.min(self.limits.small_evaluation_memory)).await;
+                let memory = self.small_evaluation_memory.take(source, weight.min(self.limits.small_evaluation_memory / 2)).await;
                 (body, None, memory)
             };
             let review = self.reviews.take(source, 1).await;

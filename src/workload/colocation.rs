@@ -109,25 +109,23 @@ impl<'a> Labels<'a> {
         self.by_key.get(key).filter(|values| values.templates == self.templates).map(|values| &values.distinct)
     }
 
-    /// Returns the values of a key, none where no pod has it.
-    fn of_any(&self, key: &str) -> impl Iterator<Item = &Cow<'a, str>> {
-        self.by_key.get(key).into_iter().flat_map(|values| &values.distinct)
-    }
-
     /// Tells whether a label selector selects every pod.
     fn are_selected_by(&self, selector: &Part<'_>) -> bool {
         let equal = selector.get("matchLabels").entries().all(|(key, value)| {
             let wanted = value.value.and_then(Value::as_str);
-            self.of_all(key).is_some_and(|values| values.iter().all(|value| Some(&**value) == wanted))
+            self.of_all(key).zip(wanted).is_some_and(|(values, wanted)| values.len() == 1 && values.contains(wanted))
         });
         let expressions = selector.get("matchExpressions").items().all(|expression| {
             let Field::Set(key) = expression.get("key").text() else { return false };
             let listed: BTreeSet<&str> = expression.get("values").items().filter_map(|value| value.value?.as_str()).collect();
             match expression.get("operator").text() {
-                Field::Set("In") => self.of_all(key).is_some_and(|values| values.iter().all(|value| listed.contains(&**value))),
-                Field::Set("NotIn") => !self.of_any(key).any(|value| listed.contains(&**value)),
+                // What is listed is gone through, not what the pods have: that would be once for each expression.
+                Field::Set("In") => {
+                    self.of_all(key).is_some_and(|values| listed.iter().filter(|listed| values.contains(**listed)).count() == values.len())
+                }
+                Field::Set("NotIn") => self.by_key.get(key).is_none_or(|values| !listed.iter().any(|listed| values.distinct.contains(*listed))),
                 Field::Set("Exists") => self.of_all(key).is_some(),
-                Field::Set("DoesNotExist") => self.of_any(key).next().is_none(),
+                Field::Set("DoesNotExist") => !self.by_key.contains_key(key),
                 _ => false,
             }
         });

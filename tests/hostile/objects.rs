@@ -56,16 +56,18 @@ impl Base {
 
 /// Returns a base of every kind.
 pub(crate) fn all() -> Vec<Base> {
-    let job_spec = json!({
-        "parallelism": 4, "completions": 4, "podReplacementPolicy": "TerminatingOrFailed",
-        "podFailurePolicy": {"rules": [{"action": "Ignore", "onPodConditions": [{"type": "DisruptionTarget", "status": "True"}]}]},
-        "template": template(),
-    });
-    let replica = json!({"replicas": 2, "restartPolicy": "Always", "template": template()});
+    let job_spec = |operator| {
+        json!({
+            "parallelism": 4, "completions": 4, "podReplacementPolicy": "TerminatingOrFailed",
+            "podFailurePolicy": {"rules": [{"action": "Ignore", "onPodConditions": [{"type": "DisruptionTarget", "status": "True"}]}]},
+            "template": template(operator),
+        })
+    };
+    let replica = json!({"replicas": 2, "restartPolicy": "Always", "template": template("NotIn")});
     let object = |group: &str, version: &str, kind: &str, spec: Value| json!({"apiVersion": format!("{group}/{version}"), "kind": kind, "metadata": metadata(), "spec": spec});
-    let job = object("batch", "v1", "Job", job_spec.clone());
+    let job = object("batch", "v1", "Job", job_spec("In"));
     let cron =
-        json!({"schedule": "*/5 * * * *", "concurrencyPolicy": "Allow", "jobTemplate": {"metadata": {"labels": {"a": "b"}}, "spec": job_spec}});
+        json!({"schedule": "*/5 * * * *", "concurrencyPolicy": "Allow", "jobTemplate": {"metadata": {"labels": {"a": "b"}}, "spec": job_spec("DoesNotExist")}});
     let torch = json!({
         "elasticPolicy": {"maxReplicas": 3}, "runPolicy": {"backoffLimit": 1, "schedulingPolicy": {"minResources": {"cpu": "1"}}},
         "pytorchReplicaSpecs": {"Worker": replica},
@@ -91,10 +93,11 @@ fn metadata() -> Value {
     })
 }
 
-fn template() -> Value {
+/// Returns a pod template whose affinity selects by an operator.
+fn template(operator: &str) -> Value {
     let term = json!({
         "topologyKey": "kubernetes.io/hostname", "namespaces": ["team-a"], "matchLabelKeys": ["app"],
-        "labelSelector": {"matchLabels": {"app": "train"}, "matchExpressions": [{"key": "app", "operator": "In", "values": ["train"]}]},
+        "labelSelector": {"matchLabels": {"app": "train"}, "matchExpressions": [{"key": "app", "operator": operator, "values": ["other"]}]},
     });
     let node = json!({"matchExpressions": [{"key": "kubernetes.io/hostname", "operator": "In", "values": ["n"]}], "matchFields": [{"key": "metadata.name", "operator": "In", "values": ["n"]}]});
     let container = |name: &str| {

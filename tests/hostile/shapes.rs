@@ -86,7 +86,7 @@ fn has_keys_of_the_author(at: &str) -> bool {
 /// Returns pairs of lists and mappings, nested ones in both ways; each pair once for each way to grow that both have.
 pub(crate) fn pairs(singles: &[Shape]) -> Vec<Shape> {
     let mut pairs = Vec::new();
-    for growth in [Growth::Distinct, Growth::Renamed] {
+    for growth in [Growth::Distinct, Growth::Renamed, Growth::Same] {
         let of = |shape: &&Shape| {
             let place = &shape.places[0];
             place.growth == growth || growth == Growth::Renamed && place.growth == Growth::Same && has_keys_of_the_author(&place.pointer)
