@@ -224,6 +224,8 @@ fn ratchet(policy: &Policy, facts: &dyn Facts, request: &Request<'_>, old: &Valu
 }
 
 /// Returns a place in a form that survives a shift in a list: an item that has a name is called by it, as Kubernetes does when it merges lists.
+///
+/// The last step comes first: places differ there, and a key on the way to all of them may be as long as the object.
 fn place<'a>(path: &'a Pointer, root: &'a Value) -> Vec<Cow<'a, str>> {
     let mut here = Some(root);
     let step = |token: &'a Token| match token {
@@ -237,7 +239,9 @@ fn place<'a>(path: &'a Pointer, root: &'a Value) -> Vec<Cow<'a, str>> {
             name.map_or_else(|| Cow::Owned(index.to_string()), Cow::Borrowed)
         }
     };
-    path.tokens().into_iter().map(step).collect()
+    let mut place: Vec<Cow<'_, str>> = path.tokens().into_iter().map(step).collect();
+    place.reverse();
+    place
 }
 
 /// Returns the fills inside pod templates, if making them again gives exactly the old object's templates.

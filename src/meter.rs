@@ -104,6 +104,15 @@ pub fn spend(steps: u64) {
     }
 }
 
+/// Counts the work of going through a text once.
+#[inline]
+pub fn spend_text(text: &str) {
+    spend(1 + text.len() as u64 / BYTES_PER_STEP);
+}
+
+/// Bytes of text that take as long to go through as a step.
+const BYTES_PER_STEP: u64 = 64;
+
 /// Looks at the bounds. Kept out of [`spend`], which is everywhere.
 #[cold]
 fn look(steps: u64) {

@@ -1,10 +1,13 @@
 //! Tells values that some tool is meant to replace (`$NUM_NODES`, `<PROJECT>`, `{{ .Values.x }}`) from values.
 
+use crate::meter;
+
 /// Tells whether a scalar is, or contains, a stand-in for a value to come.
 ///
 /// Known forms: `$NAME` and `${NAME}` (envsubst), `$(NAME)` (kustomize, kubelet), `<NAME>` (prose), `{{ … }}` (Helm, Argo, Jinja).
 #[must_use]
 pub fn is_placeholder(text: &str) -> bool {
+    meter::spend_text(text);
     let bytes = text.as_bytes();
     if memchr::memchr3(b'$', b'{', b'<', bytes).is_none() {
         return false;

@@ -9,7 +9,7 @@ use std::hash::{Hash, Hasher};
 use std::ops::Div;
 use std::sync::Arc;
 
-use crate::lines::character_at;
+use crate::lines::{character_at, cut};
 use crate::meter;
 use crate::value::Value;
 
@@ -285,11 +285,15 @@ impl Pointer {
 }
 
 impl fmt::Display for Pointer {
-    /// Writes the path as Kubernetes does in its own errors: `spec.template.spec.containers[0].resources.limits[nvidia.com/gpu]`.
+    /// Writes the path, or its first 1,024 bytes, as Kubernetes does in its own errors: `spec.template.spec.containers[0].resources.limits[nvidia.com/gpu]`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.to_path())
+        // Messages name places, and a key on the way to many of them may be as long as the object.
+        f.write_str(&cut(&self.to_path_within(MAX_PRINTED_BYTES), MAX_PRINTED_BYTES, "…"))
     }
 }
+
+/// The longest path that is printed in a text, in bytes. The longest of Kubernetes' own are some 200.
+const MAX_PRINTED_BYTES: usize = 1024;
 
 impl fmt::Debug for Pointer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -199,6 +199,9 @@ pub struct Limits {
     pub in_flight: usize,
     /// Bodies above `inline_bytes` evaluated at the same time; each keeps a core busy for a while. 4.
     pub large_reviews: usize,
+    /// Small bodies that take more than `inline_steps` evaluated at the same time. They take some milliseconds each, and large
+    /// ones must not keep them waiting. 4.
+    pub slow_reviews: usize,
     /// How long a review waits for its turn before it is shed. 500 ms.
     pub queue: Duration,
     /// How long a connection may wait for a request: longer than the 90 s after which the API server closes it. 150 s.
@@ -226,8 +229,8 @@ pub struct Limits {
     /// answer. 1 s.
     pub body_grace: Duration,
     /// What counts as progress of a body, in bytes a second: each byte buys the time it takes at this rate,
-    /// and no more than
-    /// `body_grace` can be saved up. An API server sends a hundred times as fast. 64 KiB/s.
+    /// and no
+    /// more than `body_grace` can be saved up. An API server sends a hundred times as fast. 64 KiB/s.
     pub body_rate: usize,
     /// How many bytes there must be to each piece (HTTP chunk, frame or TLS record) of a body, beyond the
     /// first 1024 pieces: a piece of one byte costs as much time as one of a thousand. 64 bytes.
@@ -283,6 +286,7 @@ impl Default for Limits {
             handshakes: 1,
             in_flight: 64,
             large_reviews: 4,
+            slow_reviews: 4,
             queue: Duration::from_millis(500),
             idle: Duration::from_secs(150),
             handshake: Duration::from_secs(5),

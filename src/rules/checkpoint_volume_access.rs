@@ -98,6 +98,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use crate::facts::{Claim, Fact};
 use crate::finding::{Finding, Level, Part as FindingPart, Place};
 use crate::k8s::cron::Schedule;
+use crate::lines::cut;
 use crate::meter;
 use crate::policy::Action;
 use crate::rule::{Cx, Param, ParamDefault, Rule};
@@ -118,6 +119,9 @@ pub(super) static RULE: Rule = Rule {
     cel: Err("the access modes of a claim are not in the object that mounts it"),
     check,
 };
+
+/// The longest name of a namespace that can exist, in bytes.
+const MAX_NAMESPACE_BYTES: usize = 63;
 
 /// One claim, and all the templates of the object that mount it.
 struct Shared<'a> {
@@ -140,7 +144,7 @@ struct Scene<'w, 'a> {
 }
 
 /// In so many sets of templates, on average, a template is looked at. A claim is used by one set, and four templates make
-/// sixteen: what has more is an object made to take long, and its pods count as free to be on any node.
+/// sixteen: what has more is an object made to take long. Whether its pods are on one node is then unknown, and never denies.
 const SETS_PER_TEMPLATE: usize = 16;
 
 /// What the containers of one pod template mount.
@@ -224,20 +228,20 @@ impl<'w, 'a> Scene<'w, 'a> {
         self.mounts[pod].get_or_init(|| PodMounts::of(&self.workload.pods[pod]))
     }
 
-    /// Tells whether the pods of the templates are bound to be on one node. Known only for as many sets of templates as
+    /// Tells whether the pods of the templates are bound to be on one node; nothing beyond as many sets of templates as
     /// [`SETS_PER_TEMPLATE`] allows.
-    fn on_one_node(&self, pods: &[usize], among: Among) -> bool {
+    fn on_one_node(&self, pods: &[usize], among: Among) -> Option<bool> {
         let key = (pods.to_vec(), among);
         if let Some(known) = self.colocated.borrow().get(&key) {
-            return *known;
+            return Some(*known);
         }
         let work: usize = pods.iter().map(|pod| 1 + self.placement_weight(*pod)).sum();
-        let Some(left) = self.colocation_work_left.get().checked_sub(work) else { return false };
+        let left = self.colocation_work_left.get().checked_sub(work)?;
         self.colocation_work_left.set(left);
         let templates: Vec<&PodTemplate<'_>> = pods.iter().map(|pod| &self.workload.pods[*pod]).collect();
         let colocated = on_one_node(self.workload, &templates, among);
         self.colocated.borrow_mut().insert(key, colocated);
-        colocated
+        Some(colocated)
     }
 
     /// Returns how many values there are in what decides on which node a template's pods are.
@@ -310,12 +314,14 @@ fn check_claim(cx: &mut Cx<'_>, scene: &Scene<'_, '_>, shared: &Shared<'_>, clai
     let Some(at_once) = at_once else { return };
     let one_pod = claim.has("ReadWriteOncePod");
     if at_once > 1 {
-        if !one_pod && scene.on_one_node(&pods, Among::OneRun) {
+        let colocated = if one_pod { Some(false) } else { scene.on_one_node(&pods, Among::OneRun) };
+        if colocated == Some(true) {
             return;
         }
-        report(cx, scene, shared, claim, &format!("up to {at_once} pods use it at once"), None);
+        let cap = colocated.is_none().then_some(Level::Warn);
+        report(cx, scene, shared, claim, &format!("up to {at_once} pods use it at once"), cap);
     } else if at_once == 1 && runs_may_overlap(workload) {
-        if !one_pod && scene.on_one_node(&pods, Among::SeveralRuns) {
+        if !one_pod && scene.on_one_node(&pods, Among::SeveralRuns) == Some(true) {
             return;
         }
         let policy = workload.cron.as_ref().map(|cron| cron.get("concurrencyPolicy"));
@@ -372,6 +378,8 @@ fn label_places(finding: &mut Finding, workload: &Workload<'_>, shared: &Shared<
             finding.label(Place::Here(said_by.clone(), FindingPart::Value), "this many pods at once");
         }
     }
+    // The namespace is repeated for each claim: more of it than a name can have is not.
+    let namespace = cut(namespace, MAX_NAMESPACE_BYTES, "…");
     let full = if namespace.is_empty() { shared.name.to_owned() } else { format!("{namespace}/{}", shared.name) };
     let object = format!("PersistentVolumeClaim {full}");
     finding.label(Place::Elsewhere { object, source: claim.source.clone() }, format!("the claim is `{modes}`"));
@@ -415,7 +423,7 @@ fn is_one_inside(directory: &str, values: &BTreeSet<&str>) -> bool {
 fn flags<'a>(container: &Container<'a>) -> impl Iterator<Item = (&'a str, &'a str)> {
     let lists = ["command", "args"].map(|list| container.part.get(list));
     let texts = lists.into_iter().flat_map(|list| list.items().filter_map(|item| item.value.and_then(Value::as_str)).collect::<Vec<_>>());
-    let words: Vec<&str> = texts.flat_map(|text| text.split_whitespace()).collect();
+    let words: Vec<&str> = texts.inspect(|text| meter::spend_text(text)).flat_map(str::split_whitespace).collect();
     let mut found = Vec::new();
     for (at, word) in words.iter().enumerate() {
         match word.split_once('=') {
@@ -429,6 +437,7 @@ fn flags<'a>(container: &Container<'a>) -> impl Iterator<Item = (&'a str, &'a st
 
 /// Tells whether a name contains one of the words: as a whole word or its plural; a word of five letters or more also as a part (`modelvol`).
 fn has_word(name: &str, words: &[&str]) -> bool {
+    meter::spend_text(name);
     let name = name.to_ascii_lowercase();
     let mut parts = name.split(|c: char| !c.is_ascii_alphanumeric());
     parts.any(|part| words.iter().any(|word| part == *word || part.strip_suffix('s') == Some(word) || (word.len() >= 5 && part.contains(word))))

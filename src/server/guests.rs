@@ -21,6 +21,8 @@ use super::activity::{Activity, Eviction};
 /// A source that has so few connections which never served keeps them while another one fills more than half
 /// of its share with idle ones.
 const FEW: usize = 16;
+/// For so long, in milliseconds, a connection that has not asked yet is spared where another one has been idle for longer.
+const YOUNG_MILLIS: u64 = 1000;
 /// How many connections that have served are looked at for one newcomer.
 const MAX_EXAMINED: usize = 512;
 /// How many connections there may be beyond the places, at least, while those that were evicted have not
@@ -243,7 +245,10 @@ impl List {
             return Some((id, Eviction::Idle));
         }
         if let Some(id) = self.least() {
-            return Some((id, Eviction::Unserved));
+            // One that came a moment ago may be about to ask; one that has been idle for longer can do without.
+            let young = self.guests.get(&id).is_some_and(|seat| seat.activity.now() < YOUNG_MILLIS);
+            let idle = if spared && young { self.longest_idle(own) } else { None };
+            return Some(idle.map_or((id, Eviction::Unserved), |id| (id, Eviction::Idle)));
         }
         let mut left = MAX_EXAMINED;
         for (count, source) in self.large.iter().rev() {
@@ -263,6 +268,15 @@ impl List {
             }
         }
         None
+    }
+
+    /// Returns which connection that has served has been idle for longest, and for longer than the youngest may take to ask, of the sources that have
+    /// at least so many.
+    fn longest_idle(&self, own: usize) -> Option<u64> {
+        let sources = self.large.iter().rev().take_while(|(count, _)| *count >= own).filter_map(|(_, source)| self.sources.get(source));
+        let served = sources.flat_map(|source| &source.served).take(MAX_EXAMINED);
+        let idle = served.filter_map(|id| Some((self.guests.get(id)?.activity.idle_since()?, *id)));
+        idle.filter(|(since, _)| since.elapsed().as_millis() > u128::from(YOUNG_MILLIS)).min().map(|(_, id)| id)
     }
 
     /// Returns which of a source's connections that have served has been something for longest.

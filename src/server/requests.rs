@@ -40,9 +40,11 @@ pub(super) struct Site<A> {
     bodies: Bodies,
     reviews: Pool,
     large_reviews: Pool,
+    slow_reviews: Pool,
     evaluation_memory: Pool,
     small_evaluation_memory: Pool,
     malformed_lines: Sparing,
+    fault_lines: Sparing,
 }
 
 impl<A: Application> Site<A> {
@@ -55,6 +57,7 @@ impl<A: Application> Site<A> {
             bodies: Bodies::new(limits.clone(), &metrics),
             reviews: turns(limits.in_flight),
             large_reviews: turns(limits.large_reviews),
+            slow_reviews: turns(limits.slow_reviews),
             evaluation_memory: memory(limits.evaluation_memory),
             small_evaluation_memory: turns(limits.small_evaluation_memory),
             metrics,
@@ -62,6 +65,7 @@ impl<A: Application> Site<A> {
             tokens,
             stages,
             malformed_lines: Sparing::default(),
+            fault_lines: Sparing::default(),
             limits,
         }
     }
@@ -219,7 +223,7 @@ impl<A: Application> Site<A> {
             let answer = AssertUnwindSafe(Bounded::new(self.app.review(call.clone()), bounds)).catch_unwind();
             match timeout_at(deadline.into(), answer).await {
                 Ok(Ok(Err(Stopped))) => {
-                    let turn = timeout(self.queue_time(deadline), self.large_reviews.take(source, 1)).await.ok()?;
+                    let turn = timeout(self.queue_time(deadline), self.slow_reviews.take(source, 1)).await.ok()?;
                     self.evaluate_apart(call, (permits, turn)).await
                 }
                 Ok(Ok(Ok(answer))) => Ok(answer),
@@ -296,7 +300,9 @@ impl<A: Application> Site<A> {
             // Anybody can send these, as many as he likes; the metric has them all.
             Outcome::Malformed if self.malformed_lines.allows(Instant::now()) => log!(warn),
             Outcome::Malformed => log!(debug),
-            Outcome::Faulted => log!(error),
+            // Costly objects make these, of whoever may create them; the metric has them all.
+            Outcome::Faulted if self.fault_lines.allows(Instant::now()) => log!(error),
+            Outcome::Faulted => log!(debug),
         }
         let media = if status.is_success() { "application/json" } else { "text/plain; charset=utf-8" };
         (status, [(header::CONTENT_TYPE, media)], body).into_response()
@@ -359,17 +365,17 @@ fn is_json(headers: &HeaderMap) -> bool {
     media.eq_ignore_ascii_case("application/json") && text(header::CONTENT_ENCODING).is_none_or(|coding| coding.eq_ignore_ascii_case("identity"))
 }
 
-/// The time between two log lines of warning about reviews that are malformed.
-const MALFORMED_LINE_EVERY: Duration = Duration::from_secs(1);
+/// The time between two log lines of one level about reviews that anybody can send.
+const LINE_EVERY: Duration = Duration::from_secs(1);
 
-/// Lets one thing happen in each [`MALFORMED_LINE_EVERY`].
+/// Lets one thing happen in each [`LINE_EVERY`].
 #[derive(Default)]
 struct Sparing(Mutex<Option<Instant>>);
 
 impl Sparing {
     fn allows(&self, now: Instant) -> bool {
         let mut last = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let allowed = last.is_none_or(|last| now.saturating_duration_since(last) >= MALFORMED_LINE_EVERY);
+        let allowed = last.is_none_or(|last| now.saturating_duration_since(last) >= LINE_EVERY);
         if allowed {
             *last = Some(now);
         }

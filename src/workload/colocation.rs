@@ -96,11 +96,19 @@ struct Values<'a> {
 impl<'a> Labels<'a> {
     fn of(workload: &Workload<'a>, pods: &[&PodTemplate<'a>], among: Among) -> Self {
         let mut by_key: BTreeMap<&'a str, Values<'a>> = BTreeMap::new();
-        for (key, value) in pods.iter().flat_map(|pod| labels(workload, pod, among)) {
-            let values = by_key.entry(key).or_default();
-            values.templates += 1;
-            values.distinct.insert(value);
+        let made = made_labels(workload, among);
+        for pod in pods {
+            let own = pod.template.at(&["metadata", "labels"]);
+            let own = own.entries().filter_map(|(key, value)| Some((key, Cow::Borrowed(value.value?.as_str()?))));
+            let own = own.filter(|(key, _)| *key != REPLICA_TYPE && !made.iter().any(|(made, _)| made == key));
+            let replica_type = pod.replica.as_ref().map(|replica| (REPLICA_TYPE, Cow::Owned(replica.name.to_lowercase())));
+            for (key, value) in own.chain(replica_type) {
+                let values = by_key.entry(key).or_default();
+                values.templates += 1;
+                values.distinct.insert(value);
+            }
         }
+        by_key.extend(made.into_iter().map(|(key, value)| (key, Values { templates: pods.len(), distinct: BTreeSet::from([Cow::Borrowed(value)]) })));
         Self { templates: pods.len(), by_key }
     }
 
@@ -154,23 +162,18 @@ fn is_made_per_run(key: &str) -> bool {
     matches!(key, "job-name" | "controller-uid" | "batch.kubernetes.io/job-name" | "batch.kubernetes.io/controller-uid")
 }
 
-/// Returns the labels that a template's pods will carry, each key once: the author's, and those by which the controller names the run.
-fn labels<'a>(workload: &Workload<'a>, pod: &PodTemplate<'a>, among: Among) -> BTreeMap<&'a str, Cow<'a, str>> {
-    let own = pod.template.at(&["metadata", "labels"]);
-    let mut labels: BTreeMap<&str, Cow<'_, str>> =
-        own.entries().filter_map(|(key, value)| Some((key, Cow::Borrowed(value.value?.as_str()?)))).collect();
-    let name = Cow::Borrowed(workload.object.at(&["metadata", "name"]).text().set().unwrap_or_default());
-    match (workload.kind, &pod.replica) {
+/// The label by which the training operator tells the pods of one replica type from the others.
+const REPLICA_TYPE: &str = "training.kubeflow.org/replica-type";
+
+/// Returns the labels that the controller gives all pods of a run, whatever the author's are.
+fn made_labels<'a>(workload: &Workload<'a>, among: Among) -> Vec<(&'a str, &'a str)> {
+    let name = workload.object.at(&["metadata", "name"]).text().set().unwrap_or_default();
+    match workload.kind {
         // The name of a run is made when it starts. Within one run all its pods carry the same.
-        (Kind::CronJob, _) if among == Among::SeveralRuns => {}
-        (Kind::Job | Kind::CronJob, _) => labels.extend(["job-name", "batch.kubernetes.io/job-name"].map(|key| (key, name.clone()))),
-        (Kind::PyTorchJob, replica) => {
-            labels.insert("training.kubeflow.org/job-name", name);
-            labels.insert("training.kubeflow.org/operator-name", "pytorchjob-controller".into());
-            if let Some(replica) = replica {
-                labels.insert("training.kubeflow.org/replica-type", replica.name.to_lowercase().into());
-            }
+        Kind::CronJob if among == Among::SeveralRuns => Vec::new(),
+        Kind::Job | Kind::CronJob => vec![("job-name", name), ("batch.kubernetes.io/job-name", name)],
+        Kind::PyTorchJob => {
+            vec![("training.kubeflow.org/job-name", name), ("training.kubeflow.org/operator-name", "pytorchjob-controller")]
         }
     }
-    labels
 }

@@ -66,8 +66,7 @@ pub(crate) fn all() -> Vec<Base> {
     let replica = json!({"replicas": 2, "restartPolicy": "Always", "template": template("NotIn")});
     let object = |group: &str, version: &str, kind: &str, spec: Value| json!({"apiVersion": format!("{group}/{version}"), "kind": kind, "metadata": metadata(), "spec": spec});
     let job = object("batch", "v1", "Job", job_spec("In"));
-    let cron =
-        json!({"schedule": "*/5 * * * *", "concurrencyPolicy": "Allow", "jobTemplate": {"metadata": {"labels": {"a": "b"}}, "spec": job_spec("DoesNotExist")}});
+    let cron = json!({"schedule": "*/5 * * * *", "concurrencyPolicy": "Allow", "jobTemplate": {"metadata": {"labels": {"a": "b"}}, "spec": job_spec("DoesNotExist")}});
     let torch = json!({
         "elasticPolicy": {"maxReplicas": 3}, "runPolicy": {"backoffLimit": 1, "schedulingPolicy": {"minResources": {"cpu": "1"}}},
         "pytorchReplicaSpecs": {"Worker": replica},
