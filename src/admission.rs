@@ -83,10 +83,10 @@ pub enum Pass {
     Kind,
 }
 
-/// Something that went wrong on our side, or on the way. The request is allowed and the fault is counted.
+/// Something that went wrong on our side, or in what was sent. The request is allowed and the fault is counted; [`Fault::is_ours`] tells which side.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Fault {
-    /// The body is no AdmissionReview, but has a `uid` to answer.
+    /// The body is no AdmissionReview.
     Malformed,
     /// `object`, or `oldObject` of an UPDATE, is missing.
     ObjectMissing,
@@ -103,6 +103,32 @@ pub enum Fault {
 }
 
 impl Fault {
+    /// The faults that somebody is paged for.
+    pub const OURS: [Self; 6] = [
+        Self::Panic,
+        Self::Deadline,
+        Self::Patch(Doubt::DoesNotApply),
+        Self::Patch(Doubt::StraysOutside),
+        Self::Patch(Doubt::NotIdempotent),
+        Self::Patch(Doubt::NewDenial),
+    ];
+
+    /// The faults of a caller that no user of an API server can bring about: if an API server sends these, it and Jobgate do not understand each other.
+    pub const NOT_OF_AN_API_SERVER: [Self; 3] = [Self::Malformed, Self::ObjectMissing, Self::KindMismatch];
+
+    /// Tells whether it is a fault of ours, which somebody should look at, and not the caller's.
+    ///
+    /// Whoever can reach the port, or may create objects, can send a body that is no review, a review without its object or with one of another
+    /// kind, an object that cannot be read, and one that needs a larger patch than is sent. Nobody may page others with that. The deadline is on
+    /// the other side although a flood of costly reviews can pass it, too: objects that were let through because there was no time must be noticed.
+    #[must_use]
+    pub fn is_ours(self) -> bool {
+        match self {
+            Self::Malformed | Self::ObjectMissing | Self::ObjectUnreadable | Self::KindMismatch | Self::Patch(Doubt::TooLarge) => false,
+            Self::Patch(_) | Self::Panic | Self::Deadline => true,
+        }
+    }
+
     /// Returns a word for metrics.
     #[must_use]
     pub fn as_str(self) -> &'static str {
@@ -243,6 +269,8 @@ pub fn judge(endpoint: Endpoint, policy: &Policy, facts: &dyn Facts, review: Rev
         reply.denial = Some(respond::denial(&verdict.findings));
     } else if endpoint == Endpoint::Validate {
         reply.warnings = respond::warnings(&verdict.findings);
+        let caveat = facts.caveat().filter(|_| verdict.skipped.is_none());
+        reply.warnings.extend(caveat.map(respond::shorten));
     } else {
         match checked_patch(object, &verdict, judge) {
             Ok(ops) => reply.patch = ops,
@@ -307,10 +335,11 @@ pub fn refuse_heavy(endpoint: Endpoint, policy: &Policy, body: &[u8]) -> Answer 
 /// How much of a body is read for the head of an answer that must be quick. The API server writes the head of a request before its objects.
 const HEAD_BYTES: usize = 16 << 10;
 
-/// Allows the request of a body with one warning: for a server whose worker panicked, or whose deadline is near. Reads only the first 16 KiB.
+/// Allows the request of a body with one warning: for a server whose worker panicked, or whose deadline is near.
 #[must_use]
 pub fn fail_open(endpoint: Endpoint, body: &[u8], fault: Fault) -> Answer {
     let head = review::head_of_prefix(&body[..body.len().min(HEAD_BYTES)]);
+    let head = if head.uid.is_empty() { review::head_of_prefix(body) } else { head };
     if head.uid.is_empty() {
         return reject(endpoint, &Malformed { reason: "`request.uid` is missing".to_owned(), head: Box::new(head) });
     }
@@ -420,7 +449,7 @@ impl Meta {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::facts::NoFacts;
+    use crate::facts::{Claim, Fact, NoFacts};
     use crate::value::{Value, json};
 
     fn review(version: &str, operation: &str, user: &str, object: &Value, old: &Value) -> String {
@@ -540,7 +569,40 @@ mod tests {
         let doubts = [Doubt::DoesNotApply, Doubt::StraysOutside, Doubt::NotIdempotent, Doubt::NewDenial, Doubt::TooLarge];
         for fault in faults.into_iter().chain(doubts.map(Fault::Patch)) {
             assert_eq!(fault.warning(), respond::shorten(fault.warning()), "it fits");
+            assert_eq!(fault.is_ours(), Fault::OURS.contains(&fault), "{fault:?}");
         }
+    }
+
+    #[test]
+    fn what_is_not_known_of_claims_is_a_warning_of_validate() {
+        struct Unknown;
+        impl Facts for Unknown {
+            fn claim(&self, _: &str, _: &str) -> Fact<Claim> {
+                Fact::Unknown
+            }
+
+            fn caveat(&self) -> Option<&str> {
+                Some("jobgate could not look up 1 claim and did not check it (no answer in time): a-claim-with-a-name-that-is-rather-long-itself")
+            }
+        }
+
+        let asked = |endpoint, object: &Value, old: &Value| {
+            let policy = Policy::builtin("default").expect("the default policy");
+            let operation = if old.is_null() { "CREATE" } else { "UPDATE" };
+            let answer = answer(endpoint, &policy, &Unknown, review("v1", operation, "admin", object, old).as_bytes(), None);
+            let response = serde_json::from_slice::<Value>(&answer.body).expect("JSON")["response"].clone();
+            (response["allowed"] == true, response["warnings"].as_array().map_or(0, Vec::len), response["warnings"][0].clone())
+        };
+        let good = job(&json!({}));
+        let (allowed, warnings, text) = asked(Endpoint::Validate, &good, &Value::Null);
+        let text = text.as_str().expect("a warning");
+        assert!(allowed && warnings == 1 && text.starts_with("jobgate could not look up 1 claim"), "{text}");
+        assert_eq!(text.chars().count(), LONGEST_WARNING);
+        assert_eq!(asked(Endpoint::Mutate, &good, &Value::Null).1, 0, "the author is told once");
+        let mut gone = good.clone();
+        gone["metadata"]["deletionTimestamp"] = "2026-11-21T08:00:00Z".into();
+        assert_eq!(asked(Endpoint::Validate, &gone, &gone).1, 0, "what is not judged needs no claims");
+        assert!(!asked(Endpoint::Validate, &job(&json!({"activeDeadlineSeconds": null})), &Value::Null).0);
     }
 
     #[test]

@@ -188,6 +188,13 @@ pub struct Serve {
     #[arg(long, value_name = "FILE", requires = "tls_cert", conflicts_with_all = ["dev", "self_managed_certs"], help_heading = "TLS")]
     pub tls_key: Option<PathBuf>,
 
+    /// A name by which the API server calls the webhook, such as jobgate.jobgate.svc (repeatable)
+    ///
+    /// A certificate without it is refused: at the start that is an error, and later the last good one stays. Without this option, a new certificate
+    /// must have the names of the one in use. Other names take a restart.
+    #[arg(long, value_name = "NAME", requires = "tls_cert", value_parser = server_name, help_heading = "TLS")]
+    pub tls_server_name: Vec<String>,
+
     /// Make the certificates and their authority, renew them, and keep the caBundle of the webhook configurations right
     #[arg(long, conflicts_with = "dev", help_heading = "TLS")]
     pub self_managed_certs: bool,
@@ -203,6 +210,13 @@ pub struct Serve {
     /// Let in only clients with a certificate of these authorities (PEM)
     #[arg(long, value_name = "FILE", help_heading = "TLS")]
     pub client_ca: Option<PathBuf>,
+
+    /// Of the certificates of --client-ca, let in only those with this name (repeatable)
+    ///
+    /// A DNS name or URI of the subjectAltName, or the common name, compared whole. Without it, everybody whom these authorities have given a certificate
+    /// is let in; a cluster's own authority gives one to every kubelet.
+    #[arg(long, value_name = "NAME", requires = "client_ca", value_parser = clap::builder::NonEmptyStringValueParser::new(), help_heading = "TLS")]
+    pub client_name: Vec<String>,
 
     /// Let in only clients that send one of the bearer tokens in this file
     #[arg(long, value_name = "FILE", help_heading = "TLS")]
@@ -265,6 +279,15 @@ pub struct ManagedCerts {
     /// For tests: seconds that an authority, a certificate, the wait before an authority signs, and the wait after it last did, take
     #[arg(long, value_name = "AUTHORITY,LEAF,SOAK,GRACE", value_parser = lifetimes, hide = true)]
     pub lifetimes_for_testing: Option<Lifetimes>,
+}
+
+/// Reads the name of a server: a DNS name or an address.
+#[cfg(feature = "serve")]
+fn server_name(text: &str) -> Result<String, &'static str> {
+    match rustls_pki_types::ServerName::try_from(text) {
+        Ok(_) => Ok(text.to_owned()),
+        Err(_) => Err("expected a DNS name or an address, without a port"),
+    }
 }
 
 /// Reads four numbers of seconds.

@@ -1,14 +1,16 @@
 //! What the cluster knows of the claims that a workload names.
 //!
 //! ```text
-//!            hit                                   found, absent, unknown
-//! review ──> cache ──miss or stale──> live GET ──> FactTable ──> engine
-//!              ^                        │ one flight per claim, 32 at once, answers kept for seconds, a circuit breaker
-//!            list + watch               │
+//!            hit, and the watch is open              found, absent, unknown
+//! review ──> cache ──────────────────────────────────────> ClaimFacts ──> engine
+//!              ^ │                                             ^
+//!     list + watch └─miss, or to be confirmed──> live GET ─────┘
+//!                    one flight per claim, 32 at once, 16 for one review, 50 a second, a circuit breaker
 //! ```
 //!
-//! A claim that the cache does not know may have been made a moment ago, so "absent" is only said when the API server itself said so.
-//! Whatever goes wrong, the answer is "unknown", comes in time, and never denies anything.
+//! A claim that the cache does not know may have been made a moment ago, so "absent" is only said when the API server itself said
+//! so. A claim that would be a reason for a denial is asked for again while the watch is not open: it may have been made anew.
+//! Whatever goes wrong, the answer is "unknown", comes in time, never denies anything, and is not kept from the author.
 //!
 //! The cache is not kube's reflector: that one keeps whole objects, hides the bookmarks by which one tells a quiet cluster from a dead watch,
 //! and logs every refusal. What is needed here is a list, a watch and a byte for each claim.
@@ -21,12 +23,13 @@ mod inventory;
 pub(crate) mod list;
 mod live;
 mod mirror;
+mod rate;
 mod snapshot;
 mod stats;
 mod store;
 mod wire;
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, HashSet};
 use std::fmt;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
@@ -42,10 +45,10 @@ pub(crate) use self::mirror::{LONG_ENOUGH, Pause, chance};
 pub use self::snapshot::{Snapshot, Wanted, snapshot};
 pub use self::stats::{Stats, Why};
 
-use self::live::{Key, Live, Looked};
+use self::live::{Key, Live, Looked, Question};
 use self::stats::Counts;
-use self::store::Cache;
-use crate::facts::{Claim, Fact, FactTable};
+use self::store::{Cache, Standing};
+use crate::facts::{Claim, Fact, FactTable, Facts, WantedClaim};
 use crate::finding::Source;
 
 /// How claims are looked up.
@@ -82,26 +85,40 @@ impl fmt::Display for Mode {
 pub struct Settings {
     /// How long all look-ups of one review may take together, within the review's own deadline.
     pub budget: Duration,
-    /// How many different claims are looked up for one review; the rest is unknown.
-    pub per_review: usize,
+    /// How many claims the API server is asked for, for one review: those that matter most. Beyond, what the cache does not know
+    /// is unknown, and the author is told. What is answered from memory does not count.
+    pub requests_per_review: usize,
     /// How many requests may be under way at once.
     pub parallel: usize,
+    /// How many requests are sent each second for all reviews together, whoever they come from; beyond, a claim is unknown.
+    pub requests_per_second: u32,
+    /// How many may be sent at once after a quiet time. One half is kept for claims that a denial may rest on.
+    pub request_burst: u32,
     /// How long the API server's answer that a claim is there holds.
     pub known_for: Duration,
     /// How long its answer that a claim is not there holds.
     pub absent_for: Duration,
+    /// How long an answer holds that was asked for because the watch is not open: no longer than the two reviews of one request
+    /// are apart.
+    pub confirmed_for: Duration,
     /// So many failures in a row open the circuit breaker.
     pub failures: u32,
     /// So long the circuit breaker stays open.
     pub open_for: Duration,
-    /// After so long without an event or a bookmark the cache is not believed. The API server sends a bookmark every minute.
+    /// After so long without a word from the API server the cache is not believed at all. Longer than a watch may be silent.
     pub stale_after: Duration,
     /// Claims on one page of a list.
     pub page_size: u32,
     /// How long one page, or the opening of a watch, may take.
     pub list_timeout: Duration,
-    /// After about so long the API server is asked to end a watch.
+    /// After this time, or somewhat less, the API server is asked to end a watch. It is all that is heard from it on a quiet
+    /// cluster, and so bounds how long a dead connection goes unnoticed.
     pub watch_for: Duration,
+    /// So much later than asked for may a watch end; one that is silent beyond that is given up.
+    pub watch_grace: Duration,
+    /// A watch that is opened after a longer gap than this is relied on only when this time has passed: what happened in the gap
+    /// comes in first.
+    pub catch_up: Duration,
     /// The first pause after a failed list or watch; it doubles from there.
     pub first_pause: Duration,
     /// The longest such pause.
@@ -118,16 +135,21 @@ impl Default for Settings {
     fn default() -> Self {
         Self {
             budget: Duration::from_millis(300),
-            per_review: 16,
+            requests_per_review: 16,
             parallel: 32,
+            requests_per_second: 50,
+            request_burst: 100,
             known_for: Duration::from_secs(5),
             absent_for: Duration::from_secs(1),
+            confirmed_for: Duration::from_millis(250),
             failures: 5,
             open_for: Duration::from_secs(10),
             stale_after: Duration::from_secs(90),
             page_size: 500,
             list_timeout: Duration::from_secs(30),
-            watch_for: Duration::from_secs(290),
+            watch_for: Duration::from_secs(60),
+            watch_grace: Duration::from_secs(15),
+            catch_up: Duration::from_secs(1),
             first_pause: Duration::from_millis(800),
             longest_pause: Duration::from_secs(30),
             relist_spread: Duration::from_secs(10),
@@ -204,19 +226,50 @@ impl Claims {
         let _ = self.0.observer.set(Box::new(observer));
     }
 
-    /// Returns what is known of the claims, given as namespace and name. Every one of them has an entry. Comes back by the deadline, and sooner
-    /// where [`Settings::budget`] is over; what is not known by then is unknown.
-    pub async fn facts(&self, wanted: &[(String, String)], deadline: Instant) -> FactTable {
+    /// Returns what is known of the claims, given in the order of their importance. Every one of them has an entry. Comes back by
+    /// the deadline, and sooner where [`Settings::budget`] is over; what is not known by then is unknown.
+    pub async fn facts(&self, wanted: &[WantedClaim], deadline: Instant) -> ClaimFacts {
         let until = deadline.min(Instant::now() + self.0.settings.budget);
-        let distinct: BTreeSet<&Key> = wanted.iter().collect();
-        let looks = distinct.into_iter().enumerate().map(|(i, key)| async move {
-            let (source, looked) =
-                if i < self.0.settings.per_review { self.0.look(key, until).await } else { (NOBODY, Looked::Unknown(Why::TooMany)) };
-            (key.clone(), self.0.fact(source, looked))
+        let standing = self.0.cache.as_ref().map_or(Standing::Stale, |mirrored| mirrored.cache.standing());
+        let mut facts = ClaimFacts::default();
+        let mut seen = HashSet::new();
+        let mut open = Vec::new();
+        for (at, claim) in wanted.iter().enumerate() {
+            // An object can name tens of thousands of claims: others get their turn meanwhile.
+            if at % LOOKUPS_BETWEEN_YIELDS == LOOKUPS_BETWEEN_YIELDS - 1 {
+                tokio::task::yield_now().await;
+            }
+            crate::meter::spend(16);
+            let key = (claim.namespace.clone(), claim.name.clone());
+            if !seen.insert((&claim.namespace, &claim.name)) {
+                continue;
+            }
+            match self.0.at_hand(claim, &key, standing) {
+                AtHand::Answer(source, looked) => self.0.enter(&mut facts, claim, key, source, looked),
+                AtHand::Ask(question) => open.push((claim, key, question)),
+            }
+        }
+        // What the cache has is likelier to be a reason for a denial than what it does not know.
+        open.sort_by_key(|(_, _, question)| *question != Question::Confirming);
+        let beyond = open.split_off(open.len().min(self.0.settings.requests_per_review));
+        let looked = open.into_iter().map(|(claim, key, question)| async move {
+            let looked = match &self.0.live {
+                Some(live) => live.look(&key, question, until).await,
+                None => Looked::Unknown(Why::Off),
+            };
+            (claim, key, looked)
         });
-        let mut table = FactTable::default();
-        table.claims.extend(join_all(looks).await);
-        table
+        for (claim, key, looked) in join_all(looked).await {
+            self.0.enter(&mut facts, claim, key, LIVE, looked);
+        }
+        for (at, (claim, key, _)) in beyond.into_iter().enumerate() {
+            if at % LOOKUPS_BETWEEN_YIELDS == LOOKUPS_BETWEEN_YIELDS - 1 {
+                tokio::task::yield_now().await;
+            }
+            self.0.enter(&mut facts, claim, key, NOBODY, Looked::Unknown(Why::TooMany));
+        }
+        facts.explain();
+        facts
     }
 
     /// Tells whether the cache has been filled once; true where there is no cache to fill.
@@ -242,6 +295,7 @@ impl Claims {
             stats.claims = cache.len() as u64;
             stats.silence = cache.silence();
             stats.stale = cache.is_stale() && !cache.is_given_up();
+            stats.watching = cache.standing() == Standing::Current;
         }
         stats.breaker_open = self.0.live.as_ref().is_some_and(Live::is_open);
         stats
@@ -253,19 +307,100 @@ const CACHE: &str = "cache";
 const LIVE: &str = "live";
 const NOBODY: &str = "none";
 
+/// So many claims are looked up in memory in one go: about a tenth of a millisecond's work.
+const LOOKUPS_BETWEEN_YIELDS: usize = 256;
+
+/// So many names are in a warning about claims that could not be looked up.
+const NAMES_IN_CAVEAT: usize = 3;
+
+/// What is known of the claims of one object.
+#[derive(Clone, Debug, Default)]
+pub struct ClaimFacts {
+    /// The facts themselves.
+    pub table: FactTable,
+    /// The claims that may decide and are unknown: how many for each reason, and the first few of their names.
+    unknown: BTreeMap<Why, usize>,
+    names: Vec<String>,
+    caveat: Option<String>,
+}
+
+impl ClaimFacts {
+    /// Takes note of a claim of which nothing is known.
+    fn note(&mut self, claim: &WantedClaim, why: Why) {
+        // Other claims decide nothing, and the operator knows that nothing is looked up where nothing is.
+        if !claim.shared || why.explain().is_none() {
+            return;
+        }
+        *self.unknown.entry(why).or_default() += 1;
+        if self.names.len() < NAMES_IN_CAVEAT {
+            self.names.push(claim.name.clone());
+        }
+    }
+
+    /// Puts into words what could not be learned.
+    fn explain(&mut self) {
+        let (total, reasons) = self.unknown.iter().fold((0, Vec::new()), |(total, mut reasons), (why, count)| {
+            reasons.extend(why.explain().filter(|reason| !reasons.contains(reason)));
+            (total + count, reasons)
+        });
+        if total == 0 {
+            return;
+        }
+        let (claims, them) = if total == 1 { ("claim", "it") } else { ("claims", "them") };
+        let more = if total > self.names.len() { ", …" } else { "" };
+        let (names, reasons) = (self.names.join(", "), reasons.join("; "));
+        self.caveat = Some(format!("jobgate could not look up {total} {claims} and did not check {them} ({reasons}): {names}{more}"));
+    }
+}
+
+impl Facts for ClaimFacts {
+    fn claim(&self, namespace: &str, name: &str) -> Fact<Claim> {
+        self.table.claim(namespace, name)
+    }
+
+    fn caveat(&self) -> Option<&str> {
+        self.caveat.as_deref()
+    }
+}
+
+/// What there is to say of a claim without a request.
+enum AtHand {
+    /// This, by that source.
+    Answer(&'static str, Looked),
+    /// Nothing: the API server is to be asked.
+    Ask(Question),
+}
+
 impl Inner {
-    async fn look(&self, key: &Key, until: Instant) -> (&'static str, Looked) {
+    fn at_hand(&self, claim: &WantedClaim, key: &Key, standing: Standing) -> AtHand {
         let (namespace, name) = key;
         let Some(live) = &self.live else {
-            return (NOBODY, Looked::Unknown(Why::Off));
+            return AtHand::Answer(NOBODY, Looked::Unknown(Why::Off));
         };
         if !fetch::is_name(namespace) || !fetch::is_name(name) {
-            return (NOBODY, Looked::Absent);
+            return AtHand::Answer(NOBODY, Looked::Absent);
         }
-        if let Some(modes) = self.cache.as_ref().and_then(|mirrored| mirrored.cache.get(namespace, name)) {
-            return (CACHE, Looked::Found(modes));
+        let cached = self.cache.as_ref().and_then(|mirrored| mirrored.cache.get(namespace, name));
+        let question = match (cached, standing) {
+            (Some(modes), Standing::Current) => return AtHand::Answer(CACHE, Looked::Found(modes)),
+            (Some(modes), _) if claim.shared && modes.can_deny() => Question::Confirming,
+            (Some(modes), Standing::Behind) => return AtHand::Answer(CACHE, Looked::Found(modes)),
+            (_, Standing::Stale) if claim.shared => Question::Deciding,
+            _ => Question::Idle,
+        };
+        live.remembered(key, question).map_or(AtHand::Ask(question), |looked| AtHand::Answer(LIVE, looked))
+    }
+
+    /// Puts an answer into the facts.
+    fn enter(&self, facts: &mut ClaimFacts, claim: &WantedClaim, key: Key, source: &'static str, looked: Looked) {
+        if let Looked::Unknown(why) = looked {
+            facts.note(claim, why);
         }
-        (LIVE, live.look(key, until).await)
+        let fact = self.fact(source, looked);
+        if fact == Fact::Unknown && matches!(looked, Looked::Found(_)) {
+            facts.note(claim, Why::Modes);
+        }
+        facts.table.claims.insert(key, fact);
     }
 
     /// Counts an answer, and says it in the words of the rules.

@@ -48,10 +48,27 @@ impl Claim {
     }
 }
 
+/// A claim whose access modes the judgement of an object asks for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct WantedClaim {
+    /// The namespace of the object.
+    pub namespace: String,
+    /// The name, as the object has it: not always one that can exist.
+    pub name: String,
+    /// Whether more than one pod may use it at once. Only then can its access modes be a reason for a denial.
+    pub shared: bool,
+}
+
 /// The facts a review rests on. Without an entry everything is [`Fact::Unknown`].
 pub trait Facts {
     /// Returns what is known of a claim; `namespace` is empty where the manifest names none.
     fn claim(&self, namespace: &str, name: &str) -> Fact<Claim>;
+
+    /// Returns one line for the author about claims that could decide and could not be looked up; nothing where none is
+    /// missing, and where nobody meant to look.
+    fn caveat(&self) -> Option<&str> {
+        None
+    }
 }
 
 /// Facts that were gathered before the review: a plain table.

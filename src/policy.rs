@@ -324,6 +324,13 @@ impl Policy {
         self.settled.iter().any(|settings| settings.action == Action::Deny) || overrides.into_iter().any(|rule| rule.action == Some(Action::Deny))
     }
 
+    /// Returns whether a rule is looked at for some object.
+    #[must_use]
+    pub fn uses(&self, rule: &'static Rule) -> bool {
+        let overrides = self.overrides.iter().filter_map(|over| over.rules.get(rule.id)?.action);
+        std::iter::once(self.base(rule).action).chain(overrides).any(|action| action != Action::Ignore)
+    }
+
     /// Returns the settings for one object.
     #[must_use]
     pub fn scope(&self, request: &Request<'_>, workload: &Workload<'_>) -> Scope<'_> {
@@ -417,6 +424,19 @@ mod tests {
         let audit = Policy::builtin("audit").unwrap();
         assert!(RULES.iter().all(|entry| audit.base(entry.rule).action == Action::Warn));
         assert!(audit.overrides.is_empty() && !audit.can_deny());
+    }
+
+    #[test]
+    fn a_rule_is_used_where_it_is_not_ignored_for_every_object() {
+        let rule = rules::find("deadline").unwrap().rule;
+        let source = |action: &str, overrides: &str| {
+            format!(
+                "apiVersion: jobgate.dev/v1alpha1\nkind: Policy\nmetadata: {{name: p}}\nspec:\n  rules: {{deadline: {{action: {action}}}}}\n{overrides}"
+            )
+        };
+        let uses = |action: &str, overrides: &str| Policy::parse(&source(action, overrides), "p").unwrap().uses(rule);
+        assert!(uses("deny", "") && uses("warn", "") && !uses("ignore", ""));
+        assert!(uses("ignore", "  overrides: [{match: {namespaces: [a]}, rules: {deadline: {action: warn}}}]\n"));
     }
 
     #[test]

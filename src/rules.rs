@@ -8,6 +8,8 @@ mod pod_replacement_policy;
 mod restart_policy;
 mod ttl_after_finished;
 
+pub(crate) use checkpoint_volume_access::is_named_like_checkpoints;
+
 use crate::rule::Rule;
 
 /// A rule and the text of its file, whose doc comment is the rule's manual page.

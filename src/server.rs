@@ -10,22 +10,28 @@
 //! connections outlive its own idle time, and a drain says `Connection: close` long before it closes anything. And it does try again after a 429 that
 //! carries `Retry-After`; so overload is answered, never cut off.
 
+mod activity;
+mod body;
 mod bounded;
 pub mod certificate;
 mod connection;
 mod duration;
+mod framing;
+mod guests;
 pub mod hot;
 pub mod log;
 pub mod metrics;
+mod names;
+mod pool;
 pub mod probe;
 mod requests;
 pub mod stop;
+mod turns;
 
-use std::collections::BTreeMap;
 use std::future::Future;
 use std::io;
-use std::net::{IpAddr, SocketAddr};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::net::SocketAddr;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
@@ -33,28 +39,41 @@ use futures::FutureExt as _;
 use http::StatusCode;
 use rustls::ServerConfig;
 use socket2::{SockRef, TcpKeepalive};
-use tokio::net::{TcpListener, TcpStream};
+use tokio::net::{TcpListener, TcpSocket, TcpStream};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
-use tokio_rustls::TlsAcceptor;
+use tokio_rustls::LazyConfigAcceptor;
+use tokio_rustls::server::TlsStream;
 
 pub use crate::admission::Endpoint;
+use activity::Activity;
+use body::Source;
 use certificate::{Authorities, Identity, Tokens};
-use connection::{Activity, Protocol, Stage, Surroundings};
+use connection::{Capped, Protocol, Stage, Surroundings};
+use guests::{Guest, Guests};
 pub use metrics::Metrics;
 pub use probe::Readiness;
 pub use stop::Stop;
+use turns::Turns;
 
 /// What the API server waits when it does not say (`timeoutSeconds` is 10 unless set).
 const DEFAULT_TIMEOUT: Duration = Duration::from_secs(10);
 /// How long to leave the listener alone when the system has no descriptor for another connection.
 const EXHAUSTED: Duration = Duration::from_millis(50);
+/// How many connections the system may accept for us before we look; it has a cap of its own (`net.core.somaxconn`).
+const BACKLOG: u32 = 4096;
+/// How many bytes a client may send before its handshake is over: some 2 KiB are usual, and a chain of client certificates has a few more.
+const MAX_HANDSHAKE_BYTES: usize = 24 << 10;
+/// How many connections are accepted before others that share the thread have their turn.
+const ACCEPT_BATCH: usize = 32;
 
 /// One review to answer.
 #[derive(Clone, Debug)]
 pub struct Call {
     /// Where it was posted.
     pub endpoint: Endpoint,
+    /// Whether the caller had to show a certificate or a token. If not, it can be anybody who reaches the port.
+    pub authenticated: bool,
     /// The whole body.
     pub body: Bytes,
     /// When the answer must be there. It is less than the API server waits; after it, [`Application::fault`] answers.
@@ -101,7 +120,7 @@ pub enum Outcome {
     Denied,
     /// Admitted with a warning because of a fault of ours.
     Faulted,
-    /// Not a review.
+    /// Not a review, or one that cannot be judged for what is in it: by the fault of whoever sent it.
     Malformed,
 }
 
@@ -150,10 +169,12 @@ pub trait Application: Send + Sync + 'static {
     /// server takes for a failed webhook: fail-open then admits whatever was padded to this size.
     fn too_large(&self, endpoint: Endpoint, prefix: &[u8], limit: usize) -> Option<Answer>;
 
-    /// Returns about how many bytes of memory it takes at most to answer a review with this body. Only large bodies are weighed.
+    /// Returns about how many bytes of memory it takes at most to answer a review with this body. It is
+    /// called for each, small bodies where they are read, and should take little time for them.
     fn weight(&self, body: &[u8]) -> usize;
 
-    /// Answers a review whose body is heavier than all reviews together may be. With nothing, the server answers 413.
+    /// Answers a review whose body is heavier than all reviews together may be. With nothing, the server
+    /// answers 413. It is called where it may compute.
     fn too_heavy(&self, endpoint: Endpoint, body: &[u8]) -> Option<Answer>;
 
     /// Answers a review that [`review`](Self::review) did not. With nothing, the server answers 500, which the API server takes for a failed webhook.
@@ -163,10 +184,14 @@ pub trait Application: Send + Sync + 'static {
 /// Every number of the server. The reasons for the defaults are in the fields' descriptions.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Limits {
-    /// Open connections; the one that has been idle longest makes room for a new one. 1024.
+    /// Open connections. When there are as many, one makes room for a new one: first one that has never given an answer of success, of the address
+    /// that has most of those; of the others the one that has been idle longest, of the address that has most. 1024.
     pub connections: usize,
     /// Open connections from one address, so that one pod cannot take them all. 256.
     pub connections_per_source: usize,
+    /// TLS handshakes computed at the same time. One takes a core for some 0.2 ms with an ECDSA certificate, for 1 ms with an RSA one; the other
+    /// cores stay free for reviews, and addresses take turns. 1.
+    pub handshakes: usize,
     /// Reviews evaluated at the same time. 64.
     pub in_flight: usize,
     /// Bodies above `inline_bytes` evaluated at the same time; each keeps a core busy for a while. 4.
@@ -183,16 +208,47 @@ pub struct Limits {
     pub header_bytes: usize,
     /// How many header fields there may be. 64.
     pub header_fields: usize,
-    /// How long a body may take. 10 s.
-    pub body: Duration,
+    /// How much of what a client sends one connection buffers before it is looked at, in bytes. A TLS record
+    /// is 16 KiB. 64 KiB.
+    pub connection_buffer: usize,
+    /// How much of what a client sends the system buffers for one connection, in bytes; it takes twice as
+    /// much for it. The system counts it as the container's memory, and would let it grow to some MiB while
+    /// nothing is read. 48 KiB: 24 MB/s over a millisecond.
+    pub receive_buffer: usize,
+    /// How much of the answers the system buffers for one connection until the client takes them, in bytes;
+    /// as above. 16 KiB.
+    pub send_buffer: usize,
+    /// How long a body may go without progress (see `body_rate`). A busy API server may pause for some tenths
+    /// of a second. In any case a body ends with the deadline of its review, after which nobody waits for the
+    /// answer. 1 s.
+    pub body_grace: Duration,
+    /// What counts as progress of a body, in bytes a second: each byte buys the time it takes at this rate,
+    /// and no more than
+    /// `body_grace` can be saved up. An API server sends a hundred times as fast. 64 KiB/s.
+    pub body_rate: usize,
+    /// How many bytes there must be to each piece (HTTP chunk, frame or TLS record) of a body, beyond the
+    /// first 1024 pieces: a piece of one byte costs as much time as one of a thousand. 64 bytes.
+    pub body_piece: usize,
     /// How large a body may be. An object of 3 MiB and its old version can take 27 MiB of escaped JSON. 32 MiB.
     pub body_bytes: usize,
-    /// How much memory all bodies may take together. 128 MiB.
+    /// How much memory bodies above `inline_bytes` may take together, in bytes of their buffers. Smaller ones
+    /// have memory of their own ([`small_body_memory`](Self::small_body_memory)). 128 MiB: two of the largest
+    /// while their buffers grow.
     pub body_memory: usize,
-    /// How much memory the evaluation of bodies above `inline_bytes` may take together, by [`Application::weight`]; heavier ones wait for each other,
-    /// one that is heavier than this is evaluated alone, and one that is heavier than twice this is refused. 256 MiB: a new object as large as the API
-    /// server takes, in the most costly shape that it accepts; an update has two of them.
+    /// How much of `body_memory` one address may take. 64 MiB: one of the largest while its buffer grows from
+    /// 16 to 32 MiB, or ten of an update of 3 MiB, more than are evaluated at the same time. Whoever is below
+    /// it and finds the memory taken gets it from whoever has most, so that any number of others cannot keep
+    /// it.
+    pub body_memory_per_source: usize,
+    /// How much memory the evaluation of bodies above `inline_bytes` may take together, in bytes by
+    /// [`Application::weight`]; one that would take more by itself is refused. 192 MiB: a new object of 3
+    /// MiB, as large as the API server takes, in the most costly shape, or an update of one of 1.5 MiB, as
+    /// large as etcd takes.
     pub evaluation_memory: usize,
+    /// How much memory the evaluation of bodies up to `inline_bytes` may take together, by
+    /// [`Application::weight`]. 64 MiB: `in_flight` of ordinary size, or eighteen of the largest in the most
+    /// costly shape.
+    pub small_evaluation_memory: usize,
     /// Bodies up to this size are evaluated where they are read, if that takes no more than `inline_steps`. 64 KiB.
     pub inline_bytes: usize,
     /// Steps of [`crate::meter`] after which an evaluation is taken from the threads that serve connections, and done again on one of its own: under a
@@ -221,6 +277,7 @@ impl Default for Limits {
         Self {
             connections: 1024,
             connections_per_source: 256,
+            handshakes: 1,
             in_flight: 64,
             large_reviews: 4,
             queue: Duration::from_millis(500),
@@ -229,10 +286,17 @@ impl Default for Limits {
             header: Duration::from_secs(5),
             header_bytes: 16 << 10,
             header_fields: 64,
-            body: Duration::from_secs(10),
+            connection_buffer: 64 << 10,
+            receive_buffer: 48 << 10,
+            send_buffer: 16 << 10,
+            body_grace: Duration::from_secs(1),
+            body_rate: 64 << 10,
+            body_piece: 64,
             body_bytes: 32 << 20,
             body_memory: 128 << 20,
-            evaluation_memory: 256 << 20,
+            body_memory_per_source: 64 << 20,
+            evaluation_memory: 192 << 20,
+            small_evaluation_memory: 64 << 20,
             inline_bytes: 64 << 10,
             inline_steps: 20_000,
             review: Duration::from_millis(2500),
@@ -244,6 +308,45 @@ impl Default for Limits {
             drain: Duration::from_secs(20),
             first_request: Duration::from_secs(2),
         }
+    }
+}
+
+impl Limits {
+    /// Memory of a process that does nothing yet, with its certificate, policy and the claims of a large
+    /// cluster, in bytes. Some 12 MiB without claims, 18 MiB for 5,000 of them.
+    const PROCESS: usize = 48 << 20;
+    /// Memory of a connection besides the bodies that it carries, in bytes: TLS, headers, and the answer on
+    /// its way.
+    const CONNECTION: usize = 64 << 10;
+
+    /// Returns how much memory bodies up to `inline_bytes` may take together: one on each connection.
+    #[must_use]
+    pub const fn small_body_memory(&self) -> usize {
+        self.connections * self.inline_bytes
+    }
+
+    /// Returns the most memory that a process with these limits takes, in bytes. The memory limit of the
+    /// container must be above it.
+    ///
+    /// | | |
+    /// |---|---|
+    /// | the process itself, with policy, certificate and claims | 48 MiB |
+    /// | connections: 1,024 of 64 KiB | 64 MiB |
+    /// | buffers of the system for them: 1,024 of twice 48 KiB and twice 16 KiB | 128 MiB |
+    /// | small bodies: one of 64 KiB on each connection | 64 MiB |
+    /// | large bodies | 128 MiB |
+    /// | evaluation of small bodies | 64 MiB |
+    /// | evaluation of large bodies | 192 MiB |
+    /// | what the allocator rounds up, or has yet to give back: an eighth of connections, bodies and evaluation | 64 MiB |
+    /// | together | 752 MiB |
+    #[must_use]
+    pub const fn memory_ceiling(&self) -> usize {
+        let system = self.connections * 2 * (self.receive_buffer + self.send_buffer);
+        let connections = self.connections * Self::CONNECTION;
+        let bodies = self.small_body_memory() + self.body_memory;
+        let evaluation = self.small_evaluation_memory + self.evaluation_memory;
+        let bounded = connections + bodies + evaluation;
+        Self::PROCESS + system + bounded + bounded / 8
     }
 }
 
@@ -288,7 +391,7 @@ pub enum ServeError {
 #[derive(Debug)]
 pub struct Server {
     listener: TcpListener,
-    probes: TcpListener,
+    probes: std::net::TcpListener,
     /// Where reviews are served; with the real port if port 0 was asked for.
     pub address: SocketAddr,
     /// Where health, readiness and metrics are served.
@@ -314,8 +417,13 @@ impl Server {
     /// If a port cannot be had, or TLS cannot be set up.
     pub async fn bind(config: Config, metrics: Metrics) -> Result<Self, ServeError> {
         let tls = certificate::tls(config.identity.clone(), config.clients.clone(), config.http2).map_err(ServeError::Tls)?;
-        let (listener, address) = bind(config.address).await?;
-        let (probes, probe_address) = bind(config.probe_address).await?;
+        let (listener, address) = bind(config.address)?;
+        // Connections inherit it. Set later, it would come after the size of the window has been agreed on.
+        let socket = SockRef::from(&listener);
+        let sizes = socket.set_recv_buffer_size(config.limits.receive_buffer).and_then(|()| socket.set_send_buffer_size(config.limits.send_buffer));
+        sizes.map_err(|source| ServeError::Bind { address: config.address, source })?;
+        let (probes, probe_address) = bind(config.probe_address)?;
+        let probes = probes.into_std().map_err(|source| ServeError::Bind { address: probe_address, source })?;
         Ok(Self { listener, probes, address, probe_address, tls, config, metrics })
     }
 
@@ -332,23 +440,23 @@ impl Server {
         let Self { listener, probes, address, probe_address, tls, config, metrics } = self;
         let limits = Arc::new(config.limits);
         let (stage, stages) = watch::channel(Stage::Serving);
-        let site = requests::Site::new(app, limits.clone(), metrics.clone(), config.tokens, stages.clone());
-        let around = Surroundings { router: site.router(), limits: limits.clone(), metrics: metrics.clone(), stages };
+        let site = requests::Site::new(app, limits.clone(), metrics.clone(), config.tokens, stages.clone()).authenticated(config.clients.is_some());
+        let router = site.router();
+        let around = Surroundings { router, limits: limits.clone(), metrics: metrics.clone(), stages, once: false };
 
         let readiness = config.readiness;
         let identity = config.identity;
         readiness.require("certificate", move || identity.ready().map_err(str::to_owned));
         let told = stop.clone();
         readiness.require("running", move || if *told.borrow() == Stop::No { Ok(()) } else { Err("stopping".into()) });
-        let probe_limits = Arc::new(Limits { connections: 64, connections_per_source: 64, ..Limits::default() });
-        // The probes see Serving to the end: they are what says that we are not.
-        let (_probe_stage, stages) = watch::channel(Stage::Serving);
-        let router = probe::router(readiness, metrics.clone());
-        let probes = Door::new(probes, None, Surroundings { router, limits: probe_limits, metrics, stages });
-        let mut probes = JoinSet::from_iter([probes.accept_for_ever()]);
+        let probes = match probe::Probes::start(probes, readiness, metrics) {
+            Ok(probes) => probes,
+            Err(error) => return tracing::error!(%error, "cannot answer probes"),
+        };
 
         tracing::info!(%address, %probe_address, "serving");
-        let mut door = Door::new(listener, Some(TlsAcceptor::from(tls)), around);
+        let tls = Tls { config: tls, turns: Turns::new(limits.handshakes) };
+        let mut door = Door::new(listener, Some(tls), around);
         let mut orders = Orders(stop);
         tokio::select! {
             () = door.accept() => {}
@@ -369,16 +477,22 @@ impl Server {
             tracing::warn!(connections = connections.len(), "connections cut off");
         }
         connections.shutdown().await;
-        probes.shutdown().await;
+        probes.stop().await;
         tracing::info!("stopped");
     }
 }
 
-async fn bind(address: SocketAddr) -> Result<(TcpListener, SocketAddr), ServeError> {
-    let error = |source| ServeError::Bind { address, source };
-    let listener = TcpListener::bind(address).await.map_err(error)?;
-    let address = listener.local_addr().map_err(error)?;
-    Ok((listener, address))
+fn bind(address: SocketAddr) -> Result<(TcpListener, SocketAddr), ServeError> {
+    let listen = || {
+        let socket = if address.is_ipv4() { TcpSocket::new_v4() } else { TcpSocket::new_v6() }?;
+        // Otherwise a port could not be had again for a minute after its last server.
+        socket.set_reuseaddr(true)?;
+        socket.bind(address)?;
+        let listener = socket.listen(BACKLOG)?;
+        let address = listener.local_addr()?;
+        Ok((listener, address))
+    };
+    listen().map_err(|source| ServeError::Bind { address, source })
 }
 
 /// Waits for the order to stop. Where nobody is left to give it, it never comes.
@@ -395,84 +509,63 @@ impl Orders {
 /// A listener and the connections that came through it.
 struct Door {
     listener: TcpListener,
-    tls: Option<TlsAcceptor>,
+    tls: Option<Tls>,
     guests: Guests,
     around: Surroundings,
     connections: JoinSet<()>,
-    /// Accepted, and without a place yet.
-    next: Option<(TcpStream, SocketAddr)>,
 }
 
 impl Door {
-    fn new(listener: TcpListener, tls: Option<TlsAcceptor>, around: Surroundings) -> Self {
-        Self { listener, tls, guests: Guests::new(&around.limits), around, connections: JoinSet::new(), next: None }
-    }
-
-    async fn accept_for_ever(mut self) {
-        self.accept().await;
+    fn new(listener: TcpListener, tls: Option<Tls>, around: Surroundings) -> Self {
+        let guests = Guests::new(around.limits.connections, around.limits.connections_per_source);
+        Self { listener, tls, guests, around, connections: JoinSet::new() }
     }
 
     /// Accepts connections. Nothing is lost when this is dropped and called again.
     async fn accept(&mut self) {
+        let mut batch = 0;
         loop {
-            self.place().await;
             tokio::select! {
                 biased;
                 Some(_) = self.connections.join_next() => {}
                 accepted = self.listener.accept() => match accepted {
-                    Ok(next) => self.next = Some(next),
+                    Ok((stream, peer)) => {
+                        self.let_in(stream, peer);
+                        batch += 1;
+                    }
                     Err(error) if is_exhaustion(&error) => {
                         self.around.metrics.connection_refused("no-descriptors");
                         tracing::warn!(%error, "cannot accept");
+                        self.guests.thin_out();
                         tokio::time::sleep(EXHAUSTED).await;
                     }
                     // The client of a queued connection has gone away.
                     Err(error) => tracing::debug!(%error, "cannot accept"),
                 },
             }
+            if batch == ACCEPT_BATCH {
+                batch = 0;
+                tokio::task::yield_now().await;
+            }
         }
     }
 
     /// Takes in what the system has accepted for us already; closing the listener would cut it off.
     fn accept_waiting(&mut self) {
-        while let Some(next) = self.next.take().or_else(|| self.listener.accept().now_or_never()?.ok()) {
-            self.next = Some(next);
-            if let Err(refusal) = self.try_place() {
-                self.refuse(refusal);
-            }
+        while let Some(Ok((stream, peer))) = self.listener.accept().now_or_never() {
+            self.let_in(stream, peer);
         }
     }
 
-    /// Finds a place for the connection that has none. When all are taken by someone who is busy, waiting is better than being sent away: those
-    /// behind it queue up in the system.
-    async fn place(&mut self) {
-        let patience = tokio::time::sleep(self.around.limits.handshake);
-        tokio::pin!(patience);
-        while let Err(refusal) = self.try_place() {
-            if refusal == Refusal::Full {
-                tokio::select! {
-                    Some(_) = self.connections.join_next() => continue,
-                    () = patience.as_mut() => {}
-                }
-            }
-            self.refuse(refusal);
-        }
-    }
-
-    fn try_place(&mut self) -> Result<(), Refusal> {
-        if let Some((_, peer)) = &self.next {
-            let guest = self.guests.admit(peer.ip())?;
-            if let Some((stream, peer)) = self.next.take() {
-                self.start(stream, peer, guest);
+    /// Gives a connection a place, or closes it. This never waits: those behind it may be worth more.
+    fn let_in(&mut self, stream: TcpStream, peer: SocketAddr) {
+        match self.guests.admit(peer.ip()) {
+            Ok(guest) => self.start(stream, peer, guest),
+            Err(refusal) => {
+                self.around.metrics.connection_refused(refusal.as_str());
+                tracing::debug!(%peer, cause = refusal.as_str(), "connection refused");
             }
         }
-        Ok(())
-    }
-
-    fn refuse(&mut self, refusal: Refusal) {
-        let peer = self.next.take().map(|(_, peer)| peer);
-        self.around.metrics.connection_refused(refusal.as_str());
-        tracing::debug!(?peer, cause = refusal.as_str(), "connection refused");
     }
 
     fn start(&mut self, stream: TcpStream, peer: SocketAddr, guest: Guest) {
@@ -480,24 +573,50 @@ impl Door {
         let tls = self.tls.clone();
         self.connections.spawn(async move {
             let open = around.metrics.begin_connection();
-            attend(stream, peer, tls, &guest, around).await;
+            attend(stream, peer, tls, guest.activity.clone(), around).await;
             drop((open, guest));
         });
     }
 }
 
-async fn attend(stream: TcpStream, peer: SocketAddr, tls: Option<TlsAcceptor>, guest: &Guest, around: Surroundings) {
+/// What handshakes need.
+#[derive(Clone)]
+struct Tls {
+    config: Arc<ServerConfig>,
+    turns: Turns,
+}
+
+impl Tls {
+    /// Agrees with the client on keys. To compute them takes a turn; to wait for the client does not.
+    async fn agree(self, stream: TcpStream, activity: &Activity) -> io::Result<TlsStream<Capped>> {
+        let stream = Capped::new(stream, MAX_HANDSHAKE_BYTES);
+        let start = LazyConfigAcceptor::new(rustls::server::Acceptor::default(), stream).await?;
+        let turn = self.turns.take(activity.source).await;
+        let rest = start.into_stream(self.config);
+        drop(turn);
+        let mut stream = rest.await?;
+        stream.get_mut().0.release();
+        Ok(stream)
+    }
+}
+
+async fn attend(stream: TcpStream, peer: SocketAddr, tls: Option<Tls>, activity: Arc<Activity>, around: Surroundings) {
     let limits = &around.limits;
     let keep_alive = TcpKeepalive::new().with_time(limits.keep_alive).with_interval(limits.keep_alive).with_retries(3);
     if let Err(error) = stream.set_nodelay(true).and_then(|()| SockRef::from(&stream).set_tcp_keepalive(&keep_alive)) {
         tracing::debug!(%peer, %error, "socket options");
     }
-    let Some(tls) = tls else { return connection::serve(stream, Protocol::One, guest.activity.clone(), around).await };
-    let cause = match tokio::time::timeout(limits.handshake, tls.accept(stream)).await {
+    let source = Source(peer.ip().to_canonical());
+    let Some(tls) = tls else { return connection::serve(stream, Protocol::One, source, activity, around).await };
+    let agreed = tokio::select! {
+        biased;
+        agreed = tokio::time::timeout(limits.handshake, tls.agree(stream, &activity)) => agreed,
+        () = evicted(&activity) => return around.metrics.connection_closed("evicted"),
+    };
+    let cause = match agreed {
         Ok(Ok(stream)) => {
             let protocol = if stream.get_ref().1.alpn_protocol() == Some(b"h2") { Protocol::Two } else { Protocol::One };
-            guest.arrived();
-            return connection::serve(stream, protocol, guest.activity.clone(), around).await;
+            return connection::serve(stream, protocol, source, activity, around).await;
         }
         Ok(Err(error)) => {
             // Load balancers probe the port by connecting and leaving: not worth a line (cert-manager#4594).
@@ -507,6 +626,16 @@ async fn attend(stream: TcpStream, peer: SocketAddr, tls: Option<TlsAcceptor>, g
         Err(_) => "timeout",
     };
     around.metrics.handshake_error(cause);
+}
+
+/// Waits until a connection has to make room.
+async fn evicted(activity: &Activity) {
+    loop {
+        activity.wake.notified().await;
+        if activity.gives_way() {
+            return;
+        }
+    }
 }
 
 fn handshake_cause(error: &io::Error) -> &'static str {
@@ -524,97 +653,4 @@ fn handshake_cause(error: &io::Error) -> &'static str {
 fn is_exhaustion(error: &io::Error) -> bool {
     // EMFILE, ENFILE, ENOMEM and ENOBUFS of Linux.
     matches!(error.raw_os_error(), Some(24 | 23 | 12 | 105))
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Refusal {
-    Full,
-    FullOfOneSource,
-}
-
-impl Refusal {
-    fn as_str(self) -> &'static str {
-        match self {
-            Self::Full => "connections",
-            Self::FullOfOneSource => "connections-per-source",
-        }
-    }
-}
-
-/// Who is connected.
-#[derive(Clone, Debug)]
-struct Guests {
-    list: Arc<Mutex<GuestList>>,
-    all: usize,
-    per_source: usize,
-}
-
-#[derive(Debug, Default)]
-struct GuestList {
-    next: u64,
-    guests: BTreeMap<u64, (IpAddr, Arc<Activity>, bool)>,
-    sources: BTreeMap<IpAddr, usize>,
-}
-
-impl Guests {
-    fn new(limits: &Limits) -> Self {
-        Self { list: Arc::default(), all: limits.connections, per_source: limits.connections_per_source }
-    }
-
-    /// Finds a place for a connection. If there is none, the one that has been idle longest is asked to leave its own.
-    fn admit(&self, source: IpAddr) -> Result<Guest, Refusal> {
-        let source = source.to_canonical();
-        let mut list = self.list.lock().unwrap_or_else(PoisonError::into_inner);
-        if list.sources.get(&source).is_some_and(|&count| count >= self.per_source) {
-            list.evict(Some(source)).ok_or(Refusal::FullOfOneSource)?;
-        } else if list.guests.len() >= self.all {
-            list.evict(None).ok_or(Refusal::Full)?;
-        }
-        let id = list.next;
-        list.next += 1;
-        let activity = Arc::new(Activity::new());
-        list.guests.insert(id, (source, activity.clone(), false));
-        *list.sources.entry(source).or_default() += 1;
-        Ok(Guest { list: self.list.clone(), id, activity })
-    }
-}
-
-impl GuestList {
-    fn evict(&mut self, source: Option<IpAddr>) -> Option<()> {
-        let candidates = self.guests.values().filter(|(ip, _, arrived)| *arrived && source.is_none_or(|source| source == *ip));
-        let idle = candidates.filter_map(|(_, activity, _)| Some((activity.idle_since()?, activity)));
-        let (_, activity) = idle.min_by_key(|(since, _)| *since)?;
-        activity.evict();
-        Some(())
-    }
-}
-
-/// A place among the connections, given back when dropped.
-struct Guest {
-    list: Arc<Mutex<GuestList>>,
-    id: u64,
-    activity: Arc<Activity>,
-}
-
-impl Guest {
-    /// The handshake is over: from now on it is known what the connection does.
-    fn arrived(&self) {
-        let mut list = self.list.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some((_, _, arrived)) = list.guests.get_mut(&self.id) {
-            *arrived = true;
-        }
-    }
-}
-
-impl Drop for Guest {
-    fn drop(&mut self) {
-        let mut list = self.list.lock().unwrap_or_else(PoisonError::into_inner);
-        let Some((source, ..)) = list.guests.remove(&self.id) else { return };
-        if let Some(count) = list.sources.get_mut(&source) {
-            *count -= 1;
-            if *count == 0 {
-                list.sources.remove(&source);
-            }
-        }
-    }
 }

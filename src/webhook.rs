@@ -9,9 +9,10 @@ use http::StatusCode;
 use jiff::civil::Date;
 
 use crate::admission::{self, Endpoint, Fault, Meta, Outcome, Review};
-use crate::cluster::Claims;
+use crate::cluster::{ClaimFacts, Claims};
 use crate::facts::FactTable;
 use crate::policy::Policy;
+use crate::rules;
 use crate::server::{self, Answer, Application, Call, Metrics, Note};
 
 /// The webhook. Clones share the policy.
@@ -38,10 +39,12 @@ impl Webhook {
         self.policy.store(Arc::new(policy));
     }
 
-    /// Counts what went wrong on our side, and puts the answer into the server's words.
-    fn finish(&self, answer: admission::Answer) -> Answer {
-        if let Some(fault) = answer.meta.fault {
-            self.metrics.fault(fault.as_str());
+    /// Counts what went wrong, by whose fault it was, and puts the answer into the server's words.
+    fn finish(&self, answer: admission::Answer, authenticated: bool) -> Answer {
+        match answer.meta.fault {
+            Some(fault) if fault.is_ours() => self.metrics.fault(fault.as_str()),
+            Some(fault) => self.metrics.malformed_review(fault.as_str(), authenticated),
+            None => {}
         }
         if answer.meta.skipped == Some(crate::engine::Skipped::TrustedController) {
             self.metrics.trusted_child();
@@ -53,18 +56,22 @@ impl Webhook {
 
 impl Application for Webhook {
     async fn review(&self, call: Call) -> Answer {
-        let endpoint = call.endpoint;
+        let (endpoint, authenticated) = (call.endpoint, call.authenticated);
         let policy = self.policy.load_full();
         let today = Some((self.today)());
         let Ok(review) = Review::read(&call.body) else {
-            return self.finish(admission::answer(endpoint, &policy, &FactTable::default(), &call.body, today));
+            return self.finish(admission::answer(endpoint, &policy, &FactTable::default(), &call.body, today), authenticated);
         };
-        let facts = if review.claims.is_empty() { FactTable::default() } else { self.claims.facts(&review.claims, call.deadline.into()).await };
-        self.finish(admission::judge(endpoint, &policy, &facts, review, today))
+        let facts = if review.claims.is_empty() || !asks_for_claims(&policy) {
+            ClaimFacts::default()
+        } else {
+            self.claims.facts(&review.claims, call.deadline.into()).await
+        };
+        self.finish(admission::judge(endpoint, &policy, &facts, review, today), authenticated)
     }
 
     fn too_large(&self, at: Endpoint, prefix: &[u8], limit: usize) -> Option<Answer> {
-        Some(self.finish(admission::refuse_oversized(at, prefix, limit)))
+        Some(self.finish(admission::refuse_oversized(at, prefix, limit), false))
     }
 
     fn weight(&self, body: &[u8]) -> usize {
@@ -72,7 +79,7 @@ impl Application for Webhook {
     }
 
     fn too_heavy(&self, at: Endpoint, body: &[u8]) -> Option<Answer> {
-        Some(self.finish(admission::refuse_heavy(at, &self.policy.load(), body)))
+        Some(self.finish(admission::refuse_heavy(at, &self.policy.load(), body), false))
     }
 
     fn fault(&self, at: Endpoint, body: &[u8], fault: server::Fault) -> Option<Answer> {
@@ -87,12 +94,18 @@ impl Application for Webhook {
     }
 }
 
+/// Returns whether a policy has a rule that judges by claims; under any other policy the API server is spared the look-ups.
+fn asks_for_claims(policy: &Policy) -> bool {
+    rules::find("checkpoint-volume-access").is_some_and(|entry| policy.uses(entry.rule))
+}
+
 /// Returns what is logged and counted of an answer.
 fn note(meta: &Meta) -> Note {
     let outcome = match meta.outcome {
         Outcome::Denied => server::Outcome::Denied,
         Outcome::Rejected => server::Outcome::Malformed,
-        _ if meta.fault.is_some() => server::Outcome::Faulted,
+        _ if meta.fault.is_some_and(Fault::is_ours) => server::Outcome::Faulted,
+        _ if meta.fault.is_some() => server::Outcome::Malformed,
         Outcome::Patched => server::Outcome::Patched,
         Outcome::Allowed | Outcome::Passed if meta.warnings > 0 => server::Outcome::Warned,
         Outcome::Allowed | Outcome::Passed => server::Outcome::Allowed,
@@ -100,4 +113,70 @@ fn note(meta: &Meta) -> Note {
     let findings = meta.findings.iter().map(|((rule, level), count)| (*rule, level.as_str(), *count)).collect();
     let object = if meta.namespace.is_empty() { meta.name.clone() } else { format!("{}/{}", meta.namespace, meta.name) };
     Note { uid: meta.uid.clone(), kind: meta.kind.map_or("other", crate::workload::Kind::as_str), object, outcome, findings }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::{Duration, Instant};
+
+    use super::*;
+    use crate::value::{Value, json};
+
+    const MALFORMED: [&str; 6] = ["malformed", "malformed", "object_missing", "object_missing", "object_unreadable", "kind_mismatch"];
+
+    /// What somebody can send who is no API server, in the order of [`MALFORMED`].
+    fn bodies() -> [String; 6] {
+        let job = json!({"apiVersion": "batch/v1", "kind": "Job", "metadata": {}, "spec": {}});
+        let review = |operation: &str, object: &str, old: &Value| {
+            format!(
+                r#"{{"kind":"AdmissionReview","apiVersion":"admission.k8s.io/v1","request":{{"uid":"u","kind":{{"group":"batch","version":"v1",
+                "kind":"Job"}},"operation":"{operation}","object":{object},"oldObject":{old}}}}}"#
+            )
+        };
+        [
+            "{".to_owned(),
+            r#"{"kind":"AdmissionReview","request":{"uid":"u""#.to_owned(),
+            review("CREATE", "null", &Value::Null),
+            review("UPDATE", &job.to_string(), &Value::Null),
+            review("CREATE", r#"{"apiVersion":"batch/v1","kind":"Job","spec":{"parallelism":1e999}}"#, &Value::Null),
+            review("CREATE", r#"{"apiVersion":"v1","kind":"Pod"}"#, &Value::Null),
+        ]
+    }
+
+    fn webhook() -> (Webhook, Metrics) {
+        let metrics = Metrics::new();
+        (Webhook::new(Policy::default(), Claims::off(), metrics.clone(), || jiff::civil::date(2026, 1, 1)), metrics)
+    }
+
+    fn call(body: &str, authenticated: bool) -> Call {
+        let deadline = Instant::now() + Duration::from_secs(60);
+        Call { endpoint: Endpoint::Validate, authenticated, body: body.to_owned().into(), deadline }
+    }
+
+    #[tokio::test]
+    async fn what_a_stranger_sends_is_counted_where_nobody_is_paged() {
+        let (webhook, metrics) = webhook();
+        for (body, cause) in bodies().iter().zip(MALFORMED) {
+            let answer = webhook.review(call(body, false)).await;
+            assert_eq!(answer.note.outcome, server::Outcome::Malformed, "{cause}: {body}");
+        }
+        let text = metrics.text();
+        for cause in MALFORMED {
+            let count = MALFORMED.iter().filter(|other| **other == cause).count();
+            let series = format!("jobgate_malformed_reviews_total{{cause=\"{cause}\",caller=\"anybody\"}} {count}\n");
+            assert!(text.contains(&series), "{series} in {text}");
+        }
+        let mut alerted =
+            text.lines().filter(|line| line.starts_with("jobgate_faults_total{") || line.contains(r#"caller="authenticated""#)).peekable();
+        assert!(alerted.peek().is_some());
+        assert!(alerted.all(|line| line.ends_with(" 0")), "{text}");
+    }
+
+    #[tokio::test]
+    async fn what_an_authenticated_caller_sends_is_counted_apart() {
+        let (webhook, metrics) = webhook();
+        webhook.review(call(&bodies()[1], true)).await;
+        let text = metrics.text();
+        assert!(text.contains("jobgate_malformed_reviews_total{cause=\"malformed\",caller=\"authenticated\"} 1\n"), "{text}");
+    }
 }

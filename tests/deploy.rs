@@ -249,15 +249,16 @@ fn the_pods_are_restricted() {
     });
 }
 
-/// What the program allows itself is less than what it is given: bodies, judging them (and as much again that the allocator has yet to give back), and the rest.
+/// The arithmetic is at `Limits::memory_ceiling`.
 #[test]
 fn the_memory_limit_is_above_what_the_program_bounds_itself_to() {
     each(|rendering| {
         let container = &rendering.pod()["containers"][0];
         let mebibytes: usize = container["resources"]["limits"]["memory"].as_str().unwrap().strip_suffix("Mi").unwrap().parse().unwrap();
-        let limits = jobgate::server::Limits::default();
-        let rest = 64 << 20;
-        assert!(2 * limits.evaluation_memory + limits.body_memory + rest <= mebibytes << 20);
+        let ceiling = jobgate::server::Limits::default().memory_ceiling();
+        assert!(ceiling <= mebibytes << 20, "{} MiB of {mebibytes}", ceiling >> 20);
+        // And not far above it: a limit that nothing can reach hides a leak.
+        assert!(ceiling > (mebibytes - 128) << 20, "{} MiB of {mebibytes}", ceiling >> 20);
     });
 }
 
@@ -433,6 +434,39 @@ fn the_charts_values_reach_what_they_are_about() {
     assert_eq!(network["ingress"][0]["from"], json!([{"ipBlock": {"cidr": "192.0.2.0/28"}}]));
     assert_eq!(network["egress"][0]["ports"][0]["port"], 8443);
     assert!(rendering.webhooks().iter().all(|webhook| webhook["clientConfig"]["caBundle"] == "cGVt"));
+}
+
+#[test]
+fn nobody_evicts_the_work_of_others_with_our_priority() {
+    each(|rendering| {
+        for class in rendering.all("PriorityClass") {
+            assert_eq!((&class["preemptionPolicy"], &class["globalDefault"]), (&json!("Never"), &json!(false)));
+        }
+    });
+    assert_eq!(deploy::install().all("PriorityClass").count(), 1);
+}
+
+#[test]
+fn a_mounted_certificate_must_be_for_the_service() {
+    each(|rendering| {
+        let arguments = rendering.arguments();
+        let mounted = arguments.iter().any(|argument| argument.starts_with("--tls-cert="));
+        assert_eq!(arguments.contains(&"--tls-server-name=jobgate.jobgate.svc"), mounted, "{}: {arguments:?}", rendering.name);
+    });
+}
+
+/// What anybody can send to the port must not be able to raise an alert about faults.
+#[test]
+fn no_alert_is_on_what_a_stranger_sends() {
+    let text = std::fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("deploy/components/alerts/prometheus-rule.yaml")).unwrap();
+    let rule = jobgate::yaml::documents(text.as_bytes()).next().unwrap().unwrap().value;
+    for rule in rule["spec"]["groups"][0]["rules"].as_array().unwrap() {
+        let expression = rule["expr"].as_str().unwrap();
+        assert!(!expression.contains("malformed_reviews") || expression.contains("caller=\"authenticated\""), "{expression}");
+        for metric in ["requests_rejected", "handshake_errors", "connections_refused", "connections_closed"] {
+            assert!(!expression.contains(metric), "{expression}");
+        }
+    }
 }
 
 /// Every metric that an alert names is one that the program prints, or the API server's own.

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use base64::Engine as _;
 use jobgate::admission::{self, Answer, Endpoint, Review};
-use jobgate::facts::{Claim, Fact, FactTable};
+use jobgate::facts::{Claim, Fact, FactTable, WantedClaim};
 use jobgate::finding::{Level, Source};
 use jobgate::policy::Policy;
 use jobgate::value::{Value, json};
@@ -131,7 +131,8 @@ fn claims_are_asked_for_by_name_and_once() {
         let body = std::fs::read(folder.join(name)).expect("a review");
         Review::read(&body).expect("a review").claims
     };
-    let checkpoints = vec![("team-fraud".to_owned(), "fraud-training-checkpoints".to_owned())];
+    let (namespace, name) = ("team-fraud".to_owned(), "fraud-training-checkpoints".to_owned());
+    let checkpoints = vec![WantedClaim { namespace, name, shared: true }];
     assert_eq!(claims("pytorchjob-create-rwo.mutate.json"), checkpoints);
     assert_eq!(claims("cronjob-create-rwo-parallel.validate.json"), checkpoints);
     assert_eq!(claims("job-create-ephemeral-parallel.mutate.json"), []);

@@ -2,6 +2,11 @@
 #![cfg(feature = "serve")]
 #![allow(clippy::unwrap_used, reason = "helpers of tests")]
 
+#[path = "server/crowds.rs"]
+mod crowds;
+#[path = "server/framing.rs"]
+mod framing;
+
 use std::future::pending;
 use std::io;
 use std::net::SocketAddr;
@@ -17,7 +22,7 @@ use rustls::ClientConfig;
 use rustls_pki_types::pem::PemObject as _;
 use rustls_pki_types::{CertificateDer, PrivateKeyDer, ServerName};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
-use tokio::net::TcpStream;
+use tokio::net::{TcpSocket, TcpStream};
 use tokio::sync::watch;
 use tokio::task::{JoinHandle, JoinSet};
 use tokio::time::{sleep, timeout};
@@ -121,8 +126,17 @@ impl Running {
         client_tls(&self.ca, None)
     }
 
+    async fn connect_from(&self, source: SocketAddr) -> Client {
+        let socket = TcpSocket::new_v4().unwrap();
+        socket.bind(source).unwrap();
+        self.shake_hands(self.tls(), socket.connect(self.address).await.unwrap()).await.unwrap()
+    }
+
     async fn try_connect(&self, tls: ClientConfig) -> io::Result<Client> {
-        let stream = TcpStream::connect(self.address).await?;
+        self.shake_hands(tls, TcpStream::connect(self.address).await?).await
+    }
+
+    async fn shake_hands(&self, tls: ClientConfig, stream: TcpStream) -> io::Result<Client> {
         stream.set_nodelay(true)?;
         let stream = TlsConnector::from(Arc::new(tls)).connect(ServerName::try_from("localhost").unwrap(), stream).await?;
         Ok(Client { stream, buffer: Vec::new() })
@@ -298,14 +312,6 @@ async fn what_is_not_http_is_refused() {
         assert_eq!(reply.status, 400, "{bytes:?}");
         client.closed().await;
     }
-    // Of two lengths the chunks count, and the connection ends (RFC 9112 §6.3): what follows is never taken for a request.
-    let mut client = server.connect().await;
-    let both = "content-length: 4\r\ntransfer-encoding: chunked\r\n\r\n2\r\n{}\r\n0\r\n\r\n";
-    client.send(format!("POST /mutate HTTP/1.1\r\nhost: x\r\n{body}{both}{}", request("/validate", "[1]"))).await.unwrap();
-    let reply = client.reply().await.unwrap();
-    assert!(reply.body.contains(r#""endpoint":"mutate","length":2"#), "{reply:?}");
-    client.closed().await;
-    assert!(!server.metrics.text().contains(r#"endpoint="validate""#));
 }
 
 #[tokio::test]
@@ -384,14 +390,74 @@ async fn slow_headers_do_not_hurt_others() {
     assert_eq!(server.metric(r#"jobgate_connections_closed_total{cause="header-timeout"}"#), 40.0);
 }
 
+/// The beginning of a request whose body has this length, or comes in chunks.
+fn head(path: &str, length: Option<usize>) -> String {
+    let framing = length.map_or("transfer-encoding: chunked".to_owned(), |length| format!("content-length: {length}"));
+    format!("POST {path} HTTP/1.1\r\nhost: x\r\ncontent-type: application/json\r\n{framing}\r\n\r\n")
+}
+
 #[tokio::test]
-async fn a_slow_body_is_given_up() {
-    let server = start(|config| config.limits.body = ms(200)).await;
+async fn a_body_without_progress_is_ended() {
+    let server = start(|config| (config.limits.body_grace, config.limits.review) = (ms(300), Duration::from_secs(60))).await;
+    for (length, sent) in [(Some(9), "{".into()), (Some(32 << 20), "x".repeat(3 << 20)), (None, "1\r\n{\r\n".into()), (Some(9), String::new())] {
+        let mut client = server.connect().await;
+        client.send(format!("{}{sent}", head("/mutate", length))).await.unwrap();
+        let reply = client.reply().await.unwrap();
+        assert_eq!((reply.status, reply.closes()), (408, true), "{length:?}");
+        client.closed().await;
+    }
+    // A trickle is no progress either.
     let mut client = server.connect().await;
-    client.send("POST /mutate HTTP/1.1\r\nhost: x\r\ncontent-type: application/json\r\ncontent-length: 9\r\n\r\n{").await.unwrap();
+    client.send(head("/mutate", Some(60_000))).await.unwrap();
+    let start = Instant::now();
+    while client.send("x").await.is_ok() && timeout(ms(20), client.more()).await.is_err() {
+        assert!(start.elapsed() < Duration::from_secs(10), "a body sent at 50 bytes a second is not ended");
+    }
+    assert_eq!(server.metric(r#"jobgate_bodies_ended_total{cause="slow"}"#), 5.0);
+    assert_eq!(server.metric("jobgate_body_buffered_bytes"), 0.0);
+}
+
+#[tokio::test]
+async fn a_body_that_makes_progress_is_waited_for() {
+    let limits = |limits: &mut Limits| (limits.body_grace, limits.body_rate, limits.review) = (ms(1000), 10_000, Duration::from_secs(60));
+    let server = start(|config| limits(&mut config.limits)).await;
+    let mut client = server.connect().await;
+    client.send(head("/mutate?timeout=30s", Some(60_000))).await.unwrap();
+    for _ in 0..12 {
+        sleep(ms(100)).await;
+        client.send("x".repeat(5000)).await.unwrap();
+    }
+    assert_eq!(client.reply().await.unwrap().status, 200, "five times the least rate, for longer than the grace");
+}
+
+#[tokio::test]
+async fn a_body_ends_with_the_time_of_its_review() {
+    let server = start(|_| {}).await;
+    let mut client = server.connect().await;
+    let start = Instant::now();
+    client.send(head("/mutate?timeout=1s", Some(32 << 20))).await.unwrap();
+    let reply = loop {
+        // Fast enough, and still too late.
+        if client.send("x".repeat(20_000)).await.is_err() || timeout(ms(50), client.more()).await.is_ok() {
+            break client.reply().await.unwrap();
+        }
+        assert!(start.elapsed() < Duration::from_secs(10), "nobody waits for the answer any more");
+    };
+    assert_eq!((reply.status, reply.closes(), reply.head.contains("retry-after: 1\r\n")), (429, true, true));
+    assert_eq!(server.metric(r#"jobgate_bodies_ended_total{cause="late"}"#), 1.0);
+}
+
+#[tokio::test]
+async fn a_body_in_crumbs_is_ended() {
+    let server = start(|_| {}).await;
+    let crumbs = |count: usize| format!("{}{}0\r\n\r\n", head("/mutate", None), "1\r\nx\r\n".repeat(count));
+    let mut client = server.connect().await;
+    client.send(crumbs(1000)).await.unwrap();
+    assert!(client.reply().await.unwrap().body.contains(r#""length":1000"#), "a few are fine");
+    let _ = client.send(crumbs(20_000)).await;
     let reply = client.reply().await.unwrap();
     assert_eq!((reply.status, reply.closes()), (408, true));
-    client.closed().await;
+    assert_eq!(server.metric(r#"jobgate_bodies_ended_total{cause="pieces"}"#), 1.0);
 }
 
 #[tokio::test]
@@ -462,21 +528,83 @@ async fn an_endless_body_takes_no_memory() {
     assert_eq!(server.metric("jobgate_body_buffered_bytes"), 0.0);
 }
 
+/// Limits under which a body of 1,000 bytes is large, and one source may have one of 80,000 while its buffer
+/// grows.
+fn narrow(config: &mut Config) {
+    let limits = &mut config.limits;
+    (limits.inline_bytes, limits.body_memory, limits.body_memory_per_source) = (1000, 240_000, 180_000);
+    (limits.queue, limits.body_grace, limits.review) = (ms(100), Duration::from_secs(30), Duration::from_secs(60));
+}
+
+/// The address of one of several clients. All of 127.0.0.0/8 is the loopback interface's.
+fn source(number: u8) -> SocketAddr {
+    ([127, 0, 1, number], 0).into()
+}
+
 #[tokio::test]
-async fn bodies_share_their_memory() {
-    let server = start(|config| config.limits.body_memory = 100_000).await;
-    let mut first = server.connect().await;
-    let body = "x".repeat(60_000);
-    let whole = request("/mutate", &body);
-    first.send(&whole[..59_000]).await.unwrap();
-    server.until_metric("jobgate_body_buffered_bytes", 50_000.0).await;
-    let mut second = server.connect().await;
-    let reply = second.post("/mutate", &body).await.unwrap();
+async fn one_source_has_a_part_of_the_memory() {
+    let server = start(narrow).await;
+    let body = "x".repeat(80_000);
+    let whole = request("/mutate?timeout=30s", &body);
+    let mut first = server.connect_from(source(1)).await;
+    first.send(&whole[..79_000]).await.unwrap();
+    server.until_metric("jobgate_body_buffered_bytes", 80_000.0).await;
+    let mut second = server.connect_from(source(1)).await;
+    let reply = second.post("/mutate?timeout=30s", &body).await.unwrap();
     assert_eq!((reply.status, reply.closes(), reply.head.contains("retry-after: 1\r\n")), (429, true, true), "{reply:?}");
-    first.send(&whole[59_000..]).await.unwrap();
+    assert_eq!(server.metric(r#"jobgate_shed_total{cause="memory-per-source"}"#), 1.0);
+    // Another one has its own.
+    assert_eq!(server.connect_from(source(2)).await.post("/mutate", &body).await.unwrap().status, 200);
+    first.send(&whole[79_000..]).await.unwrap();
     assert_eq!(first.reply().await.unwrap().status, 200);
-    assert_eq!(server.connect().await.post("/mutate", &body).await.unwrap().status, 200);
-    assert_eq!(server.metric(r#"jobgate_shed_total{cause="memory"}"#), 1.0);
+    second.closed().await;
+    assert_eq!(server.connect_from(source(1)).await.post("/mutate", &body).await.unwrap().status, 200);
+    assert_eq!(server.metric("jobgate_body_buffered_bytes"), 0.0);
+}
+
+#[tokio::test]
+async fn small_bodies_cost_the_large_ones_nothing_and_the_other_way_round() {
+    let server = start(narrow).await;
+    let mut held = Vec::new();
+    for number in 1..=6 {
+        let mut client = server.connect_from(source(number)).await;
+        client.send(format!("{}{}", head("/mutate?timeout=30s", Some(80_000)), "x".repeat(30_000))).await.unwrap();
+        held.push(client);
+    }
+    server.until_metric("jobgate_body_buffered_bytes", 120_000.0).await;
+    for number in 1..=7 {
+        let mut client = server.connect_from(source(number)).await;
+        for _ in 0..20 {
+            assert_eq!(client.post("/mutate", "{}").await.unwrap().status, 200);
+        }
+    }
+}
+
+#[tokio::test]
+async fn whoever_has_most_gives_way() {
+    let server = start(|config| {
+        narrow(config);
+        config.limits.body_memory = 200_000;
+    })
+    .await;
+    let body = "x".repeat(60_000);
+    // One source has what it may have, and would keep it.
+    let mut greedy = [server.connect_from(source(1)).await, server.connect_from(source(1)).await];
+    for client in &mut greedy {
+        client.send(format!("{}{}", head("/mutate?timeout=30s", Some(60_000)), "x".repeat(59_000))).await.unwrap();
+        server.until_metric("jobgate_body_buffered_bytes", 60_000.0).await;
+    }
+    server.until_metric("jobgate_body_buffered_bytes", 120_000.0).await;
+    assert_eq!(server.connect_from(source(2)).await.post("/mutate?timeout=30s", &body).await.unwrap().status, 200);
+    assert_eq!(server.metric(r#"jobgate_shed_total{cause="memory-revoked"}"#), 1.0);
+    let mut statuses = Vec::new();
+    for client in &mut greedy {
+        let _ = client.send("x".repeat(1000)).await;
+        let reply = client.reply().await.unwrap();
+        statuses.push((reply.status, reply.closes()));
+    }
+    statuses.sort_unstable();
+    assert_eq!(statuses, [(200, false), (429, true)]);
 }
 
 #[tokio::test]
@@ -487,9 +615,7 @@ async fn what_is_too_heavy_is_denied_and_the_heavy_wait_for_each_other() {
     assert_eq!(client.post("/mutate", &large(&order("weigh"), "")).await.unwrap().body, r#"{"heavy":true}"#);
     assert_eq!(client.post("/mutate", &large(&order("weigh"), "no answer")).await.unwrap().status, 413);
     assert_eq!(client.post("/mutate", &large(&order("overweigh"), "")).await.unwrap().body, r#"{"fault":"panic"}"#);
-    // One that is a little too heavy is evaluated alone.
-    assert_eq!(client.post("/mutate", &large("{}", &"x".repeat(200_000))).await.unwrap().status, 200);
-    // Small ones are not weighed.
+    // A small one is never too heavy.
     assert!(client.post("/mutate", &order("weigh")).await.unwrap().body.contains(r#""length""#));
     // Two fit in, each with half a megabyte, and a third has to wait longer than it may.
     let mut busy = [server.connect().await, server.connect().await];
@@ -611,17 +737,16 @@ async fn idle_connections_make_room() {
 }
 
 #[tokio::test]
-async fn a_full_house_is_waited_for() {
+async fn where_all_are_being_answered_a_newcomer_is_refused_at_once() {
     let server = start(|config| config.limits.connections = 1).await;
     let mut busy = server.connect().await;
-    let close = request("/mutate", &order("linger")).replace("host:", "connection: close\r\nhost:");
-    busy.send(close).await.unwrap();
+    busy.send(request("/mutate", &order("linger"))).await.unwrap();
     server.until_metric("jobgate_reviews_in_flight", 1.0).await;
-    let start = Instant::now();
-    let mut next = server.connect().await;
-    assert_eq!(next.post("/mutate", "{}").await.unwrap().status, 200);
-    assert!(start.elapsed() > ms(100), "{:?}", start.elapsed());
+    assert!(server.try_connect(server.tls()).await.is_err());
+    assert_eq!(server.metric(r#"jobgate_connections_refused_total{cause="connections"}"#), 1.0);
+    assert_eq!(server.metric("jobgate_reviews_in_flight"), 1.0, "while the other one is still being answered");
     assert_eq!(busy.reply().await.unwrap().status, 200);
+    assert_eq!(server.connect().await.post("/mutate", "{}").await.unwrap().status, 200);
 }
 
 #[tokio::test]
@@ -759,17 +884,93 @@ async fn without_a_certificate_nothing_is_served_and_nobody_is_sent() {
     assert!(server.try_connect(client_tls(&made.ca, None)).await.is_ok());
 }
 
+/// Runs `jobgate serve` with a certificate for `localhost`, and returns how it ended; without a code if it had to be ended.
+fn serve_with(arguments: &[&str], change: impl FnOnce(&mut rcgen::CertificateParams)) -> (Option<i32>, String) {
+    let dir = tempfile::tempdir().unwrap();
+    let [certificate, key] = ["tls.crt", "tls.key"].map(|name| dir.path().join(name));
+    let mut params = rcgen::CertificateParams::new(vec!["localhost".to_owned()]).unwrap();
+    change(&mut params);
+    let pair = rcgen::KeyPair::generate().unwrap();
+    std::fs::write(&certificate, params.self_signed(&pair).unwrap().pem()).unwrap();
+    std::fs::write(&key, pair.serialize_pem()).unwrap();
+    let mut command = std::process::Command::new(env!("CARGO_BIN_EXE_jobgate"));
+    command.args(["serve", "--claims=off", "--listen=127.0.0.1:0", "--metrics-listen=127.0.0.1:0", "--tls-cert"]).arg(certificate);
+    let mut process = command.arg("--tls-key").arg(key).args(arguments).stderr(std::process::Stdio::piped()).spawn().unwrap();
+    let patience = Instant::now() + Duration::from_secs(20);
+    while process.try_wait().unwrap().is_none() && Instant::now() < patience {
+        std::thread::sleep(ms(10));
+    }
+    process.kill().unwrap();
+    let output = process.wait_with_output().unwrap();
+    (output.status.code(), String::from_utf8(output.stderr).unwrap())
+}
+
+#[test]
+fn a_certificate_that_the_api_server_would_not_accept_stops_the_start() {
+    let (code, said) = serve_with(&["--tls-server-name", "jobgate.jobgate.svc"], |_| {});
+    assert_eq!(code, Some(2), "{said}");
+    assert!(said.contains("the certificate is for localhost, and not for jobgate.jobgate.svc, which the API server calls"), "{said}");
+    let (code, said) = serve_with(&[], |params| params.extended_key_usages = vec![rcgen::ExtendedKeyUsagePurpose::ClientAuth]);
+    assert_eq!(code, Some(2), "{said}");
+    assert!(said.contains("is not for servers") && said.contains("serverAuth"), "{said}");
+    let (code, said) = serve_with(&[], |params| params.subject_alt_names.clear());
+    assert_eq!(code, Some(2), "{said}");
+    assert!(said.contains("subjectAltName"), "{said}");
+    let (code, said) = serve_with(&["--tls-server-name", "jobgate.jobgate.svc:443"], |_| {});
+    assert_eq!((code, said.contains("without a port")), (Some(2), true), "{said}");
+}
+
 /// Makes a client certificate under an authority of its own, and returns both with the key.
 fn client_pair() -> (String, String, String) {
+    let (authority, mut pairs) = client_pairs(&[("", "kube-apiserver")]);
+    let (certificate, key) = pairs.remove(0);
+    (authority, certificate, key)
+}
+
+/// Makes client certificates under one authority, each with a common name and a DNS name or URI.
+fn client_pairs(names: &[(&str, &str)]) -> (String, Vec<(String, String)>) {
     let ca_key = rcgen::KeyPair::generate().unwrap();
     let mut ca = rcgen::CertificateParams::new(Vec::new()).unwrap();
     ca.is_ca = rcgen::IsCa::Ca(rcgen::BasicConstraints::Unconstrained);
     let authority = ca.self_signed(&ca_key).unwrap().pem();
-    let mut client = rcgen::CertificateParams::new(vec!["kube-apiserver".into()]).unwrap();
-    client.extended_key_usages = vec![rcgen::ExtendedKeyUsagePurpose::ClientAuth];
-    let key = rcgen::KeyPair::generate().unwrap();
-    let certificate = client.signed_by(&key, &rcgen::Issuer::new(ca, ca_key)).unwrap().pem();
-    (authority, certificate, key.serialize_pem())
+    let issuer = rcgen::Issuer::new(ca, ca_key);
+    let sign = |(common_name, name): &(&str, &str)| {
+        let mut client = rcgen::CertificateParams::default();
+        client.distinguished_name = rcgen::DistinguishedName::new();
+        client.distinguished_name.push(rcgen::DnType::CommonName, *common_name);
+        let text = (*name).try_into().unwrap();
+        client.subject_alt_names = vec![if name.contains(':') { rcgen::SanType::URI(text) } else { rcgen::SanType::DnsName(text) }];
+        client.extended_key_usages = vec![rcgen::ExtendedKeyUsagePurpose::ClientAuth];
+        let key = rcgen::KeyPair::generate().unwrap();
+        (client.signed_by(&key, &issuer).unwrap().pem(), key.serialize_pem())
+    };
+    (authority, names.iter().map(sign).collect())
+}
+
+#[tokio::test]
+async fn of_an_authoritys_clients_only_those_with_a_name_are_let_in() {
+    let (authority, clients) = client_pairs(&[
+        ("kube-apiserver", "other.example"),
+        ("somebody", "API.example"),
+        ("somebody", "spiffe://cluster/apiserver"),
+        ("system:node:a", "node-a.example"),
+        ("kube-apiserver2", "kube-apiserver.example"),
+    ]);
+    let names = ["kube-apiserver", "api.example", "spiffe://cluster/apiserver"].map(str::to_owned);
+    let authorities = Authorities::default().naming(names.to_vec());
+    authorities.replace(authority.as_bytes()).unwrap();
+    let server = start(|config| config.clients = Some(Arc::new(authorities))).await;
+    let ask = async |(certificate, key): &(String, String)| {
+        let mut client = server.try_connect(client_tls(&server.ca, Some((certificate, key)))).await?;
+        Ok::<_, io::Error>(client.post("/mutate", "{}").await?.status)
+    };
+    for known in &clients[..3] {
+        assert_eq!(ask(known).await.unwrap(), 200);
+    }
+    for stranger in &clients[3..] {
+        ask(stranger).await.unwrap_err();
+    }
+    server.until_metric(r#"jobgate_handshake_errors_total{cause="client-certificate"}"#, 2.0).await;
 }
 
 #[tokio::test]

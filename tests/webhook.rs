@@ -131,7 +131,12 @@ impl Served {
         if reply.allowed == expected_denial {
             return Err(format!("the linter {} and the webhook answers {reply:?}", if expected_denial { "denies" } else { "admits" }).into());
         }
-        let more = if reply.allowed { reply.warnings.len() } else { reply.message.lines().count() - 1 };
+        // Beside the findings there is a line about claims that nobody knows, where such are shared.
+        let caveats = reply.warnings.iter().filter(|text| text.starts_with("jobgate could not look up ")).count();
+        if caveats > 1 {
+            return Err(format!("{caveats} lines about claims: {reply:?}").into());
+        }
+        let more = if reply.allowed { reply.warnings.len() - caveats } else { reply.message.lines().count() - 1 };
         let said = verdict.findings.iter().filter(|finding| finding.level.as_str() != "note").count();
         if more != said {
             return Err(format!("{said} findings above a note, and the webhook says {more}: {reply:?}").into());

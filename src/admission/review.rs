@@ -5,7 +5,7 @@
 //! that a review which breaks off can still be answered by its `uid`.
 
 use std::borrow::{Borrow, Cow};
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::fmt;
 
 use serde::Deserialize;
@@ -14,15 +14,16 @@ use serde_json::value::RawValue;
 
 use super::{Fault, Pass, skim, weight};
 use crate::engine::Operation;
-use crate::facts::{Fact, Facts};
+use crate::facts::{Fact, Facts, WantedClaim};
+use crate::rules;
 use crate::value::Value;
 use crate::workload::{Kind, Workload};
 
 /// The longest `uid` that is echoed, in bytes. The API server's are 36 long.
 const LONGEST_UID: usize = 256;
 
-/// The most claims that one review has looked up; a pod template that mounts more is judged by the first of them, in order of name.
-const MOST_CLAIMS: usize = 64;
+/// The longest name of a namespace, in bytes.
+const LONGEST_NAMESPACE: usize = 63;
 
 /// The version of `admission.k8s.io` that a review came in, and is answered in.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -85,8 +86,9 @@ pub struct Review<'a> {
     pub head: Head<'a>,
     /// What is to be judged, or why there is nothing to judge.
     pub subject: Subject,
-    /// The claims whose access modes a judgement may ask for, as (namespace, name), sorted, at most 64.
-    pub claims: Vec<(String, String)>,
+    /// The claims whose access modes a judgement may ask for, each once. Those that can be a reason for a denial come first, and
+    /// of these the ones with a name like that of a claim for checkpoints. Whoever looks them up decides how many are too many.
+    pub claims: Vec<WantedClaim>,
     /// The whole body, where the object was only skimmed.
     skimmed: Option<&'a [u8]>,
 }
@@ -180,7 +182,7 @@ impl<'a> Review<'a> {
     pub(super) fn completed(self, facts: &dyn Facts) -> Self {
         let Some(body) = self.skimmed else { return self };
         let for_one =
-            |(namespace, name): &(String, String)| matches!(facts.claim(namespace, name), Fact::Known(claim) if !claim.has("ReadWriteMany"));
+            |wanted: &WantedClaim| matches!(facts.claim(&wanted.namespace, &wanted.name), Fact::Known(claim) if !claim.has("ReadWriteMany"));
         if !self.claims.iter().any(for_one) {
             return self;
         }
@@ -188,16 +190,60 @@ impl<'a> Review<'a> {
     }
 }
 
-/// Returns the claims that a judgement may ask for.
-fn claims(head: &Head<'_>, subject: &Subject) -> Vec<(String, String)> {
+/// How an object, new or old, uses one claim.
+#[derive(Clone, Copy, Debug)]
+struct Usage {
+    /// How many pods may use it at once; nothing where that is not known, which no rule denies for.
+    pods: Option<i64>,
+    /// The pod template counted last: one that has several volumes of the claim counts once.
+    template: usize,
+    /// Whether its name, or that of a volume of it, is one that checkpoints have.
+    for_checkpoints: bool,
+}
+
+/// Returns the claims that a judgement may ask for, in the order of [`Review::claims`]. A template of no pods mounts nothing,
+/// so its claims are not among them.
+fn claims(head: &Head<'_>, subject: &Subject) -> Vec<WantedClaim> {
     let Subject::Object(change) = subject else { return Vec::new() };
-    let mut names: BTreeSet<&str> = BTreeSet::new();
+    // Nothing is in a namespace that cannot exist; and its name is repeated for each claim.
+    if head.namespace.len() > LONGEST_NAMESPACE {
+        return Vec::new();
+    }
+    // Whether it is shared, and whether it is for checkpoints, in either object.
+    let mut wanted: BTreeMap<&str, (bool, bool)> = BTreeMap::new();
     for workload in [Some(&change.object), change.old.as_ref()].into_iter().flatten().filter_map(Workload::of) {
-        for pod in &workload.pods {
-            names.extend(pod.claims().map(|used| used.claim));
+        for (name, usage) in usages(&workload) {
+            let (shared, for_checkpoints) = wanted.entry(name).or_default();
+            *shared |= usage.pods.is_some_and(|pods| pods > 1);
+            *for_checkpoints |= usage.for_checkpoints;
         }
     }
-    names.into_iter().take(MOST_CLAIMS).map(|name| (head.namespace.to_string(), name.to_owned())).collect()
+    let mut wanted: Vec<_> = wanted.into_iter().collect();
+    wanted.sort_by_key(|(_, (shared, for_checkpoints))| (!shared, !for_checkpoints));
+    let namespace = &head.namespace;
+    wanted.into_iter().map(|(name, (shared, _))| WantedClaim { namespace: namespace.to_string(), name: name.to_owned(), shared }).collect()
+}
+
+/// Returns how one object uses its claims, by their names.
+fn usages<'a>(workload: &Workload<'a>) -> BTreeMap<&'a str, Usage> {
+    let mut usages: BTreeMap<&'a str, Usage> = BTreeMap::new();
+    for (template, pod) in workload.pods.iter().enumerate() {
+        let pods = pod.count.most;
+        if pods.is_some_and(|pods| pods <= 0) {
+            continue;
+        }
+        for used in pod.claims() {
+            let for_checkpoints = [used.claim, used.volume].into_iter().any(rules::is_named_like_checkpoints);
+            let first = Usage { pods, template, for_checkpoints };
+            let usage = usages.entry(used.claim).or_insert(first);
+            usage.for_checkpoints |= for_checkpoints;
+            if usage.template != template {
+                usage.template = template;
+                usage.pods = usage.pods.zip(pods).map(|(sum, pods)| sum.saturating_add(pods));
+            }
+        }
+    }
+    usages
 }
 
 /// Reads what stands before the end of a body that was cut off, for the answer to a review that is too large to be read.
@@ -578,9 +624,49 @@ mod tests {
         let fields =
             |new: &[String], old: &[String]| format!(r#""namespace":"n","operation":"UPDATE","object":{},"oldObject":{}"#, job(new), job(old));
         let needed = |body: &str| Review::read(body.as_bytes()).expect("a review").claims;
-        let name = |name: &str| ("n".to_owned(), name.to_owned());
+        let name = |name: &str| WantedClaim { namespace: "n".to_owned(), name: name.to_owned(), shared: false };
         assert_eq!(needed(&request(&fields(&["b".into(), "a".into()], &["c".into(), "a".into()]))), [name("a"), name("b"), name("c")]);
         let many: Vec<String> = (0..1000).map(|at| at.to_string()).collect();
-        assert_eq!(needed(&request(&fields(&many, &[]))).len(), MOST_CLAIMS);
+        assert_eq!(needed(&request(&fields(&many, &[]))).len(), 1000, "how many are looked up is not decided here");
+    }
+
+    /// Returns the names of the claims that a PyTorchJob asks for, the shared ones marked by `*`.
+    fn wanted(replicas: &Value) -> Vec<String> {
+        let object = json!({"apiVersion": "kubeflow.org/v1", "kind": "PyTorchJob", "spec": {"pytorchReplicaSpecs": replicas}});
+        let body = body(&format!(
+            r#"{{"uid":"u","kind":{{"group":"kubeflow.org","kind":"PyTorchJob"}},"operation":"CREATE","namespace":"n","object":{object}}}"#
+        ));
+        let claims = Review::read(body.as_bytes()).expect("a review").claims;
+        claims.into_iter().map(|claim| if claim.shared { claim.name + "*" } else { claim.name }).collect()
+    }
+
+    fn replica(replicas: &Value, volumes: &[(&str, &str)]) -> Value {
+        let volume = |(name, claim): &(&str, &str)| json!({"name": name, "persistentVolumeClaim": {"claimName": claim}});
+        let volumes: Vec<Value> = volumes.iter().map(volume).collect();
+        json!({"replicas": replicas, "template": {"spec": {"volumes": volumes}}})
+    }
+
+    #[test]
+    fn claims_that_can_be_denied_are_asked_for_first() {
+        let object = json!({
+            "Decoy": replica(&json!(0), &[("v", "a-decoy"), ("w", "ckpt-decoy"), ("x", "shared")]),
+            "Master": replica(&json!(1), &[("v", "alone"), ("w", "shared"), ("x", "alone")]),
+            "Worker": replica(&json!(3), &[("v", "a-cache"), ("w", "shared"), ("x", "outputs"), ("checkpoints", "z-volume")]),
+        });
+        assert_eq!(wanted(&object), ["outputs*", "z-volume*", "a-cache*", "shared*", "alone"]);
+    }
+
+    #[test]
+    fn a_claim_of_an_unknown_number_of_pods_is_not_shared() {
+        let object = json!({
+            "Master": replica(&json!(1), &[("v", "a")]),
+            "Worker": replica(&json!("$WORKERS"), &[("v", "a"), ("w", "b")]),
+        });
+        assert_eq!(wanted(&object), ["a", "b"]);
+    }
+
+    #[test]
+    fn a_template_with_two_volumes_of_a_claim_counts_once() {
+        assert_eq!(wanted(&json!({"Master": replica(&json!(1), &[("v", "a"), ("w", "a")])})), ["a"]);
     }
 }

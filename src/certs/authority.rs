@@ -541,6 +541,27 @@ mod tests {
     }
 
     #[test]
+    fn what_is_signed_may_follow_what_was_signed_before() {
+        use crate::server::{Metrics, certificate::Identity};
+        let now = SystemTime::now();
+        let identity = Identity::empty(&Metrics::new()).requiring(vec![names().server_name()]);
+        let serve = |authority: &Authority, at: SystemTime| {
+            let leaf = authority.sign(&names(), at, 7 * DAY).unwrap();
+            identity.replace(leaf.certificate_pem().as_bytes(), leaf.key_pem().as_bytes())
+        };
+        let [first, second] = [0, 1].map(|_| Authority::generate(&names(), now, 365 * DAY).unwrap());
+        for (what, authority, at) in [
+            ("at first", &first, now),
+            ("renewed", &first, now),
+            ("by the next authority", &second, now),
+            ("by a clock that is behind", &second, now - DAY),
+            ("by a clock that is ahead by less than half an hour", &second, now + SKEW / 2),
+        ] {
+            serve(authority, at).unwrap_or_else(|error| panic!("{what}: {error}"));
+        }
+    }
+
+    #[test]
     fn names_are_labels() {
         for (service, namespace) in [("", "a"), ("a", ""), ("a.b", "c"), ("A", "b"), ("a", "b/c"), ("a", "*")] {
             Names::new(service, namespace).unwrap_err();

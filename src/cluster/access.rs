@@ -30,10 +30,19 @@ impl Modes {
         Some(NAMES.iter().filter(|(_, bit)| self.0 & bit != 0).map(|(name, _)| (*name).to_owned()).collect())
     }
 
-    fn with(self, name: &str) -> Self {
-        let bit = NAMES.iter().find(|(known, _)| *known == name).map_or(OTHER, |(_, bit)| *bit);
-        Self(self.0 | bit)
+    /// Returns whether a claim with these modes can be a reason for a denial: it may not be mounted by any number of nodes.
+    pub(super) fn can_deny(self) -> bool {
+        !self.is_empty() && self.0 & (OTHER | bit("ReadWriteMany")) == 0
     }
+
+    fn with(self, name: &str) -> Self {
+        Self(self.0 | bit(name))
+    }
+}
+
+/// Returns the bit of a mode.
+fn bit(name: &str) -> u8 {
+    NAMES.iter().find(|(known, _)| *known == name).map_or(OTHER, |(_, bit)| *bit)
 }
 
 impl<'de> Deserialize<'de> for Modes {

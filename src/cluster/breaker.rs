@@ -29,16 +29,20 @@ impl Breaker {
         Self { failures: failures.max(1), pause, state: State::Closed(0) }
     }
 
+    /// Returns whether a request would not be sent now. Asking changes nothing.
+    pub(super) fn holds_back(&self, now: Instant) -> bool {
+        matches!(self.state, State::Open(until) | State::Probing(until) if now < until)
+    }
+
     /// Asks whether a request may be sent; if so, its outcome must be reported.
     pub(super) fn admit(&mut self, now: Instant) -> bool {
-        match self.state {
-            State::Closed(_) => true,
-            State::Open(until) | State::Probing(until) if now < until => false,
-            State::Open(_) | State::Probing(_) => {
-                self.state = State::Probing(now + self.pause);
-                true
-            }
+        if self.holds_back(now) {
+            return false;
         }
+        if self.is_open() {
+            self.state = State::Probing(now + self.pause);
+        }
+        true
     }
 
     /// Takes note that the API server answered. An answer to a request from before the opening counts as well.

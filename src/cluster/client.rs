@@ -94,7 +94,11 @@ fn connect(config: Config) -> Result<Client, kube::Error> {
     tcp.enforce_http(false);
     tcp.set_nodelay(true);
     tcp.set_connect_timeout(Some(Duration::from_secs(2)));
+    // A watch may be silent for as long as nothing happens. That the other end is still there is asked by the kernel: a
+    // connection into the void breaks after half a minute, where the kernel's own intervals would take eleven.
     tcp.set_keepalive(Some(Duration::from_secs(15)));
+    tcp.set_keepalive_interval(Some(Duration::from_secs(5)));
+    tcp.set_keepalive_retries(Some(3));
     let tls = config.rustls_https_connector_with_connector(tcp)?;
     // Each answer has its own deadline (see `live` and `mirror`), which also throws away the connection it was waited for on.
     let http = hyper_util::client::legacy::Client::builder(TokioExecutor::new()).pool_idle_timeout(Duration::from_secs(60)).build(tls);

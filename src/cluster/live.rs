@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use futures::FutureExt as _;
 use futures::future::{BoxFuture, Shared};
@@ -14,6 +15,7 @@ use super::Settings;
 use super::access::Modes;
 use super::breaker::Breaker;
 use super::fetch::{self, Failure};
+use super::rate::Rate;
 use super::stats::{Counts, Why};
 use super::wire;
 
@@ -34,6 +36,18 @@ pub(super) enum Looked {
 /// Answers of a moment ago are forgotten beyond this many, so that nobody can fill our memory with names.
 const REMEMBERED: usize = 4096;
 
+/// How a claim is asked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Question {
+    /// The cache does not have it, and no denial waits for it.
+    Idle,
+    /// The cache cannot answer, and a denial may rest on the answer.
+    Deciding,
+    /// The cache has it, by a watch that is not open any more, and a denial would rest on that: only an answer of this moment
+    /// will do.
+    Confirming,
+}
+
 /// The look-up of single claims.
 #[derive(Clone)]
 pub(super) struct Live(Arc<Inner>);
@@ -42,17 +56,23 @@ struct Inner {
     client: Client,
     settings: Settings,
     permits: Semaphore,
-    breaker: Mutex<Breaker>,
+    gate: Mutex<Gate>,
     asked: Mutex<Asked>,
     counts: Arc<Counts>,
     /// RBAC was found missing, and this was said.
     forbidden: AtomicBool,
 }
 
+/// What every request has to pass.
+struct Gate {
+    breaker: Breaker,
+    rate: Rate,
+}
+
 /// What was asked lately, and what is being asked now.
 #[derive(Default)]
 struct Asked {
-    /// An answer and the end of its life.
+    /// An answer and when it came.
     answers: HashMap<Key, (Looked, Instant)>,
     flights: HashMap<Key, Shared<BoxFuture<'static, Looked>>>,
 }
@@ -62,7 +82,10 @@ impl Live {
         Self(Arc::new(Inner {
             client,
             permits: Semaphore::new(settings.parallel),
-            breaker: Mutex::new(Breaker::new(settings.failures, settings.open_for)),
+            gate: Mutex::new(Gate {
+                breaker: Breaker::new(settings.failures, settings.open_for),
+                rate: Rate::new(settings.requests_per_second, settings.request_burst),
+            }),
             asked: Mutex::default(),
             counts,
             forbidden: AtomicBool::new(false),
@@ -70,17 +93,29 @@ impl Live {
         }))
     }
 
+    /// Returns the API server's answer of a moment ago, if there is one that will do.
+    pub(super) fn remembered(&self, key: &Key, question: Question) -> Option<Looked> {
+        let settings = &self.0.settings;
+        let asked = self.0.asked();
+        let (answer, at) = asked.answers.get(key)?;
+        let mut life = settings.life(*answer)?;
+        if question == Question::Confirming && !matches!(answer, Looked::Unknown(_)) {
+            life = life.min(settings.confirmed_for);
+        }
+        (at.elapsed() < life).then_some(*answer)
+    }
+
     /// Looks a claim up; whoever asks for the same claim meanwhile gets the same answer. Both parts of the key must be names.
-    pub(super) async fn look(&self, key: &Key, until: Instant) -> Looked {
+    pub(super) async fn look(&self, key: &Key, question: Question, until: Instant) -> Looked {
         let flight = {
             let mut asked = self.0.asked();
-            if let Some((answer, _)) = asked.answers.get(key).filter(|(_, end)| Instant::now() < *end) {
-                return *answer;
-            }
             // A flight that is over but still listed is one that panicked.
             match asked.flights.get(key).filter(|flight| flight.peek().is_none()) {
                 Some(flight) => flight.clone(),
                 None => {
+                    if let Err(why) = self.0.admit(question) {
+                        return Looked::Unknown(why);
+                    }
                     // A task of its own: the answer is wanted by others too, and must not die with the first who asked.
                     let task = tokio::spawn(Inner::fly(Arc::clone(&self.0), key.clone()));
                     let flight = task.map(|ended| ended.unwrap_or(Looked::Unknown(Why::Unavailable))).boxed().shared();
@@ -94,7 +129,18 @@ impl Live {
 
     /// Tells whether the circuit breaker holds requests back.
     pub(super) fn is_open(&self) -> bool {
-        self.0.breaker().is_open()
+        self.0.gate().breaker.is_open()
+    }
+}
+
+impl Settings {
+    /// Returns how long an answer is good for; nothing for one that is not remembered.
+    fn life(&self, looked: Looked) -> Option<Duration> {
+        match looked {
+            Looked::Found(_) | Looked::Unknown(Why::Forbidden) => Some(self.known_for),
+            Looked::Absent => Some(self.absent_for),
+            Looked::Unknown(_) => None,
+        }
     }
 }
 
@@ -103,20 +149,27 @@ impl Inner {
         let looked = inner.ask(&key).await;
         let mut asked = inner.asked();
         asked.flights.remove(&key);
-        let life = match looked {
-            Looked::Found(_) | Looked::Unknown(Why::Forbidden) => inner.settings.known_for,
-            Looked::Absent => inner.settings.absent_for,
-            Looked::Unknown(_) => return looked,
-        };
-        let now = Instant::now();
+        if inner.settings.life(looked).is_none() {
+            return looked;
+        }
         if asked.answers.len() >= REMEMBERED {
-            asked.answers.retain(|_, (_, end)| now < *end);
+            asked.answers.retain(|_, (answer, at)| inner.settings.life(*answer).is_some_and(|life| at.elapsed() < life));
             if asked.answers.len() >= REMEMBERED {
                 asked.answers.clear();
             }
         }
-        asked.answers.insert(key, (looked, now + life));
+        asked.answers.insert(key, (looked, Instant::now()));
         looked
+    }
+
+    /// Asks whether a request may be made ready. Where it may not, nothing is started: no task, no wait.
+    fn admit(&self, question: Question) -> Result<(), Why> {
+        let now = Instant::now();
+        let mut gate = self.gate();
+        if gate.breaker.holds_back(now) {
+            return Err(Why::BreakerOpen);
+        }
+        if gate.rate.take(now, question != Question::Idle) { Ok(()) } else { Err(Why::RateLimited) }
     }
 
     async fn ask(&self, key: &Key) -> Looked {
@@ -124,7 +177,7 @@ impl Inner {
         let Ok(Ok(_permit)) = timeout_at(until, self.permits.acquire()).await else {
             return Looked::Unknown(Why::Busy);
         };
-        if !self.breaker().admit(Instant::now()) {
+        if !self.gate().breaker.admit(Instant::now()) {
             return Looked::Unknown(Why::BreakerOpen);
         }
         self.counts.requests.add();
@@ -146,7 +199,8 @@ impl Inner {
 
     /// Tells the breaker, and says so where that opens or closes it.
     fn report(&self, healthy: bool, failure: Option<&Failure>) {
-        let mut breaker = self.breaker();
+        let mut gate = self.gate();
+        let breaker = &mut gate.breaker;
         let before = breaker.is_open();
         if healthy {
             breaker.succeeded();
@@ -176,7 +230,7 @@ impl Inner {
         self.asked.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn breaker(&self) -> MutexGuard<'_, Breaker> {
-        self.breaker.lock().unwrap_or_else(PoisonError::into_inner)
+    fn gate(&self) -> MutexGuard<'_, Gate> {
+        self.gate.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

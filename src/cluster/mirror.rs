@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use http::StatusCode;
 use kube::Client;
-use tokio::time::{Instant, sleep, timeout};
+use tokio::time::{Instant, sleep, timeout, timeout_at};
 
 use super::Settings;
 use super::fetch::{self, Failure, Lines};
@@ -26,8 +26,8 @@ pub(crate) const LONG_ENOUGH: Duration = Duration::from_secs(5);
 
 /// Fills the cache, for ever; comes back only when there are more claims than it may keep.
 pub(super) async fn run(client: Client, settings: Settings, cache: Arc<Cache>, counts: Arc<Counts>) {
-    let mut mirror =
-        Mirror { client, pause: Pause::between(settings.first_pause, settings.longest_pause), settings, cache, counts, round: 0, failing: false };
+    let pause = Pause::between(settings.first_pause, settings.longest_pause);
+    let mut mirror = Mirror { client, pause, settings, cache, counts, round: 0, failing: false, as_of: Instant::now() };
     let mut version = None;
     loop {
         version = match version {
@@ -54,12 +54,15 @@ struct Mirror {
     round: u32,
     /// The last attempt failed, and this was said.
     failing: bool,
+    /// The cache was last known to be as the cluster then was.
+    as_of: Instant,
 }
 
 impl Mirror {
     /// Reads all pages; returns the version to watch from, or nothing if there are too many claims.
     async fn list(&mut self) -> Result<Option<String>, Failure> {
         self.round = self.round.wrapping_add(1);
+        let began = Instant::now();
         let client = self.client.clone();
         let mut pages = Pages::new(&client, CLAIMS, self.settings.page_size, LARGEST_PAGE, self.settings.list_timeout);
         loop {
@@ -76,6 +79,7 @@ impl Mirror {
                     return Err(Failure::Foreign);
                 }
                 self.cache.finish(self.round);
+                self.as_of = began;
                 self.counts.lists.add();
                 self.well();
                 return Ok(Some(page.metadata.resource_version.into_owned()));
@@ -87,6 +91,8 @@ impl Mirror {
     async fn watch(&mut self, mut version: String) -> Option<String> {
         let began = Instant::now();
         let outcome = self.follow(&mut version).await;
+        // From here to the next opening nothing is denied by the cache alone.
+        self.cache.closed();
         match outcome {
             Ok(()) => {
                 if began.elapsed() < LONG_ENOUGH {
@@ -109,13 +115,35 @@ impl Mirror {
     }
 
     /// Takes in events, and moves the version on with each.
+    ///
+    /// The API server says nothing while nothing happens: it sends bookmarks about once a minute, but only such as are newer than
+    /// the version that the watch began with, and on a quiet cluster there is none for as long as etcd's own notices of progress
+    /// are apart (ten minutes by default). So silence is no failure. What tells a quiet API server from a dead connection is that
+    /// it ends the watch when the time is over that it was asked for; one that does not is dead.
     async fn follow(&mut self, version: &mut String) -> Result<(), Failure> {
-        let seconds = self.settings.watch_for.mul_f64(0.9 + 0.2 * chance()).as_secs().max(1);
+        let seconds = self.settings.watch_for.mul_f64(0.9 + 0.1 * chance()).as_secs().max(1);
         let from = fetch::escaped(version);
         let uri = format!("{CLAIMS}?watch=true&allowWatchBookmarks=true&timeoutSeconds={seconds}&resourceVersion={from}");
         let opened = timeout(self.settings.list_timeout, fetch::get(&self.client, uri)).await.unwrap_or(Err(Failure::Silence))?;
+        let missed = self.as_of.elapsed() >= self.settings.catch_up;
+        self.cache.opened(if missed { self.settings.catch_up } else { Duration::ZERO });
+        let longest_silence = Duration::from_secs(seconds) + self.settings.watch_grace;
+        let lasts_from = Instant::now() + LONG_ENOUGH;
+        let mut dead_from = Instant::now() + longest_silence;
         let mut lines = Lines::new(opened);
-        while let Some(line) = timeout(self.settings.stale_after, lines.next()).await.unwrap_or(Err(Failure::Silence))? {
+        let mut lasts = false;
+        loop {
+            let line = match timeout_at(if lasts { dead_from } else { lasts_from }, lines.next()).await {
+                Ok(line) => line?,
+                Err(_) if lasts => return Err(Failure::Silence),
+                Err(_) => {
+                    lasts = true;
+                    self.heard();
+                    continue;
+                }
+            };
+            let Some(line) = line else { break };
+            dead_from = Instant::now() + longest_silence;
             if line.is_empty() {
                 continue;
             }
@@ -135,10 +163,20 @@ impl Mirror {
             if version.is_empty() {
                 return Err(Failure::Expired);
             }
-            self.cache.hear();
-            self.well();
+            self.heard();
+        }
+        // One that ends at once is no watch: something between us and the API server may have made it up.
+        if lasts {
+            self.heard();
         }
         Ok(())
+    }
+
+    /// Takes note that the cache is as the cluster is.
+    fn heard(&mut self) {
+        self.cache.hear();
+        self.as_of = Instant::now();
+        self.well();
     }
 
     fn well(&mut self) {

@@ -20,16 +20,28 @@ pub enum Why {
     Garbage,
     /// The last look-ups failed, so this one was not tried.
     BreakerOpen,
-    /// The object names more claims than are looked up for one review.
+    /// One object names more claims that only the API server knows than it is asked for.
     TooMany,
+    /// All reviews together would have asked the API server more often than it is asked.
+    RateLimited,
     /// The claim has access modes that this program does not know.
     Modes,
 }
 
 impl Why {
     /// Every reason, in order.
-    pub const ALL: [Self; 9] =
-        [Self::Off, Self::Timeout, Self::Busy, Self::Forbidden, Self::Unavailable, Self::Garbage, Self::BreakerOpen, Self::TooMany, Self::Modes];
+    pub const ALL: [Self; 10] = [
+        Self::Off,
+        Self::Timeout,
+        Self::Busy,
+        Self::Forbidden,
+        Self::Unavailable,
+        Self::Garbage,
+        Self::BreakerOpen,
+        Self::TooMany,
+        Self::RateLimited,
+        Self::Modes,
+    ];
 
     /// Returns the reason as the value of a metric's label.
     #[must_use]
@@ -43,8 +55,23 @@ impl Why {
             Self::Garbage => "garbage",
             Self::BreakerOpen => "breaker_open",
             Self::TooMany => "too_many",
+            Self::RateLimited => "rate_limited",
             Self::Modes => "modes",
         }
+    }
+
+    /// Returns the reason in the words of a warning; nothing where the operator chose that nothing is looked up.
+    pub(super) fn explain(self) -> Option<&'static str> {
+        Some(match self {
+            Self::Off => return None,
+            Self::Timeout => "no answer in time",
+            Self::Busy | Self::RateLimited => "too many requests",
+            Self::Forbidden => "no permission",
+            Self::Unavailable | Self::BreakerOpen => "the API server does not answer",
+            Self::Garbage => "the answer was not understood",
+            Self::TooMany => "too many in one object",
+            Self::Modes => "unknown access modes",
+        })
     }
 }
 
@@ -71,6 +98,8 @@ pub struct Stats {
     pub silence: Option<Duration>,
     /// The cache is not believed now: it is not filled yet, or nothing was heard for too long.
     pub stale: bool,
+    /// The watch is open, and what it missed before it was opened has had the time to come in: denials rest on the cache.
+    pub watching: bool,
     /// The circuit breaker holds requests back.
     pub breaker_open: bool,
 }

@@ -1,4 +1,4 @@
-//! The cache: every claim of the cluster in a few bytes, and the time when the API server was last heard of.
+//! The cache: every claim of the cluster in a few bytes, whether the watch is open, and when the API server was last heard from.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -18,13 +18,27 @@ struct Entry {
     round: u32,
 }
 
+/// How far the cache can be believed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Standing {
+    /// The watch is open: the cache is as the cluster is, but for the time that an event takes.
+    Current,
+    /// The watch is not open now. Good enough to admit something, not to deny it.
+    Behind,
+    /// Nothing was heard for too long, there was no list yet, or the cache was given up.
+    Stale,
+}
+
 /// Claims by `namespace/name`, filled by one task and read by every review.
 #[derive(Debug)]
 pub(super) struct Cache {
     /// One boxed string for a key, so that a claim costs its name and two words.
     claims: RwLock<HashMap<Box<str>, Entry>>,
-    /// Milliseconds after `born` when the last event, bookmark or complete list came; 0 before the first list.
+    /// Milliseconds after `born` when the last event, bookmark or complete list came, or a watch was found to be in good order;
+    /// 0 before the first list.
     heard: AtomicU64,
+    /// Milliseconds after `born` from which on the open watch counts as one; 0 while none is open.
+    open_from: AtomicU64,
     born: Instant,
     stale_after: Duration,
     /// Too many claims to keep: the cache is given up and every question goes to the API server.
@@ -37,6 +51,7 @@ impl Cache {
         Self {
             claims: RwLock::default(),
             heard: AtomicU64::new(0),
+            open_from: AtomicU64::new(0),
             born: Instant::now(),
             stale_after,
             given_up: AtomicBool::new(false),
@@ -44,12 +59,32 @@ impl Cache {
         }
     }
 
-    /// Returns the modes of a claim, if it is in the cache and the cache can be believed.
+    /// Returns the modes of a claim, if it is in the cache. How far they can be believed is for [`Cache::standing`] to say.
     pub(super) fn get(&self, namespace: &str, name: &str) -> Option<Modes> {
-        if self.is_stale() {
-            return None;
-        }
         self.read().get(&*key(namespace, name)).map(|entry| entry.modes)
+    }
+
+    /// Returns how far the cache can be believed now.
+    pub(super) fn standing(&self) -> Standing {
+        if self.is_stale() {
+            return Standing::Stale;
+        }
+        match self.open_from.load(Ordering::Acquire) {
+            0 => Standing::Behind,
+            from if from <= self.now() => Standing::Current,
+            _ => Standing::Behind,
+        }
+    }
+
+    /// Takes note that a watch was opened, which has to catch up for a time before it is relied on.
+    pub(super) fn opened(&self, catch_up: Duration) {
+        let catch_up = u64::try_from(catch_up.as_millis()).unwrap_or(u64::MAX);
+        self.open_from.store(self.now().saturating_add(catch_up), Ordering::Release);
+    }
+
+    /// Takes note that no watch is open any more.
+    pub(super) fn closed(&self) {
+        self.open_from.store(0, Ordering::Release);
     }
 
     /// Tells whether a first list was complete. It stays so.
@@ -65,7 +100,7 @@ impl Cache {
     /// Returns how long ago the API server was last heard of; nothing before the first list.
     pub(super) fn silence(&self) -> Option<Duration> {
         let heard = self.heard.load(Ordering::Acquire);
-        (heard != 0).then(|| self.born.elapsed().saturating_sub(Duration::from_millis(heard)))
+        (heard != 0).then(|| Duration::from_millis(self.now().saturating_sub(heard)))
     }
 
     pub(super) fn len(&self) -> usize {
@@ -83,8 +118,12 @@ impl Cache {
 
     /// Takes note of a word from the API server.
     pub(super) fn hear(&self) {
-        let now = u64::try_from(self.born.elapsed().as_millis()).unwrap_or(u64::MAX);
-        self.heard.store(now.max(1), Ordering::Release);
+        self.heard.store(self.now(), Ordering::Release);
+    }
+
+    /// Returns the time in milliseconds after `born`, counted from 1: 0 is no time.
+    fn now(&self) -> u64 {
+        u64::try_from(self.born.elapsed().as_millis()).unwrap_or(u64::MAX).saturating_add(1)
     }
 
     /// Ends a list: what was not in it is gone. Marking and sweeping keeps the old answers while the new list comes in, without holding two copies.
@@ -103,6 +142,7 @@ impl Cache {
     /// Empties the cache for good.
     pub(super) fn give_up(&self) {
         *self.write() = HashMap::new();
+        self.closed();
         self.heard.store(0, Ordering::Release);
         self.given_up.store(true, Ordering::Release);
         self.settled.notify_waiters();
@@ -156,11 +196,28 @@ mod tests {
     async fn believes_nothing_before_the_first_list() {
         let cache = Cache::new(STALE);
         cache.put("ml", "a", modes("ReadWriteOnce"), 1);
-        assert_eq!(cache.get("ml", "a"), None);
+        assert_eq!(cache.standing(), Standing::Stale);
         assert!(!cache.is_synced() && cache.is_stale() && cache.silence().is_none());
         cache.finish(1);
         assert_eq!(cache.get("ml", "a"), Some(modes("ReadWriteOnce")));
         assert!(cache.is_synced() && !cache.is_stale());
+        assert_eq!(cache.standing(), Standing::Behind, "there is no watch yet");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn is_current_while_a_watch_is_open_and_has_caught_up() {
+        let cache = Cache::new(STALE);
+        cache.finish(1);
+        cache.opened(Duration::ZERO);
+        assert_eq!(cache.standing(), Standing::Current);
+        cache.closed();
+        assert_eq!(cache.standing(), Standing::Behind);
+        cache.opened(Duration::from_secs(1));
+        assert_eq!(cache.standing(), Standing::Behind, "what happened meanwhile is still on its way");
+        tokio::time::advance(Duration::from_secs(1)).await;
+        assert_eq!(cache.standing(), Standing::Current);
+        tokio::time::advance(STALE).await;
+        assert_eq!(cache.standing(), Standing::Stale);
     }
 
     #[tokio::test(start_paused = true)]
@@ -172,9 +229,9 @@ mod tests {
         assert!(!cache.is_stale());
         tokio::time::advance(Duration::from_millis(2)).await;
         assert!(cache.is_stale() && cache.is_synced());
-        assert_eq!(cache.get("ml", "a"), None);
+        assert_eq!(cache.standing(), Standing::Stale);
         cache.hear();
-        assert_eq!(cache.get("ml", "a"), Some(modes("ReadWriteOnce")));
+        assert_eq!(cache.standing(), Standing::Behind);
     }
 
     #[tokio::test(start_paused = true)]

@@ -52,10 +52,17 @@ async fn serve(args: &Serve, out: &mut dyn Write) -> anyhow::Result<()> {
     let webhook = Webhook::new(policy_named(&args.policy)?, claims, metrics.clone(), today);
     let _policy = follow_policy(&args.policy, &webhook, &metrics).await?;
     let mut kept: Vec<Follower> = Vec::new();
-    let (identity, development) = identity(args, &metrics, &mut kept).await?;
-    let _managed = if args.self_managed_certs { Some(manage(args, &identity, &metrics, &readiness).await?) } else { None };
+    let names = if args.self_managed_certs { Some(service_names(args)?) } else { None };
+    let (identity, development) = identity(args, names.as_ref(), &metrics, &mut kept).await?;
+    let _managed = match names {
+        Some(names) => Some(manage(args, names, &identity, &metrics, &readiness).await?),
+        None => None,
+    };
     let clients = match &args.client_ca {
-        Some(path) => Some(keep(Authorities::from_file(path.clone(), LOOK_EVERY, &metrics).await.context("read --client-ca")?, &mut kept)),
+        Some(path) => {
+            let authorities = Authorities::default().naming(args.client_name.clone());
+            Some(keep(authorities.follow(path.clone(), LOOK_EVERY, &metrics).await.context("read --client-ca")?, &mut kept))
+        }
         None => None,
     };
     let tokens = match &args.client_token_file {
@@ -131,14 +138,19 @@ async fn client() -> Result<kube::Client, cluster::ClientError> {
     if cluster::in_cluster() { cluster::client_in_cluster() } else { cluster::client_from_kubeconfig(None).await }
 }
 
-/// Starts to manage the certificates that `identity` serves.
-async fn manage(args: &Serve, identity: &Arc<Identity>, metrics: &Metrics, readiness: &Readiness) -> anyhow::Result<Managed> {
+/// Returns the names of the Service for which certificates are managed.
+fn service_names(args: &Serve) -> anyhow::Result<Names> {
     let managed = &args.managed;
     let namespace = match &managed.namespace {
         Some(namespace) => namespace.clone(),
         None => std::fs::read_to_string(NAMESPACE).map(|text| text.trim().to_owned()).context("the namespace is not known; say --namespace")?,
     };
-    let names = Names::new(&managed.service_name, &namespace)?;
+    Ok(Names::new(&managed.service_name, &namespace)?)
+}
+
+/// Starts to manage the certificates that `identity` serves.
+async fn manage(args: &Serve, names: Names, identity: &Arc<Identity>, metrics: &Metrics, readiness: &Readiness) -> anyhow::Result<Managed> {
+    let managed = &args.managed;
     for name in [&managed.secret_name, &managed.mutating_configuration, &managed.validating_configuration] {
         if let Some(why) = names::dns_subdomain(name).into_iter().next() {
             bail!("{name:?} is not the name of an object: {why}");
@@ -172,11 +184,17 @@ async fn follow_policy(name: &str, webhook: &Webhook, metrics: &Metrics) -> anyh
     Ok(Some(hot::follow(files, metrics, take).await?))
 }
 
-/// Loads the certificate, or makes one with `--dev`.
-async fn identity(args: &Serve, metrics: &Metrics, kept: &mut Vec<Follower>) -> anyhow::Result<(Arc<Identity>, Option<Development>)> {
+/// Loads the certificate, or makes one with `--dev`. `names` are those of the Service where certificates are managed.
+async fn identity(
+    args: &Serve,
+    names: Option<&Names>,
+    metrics: &Metrics,
+    kept: &mut Vec<Follower>,
+) -> anyhow::Result<(Arc<Identity>, Option<Development>)> {
     match (&args.tls_cert, &args.tls_key) {
         (Some(certificate), Some(key)) => {
-            let loaded = Identity::from_files(certificate.clone(), key.clone(), LOOK_EVERY, metrics).await;
+            let identity = Identity::empty(metrics).requiring(args.tls_server_name.clone());
+            let loaded = identity.follow(certificate.clone(), key.clone(), LOOK_EVERY).await;
             let loaded = loaded.with_context(|| format!("load the certificate {} and its key", show(certificate)))?;
             Ok((keep(loaded, kept), None))
         }
@@ -186,7 +204,10 @@ async fn identity(args: &Serve, metrics: &Metrics, kept: &mut Vec<Follower>) -> 
             identity.replace(development.certificate.as_bytes(), development.key.as_bytes())?;
             Ok((identity, Some(development)))
         }
-        _ if args.self_managed_certs => Ok((Arc::new(Identity::empty(metrics)), None)),
+        _ if args.self_managed_certs => {
+            let required = names.map(Names::server_name).into_iter().collect();
+            Ok((Arc::new(Identity::empty(metrics).requiring(required)), None))
+        }
         _ => bail!("a certificate is needed: --self-managed-certs in a cluster, --tls-cert and --tls-key, or --dev to try it out"),
     }
 }

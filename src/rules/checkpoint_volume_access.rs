@@ -394,6 +394,12 @@ fn has_word(name: &str, words: &[&str]) -> bool {
     parts.any(|part| words.iter().any(|word| part == *word || part.strip_suffix('s') == Some(word) || (word.len() >= 5 && part.contains(word))))
 }
 
+/// Returns whether the name of a claim or volume has one of the default `words`: a guess, made before the policy is asked,
+/// at which claims are worth a look-up first.
+pub(crate) fn is_named_like_checkpoints(name: &str) -> bool {
+    RULE.params.iter().any(|param| matches!(param.default, ParamDefault::Strings(words) if has_word(name, words)))
+}
+
 #[cfg(test)]
 mod tests {
     use super::has_word;

@@ -5,7 +5,7 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, SystemTime};
 
 use arc_swap::{ArcSwap, ArcSwapOption};
 use http::HeaderValue;
@@ -18,10 +18,10 @@ use rustls::{DigitallySignedStruct, DistinguishedName, RootCertStore, ServerConf
 use rustls_pki_types::pem::PemObject as _;
 use rustls_pki_types::{CertificateDer, PrivateKeyDer, UnixTime};
 use sha2::{Digest as _, Sha256};
-use x509_parser::prelude::{FromDer as _, X509Certificate};
 
 use super::Metrics;
 use super::hot::{self, Files, Follower, HotError};
+use super::names::Claims;
 
 /// Why a certificate, a bundle of authorities or a token cannot be used.
 #[derive(Debug, thiserror::Error)]
@@ -44,6 +44,30 @@ pub enum CertificateError {
     /// The certificate is of no use any more.
     #[error("the certificate expired {} s ago", .0.as_secs())]
     Expired(Duration),
+    /// The certificate begins to hold later.
+    #[error("the certificate is not valid for another {} s", .0.as_secs())]
+    NotYetValid(Duration),
+    /// Its extended key usage does not have `serverAuth`.
+    #[error("the certificate is not for servers: its extended key usage must include serverAuth")]
+    NotForServers,
+    /// Nobody who calls a server by name can accept it.
+    #[error("the certificate has no DNS name and no address in its subjectAltName; the common name does not count")]
+    NoNames,
+    /// It is for other names than the API server calls.
+    #[error("the certificate is for {}, and not for {missing}, which the API server calls", .has.join(", "))]
+    NameMissing {
+        /// The name that it must have.
+        missing: String,
+        /// Those that it has.
+        has: Vec<String>,
+    },
+    /// It lacks a name of the one that is served.
+    #[error(
+        "the certificate is not for {}, which the one in use is for; if that is meant, restart the pods, which then begin with \
+         the new one",
+        .0.join(", ")
+    )]
+    NameLost(Vec<String>),
     /// A client authority cannot be used.
     #[error("use the client authorities")]
     Authorities(#[source] Box<dyn std::error::Error + Send + Sync>),
@@ -53,6 +77,23 @@ pub enum CertificateError {
     /// A certificate could not be made.
     #[error("make a certificate")]
     Make(#[source] rcgen::Error),
+}
+
+impl CertificateError {
+    /// Returns the word under which a refused certificate is counted in `jobgate_certificate_errors_total`.
+    #[must_use]
+    pub fn cause(&self) -> &'static str {
+        match self {
+            Self::OtherKey => "other-key",
+            Self::Expired(_) => "expired",
+            Self::NotYetValid(_) => "not-yet-valid",
+            Self::NotForServers => "not-for-servers",
+            Self::NoNames => "no-names",
+            Self::NameMissing { .. } => "name-missing",
+            Self::NameLost(_) => "name-lost",
+            _ => "unreadable",
+        }
+    }
 }
 
 /// The only cryptography in the program. It is handed to rustls explicitly, so that nothing depends on a process-wide default.
@@ -65,6 +106,8 @@ pub(super) fn provider() -> Arc<CryptoProvider> {
 pub struct Identity {
     current: ArcSwapOption<Served>,
     metrics: Metrics,
+    /// Names that a certificate must be for.
+    required: Vec<String>,
     /// Seconds by which the clock that counts is ahead of this machine's.
     ahead: AtomicI64,
 }
@@ -72,44 +115,114 @@ pub struct Identity {
 #[derive(Debug)]
 struct Served {
     key: Arc<CertifiedKey>,
+    /// What the server's own certificate says, the first of the chain.
+    leaf: Claims,
+    /// When the last certificate of the chain begins to hold.
+    not_before: SystemTime,
+    /// When the first certificate of the chain expires.
     not_after: SystemTime,
+}
+
+impl Served {
+    fn holds_at(&self, time: SystemTime) -> bool {
+        self.not_before <= time && time < self.not_after
+    }
 }
 
 impl Identity {
     /// Returns one that has no certificate yet: handshakes fail, and the server is not ready.
     #[must_use]
     pub fn empty(metrics: &Metrics) -> Self {
-        Self { current: ArcSwapOption::empty(), metrics: metrics.clone(), ahead: AtomicI64::new(0) }
+        Self { current: ArcSwapOption::empty(), metrics: metrics.clone(), required: Vec::new(), ahead: AtomicI64::new(0) }
     }
 
-    /// Reads a chain and its key from two PEM files, and follows them for as long as the [`Follower`] lives.
+    /// Accepts from now on only certificates for all of these names: DNS names or addresses, as the API server calls the webhook.
+    #[must_use]
+    pub fn requiring(mut self, names: Vec<String>) -> Self {
+        self.required = names;
+        self
+    }
+
+    /// As [`follow`](Self::follow), for a certificate of any name.
     ///
     /// # Errors
-    /// If the files cannot be used as they are now. Later trouble leaves the last good pair in place.
+    /// As [`follow`](Self::follow).
     pub async fn from_files(certificate: PathBuf, key: PathBuf, every: Duration, metrics: &Metrics) -> Result<(Arc<Self>, Follower), HotError> {
-        let identity = Arc::new(Self::empty(metrics));
+        Self::empty(metrics).follow(certificate, key, every).await
+    }
+
+    /// Reads a chain and its key from two PEM files, and follows them for as long as the [`Follower`] lives. What is refused is tried again
+    /// each time the files are looked at: a certificate that is not valid yet is served once it is.
+    ///
+    /// # Errors
+    /// If the files cannot be used as they are now, by the rules of [`replace`](Self::replace). Later trouble leaves the last good pair in place.
+    pub async fn follow(self, certificate: PathBuf, key: PathBuf, every: Duration) -> Result<(Arc<Self>, Follower), HotError> {
+        let identity = Arc::new(self);
         let target = identity.clone();
-        let files = Files { every, ..Files::new("certificate", [certificate, key]) };
+        let files = Files { every, retry: true, ..Files::new("certificate", [certificate, key]) };
         let take = move |contents: &[Vec<u8>]| match contents {
             [certificate, key] => Ok(target.replace(certificate, key)?),
             _ => Err("two files are read".into()),
         };
-        Ok((identity, hot::follow(files, metrics, take).await?))
+        let follower = hot::follow(files, &identity.metrics, take).await?;
+        Ok((identity, follower))
     }
 
     /// Serves another certificate from now on. Open connections are not touched.
     ///
+    /// A certificate that no API server would accept must not replace one that it accepts. So one is refused that is not for servers, has no name,
+    /// lacks a name that is [required](Self::requiring), or has expired; and, as long as the one in use holds, also one that is not valid yet, or
+    /// lacks a name of the one in use. A change of names that is meant takes a restart, which begins without one in use.
+    ///
+    /// Where none is in use that holds, one that is not valid yet is served, and the server is not [ready](Self::ready) until it is. To refuse it
+    /// would help nobody: an API server whose clock is ahead of this machine's accepts it already, and a process that ended for it would be
+    /// started later and later. No time is allowed for clocks that differ: who issues certificates dates them back (Jobgate itself by an hour), and
+    /// what is refused for being early is tried again every few seconds.
+    ///
     /// # Errors
-    /// If the chain or the key cannot be read, do not belong together, or the chain has expired. Then nothing changes.
+    /// If the chain or the key cannot be read, do not belong together, or are refused for one of these reasons. Then nothing changes, and the
+    /// refusal is counted.
     pub fn replace(&self, certificate: &[u8], key: &[u8]) -> Result<(), CertificateError> {
-        let served = read_pair(certificate, key)?;
-        let age = self.now().duration_since(served.not_after);
-        if let Ok(age) = age {
-            return Err(CertificateError::Expired(age));
-        }
+        let served = self.examine(certificate, key).inspect_err(|error| self.metrics.certificate_error(error.cause()))?;
         self.metrics.certificate_not_after(served.not_after);
         self.current.store(Some(Arc::new(served)));
         Ok(())
+    }
+
+    /// Reads a pair and decides whether it may be served. The reasons that time changes come last, so that what is logged stays true.
+    fn examine(&self, certificate: &[u8], key: &[u8]) -> Result<Served, CertificateError> {
+        let now = self.now();
+        let served = read_pair(certificate, key)?;
+        let leaf = &served.leaf;
+        if !leaf.for_servers {
+            return Err(CertificateError::NotForServers);
+        }
+        if leaf.hosts().is_empty() {
+            return Err(CertificateError::NoNames);
+        }
+        if let Some(missing) = self.required.iter().find(|name| !leaf.is_for(name)) {
+            return Err(CertificateError::NameMissing { missing: missing.clone(), has: leaf.hosts().to_vec() });
+        }
+        if let Ok(age) = now.duration_since(served.not_after) {
+            return Err(CertificateError::Expired(age));
+        }
+        let early = served.not_before.duration_since(now).ok().filter(|wait| !wait.is_zero());
+        match self.current.load().as_ref().filter(|current| current.holds_at(now)) {
+            Some(current) => {
+                let lost: Vec<String> = current.leaf.hosts().iter().filter(|name| !leaf.is_for(name)).cloned().collect();
+                match early {
+                    _ if !lost.is_empty() => Err(CertificateError::NameLost(lost)),
+                    Some(wait) => Err(CertificateError::NotYetValid(wait)),
+                    None => Ok(served),
+                }
+            }
+            None => {
+                if let Some(wait) = early {
+                    tracing::warn!(seconds = wait.as_secs(), "the certificate is not valid yet; not ready until it is");
+                }
+                Ok(served)
+            }
+        }
     }
 
     /// Counts by another clock from now on, which is so many seconds ahead of this machine's: that of the API server, which judges the certificate.
@@ -131,14 +244,16 @@ impl Identity {
         self.current.load().as_ref().map(|served| served.not_after)
     }
 
-    /// Tells whether a client can be served, and if not, why.
+    /// Tells whether a client can be served, and if not, why. A new certificate that was refused does not matter while the last good one holds.
     ///
     /// # Errors
-    /// If there is no certificate, or the one there is has expired by the wall clock.
+    /// If there is no certificate, or the one there is has expired or is not valid yet, by the clock that counts.
     pub fn ready(&self) -> Result<(), &'static str> {
-        match self.not_after() {
+        let now = self.now();
+        match self.current.load().as_ref() {
             None => Err("not loaded"),
-            Some(time) if time <= self.now() => Err("expired"),
+            Some(served) if served.not_after <= now => Err("expired"),
+            Some(served) if now < served.not_before => Err("not valid yet"),
             Some(_) => Ok(()),
         }
     }
@@ -154,13 +269,16 @@ impl ResolvesServerCert for Identity {
 fn read_pair(certificate: &[u8], key: &[u8]) -> Result<Served, CertificateError> {
     let chain = read_chain(certificate)?;
     let key = PrivateKeyDer::from_pem_slice(key).map_err(|error| CertificateError::Pem("private key", error))?;
-    let not_after = chain.iter().map(not_after).collect::<Result<Vec<_>, _>>()?.into_iter().min().ok_or(CertificateError::Empty)?;
+    let claims = chain.iter().map(|each| Claims::read(each).map_err(CertificateError::Decode)).collect::<Result<Vec<_>, _>>()?;
+    let not_before = claims.iter().map(|claims| claims.not_before).max().ok_or(CertificateError::Empty)?;
+    let not_after = claims.iter().map(|claims| claims.not_after).min().ok_or(CertificateError::Empty)?;
+    let leaf = claims.into_iter().next().ok_or(CertificateError::Empty)?;
     // This also checks that the key belongs to the certificate.
     let key = CertifiedKey::from_der(chain, key, &provider()).map_err(|error| match error {
         rustls::Error::InconsistentKeys(_) => CertificateError::OtherKey,
         error => CertificateError::Key(error),
     })?;
-    Ok(Served { key: Arc::new(key), not_after })
+    Ok(Served { key: Arc::new(key), leaf, not_before, not_after })
 }
 
 /// Tells whether a server can serve the chain with the key, both PEM. Dates are not looked at.
@@ -177,16 +295,12 @@ fn read_chain(pem: &[u8]) -> Result<Vec<CertificateDer<'static>>, CertificateErr
     if chain.is_empty() { Err(CertificateError::Empty) } else { Ok(chain) }
 }
 
-fn not_after(certificate: &CertificateDer<'_>) -> Result<SystemTime, CertificateError> {
-    let (_, certificate) = X509Certificate::from_der(certificate).map_err(|error| CertificateError::Decode(error.to_string()))?;
-    let seconds = certificate.validity().not_after.timestamp();
-    Ok(UNIX_EPOCH + Duration::from_secs(u64::try_from(seconds).unwrap_or(0)))
-}
-
 /// The authorities whose client certificates are let in; they may be replaced at any time.
 #[derive(Debug)]
 pub struct Authorities {
     current: ArcSwapOption<Verifier>,
+    /// Of their certificates, those with one of these names; with none, all.
+    names: Vec<String>,
     provider: Arc<CryptoProvider>,
 }
 
@@ -196,20 +310,51 @@ struct Verifier(Arc<dyn ClientCertVerifier>);
 
 impl Default for Authorities {
     fn default() -> Self {
-        Self { current: ArcSwapOption::empty(), provider: provider() }
+        Self { current: ArcSwapOption::empty(), names: Vec::new(), provider: provider() }
     }
 }
 
 impl Authorities {
-    /// Reads authorities from a PEM file, and follows it for as long as the [`Follower`] lives.
+    /// Lets in, of the certificates that the authorities have signed, only those with one of these names: a DNS name or URI of the subjectAltName, or
+    /// the common name, compared whole. An authority that signs for others too (a cluster's does, for every kubelet) says nothing else about who calls.
+    #[must_use]
+    pub fn naming(mut self, names: Vec<String>) -> Self {
+        self.names = names;
+        self
+    }
+
+    /// Reads authorities from a PEM file, and follows it for as long as the [`Follower`] lives. Their clients may have any name.
     ///
     /// # Errors
     /// If the file cannot be used as it is now. Later trouble leaves the last good authorities in place.
     pub async fn from_file(path: PathBuf, every: Duration, metrics: &Metrics) -> Result<(Arc<Self>, Follower), HotError> {
-        let authorities = Arc::new(Self::default());
+        Self::default().follow(path, every, metrics).await
+    }
+
+    /// As [`from_file`](Self::from_file), with the [names](Self::naming) that were given.
+    ///
+    /// # Errors
+    /// As [`from_file`](Self::from_file).
+    pub async fn follow(self, path: PathBuf, every: Duration, metrics: &Metrics) -> Result<(Arc<Self>, Follower), HotError> {
+        let authorities = Arc::new(self);
         let target = authorities.clone();
         let take = move |contents: &[Vec<u8>]| Ok(target.replace(&contents.concat())?);
         Ok((authorities, hot::follow(Files { every, ..Files::new("client-ca", [path]) }, metrics, take).await?))
+    }
+
+    /// Tells whether a client of this name is let in.
+    ///
+    /// # Errors
+    /// If none of its names is one of those that are.
+    fn check_name(&self, certificate: &CertificateDer<'_>) -> Result<(), rustls::Error> {
+        if self.names.is_empty() {
+            return Ok(());
+        }
+        let claims = Claims::read(certificate).map_err(|_| rustls::CertificateError::BadEncoding)?;
+        if self.names.iter().any(|name| claims.is_called(name)) {
+            return Ok(());
+        }
+        Err(rustls::CertificateError::ApplicationVerificationFailure.into())
     }
 
     /// Lets in the certificates of other authorities from now on, given as PEM text. Open connections are not touched.
@@ -241,7 +386,11 @@ impl ClientCertVerifier for Authorities {
         now: UnixTime,
     ) -> Result<ClientCertVerified, rustls::Error> {
         match self.current.load().as_ref() {
-            Some(verifier) => verifier.0.verify_client_cert(end_entity, intermediates, now),
+            Some(verifier) => {
+                let verified = verifier.0.verify_client_cert(end_entity, intermediates, now)?;
+                self.check_name(end_entity)?;
+                Ok(verified)
+            }
             None => Err(rustls::Error::General("no client authority is loaded".into())),
         }
     }
@@ -421,6 +570,137 @@ mod tests {
         let certificate = params.self_signed(&key).unwrap();
         let error = identity().replace(certificate.pem().as_bytes(), key.serialize_pem().as_bytes()).unwrap_err();
         assert!(matches!(error, CertificateError::Expired(_)), "{error}");
+    }
+
+    /// A certificate that has signed itself, and its key: an ordinary one for the names, changed.
+    fn pair(names: &[&str], change: impl FnOnce(&mut rcgen::CertificateParams)) -> (String, String) {
+        let names: Vec<String> = names.iter().map(|name| (*name).to_owned()).collect();
+        let mut params = rcgen::CertificateParams::new(names).unwrap();
+        params.extended_key_usages = vec![rcgen::ExtendedKeyUsagePurpose::ServerAuth];
+        change(&mut params);
+        let key = rcgen::KeyPair::generate().unwrap();
+        (params.self_signed(&key).unwrap().pem(), key.serialize_pem())
+    }
+
+    fn replace(identity: &Identity, (certificate, key): &(String, String)) -> Result<(), CertificateError> {
+        identity.replace(certificate.as_bytes(), key.as_bytes())
+    }
+
+    const HOUR: Duration = Duration::from_secs(3600);
+    const SERVICE: &str = "jobgate.jobgate.svc";
+
+    fn early(names: &[&str]) -> (String, String) {
+        pair(names, |params| params.not_before = (SystemTime::now() + HOUR).into())
+    }
+
+    #[test]
+    fn what_no_api_server_accepts_does_not_replace_what_it_accepts() {
+        use rcgen::ExtendedKeyUsagePurpose::ClientAuth;
+        let metrics = Metrics::new();
+        let identity = Identity::empty(&metrics).requiring(vec![SERVICE.to_owned()]);
+        let good = pair(&[SERVICE, "jobgate.jobgate", "10.0.0.1"], |params| params.not_after = (SystemTime::now() + 1000 * HOUR).into());
+        replace(&identity, &good).unwrap();
+        let before = identity.not_after();
+        let cases = [
+            ("not-yet-valid", early(&[SERVICE, "jobgate.jobgate", "10.0.0.1"])),
+            ("not-for-servers", pair(&[SERVICE, "jobgate.jobgate", "10.0.0.1"], |params| params.extended_key_usages = vec![ClientAuth])),
+            ("no-names", pair(&[], |params| params.distinguished_name.push(rcgen::DnType::CommonName, SERVICE))),
+            ("name-missing", pair(&["jobgate.other.svc"], |_| {})),
+            ("name-lost", pair(&[SERVICE, "10.0.0.1"], |_| {})),
+            ("name-lost", pair(&[SERVICE, "jobgate.jobgate", "10.0.0.2"], |_| {})),
+            ("expired", pair(&[SERVICE], |params| params.not_after = (SystemTime::now() - HOUR).into())),
+        ];
+        for (cause, refused) in &cases {
+            let error = replace(&identity, refused).unwrap_err();
+            assert_eq!(error.cause(), *cause, "{error}");
+            assert_eq!((identity.not_after(), identity.ready()), (before, Ok(())), "{cause}: the last good one stays");
+        }
+        let text = metrics.text();
+        assert!(text.contains(r#"jobgate_certificate_errors_total{cause="name-lost"} 2"#), "{text}");
+        assert!(text.contains(r#"jobgate_certificate_errors_total{cause="not-for-servers"} 1"#), "{text}");
+        replace(&identity, &pair(&["*.jobgate.svc", SERVICE, "JOBGATE.jobgate", "10.0.0.1", "more"], |_| {})).unwrap();
+        replace(&identity, &pair(&["*.jobgate.svc", "jobgate.jobgate", "10.0.0.1", "more"], |_| {})).expect("a wildcard covers a name");
+        replace(&identity, &pair(&[SERVICE, "jobgate.jobgate", "10.0.0.1", "more"], |_| {})).expect_err("and a name does not cover a wildcard");
+    }
+
+    #[test]
+    fn the_message_says_what_is_wrong_and_what_to_do() {
+        let identity = identity().requiring(vec!["a.example".to_owned()]);
+        let error = replace(&identity, &pair(&["b.example", "10.0.0.1"], |_| {})).unwrap_err().to_string();
+        assert_eq!(error, "the certificate is for b.example, 10.0.0.1, and not for a.example, which the API server calls");
+        replace(&identity, &pair(&["a.example", "b.example"], |_| {})).unwrap();
+        let error = replace(&identity, &pair(&["a.example"], |_| {})).unwrap_err().to_string();
+        assert!(error.starts_with("the certificate is not for b.example, which the one in use is for; if that is meant, restart "), "{error}");
+    }
+
+    #[test]
+    fn the_first_certificate_must_be_fit_and_may_be_early() {
+        let fresh = || identity().requiring(vec![SERVICE.to_owned()]);
+        for unfit in
+            [pair(&["localhost"], |_| {}), pair(&[SERVICE], |params| params.extended_key_usages = vec![rcgen::ExtendedKeyUsagePurpose::ClientAuth])]
+        {
+            let identity = fresh();
+            replace(&identity, &unfit).unwrap_err();
+            assert_eq!(identity.ready(), Err("not loaded"));
+        }
+        let identity = fresh();
+        replace(&identity, &early(&[SERVICE])).unwrap();
+        assert_eq!(identity.ready(), Err("not valid yet"), "nobody is sent to it");
+        identity.set_clock(7200);
+        assert_eq!(identity.ready(), Ok(()));
+    }
+
+    #[test]
+    fn what_does_not_hold_keeps_nothing_out() {
+        let identity = identity();
+        replace(&identity, &pair(&["a", "b"], |params| params.not_after = (SystemTime::now() + HOUR).into())).unwrap();
+        let other = pair(&["a"], |_| {});
+        replace(&identity, &other).unwrap_err();
+        identity.set_clock(7200);
+        assert_eq!(identity.ready(), Err("expired"));
+        replace(&identity, &other).unwrap();
+        assert_eq!(identity.ready(), Ok(()));
+    }
+
+    #[tokio::test]
+    async fn what_was_refused_is_served_once_it_is_valid() {
+        let dir = tempfile::tempdir().unwrap();
+        let [certificate, key] = ["tls.crt", "tls.key"].map(|name| dir.path().join(name));
+        // One file after the other: what is seen in between belongs to two pairs.
+        let write = |pair: &(String, String)| {
+            std::fs::write(&certificate, &pair.0).unwrap();
+            std::fs::write(&key, &pair.1).unwrap();
+        };
+        let (first, next) = (pair(&["a"], |_| {}), early(&["a"]));
+        write(&first);
+        let metrics = Metrics::new();
+        let (identity, _follower) = Identity::from_files(certificate.clone(), key.clone(), Duration::from_millis(5), &metrics).await.unwrap();
+        let served = |pair: &(String, String)| {
+            let current = identity.current.load();
+            let der = CertificateDer::from_pem_slice(pair.0.as_bytes()).unwrap();
+            current.as_ref().is_some_and(|served| served.key.cert[0] == der)
+        };
+        assert!(served(&first));
+        write(&next);
+        let until = async |holds: &dyn Fn() -> bool| {
+            for _ in 0..2000 {
+                if holds() {
+                    return;
+                }
+                tokio::time::sleep(Duration::from_millis(5)).await;
+            }
+            panic!("waited ten seconds in vain\n{}", metrics.text());
+        };
+        // More than once: it is tried again, and neither taken nor reported again.
+        until(&|| !metrics.text().contains(r#"cause="not-yet-valid"} 1"#) && metrics.text().contains(r#"cause="not-yet-valid""#)).await;
+        let failures = |text: &str| {
+            text.lines().find(|line| line.starts_with(r#"jobgate_reloads_total{file="certificate",result="failure"}"#)).map(str::to_owned)
+        };
+        let reported = failures(&metrics.text());
+        assert!(reported.is_some() && served(&first));
+        identity.set_clock(7200);
+        until(&|| served(&next)).await;
+        assert_eq!((failures(&metrics.text()), identity.ready()), (reported, Ok(())));
     }
 
     #[test]

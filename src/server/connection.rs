@@ -6,25 +6,36 @@
 
 use std::future::{Future as _, poll_fn};
 use std::io;
+use std::mem::MaybeUninit;
 use std::pin::{Pin, pin};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::Relaxed};
 use std::task::{Context, Poll, ready};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use axum::Router;
-use axum::body::Body;
-use http::Request;
+use axum::body::{Body, Bytes};
+use http::{HeaderValue, Request, Version, header};
+use http_body::{Frame, SizeHint};
 use hyper::body::Incoming;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use hyper_util::server::graceful::GracefulConnection;
+use rustls::InvalidMessage;
+use socket2::SockRef;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
-use tokio::sync::{Notify, watch};
+use tokio::net::TcpStream;
+use tokio::sync::watch;
 use tokio::time::Sleep;
+use tokio_rustls::server::TlsStream;
 use tower::Service as _;
 
+use super::activity::{Activity, Incomplete, Phase, Serving};
+use super::body::Source;
+use super::framing::{Framing, Misframed};
 use super::{Limits, Metrics};
+
+/// What hyper gets to see instead of a request that is not framed well: a byte that no head can have, and the end of the head. It answers 400.
+const MISFRAMED: &[u8] = b"\0\r\n\r\n";
 
 /// What all connections are told.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
@@ -38,135 +49,136 @@ pub(super) enum Stage {
     Closing,
 }
 
-/// What a connection is doing.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Phase {
-    /// Waiting for the first byte of a request.
-    Idle,
-    /// Waiting for the rest of its headers.
-    Head,
-    /// A request is being read and answered; its own deadlines hold.
-    Busy,
-    /// Waiting for the client to take the answer.
-    Writing,
-    /// Told to end.
-    Closing,
+/// A socket that can tell whether something has arrived that nobody has read.
+pub(super) trait Arrivals {
+    /// Asks the system, and not the runtime, which learns of it later.
+    fn has_arrivals(&self) -> bool;
 }
 
-impl Phase {
-    const ALL: [Self; 5] = [Self::Idle, Self::Head, Self::Busy, Self::Writing, Self::Closing];
-    const BITS: u32 = 3;
-}
-
-/// What is known of a connection from outside it. Times are milliseconds since `origin`.
-#[derive(Debug)]
-pub(super) struct Activity {
-    origin: Instant,
-    /// The phase in the low bits, the time it began above them.
-    state: AtomicU64,
-    active: AtomicU32,
-    served: AtomicBool,
-    evicted: AtomicBool,
-    wake: Notify,
-}
-
-impl Activity {
-    pub(super) fn new() -> Self {
-        Self {
-            origin: Instant::now(),
-            state: AtomicU64::new(Phase::Idle as u64),
-            active: AtomicU32::new(0),
-            served: AtomicBool::new(false),
-            evicted: AtomicBool::new(false),
-            wake: Notify::new(),
-        }
-    }
-
-    /// Returns since when the connection has been waiting for a request, unless it is doing something or has been evicted.
-    pub(super) fn idle_since(&self) -> Option<Instant> {
-        match self.get() {
-            (Phase::Idle, since) if !self.evicted.load(Relaxed) => Some(self.origin + Duration::from_millis(since)),
-            _ => None,
-        }
-    }
-
-    /// Asks the connection to make room.
-    pub(super) fn evict(&self) {
-        self.evicted.store(true, Relaxed);
-        self.wake.notify_one();
-    }
-
-    fn now(&self) -> u64 {
-        u64::try_from(self.origin.elapsed().as_millis()).unwrap_or(u64::MAX)
-    }
-
-    fn get(&self) -> (Phase, u64) {
-        let state = self.state.load(Relaxed);
-        let phase = Phase::ALL[(state as usize & ((1 << Phase::BITS) - 1)) % Phase::ALL.len()];
-        // Streams of one HTTP/2 connection come and go on several threads; the count is right where the phase may be late.
-        (if phase != Phase::Closing && self.active.load(Relaxed) > 0 { Phase::Busy } else { phase }, state >> Phase::BITS)
-    }
-
-    fn set(&self, phase: Phase) {
-        self.state.store(self.now() << Phase::BITS | phase as u64, Relaxed);
-    }
-
-    fn phase(&self) -> Phase {
-        self.get().0
+impl Arrivals for TcpStream {
+    fn has_arrivals(&self) -> bool {
+        SockRef::from(self).peek(&mut [MaybeUninit::uninit()]).is_ok()
     }
 }
 
-/// A request being answered, as seen from its connection.
-struct Serving {
-    activity: Arc<Activity>,
-    then: Phase,
-}
-
-impl Serving {
-    fn begin(activity: Arc<Activity>, then: Phase) -> Self {
-        if activity.active.fetch_add(1, Relaxed) == 0 && activity.phase() != Phase::Closing {
-            activity.set(Phase::Busy);
-        }
-        Self { activity, then }
+impl Arrivals for TlsStream<Capped> {
+    fn has_arrivals(&self) -> bool {
+        self.get_ref().0.stream.has_arrivals()
     }
 }
 
-impl Drop for Serving {
-    fn drop(&mut self) {
-        self.activity.served.store(true, Relaxed);
-        if self.activity.active.fetch_sub(1, Relaxed) == 1 && self.activity.phase() != Phase::Closing {
-            self.activity.set(self.then);
-        }
+/// A socket from which no more is read than a handshake needs. rustls would keep 64 KiB of one that does not end, for each connection.
+pub(super) struct Capped {
+    stream: TcpStream,
+    left: usize,
+}
+
+impl Capped {
+    pub(super) fn new(stream: TcpStream, bytes: usize) -> Self {
+        Self { stream, left: bytes }
+    }
+
+    /// Takes the cap away.
+    pub(super) fn release(&mut self) {
+        self.left = usize::MAX;
     }
 }
 
-/// A socket that tells [`Activity`] what an HTTP/1 connection is doing.
-struct Observed<IO> {
-    io: IO,
-    activity: Arc<Activity>,
-}
-
-impl<IO: AsyncRead + Unpin> AsyncRead for Observed<IO> {
+impl AsyncRead for Capped {
     fn poll_read(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buffer: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
         let before = buffer.filled().len();
-        ready!(Pin::new(&mut self.io).poll_read(cx, buffer))?;
-        if buffer.filled().len() > before && self.activity.phase() == Phase::Idle {
-            self.activity.set(Phase::Head);
+        ready!(Pin::new(&mut self.stream).poll_read(cx, buffer))?;
+        if self.left < usize::MAX {
+            let error = || io::Error::new(io::ErrorKind::InvalidData, rustls::Error::from(InvalidMessage::HandshakePayloadTooLarge));
+            self.left = self.left.checked_sub(buffer.filled().len() - before).ok_or_else(error)?;
         }
         Poll::Ready(Ok(()))
     }
 }
 
-impl<IO: AsyncWrite + Unpin> Observed<IO> {
+impl AsyncWrite for Capped {
+    fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
+        Pin::new(&mut self.stream).poll_write(cx, bytes)
+    }
+
+    fn poll_write_vectored(mut self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[io::IoSlice<'_>]) -> Poll<io::Result<usize>> {
+        Pin::new(&mut self.stream).poll_write_vectored(cx, bytes)
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        self.stream.is_write_vectored()
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_flush(cx)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_shutdown(cx)
+    }
+}
+
+/// A socket that tells [`Activity`] what an HTTP/1 connection is doing, and lets no request through whose end is in doubt.
+struct Observed<IO> {
+    io: IO,
+    activity: Arc<Activity>,
+    metrics: Metrics,
+    framing: Framing,
+    /// What is left to be shown of [`MISFRAMED`].
+    refusal: &'static [u8],
+    /// How many bytes are still read after a refusal, so that it is not lost with a connection that is cut while the client sends.
+    discard: usize,
+    shut_down: bool,
+}
+
+impl<IO: AsyncRead + Arrivals + Unpin> AsyncRead for Observed<IO> {
+    fn poll_read(self: Pin<&mut Self>, cx: &mut Context<'_>, buffer: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
+        let this = self.get_mut();
+        if this.framing.refused() {
+            return this.poll_refusal(buffer);
+        }
+        let before = buffer.filled().len();
+        match Pin::new(&mut this.io).poll_read(cx, buffer) {
+            Poll::Ready(result) => result?,
+            Poll::Pending => {
+                if this.activity.is_evicted() && this.activity.phase() == Phase::Idle && this.io.has_arrivals() {
+                    this.activity.set(Phase::Head);
+                }
+                return Poll::Pending;
+            }
+        }
+        let arrived = &buffer.filled()[before..];
+        if !arrived.is_empty() && this.activity.phase() == Phase::Idle {
+            this.activity.set(Phase::Head);
+        }
+        if let Err(Misframed(at)) = this.framing.scan(arrived) {
+            this.metrics.connection_closed("framing");
+            this.refusal = MISFRAMED;
+            buffer.set_filled(before + at);
+            return this.poll_refusal(buffer);
+        }
+        Poll::Ready(Ok(()))
+    }
+}
+
+impl<IO> Observed<IO> {
+    fn poll_refusal(&mut self, buffer: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
+        let (now, later) = self.refusal.split_at(self.refusal.len().min(buffer.remaining()));
+        buffer.put_slice(now);
+        self.refusal = later;
+        // There is nothing to wait for: hyper has all that it needs to end the connection.
+        if now.is_empty() { Poll::Pending } else { Poll::Ready(Ok(())) }
+    }
+
     /// Something was written: the client takes its answer.
     fn wrote(&self) {
-        if matches!(self.activity.phase(), Phase::Idle | Phase::Writing) {
+        if self.activity.phase() == Phase::Idle {
             self.activity.set(Phase::Writing);
         }
     }
 }
 
-impl<IO: AsyncWrite + Unpin> AsyncWrite for Observed<IO> {
+impl<IO: AsyncRead + AsyncWrite + Unpin> AsyncWrite for Observed<IO> {
     fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
         let count = ready!(Pin::new(&mut self.io).poll_write(cx, bytes))?;
         self.wrote();
@@ -186,13 +198,58 @@ impl<IO: AsyncWrite + Unpin> AsyncWrite for Observed<IO> {
     fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         ready!(Pin::new(&mut self.io).poll_flush(cx))?;
         if self.activity.phase() == Phase::Writing {
-            self.activity.set(Phase::Idle);
+            // The beginning of the next request may have come together with the last one.
+            self.activity.set(if self.framing.in_head() { Phase::Head } else { Phase::Idle });
         }
         Poll::Ready(Ok(()))
     }
 
-    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.io).poll_shutdown(cx)
+    fn poll_shutdown(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        let this = self.get_mut();
+        if !this.shut_down {
+            ready!(Pin::new(&mut this.io).poll_shutdown(cx))?;
+            this.shut_down = true;
+            if this.framing.refused() {
+                this.activity.set(Phase::Closing);
+            }
+        }
+        while this.framing.refused() && this.discard > 0 {
+            let mut scratch = [MaybeUninit::uninit(); 4096];
+            let mut scratch = ReadBuf::uninit(&mut scratch);
+            ready!(Pin::new(&mut this.io).poll_read(cx, &mut scratch))?;
+            if scratch.filled().is_empty() {
+                break;
+            }
+            this.discard = this.discard.saturating_sub(scratch.filled().len());
+        }
+        Poll::Ready(Ok(()))
+    }
+}
+
+/// A body that says when it is complete.
+struct Watched {
+    body: Incoming,
+    incomplete: Option<Incomplete>,
+}
+
+impl http_body::Body for Watched {
+    type Data = Bytes;
+    type Error = hyper::Error;
+
+    fn poll_frame(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, hyper::Error>>> {
+        let frame = ready!(Pin::new(&mut self.body).poll_frame(cx));
+        if !matches!(frame, Some(Ok(_))) || self.body.is_end_stream() {
+            self.incomplete = None;
+        }
+        Poll::Ready(frame)
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.body.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.body.size_hint()
     }
 }
 
@@ -212,21 +269,39 @@ pub(super) struct Surroundings {
     pub(super) limits: Arc<Limits>,
     pub(super) metrics: Metrics,
     pub(super) stages: watch::Receiver<Stage>,
+    /// Whether a connection ends with its first answer.
+    pub(super) once: bool,
 }
 
-/// Serves a connection to its end.
-pub(super) async fn serve<IO>(io: IO, protocol: Protocol, activity: Arc<Activity>, around: Surroundings)
+/// Serves a connection to its end. Each of its requests carries its `source` as an extension.
+pub(super) async fn serve<IO>(io: IO, protocol: Protocol, source: Source, activity: Arc<Activity>, around: Surroundings)
 where
-    IO: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+    IO: AsyncRead + AsyncWrite + Arrivals + Unpin + Send + 'static,
 {
-    let Surroundings { router, limits, metrics, stages } = around;
+    let Surroundings { router, limits, metrics, stages, once } = around;
+    activity.set(Phase::Idle);
     let then = if protocol == Protocol::One { Phase::Writing } else { Phase::Idle };
     let serving = activity.clone();
     let service = service_fn(move |request: Request<Incoming>| {
-        let serving = Serving::begin(serving.clone(), then);
-        let answer = router.clone().call(request.map(Body::new));
+        let (serving, incomplete) = Serving::begin(&serving, then);
+        // Nobody counts chunks off but hyper, so nothing may follow them.
+        let last = request.version() < Version::HTTP_2 && (once || request.headers().contains_key(header::TRANSFER_ENCODING));
+        let mut request = request.map(|body| {
+            let incomplete = Some(incomplete).filter(|_| !http_body::Body::is_end_stream(&body));
+            Body::new(Watched { body, incomplete })
+        });
+        request.extensions_mut().insert(source);
+        let answer = router.clone().call(request);
         async move {
-            let answer = answer.await;
+            let mut answer = answer.await;
+            if let Ok(response) = &mut answer {
+                if response.status().is_success() {
+                    serving.succeeded();
+                }
+                if last {
+                    response.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
+                }
+            }
             drop(serving);
             answer
         }
@@ -235,7 +310,17 @@ where
         Protocol::One => {
             let mut builder = hyper::server::conn::http1::Builder::new();
             builder.header_read_timeout(None).max_headers(limits.header_fields).max_header_size(limits.header_bytes);
-            let io = TokioIo::new(Observed { io, activity: activity.clone() });
+            // Its own default is 408 KiB, kept for as long as the connection lives.
+            builder.max_buf_size(limits.connection_buffer);
+            let io = TokioIo::new(Observed {
+                io,
+                activity: activity.clone(),
+                metrics: metrics.clone(),
+                framing: Framing::default(),
+                refusal: &[],
+                discard: limits.body_bytes,
+                shut_down: false,
+            });
             drive(builder.serve_connection(io, service), protocol, &activity, &limits, &metrics, stages).await;
         }
         Protocol::Two => {
@@ -245,6 +330,8 @@ where
                 .timer(TokioTimer::new())
                 .max_concurrent_streams(streams)
                 .max_header_list_size(u32::try_from(limits.header_bytes).unwrap_or(u32::MAX))
+                .initial_stream_window_size(u32::try_from(limits.connection_buffer).unwrap_or(u32::MAX))
+                .initial_connection_window_size(u32::try_from(limits.connection_buffer).unwrap_or(u32::MAX))
                 .keep_alive_interval(limits.keep_alive)
                 .keep_alive_timeout(limits.header);
             let connection = builder.serve_connection(TokioIo::new(io), service);
@@ -297,13 +384,18 @@ where
                 return;
             }
             Event::Evicted => {
-                let idle = activity.phase() == Phase::Idle;
-                if idle {
-                    metrics.connection_closed("evicted");
-                } else {
-                    activity.evicted.store(false, Relaxed);
+                // What has arrived by now counts, even if the runtime does not know of it yet.
+                if poll_fn(|cx| Poll::Ready(connection.as_mut().poll(cx))).await.is_ready() {
+                    return;
                 }
-                idle
+                if !activity.gives_way() {
+                    continue;
+                }
+                metrics.connection_closed("evicted");
+                if !activity.served() || activity.phase() != Phase::Idle {
+                    return;
+                }
+                true
             }
             Event::Stage => match (*stages.borrow_and_update(), protocol) {
                 (Stage::Serving, _) | (Stage::Draining, Protocol::One) => false,
@@ -311,7 +403,7 @@ where
                 (Stage::Draining | Stage::Closing, Protocol::Two) => true,
                 (Stage::Closing, Protocol::One) => {
                     // A connection that has just been made is about to be used; one that is being used ends by its answer.
-                    if activity.phase() == Phase::Idle && !activity.served.load(Relaxed) {
+                    if activity.phase() == Phase::Idle && !activity.served() {
                         watchdog.idle = limits.first_request;
                         activity.set(Phase::Idle);
                         false
@@ -344,9 +436,9 @@ impl Watchdog {
         loop {
             let (phase, since) = activity.get();
             let limit = match phase {
-                Phase::Busy => return Poll::Pending,
+                Phase::Body | Phase::Busy => return Poll::Pending,
                 Phase::Idle => self.idle,
-                Phase::Head => limits.header,
+                Phase::Handshake | Phase::Head => limits.header,
                 Phase::Writing => limits.write,
                 Phase::Closing => limits.close,
             };
@@ -356,7 +448,7 @@ impl Watchdog {
             }
             // A later end is noticed when the sleep is over; only an earlier one needs another sleep.
             if self.armed == 0 || due < self.armed {
-                let deadline = activity.origin.checked_add(Duration::from_millis(due)).unwrap_or_else(|| activity.origin + limits.idle);
+                let deadline = activity.origin().checked_add(Duration::from_millis(due)).unwrap_or_else(|| activity.origin() + limits.idle);
                 self.sleep.as_mut().reset(deadline.into());
                 self.armed = due;
             }

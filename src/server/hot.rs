@@ -54,13 +54,16 @@ pub struct Files {
     pub paths: Vec<PathBuf>,
     /// How often to look.
     pub every: Duration,
+    /// Whether content that was refused is tried again at each look, because what is wrong today may be right tomorrow: a certificate that is
+    /// not valid yet.
+    pub retry: bool,
 }
 
 impl Files {
     /// Names files that are looked at every five seconds.
     #[must_use]
     pub fn new(what: &'static str, paths: impl IntoIterator<Item = PathBuf>) -> Self {
-        Self { what, paths: paths.into_iter().collect(), every: Duration::from_secs(5) }
+        Self { what, paths: paths.into_iter().collect(), every: Duration::from_secs(5), retry: false }
     }
 }
 
@@ -78,7 +81,7 @@ impl Drop for Follower {
 /// Loads the files through `take`, and does so again whenever their content changes.
 ///
 /// `take` gets the contents in the order of the paths, and stores what it makes of them. If it refuses, or a file cannot be read, whatever it stored
-/// before stays; that is logged once for each new content, and counted.
+/// before stays; that is logged and counted once for each new content, also where it is tried [again](Files::retry).
 ///
 /// # Errors
 /// If the first load fails: what to do without a certificate or a policy is for the caller to say.
@@ -93,17 +96,18 @@ where
     tracing::info!(files = list(&state.files.paths), "{} loaded", state.files.what);
     let metrics = metrics.clone();
     let task = tokio::spawn(async move {
-        let mut seen = seen;
+        let (mut seen, mut refused) = (seen, false);
         let mut ticks = tokio::time::interval(state.files.every);
         ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
         ticks.tick().await;
         loop {
             ticks.tick().await;
-            let (now, result) = state.clone().look(Some(seen)).await;
-            if now == seen {
+            let again = refused && state.files.retry;
+            let (now, result) = state.clone().look((!again).then_some(seen)).await;
+            if now == seen && (!again || result.is_err()) {
                 continue;
             }
-            seen = now;
+            (seen, refused) = (now, result.is_err());
             let what = state.files.what;
             metrics.reload(what, result.is_ok());
             match result {

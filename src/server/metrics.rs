@@ -18,6 +18,7 @@ use prometheus_client::metrics::info::Info;
 use prometheus_client::registry::{Registry, Unit};
 
 use super::{Endpoint, Note};
+use crate::admission::Fault;
 
 /// Upper bounds of the buckets of `jobgate_review_duration_seconds`. An ordinary answer takes well under a millisecond; one that waits for a claim
 /// look-up takes up to the deadline.
@@ -47,6 +48,12 @@ struct RuleLabels {
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
 struct CauseLabel {
     cause: &'static str,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct MalformedLabels {
+    cause: &'static str,
+    caller: &'static str,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
@@ -101,8 +108,10 @@ struct Inner {
     closed: Family<CauseLabel, Counter>,
     shed: Family<CauseLabel, Counter>,
     faults: Family<CauseLabel, Counter>,
+    malformed: Family<MalformedLabels, Counter>,
     trusted_children: Counter,
     rejected: Family<CodeLabel, Counter>,
+    bodies_ended: Family<CauseLabel, Counter>,
     handshake_errors: Family<CauseLabel, Counter>,
     certificate_not_after: Seconds,
     authority_not_after: Seconds,
@@ -141,8 +150,10 @@ impl Metrics {
             closed: Family::default(),
             shed: Family::default(),
             faults: Family::default(),
+            malformed: Family::default(),
             trusted_children: Counter::default(),
             rejected: Family::default(),
+            bodies_ended: Family::default(),
             handshake_errors: Family::default(),
             certificate_not_after: Gauge::default(),
             authority_not_after: Gauge::default(),
@@ -175,6 +186,12 @@ impl Metrics {
     /// Counts a fault of our own, after which a request was allowed with a warning. The server itself reports `panic` and `deadline`.
     pub fn fault(&self, cause: &'static str) {
         self.0.faults.get_or_create(&CauseLabel { cause }).inc();
+    }
+
+    /// Counts a review that could not be judged, or not be patched, for what was sent. Without authentication anybody who reaches the port can raise this,
+    /// so no alert is written on it then; from an [authenticated](super::Call::authenticated) caller, which is the API server, some causes are worth one.
+    pub fn malformed_review(&self, cause: &'static str, authenticated: bool) {
+        self.0.malformed.get_or_create(&MalformedLabels { cause, caller: caller(authenticated) }).inc();
     }
 
     /// Counts an object that was let through because a trusted controller made it from a parent that was judged.
@@ -220,7 +237,8 @@ impl Metrics {
         self.0.certificate_steps.get_or_create(&StepLabel { step }).inc();
     }
 
-    /// Counts something that stood in the way of managing certificates.
+    /// Counts something that stood in the way of managing certificates, and each time that a certificate was refused
+    /// ([`CertificateError::cause`](super::certificate::CertificateError::cause)); one that is still there is refused again every few seconds.
     pub fn certificate_error(&self, cause: &'static str) {
         self.0.certificate_errors.get_or_create(&CauseLabel { cause }).inc();
     }
@@ -256,8 +274,13 @@ impl Metrics {
         Held(self.0.connections.clone())
     }
 
-    pub(super) fn body_bytes(&self, bytes: usize) {
-        self.0.body_bytes.set(i64::try_from(bytes).unwrap_or(i64::MAX));
+    /// Returns the gauge of the memory that bodies take.
+    pub(super) fn body_bytes(&self) -> Gauge {
+        self.0.body_bytes.clone()
+    }
+
+    pub(super) fn body_ended(&self, cause: &'static str) {
+        self.0.bodies_ended.get_or_create(&CauseLabel { cause }).inc();
     }
 
     pub(super) fn connection_refused(&self, cause: &'static str) {
@@ -297,7 +320,12 @@ impl Inner {
             self.duration.clone(),
         );
         registry.register("reviews_in_flight", "Reviews being evaluated", self.in_flight.clone());
-        registry.register_with_unit("body_buffered", "Request bodies held in memory", Unit::Bytes, self.body_bytes.clone());
+        registry.register_with_unit("body_buffered", "Memory taken by request bodies", Unit::Bytes, self.body_bytes.clone());
+        registry.register(
+            "bodies_ended",
+            "Request bodies ended before they were whole: slow, late (at the deadline of the review), or in too many pieces",
+            self.bodies_ended.clone(),
+        );
         registry.register("connections", "Open connections", self.connections.clone());
         registry.register("connections_refused", "Connections closed on arrival", self.refused.clone());
         registry.register("connections_closed", "Connections that the server ended for cause", self.closed.clone());
@@ -308,6 +336,11 @@ impl Inner {
             self.trusted_children.clone(),
         );
         registry.register("faults", "Faults of the webhook itself; the requests were allowed with a warning", self.faults.clone());
+        registry.register(
+            "malformed_reviews",
+            "Reviews that could not be judged for what was sent; those with a uid were allowed with a warning",
+            self.malformed.clone(),
+        );
         registry.register("requests_rejected", "Requests that are no review, by HTTP status", self.rejected.clone());
         registry.register("handshake_errors", "TLS handshakes that came to nothing", self.handshake_errors.clone());
         registry.register(
@@ -321,7 +354,11 @@ impl Inner {
             self.authority_not_after.clone(),
         );
         registry.register("certificate_steps", "Steps in the life of self-managed certificates", self.certificate_steps.clone());
-        registry.register("certificate_errors", "What stood in the way of managing certificates", self.certificate_errors.clone());
+        registry.register(
+            "certificate_errors",
+            "What stood in the way of managing certificates, and certificates refused",
+            self.certificate_errors.clone(),
+        );
         registry.register("bundle_writes", "Attempts to set the caBundle of a webhook configuration", self.bundle_writes.clone());
         registry.register_with_unit(
             "api_server_clock_ahead",
@@ -339,11 +376,17 @@ impl Inner {
         registry.register("build", "The running version", Info::new([("version", env!("CARGO_PKG_VERSION"))]));
         registry.register_collector(Box::new(Process));
         // Series that alerts are written on exist from the start: a counter that appears with its first event has no increase to see.
-        for cause in ["panic", "deadline"] {
+        for cause in Fault::OURS.map(Fault::as_str) {
             drop(self.faults.get_or_create(&CauseLabel { cause }));
         }
-        for cause in ["in-flight", "memory"] {
+        for cause in Fault::NOT_OF_AN_API_SERVER.map(Fault::as_str) {
+            drop(self.malformed.get_or_create(&MalformedLabels { cause, caller: caller(true) }));
+        }
+        for cause in ["in-flight", "evaluation", "memory", "memory-per-source", "memory-revoked"] {
             drop(self.shed.get_or_create(&CauseLabel { cause }));
+        }
+        for cause in ["slow", "late", "pieces"] {
+            drop(self.bodies_ended.get_or_create(&CauseLabel { cause }));
         }
     }
 }
@@ -356,6 +399,10 @@ impl Drop for Held {
     fn drop(&mut self) {
         self.0.dec();
     }
+}
+
+fn caller(authenticated: bool) -> &'static str {
+    if authenticated { "authenticated" } else { "anybody" }
 }
 
 fn unix_seconds(time: SystemTime) -> f64 {

@@ -1,16 +1,38 @@
 //! The plain second port: `/healthz`, `/readyz`, `/metrics`.
 //!
-//! Nothing here takes a body, and nothing here waits for the API server.
+//! Nothing here takes a body, and nothing here waits for the API server. A thread of its own answers, so that neither reviews nor handshakes are in
+//! its way, nor it in theirs. Anybody in the cluster may reach the port: a connection has one answer and little time, and when there are too many,
+//! the oldest that has not got its answer goes, of the address that has most. The kubelet takes a few milliseconds for a probe.
 
 use std::fmt;
+use std::io;
+use std::net::TcpListener;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
 
 use axum::Router;
+use axum::body::Bytes;
 use axum::http::{StatusCode, header};
 use axum::response::IntoResponse as _;
 use axum::routing::get;
+use tokio::sync::{oneshot, watch};
+use tokio::task::JoinSet;
 
+use super::connection::{Stage, Surroundings};
 use super::metrics::{CONTENT_TYPE, Metrics};
+use super::{Door, Limits};
+
+/// How many connections there may be, and how many from one address.
+const CONNECTIONS: usize = 512;
+const CONNECTIONS_PER_SOURCE: usize = 64;
+/// How long a client may take to begin its request, and to end it. Probes have a timeout of 1 s unless it is set.
+const REQUEST_TIMEOUT: Duration = Duration::from_secs(2);
+/// How often the threads that serve reviews show that they still run, and after how long they are thought to hang.
+const PULSE: Duration = Duration::from_secs(1);
+const NO_PULSE: Duration = Duration::from_secs(20);
+/// The metrics are printed anew when this many times as long has passed as it takes: that bounds the share of a core that it takes.
+const METRICS_PAUSE: u32 = 20;
 
 type Check = Box<dyn Fn() -> Result<(), String> + Send + Sync>;
 
@@ -46,13 +68,135 @@ impl fmt::Debug for Readiness {
     }
 }
 
-pub(super) fn router(readiness: Readiness, metrics: Metrics) -> Router {
+/// The thread that answers probes. It ends with this.
+pub(super) struct Probes {
+    stop: oneshot::Sender<()>,
+    ended: oneshot::Receiver<()>,
+    pulse: JoinSet<()>,
+}
+
+impl Probes {
+    /// Starts to answer.
+    ///
+    /// # Errors
+    /// If the system has no thread left.
+    pub(super) fn start(listener: TcpListener, readiness: Readiness, metrics: Metrics) -> io::Result<Self> {
+        let (stop, stopped) = oneshot::channel::<()>();
+        let (end, ended) = oneshot::channel::<()>();
+        let pulse = Pulse::default();
+        let beat = pulse.clone();
+        let serve = move || {
+            // The probes see Serving to the end: they are what says that we are not.
+            let (_stage, stages) = watch::channel(Stage::Serving);
+            let router = router(readiness, metrics.clone(), pulse);
+            let around = Surroundings { router, limits: Arc::new(limits()), metrics, stages, once: true };
+            if let Err(error) = answer(listener, around, stopped) {
+                tracing::error!(%error, "cannot answer probes");
+            }
+            drop(end);
+        };
+        std::thread::Builder::new().name("probes".to_owned()).spawn(serve)?;
+        let mut pulse = JoinSet::new();
+        pulse.spawn(async move {
+            loop {
+                beat.beat();
+                tokio::time::sleep(PULSE).await;
+            }
+        });
+        Ok(Self { stop, ended, pulse })
+    }
+
+    /// Ends it, and waits for that.
+    pub(super) async fn stop(self) {
+        let Self { stop, ended, pulse } = self;
+        drop((stop, pulse));
+        let _ = ended.await;
+    }
+}
+
+/// Answers on this thread until `stopped` comes to nothing.
+fn answer(listener: TcpListener, around: Surroundings, stopped: oneshot::Receiver<()>) -> io::Result<()> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    runtime.block_on(async {
+        let mut door = Door::new(tokio::net::TcpListener::from_std(listener)?, None, around);
+        tokio::select! {
+            () = door.accept() => {}
+            _ = stopped => {}
+        }
+        Ok(())
+    })
+}
+
+fn limits() -> Limits {
+    Limits {
+        connections: CONNECTIONS,
+        connections_per_source: CONNECTIONS_PER_SOURCE,
+        idle: REQUEST_TIMEOUT,
+        header: REQUEST_TIMEOUT,
+        write: REQUEST_TIMEOUT,
+        close: REQUEST_TIMEOUT,
+        // What a client sends where no body belongs is hardly worth reading.
+        body_bytes: 64 << 10,
+        ..Limits::default()
+    }
+}
+
+/// When the threads that serve reviews last ran, in milliseconds since the beginning.
+#[derive(Clone, Debug)]
+struct Pulse {
+    origin: Instant,
+    last: Arc<AtomicU64>,
+}
+
+impl Default for Pulse {
+    fn default() -> Self {
+        Self { origin: Instant::now(), last: Arc::default() }
+    }
+}
+
+impl Pulse {
+    fn beat(&self) {
+        self.last.store(self.now(), Ordering::Relaxed);
+    }
+
+    fn now(&self) -> u64 {
+        u64::try_from(self.origin.elapsed().as_millis()).unwrap_or(u64::MAX)
+    }
+
+    fn is_missing(&self) -> bool {
+        Duration::from_millis(self.now().saturating_sub(self.last.load(Ordering::Relaxed))) > NO_PULSE
+    }
+}
+
+/// The metrics as they were printed last.
+#[derive(Debug, Default)]
+struct Printed(Option<(Bytes, Instant)>);
+
+impl Printed {
+    /// Prints them, unless that was done a moment ago.
+    fn text(&mut self, metrics: &Metrics) -> Bytes {
+        let began = Instant::now();
+        if let Some((text, _)) = self.0.as_ref().filter(|(_, until)| began < *until) {
+            return text.clone();
+        }
+        let text = Bytes::from(metrics.text());
+        self.0 = Some((text.clone(), Instant::now() + METRICS_PAUSE * began.elapsed()));
+        text
+    }
+}
+
+fn router(readiness: Readiness, metrics: Metrics, pulse: Pulse) -> Router {
+    let healthy = move || async move { if pulse.is_missing() { (StatusCode::SERVICE_UNAVAILABLE, "hangs\n") } else { (StatusCode::OK, "ok\n") } };
     let ready = move || async move {
         let (ready, lines) = readiness.report();
         (if ready { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE }, lines)
     };
-    let metrics = move || async move { ([(header::CONTENT_TYPE, CONTENT_TYPE)], metrics.text()).into_response() };
-    Router::new().route("/healthz", get(|| async { "ok\n" })).route("/readyz", get(ready)).route("/metrics", get(metrics))
+    let printed = Arc::new(Mutex::new(Printed::default()));
+    let metrics = move || async move {
+        let text = printed.lock().unwrap_or_else(PoisonError::into_inner).text(&metrics);
+        ([(header::CONTENT_TYPE, CONTENT_TYPE)], text).into_response()
+    };
+    Router::new().route("/healthz", get(healthy)).route("/readyz", get(ready)).route("/metrics", get(metrics))
 }
 
 #[cfg(test)]

@@ -1,34 +1,32 @@
 //! From an HTTP request to a [`Call`], and from an [`Answer`] to an HTTP response.
 
+use std::net::{IpAddr, Ipv4Addr};
 use std::panic::AssertUnwindSafe;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::AtomicBool;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use axum::Router;
-use axum::body::Body;
 use axum::extract::Request;
 use axum::response::{IntoResponse as _, Response};
 use axum::routing::post;
-use bytes::{Bytes, BytesMut};
+use bytes::Bytes;
 use futures::FutureExt as _;
 use http::{HeaderMap, HeaderValue, StatusCode, Version, header};
-use http_body::Body as _;
-use http_body_util::BodyExt as _;
+use prometheus_client::metrics::gauge::Gauge;
 use tokio::runtime::Handle;
-use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
+use tokio::sync::watch;
 use tokio::task::spawn_blocking;
 use tokio::time::{timeout, timeout_at};
 
+use super::body::{Bodies, BodyError, Received, Source};
 use super::bounded::{Bounded, StopOnDrop};
 use super::certificate::Tokens;
 use super::connection::Stage;
+use super::pool::{Pool, Portion};
 use super::{Answer, Application, Call, Endpoint, Fault, Limits, Metrics, Note, Outcome, duration};
 use crate::lines::character_at;
 use crate::meter::{Bounds, Stopped};
-
-/// How much of a body that is too large is kept, for the application to find the uid in.
-const PREFIX: usize = 4096;
 
 /// The part of the server that requests see.
 pub(super) struct Site<A> {
@@ -36,27 +34,42 @@ pub(super) struct Site<A> {
     limits: Arc<Limits>,
     metrics: Metrics,
     tokens: Option<Arc<Tokens>>,
+    /// Whether who comes as far as this has shown who it is.
+    authenticated: bool,
     stages: watch::Receiver<Stage>,
-    reviews: Arc<Semaphore>,
-    large_reviews: Arc<Semaphore>,
-    /// A permit for each KiB of [`Limits::evaluation_memory`].
-    evaluation_memory: Arc<Semaphore>,
-    memory: Arc<AtomicUsize>,
+    bodies: Bodies,
+    reviews: Pool,
+    large_reviews: Pool,
+    evaluation_memory: Pool,
+    small_evaluation_memory: Pool,
+    malformed_lines: Sparing,
 }
 
 impl<A: Application> Site<A> {
     pub(super) fn new(app: A, limits: Arc<Limits>, metrics: Metrics, tokens: Option<Arc<Tokens>>, stages: watch::Receiver<Stage>) -> Self {
+        // One source leaves a quarter of the turns to others.
+        let turns = |all: usize| Pool::new(all, all - all / 4, Gauge::default());
+        let memory = |all: usize| Pool::new(all, all, Gauge::default());
         Self {
             app: Arc::new(app),
+            bodies: Bodies::new(limits.clone(), &metrics),
+            reviews: turns(limits.in_flight),
+            large_reviews: turns(limits.large_reviews),
+            evaluation_memory: memory(limits.evaluation_memory),
+            small_evaluation_memory: memory(limits.small_evaluation_memory),
             metrics,
+            authenticated: tokens.is_some(),
             tokens,
             stages,
-            reviews: Arc::new(Semaphore::new(limits.in_flight)),
-            large_reviews: Arc::new(Semaphore::new(limits.large_reviews)),
-            evaluation_memory: Arc::new(Semaphore::new(limits.evaluation_memory >> 10)),
-            memory: Arc::default(),
+            malformed_lines: Sparing::default(),
             limits,
         }
+    }
+
+    /// Says whether the connections are those of clients that have shown a certificate.
+    pub(super) fn authenticated(mut self, by_certificate: bool) -> Self {
+        self.authenticated |= by_certificate;
+        self
     }
 
     pub(super) fn router(self) -> Router {
@@ -96,94 +109,59 @@ impl<A: Application> Site<A> {
         }
         let deadline = began + self.limits.time_for(request.uri().query());
         let version = request.version();
-        let mut share = Share { memory: self.memory.clone(), held: 0, metrics: self.metrics.clone() };
-        let body = match timeout(self.limits.body, self.read(request.into_body(), &mut share)).await {
-            Ok(Ok(body)) => body,
-            Ok(Err(error)) => return closing(version, self.no_body(endpoint, error, began)),
-            Err(_) => return closing(version, self.refuse(StatusCode::REQUEST_TIMEOUT)),
+        // What comes through no connection (a test of the router alone) is from one source.
+        let Source(source) = request.extensions().get().copied().unwrap_or(Source(IpAddr::V4(Ipv4Addr::UNSPECIFIED)));
+        let received = match self.bodies.read(request.into_body(), source, deadline).await {
+            Ok(received) => received,
+            Err(error) => {
+                tracing::debug!(%source, cause = error.cause(), "no body");
+                return closing(version, self.no_body(endpoint, error, began));
+            }
         };
-        let bytes = body.len();
-        let permits = match self.admit(&body, share, deadline).await {
+        let (body, bytes) = (received.bytes.clone(), received.bytes.len());
+        let permits = match self.admit(endpoint, received, source, deadline).await {
             Ok(permits) => permits,
             Err(Unfit::Now) => {
                 self.metrics.shed("in-flight");
                 return self.refuse_for_now();
             }
-            Err(Unfit::Ever) => {
-                let (app, heavy) = (self.app.clone(), body.clone());
-                return match spawn_blocking(move || app.too_heavy(endpoint, &heavy)).await {
-                    Ok(Some(answer)) => self.finish(endpoint, answer, bytes, began),
-                    Ok(None) => self.refuse(StatusCode::PAYLOAD_TOO_LARGE),
-                    Err(_) => self.finish(endpoint, self.excuse(endpoint, &body, Fault::Panic), bytes, began),
-                };
-            }
-            Err(Unfit::Unknown) => return self.finish(endpoint, self.excuse(endpoint, &body, Fault::Panic), bytes, began),
+            Err(Unfit::Ever(Some(answer))) => return self.finish(endpoint, answer, bytes, began),
+            Err(Unfit::Ever(None)) => return self.refuse(StatusCode::PAYLOAD_TOO_LARGE),
+            Err(Unfit::Unknown) => return self.finish(endpoint, self.excuse(endpoint, body, Fault::Panic).await, bytes, began),
         };
         let in_flight = self.metrics.begin_review();
-        let answer = self.evaluate(Call { endpoint, body, deadline }, permits).await;
+        let answer = self.evaluate(Call { endpoint, authenticated: self.authenticated, body, deadline }, source, permits).await;
         drop(in_flight);
         match answer {
-            Ok(answer) => self.finish(endpoint, answer, bytes, began),
-            Err(_) => {
+            Some(answer) => self.finish(endpoint, answer, bytes, began),
+            None => {
                 self.metrics.shed("evaluation");
                 self.refuse_for_now()
             }
         }
     }
 
-    /// Reads a whole body, within the cap and the memory that all bodies share.
-    async fn read(&self, mut body: Body, share: &mut Share) -> Result<Bytes, BodyError> {
-        let cap = self.limits.body_bytes;
-        // What is declared too large is not read further than the uid.
-        let announced = usize::try_from(body.size_hint().lower()).unwrap_or(usize::MAX);
-        let cap = if announced > cap { PREFIX.min(cap) } else { cap };
-        let mut whole = Bytes::new();
-        let mut parts = BytesMut::new();
-        loop {
-            let frame = match body.frame().await {
-                None => break,
-                Some(Ok(frame)) => frame,
-                Some(Err(error)) => return Err(BodyError::Broken(error)),
-            };
-            let Ok(data) = frame.into_data() else { continue };
-            let held = whole.len() + parts.len();
-            if data.len() > cap - held {
-                let mut prefix = if whole.is_empty() { parts } else { whole.into() };
-                prefix.extend_from_slice(&data[..data.len().min(PREFIX.saturating_sub(held))]);
-                prefix.truncate(PREFIX);
-                return Err(BodyError::TooLarge(Bytes::copy_from_slice(&prefix), body));
-            }
-            if !share.grow(data.len(), self.limits.body_memory) {
-                return Err(BodyError::NoMemory(body));
-            }
-            // An ordinary body comes in one piece, and is not copied.
-            if held == 0 {
-                whole = data;
-                continue;
-            }
-            if parts.is_empty() {
-                parts.reserve(announced.max(held + data.len()));
-                parts.extend_from_slice(&whole);
-                whole = Bytes::new();
-            }
-            parts.extend_from_slice(&data);
-        }
-        Ok(if parts.is_empty() { whole } else { parts.freeze() })
-    }
-
     fn no_body(&self, endpoint: Endpoint, error: BodyError, began: Instant) -> Response {
+        let cause = error.cause();
         match error {
-            BodyError::Broken(error) => {
-                tracing::debug!(%error, "body not read");
-                self.refuse(StatusCode::BAD_REQUEST)
+            BodyError::Broken => self.refuse(StatusCode::BAD_REQUEST),
+            // The API server waits longer than we do, and may be faster the next time.
+            BodyError::Late(rest) => {
+                self.bodies.discard(rest);
+                self.metrics.body_ended(cause);
+                self.refuse_for_now()
             }
-            BodyError::NoMemory(rest) => {
-                discard(rest, &self.limits);
-                self.metrics.shed("memory");
+            BodyError::Unreasonable(_) => {
+                self.metrics.body_ended(cause);
+                self.refuse(StatusCode::REQUEST_TIMEOUT)
+            }
+            BodyError::NoMemory(_, rest) => {
+                self.bodies.discard(rest);
+                self.metrics.shed(cause);
                 self.refuse_for_now()
             }
             BodyError::TooLarge(prefix, rest) => {
-                discard(rest, &self.limits);
+                self.bodies.discard(rest);
                 match std::panic::catch_unwind(AssertUnwindSafe(|| self.app.too_large(endpoint, &prefix, self.limits.body_bytes))) {
                     Ok(Some(answer)) => self.finish(endpoint, answer, self.limits.body_bytes, began),
                     Ok(None) | Err(_) => self.refuse(StatusCode::PAYLOAD_TOO_LARGE),
@@ -192,52 +170,56 @@ impl<A: Application> Site<A> {
         }
     }
 
-    /// Waits a little for leave to evaluate a body.
-    async fn admit(&self, body: &Bytes, share: Share, deadline: Instant) -> Result<Permits, Unfit> {
-        let wait = self.queue_time(deadline);
+    /// Waits a little for permission to evaluate a body.
+    async fn admit(&self, endpoint: Endpoint, body: Received, source: IpAddr, deadline: Instant) -> Result<Permits, Unfit> {
         let all = async {
-            let (large, share) = if body.len() > self.limits.inline_bytes {
-                let (room, share) = self.make_room(body, share).await?;
-                (Some(room), share)
+            let (body, turn, memory) = if body.bytes.len() > self.limits.inline_bytes {
+                self.make_room(endpoint, body, source).await?
             } else {
-                (None, share)
+                let weigh = AssertUnwindSafe(|| self.app.weight(&body.bytes));
+                let weight = std::panic::catch_unwind(weigh).map_err(|_| Unfit::Unknown)?;
+                let memory = self.small_evaluation_memory.take(source, weight.min(self.limits.small_evaluation_memory)).await;
+                (body, None, memory)
             };
-            let review = self.reviews.clone().acquire_owned().await.map_err(|_| Unfit::Now)?;
-            Ok(Permits { _review: review, _large: large, _share: share })
+            let review = self.reviews.take(source, 1).await;
+            Ok(Permits { _review: review, _large: turn, _evaluation: memory, _body: body.memory })
         };
-        timeout(wait, all).await.unwrap_or(Err(Unfit::Now))
+        timeout(self.queue_time(deadline), all).await.unwrap_or(Err(Unfit::Now))
     }
 
     /// Waits for a processor and for memory to evaluate a large body with.
-    async fn make_room(&self, body: &Bytes, share: Share) -> Result<([OwnedSemaphorePermit; 2], Share), Unfit> {
-        let turn = self.large_reviews.clone().acquire_owned().await.map_err(|_| Unfit::Now)?;
-        let (app, body) = (self.app.clone(), body.clone());
+    async fn make_room(&self, endpoint: Endpoint, body: Received, source: IpAddr) -> Result<(Received, Option<Portion>, Portion), Unfit> {
+        let turn = self.large_reviews.take(source, 1).await;
+        let (app, all) = (self.app.clone(), self.limits.evaluation_memory);
         // What is weighed is held until that has ended, even if nobody waits for it any more.
-        let weighing = spawn_blocking(move || (app.weight(&body), turn, share));
-        let (weight, turn, share) = weighing.await.map_err(|_| Unfit::Unknown)?;
-        let all = self.limits.evaluation_memory;
-        // One that takes more than all may is evaluated alone, in what is left for memory that is yet to be given back.
-        if weight > 2 * all {
-            return Err(Unfit::Ever);
-        }
-        let kib = u32::try_from(weight.min(all) >> 10).map_err(|_| Unfit::Ever)?;
-        let memory = self.evaluation_memory.clone().acquire_many_owned(kib).await.map_err(|_| Unfit::Now)?;
-        Ok(([turn, memory], share))
+        let weighing = spawn_blocking(move || {
+            let weight = app.weight(&body.bytes);
+            let verdict = if weight > all { Err(app.too_heavy(endpoint, &body.bytes)) } else { Ok(weight) };
+            (verdict, body, turn)
+        });
+        let (verdict, body, turn) = weighing.await.map_err(|_| Unfit::Unknown)?;
+        let weight = verdict.map_err(Unfit::Ever)?;
+        let memory = self.evaluation_memory.take(source, weight).await;
+        Ok((body, Some(turn), memory))
     }
 
-    /// Lets the application answer, and answers for it if it cannot.
+    /// Returns how long a review may wait for its turn.
+    fn queue_time(&self, deadline: Instant) -> Duration {
+        self.limits.queue.min(deadline.saturating_duration_since(Instant::now()) / 2)
+    }
+
+    /// Lets the application answer, and answers for it if it cannot; nothing where there was no turn for it.
     ///
     /// A small body is evaluated where it was read, as nearly all need less time than it takes to hand them to another thread. That is tried for
     /// a number of steps only; what needs more, and every large body, is evaluated on a thread that no connection waits for.
-    async fn evaluate(&self, call: Call, permits: Permits) -> Result<Answer, Unfit> {
+    async fn evaluate(&self, call: Call, source: IpAddr, permits: Permits) -> Option<Answer> {
         let (endpoint, body, deadline) = (call.endpoint, call.body.clone(), call.deadline);
         let result = if body.len() <= self.limits.inline_bytes {
             let bounds = Bounds { steps: Some(self.limits.inline_steps), stop: None };
             let answer = AssertUnwindSafe(Bounded::new(self.app.review(call.clone()), bounds)).catch_unwind();
             match timeout_at(deadline.into(), answer).await {
                 Ok(Ok(Err(Stopped))) => {
-                    let turn = self.large_reviews.clone().acquire_owned();
-                    let turn = timeout(self.queue_time(deadline), turn).await.ok().and_then(Result::ok).ok_or(Unfit::Now)?;
+                    let turn = timeout(self.queue_time(deadline), self.large_reviews.take(source, 1)).await.ok()?;
                     self.evaluate_apart(call, (permits, turn)).await
                 }
                 Ok(Ok(Ok(answer))) => Ok(answer),
@@ -247,12 +229,15 @@ impl<A: Application> Site<A> {
         } else {
             self.evaluate_apart(call, permits).await
         };
-        Ok(result.unwrap_or_else(|fault| self.excuse(endpoint, &body, fault)))
+        Some(match result {
+            Ok(answer) => answer,
+            Err(fault) => self.excuse(endpoint, body, fault).await,
+        })
     }
 
-    /// Lets the application answer on a thread of its own. The work ends with the deadline, or when the client is gone; what it holds is held until
+    /// Lets the application answer on a thread of its own. The work ends with the deadline, or when the client is gone; what it takes is taken until
     /// then.
-    async fn evaluate_apart(&self, call: Call, held: impl Send + 'static) -> Result<Answer, Fault> {
+    async fn evaluate_apart(&self, call: Call, taken: impl Send + 'static) -> Result<Answer, Fault> {
         let (app, deadline, runtime) = (self.app.clone(), call.deadline, Handle::current());
         let stop = Arc::new(AtomicBool::new(false));
         let _stop = StopOnDrop(stop.clone());
@@ -260,7 +245,7 @@ impl<A: Application> Site<A> {
             let bounds = Bounds { steps: None, stop: Some(stop) };
             let answer = AssertUnwindSafe(Bounded::new(async move { app.review(call).await }, bounds)).catch_unwind();
             let result = runtime.block_on(async { timeout_at(deadline.into(), answer).await });
-            drop(held);
+            drop(taken);
             result
         });
         match timeout_at(deadline.into(), task).await {
@@ -270,16 +255,13 @@ impl<A: Application> Site<A> {
         }
     }
 
-    /// Returns how long a review may wait for its turn.
-    fn queue_time(&self, deadline: Instant) -> Duration {
-        self.limits.queue.min(deadline.saturating_duration_since(Instant::now()) / 2)
-    }
-
     /// Lets the application answer for what it did not answer.
-    fn excuse(&self, endpoint: Endpoint, body: &[u8], fault: Fault) -> Answer {
+    async fn excuse(&self, endpoint: Endpoint, body: Bytes, fault: Fault) -> Answer {
         self.metrics.fault(fault.as_str());
-        let answer = std::panic::catch_unwind(AssertUnwindSafe(|| self.app.fault(endpoint, body, fault)));
-        answer.ok().flatten().unwrap_or_else(|| Answer {
+        let (app, inline) = (self.app.clone(), body.len() <= self.limits.inline_bytes);
+        let answer = move || app.fault(endpoint, &body, fault);
+        let answer = if inline { std::panic::catch_unwind(AssertUnwindSafe(answer)).ok() } else { spawn_blocking(answer).await.ok() };
+        answer.flatten().unwrap_or_else(|| Answer {
             status: StatusCode::INTERNAL_SERVER_ERROR,
             body: Vec::new(),
             note: Note { outcome: Outcome::Faulted, ..Note::default() },
@@ -310,7 +292,10 @@ impl<A: Application> Site<A> {
         }
         match note.outcome {
             Outcome::Allowed | Outcome::Patched | Outcome::Warned => log!(debug),
-            Outcome::Denied | Outcome::Malformed => log!(info),
+            Outcome::Denied => log!(info),
+            // Anybody can send these, as many as he likes; the metric has them all.
+            Outcome::Malformed if self.malformed_lines.allows(Instant::now()) => log!(warn),
+            Outcome::Malformed => log!(debug),
             Outcome::Faulted => log!(error),
         }
         let media = if status.is_success() { "application/json" } else { "text/plain; charset=utf-8" };
@@ -342,60 +327,19 @@ fn closing(version: Version, mut response: Response) -> Response {
 enum Unfit {
     /// Others are, and have been for too long.
     Now,
-    /// It is too heavy.
-    Ever,
-    /// To weigh it has failed.
+    /// It is too heavy: what the application answers to that.
+    Ever(Option<Answer>),
+    /// Weighing it has failed.
     Unknown,
 }
 
-enum BodyError {
-    Broken(axum::Error),
-    /// The first bytes, and what was not read.
-    TooLarge(Bytes, Body),
-    NoMemory(Body),
-}
-
-/// Reads on for a while without keeping anything: a client that is still sending when the connection is cut would not see the answer.
-fn discard(mut body: Body, limits: &Limits) {
-    let (time, mut left) = (limits.header, limits.body_bytes);
-    tokio::spawn(timeout(time, async move {
-        while let Some(Ok(frame)) = body.frame().await {
-            left = left.saturating_sub(frame.data_ref().map_or(0, Bytes::len));
-            if left == 0 {
-                break;
-            }
-        }
-    }));
-}
-
-/// Leave to evaluate. What an evaluation holds is held until it has ended, even if nobody waits for it any more.
+/// Permission to evaluate. What an evaluation takes is taken until it has ended, even if nobody waits for it
+/// any more.
 struct Permits {
-    _review: OwnedSemaphorePermit,
-    _large: Option<[OwnedSemaphorePermit; 2]>,
-    _share: Share,
-}
-
-/// One request's share of the memory for bodies.
-struct Share {
-    memory: Arc<AtomicUsize>,
-    held: usize,
-    metrics: Metrics,
-}
-
-impl Share {
-    fn grow(&mut self, bytes: usize, limit: usize) -> bool {
-        self.held += bytes;
-        let all = self.memory.fetch_add(bytes, Ordering::Relaxed) + bytes;
-        self.metrics.body_bytes(all);
-        all <= limit
-    }
-}
-
-impl Drop for Share {
-    fn drop(&mut self) {
-        let before = self.memory.fetch_sub(self.held, Ordering::Relaxed);
-        self.metrics.body_bytes(before.saturating_sub(self.held));
-    }
+    _review: Portion,
+    _large: Option<Portion>,
+    _evaluation: Portion,
+    _body: Option<Portion>,
 }
 
 impl Limits {
@@ -413,6 +357,24 @@ fn is_json(headers: &HeaderMap) -> bool {
     let text = |name| headers.get(name).map(|value| value.to_str().unwrap_or("?"));
     let media = text(header::CONTENT_TYPE).unwrap_or_default().split(';').next().unwrap_or_default().trim();
     media.eq_ignore_ascii_case("application/json") && text(header::CONTENT_ENCODING).is_none_or(|coding| coding.eq_ignore_ascii_case("identity"))
+}
+
+/// The time between two log lines of warning about reviews that are malformed.
+const MALFORMED_LINE_EVERY: Duration = Duration::from_secs(1);
+
+/// Lets one thing happen in each [`MALFORMED_LINE_EVERY`].
+#[derive(Default)]
+struct Sparing(Mutex<Option<Instant>>);
+
+impl Sparing {
+    fn allows(&self, now: Instant) -> bool {
+        let mut last = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let allowed = last.is_none_or(|last| now.saturating_duration_since(last) >= MALFORMED_LINE_EVERY);
+        if allowed {
+            *last = Some(now);
+        }
+        allowed
+    }
 }
 
 /// Keeps what a client made up from filling the log.
@@ -452,6 +414,13 @@ mod tests {
         ] {
             assert_eq!(is_json(&headers(pairs)), json, "{pairs:?}");
         }
+    }
+
+    #[test]
+    fn warnings_about_what_strangers_send_are_one_a_second() {
+        let (lines, now) = (Sparing::default(), Instant::now());
+        let allowed = (0..3000).filter(|ms| lines.allows(now + Duration::from_millis(*ms)));
+        assert_eq!(allowed.collect::<Vec<_>>(), [0, 1000, 2000]);
     }
 
     #[test]

@@ -28,6 +28,8 @@ pub(crate) const SCENARIOS: &[Scenario] = &[
     Scenario::new("claims_live_without_a_cache", live).ungated(),
     Scenario::new("claims_off_admit", off).ungated(),
     Scenario::new("claims_without_permission_admit", without_permission).ungated(),
+    Scenario::new("claim_made_again_while_the_watch_is_away_is_judged_as_it_is", made_again_unwatched).ungated(),
+    Scenario::new("claims_that_are_too_many_are_not_passed_over_in_silence", too_many).ungated(),
     Scenario::new("claims_of_a_hanging_api_server_admit", hanging).ungated(),
     Scenario::new("claims_of_a_resetting_api_server_admit", resetting).ungated(),
 ];
@@ -114,12 +116,91 @@ fn made_a_moment_ago(place: &Place<'_>) {
 fn made_again(place: &Place<'_>) {
     let object = with_claim(place, "ReadWriteOnce", 4);
     place.create(&object).denied(&["checkpoint-volume-access"]);
+    make_again(place, "ReadWriteMany");
+    let admitted = || if place.dry_run(&object).success { Ok(()) } else { Err("still denied".to_owned()) };
+    eventually(Duration::from_secs(30), admitted).expect("the cache must notice");
+}
+
+/// Makes the claim again with another mode.
+fn make_again(place: &Place<'_>, mode: &str) {
     // The controller that guards claims in use does not run here, so its finalizer is ours to take.
     place.kubectl(&["delete", "pvc/checkpoints", "--wait=false"]).ok();
     place.patch("pvc/checkpoints", "merge", &json!({"metadata": {"finalizers": null}}));
-    place.create(&claim("checkpoints", "ReadWriteMany")).ok();
-    let admitted = || if place.dry_run(&object).success { Ok(()) } else { Err("still denied".to_owned()) };
-    eventually(Duration::from_secs(30), admitted).expect("the cache must notice");
+    place.create(&claim("checkpoints", mode)).ok();
+}
+
+/// Lets the user `watcher` do this with claims.
+fn permit(place: &Place<'_>, verbs: &[&str]) {
+    let role = json!({
+        "apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRole", "metadata": {"name": "watcher"},
+        "rules": [{"apiGroups": [""], "resources": ["persistentvolumeclaims"], "verbs": verbs}],
+    });
+    let binding = json!({
+        "apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRoleBinding", "metadata": {"name": "watcher"},
+        "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "watcher"},
+        "subjects": [{"apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": "watcher"}],
+    });
+    let list = json!({"apiVersion": "v1", "kind": "List", "items": [role, binding]});
+    place.cluster.admin.run(&["apply", "-f", "-"], &list.to_string()).ok();
+}
+
+/// Permission to watch is taken away; the API server notices when the watch is opened again, within a minute or so.
+fn made_again_unwatched(place: &Place<'_>) {
+    permit(place, &["get", "list", "watch"]);
+    with_gate(
+        place,
+        |setup| "watcher".clone_into(&mut setup.user),
+        |gate| {
+            let object = with_claim(place, "ReadWriteOnce", 4);
+            place.dry_run(&object).denied(&["checkpoint-volume-access"]);
+            permit(place, &["get"]);
+            let broken = || if gate.log().contains("may not list or watch claims") { Ok(()) } else { Err(gate.log()) };
+            eventually(Duration::from_secs(120), broken).expect("the watch must end");
+            for _ in 0..3 {
+                make_again(place, "ReadWriteMany");
+                place.dry_run(&object).quiet();
+                make_again(place, "ReadWriteOnce");
+                place.dry_run(&object).denied(&["checkpoint-volume-access"]);
+            }
+            permit(place, &["list"]);
+            let unknown = || {
+                let output = place.dry_run(&object);
+                let said = output.success && output.stderr.contains("jobgate could not look up 1 claim");
+                if said { Ok(()) } else { Err(output.to_string()) }
+            };
+            eventually(Duration::from_secs(30), unknown).expect("what cannot be confirmed does not deny");
+        },
+    );
+}
+
+/// The claim that matters comes after more others than both reviews of a request together may ask for.
+fn too_many(place: &Place<'_>) {
+    let volume = |name: &str| json!({"name": name, "persistentVolumeClaim": {"claimName": name}});
+    let mount = |name: &str| json!({"name": name, "mountPath": format!("/{name}")});
+    let names: Vec<String> = (0..40).map(|i| format!("a-checkpoint-{i}")).chain(["checkpoints".to_owned()]).collect();
+    let mut pod = mounts("checkpoints");
+    pod["volumes"] = names.iter().map(|name| volume(name)).collect();
+    pod["containers"][0]["volumeMounts"] = names.iter().map(|name| mount(name)).collect();
+    let object = job("a", json!({"spec": {"parallelism": 4, "completions": 4, "template": {"spec": pod}}}));
+    place.create(&claim("checkpoints", "ReadWriteOnce")).ok();
+    with_gate(
+        place,
+        |_| {},
+        |_| {
+            let denied = || {
+                let output = place.dry_run(&object);
+                if output.is_denied(&["checkpoint-volume-access", "`checkpoints`"]) { Ok(()) } else { Err(output.to_string()) }
+            };
+            eventually(Duration::from_secs(10), denied).expect("the cache knows it");
+        },
+    );
+    with_gate(
+        place,
+        |setup| setup.claims = "live",
+        |_| {
+            place.dry_run(&object).warns(&["jobgate could not look up ", "(too many in one object): "]);
+        },
+    );
 }
 
 fn another_namespace(place: &Place<'_>) {

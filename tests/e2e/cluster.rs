@@ -87,11 +87,12 @@ pub(crate) struct Cluster {
 }
 
 /// Users by token: name, token, groups.
-const USERS: [(&str, &str, &str); 4] = [
+const USERS: [(&str, &str, &str); 5] = [
     ("admin", "admin-token", "system:masters"),
     ("system:kube-controller-manager", "controllers-token", ""),
     ("jobgate", "jobgate-token", ""),
     ("nobody", "nobody-token", ""),
+    ("watcher", "watcher-token", ""),
 ];
 
 impl Cluster {
@@ -244,7 +245,8 @@ impl Cluster {
         fs::write(&path, config.to_string()).map_err(|e| format!("write {}: {e}", path.display()))
     }
 
-    /// Returns the kubeconfig of a user: `admin`, `jobgate` (may read claims) or `nobody` (may read nothing).
+    /// Returns the kubeconfig of a user: `admin`, `jobgate` (may read claims), `nobody` (may read nothing) or `watcher` (may do
+    /// what the one scenario that uses it says).
     pub(crate) fn kubeconfig_of(&self, user: &str) -> PathBuf {
         self.dir.path().join(format!("{user}.kubeconfig"))
     }

@@ -140,6 +140,7 @@ impl<'c> Installation<'c> {
                         format!("--mutating-configuration={}", self.name),
                         format!("--validating-configuration={}", self.name),
                     ]),
+                    "--tls-server-name=jobgate.jobgate.svc" => command.arg(format!("--tls-server-name=jobgate.{}.svc", self.name)),
                     other => command.arg(other.replace("/etc/jobgate-tls", &self.mounted().display().to_string())),
                 };
             }

@@ -31,6 +31,18 @@ impl Process {
         }
     }
 
+    /// Returns its process id.
+    #[allow(dead_code, reason = "for the load test")]
+    pub(crate) fn id(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// Ends it at once.
+    pub(crate) fn kill(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+
     /// Tells whether the process has ever printed this.
     pub(crate) fn printed(&self, text: &str) -> bool {
         self.whole_log().contains(text)
@@ -50,8 +62,7 @@ impl Process {
 
 impl Drop for Process {
     fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
+        self.kill();
     }
 }
 

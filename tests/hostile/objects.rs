@@ -2,6 +2,7 @@
 
 use std::fmt::Write as _;
 
+use base64::Engine as _;
 use jobgate::admission::{self, Endpoint};
 use jobgate::facts::NoFacts;
 use jobgate::policy::Policy;
@@ -18,9 +19,9 @@ pub(crate) struct Base {
 }
 
 impl Base {
-    /// Returns a review of the object in a shape, of about so many bytes; for an UPDATE the old object is what was admitted of the same.
+    /// Returns a review of the object in a shape, of about so many bytes; for an UPDATE the old object, beside it, is what was admitted of the same.
     pub(crate) fn review(&self, shape: &Shape, update: bool, size: usize) -> String {
-        let object = shape.of_size(&self.object, if update { size / 2 } else { size }).to_string();
+        let object = shape.of_size(&self.object, size).to_string();
         let old = if update { self.admitted(&object) } else { "null".to_owned() };
         let operation = if update { "UPDATE" } else { "CREATE" };
         self.request(operation, &object, &old)
@@ -40,15 +41,14 @@ impl Base {
     fn admitted(&self, object: &str) -> String {
         let policy = Policy::builtin("default").unwrap_or_default();
         let answer = admission::answer(Endpoint::Mutate, &policy, &NoFacts, self.request("CREATE", object, "null").as_bytes(), None);
-        let mut old: Value = serde_json::from_str(object).unwrap();
         let review: Value = serde_json::from_slice(&answer.body).unwrap();
+        let mut old: jobgate::value::Value = serde_json::from_str(object).unwrap();
         if let Some(patch) = review.pointer("/response/patch").and_then(Value::as_str) {
-            use base64::Engine as _;
             let patch = base64::engine::general_purpose::STANDARD.decode(patch).unwrap();
-            json_patch::patch(&mut old, &serde_json::from_slice(&patch).unwrap()).unwrap();
+            old = crate::evanphx::apply(&old, &serde_json::from_slice(&patch).unwrap()).unwrap();
         }
-        if let Some(spec) = old.get_mut("spec").and_then(Value::as_object_mut) {
-            spec.insert("suspend".to_owned(), true.into());
+        if let Some(spec) = old.get_mut("spec").and_then(jobgate::value::Value::as_object_mut) {
+            spec.insert("suspend", true.into());
         }
         old.to_string()
     }

@@ -27,7 +27,7 @@ pub(crate) struct Place {
 }
 
 /// Places that are made long together.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Shape {
     places: Vec<Place>,
     /// Whether what is inside of a list is made long in each of its items, or only in the first.
@@ -44,12 +44,13 @@ impl fmt::Display for Shape {
 }
 
 /// Parts of texts that somebody takes apart.
-const TEXTS: [&str; 12] = ["a", "a,", "deadlin,", "deadline,", "${", "{{", "<a", "$(", ", ", ": `", "9", "\u{202e}"];
+const TEXTS: [&str; 9] = ["a", "deadlin,", "deadline,", "${", "{{", "<a", ": `, ", "9", "/\u{202e}"];
 
-/// Returns each place alone, in every way to make it long.
-pub(crate) fn singles(object: &Value) -> Vec<Shape> {
+/// Returns each place alone, in every way to make it long; those of texts if asked for.
+pub(crate) fn singles(object: &Value, texts: bool) -> Vec<Shape> {
     let mut places = Vec::new();
     collect(object, &mut String::new(), &mut places);
+    places.retain(|place: &Place| texts || !matches!(place.growth, Growth::Text(_)));
     places.into_iter().map(|place| Shape { places: vec![place], each: false }).collect()
 }
 
@@ -57,7 +58,8 @@ fn collect(value: &Value, at: &mut String, places: &mut Vec<Place>) {
     let mut add = |growth| places.push(Place { pointer: at.clone(), growth });
     match value {
         Value::Array(_) => [Growth::Distinct, Growth::Renamed, Growth::Same].into_iter().for_each(&mut add),
-        Value::Object(_) => [Growth::Distinct, Growth::Same, Growth::Key].into_iter().for_each(&mut add),
+        Value::Object(_) if has_keys_of_the_author(at) => [Growth::Distinct, Growth::Same, Growth::Key].into_iter().for_each(&mut add),
+        Value::Object(_) => add(Growth::Same),
         Value::String(_) => TEXTS.into_iter().for_each(|text| add(Growth::Text(text))),
         Value::Null | Value::Bool(_) | Value::Number(_) => {}
     }
@@ -75,11 +77,20 @@ fn collect(value: &Value, at: &mut String, places: &mut Vec<Place>) {
     }
 }
 
+/// Tells whether the keys of a mapping are names, not fields.
+fn has_keys_of_the_author(at: &str) -> bool {
+    let maps = ["labels", "annotations", "matchLabels", "nodeSelector", "limits", "requests", "minResources", "f:spec", "pytorchReplicaSpecs"];
+    maps.iter().any(|map| at.ends_with(map))
+}
+
 /// Returns pairs of lists and mappings, nested ones in both ways; each pair once for each way to grow that both have.
 pub(crate) fn pairs(singles: &[Shape]) -> Vec<Shape> {
     let mut pairs = Vec::new();
     for growth in [Growth::Distinct, Growth::Renamed] {
-        let of = |shape: &&Shape| shape.places[0].growth == growth || (growth == Growth::Renamed && shape.places[0].growth == Growth::Same);
+        let of = |shape: &&Shape| {
+            let place = &shape.places[0];
+            place.growth == growth || growth == Growth::Renamed && place.growth == Growth::Same && has_keys_of_the_author(&place.pointer)
+        };
         let places: Vec<&Place> = singles.iter().filter(of).map(|shape| &shape.places[0]).filter(|place| is_worth_a_pair(place)).collect();
         for (nth, one) in places.iter().enumerate() {
             for other in &places[nth + 1..] {
@@ -123,9 +134,9 @@ impl Shape {
     pub(crate) fn of_size(&self, object: &Value, size: usize) -> Value {
         let mut count = 4_usize;
         let mut shaped = self.of_count(object, count);
-        for _ in 0..12 {
+        for _ in 0..6 {
             let length = shaped.to_string().len();
-            if (size * 9 / 10..size * 11 / 10).contains(&length) {
+            if (size * 8 / 10..size * 11 / 10).contains(&length) {
                 break;
             }
             #[allow(clippy::cast_precision_loss, clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "sizes of test objects")]

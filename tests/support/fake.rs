@@ -30,6 +30,8 @@ pub enum Answer {
     Late(Duration, String),
     /// Sends the head and half an object, and then nothing more.
     Stall(String),
+    /// Sends the head, and ends the body after a time in which nothing happened.
+    Quiet(Duration),
 }
 
 impl Answer {
@@ -54,6 +56,10 @@ impl Answer {
                 reply(200, text)
             }
             Self::Stall(text) => Ok(Response::new(body(futures::stream::iter([text]).chain(futures::stream::pending())))),
+            Self::Quiet(pause) => {
+                let end = futures::stream::once(sleep(pause)).filter_map(|()| future::ready(None));
+                Ok(Response::new(body(end)))
+            }
             Self::Reply(code, text) => reply(code, text),
         }
     }

@@ -1,0 +1,478 @@
+//! Who is connected, and who has to leave when there is no room.
+//!
+//! A newcomer always gets a place unless everybody else is worth more. What has never given an answer of success goes first, of the source that has
+//! most of it: what is in its handshake or its headers, then what waits unused, then what is sending a body, each the oldest first. So a client that
+//! does what it came for is through long before it is the oldest. What has served goes last, of the source with the most connections: an API server
+//! takes the end of a connection that it has just written to for a failed webhook, and does not try again.
+//!
+//! Sources and classes are kept in order as they change, so that a flood costs little for each connection: the time to accept one grows with the
+//! logarithm of their number, or with the number of one source's connections where all of them have served.
+
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::IpAddr;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use super::activity::{Activity, Eviction};
+
+/// A source that has so few connections which never served keeps them while another one fills more than half of its share with idle ones.
+const FEW: usize = 16;
+/// How many connections that have served are looked at for one newcomer.
+const MAX_EXAMINED: usize = 512;
+/// How many evicted connections may not have noticed yet, at least; beyond a quarter of all places nobody is let in.
+const MIN_LEAVING: usize = 64;
+
+/// What a connection is worth.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Class {
+    /// It never served, and is in its handshake or its headers.
+    Opening = 0,
+    /// It never served, and is idle.
+    Unused = 1,
+    /// It never served, and is sending a body, or has not taken its answer.
+    Sending = 2,
+    /// It never served, and its first request is being answered. It stays.
+    Answering = 3,
+    /// It has served.
+    Served = 4,
+}
+
+/// Why there is no place.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Refusal {
+    Full,
+    FullOfOneSource,
+}
+
+impl Refusal {
+    pub(super) fn as_str(self) -> &'static str {
+        match self {
+            Self::Full => "connections",
+            Self::FullOfOneSource => "connections-per-source",
+        }
+    }
+}
+
+/// The list of all connections of one port. Clones share it.
+#[derive(Clone, Debug)]
+pub(super) struct Guests(Arc<Mutex<List>>);
+
+#[derive(Debug)]
+struct List {
+    /// How many places there are, and how many one source may have.
+    places: usize,
+    per_source: usize,
+    /// Numbers connections, and the order in which they came to be what they are.
+    next: u64,
+    guests: BTreeMap<u64, Seat>,
+    sources: BTreeMap<IpAddr, Source>,
+    /// The sources by how many connections they have that never served and can be evicted; of several with as many, by the one that goes first.
+    wasteful: BTreeSet<(Waste, IpAddr)>,
+    /// The sources by how many connections they have.
+    large: BTreeSet<(usize, IpAddr)>,
+    present: usize,
+    /// How many have been evicted and are still there.
+    leaving: usize,
+}
+
+#[derive(Debug)]
+struct Seat {
+    activity: Arc<Activity>,
+    class: Class,
+    since: u64,
+    leaving: bool,
+}
+
+#[derive(Debug, Default)]
+struct Source {
+    present: usize,
+    /// Since when and who, for the classes that can be evicted before any that has served.
+    unserved: [BTreeSet<(u64, u64)>; 3],
+    served: BTreeSet<u64>,
+}
+
+/// How many, and the class and the time of the one that goes first.
+type Waste = (usize, Reverse<usize>, Reverse<u64>);
+
+impl Source {
+    fn waste(&self) -> Option<Waste> {
+        let (class, since) = self.unserved.iter().enumerate().find_map(|(class, all)| Some((class, all.first()?.0)))?;
+        Some((self.unserved.iter().map(BTreeSet::len).sum(), Reverse(class), Reverse(since)))
+    }
+
+    /// Returns the connection that is worth least of those that never served.
+    fn least(&self) -> Option<u64> {
+        self.unserved.iter().find_map(BTreeSet::first).map(|&(_, id)| id)
+    }
+}
+
+impl Guests {
+    pub(super) fn new(places: usize, per_source: usize) -> Self {
+        Self(Arc::new(Mutex::new(List {
+            places,
+            per_source,
+            next: 0,
+            guests: BTreeMap::new(),
+            sources: BTreeMap::new(),
+            wasteful: BTreeSet::new(),
+            large: BTreeSet::new(),
+            present: 0,
+            leaving: 0,
+        })))
+    }
+
+    /// Finds a place for a connection, if need be by asking another one to leave its own.
+    pub(super) fn admit(&self, source: IpAddr) -> Result<Guest, Refusal> {
+        let source = source.to_canonical();
+        let mut list = self.lock();
+        list.make_room(source)?;
+        let id = list.number();
+        let activity = Arc::new(Activity::new(self.clone(), id, source));
+        let since = list.number();
+        list.guests.insert(id, Seat { activity: activity.clone(), class: Class::Opening, since, leaving: false });
+        list.seat(id);
+        Ok(Guest { activity, id, guests: self.clone() })
+    }
+
+    /// Evicts somebody who never served, if there is one.
+    pub(super) fn thin_out(&self) {
+        let mut list = self.lock();
+        if let Some(id) = list.least() {
+            list.evict(id, Eviction::Unserved);
+        }
+    }
+
+    /// Moves a connection to another class.
+    pub(super) fn classify(&self, id: u64, class: Class) {
+        let mut list = self.lock();
+        let since = list.number();
+        let Some(leaving) = list.guests.get(&id).map(|seat| seat.leaving) else { return };
+        if !leaving {
+            list.unseat(id);
+        }
+        if let Some(seat) = list.guests.get_mut(&id) {
+            (seat.class, seat.since) = (class, since);
+        }
+        if !leaving {
+            list.seat(id);
+        }
+    }
+
+    /// Takes back that a connection was evicted.
+    pub(super) fn keep(&self, id: u64) {
+        let mut list = self.lock();
+        if let Some(seat) = list.guests.get_mut(&id).filter(|seat| seat.leaving) {
+            seat.leaving = false;
+            list.leaving -= 1;
+            list.seat(id);
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, List> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl List {
+    fn number(&mut self) -> u64 {
+        self.next += 1;
+        self.next
+    }
+
+    fn make_room(&mut self, source: IpAddr) -> Result<(), Refusal> {
+        if self.leaving >= MIN_LEAVING.max(self.places / 4) {
+            return Err(Refusal::Full);
+        }
+        let own = self.sources.get(&source).map_or(0, |source| source.present);
+        if own >= self.per_source {
+            let (id, eviction) = self.victim_of(source).ok_or(Refusal::FullOfOneSource)?;
+            self.evict(id, eviction);
+            return Ok(());
+        }
+        // One more than has to go, where one that was to go has stayed.
+        let mut found = false;
+        for _ in 0..2 {
+            if self.present < self.places {
+                break;
+            }
+            match self.victim(own) {
+                Some((id, eviction)) => self.evict(id, eviction),
+                None if found => break,
+                None => return Err(Refusal::Full),
+            }
+            found = true;
+        }
+        Ok(())
+    }
+
+    /// Returns who never served and is worth least of all.
+    fn least(&self) -> Option<u64> {
+        let (_, source) = self.wasteful.last()?;
+        self.sources.get(source)?.least()
+    }
+
+    /// Returns who makes room for another connection of a source that has all it may have.
+    fn victim_of(&self, source: IpAddr) -> Option<(u64, Eviction)> {
+        let source = self.sources.get(&source)?;
+        source.least().map(|id| (id, Eviction::Unserved)).or_else(|| Some((self.longest(source, Activity::idle_since)?, Eviction::Idle)))
+    }
+
+    /// Returns who makes room for a connection of a source that has so many.
+    fn victim(&self, own: usize) -> Option<(u64, Eviction)> {
+        let spared = self.wasteful.last().is_none_or(|&((count, ..), _)| count <= FEW);
+        let hoarder = self.large.last().filter(|&&(count, _)| spared && count > self.per_source / 2);
+        let hoarder = hoarder.and_then(|(_, source)| self.longest(self.sources.get(source)?, Activity::idle_since));
+        if let Some(id) = hoarder {
+            return Some((id, Eviction::Idle));
+        }
+        if let Some(id) = self.least() {
+            return Some((id, Eviction::Unserved));
+        }
+        let mut left = MAX_EXAMINED;
+        for (count, source) in self.large.iter().rev() {
+            let source = self.sources.get(source)?;
+            if let Some(id) = self.longest(source, Activity::idle_since) {
+                return Some((id, Eviction::Idle));
+            }
+            // Whoever has most is also asked to finish what it has begun.
+            if *count > own
+                && let Some(id) = self.longest(source, Activity::slow_since)
+            {
+                return Some((id, Eviction::Slow));
+            }
+            left = left.saturating_sub(source.served.len().max(1));
+            if left == 0 {
+                break;
+            }
+        }
+        None
+    }
+
+    /// Returns which of a source's connections that have served has been something for longest.
+    fn longest(&self, source: &Source, since: impl Fn(&Activity) -> Option<std::time::Instant>) -> Option<u64> {
+        let all = source.served.iter().filter_map(|id| Some((since(&self.guests.get(id)?.activity)?, *id)));
+        all.min().map(|(_, id)| id)
+    }
+
+    fn evict(&mut self, id: u64, eviction: Eviction) {
+        self.unseat(id);
+        if let Some(seat) = self.guests.get_mut(&id) {
+            seat.leaving = true;
+            self.leaving += 1;
+            seat.activity.evict(eviction);
+        }
+    }
+
+    fn seat(&mut self, id: u64) {
+        self.present += 1;
+        self.arrange(id, |source, class, since| {
+            source.present += 1;
+            match class {
+                Class::Opening | Class::Unused | Class::Sending => source.unserved[class as usize].insert((since, id)),
+                Class::Answering => true,
+                Class::Served => source.served.insert(id),
+            };
+        });
+    }
+
+    fn unseat(&mut self, id: u64) {
+        self.present -= 1;
+        self.arrange(id, |source, class, since| {
+            source.present -= 1;
+            match class {
+                Class::Opening | Class::Unused | Class::Sending => source.unserved[class as usize].remove(&(since, id)),
+                Class::Answering => true,
+                Class::Served => source.served.remove(&id),
+            };
+        });
+    }
+
+    /// Changes what a source has, and keeps the sources in order.
+    fn arrange(&mut self, id: u64, change: impl FnOnce(&mut Source, Class, u64)) {
+        let Some(seat) = self.guests.get(&id) else { return };
+        let address = seat.activity.source;
+        let source = self.sources.entry(address).or_default();
+        let present = |source: &Source| Some(source.present).filter(|count| *count > 0);
+        let before = (present(source), source.waste());
+        change(source, seat.class, seat.since);
+        let after = (present(source), source.waste());
+        if after.0.is_none() {
+            self.sources.remove(&address);
+        }
+        move_within(&mut self.large, address, before.0, after.0);
+        move_within(&mut self.wasteful, address, before.1, after.1);
+    }
+}
+
+fn move_within<R: Ord>(order: &mut BTreeSet<(R, IpAddr)>, source: IpAddr, before: Option<R>, after: Option<R>) {
+    if before == after {
+        return;
+    }
+    if let Some(before) = before {
+        order.remove(&(before, source));
+    }
+    if let Some(after) = after {
+        order.insert((after, source));
+    }
+}
+
+/// A place among the connections, given back when dropped.
+#[derive(Debug)]
+pub(super) struct Guest {
+    pub(super) activity: Arc<Activity>,
+    id: u64,
+    guests: Guests,
+}
+
+impl Drop for Guest {
+    fn drop(&mut self) {
+        let mut list = self.guests.lock();
+        let Some(leaving) = list.guests.get(&self.id).map(|seat| seat.leaving) else { return };
+        if leaving {
+            list.leaving -= 1;
+        } else {
+            list.unseat(self.id);
+        }
+        list.guests.remove(&self.id);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::activity::{Phase, Serving};
+    use super::*;
+
+    fn source(last: u8) -> IpAddr {
+        [127, 0, 0, last].into()
+    }
+
+    fn serve(guest: &Guest) {
+        let (serving, body) = Serving::begin(&guest.activity, Phase::Idle);
+        drop(body);
+        serving.succeeded();
+    }
+
+    /// Returns which of them have been asked to leave, and lets them go.
+    fn gone(guests: &mut Vec<(&'static str, Guest)>) -> Vec<&'static str> {
+        let (gone, rest) = guests.drain(..).partition::<Vec<_>, _>(|(_, guest)| guest.activity.is_evicted());
+        *guests = rest;
+        gone.into_iter().map(|(name, _)| name).collect()
+    }
+
+    #[test]
+    fn what_has_served_goes_last_and_the_largest_source_pays_first() {
+        let list = Guests::new(8, 100);
+        let mut guests: Vec<(&'static str, Guest)> = Vec::new();
+        for (name, last) in
+            [("api server", 1), ("api server, new", 1), ("handshake", 2), ("unused", 2), ("headers", 2), ("body", 2), ("answer", 2), ("other", 3)]
+        {
+            let guest = list.admit(source(last)).unwrap();
+            guest.activity.set(if name == "handshake" { Phase::Handshake } else { Phase::Idle });
+            guests.push((name, guest));
+        }
+        serve(&guests[0].1);
+        guests[4].1.activity.set(Phase::Head);
+        let _body = Serving::begin(&guests[5].1.activity, Phase::Idle);
+        let (_answer, body) = Serving::begin(&guests[6].1.activity, Phase::Idle);
+        drop(body);
+        // What comes in is answered at once, so that it does not count.
+        let mut order = Vec::new();
+        let mut all = Vec::new();
+        for _ in 0..6 {
+            let newcomer = list.admit(source(9));
+            order.extend(gone(&mut guests));
+            if let Ok(newcomer) = newcomer {
+                let (serving, body) = Serving::begin(&newcomer.activity, Phase::Idle);
+                drop(body);
+                all.push((newcomer, serving));
+            }
+        }
+        assert_eq!(order, ["handshake", "headers", "unused", "api server, new", "other", "body"]);
+        assert_eq!(guests.iter().map(|(name, _)| *name).collect::<Vec<_>>(), ["api server", "answer"]);
+        all.push(
+            list.admit(source(9))
+                .map(|guest| {
+                    let (serving, body) = Serving::begin(&guest.activity, Phase::Idle);
+                    drop(body);
+                    (guest, serving)
+                })
+                .unwrap(),
+        );
+        assert_eq!(gone(&mut guests), ["api server"]);
+        assert_eq!(list.admit(source(9)).unwrap_err(), Refusal::Full, "what is being answered stays");
+    }
+
+    #[test]
+    fn of_what_has_served_the_largest_source_gives_up_the_longest_idle() {
+        let list = Guests::new(5, 4);
+        let mut guests: Vec<(&'static str, Guest)> = Vec::new();
+        for (name, last) in [("a1", 1), ("b1", 2), ("b2", 2), ("b3", 2), ("a2", 1)] {
+            let guest = list.admit(source(last)).unwrap();
+            serve(&guest);
+            guests.push((name, guest));
+            std::thread::sleep(std::time::Duration::from_millis(2));
+        }
+        serve(&guests[1].1);
+        let newcomer = list.admit(source(3)).unwrap();
+        assert_eq!(gone(&mut guests), ["b2"]);
+        // A source that is at its cap pays for itself.
+        drop(newcomer);
+        guests.push(("b4", list.admit(source(2)).unwrap()));
+        serve(&guests[4].1);
+        let list = Guests::new(5, 2);
+        let first = list.admit(source(1)).unwrap();
+        let _second = list.admit(source(1)).unwrap();
+        let _third = list.admit(source(1)).unwrap();
+        assert!(first.activity.is_evicted());
+    }
+
+    #[test]
+    fn a_client_that_is_slow_with_a_body_makes_room_for_smaller_sources_only() {
+        let list = Guests::new(3, 3);
+        let guests: Vec<_> = (0..3).map(|_| list.admit(source(1)).unwrap()).collect();
+        guests.iter().for_each(serve);
+        let _bodies: Vec<_> = guests.iter().map(|guest| Serving::begin(&guest.activity, Phase::Writing)).collect();
+        assert_eq!(list.admit(source(1)).unwrap_err(), Refusal::FullOfOneSource);
+        let newcomer = list.admit(source(2)).unwrap();
+        assert!(guests[0].activity.is_evicted() && guests[0].activity.gives_way());
+        drop(newcomer);
+    }
+
+    #[test]
+    fn whoever_is_needed_after_all_keeps_its_place() {
+        let list = Guests::new(1, 1);
+        let first = list.admit(source(1)).unwrap();
+        first.activity.set(Phase::Idle);
+        let second = list.admit(source(2)).unwrap();
+        let (serving, body) = Serving::begin(&first.activity, Phase::Writing);
+        drop(body);
+        assert!(first.activity.is_evicted() && !first.activity.gives_way() && !first.activity.is_evicted());
+        // There is one too many now, and the next one pays for it.
+        let third = list.admit(source(3)).unwrap();
+        assert!(second.activity.is_evicted() && second.activity.gives_way());
+        drop(second);
+        drop((serving, first, third));
+        let list = list.lock();
+        assert!(list.guests.is_empty() && list.sources.is_empty() && list.large.is_empty() && list.wasteful.is_empty());
+        assert_eq!((list.present, list.leaving), (0, 0));
+    }
+
+    #[test]
+    fn hoarders_do_not_turn_handshakes_away() {
+        let list = Guests::new(20, 16);
+        let hoarders: Vec<_> = (0..20).map(|number| list.admit(source(if number < 9 { 1 } else { 2 })).unwrap()).collect();
+        hoarders.iter().for_each(serve);
+        let first = list.admit(source(3)).unwrap();
+        let _second = list.admit(source(3)).unwrap();
+        assert!(!first.activity.is_evicted());
+        assert_eq!(hoarders.iter().filter(|guest| guest.activity.is_evicted()).count(), 2);
+    }
+
+    #[test]
+    fn the_cost_of_a_newcomer_does_not_grow_with_their_number() {
+        // Each newcomer evicts one, which never notices: then there is an end of it.
+        let list = Guests::new(1000, 1000);
+        let all: Vec<_> = (0..2000_u32).filter_map(|number| list.admit([10, 0, (number / 25 % 40) as u8, 1].into()).ok()).collect();
+        assert_eq!(all.len(), 1250, "no more than a quarter of the places is given twice");
+    }
+}

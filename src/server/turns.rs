@@ -1,0 +1,145 @@
+//! A few permits, given to sources in turn: whoever asks a thousand times waits for itself, not others for it.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::net::IpAddr;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use tokio::sync::oneshot;
+
+/// Permits and those who wait for one. Clones share them.
+#[derive(Clone, Debug)]
+pub(super) struct Turns(Arc<Mutex<Queue>>);
+
+#[derive(Debug)]
+struct Queue {
+    free: usize,
+    waiting: BTreeMap<IpAddr, VecDeque<oneshot::Sender<Turn>>>,
+    /// The sources in `waiting`, each once, the next first.
+    order: VecDeque<IpAddr>,
+}
+
+/// A permit. Dropped, it goes to the next source.
+#[derive(Debug)]
+pub(super) struct Turn(Option<Turns>);
+
+impl Turns {
+    /// Makes a queue with so many permits.
+    pub(super) fn new(permits: usize) -> Self {
+        Self(Arc::new(Mutex::new(Queue { free: permits.max(1), waiting: BTreeMap::new(), order: VecDeque::new() })))
+    }
+
+    /// Waits for a permit. Sources take turns, and one source is served in the order of its calls. Whoever stops waiting loses nothing for others.
+    pub(super) async fn take(&self, source: IpAddr) -> Turn {
+        let receiver = {
+            let mut queue = self.lock();
+            if queue.free > 0 {
+                queue.free -= 1;
+                return Turn(Some(self.clone()));
+            }
+            let (sender, receiver) = oneshot::channel();
+            let line = queue.waiting.entry(source).or_default();
+            let first = line.is_empty();
+            line.push_back(sender);
+            if first {
+                queue.order.push_back(source);
+            }
+            receiver
+        };
+        // The sender is dropped only after it has sent.
+        receiver.await.unwrap_or(Turn(None))
+    }
+
+    fn lock(&self) -> std::sync::MutexGuard<'_, Queue> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn give_back(self) {
+        let mut queue = self.lock();
+        loop {
+            let Some(next) = queue.next() else {
+                queue.free += 1;
+                return;
+            };
+            // Nobody receives what is sent to a caller who has gone: then it comes back as it is, and must not be dropped under the lock.
+            match next.send(Turn(Some(self.clone()))) {
+                Ok(()) => return,
+                Err(mut turn) => turn.0 = None,
+            }
+        }
+    }
+}
+
+impl Queue {
+    /// Takes the first of the next source out of its line.
+    fn next(&mut self) -> Option<oneshot::Sender<Turn>> {
+        loop {
+            let source = self.order.pop_front()?;
+            let line = self.waiting.get_mut(&source)?;
+            let next = std::iter::from_fn(|| line.pop_front()).find(|sender| !sender.is_closed());
+            if line.is_empty() {
+                self.waiting.remove(&source);
+            } else {
+                self.order.push_back(source);
+            }
+            if next.is_some() {
+                return next;
+            }
+        }
+    }
+}
+
+impl Drop for Turn {
+    fn drop(&mut self) {
+        if let Some(turns) = self.0.take() {
+            turns.give_back();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use futures::FutureExt as _;
+
+    use super::*;
+
+    fn source(last: u8) -> IpAddr {
+        [127, 0, 0, last].into()
+    }
+
+    #[test]
+    fn sources_take_turns() {
+        let turns = Turns::new(1);
+        let mut held = turns.take(source(1)).now_or_never();
+        assert!(held.is_some());
+        let mut waiting: Vec<_> = [1, 1, 1, 1, 2, 2, 3].into_iter().map(|last| (last, Box::pin(turns.take(source(last))))).collect();
+        assert!(waiting.iter_mut().all(|(_, turn)| turn.now_or_never().is_none()));
+        let mut order = Vec::new();
+        while held.take().is_some() {
+            let next = waiting.iter_mut().enumerate().find_map(|(at, (_, turn))| Some((at, turn.now_or_never()?)));
+            if let Some((at, turn)) = next {
+                order.push(waiting.remove(at).0);
+                held = Some(turn);
+            }
+        }
+        assert_eq!(order, [1, 2, 3, 1, 2, 1, 1]);
+        assert!(turns.take(source(9)).now_or_never().is_some(), "the permit is free again");
+    }
+
+    #[test]
+    fn whoever_goes_away_gives_way() {
+        let turns = Turns::new(2);
+        let held: Vec<_> = (0..2).map(|_| turns.take(source(1)).now_or_never().unwrap()).collect();
+        let mut gone: Vec<_> = (0..5).map(|_| Box::pin(turns.take(source(1)))).collect();
+        let mut stays = Box::pin(turns.take(source(2)));
+        assert!(gone.iter_mut().all(|turn| turn.now_or_never().is_none()) && stays.as_mut().now_or_never().is_none());
+        gone.truncate(1);
+        drop(held);
+        // A permit that was sent and not received yet is not lost either.
+        drop(gone);
+        drop(stays.as_mut().now_or_never().expect("its turn"));
+        drop(stays);
+        let all: Vec<_> = (0..2).map(|_| turns.take(source(3)).now_or_never()).collect();
+        assert!(all.iter().all(Option::is_some));
+        assert!(turns.lock().waiting.is_empty() && turns.lock().order.is_empty());
+    }
+}
