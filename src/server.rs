@@ -60,9 +60,11 @@ use turns::Turns;
 const DEFAULT_TIMEOUT: Duration = Duration::from_secs(10);
 /// How long to leave the listener alone when the system has no descriptor for another connection.
 const EXHAUSTED: Duration = Duration::from_millis(50);
-/// How many connections the system may accept for us before we look; it has a cap of its own (`net.core.somaxconn`).
+/// How many connections the system may accept for us before we look; it has a cap of its own
+/// (`net.core.somaxconn`).
 const BACKLOG: u32 = 4096;
-/// How many bytes a client may send before its handshake is over: some 2 KiB are usual, and a chain of client certificates has a few more.
+/// How many bytes a client may send before its handshake is over: some 2 KiB are usual, and a chain of client
+/// certificates has a few more.
 const MAX_HANDSHAKE_BYTES: usize = 24 << 10;
 /// How many connections are accepted before others that share the thread have their turn.
 const ACCEPT_BATCH: usize = 32;
@@ -184,13 +186,14 @@ pub trait Application: Send + Sync + 'static {
 /// Every number of the server. The reasons for the defaults are in the fields' descriptions.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Limits {
-    /// Open connections. When there are as many, one makes room for a new one: first one that has never given an answer of success, of the address
-    /// that has most of those; of the others the one that has been idle longest, of the address that has most. 1024.
+    /// Open connections. When there are as many, one makes room for a new one: first one that has never given
+    /// an answer of success, of the address that has most of those; of the others the one that has been idle
+    /// longest, of the address that has most. 1024.
     pub connections: usize,
     /// Open connections from one address, so that one pod cannot take them all. 256.
     pub connections_per_source: usize,
-    /// TLS handshakes computed at the same time. One takes a core for some 0.2 ms with an ECDSA certificate, for 1 ms with an RSA one; the other
-    /// cores stay free for reviews, and addresses take turns. 1.
+    /// TLS handshakes computed at the same time. Each keeps a core busy, longer with an RSA key than with an ECDSA
+    /// key; the other cores stay free for reviews, and addresses take turns. 1.
     pub handshakes: usize,
     /// Reviews evaluated at the same time. 64.
     pub in_flight: usize,

@@ -1,4 +1,5 @@
-//! What one connection is doing, as seen from its socket, its requests, its clock and the list of all connections.
+//! What one connection is doing, as seen from its socket, its requests, its clock and the list of all
+//! connections.
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -97,7 +98,8 @@ impl Activity {
     pub(super) fn get(&self) -> (Phase, u64) {
         let state = self.state.load(Relaxed);
         let phase = Phase::ALL[(state as usize & ((1 << Phase::BITS) - 1)) % Phase::ALL.len()];
-        // Streams of one HTTP/2 connection come and go on several threads; the counts are right where the phase may be late.
+        // Streams of one HTTP/2 connection come and go on several threads; the counts are right where the
+        // phase may be late.
         let active = self.active.load(Relaxed);
         let phase = match phase {
             Phase::Closing => phase,
@@ -167,7 +169,8 @@ impl Activity {
         self.eviction.load(SeqCst) != 0
     }
 
-    /// Returns whether it has to make room, now that all that has come is known. If not, it is in the list again.
+    /// Returns whether it has to make room, now that all that has come is known. If not, it is in the list
+    /// again.
     pub(super) fn gives_way(&self) -> bool {
         let eviction = self.eviction.load(SeqCst);
         let phase = self.phase();
@@ -196,7 +199,8 @@ pub(super) struct Serving {
 }
 
 impl Serving {
-    /// Begins a request; `then` is what comes after its answer. The second value is to be dropped when its body is complete.
+    /// Begins a request; `then` is what comes after its answer. The second value is to be dropped when its
+    /// body is complete.
     pub(super) fn begin(activity: &Arc<Activity>, then: Phase) -> (Self, Incomplete) {
         activity.incomplete.fetch_add(1, Relaxed);
         if activity.active.fetch_add(1, Relaxed) == 0 && activity.phase() != Phase::Closing {

@@ -67,7 +67,8 @@ impl Arrivals for TlsStream<Capped> {
     }
 }
 
-/// A socket from which no more is read than a handshake needs. rustls would keep 64 KiB of one that does not end, for each connection.
+/// A socket from which no more is read than a handshake needs. rustls would keep 64 KiB of one that does not
+/// end, for each connection.
 pub(super) struct Capped {
     stream: TcpStream,
     left: usize,
@@ -118,7 +119,8 @@ impl AsyncWrite for Capped {
     }
 }
 
-/// A socket that tells [`Activity`] what an HTTP/1 connection is doing, and lets no request through whose end is in doubt.
+/// A socket that tells [`Activity`] what an HTTP/1 connection is doing, and lets no request through whose end
+/// is in doubt.
 struct Observed<IO> {
     io: IO,
     activity: Arc<Activity>,
@@ -126,7 +128,8 @@ struct Observed<IO> {
     framing: Framing,
     /// What is left to be shown of [`MISFRAMED`].
     refusal: &'static [u8],
-    /// How many bytes are still read after a refusal, so that it is not lost with a connection that is cut while the client sends.
+    /// How many bytes are still read after a refusal, so that it is not lost with a connection that is cut
+    /// while the client sends.
     discard: usize,
     shut_down: bool,
 }

@@ -1,10 +1,12 @@
 //! Where a request of HTTP/1 ends, read so strictly that nobody can read it differently.
 //!
-//! hyper answers some requests that RFC 9112 lets a server refuse: lines that end with a bare LF, a Content-Length beside a Transfer-Encoding,
-//! the same length twice. A proxy in front may see other requests in the same bytes, so they are refused here, before hyper sees them.
+//! hyper answers some requests that RFC 9112 lets a server refuse: lines that end with a bare LF, a
+//! Content-Length beside a Transfer-Encoding, the same length twice. A proxy in front may see other requests
+//! in the same bytes, so they are refused here, before hyper sees them.
 //!
-//! The scanner is fed the bytes of a connection in order, in pieces of any size, and does a constant amount of work for each byte of a head.
-//! Bodies are counted off by their length; after a chunked one the connection has to end, so chunks are not read at all.
+//! The scanner is fed the bytes of a connection in order, in pieces of any size, and does a constant amount
+//! of work for each byte of a head. Bodies are counted off by their length; after a chunked one the
+//! connection has to end, so chunks are not read at all.
 
 /// The longest name that matters here.
 const LONGEST_NAME: usize = "transfer-encoding".len();
@@ -76,7 +78,8 @@ struct Value {
     ended: bool,
 }
 
-/// The bytes do not frame a request as everybody would read it. The value is the offset of the first byte that does not fit, in what was given.
+/// The bytes do not frame a request as everybody would read it. The value is the offset of the first byte
+/// that does not fit, in what was given.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Misframed(pub(super) usize);
 
@@ -152,7 +155,8 @@ impl Framing {
             // Every LF has been named above; a CR is only ever followed by one.
             (_, b'\n' | b'\r') | (At::StartLf | At::Lf | At::EndLf | At::Refused, _) => return None,
             (At::Start | At::Line, _) => At::Line,
-            // A name without a letter, a blank before or in a name: a line folded as it was done long ago, or something worse.
+            // A name without a letter, a blank before or in a name: a line folded as it was done long ago, or
+            // something worse.
             (At::Field, b':') | (At::Field | At::Name, b' ' | b'\t') => return None,
             (At::Name, b':') => {
                 head.value = Value::default();

@@ -1,12 +1,15 @@
 //! Who is connected, and who has to leave when there is no room.
 //!
-//! A newcomer always gets a place unless everybody else is worth more. What has never given an answer of success goes first, of the source that has
-//! most of it: what is in its handshake or its headers, then what waits unused, then what is sending a body, each the oldest first. So a client that
-//! does what it came for is through long before it is the oldest. What has served goes last, of the source with the most connections: an API server
-//! takes the end of a connection that it has just written to for a failed webhook, and does not try again.
+//! A newcomer always gets a place unless everybody else is worth more. What has never given an answer of
+//! success goes first, of the source that has most of it: what is in its handshake or its headers, then what
+//! waits unused, then what is sending a body, each the oldest first. So a client that does what it came for
+//! is through long before it is the oldest. What has served goes last, of the source with the most
+//! connections: an API server takes the end of a connection that it has just written to for a failed webhook,
+//! and does not try again.
 //!
-//! Sources and classes are kept in order as they change, so that a flood costs little for each connection: the time to accept one grows with the
-//! logarithm of their number, or with the number of one source's connections where all of them have served.
+//! Sources and classes are kept in order as they change, so that a flood costs little for each connection:
+//! the time to accept one grows with the logarithm of their number, or with the number of one source's
+//! connections where all of them have served.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
@@ -15,11 +18,13 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use super::activity::{Activity, Eviction};
 
-/// A source that has so few connections which never served keeps them while another one fills more than half of its share with idle ones.
+/// A source that has so few connections which never served keeps them while another one fills more than half
+/// of its share with idle ones.
 const FEW: usize = 16;
 /// How many connections that have served are looked at for one newcomer.
 const MAX_EXAMINED: usize = 512;
-/// How many evicted connections may not have noticed yet, at least; beyond a quarter of all places nobody is let in.
+/// How many evicted connections may not have noticed yet, at least; beyond a quarter of all places nobody is
+/// let in.
 const MIN_LEAVING: usize = 64;
 
 /// What a connection is worth.
@@ -66,7 +71,8 @@ struct List {
     next: u64,
     guests: BTreeMap<u64, Seat>,
     sources: BTreeMap<IpAddr, Source>,
-    /// The sources by how many connections they have that never served and can be evicted; of several with as many, by the one that goes first.
+    /// The sources by how many connections they have that never served and can be evicted; of several with as
+    /// many, by the one that goes first.
     wasteful: BTreeSet<(Waste, IpAddr)>,
     /// The sources by how many connections they have.
     large: BTreeSet<(usize, IpAddr)>,

@@ -1,8 +1,9 @@
 //! The plain second port: `/healthz`, `/readyz`, `/metrics`.
 //!
-//! Nothing here takes a body, and nothing here waits for the API server. A thread of its own answers, so that neither reviews nor handshakes are in
-//! its way, nor it in theirs. Anybody in the cluster may reach the port: a connection has one answer and little time, and when there are too many,
-//! the oldest that has not got its answer goes, of the address that has most. The kubelet takes a few milliseconds for a probe.
+//! Nothing here takes a body, and nothing here waits for the API server. A thread of its own answers, so that
+//! neither reviews nor handshakes are in its way, nor it in theirs. Anybody in the cluster may reach the
+//! port: a connection has one answer and little time, and when there are too many, the oldest that has not
+//! got its answer goes, of the address that has most. The kubelet takes a few milliseconds for a probe.
 
 use std::fmt;
 use std::io;
@@ -26,12 +27,15 @@ use super::{Door, Limits};
 /// How many connections there may be, and how many from one address.
 const CONNECTIONS: usize = 512;
 const CONNECTIONS_PER_SOURCE: usize = 64;
-/// How long a client may take to begin its request, and to end it. Probes have a timeout of 1 s unless it is set.
+/// How long a client may take to begin its request, and to end it. Probes have a timeout of 1 s unless it is
+/// set.
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(2);
-/// How often the threads that serve reviews show that they still run, and after how long they are thought to hang.
+/// How often the threads that serve reviews show that they still run, and after how long they are thought to
+/// hang.
 const PULSE: Duration = Duration::from_secs(1);
 const NO_PULSE: Duration = Duration::from_secs(20);
-/// The metrics are printed anew when this many times as long has passed as it takes: that bounds the share of a core that it takes.
+/// The metrics are printed anew when this many times as long has passed as it takes: that bounds the share of
+/// a core that it takes.
 const METRICS_PAUSE: u32 = 20;
 
 type Check = Box<dyn Fn() -> Result<(), String> + Send + Sync>;

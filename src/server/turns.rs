@@ -1,4 +1,5 @@
-//! A few permits, given to sources in turn: whoever asks a thousand times waits for itself, not others for it.
+//! A few permits, given to sources in turn: whoever asks a thousand times waits for itself, not others for
+//! it.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::net::IpAddr;
@@ -28,7 +29,8 @@ impl Turns {
         Self(Arc::new(Mutex::new(Queue { free: permits.max(1), waiting: BTreeMap::new(), order: VecDeque::new() })))
     }
 
-    /// Waits for a permit. Sources take turns, and one source is served in the order of its calls. Whoever stops waiting loses nothing for others.
+    /// Waits for a permit. Sources take turns, and one source is served in the order of its calls. Whoever
+    /// stops waiting loses nothing for others.
     pub(super) async fn take(&self, source: IpAddr) -> Turn {
         let receiver = {
             let mut queue = self.lock();
@@ -60,7 +62,8 @@ impl Turns {
                 queue.free += 1;
                 return;
             };
-            // Nobody receives what is sent to a caller who has gone: then it comes back as it is, and must not be dropped under the lock.
+            // Nobody receives what is sent to a caller who has gone: then it comes back as it is, and must
+            // not be dropped under the lock.
             match next.send(Turn(Some(self.clone()))) {
                 Ok(()) => return,
                 Err(mut turn) => turn.0 = None,

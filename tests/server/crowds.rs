@@ -34,7 +34,7 @@ enum Waste {
 #[expect(dead_code, reason = "held, not used")]
 enum Held {
     Plain(TcpStream),
-    Tls(Client),
+    Tls(Box<Client>),
 }
 
 /// Opens a connection from an address, unless it is refused or evicted while it is being opened.
@@ -52,10 +52,11 @@ async fn waste(server: &Running, last: u8, waste: Waste) -> Option<Held> {
         Waste::Body => client.send(&request("/mutate", "{}")[..request("/mutate", "{}").len() - 1]).await.ok()?,
         Waste::Served => drop(client.post("/mutate", "{}").await.ok()?),
     }
-    Some(Held::Tls(client))
+    Some(Held::Tls(Box::new(client)))
 }
 
-/// Fills a server beyond its places with one kind of waste from several addresses, and checks what the API server sees of it.
+/// Fills a server beyond its places with one kind of waste from several addresses, and checks what the API
+/// server sees of it.
 async fn crowd(addresses: impl Iterator<Item = u8> + Clone, kind: Waste) {
     let server = start(|config| (config.limits.connections, config.limits.connections_per_source) = (PLACES, 8)).await;
     let mut pool = Vec::new();
