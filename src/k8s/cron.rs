@@ -276,7 +276,7 @@ impl Fields {
                     now = clock.set(now.date().first_of_month().at(0, 0, 0, 0))?;
                 }
                 let month = now.date().first_of_month().checked_add(jiff::Span::new().months(1)).ok()?;
-                now = clock.set(month.to_datetime(now.time()))?;
+                now = clock.set_later(month.to_datetime(now.time()))?;
                 if now.month() == 1 {
                     continue 'wrap;
                 }
@@ -286,7 +286,7 @@ impl Fields {
                     moved = true;
                     now = clock.set(now.date().at(0, 0, 0, 0))?;
                 }
-                now = clock.set(now.date().tomorrow().ok()?.to_datetime(now.time()))?;
+                now = clock.set_later(now.date().tomorrow().ok()?.to_datetime(now.time()))?;
                 // Where midnight does not exist, the clock lands an hour beside it.
                 let hour = i64::from(now.hour());
                 if hour != 0 {
@@ -356,6 +356,14 @@ impl Clock<'_> {
         let offset = i64::from(self.offset(read_as_utc - guess)?.seconds());
         self.second = read_as_utc - offset;
         self.civil()
+    }
+
+    /// Moves to a later civil time. Where a zone leaves out a whole day, which a change of sides of the date line takes, that time reads as the day
+    /// before, and the original never gets past it. Here the time a day later is taken.
+    fn set_later(&mut self, civil: DateTime) -> Option<DateTime> {
+        let before = self.second;
+        let now = self.set(civil)?;
+        if self.second > before { Some(now) } else { self.set(civil.tomorrow().ok()?) }
     }
 }
 
@@ -550,6 +558,20 @@ mod tests {
         assert_eq!(next("30 2 * * *", "2026-10-24T12:00[Europe/Berlin]").as_deref(), Some("2026-10-25T02:30:00+02:00[Europe/Berlin]"));
         // São Paulo once skipped midnight.
         assert_eq!(next("0 1 * * *", "2018-11-03T12:00[America/Sao_Paulo]").as_deref(), Some("2018-11-04T01:00:00-02:00[America/Sao_Paulo]"));
+    }
+
+    #[test]
+    fn a_day_that_a_zone_leaves_out_is_passed() {
+        let next = |schedule: &str, after: &str| read(schedule).next(&at(after)).map(|run| run.to_string());
+        // Samoa had no 2011-12-30, Kwajalein no 1993-08-21.
+        let apia = "2012-01-02T00:00:00+14:00[Pacific/Apia]";
+        assert_eq!(next("0 0 * * 1", "2011-12-29T12:00[Pacific/Apia]").as_deref(), Some(apia));
+        assert_eq!(
+            next("*/5 1-1,7 ? jan-dec/1 MON", "2011-12-29T18:20-10[Pacific/Apia]").as_deref(),
+            Some("2012-01-02T01:00:00+14:00[Pacific/Apia]")
+        );
+        let kwajalein = "1993-08-22T00:00:00+12:00[Pacific/Kwajalein]";
+        assert_eq!(next("0 0 21,22 8 *", "1993-08-19T12:00[Pacific/Kwajalein]").as_deref(), Some(kwajalein));
     }
 
     #[test]

@@ -358,9 +358,10 @@ impl Long {
     fn in_decimal(&self, as_exponent: bool) -> String {
         let significant = self.digits.significant();
         let zeros = i64::try_from(self.digits.0.len() - significant.len()).unwrap_or(0);
-        let exponent = self.exponent + zeros;
+        #[allow(clippy::cast_possible_truncation, reason = "the original counts in 32 bits, here as where it reads an exponent")]
+        let exponent = (self.exponent + zeros) as i32;
         let pad = exponent.rem_euclid(3);
-        let exponent = exponent - pad;
+        let exponent = exponent.wrapping_sub(pad);
         let mut out = String::with_capacity(significant.len() + 4);
         if self.negative {
             out.push('-');
@@ -371,7 +372,7 @@ impl Long {
             if exponent != 0 {
                 out.push_str(&format!("e{exponent}"));
             }
-        } else if let Some((_, suffix)) = DECIMAL.iter().find(|(power, _)| i64::from(*power) == exponent) {
+        } else if let Some((_, suffix)) = DECIMAL.iter().find(|(power, _)| *power == exponent) {
             // Beyond the suffixes the exponent is lost: so does Kubernetes up to 1.36 (`1000E` is stored as `1`).
             out.push_str(suffix);
         }
@@ -529,6 +530,19 @@ mod tests {
         assert_eq!(read("1000E").canonical(), "1");
         assert_eq!(read("1234567890123456789e999999999").value(), 0);
         assert_eq!(read("1e-999999999").canonical(), "1e-9");
+    }
+
+    #[test]
+    fn exponents_beyond_32_bits_are_printed_as_they_are_read_again() {
+        for (text, canonical) in [
+            ("10e2147483647", "10e2147483647"),
+            ("1234567890.0E-2147483648", "12345678900e2147483647"),
+            ("1e2147483645", "100e2147483643"),
+            ("10e2147483646", "10e2147483646"),
+        ] {
+            assert_eq!(read(text).canonical(), canonical, "{text}");
+            assert_eq!(read(canonical).canonical(), canonical, "{text}");
+        }
     }
 
     #[test]

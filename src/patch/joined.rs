@@ -30,6 +30,8 @@ struct Places {
     below: BTreeMap<Token, Self>,
     /// The items of a list before which something is put in, or that are taken out: they move those behind them.
     moving: BTreeSet<usize>,
+    /// Those of them that are taken out. What is put in behind them would land elsewhere, or behind the end.
+    removed: BTreeSet<usize>,
 }
 
 /// What becomes of an operation among those that are there.
@@ -90,6 +92,9 @@ impl Joined {
                         && moves(op)
                     {
                         places.moving.insert(*index);
+                        if let Op::Remove(_) = op {
+                            places.removed.insert(*index);
+                        }
                     }
                     places = places.below.entry((*token).clone()).or_default();
                 }
@@ -136,7 +141,8 @@ impl Joined {
             // What stands behind in the list moves. Only insertions do not mind one another.
             let mut behind = places.below.range((*last).clone()..).filter(|(token, _)| matches!(token, Token::Index(_)));
             let moves = behind.any(|(_, place)| !place.below.is_empty() || !inserts || place.ops.iter().any(|at| !self.is_insertion(*at)));
-            if moves || !inserts && places.shifts(last) {
+            let shifted = if inserts { before(&places.removed, last) } else { places.shifts(last) };
+            if moves || shifted {
                 return None;
             }
             return Some(Fit::Beside);
@@ -164,9 +170,14 @@ impl Joined {
 impl Places {
     /// Tells whether an item of a list, these places being those of the list, is moved by an operation before it.
     fn shifts(&self, item: &Token) -> bool {
-        let Token::Index(item) = item else { return false };
-        self.moving.first().is_some_and(|first| first <= item)
+        before(&self.moving, item)
     }
+}
+
+/// Tells whether an item of a list is one of those given, or behind one.
+fn before(items: &BTreeSet<usize>, item: &Token) -> bool {
+    let Token::Index(item) = item else { return false };
+    items.first().is_some_and(|first| first <= item)
 }
 
 /// Tells whether an operation on an item of a list moves those behind it.
@@ -186,6 +197,7 @@ fn forget(places: &mut Places, tokens: &[&Token], ops: &[Op]) {
             && !next.ops.iter().any(|at| moves(&ops[*at]))
         {
             places.moving.remove(index);
+            places.removed.remove(index);
         }
         if next.ops.is_empty() && next.below.is_empty() {
             places.below.remove(*first);
@@ -278,6 +290,19 @@ mod tests {
         assert_eq!(joined(&[&[inside(1)], &[insert(1, 1)]]).1, [1]);
         assert_eq!(joined(&[&[Op::Remove(&list / 0)], &[inside(1)], &[Op::Replace(&list / 0, json!(1))]]).1, [1, 2]);
         assert_eq!(joined(&[&[Op::Replace(&list / 0, json!(1))], &[inside(1)]]).1, [0; 0]);
+    }
+
+    #[test]
+    fn nothing_is_put_in_behind_what_is_taken_out() {
+        let list = at(&["list"]);
+        let insert = |index: usize| Op::Add(&list / index, json!("new"));
+        let remove = |index: usize| Op::Remove(&list / index);
+        // Of a list of one: to append to it would be to insert behind its end.
+        assert_eq!(joined(&[&[remove(0)], &[insert(1)], &[insert(0)]]).1, [1, 2]);
+        assert_eq!(joined(&[&[insert(1)], &[remove(0)]]).1, [1]);
+        assert_eq!(joined(&[&[remove(2)], &[insert(1)], &[insert(0)]]).1, [1, 2], "what is taken out would be another item");
+        // What stays out leaves no trace.
+        assert_eq!(joined(&[&[remove(0), insert(2)], &[insert(1)]]).1, [0]);
     }
 
     #[test]

@@ -1,0 +1,8 @@
+//! Schedules of CronJobs.
+
+#![no_main]
+
+#[path = "../laws/mod.rs"]
+mod laws;
+
+libfuzzer_sys::fuzz_target!(|input: &[u8]| laws::cron::check(input));

@@ -1,0 +1,8 @@
+//! Operations on objects, and the pointers that they speak of.
+
+#![no_main]
+
+#[path = "../laws/mod.rs"]
+mod laws;
+
+libfuzzer_sys::fuzz_target!(|input: &[u8]| laws::patch::check(input));
