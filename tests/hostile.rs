@@ -129,13 +129,16 @@ impl Trial<'_> {
     }
 }
 
+/// A trial, and by what it is ranked.
+type Ranked<'b> = (f64, Trial<'b>);
+
 fn main() {
     let policy = Policy::builtin("default").unwrap();
     let bases = objects::all();
     let timed = std::env::var("JOBGATE_HOSTILE").is_ok_and(|mode| mode == "time");
     let began = Instant::now();
     let (mut trials, mut faults) = (0_usize, Vec::new());
-    let (mut costly, mut slow): (Vec<(f64, Trial<'_>)>, Vec<(f64, Trial<'_>)>) = (Vec::new(), Vec::new());
+    let (mut costly, mut slow): (Vec<Ranked<'_>>, Vec<Ranked<'_>>) = (Vec::new(), Vec::new());
     for base in &bases {
         // The others have the same texts; `.ci/hostile` tries them all.
         let singles = shapes::singles(&base.object, timed || base.name == "Job");
