@@ -598,7 +598,7 @@ mod tests {
         let text = text.as_str().expect("a warning");
         assert!(allowed && warnings == 1 && text.starts_with("jobgate could not look up 1 claim"), "{text}");
         assert_eq!(text.chars().count(), LONGEST_WARNING);
-        assert_eq!(asked(Endpoint::Mutate, &good, &Value::Null).1, 0, "the author is told once");
+        assert_eq!(asked(Endpoint::Mutate, &good, &Value::Null).1, 0, "the author gets it once");
         let mut gone = good.clone();
         gone["metadata"]["deletionTimestamp"] = "2026-11-21T08:00:00Z".into();
         assert_eq!(asked(Endpoint::Validate, &gone, &gone).1, 0, "what is not judged needs no claims");

@@ -86,7 +86,7 @@ pub struct Settings {
     /// How long all look-ups of one review may take together, within the review's own deadline.
     pub budget: Duration,
     /// How many claims the API server is asked for, for one review: those that matter most. Beyond, what the cache does not know
-    /// is unknown, and the author is told. What is answered from memory does not count.
+    /// is unknown, and the author gets a warning. What is answered from memory does not count.
     pub requests_per_review: usize,
     /// How many requests may be under way at once.
     pub parallel: usize,

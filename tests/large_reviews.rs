@@ -277,7 +277,7 @@ fn a_connection_takes_little_memory() {
     drop((first, more));
 }
 
-/// What a review is allowed is told from its weight, so the weight must be more than what it takes.
+/// What a review may take goes by its weight, so the weight must be more than what it takes.
 #[test]
 fn a_review_takes_no_more_memory_than_it_weighs() {
     let pad = |item: &str| format!("[{}]", vec![item; (1 << 20) / (item.len() + 1)].join(","));

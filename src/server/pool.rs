@@ -290,6 +290,21 @@ mod tests {
     }
 
     #[test]
+    fn where_a_revoked_portion_is_kept_another_one_is_revoked() {
+        let pool = pool(10, 10);
+        let mut large = pool.take(source(1), 6).now_or_never().unwrap();
+        let mut small = pool.take(source(3), 4).now_or_never().unwrap();
+        let (mut large_revoked, mut small_revoked) = (large.revocable(), small.revocable());
+        let mut waiting = Box::pin(pool.take(source(2), 3));
+        assert!(waiting.as_mut().now_or_never().is_none());
+        assert!((&mut large_revoked).now_or_never().is_some() && (&mut small_revoked).now_or_never().is_none());
+        large.keep();
+        assert!(small_revoked.now_or_never().is_some(), "whoever waits counts on it instead");
+        drop(small);
+        assert!(waiting.now_or_never().is_some());
+    }
+
+    #[test]
     fn the_source_that_has_least_is_served_first() {
         let pool = pool(10, 10);
         let (held, rest) = (pool.take(source(1), 2).now_or_never().unwrap(), pool.take(source(3), 8).now_or_never().unwrap());

@@ -1,6 +1,7 @@
 //! A plain user applies the costliest objects there are while others create Jobs without a deadline: none of those gets in.
 //!
-//! The webhooks are registered as in production, open on failure and with short timeouts, so whoever slows Jobgate down lifts it.
+//! The webhooks are registered as in production, open on failure and with short timeouts, so whoever
+//! slows Jobgate down turns it off.
 //! `JOBGATE_ATTACK_SECONDS=60` makes it a long run.
 
 use std::collections::BTreeMap;
@@ -22,7 +23,7 @@ use crate::manifests::{endless, job, over};
 use crate::scenario::{Needs, Place, Scenario};
 
 pub(crate) const SCENARIOS: &[Scenario] =
-    &[Scenario::new("costly_objects_of_a_plain_user_lift_nothing", costly_objects).ungated().needs(Needs::PyTorchJobs)];
+    &[Scenario::new("costly_objects_of_a_plain_user_do_not_open_the_gate", costly_objects).ungated().needs(Needs::PyTorchJobs)];
 
 /// Jobs without a deadline that are created in a second.
 const ENDLESS_PER_SECOND: u32 = 20;
