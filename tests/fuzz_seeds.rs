@@ -1,7 +1,8 @@
-//! What the fuzz targets hold every input to, held here to the inputs that they start from: those of the project, and the shared ones where they are
-//! (`JOBGATE_SHARED`, else `../shared`).
+//! What the fuzz targets hold every input to, held here to the inputs that they start from: those of the
+//! project, and the shared ones where they are (`JOBGATE_SHARED`, else `../shared`).
 //!
-//! `.ci/fuzz` starts from the same: with `JOBGATE_FUZZ_CORPUS` set to a folder, the inputs are written there, a folder for each target, and not run.
+//! `.ci/fuzz` starts from the same: with `JOBGATE_FUZZ_CORPUS` set to a folder, the inputs are written there,
+//! a folder for each target, and not run.
 
 #[path = "../fuzz/laws/mod.rs"]
 mod laws;
@@ -138,6 +139,13 @@ fn review() -> Vec<Vec<u8>> {
     };
     let mut found = texts(&[], &["reviews", "reviews-kinds"]);
     found.extend(objects().into_iter().enumerate().filter_map(review));
+    // In a part that is passed over, what cannot be read: found by fuzzing.
+    for status in [r#"{"\ud800": 1}"#.to_owned(), "[".repeat(200) + &"]".repeat(200)] {
+        let status = format!("\"status\":{status},\"spec\":");
+        let odd = found.iter().take(5).map(|body| String::from_utf8_lossy(body).replacen("\"spec\":", &status, 1).into_bytes());
+        let odd: Vec<Vec<u8>> = odd.collect();
+        found.extend(odd);
+    }
     found
 }
 

@@ -1,4 +1,4 @@
-//! Operations on objects, and the pointers that they speak of.
+//! Operations on objects, and the pointers in them.
 
 #![no_main]
 

@@ -4,10 +4,12 @@ use jiff::tz::TimeZone;
 use jiff::{Timestamp, Zoned};
 use jobgate::k8s::cron::{Schedule, load_location};
 
-/// Seconds from 1970 to 2095: no leap year is left out in between, so that whatever can run does so within five years.
+/// Seconds from 1970 to 2095: no leap year is left out in between, so that whatever can run does so within
+/// five years.
 const REGULAR: std::ops::Range<i64> = 0..3_944_678_400;
 
-/// Takes a schedule; in further lines, where they are there, a time zone and the second since 1970 after which runs are asked for.
+/// Takes a schedule; in further lines, where they are there, a time zone and the second since 1970 after
+/// which runs are asked for.
 pub fn check(input: &[u8]) {
     let Ok(text) = str::from_utf8(input) else { return };
     let mut lines = text.split('\n');

@@ -1,4 +1,5 @@
-//! What must hold whatever is read: one law a fuzz target, as a function of the input's bytes that panics where it is broken.
+//! What must hold whatever is read: one law a fuzz target, as a function of the input's bytes that panics
+//! where it is broken.
 //!
 //! The fuzz targets run these over what libFuzzer makes up, `tests/fuzz_seeds.rs` over what it starts from.
 

@@ -7,7 +7,8 @@ use jobgate::value::Value;
 
 use super::draws::{Draws, places};
 
-/// Takes an object in JSON; behind a zero byte, the bytes that draw operations, and the object where it is no JSON.
+/// Takes an object in JSON; behind a zero byte, the bytes that draw operations, and the object where it is no
+/// JSON.
 pub fn check(input: &[u8]) {
     let (json, draws) = super::halves(input);
     let mut draws = Draws::new(draws);

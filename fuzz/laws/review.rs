@@ -1,4 +1,5 @@
-//! Every body is answered: a review by its uid, anything else by 400; a patch fits, and none is needed after it; only a denial refuses.
+//! Every body is answered: a review by its uid, anything else by 400; a patch fits, and none is needed after
+//! it; only a denial refuses.
 
 use std::sync::LazyLock;
 
@@ -40,7 +41,7 @@ pub fn check(body: &[u8]) {
             let bad = matches!(answer.meta.fault, Some(Fault::Patch(doubt)) if doubt != Doubt::TooLarge);
             assert!(!bad && answer.meta.fault != Some(Fault::Panic), "{:?}", answer.meta.fault);
             let whole = Review::read_whole(body).map(|review| admission::judge(endpoint, policy, facts, review, None));
-            assert!(whole.map_or(answer.meta.fault == Some(Fault::Malformed), |whole| whole == *answer), "skimmed");
+            assert!(whole.map_or(answer.meta.fault == Some(Fault::Malformed), |whole| alike(answer, &whole)), "skimmed: {answer:?}");
             for fault in [Fault::Deadline, Fault::Panic] {
                 let open = admission::fail_open(endpoint, body, fault);
                 assert_eq!(well_formed(&open, read.as_ref()), None);
@@ -62,6 +63,14 @@ pub fn check(body: &[u8]) {
         let oversized = admission::refuse_oversized(endpoint, cut, 3 << 20);
         assert!(!allowed(&oversized) || oversized.status == 413);
     }
+}
+
+/// Tells whether an object was judged alike when all of it was read, if all of it can be: in what is passed
+/// over, neither half of a surrogate pair nor nesting beyond the limit is noticed.
+fn alike(skimmed: &Answer, whole: &Answer) -> bool {
+    let meta = &whole.meta;
+    let unread = meta.fault == Some(Fault::ObjectUnreadable) || meta.outcome == Outcome::Denied && meta.findings.is_empty();
+    skimmed == whole || unread
 }
 
 fn denials(answer: &Answer) -> usize {

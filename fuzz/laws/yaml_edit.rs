@@ -1,4 +1,5 @@
-//! `parse(edit(source, ops)) == patch(parse(source), ops)`, and no byte moves but for that; by single operations, and by what `lint --fix` makes of a file.
+//! `parse(edit(source, ops)) == patch(parse(source), ops)`, and no byte moves but for that; by single
+//! operations, and by what `lint --fix` makes of a file.
 
 use std::sync::{LazyLock, Mutex};
 

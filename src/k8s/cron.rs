@@ -358,8 +358,9 @@ impl Clock<'_> {
         self.civil()
     }
 
-    /// Moves to a later civil time. Where a zone leaves out a whole day, which a change of sides of the date line takes, that time reads as the day
-    /// before, and the original never gets past it. Here the time a day later is taken.
+    /// Moves to a later civil time. Where a zone leaves out a whole day, which a change of sides of the date
+    /// line takes, that time reads as the day before, and the original never gets past it. Here the time a
+    /// day later is taken.
     fn set_later(&mut self, civil: DateTime) -> Option<DateTime> {
         let before = self.second;
         let now = self.set(civil)?;
