@@ -186,7 +186,8 @@ impl<'a> Review<'a> {
         if !self.claims.iter().any(for_one) {
             return self;
         }
-        Self::read_whole(body).unwrap_or(self)
+        // What is left out may be beyond what can be read. What was skimmed is sound, and judging that must not depend on what is known of claims.
+        Self::read_whole(body).ok().filter(|whole| matches!(whole.subject, Subject::Object(_))).unwrap_or(self)
     }
 }
 
@@ -587,6 +588,17 @@ mod tests {
             let Subject::Object(change) = review.subject else { panic!("{body}") };
             assert_eq!(change.object.pointer("/spec/template/spec/containers/0/env").is_some(), whole, "{mode}");
         }
+    }
+
+    #[test]
+    fn what_is_known_of_a_claim_does_not_make_an_object_unreadable() {
+        let spec = r#"{"template":{"spec":{"containers":[{"env":[{"value":"\ud800"}]}],"volumes":[{"persistentVolumeClaim":{"claimName":"c"}}]}}}"#;
+        let body = request(&format!(r#""namespace":"n","object":{{"apiVersion":"batch/v1","kind":"Job","spec":{spec}}}"#));
+        let claim = Fact::Known(Claim { access_modes: vec!["ReadWriteOnce".to_owned()], source: Source::Cluster });
+        let facts = FactTable { claims: [(("n".to_owned(), "c".to_owned()), claim)].into() };
+        let review = Review::read(body.as_bytes()).expect("a review");
+        assert!(matches!(review.subject, Subject::Object(_)), "the text that cannot be read is skipped");
+        assert!(matches!(review.completed(&facts).subject, Subject::Object(_)));
     }
 
     #[test]
