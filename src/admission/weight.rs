@@ -20,7 +20,7 @@ const TEXT: usize = 2;
 const MAX_PER_BYTE: usize = 56;
 /// A body up to this size counts as the most costly one, since that is less than to look: a millionth of a
 /// second for each KiB.
-const NOT_WORTH_A_LOOK: usize = 8 << 10;
+const NOT_WORTH_A_LOOK: usize = 16 << 10;
 
 /// Returns about how many bytes it takes at most to judge a review with this body.
 #[must_use]

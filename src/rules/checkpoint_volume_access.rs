@@ -139,8 +139,8 @@ struct Scene<'w, 'a> {
     colocated: RefCell<BTreeMap<(Vec<usize>, Among), bool>>,
     /// Of each pod template: [`Scene::placement_weight`], once it is asked for.
     placement_weights: Vec<OnceCell<usize>>,
-    /// What may still be read to find that out.
-    colocation_work_left: Cell<usize>,
+    /// What may still be read to find that out, once some of it was.
+    colocation_work_left: Cell<Option<usize>>,
 }
 
 /// In so many sets of templates, on average, a template is looked at. A claim is used by one set, and four templates make
@@ -207,10 +207,7 @@ impl<'w, 'a> Scene<'w, 'a> {
     fn of(workload: &'w Workload<'a>) -> Self {
         let mounts = workload.pods.iter().map(|_| OnceCell::new()).collect();
         let placement_weights = workload.pods.iter().map(|_| OnceCell::new()).collect();
-        let scene = Self { workload, mounts, colocated: RefCell::default(), placement_weights, colocation_work_left: Cell::new(0) };
-        let all: usize = (0..workload.pods.len()).map(|pod| 1 + scene.placement_weight(pod)).sum();
-        scene.colocation_work_left.set(SETS_PER_TEMPLATE * all);
-        scene
+        Self { workload, mounts, colocated: RefCell::default(), placement_weights, colocation_work_left: Cell::new(None) }
     }
 
     /// Returns the claims of the object, by name.
@@ -236,8 +233,12 @@ impl<'w, 'a> Scene<'w, 'a> {
             return Some(*known);
         }
         let work: usize = pods.iter().map(|pod| 1 + self.placement_weight(*pod)).sum();
-        let left = self.colocation_work_left.get().checked_sub(work)?;
-        self.colocation_work_left.set(left);
+        let all = || SETS_PER_TEMPLATE * (0..self.workload.pods.len()).map(|pod| 1 + self.placement_weight(pod)).sum::<usize>();
+        let left = self.colocation_work_left.get().unwrap_or_else(all);
+        self.colocation_work_left.set(Some(left.saturating_sub(work)));
+        if work > left {
+            return None;
+        }
         let templates: Vec<&PodTemplate<'_>> = pods.iter().map(|pod| &self.workload.pods[*pod]).collect();
         let colocated = on_one_node(self.workload, &templates, among);
         self.colocated.borrow_mut().insert(key, colocated);

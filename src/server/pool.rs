@@ -61,15 +61,15 @@ impl Pool {
     ///
     /// An amount above the cap of a source, or above what the pool has, is never granted.
     pub(super) async fn take(&self, source: IpAddr, amount: usize) -> Portion {
-        let (grant, granted) = oneshot::channel();
-        let ticket = {
+        let (ticket, granted) = {
             let mut state = self.0.lock();
             if state.waiting.is_empty() && state.fits(&self.0, source, amount) {
                 return self.0.grant(&mut state, source, amount);
             }
+            let (grant, granted) = oneshot::channel();
             let ticket = state.ticket();
             state.waiting.insert(ticket, Waiting { source, amount, grant });
-            ticket
+            (ticket, granted)
         };
         // Dropped with the future: one that has left the line must not hold up those behind it.
         let _place = Place { pool: &self.0, ticket };
