@@ -29,7 +29,7 @@ use jobgate::cluster::Claims;
 use jobgate::cmd::today;
 use jobgate::policy::Policy;
 use jobgate::server::certificate::{Development, Identity};
-use jobgate::server::{Answer, Application, Call, Config, Endpoint, Fault, Limits, Metrics, Note, Outcome, Readiness, Server, Stop};
+use jobgate::server::{Answer, Application, Call, Config, Endpoint, Limits, Metrics, Note, Outcome, Readiness, Server, Stop};
 use jobgate::webhook::Webhook;
 use json_patch::jsonptr::PointerBuf;
 use json_patch::{AddOperation, Patch, PatchOperation};
@@ -278,22 +278,6 @@ impl Application for BodyOnly {
         let body = format!(r#"{{"apiVersion":"admission.k8s.io/v1","kind":"AdmissionReview","response":{{"uid":"{uid}","allowed":true}}}}"#);
         allowed(uid.to_owned(), body.into_bytes())
     }
-
-    fn weight(&self, body: &[u8]) -> usize {
-        body.len()
-    }
-
-    fn too_heavy(&self, _: Endpoint, _: &[u8]) -> Option<Answer> {
-        None
-    }
-
-    fn too_large(&self, _: Endpoint, _: &[u8], _: usize) -> Option<Answer> {
-        None
-    }
-
-    fn fault(&self, _: Endpoint, _: &[u8], _: Fault) -> Option<Answer> {
-        None
-    }
 }
 
 fn allowed(uid: String, body: Vec<u8>) -> Answer {
@@ -384,22 +368,6 @@ impl Application for Typed {
         let response = Response { uid: request.uid.clone(), allowed: true, status: None, patch, patch_type };
         let body = serde_json::to_vec(&Reviewed { api_version, kind, response }).expect("an answer is JSON");
         allowed(request.uid, body)
-    }
-
-    fn weight(&self, body: &[u8]) -> usize {
-        body.len()
-    }
-
-    fn too_heavy(&self, _: Endpoint, _: &[u8]) -> Option<Answer> {
-        None
-    }
-
-    fn too_large(&self, _: Endpoint, _: &[u8], _: usize) -> Option<Answer> {
-        None
-    }
-
-    fn fault(&self, _: Endpoint, _: &[u8], _: Fault) -> Option<Answer> {
-        None
     }
 }
 

@@ -169,18 +169,26 @@ pub trait Application: Send + Sync + 'static {
 
     /// Answers a review whose body is larger than `limit` bytes, from the first bytes of it. With nothing, the server answers 413, which the API
     /// server takes for a failed webhook: fail-open then admits whatever was padded to this size.
-    fn too_large(&self, endpoint: Endpoint, prefix: &[u8], limit: usize) -> Option<Answer>;
+    fn too_large(&self, _endpoint: Endpoint, _prefix: &[u8], _limit: usize) -> Option<Answer> {
+        None
+    }
 
     /// Returns about how many bytes of memory it takes at most to answer a review with this body. It is
     /// called for each, small bodies where they are read, and should take little time for them.
-    fn weight(&self, body: &[u8]) -> usize;
+    fn weight(&self, body: &[u8]) -> usize {
+        body.len()
+    }
 
     /// Answers a review whose body is heavier than all reviews together may be. With nothing, the server
     /// answers 413. It is called where it may compute.
-    fn too_heavy(&self, endpoint: Endpoint, body: &[u8]) -> Option<Answer>;
+    fn too_heavy(&self, _endpoint: Endpoint, _body: &[u8]) -> Option<Answer> {
+        None
+    }
 
     /// Answers a review that [`review`](Self::review) did not. With nothing, the server answers 500, which the API server takes for a failed webhook.
-    fn fault(&self, endpoint: Endpoint, body: &[u8], fault: Fault) -> Option<Answer>;
+    fn fault(&self, _endpoint: Endpoint, _body: &[u8], _fault: Fault) -> Option<Answer> {
+        None
+    }
 }
 
 /// Every number of the server. The reasons for the defaults are in the fields' descriptions.

@@ -79,8 +79,6 @@ struct List {
     /// The sources by how many connections they have.
     large: BTreeSet<(usize, IpAddr)>,
     present: usize,
-    /// How many have been evicted and are still there.
-    leaving: usize,
     /// How many connections each source has, with those that have been evicted and are still there.
     connected: BTreeMap<IpAddr, usize>,
 }
@@ -127,7 +125,6 @@ impl Guests {
             wasteful: BTreeSet::new(),
             large: BTreeSet::new(),
             present: 0,
-            leaving: 0,
             connected: BTreeMap::new(),
         })))
     }
@@ -177,7 +174,6 @@ impl Guests {
         let mut list = self.lock();
         if let Some(seat) = list.guests.get_mut(&id).filter(|seat| seat.leaving) {
             seat.leaving = false;
-            list.leaving -= 1;
             list.seat(id);
         }
     }
@@ -289,7 +285,6 @@ impl List {
         self.unseat(id);
         if let Some(seat) = self.guests.get_mut(&id) {
             seat.leaving = true;
-            self.leaving += 1;
             seat.activity.evict(eviction);
         }
     }
@@ -359,9 +354,7 @@ impl Drop for Guest {
     fn drop(&mut self) {
         let mut list = self.guests.lock();
         let Some(leaving) = list.guests.get(&self.id).map(|seat| seat.leaving) else { return };
-        if leaving {
-            list.leaving -= 1;
-        } else {
+        if !leaving {
             list.unseat(self.id);
         }
         list.guests.remove(&self.id);
@@ -492,7 +485,7 @@ mod tests {
         drop((serving, first, third));
         let list = list.lock();
         assert!(list.guests.is_empty() && list.sources.is_empty() && list.large.is_empty() && list.wasteful.is_empty());
-        assert_eq!((list.present, list.leaving), (0, 0));
+        assert_eq!((list.present, list.guests.values().filter(|seat| seat.leaving).count()), (0, 0));
     }
 
     #[test]
