@@ -40,6 +40,12 @@ impl Application for Obedient {
             "wait" => sleep(Duration::from_millis(300)).await,
             "linger" => sleep(Duration::from_millis(1500)).await,
             "compute" => std::thread::sleep(Duration::from_millis(1500)),
+            "churn" => {
+                let _running = Churning::begin();
+                loop {
+                    jobgate::meter::spend(1);
+                }
+            }
             _ => {}
         }
         let left = call.deadline.saturating_duration_since(Instant::now()).as_millis();
@@ -65,6 +71,24 @@ impl Application for Obedient {
 
     fn fault(&self, _: Endpoint, body: &[u8], fault: Fault) -> Option<Answer> {
         (!body.ends_with(b"no answer")).then(|| answer(Outcome::Faulted, &format!(r#"{{"fault":"{}"}}"#, fault.as_str())))
+    }
+}
+
+/// How many reviews are computing without an end.
+static CHURNING: AtomicUsize = AtomicUsize::new(0);
+
+struct Churning;
+
+impl Churning {
+    fn begin() -> Self {
+        CHURNING.fetch_add(1, Ordering::SeqCst);
+        Self
+    }
+}
+
+impl Drop for Churning {
+    fn drop(&mut self) {
+        CHURNING.fetch_sub(1, Ordering::SeqCst);
     }
 }
 
@@ -1227,4 +1251,23 @@ async fn a_port_that_is_taken_is_an_error() {
     };
     let error = Server::bind(config, metrics).await.unwrap_err();
     assert_eq!(error.to_string(), format!("listen on {}", server.address));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_small_body_that_computes_without_end_is_stopped_at_its_deadline() {
+    let server = start(|_| {}).await;
+    let (mut churning, mut ordinary) = (server.connect().await, server.connect().await);
+    let churn = tokio::spawn(async move { churning.post("/mutate?timeout=2s", &order("churn")).await.unwrap() });
+    for _ in 0..20 {
+        let reply = timeout(Duration::from_secs(1), ordinary.post("/mutate?timeout=2s", "{}")).await.expect("others are answered").unwrap();
+        assert_eq!(reply.status, 200);
+    }
+    assert_eq!(churn.await.unwrap().body, r#"{"fault":"deadline"}"#);
+    let ended = async {
+        while CHURNING.load(Ordering::SeqCst) > 0 {
+            sleep(ms(5)).await;
+        }
+    };
+    timeout(Duration::from_secs(5), ended).await.expect("after the answer no work goes on");
+    assert_eq!(server.metric(r#"jobgate_faults_total{cause="deadline"}"#), 1.0);
 }
