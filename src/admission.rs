@@ -273,7 +273,10 @@ pub fn judge(endpoint: Endpoint, policy: &Policy, facts: &dyn Facts, review: Rev
         reply.warnings.extend(caveat.map(respond::shorten));
     } else {
         match checked_patch(object, &verdict, judge) {
-            Ok(ops) => reply.patch = ops,
+            Ok(ops) => {
+                reply.warnings.extend(respond::filled_in(&verdict.findings).filter(|_| policy.report_fills && !ops.is_empty()));
+                reply.patch = ops;
+            }
             Err(doubt) => meta.fault = Some(Fault::Patch(doubt)),
         }
     }

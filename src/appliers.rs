@@ -100,12 +100,11 @@ fn managers(workload: &Workload<'_>) -> Vec<&'static Mark> {
 }
 
 /// The annotation in which `kubectl apply` keeps what it applied last.
-const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
+pub(crate) const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
 
 /// Returns who has applied the object, and so will send the author's manifest again: a tool, or `kubectl apply`.
 ///
 /// An entry of `managedFields` counts where it may own something of the spec: others apply labels or the status only.
-#[allow(dead_code, reason = "for rules that write into lists")]
 pub(crate) fn applied_again(workload: &Workload<'_>) -> Option<&'static str> {
     let applies = || {
         workload.object.at(&["metadata", "managedFields"]).items().any(|entry| {

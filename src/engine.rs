@@ -1,7 +1,7 @@
 //! The one function everything goes through: policy, facts and a request in, a verdict out. No I/O, no clock, no async.
 
 use std::borrow::Cow;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
 use jiff::civil::Date;
 
@@ -171,7 +171,7 @@ pub fn evaluate(policy: &Policy, facts: &dyn Facts, request: &Request<'_>) -> Ve
     let mut verdict = Verdict::default();
     if request.operation == Operation::Update && workload.kind != Kind::CronJob {
         // A change of a running Job is refused as immutable, or deletes it (a TTL on a finished one): kubernetes.md §2.3.
-        verdict.restore = restore(request, &findings);
+        verdict.restore = restore(policy, facts, request, &workload);
         for finding in &mut findings {
             finding.fills = false;
         }
@@ -244,46 +244,16 @@ fn place<'a>(path: &'a Pointer, root: &'a Value) -> Vec<Cow<'a, str>> {
     place
 }
 
-/// Returns the fills inside pod templates, if making them again gives exactly the old object's templates.
-///
-/// Lists are atomic for every flavour of apply, so a re-apply of the author's manifest takes our tolerations out, and the API server then refuses
-/// the whole request as a change of an immutable field.
-fn restore(request: &Request<'_>, findings: &[Finding]) -> Vec<Op> {
-    let Some(old) = request.old else { return Vec::new() };
-    let Some(after) = Workload::of(request.object) else { return Vec::new() };
-    let mut fills = fills_by_template(&after, findings);
+/// Returns what puts back that which an apply of the author's manifest has taken out, whatever the policy says of the rules today.
+fn restore(policy: &Policy, facts: &dyn Facts, request: &Request<'_>, workload: &Workload<'_>) -> Vec<Op> {
+    let scope = policy.scope(request, workload);
     let mut ops = Vec::new();
-    for template in after.pods.iter().map(|pod| &pod.template) {
-        let (Some(again), Some(value)) = (fills.remove(&template.pointer), template.value) else { continue };
-        let before = template.pointer.find(old);
-        if before == Some(value) {
-            continue;
-        }
-        // Only the template is copied: all of the object once for each template would be its size squared.
-        let mut inside: Vec<Op> = Vec::with_capacity(again.len());
-        inside.extend(again.iter().filter_map(|op| op.below(&template.pointer)));
-        if inside.len() == again.len() && patch::apply(value, &inside).is_ok_and(|patched| Some(&patched) == before) {
-            ops.extend(again);
-        }
+    for rule in RULES.iter().map(|entry| entry.rule) {
+        let Some(restore) = rule.restore else { continue };
+        let settings = scope.settings(rule);
+        ops.extend(restore(&Cx { rule, request, workload, facts, settings: &settings, findings: Vec::new(), partial: false }));
     }
     ops
-}
-
-/// Returns the operations of the fills that stay within one pod template, by the template's place.
-fn fills_by_template(workload: &Workload<'_>, findings: &[Finding]) -> BTreeMap<Pointer, Vec<Op>> {
-    let mut by_template: BTreeMap<Pointer, Vec<Op>> = workload.pods.iter().map(|pod| (pod.template.pointer.clone(), Vec::new())).collect();
-    for fix in findings.iter().filter(|finding| finding.fills).filter_map(|finding| finding.fix.as_ref()) {
-        let Some(first) = fix.ops.first() else { continue };
-        let around = std::iter::successors(Some(first.pointer().clone()), Pointer::parent).find(|place| by_template.contains_key(place));
-        if let Some(template) = around
-            && fix.ops.iter().all(|op| op.pointer().is_within(&template))
-            && let Some(ops) = by_template.get_mut(&template)
-        {
-            ops.extend(fix.ops.iter().cloned());
-        }
-    }
-    by_template.retain(|_, ops| !ops.is_empty());
-    by_template
 }
 
 /// Tells whether a controller made the object from a parent that Jobgate judges. The user name is checked by the API server; owner references are not.

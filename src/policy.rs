@@ -159,6 +159,8 @@ pub struct Policy {
     pub exemptions: Vec<Exemption>,
     /// Which findings an author may lift.
     pub opt_out: OptOut,
+    /// Whether the webhook says in a warning what it has filled in.
+    pub report_fills: bool,
     /// Exact user names of controllers whose children are not judged again.
     pub trusted_controllers: Vec<String>,
     /// The first 12 hexadecimal digits of the SHA-256 of the source, to tell policies apart in logs and audit annotations.
@@ -356,6 +358,7 @@ impl Policy {
             overrides: Vec::new(),
             exemptions: Vec::new(),
             opt_out: OptOut::default(),
+            report_fills: true,
             trusted_controllers: TRUSTED_CONTROLLERS.map(str::to_owned).to_vec(),
             hash: Sha256::digest(source).iter().take(6).map(|byte| format!("{byte:02x}")).collect(),
             rules: BTreeMap::new(),

@@ -6,7 +6,7 @@ use std::borrow::Cow;
 
 use crate::engine::Request;
 use crate::facts::Facts;
-use crate::finding::{Finding, Level, Part as FindingPart};
+use crate::finding::{Finding, Level, Op, Part as FindingPart};
 use crate::meter;
 use crate::pointer::Pointer;
 use crate::policy::{Action, Effective};
@@ -32,6 +32,9 @@ pub struct Rule {
     pub cel: Result<Cel, &'static str>,
     /// Finds what is wrong.
     pub check: fn(&mut Cx<'_>),
+    /// On UPDATE of a Job or PyTorchJob: what puts back that which an apply of the author's manifest takes out of what the webhook
+    /// filled in. It is asked whatever the policy says of the rule: what was filled in under another one must not be in the way.
+    pub restore: Option<fn(&Cx<'_>) -> Vec<Op>>,
 }
 
 /// A rule in the Common Expression Language, as a `ValidatingAdmissionPolicy` has it.

@@ -162,8 +162,18 @@ impl Served {
             fixed.replace_range(edit.span, &edit.text);
         }
         let fixed = jobgate::yaml::documents(fixed.as_bytes()).next().ok_or("a document")??.value;
-        if as_sent(&fixed) != patched {
+        // Who fixes the file owns what is written there; what is filled in nobody has applied.
+        let without_owners = |object: &serde_json::Value| {
+            let mut object = object.clone();
+            drop(object["metadata"].as_object_mut().and_then(|metadata| metadata.remove("managedFields")));
+            object
+        };
+        if without_owners(&as_sent(&fixed).to_json()) != without_owners(&patched) {
             return Err(format!("the fixed file is {:#}\nthe patched object {patched:#}", as_sent(&fixed)).into());
+        }
+        let told = mutated.warnings.iter().filter(|text| text.starts_with("jobgate filled in")).count();
+        if mutated.warnings.len() != told || told != usize::from(mutated.patch.is_some()) {
+            return Err(format!("a patch is told of in one line: {mutated:?}").into());
         }
         let again = self.review("mutate", &as_sent(&fixed)).await?;
         match again.patch {
@@ -281,9 +291,11 @@ fn touches(patch: &Value, pointer: &str) -> bool {
     paths.into_iter().any(|path| path.starts_with(pointer) || pointer.starts_with(path))
 }
 
-/// Returns an object as an API server sends it on CREATE: its namespace, and its defaults in the fields that rules read (kubernetes.md §7.3).
+/// Returns an object as an API server sends it when it is applied on the server's side: its namespace, who owns which field, and its defaults in the
+/// fields that rules read (kubernetes.md §7.3).
 fn as_sent(object: &Value) -> Value {
     let mut sent = object.clone();
+    sent["metadata"]["managedFields"] = json!([{"manager": "ada", "operation": "Apply", "fieldsType": "FieldsV1", "fieldsV1": owned(object)}]);
     if sent["metadata"]["namespace"].is_null() {
         sent["metadata"]["namespace"] = NAMESPACE.into();
     }
@@ -304,6 +316,12 @@ fn as_sent(object: &Value) -> Value {
         pod.get_or_insert_with("restartPolicy", || "Always".into());
     }
     sent
+}
+
+/// Returns the fields of a mapping as managedFields have them, lists as one.
+fn owned(value: &Value) -> Value {
+    let fields = value.as_object().into_iter().flatten().filter(|(_, value)| !value.is_null());
+    fields.map(|(key, value)| (format!("f:{key}"), owned(value))).collect::<jobgate::value::Map>().into()
 }
 
 /// Returns look-ups against a stand-in for the API server that knows the fixture's claims, and will not say anything of others.

@@ -8,10 +8,12 @@ use base64::engine::general_purpose::STANDARD;
 use serde::Serialize;
 
 use super::review::Head;
-use crate::finding::{Finding, Level, Op};
+use crate::finding::{Finding, Level, Op, Safety};
 use crate::lines::cut;
 use crate::meter;
 use crate::patch;
+use crate::pointer::Token;
+use crate::value::Value;
 
 /// The longest warning, in Unicode scalar values; the API server cuts and drops beyond its own limits (kubernetes.md §7.1).
 pub const LONGEST_WARNING: usize = 120;
@@ -140,17 +142,89 @@ pub(super) fn warnings(findings: &[Finding]) -> Vec<String> {
     out
 }
 
-/// Returns a finding as a warning: with its help if that fits, else without, else with as many whole clauses of its message as fit.
+/// Returns the line that says what is filled in; nothing where nothing is. The author reads the fields first, and the values where there is room.
+#[must_use]
+pub(super) fn filled_in(findings: &[Finding]) -> Option<String> {
+    let fills = || findings.iter().filter(|finding| finding.fills && finding.fix.as_ref().is_some_and(|fix| fix.safety == Safety::Safe));
+    let mut paths: Vec<String> = Vec::new();
+    let mut names: Vec<String> = Vec::new();
+    let mut more = 0_usize;
+    for finding in fills() {
+        // What does not fit is counted: there may be as many as the object has parts.
+        if paths.len() > MOST_FILLS {
+            more += 1;
+            continue;
+        }
+        let value = finding.fix.as_ref().and_then(|fix| filled_value(fix.ops.last()?)).unwrap_or_default();
+        paths.push(one_line(&format!("{}{value}", finding.path.to_path_within(LONGEST_LINE))));
+        let name = one_line(&format!(
+            "{}{value}",
+            match finding.path.last() {
+                Some(Token::Key(key)) => &**key,
+                _ => "an item",
+            }
+        ));
+        if !names.contains(&name) {
+            names.push(name);
+        }
+    }
+    let line = |fields: &[String]| format!("jobgate filled in: {}", fields.join(", "));
+    let all = [line(&paths), line(&names)].into_iter().find(|text| more == 0 && fits(text));
+    let first = || {
+        let total = paths.len() + more;
+        let some = |count: usize| format!("{}, and {} more", line(&paths[..count]), total - count);
+        (1..paths.len()).rev().map(some).find(fits).unwrap_or_else(|| format!("jobgate filled in {total} fields"))
+    };
+    (!paths.is_empty()).then(|| all.unwrap_or_else(first))
+}
+
+/// How many fills are named before the rest is counted: more do not fit into a line.
+const MOST_FILLS: usize = 8;
+
+/// Returns the number or word that an operation writes, as it follows the field's name; nothing for a list. A mapping is written where the field's own is
+/// missing, and holds the field alone.
+fn filled_value(op: &Op) -> Option<String> {
+    let (Op::Add(_, value) | Op::Replace(_, value)) = op else { return None };
+    let value = value.as_object().and_then(|map| map.values().last()).unwrap_or(value);
+    match value {
+        Value::String(text) => Some(format!("={text}")),
+        Value::Number(_) | Value::Bool(_) => Some(format!("={value}")),
+        _ => None,
+    }
+}
+
+/// Returns a finding as a warning: with its help if that fits, else without, else with as many whole clauses of its message as fit. Where not even one
+/// does, the beginning of the path is left out.
 fn short_line(finding: &Finding) -> String {
     // A character is four bytes at most: what is longer than this does not fit, and need not be looked through.
     const ENOUGH: usize = 4 * (LONGEST_WARNING + 1);
-    let fits = |text: &String| text.chars().count() <= LONGEST_WARNING;
-    let Line { text: bare, message } = line(finding, false, ENOUGH);
+    let with_help = line(finding, true, ENOUGH).text;
+    if fits(&with_help) {
+        return with_help;
+    }
+    let whole = line(finding, false, ENOUGH);
+    let path = finding.path.to_path_within(ENOUGH);
+    let ends = path.match_indices(['.', '[']).map(|(at, separator)| at + usize::from(separator == "."));
+    let without_beginning = ends.filter_map(|at| clauses_that_fit(&line_at(finding, &format!("…{}", &path[at..]), false, ENOUGH)));
+    let shorter = || without_beginning.into_iter().next();
+    clauses_that_fit(&whole).or_else(shorter).unwrap_or_else(|| shorten(&whole.text))
+}
+
+fn fits(text: &String) -> bool {
+    text.chars().count() <= LONGEST_WARNING
+}
+
+/// Returns a line without its last clauses, so that it fits.
+fn clauses_that_fit(line: &Line) -> Option<String> {
+    let Line { text: bare, message } = line;
+    let message = *message;
+    if fits(bare) {
+        return Some(bare.clone());
+    }
     let clauses = [": ", "; ", ", "].into_iter().flat_map(|end| bare[message..].match_indices(end)).map(|(at, _)| message + at);
     // An odd number of backticks is the inside of a name or value.
     let whole = |end: &usize| bare[message..*end].matches('`').count().is_multiple_of(2);
-    let shorter = clauses.filter(whole).map(|end| bare[..end].to_owned()).filter(fits).max_by_key(String::len);
-    [line(finding, true, ENOUGH).text, bare.clone()].into_iter().find(fits).or(shorter).unwrap_or_else(|| shorten(&bare))
+    clauses.filter(whole).map(|end| bare[..end].to_owned()).filter(fits).max_by_key(String::len)
 }
 
 /// Returns a text as one warning: one line, not too long.
@@ -177,6 +251,11 @@ struct Line {
 
 /// Returns a finding as one line. What is more than a byte beyond `limit` is left out: names in the object may be as long as it is.
 fn line(finding: &Finding, with_help: bool, limit: usize) -> Line {
+    line_at(finding, &finding.path.to_path_within(limit), with_help, limit)
+}
+
+/// Returns a finding as one line, with other words for its path.
+fn line_at(finding: &Finding, path: &str, with_help: bool, limit: usize) -> Line {
     meter::spend(1);
     let mut text = String::from(finding.rule);
     let mut push = |part: &str| {
@@ -186,7 +265,7 @@ fn line(finding: &Finding, with_help: bool, limit: usize) -> Line {
     };
     if !finding.path.is_root() {
         push(": ");
-        push(&finding.path.to_path_within(limit));
+        push(path);
     }
     let message = push(": ");
     push(&finding.message);
@@ -212,7 +291,7 @@ pub(super) fn one_line(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::finding::Part;
+    use crate::finding::{Fix, Part};
     use crate::pointer::Pointer;
     use crate::value::{Value, json};
 
@@ -271,6 +350,34 @@ mod tests {
         let cut = of(&"ü".repeat(200), "");
         assert_eq!((cut.chars().count(), cut.ends_with('…')), (LONGEST_WARNING, true));
         assert_eq!(of(&"y".repeat(LONGEST_WARNING - 16), "").chars().count(), LONGEST_WARNING);
+    }
+
+    #[test]
+    fn a_long_path_gives_way_to_what_is_wrong() {
+        let at = Pointer::of(&["spec", "pytorchReplicaSpecs"]).key("Worker") / "template" / "spec" / "tolerations";
+        let message = format!("lacks `{}`: a pod stays Pending", "x".repeat(58));
+        let finding = finding(Level::Warn, &at, &message, "add it");
+        let expected = format!("deadline: …[Worker].template.spec.tolerations: lacks `{}`", "x".repeat(58));
+        assert_eq!(warnings(&[finding]), [expected]);
+    }
+
+    #[test]
+    fn what_is_filled_in_is_one_line() {
+        let fill = |keys: &[&'static str], value: Value| {
+            let at = Pointer::of(keys);
+            let fix = Fix { ops: vec![Op::Add(at.clone(), value)], safety: Safety::Safe };
+            Finding { fix: Some(fix), fills: true, ..finding(Level::Note, &at, "missing", "") }
+        };
+        let of = |findings: &[Finding]| filled_in(findings).unwrap_or_default();
+        let job = [fill(&["spec", "ttlSecondsAfterFinished"], 86_400.into()), fill(&["spec", "template", "spec", "tolerations"], json!([1]))];
+        assert_eq!(of(&job), "jobgate filled in: spec.ttlSecondsAfterFinished=86400, spec.template.spec.tolerations");
+        let run_policy = Finding { path: Pointer::of(&["spec", "runPolicy", "ttl"]), ..fill(&["spec", "runPolicy"], json!({"ttl": 60})) };
+        assert_eq!(of(&[run_policy]), "jobgate filled in: spec.runPolicy.ttl=60");
+        let long: Vec<Finding> = ["a", "b", "c"].map(|last| fill(&["spec", "jobTemplate", "spec", "template", "spec", last], "word".into())).into();
+        assert_eq!(of(&[long, job.to_vec()].concat()), "jobgate filled in: a=word, b=word, c=word, ttlSecondsAfterFinished=86400, tolerations");
+        let many: Vec<Finding> = (0..1000).map(|_| fill(&["spec", "pytorchReplicaSpecs", "template", "tolerations"], json!([]))).collect();
+        assert_eq!(of(&many), "jobgate filled in: spec.pytorchReplicaSpecs[template].tolerations, and 999 more");
+        assert_eq!(filled_in(&[finding(Level::Warn, &Pointer::root(), "no fill", "")]), None);
     }
 
     #[test]

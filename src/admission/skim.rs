@@ -42,14 +42,27 @@ const TEMPLATE: Keep = Keep::Only(&[(
     "spec",
     Keep::Only(&[
         ("activeDeadlineSeconds", Keep::Whole),
+        ("affinity", Keep::Only(&[("nodeAffinity", Keep::Whole)])),
         ("containers", CONTAINERS),
         ("ephemeralContainers", CONTAINERS),
         ("initContainers", CONTAINERS),
+        ("nodeSelector", Keep::Whole),
         ("restartPolicy", Keep::Whole),
         ("tolerations", Keep::Whole),
         ("volumes", Keep::Each(&Keep::Only(&[("name", Keep::Whole), ("persistentVolumeClaim", Keep::Whole)]))),
     ]),
 )]);
+
+/// Of a template's managed fields it counts whether the list of tolerations is among what somebody owns.
+const OWNED_TEMPLATE: Keep = Keep::Only(&[("f:spec", Keep::Only(&[("f:tolerations", Keep::Whole)]))]);
+
+/// The managed fields of each kind's spec, as far as rules ask for them.
+const OWNED_SPEC: Keep = Keep::Only(&[
+    ("f:jobTemplate", Keep::Only(&[("f:spec", Keep::Only(&[("f:template", OWNED_TEMPLATE)]))])),
+    ("f:podReplacementPolicy", Keep::Whole),
+    ("f:pytorchReplicaSpecs", Keep::Each(&Keep::Only(&[("f:template", OWNED_TEMPLATE)]))),
+    ("f:template", OWNED_TEMPLATE),
+]);
 
 /// Of the managed fields it counts who applies (`manager`, `operation`, `subresource`), whether that is any of the spec, and whether
 /// `podReplacementPolicy` is among it.
@@ -64,7 +77,7 @@ const METADATA: Keep = Keep::Only(&[
             ("manager", Keep::Whole),
             ("operation", Keep::Whole),
             ("subresource", Keep::Whole),
-            ("fieldsV1", Keep::Only(&[("f:spec", Keep::Only(&[("f:podReplacementPolicy", Keep::Whole)]))])),
+            ("fieldsV1", Keep::Only(&[("f:spec", OWNED_SPEC)])),
         ])),
     ),
     ("name", Keep::Whole),
@@ -76,6 +89,7 @@ const JOB_SPEC: Keep = Keep::Only(&[
     ("activeDeadlineSeconds", Keep::Whole),
     ("backoffLimitPerIndex", Keep::Whole),
     ("completions", Keep::Whole),
+    ("manualSelector", Keep::Whole),
     ("parallelism", Keep::Whole),
     ("podFailurePolicy", Keep::Whole),
     ("podReplacementPolicy", Keep::Whole),

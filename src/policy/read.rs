@@ -23,7 +23,7 @@ use crate::yaml::{self, Document};
 pub(super) mod keys {
     pub(in super::super) const TOP: &[&str] = &["apiVersion", "kind", "metadata", "spec"];
     pub(in super::super) const METADATA: &[&str] = &["name"];
-    pub(in super::super) const SPEC: &[&str] = &["rules", "overrides", "exemptions", "optOut", "trustedControllers"];
+    pub(in super::super) const SPEC: &[&str] = &["rules", "overrides", "exemptions", "optOut", "reportFills", "trustedControllers"];
     pub(in super::super) const RULE: &[&str] = &["action", "params"];
     pub(in super::super) const OVERRIDE: &[&str] = &["match", "rules"];
     pub(in super::super) const EXEMPTION: &[&str] = &["match", "rules", "reason", "until"];
@@ -253,6 +253,7 @@ impl<'s> Reader<'s> {
         policy.exemptions = self.list(&spec.get("exemptions"), "`exemptions`", true).filter_map(|item| self.exemption(&item)).collect();
         let opt_outs = OptOut::ALL.map(|opt_out| (opt_out.as_str(), opt_out));
         policy.opt_out = self.choice(&spec.get("optOut"), "`optOut`", &opt_outs).unwrap_or_default();
+        policy.report_fills = self.boolean(&spec.get("reportFills"), "`reportFills`").unwrap_or(policy.report_fills);
         let controllers = spec.get("trustedControllers");
         if controllers.value.is_some_and(|value| !value.is_null()) {
             let names = self.list(&controllers, "`trustedControllers`", true);

@@ -88,6 +88,11 @@ fn spec(key: &str) -> Value {
             "enum": OptOut::ALL.map(OptOut::as_str),
             "default": OptOut::default().as_str(),
         }),
+        "reportFills" => json!({
+            "description": "Whether the webhook says in a warning what it has filled in.",
+            "type": "boolean",
+            "default": true,
+        }),
         _ => json!({
             "description": "Exact user names of controllers whose objects were judged already, with the parent they come from.",
             "type": ["array", "null"],

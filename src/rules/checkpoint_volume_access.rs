@@ -118,6 +118,7 @@ pub(super) static RULE: Rule = Rule {
     }],
     cel: Err("the access modes of a claim are not in the object that mounts it"),
     check,
+    restore: None,
 };
 
 /// The longest name of a namespace that can exist, in bytes.

@@ -85,6 +85,7 @@ o.kind == 'PyTorchJob' ? (
 o.spec.?activeDeadlineSeconds.orValue(0) > 0 ? [] : ['spec.activeDeadlineSeconds']",
     }),
     check,
+    restore: None,
 };
 
 /// Above this many seconds the Job controller's product with nanoseconds overflows (kubernetes.md §1.3).

@@ -74,6 +74,7 @@ pub(super) static RULE: Rule = Rule {
     params: &[],
     cel: Err("the API server has set the field by then, so that an author's choice cannot be told from its default"),
     check,
+    restore: None,
 };
 
 const FIELD: &str = "podReplacementPolicy";

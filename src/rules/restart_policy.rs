@@ -87,6 +87,7 @@ o.spec.?pytorchReplicaSpecs.orValue({})
   .map(name, 'spec.pytorchReplicaSpecs[' + name + '].restartPolicy')",
     }),
     check,
+    restore: None,
 };
 
 fn check(cx: &mut Cx<'_>) {

@@ -85,6 +85,7 @@ pub(super) static RULE: Rule = Rule {
     ],
     cel: Err("what it fills in, or denies where a policy says so, depends on more than CEL says well"),
     check,
+    restore: None,
 };
 
 const FIELD: &str = "ttlSecondsAfterFinished";

@@ -33,6 +33,7 @@ mod own_certificates;
 mod permissions;
 mod process;
 mod pytorch_jobs;
+mod reapply;
 #[path = "../support/refusals.rs"]
 mod refusals;
 mod scenario;
@@ -70,6 +71,7 @@ fn main() -> ExitCode {
         jobs::SCENARIOS,
         dry_runs::SCENARIOS,
         updates::SCENARIOS,
+        reapply::SCENARIOS,
         cron_jobs::SCENARIOS,
         pytorch_jobs::SCENARIOS,
         claims::SCENARIOS,

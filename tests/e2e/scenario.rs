@@ -70,7 +70,7 @@ impl Place<'_> {
         self.with_input(arguments, "")
     }
 
-    fn with_input(&self, arguments: &[&str], input: &str) -> Output {
+    pub(crate) fn with_input(&self, arguments: &[&str], input: &str) -> Output {
         let mut all = vec!["-n", &self.namespace];
         all.extend(arguments);
         self.cluster.admin.run(&all, input)
