@@ -5,6 +5,7 @@
 use crate::k8s::quantity::Quantity;
 use crate::meter;
 use crate::pointer::Pointer;
+use crate::value::Value;
 use crate::workload::{ContainerSlot, PodTemplate};
 
 /// Resource name (or glob with one `*`) and the key of the taint on nodes that have it.
@@ -44,6 +45,23 @@ impl Request<'_> {
         let (slot, index) = self.container;
         (&pod.spec.pointer / slot.list() / index / "resources" / self.list).key(self.resource)
     }
+}
+
+/// Returns the toleration that is filled in for a taint.
+#[must_use]
+pub fn toleration(taint: &str) -> Value {
+    [("key", taint), ("operator", "Exists"), ("effect", "NoSchedule")].map(|(key, value)| (key, Value::from(value))).into_iter().collect()
+}
+
+/// Returns the end of a list of tolerations that another begins with and lacks, if there is one and each of it has the shape of [`toleration`].
+#[must_use]
+pub fn filled_behind<'a>(list: &'a [Value], beginning: &[Value]) -> Option<&'a [Value]> {
+    let rest = list.strip_prefix(beginning).filter(|rest| !rest.is_empty())?;
+    let ours = |value: &Value| {
+        meter::spend(1);
+        value.get("key").and_then(Value::as_str).is_some_and(|key| !key.is_empty() && *value == toleration(key))
+    };
+    rest.iter().all(ours).then_some(rest)
 }
 
 /// Returns what the template's containers ask for, in any slot, by limit or by request, above zero.

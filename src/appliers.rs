@@ -3,6 +3,7 @@
 //! Each mark is followed by the file of the tool's source that writes it. A tool that leaves no mark is not seen; nor is
 //! any in a file that has not been applied yet.
 
+use crate::pointer::{Pointer, Token};
 use crate::workload::{Field, Workload};
 
 /// How a tool marks what it applies.
@@ -117,6 +118,14 @@ pub(crate) fn applied_again(workload: &Workload<'_>) -> Option<&'static str> {
     };
     let by_kubectl = || workload.annotation(LAST_APPLIED).map(|_| "`kubectl apply`");
     tracker(workload).or_else(by_kubectl).or_else(|| applies().then_some("server-side apply"))
+}
+
+/// Returns a field as `fieldsV1` of managedFields names it; none of the steps may be an item of a list.
+pub(crate) fn owned(field: &Pointer) -> Pointer {
+    field.tokens().into_iter().fold(Pointer::root(), |place, token| match token {
+        Token::Key(key) => place.key(&format!("f:{key}")),
+        Token::Index(index) => &place / *index,
+    })
 }
 
 #[cfg(test)]

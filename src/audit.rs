@@ -9,6 +9,8 @@
 //! webhook is told are not in a stored object, and are inferred: who made it (a Job that names a listed CronJob as its controller was made by the
 //! CronJob controller, unless `kubectl create job --from` says otherwise), and whether it would be made again at all (what has finished would not).
 
+mod filled;
+
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -29,7 +31,7 @@ use crate::lines::Lines;
 use crate::lint::{identity, span};
 use crate::policy::{Policy, TRUSTED_CONTROLLERS};
 use crate::registration::SYSTEM;
-use crate::report::{Impact, LeftOut, Located, Location, ObjectId, Position, Related, Report, Tally};
+use crate::report::{Filled, Impact, LeftOut, Located, Location, ObjectId, Position, Related, Report, Tally};
 use crate::value::Value;
 use crate::workload::{Adapter, Kind};
 use crate::yaml;
@@ -306,6 +308,7 @@ struct Part {
     sources: BTreeMap<Arc<str>, Arc<String>>,
     namespaces: BTreeMap<String, Tally>,
     left_out: LeftOut,
+    filled: BTreeMap<Arc<str>, Vec<Filled>>,
     cron_jobs: Vec<Box<str>>,
     /// Rules and levels of which an object is kept to be shown.
     shown: BTreeSet<(&'static str, Level)>,
@@ -317,6 +320,14 @@ impl Part {
         let uid = object.pointer("/metadata/uid").and_then(Value::as_str);
         if let (Some(uid), Some(Kind::CronJob)) = (uid, Kind::of(object)) {
             self.cron_jobs.push(uid.into());
+        }
+        // What has finished is applied again, too; nobody applies what a controller makes.
+        if matches!(fate, Fate::Judged(_) | Fate::Finished) {
+            let filled = filled::filled(object);
+            if !filled.is_empty() {
+                let identity = identity(object);
+                self.filled.insert(format!("{}/{}", identity.kind.to_lowercase(), identity.full_name()).into(), filled);
+            }
         }
         let verdict = match fate {
             Fate::Judged(verdict) => verdict,
@@ -355,6 +366,7 @@ impl Part {
             *impact.namespaces.entry(namespace).or_default() += tally;
         }
         impact.left_out += self.left_out;
+        impact.filled.extend(self.filled);
         cron_jobs.extend(self.cron_jobs);
     }
 }

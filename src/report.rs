@@ -30,7 +30,7 @@ use std::sync::Arc;
 use crate::dry_run::Answer;
 use crate::finding::{Finding, Level};
 pub use identity::{Identity, Name};
-pub use impact::{Impact, LeftOut, Tally};
+pub use impact::{Filled, Impact, LeftOut, Reapply, Tally};
 pub(crate) use text::{clean, plural};
 
 /// A line and a column, both from 1. Columns count Unicode scalar values.

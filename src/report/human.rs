@@ -223,6 +223,7 @@ impl<'r> Writer<'r, '_> {
         let line = self.paint(color.on_default().bold(), &summary::line(self.report));
         if let Some(impact) = &self.report.impact {
             impact::tables(self.report, impact, self.full, self.out)?;
+            impact::filled(impact, self.full, self.out)?;
         }
         writeln!(self.out, "{line}")?;
         if let Some(left_out) = self.report.impact.as_ref().and_then(Impact::left_out) {

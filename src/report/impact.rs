@@ -11,6 +11,8 @@ use super::Report;
 use super::text::{clean, plural, thousands};
 use crate::engine::Verdict;
 use crate::finding::Level;
+use crate::pointer::Pointer;
+use crate::value::Value;
 
 /// How many rows a table has unless all are asked for.
 const ROWS: usize = 15;
@@ -26,12 +28,42 @@ pub struct Impact {
     pub namespaces: BTreeMap<String, Tally>,
     /// What was not judged.
     pub left_out: LeftOut,
+    /// The objects that have values which their authors did not write, by `kind/namespace/name`.
+    pub filled: BTreeMap<std::sync::Arc<str>, Vec<Filled>>,
     /// What could not be read, a line each; the report knows nothing of it.
     pub problems: Vec<String>,
     /// What makes the report say less than the webhook would, a line each.
     pub notices: Vec<String>,
     /// A kind that the API server does not serve.
     pub unserved: Option<&'static str>,
+}
+
+/// A value of a live object that its author did not write, and that Jobgate fills in.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Filled {
+    /// The field.
+    #[serde(serialize_with = "as_path")]
+    pub path: Pointer,
+    /// The value; of a list that the author began, what was added.
+    pub value: Value,
+    /// What the next apply of the author's manifest does, where Jobgate is away.
+    pub reapply: Reapply,
+}
+
+/// What an apply of an unchanged manifest does to a value that was filled in, where Jobgate is away.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Reapply {
+    /// It leaves the value alone.
+    Kept,
+    /// It takes the value out.
+    Lost,
+    /// It is refused: the field is immutable.
+    Refused,
+}
+
+fn as_path<S: serde::Serializer>(pointer: &Pointer, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.serialize_str(&pointer.to_path())
 }
 
 /// How many objects would be treated in which way.
@@ -176,6 +208,37 @@ fn by_rule(report: &Report) -> Vec<(&'static str, Tally)> {
     rows
 }
 
+/// Writes what was filled in: how often, and the objects that an apply of their manifests would not leave as they are.
+pub(super) fn filled(impact: &Impact, full: bool, out: &mut dyn io::Write) -> io::Result<()> {
+    if impact.filled.is_empty() {
+        return Ok(());
+    }
+    let all = impact.filled.len();
+    writeln!(out, "{} with values that Jobgate fills in and the applied manifest does not have (`lint --fix` writes them)", plural(all, "object"))?;
+    let mut rows: Vec<(Reapply, &str, String)> = Vec::new();
+    for (object, fields) in &impact.filled {
+        let worst = fields.iter().map(|field| field.reapply).max().unwrap_or(Reapply::Kept);
+        if full || worst != Reapply::Kept {
+            let paths: Vec<String> = fields.iter().filter(|field| full || field.reapply == worst).map(|field| field.path.to_path()).collect();
+            rows.push((worst, object, paths.join(", ")));
+        }
+    }
+    rows.sort_by(|a, b| (std::cmp::Reverse(a.0), a.1).cmp(&(std::cmp::Reverse(b.0), b.1)));
+    let shown = if full { rows.len() } else { rows.len().min(ROWS) };
+    for (reapply, object, paths) in &rows[..shown] {
+        let apply = match reapply {
+            Reapply::Kept => "an apply leaves it as it is",
+            Reapply::Lost => "the next apply without Jobgate takes it out",
+            Reapply::Refused => "an apply without Jobgate is refused",
+        };
+        writeln!(out, "  {}: {}: {apply}", clean(object), clean(paths))?;
+    }
+    if shown < rows.len() {
+        writeln!(out, "  … and {} more (`--full`)", thousands(rows.len() - shown))?;
+    }
+    writeln!(out)
+}
+
 /// Writes the two tables of the report for people.
 pub(super) fn tables(report: &Report, impact: &Impact, full: bool, out: &mut dyn io::Write) -> io::Result<()> {
     let numbers = |tally: &Tally| [tally.denied, tally.patched, tally.warned];
@@ -229,6 +292,7 @@ pub(super) struct Document<'r> {
     total: Tally,
     rules: Vec<Rule>,
     namespaces: Vec<Namespace<'r>>,
+    filled: Vec<FilledIn<'r>>,
     left_out: LeftOut,
     problems: &'r [String],
     notices: &'r [String],
@@ -250,15 +314,24 @@ struct Namespace<'r> {
     tally: Tally,
 }
 
+/// What was filled into one object.
+#[derive(Serialize)]
+struct FilledIn<'r> {
+    object: &'r str,
+    fields: &'r [Filled],
+}
+
 impl<'r> Document<'r> {
     pub(super) fn of(report: &'r Report, impact: &'r Impact) -> Self {
         let rule = |(rule, tally): (&'static str, Tally)| Rule { rule, denied: tally.denied, patched: tally.patched, warned: tally.warned };
+        let filled = impact.filled.iter().map(|(object, fields)| FilledIn { object, fields });
         Self {
             server: &impact.server,
             policy: &impact.policy,
             total: impact.total(),
             rules: by_rule(report).into_iter().map(rule).collect(),
             namespaces: impact.by_namespace().into_iter().map(|(namespace, tally)| Namespace { namespace, tally }).collect(),
+            filled: filled.collect(),
             left_out: impact.left_out,
             problems: &impact.problems,
             notices: &impact.notices,

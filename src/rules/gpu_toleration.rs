@@ -94,14 +94,14 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::accelerator;
-use crate::appliers::{self, LAST_APPLIED};
+use crate::accelerator::{self, toleration};
+use crate::appliers::{self, LAST_APPLIED, owned};
 use crate::checks;
 use crate::engine::{KEEP, Operation, Origin};
 use crate::finding::{Level, Op, Part as FindingPart, Place, Safety};
 use crate::meter;
 use crate::patch;
-use crate::pointer::{Pointer, Token};
+use crate::pointer::Pointer;
 use crate::policy::Action;
 use crate::rule::{Cx, Param, ParamDefault, Rule};
 use crate::value::Value;
@@ -276,14 +276,6 @@ enum Room {
     Note,
 }
 
-/// Returns a field as `fieldsV1` of managedFields names it; none of the steps is an item of a list.
-fn owned(field: &Pointer) -> Pointer {
-    field.tokens().into_iter().fold(Pointer::root(), |place, token| match token {
-        Token::Key(key) => place.key(&format!("f:{key}")),
-        Token::Index(index) => &place / *index,
-    })
-}
-
 /// Which taints with the effect NoSchedule a list of tolerations covers (kubernetes.md §6), from one walk over it.
 #[derive(Default)]
 struct Covered<'a> {
@@ -329,11 +321,6 @@ fn report_one_value(cx: &mut Cx<'_>, tolerations: &Part<'_>, index: usize, taint
         .at_most(Level::Warn)
         .help("write `operator: Exists` and no value: clouds give the taint different values")
         .fix(Safety::Unsafe, ops);
-}
-
-/// Returns the toleration that is filled in for a taint.
-fn toleration(taint: &str) -> Value {
-    [("key", taint), ("operator", "Exists"), ("effect", "NoSchedule")].map(|(key, value)| (key, Value::from(value))).into_iter().collect()
 }
 
 /// Reports all that is missing in one template as one finding, so that its fix is one change of one list.
@@ -394,12 +381,7 @@ fn restore(cx: &Cx<'_>) -> Vec<Op> {
 fn taken_out<'a>(before: &'a Value, after: &Value) -> Option<&'a [Value]> {
     let list = |template: &'a Value| template.get("spec")?.get("tolerations")?.as_array();
     let left = after.get("spec").and_then(|spec| spec.get("tolerations")?.as_array()).map_or(&[][..], Vec::as_slice);
-    let missing = list(before)?.strip_prefix(left).filter(|missing| !missing.is_empty())?;
-    let ours = |value: &Value| {
-        meter::spend(1);
-        value.get("key").and_then(Value::as_str).is_some_and(|key| !key.is_empty() && *value == toleration(key))
-    };
-    missing.iter().all(ours).then_some(missing)
+    accelerator::filled_behind(list(before)?, left)
 }
 
 /// How far an UPDATE is free to change pod templates.

@@ -4,13 +4,14 @@ use std::process::{Command, Output};
 
 use jobgate::value::{Value, json};
 
-use crate::manifests::{claim, cron_job, endless, job, mounting, over, pytorch_job};
+use crate::manifests::{claim, cron_job, endless, gpu_job, job, mounting, over, pytorch_job, toleration};
 use crate::scenario::{Needs, Place, Scenario, is};
 
 pub(crate) const SCENARIOS: &[Scenario] = &[
     Scenario::new("audit_says_what_would_be_denied_and_patched", says_what).ungated(),
     Scenario::new("audit_of_pytorch_jobs", pytorch_jobs).needs(Needs::PyTorchJobs).ungated(),
     Scenario::new("audit_judges_the_cron_job_and_not_its_runs", runs).ungated(),
+    Scenario::new("audit_lists_what_was_filled_in", filled_in),
     Scenario::new("audit_without_permission_says_so", without_permission).ungated(),
 ];
 
@@ -58,6 +59,32 @@ fn runs(place: &Place<'_>) {
     let report = report(&audit(place, "admin"));
     is(&report, "/impact/leftOut/children", json!(1));
     is(&report, "/impact/total", json!({"objects": 1, "denied": 1, "patched": 0, "warned": 0, "unchanged": 0}));
+}
+
+fn filled_in(place: &Place<'_>) {
+    place.apply(&gpu_job("client", json!({}))).ok();
+    place.apply_server_side(&gpu_job("server", json!({}))).ok();
+    place.create(&gpu_job("created", json!({}))).ok();
+    let complete = json!({"spec": {"ttlSecondsAfterFinished": 60, "podReplacementPolicy": "Failed", "template": {"spec": {"tolerations": [toleration("nvidia.com/gpu")]}}}});
+    place.apply(&gpu_job("complete", complete.clone())).ok();
+    place.apply_server_side(&gpu_job("complete-too", complete)).ok();
+    // As an earlier version left it: more tolerations than were applied.
+    let manifest = gpu_job("earlier", json!({"spec": {"template": {"spec": {"tolerations": [{"key": "team", "operator": "Exists"}]}}}}));
+    let annotation = json!({"metadata": {"annotations": {"kubectl.kubernetes.io/last-applied-configuration": manifest.to_string()}}});
+    let both = json!([{"key": "team", "operator": "Exists"}, toleration("nvidia.com/gpu")]);
+    place.create(&over(over(manifest, annotation), json!({"spec": {"template": {"spec": {"tolerations": both}}}}))).ok();
+
+    let report = report(&audit(place, "admin"));
+    let field = |path: &str, value: Value, reapply: &str| json!({"path": path, "value": value, "reapply": reapply});
+    let fields = |tolerations: &str| {
+        json!([
+            field("spec.ttlSecondsAfterFinished", json!(86400), "kept"),
+            field("spec.podReplacementPolicy", json!("Failed"), "kept"),
+            field("spec.template.spec.tolerations", json!([toleration("nvidia.com/gpu")]), tolerations),
+        ])
+    };
+    let object = |name: &str, tolerations: &str| json!({"object": format!("job/{}/{name}", place.namespace), "fields": fields(tolerations)});
+    is(&report, "/impact/filled", json!([object("client", "kept"), object("earlier", "refused"), object("server", "kept")]));
 }
 
 fn without_permission(place: &Place<'_>) {

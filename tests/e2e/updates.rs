@@ -1,9 +1,11 @@
 //! What happens to Jobs after they were created, by people and by controllers.
 
+use std::fs;
 use std::time::Duration;
 
 use jobgate::value::{Value, json};
 
+use crate::gate::{Gate, Setup, unregister};
 use crate::manifests::{claim, cron_job, endless, gpu_job, job, mounting, over, toleration};
 use crate::process::eventually;
 use crate::scenario::{Needs, Place, Scenario, is};
@@ -11,8 +13,8 @@ use crate::scenario::{Needs, Place, Scenario, is};
 pub(crate) const SCENARIOS: &[Scenario] = &[
     Scenario::new("reapply_client_side_of_an_unchanged_gpu_job", reapply_client_side),
     Scenario::new("reapply_server_side_of_an_unchanged_gpu_job", reapply_server_side),
-    Scenario::new("reapply_restores_the_toleration_in_the_author_s_list_client_side", restore_client_side),
-    Scenario::new("reapply_restores_the_toleration_in_the_author_s_list_server_side", restore_server_side),
+    Scenario::new("own_list_of_tolerations_is_left_alone_with_a_warning", own_list),
+    Scenario::new("own_list_of_tolerations_is_filled_and_restored_where_the_policy_says_so", own_list_filled).ungated(),
     Scenario::new("reapply_with_a_changed_template_is_refused_as_ever", changed_template),
     Scenario::new("label_edit_of_a_violator_from_before", label_edit_of_a_violator).ungated(),
     Scenario::new("label_edit_of_a_gpu_job_from_before", label_edit_of_a_gpu_job).ungated(),
@@ -63,27 +65,46 @@ fn with_own_toleration() -> (Value, Value) {
     (object, json!([own, toleration("nvidia.com/gpu")]))
 }
 
-/// The list of tolerations is the author's as a whole, so each re-apply takes our addition out; for a Job that is an edit of an immutable template.
-fn restore_client_side(place: &Place<'_>) {
-    let (object, both) = with_own_toleration();
-    place.apply(&object).ok();
-    assert_eq!(template(place, "job/a")["tolerations"], both);
-    place.apply(&object).ok();
-    place.apply(&over(object, json!({"metadata": {"labels": {"run": "2"}}}))).ok();
-    let stored = place.stored("job/a");
-    is(&stored, "/spec/template/spec/tolerations", both);
-    is(&stored, "/metadata/labels/run", json!("2"));
+/// The list of tolerations is the author's as a whole, so each re-apply would take an addition out; for a Job that is an edit of an immutable template.
+fn own_list(place: &Place<'_>) {
+    let (object, _) = with_own_toleration();
+    let lacks = ["gpu-toleration: spec.template.spec.tolerations: lacks `{key: nvidia.com/gpu, operator: Exists, effect: NoSchedule}`"];
+    let own = json!([object["spec"]["template"]["spec"]["tolerations"][0]]);
+    place.apply(&object).warns(&lacks);
+    place.apply(&over(object.clone(), json!({"metadata": {"labels": {"run": "2"}}}))).warns(&lacks);
+    assert_eq!(template(place, "job/a")["tolerations"], own);
+    let server_side = over(object, json!({"metadata": {"name": "b"}}));
+    place.apply_server_side(&server_side).warns(&lacks);
+    place.apply_server_side(&server_side).warns(&lacks);
+    assert_eq!(template(place, "job/b")["tolerations"], own);
+    // As the warning says.
+    let fixed = json!({"metadata": {"name": "c"}, "spec": {"template": {"spec": {"tolerations": [own[0], toleration("nvidia.com/gpu")]}}}});
+    place.apply(&over(server_side, fixed)).quiet();
 }
 
-fn restore_server_side(place: &Place<'_>) {
+/// A policy may fill such lists all the same; then each apply needs Jobgate to be there.
+fn own_list_filled(place: &Place<'_>) {
+    let file = place.cluster.dir.path().join(format!("{}.yaml", place.namespace));
+    let rules = "{gpu-toleration: {params: {ownLists: true}}}";
+    fs::write(&file, format!("{{apiVersion: jobgate.dev/v1alpha1, kind: Policy, metadata: {{name: lists}}, spec: {{rules: {rules}}}}}"))
+        .expect("write a policy");
+    let setup = Setup { policy: Some(file), ..Setup::only(&place.cluster.unique("lists"), &place.namespace) };
+    let _gate = Gate::start(place.cluster, &setup).expect("start a Jobgate");
     let (object, both) = with_own_toleration();
-    place.apply_server_side(&object).ok();
-    assert_eq!(template(place, "job/a")["tolerations"], both);
-    place.apply_server_side(&object).ok();
-    place.apply_server_side(&over(object, json!({"metadata": {"labels": {"run": "2"}}}))).ok();
-    let stored = place.stored("job/a");
-    is(&stored, "/spec/template/spec/tolerations", both);
-    is(&stored, "/metadata/labels/run", json!("2"));
+    let server_side = over(object.clone(), json!({"metadata": {"name": "b"}}));
+    place.apply(&object).quiet();
+    place.apply_server_side(&server_side).quiet();
+    for run in ["1", "2"] {
+        let label = json!({"metadata": {"labels": {"run": run}}});
+        place.apply(&over(object.clone(), label.clone())).quiet();
+        place.apply_server_side(&over(server_side.clone(), label)).quiet();
+        for what in ["job/a", "job/b"] {
+            let stored = place.stored(what);
+            is(&stored, "/spec/template/spec/tolerations", both.clone());
+            is(&stored, "/metadata/labels/run", json!(run));
+        }
+    }
+    unregister(place.cluster, &setup.name);
 }
 
 fn changed_template(place: &Place<'_>) {
