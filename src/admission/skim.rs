@@ -56,11 +56,10 @@ const TEMPLATE: Keep = Keep::Only(&[(
 /// Of a template's managed fields it counts whether the list of tolerations is among what somebody owns.
 const OWNED_TEMPLATE: Keep = Keep::Only(&[("f:spec", Keep::Only(&[("f:tolerations", Keep::Whole)]))]);
 
-/// The managed fields of each kind's spec, as far as rules ask for them.
+/// The managed fields of a built-in kind's spec, as far as rules ask for them.
 const OWNED_SPEC: Keep = Keep::Only(&[
     ("f:jobTemplate", Keep::Only(&[("f:spec", Keep::Only(&[("f:template", OWNED_TEMPLATE)]))])),
     ("f:podReplacementPolicy", Keep::Whole),
-    ("f:pytorchReplicaSpecs", Keep::Each(&Keep::Only(&[("f:template", OWNED_TEMPLATE)]))),
     ("f:template", OWNED_TEMPLATE),
 ]);
 

@@ -139,13 +139,13 @@ pub(super) static RULE: Rule = Rule {
 
 fn check(cx: &mut Cx<'_>) {
     let taints: Vec<(&str, &str)> = cx.map("taints").collect();
-    let author = Author::of(cx);
+    let mut author = None;
     for pod in &cx.workload.pods {
-        check_pod(cx, pod, &taints, &author);
+        check_pod(cx, pod, &taints, &mut author);
     }
 }
 
-fn check_pod<'a>(cx: &mut Cx<'_>, pod: &PodTemplate<'a>, taints: &[(&str, &'a str)], author: &Author<'_>) {
+fn check_pod<'a>(cx: &mut Cx<'a>, pod: &PodTemplate<'a>, taints: &[(&str, &'a str)], author: &mut Option<Author<'a>>) {
     let tolerations = pod.spec.get("tolerations");
     if tolerations.is_set() && !tolerations.value.is_some_and(Value::is_array) {
         return;
@@ -171,7 +171,7 @@ fn check_pod<'a>(cx: &mut Cx<'_>, pod: &PodTemplate<'a>, taints: &[(&str, &'a st
         }
     }
     if !uncovered.is_empty() {
-        let room = author.room_in(&tolerations, cx.request.old, &uncovered);
+        let room = author.get_or_insert_with(|| Author::of(cx)).room_in(&tolerations, cx.request.old, &uncovered);
         report_uncovered(cx, pod, &tolerations, &uncovered, room);
     }
 }
@@ -203,7 +203,8 @@ fn selects_gke(spec: &Part<'_>) -> bool {
 
 /// What the object says of who will write its lists again.
 struct Author<'a> {
-    object: Part<'a>,
+    /// Who owns which field; nothing where the object itself says which lists are the author's.
+    managers: Option<Part<'a>>,
     /// Whether the webhook writes into the object at all: a Job or PyTorchJob is not changed on UPDATE.
     is_filled: bool,
     /// Whether a list of the author's is left alone.
@@ -221,12 +222,14 @@ impl<'a> Author<'a> {
         let from_file = cx.request.origin == Origin::File;
         // Without it the API server makes the selector, and refuses a manifest that lacks it.
         let replaces = workload.kind == Kind::Job && workload.object.at(&["spec", "manualSelector"]).bool() == Field::Set(true);
-        let applied = workload.annotation(LAST_APPLIED).filter(|manifest| {
+        // The API server drops an empty list of a built-in kind; a custom resource still has it.
+        let is_built_in = workload.job_spec.is_some();
+        let applied = workload.annotation(LAST_APPLIED).filter(|_| is_built_in).filter(|manifest| {
             meter::spend_text(manifest);
             manifest.contains("tolerations")
         });
         Self {
-            object: workload.object.clone(),
+            managers: is_built_in.then(|| workload.object.at(&["metadata", "managedFields"])),
             is_filled: cx.request.operation == Operation::Create || workload.kind == Kind::CronJob,
             applies_again: !ours && (from_file || appliers::applied_again(workload).is_some()),
             replaces: !ours && replaces,
@@ -250,7 +253,7 @@ impl<'a> Author<'a> {
         if self.is_filled || is_own || lost() { Room::Warn } else { Room::Note }
     }
 
-    /// Tells whether the author has written the list. The API server drops an empty one of a built-in kind, but who applied it owns it.
+    /// Tells whether the author has written the list, also an empty one.
     fn has_own(&self, tolerations: &Part<'_>) -> bool {
         let written = |object: &Value| tolerations.pointer.find(object).is_some();
         tolerations.value.is_some() || self.applied.as_ref().is_some_and(written) || self.owns(&tolerations.pointer)
@@ -260,7 +263,8 @@ impl<'a> Author<'a> {
     fn owns(&self, field: &Pointer) -> bool {
         let field = owned(field);
         let owns = |set: &Value| field.find(set).is_some();
-        let mut entries = self.object.at(&["metadata", "managedFields"]).items();
+        // A walk over all managers: built-in kinds have one template.
+        let mut entries = self.managers.iter().flat_map(Part::items);
         entries.any(|entry| entry.get("operation").text() == Field::Set("Apply") && entry.get("fieldsV1").value.is_some_and(owns))
     }
 }
