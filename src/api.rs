@@ -81,6 +81,8 @@ pub(crate) struct Sent<'a> {
 pub(crate) struct Answer {
     /// Whether the API server refuses the body when it reads it: no webhook ever sees the object.
     pub(crate) unreadable: bool,
+    /// Whether it cannot be told, for a placeholder where the API server must know a value.
+    pub(crate) open: bool,
     /// What is found, refusals and remarks.
     pub(crate) findings: Vec<Finding>,
 }
@@ -97,10 +99,19 @@ pub(crate) fn answer(sent: &Sent<'_>) -> Answer {
         Some(old) => validate::validate_update(&stored, &Stored::of(old)),
         None => validate::validate(&stored),
     };
+    let mut open = findings.iter().any(|finding| finding.rule == PLACEHOLDER);
+    // What some tool will put there may be fine.
+    let mut speaks = |cause: &Cause| {
+        let stands_in = stands_in(cause, sent.written);
+        open |= stands_in;
+        !stands_in
+    };
+    let causes: Vec<Cause> = causes.into_iter().filter(&mut speaks).collect();
+    let of_operator: Vec<Cause> = validate::operator_refusals(&stored).into_iter().filter(&mut speaks).collect();
     tell(sent.written, causes, API_SERVER, &mut findings);
-    tell(sent.written, validate::operator_refusals(&stored), TRAINING_OPERATOR, &mut findings);
+    tell(sent.written, of_operator, TRAINING_OPERATOR, &mut findings);
     findings.extend(never_fires(sent.written));
-    Answer { unreadable, findings }
+    Answer { unreadable, open, findings }
 }
 
 /// Makes findings of causes, but for those that say no more than what is found already.
@@ -262,7 +273,7 @@ mod tests {
         // What it says itself, it says.
         assert_eq!(said(&job(Value::Null)).len(), 2);
         assert_eq!(said(&job(json!({"template": {"spec": {"restartPolicy": "Sometimes"}}}))).len(), 2);
-        assert_eq!(said(&job(json!({"paralelism": 2}))), [format!("warn {UNKNOWN_FIELD} spec.paralelism")]);
+        assert_eq!(said(&job(json!({"paralelism": 2}))), [format!("deny {UNKNOWN_FIELD} spec.paralelism")]);
     }
 
     #[test]

@@ -23,7 +23,7 @@ use serde_json::value::RawValue;
 
 use crate::cluster::fetch::{self, Failure};
 use crate::cluster::list::{PAGE, Pages};
-use crate::cluster::{Connection, Inventory};
+use crate::cluster::{Connection, Inventory, chain};
 use crate::engine::{self, Operation, Origin, Request, Skipped, Verdict};
 use crate::facts::Facts;
 use crate::finding::{Finding, Level, Place};
@@ -137,22 +137,6 @@ fn explain(resource: &str, group: &str, namespace: &str, failure: &Failure) -> S
         _ => "",
     };
     format!("cannot list {name}{place}: {}{help}", chain(failure))
-}
-
-/// Writes an error and what caused it.
-pub(crate) fn chain(error: &dyn std::error::Error) -> String {
-    let mut text = error.to_string();
-    let mut cause = error.source();
-    while let Some(error) = cause {
-        let more = error.to_string();
-        // Many errors repeat their cause.
-        if !text.contains(&more) {
-            text.push_str(": ");
-            text.push_str(&more);
-        }
-        cause = error.source();
-    }
-    text
 }
 
 /// One page of a list: its objects are parsed where they are judged.

@@ -335,6 +335,10 @@ pub struct Reporting {
     #[arg(long, value_name = "LEVEL", value_enum, default_value_t = FailOn::Deny, help_heading = "Judging")]
     pub fail_on: FailOn,
 
+    /// Make the exit code 1 if something was not judged, too: an unknown kind, a chart, a patch, a claim nobody knows
+    #[arg(long, help_heading = "Judging")]
+    pub fail_on_unjudged: bool,
+
     /// How to write the report
     #[arg(long, value_name = "FORMAT", value_enum, default_value_t = Format::Human, help_heading = "Report")]
     pub format: Format,
@@ -348,13 +352,20 @@ impl Reporting {
     /// Returns how the report is written.
     #[must_use]
     pub fn options(&self, color: bool) -> report::Options {
-        report::Options { color, full: self.full, fail_on: self.fail_on.into(), ..report::Options::default() }
+        report::Options {
+            color,
+            full: self.full,
+            fail_on: self.fail_on.into(),
+            fail_on_unjudged: self.fail_on_unjudged,
+            ..report::Options::default()
+        }
     }
 
     /// Tells whether a report makes the run fail.
     #[must_use]
     pub fn fails(&self, report: &report::Report) -> bool {
-        report.findings.iter().any(|located| located.finding.level >= self.fail_on.into())
+        let found = report.findings.iter().any(|located| located.finding.level >= self.fail_on.into());
+        found || self.fail_on_unjudged && !report.unjudged.is_empty()
     }
 }
 

@@ -18,6 +18,7 @@
 mod access;
 mod breaker;
 mod client;
+mod excluded;
 pub(crate) mod fetch;
 mod inventory;
 pub(crate) mod list;
@@ -40,6 +41,7 @@ use tokio::task::AbortHandle;
 use tokio::time::{Instant, timeout};
 
 pub use self::client::{ClientError, Connection, client_from_kubeconfig, client_in_cluster, connection, in_cluster, is_own};
+pub use self::excluded::excluded;
 pub use self::inventory::Inventory;
 pub(crate) use self::mirror::{LONG_ENOUGH, Pause, chance};
 pub use self::snapshot::{Snapshot, Wanted, snapshot};
@@ -425,4 +427,19 @@ impl Inner {
         self.counts.unknown[why as usize].add();
         (Fact::Unknown, why.as_str())
     }
+}
+/// Writes an error and what caused it.
+pub(crate) fn chain(error: &dyn std::error::Error) -> String {
+    let mut text = error.to_string();
+    let mut cause = error.source();
+    while let Some(error) = cause {
+        let more = error.to_string();
+        // Many errors repeat their cause.
+        if !text.contains(&more) {
+            text.push_str(": ");
+            text.push_str(&more);
+        }
+        cause = error.source();
+    }
+    text
 }

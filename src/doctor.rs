@@ -13,7 +13,6 @@ mod checks;
 pub mod observe;
 pub mod observed;
 mod report;
-mod selector;
 
 use std::fmt::Write as _;
 

@@ -49,6 +49,8 @@ pub enum Outcome {
     Denied,
     /// The API server refuses it, whatever Jobgate says.
     Refused,
+    /// Nobody can say: a placeholder is where the API server must know a value.
+    Unjudged,
 }
 
 impl Outcome {
@@ -60,6 +62,7 @@ impl Outcome {
             Self::Patched => "allowed, patched",
             Self::Denied => "denied by jobgate",
             Self::Refused => "refused by the API server",
+            Self::Unjudged => "not judged",
         }
     }
 
@@ -128,6 +131,7 @@ pub fn answer(policy: &Policy, facts: &dyn Facts, question: &Question<'_>) -> An
         () if stopped => Outcome::Denied,
         () if refuses => Outcome::Refused,
         () if admission::denies(Endpoint::Validate, kind, &validate) => Outcome::Denied,
+        () if server.open => Outcome::Unjudged,
         () if patch.is_empty() => Outcome::Allowed,
         () => Outcome::Patched,
     };

@@ -11,6 +11,7 @@ mod fixing;
 mod input;
 mod objects;
 mod source;
+mod tree;
 
 pub use answers::{Against, DryRun, Key, Mentioned, mentioned};
 pub use claims::{Claims, FactsError};
@@ -27,15 +28,17 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use jiff::civil::Date;
 use rayon::prelude::*;
 
+use crate::checks::UNRENDERED_TEMPLATE;
 use crate::fix;
 use crate::lines::Lines;
 use crate::policy::Policy;
-use crate::report::{Answered, Located, Location, Report};
+use crate::report::{self, Answered, Located, Location, Position, Reason, Report, Unjudged, unjudged_order};
 use crate::yaml::{self, Chunk, Edit, Limits, SyntaxError, SyntaxErrorKind};
 use claims::Scope;
 use document::{Context, Judged};
 use fixing::{Shifts, start};
 use source::{Loaded, TooLarge};
+use tree::Tree;
 
 /// What a run is told besides its inputs, policy and facts.
 #[derive(Clone, Copy, Debug)]
@@ -110,9 +113,6 @@ pub struct Linted {
     pub unwritten: Vec<Unwritten>,
 }
 
-/// A file that mentions none of these has nothing to say about the kinds that Jobgate judges.
-const MENTION: [&[u8]; 2] = [b"Job", b"job"];
-
 /// Documents that one thread takes at a time.
 const BATCH: usize = 32;
 /// Documents whose findings are in memory twice for a moment.
@@ -132,11 +132,13 @@ pub fn lint(inputs: &[Input], policy: &Policy, facts: &Claims, options: &Options
         _ => None,
     };
     let claims = Claims::in_inputs(inputs, alone.as_ref(), options);
-    let run = Run { policy, facts, claims: &claims, alone, options };
+    let tree = Tree::of(inputs, options);
+    let run = Run { policy, facts, claims: &claims, tree: &tree, alone, options };
     let files: Vec<Result<File, Unreadable>> = inputs.par_iter().with_max_len(1).map(|input| run.file(input)).collect();
     let mut linted = Linted::default();
     let Linted { report, diffs, unreadable, unwritten } = &mut linted;
     let mut moved = Moved::default();
+    let mut arguments = Arguments::default();
     for (input, file) in inputs.iter().zip(files) {
         match file {
             Ok(file) => {
@@ -144,6 +146,8 @@ pub fn lint(inputs: &[Input], policy: &Policy, facts: &Claims, options: &Options
                 report.documents += file.documents;
                 report.objects += file.objects;
                 report.lifted += file.lifted;
+                arguments.take(input, &file);
+                report.unjudged.extend(file.unjudged);
                 report.answers.extend(file.answers);
                 diffs.extend(file.diff);
                 report.fixed += file.fixed;
@@ -161,9 +165,16 @@ pub fn lint(inputs: &[Input], policy: &Policy, facts: &Claims, options: &Options
                     report.sources.insert(Arc::clone(&input.path), text);
                 }
             }
-            Err(error) => unreadable.push(error),
+            Err(error) => {
+                arguments.speak(input);
+                unreadable.push(error);
+            }
         }
     }
+    once_a_chart(report);
+    report.unjudged.extend(tree.changing().map(|(path, dir)| whole_file(path, Reason::Kustomization(Arc::clone(dir)))));
+    report.unjudged.extend(arguments.silent(report.objects + report.unjudged.len() + report.findings.len()));
+    report.unjudged.sort_by(unjudged_order);
     for location in report.findings.iter_mut().flat_map(|located| &mut located.related).filter_map(|related| related.location.as_mut()) {
         if let Some(now) = moved.get(&(Arc::clone(&location.file), location.span.start, location.span.end)) {
             *location = now.clone();
@@ -180,11 +191,84 @@ pub fn lint(inputs: &[Input], policy: &Policy, facts: &Claims, options: &Options
     linted
 }
 
+/// Says a chart once, at the first of its templates: what renders one of them renders all.
+fn once_a_chart(report: &mut Report) {
+    let mut known: BTreeSet<Arc<str>> = BTreeSet::new();
+    let mut again: BTreeSet<Arc<str>> = BTreeSet::new();
+    report.unjudged.retain_mut(|unjudged| {
+        let Reason::Chart(dir) = &unjudged.reason else { return true };
+        let first = known.insert(Arc::clone(dir));
+        if let Some(location) = unjudged.location.as_ref().filter(|_| !first) {
+            again.insert(Arc::clone(&location.file));
+        }
+        // It is about no document.
+        unjudged.document = None;
+        first
+    });
+    if !again.is_empty() {
+        report.findings.retain(|located| located.finding.rule != UNRENDERED_TEMPLATE || !again.contains(&located.location.file));
+        report.sources.retain(|file, _| !again.contains(file) || report.findings.iter().any(|located| located.location.file == *file));
+    }
+}
+
+/// Says that a document was not judged for what a finding says of it.
+fn unjudged(located: &Located, reason: Reason) -> Unjudged {
+    Unjudged { location: Some(located.location.clone()), document: Some(located.document), object: None, reason }
+}
+
+/// Says that nothing of a file was judged.
+fn whole_file(path: Arc<str>, reason: Reason) -> Unjudged {
+    let start = Position { line: 1, column: 1 };
+    Unjudged { location: Some(Location { file: path, span: 0..0, start, end: start }), document: None, object: None, reason }
+}
+
+/// Says that a path holds nothing that could be judged.
+#[must_use]
+pub fn nothing_in(path: &str) -> Unjudged {
+    whole_file(path.into(), Reason::Nothing)
+}
+
+/// The arguments of a run, and whether there was anything to say of what is in them.
+#[derive(Default)]
+struct Arguments {
+    /// Directories.
+    roots: BTreeMap<Arc<str>, bool>,
+    /// Named files.
+    files: Vec<Arc<str>>,
+}
+
+impl Arguments {
+    fn take(&mut self, input: &Input, file: &File) {
+        let speaks = file.objects > 0 || !file.findings.is_empty() || !file.unjudged.is_empty();
+        match &input.root {
+            Some(root) => *self.roots.entry(Arc::clone(root)).or_default() |= speaks,
+            None if !speaks => self.files.push(Arc::clone(&input.path)),
+            None => {}
+        }
+    }
+
+    /// Remembers that a file could not be read: that is said elsewhere.
+    fn speak(&mut self, input: &Input) {
+        if let Some(root) = &input.root {
+            self.roots.insert(Arc::clone(root), true);
+        }
+    }
+
+    /// Returns the directories of which nothing was said. Files that were named are told only if there is nothing in any of them: whoever passes the
+    /// files of a commit, or a shell's glob, means those of them that hold batch work.
+    fn silent(self, said: usize) -> Vec<Unjudged> {
+        let roots = self.roots.into_iter().filter(|(_, speaks)| !speaks).map(|(root, _)| root);
+        let files = self.files.into_iter().filter(|_| said == 0);
+        roots.chain(files).map(|path| nothing_in(&path)).collect()
+    }
+}
+
 /// What is the same for every file of a run.
 struct Run<'a> {
     policy: &'a Policy,
     facts: &'a Claims,
     claims: &'a Claims,
+    tree: &'a Tree,
     /// The only file of the run, where there is but one.
     alone: Option<Loaded>,
     options: &'a Options<'a>,
@@ -200,6 +284,7 @@ struct File {
     objects: usize,
     lifted: usize,
     findings: Vec<Located>,
+    unjudged: Vec<Unjudged>,
     answers: Vec<Answered>,
     diff: Option<String>,
     text: Option<Arc<String>>,
@@ -227,7 +312,8 @@ impl Run<'_> {
             Ok(loaded) => Ok(self.mended(input, &loaded)),
             Err(TooLarge { size }) => {
                 let finding = document::too_large(input, size, self.options.max_file_size);
-                Ok(File { documents: 1, findings: vec![finding], ..File::default() })
+                let unjudged = vec![whole_file(Arc::clone(&input.path), Reason::TooLarge)];
+                Ok(File { documents: 1, findings: vec![finding], unjudged, ..File::default() })
             }
         }
     }
@@ -261,6 +347,12 @@ impl Run<'_> {
             document::shift(located, |offset| shifts.of(start, offset));
             document::settle(located, &lines);
         }
+        for unjudged in &mut file.unjudged {
+            let start = unjudged.document.and_then(|document| chunks.get(document)).map_or(0, start);
+            let Some(location) = &mut unjudged.location else { continue };
+            location.span = shifts.of(start, location.span.start)..shifts.of(start, location.span.end);
+            (location.start, location.end) = (lines.position(location.span.start), lines.position(location.span.end));
+        }
         for claim in self.facts.locations(&input.path).chain(self.claims.locations(&input.path)) {
             let span = shifts.of(claim.span.start, claim.span.start)..shifts.of(claim.span.start, claim.span.end);
             let (start, end) = (lines.position(span.start), lines.position(span.end));
@@ -276,7 +368,8 @@ impl Run<'_> {
     /// Judges the documents of one file. Findings stand where they stand when the edits of their own document are made, and no others.
     fn documents(&self, input: &Input, loaded: &Loaded, options: &Options<'_>) -> (File, Vec<Edit>) {
         let scope = Scope { file: input, facts: self.facts, linted: self.claims };
-        let context = Context::new(self.policy, &scope, options, input, loaded.bytes());
+        let patch = self.tree.patch(input);
+        let context = Context::new(self.policy, &scope, options, input, loaded.bytes()).patching(patch);
         let limits = self.options.limits();
         let chunks: Vec<_> = yaml::split(loaded.bytes(), &limits).collect();
         let judge = |batch: &[Result<Chunk, SyntaxError>], first: usize| {
@@ -306,6 +399,7 @@ impl Run<'_> {
                 file.fixed += batch.fixed;
                 file.withheld += batch.withheld;
                 file.findings.append(&mut batch.findings);
+                file.unjudged.append(&mut batch.unjudged);
                 broken.append(&mut batch.broken);
                 file.answers.append(&mut batch.answers);
                 edits.append(&mut batch.edits);
@@ -313,8 +407,17 @@ impl Run<'_> {
         }
         // A template breaks YAML in as many places as it has directives: one finding says all there is to say, and none where it is no business of ours.
         if let Some(first) = broken.iter().position(|(kind, _)| *kind == SyntaxErrorKind::Template) {
-            let speak = input.named || MENTION.iter().any(|word| memchr::memmem::find(loaded.bytes(), word).is_some());
+            let speak = input.named || tree::mentions_batch(loaded.bytes());
             broken = broken.into_iter().skip(first).take(usize::from(speak)).collect();
+            let chart = if speak { tree::chart_of(input) } else { None };
+            for (_, located) in &mut broken {
+                if let Some(dir) = &chart {
+                    located.finding.help = report::helm(dir).into();
+                }
+                file.unjudged.push(unjudged(located, chart.clone().map_or(Reason::Template, Reason::Chart)));
+            }
+        } else {
+            file.unjudged.extend(broken.iter().map(|(_, located)| unjudged(located, Reason::Unreadable)));
         }
         if !broken.is_empty() {
             file.findings.extend(broken.into_iter().map(|(_, located)| located));

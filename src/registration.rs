@@ -1,6 +1,10 @@
 //! The two webhook configurations by which an API server comes to call Jobgate, made from the kinds it judges.
 
+mod selector;
+
 use base64::Engine as _;
+
+pub(crate) use selector::{labels, selects};
 
 use crate::value::{Value, json};
 use crate::workload::{ADAPTERS, Kind};
@@ -82,6 +86,28 @@ pub fn configurations(name: &str, target: &Target, ca: Option<&str>) -> [Value; 
     // Another mutator may add a container that asks for a GPU after us.
     mutating["reinvocationPolicy"] = "IfNeeded".into();
     [configuration("MutatingWebhookConfiguration", mutating), configuration("ValidatingWebhookConfiguration", webhook("validate", 3))]
+}
+
+/// Tells whether a webhook configuration leads to Jobgate, whatever it is called: by its label, the names of its webhooks, or where they lead.
+pub(crate) fn is_ours(configuration: &Value) -> bool {
+    let text = |value: &Value, pointer: &str| value.pointer(pointer).and_then(Value::as_str).unwrap_or_default().to_owned();
+    let leads_here = |webhook: &Value| {
+        let (service, path, url) =
+            (text(webhook, "/clientConfig/service/name"), text(webhook, "/clientConfig/service/path"), text(webhook, "/clientConfig/url"));
+        let ours = |path: &str| path.ends_with("/mutate") || path.ends_with("/validate");
+        text(webhook, "/name").ends_with(".jobgate.dev") || (service.contains(NAME) && ours(&path)) || (url.contains(NAME) && ours(&url))
+    };
+    labels(configuration)("app.kubernetes.io/name") == Some(NAME)
+        || configuration["webhooks"].as_array().is_some_and(|webhooks| webhooks.iter().any(leads_here))
+}
+
+/// What everything of an installation is called, unless somebody calls it otherwise.
+const NAME: &str = "jobgate";
+
+/// Tells whether some webhook of a configuration is asked about the objects of a namespace.
+pub(crate) fn asks_about(configuration: &Value, namespace: &Value) -> bool {
+    let webhooks = configuration["webhooks"].as_array().map_or(&[][..], Vec::as_slice);
+    webhooks.iter().any(|webhook| selects(&webhook["namespaceSelector"], labels(namespace)))
 }
 
 /// Returns one rule per API group: CREATE and UPDATE of some kinds, and nothing below them.

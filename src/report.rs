@@ -20,6 +20,7 @@ mod sample;
 mod sarif;
 mod summary;
 mod text;
+mod unjudged;
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -29,9 +30,12 @@ use std::sync::Arc;
 
 use crate::dry_run::Answer;
 use crate::finding::{Finding, Level};
+use crate::workload::Kind;
 pub use identity::{Identity, Name};
 pub use impact::{Filled, Impact, LeftOut, Reapply, Tally};
 pub(crate) use text::{clean, plural};
+pub use unjudged::{Reason, Unjudged};
+pub(crate) use unjudged::{helm, order as unjudged_order};
 
 /// A line and a column, both from 1. Columns count Unicode scalar values.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, serde::Serialize)]
@@ -139,6 +143,8 @@ pub struct Report {
     pub withheld: usize,
     /// What was found, sorted by file, offset, rule.
     pub findings: Vec<Located>,
+    /// What was not judged, and why, sorted by file, offset, reason.
+    pub unjudged: Vec<Unjudged>,
     /// What would become of each object, in order; nothing where nobody asked.
     pub answers: Vec<Answered>,
     /// The text of every file that a finding points into, by path.
@@ -162,6 +168,18 @@ impl Report {
         self.impact.is_none().then_some(&*location.file)
     }
 
+    /// Tells whether something was judged, and all that was found was.
+    #[must_use]
+    pub fn is_whole(&self) -> bool {
+        self.unjudged.is_empty() && (self.objects > 0 || !self.findings.is_empty())
+    }
+
+    /// Returns what was not judged, in a few words; nothing where all was.
+    #[must_use]
+    pub fn unjudged_in_short(&self) -> Option<String> {
+        unjudged::in_short(self)
+    }
+
     /// Returns how many findings there are of a level.
     #[must_use]
     pub fn count(&self, level: Level) -> usize {
@@ -177,6 +195,11 @@ impl fmt::Display for Location {
 }
 
 impl ObjectId {
+    /// Tells whether it is of a kind that Jobgate judges.
+    pub(crate) fn is_ours(&self) -> bool {
+        Kind::typed(&self.api_version, &self.kind).is_some()
+    }
+
     /// Returns `namespace/name`, as far as the manifest says them; a dash where it says neither.
     #[must_use]
     pub fn full_name(&self) -> String {
@@ -235,11 +258,13 @@ pub struct Options {
     pub full: bool,
     /// The least level that fails the run.
     pub fail_on: Level,
+    /// Whether something that was not judged fails the run, too.
+    pub fail_on_unjudged: bool,
 }
 
 impl Default for Options {
     fn default() -> Self {
-        Self { color: false, width: 140, full: false, fail_on: Level::Deny }
+        Self { color: false, width: 140, full: false, fail_on: Level::Deny, fail_on_unjudged: false }
     }
 }
 
@@ -250,6 +275,15 @@ impl Default for Options {
 /// Those of `out`, and no others.
 pub fn write_findings(report: &Report, options: &Options, out: &mut dyn io::Write) -> io::Result<()> {
     human::write_findings(report, options, out)
+}
+
+/// Writes for people what was not judged.
+///
+/// # Errors
+///
+/// Those of `out`, and no others.
+pub fn write_unjudged(report: &Report, options: &Options, out: &mut dyn io::Write) -> io::Result<()> {
+    human::write_unjudged(report, options, out)
 }
 
 /// Returns how many findings there are of each level, in words.
@@ -268,8 +302,8 @@ pub fn write(report: &Report, format: Format, options: &Options, out: &mut dyn i
         Format::Human => human::write(report, options, out),
         Format::Json => json::write(report, out),
         Format::Sarif => sarif::write(report, out),
-        Format::Junit => junit::write(report, options.fail_on, out),
-        Format::Github => github::write(report, out),
-        Format::Gitlab => gitlab::write(report, out),
+        Format::Junit => junit::write(report, options, out),
+        Format::Github => github::write(report, options, out),
+        Format::Gitlab => gitlab::write(report, options, out),
     }
 }

@@ -8,6 +8,7 @@ mod count;
 mod cron_job;
 mod field;
 mod job;
+mod others;
 mod pod;
 mod py_torch_job;
 
@@ -15,6 +16,8 @@ pub use colocation::{Among, on_one_node};
 pub use count::PodCount;
 pub(crate) use field::whole;
 pub use field::{Field, Part};
+pub(crate) use others::others;
+pub use others::{has_pod, is_other, looks_like_batch};
 pub use pod::{ClaimUse, Container, ContainerSlot, PodTemplate, Replica};
 
 use crate::value::Value;

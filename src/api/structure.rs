@@ -94,7 +94,7 @@ impl Walk<'_> {
     }
 
     fn is_stand_in(&self, text: &str) -> bool {
-        self.reading == Reading::Manifest && is_placeholder(text)
+        is_placeholder(text)
     }
 
     fn stand_in(&mut self, path: &Place<'_>, text: &str) {
@@ -144,8 +144,9 @@ impl Walk<'_> {
         let (level, begin) = match self.reading {
             Reading::Body { strict: true } => (Level::Deny, format!("the API server refuses this: unknown field \"{pointer}\"")),
             Reading::Body { strict: false } => (Level::Warn, format!("the API server drops `{}` here without a word", short(key))),
+            // kubectl asks for strict validation unless it is told not to.
             Reading::Manifest => {
-                (Level::Warn, format!("`{}` is silently dropped here (refused under strict validation, kubectl's default)", short(key)))
+                (Level::Deny, format!("kubectl refuses `{}` here, and tools that are less strict drop it without a word", short(key)))
             }
         };
         let sibling = suggest::closest(key, fields.names()).filter(|name| near(key, name));

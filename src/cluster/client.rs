@@ -6,9 +6,11 @@ use std::time::Duration;
 use hyper_util::client::legacy::connect::HttpConnector;
 use hyper_util::rt::TokioExecutor;
 use kube::client::ConfigExt as _;
-use kube::config::{KubeConfigOptions, Kubeconfig};
+use kube::config::{KubeConfigOptions, Kubeconfig, KubeconfigError};
 use kube::{Client, Config};
 use tower::{BoxError, ServiceBuilder};
+
+use super::chain;
 
 /// Why there is no client.
 #[derive(Debug, thiserror::Error)]
@@ -17,11 +19,54 @@ pub enum ClientError {
     #[error("read the pod's service account")]
     InCluster(#[source] kube::config::InClusterError),
     /// The kubeconfig cannot be read, or has no such context.
-    #[error("read the kubeconfig")]
-    Kubeconfig(#[source] kube::config::KubeconfigError),
+    #[error("the kubeconfig {file}: {problem}")]
+    Kubeconfig {
+        /// Its path, or those that are put together.
+        file: String,
+        /// What is wrong with it, and what to do.
+        problem: String,
+    },
     /// The configuration asks for something that cannot be done, such as a proxy or a credential plugin that fails.
-    #[error("set up the connection to the API server")]
-    Connect(#[source] kube::Error),
+    #[error("set up the connection to the API server: {0}")]
+    Connect(String),
+}
+
+impl ClientError {
+    /// Says what is wrong with the kubeconfig at `path`, else with the one that the environment names.
+    fn kubeconfig(path: Option<&Path>, context: Option<&str>, error: &KubeconfigError) -> Self {
+        let home = || std::env::home_dir().map_or_else(|| "~/.kube/config".to_owned(), |home| home.join(".kube/config").display().to_string());
+        let environment = || std::env::var("KUBECONFIG").ok().filter(|paths| !paths.is_empty());
+        let file = path.map_or_else(|| environment().unwrap_or_else(home), |path| path.display().to_string());
+        let read = || path.map_or_else(Kubeconfig::read, Kubeconfig::read_from).ok();
+        let contexts = || {
+            let contexts: Vec<String> = read().map(|config| config.contexts.into_iter().map(|context| context.name).collect()).unwrap_or_default();
+            if contexts.is_empty() { "it has none".to_owned() } else { format!("it has {}", contexts.join(", ")) }
+        };
+        let problem = match error {
+            KubeconfigError::ReadConfig(error, _) => {
+                format!("cannot read it: {error}; name another with --kubeconfig or KUBECONFIG")
+            }
+            KubeconfigError::FindPath => "there is no home directory to look for it; name it with --kubeconfig".to_owned(),
+            KubeconfigError::Parse(error) => {
+                let text = error.to_string();
+                let line = text.lines().next().unwrap_or_default();
+                format!("it is no YAML of a kubeconfig: {}", line.strip_prefix("error: ").unwrap_or(line))
+            }
+            KubeconfigError::CurrentContextNotSet => format!("it has no current context; name one with --context ({})", contexts()),
+            KubeconfigError::LoadContext(name) if context.is_some() => format!("there is no context `{name}` in it ({})", contexts()),
+            KubeconfigError::LoadContext(name) => {
+                format!("its current context `{name}` is not in it; name one with --context ({})", contexts())
+            }
+            KubeconfigError::LoadClusterOfContext(name) => format!("the cluster `{name}`, which the context names, is not in it"),
+            KubeconfigError::MissingClusterUrl => "the cluster that the context names has no `server`".to_owned(),
+            error => chain(error),
+        };
+        Self::Kubeconfig { file, problem }
+    }
+
+    fn connect(error: &kube::Error) -> Self {
+        Self::Connect(chain(error))
+    }
 }
 
 /// The token that the kubelet mounts into a pod, unless it is told not to.
@@ -38,7 +83,7 @@ pub fn in_cluster() -> bool {
 /// # Errors
 /// There is no service account here (see [`in_cluster`]), or it cannot be used.
 pub fn client_in_cluster() -> Result<Client, ClientError> {
-    connect(Config::incluster().map_err(ClientError::InCluster)?).map_err(ClientError::Connect)
+    connect(Config::incluster().map_err(ClientError::InCluster)?).map_err(|error| ClientError::connect(&error))
 }
 
 /// Returns a client for a context of the kubeconfig (`KUBECONFIG`, else `~/.kube/config`), or for its current context.
@@ -73,16 +118,19 @@ pub fn is_own(connection: &Connection) -> bool {
 pub async fn connection(path: Option<&Path>, context: Option<&str>) -> Result<Connection, ClientError> {
     let options = KubeConfigOptions { context: context.map(str::to_owned), ..KubeConfigOptions::default() };
     let config = match path {
-        Some(path) => Config::from_custom_kubeconfig(Kubeconfig::read_from(path).map_err(ClientError::Kubeconfig)?, &options).await,
+        Some(path) => match Kubeconfig::read_from(path) {
+            Ok(read) => Config::from_custom_kubeconfig(read, &options).await,
+            Err(error) => Err(error),
+        },
         None => Config::from_kubeconfig(&options).await,
     };
     let asked_for = path.is_some() || context.is_some() || std::env::var_os("KUBECONFIG").is_some();
     let config = match config {
         Err(_) if !asked_for && in_cluster() => Config::incluster().map_err(ClientError::InCluster)?,
-        config => config.map_err(ClientError::Kubeconfig)?,
+        config => config.map_err(|error| ClientError::kubeconfig(path, context, &error))?,
     };
     let server = config.cluster_url.to_string().trim_end_matches('/').to_owned();
-    Ok(Connection { client: connect(config).map_err(ClientError::Connect)?, server })
+    Ok(Connection { client: connect(config).map_err(|error| ClientError::connect(&error))?, server })
 }
 
 /// Builds a client without what kube's own stack adds: its retries would eat the budget of a review, and it logs every failed request as an error.

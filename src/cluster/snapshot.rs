@@ -38,6 +38,8 @@ pub struct Snapshot {
     pub absent_namespaces: Vec<String>,
     /// What could not be read, and why, each once: for people.
     pub problems: Vec<String>,
+    /// Whether the API server went away meanwhile: the other questions were not asked.
+    pub broken: bool,
 }
 
 /// Reads what is wanted; `told` is called after each answer. What cannot be read becomes unknown, and is a problem: never an error.
@@ -58,7 +60,7 @@ pub async fn snapshot(client: &Client, wanted: Vec<Wanted>, told: impl Fn()) -> 
         found.take(wanted, answer);
         if unreachable {
             // Whoever does not answer once would be waited for again and again.
-            found.problems.push("the other questions were not asked".to_owned());
+            found.broken = true;
             break;
         }
     }
@@ -82,8 +84,7 @@ impl Snapshot {
                     Wanted::Object(kind, namespace, _) => format!("{} in the namespace `{namespace}`", kind.adapter().resource),
                     Wanted::Namespace(namespace) => format!("the namespace `{namespace}`"),
                 };
-                let why = std::error::Error::source(&failure).map(|source| format!(": {source}")).unwrap_or_default();
-                let problem = format!("cannot read {what}: {failure}{why}");
+                let problem = format!("cannot read {what}: {}", super::chain(&failure));
                 if !self.problems.contains(&problem) {
                     self.problems.push(problem);
                 }
@@ -215,9 +216,8 @@ mod tests {
     #[test]
     fn a_server_that_cannot_be_reached_is_not_asked_for_long() {
         let (found, asked) = ask(|_| (0, String::new()), (0..100).map(|nth| claim(&format!("c{nth}"))).collect());
-        assert_eq!(found.problems.len(), 2);
+        assert!(found.broken && found.problems.len() == 1);
         assert!(found.problems[0].starts_with("cannot read claims in the namespace `team-a`: reach the API server: "), "{:?}", found.problems);
-        assert_eq!(found.problems[1], "the other questions were not asked");
         assert!(asked.len() <= 2 * PARALLEL, "{}", asked.len());
     }
 

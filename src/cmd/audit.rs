@@ -7,14 +7,14 @@ use anyhow::{Context as _, bail};
 
 use super::lint::{narrated, write_report};
 use super::{Exit, policy_named, today};
-use crate::audit::{self, Options, Progress, chain};
+use crate::audit::{self, Options, Progress};
 use crate::cli::Audit;
 use crate::cluster::fetch::{self, Failure};
-use crate::cluster::{self, Connection};
+use crate::cluster::{self, Connection, chain};
 use crate::report::Report;
 
 /// How long the API server may take for its first word.
-const PATIENCE: Duration = Duration::from_secs(10);
+pub(super) const PATIENCE: Duration = Duration::from_secs(10);
 
 /// Runs the command. `color` is whether the report may be coloured.
 ///

@@ -7,8 +7,12 @@ use std::io::IsTerminal as _;
 use std::io::{self, BufWriter, Write};
 
 use anyhow::Context as _;
+#[cfg(feature = "serve")]
+use anyhow::bail;
 
-use super::lint::{complain, exit, watched, write};
+#[cfg(feature = "serve")]
+use super::audit::{PATIENCE, reach};
+use super::lint::{complain, exit, take_empty, watched, write};
 use super::{Exit, facts, policy_named, today};
 use crate::cli::{DryRun, Output, Validate};
 #[cfg(feature = "serve")]
@@ -20,6 +24,8 @@ use crate::facts::FactTable;
 #[cfg(feature = "serve")]
 use crate::lint::Mentioned;
 use crate::lint::{self, Against, Linted, Options, Progress};
+#[cfg(feature = "serve")]
+use crate::report::Unjudged;
 use crate::report::{self, Answered, Format, Report};
 use crate::value::{Value, json};
 use crate::{patch, yaml};
@@ -51,7 +57,7 @@ pub fn run(args: &DryRun, color: bool) -> anyhow::Result<Exit> {
     #[cfg(feature = "serve")]
     let connection = if args.cluster { Some(connect(args)?) } else { None };
     #[cfg(feature = "serve")]
-    let current = connection.as_ref().map(|connection| connection.client.default_namespace().to_owned());
+    let current = connection.as_ref().map(|connection| connection.connection.client.default_namespace().to_owned());
     #[cfg(not(feature = "serve"))]
     let current = None;
     let namespace = args.namespace.clone().or(current).unwrap_or_default();
@@ -62,14 +68,18 @@ pub fn run(args: &DryRun, color: bool) -> anyhow::Result<Exit> {
     #[allow(unused_mut, reason = "the cluster adds to it, where there is one")]
     let mut against = Against::in_files(&old.files, &options, &namespace).context("read the objects that exist")?;
     #[cfg(feature = "serve")]
-    let claims = connection.map(|connection| connection.read(&inputs.files, &options, &namespace, &mut against)).transpose()?;
+    let looked = connection.map(|connection| connection.read(&inputs.files, &options, &namespace, &mut against)).transpose()?;
+    #[cfg(feature = "serve")]
+    let (claims, mut unjudged) = looked.unzip();
     #[cfg(not(feature = "serve"))]
-    let claims = None;
+    let (claims, mut unjudged) = (None, None::<Vec<report::Unjudged>>);
     let keep_objects = matches!(args.output, Some(Output::Yaml | Output::Json));
     let question =
         lint::DryRun { strict: args.validate == Validate::Strict, namespace: &namespace, against: &against, cluster: claims.as_ref(), keep_objects };
     let options = Options { dry_run: Some(question), ..options };
-    let linted = watched(&progress, inputs.files.len(), || pool.install(|| lint::lint(&inputs.files, &policy, &facts, &options)));
+    let mut linted = watched(&progress, inputs.files.len(), || pool.install(|| lint::lint(&inputs.files, &policy, &facts, &options)));
+    take_empty(&inputs, &mut linted);
+    linted.report.unjudged.extend(unjudged.take().into_iter().flatten());
     match args.output {
         Some(output) => {
             to_people(args, color, &linted, false, &mut io::stderr().lock())?;
@@ -90,7 +100,7 @@ pub fn run(args: &DryRun, color: bool) -> anyhow::Result<Exit> {
 #[cfg(feature = "serve")]
 struct Connection {
     runtime: tokio::runtime::Runtime,
-    client: kube::Client,
+    connection: cluster::Connection,
 }
 
 /// Sets up the connection that the arguments name. Nothing is sent yet.
@@ -98,17 +108,28 @@ struct Connection {
 fn connect(args: &DryRun) -> anyhow::Result<Connection> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().context("start the runtime")?;
     let connection = runtime.block_on(cluster::connection(args.kubeconfig.as_deref(), args.context.as_deref()));
-    Ok(Connection { client: connection.context("find the cluster for --cluster")?.client, runtime })
+    Ok(Connection { connection: connection.context("find the cluster for --cluster")?, runtime })
 }
 
 #[cfg(feature = "serve")]
 impl Connection {
-    /// Reads the claims that the files use and the objects that they would replace. What cannot be read is told and stays unknown.
-    fn read(self, files: &[lint::Input], options: &Options<'_>, namespace: &str, against: &mut Against) -> anyhow::Result<FactTable> {
+    /// Reads the claims that the files use and the objects that they would replace. What cannot be read is unknown, and returned as not judged.
+    ///
+    /// # Errors
+    /// The API server cannot be reached, or goes away: whoever asks for its word must not get ours alone.
+    fn read(
+        self,
+        files: &[lint::Input],
+        options: &Options<'_>,
+        namespace: &str,
+        against: &mut Against,
+    ) -> anyhow::Result<(FactTable, Vec<Unjudged>)> {
+        let client = &self.connection.client;
+        self.runtime.block_on(reach(&self.connection, PATIENCE)).context("ask the cluster for --cluster")?;
         let Mentioned { objects, claims, namespaces } = lint::mentioned(files, options, namespace);
         let objects = objects.into_iter().map(|key| Wanted::Object(key.kind, key.namespace, key.name));
         let claims = claims.into_iter().map(|(namespace, name)| Wanted::Claim(namespace, name));
-        let wanted: Vec<Wanted> = objects.chain(claims).chain(namespaces.into_iter().map(Wanted::Namespace)).collect();
+        let wanted: Vec<Wanted> = objects.chain(claims).chain(namespaces.iter().cloned().map(Wanted::Namespace)).collect();
         let (total, done) = (wanted.len(), Cell::new(0_usize));
         let show = io::stderr().is_terminal();
         let told = || {
@@ -117,16 +138,14 @@ impl Connection {
                 let _ = write!(io::stderr(), "\r\u{1b}[Kasking the cluster: {} of {total} objects", done.get());
             }
         };
-        let found = self.runtime.block_on(cluster::snapshot(&self.client, wanted, told));
+        let found = self.runtime.block_on(cluster::snapshot(client, wanted, told));
+        let excluded = self.runtime.block_on(cluster::excluded(client, &namespaces));
         let mut err = io::stderr().lock();
         if show && total > 0 {
             write!(err, "\r\u{1b}[K")?;
         }
-        for problem in &found.problems {
-            writeln!(err, "jobgate: warning: {problem}")?;
-        }
-        if !found.problems.is_empty() {
-            writeln!(err, "jobgate: warning: what the cluster did not say is unknown, and objects that it did not show are judged as new ones")?;
+        if found.broken {
+            bail!("{} went away: {}", self.connection.server, found.problems.join("; "));
         }
         for namespace in &found.absent_namespaces {
             writeln!(err, "jobgate: warning: the namespace `{namespace}` is not there: until it is, the API server refuses whatever goes into it")?;
@@ -134,7 +153,8 @@ impl Connection {
         for object in found.objects {
             against.add(object, namespace);
         }
-        Ok(found.claims)
+        let unknown = found.problems.into_iter().map(Unjudged::unknown);
+        Ok((found.claims, unknown.chain(excluded).collect()))
     }
 }
 
@@ -163,7 +183,9 @@ fn to_people(args: &DryRun, color: bool, linted: &Linted, with_diffs: bool, out:
             writeln!(out, "{diff}")?;
         }
     }
-    writeln!(out, "{}", summary(report))
+    report::write_unjudged(report, &options, out)?;
+    let unjudged = report.unjudged_in_short().map(|unjudged| format!("; {unjudged}")).unwrap_or_default();
+    writeln!(out, "{}{unjudged}", summary(report))
 }
 
 /// Returns the verdict on one object, as a line.
@@ -183,7 +205,7 @@ fn line(answered: &Answered) -> String {
 
 fn summary(report: &Report) -> String {
     let count = |outcome: Outcome| report.answers.iter().filter(|answered| answered.answer.outcome == outcome).count();
-    let outcomes = [Outcome::Allowed, Outcome::Patched, Outcome::Denied, Outcome::Refused];
+    let outcomes = [Outcome::Allowed, Outcome::Patched, Outcome::Denied, Outcome::Refused, Outcome::Unjudged];
     let parts = outcomes.into_iter().filter(|outcome| count(*outcome) > 0);
     let parts: Vec<String> = parts.map(|outcome| format!("{} {}", count(outcome), outcome.as_str())).collect();
     match report.answers.len() {

@@ -53,6 +53,7 @@ pub fn run(args: &Lint, color: bool) -> anyhow::Result<Exit> {
     let facts = facts(&args.facts, &options)?;
     let inputs = lint::collect(&args.paths, |path| lint::drained(path, limit));
     let mut linted = watched(&progress, inputs.files.len(), || pool.install(|| lint::lint(&inputs.files, &policy, &facts, &options)));
+    take_empty(&inputs, &mut linted);
     if let Some((baseline, root)) = &known {
         lift(baseline, &inputs, &mut linted, root);
     }
@@ -64,7 +65,8 @@ pub fn run(args: &Lint, color: bool) -> anyhow::Result<Exit> {
     });
     if diff {
         to(&mut io::stdout().lock(), |out| diffs.write(color, out))?;
-        let left = report::counts(report);
+        let unjudged = report.unjudged_in_short().map(|unjudged| format!("; {unjudged}")).unwrap_or_default();
+        let left = report::counts(report) + &unjudged;
         writeln!(io::stderr(), "{} would be fixed in {}; left are: {left}", plural(report.fixed, "finding"), plural(report.changed, "file"))?;
     } else if let Some(text) = piped.filter(|_| writes) {
         // The text is what a pipe wants; the report stands aside.
@@ -221,12 +223,15 @@ impl Diffs {
     }
 }
 
+/// Takes in the directories in which there is no file to lint.
+pub(super) fn take_empty(inputs: &Inputs, linted: &mut Linted) {
+    linted.report.unjudged.extend(inputs.empty.iter().map(|directory| lint::nothing_in(directory)));
+    linted.report.unjudged.sort_by(report::unjudged_order);
+}
+
 /// Says what could not be linted, or written. Returns whether everything could.
 pub(super) fn complain(inputs: &Inputs, linted: &Linted) -> io::Result<bool> {
     let mut err = io::stderr().lock();
-    for directory in &inputs.empty {
-        writeln!(err, "jobgate: no .yaml, .yml or .json files in {directory}")?;
-    }
     for error in inputs.unreadable.iter().chain(&linted.unreadable) {
         writeln!(err, "jobgate: {error}")?;
     }

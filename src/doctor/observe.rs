@@ -27,11 +27,10 @@ use self::forward::ForwardError;
 use super::observed::{
     Certificates, DEPLOYMENT, Observed, Place, PolicySource, Replica, Right, Says, Seen, Served, Source, Unread, container, mounted, serve_arguments,
 };
-use crate::audit::chain;
 use crate::certs::driver::time;
 use crate::certs::publish::Kind;
 use crate::cluster::fetch::{self, Failure, Lines};
-use crate::cluster::{Connection, Mode, is_own};
+use crate::cluster::{Connection, Mode, chain, is_own};
 use crate::policy::BUILTINS;
 use crate::value::{Value, json};
 

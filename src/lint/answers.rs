@@ -1,5 +1,6 @@
 //! What would become of the objects in the linted files: [`crate::dry_run`], with what is known of the objects that exist.
 
+use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
 
 use jiff::civil::Date;
@@ -10,6 +11,7 @@ use super::source;
 use super::{FactsError, Options, document};
 use crate::dry_run::{self, Answer, Question};
 use crate::facts::{Claim, Fact, FactTable, Facts};
+use crate::finding::Source;
 use crate::lines::Lines;
 use crate::policy::Policy;
 use crate::value::Value;
@@ -53,6 +55,40 @@ impl Facts for Layered<'_> {
             (Fact::Known(claim), _) => Fact::Known(claim),
             (there, Fact::Unknown) => there,
             (_, file) => file,
+        }
+    }
+}
+
+/// What is known of claims, and of those that nobody knows the worst: that one pod at a time can mount them.
+pub(super) struct Worst<'a> {
+    known: Layered<'a>,
+    made_up: RefCell<BTreeSet<String>>,
+}
+
+impl<'a> Worst<'a> {
+    pub(super) fn new(files: &'a dyn Facts, cluster: Option<&'a FactTable>) -> Self {
+        Self { known: Layered { cluster, files }, made_up: RefCell::default() }
+    }
+
+    /// Tells whether anything was asked for that nobody knows.
+    pub(super) fn is_asked(&self) -> bool {
+        !self.made_up.borrow().is_empty()
+    }
+
+    /// Tells whether what was said of a claim is made up.
+    pub(super) fn has_made_up(&self, name: &str) -> bool {
+        self.made_up.borrow().contains(name)
+    }
+}
+
+impl Facts for Worst<'_> {
+    fn claim(&self, namespace: &str, name: &str) -> Fact<Claim> {
+        match self.known.claim(namespace, name) {
+            Fact::Unknown => {
+                self.made_up.borrow_mut().insert(name.to_owned());
+                Fact::Known(Claim { access_modes: vec!["ReadWriteOncePod".to_owned()], source: Source::Cluster })
+            }
+            known => known,
         }
     }
 }

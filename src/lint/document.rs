@@ -7,22 +7,27 @@ use std::sync::Arc;
 use super::claims::Scope;
 use super::input::Input;
 use super::objects::{Object, objects};
-use super::{DryRun, Fixing, Options};
+use super::tree::Patch;
+use super::{DryRun, Fixing, Options, answers};
 use crate::api;
-use crate::checks::{self, DUPLICATE_KEY, FIELD_TYPE, KNOWN_KIND, SYNTAX, TRAINING_OPERATOR, UNRENDERED_TEMPLATE};
+use crate::checks::{self, DUPLICATE_KEY, FIELD_TYPE, KNOWN_KIND, PLACEHOLDER, SYNTAX, TRAINING_OPERATOR, UNRENDERED_TEMPLATE};
+use crate::dry_run::Outcome;
 use crate::engine::{self, Request};
+use crate::facts::FactTable;
 use crate::finding::{Finding, Fix, Label, Level, Op, Part, Place, Source};
 use crate::fix;
 use crate::lines::Lines;
 use crate::pointer::Pointer;
 use crate::policy::Policy;
-use crate::report::{Answered, Located, Location, ObjectId, Position, Related};
+use crate::report::{Answered, Located, Location, ObjectId, Position, Reason, Related, Unjudged};
 use crate::value::Value;
-use crate::workload::{ADAPTERS, Adapter, Kind};
+use crate::workload::{ADAPTERS, Adapter, Workload, has_pod, is_other, looks_like_batch};
 use crate::yaml::{self, Document, Draft, Edit, SyntaxError, SyntaxErrorKind};
 
 /// How often the fixes of a document are made: a fix may bring to light what another rule mends, or give way to one that wants the same place.
 const ROUNDS: usize = 8;
+/// The rule that asks for claims.
+const CLAIMS_RULE: &str = "checkpoint-volume-access";
 
 /// What is the same for every document of a file.
 pub(super) struct Context<'a> {
@@ -32,6 +37,8 @@ pub(super) struct Context<'a> {
     input: &'a Input,
     source: &'a [u8],
     lines: Lines<'a>,
+    /// Who lists the file as a patch.
+    patch: Option<&'a Patch>,
 }
 
 /// How much is to be said of a document.
@@ -52,6 +59,8 @@ pub(super) struct Judged {
     pub(super) lifted: usize,
     /// What was found in the documents that could be read, in order.
     pub(super) findings: Vec<Located>,
+    /// What was not judged in them, in order.
+    pub(super) unjudged: Vec<Unjudged>,
     /// What would become of the objects, where that was asked for.
     pub(super) answers: Vec<Answered>,
     /// What is wrong with the others.
@@ -72,6 +81,7 @@ impl Judged {
         self.fixed += other.fixed;
         self.withheld += other.withheld;
         self.findings.append(&mut other.findings);
+        self.unjudged.append(&mut other.unjudged);
         self.answers.append(&mut other.answers);
         self.broken.append(&mut other.broken);
         self.edits.append(&mut other.edits);
@@ -80,7 +90,12 @@ impl Judged {
 
 impl<'a> Context<'a> {
     pub(super) fn new(policy: &'a Policy, scope: &'a Scope<'a>, options: &'a Options<'a>, input: &'a Input, source: &'a [u8]) -> Self {
-        Self { policy, scope, options, input, source, lines: Lines::new(source) }
+        Self { policy, scope, options, input, source, lines: Lines::new(source), patch: None }
+    }
+
+    /// Reads the documents as patches that somebody lists.
+    pub(super) fn patching(self, patch: Option<&'a Patch>) -> Self {
+        Self { patch, ..self }
     }
 
     /// Judges a document, or says why it cannot be read. `index` is its number in the file.
@@ -123,6 +138,7 @@ impl<'a> Context<'a> {
                     view.object(&object);
                 }
             }
+            Value::Array(items) if self.patch.is_some() && !is_list_of_manifests(&document.value) => view.json_patch(items),
             // A named file is meant to be a manifest; in a directory there are playbooks and package lists, too.
             other if self.input.named || is_list_of_manifests(other) => view.not_an_object(other),
             _ => {}
@@ -163,7 +179,7 @@ impl<'a> Context<'a> {
                 }
                 break;
             }
-            let context = Context::new(self.policy, self.scope, self.options, self.input, draft.text().as_bytes());
+            let context = Context::new(self.policy, self.scope, self.options, self.input, draft.text().as_bytes()).patching(self.patch);
             found = context.read(index, draft.document(), Depth::All);
             fixed += count - withheld.len();
         }
@@ -172,15 +188,16 @@ impl<'a> Context<'a> {
             found.edits = draft.edits();
             // The draft is a text by itself, and stands where the document stood.
             found.findings.iter_mut().for_each(|located| shift(located, |offset| offset + document.span.start));
+            for location in found.unjudged.iter_mut().filter_map(|unjudged| unjudged.location.as_mut()) {
+                location.span = location.span.start + document.span.start..location.span.end + document.span.start;
+            }
         }
         found
     }
 
     fn broken(&self, document: usize, error: &SyntaxError) -> Located {
         let (rule, level, help) = match error.kind {
-            SyntaxErrorKind::Template => {
-                (UNRENDERED_TEMPLATE, Level::Warn, "lint what it renders to, for example `helm template . | jobgate lint -`")
-            }
+            SyntaxErrorKind::Template => (UNRENDERED_TEMPLATE, Level::Warn, "lint what it renders to: pipe it into `jobgate lint -`"),
             SyntaxErrorKind::Syntax => (SYNTAX, Level::Deny, "kubectl refuses this document, and nothing in it was checked"),
             SyntaxErrorKind::Limit => (SYNTAX, Level::Deny, "write it without so much nesting or so many aliases; nothing in it was checked"),
             SyntaxErrorKind::Encoding => (SYNTAX, Level::Deny, "save the file as UTF-8; nothing in it was checked"),
@@ -215,23 +232,23 @@ struct View<'a> {
 impl View<'_> {
     fn object(&mut self, object: &Object<'_>) {
         let value = &*object.value;
-        if Kind::of(value).is_none() {
-            if value.get("kind").and_then(Value::as_str) == Some("PersistentVolumeClaim") {
-                self.duplicates(object, &Arc::new(identity(value)));
-            } else if let Some(finding) = unknown_kind(value) {
-                self.add(object, &Arc::new(identity(value)), finding);
-            }
-            return;
-        }
+        let Some(workload) = Workload::of(value) else { return self.foreign(object) };
         self.judged.objects += 1;
         let options = self.context.options;
-        if let Some(dry_run) = &options.dry_run {
-            return self.ask(object, dry_run);
+        let identity = Arc::new(identity(value));
+        let patch = self.context.patch;
+        if let Some(dry_run) = options.dry_run.as_ref().filter(|_| patch.is_none()) {
+            self.unknown_claims(object, &identity, &workload, dry_run.cluster);
+            return self.ask(object, &identity, dry_run);
+        }
+        match patch {
+            Some(patch) => self.unjudged(object, &identity, Reason::Patch(Arc::clone(&patch.by))),
+            None if workload.is_partial() => self.unjudged(object, &identity, Reason::Partial),
+            None => self.unknown_claims(object, &identity, &workload, None),
         }
         let request = Request::of_file(value, self.context.options.today);
-        let verdict = engine::evaluate(self.context.policy, self.context.scope, &request);
+        let mut verdict = engine::evaluate(self.context.policy, self.context.scope, &request);
         self.judged.lifted += verdict.lifted.len();
-        let identity = Arc::new(identity(value));
         let mut refused = match self.depth {
             _ if !self.context.options.api_checks => Vec::new(),
             Depth::Fixes => api::fixable(value),
@@ -239,18 +256,97 @@ impl View<'_> {
         };
         // A rule that denies the same field says more than the API server does.
         refused.retain(|refusal| !verdict.findings.iter().any(|finding| finding.level == Level::Deny && finding.path == refusal.path));
+        if patch.is_some() {
+            // What it says is as wrong as elsewhere; what it lacks is in what it is a patch of.
+            verdict.findings.retain(|finding| finding.path.find(value).is_some());
+            refused.retain(|finding| finding.path.find(value).is_some());
+        }
+        self.placeholders(object, &identity, verdict.findings.iter().chain(&refused));
         for finding in verdict.findings.into_iter().chain(refused) {
             self.add(object, &identity, finding);
         }
         self.duplicates(object, &identity);
     }
 
+    /// Looks at an object of a kind that is not judged: it may be batch work all the same.
+    fn foreign(&mut self, object: &Object<'_>) {
+        let value = &*object.value;
+        let text = |key: &str| value.get(key).and_then(Value::as_str);
+        let (version, kind) = (text("apiVersion"), text("kind"));
+        if kind == Some("PersistentVolumeClaim") {
+            return self.duplicates(object, &Arc::new(identity(value)));
+        }
+        if let Some(finding) = unknown_kind(value) {
+            let identity = Arc::new(identity(value));
+            self.unjudged(object, &identity, Reason::Misspelled);
+            return self.add(object, &identity, finding);
+        }
+        let is_batch = || match (version, kind) {
+            (Some(version), Some(kind)) if is_other(group(version), kind) => Some(Reason::Kind),
+            (Some(version), Some(_)) if looks_like_batch(version, value) => Some(Reason::Lookalike),
+            (None, None) if value.get("spec").is_some_and(has_pod) => Some(Reason::Partial),
+            _ => None,
+        };
+        let reason = match (self.context.patch, is_batch()) {
+            (Some(patch), Some(_)) if patch.for_batch => Reason::Patch(Arc::clone(&patch.by)),
+            (_, Some(reason)) => reason,
+            _ => return,
+        };
+        self.unjudged(object, &Arc::new(identity(value)), reason);
+    }
+
+    /// Says that an RFC 6902 patch was not judged, where it may be for batch work.
+    fn json_patch(&mut self, items: &[Value]) {
+        let Some(patch) = self.context.patch.filter(|patch| patch.for_batch && !items.is_empty()) else { return };
+        let location = Some(self.context.location(first_line(self.context.source, self.span(&Pointer::root(), Part::Value))));
+        let reason = Reason::Patch(Arc::clone(&patch.by));
+        self.judged.unjudged.push(Unjudged { location, document: Some(self.index), object: None, reason });
+    }
+
+    fn unjudged(&mut self, object: &Object<'_>, identity: &Arc<ObjectId>, reason: Reason) {
+        self.unjudged_at(identity, &object.at, Part::Key, reason);
+    }
+
+    fn unjudged_at(&mut self, identity: &Arc<ObjectId>, at: &Pointer, part: Part, reason: Reason) {
+        if matches!(self.depth, Depth::Fixes) {
+            return;
+        }
+        let location = Some(self.context.location(self.span(at, part)));
+        self.judged.unjudged.push(Unjudged { location, document: Some(self.index), object: Some(Arc::clone(identity)), reason });
+    }
+
+    /// Says that placeholders keep an object from being judged.
+    fn placeholders<'f>(&mut self, object: &Object<'_>, identity: &Arc<ObjectId>, mut findings: impl Iterator<Item = &'f Finding>) {
+        if let Some(first) = findings.find(|finding| finding.rule == PLACEHOLDER) {
+            self.unjudged_at(identity, &object.at.join(&first.pointer), first.part, Reason::Placeholder);
+        }
+    }
+
+    /// Says which claims nobody knows whose access modes could decide: those of which the rules would speak if only one pod could mount them.
+    fn unknown_claims(&mut self, object: &Object<'_>, identity: &Arc<ObjectId>, workload: &Workload<'_>, cluster: Option<&FactTable>) {
+        if matches!(self.depth, Depth::Fixes) || workload.pods.iter().all(|pod| pod.claims().next().is_none()) {
+            return;
+        }
+        let worst = answers::Worst::new(self.context.scope, cluster);
+        let request = Request::of_file(&object.value, self.context.options.today);
+        let verdict = engine::evaluate(self.context.policy, &worst, &request);
+        if !worst.is_asked() {
+            return;
+        }
+        for finding in verdict.findings.iter().filter(|finding| finding.rule == CLAIMS_RULE && finding.level >= Level::Warn) {
+            let name = finding.pointer.find(&object.value).and_then(Value::as_str);
+            if let Some(name) = name.filter(|name| worst.has_made_up(name)) {
+                self.unjudged_at(identity, &object.at.join(&finding.pointer), finding.part, Reason::Claim(name.into()));
+            }
+        }
+    }
+
     /// Asks what would become of an object.
-    fn ask(&mut self, object: &Object<'_>, dry_run: &DryRun<'_>) {
-        let identity = Arc::new(identity(&object.value));
+    fn ask(&mut self, object: &Object<'_>, identity: &Arc<ObjectId>, dry_run: &DryRun<'_>) {
         let mut answer = dry_run.answer(self.context.policy, self.context.scope, &object.value, self.context.options.today);
         self.judged.lifted += answer.lifted;
         let findings = std::mem::take(&mut answer.findings);
+        let answer_is_open = answer.outcome == Outcome::Unjudged;
         let operator_refuses = findings.iter().any(|finding| finding.rule == TRAINING_OPERATOR);
         let mut edits = std::mem::take(&mut answer.edits);
         edits.iter_mut().for_each(|op| op.move_below(&object.at));
@@ -260,12 +356,15 @@ impl View<'_> {
         }
         let location = self.context.location(self.span(&object.at, Part::Value));
         let source = self.source.clone();
-        let object_id = Arc::clone(&identity);
+        let object_id = Arc::clone(identity);
         self.judged.answers.push(Answered { location, document: self.index, source, object: object_id, answer, operator_refuses });
-        for finding in findings {
-            self.add(object, &identity, finding);
+        if answer_is_open {
+            self.unjudged(object, identity, Reason::Placeholder);
         }
-        self.duplicates(object, &identity);
+        for finding in findings {
+            self.add(object, identity, finding);
+        }
+        self.duplicates(object, identity);
     }
 
     /// Reports keys that an object has twice. kubectl drops the first without a word.

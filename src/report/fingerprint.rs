@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 
 use sha2::{Digest as _, Sha256};
 
-use super::{Identity, Located};
+use super::{Identity, Located, Location, Unjudged};
 
 /// Returns the name of what is wrong: the SHA-256, in hexadecimal, of its [`Identity`].
 ///
@@ -23,7 +23,20 @@ pub(super) struct Unique {
 impl Unique {
     /// Returns a name like [`of`] that also tells apart the same object in two files, and equal findings by their order.
     pub(super) fn next(&mut self, located: &Located) -> String {
-        let digest = digest(located, &[&located.location.file]);
+        self.unique(digest(located, &[&located.location.file]))
+    }
+
+    /// Returns a name for something that was not judged, which no finding has.
+    pub(super) fn of_unjudged(&mut self, unjudged: &Unjudged, location: &Location) -> String {
+        let mut hash = Sha256::new();
+        for part in ["not-judged", unjudged.reason.word(), &unjudged.name(), &location.file] {
+            hash.update((part.len() as u64).to_be_bytes());
+            hash.update(part);
+        }
+        self.unique(hash.finalize().into())
+    }
+
+    fn unique(&mut self, digest: [u8; 32]) -> String {
         let nth = self.seen.entry(digest).or_default();
         *nth += 1;
         if *nth == 1 {

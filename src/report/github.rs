@@ -6,17 +6,36 @@ use std::borrow::Cow;
 use std::io;
 
 use super::text::{clean, repository_path};
-use super::{Located, Report, summary};
+use super::{Located, Options, Report, Unjudged, summary};
 use crate::finding::Level;
 
 /// Writes one command a line, and the summary as a last line that is none.
-pub(super) fn write(report: &Report, out: &mut dyn io::Write) -> io::Result<()> {
+pub(super) fn write(report: &Report, options: &Options, out: &mut dyn io::Write) -> io::Result<()> {
     let mut findings: Vec<_> = report.findings.iter().collect();
     findings.sort_by_key(|located| std::cmp::Reverse(located.finding.level));
     for located in findings {
         command(report, located, out)?;
     }
+    for unjudged in report.unjudged.iter().filter(|unjudged| options.fail_on_unjudged || !unjudged.reason.is_found()) {
+        not_judged(unjudged, options.fail_on_unjudged, out)?;
+    }
     writeln!(out, "{}", summary::line(report))
+}
+
+/// Writes the command for something that was not judged: a notice, or an error where that was asked for.
+fn not_judged(unjudged: &Unjudged, fails: bool, out: &mut dyn io::Write) -> io::Result<()> {
+    write!(out, "::{} ", if fails { "error" } else { "notice" })?;
+    if let Some(location) = &unjudged.location {
+        write!(out, "file={},line={},", property(&repository_path(&location.file)), location.start.line)?;
+    }
+    let name = unjudged.name();
+    let title = if name.is_empty() { "not judged".to_owned() } else { format!("not judged: {name}") };
+    write!(out, "title={}::{}", property(&title), message(&unjudged.message()))?;
+    let help = unjudged.help();
+    if !help.is_empty() {
+        write!(out, "%0Ahelp: {}", message(&help))?;
+    }
+    writeln!(out)
 }
 
 fn command(report: &Report, located: &Located, out: &mut dyn io::Write) -> io::Result<()> {

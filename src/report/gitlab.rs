@@ -6,8 +6,11 @@ use serde::Serialize;
 
 use super::fingerprint::Unique;
 use super::text::{clean, repository_path};
-use super::{Located, Report};
+use super::{Located, Location, Options, Report, Unjudged};
 use crate::finding::Level;
+
+/// What stands where a finding has its rule.
+const NOT_JUDGED: &str = "not-judged";
 
 #[derive(Serialize)]
 struct Issue<'r> {
@@ -31,14 +34,36 @@ struct Range {
 }
 
 /// Writes the report, one finding a line.
-pub(super) fn write(report: &Report, out: &mut dyn io::Write) -> io::Result<()> {
+pub(super) fn write(report: &Report, options: &Options, out: &mut dyn io::Write) -> io::Result<()> {
     let mut unique = Unique::default();
     out.write_all(b"[")?;
-    for (nth, located) in report.findings.iter().enumerate() {
-        out.write_all(if nth == 0 { b"\n" } else { b",\n" })?;
+    let mut lead: &[u8] = b"\n";
+    for located in &report.findings {
+        out.write_all(lead)?;
         serde_json::to_writer(&mut *out, &issue(located, &mut unique))?;
+        lead = b",\n";
+    }
+    // An issue must have a path: what is in no file cannot be one.
+    let said = report.unjudged.iter().filter(|unjudged| options.fail_on_unjudged || !unjudged.reason.is_found());
+    for (unjudged, location) in said.filter_map(|unjudged| Some((unjudged, unjudged.location.as_ref()?))) {
+        out.write_all(lead)?;
+        serde_json::to_writer(&mut *out, &not_judged(unjudged, location, options.fail_on_unjudged, &mut unique))?;
+        lead = b",\n";
     }
     out.write_all(b"]\n")
+}
+
+fn not_judged<'r>(unjudged: &'r Unjudged, location: &'r Location, fails: bool, unique: &mut Unique) -> Issue<'r> {
+    let object = unjudged.object.as_ref().map(|object| format!("{object}: ")).unwrap_or_default();
+    let help = unjudged.help();
+    let help = if help.is_empty() { String::new() } else { format!("; {help}") };
+    Issue {
+        description: clean(&format!("{object}not judged: {}{help}", unjudged.message())).into_owned(),
+        check_name: NOT_JUDGED,
+        fingerprint: unique.of_unjudged(unjudged, location),
+        severity: if fails { "major" } else { "info" },
+        location: Place { path: repository_path(&location.file), lines: Range { begin: location.start.line, end: location.start.line } },
+    }
 }
 
 fn issue<'r>(located: &'r Located, unique: &mut Unique) -> Issue<'r> {
@@ -70,7 +95,7 @@ mod tests {
 
     fn document(report: &Report) -> Value {
         let mut out = Vec::new();
-        write(report, &mut out).unwrap();
+        write(report, &Options::default(), &mut out).unwrap();
         serde_json::from_slice(&out).unwrap()
     }
 

@@ -2,7 +2,7 @@
 //!
 //! Beyond [`MANY`] findings nobody reads them one by one, so they are grouped by rule, with one shown in full and some more named.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 
 use annotate_snippets::{AnnotationKind, Element, Level as Mark, Message, Origin, Renderer, Snippet};
@@ -10,7 +10,7 @@ use anstyle::{AnsiColor, Style};
 
 use super::page::{self, Page};
 use super::text::{clean, plural, thousands};
-use super::{Impact, Located, Location, Options, Report, excerpt, impact, summary};
+use super::{Impact, Located, Location, Options, Reason, Report, Unjudged, excerpt, impact, summary};
 use crate::finding::{Level, Part};
 use crate::rules;
 
@@ -33,7 +33,13 @@ const GROUP: usize = 11;
 pub(super) fn write(report: &Report, options: &Options, out: &mut dyn io::Write) -> io::Result<()> {
     let mut writer = Writer::new(report, options, out);
     writer.findings()?;
-    writer.summary(options.fail_on)
+    writer.unjudged()?;
+    writer.summary(options)
+}
+
+/// Writes what was not judged.
+pub(super) fn write_unjudged(report: &Report, options: &Options, out: &mut dyn io::Write) -> io::Result<()> {
+    Writer::new(report, options, out).unjudged()
 }
 
 /// Writes the findings alone.
@@ -217,9 +223,56 @@ impl<'r> Writer<'r, '_> {
         writeln!(self.out)
     }
 
-    fn summary(&mut self, fail_on: Level) -> io::Result<()> {
-        let fails = self.report.findings.iter().any(|located| located.finding.level >= fail_on);
-        let color = if fails { AnsiColor::BrightRed } else { AnsiColor::BrightGreen };
+    /// Writes what was not judged, by reason, with the place of each and what to do.
+    fn unjudged(&mut self) -> io::Result<()> {
+        let mut groups: BTreeMap<&Reason, Vec<&Unjudged>> = BTreeMap::new();
+        let mut first: BTreeMap<&'static str, &Reason> = BTreeMap::new();
+        for unjudged in self.report.unjudged.iter().filter(|unjudged| !unjudged.reason.is_found()) {
+            let reason = *first.entry(unjudged.reason.heading()).or_insert(&unjudged.reason);
+            groups.entry(reason).or_default().push(unjudged);
+        }
+        for (reason, group) in groups {
+            let heading = self.paint(HEADING, &format!("not judged: {}", reason.heading()));
+            writeln!(self.out, "{heading}")?;
+            // To say "and 1 more" takes the line that would name it.
+            let most = if self.full || group.len() <= NAMED + 1 { group.len() } else { NAMED };
+            let (shown, rest) = group.split_at(most);
+            let places: Vec<String> = shown.iter().map(|unjudged| unjudged.place()).collect();
+            let width = places.iter().map(|place| place.chars().count()).max().unwrap_or_default();
+            let helps: BTreeSet<_> = group.iter().map(|unjudged| unjudged.help()).collect();
+            for (unjudged, place) in shown.iter().zip(&places) {
+                let name = clean(&unjudged.name()).into_owned();
+                // Where what to do is the same for all, it is said once.
+                let what = match &unjudged.reason {
+                    Reason::Chart(_) | Reason::Kustomization(_) if helps.len() > 1 => clean(&unjudged.help()).into_owned(),
+                    Reason::Chart(_) | Reason::Kustomization(_) | Reason::Nothing => String::new(),
+                    Reason::Patch(by) => format!("{name}{}of {}", if name.is_empty() { "" } else { " " }, clean(by)),
+                    Reason::Unknown(what) => clean(what).into_owned(),
+                    Reason::Excluded(why) => format!("{name}: {}", clean(why)),
+                    _ => name,
+                };
+                writeln!(self.out, "{}", format!("  {place:<width$}{}{what}", if width > 0 { "  " } else { "" }).trim_end())?;
+            }
+            if !rest.is_empty() {
+                writeln!(self.out, "  … and {} more (`--full`)", thousands(rest.len()))?;
+            }
+            if let (1, Some(help)) = (helps.len(), helps.first().filter(|help| !help.is_empty())) {
+                writeln!(self.out, "  = help: {}", clean(help))?;
+            }
+            writeln!(self.out)?;
+        }
+        Ok(())
+    }
+
+    fn summary(&mut self, options: &Options) -> io::Result<()> {
+        let report = self.report;
+        let fails = report.findings.iter().any(|located| located.finding.level >= options.fail_on);
+        let color = match () {
+            () if fails || options.fail_on_unjudged && !report.unjudged.is_empty() => AnsiColor::BrightRed,
+            // Green means judged.
+            () if report.is_whole() => AnsiColor::BrightGreen,
+            () => AnsiColor::BrightYellow,
+        };
         let line = self.paint(color.on_default().bold(), &summary::line(self.report));
         if let Some(impact) = &self.report.impact {
             impact::tables(self.report, impact, self.full, self.out)?;

@@ -1,12 +1,13 @@
 //! The JSON document, described in `docs/json.md`. Its shape is a promise: fields may be added, none changes its meaning within a version.
 
+use std::borrow::Cow;
 use std::io;
 use std::sync::Arc;
 
 use rayon::prelude::*;
 use serde::Serialize;
 
-use super::{Answered, Located, ObjectId, Position, Related, Report, impact};
+use super::{Answered, Located, ObjectId, Position, Related, Report, Unjudged, impact};
 use crate::finding::{Level, Safety};
 use crate::patch;
 
@@ -30,6 +31,33 @@ struct Summary {
     fixed: usize,
     changed: usize,
     withheld: usize,
+    unjudged: usize,
+}
+
+#[derive(Serialize)]
+struct NotJudged<'r> {
+    file: Option<&'r str>,
+    document: Option<usize>,
+    object: Option<&'r ObjectId>,
+    start: Option<Position>,
+    reason: &'static str,
+    message: Cow<'static, str>,
+    help: Cow<'static, str>,
+}
+
+impl<'r> From<&'r Unjudged> for NotJudged<'r> {
+    fn from(unjudged: &'r Unjudged) -> Self {
+        let location = unjudged.location.as_ref();
+        Self {
+            file: location.map(|location| &*location.file),
+            document: unjudged.document,
+            object: unjudged.object.as_deref(),
+            start: location.map(|location| location.start),
+            reason: unjudged.reason.word(),
+            message: unjudged.message(),
+            help: unjudged.help(),
+        }
+    }
 }
 
 #[derive(Serialize)]
@@ -100,6 +128,7 @@ pub(super) fn write(report: &Report, out: &mut dyn io::Write) -> io::Result<()> 
         fixed: report.fixed,
         changed: report.changed,
         withheld: report.withheld,
+        unjudged: report.unjudged.len(),
     };
     write!(out, "{{\"version\":{VERSION},\"summary\":")?;
     serde_json::to_writer(&mut *out, &summary)?;
@@ -112,6 +141,14 @@ pub(super) fn write(report: &Report, out: &mut dyn io::Write) -> io::Result<()> 
         for (nth, answered) in report.answers.iter().enumerate() {
             out.write_all(if nth == 0 { b"\n" } else { b",\n" })?;
             serde_json::to_writer(&mut *out, &Verdict::from(answered))?;
+        }
+        out.write_all(b"]")?;
+    }
+    if !report.unjudged.is_empty() {
+        out.write_all(b",\"unjudged\":[")?;
+        for (nth, unjudged) in report.unjudged.iter().enumerate() {
+            out.write_all(if nth == 0 { b"\n" } else { b",\n" })?;
+            serde_json::to_writer(&mut *out, &NotJudged::from(unjudged))?;
         }
         out.write_all(b"]")?;
     }
@@ -258,7 +295,7 @@ mod tests {
 
     #[test]
     fn an_empty_report_is_a_whole_document() {
-        let summary = json!({"files": 0, "documents": 0, "objects": 0, "deny": 0, "warn": 0, "note": 0, "lifted": 0, "known": 0, "gone": 0, "fixed": 0, "changed": 0, "withheld": 0});
+        let summary = json!({"files": 0, "documents": 0, "objects": 0, "deny": 0, "warn": 0, "note": 0, "lifted": 0, "known": 0, "gone": 0, "fixed": 0, "changed": 0, "withheld": 0, "unjudged": 0});
         assert_eq!(document(&Report::default()), json!({"version": 1, "summary": summary, "findings": []}));
     }
 
@@ -288,7 +325,7 @@ mod tests {
         let document = document(&sample::report());
         assert_eq!(
             document["summary"],
-            json!({"files": 2, "documents": 3, "objects": 1, "deny": 2, "warn": 1, "note": 2, "lifted": 0, "known": 0, "gone": 0, "fixed": 0, "changed": 0, "withheld": 0})
+            json!({"files": 2, "documents": 3, "objects": 1, "deny": 2, "warn": 1, "note": 2, "lifted": 0, "known": 0, "gone": 0, "fixed": 0, "changed": 0, "withheld": 0, "unjudged": 0})
         );
         let findings = document["findings"].as_array().unwrap();
         let clash = findings.iter().find(|finding| finding["rule"] == "checkpoint-volume-access").unwrap();

@@ -6,13 +6,14 @@ use std::io;
 use quick_junit::{NonSuccessKind, TestCase, TestCaseStatus, TestSuite};
 
 use super::text::clean;
-use super::{Located, Report, page, summary};
+use super::{Located, Options, Report, Unjudged, page, summary};
 use crate::finding::Level;
 
 /// Writes the report; findings at or above `fail_on` are failures.
-pub(super) fn write(report: &Report, fail_on: Level, out: &mut dyn io::Write) -> io::Result<()> {
+pub(super) fn write(report: &Report, options: &Options, out: &mut dyn io::Write) -> io::Result<()> {
+    let fail_on = options.fail_on;
     let mut junit = quick_junit::Report::new("jobgate");
-    if report.findings.is_empty() {
+    if report.findings.is_empty() && report.unjudged.is_empty() {
         // Readers of these files take one without any case for a run that broke.
         let mut suite = TestSuite::new("jobgate");
         suite.add_test_case(TestCase::new(summary::line(report), TestCaseStatus::success()));
@@ -23,7 +24,30 @@ pub(super) fn write(report: &Report, fail_on: Level, out: &mut dyn io::Write) ->
         suite.add_test_cases(findings.iter().map(|located| case(report, located, fail_on)));
         junit.add_test_suite(suite);
     }
+    // In a suite of their own: what a tool follows in the suites of files are findings.
+    let said: Vec<_> = report.unjudged.iter().filter(|unjudged| options.fail_on_unjudged || !unjudged.reason.is_found()).collect();
+    if !said.is_empty() {
+        let mut suite = TestSuite::new("not judged");
+        suite.add_test_cases(said.into_iter().map(|unjudged| not_judged(unjudged, options.fail_on_unjudged)));
+        junit.add_test_suite(suite);
+    }
     junit.serialize(out).map_err(io::Error::other)
+}
+
+/// Returns the case of something that was not judged: one that was skipped, or that fails where that was asked for.
+fn not_judged(unjudged: &Unjudged, fails: bool) -> TestCase {
+    let name = [unjudged.reason.word().to_owned(), unjudged.name()].join(": ");
+    let message = unjudged.message();
+    let mut text = format!("{}\nnot judged: {}", unjudged.place(), clean(&message));
+    let help = unjudged.help();
+    if !help.is_empty() {
+        let _ = write!(text, "\nhelp: {}", clean(&help));
+    }
+    let mut status = if fails { TestCaseStatus::non_success(NonSuccessKind::Failure) } else { TestCaseStatus::skipped() };
+    status.set_message(&*clean(&message)).set_description(text.trim_start());
+    let mut case = TestCase::new(&*clean(name.trim_end_matches(": ")), status);
+    case.set_classname(unjudged.location.as_ref().map_or("jobgate".into(), |location| clean(&location.file)).as_ref());
+    case
 }
 
 /// Returns the name of a finding's suite: its file, or its namespace where it stands in no file.
@@ -80,7 +104,7 @@ mod tests {
 
     fn xml(report: &Report, fail_on: Level) -> String {
         let mut out = Vec::new();
-        write(report, fail_on, &mut out).unwrap();
+        write(report, &Options { fail_on, ..Options::default() }, &mut out).unwrap();
         String::from_utf8(out).unwrap()
     }
 

@@ -7,7 +7,7 @@ use std::fmt::Write as _;
 use std::io;
 
 use super::text::{clean, repository_path};
-use super::{Located, Location, Position, Report, fingerprint, page};
+use super::{Located, Location, ObjectId, Position, Report, Unjudged, fingerprint, page};
 use crate::finding::Level;
 use crate::lines::Lines;
 use crate::value::{Value, json};
@@ -35,7 +35,43 @@ pub(super) fn write(report: &Report, out: &mut dyn io::Write) -> io::Result<()> 
         let index = index.get(located.finding.rule).copied();
         serde_json::to_writer(&mut *out, &result(located, index, &mut columns))?;
     }
-    out.write_all(b"]}]}\n")
+    out.write_all(b"]")?;
+    // What was not judged is no result: it is something that the run has to say of itself.
+    if !report.unjudged.is_empty() {
+        out.write_all(b",\"invocations\":[{\"executionSuccessful\":true,\"toolExecutionNotifications\":[")?;
+        for (nth, unjudged) in report.unjudged.iter().enumerate() {
+            out.write_all(if nth == 0 { b"\n" } else { b",\n" })?;
+            serde_json::to_writer(&mut *out, &notification(unjudged, &mut columns))?;
+        }
+        out.write_all(b"]}]")?;
+    }
+    out.write_all(b"}]}\n")
+}
+
+fn notification(unjudged: &Unjudged, columns: &mut Columns<'_>) -> Value {
+    let mut message = format!("not judged: {}", clean(&unjudged.message()));
+    let help = unjudged.help();
+    if !help.is_empty() {
+        let _ = write!(message, "\nHelp: {}", clean(&help));
+    }
+    let mut location = json!({});
+    if let Some(place) = &unjudged.location {
+        location["physicalLocation"] = columns.physical(place);
+    }
+    if let Some(object) = &unjudged.object {
+        location["logicalLocations"] = logical(object);
+    }
+    let mut notification =
+        json!({"descriptor": {"id": format!("not-judged/{}", unjudged.reason.word())}, "level": "warning", "message": {"text": message}});
+    if location.as_object().is_some_and(|location| !location.is_empty()) {
+        notification["locations"] = json!([location]);
+    }
+    notification
+}
+
+fn logical(object: &ObjectId) -> Value {
+    let name = object.name.as_deref().unwrap_or(&object.kind);
+    json!([{"name": name, "fullyQualifiedName": object.to_string(), "kind": "object"}])
 }
 
 fn level(level: Level) -> &'static str {
@@ -86,8 +122,7 @@ fn result(located: &Located, index: Option<usize>, columns: &mut Columns<'_>) ->
         location["physicalLocation"] = columns.physical(&located.location);
     }
     if let Some(object) = &located.object {
-        let name = object.name.as_deref().unwrap_or(&object.kind);
-        location["logicalLocations"] = json!([{"name": name, "fullyQualifiedName": object.to_string(), "kind": "object"}]);
+        location["logicalLocations"] = logical(object);
     }
     let mut result = json!({
         "ruleId": finding.rule,

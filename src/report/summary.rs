@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
 use super::text::{plural, thousands};
-use super::{Located, Report};
+use super::{Located, Report, unjudged};
 use crate::finding::Level;
 
 /// Returns the summary line, without a line break.
@@ -17,6 +17,9 @@ pub(super) fn line(report: &Report) -> String {
         // It says all of it.
     } else if report.objects == 0 && report.findings.is_empty() {
         line.push_str(": no Job, CronJob or PyTorchJob among them");
+    } else if report.findings.is_empty() && !report.unjudged.is_empty() {
+        // "Nothing found" is for what was judged.
+        let _ = write!(line, ", {}: no findings", plural(report.objects, "job"));
     } else {
         let _ = write!(line, ", {}: {}", plural(report.objects, "job"), counts(&report.findings.iter().collect::<Vec<_>>()));
     }
@@ -31,6 +34,9 @@ pub(super) fn line(report: &Report) -> String {
     }
     if report.known > 0 {
         let _ = write!(line, "; {} known to the baseline", thousands(report.known));
+    }
+    if let Some(unjudged) = unjudged::in_short(report) {
+        let _ = write!(line, "; {unjudged}");
     }
     line
 }

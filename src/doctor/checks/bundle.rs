@@ -8,11 +8,11 @@ use rustls_pki_types::pem::PemObject as _;
 use super::super::observed::{Certificates, Entry, Observed, Seen, Unread};
 use super::super::{Judged, Note, Status};
 use super::{dates, entries, list, need, or_fine};
-use crate::audit::chain as chain_of;
 use crate::certs::authority::{Root, verify};
 use crate::certs::driver::data;
 use crate::certs::state::{Contents, ROTATE, Slot};
 use crate::certs::{Distrust, Names};
+use crate::cluster::chain as chain_of;
 use crate::server::certificate::check_pair;
 use crate::value::Value;
 

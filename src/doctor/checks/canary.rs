@@ -1,13 +1,13 @@
 //! The canaries: what the API server answers to a Job, beside what the policy says it must.
 
 use super::super::observed::{Canary, Observed, Seen};
-use super::super::selector::{labels, selects};
 use super::super::{Judged, Note, shown};
 use super::{entries, list, need, or_fine};
 use crate::certs::publish::Kind;
 use crate::engine::{self, Operation, Origin, Request};
 use crate::facts::NoFacts;
 use crate::policy::Policy;
+use crate::registration::{labels, selects};
 use crate::value::Value;
 
 /// Why the API server gets no answer, by words in its own message: what it means, and what to do. The first that fits counts.

@@ -1,10 +1,10 @@
 //! What the API server is told of Jobgate: the two webhook configurations, and those of others.
 
 use super::super::observed::{Entry, Observed, Seen, webhooks};
-use super::super::selector::selects;
 use super::super::{Judged, Note};
 use super::{entries, list, need, or_fine};
 use crate::certs::publish::Kind;
+use crate::registration::selects;
 use crate::registration::{CONDITION, NAMESPACE_LABEL, SYSTEM};
 use crate::value::Value;
 use crate::workload::ADAPTERS;

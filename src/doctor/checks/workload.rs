@@ -1,9 +1,9 @@
 //! What runs in the namespace of the installation, and how it is reached.
 
 use super::super::observed::{DEPLOYMENT, Observed, container};
-use super::super::selector::{labels, selects};
 use super::super::{Judged, Note};
 use super::{list, need, or_fine};
+use crate::registration::{labels, selects};
 use crate::report::plural;
 use crate::value::Value;
 

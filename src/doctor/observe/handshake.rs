@@ -11,7 +11,7 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::time::{Instant, timeout_at};
 use tokio_rustls::TlsConnector;
 
-use crate::audit::chain as told;
+use crate::cluster::chain as told;
 
 /// Notes what it is shown and accepts it: whether it is to be trusted is judged afterwards, against each `caBundle`. That the server holds the key
 /// is verified all the same. Nothing is ever sent over such a connection.

@@ -4,7 +4,7 @@ use crate::value::Value;
 
 /// Tells whether a `LabelSelector` selects what has the labels, of which `label` returns the values. An empty selector, and none, select everything;
 /// an operator that is not known selects nothing.
-pub(super) fn selects<'a>(selector: &Value, label: impl Fn(&str) -> Option<&'a str>) -> bool {
+pub(crate) fn selects<'a>(selector: &Value, label: impl Fn(&str) -> Option<&'a str>) -> bool {
     let equal = selector["matchLabels"].as_object().into_iter().flatten();
     let expressions = selector["matchExpressions"].as_array().into_iter().flatten();
     equal.into_iter().all(|(key, value)| label(key).is_some_and(|have| value == have))
@@ -22,7 +22,7 @@ pub(super) fn selects<'a>(selector: &Value, label: impl Fn(&str) -> Option<&'a s
 }
 
 /// Returns the labels of an object as [`selects`] wants them.
-pub(super) fn labels<'o>(object: &'o Value) -> impl Fn(&str) -> Option<&'o str> + use<'o> {
+pub(crate) fn labels<'o>(object: &'o Value) -> impl Fn(&str) -> Option<&'o str> + use<'o> {
     let labels = object.pointer("/metadata/labels").and_then(Value::as_object);
     move |key| labels?.get(key)?.as_str()
 }

@@ -1,0 +1,321 @@
+//! What a run did not judge, and why. Every way in says it through this one type, and every format writes it from here.
+
+use std::borrow::Cow;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use super::text::{clean, plural, thousands};
+use super::{Location, ObjectId, Report};
+use crate::workload::ADAPTERS;
+
+/// One thing that was not judged.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Unjudged {
+    /// Where it is; nothing for what is in a cluster only.
+    pub location: Option<Location>,
+    /// The document's number in the file, from 0; nothing where all of the file is meant.
+    pub document: Option<usize>,
+    /// The object, where it is one.
+    pub object: Option<Arc<ObjectId>>,
+    /// Why.
+    pub reason: Reason,
+}
+
+/// Why something was not judged. The order is that of reports.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Reason {
+    /// A batch kind that Jobgate does not judge.
+    Kind,
+    /// No known kind, but it runs pods to an end, or on accelerators.
+    Lookalike,
+    /// Nearly a kind of ours: spelled or grouped in a way that no API server knows.
+    Misspelled,
+    /// A part of an object, which something completes. The rules that ask for what is missing said nothing.
+    Partial,
+    /// A patch that the kustomization at this path lists.
+    Patch(Arc<str>),
+    /// A kustomization, in this directory, that changes what it takes in.
+    Kustomization(Arc<str>),
+    /// A Helm chart in this directory.
+    Chart(Arc<str>),
+    /// A template of something else.
+    Template,
+    /// A document with a stand-in where a value must be known.
+    Placeholder,
+    /// A document that could not be read.
+    Unreadable,
+    /// A file beyond the limit.
+    TooLarge,
+    /// A path in which there is nothing to judge.
+    Nothing,
+    /// A claim of this name, whose access modes nobody knows and which could decide.
+    Claim(Box<str>),
+    /// A namespace that the registration of the webhook excludes: what would keep it out.
+    Excluded(Box<str>),
+    /// Objects of a batch kind in a cluster; how many, where that is known.
+    InCluster(Box<str>, Option<u64>),
+    /// Something of a cluster that could not be looked up.
+    Unknown(Box<str>),
+}
+
+impl Reason {
+    /// Returns the word in the formats for programs.
+    #[must_use]
+    pub fn word(&self) -> &'static str {
+        match self {
+            Self::Kind => "kind",
+            Self::Lookalike => "lookalike",
+            Self::Misspelled => "misspelled-kind",
+            Self::Partial => "partial",
+            Self::Patch(_) => "patch",
+            Self::Kustomization(_) => "kustomization",
+            Self::Chart(_) => "chart",
+            Self::Template => "template",
+            Self::Placeholder => "placeholder",
+            Self::Unreadable => "unreadable",
+            Self::TooLarge => "too-large",
+            Self::Nothing => "nothing",
+            Self::Claim(_) => "claim",
+            Self::Excluded(_) => "namespace",
+            Self::InCluster(..) => "kind-in-cluster",
+            Self::Unknown(_) => "not-looked-up",
+        }
+    }
+
+    /// Tells whether a finding says the same, so that people need not read it twice.
+    pub(super) fn is_found(&self) -> bool {
+        matches!(self, Self::Misspelled | Self::Chart(_) | Self::Template | Self::Placeholder | Self::Unreadable | Self::TooLarge)
+    }
+
+    /// Returns the heading under which people find it.
+    pub(super) fn heading(&self) -> &'static str {
+        match self {
+            Self::Kind | Self::InCluster(..) => "batch kinds that Jobgate does not judge",
+            Self::Lookalike => "unknown kinds that run batch pods",
+            Self::Misspelled => "kinds that no API server knows",
+            Self::Partial => "parts of objects: what is missing may be elsewhere",
+            Self::Patch(_) => "kustomize patches",
+            Self::Kustomization(_) => "kustomizations that are not rendered",
+            Self::Chart(_) => "charts that are not rendered",
+            Self::Template => "templates that are not rendered",
+            Self::Placeholder => "placeholders where a value must be known",
+            Self::Unreadable => "documents that cannot be read",
+            Self::TooLarge => "files beyond the limit",
+            Self::Nothing => "paths with nothing to judge",
+            Self::Claim(_) => "claims with unknown access modes",
+            Self::Excluded(_) => "namespaces that the webhook leaves alone",
+            Self::Unknown(_) => "what could not be looked up",
+        }
+    }
+
+    /// Returns what the summary counts, in the singular; nothing for objects, which it counts by their kinds.
+    fn noun(&self) -> Option<&'static str> {
+        Some(match self {
+            Self::Kind | Self::Lookalike | Self::Misspelled | Self::Partial | Self::Patch(_) | Self::InCluster(..) => return None,
+            Self::Kustomization(_) => "kustomization",
+            Self::Chart(_) => "chart",
+            Self::Template => "template",
+            Self::Placeholder | Self::Unreadable => "document",
+            Self::TooLarge => "file",
+            Self::Nothing => "path",
+            Self::Claim(_) => "claim",
+            Self::Excluded(_) => "namespace",
+            Self::Unknown(_) => "look-up",
+        })
+    }
+}
+
+impl Unjudged {
+    /// Says that something of a cluster could not be looked up; `what` says what, and why.
+    #[must_use]
+    pub fn unknown(what: String) -> Self {
+        Self { location: None, document: None, object: None, reason: Reason::Unknown(what.into()) }
+    }
+
+    /// Says that the webhook is not asked about a namespace; `why` says by whom.
+    #[must_use]
+    pub fn excluded(namespace: &str, why: String) -> Self {
+        let object = ObjectId { api_version: "v1".to_owned(), kind: "Namespace".to_owned(), namespace: None, name: Some(namespace.to_owned()) };
+        Self { location: None, document: None, object: Some(Arc::new(object)), reason: Reason::Excluded(why.into()) }
+    }
+
+    /// Says that a cluster holds objects of a batch kind that is not judged; how many, where that is known.
+    #[must_use]
+    pub fn in_cluster(group: &str, kind: &str, count: Option<u64>) -> Self {
+        let object = ObjectId { api_version: group.to_owned(), kind: kind.to_owned(), ..ObjectId::default() };
+        let name = if ADAPTERS.iter().any(|adapter| adapter.name == kind) { format!("{kind}.{group}") } else { kind.to_owned() };
+        Self { location: None, document: None, object: Some(Arc::new(object)), reason: Reason::InCluster(name.into(), count) }
+    }
+
+    /// Returns what the thing is called, for people.
+    pub(super) fn name(&self) -> String {
+        match (&self.reason, &self.object) {
+            (Reason::InCluster(kind, Some(count)), _) => format!("{count} {kind}"),
+            (Reason::InCluster(kind, None), _) => kind.to_string(),
+            (Reason::Claim(claim), Some(object)) => format!("claim {claim} of {object}"),
+            (Reason::Chart(dir) | Reason::Kustomization(dir), _) => dir.to_string(),
+            (_, Some(object)) if object.kind.is_empty() => object.full_name(),
+            (Reason::Excluded(_), Some(object)) => object.full_name(),
+            (_, Some(object)) => object.to_string(),
+            _ => String::new(),
+        }
+    }
+
+    /// Returns why it was not judged, in a sentence without a period.
+    #[must_use]
+    pub fn message(&self) -> Cow<'static, str> {
+        let kind = self.object.as_ref().map(|object| clean(&object.kind).into_owned()).unwrap_or_default();
+        match &self.reason {
+            Reason::Kind => format!("Jobgate does not judge the kind {kind}").into(),
+            Reason::Lookalike => format!("Jobgate does not know the kind {kind}, which runs batch pods").into(),
+            Reason::Misspelled => "the API server knows no such kind".into(),
+            Reason::Partial if kind.is_empty() => "this is a part of an object: it has neither `apiVersion` nor `kind`".into(),
+            Reason::Partial => "this is a part of an object: no container has an image".into(),
+            Reason::Patch(by) => format!("this is a patch of {by}").into(),
+            Reason::Kustomization(dir) => format!("the kustomization in {dir} is not rendered").into(),
+            Reason::Chart(dir) => format!("the chart in {dir} is not rendered").into(),
+            Reason::Template => "this is a template that nobody has rendered".into(),
+            Reason::Placeholder => "a placeholder is where a value must be known".into(),
+            Reason::Unreadable => "this document cannot be read".into(),
+            Reason::TooLarge => "this file is beyond the limit".into(),
+            Reason::Nothing => match &self.location {
+                Some(location) => format!("there is nothing to judge in {}", path_of(location)).into(),
+                None => "there is nothing to judge".into(),
+            },
+            Reason::Claim(claim) => format!("the access modes of the claim `{claim}` are not known").into(),
+            Reason::Excluded(why) => why.to_string().into(),
+            Reason::InCluster(kind, _) => format!("Jobgate does not judge the kind {kind}").into(),
+            Reason::Unknown(what) => what.to_string().into(),
+        }
+    }
+
+    /// Returns what to do about it; empty where nothing can be done.
+    #[must_use]
+    pub fn help(&self) -> Cow<'static, str> {
+        match &self.reason {
+            Reason::Kind | Reason::Lookalike | Reason::InCluster(..) => "check by hand what its pods may waste".into(),
+            Reason::Misspelled => "write the kind and `apiVersion` as the API server knows them".into(),
+            Reason::Partial => "lint the whole object: `kubectl kustomize DIR | jobgate lint -`".into(),
+            Reason::Patch(by) => kustomize(by.rsplit_once('/').map_or(".", |(dir, _)| dir)).into(),
+            Reason::Kustomization(dir) => kustomize(dir).into(),
+            Reason::Chart(dir) => helm(dir).into(),
+            Reason::Template => "lint what it renders to".into(),
+            Reason::Placeholder => "lint what the template renders to".into(),
+            Reason::Unreadable | Reason::Nothing | Reason::Excluded(_) | Reason::Unknown(_) => "".into(),
+            Reason::TooLarge => "raise the limit with `--max-file-size`".into(),
+            Reason::Claim(_) => "pass the claim's manifest, or `kubectl get pvc -A -o yaml`, with `--facts`".into(),
+        }
+    }
+
+    /// Returns where people look for it: the place in a file, or nothing.
+    pub(super) fn place(&self) -> String {
+        match (&self.reason, &self.location) {
+            // All of a file, or of a directory, is meant.
+            (Reason::Chart(_) | Reason::Kustomization(_) | Reason::Nothing | Reason::TooLarge, Some(location)) => clean(&location.file).into_owned(),
+            (_, Some(location)) => location.to_string(),
+            (_, None) => String::new(),
+        }
+    }
+}
+
+fn path_of(location: &Location) -> Cow<'_, str> {
+    if &*location.file == "-" { "standard input".into() } else { clean(&location.file) }
+}
+
+/// Returns the command that lints what a chart renders to.
+#[must_use]
+pub(crate) fn helm(dir: &str) -> String {
+    format!("lint what it renders to: `helm template {} | jobgate lint -`", quoted(dir))
+}
+
+fn kustomize(dir: &str) -> String {
+    format!("lint what it renders to: `kubectl kustomize {} | jobgate lint -`", quoted(dir))
+}
+
+/// Writes a path as a shell reads it.
+fn quoted(path: &str) -> Cow<'_, str> {
+    let plain = |char: char| char.is_alphanumeric() || "/._-+@%=:,~".contains(char);
+    if !path.is_empty() && path.chars().all(plain) { path.into() } else { format!("'{}'", path.replace('\'', "'\\''")).into() }
+}
+
+/// How many kinds the summary names.
+const NAMED: usize = 8;
+
+/// Returns what was not judged in a few words: `3 of 9 objects not judged (MPIJob 2, JobSet 1); 1 chart not judged`; nothing where everything was.
+pub(super) fn in_short(report: &Report) -> Option<String> {
+    let mut kinds: BTreeMap<Cow<'_, str>, usize> = BTreeMap::new();
+    let mut things: BTreeMap<(usize, &'static str), usize> = BTreeMap::new();
+    let mut empty: Vec<Cow<'_, str>> = Vec::new();
+    // Objects that are not counted among those of our kinds.
+    let mut foreign = 0;
+    for unjudged in &report.unjudged {
+        match (&unjudged.reason, unjudged.reason.noun()) {
+            (Reason::Nothing, _) => empty.extend(unjudged.location.as_ref().map(path_of)),
+            (reason, Some(noun)) => *things.entry((reason.rank(), noun)).or_default() += 1,
+            (Reason::InCluster(kind, count), None) => {
+                *kinds.entry(clean(kind)).or_default() += count.and_then(|count| usize::try_from(count).ok()).unwrap_or(1);
+            }
+            (_, None) => {
+                let counted = unjudged.object.as_ref().is_some_and(|object| object.is_ours());
+                *kinds.entry(kind_of(unjudged)).or_default() += 1;
+                foreign += usize::from(!counted);
+            }
+        }
+    }
+    let mut parts = Vec::new();
+    let objects: usize = kinds.values().sum();
+    if objects > 0 {
+        let mut kinds: Vec<_> = kinds.into_iter().collect();
+        kinds.sort_by_key(|(_, count)| std::cmp::Reverse(*count));
+        let more = kinds.split_off(kinds.len().min(NAMED)).iter().map(|(_, count)| *count).sum::<usize>();
+        let mut kinds: Vec<String> = kinds.into_iter().map(|(kind, count)| format!("{kind} {}", thousands(count))).collect();
+        kinds.extend((more > 0).then(|| format!("others {}", thousands(more))));
+        let of = match &report.impact {
+            None => format!("{} of {}", thousands(objects), plural(report.objects + foreign, "object")),
+            Some(_) => plural(objects, "object"),
+        };
+        parts.push(format!("{of} not judged ({})", kinds.join(", ")));
+    }
+    parts.extend(things.into_iter().map(|((_, noun), count)| format!("{} not judged", plural(count, noun))));
+    match empty.as_slice() {
+        [] => {}
+        [path] => parts.push(format!("nothing to judge in {path}")),
+        paths => parts.push(format!("nothing to judge in {}", plural(paths.len(), "path"))),
+    }
+    (!parts.is_empty()).then(|| parts.join("; "))
+}
+
+/// Returns the kind that the summary counts an object under. Parts of ours, and kinds that are only called like ours, are told from ours.
+fn kind_of(unjudged: &Unjudged) -> Cow<'_, str> {
+    let Some(object) = unjudged.object.as_ref().filter(|object| !object.kind.is_empty()) else { return "no kind".into() };
+    let kind = clean(&object.kind);
+    if object.is_ours() {
+        return format!("partial {kind}").into();
+    }
+    match object.api_version.split_once('/') {
+        Some((group, _)) if ADAPTERS.iter().any(|adapter| adapter.name == object.kind) => format!("{kind}.{}", clean(group)).into(),
+        _ => kind,
+    }
+}
+
+impl Reason {
+    fn rank(&self) -> usize {
+        match self {
+            Self::Kustomization(_) => 0,
+            Self::Chart(_) => 1,
+            Self::Template => 2,
+            Self::Placeholder | Self::Unreadable => 3,
+            Self::TooLarge => 4,
+            Self::Claim(_) => 5,
+            Self::Excluded(_) => 6,
+            Self::Unknown(_) => 7,
+            _ => 8,
+        }
+    }
+}
+
+/// Compares two in the order of a report: file, place, reason, name.
+pub(crate) fn order(a: &Unjudged, b: &Unjudged) -> std::cmp::Ordering {
+    let place = |unjudged: &Unjudged| unjudged.location.as_ref().map(|location| (Arc::clone(&location.file), location.span.start));
+    (place(a), &a.reason, &a.object).cmp(&(place(b), &b.reason, &b.object))
+}
