@@ -38,11 +38,17 @@ const CONTAINERS: Keep = Keep::Each(&Keep::Only(&[
     ("resources", Keep::Only(&[("limits", Keep::Whole), ("requests", Keep::Whole)])),
 ]));
 
+/// Which labels are asked for of a node, and how; not their values.
+const NODES: Keep = Keep::Only(&[(
+    "nodeSelectorTerms",
+    Keep::Each(&Keep::Only(&[("matchExpressions", Keep::Each(&Keep::Only(&[("key", Keep::Whole), ("operator", Keep::Whole)])))])),
+)]);
+
 const TEMPLATE: Keep = Keep::Only(&[(
     "spec",
     Keep::Only(&[
         ("activeDeadlineSeconds", Keep::Whole),
-        ("affinity", Keep::Only(&[("nodeAffinity", Keep::Whole)])),
+        ("affinity", Keep::Only(&[("nodeAffinity", Keep::Only(&[("requiredDuringSchedulingIgnoredDuringExecution", NODES)]))])),
         ("containers", CONTAINERS),
         ("ephemeralContainers", CONTAINERS),
         ("initContainers", CONTAINERS),
