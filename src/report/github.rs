@@ -93,7 +93,7 @@ mod tests {
 
     fn lines(report: &Report) -> Vec<String> {
         let mut out = Vec::new();
-        write(report, &mut out).unwrap();
+        write(report, &Options::default(), &mut out).unwrap();
         String::from_utf8(out).unwrap().lines().map(str::to_owned).collect()
     }
 
