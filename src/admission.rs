@@ -252,7 +252,8 @@ pub fn judge(endpoint: Endpoint, policy: &Policy, facts: &dyn Facts, review: Rev
         Subject::Object(change) => change,
         Subject::Pass(pass) => {
             meta.pass = Some(pass);
-            return finish(head, Reply::default(), meta);
+            let warnings = respond::not_judged(endpoint, head, pass).into_iter().collect();
+            return finish(head, Reply { warnings, ..Reply::default() }, meta);
         }
         Subject::Fault(fault) => return allow(endpoint, head, fault),
         Subject::TooDeep => return too_deep(endpoint, policy, head),
@@ -574,6 +575,23 @@ mod tests {
             assert_eq!(fault.warning(), respond::shorten(fault.warning()), "it fits");
             assert_eq!(fault.is_ours(), Fault::OURS.contains(&fault), "{fault:?}");
         }
+    }
+
+    #[test]
+    fn who_creates_batch_work_of_another_kind_is_told_that_nothing_was_checked() {
+        let asked = |endpoint, group: &str, kind: &str, operation: &str| {
+            let object = json!({"apiVersion": format!("{group}/v1"), "kind": kind, "metadata": {"name": "x"}});
+            let request = json!({"uid": "u", "operation": operation, "kind": {"group": group, "version": "v1", "kind": kind}, "object": object});
+            let body = json!({"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "request": request}).to_string();
+            let answer = answer(endpoint, &Policy::default(), &NoFacts, body.as_bytes(), None);
+            let response = serde_json::from_slice::<Value>(&answer.body).expect("JSON")["response"].clone();
+            assert_eq!(response["allowed"], true);
+            response["warnings"].as_array().map_or(0, Vec::len)
+        };
+        assert_eq!(asked(Endpoint::Validate, "kubeflow.org", "MPIJob", "CREATE"), 1);
+        assert_eq!(asked(Endpoint::Mutate, "kubeflow.org", "MPIJob", "CREATE"), 0, "the author is told once");
+        assert_eq!(asked(Endpoint::Validate, "kubeflow.org", "MPIJob", "UPDATE"), 0);
+        assert_eq!(asked(Endpoint::Validate, "apps", "Deployment", "CREATE"), 0);
     }
 
     #[test]

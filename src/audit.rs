@@ -23,7 +23,7 @@ use serde_json::value::RawValue;
 
 use crate::cluster::fetch::{self, Failure};
 use crate::cluster::list::{PAGE, Pages};
-use crate::cluster::{Connection, Inventory, chain};
+use crate::cluster::{self, Connection, Inventory, chain};
 use crate::engine::{self, Operation, Origin, Request, Skipped, Verdict};
 use crate::facts::Facts;
 use crate::finding::{Finding, Level, Place};
@@ -31,9 +31,9 @@ use crate::lines::Lines;
 use crate::lint::{identity, span};
 use crate::policy::{Policy, TRUSTED_CONTROLLERS};
 use crate::registration::SYSTEM;
-use crate::report::{Filled, Impact, LeftOut, Located, Location, ObjectId, Position, Related, Report, Tally};
+use crate::report::{Filled, Impact, LeftOut, Located, Location, ObjectId, Position, Related, Report, Tally, Unjudged, unjudged_order};
 use crate::value::Value;
-use crate::workload::{Adapter, Kind};
+use crate::workload::{Adapter, Kind, others};
 use crate::yaml;
 
 /// What to look at, and how.
@@ -109,10 +109,60 @@ pub async fn audit(connection: &Connection, policy: &Policy, options: &Options, 
             }
         }
     }
+    report.unjudged = others_in(connection, &namespaces).await;
+    let judged: BTreeSet<String> = impact.namespaces.keys().filter(|name| !name.is_empty()).cloned().collect();
+    report.unjudged.extend(cluster::excluded(&connection.client, &judged).await);
+    report.unjudged.extend(impact.notices.iter().cloned().map(Unjudged::unknown));
+    report.unjudged.sort_by(unjudged_order);
     report.findings.sort_by(order);
     report.objects = impact.total().objects;
     report.impact = Some(impact);
     report
+}
+
+/// Returns which batch kinds that are not judged the cluster holds, and what could not be counted. A cluster that does not say what it serves holds none
+/// that we could name.
+async fn others_in(connection: &Connection, namespaces: &[String]) -> Vec<Unjudged> {
+    let mut found = Vec::new();
+    let Ok(groups) = object(connection, "/apis".to_owned()).await else { return found };
+    let text = |value: &Value, pointer: &str| value.pointer(pointer).and_then(Value::as_str).unwrap_or_default().to_owned();
+    for served in groups["groups"].as_array().into_iter().flatten() {
+        let (group, version) = (text(served, "/name"), text(served, "/preferredVersion/groupVersion"));
+        let Some((group, kinds)) = others().find(|(name, _)| *name == group) else { continue };
+        let Ok(resources) = object(connection, format!("/apis/{version}")).await else { continue };
+        let resources = resources["resources"].as_array().into_iter().flatten();
+        for resource in resources.filter(|resource| !text(resource, "/name").contains('/')) {
+            let Some(kind) = kinds.iter().find(|kind| **kind == text(resource, "/kind")) else { continue };
+            let name = text(resource, "/name");
+            let paths = match namespaces {
+                [] => vec![format!("/apis/{version}/{name}")],
+                _ => namespaces.iter().map(|namespace| format!("/apis/{version}/namespaces/{namespace}/{name}")).collect(),
+            };
+            let mut count = 0;
+            for path in paths {
+                match object(connection, format!("{path}?limit=1")).await {
+                    Ok(list) => {
+                        let rest = list.pointer("/metadata/remainingItemCount").and_then(Value::as_u64).unwrap_or_default();
+                        count += list["items"].as_array().map_or(0, Vec::len) as u64 + rest;
+                    }
+                    Err(Failure::NotFound | Failure::Foreign) => {}
+                    Err(failure) => {
+                        found.push(Unjudged::unknown(format!("cannot count {name}.{group}, which are not judged: {}", chain(&failure))));
+                        break;
+                    }
+                }
+            }
+            if count > 0 {
+                found.push(Unjudged::in_cluster(group, kind, Some(count)));
+            }
+        }
+    }
+    found
+}
+
+async fn object(connection: &Connection, path: String) -> Result<Value, Failure> {
+    let answer = async { Ok(serde_json::from_slice(&fetch::read(fetch::get(&connection.client, path).await?, LARGEST_PAGE).await?)?) };
+    tokio::time::timeout(PATIENCE, answer).await.unwrap_or(Err(Failure::Silence))
 }
 
 /// Says that a namespace does not exist: a list of what is in it is empty all the same.

@@ -187,3 +187,34 @@ async fn a_claim_that_one_node_can_mount_denies_and_an_unknown_one_does_not() {
         assert_eq!(total(&report).denied, denied);
     }
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn batch_kinds_that_are_not_judged_are_counted() {
+    let (report, diary) = run(&Options::default(), |path, _| match path {
+        "/apis" => {
+            let group = |name: &str, version: &str| json!({"name": name, "preferredVersion": {"groupVersion": format!("{name}/{version}")}});
+            (200, json!({"groups": [group("apps", "v1"), group("jobset.x-k8s.io", "v1alpha2"), group("ray.io", "v1")]}))
+        }
+        "/apis/jobset.x-k8s.io/v1alpha2" => {
+            (200, json!({"resources": [{"name": "jobsets", "kind": "JobSet"}, {"name": "jobsets/status", "kind": "JobSet"}]}))
+        }
+        "/apis/ray.io/v1" => (200, json!({"resources": [{"name": "rayjobs", "kind": "RayJob"}, {"name": "rayservices", "kind": "RayService"}]})),
+        "/apis/jobset.x-k8s.io/v1alpha2/jobsets?limit=1" => (200, json!({"metadata": {"remainingItemCount": 4}, "items": [{}]})),
+        "/apis/ray.io/v1/rayjobs?limit=1" => status(403, "Forbidden"),
+        path if path.starts_with("/apis/batch/v1/jobs") => page(&[job("a", "one", json!({}))], ""),
+        "/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations" => status(403, "Forbidden"),
+        _ => page(&[], ""),
+    })
+    .await;
+    let said: Vec<String> = report.unjudged.iter().map(|unjudged| unjudged.message().into_owned()).collect();
+    assert_eq!(
+        said,
+        [
+            "Jobgate does not judge the kind JobSet",
+            "cannot count rayjobs.ray.io, which are not judged: the API server forbids it",
+            "cannot list validatingwebhookconfigurations: the API server forbids it; whether jobs in these namespaces are denied or warned of is not known",
+        ]
+    );
+    assert_eq!(report.unjudged_in_short().as_deref(), Some("5 objects not judged (JobSet 5); 2 look-ups failed"));
+    assert!(!diary.iter().any(|path| path.contains("rayservices") || path.contains("status")), "{diary:?}");
+}

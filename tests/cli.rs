@@ -95,8 +95,8 @@ fn what_cannot_be_read_does_not_keep_the_rest_from_being_linted() {
     let output = place.run(&["lint", "gone.yaml", "job.yaml", "*.json", "empty", "--format", "json"]);
     assert_eq!(code(&output), 2);
     assert_eq!(json(&output)["summary"]["deny"], 1);
+    assert_eq!(json(&output)["unjudged"][0]["message"], "there is nothing to judge in empty");
     assert_snapshot!(stderr(&output), @"
-    jobgate: no .yaml, .yml or .json files in empty
     jobgate: cannot read gone.yaml: No such file or directory (os error 2)
     jobgate: cannot read *.json: no file matches
     ");
@@ -358,4 +358,249 @@ fn what_is_large_and_wrong_everywhere_takes_no_longer_than_its_length() {
         // Two seconds in a debug build, and minutes for a walk over all the others.
         assert!(took < Duration::from_secs(60), "{arguments:?} {name} took {took:?}");
     }
+}
+
+const MPI_JOB: &str = "apiVersion: kubeflow.org/v2beta1\nkind: MPIJob\nmetadata: {name: allreduce, namespace: ml}\n";
+const TEMPLATE: &str = "apiVersion: batch/v1\nkind: Job\nmetadata:\n  name: {{ .Release.Name }}-x\n{{- if .Values.a }}\n  labels: {}\n{{- end }}\n";
+
+/// Files of which no rule says anything, and of which most cannot be judged.
+fn unjudged() -> Place {
+    let claim = "      volumes: [{name: v, persistentVolumeClaim: {claimName: ckpt}}]\n";
+    let shared = good().replace("  template:", "  parallelism: 2\n  template:") + claim;
+    let unknown = "apiVersion: example.com/v1\nkind: Trial\nmetadata: {name: t}\nspec: {pod: {restartPolicy: Never, containers: [{name: c}]}}\n";
+    let kustomization = "resources: [../k8s/job.yaml]\npatches:\n- path: patch.yaml\n- {path: web.yaml, target: {kind: Deployment}}\n";
+    Place::with(&[
+        ("charts/train/Chart.yaml", "name: train\n"),
+        ("charts/train/templates/a.yaml", TEMPLATE),
+        ("charts/train/templates/b.yaml", TEMPLATE),
+        ("k8s/job.yaml", &shared),
+        ("k8s/other.yaml", &format!("{MPI_JOB}---\n{unknown}---\nspec: {{template: {{spec: {{containers: [{{name: c}}]}}}}}}\n")),
+        ("over/kustomization.yaml", kustomization),
+        ("over/patch.yaml", "apiVersion: batch/v1\nkind: Job\nmetadata: {name: train}\nspec: {parallelism: 4}\n"),
+        ("over/web.yaml", "- {op: add, path: /a, value: 1}\n"),
+        ("web/deployment.yaml", "apiVersion: apps/v1\nkind: Deployment\nmetadata: {name: w}\nspec: {template: {spec: {containers: [{name: c}]}}}\n"),
+    ])
+}
+
+#[test]
+fn what_is_not_judged_is_said_with_the_reason() {
+    let place = unjudged();
+    let document = json(&place.run(&["lint", "--format", "json"]));
+    let said: Vec<String> = document["unjudged"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|unjudged| {
+            let text = |key: &str| unjudged[key].as_str().unwrap().to_owned();
+            format!("{} {} {}: {}; {}", text("file"), unjudged["document"], text("reason"), text("message"), text("help"))
+        })
+        .collect();
+    assert_snapshot!(said.join("\n"), @"
+    charts/train/templates/a.yaml null chart: the chart in charts/train is not rendered; lint what it renders to: `helm template charts/train | jobgate lint -`
+    k8s/job.yaml 0 claim: the access modes of the claim `ckpt` are not known; pass the claim's manifest, or `kubectl get pvc -A -o yaml`, with `--facts`
+    k8s/other.yaml 0 kind: Jobgate does not judge the kind MPIJob; check by hand what its pods may waste
+    k8s/other.yaml 1 lookalike: Jobgate does not know the kind Trial, which runs batch pods; check by hand what its pods may waste
+    k8s/other.yaml 2 partial: this is a part of an object: it has neither `apiVersion` nor `kind`; lint the whole object: `kubectl kustomize DIR | jobgate lint -`
+    over/kustomization.yaml null kustomization: the kustomization in over is not rendered; lint what it renders to: `kubectl kustomize over | jobgate lint -`
+    over/patch.yaml 0 patch: this is a patch of over/kustomization.yaml; lint what it renders to: `kubectl kustomize over | jobgate lint -`
+    ");
+    assert_eq!(document["summary"]["unjudged"], 7);
+    // Of a chart there is one finding, and of a patch none for what it lacks.
+    let rules: Vec<&Value> = document["findings"].as_array().unwrap().iter().map(|finding| &finding["rule"]).collect();
+    assert_eq!(rules, ["unrendered-template"]);
+    for command in ["lint", "dry-run"] {
+        assert_eq!(code(&place.run(&[command])), 0, "{command}");
+        assert_eq!(code(&place.run(&[command, "--fail-on-unjudged"])), 1, "{command}");
+    }
+    let human = place.run(&["lint", "k8s", "over"]);
+    assert_snapshot!(stdout(&human), @"
+    not judged: batch kinds that Jobgate does not judge
+      k8s/other.yaml:2:7  MPIJob ml/allreduce
+      = help: check by hand what its pods may waste
+
+    not judged: unknown kinds that run batch pods
+      k8s/other.yaml:6:7  Trial t
+      = help: check by hand what its pods may waste
+
+    not judged: parts of objects: what is missing may be elsewhere
+      k8s/other.yaml:10:1  no kind, no name
+      = help: lint the whole object: `kubectl kustomize DIR | jobgate lint -`
+
+    not judged: kustomize patches
+      over/patch.yaml:2:7  Job train of over/kustomization.yaml
+      = help: lint what it renders to: `kubectl kustomize over | jobgate lint -`
+
+    not judged: kustomizations that are not rendered
+      over/kustomization.yaml
+      = help: lint what it renders to: `kubectl kustomize over | jobgate lint -`
+
+    not judged: claims with unknown access modes
+      k8s/job.yaml:17:62  claim ckpt of Job team-a/train
+      = help: pass the claim's manifest, or `kubectl get pvc -A -o yaml`, with `--facts`
+
+    5 files, 7 documents, 2 jobs: no findings; 4 of 5 objects not judged (MPIJob 1, Trial 1, partial Job 1, without a kind 1); 1 kustomization not rendered; 1 claim unknown
+    ");
+    let coloured = place.run(&["lint", "k8s", "--color", "always"]);
+    assert!(!stdout(&coloured).contains("\u{1b}[92m"), "no green: {}", stdout(&coloured));
+}
+
+#[test]
+fn every_format_says_what_is_not_judged() {
+    let place = unjudged();
+    let of = |format: &str, more: &[&str]| place.run(&[&["lint", "--format", format, "k8s/other.yaml"], more].concat());
+    let sarif = json(&of("sarif", &[]));
+    let notification = &sarif["runs"][0]["invocations"][0]["toolExecutionNotifications"][0];
+    assert_eq!((&notification["descriptor"]["id"], &notification["level"]), (&"not-judged/kind".into(), &"warning".into()));
+    assert_eq!(sarif["runs"][0]["invocations"][0]["executionSuccessful"], true);
+    assert_eq!(notification["locations"][0]["physicalLocation"]["region"]["startLine"], 2);
+    let junit = of("junit", &[]);
+    assert!(stdout(&junit).contains(r#"tests="3" skipped="3" failures="0""#), "{}", stdout(&junit));
+    assert!(stdout(&of("junit", &["--fail-on-unjudged"])).contains(r#"tests="3" skipped="0" failures="3""#));
+    assert!(stdout(&of("github", &[])).starts_with("::notice file=k8s/other.yaml,line=2,title=not judged%3A MPIJob ml/allreduce::Jobgate does not"));
+    assert!(stdout(&of("github", &["--fail-on-unjudged"])).starts_with("::error file="));
+    let gitlab = json(&of("gitlab", &[]));
+    assert_eq!((&gitlab[0]["check_name"], &gitlab[0]["severity"]), (&"not-judged".into(), &"info".into()));
+    assert_eq!(json(&of("gitlab", &["--fail-on-unjudged"]))[0]["severity"], "major");
+}
+
+#[test]
+fn a_chart_is_named_as_the_user_would_type_it() {
+    let place = unjudged();
+    let help = |directory: &str, argument: &str| {
+        let output = place.command(&["lint", "--format", "json", argument]).current_dir(place.path().join(directory)).output().unwrap();
+        json(&output)["findings"][0]["help"].as_str().unwrap().to_owned()
+    };
+    for (directory, argument, chart) in [
+        ("", ".", "charts/train"),
+        ("charts", "train/templates", "train"),
+        ("charts/train", "templates/b.yaml", "."),
+        ("charts/train/templates", "a.yaml", ".."),
+    ] {
+        assert_eq!(help(directory, argument), format!("lint what it renders to: `helm template {chart} | jobgate lint -`"), "{directory}");
+    }
+}
+
+#[test]
+fn a_path_with_nothing_to_judge_is_not_green() {
+    let config = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: c}\n";
+    let place = Place::with(&[("web/config.yaml", config), ("k8s/job.yaml", &good()), ("none/readme.md", "")]);
+    for (path, said) in
+        [("web", "nothing to judge in web"), ("web/config.yaml", "nothing to judge in web/config.yaml"), ("none", "nothing to judge in none")]
+    {
+        for command in ["lint", "dry-run"] {
+            let output = place.run(&[command, path, "--color", "always"]);
+            assert!(code(&output) == 0 && stdout(&output).contains(said), "{}", stdout(&output));
+            assert!(!stdout(&output).contains("nothing found") && !stdout(&output).contains("\u{1b}[92m"), "{}", stdout(&output));
+            assert_eq!(code(&place.run(&[command, path, "--fail-on-unjudged"])), 1);
+        }
+    }
+    // The files of a commit, or of a glob, are mostly none of ours.
+    assert_eq!(code(&place.run(&["lint", "web/config.yaml", "k8s/job.yaml", "--fail-on-unjudged"])), 0);
+    assert_eq!(code(&place.run(&["lint", "web", "k8s", "--fail-on-unjudged"])), 1);
+    assert_eq!(code(&place.run(&["lint", "k8s", "--fail-on-unjudged"])), 0);
+}
+
+#[test]
+fn a_claim_is_unknown_only_where_it_could_decide() {
+    let with = |extra: &str, claim: &str| {
+        let volumes = "      volumes: [{name: v, persistentVolumeClaim: {claimName: ckpt}}]\n";
+        format!("{}{volumes}{claim}", good().replace("  template:", &format!("{extra}  template:")))
+    };
+    let claim = "---\napiVersion: v1\nkind: PersistentVolumeClaim\nmetadata: {name: ckpt}\nspec: {accessModes: [ReadWriteMany]}\n";
+    let place = Place::with(&[
+        ("one.yaml", &with("", "")),
+        ("two.yaml", &with("  parallelism: 2\n", "")),
+        ("known.yaml", &with("  parallelism: 2\n", claim)),
+    ]);
+    for (file, count) in [("one.yaml", 0), ("two.yaml", 1), ("known.yaml", 0)] {
+        for command in ["lint", "dry-run"] {
+            let document = json(&place.run(&[command, "--format", "json", file]));
+            assert_eq!(document["summary"]["unjudged"], count, "{command} {file}");
+        }
+    }
+    assert_eq!(code(&place.run(&["lint", "two.yaml", "--facts", "known.yaml", "--fail-on-unjudged"])), 0);
+}
+
+#[test]
+fn what_cannot_be_read_counts_as_not_judged() {
+    let place = Place::with(&[("broken.yaml", "kind: Job\nspec: {a: 1\n"), ("large.yaml", &format!("{JOB}{}", "# x\n".repeat(1000)))]);
+    let document = json(&place.run(&["lint", "--max-file-size", "1K", "--format", "json"]));
+    let reasons: Vec<&Value> = document["unjudged"].as_array().unwrap().iter().map(|unjudged| &unjudged["reason"]).collect();
+    assert_eq!(reasons, ["unreadable", "too-large"]);
+}
+
+#[test]
+fn lint_and_dry_run_give_a_problem_one_level() {
+    let typo = good().replace("  template:", "  paralelism: 2\n  template:");
+    let placeholder = good().replace("  template:", "  parallelism: $WORKERS\n  template:");
+    let name = good().replace("name: train\n", "name: $NAME\n");
+    let place = Place::with(&[("typo.yaml", &typo), ("placeholder.yaml", &placeholder), ("name.yaml", &name)]);
+    let found = |command: &str, file: &str| {
+        let document = json(&place.run(&[command, "--format", "json", file]));
+        let findings = document["findings"].as_array().unwrap().iter();
+        let found: Vec<String> = findings.map(|finding| format!("{} {} {}", finding["action"], finding["rule"], finding["path"])).collect();
+        (found, document["verdicts"][0]["verdict"].as_str().map(str::to_owned))
+    };
+    for (file, expected, verdict) in [
+        ("typo.yaml", &[r#""deny" "unknown-field" "spec.paralelism""#][..], "refused by the API server"),
+        ("placeholder.yaml", &[r#""warn" "placeholder" "spec.parallelism""#], "not judged"),
+        ("name.yaml", &[], "not judged"),
+    ] {
+        assert_eq!(found("lint", file).0, expected, "{file}");
+        assert_eq!(found("dry-run", file), (expected.iter().map(|line| (*line).to_owned()).collect(), Some(verdict.to_owned())), "{file}");
+    }
+}
+
+#[cfg(feature = "serve")]
+#[test]
+fn a_cluster_that_cannot_be_asked_is_an_error() {
+    let config = |context: &str, server: &str| {
+        format!(
+            "apiVersion: v1\nkind: Config\ncurrent-context: {context}\ncontexts: [{{name: a, context: {{cluster: c, user: u}}}}]\n\
+             clusters: [{{name: c, cluster: {{server: '{server}'}}}}]\nusers: [{{name: u, user: {{token: x}}}}]\n"
+        )
+    };
+    let gone = config("a", "https://127.0.0.1:1");
+    let place = Place::with(&[
+        ("job.yaml", &good()),
+        ("web.yaml", "apiVersion: v1\nkind: ConfigMap\n"),
+        ("gone", &gone),
+        ("other", &config("b", "https://127.0.0.1:1")),
+        ("broken", "a: [b"),
+    ]);
+    for (file, kubeconfig, said) in [
+        ("job.yaml", "gone", "https://127.0.0.1:1: reach the API server"),
+        ("web.yaml", "gone", "https://127.0.0.1:1: reach the API server"),
+        ("job.yaml", "other", "the kubeconfig other: its current context `b` is not in it; name one with --context (it has a)"),
+        ("job.yaml", "broken", "the kubeconfig broken: it is no YAML of a kubeconfig: line 1"),
+        ("job.yaml", "none", "the kubeconfig none: cannot read it: No such file"),
+    ] {
+        let output = place.run(&["dry-run", "--cluster", "--kubeconfig", kubeconfig, file]);
+        assert_eq!((code(&output), stdout(&output)), (2, ""), "{kubeconfig}");
+        assert!(stderr(&output).contains(said) && stderr(&output).lines().count() == 1, "{}", stderr(&output));
+    }
+    let output = place.run(&["dry-run", "--cluster", "--kubeconfig", "gone", "--context", "z", "job.yaml"]);
+    assert!(stderr(&output).contains("the kubeconfig gone: there is no context `z` in it (it has a)"), "{}", stderr(&output));
+}
+
+#[test]
+fn review_says_what_it_could_not_judge() {
+    let place = Place::with(&[]);
+    let review = |object: &str, group: &str, kind: &str| {
+        let body = format!(
+            r#"{{"apiVersion":"admission.k8s.io/v1","kind":"AdmissionReview","request":{{"uid":"u","operation":"CREATE","namespace":"n",
+                "kind":{{"group":"{group}","version":"v1","kind":"{kind}"}},"object":{object}}}}}"#
+        );
+        let output = place.command(&["review"]).write_stdin(body).output().unwrap();
+        assert_eq!(json(&output)["response"]["uid"], "u");
+        stderr(&output).to_owned()
+    };
+    assert_eq!(
+        review(r#"{"apiVersion":"kubeflow.org/v1","kind":"TFJob"}"#, "kubeflow.org", "TFJob"),
+        "jobgate: not judged: Jobgate does not judge the kind TFJob; check by hand what its pods may waste\n"
+    );
+    let job = r#"{"apiVersion":"batch/v1","kind":"Job","metadata":{"name":"j"},"spec":{"parallelism":2,"completions":2,"activeDeadlineSeconds":9,"template":{"spec":{
+        "restartPolicy":"Never","containers":[{"name":"c","image":"i"}],"volumes":[{"name":"v","persistentVolumeClaim":{"claimName":"ckpt"}}]}}}}"#;
+    assert!(review(job, "batch", "Job").starts_with("jobgate: not judged: the access modes of the claim `ckpt` are not known; pass"));
+    assert_eq!(review(&job.replace(r#""parallelism":2"#, r#""parallelism":1"#), "batch", "Job"), "");
 }

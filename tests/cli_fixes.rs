@@ -215,7 +215,7 @@ fn a_dry_run_reports_verdicts() {
         assert!(stdout(&output).starts_with(start), "{format}: {}", stdout(&output));
     }
     let nothing = pipe(&place, &["dry-run", "-"], "kind: ConfigMap\n");
-    assert_eq!((code(&nothing), stdout(&nothing)), (0, "no Job, CronJob or PyTorchJob found\n"));
+    assert_eq!((code(&nothing), stdout(&nothing)), (0, "no Job, CronJob or PyTorchJob found; nothing to judge in standard input\n"));
 }
 
 #[test]

@@ -504,3 +504,39 @@ fn without_a_cluster_it_could_not_run() {
     let (code, said) = run(&["--canary-namespace", "../x"], "http://127.0.0.1:1");
     assert!(code == Some(2) && said.contains("is not the name of an object"), "{code:?} {said}");
 }
+
+#[tokio::test]
+async fn a_configuration_of_another_name_is_found_by_where_it_leads() {
+    let named = |kind: &str| {
+        let objects = jobgate::yaml::documents(include_bytes!("../deploy/install.yaml")).map(|document| document.unwrap().value);
+        let mut configuration = objects.into_iter().find(|object| object["kind"] == kind).unwrap();
+        configuration["metadata"] = json!({"name": "batch-gate"});
+        configuration["webhooks"][0]["name"] = json!("gate.example.com");
+        configuration
+    };
+    let other = json!({"metadata": {"name": "other"}, "webhooks": [{"name": "x", "clientConfig": {"url": "https://example.com/mutate"}}]});
+    let list = move |items: Vec<Value>| ok(&json!({"metadata": {}, "items": items}));
+    let namespace = |name: &str| json!({"metadata": {"name": name, "labels": {"kubernetes.io/metadata.name": name}}});
+    let (observed, _) = look(move |_, uri| match uri {
+        "/apis/admissionregistration.k8s.io/v1/mutatingwebhookconfigurations" => list(vec![other.clone(), named("MutatingWebhookConfiguration")]),
+        "/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations" => {
+            let mut configuration = named("ValidatingWebhookConfiguration");
+            configuration["webhooks"][0]["namespaceSelector"]["matchExpressions"][0]["values"].as_array_mut().unwrap().push(json!("team-a"));
+            list(vec![configuration])
+        }
+        "/api/v1/namespaces" => list(["kube-system", "jobgate", "team-a", "team-b"].map(namespace).into()),
+        _ => installed(uri),
+    })
+    .await;
+    let configurations = outcome(&observed, "configurations");
+    assert_eq!(configurations.status, Status::Warning, "{configurations:?}");
+    assert!(
+        configurations.finding.contains("there is no MutatingWebhookConfiguration `jobgate`; `batch-gate` leads to Jobgate"),
+        "{configurations:?}"
+    );
+    assert!(configurations.remedy.is_some_and(|remedy| remedy.contains("--mutating-configuration batch-gate")));
+    let selectors = outcome(&observed, "selectors");
+    assert_eq!(selectors.status, Status::Warning, "{selectors:?}");
+    assert!(selectors.finding.contains("1 namespace left out, where no job is denied or warned of: team-a"), "{selectors:?}");
+    assert_eq!(outcome(&observed, "rules").status, Status::Ok);
+}

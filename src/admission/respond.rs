@@ -8,12 +8,14 @@ use base64::engine::general_purpose::STANDARD;
 use serde::Serialize;
 
 use super::review::Head;
+use super::{Endpoint, Pass};
 use crate::finding::{Finding, Level, Op, Safety};
 use crate::lines::cut;
 use crate::meter;
 use crate::patch;
 use crate::pointer::Token;
 use crate::value::Value;
+use crate::workload::is_other;
 
 /// The longest warning, in Unicode scalar values; the API server cuts and drops beyond its own limits (kubernetes.md §7.1).
 pub const LONGEST_WARNING: usize = 120;
@@ -235,6 +237,12 @@ pub(super) fn shorten(text: &str) -> String {
         None => text,
         Some(_) => text.chars().take(LONGEST_WARNING - 1).chain(['…']).collect(),
     }
+}
+
+/// Returns the warning for who creates batch work of a kind that is not judged, where somebody has registered the webhook for it.
+pub(super) fn not_judged(endpoint: Endpoint, head: &Head<'_>, pass: Pass) -> Option<String> {
+    let creates = endpoint == Endpoint::Validate && pass == Pass::Kind && head.operation == "CREATE" && head.subresource.is_empty();
+    (creates && is_other(&head.group, &head.kind)).then(|| shorten(&format!("jobgate does not judge the kind {}, and checked nothing", head.kind)))
 }
 
 /// Returns the value of an audit annotation: one line, not too long.

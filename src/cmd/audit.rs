@@ -68,8 +68,5 @@ fn complain(report: &Report) -> io::Result<bool> {
     for problem in &impact.problems {
         writeln!(err, "jobgate: {problem}")?;
     }
-    for notice in &impact.notices {
-        writeln!(err, "jobgate: warning: {notice}")?;
-    }
     Ok(impact.problems.is_empty())
 }

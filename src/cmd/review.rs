@@ -1,16 +1,18 @@
 //! `jobgate review`: one AdmissionReview in, its answer out. The webhook's own code without a network, to see why it said what it said.
 
 use std::io::{self, Write};
+use std::sync::Arc;
 
 use anyhow::{Context as _, bail};
 use jiff::civil::Date;
 
 use super::{Exit, facts, policy_named, today};
-use crate::admission::{self, Endpoint};
+use crate::admission::{self, Endpoint, Pass, Subject};
 use crate::cli::Review;
-use crate::facts::Facts;
+use crate::facts::{Fact, Facts};
 use crate::lint::{self, MAX_FILE_SIZE, Options, STDIN};
 use crate::policy::Policy;
+use crate::report::{ObjectId, Reason, Unjudged, clean};
 use crate::value::Value;
 
 /// Runs the command: reads what its arguments name, then does what [`run`] does.
@@ -26,7 +28,33 @@ pub fn command(args: &Review, out: &mut dyn Write) -> anyhow::Result<Exit> {
         std::fs::read(&args.file).with_context(|| format!("read {}", args.file.display()))?
     };
     run(&body, args.endpoint.into(), &policy, &facts, Some(today()), out)?;
+    // The answer is the webhook's own; what it could not judge is said beside it.
+    for unjudged in not_judged(&body, &facts) {
+        let (message, help) = (unjudged.message(), unjudged.help());
+        let help = if help.is_empty() { String::new() } else { format!("; {help}") };
+        writeln!(io::stderr(), "jobgate: not judged: {}", clean(&format!("{message}{help}")))?;
+    }
     Ok(Exit::Clean)
+}
+
+/// Returns what of a review was not judged: an object of another kind, and claims that could decide and that nobody knows.
+fn not_judged(body: &[u8], facts: &dyn Facts) -> Vec<Unjudged> {
+    let Ok(review) = admission::Review::read(body) else { return Vec::new() };
+    let unjudged = |reason: Reason| {
+        let head = &review.head;
+        let some = |text: &str| (!text.is_empty()).then(|| text.to_owned());
+        let object =
+            ObjectId { api_version: head.group.to_string(), kind: head.kind.to_string(), namespace: some(&head.namespace), name: some(&head.name) };
+        Unjudged { location: None, document: None, object: Some(Arc::new(object)), reason }
+    };
+    match &review.subject {
+        Subject::Pass(Pass::Kind) => vec![unjudged(Reason::Kind)],
+        Subject::Object(_) => {
+            let unknown = review.claims.iter().filter(|claim| claim.shared && facts.claim(&claim.namespace, &claim.name) == Fact::Unknown);
+            unknown.map(|claim| unjudged(Reason::Claim(claim.name.as_str().into()))).collect()
+        }
+        _ => Vec::new(),
+    }
 }
 
 /// Answers the review in `body` and writes the answer to `out`, indented.

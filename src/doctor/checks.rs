@@ -58,7 +58,7 @@ pub static CHECKS: &[Check] = &[
         id: "selectors",
         title: "The system's namespaces and Jobgate's own are left alone, and no label gets around the webhooks",
         about: "A webhook that is asked about its own namespace can keep itself from starting. An object selector, or a namespace selector by labels that tenants may set, is a way around it. \
-                A match condition that fails skips the webhook",
+                A match condition that fails skips the webhook. A namespace that a webhook leaves out, besides the system's and Jobgate's own, is named: no job is judged there",
         remedy: "apply the manifests again, or upgrade the release: kubectl apply -f deploy/install.yaml",
         judge: registration::selectors,
     },

@@ -23,6 +23,7 @@ use kube::client::Body;
 use tokio::net::TcpStream;
 use tokio::time::{Instant, timeout, timeout_at};
 
+pub(super) use self::canary::MANAGER;
 use self::forward::ForwardError;
 use super::observed::{
     Certificates, DEPLOYMENT, Observed, Place, PolicySource, Replica, Right, Says, Seen, Served, Source, Unread, container, mounted, serve_arguments,
@@ -32,6 +33,7 @@ use crate::certs::publish::Kind;
 use crate::cluster::fetch::{self, Failure, Lines};
 use crate::cluster::{Connection, Mode, chain, is_own};
 use crate::policy::BUILTINS;
+use crate::registration::is_ours;
 use crate::value::{Value, json};
 
 /// Bytes of an answer. All webhook configurations of a large cluster are some MiB.
@@ -92,6 +94,16 @@ impl Api<'_> {
 const CORE: &str = "/api/v1";
 const ADMISSION: &str = "/apis/admissionregistration.k8s.io/v1";
 
+/// Returns the configuration that is Jobgate's, whatever it is called: first one that leads into the namespace of the installation.
+fn nearest<'a>(all: &'a [Value], namespace: &str) -> Option<&'a Value> {
+    let ours = || all.iter().filter(|configuration| is_ours(configuration));
+    let leads = |configuration: &&Value| {
+        let webhooks = configuration["webhooks"].as_array().into_iter().flatten();
+        webhooks.into_iter().any(|webhook| webhook.pointer("/clientConfig/service/namespace").is_some_and(|name| name == namespace))
+    };
+    ours().find(leads).or_else(|| ours().next())
+}
+
 /// Sorts an answer into the three states.
 fn seen<T>(answer: Result<T, Failure>, needs: impl Fn() -> String) -> Seen<T> {
     match answer {
@@ -149,7 +161,7 @@ impl Ask<'_> {
         };
         let (mutating, validating) = (configurations(Kind::Mutating), configurations(Kind::Validating));
         let apps = Api("/apis/apps/v1", "deployments", ns);
-        let (version, first, second, all_first, all_second, namespace, deployment, pods, budgets, network_policies, canary_namespace) = tokio::join!(
+        let (version, first, second, all_first, all_second, namespace, deployment, pods, budgets, network_policies, canary_namespace, namespaces) = tokio::join!(
             self.version(),
             self.object(mutating, &place.mutating),
             self.object(validating, &place.validating),
@@ -161,14 +173,27 @@ impl Ask<'_> {
             self.list(Api("/apis/policy/v1", "poddisruptionbudgets", ns), ""),
             self.list(Api("/apis/networking.k8s.io/v1", "networkpolicies", ns), ""),
             self.object(Api(CORE, "namespaces", ""), &place.canary_namespace),
+            self.list(Api(CORE, "namespaces", ""), ""),
         );
+        let (mut first, mut second) = (first, second);
+        let mut place = place.clone();
+        let mut renamed = Vec::new();
+        for (kind, seen, name, all) in
+            [(Kind::Mutating, &mut first, &mut place.mutating, &all_first), (Kind::Validating, &mut second, &mut place.validating, &all_second)]
+        {
+            if let (Seen::Absent, Some(found)) = (&*seen, all.known().and_then(|all| nearest(all, &place.namespace))) {
+                let called = found.pointer("/metadata/name").and_then(Value::as_str).unwrap_or_default().to_owned();
+                renamed.push((kind, std::mem::replace(name, called)));
+                *seen = Seen::Known(found.clone());
+            }
+        }
         let (version, now) = version;
         let now = now.unwrap_or_else(SystemTime::now);
         let zoned = jiff::Timestamp::try_from(now).unwrap_or_default().to_zoned(jiff::tz::TimeZone::UTC);
         let later = || Seen::skipped("was not asked for");
         let off = "left out: --no-canary";
         Observed {
-            place: place.clone(),
+            place,
             now,
             today: zoned.date(),
             version,
@@ -190,6 +215,8 @@ impl Ask<'_> {
             replicas: Vec::new(),
             fail_open: Seen::skipped("was not asked for"),
             canary_namespace,
+            namespaces,
+            renamed,
             judged: Seen::skipped(off),
             filled: Seen::skipped(off),
         }

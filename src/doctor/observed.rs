@@ -162,6 +162,10 @@ pub struct Observed {
     pub fail_open: Seen<BTreeMap<String, u64>>,
     /// The namespace of the canaries.
     pub canary_namespace: Seen<Value>,
+    /// All namespaces: who is left out.
+    pub namespaces: Seen<Vec<Value>>,
+    /// Configurations that are not there under the name that was asked for, and what was found in their place: the kind and that name.
+    pub renamed: Vec<(Kind, String)>,
     /// The canary that is to be denied, or warned of where the policy denies nothing.
     pub judged: Seen<Canary>,
     /// The canary that is to be filled in.

@@ -10,6 +10,7 @@ use super::observed::{Canary, Expected, Place, PolicySource, Replica, Right, Say
 use super::*;
 use crate::certs::Names;
 use crate::certs::authority::Authority;
+use crate::certs::publish::Kind;
 use crate::policy::Policy;
 use crate::value::{Value, json};
 
@@ -108,6 +109,8 @@ pub(super) fn fine() -> Observed {
         replicas: vec![Replica { pod: "jobgate-0".to_owned(), says: Seen::Known(says) }],
         fail_open: Seen::Known(BTreeMap::from([("somebody.else".to_owned(), 7)])),
         canary_namespace: Seen::Known(namespace("default")),
+        namespaces: Seen::Known(["default", "jobgate", "kube-node-lease", "kube-public", "kube-system", "team-a"].map(namespace).into()),
+        renamed: Vec::new(),
         judged: Seen::Known(Canary {
             expected: Some(Expected { denied: true, rules: vec!["deadline"], fills: Vec::new() }),
             status: 403,
@@ -181,6 +184,7 @@ fn dark() -> Observed {
         replicas: Vec::new(),
         fail_open: no(),
         canary_namespace: no(),
+        namespaces: no(),
         judged: no(),
         filled: no(),
         ..fine
@@ -306,6 +310,18 @@ fn registration() {
         }),
         case("selectors", Problem, "own namespace jobgate", |o| {
             each(o, |w| (w["failurePolicy"], w["namespaceSelector"]) = (json!("Fail"), json!({})));
+        }),
+        case("selectors", Warning, "1 namespace left out, where no job is filled in or denied or warned of: team-a", |o| {
+            each(o, |w| w["namespaceSelector"]["matchExpressions"][0]["values"].as_array_mut().unwrap().push(json!("team-a")));
+        }),
+        case("selectors", Warning, "2 namespaces left out, where no job is denied or warned of: default, team-a", |o| {
+            first(&mut o.validating)["namespaceSelector"] =
+                json!({"matchExpressions": [{"key": "kubernetes.io/metadata.name", "operator": "In", "values": ["team-b"]}]});
+        }),
+        case("selectors", NotChecked, "list namespaces", |o| o.namespaces = Seen::Unread(Unread::Forbidden("list namespaces".to_owned()))),
+        case("configurations", Warning, "no ValidatingWebhookConfiguration `jobgate`; `batch-gate` leads to Jobgate", |o| {
+            o.place.validating = "batch-gate".to_owned();
+            o.renamed = vec![(Kind::Validating, "jobgate".to_owned())];
         }),
         case("selectors", Warning, "who may label a namespace", |o| each(o, |w| w["namespaceSelector"] = json!({"matchLabels": {"gate": "on"}}))),
         case("selectors", Warning, "object selector", |o| first(&mut o.validating)["objectSelector"] = json!({"matchLabels": {"a": "b"}})),
@@ -657,7 +673,7 @@ fn canaries() {
     run(cases);
     let admitted = json!({"apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": "c"},
         "spec": {"podReplacementPolicy": "TerminatingOrFailed", "template": {"spec": {"restartPolicy": "Never", "containers": [{"name": "c", "image": "i"}]}}}});
-    let (first, second, third) = (admitted.clone(), admitted.clone(), admitted.clone());
+    let (first, second, third, fourth) = (admitted.clone(), admitted.clone(), admitted.clone(), admitted.clone());
     run(vec![
         case("canary-denied", NotChecked, "--no-canary", |o| o.judged = Seen::skipped("--no-canary")),
         case("canary-denied", NotChecked, "there is no namespace default", |o| o.canary_namespace = Seen::Absent),
@@ -665,9 +681,17 @@ fn canaries() {
             o.place.canary_namespace = "kube-system".to_owned();
             o.canary_namespace = Seen::Known(json!({"metadata": {"labels": {"kubernetes.io/metadata.name": "kube-system"}}}));
         }),
-        case("canary-denied", Problem, "admitted, though the policy denies it for deadline: the API server asked, got no answer", move |o| {
+        case("canary-denied", Problem, "the gate failed open: the API server asked, got no answer", move |o| {
             let canary = canary(&mut o.judged);
             (canary.status, canary.answer, canary.failed_open) = (201, first.clone(), Some(1));
+        }),
+        case("canary-denied", Problem, "the gate failed open: the API server asked", move |o| {
+            // Whatever the policy says, which nobody may read.
+            let canary = canary(&mut o.judged);
+            (canary.status, canary.answer, canary.failed_open, canary.expected) = (201, fourth.clone(), Some(1), None);
+        }),
+        case("canary-denied", NotChecked, "an object selector leaves the canary out", |o| {
+            value(&mut o.validating)["webhooks"][0]["objectSelector"] = json!({"matchLabels": {"gate": "on"}});
         }),
         case("canary-denied", Problem, "the API server did not ask, or was", move |o| {
             let canary = canary(&mut o.judged);
@@ -676,7 +700,7 @@ fn canaries() {
         case(
             "canary-filled",
             Problem,
-            "admitted without what pod-replacement-policy, ttl-after-finished fills in: the API server did not ask, or got no answer",
+            "admitted without what pod-replacement-policy, ttl-after-finished fills in: the gate failed open, or was not asked",
             move |o| {
                 let canary = canary(&mut o.filled);
                 (canary.answer, canary.failed_open) = (third.clone(), None);

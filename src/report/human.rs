@@ -227,7 +227,10 @@ impl<'r> Writer<'r, '_> {
     fn unjudged(&mut self) -> io::Result<()> {
         let mut groups: BTreeMap<&Reason, Vec<&Unjudged>> = BTreeMap::new();
         let mut first: BTreeMap<&'static str, &Reason> = BTreeMap::new();
-        for unjudged in self.report.unjudged.iter().filter(|unjudged| !unjudged.reason.is_found()) {
+        // One path with nothing in it is in the summary.
+        let alone = self.report.unjudged.iter().filter(|unjudged| unjudged.reason == Reason::Nothing).count() == 1;
+        let shown = |unjudged: &&Unjudged| !unjudged.reason.is_found() && !(alone && unjudged.reason == Reason::Nothing);
+        for unjudged in self.report.unjudged.iter().filter(shown) {
             let reason = *first.entry(unjudged.reason.heading()).or_insert(&unjudged.reason);
             groups.entry(reason).or_default().push(unjudged);
         }

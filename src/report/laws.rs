@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use proptest::prelude::*;
 
-use super::{Format, Located, Location, ObjectId, Options, Related, Report, write};
+use super::{Format, Located, Location, ObjectId, Options, Reason, Related, Report, Unjudged, write};
 use crate::finding::Level;
 use crate::lines::Lines;
 use crate::pointer::Pointer;
@@ -43,6 +43,14 @@ prop_compose! {
             finding.fills = fills;
             finding.path = finding.pointer.key("x");
             finding.part = crate::finding::Part::Key;
+            let reason = match span.len() % 4 {
+                0 => Reason::Kind,
+                1 => Reason::Chart(message.as_str().into()),
+                2 => Reason::Patch(name.as_str().into()),
+                _ => Reason::Unknown(message.as_str().into()),
+            };
+            let unjudged = ObjectId { api_version: help.clone(), kind: name.clone(), namespace: None, name: Some(message.clone()) };
+            report.unjudged.push(Unjudged { location: Some(location.clone()), document: None, object: Some(Arc::new(unjudged)), reason });
             let object = ObjectId { api_version: help, kind: message.clone(), namespace: None, name: Some(name) };
             let related = vec![Related { location: fills.then(|| location.clone()), object: Some(message.clone()), text: message }];
             report.findings.push(Located { location, document: 0, object: fills.then(|| Arc::new(object)), finding, related, withheld: None, by_name: None });

@@ -108,19 +108,20 @@ impl Reason {
         }
     }
 
-    /// Returns what the summary counts, in the singular; nothing for objects, which it counts by their kinds.
-    fn noun(&self) -> Option<&'static str> {
+    /// Returns what the summary counts, in the singular, and what was not done to it; nothing for objects, which it counts by their kinds.
+    fn noun(&self) -> Option<(&'static str, &'static str)> {
         Some(match self {
             Self::Kind | Self::Lookalike | Self::Misspelled | Self::Partial | Self::Patch(_) | Self::InCluster(..) => return None,
-            Self::Kustomization(_) => "kustomization",
-            Self::Chart(_) => "chart",
-            Self::Template => "template",
-            Self::Placeholder | Self::Unreadable => "document",
-            Self::TooLarge => "file",
-            Self::Nothing => "path",
-            Self::Claim(_) => "claim",
-            Self::Excluded(_) => "namespace",
-            Self::Unknown(_) => "look-up",
+            Self::Kustomization(_) => ("kustomization", "not rendered"),
+            Self::Chart(_) => ("chart", "not rendered"),
+            Self::Template => ("template", "not rendered"),
+            Self::Placeholder => ("object", "with placeholders"),
+            Self::Unreadable => ("document", "not readable"),
+            Self::TooLarge => ("file", "too large"),
+            Self::Nothing => ("path", "with nothing to judge"),
+            Self::Claim(_) => ("claim", "unknown"),
+            Self::Excluded(_) => ("namespace", "left out"),
+            Self::Unknown(_) => ("look-up", "failed"),
         })
     }
 }
@@ -154,7 +155,7 @@ impl Unjudged {
             (Reason::InCluster(kind, None), _) => kind.to_string(),
             (Reason::Claim(claim), Some(object)) => format!("claim {claim} of {object}"),
             (Reason::Chart(dir) | Reason::Kustomization(dir), _) => dir.to_string(),
-            (_, Some(object)) if object.kind.is_empty() => object.full_name(),
+            (_, Some(object)) if object.kind.is_empty() => object.name.clone().unwrap_or_else(|| "no kind, no name".to_owned()),
             (Reason::Excluded(_), Some(object)) => object.full_name(),
             (_, Some(object)) => object.to_string(),
             _ => String::new(),
@@ -211,7 +212,7 @@ impl Unjudged {
     pub(super) fn place(&self) -> String {
         match (&self.reason, &self.location) {
             // All of a file, or of a directory, is meant.
-            (Reason::Chart(_) | Reason::Kustomization(_) | Reason::Nothing | Reason::TooLarge, Some(location)) => clean(&location.file).into_owned(),
+            (Reason::Chart(_) | Reason::Kustomization(_) | Reason::Nothing | Reason::TooLarge, Some(location)) => path_of(location).into_owned(),
             (_, Some(location)) => location.to_string(),
             (_, None) => String::new(),
         }
@@ -241,10 +242,10 @@ fn quoted(path: &str) -> Cow<'_, str> {
 /// How many kinds the summary names.
 const NAMED: usize = 8;
 
-/// Returns what was not judged in a few words: `3 of 9 objects not judged (MPIJob 2, JobSet 1); 1 chart not judged`; nothing where everything was.
+/// Returns what was not judged in a few words: `3 of 9 objects not judged (MPIJob 2, JobSet 1); 1 chart not rendered`; nothing where everything was.
 pub(super) fn in_short(report: &Report) -> Option<String> {
     let mut kinds: BTreeMap<Cow<'_, str>, usize> = BTreeMap::new();
-    let mut things: BTreeMap<(usize, &'static str), usize> = BTreeMap::new();
+    let mut things: BTreeMap<(usize, (&'static str, &'static str)), usize> = BTreeMap::new();
     let mut empty: Vec<Cow<'_, str>> = Vec::new();
     // Objects that are not counted among those of our kinds.
     let mut foreign = 0;
@@ -276,7 +277,7 @@ pub(super) fn in_short(report: &Report) -> Option<String> {
         };
         parts.push(format!("{of} not judged ({})", kinds.join(", ")));
     }
-    parts.extend(things.into_iter().map(|((_, noun), count)| format!("{} not judged", plural(count, noun))));
+    parts.extend(things.into_iter().map(|((_, (noun, what)), count)| format!("{} {what}", plural(count, noun))));
     match empty.as_slice() {
         [] => {}
         [path] => parts.push(format!("nothing to judge in {path}")),
@@ -287,7 +288,7 @@ pub(super) fn in_short(report: &Report) -> Option<String> {
 
 /// Returns the kind that the summary counts an object under. Parts of ours, and kinds that are only called like ours, are told from ours.
 fn kind_of(unjudged: &Unjudged) -> Cow<'_, str> {
-    let Some(object) = unjudged.object.as_ref().filter(|object| !object.kind.is_empty()) else { return "no kind".into() };
+    let Some(object) = unjudged.object.as_ref().filter(|object| !object.kind.is_empty()) else { return "without a kind".into() };
     let kind = clean(&object.kind);
     if object.is_ours() {
         return format!("partial {kind}").into();
@@ -304,12 +305,13 @@ impl Reason {
             Self::Kustomization(_) => 0,
             Self::Chart(_) => 1,
             Self::Template => 2,
-            Self::Placeholder | Self::Unreadable => 3,
+            Self::Placeholder => 8,
+            Self::Unreadable => 3,
             Self::TooLarge => 4,
             Self::Claim(_) => 5,
             Self::Excluded(_) => 6,
             Self::Unknown(_) => 7,
-            _ => 8,
+            _ => 9,
         }
     }
 }
@@ -318,4 +320,77 @@ impl Reason {
 pub(crate) fn order(a: &Unjudged, b: &Unjudged) -> std::cmp::Ordering {
     let place = |unjudged: &Unjudged| unjudged.location.as_ref().map(|location| (Arc::clone(&location.file), location.span.start));
     (place(a), &a.reason, &a.object).cmp(&(place(b), &b.reason, &b.object))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::Position;
+    use super::*;
+
+    fn at(file: &str, object: Option<(&str, &str)>, reason: Reason) -> Unjudged {
+        let start = Position { line: 1, column: 1 };
+        let object =
+            object.map(|(version, kind)| Arc::new(ObjectId { api_version: version.to_owned(), kind: kind.to_owned(), ..ObjectId::default() }));
+        Unjudged { location: Some(Location { file: file.into(), span: 0..0, start, end: start }), document: Some(0), object, reason }
+    }
+
+    #[test]
+    fn the_summary_counts_objects_by_kind_and_all_else_by_what_it_is() {
+        let mut report = Report { objects: 6, ..Report::default() };
+        assert_eq!(in_short(&report), None);
+        let mpi = Some(("kubeflow.org/v2beta1", "MPIJob"));
+        report.unjudged =
+            vec![at("a", mpi, Reason::Kind), at("a", mpi, Reason::Kind), at("a", Some(("jobset.x-k8s.io/v1alpha2", "JobSet")), Reason::Kind)];
+        assert_eq!(in_short(&report).as_deref(), Some("3 of 9 objects not judged (MPIJob 2, JobSet 1)"));
+        let volcano = Some(("batch.volcano.sh/v1alpha1", "Job"));
+        report.unjudged = vec![
+            at("a", volcano, Reason::Kind),
+            at("a", Some(("batch/v1", "Job")), Reason::Partial),
+            at("a", Some(("batch/v1", "Job")), Reason::Claim("data".into())),
+            at("b", None, Reason::Chart("b".into())),
+            at("-", None, Reason::Nothing),
+        ];
+        let line = "2 of 7 objects not judged (Job.batch.volcano.sh 1, partial Job 1); 1 chart not rendered; 1 claim unknown; nothing to judge in standard input";
+        assert_eq!(in_short(&report).as_deref(), Some(line));
+    }
+
+    #[test]
+    fn commands_name_the_directory_as_a_shell_reads_it() {
+        assert_eq!(helm("."), "lint what it renders to: `helm template . | jobgate lint -`");
+        assert_eq!(helm("my charts/it's"), "lint what it renders to: `helm template 'my charts/it'\\''s' | jobgate lint -`");
+        assert!(at("a", None, Reason::Patch("kustomization.yaml".into())).help().contains("kubectl kustomize . |"));
+        assert!(at("a", None, Reason::Patch("k8s/prod/kustomization.yaml".into())).help().contains("kubectl kustomize k8s/prod |"));
+    }
+
+    #[test]
+    fn every_reason_says_why_in_one_line() {
+        let (text, path) = ("x".into(), "x".into());
+        let all = [
+            Reason::Kind,
+            Reason::Lookalike,
+            Reason::Misspelled,
+            Reason::Partial,
+            Reason::Patch(path),
+            Reason::Kustomization("x".into()),
+            Reason::Chart("x".into()),
+            Reason::Template,
+            Reason::Placeholder,
+            Reason::Unreadable,
+            Reason::TooLarge,
+            Reason::Nothing,
+            Reason::Claim(text),
+            Reason::Excluded("x".into()),
+            Reason::InCluster("x".into(), Some(2)),
+            Reason::Unknown("x".into()),
+        ];
+        let mut words: Vec<&str> = all.iter().map(Reason::word).collect();
+        words.sort_unstable();
+        words.dedup();
+        assert_eq!(words.len(), all.len(), "no word twice");
+        for reason in all {
+            let unjudged = at("a", Some(("v1", "X")), reason);
+            let message = unjudged.message();
+            assert!(!message.is_empty() && !message.contains('\n') && !message.ends_with('.'), "{message}");
+        }
+    }
 }

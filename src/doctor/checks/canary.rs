@@ -4,6 +4,7 @@ use super::super::observed::{Canary, Observed, Seen};
 use super::super::{Judged, Note, shown};
 use super::{entries, list, need, or_fine};
 use crate::certs::publish::Kind;
+use crate::doctor::observe::MANAGER;
 use crate::engine::{self, Operation, Origin, Request};
 use crate::facts::NoFacts;
 use crate::policy::Policy;
@@ -128,6 +129,10 @@ fn sent<'a>(observed: &'a Observed, seen: &'a Seen<Canary>, kind: Kind) -> Resul
     let webhooks: Vec<_> = observed.entries().filter(|entry| entry.kind == kind).collect();
     if let Some(namespace) = observed.canary_namespace.known() {
         let selected = |webhook: &Value| selects(&webhook["namespaceSelector"], labels(namespace));
+        let takes = |webhook: &Value| selects(&webhook["objectSelector"], |key| (key == "app.kubernetes.io/name").then_some(MANAGER));
+        if !webhooks.is_empty() && !webhooks.iter().any(|entry| takes(entry.webhook)) {
+            return Err(Note::not_checked("an object selector leaves the canary out, as it does jobs without these labels").remedy("see `selectors`"));
+        }
         if !webhooks.is_empty() && !webhooks.iter().any(|entry| selected(entry.webhook)) {
             return Err(elsewhere(format!("the webhooks leave the namespace {place} alone")));
         }
@@ -169,20 +174,29 @@ fn common(observed: &Observed, canary: &Canary) -> Option<Note> {
     }
 }
 
+/// Says that a canary came back without us: the API server asked, got no answer, and let it pass. That is so whatever the policy says, also one that could
+/// not be read.
+fn failed_open(canary: &Canary, what: &str) -> Option<Note> {
+    let unanswered = canary.failed_open.is_some_and(|count| count > 0) && matches!(came(canary), Came::Admitted);
+    unanswered.then(|| {
+        Note::problem(format!(
+            "the gate failed open: the API server asked, got no answer it could use, and let the Job pass, so Jobgate {what}; \
+             likely there is no ready pod, the certificate is not trusted, or a network policy or firewall is in the way"
+        ))
+        .remedy("the API server's log says why; see `served-certificate`, `service`, `replicas` and `network-policy`: kubectl -n {ns} get pods,endpointslices")
+    })
+}
+
 /// Says why an object was admitted that was not to be.
 fn unasked(canary: &Canary) -> Note {
     let (why, remedy) = match canary.failed_open {
-        Some(0) => (
+        Some(_) => (
             "the API server did not ask, or was answered under another policy",
             "see `configurations`, `rules`, `selectors` and `policy-in-force`; a new configuration takes a second or two to be in force",
         ),
-        Some(_) => (
-            "the API server asked, got no answer it could use, and let it pass",
-            "the API server's log says why; see `served-certificate`, `service`, `replicas` and `network-policy`: kubectl -n {ns} get pods,endpointslices",
-        ),
         None => (
-            "the API server did not ask, or got no answer and let it pass",
-            "see the checks above; who may get /metrics is told which of the two: kubectl get --raw /metrics | grep webhook_fail_open_count",
+            "the gate failed open, or was not asked: who may get /metrics is told which of the two",
+            "see the checks above, then: kubectl get --raw /metrics | grep webhook_fail_open_count",
         ),
     };
     Note::problem(why).remedy(remedy)
@@ -190,7 +204,7 @@ fn unasked(canary: &Canary) -> Note {
 
 pub(super) fn judged(observed: &Observed) -> Judged {
     let canary = sent(observed, &observed.judged, Kind::Validating)?;
-    if let Some(note) = common(observed, canary) {
+    if let Some(note) = common(observed, canary).or_else(|| failed_open(canary, "neither denied nor warned of it")) {
         return Err(note);
     }
     let expected = canary.expected.as_ref();
@@ -237,7 +251,7 @@ pub(super) fn judged(observed: &Observed) -> Judged {
 
 pub(super) fn filled(observed: &Observed) -> Judged {
     let canary = sent(observed, &observed.filled, Kind::Mutating)?;
-    if let Some(note) = common(observed, canary) {
+    if let Some(note) = common(observed, canary).or_else(|| failed_open(canary, "filled nothing in")) {
         return Err(note);
     }
     let unknown = || Note::not_checked("the policy could not be read, so nobody knows what is to be filled in").remedy("see `policy`");

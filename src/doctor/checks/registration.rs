@@ -1,11 +1,13 @@
 //! What the API server is told of Jobgate: the two webhook configurations, and those of others.
 
+use std::collections::BTreeMap;
+
 use super::super::observed::{Entry, Observed, Seen, webhooks};
 use super::super::{Judged, Note};
 use super::{entries, list, need, or_fine};
 use crate::certs::publish::Kind;
-use crate::registration::selects;
-use crate::registration::{CONDITION, NAMESPACE_LABEL, SYSTEM};
+use crate::registration::{CONDITION, NAMESPACE_LABEL, SYSTEM, asks_about, selects};
+use crate::report::plural;
 use crate::value::Value;
 use crate::workload::ADAPTERS;
 
@@ -13,6 +15,8 @@ use crate::workload::ADAPTERS;
 pub(super) const SUPPORTED: std::ops::RangeInclusive<u32> = 29..=37;
 /// A request has about this many seconds for all of admission: the API server gives it 34 by way of kubectl and 60 at most.
 const BUDGET: u64 = 30;
+/// So many namespaces are named.
+const LISTED: usize = 10;
 /// More than this is no short timeout any more (Kubernetes, "Admission webhook good practices").
 const LONG: u64 = 10;
 
@@ -50,6 +54,16 @@ pub(super) fn configurations(observed: &Observed) -> Judged {
             )),
             Seen::Unread(unread) => notes.push(Note::unread(unread)),
         }
+    }
+    for (kind, asked) in &observed.renamed {
+        let (found, option) = match kind {
+            Kind::Mutating => (&observed.place.mutating, "--mutating-configuration"),
+            Kind::Validating => (&observed.place.validating, "--validating-configuration"),
+        };
+        let text = format!("there is no {} `{asked}`; `{found}` leads to Jobgate and is taken for it", kind.name());
+        notes.push(Note::warning(text).remedy(format!(
+            "name it: jobgate doctor {option} {found}; pods that keep the caBundle must be told, too: jobgate serve {option} {found}"
+        )));
     }
     let count = observed.entries().count();
     or_fine(notes, format!("both are there, with {count} webhooks"))
@@ -232,7 +246,43 @@ pub(super) fn selectors(observed: &Observed) -> Judged {
             notes.push(Note::warning(format!("{name} has match conditions that are not Jobgate's: {}", list(strange))));
         }
     }
-    or_fine(notes, "the system's namespaces and its own are left alone")
+    match &observed.namespaces {
+        Seen::Known(namespaces) => notes.extend(left_out(observed, namespaces)),
+        Seen::Absent => {}
+        Seen::Unread(unread) => notes.push(Note::unread(unread)),
+    }
+    or_fine(notes, "the system's namespaces and its own are left alone, and no others")
+}
+
+/// Says which namespaces a webhook leaves out besides those that it is meant to: jobs there are not judged.
+fn left_out(observed: &Observed, namespaces: &[Value]) -> Vec<Note> {
+    let name = |namespace: &Value| namespace.pointer("/metadata/name").and_then(Value::as_str).unwrap_or_default().to_owned();
+    let tenants = namespaces.iter().filter(|namespace| {
+        let name = name(namespace);
+        !SYSTEM.contains(&&*name) && name != observed.place.namespace
+    });
+    let mut missed: BTreeMap<Vec<&'static str>, Vec<String>> = BTreeMap::new();
+    for namespace in tenants {
+        let out = observed.configurations().filter(|(_, configuration)| !webhooks(configuration).is_empty() && !asks_about(configuration, namespace));
+        let out: Vec<&'static str> = out
+            .map(|(kind, _)| match kind {
+                Kind::Mutating => "filled in",
+                Kind::Validating => "denied or warned of",
+            })
+            .collect();
+        if !out.is_empty() {
+            missed.entry(out).or_default().push(name(namespace));
+        }
+    }
+    let note = |(what, mut names): (Vec<&str>, Vec<String>)| {
+        names.sort();
+        let (nouns, what) = (plural(names.len(), "namespace"), what.join(" or "));
+        let more = names.split_off(names.len().min(LISTED)).len();
+        let more = if more > 0 { format!(" and {more} more") } else { String::new() };
+        Note::warning(format!("{nouns} left out, where no job is {what}: {}{more}", list(names)))
+            .remedy("if that is not what you want, correct the namespaceSelector: kubectl edit mutatingwebhookconfiguration/{mutating} validatingwebhookconfiguration/{validating}")
+    };
+    missed.into_iter().map(note).collect()
 }
 
 pub(super) fn settings(observed: &Observed) -> Judged {

@@ -6,8 +6,9 @@ use http::header::{ACCEPT, CONTENT_TYPE, WARNING};
 use http::{Request, Response};
 use kube::client::Body;
 
-use super::{Ask, LARGEST, Observed, Seen, chain};
+use super::{Ask, LARGEST, Observed, Seen};
 use crate::certs::publish::Kind;
+use crate::cluster::chain;
 use crate::cluster::fetch::{self, Failure};
 use crate::doctor::observed::{Canary, Expected, Unread};
 use crate::dry_run::{self, Question};
@@ -17,7 +18,7 @@ use crate::policy::Policy;
 use crate::value::{Value, json};
 
 /// Who asks, in an audit log.
-const MANAGER: &str = "jobgate-doctor";
+pub(in crate::doctor) const MANAGER: &str = "jobgate-doctor";
 
 /// A Job that asks for an accelerator, as some policies look at no other, and about which nothing else is to be said.
 fn job(change: &Value) -> Value {
