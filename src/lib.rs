@@ -13,6 +13,7 @@
 pub mod accelerator;
 pub mod admission;
 pub mod api;
+pub(crate) mod appliers;
 #[cfg(feature = "serve")]
 pub mod audit;
 pub mod baseline;

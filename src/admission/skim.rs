@@ -51,7 +51,8 @@ const TEMPLATE: Keep = Keep::Only(&[(
     ]),
 )]);
 
-/// Of the managed fields it counts who applies (`manager`, `operation`), and whether `podReplacementPolicy` is among what they own.
+/// Of the managed fields it counts who applies (`manager`, `operation`, `subresource`), whether that is any of the spec, and whether
+/// `podReplacementPolicy` is among it.
 const METADATA: Keep = Keep::Only(&[
     ("annotations", Keep::Whole),
     ("deletionTimestamp", Keep::Whole),
@@ -62,6 +63,7 @@ const METADATA: Keep = Keep::Only(&[
         Keep::Each(&Keep::Only(&[
             ("manager", Keep::Whole),
             ("operation", Keep::Whole),
+            ("subresource", Keep::Whole),
             ("fieldsV1", Keep::Only(&[("f:spec", Keep::Only(&[("f:podReplacementPolicy", Keep::Whole)]))])),
         ])),
     ),

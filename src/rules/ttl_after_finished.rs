@@ -56,11 +56,11 @@
 //! * <https://kubernetes.io/docs/concepts/workloads/controllers/ttlafterfinished/>
 //! * <https://github.com/argoproj/argo-cd/issues/8586>
 
+use crate::appliers::tracker;
 use crate::finding::{Level, Safety};
 use crate::patch::set;
 use crate::policy::Action;
 use crate::rule::{Cx, Param, ParamDefault, Rule};
-use crate::value::Value;
 use crate::workload::{Field, Kind, Workload};
 
 pub(super) static RULE: Rule = Rule {
@@ -116,39 +116,4 @@ fn check(cx: &mut Cx<'_>) {
 fn is_owned(workload: &Workload<'_>) -> bool {
     let owners = workload.object.at(&["metadata", "ownerReferences"]);
     owners.items().any(|owner| owner.get("controller").bool() == Field::Set(true) && owner.get("kind").text() != Field::Set("CronJob"))
-}
-
-/// Labels and annotations by which GitOps tools track what they apply, and the name of the tool.
-///
-/// `app.kubernetes.io/instance` is Argo CD's tracking label in its older default; Helm charts set it as well.
-const MARKS: [(&str, &str); 8] = [
-    ("argocd.argoproj.io/instance", "Argo CD"),
-    ("argocd.argoproj.io/tracking-id", "Argo CD"),
-    ("kustomize.toolkit.fluxcd.io/name", "Flux"),
-    ("helm.toolkit.fluxcd.io/name", "Flux"),
-    ("meta.helm.sh/release-name", "Helm"),
-    ("helm.sh/chart", "Helm"),
-    ("helm.sh/hook", "Helm"),
-    ("app.kubernetes.io/instance", "Argo CD or Helm"),
-];
-
-/// Field managers of the same tools, where they apply on the server's side.
-const MANAGERS: [(&str, &str); 4] =
-    [("argocd-controller", "Argo CD"), ("helm", "Helm"), ("helm-controller", "Flux"), ("kustomize-controller", "Flux")];
-
-/// Returns the name of the tool that tracks the object.
-fn tracker(workload: &Workload<'_>) -> Option<&'static str> {
-    if workload.label("app.kubernetes.io/managed-by") == Some("Helm") {
-        return Some("Helm");
-    }
-    let maps = [workload.metadata("labels"), workload.metadata("annotations")];
-    let texts = maps.into_iter().flatten().filter_map(Value::as_object).flatten().filter(|(_, value)| value.is_string());
-    let marks = texts.filter_map(|(key, _)| MARKS.iter().position(|(mark, _)| *mark == key));
-    let marked = marks.min().and_then(|first| MARKS.get(first));
-    let manager = || {
-        let entries = workload.object.at(&["metadata", "managedFields"]);
-        let names: Vec<&str> = entries.items().filter_map(|entry| entry.get("manager").text().set()).collect();
-        MANAGERS.iter().find(|(manager, _)| names.contains(manager))
-    };
-    marked.or_else(manager).map(|(_, tool)| *tool)
 }

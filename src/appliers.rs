@@ -1,0 +1,177 @@
+//! Who applies an object again: tools that keep a cluster as a repository says, recognized by the marks that they write.
+//!
+//! Each mark is followed by the file of the tool's source that writes it. A tool that leaves no mark is not seen; nor is
+//! any in a file that has not been applied yet.
+
+use crate::workload::{Field, Workload};
+
+/// How a tool marks what it applies.
+enum Mark {
+    /// A label, whatever its value.
+    Label(&'static str),
+    /// A label with this value.
+    LabelIs(&'static str, &'static str),
+    /// An annotation, whatever its value.
+    Annotation(&'static str),
+    /// An annotation with this value.
+    AnnotationIs(&'static str, &'static str),
+    /// A field manager of this name.
+    Manager(&'static str),
+    /// A field manager whose name starts so.
+    ManagerPrefix(&'static str),
+}
+
+use Mark::{Annotation, AnnotationIs, Label, LabelIs, Manager, ManagerPrefix};
+
+/// Marks, and the tool that writes each. Of several the first names the tool: some tools apply by means of another.
+const MARKS: &[(Mark, &str)] = &[
+    // argoproj/argo-cd: common/common.go, util/settings/settings.go.
+    (Annotation("argocd.argoproj.io/tracking-id"), "Argo CD"),
+    (Label("argocd.argoproj.io/instance"), "Argo CD"),
+    (Annotation("argocd.argoproj.io/hook"), "Argo CD"),
+    (Manager("argocd-controller"), "Argo CD"),
+    // fluxcd/pkg: ssa/manager.go; the owner groups are those of kustomize-controller and helm-controller.
+    (Label("kustomize.toolkit.fluxcd.io/name"), "Flux"),
+    (Label("helm.toolkit.fluxcd.io/name"), "Flux"),
+    (Manager("kustomize-controller"), "Flux"),
+    (Manager("helm-controller"), "Flux"),
+    // GoogleContainerTools/kpt-config-sync: pkg/metadata/annotations.go, pkg/api/configsync/register.go.
+    (AnnotationIs("configmanagement.gke.io/managed", "enabled"), "Config Sync"),
+    (Annotation("configsync.gke.io/resource-id"), "Config Sync"),
+    (Manager("configsync"), "Config Sync"),
+    // rancher/wrangler: pkg/apply/desiredset.go. Fleet installs by Helm and adds this; k3s writes it for its add-ons.
+    (Annotation("objectset.rio.cattle.io/id"), "Fleet"),
+    // carvel-dev/kapp: pkg/kapp/app/recorded_app.go, pkg/kapp/resources/association_label.go.
+    (Label("kapp.k14s.io/app"), "kapp"),
+    (Label("kapp.k14s.io/association"), "kapp"),
+    // pulumi/pulumi-kubernetes: provider/pkg/metadata/{labels,naming}.go, provider/pkg/provider/provider.go.
+    (LabelIs("app.kubernetes.io/managed-by", "pulumi"), "Pulumi"),
+    (Annotation("pulumi.com/autonamed"), "Pulumi"),
+    (ManagerPrefix("pulumi-kubernetes"), "Pulumi"),
+    (Manager("pulumi-resource-kubernetes"), "Pulumi"),
+    // hashicorp/terraform-provider-kubernetes: kubernetes/provider.go; "HashiCorp" is what its user agent starts with.
+    (Manager("Terraform"), "Terraform"),
+    (Manager("HashiCorp"), "Terraform"),
+    // crossplane/crossplane: internal/controller/apiextensions/composite/composition_functions.go.
+    (Annotation("crossplane.io/composition-resource-name"), "Crossplane"),
+    (Label("crossplane.io/composite"), "Crossplane"),
+    (ManagerPrefix("apiextensions.crossplane.io/composed"), "Crossplane"),
+    // helm/helm: pkg/action/validate.go; charts write the last two themselves.
+    (LabelIs("app.kubernetes.io/managed-by", "Helm"), "Helm"),
+    (Annotation("meta.helm.sh/release-name"), "Helm"),
+    (Manager("helm"), "Helm"),
+    (Annotation("helm.sh/hook"), "Helm"),
+    (Label("helm.sh/chart"), "Helm"),
+    // The label by which Argo CD tracks unless told otherwise (util/settings/settings.go); charts write it as well.
+    (Label("app.kubernetes.io/instance"), "Argo CD or Helm"),
+];
+
+/// Returns the name of the tool that applies the object, and would make it again if it went away.
+pub(crate) fn tracker(workload: &Workload<'_>) -> Option<&'static str> {
+    let managers = managers(workload);
+    let is_there = |mark: &Mark| match mark {
+        Label(key) => workload.label(key).is_some(),
+        LabelIs(key, value) => workload.label(key) == Some(value),
+        Annotation(key) => workload.annotation(key).is_some(),
+        AnnotationIs(key, value) => workload.annotation(key) == Some(value),
+        Manager(_) | ManagerPrefix(_) => managers.iter().any(|known| std::ptr::eq(*known, mark)),
+    };
+    MARKS.iter().find(|(mark, _)| is_there(mark)).map(|(_, tool)| *tool)
+}
+
+/// Returns those of the marks that are field managers of the object: its managers may be many, and are gone through once.
+fn managers(workload: &Workload<'_>) -> Vec<&'static Mark> {
+    let entries = workload.object.at(&["metadata", "managedFields"]);
+    let mut found: Vec<&'static Mark> = Vec::new();
+    for entry in entries.items() {
+        let Field::Set(name) = entry.get("manager").text() else { continue };
+        let is_name = |mark: &Mark| match mark {
+            Manager(manager) => *manager == name,
+            ManagerPrefix(prefix) => name.starts_with(prefix),
+            Label(_) | LabelIs(..) | Annotation(_) | AnnotationIs(..) => false,
+        };
+        if let Some((mark, _)) = MARKS.iter().find(|(mark, _)| is_name(mark))
+            && !found.iter().any(|known| std::ptr::eq(*known, mark))
+        {
+            found.push(mark);
+        }
+    }
+    found
+}
+
+/// The annotation in which `kubectl apply` keeps what it applied last.
+const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
+
+/// Returns who has applied the object, and so will send the author's manifest again: a tool, or `kubectl apply`.
+///
+/// An entry of `managedFields` counts where it may own something of the spec: others apply labels or the status only.
+#[allow(dead_code, reason = "for rules that write into lists")]
+pub(crate) fn applied_again(workload: &Workload<'_>) -> Option<&'static str> {
+    let applies = || {
+        workload.object.at(&["metadata", "managedFields"]).items().any(|entry| {
+            let fields = entry.get("fieldsV1");
+            let own = entry.get("subresource").text();
+            entry.get("operation").text() == Field::Set("Apply")
+                && matches!(own, Field::Unset | Field::Set(""))
+                && (!fields.is_set() || fields.get("f:spec").is_set())
+        })
+    };
+    let by_kubectl = || workload.annotation(LAST_APPLIED).map(|_| "`kubectl apply`");
+    tracker(workload).or_else(by_kubectl).or_else(|| applies().then_some("server-side apply"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::value::{Value, json};
+
+    fn of(metadata: &Value) -> (Option<&'static str>, Option<&'static str>) {
+        let job = json!({"apiVersion": "batch/v1", "kind": "Job", "metadata": metadata, "spec": {}});
+        let workload = Workload::of(&job).expect("a Job");
+        (tracker(&workload), applied_again(&workload))
+    }
+
+    #[test]
+    fn tools_are_known_by_their_marks() {
+        let managed = |manager: &str| json!({"managedFields": [{"manager": manager, "operation": "Update"}]});
+        for (metadata, tool) in [
+            (json!({"annotations": {"argocd.argoproj.io/tracking-id": "a:batch/Job:ns/train"}}), "Argo CD"),
+            (json!({"labels": {"kustomize.toolkit.fluxcd.io/name": "apps"}}), "Flux"),
+            (json!({"annotations": {"configmanagement.gke.io/managed": "enabled"}}), "Config Sync"),
+            (json!({"annotations": {"objectset.rio.cattle.io/id": "b", "meta.helm.sh/release-name": "b"}}), "Fleet"),
+            (json!({"labels": {"kapp.k14s.io/association": "v1.0"}}), "kapp"),
+            (json!({"labels": {"app.kubernetes.io/managed-by": "pulumi"}}), "Pulumi"),
+            (json!({"labels": {"crossplane.io/composite": "x"}}), "Crossplane"),
+            (json!({"labels": {"app.kubernetes.io/managed-by": "Helm"}}), "Helm"),
+            (managed("pulumi-kubernetes-1a2b"), "Pulumi"),
+            (managed("Terraform"), "Terraform"),
+            (managed("HashiCorp"), "Terraform"),
+            (managed("apiextensions.crossplane.io/composed/0a1b"), "Crossplane"),
+        ] {
+            assert_eq!(of(&metadata), (Some(tool), Some(tool)), "{metadata}");
+        }
+        for metadata in [
+            json!({}),
+            json!({"annotations": {"configmanagement.gke.io/managed": "disabled"}}),
+            json!({"labels": {"app.kubernetes.io/managed-by": "kueue", "app.kubernetes.io/name": "helm"}}),
+            json!({"annotations": {"kapp.k14s.io/app": "a label, not an annotation"}}),
+            managed("kubectl-create"),
+            managed("Terraformer"),
+        ] {
+            assert_eq!(of(&metadata), (None, None), "{metadata}");
+        }
+    }
+
+    #[test]
+    fn what_was_applied_is_applied_again() {
+        let applied = json!({"annotations": {"kubectl.kubernetes.io/last-applied-configuration": "{}"}});
+        assert_eq!(of(&applied), (None, Some("`kubectl apply`")));
+        let entry = |entry: &Value| of(&json!({"managedFields": [entry]}));
+        let spec = json!({"f:spec": {"f:template": {}}});
+        assert_eq!(entry(&json!({"manager": "kubectl", "operation": "Apply", "fieldsV1": spec})), (None, Some("server-side apply")));
+        assert_eq!(entry(&json!({"manager": "kubectl", "operation": "Apply"})), (None, Some("server-side apply")), "of unknown fields");
+        assert_eq!(entry(&json!({"manager": "kubectl", "operation": "Update", "fieldsV1": spec})), (None, None));
+        assert_eq!(entry(&json!({"manager": "x", "operation": "Apply", "subresource": "status", "fieldsV1": {}})), (None, None));
+        assert_eq!(entry(&json!({"manager": "x", "operation": "Apply", "fieldsV1": {"f:metadata": {}}})), (None, None), "labels only");
+    }
+}
