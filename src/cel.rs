@@ -89,7 +89,7 @@ fn object(kind: &str, name: &str, spec: &Value) -> Value {
 /// Returns the policy that judges by one rule, for the objects that the rule has one action for.
 fn judging(policy: &Policy, rule: &'static Rule, cel: &Cel, level: Action, today: Option<Date>) -> Value {
     // Binds the object to a name: expressions cannot be given arguments.
-    let places = |object: &str| format!("[dyn({object})].map(o,\n{}\n)[0]", cel.places);
+    let places = |object: &str| format!("[dyn({object})].map(o,\n{}\n)[0]", with_params(policy, rule, cel, object));
     let (id, summary) = (quoted(&format!("{}: ", rule.id)), quoted(&format!(": {}", rule.summary)));
     let mut spec = json!({
         "failurePolicy": "Ignore",
@@ -111,6 +111,25 @@ fn judging(policy: &Policy, rule: &'static Rule, cel: &Cel, level: Action, today
     let mut object = object("ValidatingAdmissionPolicy", &name(rule, level), &spec);
     object["metadata"]["annotations"] = json!({"jobgate.dev/policy": policy.name, "jobgate.dev/policy-hash": policy.hash});
     object
+}
+
+/// Returns a rule's expression with what the policy says of its parameters for an object.
+fn with_params(policy: &Policy, rule: &'static Rule, cel: &Cel, object: &str) -> String {
+    let base = policy.base(rule);
+    cel.params.iter().fold(cel.places.to_owned(), |text, name| {
+        let own = base.param(rule, name).to_string();
+        let others = policy.overrides.iter().filter_map(|over| {
+            let value = over.rules.get(rule.id)?.params.get(*name)?;
+            Some(format!("{} ? [{value}] : []", matching(&over.matcher, policy, object)))
+        });
+        let all: Vec<String> = others.collect();
+        // The last that fits wins.
+        let value = match all.is_empty() {
+            true => own,
+            false => format!("[[[{own}],\n  {}].filter(set, size(set) > 0)].map(sets, sets[size(sets) - 1][0])[0]", all.join(",\n  ")),
+        };
+        text.replace(&format!("${name}"), &value)
+    })
 }
 
 fn binding(rule: &Rule, level: Action, own: &str) -> Value {
@@ -141,7 +160,7 @@ fn conditions(policy: &Policy, rule: &'static Rule, level: Action, today: Option
         .exemptions
         .iter()
         .filter(|exemption| exemption.covers(rule.id) && exemption.holds_on(today))
-        .map(|exemption| matching(&exemption.matcher, policy))
+        .map(|exemption| matching(&exemption.matcher, policy, "object"))
         .collect();
     if !exempt.is_empty() {
         add("not-exempt", format!("!({})", exempt.join(" ||\n  ")));
@@ -155,7 +174,7 @@ fn conditions(policy: &Policy, rule: &'static Rule, level: Action, today: Option
         );
     }
     let overrides: Vec<(String, Action)> =
-        policy.overrides.iter().filter_map(|over| Some((matching(&over.matcher, policy), over.rules.get(rule.id)?.action?))).collect();
+        policy.overrides.iter().filter_map(|over| Some((matching(&over.matcher, policy, "object"), over.rules.get(rule.id)?.action?))).collect();
     if !overrides.is_empty() {
         // The last that fits wins. A list, as conditions within conditions can be nested 250 deep only.
         let base = quoted(policy.base(rule).action.as_str());
@@ -169,13 +188,14 @@ fn conditions(policy: &Policy, rule: &'static Rule, level: Action, today: Option
     conditions
 }
 
-/// Returns an expression that says whether a matcher fits the object.
-fn matching(matcher: &Matcher, policy: &Policy) -> String {
+/// Returns an expression that says whether a matcher fits `object` or `oldObject`.
+fn matching(matcher: &Matcher, policy: &Policy, object: &str) -> String {
     let mut all = Vec::new();
     if !matcher.kinds.is_empty() {
-        all.push(format!("object.kind in {}", list(matcher.kinds.iter().map(|kind| kind.as_str()))));
+        all.push(format!("{object}.kind in {}", list(matcher.kinds.iter().map(|kind| kind.as_str()))));
     }
-    for (globs, text) in [(&matcher.namespaces, "request.namespace"), (&matcher.names, "object.metadata.name")] {
+    let name = format!("{object}.metadata.name");
+    for (globs, text) in [(&matcher.namespaces, "request.namespace"), (&matcher.names, name.as_str())] {
         if !globs.is_empty() {
             let any: Vec<String> = globs.iter().map(|glob| format!("{text}.matches({})", quoted(&regex(glob.glob())))).collect();
             all.push(if any.len() == 1 { any.concat() } else { format!("({})", any.join(" || ")) });
@@ -183,10 +203,10 @@ fn matching(matcher: &Matcher, policy: &Policy) -> String {
     }
     for (key, value) in &matcher.labels {
         let (key, value) = (quoted(key), quoted(value));
-        all.push(format!("({key} in object.metadata.?labels.orValue({{}}) && object.metadata.labels[{key}] == {value})"));
+        all.push(format!("({key} in {object}.metadata.?labels.orValue({{}}) && {object}.metadata.labels[{key}] == {value})"));
     }
     if let Some(wanted) = matcher.accelerators {
-        let asks = asks_for_accelerators(policy);
+        let asks = asks_for_accelerators(policy, object);
         all.push(if wanted { asks } else { format!("!{asks}") });
     }
     if all.is_empty() { "true".to_owned() } else { format!("({})", all.join(" && ")) }
@@ -198,14 +218,14 @@ fn regex(glob: &globset::Glob) -> String {
     regex.strip_prefix("(?-u)").unwrap_or(regex).to_owned()
 }
 
-fn asks_for_accelerators(policy: &Policy) -> String {
+fn asks_for_accelerators(policy: &Policy, object: &str) -> String {
     let resources: Vec<String> = policy.accelerators().map(resource_regex).collect();
     if resources.is_empty() {
         return "false".to_owned();
     }
     let table = quoted(&format!("^({})$", resources.join("|")));
     format!(
-        "[dyn(object)].map(o,
+        "[dyn({object})].map(o,
     o.kind == 'CronJob' ? [o.spec.jobTemplate.spec.template] :
     o.kind == 'PyTorchJob' ? o.spec.?pytorchReplicaSpecs.orValue({{}}).map(name, o.spec.pytorchReplicaSpecs[name].?template.orValue({{}})) :
     [o.spec.template])[0].exists(template, ['initContainers', 'containers', 'ephemeralContainers'].exists(slot,
@@ -319,7 +339,7 @@ mod tests {
     fn accelerators_are_those_of_the_policys_table() {
         let expression = |taints: &str| {
             let gpu = format!("gpu-toleration: {{action: fill, params: {{taints: {taints}}}}}");
-            asks_for_accelerators(&policy(&format!("{{rules: {{{gpu}}}}}")))
+            asks_for_accelerators(&policy(&format!("{{rules: {{{gpu}}}}}")), "object")
         };
         assert_eq!(expression("{}"), "false", "nothing is one, and not everything");
         assert!(

@@ -184,7 +184,8 @@ pub fn evaluate(policy: &Policy, facts: &dyn Facts, request: &Request<'_>) -> Ve
 /// Runs the rules of the object's kind, with the policy's settings for this object.
 fn run(policy: &Policy, facts: &dyn Facts, request: &Request<'_>, workload: &Workload<'_>) -> Vec<Finding> {
     let kept = rules_named(workload.annotation(KEEP));
-    let partial = workload.is_partial();
+    // An object that an API server sends is all there is of it.
+    let partial = !workload.has_spec() || (request.origin == Origin::File && workload.is_partial());
     let scope = policy.scope(request, workload);
     let mut findings = Vec::new();
     for entry in RULES {

@@ -42,6 +42,8 @@ pub struct Rule {
 pub struct Cel {
     /// The kinds for which this is worth it: what breaks the rule in another, the API server itself refuses.
     pub kinds: &'static [Kind],
+    /// The parameters of the rule that `places` names, each as `$name`: booleans and whole numbers.
+    pub params: &'static [&'static str],
     /// The places that break the rule, as a list of strings: an expression over `o`, an object of one of the kinds, after the API server's validation.
     pub places: &'static str,
 }

@@ -118,11 +118,30 @@ impl<'a> Workload<'a> {
 
     /// Tells whether the object is a part of one: a kustomize patch, say. Nobody can say what such an object lacks.
     ///
-    /// The mark is that no container has an image (corpus.md §3: it tells 45 fragments from 853 whole Jobs).
+    /// The mark is that no container has an image (corpus.md §3: it tells 45 fragments from 853 whole Jobs). It is for files: what an API
+    /// server sends is whole, and a PyTorchJob without images is one that it accepts.
     #[must_use]
     pub fn is_partial(&self) -> bool {
         let has_image = |container: &Value| container.get("image").is_some_and(|image| !image.is_null());
         !self.pods.iter().flat_map(PodTemplate::container_values).any(|(_, _, container)| has_image(container))
+    }
+
+    /// Tells whether there is a mapping that says what runs. Without one the object runs nothing, and nothing can be added to it.
+    #[must_use]
+    pub fn has_spec(&self) -> bool {
+        match self.kind {
+            Kind::Job | Kind::CronJob => self.limits.is_mapping(),
+            Kind::PyTorchJob => self.object.get("spec").is_mapping(),
+        }
+    }
+
+    /// Returns the metadata that what runs is made with: a CronJob's Jobs inherit that of `jobTemplate`, not the CronJob's own.
+    #[must_use]
+    pub fn run_metadata(&self) -> Part<'a> {
+        match self.kind {
+            Kind::CronJob => self.object.at(&["spec", "jobTemplate", "metadata"]),
+            Kind::Job | Kind::PyTorchJob => self.object.get("metadata"),
+        }
     }
 
     /// Returns an annotation of the object itself.

@@ -102,8 +102,11 @@ const JOB_SPEC: Keep = Keep::Only(&[
     ("ttlSecondsAfterFinished", Keep::Whole),
 ]);
 
-const CRON_JOB_SPEC: Keep =
-    Keep::Only(&[("concurrencyPolicy", Keep::Whole), ("jobTemplate", Keep::Only(&[("spec", JOB_SPEC)])), ("schedule", Keep::Whole)]);
+const CRON_JOB_SPEC: Keep = Keep::Only(&[
+    ("concurrencyPolicy", Keep::Whole),
+    ("jobTemplate", Keep::Only(&[("metadata", Keep::Only(&[("labels", Keep::Whole)])), ("spec", JOB_SPEC)])),
+    ("schedule", Keep::Whole),
+]);
 
 const PY_TORCH_JOB_SPEC: Keep = Keep::Only(&[
     ("elasticPolicy", Keep::Whole),

@@ -81,6 +81,7 @@ pub(super) static RULE: Rule = Rule {
     params: &[],
     cel: Ok(Cel {
         kinds: &[Kind::PyTorchJob],
+        params: &[],
         places: "\
 o.spec.?pytorchReplicaSpecs.orValue({})
   .filter(name, o.spec.pytorchReplicaSpecs[name].?restartPolicy.orValue('') == 'Always')

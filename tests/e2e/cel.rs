@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use jobgate::cel;
-use jobgate::engine::{self, Request};
+use jobgate::engine::{self, Origin, Request};
 use jobgate::facts::NoFacts;
 use jobgate::finding::Level;
 use jobgate::policy::Policy;
@@ -22,6 +22,12 @@ pub(crate) const SCENARIOS: &[Scenario] = &[
     Scenario::new("policies_in_the_api_server_agree_on_fixtures_and_corpus", default_policy).ungated().needs(Needs::PyTorchJobs),
     Scenario::new("policies_in_the_api_server_know_overrides_and_exemptions", own_policy).ungated().needs(Needs::PyTorchJobs),
     Scenario::new("policies_in_the_api_server_let_old_violators_be", updates).ungated().needs(Needs::PyTorchJobs),
+    Scenario::new("policies_in_the_api_server_know_no_label_of_kueue", |place| parameters(place, PLAIN)).ungated().needs(Needs::PyTorchJobs),
+    Scenario::new("policies_in_the_api_server_know_labels_of_kueue", |place| parameters(place, KUEUE)).ungated().needs(Needs::PyTorchJobs),
+    Scenario::new("policies_in_the_api_server_know_a_maximum", |place| parameters(place, MAXIMUM)).ungated().needs(Needs::PyTorchJobs),
+    Scenario::new("policies_in_the_api_server_know_parameters_of_overrides", |place| parameters(place, OVERRIDES))
+        .ungated()
+        .needs(Needs::PyTorchJobs),
     Scenario::new("policies_in_the_api_server_trust_controllers", trusted).ungated().needs(Needs::PyTorchJobs),
 ];
 
@@ -96,7 +102,7 @@ impl<'p> InForce<'p> {
 
     /// Returns what Jobgate says of an object by a rule.
     fn ours(&self, object: &Value, rule: &str) -> Option<Level> {
-        let request = Request { namespace: &self.place.namespace, ..Request::of_file(object, None) };
+        let request = Request { namespace: &self.place.namespace, origin: Origin::Admission, ..Request::of_file(object, None) };
         let verdict = engine::evaluate(&self.policy, &NoFacts, &request);
         verdict.findings.iter().filter(|finding| finding.rule == rule).map(|finding| finding.level).max()
     }
@@ -240,6 +246,60 @@ fn own_policy(place: &Place<'_>) {
     }
     let odd = over(endless("strict-odd"), json!({"metadata": {"labels": {"tier": "throw-away"}}}));
     assert_eq!(policies.says(&place.dry_run(&odd).stderr, "deadline"), Some(Level::Deny), "the later override wins");
+}
+
+const PLAIN: &str = "rules: {deadline: {action: deny}, restart-policy: {action: ignore}}";
+const KUEUE: &str = "rules: {deadline: {action: deny, params: {kueueMaxExecTime: true}}, restart-policy: {action: ignore}}";
+const MAXIMUM: &str = "rules: {deadline: {action: deny, params: {maximum: 3600}}, restart-policy: {action: ignore}}";
+const OVERRIDES: &str = "
+  rules: {deadline: {action: deny, params: {maximum: 3600}}, restart-policy: {action: ignore}}
+  overrides:
+  - match: {names: [long-*], accelerators: false}
+    rules: {deadline: {params: {maximum: 0, kueueMaxExecTime: true}}}
+  - match: {labels: {tier: short}}
+    rules: {deadline: {params: {maximum: 60}}}";
+
+/// Judges by a policy with parameters of `deadline`.
+fn parameters(place: &Place<'_>, spec: &str) {
+    let api = Api::admin(place.cluster);
+    let queue = json!({"kueue.x-k8s.io/queue-name": "gpu", "kueue.x-k8s.io/max-exec-time-seconds": "3600"});
+    let labels = [
+        json!({}),
+        queue.clone(),
+        json!({"kueue.x-k8s.io/max-exec-time-seconds": "3600"}),
+        over(queue.clone(), json!({"kueue.x-k8s.io/queue-name": ""})),
+        over(queue.clone(), json!({"kueue.x-k8s.io/max-exec-time-seconds": "007201"})),
+        over(queue.clone(), json!({"kueue.x-k8s.io/max-exec-time-seconds": "2147483648"})),
+        over(queue.clone(), json!({"kueue.x-k8s.io/max-exec-time-seconds": "soon"})),
+        over(queue, json!({"tier": "short", "kueue.x-k8s.io/max-exec-time-seconds": "0"})),
+    ];
+    let deadlines = [json!(null), json!(0), json!(60), json!(3600), json!(3601), json!(9_223_372_036_i64), json!(9_223_372_037_i64)];
+    let source = format!("apiVersion: jobgate.dev/v1alpha1\nkind: Policy\nmetadata: {{name: own}}\nspec:\n  {}\n", spec.trim_start());
+    let Some(policies) = InForce::of(place, Policy::parse(&source, "own.yaml").expect("a policy")) else { return };
+    let mut seen = [0; 2];
+    for name in ["plain", "long-run"] {
+        for labels in &labels {
+            for deadline in &deadlines {
+                let limits = json!({"spec": {"activeDeadlineSeconds": deadline}});
+                let bare = json!({"Master": {"template": {"spec": {"containers": [{"name": "pytorch", "image": null}]}}}});
+                let run_policy = json!({"activeDeadlineSeconds": deadline, "cleanPodPolicy": "Running"});
+                let own = json!({"metadata": {"labels": labels}});
+                let objects = [
+                    over(job(name, limits.clone()), own.clone()),
+                    over(cron_job(name, json!({"spec": {"jobTemplate": limits}})), own.clone()),
+                    over(cron_job(name, json!({"spec": {"jobTemplate": limits}})), json!({"spec": {"jobTemplate": own}})),
+                    over(pytorch_job(name, json!({"spec": {"runPolicy": run_policy, "pytorchReplicaSpecs": bare}})), own),
+                ];
+                for object in objects {
+                    let (status, said) = api.dry_run(&place.namespace, &object);
+                    let (ours, theirs) = (policies.ours(&object, "deadline"), policies.says(&said, "deadline"));
+                    assert_eq!(ours, theirs, "{source}{object:#}: {status} {said}");
+                    seen[usize::from(ours.is_some())] += 1;
+                }
+            }
+        }
+    }
+    assert!(seen.iter().all(|count| *count >= 20), "{seen:?} admitted and denied");
 }
 
 fn updates(place: &Place<'_>) {
