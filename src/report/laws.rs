@@ -43,7 +43,7 @@ prop_compose! {
             finding.fills = fills;
             finding.path = finding.pointer.key("x");
             finding.part = crate::finding::Part::Key;
-            let reason = match span.len() % 4 {
+            let reason = match location.span.len() % 4 {
                 0 => Reason::Kind,
                 1 => Reason::Chart(message.as_str().into()),
                 2 => Reason::Patch(name.as_str().into()),
