@@ -2,6 +2,7 @@
 
 pub mod apply;
 pub mod defaults;
+mod dump;
 mod place;
 mod schema;
 pub mod stored;
@@ -10,10 +11,10 @@ pub mod validate;
 
 use std::borrow::Cow;
 use std::cell::LazyCell;
-use std::collections::{BTreeSet, HashSet};
+use std::collections::{BTreeSet, HashMap, HashSet};
 
 use crate::checks::{self, API_SERVER, FIELD_TYPE, PLACEHOLDER, SCHEDULE_NEVER_FIRES, TRAINING_OPERATOR, UNKNOWN_FIELD};
-use crate::finding::{Finding, Level, Part};
+use crate::finding::{Finding, Level, Op, Part, Safety};
 use crate::k8s::cron::Schedule;
 use crate::placeholder::is_placeholder;
 use crate::pointer::Pointer;
@@ -53,8 +54,33 @@ pub fn check(object: &Value) -> Vec<Finding> {
     let causes = validate::validate(&stored);
     tell(object, causes.into_iter().filter(speaks), API_SERVER, &mut found);
     tell(object, validate::operator_refusals(&stored).into_iter().filter(speaks), TRAINING_OPERATOR, &mut found);
+    tell(object, validate::pods_refused(&stored).into_iter().filter(speaks), PODS, &mut found);
     found.extend(never_fires(object));
-    found
+    dump::explain(object, &mut found);
+    fold(found, object)
+}
+
+/// Says once what is found of a placeholder that is in several places.
+fn fold(found: Vec<Finding>, object: &Value) -> Vec<Finding> {
+    let mut places: HashMap<&str, (usize, usize)> = HashMap::new();
+    let mut kept: Vec<Finding> = Vec::with_capacity(found.len());
+    for finding in found {
+        if finding.rule == PLACEHOLDER
+            && let Some(text) = finding.path.find(object).and_then(Value::as_str)
+        {
+            let (_, more) = places.entry(text).and_modify(|(_, more)| *more += 1).or_insert((kept.len(), 0));
+            if *more > 0 {
+                continue;
+            }
+        }
+        kept.push(finding);
+    }
+    for (first, more) in places.into_values().filter(|(_, more)| *more > 0) {
+        let place = if more == 1 { "place" } else { "places" };
+        let message = kept[first].message.replace(", so nobody", &format!(", here and at {more} more {place}, so nobody"));
+        kept[first].message = message.into();
+    }
+    kept
 }
 
 /// Returns those findings of [`check`] that may have a fix: what is wrong with the structure. It takes a fraction of the time.
@@ -110,9 +136,13 @@ pub(crate) fn answer(sent: &Sent<'_>) -> Answer {
     let of_operator: Vec<Cause> = validate::operator_refusals(&stored).into_iter().filter(&mut speaks).collect();
     tell(sent.written, causes, API_SERVER, &mut findings);
     tell(sent.written, of_operator, TRAINING_OPERATOR, &mut findings);
+    tell(sent.written, validate::pods_refused(&stored), PODS, &mut findings);
     findings.extend(never_fires(sent.written));
     Answer { unreadable, open, findings }
 }
+
+/// What [`tell`] is given for what the API server says only when a controller makes pods.
+const PODS: &str = "pods";
 
 /// Makes findings of causes, but for those that say no more than what is found already.
 fn tell(object: &Value, causes: impl IntoIterator<Item = Cause>, rule: &'static str, found: &mut Vec<Finding>) {
@@ -196,12 +226,18 @@ fn is_said_to_be_nothing(place: &Pointer, object: &Value) -> bool {
 }
 
 fn finding(rule: &'static str, cause: &Cause, object: &Value) -> Finding {
-    let (who, level) = if rule == API_SERVER { ("API server", Level::Deny) } else { ("training operator", Level::Warn) };
-    let message = format!("the {who} refuses this: {}: {}", cause.path, cause.message);
+    let (what, level) = match rule {
+        API_SERVER => ("the API server refuses this", Level::Deny),
+        PODS => ("the API server refuses the pods of this job", Level::Warn),
+        _ => ("the training operator refuses this", Level::Warn),
+    };
+    let message = format!("{what}: {}: {}", cause.path, cause.message);
+    let rule = if rule == PODS { API_SERVER } else { rule };
     let verb = match cause.reason {
         Reason::Required => "set",
         Reason::Forbidden => "remove",
-        _ => "mend",
+        Reason::NotFound => "add what it names, or change",
+        _ => "fix",
     };
     let help: Cow<'_, str> = match cause.message.ends_with("field is immutable") {
         true => "delete the object and create it again, or create one of another name".into(),
@@ -214,7 +250,23 @@ fn finding(rule: &'static str, cause: &Cause, object: &Value) -> Finding {
     if !whole {
         finding.part = Part::Key;
     }
+    if rule == TRAINING_OPERATOR && cause.message.ends_with("container with name pytorch") {
+        rename(&mut finding, object);
+    }
     finding
+}
+
+/// Proposes the name that the training operator wants of a container, where there is only one. Logs and metrics go by it, so that is for people to say.
+fn rename(finding: &mut Finding, object: &Value) {
+    let containers = finding.path.clone();
+    let Some([only]) = containers.find(object).and_then(Value::as_array).map(|items| &**items) else { return };
+    let at = containers / 0 / "name";
+    if let Some(name) = only.get("name").and_then(Value::as_str) {
+        let help = format!("rename the container `{}` to `pytorch`", name.escape_debug());
+        finding.pointer = at.clone();
+        finding.part = Part::Value;
+        finding.help(help).fix(Safety::Unsafe, vec![Op::Replace(at, "pytorch".into())]);
+    }
 }
 
 fn never_fires(object: &Value) -> Option<Finding> {

@@ -35,7 +35,7 @@ pub const DUPLICATE_KEY: &str = "duplicate-key";
 pub const FIELD_TYPE: &str = "field-type";
 /// An object is nearly of a kind that Jobgate judges, but not quite.
 pub const KNOWN_KIND: &str = "known-kind";
-/// A field holds a stand-in for a value to come.
+/// A field holds a placeholder for a value to come.
 pub const PLACEHOLDER: &str = "placeholder";
 /// An exemption of the policy has ended.
 pub const ENDED_EXEMPTION: &str = "ended-exemption";
@@ -57,7 +57,9 @@ pub static CHECKS: &[Check] = &[
         id: API_SERVER,
         summary: "The API server accepts the object",
         page: "The API server refuses this object, whatever Jobgate says: its own validation comes after defaults and mutating webhooks. The message is the server's. \
-               Values that the author left out are judged as the server fills them in.",
+               Values that the author left out are judged as the server fills them in. A Job that was copied from a cluster (`kubectl get -o yaml`) is reported \
+               once, with what to remove; `--unsafe-fixes` removes it. Of a PyTorchJob the server looks at the pods only when the operator makes them: a mount \
+               of a volume that is not there is a warning, and the job never starts.",
     },
     Check {
         id: DUPLICATE_KEY,
@@ -75,7 +77,8 @@ pub static CHECKS: &[Check] = &[
         id: FIELD_TYPE,
         summary: "Fields have the types that the API server reads",
         page: "The API server refuses an object whose field has another type than its schema says (`activeDeadlineSeconds: \"3600\"` is a string, not an integer). \
-               Rules say nothing about such a field; write a value of the right type.",
+               Rules say nothing about such a field; write a value of the right type. An amount without a value (`nvidia.com/gpu:`) is a warning: in a Job the \
+               server reads it as 0, in a PyTorchJob it drops it, so the pods get none.",
     },
     Check {
         id: KNOWN_KIND,
@@ -85,9 +88,9 @@ pub static CHECKS: &[Check] = &[
     },
     Check {
         id: PLACEHOLDER,
-        summary: "Fields hold values, not stand-ins",
-        page: "A field that a rule must read holds a stand-in such as `$NUM_NODES`, `<PROJECT>` or `{{ .Values.x }}`. Nobody can say what will stand there, \
-               so the rules that need it are silent. Lint what the template renders to: `envsubst < job.yaml | jobgate lint -`.",
+        summary: "Fields hold values, not placeholders",
+        page: "A field that a rule must read, an image, or the object's name holds a placeholder such as `$NUM_NODES`, `<PROJECT>`, `{{ .Values.x }}` or `YOUR_IMAGE`. \
+               Nobody can say what it will be, so the rules that need it are silent. Each placeholder is reported once for an object. Lint what the template renders to: `envsubst < job.yaml | jobgate lint -`.",
     },
     Check {
         id: SCHEDULE_NEVER_FIRES,

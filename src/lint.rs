@@ -376,6 +376,7 @@ impl Run<'_> {
             let mut judged = Judged::default();
             for (index, chunk) in batch.iter().enumerate() {
                 let document = chunk.as_ref().map_err(Clone::clone).and_then(|chunk| yaml::parse(loaded.bytes(), chunk, &limits));
+                judged.empty += usize::from(document.as_ref().is_ok_and(yaml::Document::is_empty));
                 context.judge(first + index, document, &mut judged);
             }
             judged
@@ -394,6 +395,7 @@ impl Run<'_> {
                 file.findings.reserve_exact(found + (all + all / 16) * (chunks.len() - seen) / seen);
             }
             for mut batch in batches {
+                file.documents -= batch.empty;
                 file.objects += batch.objects;
                 file.lifted += batch.lifted;
                 file.fixed += batch.fixed;

@@ -32,9 +32,40 @@ pub fn is_placeholder(text: &str) -> bool {
     })
 }
 
+/// Tells whether what is given as an image is certainly none: a reference has no bracket and no `$`, and no capital letters in its repository.
+#[must_use]
+pub fn is_no_image(text: &str) -> bool {
+    meter::spend_text(text);
+    if text.contains(['<', '>', '$', '{', '}']) {
+        return true;
+    }
+    let last = text.split('@').next().unwrap_or_default().rsplit('/').next().unwrap_or_default();
+    is_shouted(last.split(':').next().unwrap_or_default())
+}
+
+/// Tells whether a text is written as people write what is to be replaced: `YOUR_IMAGE`.
+#[must_use]
+pub fn is_shouted(text: &str) -> bool {
+    let is_shouted = |byte: u8| byte.is_ascii_uppercase() || byte.is_ascii_digit() || matches!(byte, b'_' | b'-');
+    text.starts_with(|first: char| first.is_ascii_uppercase()) && text.len() > 1 && text.bytes().all(is_shouted)
+}
+
 #[cfg(test)]
 mod tests {
-    use super::is_placeholder;
+    use super::{is_no_image, is_placeholder, is_shouted};
+
+    #[test]
+    fn knows_what_is_no_image() {
+        for text in
+            ["<ACCOUNT>.dkr.ecr.us-east-1.amazonaws.com/a:1", "$IMAGE", "r/{{ x }}:1", "YOUR_IMAGE", "example.com/IMAGE:v1", "a:${TAG}", "{image}"]
+        {
+            assert!(is_no_image(text), "{text}");
+        }
+        for text in ["", "a", "a:LATEST", "Example.COM:5000/a/b:V1", "a@sha256:ABC", "LOCAL:5000/a", "my_image", "a/Image", "X"] {
+            assert!(!is_no_image(text), "{text}");
+        }
+        assert!(is_shouted("TARGET_NODE_NAME") && !is_shouted("Train") && !is_shouted("X") && !is_shouted("-A"));
+    }
 
     #[test]
     fn knows_stand_ins_from_values() {

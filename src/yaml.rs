@@ -11,6 +11,7 @@ mod edit;
 mod json;
 mod locate;
 mod print;
+mod quoted;
 mod resolve;
 mod split;
 mod template;
@@ -133,6 +134,12 @@ impl Document {
     #[must_use]
     pub fn locate(&self, pointer: &Pointer) -> Option<Span> {
         locate::locate(self.text(), &self.span, pointer)
+    }
+
+    /// Tells whether there is nothing in it but blanks and comments, such as a licence before the first `---`.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.tree.is_empty()
     }
 
     /// Tells whether the document is read by the rules of JSON.
@@ -366,6 +373,45 @@ mod tests {
     }
 
     #[test]
+    fn text_in_quotes_is_indented_anyhow() {
+        for (source, expected) in [
+            ("a: 'one\ntwo'\nb: 3\n", json!({"a": "one two", "b": 3})),
+            ("a:\n  b: \"one\ntwo\n\n \t three \t\n\t four\"\n  c: 3\n", json!({"a": {"b": "one two\nthree four", "c": 3}})),
+            ("a:\n  b: \"\n\none\n\"\n", json!({"a": {"b": "\none "}})),
+            ("a:\n  b: \"one\\\ntwo \\\n\\  three\"\n", json!({"a": {"b": "onetwo   three"}})),
+            ("a:\n- - 'b: c\n- d\n# ''e''\n'\n- f\n", json!({"a": [["b: c - d # 'e' "], "f"]})),
+            ("a: &x \"é\nü\"\nb: [*x, \"c\nd\", {e: \"f\ng\"}]\n", json!({"a": "é ü", "b": ["é ü", "c d", {"e": "f g"}]})),
+            ("a:\r\n  b: \"one\r\ntwo\r\n\r\nthree\"\r\nc: 1\r\n", json!({"a": {"b": "one two\nthree"}, "c": 1})),
+            ("\u{FEFF}a:\n  b: \"one\u{85}two\nthree\"\n", json!({"a": {"b": "one two three"}})),
+            // What opens no quotes: in plain text, blocks of text and comments.
+            (
+                "a:\n  b: \"x\ny\"\n  c: it's \"\n  d: |\n    \"\n    '\n  # \"\n  e: 1\n",
+                json!({"a": {"b": "x y", "c": "it's \"", "d": "\"\n'\n", "e": 1}}),
+            ),
+            // Other things that the parser is stricter about.
+            ("a: \"it\\'s \\\\'\\n\"\n", json!({"a": "it's \\'\n"})),
+            ("a: \"b\"# comment\nc: 'd'# \"\n", json!({"a": "b", "c": "d"})),
+            ("? 'a\nb'\n: c\n", json!({"a b": "c"})),
+        ] {
+            assert_eq!(value(source), expected, "{source:?}");
+        }
+    }
+
+    #[test]
+    fn errors_in_and_behind_text_in_quotes_point_at_the_place() {
+        use SyntaxErrorKind::Syntax;
+        error("a:\n  b: \"one\ntwo\n  c: 3\n", Syntax, "\"one");
+        error("a:\n  b: \"it\\'s\n\\'\n\\q\"\n", Syntax, "\"it\\'");
+        error("a:\n  b: \"one\ntwo\"\n  c: @x\n", Syntax, "@x");
+        error("a:\n  b: 'one\ntwo' three\n", Syntax, "three");
+        error("a:\n  b: 'one\n...\n'\n", Syntax, "'one");
+        error("'a\nb': c\n", Syntax, ":");
+        for key in ["{'a\nb': c}\n", "x:\n  'a\nb' : c\n", "x:\n  ? 'a\nb' : c\n"] {
+            error(key, Syntax, "'a\nb'");
+        }
+    }
+
+    #[test]
     fn a_broken_document_costs_no_other() {
         let all = read_all(b"a: 1\n---\nb: [\n---\nc: 1\n---\nd: \xFF\n---\ne: 1\n");
         let good: Vec<Value> = all.iter().flatten().map(|document| document.value.clone()).collect();
@@ -464,6 +510,10 @@ mod tests {
             ("bad separators", "----\n".repeat(20_000)),
             ("tabs", format!("a:{}1\n", "\t".repeat(200_000))),
             ("quotes", "\"".repeat(100_000)),
+            ("texts of two lines", "- - \"a\nb\"\n".repeat(10_000)),
+            ("a text of many lines", format!("a:\n  b: \"{}\"\n", "x\n".repeat(100_000))),
+            ("texts of two lines, and one that never ends", format!("{}- \"", "- - \"a\nb\"\n".repeat(10_000))),
+            ("apostrophes", format!("a: \"{}\"\n", "\\'".repeat(100_000))),
             ("a long line", format!("a: {}\n", "x ".repeat(200_000))),
             ("long keys", format!("{}: 1\n", "x".repeat(200_000))),
             ("anchors", (0..20_000).map(|anchor| format!("a{anchor}: &a{anchor} 1\n")).collect()),

@@ -19,7 +19,8 @@ fn open() -> String {
 
 /// The same as the webhook would have it.
 fn mended() -> String {
-    open() + "  podReplacementPolicy: Failed\n  ttlSecondsAfterFinished: 86400\n"
+    let filled = "  podReplacementPolicy: Failed\n  ttlSecondsAfterFinished: 86400\n  # The pod template.\n";
+    open().replace("  # The pod template.\n", filled)
 }
 
 fn read(place: &Place, name: &str) -> String {
@@ -69,12 +70,15 @@ fn a_diff_changes_nothing_and_is_one_that_tools_read() {
     assert_snapshot!(stdout(&output).replace('\t', "<tab>"), @"
     --- a/k8s/a job.yaml<tab>
     +++ b/k8s/a job.yaml<tab>
-    @@ -12,3 +12,5 @@
-           containers:
-             - name: trainer
-               image: registry.example.com/trainer:v1
+    @@ -5,6 +5,8 @@
+       namespace: team-a
+     spec:
+       activeDeadlineSeconds: 3600
     +  podReplacementPolicy: Failed
     +  ttlSecondsAfterFinished: 86400
+       # The pod template.
+       template:
+         spec:
     ");
     assert_eq!(read(&place, "k8s/a job.yaml"), open());
     let clean = place.run(&["lint", "--diff", "k8s/good.yaml"]);
@@ -104,7 +108,7 @@ fn standard_input_is_mended_into_standard_output() {
     let as_it_is = pipe(&place, &["lint", "--fix", "--format", "json", "-"], "kind: [");
     assert_eq!((code(&as_it_is), stdout(&as_it_is)), (1, "kind: ["));
     let diff = pipe(&place, &["lint", "--diff", "-"], &open());
-    assert!(stdout(&diff).starts_with("--- a/stdin\n+++ b/stdin\n@@ -12,3 +12,5 @@\n"), "{}", stdout(&diff));
+    assert!(stdout(&diff).starts_with("--- a/stdin\n+++ b/stdin\n@@ -5,6 +5,8 @@\n"), "{}", stdout(&diff));
 }
 
 #[cfg(unix)]

@@ -35,6 +35,21 @@ impl Ink {
         }
     }
 
+    /// Writes text in quotes over several lines, which need no indentation to kubectl.
+    fn lines(&mut self, text: &str) -> Option<String> {
+        let (quote, text) = match self.draw(2) {
+            0 if !text.contains(['\n', '\\', '\u{7}']) => ('\'', text.replace('\'', "''")),
+            _ => {
+                let text = serde_json::to_string(text).unwrap();
+                ('"', text[1..text.len() - 1].to_owned())
+            }
+        };
+        let is_letter = |part: &str, at: usize| part.as_bytes().get(at).is_some_and(u8::is_ascii_alphanumeric);
+        let at = text.match_indices(' ').map(|(at, _)| at).find(|at| *at > 0 && is_letter(&text, at - 1) && is_letter(&text, at + 1))?;
+        let blanks = ["", " ", "\t", "     "][self.draw(4) as usize];
+        Some(format!("{quote}{}{}{blanks}{}{quote}", &text[..at], self.newline, &text[at + 1..]))
+    }
+
     fn comment(&mut self) -> &'static str {
         ["", "", "", " # a comment", "   # two: {words}"][self.draw(5) as usize]
     }
@@ -84,6 +99,10 @@ impl Ink {
                 }
                 out
             }
+            Value::String(text) if text.contains(' ') && self.draw(3) > 0 => {
+                let text = self.lines(text).unwrap_or_else(|| self.text(text, true));
+                format!(" {text}{}{newline}", self.comment())
+            }
             Value::String(text) => match self.text(text, false) {
                 block if block == "|" => {
                     let mut out = format!(" |{newline}");
@@ -117,6 +136,7 @@ impl Ink {
 fn string() -> impl Strategy<Value = String> {
     prop_oneof![
         4 => "[a-z]{1,9}",
+        2 => "[a-z]{1,5} [a-z']{1,5} [a-z]{0,3}",
         1 => "[ -~]{0,8}",
         1 => Just("yes".to_owned()),
         1 => Just("0777".to_owned()),

@@ -6,7 +6,7 @@ use super::schema::{Fields, Id, Schema, Shape};
 use crate::checks::{self, API_SERVER, FIELD_TYPE, PLACEHOLDER, UNKNOWN_FIELD};
 use crate::finding::{Finding, Level, Op, Safety};
 use crate::k8s::quantity::Quantity;
-use crate::placeholder::is_placeholder;
+use crate::placeholder::{is_no_image, is_placeholder, is_shouted};
 use crate::pointer::{Pointer, Token};
 use crate::suggest;
 use crate::value::Value;
@@ -40,6 +40,9 @@ struct Walk<'o> {
 impl Walk<'_> {
     fn visit(&mut self, id: Id, value: &Value, path: &Place<'_>) {
         if value.is_null() {
+            if matches!(self.schema.shape(id), Shape::Quantity) {
+                self.blank(path.pointer());
+            }
             return;
         }
         match (self.schema.shape(id), value) {
@@ -72,7 +75,13 @@ impl Walk<'_> {
             (Shape::Object(fields), Value::Object(entries)) => {
                 for (key, value) in entries {
                     match fields.get(key) {
-                        Some(field) => self.visit(field, value, &path.step(Step::Key(key))),
+                        Some(field) => {
+                            let path = path.step(Step::Key(key));
+                            match (self.schema.shape(field), value) {
+                                (Shape::Text, Value::String(text)) if self.is_to_come(key, text, &path) => self.stand_in(&path, text),
+                                _ => self.visit(field, value, &path),
+                            }
+                        }
                         None => self.unknown(fields, key, value, &path.pointer()),
                     }
                 }
@@ -97,9 +106,27 @@ impl Walk<'_> {
         is_placeholder(text)
     }
 
+    /// Tells whether an image, or the name of the object, is certainly none yet.
+    fn is_to_come(&self, key: &str, text: &str, path: &Place<'_>) -> bool {
+        self.reading == Reading::Manifest
+            && match key {
+                "image" => is_no_image(text),
+                // Capital letters are in no name of an object.
+                "name" => text.contains('_') && is_shouted(text) && path.pointer() == Pointer::of(&["metadata", "name"]),
+                _ => false,
+            }
+    }
+
+    /// Says that an amount is left blank.
+    fn blank(&mut self, pointer: Pointer) {
+        let what = if self.required { "drops it" } else { "reads it as 0" };
+        let message = format!("`{}` has no value, and the API server {what}", name_of(&pointer));
+        self.report(FIELD_TYPE, Level::Warn, pointer, message, "write an amount, or remove the line".to_owned()).at_key();
+    }
+
     fn stand_in(&mut self, path: &Place<'_>, text: &str) {
         let pointer = path.pointer();
-        let message = format!("`{}` holds the stand-in `{}`, so nobody can say what it will be", name_of(&pointer), short(text));
+        let message = format!("`{}` holds the placeholder `{}`, so nobody can say what it will be", name_of(&pointer), short(text));
         self.report(PLACEHOLDER, Level::Warn, pointer, message, "lint what the template renders to".to_owned());
     }
 
@@ -367,10 +394,39 @@ mod tests {
     }
 
     #[test]
-    fn one_finding_for_each_stand_in() {
+    fn one_finding_for_each_placeholder() {
         let found = said(&job(json!({"parallelism": "$NODES", "completions": "${N:-4}", "template": {"spec": {"restartPolicy": "<POLICY>"}}})));
         assert_eq!(found.len(), 3, "{found:#?}");
         assert!(found.iter().all(|line| line.starts_with("placeholder ")), "{found:#?}");
+    }
+
+    #[test]
+    fn one_finding_for_each_placeholder_however_often() {
+        let containers = json!([
+            {"name": "a", "image": "<ACCOUNT>.dkr.ecr.example.com/a:1"}, {"name": "b", "image": "YOUR_IMAGE"}, {"name": "c", "image": "a:LATEST"},
+        ]);
+        let mut object = job(json!({"parallelism": "$NODES", "completions": "$NODES", "backoffLimit": "$NODES", "activeDeadlineSeconds": "${N}"}));
+        object["spec"]["template"] = json!({"spec": {"containers": containers}});
+        object["metadata"]["name"] = "TARGET_NODE_NAME".into();
+        let found: Vec<String> = super::super::check(&object)
+            .into_iter()
+            .filter(|finding| finding.path.to_string() != "spec.template.spec.restartPolicy")
+            .map(|finding| finding.message.into_owned())
+            .collect();
+        assert_eq!(found.len(), 5, "{found:#?}");
+        assert!(found.iter().any(|line| line.contains("`$NODES`, here and at 2 more places, so")), "{found:#?}");
+        assert!(found.iter().any(|line| line.contains("`name` holds the placeholder `TARGET_NODE_NAME`, so")), "{found:#?}");
+    }
+
+    #[test]
+    fn a_blank_amount_is_none() {
+        for (value, expected) in [(Value::Null, "warn field-type"), (json!(""), "deny field-type"), (json!("$N"), "warn placeholder")] {
+            let object = with_container(json!({"resources": {"limits": {"nvidia.com/gpu": value}}}));
+            let found = super::super::check(&object);
+            let at = found.iter().find(|finding| finding.path.to_string().contains("nvidia.com/gpu")).unwrap();
+            assert_eq!(format!("{} {}", at.level.as_str(), at.rule), expected);
+        }
+        assert!(said(&with_container(json!({"resources": {"limits": {"nvidia.com/gpu": 0}}}))).is_empty());
     }
 
     #[test]

@@ -15,6 +15,8 @@ mod selector;
 mod update;
 mod volume;
 
+use std::collections::HashSet;
+
 use cause::{At as _, Causes};
 pub use cause::{Cause, Reason};
 pub use operator::refusals as operator_refusals;
@@ -23,6 +25,7 @@ pub use update::validate_update;
 
 use super::stored::Stored;
 use crate::k8s::cron::{Schedule, load_location};
+use crate::k8s::go::quoted;
 use crate::k8s::names;
 use crate::workload::Kind;
 
@@ -112,6 +115,30 @@ const JOB_NAMES: [&str; 2] = ["batch.kubernetes.io/job-name", "job-name"];
 /// See [`JOB_NAMES`].
 const CONTROLLER_UIDS: [&str; 2] = ["batch.kubernetes.io/controller-uid", "controller-uid"];
 
+/// Returns what the API server says to the pods that the training operator makes, and not to the object itself: mounts of volumes that are not there.
+#[must_use]
+pub fn pods_refused(object: &Stored<'_>) -> Vec<Cause> {
+    let mut causes = Causes::default();
+    if object.kind().is_none_or(|(kind, _)| kind != Kind::PyTorchJob) {
+        return Vec::new();
+    }
+    for (_, replica) in Part::root(object).at(&["spec", "pytorchReplicaSpecs"]).entries() {
+        let pod = replica.at(&["template", "spec"]);
+        let volumes: HashSet<&str> = pod.get("volumes").items().map(|volume| volume.get("name").text()).collect();
+        for list in ["initContainers", "containers"] {
+            for container in pod.get(list).items() {
+                for mount in container.get("volumeMounts").items() {
+                    let name = mount.get("name");
+                    if !name.text().is_empty() && !volumes.contains(name.text()) {
+                        causes.not_found(&name, name.text(), "");
+                    }
+                }
+            }
+        }
+    }
+    causes.into_vec()
+}
+
 /// Checks what the server generates for a new Job: its author must not have written it already.
 fn generated_by_the_server(object: &Part<'_, '_>, causes: &mut Causes) {
     let spec = object.get("spec");
@@ -140,13 +167,13 @@ fn generated_by_the_server(object: &Part<'_, '_>, causes: &mut Causes) {
     for label in JOB_NAMES {
         let value = labels.get(label);
         if value.is_set() && value.text() != name && !name.is_empty() {
-            causes.invalid_shown(&value, "{…}", &format!("must be '{name}'"));
+            causes.invalid_shown(&value, &quoted(value.text()), &format!("must be '{name}'"));
         }
     }
     for label in CONTROLLER_UIDS {
         let value = labels.get(label);
         if value.is_set() {
-            causes.invalid_shown(&value, "{…}", "must be the uid that the server gives the Job");
+            causes.invalid_shown(&value, &quoted(value.text()), "must be the uid that the server gives the Job");
         }
     }
 }

@@ -55,6 +55,8 @@ enum Depth {
 pub(super) struct Judged {
     /// Objects that were judged.
     pub(super) objects: usize,
+    /// Documents that have nothing but comments: they have a number, but are not counted.
+    pub(super) empty: usize,
     /// Findings that did not hold.
     pub(super) lifted: usize,
     /// What was found in the documents that could be read, in order.
@@ -77,6 +79,7 @@ impl Judged {
     /// Takes in what comes behind it in the file.
     pub(super) fn append(&mut self, mut other: Self) {
         self.objects += other.objects;
+        self.empty += other.empty;
         self.lifted += other.lifted;
         self.fixed += other.fixed;
         self.withheld += other.withheld;

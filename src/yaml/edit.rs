@@ -208,6 +208,14 @@ fn same(a: &Value, b: &Value) -> bool {
     }
 }
 
+/// See [`Editor::above`].
+struct Above {
+    /// The key and the value that it goes behind, if there are any.
+    behind: Option<(usize, usize)>,
+    /// The key of what it goes above.
+    large: usize,
+}
+
 /// One change of the current text.
 #[derive(Debug)]
 struct Splice {
@@ -557,7 +565,7 @@ impl<'e> Editor<'e> {
 
     // Operations.
 
-    /// Adds a key to a mapping, as its last.
+    /// Adds a key to a mapping: see [`Editor::above`], else as its last.
     fn add_key(&self, mapping: usize, key: &str, value: &Value) -> Splices {
         let node = self.tree.node(mapping);
         let look = self.look(mapping);
@@ -565,16 +573,99 @@ impl<'e> Editor<'e> {
             let inside = node.content as usize + 1..self.clamp(node.end as usize) - 1;
             return Ok(vec![splice(self.blank(inside), look.entry(key, value))]);
         };
+        let place = self.above(mapping, value);
         if node.style == Style::Flow {
-            let start = self.tree.node(last).start as usize;
-            return Ok(self.append(mapping, start, self.span(last_value).end, |spread| match spread {
+            let print = |spread: Option<(&str, &str)>| match spread {
                 Some((indent, step)) => format!("{}{}{}", look.key(key, true), look.colon, look.spread(value, indent, step)),
                 None => look.entry(key, value),
-            }));
+            };
+            let start = |key: usize| self.tree.node(key).start as usize;
+            return Ok(match place {
+                Some(Above { behind: Some((before, before_value)), .. }) if self.is_first(start(before)) => {
+                    self.append(mapping, start(before), self.span(before_value).end, print)
+                }
+                Some(Above { behind: Some((_, before)), .. }) => {
+                    let end = self.span(before).end;
+                    vec![splice(end..end, look.comma.to_owned() + &print(None))]
+                }
+                Some(Above { behind: None, large }) => self.prepend(mapping, start(large), print),
+                None => self.append(mapping, start(last), self.span(last_value).end, print),
+            });
         }
         let column = self.column(node.content as usize);
-        let end = self.end_of_line(self.clamp(node.end as usize))?;
-        Ok(vec![splice(end..end, look.line(column) + &look.block_entry(key, value, column))])
+        let entry = look.block_entry(key, value, column);
+        let end = match place {
+            Some(Above { behind: Some((_, before)), .. }) => self.end_of_line(self.clamp(self.tree.node(before).end as usize))?,
+            Some(Above { behind: None, large }) => {
+                let at = self.head(self.tree.node(large).start as usize);
+                return Ok(vec![splice(at..at, entry + &look.line(column))]);
+            }
+            None => self.end_of_line(self.clamp(node.end as usize))?,
+        };
+        Ok(vec![splice(end..end, look.line(column) + &entry)])
+    }
+
+    /// Returns where something short goes in a mapping that has something long, such as a limit beside the template of a pod: above the long part,
+    /// behind the scalars there if it is a scalar itself. What stands right above the long part belongs to that.
+    fn above(&self, mapping: usize, value: &Value) -> Option<Above> {
+        let is_collection = |value: &Value| value.is_object() || value.is_array();
+        let is_mapping = match value {
+            Value::Object(entries) if entries.iter().any(|(_, value)| is_collection(value)) => return None,
+            Value::Object(_) => true,
+            Value::Array(_) => return None,
+            _ => false,
+        };
+        let mut behind = None;
+        for (key, value) in self.tree.entries(mapping) {
+            if self.is_long(value) {
+                return Some(Above { behind, large: key });
+            }
+            if is_mapping || self.tree.node(value).kind == Kind::Scalar {
+                behind = Some((key, value));
+            }
+        }
+        None
+    }
+
+    /// Tells whether a value is a mapping in which collections lie three deep, or that has a lot in it.
+    fn is_long(&self, at: usize) -> bool {
+        const LOT: usize = 200;
+        let node = self.tree.node(at);
+        let inner = |at: usize| self.tree.children(at).filter(|child| matches!(self.tree.node(*child).kind, Kind::Mapping | Kind::Sequence));
+        node.kind == Kind::Mapping
+            && (node.next as usize - at > LOT || inner(at).any(|inside| inner(inside).any(|inside| inner(inside).next().is_some())))
+    }
+
+    /// Returns where a key with the comment right above it starts.
+    fn head(&self, key: usize) -> usize {
+        let mut start = key;
+        while self.is_first(start) {
+            let line = self.line_start(start);
+            let before = self.text[..line].trim_end_matches(['\n', '\r']);
+            let above = self.line_start(before.len());
+            let comment = &before[above.min(before.len())..];
+            let blanks = comment.len() - comment.trim_start_matches(' ').len();
+            if line == 0 || self.next_line(before.len()) != line || !comment[blanks..].starts_with('#') || above + blanks == start {
+                break;
+            }
+            start = above + blanks;
+            if blanks != self.column(key) {
+                return key;
+            }
+        }
+        start
+    }
+
+    /// Puts a part before another one of a collection in brackets, which starts at `start`.
+    fn prepend(&self, container: usize, start: usize, print: impl Fn(Option<(&str, &str)>) -> String) -> Vec<Splice> {
+        let look = self.look(container);
+        if !self.is_first(start) {
+            return vec![splice(start..start, print(None) + look.comma)];
+        }
+        let indent = self.indent(start);
+        let step = indent.strip_prefix(self.indent(self.tree.node(container).content as usize)).unwrap_or_default();
+        let text = print((!step.is_empty()).then_some((indent, step)));
+        vec![splice(start..start, format!("{text},{}{indent}", look.newline))]
     }
 
     /// Returns the inside of empty brackets if it is to go: blanks, but no lines.
@@ -626,14 +717,7 @@ impl<'e> Editor<'e> {
                 let last = items[index - 1];
                 return Ok(self.append(list, self.tree.node(last).start as usize, self.span(last).end, print));
             }
-            let start = self.tree.node(items[index]).start as usize;
-            if !self.is_first(start) {
-                return Ok(vec![splice(start..start, print(None) + look.comma)]);
-            }
-            let indent = self.indent(start);
-            let step = indent.strip_prefix(self.indent(node.content as usize)).unwrap_or_default();
-            let text = print((!step.is_empty()).then_some((indent, step)));
-            return Ok(vec![splice(start..start, format!("{text},{}{indent}", look.newline))]);
+            return Ok(self.prepend(list, self.tree.node(items[index]).start as usize, print));
         }
         let start = node.content as usize;
         let column = self.column(start);
@@ -852,7 +936,7 @@ mod tests {
 
     #[track_caller]
     fn check(source: &str, ops: &[Op], expected: &str) {
-        assert_eq!(try_make(source, ops).unwrap(), expected);
+        assert_eq!(try_make(source, ops).as_deref(), Ok(expected), "{source}");
     }
 
     fn p(path: &str, source: &str) -> Pointer {
@@ -893,6 +977,49 @@ mod tests {
         add("a:\n", "/b", json!(1), "a:\nb: 1\n");
         add("\u{FEFF}a: 1\n", "/b", json!(1), "\u{FEFF}a: 1\nb: 1\n");
         add("a: 1\n...\n", "/b", json!(1), "a: 1\nb: 1\n...\n");
+    }
+
+    #[test]
+    fn what_is_short_goes_above_what_is_long() {
+        let long = "template:\n    spec:\n      containers:\n      - name: a\n  more: {}\n";
+        let with = |before: &str, added: &str| format!("spec:\n{before}{added}  {long}");
+        for (before, added) in [
+            ("  a: 1 # one\n", "  l: 2\n"),
+            ("  a: \"x\n y\"\n", "  l: 2\n"),
+            ("  a:\n", "  l: 2\n"),
+            ("  a: |\n    text\n", "  l: 2\n"),
+            ("  a: |+\n    text\n\n", "  l: 2\n"),
+            ("", "  l: 2\n"),
+            ("# far\n\n", "  l: 2\n"),
+        ] {
+            add(&with(before, ""), "/spec/l", json!(2), &with(before, added));
+        }
+        // A comment stays above what it is about.
+        let comment = "  # the pods\n  # of it\n";
+        add(&with(&format!("  a: 1\n{comment}"), ""), "/spec/l", json!(2), &with(&format!("  a: 1\n  l: 2\n{comment}"), ""));
+        add(&with(comment, ""), "/spec/l", json!(2), &with(&format!("  l: 2\n{comment}"), ""));
+        add(
+            &with(&format!("  a: 1\n  b:\n    c: 1\n{comment}"), ""),
+            "/spec/l",
+            json!({"x": 1}),
+            &with(&format!("  a: 1\n  b:\n    c: 1\n  l:\n    x: 1\n{comment}"), ""),
+        );
+        // A scalar stays with the scalars; something long goes to the end.
+        add(&with("  a: 1\n  b:\n    c: 1\n", ""), "/spec/l", json!(2), &with("  a: 1\n  l: 2\n  b:\n    c: 1\n", ""));
+        add(&with("  a: 1\n", ""), "/spec/l", json!([1]), &format!("{}  l:\n  - 1\n", with("  a: 1\n", "")));
+        // In an item, where the dash is, and in brackets.
+        add("- template: {a: {b: {c: {}}}}\n", "/0/l", json!(2), "- l: 2\n  template: {a: {b: {c: {}}}}\n");
+        add("{t: {a: {b: {c: {}}}}}\n", "/l", json!(2), "{l: 2, t: {a: {b: {c: {}}}}}\n");
+        add("s: {a: 1, t: {a: {b: {c: {}}}}}\n", "/s/l", json!(2), "s: {a: 1, l: 2, t: {a: {b: {c: {}}}}}\n");
+        let json = "{\n  \"a\": 1,\n  \"t\": {\"a\": {\"b\": {\"c\": {}}}}\n}\n";
+        add(json, "/l", json!(2), &json.replace("1,\n", "1,\n  \"l\": 2,\n"));
+        add(&json.replace("  \"a\": 1,\n", ""), "/l", json!(2), &json.replace("\"a\": 1", "\"l\": 2"));
+        add(
+            &format!("\u{FEFF}{}", with("", "").replace('\n', "\r\n")),
+            "/spec/l",
+            json!(2),
+            &format!("\u{FEFF}{}", with("", "  l: 2\n").replace('\n', "\r\n")),
+        );
     }
 
     #[test]

@@ -1,15 +1,18 @@
-//! The syntax tree of one document: what stands where, before any of it means something. The only file that knows the YAML parser.
+//! The syntax tree of one document: what stands where, before any of it means something. This file and `quoted` are the only ones that know the YAML parser.
 //!
 //! Nodes lie in one vector in the order in which they start, so that a node's children follow it directly and [`Node::next`] leaps over them.
 //! Offsets are bytes of the document's own text. There are no pointers to follow on drop, so no input can make dropping it deep.
 
+use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
+use std::rc::Rc;
 use std::sync::OnceLock;
 
-use granit_parser::{ErrorKind, Event, Parser, ScalarStyle, ScanError, Span, StructureStyle, TryLoadError, TrySpannedEventReceiver};
+use granit_parser::{ErrorKind, Event, Options, Parser, ScalarStyle, ScanError, Span, StructureStyle, TryLoadError, TrySpannedEventReceiver};
 
 use super::locate::Wide;
+use super::quoted::{Covered, Covers, apostrophes, is_covered};
 use super::{Limits, SyntaxError, SyntaxErrorKind};
 use crate::lines::character_at;
 
@@ -239,6 +242,11 @@ impl<'t> Builder<'t> {
         self.open.last().is_some_and(|open| open.children % 2 == 1 && self.tree.nodes[open.at as usize].kind == Kind::Mapping)
     }
 
+    /// Tells whether what comes next is a key.
+    fn is_at_key(&self) -> bool {
+        self.open.last().is_some_and(|open| open.children.is_multiple_of(2) && self.tree.nodes[open.at as usize].kind == Kind::Mapping)
+    }
+
     /// Closes the innermost collection; one in brackets ends at `end`, any other where its last part ends.
     pub(super) fn close(&mut self, end: u32) {
         let next = self.tree.nodes.len() as u32;
@@ -306,15 +314,72 @@ pub(super) fn read(source: &str, directives: bool, limits: &Limits) -> Result<Tr
         flow_nesting_limit: limits.depth + 1,
         block_nesting_limit: limits.depth + 1,
     };
-    let mut reader = Reader { source, builder: Builder::new(source, limits), anchors: Vec::new(), last: 0, end: source.len() };
-    match Parser::new_from_str_with_options(source, options).try_load(&mut reader, false) {
-        Ok(()) => {}
-        Err(TryLoadError::Scan(error)) => return Err(explain(&error, source, limits, &reader.builder)),
-        Err(TryLoadError::Receiver(error)) => return Err(error),
+    let mut reader = Reader::new(source, limits, None);
+    match Parser::new_from_str_with_options(source, options.clone()).try_load(&mut reader, false) {
+        Ok(()) => reader.finish(),
+        Err(TryLoadError::Receiver(error)) => Err(error),
+        Err(TryLoadError::Scan(error)) => {
+            let explained = explain(&error, source, limits, &reader.builder);
+            if is_strict(error.kind()) { read_covered(source, options, limits, explained) } else { Err(explained) }
+        }
     }
-    let tree = reader.builder.finish();
-    check_tabs(&source[..reader.end.min(source.len())], &tree)?;
-    Ok(tree)
+}
+
+/// Tells whether the parser may have refused what Go's decoder takes: see [`super::quoted`].
+fn is_strict(kind: &ErrorKind) -> bool {
+    matches!(
+        kind,
+        ErrorKind::InvalidQuotedScalarIndent | ErrorKind::TabInIndentation | ErrorKind::UnknownQuotedScalarEscape | ErrorKind::CommentNotSeparated
+    )
+}
+
+/// Reads a text in which lines in quotes are not indented as the parser wants them. `refused` says what it stumbled over first.
+fn read_covered(source: &str, options: Options, limits: &Limits, refused: SyntaxError) -> Result<Tree, SyntaxError> {
+    let covers = Rc::new(Covers::default());
+    let mut reader = Reader::new(source, limits, Some(options.clone()));
+    let result = Parser::with_options(Covered::new(source, Rc::clone(&covers)), options).try_load(&mut reader, false);
+    if let Some(open) = covers.unclosed.get() {
+        let line = memchr::memchr2(b'\n', b'\r', &source.as_bytes()[open..]).unwrap_or(source.len() - open);
+        let message = "this quote is never closed".to_owned();
+        return Err(SyntaxError { message, span: open..open + line, kind: SyntaxErrorKind::Syntax });
+    }
+    match result {
+        // Nothing was covered that is no text in quotes.
+        Ok(()) if *covers.texts.borrow() == reader.texts => reader.finish(),
+        Ok(()) => Err(refused),
+        Err(TryLoadError::Scan(error)) => Err(explain(&error, source, limits, &reader.builder)),
+        Err(TryLoadError::Receiver(error)) => Err(error),
+    }
+}
+
+/// Reads a text in quotes by itself, where its lines need no indentation.
+fn quoted(source: &str, span: Range<usize>, options: &Options, limits: &Limits) -> Result<String, SyntaxError> {
+    let text = &source[span.clone()];
+    let dropped = if text.starts_with('"') { apostrophes(text.as_bytes()) } else { Vec::new() };
+    let alone: Cow<'_, str> = if dropped.is_empty() { text.into() } else { without(text, &dropped).into() };
+    for event in Parser::new_from_str_with_options(&alone, options.clone()) {
+        match event {
+            Ok((Event::Scalar(text, ..), _)) => return Ok(text.into_owned()),
+            Ok(_) => {}
+            Err(error) => {
+                let mut error = explain(&error, &alone, limits, &Builder::new(&alone, limits));
+                error.span.end = error.span.end.min(text.len());
+                return Err(error.shifted(span.start));
+            }
+        }
+    }
+    Err(SyntaxError { message: "this quote is never closed".to_owned(), span, kind: SyntaxErrorKind::Syntax })
+}
+
+/// Returns a text without the bytes at some places, which are ASCII and in order.
+fn without(text: &str, places: &[usize]) -> String {
+    let mut out = String::with_capacity(text.len());
+    let mut from = 0;
+    for place in places {
+        out.push_str(&text[from..*place]);
+        from = place + 1;
+    }
+    out + &text[from..]
 }
 
 /// Turns the parser's events into nodes.
@@ -327,6 +392,10 @@ struct Reader<'t> {
     last: usize,
     /// Where the document ends: what follows is not read.
     end: usize,
+    /// Set where texts in quotes come covered, and are to be read apart.
+    covered: Option<Options>,
+    /// The texts that came covered.
+    texts: Vec<Range<usize>>,
 }
 
 impl<'i> TrySpannedEventReceiver<'i> for Reader<'_> {
@@ -378,7 +447,32 @@ impl<'i> TrySpannedEventReceiver<'i> for Reader<'_> {
     }
 }
 
-impl Reader<'_> {
+impl<'t> Reader<'t> {
+    fn new(source: &'t str, limits: &'t Limits, covered: Option<Options>) -> Self {
+        let builder = Builder::new(source, limits);
+        Self { source, builder, anchors: Vec::new(), last: 0, end: source.len(), covered, texts: Vec::new() }
+    }
+
+    fn finish(self) -> Result<Tree, SyntaxError> {
+        let tree = self.builder.finish();
+        check_tabs(&self.source[..self.end.min(self.source.len())], &tree)?;
+        Ok(tree)
+    }
+
+    /// Adds a text in quotes that may come covered.
+    fn lines(&mut self, style: Style, text: &str, span: Range<u32>) -> Result<usize, SyntaxError> {
+        let place = span.start as usize..span.end as usize;
+        let has_colon = || self.source[place.end..].trim_start_matches([' ', '\t']).starts_with(':');
+        if self.builder.is_at_key() && self.source[place.clone()].contains(['\n', '\r']) && has_colon() {
+            let message = "a key of several lines, which kubectl refuses".to_owned();
+            return Err(SyntaxError { message, span: place, kind: SyntaxErrorKind::Syntax });
+        }
+        let Some(options) = &self.covered else { return self.builder.scalar(style, span, text) };
+        let text = quoted(self.source, place.clone(), options, self.builder.limits)?;
+        self.texts.push(place);
+        self.builder.scalar(style, span, &text)
+    }
+
     fn scalar(&mut self, text: &str, style: ScalarStyle, span: &Span) -> Result<usize, SyntaxError> {
         let start = offset(span.start.byte_offset());
         let end = offset(span.end.byte_offset());
@@ -402,6 +496,9 @@ impl Reader<'_> {
                 return self.builder.scalar(style, header as u32..end as u32, text);
             }
         };
+        if style != Style::Plain && is_covered(&self.source.as_bytes()[start as usize..end as usize]) {
+            return self.lines(style, text, start..end);
+        }
         self.builder.scalar(style, start..end, text)
     }
 
@@ -497,6 +594,8 @@ fn trim_block(source: &str, header: usize, content: usize, end: usize) -> usize 
     let end = end.max(content);
     let text = &source[content..end];
     let text = if keeps {
+        // The parser may have gone on into the indentation of what follows.
+        let text = Some(text.trim_end_matches(' ')).filter(|text| text.ends_with(['\n', '\r'])).unwrap_or(text);
         text.strip_suffix("\r\n").or_else(|| text.strip_suffix(['\n', '\r'])).unwrap_or(text)
     } else {
         text.trim_end_matches(['\n', '\r', ' '])
