@@ -11,7 +11,7 @@ use crate::audit::{self, Options, Progress};
 use crate::cli::Audit;
 use crate::cluster::fetch::{self, Failure};
 use crate::cluster::{self, Connection, chain};
-use crate::report::Report;
+use crate::report::{Format, Report};
 
 /// How long the API server may take for its first word.
 pub(super) const PATIENCE: Duration = Duration::from_secs(10);
@@ -43,7 +43,7 @@ pub fn run(args: &Audit, color: bool) -> anyhow::Result<Exit> {
     });
     let report = report?;
     write_report(&report, args.reporting.format, &args.reporting.options(color))?;
-    let complete = complain(&report)?;
+    let complete = complain(&report, args.reporting.format)?;
     Ok(match (complete, args.reporting.fails(&report)) {
         (false, _) => Exit::Failed,
         (true, true) => Exit::Findings,
@@ -62,11 +62,15 @@ pub(super) async fn reach(connection: &Connection, patience: Duration) -> anyhow
 }
 
 /// Says what could not be read. Returns whether everything could.
-fn complain(report: &Report) -> io::Result<bool> {
+fn complain(report: &Report, format: Format) -> io::Result<bool> {
     let Some(impact) = &report.impact else { return Ok(true) };
     let mut err = io::stderr().lock();
     for problem in &impact.problems {
         writeln!(err, "jobgate: {problem}")?;
+    }
+    // People read these in the report, among what was not judged.
+    for notice in impact.notices.iter().filter(|_| format != Format::Human) {
+        writeln!(err, "jobgate: warning: {notice}")?;
     }
     Ok(impact.problems.is_empty())
 }

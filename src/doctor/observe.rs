@@ -94,14 +94,13 @@ impl Api<'_> {
 const CORE: &str = "/api/v1";
 const ADMISSION: &str = "/apis/admissionregistration.k8s.io/v1";
 
-/// Returns the configuration that is Jobgate's, whatever it is called: first one that leads into the namespace of the installation.
+/// Returns the configuration that leads into the namespace of the installation, whatever it is called.
 fn nearest<'a>(all: &'a [Value], namespace: &str) -> Option<&'a Value> {
-    let ours = || all.iter().filter(|configuration| is_ours(configuration));
     let leads = |configuration: &&Value| {
         let webhooks = configuration["webhooks"].as_array().into_iter().flatten();
         webhooks.into_iter().any(|webhook| webhook.pointer("/clientConfig/service/namespace").is_some_and(|name| name == namespace))
     };
-    ours().find(leads).or_else(|| ours().next())
+    all.iter().filter(|configuration| is_ours(configuration)).find(leads)
 }
 
 /// Sorts an answer into the three states.

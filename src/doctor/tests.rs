@@ -318,6 +318,11 @@ fn registration() {
             first(&mut o.validating)["namespaceSelector"] =
                 json!({"matchExpressions": [{"key": "kubernetes.io/metadata.name", "operator": "In", "values": ["team-b"]}]});
         }),
+        case("configurations", Problem, "unless this is meant, which leads to a Jobgate elsewhere: `away`", |o| {
+            let Seen::Known(all) = &mut o.all[0] else { panic!("a list") };
+            all[0]["metadata"]["name"] = json!("away");
+            o.mutating = Seen::Absent;
+        }),
         case("selectors", NotChecked, "list namespaces", |o| o.namespaces = Seen::Unread(Unread::Forbidden("list namespaces".to_owned()))),
         case("configurations", Warning, "no ValidatingWebhookConfiguration `jobgate`; `batch-gate` leads to Jobgate", |o| {
             o.place.validating = "batch-gate".to_owned();

@@ -229,7 +229,7 @@ impl<'r> Writer<'r, '_> {
         let mut first: BTreeMap<&'static str, &Reason> = BTreeMap::new();
         // One path with nothing in it is in the summary.
         let alone = self.report.unjudged.iter().filter(|unjudged| unjudged.reason == Reason::Nothing).count() == 1;
-        let shown = |unjudged: &&Unjudged| !unjudged.reason.is_found() && !(alone && unjudged.reason == Reason::Nothing);
+        let shown = |unjudged: &&Unjudged| !unjudged.reason.is_found() && (unjudged.reason != Reason::Nothing || !alone);
         for unjudged in self.report.unjudged.iter().filter(shown) {
             let reason = *first.entry(unjudged.reason.heading()).or_insert(&unjudged.reason);
             groups.entry(reason).or_default().push(unjudged);

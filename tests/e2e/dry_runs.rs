@@ -13,6 +13,7 @@ pub(crate) const SCENARIOS: &[Scenario] = &[
     Scenario::new("dry_run_is_denied_as_the_server_denies", is_denied_alike),
     Scenario::new("dry_run_is_refused_as_the_server_refuses", is_refused_alike),
     Scenario::new("dry_run_of_an_update_asks_the_cluster", asks_the_cluster),
+    Scenario::new("dry_run_says_which_namespaces_the_registration_excludes", says_what_is_excluded),
 ];
 
 /// Runs the command on an object, in the place's namespace; returns its standard output.
@@ -83,4 +84,20 @@ fn asks_the_cluster(place: &Place<'_>) {
     let told = |object: &Value| String::from_utf8(run(place, &cluster, object).stderr).expect("text");
     assert!(told(&lost).contains("the namespace `nowhere` is not there"), "{}", told(&lost));
     assert_eq!(told(&changed), "");
+}
+
+/// The gate asks about this place, and never about the system's namespaces or those of nobody.
+fn says_what_is_excluded(place: &Place<'_>) {
+    let kubeconfig = place.cluster.kubeconfig_of("admin");
+    let cluster = ["--cluster", "--kubeconfig", kubeconfig.to_str().expect("a path"), "--format", "json"];
+    let unjudged = |namespace: &str| {
+        let object = over(job("a", json!({})), json!({"metadata": {"namespace": namespace}}));
+        let report: Value = serde_json::from_str(&dry_run(place, &cluster, &object)).expect("a report");
+        report["unjudged"].clone()
+    };
+    assert_eq!(unjudged(&place.namespace), Value::Null);
+    let other = place.cluster.unique("excluded");
+    place.cluster.admin.run(&["create", "namespace", &other], "").ok();
+    let said = unjudged(&other);
+    assert_eq!((&said[0]["reason"], &said[0]["object"]["name"]), (&json!("namespace"), &json!(other)), "{said}");
 }

@@ -6,7 +6,7 @@ use super::super::observed::{Entry, Observed, Seen, webhooks};
 use super::super::{Judged, Note};
 use super::{entries, list, need, or_fine};
 use crate::certs::publish::Kind;
-use crate::registration::{CONDITION, NAMESPACE_LABEL, SYSTEM, asks_about, selects};
+use crate::registration::{CONDITION, NAMESPACE_LABEL, SYSTEM, asks_about, is_ours, selects};
 use crate::report::plural;
 use crate::value::Value;
 use crate::workload::ADAPTERS;
@@ -40,16 +40,16 @@ pub(super) fn api_server(observed: &Observed) -> Judged {
 
 pub(super) fn configurations(observed: &Observed) -> Judged {
     let mut notes = Vec::new();
-    for (kind, seen, name, loss) in [
-        (Kind::Mutating, &observed.mutating, &observed.place.mutating, "nothing is filled in"),
-        (Kind::Validating, &observed.validating, &observed.place.validating, "nothing is denied or warned of"),
+    for (kind, seen, all, name, loss) in [
+        (Kind::Mutating, &observed.mutating, &observed.all[0], &observed.place.mutating, "nothing is filled in"),
+        (Kind::Validating, &observed.validating, &observed.all[1], &observed.place.validating, "nothing is denied or warned of"),
     ] {
         match seen {
             Seen::Known(configuration) if webhooks(configuration).is_empty() => {
                 notes.push(Note::problem(format!("the {} `{name}` has no webhooks: {loss}", kind.name())));
             }
             Seen::Known(_) => {}
-            Seen::Absent => notes.push(Note::problem(format!("there is no {} `{name}`: {loss}", kind.name())).remedy(
+            Seen::Absent => notes.push(Note::problem(format!("there is no {} `{name}`: {loss}{}", kind.name(), elsewhere(all))).remedy(
                 "say what they are called (--mutating-configuration, --validating-configuration), or install it: kubectl apply -f deploy/install.yaml",
             )),
             Seen::Unread(unread) => notes.push(Note::unread(unread)),
@@ -67,6 +67,13 @@ pub(super) fn configurations(observed: &Observed) -> Judged {
     }
     let count = observed.entries().count();
     or_fine(notes, format!("both are there, with {count} webhooks"))
+}
+
+/// Names the configurations that lead to a Jobgate of another place.
+fn elsewhere(all: &Seen<Vec<Value>>) -> String {
+    let ours = all.known().into_iter().flatten().filter(|configuration| is_ours(configuration));
+    let names: Vec<String> = ours.filter_map(|ours| Some(format!("`{}`", ours.pointer("/metadata/name")?.as_str()?))).collect();
+    if names.is_empty() { String::new() } else { format!(", unless this is meant, which leads to a Jobgate elsewhere: {}", list(names)) }
 }
 
 pub(super) fn target(observed: &Observed) -> Judged {
