@@ -112,7 +112,7 @@ fn check(cx: &mut Cx<'_>) {
     let is_template = workload.kind == Kind::CronJob;
     if let Some(hook) = hook(workload).filter(|_| !is_template) {
         if !hook.has_policy {
-            let message = format!("no `{FIELD}`, so it stays when it has finished; none is filled in, as {} deletes its hooks itself", hook.tool);
+            let message = format!("no `{FIELD}` and no deletion policy: this hook stays when it has finished, until {} runs it again", hook.tool);
             if let Some(finding) = cx.missing(&field.pointer, message) {
                 finding.instead_of_fill(Level::Warn).at_most(Level::Warn);
                 finding.help(format!("write the annotation `{}: {}`", hook.policy, hook.suggestion));
