@@ -57,6 +57,8 @@ const MARKS: &[(Mark, &str)] = &[
     (Annotation("crossplane.io/composition-resource-name"), "Crossplane"),
     (Label("crossplane.io/composite"), "Crossplane"),
     (ManagerPrefix("apiextensions.crossplane.io/composed"), "Crossplane"),
+    // crossplane-contrib/provider-kubernetes: internal/controller/cluster/object/syncer.go, for what its `Object`s hold.
+    (Manager("crossplane-kubernetes-provider"), "Crossplane"),
     // helm/helm: pkg/action/validate.go; charts write the last two themselves.
     (LabelIs("app.kubernetes.io/managed-by", "Helm"), "Helm"),
     (Annotation("meta.helm.sh/release-name"), "Helm"),
@@ -98,6 +100,35 @@ fn managers(workload: &Workload<'_>) -> Vec<&'static Mark> {
         }
     }
     found
+}
+
+/// A hook: what a tool makes anew each time it releases, and deletes as the hook's deletion policy says.
+pub(crate) struct Hook {
+    /// The tool that runs it.
+    pub(crate) tool: &'static str,
+    /// The annotation for the deletion policy.
+    pub(crate) policy: &'static str,
+    /// Words for that annotation by which the hook goes when it has succeeded, or before it runs again.
+    pub(crate) suggestion: &'static str,
+    /// Whether the author has written a deletion policy.
+    pub(crate) has_policy: bool,
+}
+
+/// Returns what kind of hook the object is, if it is one.
+///
+/// No hook is made again before the next release: Argo CD leaves hooks out of what it compares (gitops-engine: pkg/sync/hook/hook.go), and for Helm
+/// they are no part of the release (pkg/action/hooks.go). A policy of the author's takes the place of the default, which is to delete the hook
+/// before it runs again (gitops-engine: pkg/sync/hook/delete_policy.go; helm: pkg/action/hooks.go). Argo CD knows Helm's annotations as well.
+pub(crate) fn hook(workload: &Workload<'_>) -> Option<Hook> {
+    const HELM: &str = "helm.sh/hook-delete-policy";
+    const ARGO_CD: &str = "argocd.argoproj.io/hook-delete-policy";
+    let has_policy = [HELM, ARGO_CD].iter().any(|key| workload.annotation(key).is_some_and(|value| !value.trim().is_empty()));
+    let of = |tool, policy, suggestion| Some(Hook { tool, policy, suggestion, has_policy });
+    match () {
+        () if workload.annotation("argocd.argoproj.io/hook").is_some() => of("Argo CD", ARGO_CD, "BeforeHookCreation,HookSucceeded"),
+        () if workload.annotation("helm.sh/hook").is_some() => of("Helm", HELM, "before-hook-creation,hook-succeeded"),
+        () => None,
+    }
 }
 
 /// The annotation in which `kubectl apply` keeps what it applied last.
@@ -152,6 +183,8 @@ mod tests {
             (json!({"labels": {"crossplane.io/composite": "x"}}), "Crossplane"),
             (json!({"labels": {"app.kubernetes.io/managed-by": "Helm"}}), "Helm"),
             (managed("pulumi-kubernetes-1a2b"), "Pulumi"),
+            (managed("crossplane-kubernetes-provider"), "Crossplane"),
+            (json!({"annotations": {"argocd.argoproj.io/hook": "PreSync"}}), "Argo CD"),
             (managed("Terraform"), "Terraform"),
             (managed("HashiCorp"), "Terraform"),
             (managed("apiextensions.crossplane.io/composed/0a1b"), "Crossplane"),

@@ -3,6 +3,7 @@
 //! Their ids stand beside the rules' in reports and in `jobgate explain`; a policy cannot set them.
 
 use std::borrow::Cow;
+use std::collections::BTreeSet;
 use std::fmt::Write as _;
 
 use crate::engine::{IGNORE, KEEP};
@@ -39,6 +40,8 @@ pub const KNOWN_KIND: &str = "known-kind";
 pub const PLACEHOLDER: &str = "placeholder";
 /// An exemption of the policy has ended.
 pub const ENDED_EXEMPTION: &str = "ended-exemption";
+/// An annotation of Jobgate's names a rule that it does nothing about.
+pub const ANNOTATION_WITHOUT_EFFECT: &str = "annotation-without-effect";
 /// An annotation of Jobgate's names no rule.
 pub const UNKNOWN_RULE: &str = "unknown-rule";
 
@@ -53,6 +56,15 @@ pub const SCHEDULE_NEVER_FIRES: &str = "schedule-never-fires";
 
 /// All checks, sorted by id.
 pub static CHECKS: &[Check] = &[
+    Check {
+        id: ANNOTATION_WITHOUT_EFFECT,
+        summary: "Jobgate's annotations do what they say",
+        page: "An annotation names a rule, and does nothing about it under the policy in force. `jobgate.dev/ignore` lifts no denial unless the policy says \
+               `optOut: denials`, and nothing at all with `optOut: none`: fix what is reported, or ask for an exemption in the policy. `jobgate.dev/keep` \
+               keeps a value from being filled in, so it does nothing about a rule that denies or warns instead, that never fills, or that is not for \
+               this kind. Nothing is said of a rule that the policy ignores, nor of an `ignore` while there is nothing to lift: the author gets what \
+               the annotation asks for.",
+    },
     Check {
         id: API_SERVER,
         summary: "The API server accepts the object",
@@ -183,6 +195,20 @@ pub(crate) fn unknown_annotation_names(workload: &Workload<'_>) -> Vec<Finding> 
     [KEEP, IGNORE].into_iter().filter_map(unknown).collect()
 }
 
+/// Returns a finding for each of Jobgate's annotations that names rules and does nothing about them: rules whose findings `ignore` did not lift, and
+/// rules that fill nothing for `keep` to stop.
+pub(crate) fn annotations_without_effect(denied: &BTreeSet<&'static str>, unused: &BTreeSet<&'static str>) -> Vec<Finding> {
+    let one = |key: &'static str, rules: &BTreeSet<&'static str>, why: &str, help: &'static str| {
+        let names: Vec<String> = rules.iter().map(|rule| format!("`{rule}`")).collect();
+        let message = format!("`{key}` does nothing about {}: {why}", names.join(", "));
+        let pointer = Pointer::of(&["metadata", "annotations"]).key(key);
+        (!rules.is_empty()).then(|| finding(ANNOTATION_WITHOUT_EFFECT, Level::Warn, pointer, message, help))
+    };
+    let ignore = one(IGNORE, denied, "the policy does not let authors lift that", "fix what is reported, or ask for an exemption in the policy");
+    let keep = one(KEEP, unused, "nothing is filled in for it here", "take the rule out of the annotation");
+    ignore.into_iter().chain(keep).collect()
+}
+
 /// Returns the names in an annotation's list.
 pub(crate) fn annotation_names(annotation: Option<&str>) -> impl Iterator<Item = &str> {
     let names = annotation.unwrap_or_default().split(',');
@@ -207,5 +233,18 @@ mod tests {
         assert_eq!(found("a,b,c"), ["`jobgate.dev/ignore` names `a`, `b`, `c`, which are no rules"]);
         assert_eq!(found("a,b,c,b,d,e"), ["`jobgate.dev/ignore` names `a`, `b`, `c` and 2 more, which are no rules"]);
         assert!(found(&"x".repeat(1 << 20))[0].len() < 2 * UNKNOWN_NAME_BYTES, "a long name is cut");
+    }
+
+    #[test]
+    fn rules_without_effect_are_one_finding_for_each_annotation() {
+        let found = |not_lifted: &[&'static str], unused: &[&'static str]| {
+            let set = |rules: &[&'static str]| rules.iter().copied().collect();
+            let found = annotations_without_effect(&set(not_lifted), &set(unused));
+            found.into_iter().map(|finding| finding.message.into_owned()).collect::<Vec<_>>()
+        };
+        assert_eq!(found(&[], &[]), [""; 0]);
+        let ignore = "`jobgate.dev/ignore` does nothing about `deadline`, `restart-policy`: the policy does not let authors lift that";
+        let keep = "`jobgate.dev/keep` does nothing about `deadline`: nothing is filled in for it here";
+        assert_eq!(found(&["restart-policy", "deadline"], &["deadline"]), [ignore, keep]);
     }
 }

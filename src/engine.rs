@@ -227,7 +227,14 @@ fn ratchet(policy: &Policy, facts: &dyn Facts, request: &Request<'_>, old: &Valu
 /// Returns a place in a form that survives a shift in a list: an item that has a name is called by it, as Kubernetes does when it merges lists.
 ///
 /// The last step comes first: places differ there, and a key on the way to all of them may be as long as the object.
+///
+/// A claim is its own place, whatever the volume is called and whichever template is the first to use it.
 fn place<'a>(path: &'a Pointer, root: &'a Value) -> Vec<Cow<'a, str>> {
+    if path.tokens().last().is_some_and(|last| matches!(last, Token::Key(key) if &**key == "claimName"))
+        && let Some(claim) = path.find(root).and_then(Value::as_str)
+    {
+        return vec![Cow::Borrowed(claim)];
+    }
     let mut here = Some(root);
     let step = |token: &'a Token| match token {
         Token::Key(key) => {
@@ -300,6 +307,23 @@ fn lift(policy: &Policy, request: &Request<'_>, workload: &Workload<'_>, finding
         verdict.findings.push(crate::checks::ended_exemption(exemption, &rule));
     }
     verdict.findings.extend(crate::checks::unknown_annotation_names(workload));
+    // What the annotation names and is still there was not lifted by it.
+    let not_lifted = verdict.findings.iter().map(|finding| finding.rule).filter(|rule| ignored.contains(rule)).collect();
+    let unused = workload.annotation(KEEP).map(|_| fills_nothing(policy, request, workload)).unwrap_or_default();
+    verdict.findings.extend(crate::checks::annotations_without_effect(&not_lifted, &unused));
+}
+
+/// Returns the rules that the author keeps from filling, and that fill nothing but do something else.
+fn fills_nothing(policy: &Policy, request: &Request<'_>, workload: &Workload<'_>) -> BTreeSet<&'static str> {
+    let mut kept = rules_named(workload.annotation(KEEP));
+    let scope = policy.scope(request, workload);
+    for rule in RULES.iter().map(|entry| entry.rule) {
+        let action = scope.settings(rule).action;
+        if action == Action::Ignore || (action == Action::Fill && rule.kinds.contains(&workload.kind)) {
+            kept.remove(rule.id);
+        }
+    }
+    kept
 }
 
 /// Puts findings into their total order: place in the object, rule, message.
@@ -339,6 +363,13 @@ mod tests {
         assert_eq!(denials(&job(&[("new", "shared"), ("ckpt", "checkpoints")]), &old), [""; 0]);
         let path = "spec.jobTemplate.spec.template.spec.volumes[0].persistentVolumeClaim.claimName";
         assert_eq!(denials(&job(&[("second", "ckpt-2"), ("ckpt", "checkpoints")]), &old), [path], "one of another name is new");
+    }
+
+    #[test]
+    fn a_renamed_volume_is_the_same_violation_and_another_claim_is_not() {
+        let old = job(&[("ckpt", "checkpoints")]);
+        assert_eq!(denials(&job(&[("renamed", "checkpoints")]), &old), [""; 0]);
+        assert_eq!(denials(&job(&[("ckpt", "ckpt-2")]), &old).len(), 1);
     }
 
     #[test]

@@ -12,7 +12,7 @@ mod others;
 mod pod;
 mod py_torch_job;
 
-pub use colocation::{Among, on_one_node};
+pub use colocation::{Among, on_one_node, on_several_nodes};
 pub use count::PodCount;
 pub(crate) use field::whole;
 pub use field::{Field, Part};
@@ -133,6 +133,14 @@ impl<'a> Workload<'a> {
             Kind::Job | Kind::CronJob => self.limits.is_mapping(),
             Kind::PyTorchJob => self.object.get("spec").is_mapping(),
         }
+    }
+
+    /// Tells whether the object says of itself that it has begun: what a cluster printed, not what an author wrote.
+    #[must_use]
+    pub fn has_begun(&self) -> bool {
+        let status = self.object.get("status");
+        let conditions = status.get("conditions").value.and_then(Value::as_array).is_some_and(|conditions| !conditions.is_empty());
+        conditions || status.get("startTime").is_set() || status.get("completionTime").is_set()
     }
 
     /// Returns the metadata that what runs is made with: a CronJob's Jobs inherit that of `jobTemplate`, not the CronJob's own.

@@ -119,6 +119,8 @@ impl Served {
         for finding in &verdict.findings {
             let line = format!("{} {} {name} {}", finding.level.as_str(), finding.rule, finding.path);
             let told = match finding.level.as_str() {
+                // What is not filled in after all is for the person with the file.
+                "note" if !finding.fills => true,
                 "note" => mutated.patch.as_ref().is_some_and(|patch| touches(patch, &finding.path.to_json_pointer())),
                 _ if !reply.allowed => reply.message.lines().any(|text| text.starts_with(&format!("{}: {}: ", finding.rule, finding.path))),
                 _ => reply.warnings.iter().any(|text| text.contains(finding.rule)),
@@ -136,7 +138,9 @@ impl Served {
         if caveats > 1 {
             return Err(format!("{caveats} lines about claims: {reply:?}").into());
         }
-        let more = if reply.allowed { reply.warnings.len() - caveats } else { reply.message.lines().count() - 1 };
+        // Each group of findings has a line before it that counts them.
+        let listed = || reply.message.lines().filter(|line| line.contains(": ")).count();
+        let more = if reply.allowed { reply.warnings.len() - caveats } else { listed() };
         let said = verdict.findings.iter().filter(|finding| finding.level.as_str() != "note").count();
         if more != said {
             return Err(format!("{said} findings above a note, and the webhook says {more}: {reply:?}").into());

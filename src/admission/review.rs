@@ -559,7 +559,7 @@ mod tests {
         let left = json!({"containers": [{"name": "c", "image": "i"}], "volumes": []});
         assert_eq!(
             read("CREATE"),
-            json!({"apiVersion": "batch/v1", "kind": "Job", "spec": {"completions": [{"env": 1}], "template": {"spec": left}}})
+            json!({"apiVersion": "batch/v1", "kind": "Job", "spec": {"completions": [{"env": 1}], "template": {"spec": left}}, "status": {}})
         );
         assert_eq!(read("UPDATE").to_string(), serde_json::from_str::<Value>(&job).expect("JSON").to_string());
     }
@@ -574,7 +574,7 @@ mod tests {
         }
         let last = request(&format!(r#""object":{{"apiVersion":"batch/v1","kind":"Job","spec":1}},"object":{job}"#));
         let Subject::Object(change) = subject(&last) else { panic!("{last}") };
-        assert_eq!(change.object, json!({"apiVersion": "batch/v1", "kind": "Job"}), "of two objects the last one counts");
+        assert_eq!(change.object, json!({"apiVersion": "batch/v1", "kind": "Job", "status": {}}), "of two objects the last one counts");
     }
 
     #[test]

@@ -114,10 +114,14 @@ const PY_TORCH_JOB_SPEC: Keep = Keep::Only(&[
     ("runPolicy", Keep::Whole),
 ]);
 
-const OBJECT_OF_JOB: Keep = Keep::Only(&[("apiVersion", Keep::Whole), ("kind", Keep::Whole), ("metadata", METADATA), ("spec", JOB_SPEC)]);
+/// Whether it has begun or ended.
+const STATUS: Keep = Keep::Only(&[("completionTime", Keep::Whole), ("conditions", Keep::Each(&Keep::Nothing)), ("startTime", Keep::Whole)]);
+
+const OBJECT_OF_JOB: Keep =
+    Keep::Only(&[("apiVersion", Keep::Whole), ("kind", Keep::Whole), ("metadata", METADATA), ("spec", JOB_SPEC), ("status", STATUS)]);
 const OBJECT_OF_CRON_JOB: Keep = Keep::Only(&[("apiVersion", Keep::Whole), ("kind", Keep::Whole), ("metadata", METADATA), ("spec", CRON_JOB_SPEC)]);
 const OBJECT_OF_PY_TORCH_JOB: Keep =
-    Keep::Only(&[("apiVersion", Keep::Whole), ("kind", Keep::Whole), ("metadata", METADATA), ("spec", PY_TORCH_JOB_SPEC)]);
+    Keep::Only(&[("apiVersion", Keep::Whole), ("kind", Keep::Whole), ("metadata", METADATA), ("spec", PY_TORCH_JOB_SPEC), ("status", STATUS)]);
 
 /// Returns what is kept of an object of a kind: as much as judging it takes while nothing is known of its claims.
 pub(super) fn of_kind(kind: Kind) -> Keep {

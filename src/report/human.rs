@@ -380,7 +380,7 @@ mod tests {
         note[ttl-after-finished]: a finished Job stays forever
          --> ./jobs/train.yaml:6:1
           = help: the webhook adds `ttlSecondsAfterFinished: 86400`
-          = why: Without it finished Jobs stay for ever, each with its pods: they fill etcd, slow every list, and keep volumes "in use"
+          = why: Without it finished Jobs stay forever, each with its pods: they fill etcd, slow every list, and keep volumes "in use"
           = rule: https://github.com/jobgate/jobgate/blob/main/docs/rules/ttl-after-finished.md
 
         deny[checkpoint-volume-access]: 4 pods mount the claim `checkpoints`, which one node can mount

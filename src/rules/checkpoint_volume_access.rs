@@ -75,8 +75,21 @@
 //!
 //! ## Details
 //!
-//! The action of the policy is for claims that hold checkpoints; for other claims the finding is a warning at most. A claim holds checkpoints when a word of the
-//! parameter `words` stands in its name, the volume's name or a mount path, or in the name of a flag or variable whose value points into the mount.
+//! The action of the policy is for claims that hold checkpoints, and for pods of which it is certain that they cannot all start, whatever the claim
+//! holds. Everything else is a warning at most, since the pods may happen to fit on one node. It is certain
+//!
+//! * where a `ReadWriteOncePod` claim is used by several pods that run at the same time: all but one wait;
+//! * where a `ReadWriteOnce` claim is used by pods that are never on one node: their templates name different nodes, or a required `podAntiAffinity`
+//!   with the topology `kubernetes.io/hostname` keeps them apart.
+//!
+//! Pods that only an autoscaler would add (`elasticPolicy`) are not counted for that.
+//!
+//! A claim holds checkpoints when a word of the parameter `words` is in its name, the volume's name or a mount path, or in the name of a flag or
+//! variable whose value points into the mount (`--save-dir /data/x`, `trainer.ckpt_path=/data/x`; Hydra's `hydra.run.dir` and `hydra.sweep.dir`,
+//! and `default_root_dir`, count as well). Names are split where they have other characters than letters and digits, and of each part digits at the
+//! end and a plural's `s` are left out: `ckpt2`, `logs`. A word is in a part that equals it; a word of five letters or more, or without a vowel, is
+//! also in a part that contains it (`modelvol`, `myckpts`); and any word is in a part that has, besides it, only `train`, `training`, `run`, `exp`,
+//! `job` or `eval` before it, or `dir`, `path`, `root` or `folder` after it (`trainlogs`, `logdir`). So `login`, `catalog` and `prunshop` hold none.
 //!
 //! The access modes come from the claim: from the linted files or `--facts`, or from the cluster. Of a bound claim the modes of the volume count.
 //! A claim that nobody has seen is unknown and gives no finding; one that the cluster says is not there gives a warning, since its pods will wait for it.
@@ -103,7 +116,7 @@ use crate::meter;
 use crate::policy::Action;
 use crate::rule::{Cx, Param, ParamDefault, Rule};
 use crate::value::Value;
-use crate::workload::{Among, ClaimUse, Container, Field, Kind, PodTemplate, Workload, on_one_node};
+use crate::workload::{Among, ClaimUse, Container, Field, Kind, PodCount, PodTemplate, Workload, on_one_node, on_several_nodes};
 
 pub(super) static RULE: Rule = Rule {
     id: "checkpoint-volume-access",
@@ -114,7 +127,23 @@ pub(super) static RULE: Rule = Rule {
     params: &[Param {
         name: "words",
         doc: "Words in the names of claims, volumes, mount paths, flags and variables by which a claim is known to hold checkpoints.",
-        default: ParamDefault::Strings(&["artifact", "checkpoint", "ckpt", "experiment", "log", "model", "output", "result", "save", "weight"]),
+        default: ParamDefault::Strings(&[
+            "artifact",
+            "checkpoint",
+            "ckpt",
+            "experiment",
+            "log",
+            "mlflow",
+            "mlruns",
+            "model",
+            "output",
+            "result",
+            "runs",
+            "save",
+            "tensorboard",
+            "wandb",
+            "weight",
+        ]),
     }],
     cel: Err("the access modes of a claim are not in the object that mounts it"),
     check,
@@ -136,12 +165,23 @@ struct Scene<'w, 'a> {
     workload: &'w Workload<'a>,
     /// The mounts of each pod template by the name of the volume, once they are asked for.
     mounts: Vec<OnceCell<PodMounts<'a>>>,
-    /// Whether the pods of several templates are on one node.
-    colocated: RefCell<BTreeMap<(Vec<usize>, Among), bool>>,
+    /// Where the pods of several templates are.
+    colocated: RefCell<BTreeMap<(Vec<usize>, Among), Nodes>>,
     /// Of each pod template: [`Scene::placement_weight`], once it is asked for.
     placement_weights: Vec<OnceCell<usize>>,
     /// What may still be read to find that out, once some of it was.
     colocation_work_left: Cell<Option<usize>>,
+}
+
+/// On how many nodes pods are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Nodes {
+    /// All on one.
+    One,
+    /// Certainly on several.
+    Several,
+    /// As it happens.
+    Any,
 }
 
 /// In so many sets of templates, on average, a template is looked at. A claim is used by one set, and four templates make
@@ -226,9 +266,9 @@ impl<'w, 'a> Scene<'w, 'a> {
         self.mounts[pod].get_or_init(|| PodMounts::of(&self.workload.pods[pod]))
     }
 
-    /// Tells whether the pods of the templates are bound to be on one node; nothing beyond as many sets of templates as
+    /// Returns on how many nodes the pods of the templates are bound to be; nothing beyond as many sets of templates as
     /// [`SETS_PER_TEMPLATE`] allows.
-    fn on_one_node(&self, pods: &[usize], among: Among) -> Option<bool> {
+    fn nodes(&self, pods: &[usize], among: Among) -> Option<Nodes> {
         let key = (pods.to_vec(), among);
         if let Some(known) = self.colocated.borrow().get(&key) {
             return Some(*known);
@@ -241,9 +281,27 @@ impl<'w, 'a> Scene<'w, 'a> {
             return None;
         }
         let templates: Vec<&PodTemplate<'_>> = pods.iter().map(|pod| &self.workload.pods[*pod]).collect();
-        let colocated = on_one_node(self.workload, &templates, among);
-        self.colocated.borrow_mut().insert(key, colocated);
-        Some(colocated)
+        let least = || pods.iter().map(|pod| (&self.workload.pods[*pod], self.least(*pod))).collect::<Vec<_>>();
+        let nodes = match among {
+            _ if on_one_node(self.workload, &templates, among) => Nodes::One,
+            Among::OneRun if on_several_nodes(self.workload, &least()) => Nodes::Several,
+            _ => Nodes::Any,
+        };
+        self.colocated.borrow_mut().insert(key, nodes);
+        Some(nodes)
+    }
+
+    /// Returns how many pods of a template run at once for certain: what an autoscaler may add or take away is not counted.
+    fn least(&self, pod: usize) -> i64 {
+        let template = &self.workload.pods[pod];
+        let Some(replica) = &template.replica else { return template.count.most.unwrap_or(0).max(0) };
+        let replicas = PodCount::of_replicas(&replica.part).most.unwrap_or(0).max(0);
+        let elastic = self.workload.object.at(&["spec", "elasticPolicy"]);
+        match elastic.get("minReplicas").int() {
+            Field::Set(least) if elastic.is_set() => replicas.min(least.max(0)),
+            Field::Unset => replicas,
+            _ => 0,
+        }
     }
 
     /// Returns how many values there are in what decides on which node a template's pods are.
@@ -316,18 +374,24 @@ fn check_claim(cx: &mut Cx<'_>, scene: &Scene<'_, '_>, shared: &Shared<'_>, clai
     let Some(at_once) = at_once else { return };
     let one_pod = claim.has("ReadWriteOncePod");
     if at_once > 1 {
-        let colocated = if one_pod { Some(false) } else { scene.on_one_node(&pods, Among::OneRun) };
-        if colocated == Some(true) {
+        let nodes = if one_pod { Some(Nodes::Any) } else { scene.nodes(&pods, Among::OneRun) };
+        if nodes == Some(Nodes::One) {
             return;
         }
-        let cap = colocated.is_none().then_some(Level::Warn);
-        report(cx, scene, shared, claim, &format!("up to {at_once} pods use it at once"), cap);
+        let together = || pods.iter().map(|pod| scene.least(*pod)).fold(0, i64::saturating_add) > 1;
+        let sure = match nodes {
+            Some(Nodes::Several) => Sure::Certain("pods that are never on one node use it"),
+            _ if one_pod && together() => Sure::Certain(""),
+            Some(_) => Sure::Likely,
+            None => Sure::Unknown,
+        };
+        report(cx, scene, shared, claim, &format!("up to {at_once} pods use it at once"), sure);
     } else if at_once == 1 && runs_may_overlap(workload) {
-        if !one_pod && scene.on_one_node(&pods, Among::SeveralRuns) == Some(true) {
+        if !one_pod && scene.nodes(&pods, Among::SeveralRuns) == Some(Nodes::One) {
             return;
         }
         let policy = workload.cron.as_ref().map(|cron| cron.get("concurrencyPolicy"));
-        report(cx, scene, shared, claim, "runs of this CronJob may overlap", Some(Level::Warn));
+        report(cx, scene, shared, claim, "runs of this CronJob may overlap", Sure::Unknown);
         let help = "write `concurrencyPolicy: Forbid`, or a deadline shorter than the time between two runs";
         if let (Some(finding), Some(policy)) = (cx.last(), policy) {
             finding.help(help);
@@ -338,10 +402,29 @@ fn check_claim(cx: &mut Cx<'_>, scene: &Scene<'_, '_>, shared: &Shared<'_>, clai
     }
 }
 
-fn report(cx: &mut Cx<'_>, scene: &Scene<'_, '_>, shared: &Shared<'_>, claim: &Claim, users: &str, cap: Option<Level>) {
+/// Whether the pods clash.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Sure {
+    /// They cannot all start; with words for it, where there are better ones than their number.
+    Certain(&'static str),
+    /// They do unless they happen to be on one node.
+    Likely,
+    /// Nobody can say.
+    Unknown,
+}
+
+fn report(cx: &mut Cx<'_>, scene: &Scene<'_, '_>, shared: &Shared<'_>, claim: &Claim, users: &str, sure: Sure) {
     let Some((_, first)) = shared.uses.first() else { return };
     let words: Vec<&str> = cx.strings("words").collect();
-    let holds_checkpoints = scene.holds_checkpoints(shared, &words);
+    let counts = match sure {
+        Sure::Certain(_) => true,
+        Sure::Likely => scene.holds_checkpoints(shared, &words),
+        Sure::Unknown => false,
+    };
+    let users = match sure {
+        Sure::Certain(better) if !better.is_empty() => better,
+        _ => users,
+    };
     let modes = claim.access_modes.join(", ");
     let limit = if claim.has("ReadWriteOncePod") {
         "only one pod of the cluster can mount it, but"
@@ -362,11 +445,8 @@ fn report(cx: &mut Cx<'_>, scene: &Scene<'_, '_>, shared: &Shared<'_>, claim: &C
     let finding = cx.report(&first.part.pointer, format!("the claim `{}` is `{modes}`: {limit} {users}", shared.name));
     finding.help(help);
     // With ReadOnlyMany the volume is attached everywhere; whether a write fails is up to its driver.
-    if !holds_checkpoints || claim.has("ReadOnlyMany") {
+    if !counts || claim.has("ReadOnlyMany") {
         finding.at_most(Level::Warn);
-    }
-    if let Some(cap) = cap {
-        finding.at_most(cap);
     }
     label_places(finding, workload, shared, claim, namespace, &modes);
 }
@@ -411,7 +491,7 @@ fn telling_values<'a>(container: &Container<'a>, words: &[&str]) -> BTreeSet<&'a
         let text = |key| variable.get(key).value.and_then(Value::as_str).unwrap_or_default();
         (text("name"), text("value"))
     });
-    env.chain(flags(container)).filter(|(name, _)| has_word(name, words)).map(|(_, value)| value).collect()
+    env.chain(flags(container)).filter(|(name, _)| is_telling(name, words)).map(|(_, value)| value).collect()
 }
 
 /// Tells whether one of the values is a directory, or a path inside of it.
@@ -437,12 +517,35 @@ fn flags<'a>(container: &Container<'a>) -> impl Iterator<Item = (&'a str, &'a st
     found.into_iter()
 }
 
-/// Tells whether a name contains one of the words: as a whole word or its plural; a word of five letters or more also as a part (`modelvol`).
+/// Names of settings for the directory of a run, which say so without one of the words: Hydra's and Lightning's.
+const RUN_DIRECTORIES: [&str; 3] = ["hydra.run.dir", "hydra.sweep.dir", "default_root_dir"];
+
+/// Tells whether a flag or variable is for checkpoints by its name.
+fn is_telling(name: &str, words: &[&str]) -> bool {
+    let name = name.trim_start_matches(['+', '~', '-', '\'', '"']);
+    has_word(name, words) || RUN_DIRECTORIES.iter().any(|directory| name.rsplit_once("trainer.").map_or(name, |(_, last)| last) == *directory)
+}
+
+/// What may be before one of the words in a part of a name, or after it.
+const BEFORE: [&str; 6] = ["train", "training", "run", "exp", "job", "eval"];
+const AFTER: [&str; 4] = ["dir", "path", "root", "folder"];
+
+/// Tells whether a name contains one of the words; how is on the page.
 fn has_word(name: &str, words: &[&str]) -> bool {
     meter::spend_text(name);
     let name = name.to_ascii_lowercase();
-    let mut parts = name.split(|c: char| !c.is_ascii_alphanumeric());
-    parts.any(|part| words.iter().any(|word| part == *word || part.strip_suffix('s') == Some(word) || (word.len() >= 5 && part.contains(word))))
+    let mut parts = name.split(|c: char| !c.is_ascii_alphanumeric()).filter(|part| !part.is_empty());
+    parts.any(|part| words.iter().any(|word| is_in_part(part, word)))
+}
+
+fn is_in_part(part: &str, word: &str) -> bool {
+    let part = part.trim_end_matches(|c: char| c.is_ascii_digit());
+    let is_word = |text: &str| text == word || text.strip_suffix('s') == Some(word);
+    let is_odd = word.len() >= 5 || !word.contains(['a', 'e', 'i', 'o', 'u', 'y']);
+    is_word(part)
+        || (is_odd && !word.is_empty() && part.contains(word))
+        || BEFORE.iter().any(|before| part.strip_prefix(before).is_some_and(is_word))
+        || AFTER.iter().any(|after| part.strip_suffix('s').unwrap_or(part).strip_suffix(after).is_some_and(is_word))
 }
 
 /// Returns whether the name of a claim or volume has one of the default `words`: a guess, made before the policy is asked,
@@ -453,16 +556,75 @@ pub(crate) fn is_named_like_checkpoints(name: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::has_word;
+    use super::{RULE, has_word, is_telling};
+    use crate::rule::ParamDefault;
+
+    fn words() -> &'static [&'static str] {
+        match RULE.params[0].default {
+            ParamDefault::Strings(words) => words,
+            _ => &[],
+        }
+    }
 
     #[test]
-    fn words_are_whole_words_or_long_parts() {
-        let words = ["log", "checkpoint", "model", "save"];
-        for name in ["neox-checkpoints", "modelvol", "LOG_DIR", "/mnt/logs/a", "save"] {
-            assert!(has_word(name, &words), "{name}");
+    fn words_are_whole_or_tell_by_their_surroundings() {
+        let own = [
+            "neox-checkpoints",
+            "modelvol",
+            "LOG_DIR",
+            "/mnt/logs/a",
+            "save",
+            "ckpt2",
+            "myckpts",
+            "ckpt_v3",
+            "trainlogs",
+            "traininglog",
+            "logdir",
+            "savedirs",
+            "runs",
+            "/workspace/runs2",
+            "expruns",
+            "mlflow-store",
+            "mlruns",
+            "wandb",
+            "logs01",
+        ];
+        for name in own {
+            assert!(has_word(name, words()), "{name}");
         }
-        for name in ["login", "catalog", "data", "", "saver"] {
-            assert!(!has_word(name, &words), "{name}");
+        let others = [
+            "login",
+            "catalog",
+            "blogs",
+            "dialog",
+            "changelog",
+            "data",
+            "",
+            "saver",
+            "prunshop",
+            "runtime",
+            "overruns",
+            "run",
+            "reruns-x",
+            "logistics",
+            "2",
+            "s",
+            "trainer",
+            "rundir",
+            "dataset42",
+        ];
+        for name in others {
+            assert!(!has_word(name, words()), "{name}");
+        }
+    }
+
+    #[test]
+    fn settings_tell_by_their_names() {
+        for name in ["hydra.run.dir", "'hydra.sweep.dir", "+trainer.default_root_dir", "--save-dir", "checkpoint.path", "trainer.ckpt_path"] {
+            assert!(is_telling(name, words()), "{name}");
+        }
+        for name in ["data.dir", "hydra.job.name", "--dir", "run.dir", "root_dir"] {
+            assert!(!is_telling(name, words()), "{name}");
         }
     }
 }

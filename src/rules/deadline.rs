@@ -206,8 +206,8 @@ fn is_missing(cx: &mut Cx<'_>, field: &Part<'_>, maximum: Option<i64>, kueue: Op
     for place in of_pods {
         finding.label(Place::Here(place, FindingPart::Value), "bounds one pod, which is then replaced: no deadline for the run");
     }
-    if let (Some(kueue), Some(why)) = (kueue, why_not) {
-        finding.label(Place::Here(kueue.label.clone(), FindingPart::Value), format!("does not count: it {why}"));
+    if let Some(kueue) = kueue {
+        finding.label(Place::Here(kueue.label.clone(), FindingPart::Value), "does not count");
     }
     if let Some(fix) = set(&workload.limits, FIELD, seconds.into()) {
         finding.fix(Safety::Unsafe, vec![fix]);

@@ -2,7 +2,7 @@
 //!
 //! ## Why
 //!
-//! Without it finished Jobs stay for ever, each with its pods: they fill etcd, slow every list, and keep volumes "in use".
+//! Without it finished Jobs stay forever, each with its pods: they fill etcd, slow every list, and keep volumes "in use".
 //!
 //! ## Bad
 //!
@@ -41,11 +41,24 @@
 //!
 //! ## Details
 //!
-//! The field stands beside `activeDeadlineSeconds`: in `spec`, in `spec.jobTemplate.spec`, in `spec.runPolicy`.
+//! The field is beside `activeDeadlineSeconds`: in `spec`, in `spec.jobTemplate.spec`, in `spec.runPolicy`.
 //!
-//! Nothing is filled in, and a warning given, where Argo CD, Flux or Helm track the object. To them a Job that deleted itself is a Job that is
-//! missing, so they make it again, and the training runs again. A file in git carries no such mark; where all manifests are applied by such a
-//! tool, set the parameter `gitops: true`. Remove finished Jobs with the tool's own means there, such as a hook deletion policy.
+//! A day is enough where people look at their jobs every day. Choose a week (`seconds: 604800`) where they do not: a run that fails on Friday evening
+//! is gone on Monday with its pods and their logs, unless the logs are kept elsewhere. An author who wants another time writes the field.
+//!
+//! Nothing is filled in, and a warning given, where a tool tracks the object: Argo CD, Flux, Helm, Config Sync, Fleet, kapp, Pulumi, Terraform or
+//! Crossplane, by the labels, annotations and field managers that they write. To them a Job that deleted itself is a Job that is missing, so they
+//! make it again, some at once and some the next time they run, and the training runs again. A file in git carries no such mark; where all manifests
+//! are applied by such a tool, set the parameter `gitops: true`. A CronJob is filled all the same: the tool tracks the CronJob, and its runs do not
+//! come back.
+//!
+//! A hook of Helm or Argo CD is not filled either. It does not come back before the next release, and the tool deletes it as its deletion policy says
+//! (`helm.sh/hook-delete-policy`, `argocd.argoproj.io/hook-delete-policy`). One that has such a policy is fine; for one without there is a warning,
+//! since it stays until it runs again.
+//!
+//! Nothing is written into an object that has a `status` with content, such as what `kubectl get -o yaml` printed: to apply that to a Job that has
+//! finished would delete it at once, with its pods. Write the field into the manifest that the object was made from.
+//!
 //! A Job whose controller is another object than a CronJob is its owner's to clean up, and is left alone.
 //!
 //! The webhook never sets the field on UPDATE of a Job or PyTorchJob: one that has finished would be deleted at once.
@@ -56,7 +69,7 @@
 //! * <https://kubernetes.io/docs/concepts/workloads/controllers/ttlafterfinished/>
 //! * <https://github.com/argoproj/argo-cd/issues/8586>
 
-use crate::appliers::tracker;
+use crate::appliers::{hook, tracker};
 use crate::finding::{Level, Safety};
 use crate::patch::set;
 use crate::policy::Action;
@@ -96,8 +109,20 @@ fn check(cx: &mut Cx<'_>) {
     if !field.int().is_unset() || is_owned(workload) {
         return;
     }
+    // The runs of a CronJob do not come back: what is tracked is the CronJob.
+    let is_template = workload.kind == Kind::CronJob;
+    if let Some(hook) = hook(workload).filter(|_| !is_template) {
+        if !hook.has_policy {
+            let message = format!("no `{FIELD}` and no deletion policy: this hook stays when it has finished, until {} runs it again", hook.tool);
+            if let Some(finding) = cx.missing(&field.pointer, message) {
+                finding.instead_of_fill(Level::Warn).at_most(Level::Warn);
+                finding.help(format!("write the annotation `{}: {}`", hook.policy, hook.suggestion));
+            }
+        }
+        return;
+    }
     let tracker = if cx.bool("gitops") { Some("a GitOps tool (the policy says so)") } else { tracker(workload) };
-    if let Some(tracker) = tracker {
+    if let Some(tracker) = tracker.filter(|_| !is_template) {
         let message =
             format!("no `{FIELD}`, so it stays when it has finished; none is filled in, as {tracker} would make it again and it would run again");
         if let Some(finding) = cx.missing(&field.pointer, message) {
@@ -106,9 +131,17 @@ fn check(cx: &mut Cx<'_>) {
         }
         return;
     }
-    let seconds = cx.int(if workload.kind == Kind::CronJob { "cronSeconds" } else { "seconds" });
+    let message = "no `ttlSecondsAfterFinished`: it stays forever when it has finished, and its pods with it";
+    if !is_template && workload.has_begun() {
+        if let Some(finding) = cx.missing(&field.pointer, message) {
+            finding.instead_of_fill(Level::Note);
+            finding.help("this has a `status`, and a TTL deletes what has finished at once: write it into the manifest that it was made from");
+        }
+        return;
+    }
+    let seconds = cx.int(if is_template { "cronSeconds" } else { "seconds" });
     let Some(fix) = set(&workload.limits, FIELD, seconds.into()) else { return };
-    if let Some(finding) = cx.missing(&field.pointer, "no `ttlSecondsAfterFinished`: it stays for ever when it has finished, and its pods with it") {
+    if let Some(finding) = cx.missing(&field.pointer, message) {
         finding.help(format!("set `{}`, e.g. to {seconds} (seconds)", field.pointer)).fix(Safety::Safe, vec![fix]);
     }
 }

@@ -25,6 +25,34 @@ pub fn on_one_node(workload: &Workload<'_>, pods: &[&PodTemplate<'_>], among: Am
     pinned_together(pods) || attracted_together(workload, pods, among)
 }
 
+/// Tells whether the pods of one run are bound to be on more than one node; each template with the pods that it has at the least.
+///
+/// What is looked for is certain: templates that name different nodes, and a required anti-affinity between the pods.
+#[must_use]
+pub fn on_several_nodes(workload: &Workload<'_>, pods: &[(&PodTemplate<'_>, i64)]) -> bool {
+    let present: Vec<&PodTemplate<'_>> = pods.iter().filter(|(_, least)| *least > 0).map(|(pod, _)| *pod).collect();
+    let mut nodes = present.iter().filter_map(|pod| pinned_node(pod));
+    if nodes.next().is_some_and(|first| nodes.any(|node| node != first)) {
+        return true;
+    }
+    // Most have none, and then nothing need be known of labels.
+    if !present.iter().any(|pod| required(pod, "podAntiAffinity").next().is_some()) {
+        return false;
+    }
+    let namespace = workload.object.at(&["metadata", "namespace"]).text().set().unwrap_or_default();
+    let repels = |term: &Part<'_>, labels: &Labels<'_>| {
+        // These narrow the term down to other pods than its selector says.
+        let narrowed = ["matchLabelKeys", "mismatchLabelKeys", "namespaceSelector"].iter().any(|key| term.get(key).is_set());
+        !narrowed && attracts(term, labels, namespace, Among::OneRun)
+    };
+    let apart = |pods: &[&PodTemplate<'_>]| {
+        let labels = Labels::of(workload, pods, Among::OneRun);
+        pods.iter().any(|pod| required(pod, "podAntiAffinity").any(|term| repels(&term, &labels)))
+    };
+    let several = |pods: &mut dyn Iterator<Item = i64>| pods.fold(0_i64, i64::saturating_add) > 1;
+    pods.iter().any(|(pod, least)| *least > 1 && apart(&[*pod])) || (several(&mut pods.iter().map(|(_, least)| *least)) && apart(&present))
+}
+
 /// Tells whether all templates name the same node.
 fn pinned_together(pods: &[&PodTemplate<'_>]) -> bool {
     let mut nodes = pods.iter().map(|pod| pinned_node(pod));
@@ -67,16 +95,17 @@ fn node_of_term<'a>(term: &Part<'a>) -> Option<&'a str> {
 /// Tells whether each template requires a node that runs pods which all the templates' pods are among.
 fn attracted_together(workload: &Workload<'_>, pods: &[&PodTemplate<'_>], among: Among) -> bool {
     // Most have none, and then nothing need be known of labels.
-    if pods.is_empty() || !pods.iter().all(|pod| required_affinity(pod).next().is_some()) {
+    if pods.is_empty() || !pods.iter().all(|pod| required(pod, "podAffinity").next().is_some()) {
         return false;
     }
     let labels = Labels::of(workload, pods, among);
     let namespace = workload.object.at(&["metadata", "namespace"]).text().set().unwrap_or_default();
-    pods.iter().all(|pod| required_affinity(pod).any(|term| attracts(&term, &labels, namespace, among)))
+    pods.iter().all(|pod| required(pod, "podAffinity").any(|term| attracts(&term, &labels, namespace, among)))
 }
 
-fn required_affinity<'a>(pod: &PodTemplate<'a>) -> impl Iterator<Item = Part<'a>> + use<'a> {
-    pod.spec.at(&["affinity", "podAffinity", "requiredDuringSchedulingIgnoredDuringExecution"]).items()
+/// Returns the terms that a template's pods require of other pods on their node: of a `podAffinity` or a `podAntiAffinity`.
+fn required<'a>(pod: &PodTemplate<'a>, affinity: &'static str) -> impl Iterator<Item = Part<'a>> + use<'a> {
+    pod.spec.at(&["affinity", affinity, "requiredDuringSchedulingIgnoredDuringExecution"]).items()
 }
 
 /// The labels of the pods of several templates, by key: so that a selector is held against all of them at once.
