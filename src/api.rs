@@ -406,4 +406,27 @@ mod tests {
             prop_assert_eq!(&defaults::defaulted(&once), &once);
         }
     }
+
+    #[test]
+    fn what_a_pytorch_job_asks_of_its_pods() {
+        let worker = |pod: Value| {
+            let replicas = json!({"Worker": {"template": {"spec": pod}}});
+            json!({"apiVersion": "kubeflow.org/v1", "kind": "PyTorchJob", "metadata": {"name": "p"}, "spec": {"pytorchReplicaSpecs": replicas}})
+        };
+        let container = json!({"name": "vjepa2-1", "image": "i", "volumeMounts": [{"name": "data", "mountPath": "/d"}]});
+        let found = check(&worker(json!({"containers": [container]})));
+        let mount = found.iter().find(|finding| finding.message.contains("volumeMounts[0].name: Not found: \"data\"")).unwrap();
+        assert_eq!((mount.rule, mount.level), (API_SERVER, Level::Warn));
+        assert!(mount.message.starts_with("the API server refuses the pods of this job: "), "{}", mount.message);
+        let name = found.iter().find(|finding| finding.rule == TRAINING_OPERATOR).unwrap();
+        assert_eq!(name.help, "rename the container `vjepa2-1` to `pytorch`");
+        assert!(matches!(&name.fix, Some(fix) if fix.safety == Safety::Unsafe && matches!(&*fix.ops, [Op::Replace(_, name)] if *name == "pytorch")));
+        // Silent where the volume is there, its name is a placeholder, or one of several containers is meant.
+        let volumes = json!([{"name": "data", "emptyDir": {}}]);
+        let found = check(&worker(json!({"containers": [container, {"name": "b", "image": "i"}], "volumes": volumes})));
+        assert!(found.len() == 1 && found[0].fix.is_none(), "{found:#?}");
+        let found =
+            check(&worker(json!({"containers": [{"name": "pytorch", "image": "i", "volumeMounts": [{"name": "$DATA", "mountPath": "/d"}]}]})));
+        assert!(found.is_empty(), "{found:#?}");
+    }
 }
