@@ -175,7 +175,7 @@ pub(super) fn filled_in(findings: &[Finding]) -> Option<String> {
     let first = || {
         let total = paths.len() + more;
         let some = |count: usize| format!("{}, and {} more", line(&paths[..count]), total - count);
-        (1..paths.len()).rev().map(some).find(fits).unwrap_or_else(|| format!("jobgate filled in {total} fields"))
+        (1..paths.len()).rev().map(some).find(|text| fits(text)).unwrap_or_else(|| format!("jobgate filled in {total} fields"))
     };
     (!paths.is_empty()).then(|| all.unwrap_or_else(first))
 }
@@ -212,7 +212,7 @@ fn short_line(finding: &Finding) -> String {
     clauses_that_fit(&whole).or_else(shorter).unwrap_or_else(|| shorten(&whole.text))
 }
 
-fn fits(text: &String) -> bool {
+fn fits(text: &str) -> bool {
     text.chars().count() <= LONGEST_WARNING
 }
 
@@ -226,7 +226,7 @@ fn clauses_that_fit(line: &Line) -> Option<String> {
     let clauses = [": ", "; ", ", "].into_iter().flat_map(|end| bare[message..].match_indices(end)).map(|(at, _)| message + at);
     // An odd number of backticks is the inside of a name or value.
     let whole = |end: &usize| bare[message..*end].matches('`').count().is_multiple_of(2);
-    clauses.filter(whole).map(|end| bare[..end].to_owned()).filter(fits).max_by_key(String::len)
+    clauses.filter(whole).map(|end| bare[..end].to_owned()).filter(|text| fits(text)).max_by_key(String::len)
 }
 
 /// Returns a text as one warning: one line, not too long.
