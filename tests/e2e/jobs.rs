@@ -318,7 +318,8 @@ fn suspended_for_kueue(place: &Place<'_>) {
     is(&stored, "/spec/suspend", json!(true));
     is(&stored, TOLERATIONS, json!([toleration("nvidia.com/gpu")]));
     let bounded = json!({"metadata": {"labels": {"kueue.x-k8s.io/max-exec-time-seconds": "3600"}}});
-    place.create(&over(endless("b"), over(queued.clone(), bounded))).ok();
+    // The policy does not say that Kueue runs.
+    place.create(&over(endless("b"), over(queued.clone(), bounded))).denied(&["deadline"]);
     place.create(&over(endless("c"), queued)).denied(&["deadline"]);
 }
 

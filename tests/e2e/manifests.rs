@@ -95,7 +95,7 @@ pub(crate) fn pytorch_job(name: &str, change: Value) -> Value {
     };
     let base = json!({
         "apiVersion": "kubeflow.org/v1", "kind": "PyTorchJob", "metadata": {"name": name},
-        "spec": {"runPolicy": {"activeDeadlineSeconds": 3600}, "pytorchReplicaSpecs": {"Master": replica(1), "Worker": replica(2)}},
+        "spec": {"runPolicy": {"activeDeadlineSeconds": 3600, "cleanPodPolicy": "Running"}, "pytorchReplicaSpecs": {"Master": replica(1), "Worker": replica(2)}},
     });
     over(base, change)
 }
