@@ -100,6 +100,17 @@ fn a_diff_changes_nothing_and_is_one_that_tools_read() {
 }
 
 #[test]
+fn a_licence_before_the_first_separator_is_no_document() {
+    let place = Place::with(&[]);
+    let output = pipe(&place, &["lint", "-"], &format!("# A licence.\n---\n{}---\n# nothing\n", good()));
+    assert_eq!((code(&output), stdout(&output)), (0, "1 file, 1 document, 1 job: nothing found\n"));
+    // It has a number all the same, by which kubectl separates.
+    let json = pipe(&place, &["lint", "--format", "json", "-"], &format!("# A licence.\n---\n{}", open()));
+    let json: serde_json::Value = serde_json::from_str(stdout(&json)).unwrap();
+    assert_eq!((&json["summary"]["documents"], &json["findings"][0]["document"]), (&1.into(), &1.into()));
+}
+
+#[test]
 fn standard_input_is_mended_into_standard_output() {
     let place = Place::with(&[]);
     let output = pipe(&place, &["lint", "--fix", "-"], &open());
