@@ -299,7 +299,9 @@ fn touches(patch: &Value, pointer: &str) -> bool {
 /// fields that rules read (kubernetes.md §7.3).
 fn as_sent(object: &Value) -> Value {
     let mut sent = object.clone();
-    sent["metadata"]["managedFields"] = json!([{"manager": "ada", "operation": "Apply", "fieldsType": "FieldsV1", "fieldsV1": owned(object)}]);
+    let applied = json!({"manager": "ada", "operation": "Apply", "fieldsType": "FieldsV1", "fieldsV1": owned(object)});
+    let others = sent["metadata"]["managedFields"].as_array().cloned().unwrap_or_default();
+    sent["metadata"]["managedFields"] = others.into_iter().chain([applied]).collect();
     if sent["metadata"]["namespace"].is_null() {
         sent["metadata"]["namespace"] = NAMESPACE.into();
     }
