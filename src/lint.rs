@@ -207,7 +207,8 @@ fn once_a_chart(report: &mut Report) {
     });
     if !again.is_empty() {
         report.findings.retain(|located| located.finding.rule != UNRENDERED_TEMPLATE || !again.contains(&located.location.file));
-        report.sources.retain(|file, _| !again.contains(file) || report.findings.iter().any(|located| located.location.file == *file));
+        let told: BTreeSet<&Arc<str>> = report.findings.iter().map(|located| &located.location.file).collect();
+        report.sources.retain(|file, _| !again.contains(file) || told.contains(file));
     }
 }
 

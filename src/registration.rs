@@ -1,9 +1,11 @@
 //! The two webhook configurations by which an API server comes to call Jobgate, made from the kinds it judges.
 
+#[cfg(feature = "serve")]
 mod selector;
 
 use base64::Engine as _;
 
+#[cfg(feature = "serve")]
 pub(crate) use selector::{labels, selects};
 
 use crate::value::{Value, json};
@@ -89,6 +91,7 @@ pub fn configurations(name: &str, target: &Target, ca: Option<&str>) -> [Value; 
 }
 
 /// Tells whether a webhook configuration leads to Jobgate, whatever it is called: by its label, the names of its webhooks, or where they lead.
+#[cfg(feature = "serve")]
 pub(crate) fn is_ours(configuration: &Value) -> bool {
     let text = |value: &Value, pointer: &str| value.pointer(pointer).and_then(Value::as_str).unwrap_or_default().to_owned();
     let leads_here = |webhook: &Value| {
@@ -102,9 +105,11 @@ pub(crate) fn is_ours(configuration: &Value) -> bool {
 }
 
 /// What everything of an installation is called, unless somebody calls it otherwise.
+#[cfg(feature = "serve")]
 const NAME: &str = "jobgate";
 
 /// Tells whether some webhook of a configuration is asked about the objects of a namespace.
+#[cfg(feature = "serve")]
 pub(crate) fn asks_about(configuration: &Value, namespace: &Value) -> bool {
     let webhooks = configuration["webhooks"].as_array().map_or(&[][..], Vec::as_slice);
     webhooks.iter().any(|webhook| selects(&webhook["namespaceSelector"], labels(namespace)))
