@@ -26,12 +26,12 @@ use Mark::{Annotation, AnnotationIs, Label, LabelIs, Manager, ManagerPrefix};
 
 /// Marks, and the tool that writes each. Of several the first names the tool: some tools apply by means of another.
 const MARKS: &[(Mark, &str)] = &[
-    // argoproj/argo-cd: common/common.go, util/settings/settings.go.
+    // argoproj/argo-cd: common/common.go; the label is what its documentation proposes instead of the default one.
     (Annotation("argocd.argoproj.io/tracking-id"), "Argo CD"),
     (Label("argocd.argoproj.io/instance"), "Argo CD"),
     (Annotation("argocd.argoproj.io/hook"), "Argo CD"),
     (Manager("argocd-controller"), "Argo CD"),
-    // fluxcd/pkg: ssa/manager.go; the owner groups are those of kustomize-controller and helm-controller.
+    // fluxcd/kustomize-controller: main.go, internal/controller/kustomization_controller.go; helm-controller does alike.
     (Label("kustomize.toolkit.fluxcd.io/name"), "Flux"),
     (Label("helm.toolkit.fluxcd.io/name"), "Flux"),
     (Manager("kustomize-controller"), "Flux"),
@@ -39,13 +39,14 @@ const MARKS: &[(Mark, &str)] = &[
     // GoogleContainerTools/kpt-config-sync: pkg/metadata/annotations.go, pkg/api/configsync/register.go.
     (AnnotationIs("configmanagement.gke.io/managed", "enabled"), "Config Sync"),
     (Annotation("configsync.gke.io/resource-id"), "Config Sync"),
-    (Manager("configsync"), "Config Sync"),
-    // rancher/wrangler: pkg/apply/desiredset.go. Fleet installs by Helm and adds this; k3s writes it for its add-ons.
+    (Manager("configsync.gke.io"), "Config Sync"),
+    // rancher/fleet: internal/cmd/agent/deployer/desiredset/desiredset_apply.go. It installs by Helm and adds this; k3s
+    // writes it for its add-ons.
     (Annotation("objectset.rio.cattle.io/id"), "Fleet"),
     // carvel-dev/kapp: pkg/kapp/app/recorded_app.go, pkg/kapp/resources/association_label.go.
     (Label("kapp.k14s.io/app"), "kapp"),
     (Label("kapp.k14s.io/association"), "kapp"),
-    // pulumi/pulumi-kubernetes: provider/pkg/metadata/{labels,naming}.go, provider/pkg/provider/provider.go.
+    // pulumi/pulumi-kubernetes: provider/pkg/metadata/{labels,naming}.go, provider/pkg/provider/provider.go and await/await.go.
     (LabelIs("app.kubernetes.io/managed-by", "pulumi"), "Pulumi"),
     (Annotation("pulumi.com/autonamed"), "Pulumi"),
     (ManagerPrefix("pulumi-kubernetes"), "Pulumi"),
@@ -53,19 +54,19 @@ const MARKS: &[(Mark, &str)] = &[
     // hashicorp/terraform-provider-kubernetes: kubernetes/provider.go; "HashiCorp" is what its user agent starts with.
     (Manager("Terraform"), "Terraform"),
     (Manager("HashiCorp"), "Terraform"),
-    // crossplane/crossplane: internal/controller/apiextensions/composite/composition_functions.go.
+    // crossplane/crossplane: internal/controller/apiextensions/composite/{api,composition_functions}.go.
     (Annotation("crossplane.io/composition-resource-name"), "Crossplane"),
     (Label("crossplane.io/composite"), "Crossplane"),
     (ManagerPrefix("apiextensions.crossplane.io/composed"), "Crossplane"),
     // crossplane-contrib/provider-kubernetes: internal/controller/cluster/object/syncer.go, for what its `Object`s hold.
     (Manager("crossplane-kubernetes-provider"), "Crossplane"),
-    // helm/helm: pkg/action/validate.go; charts write the last two themselves.
+    // helm/helm: pkg/action/validate.go, cmd/helm/helm.go; charts write the last two themselves.
     (LabelIs("app.kubernetes.io/managed-by", "Helm"), "Helm"),
     (Annotation("meta.helm.sh/release-name"), "Helm"),
     (Manager("helm"), "Helm"),
     (Annotation("helm.sh/hook"), "Helm"),
     (Label("helm.sh/chart"), "Helm"),
-    // The label by which Argo CD tracks unless told otherwise (util/settings/settings.go); charts write it as well.
+    // The label by which Argo CD tracks where it tracks by labels (common/common.go); charts write it as well.
     (Label("app.kubernetes.io/instance"), "Argo CD or Helm"),
 ];
 
@@ -116,9 +117,9 @@ pub(crate) struct Hook {
 
 /// Returns what kind of hook the object is, if it is one.
 ///
-/// No hook is made again before the next release: Argo CD leaves hooks out of what it compares (gitops-engine: pkg/sync/hook/hook.go), and for Helm
+/// No hook is made again before the next release: Argo CD leaves hooks out of what it compares (argo-cd: controller/state.go), and for Helm
 /// they are no part of the release (pkg/action/hooks.go). A policy of the author's takes the place of the default, which is to delete the hook
-/// before it runs again (gitops-engine: pkg/sync/hook/delete_policy.go; helm: pkg/action/hooks.go). Argo CD knows Helm's annotations as well.
+/// before it runs again (argo-cd: gitops-engine/pkg/sync/hook/delete_policy.go; helm: pkg/action/hooks.go). Argo CD knows Helm's annotations as well.
 pub(crate) fn hook(workload: &Workload<'_>) -> Option<Hook> {
     const HELM: &str = "helm.sh/hook-delete-policy";
     const ARGO_CD: &str = "argocd.argoproj.io/hook-delete-policy";
@@ -185,6 +186,7 @@ mod tests {
             (managed("pulumi-kubernetes-1a2b"), "Pulumi"),
             (managed("crossplane-kubernetes-provider"), "Crossplane"),
             (json!({"annotations": {"argocd.argoproj.io/hook": "PreSync"}}), "Argo CD"),
+            (managed("configsync.gke.io"), "Config Sync"),
             (managed("Terraform"), "Terraform"),
             (managed("HashiCorp"), "Terraform"),
             (managed("apiextensions.crossplane.io/composed/0a1b"), "Crossplane"),
