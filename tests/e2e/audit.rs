@@ -71,8 +71,10 @@ fn filled_in(place: &Place<'_>) {
     // As an earlier version left it: more tolerations than were applied.
     let manifest = gpu_job("earlier", json!({"spec": {"template": {"spec": {"tolerations": [{"key": "team", "operator": "Exists"}]}}}}));
     let annotation = json!({"metadata": {"annotations": {"kubectl.kubernetes.io/last-applied-configuration": manifest.to_string()}}});
+    // `kubectl create` would write the annotation itself.
     let both = json!([{"key": "team", "operator": "Exists"}, toleration("nvidia.com/gpu")]);
-    place.create(&over(over(manifest, annotation), json!({"spec": {"template": {"spec": {"tolerations": both}}}}))).ok();
+    place.create(&over(manifest, json!({"spec": {"template": {"spec": {"tolerations": both}}}}))).ok();
+    place.patch("job/earlier", "merge", &annotation).ok();
 
     let report = report(&audit(place, "admin"));
     let field = |path: &str, value: Value, reapply: &str| json!({"path": path, "value": value, "reapply": reapply});

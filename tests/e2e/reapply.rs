@@ -239,10 +239,11 @@ fn filled_by_an_earlier_version(place: &Place<'_>) {
     let manifest = |name: &str| gpu_job(name, json!({"spec": {"template": {"spec": {"tolerations": [own()]}}}}));
     let both = json!([own(), toleration("nvidia.com/gpu")]);
     for name in ["client", "kept"] {
-        // kubectl keeps what it applied in an annotation; so it looks as if it had applied the manifest.
+        // kubectl keeps what it applied in an annotation; `kubectl create` would write what it creates.
         let annotation = json!({"metadata": {"annotations": {"kubectl.kubernetes.io/last-applied-configuration": manifest(name).to_string()}}});
         let filled = json!({"spec": {"template": {"spec": {"tolerations": both}}}});
-        place.create(&over(over(manifest(name), annotation), filled)).ok();
+        place.create(&over(manifest(name), filled)).ok();
+        place.patch(&format!("job/{name}"), "merge", &annotation).ok();
     }
     let file = place.cluster.dir.path().join(format!("{}.yaml", place.namespace));
     fs::write(&file, "{apiVersion: jobgate.dev/v1alpha1, kind: Policy, metadata: {name: quiet}, spec: {rules: {gpu-toleration: {action: ignore}}}}")

@@ -40,7 +40,7 @@ pub fn plain(path: &str) -> String {
 pub fn ours(object: &Value, old: Option<&Value>) -> Answer {
     let found = api::check(object);
     let custom = Kind::of(object) == Some(Kind::PyTorchJob);
-    if found.iter().any(|finding| finding.rule == UNKNOWN_FIELD || finding.rule == FIELD_TYPE && !custom) {
+    if found.iter().any(|finding| finding.rule == UNKNOWN_FIELD || finding.rule == FIELD_TYPE && finding.level == Level::Deny && !custom) {
         return Answer::Unreadable;
     }
     let causes = match old {
