@@ -342,7 +342,7 @@ fn report_uncovered(cx: &mut Cx<'_>, pod: &PodTemplate<'_>, tolerations: &Part<'
     let finding = cx.report(if tolerations.is_set() { &tolerations.pointer } else { &place }, message);
     finding.field(tolerations.pointer.clone()).fix(Safety::Safe, ops);
     let what = if lines.len() == 1 { "the toleration" } else { "the tolerations" };
-    let why = if matches!(room, Room::Warn) && finding.fills { "; the webhook does not fill in what an apply would take out again" } else { "" };
+    let why = if matches!(room, Room::Warn) && finding.fills { "; the webhook does not change a list that you apply" } else { "" };
     finding.help(format!("add {what} to `{}`{why}", tolerations.pointer));
     match room {
         Room::Fill => {}
