@@ -276,6 +276,7 @@ pub fn judge(endpoint: Endpoint, policy: &Policy, facts: &dyn Facts, review: Rev
         match checked_patch(object, &verdict, judge) {
             Ok(ops) => {
                 reply.warnings.extend(respond::filled_in(&verdict.findings).filter(|_| policy.report_fills && !ops.is_empty()));
+                reply.warnings.extend(respond::put_back(&verdict.restore).filter(|_| !ops.is_empty()));
                 reply.patch = ops;
             }
             Err(doubt) => meta.fault = Some(Fault::Patch(doubt)),

@@ -70,6 +70,11 @@ const MARKS: &[(Mark, &str)] = &[
     (Label("app.kubernetes.io/instance"), "Argo CD or Helm"),
 ];
 
+/// Tools of [`tracker`] that write objects as a whole, so that what their configuration does not have is a difference to be undone.
+///
+/// hashicorp/terraform-provider-kubernetes: kubernetes/schema_pod_spec.go, where `toleration` is not computed and a change of it replaces a Job.
+pub(crate) const WRITE_WHOLE_OBJECTS: [&str; 1] = ["Terraform"];
+
 /// Returns the name of the tool that applies the object, and would make it again if it went away.
 pub(crate) fn tracker(workload: &Workload<'_>) -> Option<&'static str> {
     let managers = managers(workload);

@@ -13,7 +13,7 @@ use crate::finding::{Finding, Level, Op, Safety};
 use crate::lines::cut;
 use crate::meter;
 use crate::patch;
-use crate::pointer::Token;
+use crate::pointer::{Pointer, Token};
 use crate::value::Value;
 use crate::workload::is_other;
 
@@ -157,7 +157,7 @@ pub(super) fn filled_in(findings: &[Finding]) -> Option<String> {
             more += 1;
             continue;
         }
-        let value = finding.fix.as_ref().and_then(|fix| filled_value(fix.ops.last()?)).unwrap_or_default();
+        let value = finding.fix.as_ref().and_then(|fix| filled_value(fix.ops.last()?, &finding.path)).unwrap_or_default();
         paths.push(one_line(&format!("{}{value}", finding.path.to_path_within(LONGEST_LINE))));
         let name = one_line(&format!(
             "{}{value}",
@@ -180,14 +180,25 @@ pub(super) fn filled_in(findings: &[Finding]) -> Option<String> {
     (!paths.is_empty()).then(|| all.unwrap_or_else(first))
 }
 
+/// Returns the line that says what is put back; nothing where nothing is.
+#[must_use]
+pub(super) fn put_back(restore: &[Op]) -> Option<String> {
+    let first = restore.first()?;
+    // An item of a list is named by the list.
+    let list = first.pointer().parent().filter(|_| matches!(first.pointer().last(), Some(Token::Index(_))));
+    let path = list.as_ref().unwrap_or_else(|| first.pointer()).to_path_within(LONGEST_LINE);
+    Some(shorten(&format!("jobgate put back what it had filled in: {path}")))
+}
+
 /// How many fills are named before the rest is counted: more do not fit into a line.
 const MOST_FILLS: usize = 8;
 
 /// Returns the number or word that an operation writes, as it follows the field's name; nothing for a list. A mapping is written where the field's own is
 /// missing, and holds the field alone.
-fn filled_value(op: &Op) -> Option<String> {
-    let (Op::Add(_, value) | Op::Replace(_, value)) = op else { return None };
-    let value = value.as_object().and_then(|map| map.values().last()).unwrap_or(value);
+fn filled_value(op: &Op, field: &Pointer) -> Option<String> {
+    let (Op::Add(place, value) | Op::Replace(place, value)) = op else { return None };
+    let is_around = place.depth() < field.depth();
+    let value = value.as_object().filter(|_| is_around).and_then(|map| map.values().last()).unwrap_or(value);
     match value {
         Value::String(text) => Some(format!("={text}")),
         Value::Number(_) | Value::Bool(_) => Some(format!("={value}")),
@@ -206,7 +217,9 @@ fn short_line(finding: &Finding) -> String {
     }
     let whole = line(finding, false, ENOUGH);
     let path = finding.path.to_path_within(ENOUGH);
-    let ends = path.match_indices(['.', '[']).map(|(at, separator)| at + usize::from(separator == "."));
+    // What is longer than a line leaves no room, and need not be tried: a name may be nothing but dots.
+    let is_short = |at: &usize| path.len() - at < LONGEST_WARNING / 2;
+    let ends = path.match_indices(['.', '[']).map(|(at, separator)| at + usize::from(separator == ".")).filter(is_short);
     let without_beginning = ends.filter_map(|at| clauses_that_fit(&line_at(finding, &format!("…{}", &path[at..]), false, ENOUGH)));
     let shorter = || without_beginning.into_iter().next();
     clauses_that_fit(&whole).or_else(shorter).unwrap_or_else(|| shorten(&whole.text))

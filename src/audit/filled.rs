@@ -14,8 +14,8 @@ use crate::workload::{Field, Kind, Part, Workload};
 enum Manifest {
     /// The manifest itself.
     Applied(Value),
-    /// The fields that server-side applies own.
-    Owned(Vec<Value>),
+    /// The fields that server-side applies own, of all together.
+    Owned(Value),
 }
 
 /// What a manifest says of a field.
@@ -31,23 +31,31 @@ impl Manifest {
             return serde_json::from_str(text).ok().map(Self::Applied);
         }
         let entries = workload.object.at(&["metadata", "managedFields"]);
-        let applies = entries.items().filter(|entry| {
-            let of_status = entry.get("subresource").text().set().is_some_and(|name| !name.is_empty());
-            entry.get("operation").text() == Field::Set("Apply") && !of_status
-        });
-        let owned: Vec<Value> = applies.filter_map(|entry| entry.get("fieldsV1").value.cloned()).collect();
-        (!owned.is_empty()).then_some(Self::Owned(owned))
+        let applies = entries.items().filter(|entry| entry.get("operation").text() == Field::Set("Apply"));
+        // Others apply labels or the status only.
+        let specs = applies.filter_map(|entry| entry.get("fieldsV1").value).filter(|fields| fields.get("f:spec").is_some());
+        specs.cloned().reduce(joined).map(Self::Owned)
     }
 
     fn says(&self, field: &Pointer) -> Written<'_> {
         match self {
             Self::Applied(manifest) => field.find(manifest).map_or(Written::No, Written::As),
-            Self::Owned(sets) => {
-                let field = owned(field);
-                if sets.iter().any(|set| field.find(set).is_some()) { Written::Yes } else { Written::No }
-            }
+            Self::Owned(set) if owned(field).find(set).is_some() => Written::Yes,
+            Self::Owned(_) => Written::No,
         }
     }
+}
+
+/// Returns the fields that are in one of two sets.
+fn joined(mut set: Value, other: Value) -> Value {
+    let Value::Object(other) = other else { return set };
+    for (key, below) in other.iter() {
+        match set.get_mut(key) {
+            Some(known) => *known = joined(known.take(), below.clone()),
+            None => set[key] = below.clone(),
+        }
+    }
+    set
 }
 
 /// Returns what was filled into a live object.

@@ -71,11 +71,13 @@
 //! * A list of the author's, also an empty one, in an object that will be applied again is left alone. The webhook warns, on CREATE and on UPDATE, with
 //!   the toleration to add.
 //! * A list of the author's where nothing says so (`kubectl create`, SDKs, `generateName`) is filled.
-//! * A Job with `manualSelector: true` is left alone: `kubectl replace` can replace it as a whole. The webhook warns.
+//! * A Job with `manualSelector: true` is left alone, since `kubectl replace` can replace it as a whole, and so is what Terraform manages: its next
+//!   plan would replace the Job. The webhook warns.
 //!
 //! That an object will be applied again is read off the annotation `kubectl.kubernetes.io/last-applied-configuration`, an `Apply` entry of
 //! `managedFields`, and the marks of tools that apply (Argo CD, Flux, Helm, …). A file counts as such an object. Who creates a Job with
-//! `kubectl create` and applies the same manifest later is refused while Jobgate is away; `lint --fix` beforehand is the way out.
+//! `kubectl create` and applies the same manifest later conflicts with the fill: `kubectl apply` is refused while Jobgate is away, and
+//! `kubectl apply --server-side` until it is forced. `lint --fix` beforehand is the way out.
 //!
 //! The parameter `ownLists` fills those lists as well. Its price: every apply of such a Job needs Jobgate to be there, with this parameter, for as
 //! long as the Job exists; `kubectl apply` says `configured` each time, and `kubectl apply --server-side` by a second manager conflicts.
@@ -83,8 +85,9 @@
 //! **On UPDATE** nothing is filled into a Job or PyTorchJob. What an author's list lacks, and what the UPDATE takes out, is a warning. One thing is put back, so that what Jobgate has filled in
 //! (or an earlier version of it) is in nobody's way: tolerations of exactly the shape above at the end of the list, which the new object lacks while
 //! its pod template is the old one otherwise. For a Job whose template cannot be changed any more that holds whatever the policy says, and whatever the
-//! key: the request would be refused without it. In a PyTorchJob it holds for taints of what the pods ask for, as long as the job is not suspended:
-//! in what is suspended, queues such as Kueue's add and remove tolerations of their own.
+//! key: the request would be refused without it. In a PyTorchJob, which can be changed, it holds where the action is `fill`, for taints of what the
+//! pods ask for, in an object that was created and not applied: what an author applied, an author may take out. It does not hold for what is
+//! suspended, in which queues such as Kueue's add and remove tolerations of their own. A warning says what was put back.
 //!
 //! ## References
 //!
@@ -105,7 +108,7 @@ use crate::pointer::Pointer;
 use crate::policy::Action;
 use crate::rule::{Cx, Param, ParamDefault, Rule};
 use crate::value::Value;
-use crate::workload::{Field, Kind, Part, PodTemplate};
+use crate::workload::{Field, Kind, Part, PodTemplate, Workload};
 
 pub(super) static RULE: Rule = Rule {
     id: "gpu-toleration",
@@ -162,7 +165,7 @@ fn check_pod<'a>(cx: &mut Cx<'a>, pod: &PodTemplate<'a>, taints: &[(&str, &'a st
     let on_gke = selects_gke(&pod.spec);
     let mut uncovered = Vec::new();
     for (taint, request) in wanted {
-        if covered.all || covered.whole.contains(taint) || (on_gke && GKE_TAINTS.contains(&request.resource)) {
+        if covered.all || covered.whole.contains(taint) || (on_gke && request.resource == taint && GKE_TAINTS.contains(&taint)) {
             continue;
         }
         match covered.one_value.get(taint) {
@@ -219,9 +222,11 @@ impl<'a> Author<'a> {
     fn of(cx: &Cx<'a>) -> Self {
         let workload = cx.workload;
         let ours = cx.bool("ownLists");
-        let from_file = cx.request.origin == Origin::File;
+        // What has its name made for it can be created only.
+        let from_file = cx.request.origin == Origin::File && workload.object.at(&["metadata", "name"]).is_set();
         // Without it the API server makes the selector, and refuses a manifest that lacks it.
-        let replaces = workload.kind == Kind::Job && workload.object.at(&["spec", "manualSelector"]).bool() == Field::Set(true);
+        let selects = workload.kind == Kind::Job && workload.object.at(&["spec", "manualSelector"]).bool() == Field::Set(true);
+        let replaces = selects || appliers::tracker(workload).is_some_and(|tool| appliers::WRITE_WHOLE_OBJECTS.contains(&tool));
         // The API server drops an empty list of a built-in kind; a custom resource still has it.
         let is_built_in = workload.job_spec.is_some();
         let applied = workload.annotation(LAST_APPLIED).filter(|_| is_built_in).filter(|manifest| {
@@ -232,7 +237,7 @@ impl<'a> Author<'a> {
             managers: is_built_in.then(|| workload.object.at(&["metadata", "managedFields"])),
             is_filled: cx.request.operation == Operation::Create || workload.kind == Kind::CronJob,
             applies_again: !ours && (from_file || appliers::applied_again(workload).is_some()),
-            replaces: !ours && replaces,
+            replaces,
             applied: applied.map(|manifest| serde_json::from_str(manifest).unwrap_or_default()),
         }
     }
@@ -389,6 +394,11 @@ fn taken_out<'a>(before: &'a Value, after: &Value) -> Option<&'a [Value]> {
     accelerator::filled_behind(list(before)?, left)
 }
 
+/// Tells whether somebody has applied the object as it was: then nobody knows whether the author wrote what is taken out, or it was filled in.
+fn was_applied(old: &Value) -> bool {
+    Workload::of(old).is_some_and(|old| appliers::applied_again(&old).is_some())
+}
+
 /// How far an UPDATE is free to change pod templates.
 enum Change<'a> {
     /// It would be refused.
@@ -409,14 +419,15 @@ impl<'a> Change<'a> {
             return Self::Refused;
         }
         let kept = checks::annotation_names(cx.workload.annotation(KEEP)).any(|name| name == RULE.id);
-        let is_free = cx.bool("ownLists") || !(suspended(old) || suspended(cx.request.object));
-        if kept || !is_free {
+        let is_free = cx.bool("ownLists") || !(suspended(old) || suspended(cx.request.object) || was_applied(old));
+        if kept || !is_free || cx.settings.action != Action::Fill {
             return Self::Wanted;
         }
         // The table of the policy, and the one that filled before it was set.
         Self::Free { taints: cx.map("taints").chain(accelerator::TAINTS.iter().copied()).collect() }
     }
 
+    /// Tells whether an UPDATE may put these tolerations back into a template.
     fn allows(&self, pod: &PodTemplate<'_>, missing: &[Value]) -> bool {
         match self {
             Self::Refused => true,
