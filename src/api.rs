@@ -6,7 +6,7 @@ mod dump;
 mod place;
 mod schema;
 pub mod stored;
-mod structure;
+pub(crate) mod structure;
 pub mod validate;
 
 use std::borrow::Cow;
@@ -17,7 +17,7 @@ use crate::checks::{self, API_SERVER, FIELD_TYPE, PLACEHOLDER, SCHEDULE_NEVER_FI
 use crate::finding::{Finding, Level, Op, Part, Safety};
 use crate::k8s::cron::Schedule;
 use crate::placeholder::is_placeholder;
-use crate::pointer::Pointer;
+use crate::pointer::{Pointer, Token};
 use crate::value::Value;
 use crate::workload::{Kind, Workload};
 use stored::Stored;
@@ -62,13 +62,14 @@ pub fn check(object: &Value) -> Vec<Finding> {
 
 /// Says once what is found of a placeholder that is in several places.
 fn fold(found: Vec<Finding>, object: &Value) -> Vec<Finding> {
-    let mut places: HashMap<&str, (usize, usize)> = HashMap::new();
+    // Only images are of no interest to the rules, so they are counted by themselves.
+    let mut places: HashMap<(&str, bool), (usize, usize)> = HashMap::new();
     let mut kept: Vec<Finding> = Vec::with_capacity(found.len());
     for finding in found {
         if finding.rule == PLACEHOLDER
             && let Some(text) = finding.path.find(object).and_then(Value::as_str)
         {
-            let (_, more) = places.entry(text).and_modify(|(_, more)| *more += 1).or_insert((kept.len(), 0));
+            let (_, more) = places.entry((text, is_of_image(&finding))).and_modify(|(_, more)| *more += 1).or_insert((kept.len(), 0));
             if *more > 0 {
                 continue;
             }
@@ -77,10 +78,15 @@ fn fold(found: Vec<Finding>, object: &Value) -> Vec<Finding> {
     }
     for (first, more) in places.into_values().filter(|(_, more)| *more > 0) {
         let place = if more == 1 { "place" } else { "places" };
-        let message = kept[first].message.replace(", so nobody", &format!(", here and at {more} more {place}, so nobody"));
+        let message = format!("{}, here and at {more} more {place}", kept[first].message);
         kept[first].message = message.into();
     }
     kept
+}
+
+/// Tells whether a finding is about an image, which no rule reads.
+pub(crate) fn is_of_image(finding: &Finding) -> bool {
+    matches!(finding.path.last(), Some(Token::Key(key)) if **key == *"image")
 }
 
 /// Returns those findings of [`check`] that may have a fix: what is wrong with the structure. It takes a fraction of the time.
@@ -273,12 +279,16 @@ fn never_fires(object: &Value) -> Option<Finding> {
     if Kind::of(object) != Some(Kind::CronJob) {
         return None;
     }
+    // Whoever suspends it says so, and often writes such a schedule to say it twice.
+    if object.get("spec")?.get("suspend") == Some(&Value::Bool(true)) {
+        return None;
+    }
     let text = object.get("spec")?.get("schedule")?.as_str()?;
     if !Schedule::parse(text).ok()?.never_fires() {
         return None;
     }
-    let message = format!("the schedule `{}` fits no date, so this CronJob never runs", text.escape_debug());
-    let help = "write a day that the month has";
+    let message = format!("the schedule `{}` matches no date, so this CronJob never runs", text.escape_debug());
+    let help = "write a day that the month has, or `suspend: true` if it is not to run by itself";
     Some(checks::finding(SCHEDULE_NEVER_FIRES, Level::Warn, Pointer::of(&["spec", "schedule"]), message, help))
 }
 
@@ -335,6 +345,9 @@ mod tests {
             json!({"apiVersion": "batch/v1", "kind": "CronJob", "metadata": {"name": "c"}, "spec": {"schedule": schedule, "jobTemplate": {"spec": {"template": template}}}})
         };
         assert_eq!(said(&cron("0 0 31 2 *")), ["warn schedule-never-fires spec.schedule"]);
+        let mut suspended = cron("0 0 31 2 *");
+        suspended["spec"]["suspend"] = true.into();
+        assert_eq!(said(&suspended), [""; 0]);
         assert_eq!(said(&cron("0 0 29 2 *")), [""; 0]);
         assert_eq!(said(&cron("61 * * * *")), ["deny api-server spec.schedule"]);
         assert_eq!(said(&cron("$SCHEDULE")), ["warn placeholder spec.schedule"]);

@@ -3,6 +3,7 @@
 //! Each mark is followed by the file of the tool's source that writes it. A tool that leaves no mark is not seen; nor is
 //! any in a file that has not been applied yet.
 
+use crate::meter;
 use crate::pointer::{Pointer, Token};
 use crate::workload::{Field, Workload};
 
@@ -14,6 +15,8 @@ enum Mark {
     LabelIs(&'static str, &'static str),
     /// An annotation, whatever its value.
     Annotation(&'static str),
+    /// A label or annotation whose key starts so.
+    Prefix(&'static str),
     /// An annotation with this value.
     AnnotationIs(&'static str, &'static str),
     /// A field manager of this name.
@@ -22,17 +25,16 @@ enum Mark {
     ManagerPrefix(&'static str),
 }
 
-use Mark::{Annotation, AnnotationIs, Label, LabelIs, Manager, ManagerPrefix};
+use Mark::{Annotation, AnnotationIs, Label, LabelIs, Manager, ManagerPrefix, Prefix};
 
 /// Marks, and the tool that writes each. Of several the first names the tool: some tools apply by means of another.
 const MARKS: &[(Mark, &str)] = &[
-    // argoproj/argo-cd: common/common.go; the label is what its documentation proposes instead of the default one.
-    (Annotation("argocd.argoproj.io/tracking-id"), "Argo CD"),
-    (Label("argocd.argoproj.io/instance"), "Argo CD"),
-    (Annotation("argocd.argoproj.io/hook"), "Argo CD"),
+    // argoproj/argo-cd: common/common.go. Authors write others there (`sync-wave`, `sync-options`), and only for Argo CD.
+    (Prefix("argocd.argoproj.io/"), "Argo CD"),
     (Manager("argocd-controller"), "Argo CD"),
-    // fluxcd/kustomize-controller: main.go, internal/controller/kustomization_controller.go; helm-controller does alike.
-    (Label("kustomize.toolkit.fluxcd.io/name"), "Flux"),
+    // fluxcd/kustomize-controller: main.go, internal/controller/kustomization_controller.go; helm-controller does alike. Authors write
+    // annotations for the first (`ssa`, `prune`).
+    (Prefix("kustomize.toolkit.fluxcd.io/"), "Flux"),
     (Label("helm.toolkit.fluxcd.io/name"), "Flux"),
     (Manager("kustomize-controller"), "Flux"),
     (Manager("helm-controller"), "Flux"),
@@ -67,7 +69,7 @@ const MARKS: &[(Mark, &str)] = &[
     (Annotation("helm.sh/hook"), "Helm"),
     (Label("helm.sh/chart"), "Helm"),
     // The label by which Argo CD tracks where it tracks by labels (common/common.go); charts write it as well.
-    (Label("app.kubernetes.io/instance"), "Argo CD or Helm"),
+    (Label("app.kubernetes.io/instance"), "Argo CD or Helm (it has the label `app.kubernetes.io/instance`)"),
 ];
 
 /// Tools of [`tracker`] that write objects as a whole, so that what their configuration does not have is a difference to be undone.
@@ -78,10 +80,15 @@ pub(crate) const WRITE_WHOLE_OBJECTS: [&str; 1] = ["Terraform"];
 /// Returns the name of the tool that applies the object, and would make it again if it went away.
 pub(crate) fn tracker(workload: &Workload<'_>) -> Option<&'static str> {
     let managers = managers(workload);
+    let has_prefix = |prefix: &str| {
+        let lists = ["annotations", "labels"].into_iter().filter_map(|list| workload.metadata(list)?.as_object());
+        lists.flat_map(|entries| entries.keys()).inspect(|_| meter::spend(1)).any(|key| key.starts_with(prefix))
+    };
     let is_there = |mark: &Mark| match mark {
         Label(key) => workload.label(key).is_some(),
         LabelIs(key, value) => workload.label(key) == Some(value),
         Annotation(key) => workload.annotation(key).is_some(),
+        Prefix(prefix) => has_prefix(prefix),
         AnnotationIs(key, value) => workload.annotation(key) == Some(value),
         Manager(_) | ManagerPrefix(_) => managers.iter().any(|known| std::ptr::eq(*known, mark)),
     };
@@ -97,7 +104,7 @@ fn managers(workload: &Workload<'_>) -> Vec<&'static Mark> {
         let is_name = |mark: &Mark| match mark {
             Manager(manager) => *manager == name,
             ManagerPrefix(prefix) => name.starts_with(prefix),
-            Label(_) | LabelIs(..) | Annotation(_) | AnnotationIs(..) => false,
+            Label(_) | LabelIs(..) | Annotation(_) | AnnotationIs(..) | Prefix(_) => false,
         };
         if let Some((mark, _)) = MARKS.iter().find(|(mark, _)| is_name(mark))
             && !found.iter().any(|known| std::ptr::eq(*known, mark))
@@ -182,6 +189,10 @@ mod tests {
         for (metadata, tool) in [
             (json!({"annotations": {"argocd.argoproj.io/tracking-id": "a:batch/Job:ns/train"}}), "Argo CD"),
             (json!({"labels": {"kustomize.toolkit.fluxcd.io/name": "apps"}}), "Flux"),
+            (json!({"annotations": {"argocd.argoproj.io/sync-wave": "1"}}), "Argo CD"),
+            (json!({"annotations": {"argocd.argoproj.io/sync-options": "Replace=true"}}), "Argo CD"),
+            (json!({"annotations": {"argocd.argoproj.io/compare-options": "IgnoreExtraneous"}}), "Argo CD"),
+            (json!({"annotations": {"kustomize.toolkit.fluxcd.io/ssa": "IfNotPresent"}}), "Flux"),
             (json!({"annotations": {"configmanagement.gke.io/managed": "enabled"}}), "Config Sync"),
             (json!({"annotations": {"objectset.rio.cattle.io/id": "b", "meta.helm.sh/release-name": "b"}}), "Fleet"),
             (json!({"labels": {"kapp.k14s.io/association": "v1.0"}}), "kapp"),

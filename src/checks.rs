@@ -51,7 +51,7 @@ pub const API_SERVER: &str = "api-server";
 pub const UNKNOWN_FIELD: &str = "unknown-field";
 /// The training operator's webhook would refuse the object.
 pub const TRAINING_OPERATOR: &str = "training-operator";
-/// The schedule of a `CronJob` fits no date.
+/// The schedule of a `CronJob` matches no date.
 pub const SCHEDULE_NEVER_FIRES: &str = "schedule-never-fires";
 
 /// All checks, sorted by id.
@@ -76,7 +76,7 @@ pub static CHECKS: &[Check] = &[
     Check {
         id: DUPLICATE_KEY,
         summary: "No mapping has a key twice",
-        page: "kubectl takes the last of two equal keys and drops the first without a word, so one of the two values its author wrote never reaches the cluster. \
+        page: "kubectl takes the last of two equal keys and drops the first silently, so one of the two values its author wrote never reaches the cluster. \
                Remove one of them.",
     },
     Check {
@@ -95,20 +95,22 @@ pub static CHECKS: &[Check] = &[
     Check {
         id: KNOWN_KIND,
         summary: "Batch kinds are spelled, and grouped, as the API server knows them",
-        page: "The object looks like a Job, CronJob or PyTorchJob, but its `kind` is spelled in another case, or its `apiVersion` names no API group. \
-               The API server knows no such kind, and Jobgate judges objects by group and kind together: nothing in it was checked.",
+        page: "The object looks like a Job, CronJob or PyTorchJob, but its `kind` is spelled in another case, its `apiVersion` names no API group, \
+               or it is of a version that is no longer served. The API server refuses such an object. Jobgate judges objects by group and kind together, so \
+               nothing in it was checked, except in a CronJob of `batch/v1beta1`, whose fields are those of `batch/v1`.",
     },
     Check {
         id: PLACEHOLDER,
         summary: "Fields hold values, not placeholders",
         page: "A field that a rule must read, an image, or the object's name holds a placeholder such as `$NUM_NODES`, `<PROJECT>`, `{{ .Values.x }}` or `YOUR_IMAGE`. \
-               Nobody can say what it will be, so the rules that need it are silent. Each placeholder is reported once for an object. Lint what the template renders to: `envsubst < job.yaml | jobgate lint -`.",
+               The rules that need it are silent. Each placeholder is reported once for an object. Lint what the template renders to: `envsubst < job.yaml | jobgate lint -`.",
     },
     Check {
         id: SCHEDULE_NEVER_FIRES,
-        summary: "A schedule fits some date",
-        page: "The schedule is well formed, so the API server accepts it, but no date fits it (`0 0 31 2 *`): the CronJob never runs, and only an event of the \
-               controller says so. Day of month and month must fit one another; where day of week is set too, either of the two days is enough.",
+        summary: "A schedule matches some date",
+        page: "The schedule is well formed, so the API server accepts it, but matches no date (`0 0 31 2 *`): the CronJob never runs, and only an event of the \
+               controller says so. Day of month and month must fit one another; where day of week is set too, either of the two days is enough. \
+               Nothing is said of a CronJob with `suspend: true`.",
     },
     Check {
         id: SYNTAX,
@@ -124,7 +126,7 @@ pub static CHECKS: &[Check] = &[
     Check {
         id: UNKNOWN_FIELD,
         summary: "Every field is one that the API knows, where it stands",
-        page: "A field that the API does not know at this place is dropped without a word, so what its author asked for never happens: a deadline at the wrong level \
+        page: "A field that the API does not know at this place is dropped silently, so what its author asked for never happens: a deadline at the wrong level \
                is no deadline. kubectl asks for strict validation by default and then the object is refused instead; controllers, GitOps tools and older clients do not ask.",
     },
     Check {

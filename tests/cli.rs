@@ -21,14 +21,14 @@ fn a_finding_is_shown_in_its_file() {
     assert_snapshot!(stdout(&output), @"
     team-a/train (Job) in job.yaml
 
-    deny[deadline]: no `activeDeadlineSeconds`: a run that hangs holds its nodes until somebody looks
+    deny[deadline]: no `activeDeadlineSeconds`: a run that hangs holds its nodes until someone notices
      --> job.yaml:6:1
       |
     6 | spec:
       | ^^^^ `activeDeadlineSeconds` belongs here
       |
       = help: set `spec.activeDeadlineSeconds` to the longest time a run may take, in seconds (a day is 86400)
-      = why: A Job without a deadline runs until it succeeds, fails often enough, or somebody looks
+      = why: A Job without a deadline runs until it succeeds, fails often enough, or someone notices
       = rule: https://github.com/jobgate/jobgate/blob/main/docs/rules/deadline.md
 
     1 file, 1 document, 1 job: 1 denied
@@ -603,4 +603,114 @@ fn review_says_what_it_could_not_judge() {
         "restartPolicy":"Never","containers":[{"name":"c","image":"i"}],"volumes":[{"name":"v","persistentVolumeClaim":{"claimName":"ckpt"}}]}}}}"#;
     assert!(review(job, "batch", "Job").starts_with("jobgate: not judged: the access modes of the claim `ckpt` are not known; pass"));
     assert_eq!(review(&job.replace(r#""parallelism":2"#, r#""parallelism":1"#), "batch", "Job"), "");
+}
+
+/// Returns what `lint` and `dry-run` find, as level, rule and message; the same for both.
+fn found_by_both(place: &Place, file: &str) -> Vec<(String, String, String)> {
+    let found = |command: &str| {
+        let document = json(&place.run(&[command, "--format", "json", file]));
+        let findings = document["findings"].as_array().unwrap().iter();
+        let text = |finding: &Value, key: &str| finding[key].as_str().unwrap().to_owned();
+        findings.map(|finding| (text(finding, "action"), text(finding, "rule"), text(finding, "message"))).collect::<Vec<_>>()
+    };
+    let lint = found("lint");
+    assert_eq!(lint, found("dry-run"), "{file}");
+    lint
+}
+
+#[test]
+fn a_volume_that_a_claim_names_decides_with_it() {
+    let job = good()
+        .replace("  template:", "  parallelism: 2\n  template:")
+        .replace("      containers:", "      volumes: [{name: checkpoints, persistentVolumeClaim: {claimName: c}}]\n      containers:")
+        + "          volumeMounts: [{name: checkpoints, mountPath: /checkpoints}]\n";
+    let claim = |extra: &str, mode: &str| {
+        format!("---\napiVersion: v1\nkind: PersistentVolumeClaim\nmetadata: {{name: c{extra}}}\nspec:\n  volumeName: pv\n  accessModes: [{mode}]\n")
+    };
+    let by_author = claim("", "ReadWriteOnce");
+    let bound = claim(", annotations: {pv.kubernetes.io/bind-completed: 'yes'}", "ReadWriteOnce");
+    let volume = |source: &str| format!("---\napiVersion: v1\nkind: PersistentVolume\nmetadata: {{name: pv}}\nspec: {{{source}}}\n");
+    let once = "accessModes: [ReadWriteOnce]";
+    let cases = [
+        ("unseen", by_author.clone(), &["warn"][..]),
+        ("bound", bound.clone(), &["deny"]),
+        ("host-path", by_author.clone() + &volume(&format!("{once}, hostPath: {{path: /data}}")), &["warn"]),
+        ("nfs", by_author.clone() + &volume(&format!("{once}, nfs: {{server: s, path: /}}")), &[]),
+        ("bound-nfs", bound + &volume(&format!("{once}, nfs: {{server: s, path: /}}")), &[]),
+        ("csi", by_author.clone() + &volume(&format!("{once}, csi: {{driver: disk.example.com}}")), &["deny"]),
+        ("csi-many", by_author + &volume("accessModes: [ReadWriteOnce, ReadWriteMany], csi: {driver: files.example.com}"), &[]),
+        ("one-pod", claim("", "ReadWriteOncePod") + &volume(&format!("{once}, nfs: {{server: s, path: /}}")), &["deny"]),
+        ("none", claim("", "ReadWriteOnce").replace("  volumeName: pv\n", ""), &["deny"]),
+    ];
+    for (name, objects, expected) in cases {
+        let place = Place::with(&[("job.yaml", &(job.clone() + &objects))]);
+        let found = found_by_both(&place, "job.yaml");
+        let levels: Vec<&str> = found.iter().filter(|found| found.1 == "checkpoint-volume-access").map(|found| &*found.0).collect();
+        assert_eq!(levels, expected, "{name}: {found:?}");
+    }
+    let host_path = volume(&format!("{once}, hostPath: {{path: /data}}"));
+    let place = Place::with(&[("jobs/job.yaml", &job), ("storage/claim.yaml", &claim("", "ReadWriteOnce")), ("storage/volume.yaml", &host_path)]);
+    // A claim of another directory is meant where its namespace is that of the Job.
+    let found = |arguments: &[&str]| stdout(&place.run(&[&["lint", "--format", "json"], arguments].concat())).contains("bound to a `hostPath`");
+    assert!(!found(&["jobs"]) && found(&["jobs", "--facts", "storage/claim.yaml", "--facts", "storage/volume.yaml"]));
+}
+
+#[test]
+fn kinds_and_versions_that_are_not_served_are_errors() {
+    let job = good();
+    let cron = "apiVersion: batch/v1beta1\nkind: CronJob\nmetadata: {name: c}\nspec:\n  schedule: '@daily'\n  concurrencyPolicy: Forbid\n  \
+                jobTemplate:\n    spec:\n      template:\n        spec:\n          restartPolicy: Never\n          \
+                containers: [{name: c, image: 'example.com/c:1'}]\n";
+    let old = "apiVersion: kubeflow.org/v1beta2\nkind: PyTorchJob\nmetadata: {name: p}\nspec:\n  cleanPodPolicy: None\n  pytorchReplicaSpecs: {}\n";
+    let place = Place::with(&[
+        ("case.yaml", &job.replace("kind: Job", "kind: job")),
+        ("group.yaml", &cron.replace("batch/v1beta1", "v1")),
+        ("operator.yaml", "apiVersion: kubeflow.org/v1\nkind: PytorchJob\nmetadata: {name: p}\nspec: {}\n"),
+        ("extensions.yaml", &job.replace("batch/v1", "extensions/v1beta1")),
+        ("old.yaml", old),
+        ("cron.yaml", cron),
+    ]);
+    let kinds = |file: &str| {
+        let found = found_by_both(&place, file);
+        let (of_kind, others): (Vec<_>, Vec<_>) = found.into_iter().partition(|found| found.1 == "known-kind");
+        assert!(of_kind.len() == 1 && of_kind[0].0 == "deny", "{file}: {of_kind:?}");
+        (of_kind[0].2.clone(), others.into_iter().map(|found| found.1).collect::<Vec<_>>())
+    };
+    for file in ["case.yaml", "group.yaml", "operator.yaml"] {
+        assert_eq!(kinds(file).1, [""; 0], "{file}");
+    }
+    assert_eq!(kinds("extensions.yaml"), ("`extensions/v1beta1` of `Job` is no longer served".to_owned(), vec![]));
+    assert_eq!(kinds("old.yaml"), ("`kubeflow.org/v1beta2` of `PyTorchJob` is no longer served".to_owned(), vec![]));
+    let (message, others) = kinds("cron.yaml");
+    assert_eq!(message, "`batch/v1beta1` of `CronJob` is no longer served since Kubernetes 1.25");
+    assert!(others.contains(&"deadline".to_owned()), "{others:?}");
+}
+
+#[test]
+fn an_image_that_is_none_yet_keeps_nothing_from_being_judged() {
+    let image = good().replace("registry.example.com/trainer:v1", "<ACCOUNT>.example.com/trainer:v1");
+    let place = Place::with(&[("image.yaml", &image), ("both.yaml", &image.replace("  template:", "  parallelism: <ACCOUNT>\n  template:"))]);
+    for (file, count) in [("image.yaml", 0), ("both.yaml", 1)] {
+        let document = json(&place.run(&["lint", "--format", "json", file]));
+        assert_eq!(document["summary"]["unjudged"], count, "{file}");
+        assert_eq!(document["findings"][0]["rule"], "placeholder", "{file}");
+    }
+}
+
+#[test]
+fn only_pods_with_gpus_hold_gpus() {
+    let job = |resources: &str| {
+        format!(
+            "apiVersion: kubeflow.org/v1\nkind: PyTorchJob\nmetadata: {{name: p}}\nspec:\n  runPolicy: {{activeDeadlineSeconds: 60}}\n  \
+             pytorchReplicaSpecs:\n    Master:\n      replicas: 1\n      template:\n        spec:\n          \
+             containers: [{{name: pytorch, image: 'example.com/c:1', resources: {{limits: {{{resources}}}}}}}]\n"
+        )
+    };
+    let place = Place::with(&[("cpu.yaml", &job("cpu: 4")), ("gpu.yaml", &job("nvidia.com/gpu: 4"))]);
+    for (file, holds) in [("cpu.yaml", false), ("gpu.yaml", true)] {
+        let found = found_by_both(&place, file);
+        let message = &found.iter().find(|found| found.1 == "deadline").unwrap().2;
+        assert!(message.contains("its pods run on"), "{message}");
+        assert_eq!(message.contains("hold their GPUs"), holds, "{message}");
+    }
 }

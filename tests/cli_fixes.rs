@@ -40,14 +40,14 @@ fn a_file_is_mended_and_the_report_is_about_what_is_left() {
     assert_snapshot!(stdout(&output), @"
     team-a/train (Job) in b.yaml
 
-    deny[deadline]: no `activeDeadlineSeconds`: a run that hangs holds its nodes until somebody looks
+    deny[deadline]: no `activeDeadlineSeconds`: a run that hangs holds its nodes until someone notices
      --> b.yaml:6:1
       |
     6 | spec:
       | ^^^^ `activeDeadlineSeconds` belongs here
       |
       = help: set `spec.activeDeadlineSeconds` to the longest time a run may take, in seconds (a day is 86400)
-      = why: A Job without a deadline runs until it succeeds, fails often enough, or somebody looks
+      = why: A Job without a deadline runs until it succeeds, fails often enough, or someone notices
       = rule: https://github.com/jobgate/jobgate/blob/main/docs/rules/deadline.md
 
     3 files, 3 documents, 3 jobs: 1 denied; 4 fixed in 2 files
@@ -268,4 +268,44 @@ fn fields_that_the_api_does_not_know_are_refused_or_dropped() {
     assert_eq!(code(&place.run(&["dry-run"])), 1);
     let lax = place.run(&["dry-run", "--validate", "warn", "-o", "json"]);
     assert_eq!((code(&lax), json(&lax)["spec"].get("deadline")), (0, None));
+}
+
+/// Returns the Job with environment variables.
+fn with_values(values: &[&str]) -> String {
+    let list: Vec<String> = values.iter().map(|value| format!("            - {{name: A, value: {value}}}\n")).collect();
+    good() + "          env:\n" + &list.concat()
+}
+
+#[test]
+fn what_needs_quotes_is_quoted_as_it_is_written() {
+    let texts = ["5e-5", "1.10", "010", "NO", "on", "1_000"];
+    let place = Place::with(&[("job.yaml", &with_values(&texts))]);
+    let wanted: Vec<String> = texts.iter().map(|text| format!("put it in quotes: \"{text}\"")).collect();
+    for command in ["lint", "dry-run"] {
+        let document = json(&place.run(&[command, "--format", "json", "job.yaml"]));
+        let findings = document["findings"].as_array().unwrap().iter().filter(|finding| finding["rule"] == "field-type");
+        assert_eq!(findings.map(|finding| finding["help"].as_str().unwrap()).collect::<Vec<_>>(), wanted, "{command}");
+    }
+    let fixed = pipe(&place, &["lint", "--fix", "--unsafe-fixes", "-"], &with_values(&texts));
+    assert_eq!(stdout(&fixed), with_values(&texts.map(|text| format!("\"{text}\"")).each_ref().map(String::as_str)), "{}", stderr(&fixed));
+    // The text of an alias is no value.
+    let alias = with_values(&["*x"]).replace("  name: train\n", "  name: train\n  generation: &x 5\n");
+    let document = json(&pipe(&place, &["lint", "--format", "json", "-"], &alias));
+    assert_eq!(document["findings"][0]["help"], "put it in quotes");
+    assert_eq!(document["findings"][0]["fix"], json!(null), "{document}");
+}
+
+#[test]
+fn a_misspelled_field_is_renamed_and_not_written_anew() {
+    let place = Place::with(&[]);
+    let typos = good()
+        .replace("restartPolicy: Never", "restartpolicy: Never")
+        .replace("activeDeadlineSeconds: 3600", "activedeadlineSeconds: 100")
+        .replace("ttlSecondsAfterFinished: 3600", "ttlsecondsAfterFinished: 200");
+    let wanted = good()
+        .replace("activeDeadlineSeconds: 3600", "activeDeadlineSeconds: 100")
+        .replace("ttlSecondsAfterFinished: 3600", "ttlSecondsAfterFinished: 200");
+    let fixed = pipe(&place, &["lint", "--fix", "--unsafe-fixes", "-"], &typos);
+    assert_eq!((stdout(&fixed), code(&fixed)), (&*wanted, 0), "{}", stderr(&fixed));
+    assert_eq!(stdout(&pipe(&place, &["lint", "--fix", "-"], &typos)), typos, "the safe fixes do not write it anew either");
 }

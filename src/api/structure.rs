@@ -126,7 +126,7 @@ impl Walk<'_> {
 
     fn stand_in(&mut self, path: &Place<'_>, text: &str) {
         let pointer = path.pointer();
-        let message = format!("`{}` holds the placeholder `{}`, so nobody can say what it will be", name_of(&pointer), short(text));
+        let message = format!("`{}` holds the placeholder `{}`", name_of(&pointer), short(text));
         self.report(PLACEHOLDER, Level::Warn, pointer, message, "lint what the template renders to".to_owned());
     }
 
@@ -170,11 +170,9 @@ impl Walk<'_> {
         let pointer = parent.key(key);
         let (level, begin) = match self.reading {
             Reading::Body { strict: true } => (Level::Deny, format!("the API server refuses this: unknown field \"{pointer}\"")),
-            Reading::Body { strict: false } => (Level::Warn, format!("the API server drops `{}` here without a word", short(key))),
+            Reading::Body { strict: false } => (Level::Warn, format!("the API server drops `{}` here silently", short(key))),
             // kubectl asks for strict validation unless it is told not to.
-            Reading::Manifest => {
-                (Level::Deny, format!("kubectl refuses `{}` here, and tools that are less strict drop it without a word", short(key)))
-            }
+            Reading::Manifest => (Level::Deny, format!("kubectl refuses `{}` here, and tools that are less strict drop it silently", short(key))),
         };
         let sibling = suggest::closest(key, fields.names()).filter(|name| near(key, name));
         let home = if sibling.is_some_and(|name| name.eq_ignore_ascii_case(key)) { None } else { self.home(key, fields, parent) };
@@ -280,6 +278,31 @@ fn describe(value: &Value) -> String {
     }
 }
 
+/// The help where a string is wanted and another scalar found, as long as its text is not known.
+const IN_QUOTES: &str = "put it in quotes";
+
+/// Lets a finding that a scalar needs quotes name its text in the file. Without a text nothing is proposed: what the value prints as may be another
+/// text than its author's (`1.10`, `5e-5`, `NO`).
+pub(crate) fn quote(finding: &mut Finding, text: Option<&str>) {
+    if finding.rule != FIELD_TYPE || finding.help != IN_QUOTES {
+        return;
+    }
+    let Some(fix) = &mut finding.fix else { return };
+    // Only plain scalars: quotes would make something else of an alias or a tag.
+    let is_plain = |text: &&str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"+-._".contains(&byte));
+    match (text.filter(is_plain), fix.ops.first_mut()) {
+        (Some(text), Some(Op::Replace(_, value))) => {
+            // A safe fix is for a quantity, which not every text of a number is (`1_0.5`).
+            if fix.safety != Safety::Safe || Quantity::from_json(&text.into()).is_ok() {
+                *value = text.into();
+            }
+            let help = format!("{IN_QUOTES}: \"{}\"", value.as_str().unwrap_or(text));
+            finding.help = help.into();
+        }
+        _ => finding.fix = None,
+    }
+}
+
 /// Returns what to do about a value of the wrong type, and the value that was probably meant.
 fn mend(shape: &Shape, value: &Value) -> (String, Option<(Safety, Value)>) {
     match (shape, value) {
@@ -290,11 +313,9 @@ fn mend(shape: &Shape, value: &Value) -> (String, Option<(Safety, Value)>) {
         (Shape::Bool, Value::String(text)) if matches!(text.as_str(), "true" | "false") => {
             (format!("write it without quotes: {text}"), Some((Safety::Safe, (text == "true").into())))
         }
-        // What the author wrote may read otherwise (`yes`, `0777`), so this is a guess.
-        (Shape::Text | Shape::Choice, Value::Number(_) | Value::Bool(_)) => {
-            (format!("put it in quotes: \"{value}\""), Some((Safety::Unsafe, value.to_string().into())))
-        }
-        (Shape::Quantity, Value::Number(_)) => (format!("put it in quotes: \"{value}\""), Some((Safety::Safe, value.to_string().into()))),
+        // What the author wrote may read otherwise (`yes`, `0777`): whoever has the file puts the text of it here (see [`quote`]).
+        (Shape::Text | Shape::Choice, Value::Number(_) | Value::Bool(_)) => (IN_QUOTES.to_owned(), Some((Safety::Unsafe, value.to_string().into()))),
+        (Shape::Quantity, Value::Number(_)) => (IN_QUOTES.to_owned(), Some((Safety::Safe, value.to_string().into()))),
         (Shape::List(_), Value::String(_) | Value::Number(_) | Value::Bool(_)) => ("write it as a list of one item".to_owned(), None),
         (Shape::List(_), Value::Object(_)) => ("put `- ` before its first key, so that it is a list of one item".to_owned(), None),
         (Shape::Map(_) | Shape::Object(_), Value::Array(_)) => ("write keys and values instead of a list".to_owned(), None),
@@ -379,7 +400,7 @@ mod tests {
         );
         assert_eq!(
             said(&with_container(json!({"args": [1]}))),
-            ["field-type spec.template.spec.containers[0].args[0]: `args[0]` must be a string, is the integer 1 (put it in quotes: \"1\")"]
+            ["field-type spec.template.spec.containers[0].args[0]: `args[0]` must be a string, is the integer 1 (put it in quotes)"]
         );
         assert_eq!(
             said(&with_container(json!({"resources": {"limits": {"memory": "1KB"}}}))),
@@ -414,8 +435,8 @@ mod tests {
             .map(|finding| finding.message.into_owned())
             .collect();
         assert_eq!(found.len(), 5, "{found:#?}");
-        assert!(found.iter().any(|line| line.contains("`$NODES`, here and at 2 more places, so")), "{found:#?}");
-        assert!(found.iter().any(|line| line.contains("`name` holds the placeholder `TARGET_NODE_NAME`, so")), "{found:#?}");
+        assert!(found.iter().any(|line| line.contains("`$NODES`, here and at 2 more places")), "{found:#?}");
+        assert!(found.iter().any(|line| line.contains("`name` holds the placeholder `TARGET_NODE_NAME`")), "{found:#?}");
     }
 
     #[test]
@@ -468,7 +489,7 @@ mod tests {
         assert_eq!(said(&worker(json!({"env": []}))), [""; 0]);
         let found = said(&worker(json!({"name": "pytorch", "image": "i", "resources": {"limits": {"cpu": 0.5, "memory": 1}}})));
         assert_eq!(found.len(), 1, "{found:#?}");
-        assert!(found[0].contains("limits[cpu]") && found[0].ends_with("(put it in quotes: \"0.5\")"), "{found:#?}");
+        assert!(found[0].contains("limits[cpu]") && found[0].ends_with("(put it in quotes)"), "{found:#?}");
         let found = said(&object(json!({"activeDeadlineSeconds": 5, "pytorchReplicaSpecs": {"Worker": {"image": "i", "replicas": "4"}}})));
         assert!(found[0].contains("it belongs at `spec.runPolicy`"), "{found:#?}");
         assert!(found[1].contains("it belongs at `spec.pytorchReplicaSpecs[Worker].template.spec.containers[0]`"), "{found:#?}");

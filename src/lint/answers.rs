@@ -10,7 +10,7 @@ use super::objects::objects;
 use super::source;
 use super::{FactsError, Options, document};
 use crate::dry_run::{self, Answer, Question};
-use crate::facts::{Claim, Fact, FactTable, Facts};
+use crate::facts::{Claim, Fact, FactTable, Facts, Volume};
 use crate::finding::Source;
 use crate::lines::Lines;
 use crate::policy::Policy;
@@ -57,6 +57,14 @@ impl Facts for Layered<'_> {
             (_, file) => file,
         }
     }
+
+    fn volume(&self, namespace: &str, name: &str) -> Volume {
+        match self.cluster.map(|cluster| cluster.claim(namespace, name)) {
+            // The claim is there, and so is its volume: its access modes are the volume's.
+            Some(Fact::Known(_)) => Volume::OfCluster,
+            _ => self.files.volume(namespace, name),
+        }
+    }
 }
 
 /// What is known of claims, and of those that nobody knows the worst: that one pod at a time can mount them.
@@ -90,6 +98,10 @@ impl Facts for Worst<'_> {
             }
             known => known,
         }
+    }
+
+    fn volume(&self, namespace: &str, name: &str) -> Volume {
+        self.known.volume(namespace, name)
     }
 }
 

@@ -13,7 +13,7 @@ use super::input::{Input, Unreadable};
 use super::objects::{Object, objects};
 use super::source::{self, Loaded, TooLarge};
 use super::{Options, document};
-use crate::facts::{Claim, Fact, Facts};
+use crate::facts::{Claim, Fact, Facts, Volume, VolumeName};
 use crate::finding::Source;
 use crate::lines::Lines;
 use crate::report::Location;
@@ -25,6 +25,8 @@ use crate::yaml::{self, Document, SyntaxError};
 pub struct Claims {
     by_name: BTreeMap<String, Vec<Entry>>,
     by_file: BTreeMap<Arc<str>, InFile>,
+    /// `PersistentVolume`s by name, each with its file.
+    volumes: BTreeMap<String, Vec<(Arc<str>, Volume)>>,
 }
 
 /// The claims of one file.
@@ -41,11 +43,16 @@ struct Entry {
     /// Empty where the manifest leaves it to `kubectl -n`.
     namespace: String,
     claim: Claim,
+    /// The `PersistentVolume` that it names.
+    volume: Option<VolumeName>,
     location: Location,
 }
 
-/// A claim that was read: its name, itself, and its file.
-type Read = (String, Entry, Arc<Input>);
+/// What was read: a claim, with its name and its file, or a volume.
+enum Read {
+    Claim(String, Entry, Arc<Input>),
+    Volume(String, Arc<str>, Volume),
+}
 
 /// A `--facts` file that cannot be used.
 #[derive(Debug, thiserror::Error)]
@@ -73,7 +80,8 @@ pub enum FactsError {
     },
 }
 
-static KIND: LazyLock<Finder<'static>> = LazyLock::new(|| Finder::new("PersistentVolumeClaim"));
+/// What both kinds begin with, `PersistentVolume` and `PersistentVolumeClaim`.
+static KIND: LazyLock<Finder<'static>> = LazyLock::new(|| Finder::new("PersistentVolume"));
 
 /// How many directories a workload and its claim may be below the one that holds both: `jobs/train.yaml` finds `storage/claim.yaml` beside it.
 ///
@@ -133,7 +141,14 @@ impl Claims {
     }
 
     fn extend(&mut self, entries: impl IntoIterator<Item = Read>) {
-        for (name, entry, input) in entries {
+        for read in entries {
+            let (name, entry, input) = match read {
+                Read::Claim(name, entry, input) => (name, entry, input),
+                Read::Volume(name, file, volume) => {
+                    self.volumes.entry(name).or_default().push((file, volume));
+                    continue;
+                }
+            };
             let file = self.by_file.entry(Arc::clone(&input.path)).or_insert_with(|| InFile { input, places: BTreeMap::new() });
             let Location { span, .. } = &entry.location;
             file.places.insert((span.start, span.end), entry.location.clone());
@@ -151,6 +166,11 @@ impl Claims {
         self.by_file.get(path).into_iter().flat_map(|file| file.places.values())
     }
 
+    /// Returns the volumes of a name, each with its file.
+    fn volumes(&self, name: &str) -> &[(Arc<str>, Volume)] {
+        self.volumes.get(name).map_or(&[], Vec::as_slice)
+    }
+
     /// Returns the claims of a name that may be in a namespace: those that name it, and, where either side leaves it open, the others.
     fn of<'a>(&'a self, namespace: &'a str, name: &str) -> impl Iterator<Item = &'a Entry> {
         let named = self.by_name.get(name).map_or(&[][..], Vec::as_slice);
@@ -165,22 +185,28 @@ fn entries(input: &Arc<Input>, lines: &Lines<'_>, document: &Document) -> Vec<Re
 
 fn entry(input: &Arc<Input>, lines: &Lines<'_>, document: &Document, object: &Object<'_>) -> Option<Read> {
     let text = |pointer: &str| object.value.pointer(pointer).and_then(Value::as_str);
-    if text("/kind") != Some("PersistentVolumeClaim") || text("/apiVersion") != Some("v1") {
-        return None;
-    }
+    let (Some(kind @ ("PersistentVolume" | "PersistentVolumeClaim")), Some("v1")) = (text("/kind"), text("/apiVersion")) else { return None };
     let name = text("/metadata/name")?.to_owned();
+    if kind == "PersistentVolume" {
+        return Some(Read::Volume(name, Arc::clone(&input.path), Volume::from_object(&object.value)?));
+    }
     let namespace = text("/metadata/namespace").unwrap_or_default().to_owned();
     let modes = &object.at / "spec" / "accessModes";
     let span = document.locate(&modes).or_else(|| document.locate(&object.at)).map_or_else(|| document.span.clone(), |span| span.value);
     let location = Location { file: Arc::clone(&input.path), start: lines.position(span.start), end: lines.position(span.end), span: span.clone() };
     let claim = Claim::from_object(&object.value, Source::File { path: Arc::clone(&input.path), span })?;
-    Some((name, Entry { namespace, claim, location }, Arc::clone(input)))
+    let volume = VolumeName::of_claim(&object.value);
+    Some(Read::Claim(name, Entry { namespace, claim, volume, location }, Arc::clone(input)))
 }
 
 /// The claims by themselves, as a review sees them that comes from no file.
 impl Facts for Claims {
     fn claim(&self, namespace: &str, name: &str) -> Fact<Claim> {
         agreed(&self.of(namespace, name).collect::<Vec<_>>())
+    }
+
+    fn volume(&self, namespace: &str, name: &str) -> Volume {
+        volume(self.of(namespace, name), |name| self.volumes(name).iter().map(|(_, volume)| volume).collect())
     }
 }
 
@@ -199,33 +225,72 @@ impl Facts for Scope<'_> {
         if self.facts.of(namespace, name).next().is_some() {
             return self.facts.claim(namespace, name);
         }
-        let near = self.linted.of(namespace, name);
-        let mut near: Vec<(usize, &Entry)> = near.filter_map(|entry| Some((self.distance(namespace, entry)?, entry))).collect();
-        near.sort_by_key(|(distance, _)| *distance);
-        let nearest: Vec<&Entry> = near.chunk_by(|a, b| a.0 == b.0).next().unwrap_or_default().iter().map(|(_, entry)| *entry).collect();
-        agreed(&nearest)
+        agreed(&self.nearest(namespace, name))
+    }
+
+    fn volume(&self, namespace: &str, name: &str) -> Volume {
+        let stated: Vec<&Entry> = self.facts.of(namespace, name).collect();
+        let claims = if stated.is_empty() { self.nearest(namespace, name) } else { stated };
+        volume(claims, |name| self.volumes(name))
     }
 }
 
 impl Scope<'_> {
-    /// Returns how far a claim's file is away: 0 for this file, 1 for its directory, 2 for one beside it.
-    /// Nothing for a claim that is too far away to be meant.
-    fn distance(&self, namespace: &str, entry: &Entry) -> Option<usize> {
-        if entry.location.file == self.file.path {
+    /// Returns those of the linted claims of a name that are nearest.
+    fn nearest<'s>(&'s self, namespace: &'s str, name: &str) -> Vec<&'s Entry> {
+        let near = self.linted.of(namespace, name);
+        let near =
+            near.filter_map(|entry| Some((self.distance(&entry.location.file).filter(|away| *away < 2 || entry.namespace == namespace)?, entry)));
+        first(near.collect())
+    }
+
+    /// Returns the volumes of a name: those stated, or else the nearest of the linted.
+    fn volumes(&self, name: &str) -> Vec<&Volume> {
+        let stated = self.facts.volumes(name);
+        if !stated.is_empty() {
+            return stated.iter().map(|(_, volume)| volume).collect();
+        }
+        first(self.linted.volumes(name).iter().filter_map(|(file, volume)| Some((self.distance(file)?, volume))).collect())
+    }
+
+    /// Returns how far a file is away: 0 for this file, 1 for its directory, 2 for one beside it. Nothing for one in which nothing is meant.
+    fn distance(&self, file: &Arc<str>) -> Option<usize> {
+        if *file == self.file.path {
             return Some(0);
         }
-        let (here, there) = (directory(&self.file.path), directory(&entry.location.file));
+        let (here, there) = (directory(&self.file.path), directory(file));
         if here == there {
             return Some(1);
         }
         let common = here.iter().zip(&there).take_while(|(a, b)| a == b).count();
         let (up, down) = (here.len() - common, there.len() - common);
-        (up <= CLIMB && down <= CLIMB && entry.namespace == namespace).then_some(2)
+        (up <= CLIMB && down <= CLIMB).then_some(2)
     }
 
     /// Returns the place of a claim that this scope has spoken of.
     pub(super) fn location(&self, path: &Arc<str>, span: &Range<usize>) -> Option<Location> {
         [self.facts, self.linted].into_iter().find_map(|claims| claims.by_file.get(path)?.places.get(&(span.start, span.end))).cloned()
+    }
+}
+
+/// Returns those that are nearest.
+fn first<T: Copy>(mut near: Vec<(usize, T)>) -> Vec<T> {
+    near.sort_by_key(|(distance, _)| *distance);
+    near.chunk_by(|a, b| a.0 == b.0).next().unwrap_or_default().iter().map(|(_, found)| *found).collect()
+}
+
+/// Returns what is known of the volume behind claims that may all be meant. Of several that differ it is unknown.
+fn volume<'e, 'v>(claims: impl IntoIterator<Item = &'e Entry>, seen: impl Fn(&str) -> Vec<&'v Volume>) -> Volume {
+    let mut claims = claims.into_iter().map(|entry| entry.volume.as_ref());
+    let first = claims.next().flatten();
+    if !claims.all(|other| other == first) {
+        return Volume::Unseen;
+    }
+    let Some(named) = first else { return Volume::OfCluster };
+    match seen(&named.name).as_slice() {
+        [first, rest @ ..] if rest.iter().all(|other| other == first) => (*first).clone(),
+        _ if named.by_author => Volume::Unseen,
+        _ => Volume::OfCluster,
     }
 }
 

@@ -1,6 +1,7 @@
 //! One document: the objects in it, what is wrong with them, and where that stands.
 
 use std::borrow::Cow;
+use std::collections::BTreeSet;
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -10,7 +11,7 @@ use super::objects::{Object, objects};
 use super::tree::Patch;
 use super::{DryRun, Fixing, Options, answers};
 use crate::api;
-use crate::checks::{self, DUPLICATE_KEY, FIELD_TYPE, KNOWN_KIND, PLACEHOLDER, SYNTAX, TRAINING_OPERATOR, UNRENDERED_TEMPLATE};
+use crate::checks::{self, DUPLICATE_KEY, FIELD_TYPE, KNOWN_KIND, PLACEHOLDER, SYNTAX, TRAINING_OPERATOR, UNKNOWN_FIELD, UNRENDERED_TEMPLATE};
 use crate::dry_run::Outcome;
 use crate::engine::{self, Request};
 use crate::facts::FactTable;
@@ -21,7 +22,7 @@ use crate::pointer::Pointer;
 use crate::policy::Policy;
 use crate::report::{Answered, Located, Location, ObjectId, Position, Reason, Related, Unjudged};
 use crate::value::Value;
-use crate::workload::{ADAPTERS, Adapter, Workload, has_pod, is_other, looks_like_batch};
+use crate::workload::{ADAPTERS, Adapter, Kind, Workload, has_pod, is_other, looks_like_batch};
 use crate::yaml::{self, Document, Draft, Edit, SyntaxError, SyntaxErrorKind};
 
 /// How often the fixes of a document are made: a fix may bring to light what another rule mends, or give way to one that wants the same place.
@@ -236,6 +237,19 @@ impl View<'_> {
     fn object(&mut self, object: &Object<'_>) {
         let value = &*object.value;
         let Some(workload) = Workload::of(value) else { return self.foreign(object) };
+        let text = |key: &str| value.get(key).and_then(Value::as_str).unwrap_or_default();
+        if let Some(finding) = no_longer_served(text("apiVersion"), text("kind")) {
+            let identity = Arc::new(identity(value));
+            // The first versions of a PyTorchJob have other fields than those that the rules ask for.
+            let is_judged = workload.kind != Kind::PyTorchJob;
+            if !is_judged {
+                self.unjudged(object, &identity, Reason::Misspelled);
+            }
+            self.add(object, &identity, finding);
+            if !is_judged {
+                return;
+            }
+        }
         self.judged.objects += 1;
         let options = self.context.options;
         let identity = Arc::new(identity(value));
@@ -264,6 +278,7 @@ impl View<'_> {
             verdict.findings.retain(|finding| finding.path.find(value).is_some());
             refused.retain(|finding| finding.path.find(value).is_some());
         }
+        prefer_renames(&mut verdict.findings, &refused);
         self.placeholders(object, &identity, verdict.findings.iter().chain(&refused));
         for finding in verdict.findings.into_iter().chain(refused) {
             self.add(object, &identity, finding);
@@ -318,9 +333,9 @@ impl View<'_> {
         self.judged.unjudged.push(Unjudged { location, document: Some(self.index), object: Some(Arc::clone(identity)), reason });
     }
 
-    /// Says that placeholders keep an object from being judged.
+    /// Says that placeholders keep an object from being judged. An image does not: no rule reads it.
     fn placeholders<'f>(&mut self, object: &Object<'_>, identity: &Arc<ObjectId>, mut findings: impl Iterator<Item = &'f Finding>) {
-        if let Some(first) = findings.find(|finding| finding.rule == PLACEHOLDER) {
+        if let Some(first) = findings.find(|finding| finding.rule == PLACEHOLDER && !api::is_of_image(finding)) {
             self.unjudged_at(identity, &object.at.join(&first.pointer), first.part, Reason::Placeholder);
         }
     }
@@ -404,6 +419,11 @@ impl View<'_> {
     /// Looks up the places of a finding of an object, and takes it into the document.
     fn add(&mut self, object: &Object<'_>, identity: &Arc<ObjectId>, mut finding: Finding) {
         place(&mut finding, &object.at);
+        if finding.rule == FIELD_TYPE {
+            let at = self.document.locate(&finding.pointer).filter(|at| !at.via_alias);
+            let text = at.and_then(|at| str::from_utf8(self.context.source.get(at.value)?).ok());
+            api::structure::quote(&mut finding, text);
+        }
         let span = self.span(&finding.pointer, finding.part);
         if matches!(self.depth, Depth::Fixes) {
             // Nobody will see it: it is only to be put in order, and mended.
@@ -540,6 +560,15 @@ pub(crate) fn identity(object: &Value) -> ObjectId {
     }
 }
 
+/// Takes the fixes away that would add a field which its author has written under another name, or in another place: that is to be moved.
+fn prefer_renames(findings: &mut [Finding], refused: &[Finding]) {
+    let moved = refused.iter().filter(|finding| finding.rule == UNKNOWN_FIELD).filter_map(|finding| finding.fix.as_ref());
+    let moved: BTreeSet<Pointer> = moved.flat_map(|fix| &fix.ops).filter(|op| matches!(op, Op::Add(..))).map(|op| op.pointer().clone()).collect();
+    for finding in findings.iter_mut().filter(|finding| moved.contains(&finding.path)) {
+        finding.fix = None;
+    }
+}
+
 /// Says that an object is nearly of a kind of ours, so that its author may think it was checked.
 ///
 /// Only what looks like an object is spoken of (`spec` or `metadata`): a Helm values file may have a `kind: CronJob`, too.
@@ -564,6 +593,7 @@ fn unknown_kind(object: &Value) -> Option<Finding> {
     let adapter = ADAPTERS.iter().find(|adapter| adapter.name.eq_ignore_ascii_case(kind))?;
     let served = format!("{}/{}", adapter.group, adapter.version);
     let message = match version.and_then(Value::as_str) {
+        Some(version) if no_longer_served(version, adapter.name).is_some() && adapter.name == kind => return no_longer_served(version, kind),
         Some(version) if group(version) == adapter.group => format!("there is no kind `{kind}` in `{}`; this object was not checked", adapter.group),
         Some(version) if adapter.name == kind && !version.contains('/') => {
             format!("there is no `{kind}` in `apiVersion: {version}`; this object was not checked")
@@ -573,7 +603,24 @@ fn unknown_kind(object: &Value) -> Option<Finding> {
     };
     let key = if adapter.name == kind && version.is_some() { "apiVersion" } else { "kind" };
     let help = format!("write `apiVersion: {served}` and `kind: {}`", adapter.name);
-    Some(checks::finding(KNOWN_KIND, Level::Note, Pointer::of(&[key]), message, help))
+    // Without an `apiVersion` it may be a patch, which needs none.
+    let level = if version.is_some() { Level::Deny } else { Level::Note };
+    Some(checks::finding(KNOWN_KIND, level, Pointer::of(&[key]), message, help))
+}
+
+/// Says that a version of a kind is one that API servers no longer serve.
+fn no_longer_served(version: &str, kind: &str) -> Option<Finding> {
+    let (since, serves) = match (version, kind) {
+        ("batch/v2alpha1", "CronJob") => (" since Kubernetes 1.21", "batch/v1"),
+        ("batch/v1beta1", "CronJob") => (" since Kubernetes 1.25", "batch/v1"),
+        ("extensions/v1beta1", "Job") => ("", "batch/v1"),
+        ("kubeflow.org/v1alpha1" | "kubeflow.org/v1alpha2" | "kubeflow.org/v1beta1" | "kubeflow.org/v1beta2", "PyTorchJob") => {
+            ("", "kubeflow.org/v1")
+        }
+        _ => return None,
+    };
+    let message = format!("`{version}` of `{kind}` is no longer served{since}");
+    Some(checks::finding(KNOWN_KIND, Level::Deny, Pointer::of(&["apiVersion"]), message, format!("use `apiVersion: {serves}`")))
 }
 
 fn group(version: &str) -> &str {

@@ -374,7 +374,7 @@ mod tests {
           | ^^^^ `activeDeadlineSeconds` belongs here
           |
           = help: add `spec.activeDeadlineSeconds` with the longest time a run may take
-          = why: A Job without a deadline runs until it succeeds, fails often enough, or somebody looks
+          = why: A Job without a deadline runs until it succeeds, fails often enough, or someone notices
           = rule: https://github.com/jobgate/jobgate/blob/main/docs/rules/deadline.md
 
         note[ttl-after-finished]: a finished Job stays forever
@@ -415,7 +415,7 @@ mod tests {
           |   ^^^^^^^^^
           |
           = help: remove one
-          = why: kubectl takes the last of two equal keys and drops the first without a word, so one of the two values its author wrote never reaches the cluster
+          = why: kubectl takes the last of two equal keys and drops the first silently, so one of the two values its author wrote never reaches the cluster
           = rule: https://github.com/jobgate/jobgate/blob/main/docs/rules/README.md#duplicate-key
 
         2 files, 3 documents, 1 job: 2 denied, 1 warning, 2 notes (1 filled in by the webhook)
@@ -436,7 +436,7 @@ mod tests {
           |                                              ^^^^^^
           |
           = help: mend it
-          = why: A Job without a deadline runs until it succeeds, fails often enough, or somebody looks
+          = why: A Job without a deadline runs until it succeeds, fails often enough, or someone notices
           = rule: https://github.com/jobgate/jobgate/blob/main/docs/rules/deadline.md
 
         team-a/train (Job) in one-line.json
@@ -566,7 +566,7 @@ mod tests {
           | ^^^^
           |
           = help: mend it
-          = why: A Job without a deadline runs until it succeeds, fails often enough, or somebody looks
+          = why: A Job without a deadline runs until it succeeds, fails often enough, or someone notices
 
           deny  jobs/6.yaml:6:1      Job team-a/train
           deny  jobs/12.yaml:6:1     Job team-a/train

@@ -95,6 +95,10 @@
 //! A claim that nobody has seen is unknown and gives no finding; one that the cluster says is not there gives a warning, since its pods will wait for it.
 //! Modes with `ReadWriteMany` are fine; `ReadOnlyMany` is fine where every mount is read-only, and worth a warning where one is not.
 //!
+//! A claim in a file may name its PersistentVolume (`volumeName`). If that is among the files, its access modes count as well, and one that no node
+//! attaches (NFS, `local`, …) is fine; a `hostPath` gives a warning, since each node has its own directory. If nobody has seen it, there is a warning
+//! at most. A claim that the cluster has bound names its volume, too; its access modes are those of the volume.
+//!
 //! How many pods there are: `parallelism`, but not more than `completions`; or the sum of `replicas` over the replica types that use the claim, the
 //! workers counted up to `elasticPolicy.maxReplicas`. Pods are on one node if `nodeName`, a node selector or a required node affinity names
 //! one host, or a required pod affinity with the topology `kubernetes.io/hostname` selects the pods themselves.
@@ -108,7 +112,7 @@
 use std::cell::{Cell, OnceCell, RefCell};
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::facts::{Claim, Fact};
+use crate::facts::{Claim, Fact, Volume};
 use crate::finding::{Finding, Level, Part as FindingPart, Place};
 use crate::k8s::cron::Schedule;
 use crate::lines::cut;
@@ -367,12 +371,24 @@ fn check_claim(cx: &mut Cx<'_>, scene: &Scene<'_, '_>, shared: &Shared<'_>, clai
     if claim.has("ReadWriteMany") || (claim.has("ReadOnlyMany") && scene.is_read_only(shared)) {
         return;
     }
+    let one_pod = claim.has("ReadWriteOncePod");
+    // The scheduler keeps a second pod away from a claim for one pod, whatever the volume is.
+    let volume = if one_pod { Volume::OfCluster } else { cx.facts().volume(cx.request.namespace, shared.name) };
+    match &volume {
+        Volume::Free => return,
+        Volume::Attached(modes) => {
+            let has = |mode: &str| modes.iter().any(|have| have == mode);
+            if has("ReadWriteMany") || (has("ReadOnlyMany") && scene.is_read_only(shared)) {
+                return;
+            }
+        }
+        Volume::OfCluster | Volume::Unseen | Volume::HostPath => {}
+    }
     let pods = shared.pods();
     let workload = cx.workload;
     // How many pods of one run may mount it at once: unknown where one of the counts is.
     let at_once = pods.iter().try_fold(0_i64, |sum, pod| Some(sum.saturating_add(workload.pods[*pod].count.most?.max(0))));
     let Some(at_once) = at_once else { return };
-    let one_pod = claim.has("ReadWriteOncePod");
     if at_once > 1 {
         let nodes = if one_pod { Some(Nodes::Any) } else { scene.nodes(&pods, Among::OneRun) };
         if nodes == Some(Nodes::One) {
@@ -385,8 +401,16 @@ fn check_claim(cx: &mut Cx<'_>, scene: &Scene<'_, '_>, shared: &Shared<'_>, clai
             Some(_) => Sure::Likely,
             None => Sure::Unknown,
         };
-        report(cx, scene, shared, claim, &format!("up to {at_once} pods use it at once"), sure);
-    } else if at_once == 1 && runs_may_overlap(workload) {
+        let users = format!("up to {at_once} pods use it at once");
+        if volume == Volume::HostPath {
+            return host_path(cx, shared, &users);
+        }
+        report(cx, scene, shared, claim, &users, sure);
+        if let Some(finding) = cx.last().filter(|_| volume == Volume::Unseen) {
+            finding.at_most(Level::Warn);
+            finding.help = format!("show the PersistentVolume that it names (`--facts`), or {}", finding.help).into();
+        }
+    } else if at_once == 1 && runs_may_overlap(workload) && volume != Volume::HostPath {
         if !one_pod && scene.nodes(&pods, Among::SeveralRuns) == Some(Nodes::One) {
             return;
         }
@@ -400,6 +424,15 @@ fn check_claim(cx: &mut Cx<'_>, scene: &Scene<'_, '_>, shared: &Shared<'_>, clai
             }
         }
     }
+}
+
+/// Says that pods on several nodes do not share what they write.
+fn host_path(cx: &mut Cx<'_>, shared: &Shared<'_>, users: &str) {
+    let Some((_, first)) = shared.uses.first() else { return };
+    let message = format!("the claim `{}` is bound to a `hostPath`: each node has its own directory, and {users}", shared.name);
+    cx.report(&first.part.pointer, message)
+        .at_most(Level::Warn)
+        .help("use a volume that nodes share, or a required `podAffinity` that keeps the pods on one node");
 }
 
 /// Whether the pods clash.

@@ -2,7 +2,7 @@
 //!
 //! ## Why
 //!
-//! A Job without a deadline runs until it succeeds, fails often enough, or somebody looks. A training job that hangs in a collective
+//! A Job without a deadline runs until it succeeds, fails often enough, or someone notices. A training job that hangs in a collective
 //! operation does none of the three: it holds its GPUs over the weekend. `activeDeadlineSeconds` is the one bound that the API server's own
 //! controllers enforce. The clock runs from the start of the Job, includes the time its pods are pending, stops while the Job is suspended,
 //! and starts again from zero when it is resumed.
@@ -44,8 +44,8 @@
 //! The field is in `spec` of a Job, in `spec.jobTemplate.spec` of a CronJob and in `spec.runPolicy` of a PyTorchJob.
 //!
 //! A value of 0 is accepted by the API server and ends the Job at its first sync. One above 9223372036 overflows in the Job controller and ends
-//! it just as soon. Both count as missing. `activeDeadlineSeconds` of the pod template bounds one pod, which the Job then replaces: it is no
-//! deadline.
+//! it just as soon. Both count as missing. `activeDeadlineSeconds` of the pod template bounds a pod once it runs, and
+//! the Job may then make another: it is no deadline for the run.
 //!
 //! The parameter `maximum` is the longest deadline that an author may set. A longer one is reported as a missing one is; the unsafe fix writes
 //! the maximum.
@@ -56,7 +56,7 @@
 //! its Jobs do not inherit the CronJob's own labels. It never makes up for a deadline of 0. A finding says why a label does not count.
 //!
 //! Since release 1.9.4 the training operator marks a PyTorchJob as failed at its deadline and then leaves its pods running, unless
-//! `runPolicy.cleanPodPolicy` says `Running` or `All`: they hold their GPUs until `ttlSecondsAfterFinished` deletes the job, or somebody does.
+//! `runPolicy.cleanPodPolicy` says `Running` or `All`: they hold their nodes until `ttlSecondsAfterFinished` deletes the job, or somebody does.
 //! Before that release the pods were always deleted. A PyTorchJob with a deadline and without such a `cleanPodPolicy` gets a warning, whatever
 //! the action of the rule is, and is never denied for it. A policy that is exported for the API server does not have this warning.
 //!
@@ -72,12 +72,13 @@
 
 use std::fmt::Write as _;
 
+use crate::accelerator;
 use crate::finding::{Finding, Level, Op, Part as FindingPart, Place, Safety};
 use crate::patch::set;
 use crate::pointer::Pointer;
 use crate::policy::Action;
 use crate::rule::{Cel, Cx, Param, ParamDefault, Rule};
-use crate::workload::{Field, Kind, Part};
+use crate::workload::{Field, Kind, Part, PodTemplate};
 
 pub(super) static RULE: Rule = Rule {
     id: "deadline",
@@ -189,9 +190,9 @@ fn rewrite(cx: &mut Cx<'_>, field: &Part<'_>) {
 fn is_missing(cx: &mut Cx<'_>, field: &Part<'_>, maximum: Option<i64>, kueue: Option<&Kueue>) {
     let workload = cx.workload;
     let of_pods: Vec<Pointer> = workload.pods.iter().map(|pod| pod.spec.get(FIELD)).filter(Part::is_set).map(|part| part.pointer).collect();
-    let mut message = format!("no `{FIELD}`: a run that hangs holds its nodes until somebody looks");
+    let mut message = format!("no `{FIELD}`: a run that hangs holds its nodes until someone notices");
     if !of_pods.is_empty() {
-        message += " (that of the pod template ends one pod, and another takes its place)";
+        message += " (that of the pod template bounds a pod once it runs)";
     }
     let why_not = kueue.map(|kueue| match (&kueue.seconds, maximum) {
         (Err(why), _) => (*why).to_owned(),
@@ -204,7 +205,7 @@ fn is_missing(cx: &mut Cx<'_>, field: &Part<'_>, maximum: Option<i64>, kueue: Op
     let Some(finding) = cx.missing(&field.pointer, message) else { return };
     ask(finding, field, maximum);
     for place in of_pods {
-        finding.label(Place::Here(place, FindingPart::Value), "bounds one pod, which is then replaced: no deadline for the run");
+        finding.label(Place::Here(place, FindingPart::Value), "bounds a pod once it runs, not the run");
     }
     if let Some(kueue) = kueue {
         finding.label(Place::Here(kueue.label.clone(), FindingPart::Value), "does not count");
@@ -253,8 +254,10 @@ fn keeps_pods(cx: &mut Cx<'_>) {
         return;
     }
     let what = if field.is_set() { "`cleanPodPolicy` is `None`" } else { "no `cleanPodPolicy`" };
+    let holds = |pod: &PodTemplate<'_>| accelerator::requests(pod, accelerator::TAINTS).next().is_some();
+    let run_on = if cx.workload.pods.iter().any(holds) { "run on and hold their GPUs" } else { "run on" };
     let until = ttl.map(|ttl| format!(" for {ttl} more seconds (`ttlSecondsAfterFinished`)")).unwrap_or_default();
-    let message = format!("{what}: at the deadline the job fails, but its pods run on and hold their GPUs{until}");
+    let message = format!("{what}: at the deadline the job fails, but its pods {run_on}{until}");
     let Some(fix) = set(limits, "cleanPodPolicy", "Running".into()) else { return };
     let finding = if field.is_set() { Some(cx.report(&field.pointer, message)) } else { cx.missing(&field.pointer, message) };
     if let Some(finding) = finding {

@@ -120,12 +120,9 @@ fn check_template(cx: &mut Cx<'_>, pod: &PodTemplate<'_>) {
             }
         }
         Field::Set("Always") => {
-            cx.report(
-                &field.pointer,
-                "`restartPolicy` is `Always` (or unset, which means the same): a finished pod would start over, and the API server refuses it",
-            )
-            .help(help)
-            .fix(Safety::Unsafe, fix);
+            cx.report(&field.pointer, "`restartPolicy` is `Always`: a finished pod would start over, and the API server refuses it")
+                .help(help)
+                .fix(Safety::Unsafe, fix);
         }
         Field::Set(_) | Field::Placeholder(_) | Field::Wrong => {}
     }
