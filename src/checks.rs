@@ -181,7 +181,7 @@ pub(crate) fn unknown_annotation_names(workload: &Workload<'_>) -> Vec<Finding> 
             if listed.len() < UNKNOWN_NAMES_LISTED { listed.push(name) } else { more += 1 }
         }
         let shown = |name: &&str| format!("`{}`", cut(name, UNKNOWN_NAME_BYTES, "…").escape_debug());
-        let mut names = listed.iter().map(shown).collect::<Vec<_>>().join(", ");
+        let mut names = listed.iter().map(shown).collect::<Vec<_>>().join(" and ");
         let _ = match more {
             0 => Ok(()),
             more => write!(names, " and {more} more"),
@@ -202,7 +202,7 @@ pub(crate) fn unknown_annotation_names(workload: &Workload<'_>) -> Vec<Finding> 
 pub(crate) fn annotations_without_effect(denied: &BTreeSet<&'static str>, unused: &BTreeSet<&'static str>) -> Vec<Finding> {
     let one = |key: &'static str, rules: &BTreeSet<&'static str>, why: &str, help: &'static str| {
         let names: Vec<String> = rules.iter().map(|rule| format!("`{rule}`")).collect();
-        let message = format!("`{key}` does nothing about {}: {why}", names.join(", "));
+        let message = format!("`{key}` does nothing about {}: {why}", names.join(" and "));
         let pointer = Pointer::of(&["metadata", "annotations"]).key(key);
         (!rules.is_empty()).then(|| finding(ANNOTATION_WITHOUT_EFFECT, Level::Warn, pointer, message, help))
     };
@@ -232,8 +232,8 @@ mod tests {
         };
         assert_eq!(found("deadline, ,gpu-toleration"), [""; 0]);
         assert_eq!(found("deadlin, deadline, deadlin"), ["`jobgate.dev/ignore` names `deadlin`, which is no rule"]);
-        assert_eq!(found("a,b,c"), ["`jobgate.dev/ignore` names `a`, `b`, `c`, which are no rules"]);
-        assert_eq!(found("a,b,c,b,d,e"), ["`jobgate.dev/ignore` names `a`, `b`, `c` and 2 more, which are no rules"]);
+        assert_eq!(found("a,b,c"), ["`jobgate.dev/ignore` names `a` and `b` and `c`, which are no rules"]);
+        assert_eq!(found("a,b,c,b,d,e"), ["`jobgate.dev/ignore` names `a` and `b` and `c` and 2 more, which are no rules"]);
         assert!(found(&"x".repeat(1 << 20))[0].len() < 2 * UNKNOWN_NAME_BYTES, "a long name is cut");
     }
 

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use crate::finding::Source;
+use crate::placeholder;
 use crate::value::Value;
 
 /// What is known of one thing.
@@ -33,7 +34,9 @@ impl Claim {
     pub fn from_object(object: &Value, source: Source) -> Option<Self> {
         let modes = |part: &str| -> Option<Vec<String>> {
             let list = object.get(part)?.get("accessModes")?.as_array()?;
-            list.iter().map(|mode| mode.as_str().map(str::to_owned)).collect()
+            // Nobody knows yet what a placeholder will be.
+            let known = |mode: &&str| !placeholder::is_placeholder(mode);
+            list.iter().map(|mode| mode.as_str().filter(known).map(str::to_owned)).collect()
         };
         let bound = object.pointer("/status/phase").and_then(Value::as_str) == Some("Bound");
         let status = modes("status").filter(|list| bound && !list.is_empty());

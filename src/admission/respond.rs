@@ -383,6 +383,23 @@ mod tests {
     }
 
     #[test]
+    fn a_path_of_dots_costs_no_line_for_each() {
+        let at = Pointer::of(&["spec", "pytorchReplicaSpecs"]).key(&".".repeat(100_000)) / "restartPolicy";
+        let finding = finding(Level::Warn, &at, &"x".repeat(200), "");
+        let (text, steps) = meter::run(meter::Bounds::default(), || warnings(&[finding]).remove(0)).expect("no bounds");
+        assert!(text.chars().count() <= LONGEST_WARNING && steps < 100, "{steps}: {text}");
+    }
+
+    #[test]
+    fn what_is_put_back_is_one_line() {
+        let place = Pointer::of(&["spec", "template", "spec", "tolerations"]);
+        assert_eq!(put_back(&[]), None);
+        let line = "jobgate put back what it had filled in: spec.template.spec.tolerations";
+        assert_eq!(put_back(&[Op::Add(&place / 1_usize, json!({}))]).as_deref(), Some(line));
+        assert_eq!(put_back(&[Op::Add(place, json!([]))]).as_deref(), Some(line));
+    }
+
+    #[test]
     fn what_is_filled_in_is_one_line() {
         let fill = |keys: &[&'static str], value: Value| {
             let at = Pointer::of(keys);
@@ -392,6 +409,8 @@ mod tests {
         let of = |findings: &[Finding]| filled_in(findings).unwrap_or_default();
         let job = [fill(&["spec", "ttlSecondsAfterFinished"], 86_400.into()), fill(&["spec", "template", "spec", "tolerations"], json!([1]))];
         assert_eq!(of(&job), "jobgate filled in: spec.ttlSecondsAfterFinished=86400, spec.template.spec.tolerations");
+        let item = Finding { path: Pointer::of(&["spec", "tolerations"]), ..fill(&["spec", "tolerations", "1"], json!({"operator": "Exists"})) };
+        assert_eq!(of(&[item]), "jobgate filled in: spec.tolerations", "an item is no value of the list");
         let run_policy = Finding { path: Pointer::of(&["spec", "runPolicy", "ttl"]), ..fill(&["spec", "runPolicy"], json!({"ttl": 60})) };
         assert_eq!(of(&[run_policy]), "jobgate filled in: spec.runPolicy.ttl=60");
         let long: Vec<Finding> = ["a", "b", "c"].map(|last| fill(&["spec", "jobTemplate", "spec", "template", "spec", last], "word".into())).into();

@@ -78,7 +78,8 @@
 //! The action of the policy is for claims that hold checkpoints, and for pods of which it is certain that they cannot all start, whatever the claim
 //! holds. Everything else is a warning at most, since the pods may happen to fit on one node. It is certain
 //!
-//! * where a `ReadWriteOncePod` claim is used by several pods that run at the same time: all but one wait;
+//! * where a `ReadWriteOncePod` claim is used by several pods that are to run at the same time: all but one wait. The pods of a Job with more
+//!   `completions` than `parallelism`, or without `completions`, may take turns, so there it is not certain;
 //! * where a `ReadWriteOnce` claim is used by pods that are never on one node: their templates name different nodes, or a required `podAntiAffinity`
 //!   with the topology `kubernetes.io/hostname` keeps them apart.
 //!
@@ -394,7 +395,7 @@ fn check_claim(cx: &mut Cx<'_>, scene: &Scene<'_, '_>, shared: &Shared<'_>, clai
         if nodes == Some(Nodes::One) {
             return;
         }
-        let together = || pods.iter().map(|pod| scene.least(*pod)).fold(0, i64::saturating_add) > 1;
+        let together = || !takes_turns(workload) && pods.iter().map(|pod| scene.least(*pod)).fold(0, i64::saturating_add) > 1;
         let sure = match nodes {
             Some(Nodes::Several) => Sure::Certain("pods that are never on one node use it"),
             _ if one_pod && together() => Sure::Certain(""),
@@ -433,6 +434,13 @@ fn host_path(cx: &mut Cx<'_>, shared: &Shared<'_>, users: &str) {
     cx.report(&first.part.pointer, message)
         .at_most(Level::Warn)
         .help("use a volume that nodes share, or a required `podAffinity` that keeps the pods on one node");
+}
+
+/// Tells whether the pods of a Job may do their work one after another: it says how many may run at once, and not that they must.
+fn takes_turns(workload: &Workload<'_>) -> bool {
+    let Some(spec) = &workload.job_spec else { return false };
+    let at_once = spec.get("parallelism").int().or_default(1);
+    !matches!((spec.get("completions").int(), at_once), (Field::Set(all), Some(at_once)) if all <= at_once)
 }
 
 /// Whether the pods clash.
@@ -572,8 +580,12 @@ fn has_word(name: &str, words: &[&str]) -> bool {
 }
 
 fn is_in_part(part: &str, word: &str) -> bool {
+    // A policy may have a word with digits at its end, or in capitals.
+    if part.eq_ignore_ascii_case(word) {
+        return true;
+    }
     let part = part.trim_end_matches(|c: char| c.is_ascii_digit());
-    let is_word = |text: &str| text == word || text.strip_suffix('s') == Some(word);
+    let is_word = |text: &str| text.eq_ignore_ascii_case(word) || text.strip_suffix('s').is_some_and(|text| text.eq_ignore_ascii_case(word));
     let is_odd = word.len() >= 5 || !word.contains(['a', 'e', 'i', 'o', 'u', 'y']);
     is_word(part)
         || (is_odd && !word.is_empty() && part.contains(word))

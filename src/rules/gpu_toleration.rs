@@ -531,6 +531,25 @@ mod tests {
     }
 
     #[test]
+    fn what_terraform_writes_is_not_filled() {
+        let managed = json!({"managedFields": [{"manager": "Terraform", "operation": "Update", "fieldsV1": {"f:spec": {}}}]});
+        assert_eq!(on_create(&Policy::default(), &job(&managed, &Value::Null)), "warn");
+    }
+
+    #[test]
+    fn what_is_created_only_is_filled_as_the_cluster_would() {
+        let object = job(&json!({"generateName": "train-"}), &json!([own()]));
+        let fills = |object: &Value| {
+            evaluate(&Policy::default(), &NoFacts, &Request::of_file(object, None))
+                .findings
+                .iter()
+                .any(|finding| finding.rule == RULE.id && finding.fills)
+        };
+        assert!(fills(&object));
+        assert!(!fills(&job(&json!({"name": "train"}), &json!([own()]))));
+    }
+
+    #[test]
     fn nothing_is_said_of_pods_that_gke_looks_after() {
         let with = |field: &str, value: Value| {
             let mut object = job(&json!({}), &Value::Null);
@@ -539,6 +558,9 @@ mod tests {
         };
         assert_eq!(with("nodeSelector", json!({"cloud.google.com/gke-accelerator": "nvidia-l4"})), "nothing");
         assert_eq!(with("nodeSelector", json!({"pool": "cloud.google.com/gke-accelerator"})), "fill");
+        let mut object = job(&json!({}), &Value::Null);
+        object["spec"]["template"]["spec"]["nodeSelector"] = json!({"cloud.google.com/gke-accelerator": "nvidia-l4"});
+        assert_eq!(on_create(&policy("{params: {taints: {nvidia.com/gpu: dedicated}}}"), &object), "fill", "GKE knows its own taints");
         let affinity = |terms: Value| json!({"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": terms}}});
         let term = |key: &str, operator: &str| json!({"matchExpressions": [{"key": key, "operator": operator}]});
         let gke = term("cloud.google.com/gke-accelerator", "Exists");
@@ -611,7 +633,11 @@ mod tests {
         let is = pytorch_job(&json!([own()]));
         let default = Policy::default();
         assert_eq!(restored(&default, &was, &is).len(), 1);
-        assert_eq!(restored(&policy("{action: warn, params: {taints: {}}}"), &was, &is).len(), 1, "the table of before counts, too");
+        assert_eq!(restored(&policy("{params: {taints: {}}}"), &was, &is).len(), 1, "the table of before counts, too");
+        assert_eq!(restored(&policy("{action: warn}"), &was, &is), [], "a policy that changes nothing");
+        let mut applied = was.clone();
+        applied["metadata"] = json!({"annotations": {LAST_APPLIED: was.to_string()}});
+        assert_eq!(restored(&default, &applied, &is), [], "an author may take out what was applied");
         assert_eq!(restored(&default, &pytorch_job(&json!([own(), toleration("spot")])), &is), [], "nothing asks for that");
         let mut kept = is.clone();
         kept["metadata"] = json!({"annotations": {"jobgate.dev/keep": "gpu-toleration"}});

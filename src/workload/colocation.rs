@@ -6,6 +6,7 @@ use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::{Field, Kind, Part, PodTemplate, Workload};
+use crate::placeholder;
 use crate::value::Value;
 
 const HOSTNAME: &str = "kubernetes.io/hostname";
@@ -31,8 +32,12 @@ pub fn on_one_node(workload: &Workload<'_>, pods: &[&PodTemplate<'_>], among: Am
 #[must_use]
 pub fn on_several_nodes(workload: &Workload<'_>, pods: &[(&PodTemplate<'_>, i64)]) -> bool {
     let present: Vec<&PodTemplate<'_>> = pods.iter().filter(|(_, least)| *least > 0).map(|(pod, _)| *pod).collect();
-    let mut nodes = present.iter().filter_map(|pod| pinned_node(pod));
-    if nodes.next().is_some_and(|first| nodes.any(|node| node != first)) {
+    // A node has two names, its own and that of its host: only names of one kind can be compared.
+    let mut pins: BTreeMap<Name, BTreeSet<&str>> = BTreeMap::new();
+    for pin in present.iter().filter_map(|pod| pinned_node(pod)) {
+        pins.entry(pin.name).or_default().insert(pin.node);
+    }
+    if pins.values().any(|nodes| nodes.len() > 1) {
         return true;
     }
     // Most have none, and then nothing need be known of labels.
@@ -62,13 +67,27 @@ fn pinned_together(pods: &[&PodTemplate<'_>]) -> bool {
     }
 }
 
+/// By which of its names a node is called.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Name {
+    Node,
+    Host,
+}
+
+/// The one node that pods can run on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Pin<'a> {
+    name: Name,
+    node: &'a str,
+}
+
 /// Returns the one node that a template's pods can run on, if it names one.
-fn pinned_node<'a>(pod: &PodTemplate<'a>) -> Option<&'a str> {
-    if let Field::Set(name) = pod.spec.get("nodeName").text() {
-        return Some(name).filter(|name| !name.is_empty());
+fn pinned_node<'a>(pod: &PodTemplate<'a>) -> Option<Pin<'a>> {
+    if let Field::Set(node) = pod.spec.get("nodeName").text() {
+        return Some(Pin { name: Name::Node, node }).filter(|pin| !pin.node.is_empty());
     }
-    if let Field::Set(host) = pod.spec.at(&["nodeSelector", HOSTNAME]).text() {
-        return Some(host);
+    if let Field::Set(node) = pod.spec.at(&["nodeSelector", HOSTNAME]).text() {
+        return Some(Pin { name: Name::Host, node });
     }
     let required = pod.spec.at(&["affinity", "nodeAffinity", "requiredDuringSchedulingIgnoredDuringExecution", "nodeSelectorTerms"]);
     // Terms are alternatives: each must name the same node.
@@ -78,18 +97,18 @@ fn pinned_node<'a>(pod: &PodTemplate<'a>) -> Option<&'a str> {
 }
 
 /// Returns the one node that a node selector term allows, if one of its expressions names one.
-fn node_of_term<'a>(term: &Part<'a>) -> Option<&'a str> {
-    let one = |list: &'static str, key: &'static str| {
+fn node_of_term<'a>(term: &Part<'a>) -> Option<Pin<'a>> {
+    let one = |list: &'static str, key: &'static str, name: Name| {
         term.get(list).items().find_map(|expression| {
             let names = expression.get("key").text() == Field::Set(key) && expression.get("operator").text() == Field::Set("In");
             let values = expression.get("values").value?.as_array()?;
             match values.as_slice() {
-                [value] if names => value.as_str(),
+                [Value::String(node)] if names && !placeholder::is_placeholder(node) => Some(Pin { name, node }),
                 _ => None,
             }
         })
     };
-    one("matchExpressions", HOSTNAME).or_else(|| one("matchFields", "metadata.name"))
+    one("matchExpressions", HOSTNAME, Name::Host).or_else(|| one("matchFields", "metadata.name", Name::Node))
 }
 
 /// Tells whether each template requires a node that runs pods which all the templates' pods are among.
@@ -160,6 +179,8 @@ impl<'a> Labels<'a> {
                 Field::Set("In") => {
                     self.of_all(key).is_some_and(|values| listed.iter().filter(|listed| values.contains(**listed)).count() == values.len())
                 }
+                // Controllers add labels whose values are not known here.
+                Field::Set("NotIn" | "DoesNotExist") if is_of_controllers(key) => false,
                 Field::Set("NotIn") => self.by_key.get(key).is_none_or(|values| !listed.iter().any(|listed| values.distinct.contains(*listed))),
                 Field::Set("Exists") => self.of_all(key).is_some(),
                 Field::Set("DoesNotExist") => !self.by_key.contains_key(key),
@@ -184,6 +205,11 @@ fn attracts(term: &Part<'_>, labels: &Labels<'_>, namespace: &str, among: Among)
         among == Among::OneRun || labels.of_all(key).is_some() && !is_made_per_run(key)
     });
     term.get("topologyKey").text() == Field::Set(HOSTNAME) && same_namespace && keys_fit && selector.is_mapping() && labels.are_selected_by(&selector)
+}
+
+/// Tells whether a label is one that controllers give to pods.
+fn is_of_controllers(key: &str) -> bool {
+    is_made_per_run(key) || key.starts_with("batch.kubernetes.io/") || key.starts_with("training.kubeflow.org/")
 }
 
 /// Tells whether a controller gives the label another value for each run of a CronJob.
