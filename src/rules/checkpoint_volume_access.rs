@@ -404,7 +404,7 @@ fn check_claim(cx: &mut Cx<'_>, scene: &Scene<'_, '_>, shared: &Shared<'_>, clai
         };
         let users = format!("up to {at_once} pods use it at once");
         if volume == Volume::HostPath {
-            return host_path(cx, shared, &users);
+            return host_path(cx, shared, claim, &users);
         }
         report(cx, scene, shared, claim, &users, sure);
         if let Some(finding) = cx.last().filter(|_| volume == Volume::Unseen) {
@@ -428,12 +428,13 @@ fn check_claim(cx: &mut Cx<'_>, scene: &Scene<'_, '_>, shared: &Shared<'_>, clai
 }
 
 /// Says that pods on several nodes do not share what they write.
-fn host_path(cx: &mut Cx<'_>, shared: &Shared<'_>, users: &str) {
+fn host_path(cx: &mut Cx<'_>, shared: &Shared<'_>, claim: &Claim, users: &str) {
     let Some((_, first)) = shared.uses.first() else { return };
     let message = format!("the claim `{}` is bound to a `hostPath`: each node has its own directory, and {users}", shared.name);
-    cx.report(&first.part.pointer, message)
-        .at_most(Level::Warn)
-        .help("use a volume that nodes share, or a required `podAffinity` that keeps the pods on one node");
+    let (workload, namespace, modes) = (cx.workload, cx.request.namespace, claim.access_modes.join(", "));
+    let finding = cx.report(&first.part.pointer, message);
+    finding.at_most(Level::Warn).help("use a volume that nodes share, or a required `podAffinity` that keeps the pods on one node");
+    label_places(finding, workload, shared, claim, namespace, &modes);
 }
 
 /// Tells whether the pods of a Job may do their work one after another: it says how many may run at once, and not that they must.
