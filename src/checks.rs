@@ -245,7 +245,7 @@ mod tests {
             found.into_iter().map(|finding| finding.message.into_owned()).collect::<Vec<_>>()
         };
         assert_eq!(found(&[], &[]), [""; 0]);
-        let ignore = "`jobgate.dev/ignore` does nothing about `deadline`, `restart-policy`: the policy does not let authors lift that";
+        let ignore = "`jobgate.dev/ignore` does nothing about `deadline` and `restart-policy`: the policy does not let authors lift that";
         let keep = "`jobgate.dev/keep` does nothing about `deadline`: nothing is filled in for it here";
         assert_eq!(found(&["restart-policy", "deadline"], &["deadline"]), [ignore, keep]);
     }
