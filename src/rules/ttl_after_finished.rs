@@ -48,8 +48,9 @@
 //!
 //! Nothing is filled in, and a warning given, where a tool tracks the object: Argo CD, Flux, Helm, Config Sync, Fleet, kapp, Pulumi, Terraform or
 //! Crossplane, by the labels, annotations and field managers that they write. To them a Job that deleted itself is a Job that is missing, so they
-//! make it again, some at once and some the next time they run, and the training runs again. A file in git carries no such mark; where all manifests
-//! are applied by such a tool, set the parameter `gitops: true`. A CronJob is filled all the same: the tool tracks the CronJob, and its runs do not
+//! make it again, some at once and some the next time they run, and the training runs again. Any label or annotation of Argo CD's or Flux's own counts
+//! (`argocd.argoproj.io/sync-wave`, `kustomize.toolkit.fluxcd.io/ssa`). Most files in git carry no mark; where all manifests are applied by such a
+//! tool, set the parameter `gitops: true`. A CronJob is filled all the same: the tool tracks the CronJob, and its runs do not
 //! come back.
 //!
 //! A hook of Helm or Argo CD is not filled either. It does not come back before the next release, and the tool deletes it as its deletion policy says
