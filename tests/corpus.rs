@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use jobgate::checks::{DUPLICATE_KEY, FIELD_TYPE, KNOWN_KIND, PLACEHOLDER, SYNTAX, UNRENDERED_TEMPLATE};
+use jobgate::checks::{DUPLICATE_KEY, FIELD_TYPE, PLACEHOLDER, SYNTAX, UNRENDERED_TEMPLATE};
 use jobgate::finding::Level;
 use jobgate::lines::Lines;
 use jobgate::lint::{self, Claims, Input, Linted, Options};
@@ -179,8 +179,7 @@ impl Row<'_> {
             ("clear-error-or-skip", _) => outcome.is_refused() || outcome.is_silent(),
             ("warn-or-clear-error", _) => outcome.is_refused() || outcome.has(Level::Warn, &[DUPLICATE_KEY]),
             ("ok-nothing", _) => outcome.report.objects == 0 && outcome.is_silent(),
-            // The API server knows no such kind, so it is more than a note.
-            ("skip-or-note", _) => outcome.report.objects == 0 && outcome.has(Level::Deny, &[KNOWN_KIND]) && !outcome.has(Level::Warn, &[]),
+            ("skip-or-note", _) => outcome.report.objects == 0 && !outcome.has(Level::Deny, &[]) && !outcome.has(Level::Warn, &[]),
             _ => return None,
         })
     }

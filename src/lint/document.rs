@@ -603,9 +603,8 @@ fn unknown_kind(object: &Value) -> Option<Finding> {
     };
     let key = if adapter.name == kind && version.is_some() { "apiVersion" } else { "kind" };
     let help = format!("write `apiVersion: {served}` and `kind: {}`", adapter.name);
-    // Without an `apiVersion` it may be a patch, which needs none.
-    let level = if version.is_some() { Level::Deny } else { Level::Note };
-    Some(checks::finding(KNOWN_KIND, level, Pointer::of(&[key]), message, help))
+    // Another kind may be called so; that it was not judged is said as well.
+    Some(checks::finding(KNOWN_KIND, Level::Note, Pointer::of(&[key]), message, help))
 }
 
 /// Says that a version of a kind is one that API servers no longer serve.
