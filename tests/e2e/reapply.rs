@@ -250,7 +250,7 @@ fn filled_by_an_earlier_version(place: &Place<'_>) {
         .expect("write a policy");
     let setup = Setup { policy: Some(file), ..setup(place) };
     let _gate = start(place, &setup);
-    place.apply(&manifest("client")).ok();
+    place.apply(&manifest("client")).warns(&["jobgate put back what it had filled in: spec.template.spec.tolerations"]);
     let label = json!({"metadata": {"labels": {"run": "2"}, "annotations": {"jobgate.dev/keep": "gpu-toleration"}}});
     place.apply(&over(manifest("kept"), label)).ok();
     for name in ["job/client", "job/kept"] {
