@@ -13,6 +13,7 @@ use crate::meter;
 use crate::pointer::Pointer;
 use crate::policy::Exemption;
 use crate::rules;
+use crate::value::{Map, Value};
 use crate::workload::Workload;
 
 /// One check of the input: its id, one line, and its page.
@@ -132,7 +133,8 @@ pub static CHECKS: &[Check] = &[
     Check {
         id: UNKNOWN_RULE,
         summary: "Jobgate's annotations name rules that exist",
-        page: "`jobgate.dev/keep` or `jobgate.dev/ignore` names a rule that does not exist, so that part of it does nothing. `jobgate explain` lists the rules.",
+        page: "`jobgate.dev/keep` or `jobgate.dev/ignore` names a rule that does not exist, so that part of it does nothing, or an annotation is called \
+               `jobgate.dev/` something else, which does nothing. `jobgate explain` lists the rules.",
     },
     Check {
         id: UNRENDERED_TEMPLATE,
@@ -194,7 +196,24 @@ pub(crate) fn unknown_annotation_names(workload: &Workload<'_>) -> Vec<Finding> 
         let pointer = Pointer::of(&["metadata", "annotations"]).key(key);
         Some(finding(UNKNOWN_RULE, Level::Warn, pointer, message, "`jobgate explain` lists the rules"))
     };
-    [KEEP, IGNORE].into_iter().filter_map(unknown).collect()
+    [KEEP, IGNORE].into_iter().filter_map(unknown).chain(unknown_annotations(workload)).collect()
+}
+
+/// What the names of Jobgate's annotations begin with.
+const ANNOTATIONS: &str = "jobgate.dev/";
+
+/// Returns a finding for the annotations that are called as if they were Jobgate's, and are not.
+fn unknown_annotations(workload: &Workload<'_>) -> Option<Finding> {
+    let keys = workload.metadata("annotations").and_then(Value::as_object).into_iter().flat_map(Map::keys);
+    let mut unknown = keys.inspect(|_| meter::spend(1)).filter(|key| key.starts_with(ANNOTATIONS) && ![KEEP, IGNORE].contains(key));
+    let first = unknown.next()?;
+    let name = cut(first, UNKNOWN_NAME_BYTES, "…");
+    let message = match unknown.count() {
+        0 => format!("`{}` is no annotation of Jobgate's", name.escape_debug()),
+        more => format!("`{}` and {more} more are no annotations of Jobgate's", name.escape_debug()),
+    };
+    let pointer = Pointer::of(&["metadata", "annotations"]).key(first);
+    Some(finding(UNKNOWN_RULE, Level::Warn, pointer, message, format!("write `{KEEP}` or `{IGNORE}`")))
 }
 
 /// Returns a finding for each of Jobgate's annotations that names rules and does nothing about them: rules whose findings `ignore` did not lift, and
@@ -234,6 +253,10 @@ mod tests {
         assert_eq!(found("deadlin, deadline, deadlin"), ["`jobgate.dev/ignore` names `deadlin`, which is no rule"]);
         assert_eq!(found("a,b,c"), ["`jobgate.dev/ignore` names `a` and `b` and `c`, which are no rules"]);
         assert_eq!(found("a,b,c,b,d,e"), ["`jobgate.dev/ignore` names `a` and `b` and `c` and 2 more, which are no rules"]);
+        let job = json!({"apiVersion": "batch/v1", "kind": "Job", "metadata": {"annotations": {"jobgate.dev/ignores": "deadline", "jobgate.dev/skip": ""}}});
+        let workload = Workload::of(&job).expect("a Job");
+        let messages: Vec<_> = unknown_annotation_names(&workload).into_iter().map(|finding| finding.message).collect();
+        assert_eq!(messages, ["`jobgate.dev/ignores` and 1 more are no annotations of Jobgate's"]);
         assert!(found(&"x".repeat(1 << 20))[0].len() < 2 * UNKNOWN_NAME_BYTES, "a long name is cut");
     }
 

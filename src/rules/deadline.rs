@@ -235,6 +235,8 @@ fn kueue(cx: &Cx<'_>) -> Option<Kueue> {
     let seconds = match label.text().set().and_then(|text| text.parse::<i32>().ok()) {
         _ if !cx.bool("kueueMaxExecTime") => Err("counts only where the policy sets `kueueMaxExecTime`"),
         _ if !is_queued => Err("needs a queue name beside it"),
+        // What it will be nobody knows yet, so it is not denied.
+        None if matches!(label.text(), Field::Placeholder(_)) => Ok(1),
         Some(seconds) if seconds > 0 => Ok(seconds.into()),
         _ => Err("is no number of seconds above zero"),
     };
