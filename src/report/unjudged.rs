@@ -40,7 +40,7 @@ pub enum Reason {
     Chart(Arc<str>),
     /// A template of something else.
     Template,
-    /// A document with a stand-in where a value must be known.
+    /// A document with a placeholder where a value must be known.
     Placeholder,
     /// A document that could not be read.
     Unreadable,

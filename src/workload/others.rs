@@ -67,7 +67,7 @@ pub fn is_other(group: &str, kind: &str) -> bool {
     OTHERS.iter().any(|(name, kinds)| *name == group && kinds.contains(&kind))
 }
 
-/// Tells whether an object of a kind that nobody has told Jobgate of runs pods to an end, or on accelerators: somewhere in it are containers which ask
+/// Tells whether an object of a kind that Jobgate does not know runs pods to an end, or on accelerators: somewhere in it are containers which ask
 /// for accelerators, or beside which `restartPolicy` is `Never` or `OnFailure`.
 ///
 /// What Kubernetes itself runs forever (`apps`) is no batch work, and neither are its core kinds: a Pod is the business of whoever made it.
