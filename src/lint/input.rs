@@ -130,7 +130,8 @@ impl Inputs {
         let walk = WalkBuilder::new(directory).require_git(false).git_global(false).git_exclude(false).build();
         for entry in walk {
             match entry {
-                Ok(entry) if entry.file_type().is_some_and(|kind| kind.is_file()) && wanted(entry.path()) => {
+                // kubectl follows a link to a file, too; one to a directory neither of the two does.
+                Ok(entry) if (entry.file_type().is_some_and(|kind| kind.is_file()) || links_to_file(&entry)) && wanted(entry.path()) => {
                     self.files.push(input(entry.into_path()));
                 }
                 Ok(_) => {}
@@ -138,6 +139,10 @@ impl Inputs {
             }
         }
     }
+}
+
+fn links_to_file(entry: &ignore::DirEntry) -> bool {
+    entry.path_is_symlink() && entry.path().is_file()
 }
 
 /// Tells which path a walk could not read, and why.

@@ -56,9 +56,9 @@ impl Tree {
         for input in inputs {
             let Content::File(path) = &input.content else { continue };
             let Some(parent) = path.parent() else { continue };
-            // A patch is mostly in the directory of its kustomization, or in one below it.
+            // A patch is mostly in the directory of its kustomization, or in one below it, which may be all that is walked.
             let directory = normal(parent);
-            if let Some(above) = directory.parent().filter(|_| input.named) {
+            if let Some(above) = directory.parent() {
                 directories.insert(above.to_owned());
             }
             directories.insert(directory);

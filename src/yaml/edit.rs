@@ -1122,8 +1122,8 @@ mod tests {
     #[test]
     fn what_an_item_is_called_comes_first() {
         let item = json!([{"effect": "e", "key": "k", "operator": "o"}]);
-        add("a: 1\n", "/b", item.clone(), "a: 1\nb:\n  - key: k\n    effect: e\n    operator: o\n");
-        add("{\"a\": 1}", "/b", item, "{\"a\": 1, \"b\": [{\"key\": \"k\", \"effect\": \"e\", \"operator\": \"o\"}]}");
+        add("a: 1\n", "/b", item.clone(), "a: 1\nb:\n  - key: k\n    operator: o\n    effect: e\n");
+        add("{\"a\": 1}", "/b", item, "{\"a\": 1, \"b\": [{\"key\": \"k\", \"operator\": \"o\", \"effect\": \"e\"}]}");
     }
 
     #[test]

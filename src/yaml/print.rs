@@ -25,8 +25,8 @@ pub(super) struct Look {
     pub(super) names_first: bool,
 }
 
-/// The keys by which Kubernetes tells the items of a list apart.
-const NAMES: [&str; 2] = ["name", "key"];
+/// The keys that people write first in the items of a list: what Kubernetes tells them apart by, and what is said of a toleration's key.
+const FIRST: [&str; 4] = ["name", "key", "operator", "value"];
 
 /// Tells whether a value takes no lines of its own.
 pub(super) fn is_inline(value: &Value) -> bool {
@@ -44,9 +44,9 @@ impl Look {
 
     /// Returns the entries of a mapping in the order in which they are printed.
     fn entries<'m>(&self, map: &'m Map) -> impl Iterator<Item = (&'m str, &'m Value)> {
-        let names_first = self.names_first;
-        let leads = move |key: &str| names_first && NAMES.contains(&key);
-        map.iter().filter(move |(key, _)| leads(key)).chain(map.iter().filter(move |(key, _)| !leads(key)))
+        let first = if self.names_first { &FIRST[..] } else { &[] };
+        let leads = first.iter().filter_map(|key| map.get_key_value(key));
+        leads.chain(map.iter().filter(|(key, _)| !first.contains(key)))
     }
 
     /// Prints a key.
