@@ -74,8 +74,29 @@ pub fn is_other(group: &str, kind: &str) -> bool {
 #[must_use]
 pub fn looks_like_batch(version: &str, object: &Value) -> bool {
     let group = version.split_once('/').map_or("", |(group, _)| group);
-    !matches!(group, "" | "apps" | "batch" | "apiextensions.k8s.io" | "admissionregistration.k8s.io") && has_batch_pod(object)
+    let kind = object.get("kind").and_then(Value::as_str).unwrap_or_default();
+    let is_none = |(name, kinds): &(&str, &[&str])| *name == group && (kinds.is_empty() || kinds.contains(&kind));
+    !matches!(group, "" | "apps" | "batch") && !NO_BATCH.iter().any(is_none) && has_batch_pod(object)
 }
+
+/// Kinds that hold pods and run none to an end: what serves, and what only carries pods of others. No kinds stand for all of the group.
+const NO_BATCH: &[(&str, &[&str])] = &[
+    ("actions.github.com", &[]),
+    ("admissionregistration.k8s.io", &[]),
+    ("apiextensions.k8s.io", &[]),
+    ("apps.kruise.io", &["CloneSet", "DaemonSet", "StatefulSet"]),
+    ("apps.openshift.io", &["DeploymentConfig"]),
+    ("argoproj.io", &["Application", "ApplicationSet", "Rollout"]),
+    ("extensions", &["DaemonSet", "Deployment", "ReplicaSet"]),
+    ("helm.toolkit.fluxcd.io", &[]),
+    ("kubeflow.org", &["Notebook"]),
+    ("kyverno.io", &[]),
+    ("mutations.gatekeeper.sh", &[]),
+    ("ray.io", &["RayService"]),
+    ("serving.knative.dev", &[]),
+    ("serving.kserve.io", &[]),
+    ("templates.gatekeeper.sh", &[]),
+];
 
 /// Tells whether a value holds a pod template, whatever it asks for: the mark of a part of a workload that says no kind.
 #[must_use]
@@ -143,6 +164,8 @@ mod tests {
             ("example.com/v1", pod(gpu.clone()), true),
             ("example.com/v1", pod(json!({"containers": [{"name": "c", "resources": {"limits": {"nvidia.com/gpu": 0}}}]})), false),
             ("apps/v1", pod(gpu.clone()), false),
+            ("serving.kserve.io/v1beta1", pod(gpu.clone()), false),
+            ("kyverno.io/v1", pod(json!({"restartPolicy": "Never"})), false),
             ("v1", pod(gpu), false),
             ("example.com/v1", json!({"spec": {"restartPolicy": "Never", "containers": {"type": "array"}}}), false),
             ("example.com/v1", pod(json!({})), false),
