@@ -307,7 +307,7 @@ fn lift(policy: &Policy, request: &Request<'_>, workload: &Workload<'_>, finding
         verdict.findings.push(crate::checks::ended_exemption(exemption, &rule));
     }
     verdict.findings.extend(crate::checks::unknown_annotation_names(workload));
-    // What the annotation names and is still there was not lifted by it.
+    // What the annotation names and is still there is not covered by it.
     let not_lifted = verdict.findings.iter().map(|finding| finding.rule).filter(|rule| ignored.contains(rule)).collect();
     let unused = workload.annotation(KEEP).map(|_| fills_nothing(policy, request, workload)).unwrap_or_default();
     verdict.findings.extend(crate::checks::annotations_without_effect(&not_lifted, &unused));

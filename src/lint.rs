@@ -255,7 +255,7 @@ impl Arguments {
         }
     }
 
-    /// Returns the directories of which nothing was said. Files that were named are told only if there is nothing in any of them: whoever passes the
+    /// Returns the directories of which nothing was said. Files that were named are reported only if there is nothing in any of them: whoever passes the
     /// files of a commit, or a shell's glob, means those of them that hold batch work.
     fn silent(self, said: usize) -> Vec<Unjudged> {
         let roots = self.roots.into_iter().filter(|(_, speaks)| !speaks).map(|(root, _)| root);

@@ -171,7 +171,7 @@ impl Walk<'_> {
         let (level, begin) = match self.reading {
             Reading::Body { strict: true } => (Level::Deny, format!("the API server refuses this: unknown field \"{pointer}\"")),
             Reading::Body { strict: false } => (Level::Warn, format!("the API server drops `{}` here silently", short(key))),
-            // kubectl asks for strict validation unless it is told not to.
+            // kubectl asks for strict validation unless `--validate` says otherwise.
             Reading::Manifest => (Level::Deny, format!("kubectl refuses `{}` here, and tools that are less strict drop it silently", short(key))),
         };
         let sibling = suggest::closest(key, fields.names()).filter(|name| near(key, name));

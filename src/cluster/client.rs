@@ -69,7 +69,7 @@ impl ClientError {
     }
 }
 
-/// The token that the kubelet mounts into a pod, unless it is told not to.
+/// The token that the kubelet mounts into a pod, unless `--validate` says otherwise.
 const TOKEN: &str = "/var/run/secrets/kubernetes.io/serviceaccount/token";
 
 /// Tells whether the process runs in a pod that may speak to the API server: its address is in the environment and a token is mounted.

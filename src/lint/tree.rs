@@ -67,16 +67,17 @@ impl Tree {
             let name = KUSTOMIZATIONS.iter().find(|name| directory.join(name).is_file());
             candidates.extend(name.map(|name| directory.join(name)));
         }
+        let mut reads: BTreeMap<PathBuf, Option<Kustomization>> = candidates.iter().map(|path| (path.clone(), read(path, options))).collect();
+        let taking = taking_batch(&mut reads, options);
         let mut tree = Self::default();
-        let mut memo = BTreeMap::new();
         for path in candidates {
-            let Some(read) = read(&path, options) else { continue };
+            let Some(Some(read)) = reads.get(&path) else { continue };
             let dir: Arc<str> = shown(path.parent().unwrap_or(Path::new(""))).into();
             for (file, for_batch) in &read.patches {
                 let by = shown(&path).into();
                 tree.patches.entry(file.clone()).or_insert(Patch { by, for_batch: *for_batch });
             }
-            if (read.changes || read.remote) && takes_batch(&path, options, &mut memo) {
+            if (read.changes || read.remote) && taking.contains(&path) {
                 tree.changing.insert(path, dir);
             }
         }
@@ -126,40 +127,46 @@ fn read(path: &Path, options: &Options<'_>) -> Option<Kustomization> {
     })
 }
 
-/// Tells whether something that a kustomization takes in mentions batch work. Each file is looked at once in a run.
-fn takes_batch(path: &Path, options: &Options<'_>, memo: &mut BTreeMap<PathBuf, bool>) -> bool {
-    let mut open = vec![path.to_owned()];
+/// Returns the files and directories of kustomizations through which some batch work is taken in. Each file is looked at once, and then each way back
+/// from what was found: a look from every kustomization would be the square of a chain's length.
+fn taking_batch(reads: &mut BTreeMap<PathBuf, Option<Kustomization>>, options: &Options<'_>) -> BTreeSet<PathBuf> {
+    let mut open: Vec<PathBuf> = reads.keys().cloned().collect();
     let mut seen = BTreeSet::new();
-    let mut found = false;
+    let mut takers: BTreeMap<PathBuf, Vec<PathBuf>> = BTreeMap::new();
+    let mut found = Vec::new();
     while let Some(path) = open.pop() {
-        if found || !seen.insert(path.clone()) {
+        if !seen.insert(path.clone()) {
             continue;
         }
-        if path.is_dir() {
-            let file = KUSTOMIZATIONS.iter().map(|name| path.join(name)).find(|file| file.is_file());
-            open.extend(file);
-            continue;
-        }
-        let kustomization = path.file_name().and_then(|name| name.to_str()).is_some_and(|name| KUSTOMIZATIONS.contains(&name));
-        if kustomization {
-            match memo.get(&path) {
-                Some(true) => found = true,
-                Some(false) => continue,
-                None => {}
+        let is_kustomization = path.file_name().and_then(|name| name.to_str()).is_some_and(|name| KUSTOMIZATIONS.contains(&name));
+        let taken: Vec<PathBuf> = if path.is_dir() {
+            KUSTOMIZATIONS.iter().map(|name| path.join(name)).find(|file| file.is_file()).into_iter().collect()
+        } else if is_kustomization {
+            let Some(kustomization) = reads.entry(path.clone()).or_insert_with(|| read(&path, options)) else { continue };
+            if kustomization.remote {
+                found.push(path.clone());
             }
-            let Some(Kustomization { remote, takes, patches, .. }) = read(&path, options) else { continue };
-            found |= remote;
-            open.extend(takes);
-            open.extend(patches.into_iter().filter(|(_, for_batch)| *for_batch).map(|(file, _)| file));
-            continue;
+            let patches = kustomization.patches.iter().filter(|(_, for_batch)| *for_batch).map(|(file, _)| file);
+            kustomization.takes.iter().chain(patches).cloned().collect()
+        } else {
+            let loaded = source::load(&Input::named(&path), options.max_file_size);
+            if loaded.is_ok_and(|loaded| loaded.is_ok_and(|loaded| mentions_batch(loaded.bytes()))) {
+                found.push(path.clone());
+            }
+            Vec::new()
+        };
+        for child in taken {
+            takers.entry(child.clone()).or_default().push(path.clone());
+            open.push(child);
         }
-        let known = *memo.entry(path.clone()).or_insert_with(|| {
-            source::load(&Input::named(&path), options.max_file_size).is_ok_and(|loaded| loaded.is_ok_and(|loaded| mentions_batch(loaded.bytes())))
-        });
-        found |= known;
     }
-    memo.insert(path.to_owned(), found);
-    found
+    let mut taking = BTreeSet::new();
+    while let Some(path) = found.pop() {
+        if taking.insert(path.clone()) {
+            found.extend(takers.remove(&path).unwrap_or_default());
+        }
+    }
+    taking
 }
 
 /// The words that are in the names of most batch kinds, and in those of their fields.
@@ -188,7 +195,7 @@ pub(super) fn chart_of(input: &Input) -> Option<Arc<str>> {
         .map(Into::into)
 }
 
-/// Returns a path without `.` and, where that can be told from the path alone, without `..`.
+/// Returns a path without `.` and, as far as the path alone says, without `..`.
 fn normal(path: &Path) -> PathBuf {
     let mut out = PathBuf::new();
     for part in path.components() {
@@ -221,7 +228,7 @@ mod tests {
     }
 
     #[test]
-    fn a_kustomization_is_told_where_it_changes_batch_work() {
+    fn a_kustomization_is_said_where_it_changes_batch_work() {
         let dir = tempfile::tempdir().unwrap();
         let write = |name: &str, text: &str| {
             let path = dir.path().join(name);
@@ -242,8 +249,8 @@ mod tests {
             write("ring/b/kustomization.yaml", "resources: [../a]\nnamespace: b\n"),
         ];
         let tree = Tree::of(&inputs, &Options::default());
-        let told: Vec<String> = tree.changing().map(|(_, dir)| dir.rsplit('/').next().unwrap().to_owned()).collect();
-        assert_eq!(told, ["net", "prod"]);
+        let said: Vec<String> = tree.changing().map(|(_, dir)| dir.rsplit('/').next().unwrap().to_owned()).collect();
+        assert_eq!(said, ["net", "prod"]);
         assert!(tree.patch(&inputs[3]).is_some_and(|patch| patch.for_batch && patch.by.ends_with("prod/kustomization.yaml")));
         assert!(tree.patch(&inputs[0]).is_none());
         assert!(tree.patches.values().any(|patch| !patch.for_batch));
@@ -265,7 +272,7 @@ mod tests {
     }
 
     #[test]
-    fn batch_work_is_told_by_its_words() {
+    fn batch_work_is_known_by_its_words() {
         assert!(mentions_batch(b"kind: Job") && mentions_batch(b"kind: RayCluster") && mentions_batch(b"{{ .Values.job }}"));
         assert!(!mentions_batch(b"kind: Deployment"));
     }

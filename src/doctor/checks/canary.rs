@@ -195,7 +195,7 @@ fn unasked(canary: &Canary) -> Note {
             "see `configurations`, `rules`, `selectors` and `policy-in-force`; a new configuration takes a second or two to be in force",
         ),
         None => (
-            "the gate failed open, or was not asked: who may get /metrics is told which of the two",
+            "the gate failed open, or was not asked: with access to /metrics the doctor says which of the two",
             "see the checks above, then: kubectl get --raw /metrics | grep webhook_fail_open_count",
         ),
     };
