@@ -5,13 +5,16 @@
 //! Files, and the documents of one large file, are spread over the threads of the current rayon pool; the report does not depend on their number.
 
 mod answers;
+mod batch;
+mod chart;
 mod claims;
 mod document;
 mod fixing;
 mod input;
+mod kustomization;
 mod objects;
+mod paths;
 mod source;
-mod tree;
 
 pub use answers::{Against, DryRun, Key, Mentioned, mentioned};
 pub use claims::{Claims, FactsError};
@@ -22,6 +25,7 @@ pub use input::{Content, Input, Inputs, Unreadable, collect};
 pub use source::{STDIN, drained, stdin};
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -37,8 +41,9 @@ use crate::yaml::{self, Chunk, Edit, Limits, SyntaxError, SyntaxErrorKind};
 use claims::Scope;
 use document::{Context, Judged};
 use fixing::{Shifts, start};
+use kustomization::Kustomizations;
+use paths::{normal, shown};
 use source::{Loaded, TooLarge};
-use tree::Tree;
 
 /// What a run is told besides its inputs, policy and facts.
 #[derive(Clone, Copy, Debug)]
@@ -132,14 +137,18 @@ pub fn lint(inputs: &[Input], policy: &Policy, facts: &Claims, options: &Options
         _ => None,
     };
     let claims = Claims::in_inputs(inputs, alone.as_ref(), options);
-    let tree = Tree::of(inputs, options);
-    let run = Run { policy, facts, claims: &claims, tree: &tree, alone, options };
+    let kustomizations = Kustomizations::of(inputs, options);
+    let run = Run { policy, facts, claims: &claims, kustomizations: &kustomizations, alone, options };
     let files: Vec<Result<File, Unreadable>> = inputs.par_iter().with_max_len(1).map(|input| run.file(input)).collect();
     let mut linted = Linted::default();
     let Linted { report, diffs, unreadable, unwritten } = &mut linted;
     let mut moved = Moved::default();
     let mut arguments = Arguments::default();
+    let mut with_batch = BTreeMap::new();
     for (input, file) in inputs.iter().zip(files) {
+        if let Content::File(path) = &input.content {
+            with_batch.insert(normal(path), file.as_ref().is_ok_and(|file| file.objects > 0 || !file.unjudged.is_empty()));
+        }
         match file {
             Ok(file) => {
                 report.files += 1;
@@ -171,8 +180,14 @@ pub fn lint(inputs: &[Input], policy: &Policy, facts: &Claims, options: &Options
             }
         }
     }
-    once_a_chart(report);
-    report.unjudged.extend(tree.changing().map(|(path, dir)| whole_file(path, Reason::Kustomization(Arc::clone(dir)))));
+    let charts = once_a_chart(report);
+    let parts = chart::with_more(inputs, options).into_iter().filter(|(_, dir)| !charts.contains(dir));
+    let parts = parts.map(|(path, dir)| whole_file(path, Reason::ChartParts(dir)));
+    let unrendered = kustomizations.unrendered(&with_batch, options).into_iter();
+    let unrendered = unrendered.map(|kustomized| whole_file(Arc::clone(&kustomized.path), Reason::Kustomization(kustomized)));
+    let trees: Vec<Unjudged> = parts.chain(unrendered).collect();
+    arguments.speak_of(inputs, &trees);
+    report.unjudged.extend(trees);
     report.unjudged.extend(arguments.silent(report.objects + report.unjudged.len() + report.findings.len()));
     report.unjudged.sort_by(unjudged_order);
     for location in report.findings.iter_mut().flat_map(|located| &mut located.related).filter_map(|related| related.location.as_mut()) {
@@ -191,8 +206,8 @@ pub fn lint(inputs: &[Input], policy: &Policy, facts: &Claims, options: &Options
     linted
 }
 
-/// Says a chart once, at the first of its templates: what renders one of them renders all.
-fn once_a_chart(report: &mut Report) {
+/// Says a chart once, at the first of its templates: what renders one of them renders all. Returns the charts' directories.
+fn once_a_chart(report: &mut Report) -> BTreeSet<Arc<str>> {
     let mut known: BTreeSet<Arc<str>> = BTreeSet::new();
     let mut again: BTreeSet<Arc<str>> = BTreeSet::new();
     report.unjudged.retain_mut(|unjudged| {
@@ -210,6 +225,7 @@ fn once_a_chart(report: &mut Report) {
         let told: BTreeSet<&Arc<str>> = report.findings.iter().map(|located| &located.location.file).collect();
         report.sources.retain(|file, _| !again.contains(file) || told.contains(file));
     }
+    known
 }
 
 /// Says that a document was not judged for what a finding says of it.
@@ -248,11 +264,17 @@ impl Arguments {
         }
     }
 
-    /// Remembers that a file could not be read: that is said elsewhere.
+    /// Remembers that something is said of a file elsewhere.
     fn speak(&mut self, input: &Input) {
         if let Some(root) = &input.root {
             self.roots.insert(Arc::clone(root), true);
         }
+    }
+
+    /// Remembers that something was said of files.
+    fn speak_of(&mut self, inputs: &[Input], unjudged: &[Unjudged]) {
+        let files: BTreeSet<&str> = unjudged.iter().filter_map(|unjudged| Some(&*unjudged.location.as_ref()?.file)).collect();
+        inputs.iter().filter(|input| files.contains(&*shown(Path::new(&*input.path)))).for_each(|input| self.speak(input));
     }
 
     /// Returns the directories of which nothing was said. Files that were named are reported only if there is nothing in any of them: whoever passes the
@@ -269,7 +291,7 @@ struct Run<'a> {
     policy: &'a Policy,
     facts: &'a Claims,
     claims: &'a Claims,
-    tree: &'a Tree,
+    kustomizations: &'a Kustomizations,
     /// The only file of the run, where there is but one.
     alone: Option<Loaded>,
     options: &'a Options<'a>,
@@ -369,7 +391,7 @@ impl Run<'_> {
     /// Judges the documents of one file. Findings stand where they stand when the edits of their own document are made, and no others.
     fn documents(&self, input: &Input, loaded: &Loaded, options: &Options<'_>) -> (File, Vec<Edit>) {
         let scope = Scope { file: input, facts: self.facts, linted: self.claims };
-        let patch = self.tree.patch(input);
+        let patch = self.kustomizations.patch(input);
         let context = Context::new(self.policy, &scope, options, input, loaded.bytes()).patching(patch);
         let limits = self.options.limits();
         let chunks: Vec<_> = yaml::split(loaded.bytes(), &limits).collect();
@@ -410,9 +432,9 @@ impl Run<'_> {
         }
         // A template breaks YAML in as many places as it has directives: one finding says all there is to say, and none where it is no business of ours.
         if let Some(first) = broken.iter().position(|(kind, _)| *kind == SyntaxErrorKind::Template) {
-            let speak = input.named || tree::mentions_batch(loaded.bytes());
+            let speak = input.named || batch::is_in_template(loaded.bytes());
             broken = broken.into_iter().skip(first).take(usize::from(speak)).collect();
-            let chart = if speak { tree::chart_of(input) } else { None };
+            let chart = if speak { chart::of(input) } else { None };
             for (_, located) in &mut broken {
                 if let Some(dir) = &chart {
                     located.finding.help = report::helm(dir).into();

@@ -34,7 +34,7 @@ use crate::workload::Kind;
 pub use identity::{Identity, Name};
 pub use impact::{Filled, Impact, LeftOut, Reapply, Tally};
 pub(crate) use text::{clean, plural};
-pub use unjudged::{Reason, Unjudged};
+pub use unjudged::{Kustomized, Reason, Render, Unjudged};
 pub(crate) use unjudged::{helm, order as unjudged_order};
 
 /// A line and a column, both from 1. Columns count Unicode scalar values.

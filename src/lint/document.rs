@@ -7,8 +7,8 @@ use std::sync::Arc;
 
 use super::claims::Scope;
 use super::input::Input;
+use super::kustomization::Patch;
 use super::objects::{Object, objects};
-use super::tree::Patch;
 use super::{DryRun, Fixing, Options, answers};
 use crate::api;
 use crate::checks::{self, DUPLICATE_KEY, FIELD_TYPE, KNOWN_KIND, PLACEHOLDER, SYNTAX, TRAINING_OPERATOR, UNKNOWN_FIELD, UNRENDERED_TEMPLATE};
@@ -18,7 +18,7 @@ use crate::facts::FactTable;
 use crate::finding::{Finding, Fix, Label, Level, Op, Part, Place, Source};
 use crate::fix;
 use crate::lines::Lines;
-use crate::pointer::Pointer;
+use crate::pointer::{Pointer, Token};
 use crate::policy::Policy;
 use crate::report::{Answered, Located, Location, ObjectId, Position, Reason, Related, Unjudged};
 use crate::value::Value;
@@ -259,7 +259,7 @@ impl View<'_> {
             return self.ask(object, &identity, dry_run);
         }
         match patch {
-            Some(patch) => self.unjudged(object, &identity, Reason::Patch(Arc::clone(&patch.by))),
+            Some(patch) => self.unjudged(object, &identity, Reason::Patch(patch.by.clone())),
             None if workload.is_partial() => self.unjudged(object, &identity, Reason::Partial),
             None => self.unknown_claims(object, &identity, &workload, None),
         }
@@ -276,7 +276,7 @@ impl View<'_> {
         if patch.is_some() {
             // What it says is as wrong as elsewhere; what it lacks is in what it is a patch of.
             verdict.findings.retain(|finding| finding.path.find(value).is_some());
-            refused.retain(|finding| finding.path.find(value).is_some());
+            refused.retain(|finding| finding.path.find(value).is_some() && !is_directive(&finding.path));
         }
         prefer_renames(&mut verdict.findings, &refused);
         self.placeholders(object, &identity, verdict.findings.iter().chain(&refused));
@@ -306,7 +306,7 @@ impl View<'_> {
             _ => None,
         };
         let reason = match (self.context.patch, is_batch()) {
-            (Some(patch), Some(_)) if patch.for_batch => Reason::Patch(Arc::clone(&patch.by)),
+            (Some(patch), Some(_)) if patch.for_batch => Reason::Patch(patch.by.clone()),
             (_, Some(reason)) => reason,
             _ => return,
         };
@@ -317,7 +317,7 @@ impl View<'_> {
     fn json_patch(&mut self, items: &[Value]) {
         let Some(patch) = self.context.patch.filter(|patch| patch.for_batch && !items.is_empty()) else { return };
         let location = Some(self.context.location(first_line(self.context.source, self.span(&Pointer::root(), Part::Value))));
-        let reason = Reason::Patch(Arc::clone(&patch.by));
+        let reason = Reason::Patch(patch.by.clone());
         self.judged.unjudged.push(Unjudged { location, document: Some(self.index), object: None, reason });
     }
 
@@ -629,6 +629,11 @@ fn group(version: &str) -> &str {
 /// Tells whether a list's items look like Kubernetes objects.
 fn is_list_of_manifests(value: &Value) -> bool {
     value.as_array().is_some_and(|items| items.iter().any(|item| item.get("apiVersion").is_some() && item.get("kind").is_some()))
+}
+
+/// Tells whether a field says how a patch is merged: `$patch`, `$retainKeys` and the like.
+fn is_directive(path: &Pointer) -> bool {
+    matches!(path.last(), Some(Token::Key(key)) if key.starts_with('$'))
 }
 
 /// Cuts a range down to its first line, without the line break.

@@ -109,7 +109,8 @@ impl Inputs {
         let before = (self.files.len(), self.unreadable.len());
         let wanted = |path: &Path| {
             let ending = path.extension().and_then(|ending| ending.to_str()).unwrap_or_default();
-            ["yaml", "yml", "json"].iter().any(|known| ending.eq_ignore_ascii_case(known))
+            // kustomize knows a file by its name, too.
+            ["yaml", "yml", "json"].iter().any(|known| ending.eq_ignore_ascii_case(known)) || path.ends_with("Kustomization")
         };
         self.find(directory, wanted, |path| Input { path: shown(&path), content: Content::File(path), named: false, root: Some(Arc::clone(&root)) });
         if before == (self.files.len(), self.unreadable.len()) {

@@ -247,9 +247,9 @@ impl<'r> Writer<'r, '_> {
                 let name = clean(&unjudged.name()).into_owned();
                 // Where what to do is the same for all, it is said once.
                 let what = match &unjudged.reason {
-                    Reason::Chart(_) | Reason::Kustomization(_) if helps.len() > 1 => clean(&unjudged.help()).into_owned(),
-                    Reason::Chart(_) | Reason::Kustomization(_) | Reason::Nothing => String::new(),
-                    Reason::Patch(by) => format!("{name}{}of {}", if name.is_empty() { "" } else { " " }, clean(by)),
+                    Reason::ChartParts(_) | Reason::Kustomization(_) if helps.len() > 1 => clean(&unjudged.help()).into_owned(),
+                    Reason::Chart(_) | Reason::ChartParts(_) | Reason::Kustomization(_) | Reason::Nothing => String::new(),
+                    Reason::Patch(by) => format!("{name}{}of {}", if name.is_empty() { "" } else { " " }, clean(&by.path)),
                     Reason::Unknown(what) => clean(what).into_owned(),
                     Reason::Excluded(why) => format!("{name}: {}", clean(why)),
                     _ => name,

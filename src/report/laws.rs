@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use proptest::prelude::*;
 
-use super::{Format, Located, Location, ObjectId, Options, Reason, Related, Report, Unjudged, write};
+use super::{Format, Kustomized, Located, Location, ObjectId, Options, Reason, Related, Render, Report, Unjudged, write};
 use crate::finding::Level;
 use crate::lines::Lines;
 use crate::pointer::Pointer;
@@ -46,7 +46,7 @@ prop_compose! {
             let reason = match location.span.len() % 4 {
                 0 => Reason::Kind,
                 1 => Reason::Chart(message.as_str().into()),
-                2 => Reason::Patch(name.as_str().into()),
+                2 => Reason::Patch(Kustomized { path: name.as_str().into(), render: Render::Build }),
                 _ => Reason::Unknown(message.as_str().into()),
             };
             let unjudged = ObjectId { api_version: help.clone(), kind: name.clone(), namespace: None, name: Some(message.clone()) };

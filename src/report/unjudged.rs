@@ -32,12 +32,14 @@ pub enum Reason {
     Misspelled,
     /// A part of an object, which something completes. The rules that ask for what is missing said nothing.
     Partial,
-    /// A patch that the kustomization at this path lists.
-    Patch(Arc<str>),
-    /// A kustomization, in this directory, that changes what it takes in.
-    Kustomization(Arc<str>),
+    /// A patch that a kustomization lists.
+    Patch(Kustomized),
+    /// A kustomization that changes batch work, or takes in what was not linted.
+    Kustomization(Kustomized),
     /// A Helm chart in this directory.
     Chart(Arc<str>),
+    /// A Helm chart in this directory that has templates, or dependencies, which were not linted.
+    ChartParts(Arc<str>),
     /// A template of something else.
     Template,
     /// A document with a placeholder where a value must be known.
@@ -58,6 +60,43 @@ pub enum Reason {
     Unknown(Box<str>),
 }
 
+/// A kustomization, and how to see what it makes.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Kustomized {
+    /// The path of its file.
+    pub path: Arc<str>,
+    /// How it is rendered.
+    pub render: Render,
+}
+
+/// How a kustomization is rendered.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Render {
+    /// By itself.
+    Build,
+    /// By itself, where kustomize may call Helm.
+    WithHelm,
+    /// By another that takes it in: it is a component.
+    ByAnother,
+}
+
+impl Kustomized {
+    /// Returns the directory that kustomize is called with.
+    fn dir(&self) -> &str {
+        self.path.rsplit_once('/').map_or(".", |(dir, _)| dir)
+    }
+
+    /// Returns what to do to have what it renders to judged.
+    fn help(&self) -> String {
+        let dir = quoted(self.dir());
+        match self.render {
+            Render::Build => format!("lint what it renders to: `kubectl kustomize {dir} | jobgate lint -`"),
+            Render::WithHelm => format!("lint what it renders to: `kubectl kustomize --enable-helm {dir} | jobgate lint -`"),
+            Render::ByAnother => "lint what a kustomization that takes in this component renders to".to_owned(),
+        }
+    }
+}
+
 impl Reason {
     /// Returns the word in the formats for programs.
     #[must_use]
@@ -70,6 +109,7 @@ impl Reason {
             Self::Patch(_) => "patch",
             Self::Kustomization(_) => "kustomization",
             Self::Chart(_) => "chart",
+            Self::ChartParts(_) => "chart-parts",
             Self::Template => "template",
             Self::Placeholder => "placeholder",
             Self::Unreadable => "unreadable",
@@ -97,6 +137,7 @@ impl Reason {
             Self::Patch(_) => "kustomize patches",
             Self::Kustomization(_) => "kustomizations that are not rendered",
             Self::Chart(_) => "charts that are not rendered",
+            Self::ChartParts(_) => "charts with templates or dependencies that were not linted",
             Self::Template => "templates that are not rendered",
             Self::Placeholder => "placeholders where a value must be known",
             Self::Unreadable => "documents that cannot be read",
@@ -113,7 +154,7 @@ impl Reason {
         Some(match self {
             Self::Kind | Self::Lookalike | Self::Misspelled | Self::Partial | Self::Patch(_) | Self::InCluster(..) => return None,
             Self::Kustomization(_) => ("kustomization", "not rendered"),
-            Self::Chart(_) => ("chart", "not rendered"),
+            Self::Chart(_) | Self::ChartParts(_) => ("chart", "not rendered"),
             Self::Template => ("template", "not rendered"),
             Self::Placeholder => ("object", "with placeholders"),
             Self::Unreadable => ("document", "not readable"),
@@ -154,7 +195,8 @@ impl Unjudged {
             (Reason::InCluster(kind, Some(count)), _) => format!("{count} {kind}"),
             (Reason::InCluster(kind, None), _) => kind.to_string(),
             (Reason::Claim(claim), Some(object)) => format!("claim {claim} of {object}"),
-            (Reason::Chart(dir) | Reason::Kustomization(dir), _) => dir.to_string(),
+            (Reason::Chart(dir) | Reason::ChartParts(dir), _) => dir.to_string(),
+            (Reason::Kustomization(kustomized), _) => kustomized.dir().to_owned(),
             (_, Some(object)) if object.kind.is_empty() => object.name.clone().unwrap_or_else(|| "no kind, no name".to_owned()),
             (Reason::Excluded(_), Some(object)) => object.full_name(),
             (_, Some(object)) => object.to_string(),
@@ -172,9 +214,10 @@ impl Unjudged {
             Reason::Misspelled => "the API server knows no such kind".into(),
             Reason::Partial if kind.is_empty() => "this is a part of an object: it has neither `apiVersion` nor `kind`".into(),
             Reason::Partial => "this is a part of an object: no container has an image".into(),
-            Reason::Patch(by) => format!("this is a patch of {by}").into(),
-            Reason::Kustomization(dir) => format!("the kustomization in {dir} is not rendered").into(),
+            Reason::Patch(by) => format!("this is a patch of {}", by.path).into(),
+            Reason::Kustomization(kustomized) => format!("the kustomization in {} is not rendered", kustomized.dir()).into(),
             Reason::Chart(dir) => format!("the chart in {dir} is not rendered").into(),
+            Reason::ChartParts(dir) => format!("the chart in {dir} has templates or dependencies that were not linted").into(),
             Reason::Template => "this is a template that nobody has rendered".into(),
             Reason::Placeholder => "a placeholder is where a value must be known".into(),
             Reason::Unreadable => "this document cannot be read".into(),
@@ -197,9 +240,8 @@ impl Unjudged {
             Reason::Kind | Reason::Lookalike | Reason::InCluster(..) => "check by hand what its pods may waste".into(),
             Reason::Misspelled => "write the kind and `apiVersion` as the API server knows them".into(),
             Reason::Partial => "lint the whole object: `kubectl kustomize DIR | jobgate lint -`".into(),
-            Reason::Patch(by) => kustomize(by.rsplit_once('/').map_or(".", |(dir, _)| dir)).into(),
-            Reason::Kustomization(dir) => kustomize(dir).into(),
-            Reason::Chart(dir) => helm(dir).into(),
+            Reason::Patch(kustomized) | Reason::Kustomization(kustomized) => kustomized.help().into(),
+            Reason::Chart(dir) | Reason::ChartParts(dir) => helm(dir).into(),
             Reason::Template => "lint what it renders to".into(),
             Reason::Placeholder => "lint what the template renders to".into(),
             Reason::Unreadable | Reason::Nothing | Reason::Excluded(_) | Reason::Unknown(_) => "".into(),
@@ -212,7 +254,9 @@ impl Unjudged {
     pub(super) fn place(&self) -> String {
         match (&self.reason, &self.location) {
             // All of a file, or of a directory, is meant.
-            (Reason::Chart(_) | Reason::Kustomization(_) | Reason::Nothing | Reason::TooLarge, Some(location)) => path_of(location).into_owned(),
+            (Reason::Chart(_) | Reason::ChartParts(_) | Reason::Kustomization(_) | Reason::Nothing | Reason::TooLarge, Some(location)) => {
+                path_of(location).into_owned()
+            }
             (_, Some(location)) => location.to_string(),
             (_, None) => String::new(),
         }
@@ -227,10 +271,6 @@ fn path_of(location: &Location) -> Cow<'_, str> {
 #[must_use]
 pub(crate) fn helm(dir: &str) -> String {
     format!("lint what it renders to: `helm template {} | jobgate lint -`", quoted(dir))
-}
-
-fn kustomize(dir: &str) -> String {
-    format!("lint what it renders to: `kubectl kustomize {} | jobgate lint -`", quoted(dir))
 }
 
 /// Writes a path as a shell reads it.
@@ -303,7 +343,7 @@ impl Reason {
     fn rank(&self) -> usize {
         match self {
             Self::Kustomization(_) => 0,
-            Self::Chart(_) => 1,
+            Self::Chart(_) | Self::ChartParts(_) => 1,
             Self::Template => 2,
             Self::Placeholder => 8,
             Self::Unreadable => 3,
@@ -358,27 +398,31 @@ mod tests {
     fn commands_name_the_directory_as_a_shell_reads_it() {
         assert_eq!(helm("."), "lint what it renders to: `helm template . | jobgate lint -`");
         assert_eq!(helm("my charts/it's"), "lint what it renders to: `helm template 'my charts/it'\\''s' | jobgate lint -`");
-        assert!(at("a", None, Reason::Patch("kustomization.yaml".into())).help().contains("kubectl kustomize . |"));
-        assert!(at("a", None, Reason::Patch("k8s/prod/kustomization.yaml".into())).help().contains("kubectl kustomize k8s/prod |"));
+        let help = |path: &str, render| at("a", None, Reason::Patch(Kustomized { path: path.into(), render })).help().into_owned();
+        assert!(help("kustomization.yaml", Render::Build).contains("`kubectl kustomize . |"));
+        assert!(help("k8s/prod/kustomization.yaml", Render::Build).contains("`kubectl kustomize k8s/prod |"));
+        assert!(help("k8s/prod/kustomization.yaml", Render::WithHelm).contains("`kubectl kustomize --enable-helm k8s/prod |"));
+        assert!(!help("part/kustomization.yaml", Render::ByAnother).contains("kubectl"));
     }
 
     #[test]
     fn every_reason_says_why_in_one_line() {
-        let (text, path) = ("x".into(), "x".into());
+        let kustomized = Kustomized { path: "x".into(), render: Render::Build };
         let all = [
             Reason::Kind,
             Reason::Lookalike,
             Reason::Misspelled,
             Reason::Partial,
-            Reason::Patch(path),
-            Reason::Kustomization("x".into()),
+            Reason::Patch(kustomized.clone()),
+            Reason::Kustomization(kustomized),
             Reason::Chart("x".into()),
+            Reason::ChartParts("x".into()),
             Reason::Template,
             Reason::Placeholder,
             Reason::Unreadable,
             Reason::TooLarge,
             Reason::Nothing,
-            Reason::Claim(text),
+            Reason::Claim("x".into()),
             Reason::Excluded("x".into()),
             Reason::InCluster("x".into(), Some(2)),
             Reason::Unknown("x".into()),
