@@ -15,11 +15,16 @@
 //! quarter of the connections that a server has by default. `JOBGATE_BIN` names another program to test,
 //! `JOBGATE_LOAD_SECONDS` and `JOBGATE_LOAD_RATE` change how long and how often, `JOBGATE_SOAK_MINUTES` adds
 //! the soak.
-#![allow(clippy::expect_used, clippy::print_stdout, reason = "helpers of tests; what was measured is printed")]
+#![allow(clippy::expect_used, clippy::unwrap_used, clippy::print_stdout, reason = "helpers of tests; what was measured is printed")]
 
 mod attackers;
+mod claim_cache;
 mod claims;
 mod client;
+#[path = "../support/evanphx.rs"]
+#[allow(unreachable_pub, reason = "it serves other test programs, too")]
+mod evanphx;
+mod hostile;
 #[path = "../e2e/process.rs"]
 #[allow(dead_code, reason = "it serves the end-to-end tests, too")]
 mod process;
@@ -78,6 +83,14 @@ fn main() -> ExitCode {
     let settings = Settings::from_environment();
     let rows: Arc<Mutex<Vec<Row>>> = Arc::default();
     let mut trials = vec![
+        Trial::test("a_hundred_thousand_claims_cost_less_than_two_hundred_bytes_each", || {
+            claim_cache::a_hundred_thousand_claims_cost_less_than_two_hundred_bytes_each();
+            Ok(())
+        }),
+        Trial::test("no_object_costs_more_than_its_bytes", || {
+            hostile::no_object_costs_more_than_its_bytes();
+            Ok(())
+        }),
         Trial::test("wrong_verdicts_are_noticed", || Ok(wrong_verdicts_are_noticed()?)),
         Trial::test("an_end_of_service_is_noticed", || Ok(an_end_of_service_is_noticed()?)),
     ];

@@ -1,4 +1,4 @@
-//! The fixtures of the rules; see `tests/rules.rs` for their form.
+//! The fixtures of the rules; see `tests/rules/main.rs` for their form.
 
 use std::path::{Path, PathBuf};
 

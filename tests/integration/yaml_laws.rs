@@ -1,7 +1,5 @@
 //! Laws of reading and editing YAML, over generated documents in many styles and over garbage.
 
-#![allow(clippy::unwrap_used, clippy::print_stdout)]
-
 use jobgate::finding::Op;
 use jobgate::lines::Lines;
 use jobgate::patch;

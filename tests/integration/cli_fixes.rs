@@ -1,16 +1,12 @@
 //! What the real binary writes into files, and what it says would become of them: `lint --fix`, `--diff`, `--unsafe-fixes`, and `dry-run`.
 
-#![allow(clippy::unwrap_used, reason = "a test that cannot set up its files fails")]
-
-mod support;
-
 use std::fs;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
+use crate::support::place::{JOB, Place, code, good, json, stderr, stdout};
 use insta::assert_snapshot;
 use jobgate::value::json;
-use support::place::{JOB, Place, code, good, json, stderr, stdout};
 
 /// Lacks two values that are filled in.
 fn open() -> String {

@@ -1,23 +1,19 @@
 //! The API server's patch engine, by `oracles/jsonpatch.jsonl`: the model of it that other tests use is right, and the operations that Jobgate
 //! makes mean the same to it and to an engine that follows the RFC.
 
-#[path = "support/evanphx.rs"]
-mod evanphx;
-mod shared;
-
 use jobgate::finding::Op;
 use jobgate::patch;
 use jobgate::pointer::Pointer;
 use jobgate::value::Value;
 
 fn rows() -> Vec<Value> {
-    shared::rows("oracles/jsonpatch.jsonl").unwrap_or_default()
+    crate::support::shared::rows("oracles/jsonpatch.jsonl").unwrap_or_default()
 }
 
 #[test]
 fn oracle_the_model_is_the_engine() {
     for row in rows() {
-        match (evanphx::apply(&row["doc"], &row["patch"]), row.get("result")) {
+        match (crate::support::evanphx::apply(&row["doc"], &row["patch"]), row.get("result")) {
             (Ok(got), Some(want)) => assert_eq!(&got, want, "{row}"),
             (Err(_), None) => assert!(row.get("error").is_some(), "{row}"),
             (got, _) => panic!("{got:?} for {row}"),

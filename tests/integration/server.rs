@@ -1,10 +1,5 @@
 //! The server over real TLS on the loopback interface, in front of an application that does what the body tells it.
-#![cfg(feature = "serve")]
-#![allow(clippy::unwrap_used, reason = "helpers of tests")]
-
-#[path = "server/crowds.rs"]
 mod crowds;
-#[path = "server/framing.rs"]
 mod framing;
 
 use std::future::pending;

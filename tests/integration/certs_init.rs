@@ -1,7 +1,4 @@
 //! `jobgate certs init`, and what is beside it for clusters with cert-manager: certificates by which an API server will know the webhook.
-#![cfg(feature = "serve")]
-#![allow(clippy::unwrap_used, clippy::print_stdout, reason = "a test that cannot set up its files fails, and one that does not run says so")]
-
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;

@@ -5,14 +5,8 @@
 //! one and a half times four times as many steps, and no shape may cost more for each byte, or keep more memory, than the bounds below.
 //!
 //! `JOBGATE_HOSTILE=time` times the costliest shapes at 64 KiB and 3 MiB instead; it wants a release build. `.ci/hostile` runs that.
-#![allow(clippy::unwrap_used, clippy::print_stdout, reason = "helpers of tests; what was measured is printed")]
-
-#[path = "support/evanphx.rs"]
-mod evanphx;
-mod hostile {
-    pub(crate) mod objects;
-    pub(crate) mod shapes;
-}
+mod objects;
+mod shapes;
 
 use std::time::{Duration, Instant};
 
@@ -24,8 +18,8 @@ use jobgate::meter::{self, Bounds};
 use jobgate::policy::Policy;
 use peak_alloc::PeakAlloc;
 
-use hostile::objects::{self, Base};
-use hostile::shapes::{self, Shape};
+use objects::Base;
+use shapes::Shape;
 
 /// Counts what is held at once.
 static HELD: PeakAlloc = PeakAlloc;
@@ -132,7 +126,8 @@ impl Trial<'_> {
 /// A trial, and by what it is ranked.
 type Ranked<'b> = (f64, Trial<'b>);
 
-fn main() {
+/// Searches, and fails if some shape costs too much.
+pub(crate) fn no_object_costs_more_than_its_bytes() {
     let policy = Policy::builtin("default").unwrap();
     let bases = objects::all();
     let timed = std::env::var("JOBGATE_HOSTILE").is_ok_and(|mode| mode == "time");

@@ -1,9 +1,4 @@
 //! Claims from an API server that lists, hangs, resets, lies and comes back. The clock is tokio's and is paused: hours pass in milliseconds.
-#![cfg(feature = "serve")]
-#![allow(clippy::unwrap_used, reason = "the fake API server is part of the tests")]
-
-#[path = "support/fake.rs"]
-mod fake;
 
 use std::io::Write;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -21,7 +16,7 @@ use kube::client::Body;
 use tokio::time::{Instant, sleep, timeout};
 use tower::BoxError;
 
-use fake::Answer;
+use crate::support::fake::Answer;
 
 const SECOND: Duration = Duration::from_secs(1);
 const MS: Duration = Duration::from_millis(1);
@@ -104,7 +99,7 @@ impl Fake {
         Client::new(tower::service_fn(move |request: Request<Body>| Arc::clone(&fake).answer(request)), "default")
     }
 
-    async fn answer(self: Arc<Self>, request: Request<Body>) -> Result<Response<fake::Body>, BoxError> {
+    async fn answer(self: Arc<Self>, request: Request<Body>) -> Result<Response<crate::support::fake::Body>, BoxError> {
         let uri = request.uri().to_string();
         self.diary.lock().unwrap().push(uri.clone());
         let now = self.at_once.fetch_add(1, Ordering::SeqCst) + 1;
@@ -117,7 +112,7 @@ impl Fake {
                 None => {
                     let (sender, lines) = unbounded();
                     self.watches.lock().unwrap().push(sender);
-                    return Ok(Response::new(fake::body(lines)));
+                    return Ok(Response::new(crate::support::fake::body(lines)));
                 }
             }
         } else if uri.starts_with("/api/v1/persistentvolumeclaims") {

@@ -13,6 +13,9 @@
 //!
 //! Cases are called `bad-…`, `good-…` and `edge-…`; a rule without one of each fails.
 
+#[cfg(feature = "serve")]
+mod served;
+#[path = "../support/mod.rs"]
 mod support;
 
 use std::path::Path;
@@ -44,6 +47,8 @@ fn main() -> ExitCode {
             trials.push(Trial::test(format!("{}::{}", rule.file(), fixture.case), move || check(&fixture)));
         }
     }
+    #[cfg(feature = "serve")]
+    trials.extend(served::trials());
     libtest_mimic::run(&arguments, trials).exit_code()
 }
 

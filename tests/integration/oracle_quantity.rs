@@ -1,7 +1,5 @@
 //! Holds [`Quantity`] to answers recorded from `k8s.io/apimachinery`.
 
-mod shared;
-
 use jobgate::k8s::quantity::Quantity;
 use jobgate::value::{Value, json};
 
@@ -21,7 +19,7 @@ fn answer(input: &str) -> Value {
 
 #[test]
 fn agrees_with_the_oracle() {
-    let Some(rows) = shared::rows("oracles/quantity.jsonl") else { return };
+    let Some(rows) = crate::support::shared::rows("oracles/quantity.jsonl") else { return };
     assert!(rows.len() >= 50, "only {} rows", rows.len());
     let answers = rows.iter().map(|row| (row, answer(row["input"].as_str().expect("input is text"))));
     let wrong: Vec<String> = answers.filter(|(row, given)| *row != given).map(|(row, given)| format!("expected {row}\n   given {given}")).collect();

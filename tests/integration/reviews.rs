@@ -12,15 +12,10 @@ use jobgate::finding::{Level, Source};
 use jobgate::policy::Policy;
 use jobgate::value::{Value, json};
 
-#[allow(clippy::print_stdout, reason = "a test that did not run says so")]
+use crate::support::shared;
+
 fn folder() -> Option<PathBuf> {
-    let root = std::env::var_os("JOBGATE_SHARED").map_or_else(|| PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../shared"), PathBuf::from);
-    let folder = root.join("reviews");
-    if !folder.is_dir() {
-        println!("skipped: no reviews in JOBGATE_SHARED");
-        return None;
-    }
-    Some(folder)
+    shared::path("reviews")
 }
 
 fn policy() -> Policy {
@@ -40,7 +35,7 @@ fn facts() -> FactTable {
 }
 
 fn expected() -> BTreeMap<String, Value> {
-    let rows = include_str!("reviews/expected.jsonl").lines().map(|line| serde_json::from_str::<Value>(line).expect("a row"));
+    let rows = include_str!("../reviews/expected.jsonl").lines().map(|line| serde_json::from_str::<Value>(line).expect("a row"));
     rows.map(|row| (row["review"].as_str().expect("a name").to_owned(), row)).collect()
 }
 

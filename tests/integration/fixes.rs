@@ -2,12 +2,12 @@
 //!
 //! The fixtures of the rules, and real manifests where they are (`JOBGATE_SHARED`, default `../shared`); without those, a test prints a line and passes.
 
-mod support;
-
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use crate::support::fixing::{self, Changed, patch_of, workloads};
+use crate::support::{fixture, shared};
 use jobgate::api;
 use jobgate::engine::{self, Request};
 use jobgate::facts::NoFacts;
@@ -17,8 +17,6 @@ use jobgate::patch::{self, Joined};
 use jobgate::policy::Policy;
 use jobgate::rules::RULES;
 use jobgate::value::Value;
-use support::fixing::{self, Changed, patch_of, workloads};
-use support::{fixture, shared};
 
 /// Findings of real manifests whose fix may be withheld, in a hundred of those with one.
 const WITHHELD: usize = 2;
@@ -92,7 +90,7 @@ fn check_edits(path: &str, Changed { old, new, edits }: &Changed) {
 #[test]
 #[allow(clippy::print_stdout, reason = "the count is what the test is for")]
 fn real_manifests_are_fixed_as_the_webhook_would() {
-    let Some(corpus) = shared("corpus") else { return };
+    let Some(corpus) = shared::path("corpus") else { return };
     let folder = tempfile::tempdir().expect("a folder");
     let corpus_copy = folder.path().join("corpus");
     copy(&corpus, &corpus_copy);

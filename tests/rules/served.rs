@@ -1,16 +1,14 @@
-//! One verdict: runs the fixtures of the rules through the real HTTPS webhook and asserts what `tests/rules.rs` asserts of the linter.
+//! One verdict: runs the fixtures of the rules through the real HTTPS webhook and asserts what is asserted of the linter.
 //!
 //! Each object of a fixture is sent to `/mutate` and `/validate` as an API server would send it: with its defaults in the fields that rules read. The
 //! claims of the fixture are served by a stand-in for the API server, through the real look-up. For fills, the patched object must be what
 //! the edited file is, byte edits included; and the fixed file must be admitted without a patch.
 
-mod support;
-
 use std::convert::Infallible;
-use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
 
+use crate::support::fixture::{self, Fixture};
 use base64::Engine as _;
 use http::{Request, Response};
 use jobgate::cluster::{Claims, Mode};
@@ -26,10 +24,9 @@ use jobgate::value::{Value, json};
 use jobgate::webhook::Webhook;
 use jobgate::workload::Kind;
 use kube::client::Body;
-use libtest_mimic::{Arguments, Failed, Trial};
+use libtest_mimic::{Failed, Trial};
 use rustls::pki_types::pem::PemObject as _;
 use rustls::pki_types::{CertificateDer, ServerName};
-use support::fixture::{self, Fixture};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 use tokio::sync::watch;
@@ -37,17 +34,17 @@ use tokio::sync::watch;
 /// The namespace of a request whose manifest names none.
 const NAMESPACE: &str = "default";
 
-fn main() -> ExitCode {
-    let arguments = Arguments::from_args();
+/// Returns a trial for each fixture.
+pub(crate) fn trials() -> Vec<Trial> {
     let mut trials = Vec::new();
     for entry in RULES {
         // A part of an object (a kustomize patch) never comes as far as a webhook: it has no container that an API server would accept.
         for fixture in fixture::of_rule(entry.rule).into_iter().filter(|fixture| !fixture.case.starts_with("edge-partial")) {
-            let name = format!("{}::{}", entry.rule.file(), fixture.case);
+            let name = format!("served::{}::{}", entry.rule.file(), fixture.case);
             trials.push(Trial::test(name, move || check(&fixture)));
         }
     }
-    libtest_mimic::run(&arguments, trials).exit_code()
+    trials
 }
 
 fn check(fixture: &Fixture) -> Result<(), Failed> {

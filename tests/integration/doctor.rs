@@ -1,16 +1,11 @@
 //! The doctor and an API server that forbids, hangs, lies, and forwards ports.
-#![cfg(feature = "serve")]
-#![allow(clippy::unwrap_used, reason = "the fake API server is part of the tests")]
-
-#[path = "support/fake.rs"]
-mod fake;
 
 use std::process::Command;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, SystemTime};
 
+use crate::support::fake::Answer;
 use base64::Engine as _;
-use fake::Answer;
 use futures::{SinkExt as _, StreamExt as _};
 use http::Request;
 use hyper_util::rt::TokioIo;
@@ -91,7 +86,7 @@ async fn what_is_forbidden_is_not_checked_and_says_what_it_takes() {
 
 /// Answers as a cluster in which all is as the manifests have it, for what the checks of a guess are about.
 fn installed(uri: &str) -> Answer {
-    let objects: Vec<Value> = jobgate::yaml::documents(include_bytes!("../deploy/install.yaml")).map(|document| document.unwrap().value).collect();
+    let objects: Vec<Value> = jobgate::yaml::documents(include_bytes!("../../deploy/install.yaml")).map(|document| document.unwrap().value).collect();
     let the = |kind: &str| ok(objects.iter().find(|object| object["kind"] == kind).unwrap());
     match uri {
         "/version" => ok(&version()),
@@ -508,7 +503,7 @@ fn without_a_cluster_it_could_not_run() {
 #[tokio::test]
 async fn a_configuration_of_another_name_is_found_by_where_it_leads() {
     let named = |kind: &str| {
-        let objects = jobgate::yaml::documents(include_bytes!("../deploy/install.yaml")).map(|document| document.unwrap().value);
+        let objects = jobgate::yaml::documents(include_bytes!("../../deploy/install.yaml")).map(|document| document.unwrap().value);
         let mut configuration = objects.into_iter().find(|object| object["kind"] == kind).unwrap();
         configuration["metadata"] = json!({"name": "batch-gate"});
         configuration["webhooks"][0]["name"] = json!("gate.example.com");

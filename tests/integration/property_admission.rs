@@ -3,15 +3,10 @@
 //! 20 thousand cases in the ordinary test run; the long run is
 //!
 //! ```text
-//! JOBGATE_CASES=1000000 cargo test --release --test property_admission
+//! JOBGATE_CASES=1000000 cargo test --release --test integration property_admission
 //! ```
 //!
 //! A failing case prints its number; `JOBGATE_CASE=<number>` runs that one alone. Every case is made from its number, on any machine alike.
-
-#[path = "support/evanphx.rs"]
-mod evanphx;
-#[path = "support/generate.rs"]
-mod generate;
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -23,7 +18,7 @@ use jobgate::finding::Level;
 use jobgate::policy::Policy;
 use jobgate::value::{Value, json};
 
-use generate::{Case, Random};
+use crate::support::generate::{Case, Random};
 
 fn number(variable: &str) -> Option<u64> {
     std::env::var(variable).ok().map(|text| text.parse().unwrap_or_else(|_| panic!("{variable} is a number")))
@@ -31,9 +26,9 @@ fn number(variable: &str) -> Option<u64> {
 
 #[test]
 fn answers_are_well_formed_and_patches_fit() {
-    let policies = generate::policies();
+    let policies = crate::support::generate::policies();
     if let Some(case) = number("JOBGATE_CASE") {
-        let case = generate::case(&mut Random::new(case), policies.len());
+        let case = crate::support::generate::case(&mut Random::new(case), policies.len());
         println!("{}", case.review(false));
         Seen::default().check(&policies, &case);
         return;
@@ -47,7 +42,7 @@ fn answers_are_well_formed_and_patches_fit() {
             if number >= cases {
                 return seen;
             }
-            let case = generate::case(&mut Random::new(number), policies.len());
+            let case = crate::support::generate::case(&mut Random::new(number), policies.len());
             if catch_unwind(AssertUnwindSafe(|| seen.check(&policies, &case))).is_err() {
                 next.store(cases, Ordering::Relaxed);
                 panic!("case {number}: {}", case.review(false));
@@ -125,12 +120,16 @@ impl Seen {
             return;
         }
         self.patched += 1;
-        let patched = evanphx::apply(&case.object, &Value::Array(ops)).expect("the API server's engine applies it");
+        let patched = crate::support::evanphx::apply(&case.object, &Value::Array(ops)).expect("the API server's engine applies it");
         assert_ne!(patched, case.object, "a patch changes something");
-        assert_eq!(generate::without_fills(&case.object, &case.object), generate::without_fills(&patched, &case.object), "nothing else is touched");
+        assert_eq!(
+            crate::support::generate::without_fills(&case.object, &case.object),
+            crate::support::generate::without_fills(&patched, &case.object),
+            "nothing else is touched"
+        );
         if case.operation == "UPDATE" && case.kind != "CronJob" {
             self.restored += 1;
-            generate::assert_restored(&case.object, &patched, case.old.as_ref().expect("an UPDATE has an old object"));
+            crate::support::generate::assert_restored(&case.object, &patched, case.old.as_ref().expect("an UPDATE has an old object"));
         }
         let again = case.with_object(patched);
         let second = ask(Endpoint::Mutate, &again.review(false).to_string());

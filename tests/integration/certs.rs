@@ -1,9 +1,4 @@
 //! Self-managed certificates against an API server that refuses, hangs, lies, forgets and meddles. Waits are on tokio's clock, which is paused.
-#![cfg(feature = "serve")]
-#![allow(clippy::unwrap_used, reason = "the fake API server is part of the tests")]
-
-#[path = "support/fake.rs"]
-mod fake;
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
@@ -23,7 +18,7 @@ use kube::client::Body;
 use tokio::time::{Instant, sleep};
 use tower::BoxError;
 
-use fake::Answer;
+use crate::support::fake::Answer;
 
 const SECOND: Duration = Duration::from_secs(1);
 const MINUTE: Duration = Duration::from_secs(60);
@@ -99,7 +94,7 @@ impl Fake {
         Client::new(tower::service_fn(move |request: Request<Body>| Arc::clone(&fake).answer(request)), "default")
     }
 
-    async fn answer(self: Arc<Self>, request: Request<Body>) -> Result<Response<fake::Body>, BoxError> {
+    async fn answer(self: Arc<Self>, request: Request<Body>) -> Result<Response<crate::support::fake::Body>, BoxError> {
         let (parts, body) = request.into_parts();
         let body = body.collect().await?.to_bytes();
         let path = parts.uri.path().to_owned();
@@ -121,7 +116,7 @@ impl Fake {
             return answer.give().await;
         }
         if ask == Ask::Watch {
-            return Ok(Response::new(fake::body(self.watch(&path))));
+            return Ok(Response::new(crate::support::fake::body(self.watch(&path))));
         }
         let body: Value = serde_json::from_slice(&body).unwrap_or_default();
         self.serve(ask, &path, body).give().await

@@ -1,25 +1,14 @@
 //! Reading YAML and JSON against kubectl's own decoder, and against the hand-made edge cases.
 
-#![allow(clippy::unwrap_used, clippy::print_stdout)]
-
-use std::path::PathBuf;
-
 use base64::Engine as _;
 use jobgate::value::Value;
 use jobgate::yaml::{self, SyntaxError};
 
+use crate::support::shared;
+
 /// Rows where we differ on purpose.
 const DIFFERENT: &[(&str, &str)] =
     &[("deepmapflow1000", "kubectl nests to 10,000 levels, we stop at 127, which is what serde_json reads in the webhook")];
-
-fn shared() -> Option<PathBuf> {
-    let shared = std::env::var_os("JOBGATE_SHARED").map_or_else(|| PathBuf::from("../shared"), PathBuf::from);
-    if shared.is_dir() {
-        return Some(shared);
-    }
-    println!("skipped: no shared data at {}", shared.display());
-    None
-}
 
 /// Reads a source as kubectl would: the values before the first error, and that error.
 fn read(source: &[u8]) -> (Vec<Value>, Option<SyntaxError>) {
@@ -59,7 +48,7 @@ fn same(ours: &Value, theirs: &Value) -> bool {
 
 #[test]
 fn oracle_kubectl() {
-    let Some(shared) = shared() else { return };
+    let Some(shared) = shared::path("") else { return };
     let table = std::fs::read_to_string(shared.join("oracles/yaml.jsonl")).unwrap();
     let mut failed = Vec::new();
     let mut rows = 0;
@@ -101,7 +90,7 @@ fn oracle_kubectl() {
 
 #[test]
 fn oracle_edge_corpus() {
-    let Some(shared) = shared() else { return };
+    let Some(shared) = shared::path("") else { return };
     let index = std::fs::read_to_string(shared.join("corpus-edge/INDEX.tsv")).unwrap();
     // What concerns the meaning of an object is not for the reader to judge.
     let by_meaning = ["toplevel-list.yaml", "spec-list.yaml", "containers-map.yaml", "args-string.yaml"];
@@ -129,7 +118,7 @@ fn oracle_edge_corpus() {
 
 #[test]
 fn oracle_real_manifests_are_read() {
-    let Some(shared) = shared() else { return };
+    let Some(shared) = shared::path("") else { return };
     let mut read = 0;
     let mut folders = vec![shared.join("corpus")];
     while let Some(folder) = folders.pop() {

@@ -2,19 +2,17 @@
 //!
 //! The files are shared data, found by `JOBGATE_SHARED` (default `../shared`); without them each test prints a line and passes.
 
-mod support;
-
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
+use crate::support::shared;
 use jobgate::checks::{DUPLICATE_KEY, FIELD_TYPE, PLACEHOLDER, SYNTAX, UNRENDERED_TEMPLATE};
 use jobgate::finding::Level;
 use jobgate::lines::Lines;
 use jobgate::lint::{self, Claims, Input, Linted, Options};
 use jobgate::policy::Policy;
 use jobgate::report::{self, Format, Location, Report};
-use support::shared;
 
 fn policy() -> Policy {
     Policy::builtin("default").expect("the default policy")
@@ -67,7 +65,7 @@ fn count(report: &Report, rule: &str) -> usize {
 
 #[test]
 fn real_manifests() {
-    let Some(path) = shared("corpus") else { return };
+    let Some(path) = shared::path("corpus") else { return };
     let Linted { report, unreadable, .. } = lint_all(&path);
     assert!(unreadable.is_empty());
     check(&report);
@@ -80,7 +78,7 @@ fn real_manifests() {
 /// Repositories lie side by side in the corpus, and use each other's names for their claims.
 #[test]
 fn claims_of_another_repository_are_not_taken() {
-    let Some(path) = shared("corpus") else { return };
+    let Some(path) = shared::path("corpus") else { return };
     let report = lint_all(&path).report;
     let repository =
         |file: &str| Path::new(file).strip_prefix(&path).ok().and_then(|rest| rest.components().next().map(|part| part.as_os_str().to_owned()));
@@ -96,7 +94,7 @@ fn claims_of_another_repository_are_not_taken() {
 
 #[test]
 fn templates() {
-    let Some(path) = shared("corpus-templated") else { return };
+    let Some(path) = shared::path("corpus-templated") else { return };
     let Linted { report, .. } = lint_all(&path);
     check(&report);
     let mut per_file: BTreeMap<&str, usize> = BTreeMap::new();
@@ -112,7 +110,7 @@ fn templates() {
 
 #[test]
 fn the_report_does_not_depend_on_the_number_of_threads() {
-    let Some(path) = shared("corpus") else { return };
+    let Some(path) = shared::path("corpus") else { return };
     let json = |threads: usize| {
         let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().expect("a thread pool");
         let mut out = Vec::new();
@@ -199,7 +197,7 @@ impl Row<'_> {
 
 #[test]
 fn edge_cases_end_as_their_index_says() {
-    let Some(folder) = shared("corpus-edge") else { return };
+    let Some(folder) = shared::path("corpus-edge") else { return };
     let index = std::fs::read_to_string(folder.join("INDEX.tsv")).expect("an index");
     let rows = index.lines().skip(1).filter_map(|line| {
         let mut columns = line.split('\t');
@@ -232,7 +230,7 @@ fn edge_cases_end_as_their_index_says() {
 
 #[test]
 fn errors_of_edge_cases_stand_where_the_trouble_is() {
-    let Some(folder) = shared("corpus-edge") else { return };
+    let Some(folder) = shared::path("corpus-edge") else { return };
     for (file, rule, line, column, words) in [
         ("tab-indent.yaml", SYNTAX, 6, 1, "tab"),
         ("utf16.yaml", SYNTAX, 1, 1, "UTF-16"),

@@ -1,7 +1,5 @@
 //! Holds [`Schedule`] to answers recorded from `robfig/cron`.
 
-mod shared;
-
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
 use jobgate::k8s::cron::Schedule;
@@ -25,7 +23,7 @@ fn answer(row: &Value) -> Value {
 
 #[test]
 fn agrees_with_the_oracle() {
-    let Some(rows) = shared::rows("oracles/cron.jsonl") else { return };
+    let Some(rows) = crate::support::shared::rows("oracles/cron.jsonl") else { return };
     assert!(rows.len() >= 70, "only {} rows", rows.len());
     let wrong: Vec<String> = rows.iter().filter(|row| answer(row) != **row).map(|row| format!("expected {row}\n   given {}", answer(row))).collect();
     assert!(wrong.is_empty(), "{} rows:\n{}", wrong.len(), wrong.join("\n"));

@@ -1,10 +1,6 @@
 //! The manifests hold what Kubernetes' good practices for admission webhooks ask of them (GP and EX are the numbers of that list), in every way that
 //! installs Jobgate; and the ways agree with each other and with the program.
 
-#![allow(clippy::print_stdout, reason = "a test tells what it skips")]
-
-mod support;
-
 use std::collections::BTreeSet;
 use std::path::Path;
 use std::time::Duration;
@@ -14,7 +10,7 @@ use jobgate::policy::Policy;
 use jobgate::server::{Endpoint, Metrics, Note};
 use jobgate::value::{Value, json};
 
-use support::deploy::{self, Rendering};
+use crate::support::deploy::{self, Rendering};
 
 /// The words in a list.
 fn words(list: &Value) -> Vec<&str> {

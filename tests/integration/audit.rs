@@ -1,7 +1,4 @@
 //! The audit of an API server that lists in pages, forgets where it was, forbids and breaks.
-#![cfg(feature = "serve")]
-#![allow(clippy::unwrap_used, reason = "the fake API server is part of the tests")]
-
 use std::sync::{Arc, Mutex};
 
 use http::{Request, Response};

@@ -1,9 +1,5 @@
 //! Holds defaults, validation and shapes to answers recorded from kube-apiserver.
 
-#[path = "support/refusals.rs"]
-mod refusals;
-mod shared;
-
 use jobgate::api::defaults::defaulted;
 use jobgate::dry_run::{self, Question};
 use jobgate::facts::NoFacts;
@@ -11,7 +7,7 @@ use jobgate::policy::Policy;
 use jobgate::rules::RULES;
 use jobgate::value::{Value, json};
 
-use refusals::{Answer, ours, plain, theirs};
+use crate::support::refusals::{Answer, ours, plain, theirs};
 
 fn trim(object: &mut Value, path: &str, keys: &[&str]) {
     if let Some(entries) = object.pointer_mut(path).and_then(Value::as_object_mut) {
@@ -52,7 +48,7 @@ fn without_server_parts(object: &Value) -> Value {
 /// The whole dry run, with a policy that has no rules: what is left is the server.
 #[test]
 fn a_dry_run_ends_as_the_oracle_does() {
-    let Some(rows) = shared::rows("oracles/apiserver.jsonl") else { return };
+    let Some(rows) = crate::support::shared::rows("oracles/apiserver.jsonl") else { return };
     let source = RULES.iter().map(|entry| format!("    {}: {{action: ignore}}\n", entry.rule.id)).collect::<String>();
     let source = format!("apiVersion: jobgate.dev/v1alpha1\nkind: Policy\nmetadata: {{name: none}}\nspec:\n  rules:\n{source}");
     let policy = Policy::parse(&source, "none").expect("a policy");
@@ -84,7 +80,7 @@ fn a_dry_run_ends_as_the_oracle_does() {
 
 #[test]
 fn agrees_with_the_oracle() {
-    let Some(rows) = shared::rows("oracles/apiserver.jsonl") else { return };
+    let Some(rows) = crate::support::shared::rows("oracles/apiserver.jsonl") else { return };
     assert!(rows.len() >= 90, "only {} rows", rows.len());
     let mut wrong = Vec::new();
     for row in &rows {

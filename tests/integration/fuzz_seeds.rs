@@ -4,18 +4,14 @@
 //! `.ci/fuzz` starts from the same: with `JOBGATE_FUZZ_CORPUS` set to a folder, the inputs are written there,
 //! a folder for each target, and not run.
 
-#[path = "../fuzz/laws/mod.rs"]
-mod laws;
-mod support;
-
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 
+use crate::support::shared;
 use jobgate::k8s::cron::load_location;
 use jobgate::value::{Value, json};
 use jobgate::workload::Kind;
 use jobgate::yaml;
-use support::shared;
 
 /// The largest file that is an input: of larger ones libFuzzer makes less in the same time.
 const MAX_SEED_BYTES: u64 = 6 << 10;
@@ -60,13 +56,13 @@ fn files(folder: &Path) -> Vec<PathBuf> {
 /// Returns the texts of files below folders of the project and of the shared data.
 fn texts(own: &[&str], others: &[&str]) -> Vec<Vec<u8>> {
     let own = own.iter().map(|folder| Path::new(env!("CARGO_MANIFEST_DIR")).join(folder));
-    let folders: Vec<PathBuf> = own.chain(others.iter().filter_map(|folder| shared(folder))).collect();
+    let folders: Vec<PathBuf> = own.chain(others.iter().filter_map(|folder| shared::path(folder))).collect();
     folders.iter().flat_map(|folder| files(folder)).map(|path| std::fs::read(path).expect("a readable file")).collect()
 }
 
 /// Returns the rows of a table of answers of Kubernetes' own code.
 fn rows(table: &str) -> Vec<Value> {
-    let text = shared(table).map(|path| std::fs::read_to_string(path).expect("a readable table")).unwrap_or_default();
+    let text = shared::path(table).map(|path| std::fs::read_to_string(path).expect("a readable table")).unwrap_or_default();
     text.lines().map(|row| serde_json::from_str(row).expect("a row")).collect()
 }
 
@@ -107,7 +103,7 @@ fn policy() -> Vec<Vec<u8>> {
     let mut found: Vec<Vec<u8>> = texts(&["policies", "tests/rules"], &[]);
     found.retain(|text| text.starts_with(b"apiVersion: jobgate.dev/") || memchr::memmem::find(text, b"\nkind: Policy").is_some());
     // Each block of the manual that is a policy.
-    let readme = include_str!("../README.md").split("```").filter(|block| block.contains("kind: Policy"));
+    let readme = include_str!("../../README.md").split("```").filter(|block| block.contains("kind: Policy"));
     found.extend(readme.map(|block| block.trim_start_matches("yaml").as_bytes().to_vec()));
     found.extend(POLICIES.map(|spec| format!("apiVersion: jobgate.dev/v1alpha1\nkind: Policy\nmetadata: {{name: a}}\nspec: {spec}\n").into_bytes()));
     found
@@ -169,30 +165,30 @@ fn run(target: &str, inputs: Vec<Vec<u8>>, law: fn(&[u8])) {
 
 #[test]
 fn schedules() {
-    run("cron", cron(), laws::cron::check);
+    run("cron", cron(), crate::laws::cron::check);
 }
 
 #[test]
 fn quantities() {
-    run("quantity", quantity(), laws::quantity::check);
+    run("quantity", quantity(), crate::laws::quantity::check);
 }
 
 #[test]
 fn policies() {
-    run("policy", policy(), laws::policy::check);
+    run("policy", policy(), crate::laws::policy::check);
 }
 
 #[test]
 fn operations() {
-    run("patch", patch(), laws::patch::check);
+    run("patch", patch(), crate::laws::patch::check);
 }
 
 #[test]
 fn manifests() {
-    run("yaml_edit", yaml_edit(), laws::yaml_edit::check);
+    run("yaml_edit", yaml_edit(), crate::laws::yaml_edit::check);
 }
 
 #[test]
 fn reviews() {
-    run("review", review(), laws::review::check);
+    run("review", review(), crate::laws::review::check);
 }

@@ -3,9 +3,6 @@
 //! trickles. The memory limit of the manifests must hold, and ordinary reviews must be answered all the time.
 //!
 //! `JOBGATE_ROUNDS=50` makes it a long run; a round is five seconds.
-#![cfg(all(feature = "serve", target_os = "linux"))]
-#![allow(clippy::unwrap_used, clippy::print_stdout, reason = "helpers of tests; what was measured is printed")]
-
 use std::collections::BTreeMap;
 use std::io::{self, BufRead as _, BufReader, Read as _, Write as _};
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
@@ -178,7 +175,7 @@ fn flood(stream: &mut Stream, piece: &[u8], most: usize) -> io::Result<()> {
 
 #[test]
 fn the_memory_limit_holds_under_the_worst_mix() {
-    let text = include_str!("../deploy/install.yaml");
+    let text = include_str!("../../deploy/install.yaml");
     let objects = jobgate::yaml::documents(text.as_bytes()).map(|document| document.unwrap().value);
     let deployment = objects.into_iter().find(|object| object["kind"] == "Deployment").unwrap();
     let container = &deployment["spec"]["template"]["spec"]["containers"][0];

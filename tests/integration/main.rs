@@ -1,0 +1,39 @@
+//! The library and the program from outside, in one program: what is linked once need not be linked thirty times. What measures its own process
+//! is in `tests/load`, the fixtures of the rules are in `tests/rules`, what needs a real API server in `tests/e2e`.
+#![allow(clippy::unwrap_used, clippy::print_stdout, reason = "a test that cannot set up its files fails, and one that does not run says so")]
+
+#[path = "../../fuzz/laws/mod.rs"]
+mod laws;
+#[path = "../support/mod.rs"]
+mod support;
+
+#[cfg(feature = "serve")]
+mod audit;
+#[cfg(feature = "serve")]
+mod certs;
+#[cfg(feature = "serve")]
+mod certs_init;
+mod cli;
+mod cli_fixes;
+#[cfg(feature = "serve")]
+mod cluster;
+mod corpus;
+#[cfg(feature = "serve")]
+mod deploy;
+#[cfg(feature = "serve")]
+mod doctor;
+mod fixes;
+mod fuzz_seeds;
+#[cfg(all(feature = "serve", target_os = "linux"))]
+mod large_reviews;
+mod oracle_apiserver;
+mod oracle_cron;
+mod oracle_jsonpatch;
+mod oracle_quantity;
+mod oracle_yaml;
+mod property_admission;
+mod reviews;
+mod rule_pages;
+#[cfg(feature = "serve")]
+mod server;
+mod yaml_laws;
