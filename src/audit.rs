@@ -113,6 +113,7 @@ pub async fn audit(connection: &Connection, policy: &Policy, options: &Options, 
     let judged: BTreeSet<String> = impact.namespaces.keys().filter(|name| !name.is_empty()).cloned().collect();
     report.unjudged.extend(cluster::excluded(&connection.client, &judged).await);
     report.unjudged.extend(impact.notices.iter().cloned().map(Unjudged::unknown));
+    report.unjudged.extend(impact.problems.iter().cloned().map(Unjudged::not_listed));
     report.unjudged.sort_by(unjudged_order);
     report.findings.sort_by(order);
     report.objects = impact.total().objects;

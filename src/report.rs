@@ -174,6 +174,12 @@ impl Report {
         self.unjudged.is_empty() && (self.objects > 0 || !self.findings.is_empty())
     }
 
+    /// Tells whether something could not be read, or written: the exit code is 2 for it.
+    #[must_use]
+    pub fn is_incomplete(&self) -> bool {
+        self.unjudged.iter().any(|unjudged| unjudged.reason.is_error())
+    }
+
     /// Returns what was not judged, in a few words; nothing where all was.
     #[must_use]
     pub fn unjudged_in_short(&self) -> Option<String> {

@@ -15,7 +15,7 @@ use crate::baseline::{Baseline, Root};
 use crate::cli::{Judging, Lint};
 use crate::finding::Safety;
 use crate::fix;
-use crate::lint::{self, Change, Content, Fixing, Inputs, Linted, Options, Progress, STDIN, Sink, Unwritten};
+use crate::lint::{self, Change, Content, Fixing, Inputs, Linted, Options, Progress, STDIN, Sink, Unreadable, Unwritten};
 use crate::replace::{NotReplaced, put, replace};
 use crate::report::{self, Format, Report, plural};
 
@@ -53,7 +53,7 @@ pub fn run(args: &Lint, color: bool) -> anyhow::Result<Exit> {
     let facts = facts(&args.facts, &options)?;
     let inputs = lint::collect(&args.paths, |path| lint::drained(path, limit));
     let mut linted = watched(&progress, inputs.files.len(), || pool.install(|| lint::lint(&inputs.files, &policy, &facts, &options)));
-    take_empty(&inputs, &mut linted);
+    take_unread(&inputs, &mut linted);
     if let Some((baseline, root)) = &known {
         lift(baseline, &inputs, &mut linted, root);
     }
@@ -223,8 +223,9 @@ impl Diffs {
     }
 }
 
-/// Takes in the directories in which there is no file to lint.
-pub(super) fn take_empty(inputs: &Inputs, linted: &mut Linted) {
+/// Takes in the arguments that cannot be read, and the directories in which there is no file to lint.
+pub(super) fn take_unread(inputs: &Inputs, linted: &mut Linted) {
+    linted.report.unjudged.extend(inputs.unreadable.iter().map(Unreadable::unjudged));
     linted.report.unjudged.extend(inputs.empty.iter().map(|directory| lint::nothing_in(directory)));
     linted.report.unjudged.sort_by(report::unjudged_order);
 }

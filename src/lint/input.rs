@@ -33,9 +33,9 @@ pub enum Content {
 
 /// A path that cannot be read.
 #[derive(Debug, thiserror::Error)]
-#[error("cannot read {path}: {reason}")]
+#[error("cannot read {}: {reason}", if path == STDIN { "standard input" } else { path })]
 pub struct Unreadable {
-    /// The path, as the user gave it.
+    /// The path, as the user gave it; `-` for standard input.
     pub path: String,
     /// Why, in the words of the operating system or ours.
     pub reason: String,
@@ -81,10 +81,9 @@ pub fn collect(arguments: &[PathBuf], mut drained: impl FnMut(&Path) -> io::Resu
                 continue;
             }
             pipes.push(argument);
-            let path = if is_stdin { "standard input".to_owned() } else { argument.display().to_string() };
             match drained(argument) {
                 Ok(bytes) => inputs.files.push(Input { content: Content::Bytes(bytes.into()), ..Input::named(argument) }),
-                Err(error) => inputs.unreadable.push(Unreadable { path, reason: error.to_string() }),
+                Err(error) => inputs.unreadable.push(Unreadable { path: argument.display().to_string(), reason: error.to_string() }),
             }
             continue;
         }
@@ -134,6 +133,14 @@ impl Inputs {
                 Ok(entry) if (entry.file_type().is_some_and(|kind| kind.is_file()) || links_to_file(&entry)) && wanted(entry.path()) => {
                     self.files.push(input(entry.into_path()));
                 }
+                // To git it is a file: it must not be missing in silence.
+                Ok(entry) if is_broken_link(&entry) && wanted(entry.path()) => {
+                    let reason = match std::fs::metadata(entry.path()) {
+                        Err(error) => format!("broken link: {error}"),
+                        Ok(_) => "broken link".to_owned(),
+                    };
+                    self.unreadable.push(Unreadable { path: entry.path().display().to_string(), reason });
+                }
                 Ok(_) => {}
                 Err(error) => self.unreadable.push(unreadable(directory, &error)),
             }
@@ -143,6 +150,10 @@ impl Inputs {
 
 fn links_to_file(entry: &ignore::DirEntry) -> bool {
     entry.path_is_symlink() && entry.path().is_file()
+}
+
+fn is_broken_link(entry: &ignore::DirEntry) -> bool {
+    entry.path_is_symlink() && !entry.path().exists()
 }
 
 /// Tells which path a walk could not read, and why.
