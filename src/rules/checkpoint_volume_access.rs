@@ -119,7 +119,7 @@ use crate::k8s::cron::Schedule;
 use crate::lines::cut;
 use crate::meter;
 use crate::policy::Action;
-use crate::rule::{Cx, Param, ParamDefault, Rule};
+use crate::rule::{Cx, Param, ParamDefault, Ratchet, Rule};
 use crate::value::Value;
 use crate::workload::{Among, ClaimUse, Container, Field, Kind, PodCount, PodTemplate, Workload, on_one_node, on_several_nodes};
 
@@ -153,6 +153,7 @@ pub(super) static RULE: Rule = Rule {
     cel: Err("the access modes of a claim are not in the object that mounts it"),
     check,
     restore: None,
+    ratchet: Ratchet::BY_PLACE,
 };
 
 /// The longest name of a namespace that can exist, in bytes.
