@@ -79,6 +79,27 @@ fn a_path_that_cannot_be_read_is_in_every_format() {
 }
 
 #[test]
+fn a_baseline_holds_what_was_not_judged() {
+    let mpi = "apiVersion: kubeflow.org/v2beta1\nkind: MPIJob\nmetadata: {name: a}\n";
+    let place = Place::with(&[("k8s/job.yaml", &good()), ("k8s/mpi.yaml", mpi)]);
+    assert_eq!(code(&place.run(&["lint", "k8s", "--fail-on-unjudged"])), 1);
+    let written = place.run(&["lint", "k8s", "--fail-on-unjudged", "--write-baseline", "known.json"]);
+    assert_eq!((code(&written), stderr(&written)), (0, "jobgate: 0 findings and 1 not judged written to known.json\n"));
+    let known = place.run(&["lint", "k8s", "--fail-on-unjudged", "--baseline", "known.json"]);
+    assert_eq!((code(&known), stdout(&known)), (0, "2 files, 2 documents, 1 job: nothing found; 1 not judged and baselined\n"));
+    fs::write(place.path().join("k8s/other.yaml"), mpi.replace("name: a", "name: b")).unwrap();
+    assert_eq!(code(&place.run(&["lint", "k8s", "--fail-on-unjudged", "--baseline", "known.json"])), 1);
+}
+
+#[test]
+fn hidden_directories_are_linted() {
+    let place = Place::with(&[(".tekton/job.yaml", JOB), ("job.yaml", &good()), (".git/job.yaml", JOB)]);
+    let output = place.run(&["lint", "--format", "json"]);
+    assert_eq!((code(&output), json(&output)["summary"]["files"].clone()), (1, 2.into()));
+    assert_eq!(json(&output)["findings"][0]["file"], ".tekton/job.yaml");
+}
+
+#[test]
 fn exit_codes_follow_the_level_asked_for() {
     let good = good();
     let warn = good.replace("metadata:\n", "metadata:\n  annotations: {jobgate.dev/ignore: no-such-rule}\n");
@@ -170,8 +191,8 @@ fn what_cannot_run_says_why_and_exits_with_2() {
 fn a_baseline_lets_only_what_is_new_fail() {
     let place = Place::with(&[("k8s/a.yaml", JOB), ("k8s/b.yaml", &JOB.replace("name: train\n", "name: other\n"))]);
     let written = place.run(&["lint", "--write-baseline", "known.json", "k8s"]);
-    assert_eq!((code(&written), stderr(&written)), (0, "jobgate: 2 known findings written to known.json\n"));
-    assert_eq!(stdout(&written), "2 files, 2 documents, 2 jobs: nothing found; 2 known to the baseline\n");
+    assert_eq!((code(&written), stderr(&written)), (0, "jobgate: 2 findings written to known.json\n"));
+    assert_eq!(stdout(&written), "2 files, 2 documents, 2 jobs: nothing found; 2 baselined\n");
     let text = fs::read_to_string(place.path().join("known.json")).unwrap();
     assert_snapshot!(text, @r#"
     {"version":1,"findings":[
@@ -193,7 +214,7 @@ fn a_baseline_lets_only_what_is_new_fail() {
     assert_eq!(code(&output), 1);
     let summary = &document["summary"];
     assert_eq!((&summary["known"], &summary["gone"], &summary["deny"]), (&1.into(), &1.into(), &2.into()));
-    assert_eq!(stderr(&output), "jobgate: 1 finding of the baseline is gone; write it again with --write-baseline known.json\n");
+    assert_eq!(stderr(&output), "jobgate: 1 entry of the baseline is resolved; regenerate it with --write-baseline known.json\n");
     let again = place.run(&["lint", "--write-baseline", "known.json", "k8s"]);
     assert_eq!((code(&again), code(&known(&["k8s"]))), (0, 0));
     assert!(fs::read_to_string(place.path().join("known.json")).unwrap().contains("\"count\":2"));
@@ -218,7 +239,7 @@ fn a_baseline_that_is_none_stops_the_run() {
     }
     let output = place.run(&["lint", "job.yaml", "gone.yaml", "--write-baseline", "new.json"]);
     assert_eq!(code(&output), 2);
-    assert!(stderr(&output).contains("new.json is not written, for not everything could be linted"), "{}", stderr(&output));
+    assert!(stderr(&output).contains("new.json is not written: not everything could be linted"), "{}", stderr(&output));
     assert!(!place.path().join("new.json").exists());
 }
 
@@ -226,7 +247,7 @@ fn a_baseline_that_is_none_stops_the_run() {
 fn a_baseline_knows_what_fixes_leave() {
     let place = Place::with(&[("job.yaml", &JOB.replace("  ttlSecondsAfterFinished: 3600\n", ""))]);
     let output = place.run(&["lint", "--fix", "--write-baseline", "known.json", "--fail-on", "note"]);
-    assert_eq!((code(&output), stdout(&output)), (0, "1 file, 1 document, 1 job: nothing found; 1 fixed in 1 file; 1 known to the baseline\n"));
+    assert_eq!((code(&output), stdout(&output)), (0, "1 file, 1 document, 1 job: nothing found; 1 fixed in 1 file; 1 baselined\n"));
     assert!(fs::read_to_string(place.path().join("job.yaml")).unwrap().contains("ttlSecondsAfterFinished: 86400"));
     let text = fs::read_to_string(place.path().join("known.json")).unwrap();
     assert!(text.contains("\"rule\":\"deadline\"") && !text.contains("ttl"), "{text}");

@@ -80,13 +80,16 @@ pub fn run(args: &Lint, color: bool) -> anyhow::Result<Exit> {
     let complete = complain(&inputs, &linted)?;
     let mut err = io::stderr().lock();
     match (write_baseline, written) {
-        (Some(path), Some(true)) => writeln!(err, "jobgate: {} written to {}", plural(report.known, "known finding"), path.display())?,
-        (Some(path), Some(false)) => writeln!(err, "jobgate: {} is not written, for not everything could be linted", path.display())?,
+        (Some(path), Some(true)) => {
+            let unjudged = if report.known_unjudged > 0 { &format!(" and {} not judged", report.known_unjudged) } else { "" };
+            writeln!(err, "jobgate: {}{unjudged} written to {}", plural(report.known, "finding"), path.display())?;
+        }
+        (Some(path), Some(false)) => writeln!(err, "jobgate: {} is not written: not everything could be linted", path.display())?,
         _ => {}
     }
     if let Some(path) = baseline_path.filter(|_| report.gone > 0) {
-        let what = if report.gone == 1 { "1 finding of the baseline is" } else { &format!("{} findings of the baseline are", report.gone) };
-        writeln!(err, "jobgate: {what} gone; write it again with --write-baseline {}", path.display())?;
+        let what = if report.gone == 1 { "1 entry of the baseline is" } else { &format!("{} entries of the baseline are", report.gone) };
+        writeln!(err, "jobgate: {what} resolved; regenerate it with --write-baseline {}", path.display())?;
     }
     let changes = diff && report.changed > 0;
     let exit = match exit(args, &linted, complete) {
