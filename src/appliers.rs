@@ -74,8 +74,14 @@ const MARKS: &[(Mark, &str)] = &[
 
 /// Tools of [`tracker`] that write objects as a whole, so that what their configuration does not have is a difference to be undone.
 ///
-/// hashicorp/terraform-provider-kubernetes: kubernetes/schema_pod_spec.go, where `toleration` is not computed and a change of it replaces a Job.
-pub(crate) const WRITE_WHOLE_OBJECTS: [&str; 1] = ["Terraform"];
+/// hashicorp/terraform-provider-kubernetes: kubernetes/schema_pod_spec.go and schema_job_spec.go, where `toleration` and `ttl_seconds_after_finished`
+/// are not computed, and a change of either replaces a Job. The schema has no `podReplacementPolicy`: Terraform does not see it.
+const WRITE_WHOLE_OBJECTS: [&str; 1] = ["Terraform"];
+
+/// Returns the name of the tool that applies the object as a whole, so that what is filled in is a difference to be undone.
+pub(crate) fn writes_whole(workload: &Workload<'_>) -> Option<&'static str> {
+    tracker(workload).filter(|tool| WRITE_WHOLE_OBJECTS.contains(tool))
+}
 
 /// Returns the name of the tool that applies the object, and would make it again if it went away.
 pub(crate) fn tracker(workload: &Workload<'_>) -> Option<&'static str> {

@@ -33,7 +33,7 @@ use crate::policy::{Policy, TRUSTED_CONTROLLERS};
 use crate::registration::SYSTEM;
 use crate::report::{Filled, Impact, LeftOut, Located, Location, ObjectId, Position, Related, Report, Tally, Unjudged, unjudged_order};
 use crate::value::Value;
-use crate::workload::{Adapter, Kind, others};
+use crate::workload::{Adapter, Kind, Workload, others};
 use crate::yaml;
 
 /// What to look at, and how.
@@ -113,6 +113,7 @@ pub async fn audit(connection: &Connection, policy: &Policy, options: &Options, 
     let judged: BTreeSet<String> = impact.namespaces.keys().filter(|name| !name.is_empty()).cloned().collect();
     report.unjudged.extend(cluster::excluded(&connection.client, &judged).await);
     report.unjudged.extend(impact.notices.iter().cloned().map(Unjudged::unknown));
+    report.unjudged.extend(impact.problems.iter().cloned().map(Unjudged::not_listed));
     report.unjudged.sort_by(unjudged_order);
     report.findings.sort_by(order);
     report.objects = impact.total().objects;
@@ -294,7 +295,7 @@ impl Judge<'_> {
         if metadata("deletionTimestamp").is_some_and(|time| !time.is_null()) {
             return Fate::Deleting;
         }
-        if !self.options.include_finished && is_finished(kind, object) {
+        if !self.options.include_finished && Workload::of(object).is_some_and(|workload| workload.has_finished()) {
             return Fate::Finished;
         }
         let user = (kind == Kind::Job && self.is_of_cron_job(object)).then_some(TRUSTED_CONTROLLERS[0]);
@@ -317,20 +318,6 @@ impl Judge<'_> {
         let by_hand = job.pointer("/metadata/annotations/cronjob.kubernetes.io~1instantiate").and_then(Value::as_str) == Some("manual");
         !by_hand && (!self.all_cron_jobs || self.cron_jobs.contains(&*text(owner, "uid")))
     }
-}
-
-/// Tells whether a Job or PyTorchJob has run to its end.
-fn is_finished(kind: Kind, object: &Value) -> bool {
-    let ends: &[&str] = match kind {
-        Kind::Job => &["Complete", "Failed"],
-        Kind::PyTorchJob => &["Succeeded", "Failed"],
-        Kind::CronJob => return false,
-    };
-    let conditions = object.pointer("/status/conditions").and_then(Value::as_array).map_or(&[][..], Vec::as_slice);
-    conditions.iter().any(|condition| {
-        condition.get("status").and_then(Value::as_str) == Some("True")
-            && condition.get("type").and_then(Value::as_str).is_some_and(|kind| ends.contains(&kind))
-    })
 }
 
 /// What is left of a list.

@@ -2,7 +2,7 @@
 //!
 //! A finding is known by its [`Identity`] and the file that it stands in, as often as it was there. Neither lines nor the number of a document count, so
 //! moving, reformatting or adding things makes nothing new. An entry whose file is gone counts for a named object wherever that stands now. An entry
-//! whose file is there, and was not looked at in this run, is left alone.
+//! whose file is there, and was not looked at in this run, is left alone. What was not judged is known in the same way, under the reason.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -77,7 +77,7 @@ impl<'de> Deserialize<'de> for Known {
             fn visit_seq<A: SeqAccess<'de>>(self, mut entries: A) -> Result<Known, A::Error> {
                 let mut known = BTreeMap::new();
                 while let Some(Entry { file, object, path, rule, count }) = entries.next_element()? {
-                    let twice = format!("`{rule}` of `{file}`, `{path}`, stands here twice; keep one of them");
+                    let twice = format!("`{rule}` of `{file}`, `{path}`, is here twice; keep one of them");
                     // As a merge of two branches leaves it.
                     if known.insert(Place { file, object, path, rule }, count).is_some() {
                         return Err(A::Error::custom(twice));
@@ -145,8 +145,7 @@ impl Baseline {
     pub fn of(report: &Report, root: &Root) -> Self {
         let mut known: BTreeMap<Place, NonZeroUsize> = BTreeMap::new();
         let mut names = Names::new(root);
-        for located in &report.findings {
-            let place = Place::new(names.of(&located.location.file), Identity::of(located));
+        for place in places(report, &mut names).into_iter().flatten() {
             known.entry(place).and_modify(|count| *count = count.saturating_add(1)).or_insert(NonZeroUsize::MIN);
         }
         Self { known }
@@ -155,7 +154,7 @@ impl Baseline {
     /// Reads what [`Baseline`] prints.
     ///
     /// # Errors
-    /// It is not exactly of that shape, or a finding stands there twice.
+    /// It is not exactly of that shape, or has a finding twice.
     pub fn parse(text: &str) -> Result<Self, BaselineError> {
         #[derive(Deserialize)]
         struct Version {
@@ -187,10 +186,10 @@ impl Baseline {
     /// is about.
     pub fn lift<'a>(&self, report: &mut Report, read: impl IntoIterator<Item = &'a str>, root: &Root) {
         let mut names = Names::new(root);
-        let places: Vec<Place> = report.findings.iter().map(|located| Place::new(names.of(&located.location.file), Identity::of(located))).collect();
+        let places = places(report, &mut names);
         let read: BTreeSet<String> = read.into_iter().map(|path| root.name(path)).collect();
         let mut left: BTreeMap<&Place, usize> = self.known.iter().map(|(place, count)| (place, count.get())).collect();
-        let mut is_known: Vec<bool> = places.iter().map(|place| take(left.get_mut(place))).collect();
+        let mut is_known: Vec<bool> = places.iter().map(|place| place.as_ref().is_some_and(|place| take(left.get_mut(place)))).collect();
         // What remains of files that are gone, by what it is about.
         let mut files: BTreeMap<&str, bool> = BTreeMap::new();
         left.retain(|place, count| *count > 0 && (read.contains(&place.file) || !*files.entry(&place.file).or_insert_with(|| root.has(&place.file))));
@@ -198,7 +197,8 @@ impl Baseline {
         for place in left.keys().filter(|place| !read.contains(&place.file)) {
             moved.entry(place.about()).or_default().push(place);
         }
-        for (place, is_known) in places.iter().zip(&mut is_known).filter(|(place, is_known)| !**is_known && place.is_named()) {
+        for (place, is_known) in places.iter().zip(&mut is_known) {
+            let Some(place) = place.as_ref().filter(|place| !*is_known && place.is_named()) else { continue };
             let candidates = moved.get(&place.about()).map_or(&[][..], Vec::as_slice);
             *is_known = candidates.iter().any(|known| take(left.get_mut(known)));
         }
@@ -206,10 +206,26 @@ impl Baseline {
         let before = report.findings.len();
         report.findings.retain(|_| !is_known.next().unwrap_or_default());
         report.known += before - report.findings.len();
+        let before = report.unjudged.len();
+        report.unjudged.retain(|_| !is_known.next().unwrap_or_default());
+        report.known_unjudged += before - report.unjudged.len();
         // A run that looks at a part of the files does not see where the rest has gone.
         let whole = self.known.keys().all(|place| read.contains(&place.file) || !root.has(&place.file));
         report.gone += left.iter().filter(|(place, _)| whole || read.contains(&place.file)).map(|(_, count)| count).sum::<usize>();
     }
+}
+
+/// Returns the places of the findings of a report, and then those of what was not judged; nothing for what no baseline can know.
+fn places(report: &Report, names: &mut Names<'_>) -> Vec<Option<Place>> {
+    let mut places = Vec::with_capacity(report.findings.len() + report.unjudged.len());
+    for located in &report.findings {
+        places.push(Some(Place::new(names.of(&located.location.file), Identity::of(located))));
+    }
+    for unjudged in &report.unjudged {
+        let known = Identity::of_unjudged(unjudged).zip(unjudged.location.as_ref());
+        places.push(known.map(|(identity, location)| Place::new(names.of(&location.file), identity)));
+    }
+    places
 }
 
 /// Uses up one of what is left.
@@ -239,7 +255,7 @@ impl Place {
 }
 
 impl fmt::Display for Baseline {
-    /// Writes the file: sorted, one finding a line, so that version control shows what has become known and what has been mended.
+    /// Writes the file: sorted, one finding a line, so that version control shows what has become known and what has been fixed.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{{\"version\":{VERSION},\"findings\":[")?;
         for (nth, (Place { file, object, path, rule }, count)) in self.known.iter().enumerate() {
@@ -344,6 +360,31 @@ spec:
     }
 
     #[test]
+    fn what_is_not_judged_is_known_by_its_reason() {
+        let mpi = "apiVersion: kubeflow.org/v2beta1\nkind: MPIJob\nmetadata: {name: a}\n";
+        let claims = JOB
+            .replace("spec:\n  ttl", "spec:\n  parallelism: 2\n  ttl")
+            .replace("      restart", "      volumes:\n      - {name: v, persistentVolumeClaim: {claimName: data}}\n      restart");
+        let known = [("mpi.yaml", mpi), ("job.yaml", &*claims), ("readme.yaml", "a: 1\n")];
+        let against = |now: &[(&str, &str)]| {
+            let baseline = Baseline::of(&report(&known), &root());
+            let mut report = report(now);
+            baseline.lift(&mut report, now.iter().map(|(path, _)| *path), &root());
+            assert_eq!(report.gone, 0);
+            let left: Vec<&str> = report.unjudged.iter().map(|unjudged| unjudged.reason.word()).collect();
+            (left.join(" "), report.known_unjudged)
+        };
+        assert_eq!(against(&known), (String::new(), 2));
+        let other = format!("{mpi}---\n{}", mpi.replace("name: a", "name: b"));
+        assert_eq!(against(&[("mpi.yaml", &other), ("job.yaml", &claims)]), ("kind".to_owned(), 2));
+        let claim = claims.replace("claimName: data", "claimName: data}}\n      - {name: w, persistentVolumeClaim: {claimName: more");
+        assert_eq!(against(&[("mpi.yaml", mpi), ("job.yaml", &claim)]), ("claim".to_owned(), 2));
+        // A path with nothing in it is the run's own matter.
+        let nothing = report(&[("readme.yaml", "a: 1\n")]);
+        assert_eq!((nothing.unjudged.len(), Baseline::of(&nothing, &root()).len()), (1, 0));
+    }
+
+    #[test]
     fn a_file_may_move_and_a_copy_of_it_is_new() {
         assert_eq!(against(&[("a.yaml", JOB)], &[("b/c.yaml", JOB)]), (0, 1, 0));
         assert_eq!(against(&[("a.yaml", JOB)], &[("a.yaml", JOB), ("b.yaml", JOB)]), (1, 1, 0));
@@ -355,7 +396,7 @@ spec:
         // What cannot be read is nothing but its file.
         let broken = "kind: [";
         assert_eq!(against(&[("a.yaml", broken)], &[("a.yaml", broken)]), (0, 1, 0));
-        assert_eq!(against(&[("a.yaml", broken)], &[("b.yaml", broken)]), (1, 0, 1));
+        assert_eq!(against(&[("a.yaml", broken)], &[("b.yaml", broken)]), (1, 0, 2), "it is not judged, either");
     }
 
     #[test]
@@ -395,6 +436,7 @@ spec:
         let text = baseline.to_string();
         let wanted = [
             "{\"version\":1,\"findings\":[",
+            "{\"file\":\"a.yaml\",\"object\":null,\"path\":\"\",\"rule\":\"not-judged/unreadable\",\"count\":1},",
             "{\"file\":\"a.yaml\",\"object\":null,\"path\":\"\",\"rule\":\"syntax\",\"count\":1},",
             "{\"file\":\"b.yaml\",\"object\":{\"kind\":\"Job\",\"namespace\":null,\"name\":\"train\"},\
              \"path\":\"spec.template.spec.containers[a].workDir\",\"rule\":\"unknown-field\",\"count\":2}",
@@ -402,7 +444,7 @@ spec:
         ];
         assert_eq!(text, wanted.join("\n"));
         assert_eq!(Baseline::parse(&text).unwrap(), baseline);
-        assert_eq!((baseline.len(), baseline.is_empty()), (3, false));
+        assert_eq!((baseline.len(), baseline.is_empty()), (4, false));
         let none = Baseline::default();
         assert_eq!(Baseline::parse(&none.to_string()).unwrap(), none);
     }
@@ -414,7 +456,7 @@ spec:
         for (text, words) in [
             (String::new(), "EOF while parsing a value at line 1 column 0"),
             ("[]".to_owned(), "invalid length 0"),
-            (wrap(&format!("{entry},\n{entry}")), "`syntax` of `a`, ``, stands here twice; keep one of them at line 4"),
+            (wrap(&format!("{entry},\n{entry}")), "`syntax` of `a`, ``, is here twice; keep one of them at line 4"),
             (wrap(&entry.replace('1', "0")), "nonzero usize at line 2"),
             (wrap(&entry.replace("path", "paths")), "unknown field `paths`"),
             (wrap(&entry.replace("\"object\":null,", "")), ""),

@@ -12,7 +12,7 @@ use jiff::civil::Date;
 use crate::engine::IGNORE;
 use crate::policy::{Action, Exemption, Matcher, OptOut, Policy};
 use crate::registration::{self, NAMESPACE_LABEL, SYSTEM};
-use crate::rule::{Cel, Rule};
+use crate::rule::{Cel, Measure, Ratchet, Rule};
 use crate::rules::RULES;
 use crate::value::{Value, json};
 use crate::yaml;
@@ -86,21 +86,34 @@ fn object(kind: &str, name: &str, spec: &Value) -> Value {
     })
 }
 
+/// Whether the old object has finished.
+const FINISHED: &str = "\
+dyn(oldObject).?status.?conditions.orValue([]).exists(it, it.status == 'True' &&
+    it.type in (dyn(oldObject).kind == 'PyTorchJob' ? ['Succeeded', 'Failed'] : ['Complete', 'Failed']))";
+
 /// Returns the policy that judges by one rule, for the objects that the rule has one action for.
 fn judging(policy: &Policy, rule: &'static Rule, cel: &Cel, level: Action, today: Option<Date>) -> Value {
     // Binds the object to a name: expressions cannot be given arguments.
     let places = |object: &str| format!("[dyn({object})].map(o,\n{}\n)[0]", with_params(policy, rule, cel, object));
     let (id, summary) = (quoted(&format!("{}: ", rule.id)), quoted(&format!(": {}", rule.summary)));
+    // As the engine's ratchet has it.
+    let Ratchet { labels, measure } = rule.ratchet;
+    let measured = |object: &str, of: &str| format!("[dyn({object})].map(o,\n{of}\n)[0]");
+    let grown = |measure: Measure| format!(" ||\n{} >\n{}", measured("object", measure.cel), measured("oldObject", measure.cel));
+    let grown = measure.map(grown).unwrap_or_default();
+    let label = |object: &str, key: &str| format!("dyn({object}).metadata.?labels[?{}].orValue('')", quoted(key));
+    let same: String = labels.iter().map(|key| format!(" &&\n  {} == {}", label("object", key), label("oldObject", key))).collect();
+    let settled = format!("{FINISHED} ||\n  dyn(object).spec == dyn(oldObject).spec{same}");
     let mut spec = json!({
         "failurePolicy": "Ignore",
         "matchConstraints": {"matchPolicy": "Equivalent", "resourceRules": registration::rules(cel.kinds)},
         "matchConditions": conditions(policy, rule, level, today),
         "variables": [
             {"name": "wrong", "expression": places("object")},
-            {"name": "before", "expression": format!("oldObject == null ? [] : {}", places("oldObject"))},
+            {"name": "before", "expression": format!("oldObject == null{grown} ? [] : {}", places("oldObject"))},
         ],
         "validations": [{
-            "expression": "variables.wrong.all(place, place in variables.before) ||\n(oldObject != null && dyn(object).spec == dyn(oldObject).spec)",
+            "expression": format!("variables.wrong.all(place, place in variables.before) ||\n(oldObject != null && ({settled}))"),
             "messageExpression": format!("{id} + variables.wrong.filter(place, !(place in variables.before)).join(', ') + {summary}"),
             "reason": "Forbidden",
         }],

@@ -374,7 +374,8 @@ impl Reporting {
 pub struct Judging {
     /// Files, directories, globs, or - for standard input
     ///
-    /// A named file is read whatever its name. A directory is walked as git sees it: .yaml, .yml and .json files that are neither hidden nor ignored.
+    /// A named file is read whatever its name. A directory is walked as git sees it: .yaml, .yml and .json files that .gitignore does not exclude, hidden
+    /// ones (.github, .tekton) too. Links to files are read, links to directories are not followed.
     #[arg(value_name = "PATH", default_value = ".", hide_default_value = true)]
     pub paths: Vec<PathBuf>,
 

@@ -10,7 +10,7 @@ use crate::finding::{Finding, Level, Op, Safety};
 use crate::patch;
 use crate::pointer::{Pointer, Token};
 use crate::policy::{Action, Exemption, OptOut, Policy};
-use crate::rule::Cx;
+use crate::rule::{Cx, Ratchet};
 use crate::rules::RULES;
 use crate::value::Value;
 use crate::workload::{Kind, Workload};
@@ -166,7 +166,7 @@ pub fn evaluate(policy: &Policy, facts: &dyn Facts, request: &Request<'_>) -> Ve
     }
     let mut findings = run(policy, facts, request, &workload);
     if let Some(old) = request.old {
-        ratchet(policy, facts, request, old, same_spec, &mut findings);
+        ratchet(policy, facts, request, &workload, old, &mut findings);
     }
     let mut verdict = Verdict::default();
     if request.operation == Operation::Update && workload.kind != Kind::CronJob {
@@ -204,21 +204,33 @@ fn run(policy: &Policy, facts: &dyn Facts, request: &Request<'_>, workload: &Wor
     findings
 }
 
-/// On UPDATE, denies only what the old object did not already violate at the same place; and nothing at all where the spec stays as it is.
-fn ratchet(policy: &Policy, facts: &dyn Facts, request: &Request<'_>, old: &Value, same_spec: bool, findings: &mut [Finding]) {
+/// On UPDATE, denies only what the old object did not already violate at the same place, or less badly. Where the spec stays as it is, only a change of
+/// a label that the rule reads can make something new; and nothing is denied of an object that has finished.
+fn ratchet(policy: &Policy, facts: &dyn Facts, request: &Request<'_>, workload: &Workload<'_>, old: &Value, findings: &mut [Finding]) {
     if findings.iter().all(|finding| finding.level < Level::Deny) {
         return;
     }
+    let was = Workload::of(old);
+    let same_spec = old.get("spec") == request.object.get("spec");
+    let finished = was.as_ref().is_some_and(Workload::has_finished);
+    let of_rule = |finding: &Finding| crate::rules::find(finding.rule).map_or(Ratchet::BY_PLACE, |entry| entry.rule.ratchet);
+    let has_changed = |label: &&str| was.as_ref().is_some_and(|was| was.label(label) != workload.label(label));
+    let can_be_new = |finding: &Finding| !finished && (!same_spec || of_rule(finding).labels.iter().any(has_changed));
+    let has_grown = |finding: &Finding| {
+        let measure = of_rule(finding).measure.zip(was.as_ref());
+        measure.is_some_and(|(measure, was)| (measure.of)(workload) > (measure.of)(was))
+    };
     let before = Request { object: old, old: None, ..*request };
-    let known: Vec<Finding> = match Workload::of(old) {
-        Some(workload) if !same_spec => run(policy, facts, &before, &workload),
+    let known = match &was {
+        Some(was) if findings.iter().any(|finding| finding.level == Level::Deny && can_be_new(finding)) => run(policy, facts, &before, was),
         _ => Vec::new(),
     };
-    // What was a warning before and is a denial now is worse, not known.
-    let known = known.iter().filter(|finding| finding.level == Level::Deny).map(|finding| (finding.rule, place(&finding.path, old)));
-    let known: BTreeSet<(&str, Vec<Cow<'_, str>>)> = known.collect();
+    // What was a warning before and is a denial now is worse, not known, unless nothing but labels has changed.
+    let known = known.iter().filter(|finding| same_spec || finding.level == Level::Deny);
+    let known: BTreeSet<(&str, Vec<Cow<'_, str>>)> = known.map(|finding| (finding.rule, place(&finding.path, old))).collect();
     for finding in findings.iter_mut().filter(|finding| finding.level == Level::Deny) {
-        if same_spec || known.contains(&(finding.rule, place(&finding.path, request.object))) {
+        let is_known = known.contains(&(finding.rule, place(&finding.path, request.object))) && !has_grown(finding);
+        if is_known || !can_be_new(finding) {
             finding.at_most(Level::Warn);
         }
     }
@@ -370,6 +382,90 @@ mod tests {
         let old = job(&[("ckpt", "checkpoints")]);
         assert_eq!(denials(&job(&[("renamed", "checkpoints")]), &old), [""; 0]);
         assert_eq!(denials(&job(&[("ckpt", "ckpt-2")]), &old).len(), 1);
+    }
+
+    /// Returns whether an update of a Job is denied, where Kueue's label is a bound and an hour is the most.
+    fn is_denied(old: &Value, change: &Value) -> bool {
+        let policy = "apiVersion: jobgate.dev/v1alpha1\nkind: Policy\nmetadata: {name: own}\n\
+                      spec: {rules: {deadline: {action: deny, params: {kueueMaxExecTime: true, maximum: 3600}}}}\n";
+        let policy = Policy::parse(policy, "own.yaml").unwrap();
+        let mut object = old.clone();
+        patch::merge(&mut object, change);
+        let (operation, origin) = (Operation::Update, Origin::Admission);
+        let request = Request { operation, origin, object: &object, old: Some(old), namespace: "", user: None, today: None };
+        evaluate(&policy, &FactTable::default(), &request).level() == Some(Level::Deny)
+    }
+
+    /// A suspended Job in a queue, with a label that bounds it and this deadline of its own.
+    fn queued(label: &str, deadline: &Value) -> Value {
+        json!({
+            "apiVersion": "batch/v1", "kind": "Job",
+            "metadata": {"name": "train", "labels": {KUEUE_QUEUE: "gpu", KUEUE_MAX_EXEC_TIME: label, "team": "a"}},
+            "spec": {"suspend": true, "activeDeadlineSeconds": deadline,
+                "template": {"spec": {"restartPolicy": "Never", "containers": [{"name": "c", "image": "i"}]}}},
+        })
+    }
+
+    const KUEUE_QUEUE: &str = "kueue.x-k8s.io/queue-name";
+    const KUEUE_MAX_EXEC_TIME: &str = "kueue.x-k8s.io/max-exec-time-seconds";
+
+    #[test]
+    fn a_bound_by_kueue_cannot_be_taken_away_by_its_labels() {
+        let labels = |labels: Value| json!({"metadata": {"labels": labels}});
+        let (bound, endless) = (queued("60", &json!(null)), queued("soon", &json!(null)));
+        for change in [
+            labels(json!({KUEUE_MAX_EXEC_TIME: null})),
+            labels(json!({KUEUE_QUEUE: null})),
+            labels(json!({KUEUE_MAX_EXEC_TIME: "3601"})),
+            json!({"metadata": {"labels": null}}),
+            json!({"metadata": {"labels": {KUEUE_QUEUE: null}}, "spec": {"suspend": false}}),
+        ] {
+            assert!(is_denied(&bound, &change), "{change}");
+            // What has no end already is not denied for its labels, and nothing that has finished is denied.
+            assert!(!is_denied(&endless, &change), "{change}");
+            let mut finished = bound.clone();
+            finished["status"] = json!({"conditions": [{"type": "Failed", "status": "True"}]});
+            assert!(!is_denied(&finished, &change), "{change}");
+            finished["status"] = json!({"conditions": [{"type": "Failed", "status": "False"}, {"type": "Suspended", "status": "True"}]});
+            assert!(is_denied(&finished, &change), "{change}");
+        }
+        for change in [
+            labels(json!({"team": null})),
+            labels(json!({KUEUE_MAX_EXEC_TIME: "3600", KUEUE_QUEUE: "other"})),
+            json!({"spec": {"suspend": false}, "metadata": {"labels": {"kueue.x-k8s.io/podset": "main"}}}),
+            json!({"metadata": {"finalizers": ["example.com/hold"], "labels": {KUEUE_MAX_EXEC_TIME: "1"}}}),
+        ] {
+            assert!(!is_denied(&bound, &change) && !is_denied(&endless, &change), "{change}");
+        }
+        // A deadline of its own is enough.
+        let own = queued("60", &json!(600));
+        assert!(!is_denied(&own, &labels(json!({KUEUE_MAX_EXEC_TIME: null}))));
+    }
+
+    #[test]
+    fn a_deadline_that_is_too_long_may_not_grow() {
+        let labels = json!({"metadata": {"labels": null}});
+        let of = |deadline: Value| {
+            let mut job = queued("0", &deadline);
+            patch::merge(&mut job, &labels);
+            job
+        };
+        let to = |deadline: Value| json!({"spec": {"activeDeadlineSeconds": deadline, "parallelism": 2}});
+        for (old, new, denied) in [
+            (json!(7200), json!(7201), true),
+            (json!(7200), json!(null), true),
+            (json!(7200), json!(7200), false),
+            (json!(7200), json!(7199), false),
+            (json!(null), json!(7200), false),
+            (json!(null), json!(null), false),
+            // Both of them end at once.
+            (json!(0), json!(7200), true),
+            (json!(9_223_372_037_i64), json!(7200), true),
+            (json!(7200), json!(0), false),
+            (json!(60), json!(3601), true),
+        ] {
+            assert_eq!(is_denied(&of(old.clone()), &to(new.clone())), denied, "{old} to {new}");
+        }
     }
 
     #[test]

@@ -112,7 +112,7 @@ pub struct Linted {
     pub report: Report,
     /// What Jobgate fills in, as one unified diff for each file; only of a dry run.
     pub diffs: Vec<String>,
-    /// Files that could not be read; the report knows nothing of them.
+    /// Files that could not be read; in the report they are not judged.
     pub unreadable: Vec<Unreadable>,
     /// Files that should have been changed and are as they were; the report is about them as they are.
     pub unwritten: Vec<Unwritten>,
@@ -162,6 +162,7 @@ pub fn lint(inputs: &[Input], policy: &Policy, facts: &Claims, options: &Options
                 report.fixed += file.fixed;
                 report.withheld += file.withheld;
                 report.changed += usize::from(file.changed);
+                report.unjudged.extend(file.unwritten.as_ref().map(Unwritten::unjudged));
                 unwritten.extend(file.unwritten);
                 moved.extend(file.moved);
                 // A single large file's findings are moved, not copied.
@@ -176,6 +177,7 @@ pub fn lint(inputs: &[Input], policy: &Policy, facts: &Claims, options: &Options
             }
             Err(error) => {
                 arguments.speak(input);
+                report.unjudged.push(error.unjudged());
                 unreadable.push(error);
             }
         }
@@ -237,6 +239,22 @@ fn unjudged(located: &Located, reason: Reason) -> Unjudged {
 fn whole_file(path: Arc<str>, reason: Reason) -> Unjudged {
     let start = Position { line: 1, column: 1 };
     Unjudged { location: Some(Location { file: path, span: 0..0, start, end: start }), document: None, object: None, reason }
+}
+
+impl Unreadable {
+    /// Returns the path as something that was not judged.
+    #[must_use]
+    pub fn unjudged(&self) -> Unjudged {
+        whole_file(self.path.as_str().into(), Reason::UnreadablePath(self.reason.as_str().into()))
+    }
+}
+
+impl Unwritten {
+    /// Returns the file as something that was not fixed.
+    #[must_use]
+    pub fn unjudged(&self) -> Unjudged {
+        whole_file(self.path.as_str().into(), Reason::NotWritten(self.reason.as_str().into()))
+    }
 }
 
 /// Says that a path holds nothing that could be judged.

@@ -133,6 +133,8 @@ pub struct Report {
     pub lifted: usize,
     /// Findings lifted by a baseline.
     pub known: usize,
+    /// What was not judged and a baseline knows; it is not among `unjudged`.
+    pub known_unjudged: usize,
     /// Findings that a baseline knows and that are no longer there.
     pub gone: usize,
     /// Findings that were mended; they are not among `findings`, which are those of the files as they are then.
@@ -171,7 +173,13 @@ impl Report {
     /// Tells whether something was judged, and all that was found was.
     #[must_use]
     pub fn is_whole(&self) -> bool {
-        self.unjudged.is_empty() && (self.objects > 0 || !self.findings.is_empty())
+        self.unjudged.is_empty() && self.known_unjudged == 0 && (self.objects > 0 || !self.findings.is_empty())
+    }
+
+    /// Tells whether something could not be read, or written: the exit code is 2 for it.
+    #[must_use]
+    pub fn is_incomplete(&self) -> bool {
+        self.unjudged.iter().any(|unjudged| unjudged.reason.is_error())
     }
 
     /// Returns what was not judged, in a few words; nothing where all was.

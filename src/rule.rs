@@ -35,6 +35,31 @@ pub struct Rule {
     /// On UPDATE of a Job or PyTorchJob: what puts back that which an apply of the author's manifest takes out of what the webhook
     /// filled in. It is asked whatever the policy says of the rule: what was filled in under another one must not be in the way.
     pub restore: Option<fn(&Cx<'_>) -> Vec<Op>>,
+    /// What makes a violation a new one on UPDATE, besides its place.
+    pub ratchet: Ratchet,
+}
+
+/// On UPDATE only new violations are denied. One is known by its place; this is what a rule adds to that.
+#[derive(Clone, Copy, Debug)]
+pub struct Ratchet {
+    /// Labels of the object that the rule reads. Without a change of the spec, a change of one of these, and of nothing else, may be denied.
+    pub labels: &'static [&'static str],
+    /// How bad it is, where that can be said: a violation that has grown is a new one.
+    pub measure: Option<Measure>,
+}
+
+/// How bad a violation is, of an object that may have one: in code and in CEL.
+#[derive(Clone, Copy, Debug)]
+pub struct Measure {
+    /// The number.
+    pub of: fn(&Workload<'_>) -> i64,
+    /// The same number, as an expression over `o`; only asked for of rules that are written in CEL.
+    pub cel: &'static str,
+}
+
+impl Ratchet {
+    /// The place is all there is to it.
+    pub const BY_PLACE: Self = Self { labels: &[], measure: None };
 }
 
 /// A rule in the Common Expression Language, as a `ValidatingAdmissionPolicy` has it.

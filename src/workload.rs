@@ -143,6 +143,21 @@ impl<'a> Workload<'a> {
         conditions || status.get("startTime").is_set() || status.get("completionTime").is_set()
     }
 
+    /// Tells whether a Job or PyTorchJob has run to its end.
+    #[must_use]
+    pub fn has_finished(&self) -> bool {
+        let ends: &[&str] = match self.kind {
+            Kind::Job => &["Complete", "Failed"],
+            Kind::PyTorchJob => &["Succeeded", "Failed"],
+            Kind::CronJob => return false,
+        };
+        let conditions = self.object.at(&["status", "conditions"]);
+        conditions.items().any(|condition| {
+            let is_end = |text: Field<'_, &str>| text.set().is_some_and(|kind| ends.contains(&kind));
+            condition.get("status").text() == Field::Set("True") && is_end(condition.get("type").text())
+        })
+    }
+
     /// Returns the metadata that what runs is made with: a CronJob's Jobs inherit that of `jobTemplate`, not the CronJob's own.
     #[must_use]
     pub fn run_metadata(&self) -> Part<'a> {

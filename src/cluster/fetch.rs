@@ -41,6 +41,13 @@ pub(crate) async fn get(client: &Client, uri: String) -> Result<Response<Body>, 
     send(client, request).await
 }
 
+/// Sends a GET and returns the answer, whatever its head says.
+pub(crate) async fn answer(client: &Client, uri: String) -> Result<Response<Body>, Failure> {
+    let request = Request::get(uri).header(http::header::ACCEPT, "application/json").body(Body::empty());
+    let request = request.map_err(|e| Failure::Transport(kube::Error::HttpError(e)))?;
+    client.send(request).await.map_err(Failure::Transport)
+}
+
 /// Sends a request and returns the answer when its head says success.
 pub(crate) async fn send(client: &Client, request: http::Result<Request<Body>>) -> Result<Response<Body>, Failure> {
     let request = request.map_err(|e| Failure::Transport(kube::Error::HttpError(e)))?;

@@ -11,7 +11,9 @@ use crate::audit::{self, Options, Progress};
 use crate::cli::Audit;
 use crate::cluster::fetch::{self, Failure};
 use crate::cluster::{self, Connection, chain};
-use crate::report::{Format, Report};
+use crate::lines::cut;
+use crate::report::{Format, Report, clean};
+use crate::value::Value;
 
 /// How long the API server may take for its first word.
 pub(super) const PATIENCE: Duration = Duration::from_secs(10);
@@ -51,13 +53,38 @@ pub fn run(args: &Audit, color: bool) -> anyhow::Result<Exit> {
     })
 }
 
-/// Fails where nobody answers in time, or where what answers does not know the user: no list would do better.
+/// The largest answer of `/version` that is read: a real one has a few hundred bytes.
+const MAX_VERSION_BYTES: usize = 64 << 10;
+/// How much is quoted of an answer that is none of an API server's.
+const MAX_QUOTED_BYTES: usize = 80;
+
+/// Fails where nobody answers in time, where what answers does not know the user, and where it is no API server (a proxy's login page, say): nothing
+/// that it answers later could be relied on. An API server says its version, or refuses to with a `Status`.
 pub(super) async fn reach(connection: &Connection, patience: Duration) -> anyhow::Result<()> {
-    let answer = tokio::time::timeout(patience, fetch::get(&connection.client, "/version".to_owned())).await.unwrap_or(Err(Failure::Silence));
-    match answer {
-        Err(Failure::Status(status)) if status.as_u16() == 401 => bail!("{} does not accept the kubeconfig's credentials", connection.server),
-        Err(failure @ (Failure::Transport(_) | Failure::Silence)) => bail!("{}: {}", connection.server, chain(&failure)),
-        _ => Ok(()),
+    let server = &connection.server;
+    let answer = async {
+        let response = fetch::answer(&connection.client, "/version".to_owned()).await?;
+        let status = response.status();
+        Ok((status, fetch::read(response, MAX_VERSION_BYTES).await?))
+    };
+    let (status, body) = match tokio::time::timeout(patience, answer).await.unwrap_or(Err(Failure::Silence)) {
+        Ok(answer) => answer,
+        Err(Failure::TooLarge(_)) => bail!("{server} answers /version with something too large for a version: is it a Kubernetes API server?"),
+        Err(failure) => bail!("{server}: {}", chain(&failure)),
+    };
+    let document: Value = serde_json::from_slice(&body).unwrap_or_default();
+    let has = |key: &str| document.get(key).and_then(Value::as_str).is_some_and(|text| !text.is_empty());
+    let is_status = document.get("kind").and_then(Value::as_str) == Some("Status");
+    match status.as_u16() {
+        200 if ["major", "minor", "gitVersion"].into_iter().all(has) => Ok(()),
+        401 if is_status => bail!("{server} does not accept the kubeconfig's credentials"),
+        // Who may not ask for the version may still list jobs.
+        403 if is_status => Ok(()),
+        _ => {
+            let text = String::from_utf8_lossy(&body);
+            let first = text.lines().map(str::trim).find(|line| !line.is_empty()).unwrap_or("an empty body");
+            bail!("{server} answers /version with {status} and {:?}: is it a Kubernetes API server?", clean(&cut(first, MAX_QUOTED_BYTES, "…")))
+        }
     }
 }
 

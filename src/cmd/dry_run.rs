@@ -12,7 +12,7 @@ use anyhow::bail;
 
 #[cfg(feature = "serve")]
 use super::audit::{PATIENCE, reach};
-use super::lint::{complain, exit, take_empty, watched, write};
+use super::lint::{complain, exit, take_unread, watched, write};
 use super::{Exit, facts, policy_named, today};
 use crate::cli::{DryRun, Output, Validate};
 #[cfg(feature = "serve")]
@@ -78,7 +78,7 @@ pub fn run(args: &DryRun, color: bool) -> anyhow::Result<Exit> {
         lint::DryRun { strict: args.validate == Validate::Strict, namespace: &namespace, against: &against, cluster: claims.as_ref(), keep_objects };
     let options = Options { dry_run: Some(question), ..options };
     let mut linted = watched(&progress, inputs.files.len(), || pool.install(|| lint::lint(&inputs.files, &policy, &facts, &options)));
-    take_empty(&inputs, &mut linted);
+    take_unread(&inputs, &mut linted);
     linted.report.unjudged.extend(unjudged.take().into_iter().flatten());
     match args.output {
         Some(output) => {

@@ -15,7 +15,7 @@ use crate::baseline::{Baseline, Root};
 use crate::cli::{Judging, Lint};
 use crate::finding::Safety;
 use crate::fix;
-use crate::lint::{self, Change, Content, Fixing, Inputs, Linted, Options, Progress, STDIN, Sink, Unwritten};
+use crate::lint::{self, Change, Content, Fixing, Inputs, Linted, Options, Progress, STDIN, Sink, Unreadable, Unwritten};
 use crate::replace::{NotReplaced, put, replace};
 use crate::report::{self, Format, Report, plural};
 
@@ -53,7 +53,7 @@ pub fn run(args: &Lint, color: bool) -> anyhow::Result<Exit> {
     let facts = facts(&args.facts, &options)?;
     let inputs = lint::collect(&args.paths, |path| lint::drained(path, limit));
     let mut linted = watched(&progress, inputs.files.len(), || pool.install(|| lint::lint(&inputs.files, &policy, &facts, &options)));
-    take_empty(&inputs, &mut linted);
+    take_unread(&inputs, &mut linted);
     if let Some((baseline, root)) = &known {
         lift(baseline, &inputs, &mut linted, root);
     }
@@ -80,13 +80,16 @@ pub fn run(args: &Lint, color: bool) -> anyhow::Result<Exit> {
     let complete = complain(&inputs, &linted)?;
     let mut err = io::stderr().lock();
     match (write_baseline, written) {
-        (Some(path), Some(true)) => writeln!(err, "jobgate: {} written to {}", plural(report.known, "known finding"), path.display())?,
-        (Some(path), Some(false)) => writeln!(err, "jobgate: {} is not written, for not everything could be linted", path.display())?,
+        (Some(path), Some(true)) => {
+            let unjudged = if report.known_unjudged > 0 { &format!(" and {} not judged", report.known_unjudged) } else { "" };
+            writeln!(err, "jobgate: {}{unjudged} written to {}", plural(report.known, "finding"), path.display())?;
+        }
+        (Some(path), Some(false)) => writeln!(err, "jobgate: {} is not written: not everything could be linted", path.display())?,
         _ => {}
     }
     if let Some(path) = baseline_path.filter(|_| report.gone > 0) {
-        let what = if report.gone == 1 { "1 finding of the baseline is" } else { &format!("{} findings of the baseline are", report.gone) };
-        writeln!(err, "jobgate: {what} gone; write it again with --write-baseline {}", path.display())?;
+        let what = if report.gone == 1 { "1 entry of the baseline is" } else { &format!("{} entries of the baseline are", report.gone) };
+        writeln!(err, "jobgate: {what} resolved; regenerate it with --write-baseline {}", path.display())?;
     }
     let changes = diff && report.changed > 0;
     let exit = match exit(args, &linted, complete) {
@@ -223,8 +226,9 @@ impl Diffs {
     }
 }
 
-/// Takes in the directories in which there is no file to lint.
-pub(super) fn take_empty(inputs: &Inputs, linted: &mut Linted) {
+/// Takes in the arguments that cannot be read, and the directories in which there is no file to lint.
+pub(super) fn take_unread(inputs: &Inputs, linted: &mut Linted) {
+    linted.report.unjudged.extend(inputs.unreadable.iter().map(Unreadable::unjudged));
     linted.report.unjudged.extend(inputs.empty.iter().map(|directory| lint::nothing_in(directory)));
     linted.report.unjudged.sort_by(report::unjudged_order);
 }

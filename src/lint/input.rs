@@ -33,9 +33,9 @@ pub enum Content {
 
 /// A path that cannot be read.
 #[derive(Debug, thiserror::Error)]
-#[error("cannot read {path}: {reason}")]
+#[error("cannot read {}: {reason}", if path == STDIN { "standard input" } else { path })]
 pub struct Unreadable {
-    /// The path, as the user gave it.
+    /// The path, as the user gave it; `-` for standard input.
     pub path: String,
     /// Why, in the words of the operating system or ours.
     pub reason: String,
@@ -69,7 +69,8 @@ impl Input {
 /// Finds the files that arguments mean: files, directories, globs that the shell left alone, and `-` for standard input. That and pipes are `drained`
 /// at once.
 ///
-/// A directory is walked as git sees it: what `.gitignore` files exclude is left out, hidden files too, and symbolic links are not followed.
+/// A directory is walked as git sees it: hidden files and directories are read, what `.gitignore` files exclude is left out. A symbolic link to a file
+/// is read, one to a directory is not followed. In globs, as in a shell, a wildcard matches no hidden file or directory.
 pub fn collect(arguments: &[PathBuf], mut drained: impl FnMut(&Path) -> io::Result<Vec<u8>>) -> Inputs {
     let mut inputs = Inputs::default();
     let mut pipes: Vec<&Path> = Vec::new();
@@ -81,10 +82,9 @@ pub fn collect(arguments: &[PathBuf], mut drained: impl FnMut(&Path) -> io::Resu
                 continue;
             }
             pipes.push(argument);
-            let path = if is_stdin { "standard input".to_owned() } else { argument.display().to_string() };
             match drained(argument) {
                 Ok(bytes) => inputs.files.push(Input { content: Content::Bytes(bytes.into()), ..Input::named(argument) }),
-                Err(error) => inputs.unreadable.push(Unreadable { path, reason: error.to_string() }),
+                Err(error) => inputs.unreadable.push(Unreadable { path: argument.display().to_string(), reason: error.to_string() }),
             }
             continue;
         }
@@ -112,7 +112,12 @@ impl Inputs {
             // kustomize knows a file by its name, too.
             ["yaml", "yml", "json"].iter().any(|known| ending.eq_ignore_ascii_case(known)) || path.ends_with("Kustomization")
         };
-        self.find(directory, wanted, |path| Input { path: shown(&path), content: Content::File(path), named: false, root: Some(Arc::clone(&root)) });
+        self.find(directory, true, wanted, |path| Input {
+            path: shown(&path),
+            content: Content::File(path),
+            named: false,
+            root: Some(Arc::clone(&root)),
+        });
         if before == (self.files.len(), self.unreadable.len()) {
             self.empty.push(directory.display().to_string());
         }
@@ -120,20 +125,31 @@ impl Inputs {
 
     fn matches(&mut self, argument: &Path, base: &Path, matcher: &GlobMatcher) {
         let before = (self.files.len(), self.unreadable.len());
-        self.find(base, |path| matcher.is_match(path.strip_prefix(".").unwrap_or(path)), |path| Input::named(&path));
+        self.find(base, false, |path| matcher.is_match(path.strip_prefix(".").unwrap_or(path)), |path| Input::named(&path));
         if before == (self.files.len(), self.unreadable.len()) {
             self.unreadable.push(Unreadable { path: argument.display().to_string(), reason: "no file matches".to_owned() });
         }
     }
 
-    fn find(&mut self, directory: &Path, wanted: impl Fn(&Path) -> bool, input: impl Fn(PathBuf) -> Input) {
+    fn find(&mut self, directory: &Path, hidden: bool, wanted: impl Fn(&Path) -> bool, input: impl Fn(PathBuf) -> Input) {
         // What one machine's global git configuration ignores must not pass in one place and fail in another.
-        let walk = WalkBuilder::new(directory).require_git(false).git_global(false).git_exclude(false).build();
-        for entry in walk {
+        let mut walk = WalkBuilder::new(directory);
+        walk.require_git(false).git_global(false).git_exclude(false).hidden(!hidden);
+        // A directory that is named itself is walked.
+        walk.filter_entry(|entry| entry.depth() == 0 || !VERSION_CONTROL.iter().any(|name| entry.file_name() == *name));
+        for entry in walk.build() {
             match entry {
                 // kubectl follows a link to a file, too; one to a directory neither of the two does.
                 Ok(entry) if (entry.file_type().is_some_and(|kind| kind.is_file()) || links_to_file(&entry)) && wanted(entry.path()) => {
                     self.files.push(input(entry.into_path()));
+                }
+                // To git it is a file: it must not be missing in silence.
+                Ok(entry) if is_broken_link(&entry) && wanted(entry.path()) => {
+                    let reason = match std::fs::metadata(entry.path()) {
+                        Err(error) => format!("broken link: {error}"),
+                        Ok(_) => "broken link".to_owned(),
+                    };
+                    self.unreadable.push(Unreadable { path: entry.path().display().to_string(), reason });
                 }
                 Ok(_) => {}
                 Err(error) => self.unreadable.push(unreadable(directory, &error)),
@@ -142,8 +158,15 @@ impl Inputs {
     }
 }
 
+/// Where version control keeps its own files.
+const VERSION_CONTROL: [&str; 4] = [".git", ".hg", ".jj", ".svn"];
+
 fn links_to_file(entry: &ignore::DirEntry) -> bool {
     entry.path_is_symlink() && entry.path().is_file()
+}
+
+fn is_broken_link(entry: &ignore::DirEntry) -> bool {
+    entry.path_is_symlink() && !entry.path().exists()
 }
 
 /// Tells which path a walk could not read, and why.
@@ -212,10 +235,13 @@ mod tests {
 
     #[test]
     fn a_directory_is_walked_sorted_and_as_git_sees_it() {
-        let dir = tree(&["b/job.yml", "b.YAML", "a.json", "notes.txt", ".hidden/x.yaml", ".x.yaml", "out/gen.yaml", "b/a/x.yaml"]);
+        let dir = tree(&["b/job.yml", "b.YAML", "a.json", "notes.txt", ".tekton/x.yaml", ".x.yaml", "out/gen.yaml", "b/a/x.yaml", ".git/x.yaml"]);
         fs::write(dir.path().join(".gitignore"), "out/\n").unwrap();
         let inputs = found(&dir, &[""]);
-        assert_eq!(names(&dir, &inputs), ["a.json", "b.YAML", "b/a/x.yaml", "b/job.yml"]);
+        assert_eq!(names(&dir, &inputs), [".tekton/x.yaml", ".x.yaml", "a.json", "b.YAML", "b/a/x.yaml", "b/job.yml"]);
+        assert_eq!(names(&dir, &found(&dir, &[".tekton"])), [".tekton/x.yaml"]);
+        assert_eq!(names(&dir, &found(&dir, &["*.yaml", "*/*.yaml"])), [""; 0], "a wildcard matches nothing hidden");
+        assert_eq!(names(&dir, &found(&dir, &[".tekton/*.yaml"])), [".tekton/x.yaml"]);
         assert!(inputs.files.iter().all(|input| !input.named && input.root.is_some()));
         assert!(inputs.unreadable.is_empty() && inputs.empty.is_empty());
     }
@@ -229,6 +255,32 @@ mod tests {
         let both = found(&tree(&["a.yaml"]), &["", "a.yaml"]);
         assert_eq!(both.files.len(), 1);
         assert!(both.files[0].named);
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn links_to_files_are_read_and_broken_ones_are_reported() {
+        use std::os::unix::fs::symlink;
+        let dir = tree(&["real/job.yaml", "k8s/other.yaml"]);
+        let link = |to: &str, from: &str| symlink(to, dir.path().join(from)).unwrap();
+        link("../real/job.yaml", "k8s/link.yaml");
+        link("link.yaml", "k8s/twice.yaml");
+        link("../real", "k8s/directory");
+        link("../real", "k8s/directory.yaml");
+        link("../gone.yaml", "k8s/broken.yaml");
+        link("round.yaml", "k8s/round.yaml");
+        link("../gone.txt", "k8s/notes");
+        let inputs = found(&dir, &["k8s"]);
+        assert_eq!(names(&dir, &inputs), ["k8s/link.yaml", "k8s/other.yaml", "k8s/twice.yaml"]);
+        let mut unreadable: Vec<String> = inputs.unreadable.iter().map(ToString::to_string).collect();
+        unreadable.sort();
+        assert_eq!(unreadable.len(), 2, "{unreadable:?}");
+        assert!(unreadable[0].contains("k8s/broken.yaml: broken link: No such file"), "{unreadable:?}");
+        assert!(unreadable[1].contains("k8s/round.yaml: broken link: "), "{unreadable:?}");
+        let named = found(&dir, &["k8s/link.yaml", "k8s/directory", "k8s/broken.yaml"]);
+        assert_eq!(names(&dir, &named), ["k8s/directory/job.yaml", "k8s/link.yaml"]);
+        assert_eq!(named.unreadable.len(), 1);
+        assert_eq!(names(&dir, &found(&dir, &["k8s/l*.yaml"])), ["k8s/link.yaml"]);
     }
 
     #[test]

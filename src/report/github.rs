@@ -22,14 +22,15 @@ pub(super) fn write(report: &Report, options: &Options, out: &mut dyn io::Write)
     writeln!(out, "{}", summary::line(report))
 }
 
-/// Writes the command for something that was not judged: a notice, or an error where that was asked for.
+/// Writes the command for something that was not judged: a notice, or an error where that was asked for or the run has failed for it.
 fn not_judged(unjudged: &Unjudged, fails: bool, out: &mut dyn io::Write) -> io::Result<()> {
-    write!(out, "::{} ", if fails { "error" } else { "notice" })?;
+    write!(out, "::{} ", if fails || unjudged.reason.is_error() { "error" } else { "notice" })?;
     if let Some(location) = &unjudged.location {
         write!(out, "file={},line={},", property(&repository_path(&location.file)), location.start.line)?;
     }
     let name = unjudged.name();
-    let title = if name.is_empty() { "not judged".to_owned() } else { format!("not judged: {name}") };
+    let what = unjudged.reason.what();
+    let title = if name.is_empty() { what.to_owned() } else { format!("{what}: {name}") };
     write!(out, "title={}::{}", property(&title), message(&unjudged.message()))?;
     let help = unjudged.help();
     if !help.is_empty() {

@@ -58,10 +58,14 @@ fn not_judged<'r>(unjudged: &'r Unjudged, location: &'r Location, fails: bool, u
     let help = unjudged.help();
     let help = if help.is_empty() { String::new() } else { format!("; {help}") };
     Issue {
-        description: clean(&format!("{object}not judged: {}{help}", unjudged.message())).into_owned(),
+        description: clean(&format!("{object}{}: {}{help}", unjudged.reason.what(), unjudged.message())).into_owned(),
         check_name: NOT_JUDGED,
         fingerprint: unique.of_unjudged(unjudged, location),
-        severity: if fails { "major" } else { "info" },
+        severity: match unjudged.reason.is_error() {
+            true => "blocker",
+            false if fails => "major",
+            false => "info",
+        },
         location: Place { path: repository_path(&location.file), lines: Range { begin: location.start.line, end: location.start.line } },
     }
 }

@@ -229,7 +229,9 @@ impl<'r> Writer<'r, '_> {
         let mut first: BTreeMap<&'static str, &Reason> = BTreeMap::new();
         // One path with nothing in it is in the summary.
         let alone = self.report.unjudged.iter().filter(|unjudged| unjudged.reason == Reason::Nothing).count() == 1;
-        let shown = |unjudged: &&Unjudged| !unjudged.reason.is_found() && (unjudged.reason != Reason::Nothing || !alone);
+        // What is on standard error, or a finding, is not said twice.
+        let is_said = |reason: &Reason| reason.is_found() || reason.is_error() || (alone && *reason == Reason::Nothing);
+        let shown = |unjudged: &&Unjudged| !is_said(&unjudged.reason);
         for unjudged in self.report.unjudged.iter().filter(shown) {
             let reason = *first.entry(unjudged.reason.heading()).or_insert(&unjudged.reason);
             groups.entry(reason).or_default().push(unjudged);
@@ -271,7 +273,7 @@ impl<'r> Writer<'r, '_> {
         let report = self.report;
         let fails = report.findings.iter().any(|located| located.finding.level >= options.fail_on);
         let color = match () {
-            () if fails || options.fail_on_unjudged && !report.unjudged.is_empty() => AnsiColor::BrightRed,
+            () if fails || options.fail_on_unjudged && !report.unjudged.is_empty() || report.is_incomplete() => AnsiColor::BrightRed,
             // Green means judged.
             () if report.is_whole() => AnsiColor::BrightGreen,
             () => AnsiColor::BrightYellow,

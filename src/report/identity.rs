@@ -1,6 +1,6 @@
 //! What a finding is about, said so that it stays the same while lines, documents and neighbours move.
 
-use super::Located;
+use super::{Located, ObjectId, Reason, Unjudged};
 
 /// What is wrong with what: the rule, the object by its name, and the field.
 ///
@@ -32,9 +32,27 @@ impl Identity {
     /// Returns what a finding is about.
     #[must_use]
     pub fn of(located: &Located) -> Self {
-        let object =
-            located.object.as_ref().map(|object| Name { kind: object.kind.clone(), namespace: object.namespace.clone(), name: object.name.clone() });
+        let object = located.object.as_deref().map(Name::of);
         let path = located.by_name.as_ref().map_or_else(|| located.finding.path.to_string(), |path| path.to_string());
         Self { rule: located.finding.rule.to_owned(), object, path }
+    }
+
+    /// Returns what something that was not judged is about; nothing where the run itself is meant: its arguments, what it could not read, a cluster.
+    #[must_use]
+    pub fn of_unjudged(unjudged: &Unjudged) -> Option<Self> {
+        if unjudged.location.is_none() || unjudged.reason.is_error() || unjudged.reason == Reason::Nothing {
+            return None;
+        }
+        let path = match &unjudged.reason {
+            Reason::Claim(claim) => claim.to_string(),
+            _ => String::new(),
+        };
+        Some(Self { rule: format!("not-judged/{}", unjudged.reason.word()), object: unjudged.object.as_deref().map(Name::of), path })
+    }
+}
+
+impl Name {
+    fn of(object: &ObjectId) -> Self {
+        Self { kind: object.kind.clone(), namespace: object.namespace.clone(), name: object.name.clone() }
     }
 }

@@ -27,6 +27,8 @@ struct Summary {
     note: usize,
     lifted: usize,
     known: usize,
+    #[serde(rename = "knownUnjudged")]
+    known_unjudged: usize,
     gone: usize,
     fixed: usize,
     changed: usize,
@@ -124,6 +126,7 @@ pub(super) fn write(report: &Report, out: &mut dyn io::Write) -> io::Result<()> 
         note: report.count(Level::Note),
         lifted: report.lifted,
         known: report.known,
+        known_unjudged: report.known_unjudged,
         gone: report.gone,
         fixed: report.fixed,
         changed: report.changed,
@@ -295,7 +298,7 @@ mod tests {
 
     #[test]
     fn an_empty_report_is_a_whole_document() {
-        let summary = json!({"files": 0, "documents": 0, "objects": 0, "deny": 0, "warn": 0, "note": 0, "lifted": 0, "known": 0, "gone": 0, "fixed": 0, "changed": 0, "withheld": 0, "unjudged": 0});
+        let summary = json!({"files": 0, "documents": 0, "objects": 0, "deny": 0, "warn": 0, "note": 0, "lifted": 0, "known": 0, "knownUnjudged": 0, "gone": 0, "fixed": 0, "changed": 0, "withheld": 0, "unjudged": 0});
         assert_eq!(document(&Report::default()), json!({"version": 1, "summary": summary, "findings": []}));
     }
 
@@ -325,7 +328,7 @@ mod tests {
         let document = document(&sample::report());
         assert_eq!(
             document["summary"],
-            json!({"files": 2, "documents": 3, "objects": 1, "deny": 2, "warn": 1, "note": 2, "lifted": 0, "known": 0, "gone": 0, "fixed": 0, "changed": 0, "withheld": 0, "unjudged": 0})
+            json!({"files": 2, "documents": 3, "objects": 1, "deny": 2, "warn": 1, "note": 2, "lifted": 0, "known": 0, "knownUnjudged": 0, "gone": 0, "fixed": 0, "changed": 0, "withheld": 0, "unjudged": 0})
         );
         let findings = document["findings"].as_array().unwrap();
         let clash = findings.iter().find(|finding| finding["rule"] == "checkpoint-volume-access").unwrap();

@@ -34,16 +34,20 @@ pub(super) fn write(report: &Report, options: &Options, out: &mut dyn io::Write)
     junit.serialize(out).map_err(io::Error::other)
 }
 
-/// Returns the case of something that was not judged: one that was skipped, or that fails where that was asked for.
+/// Returns the case of something that was not judged: one that was skipped, that fails where that was asked for, or an error of the run.
 fn not_judged(unjudged: &Unjudged, fails: bool) -> TestCase {
     let name = [unjudged.reason.word().to_owned(), unjudged.name()].join(": ");
     let message = unjudged.message();
-    let mut text = format!("{}\nnot judged: {}", unjudged.place(), clean(&message));
+    let mut text = format!("{}\n{}: {}", unjudged.place(), unjudged.reason.what(), clean(&message));
     let help = unjudged.help();
     if !help.is_empty() {
         let _ = write!(text, "\nhelp: {}", clean(&help));
     }
-    let mut status = if fails { TestCaseStatus::non_success(NonSuccessKind::Failure) } else { TestCaseStatus::skipped() };
+    let mut status = match unjudged.reason.is_error() {
+        true => TestCaseStatus::non_success(NonSuccessKind::Error),
+        false if fails => TestCaseStatus::non_success(NonSuccessKind::Failure),
+        false => TestCaseStatus::skipped(),
+    };
     status.set_message(&*clean(&message)).set_description(text.trim_start());
     let mut case = TestCase::new(&*clean(name.trim_end_matches(": ")), status);
     case.set_classname(unjudged.location.as_ref().map_or("jobgate".into(), |location| clean(&location.file)).as_ref());

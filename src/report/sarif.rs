@@ -38,7 +38,8 @@ pub(super) fn write(report: &Report, out: &mut dyn io::Write) -> io::Result<()> 
     out.write_all(b"]")?;
     // What was not judged is no result: it is something that the run has to say of itself.
     if !report.unjudged.is_empty() {
-        out.write_all(b",\"invocations\":[{\"executionSuccessful\":true,\"toolExecutionNotifications\":[")?;
+        let successful = !report.is_incomplete();
+        write!(out, ",\"invocations\":[{{\"executionSuccessful\":{successful},\"toolExecutionNotifications\":[")?;
         for (nth, unjudged) in report.unjudged.iter().enumerate() {
             out.write_all(if nth == 0 { b"\n" } else { b",\n" })?;
             serde_json::to_writer(&mut *out, &notification(unjudged, &mut columns))?;
@@ -49,7 +50,8 @@ pub(super) fn write(report: &Report, out: &mut dyn io::Write) -> io::Result<()> 
 }
 
 fn notification(unjudged: &Unjudged, columns: &mut Columns<'_>) -> Value {
-    let mut message = format!("not judged: {}", clean(&unjudged.message()));
+    let what = unjudged.reason.what();
+    let mut message = format!("{what}: {}", clean(&unjudged.message()));
     let help = unjudged.help();
     if !help.is_empty() {
         let _ = write!(message, "\nHelp: {}", clean(&help));
@@ -61,8 +63,9 @@ fn notification(unjudged: &Unjudged, columns: &mut Columns<'_>) -> Value {
     if let Some(object) = &unjudged.object {
         location["logicalLocations"] = logical(object);
     }
-    let mut notification =
-        json!({"descriptor": {"id": format!("not-judged/{}", unjudged.reason.word())}, "level": "warning", "message": {"text": message}});
+    let level = if unjudged.reason.is_error() { "error" } else { "warning" };
+    let id = format!("{}/{}", what.replace(' ', "-"), unjudged.reason.word());
+    let mut notification = json!({"descriptor": {"id": id}, "level": level, "message": {"text": message}});
     if location.as_object().is_some_and(|location| !location.is_empty()) {
         notification["locations"] = json!([location]);
     }

@@ -33,7 +33,10 @@ pub(super) fn line(report: &Report) -> String {
         let _ = write!(line, "; {} lifted by exemptions and annotations", thousands(report.lifted));
     }
     if report.known > 0 {
-        let _ = write!(line, "; {} known to the baseline", thousands(report.known));
+        let _ = write!(line, "; {} baselined", thousands(report.known));
+    }
+    if report.known_unjudged > 0 {
+        let _ = write!(line, "; {} not judged and baselined", thousands(report.known_unjudged));
     }
     if let Some(unjudged) = unjudged::in_short(report) {
         let _ = write!(line, "; {unjudged}");

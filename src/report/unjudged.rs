@@ -48,6 +48,10 @@ pub enum Reason {
     Unreadable,
     /// A file beyond the limit.
     TooLarge,
+    /// A path that could not be read: why.
+    UnreadablePath(Box<str>),
+    /// A file that `--fix` should have changed and could not: why. It was judged as it is.
+    NotWritten(Box<str>),
     /// A path in which there is nothing to judge.
     Nothing,
     /// A claim of this name, whose access modes nobody knows and which could decide.
@@ -58,6 +62,8 @@ pub enum Reason {
     InCluster(Box<str>, Option<u64>),
     /// Something of a cluster that could not be looked up.
     Unknown(Box<str>),
+    /// Objects of a cluster that should have been judged and could not be listed.
+    NotListed(Box<str>),
 }
 
 /// A kustomization, and how to see what it makes.
@@ -114,12 +120,26 @@ impl Reason {
             Self::Placeholder => "placeholder",
             Self::Unreadable => "unreadable",
             Self::TooLarge => "too-large",
+            Self::UnreadablePath(_) => "unreadable-path",
+            Self::NotWritten(_) => "not-written",
             Self::Nothing => "nothing",
             Self::Claim(_) => "claim",
             Self::Excluded(_) => "namespace",
             Self::InCluster(..) => "kind-in-cluster",
             Self::Unknown(_) => "not-looked-up",
+            Self::NotListed(_) => "not-listed",
         }
+    }
+
+    /// Tells whether the run itself has failed for it: the exit code is 2, and a line on standard error says why.
+    #[must_use]
+    pub fn is_error(&self) -> bool {
+        matches!(self, Self::UnreadablePath(_) | Self::NotWritten(_) | Self::NotListed(_))
+    }
+
+    /// Returns what was not done, as formats put it before the message.
+    pub(super) fn what(&self) -> &'static str {
+        if matches!(self, Self::NotWritten(_)) { "not fixed" } else { "not judged" }
     }
 
     /// Tells whether a finding says the same, so that people need not read it twice.
@@ -142,10 +162,13 @@ impl Reason {
             Self::Placeholder => "placeholders where a value must be known",
             Self::Unreadable => "documents that cannot be read",
             Self::TooLarge => "files beyond the limit",
+            Self::UnreadablePath(_) => "paths that cannot be read",
+            Self::NotWritten(_) => "files that cannot be written",
             Self::Nothing => "paths with nothing to judge",
             Self::Claim(_) => "claims with unknown access modes",
             Self::Excluded(_) => "namespaces that the webhook leaves alone",
             Self::Unknown(_) => "what could not be looked up",
+            Self::NotListed(_) => "what could not be listed",
         }
     }
 
@@ -159,10 +182,13 @@ impl Reason {
             Self::Placeholder => ("object", "with placeholders"),
             Self::Unreadable => ("document", "not readable"),
             Self::TooLarge => ("file", "too large"),
+            Self::UnreadablePath(_) => ("path", "not readable"),
+            Self::NotWritten(_) => ("file", "not written"),
             Self::Nothing => ("path", "with nothing to judge"),
             Self::Claim(_) => ("claim", "unknown"),
             Self::Excluded(_) => ("namespace", "left out"),
             Self::Unknown(_) => ("look-up", "failed"),
+            Self::NotListed(_) => ("list", "not readable"),
         })
     }
 }
@@ -172,6 +198,12 @@ impl Unjudged {
     #[must_use]
     pub fn unknown(what: String) -> Self {
         Self { location: None, document: None, object: None, reason: Reason::Unknown(what.into()) }
+    }
+
+    /// Says that objects of a cluster could not be listed; `what` says which, and why.
+    #[must_use]
+    pub fn not_listed(what: String) -> Self {
+        Self { location: None, document: None, object: None, reason: Reason::NotListed(what.into()) }
     }
 
     /// Says that the webhook is not asked about a namespace; `why` says by whom.
@@ -222,6 +254,8 @@ impl Unjudged {
             Reason::Placeholder => "a placeholder is where a value must be known".into(),
             Reason::Unreadable => "this document cannot be read".into(),
             Reason::TooLarge => "this file is beyond the limit".into(),
+            Reason::UnreadablePath(why) => format!("cannot read this path: {why}").into(),
+            Reason::NotWritten(why) => format!("cannot write this file: {why}").into(),
             Reason::Nothing => match &self.location {
                 Some(location) => format!("there is nothing to judge in {}", path_of(location)).into(),
                 None => "there is nothing to judge".into(),
@@ -229,7 +263,7 @@ impl Unjudged {
             Reason::Claim(claim) => format!("the access modes of the claim `{claim}` are not known").into(),
             Reason::Excluded(why) => why.to_string().into(),
             Reason::InCluster(kind, _) => format!("Jobgate does not judge the kind {kind}").into(),
-            Reason::Unknown(what) => what.to_string().into(),
+            Reason::Unknown(what) | Reason::NotListed(what) => what.to_string().into(),
         }
     }
 
@@ -245,6 +279,7 @@ impl Unjudged {
             Reason::Template => "lint what it renders to".into(),
             Reason::Placeholder => "lint what the template renders to".into(),
             Reason::Unreadable | Reason::Nothing | Reason::Excluded(_) | Reason::Unknown(_) => "".into(),
+            Reason::UnreadablePath(_) | Reason::NotWritten(_) | Reason::NotListed(_) => "".into(),
             Reason::TooLarge => "raise the limit with `--max-file-size`".into(),
             Reason::Claim(_) => "pass the claim's manifest, or `kubectl get pvc -A -o yaml`, with `--facts`".into(),
         }
@@ -257,6 +292,7 @@ impl Unjudged {
             (Reason::Chart(_) | Reason::ChartParts(_) | Reason::Kustomization(_) | Reason::Nothing | Reason::TooLarge, Some(location)) => {
                 path_of(location).into_owned()
             }
+            (Reason::UnreadablePath(_) | Reason::NotWritten(_), Some(location)) => path_of(location).into_owned(),
             (_, Some(location)) => location.to_string(),
             (_, None) => String::new(),
         }
@@ -347,10 +383,10 @@ impl Reason {
             Self::Template => 2,
             Self::Placeholder => 8,
             Self::Unreadable => 3,
-            Self::TooLarge => 4,
+            Self::TooLarge | Self::UnreadablePath(_) | Self::NotWritten(_) => 4,
             Self::Claim(_) => 5,
             Self::Excluded(_) => 6,
-            Self::Unknown(_) => 7,
+            Self::Unknown(_) | Self::NotListed(_) => 7,
             _ => 9,
         }
     }
@@ -426,6 +462,9 @@ mod tests {
             Reason::Excluded("x".into()),
             Reason::InCluster("x".into(), Some(2)),
             Reason::Unknown("x".into()),
+            Reason::UnreadablePath("x".into()),
+            Reason::NotWritten("x".into()),
+            Reason::NotListed("x".into()),
         ];
         let mut words: Vec<&str> = all.iter().map(Reason::word).collect();
         words.sort_unstable();

@@ -87,10 +87,11 @@
 //!
 //! A claim holds checkpoints when a word of the parameter `words` is in its name, the volume's name or a mount path, or in the name of a flag or
 //! variable whose value points into the mount (`--save-dir /data/x`, `trainer.ckpt_path=/data/x`; Hydra's `hydra.run.dir` and `hydra.sweep.dir`,
-//! and `default_root_dir`, count as well). Names are split where they have other characters than letters and digits, and of each part digits at the
-//! end and a plural's `s` are left out: `ckpt2`, `logs`. A word is in a part that equals it; a word of five letters or more, or without a vowel, is
-//! also in a part that contains it (`modelvol`, `myckpts`); and any word is in a part that has, besides it, only `train`, `training`, `run`, `exp`,
-//! `job` or `eval` before it, or `dir`, `path`, `root` or `folder` after it (`trainlogs`, `logdir`). So `login`, `catalog` and `prunshop` hold none.
+//! and `default_root_dir`, count as well). Names are split where they have other characters than letters and digits, between letters and digits, and
+//! before a capital (`saveDir`). A word is one whole part, or its plural: `neox-checkpoints`, `ckpt2`, `logs`. One with a hyphen is as many parts in a
+//! row: `model-zoo` is in `team-model-zoo` and `modelZoo`. Besides the word a part may have `train`, `training`, `run`, `exp`, `job`, `eval` or `my`
+//! before it, or `dir`, `path`, `root`, `folder`, `vol`, `volume`, `pvc` or `claim` after it (`trainlogs`, `modelvol`). So `login`, `lightweight-cache`
+//! and `artifactory` hold none.
 //!
 //! The access modes come from the claim: from the linted files or `--facts`, or from the cluster. Of a bound claim the modes of the volume count.
 //! A claim that nobody has seen is unknown and gives no finding; one that the cluster says is not there gives a warning, since its pods will wait for it.
@@ -119,7 +120,7 @@ use crate::k8s::cron::Schedule;
 use crate::lines::cut;
 use crate::meter;
 use crate::policy::Action;
-use crate::rule::{Cx, Param, ParamDefault, Rule};
+use crate::rule::{Cx, Param, ParamDefault, Ratchet, Rule};
 use crate::value::Value;
 use crate::workload::{Among, ClaimUse, Container, Field, Kind, PodCount, PodTemplate, Workload, on_one_node, on_several_nodes};
 
@@ -135,6 +136,7 @@ pub(super) static RULE: Rule = Rule {
         default: ParamDefault::Strings(&[
             "artifact",
             "checkpoint",
+            "checkpointing",
             "ckpt",
             "experiment",
             "log",
@@ -153,6 +155,7 @@ pub(super) static RULE: Rule = Rule {
     cel: Err("the access modes of a claim are not in the object that mounts it"),
     check,
     restore: None,
+    ratchet: Ratchet::BY_PLACE,
 };
 
 /// The longest name of a namespace that can exist, in bytes.
@@ -569,29 +572,88 @@ fn is_telling(name: &str, words: &[&str]) -> bool {
 }
 
 /// What may be before one of the words in a part of a name, or after it.
-const BEFORE: [&str; 6] = ["train", "training", "run", "exp", "job", "eval"];
-const AFTER: [&str; 4] = ["dir", "path", "root", "folder"];
+const BEFORE: [&str; 7] = ["train", "training", "run", "exp", "job", "eval", "my"];
+const AFTER: [&str; 8] = ["dir", "path", "root", "folder", "vol", "volume", "pvc", "claim"];
 
 /// Tells whether a name contains one of the words; how is on the page.
 fn has_word(name: &str, words: &[&str]) -> bool {
     meter::spend_text(name);
-    let name = name.to_ascii_lowercase();
-    let mut parts = name.split(|c: char| !c.is_ascii_alphanumeric()).filter(|part| !part.is_empty());
-    parts.any(|part| words.iter().any(|word| is_in_part(part, word)))
+    let parts = name_parts(name);
+    let is_compound = |part: &str, word: &str| {
+        BEFORE.iter().any(|before| without_prefix(part, before).is_some_and(|rest| is_word(rest, word)))
+            || AFTER.iter().any(|after| without_suffix(singular(part), after).is_some_and(|rest| is_word(rest, word)))
+    };
+    let words = words.iter().map(|word| word.trim_matches(|char: char| !char.is_alphanumeric())).filter(|word| !word.is_empty());
+    let has = |word: &str| (0..parts.len()).any(|at| start_with(&parts[at..], word) || is_compound(parts[at].text, word));
+    words.into_iter().any(has)
 }
 
-fn is_in_part(part: &str, word: &str) -> bool {
-    // A policy may have a word with digits at its end, or in capitals.
-    if part.eq_ignore_ascii_case(word) {
-        return true;
+/// A part of a name.
+struct NamePart<'a> {
+    text: &'a str,
+    /// Whether nothing is between it and the part before it.
+    adjoins: bool,
+}
+
+/// Splits a name where it has other characters than letters and digits, between letters and digits, and where a capital starts a word.
+fn name_parts(name: &str) -> Vec<NamePart<'_>> {
+    let mut parts = Vec::new();
+    for run in name.split(|char: char| !char.is_alphanumeric()).filter(|run| !run.is_empty()) {
+        let mut start = 0;
+        let mut before: Option<char> = None;
+        let mut chars = run.char_indices().peekable();
+        while let Some((at, char)) = chars.next() {
+            let starts_word = char.is_uppercase() && chars.peek().is_some_and(|(_, next)| next.is_lowercase());
+            let is_new = before.is_some_and(|before| {
+                before.is_numeric() != char.is_numeric() || (char.is_uppercase() && before.is_lowercase()) || (starts_word && before.is_uppercase())
+            });
+            if is_new {
+                parts.push(NamePart { text: &run[start..at], adjoins: start > 0 });
+                start = at;
+            }
+            before = Some(char);
+        }
+        parts.push(NamePart { text: &run[start..], adjoins: start > 0 });
     }
-    let part = part.trim_end_matches(|c: char| c.is_ascii_digit());
-    let is_word = |text: &str| text.eq_ignore_ascii_case(word) || text.strip_suffix('s').is_some_and(|text| text.eq_ignore_ascii_case(word));
-    let is_odd = word.len() >= 5 || !word.contains(['a', 'e', 'i', 'o', 'u', 'y']);
-    is_word(part)
-        || (is_odd && !word.is_empty() && part.contains(word))
-        || BEFORE.iter().any(|before| part.strip_prefix(before).is_some_and(is_word))
-        || AFTER.iter().any(|after| part.strip_suffix('s').unwrap_or(part).strip_suffix(after).is_some_and(is_word))
+    parts
+}
+
+/// Tells whether the first of the parts, or the first few, make a word: `TensorBoard`, or one that has a hyphen itself.
+fn start_with(parts: &[NamePart<'_>], word: &str) -> bool {
+    let mut left = word;
+    for (at, part) in parts.iter().enumerate() {
+        let next = left.trim_start_matches(|char: char| !char.is_alphanumeric());
+        if at > 0 && next.len() == left.len() && !part.adjoins {
+            return false;
+        }
+        if is_word(part.text, next) {
+            return true;
+        }
+        let Some(rest) = without_prefix(next, part.text) else { return false };
+        left = rest;
+    }
+    false
+}
+
+/// Tells whether a text is a word, or its plural.
+fn is_word(text: &str, word: &str) -> bool {
+    text.eq_ignore_ascii_case(word) || (singular(text).len() < text.len() && singular(text).eq_ignore_ascii_case(word))
+}
+
+fn singular(text: &str) -> &str {
+    text.strip_suffix(['s', 'S']).unwrap_or(text)
+}
+
+/// Returns what is behind a prefix, in whichever case that is.
+fn without_prefix<'t>(text: &'t str, prefix: &str) -> Option<&'t str> {
+    let (head, rest) = text.split_at_checked(prefix.len())?;
+    head.eq_ignore_ascii_case(prefix).then_some(rest)
+}
+
+/// Returns what is before a suffix, in whichever case that is.
+fn without_suffix<'t>(text: &'t str, suffix: &str) -> Option<&'t str> {
+    let (rest, tail) = text.split_at_checked(text.len().checked_sub(suffix.len())?)?;
+    tail.eq_ignore_ascii_case(suffix).then_some(rest)
 }
 
 /// Returns whether the name of a claim or volume has one of the default `words`: a guess, made before the policy is asked,
@@ -634,6 +696,14 @@ mod tests {
             "mlruns",
             "wandb",
             "logs01",
+            "TensorBoard",
+            "MLFlow",
+            "saveDir",
+            "CHECKPOINT_PATH",
+            "team.model/v2",
+            "enable_checkpointing",
+            "modelsPVC",
+            "CKPT01",
         ];
         for name in own {
             assert!(has_word(name, words()), "{name}");
@@ -658,9 +728,43 @@ mod tests {
             "trainer",
             "rundir",
             "dataset42",
+            "lightweight-cache",
+            "artifactory",
+            "supermodels",
+            "resulting",
+            "run-s3",
+            "savepoint",
+            "computeouts",
         ];
         for name in others {
             assert!(!has_word(name, words()), "{name}");
+        }
+    }
+
+    #[test]
+    fn a_word_of_a_policy_may_have_parts_itself() {
+        for (name, word) in [
+            ("team-model-zoo", "model-zoo"),
+            ("model_zoos/v1", "model-zoo"),
+            ("modelZoo", "model-zoo"),
+            ("ModelZoo2", "Model_Zoo"),
+            ("s3-data", "s3"),
+            ("data-v2-s", "v2"),
+            ("out", "-out-"),
+        ] {
+            assert!(has_word(name, &[word]), "{name} {word}");
+        }
+        for (name, word) in [
+            ("modelzoo", "model-zoo"),
+            ("model", "model-zoo"),
+            ("zoo-model", "model-zoo"),
+            ("model-of-zoo", "model-zoo"),
+            ("model-zoology", "model-zoo"),
+            ("data", ""),
+            ("data", "-"),
+            ("a-b", "ab"),
+        ] {
+            assert!(!has_word(name, &[word]), "{name} {word}");
         }
     }
 

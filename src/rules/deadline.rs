@@ -55,6 +55,11 @@
 //! counts only beside a queue name (the label `kueue.x-k8s.io/queue-name`), and for a CronJob only in `spec.jobTemplate.metadata.labels`:
 //! its Jobs do not inherit the CronJob's own labels. It never makes up for a deadline of 0. A finding says why a label does not count.
 //!
+//! On UPDATE a violation that the object has already is a warning, and two things are denied as new ones: a deadline that grows beyond `maximum`
+//! (a longer one, or none), and a change of Kueue's two labels after which they no longer bound the run. So the bound cannot be got round by
+//! taking the label away while the Job is suspended. Nothing is denied on a Job or PyTorchJob that has finished, and no other change of labels
+//! is: Kueue itself changes neither of the two.
+//!
 //! Since release 1.9.4 the training operator marks a PyTorchJob as failed at its deadline and then leaves its pods running, unless
 //! `runPolicy.cleanPodPolicy` says `Running` or `All`: they hold their nodes until `ttlSecondsAfterFinished` deletes the job, or somebody does.
 //! Before that release the pods were always deleted. A PyTorchJob with a deadline and without such a `cleanPodPolicy` gets a warning, whatever
@@ -77,8 +82,8 @@ use crate::finding::{Finding, Level, Op, Part as FindingPart, Place, Safety};
 use crate::patch::set;
 use crate::pointer::Pointer;
 use crate::policy::Action;
-use crate::rule::{Cel, Cx, Param, ParamDefault, Rule};
-use crate::workload::{Field, Kind, Part, PodTemplate};
+use crate::rule::{Cel, Cx, Measure, Param, ParamDefault, Ratchet, Rule};
+use crate::workload::{Field, Kind, Part, PodTemplate, Workload};
 
 pub(super) static RULE: Rule = Rule {
     id: "deadline",
@@ -124,6 +129,7 @@ pub(super) static RULE: Rule = Rule {
     }),
     check,
     restore: None,
+    ratchet: Ratchet { labels: &[KUEUE_MAX_EXEC_TIME, KUEUE_QUEUE], measure: Some(Measure { of: longest, cel: LONGEST }) },
 };
 
 const FIELD: &str = "activeDeadlineSeconds";
@@ -135,6 +141,22 @@ const MOST: i64 = 9_223_372_036;
 const KUEUE_MAX_EXEC_TIME: &str = "kueue.x-k8s.io/max-exec-time-seconds";
 /// The label that puts an object in a queue of Kueue's.
 const KUEUE_QUEUE: &str = "kueue.x-k8s.io/queue-name";
+
+/// Returns how long a run may take by its own deadline: forever without one, and no time where the Job controller ends it at once.
+fn longest(workload: &Workload<'_>) -> i64 {
+    match workload.limits.get(FIELD).int() {
+        Field::Set(value) if value <= 0 || value > MOST => 0,
+        Field::Set(value) => value,
+        _ => i64::MAX,
+    }
+}
+
+/// The same in CEL.
+const LONGEST: &str = "\
+[
+  o.kind == 'CronJob' ? o.spec.jobTemplate.spec.?activeDeadlineSeconds :
+  o.kind == 'PyTorchJob' ? o.spec.?runPolicy.?activeDeadlineSeconds : o.spec.?activeDeadlineSeconds
+].map(deadline, !deadline.hasValue() ? 9223372036854775807 : deadline.orValue(0) > 9223372036 ? 0 : deadline.orValue(0))[0]";
 
 fn check(cx: &mut Cx<'_>) {
     let workload = cx.workload;

@@ -106,7 +106,7 @@ use crate::meter;
 use crate::patch;
 use crate::pointer::Pointer;
 use crate::policy::Action;
-use crate::rule::{Cx, Param, ParamDefault, Rule};
+use crate::rule::{Cx, Param, ParamDefault, Ratchet, Rule};
 use crate::value::Value;
 use crate::workload::{Field, Kind, Part, PodTemplate, Workload};
 
@@ -138,6 +138,7 @@ pub(super) static RULE: Rule = Rule {
     cel: Err("what it fills in, or denies where a policy says so, depends on more than CEL says well"),
     check,
     restore: Some(restore),
+    ratchet: Ratchet::BY_PLACE,
 };
 
 fn check(cx: &mut Cx<'_>) {
@@ -226,7 +227,7 @@ impl<'a> Author<'a> {
         let from_file = cx.request.origin == Origin::File && workload.object.at(&["metadata", "name"]).is_set();
         // Without it the API server makes the selector, and refuses a manifest that lacks it.
         let selects = workload.kind == Kind::Job && workload.object.at(&["spec", "manualSelector"]).bool() == Field::Set(true);
-        let replaces = selects || appliers::tracker(workload).is_some_and(|tool| appliers::WRITE_WHOLE_OBJECTS.contains(&tool));
+        let replaces = selects || appliers::writes_whole(workload).is_some();
         // The API server drops an empty list of a built-in kind; a custom resource still has it.
         let is_built_in = workload.job_spec.is_some();
         let applied = workload.annotation(LAST_APPLIED).filter(|_| is_built_in).filter(|manifest| {

@@ -52,6 +52,8 @@
 //! webhook sees it, so on CREATE of a Job the webhook takes it for a choice only if a server-side apply owns the field, or the last-applied
 //! annotation of `kubectl apply` sets it, or `jobgate.dev/keep: pod-replacement-policy` says so. After a plain `kubectl create` nobody can tell, and it is replaced.
 //!
+//! The field is filled into what Terraform writes as well: its provider does not know the field, so there is no change in its plans.
+//!
 //! ## References
 //!
 //! * <https://kubernetes.io/docs/concepts/workloads/controllers/job/#pod-replacement-policy>
@@ -61,7 +63,7 @@ use crate::engine::Origin;
 use crate::finding::{Op, Safety};
 use crate::patch::set;
 use crate::policy::Action;
-use crate::rule::{Cx, Rule};
+use crate::rule::{Cx, Ratchet, Rule};
 use crate::value::Value;
 use crate::workload::{Field, Kind, Part};
 
@@ -75,6 +77,7 @@ pub(super) static RULE: Rule = Rule {
     cel: Err("the API server has set the field by then, so that an author's choice cannot be told from its default"),
     check,
     restore: None,
+    ratchet: Ratchet::BY_PLACE,
 };
 
 const FIELD: &str = "podReplacementPolicy";

@@ -69,7 +69,7 @@
 
 use crate::finding::{Level, Op, Safety};
 use crate::policy::Action;
-use crate::rule::{Cel, Cx, Rule};
+use crate::rule::{Cel, Cx, Ratchet, Rule};
 use crate::workload::{Field, Kind, PodTemplate, Replica};
 
 pub(super) static RULE: Rule = Rule {
@@ -89,6 +89,7 @@ o.spec.?pytorchReplicaSpecs.orValue({})
     }),
     check,
     restore: None,
+    ratchet: Ratchet::BY_PLACE,
 };
 
 fn check(cx: &mut Cx<'_>) {

@@ -51,7 +51,8 @@
 //! make it again, some at once and some the next time they run, and the training runs again. Any label or annotation of Argo CD's or Flux's own counts
 //! (`argocd.argoproj.io/sync-wave`, `kustomize.toolkit.fluxcd.io/ssa`). Most files in git carry no mark; where all manifests are applied by such a
 //! tool, set the parameter `gitops: true`. A CronJob is filled all the same: the tool tracks the CronJob, and its runs do not
-//! come back.
+//! come back. Only a CronJob of Terraform's is not filled, and gets a warning: what its configuration does not have would be a change
+//! in every plan.
 //!
 //! A hook of Helm or Argo CD is not filled either. It does not come back before the next release, and the tool deletes it as its deletion policy says
 //! (`helm.sh/hook-delete-policy`, `argocd.argoproj.io/hook-delete-policy`). One that has such a policy is fine; for one without there is a warning,
@@ -70,11 +71,11 @@
 //! * <https://kubernetes.io/docs/concepts/workloads/controllers/ttlafterfinished/>
 //! * <https://github.com/argoproj/argo-cd/issues/8586>
 
-use crate::appliers::{hook, tracker};
+use crate::appliers::{hook, tracker, writes_whole};
 use crate::finding::{Level, Safety};
 use crate::patch::set;
 use crate::policy::Action;
-use crate::rule::{Cx, Param, ParamDefault, Rule};
+use crate::rule::{Cx, Param, ParamDefault, Ratchet, Rule};
 use crate::workload::{Field, Kind, Workload};
 
 pub(super) static RULE: Rule = Rule {
@@ -100,6 +101,7 @@ pub(super) static RULE: Rule = Rule {
     cel: Err("what it fills in, or denies where a policy says so, depends on more than CEL says well"),
     check,
     restore: None,
+    ratchet: Ratchet::BY_PLACE,
 };
 
 const FIELD: &str = "ttlSecondsAfterFinished";
@@ -141,6 +143,14 @@ fn check(cx: &mut Cx<'_>) {
         return;
     }
     let seconds = cx.int(if is_template { "cronSeconds" } else { "seconds" });
+    if let Some(tool) = writes_whole(workload) {
+        let message = format!("no `{FIELD}`: finished runs stay forever; none is filled in, as {tool} would take it out again");
+        if let Some(finding) = cx.missing(&field.pointer, message) {
+            finding.instead_of_fill(Level::Warn).at_most(Level::Warn);
+            finding.help(format!("set `ttl_seconds_after_finished` in the configuration, e.g. to {seconds}"));
+        }
+        return;
+    }
     let Some(fix) = set(&workload.limits, FIELD, seconds.into()) else { return };
     if let Some(finding) = cx.missing(&field.pointer, message) {
         finding.help(format!("set `{}`, e.g. to {seconds} (seconds)", field.pointer)).fix(Safety::Safe, vec![fix]);

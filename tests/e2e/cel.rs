@@ -22,6 +22,7 @@ pub(crate) const SCENARIOS: &[Scenario] = &[
     Scenario::new("policies_in_the_api_server_agree_on_fixtures_and_corpus", default_policy).ungated().needs(Needs::PyTorchJobs),
     Scenario::new("policies_in_the_api_server_know_overrides_and_exemptions", own_policy).ungated().needs(Needs::PyTorchJobs),
     Scenario::new("policies_in_the_api_server_let_old_violators_be", updates).ungated().needs(Needs::PyTorchJobs),
+    Scenario::new("policies_in_the_api_server_know_what_has_grown", grown).ungated().needs(Needs::PyTorchJobs),
     Scenario::new("policies_in_the_api_server_know_no_label_of_kueue", |place| parameters(place, PLAIN)).ungated().needs(Needs::PyTorchJobs),
     Scenario::new("policies_in_the_api_server_know_labels_of_kueue", |place| parameters(place, KUEUE)).ungated().needs(Needs::PyTorchJobs),
     Scenario::new("policies_in_the_api_server_know_a_maximum", |place| parameters(place, MAXIMUM)).ungated().needs(Needs::PyTorchJobs),
@@ -324,6 +325,33 @@ fn updates(place: &Place<'_>) {
     place.patch("pytorchjob/old", "merge", &json!({"spec": {"runPolicy": {"backoffLimit": 3}}})).ok();
     denied(&place.patch("pytorchjob/old", "merge", &always("Worker")).stderr, "restart-policy");
     denied(&place.patch("pytorchjob/old", "merge", &json!({"spec": {"runPolicy": {"activeDeadlineSeconds": null}}})).stderr, "deadline");
+}
+
+/// What is new on an update though its place, or its spec, is not.
+fn grown(place: &Place<'_>) {
+    let limits = |deadline: Value| json!({"spec": {"activeDeadlineSeconds": deadline, "suspend": true}});
+    let label = |queue: Value, seconds: Value| {
+        let labels = json!({"kueue.x-k8s.io/queue-name": queue, "kueue.x-k8s.io/max-exec-time-seconds": seconds});
+        json!({"metadata": {"labels": labels}})
+    };
+    place.create(&job("long", limits(7200.into()))).ok();
+    place.create(&over(job("bounded", limits(Value::Null)), label("gpu".into(), "60".into()))).ok();
+    place.create(&over(job("endless", limits(Value::Null)), label("gpu".into(), "soon".into()))).ok();
+    let spec = "{rules: {deadline: {action: deny, params: {maximum: 3600, kueueMaxExecTime: true}}, restart-policy: {action: deny}}}";
+    let source = format!("apiVersion: jobgate.dev/v1alpha1\nkind: Policy\nmetadata: {{name: own}}\nspec: {spec}\n");
+    let Some(policies) = InForce::of(place, Policy::parse(&source, "own.yaml").expect("a policy")) else { return };
+    let denied = |text: &str| assert_eq!(policies.says(text, "deadline"), Some(Level::Deny), "{text}");
+
+    denied(&place.patch("job/long", "merge", &limits(7201.into())).stderr);
+    denied(&place.patch("job/long", "merge", &limits(Value::Null)).stderr);
+    place.patch("job/long", "merge", &limits(7199.into())).ok();
+    denied(&place.patch("job/bounded", "merge", &label("gpu".into(), Value::Null)).stderr);
+    denied(&place.patch("job/bounded", "merge", &label(Value::Null, "60".into())).stderr);
+    denied(&place.patch("job/bounded", "merge", &label("gpu".into(), "3601".into())).stderr);
+    place.patch("job/bounded", "merge", &json!({"metadata": {"labels": {"team": "b"}}})).ok();
+    place.patch("job/bounded", "merge", &label("gpu".into(), "30".into())).ok();
+    place.patch("job/endless", "merge", &label(Value::Null, Value::Null)).ok();
+    place.patch("job/endless", "merge", &json!({"spec": {"suspend": false}})).ok();
 }
 
 fn trusted(place: &Place<'_>) {

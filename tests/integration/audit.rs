@@ -105,6 +105,9 @@ async fn what_is_forbidden_is_said_and_the_rest_is_judged() {
     })
     .await;
     assert_eq!(names(&report), ["one"]);
+    // The formats for programs say so as well.
+    let reasons: Vec<&str> = report.unjudged.iter().map(|unjudged| unjudged.reason.word()).collect();
+    assert!(reasons == ["not-looked-up", "not-looked-up", "not-listed"] && report.is_incomplete(), "{reasons:?}");
     let impact = report.impact.unwrap();
     assert!(impact.problems.len() == 1 && impact.problems[0].contains("cronjobs.batch"), "{:?}", impact.problems);
     assert!(impact.notices.len() == 1 && impact.notices[0].contains("persistentvolumeclaims"), "{:?}", impact.notices);

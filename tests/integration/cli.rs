@@ -48,6 +48,54 @@ fn every_format_is_written() {
 }
 
 #[test]
+fn a_path_that_cannot_be_read_is_in_every_format() {
+    let place = Place::with(&[("job.yaml", &good())]);
+    std::os::unix::fs::symlink("gone.yaml", place.path().join("link.yaml")).unwrap();
+    for (command, paths) in
+        [("lint", &["missing.yaml"][..]), ("lint", &["job.yaml", "missing.yaml"]), ("lint", &["."]), ("dry-run", &["missing.yaml", "job.yaml"])]
+    {
+        let file = if paths == ["."] { "link.yaml" } else { "missing.yaml" };
+        let of = |format: &str| {
+            let output = place.run(&[&[command, "--format", format], paths].concat());
+            assert_eq!(code(&output), 2, "{command} {paths:?}");
+            assert!(stderr(&output).contains(&format!("{file}: ")), "{}", stderr(&output));
+            output
+        };
+        let unjudged = json(&of("json"))["unjudged"][0].clone();
+        assert_eq!((&unjudged["reason"], unjudged["file"].as_str().unwrap().trim_start_matches("./")), (&"unreadable-path".into(), file));
+        let invocation = json(&of("sarif"))["runs"][0]["invocations"][0].clone();
+        let notification = &invocation["toolExecutionNotifications"][0];
+        assert_eq!((&invocation["executionSuccessful"], &notification["level"]), (&false.into(), &"error".into()));
+        assert_eq!(notification["locations"][0]["physicalLocation"]["artifactLocation"]["uri"], file);
+        assert_eq!((json(&of("gitlab"))[0]["severity"].clone(), json(&of("gitlab"))[0]["location"]["path"].clone()), ("blocker".into(), file.into()));
+        assert!(stdout(&of("github")).starts_with(&format!("::error file={file},line=1,title=not judged::cannot read this path: ")));
+        assert!(stdout(&of("junit")).contains(r#"errors="1""#));
+        assert!(stdout(&of("human")).contains("1 path not readable"));
+    }
+}
+
+#[test]
+fn a_baseline_holds_what_was_not_judged() {
+    let mpi = "apiVersion: kubeflow.org/v2beta1\nkind: MPIJob\nmetadata: {name: a}\n";
+    let place = Place::with(&[("k8s/job.yaml", &good()), ("k8s/mpi.yaml", mpi)]);
+    assert_eq!(code(&place.run(&["lint", "k8s", "--fail-on-unjudged"])), 1);
+    let written = place.run(&["lint", "k8s", "--fail-on-unjudged", "--write-baseline", "known.json"]);
+    assert_eq!((code(&written), stderr(&written)), (0, "jobgate: 0 findings and 1 not judged written to known.json\n"));
+    let known = place.run(&["lint", "k8s", "--fail-on-unjudged", "--baseline", "known.json"]);
+    assert_eq!((code(&known), stdout(&known)), (0, "2 files, 2 documents, 1 job: nothing found; 1 not judged and baselined\n"));
+    fs::write(place.path().join("k8s/other.yaml"), mpi.replace("name: a", "name: b")).unwrap();
+    assert_eq!(code(&place.run(&["lint", "k8s", "--fail-on-unjudged", "--baseline", "known.json"])), 1);
+}
+
+#[test]
+fn hidden_directories_are_linted() {
+    let place = Place::with(&[(".tekton/job.yaml", JOB), ("job.yaml", &good()), (".git/job.yaml", JOB)]);
+    let output = place.run(&["lint", "--format", "json"]);
+    assert_eq!((code(&output), json(&output)["summary"]["files"].clone()), (1, 2.into()));
+    assert_eq!(json(&output)["findings"][0]["file"], ".tekton/job.yaml");
+}
+
+#[test]
 fn exit_codes_follow_the_level_asked_for() {
     let good = good();
     let warn = good.replace("metadata:\n", "metadata:\n  annotations: {jobgate.dev/ignore: no-such-rule}\n");
@@ -91,7 +139,9 @@ fn what_cannot_be_read_does_not_keep_the_rest_from_being_linted() {
     let output = place.run(&["lint", "gone.yaml", "job.yaml", "*.json", "empty", "--format", "json"]);
     assert_eq!(code(&output), 2);
     assert_eq!(json(&output)["summary"]["deny"], 1);
-    assert_eq!(json(&output)["unjudged"][0]["message"], "there is nothing to judge in empty");
+    let unjudged: Vec<Value> = json(&output)["unjudged"].as_array().unwrap().iter().map(|unjudged| unjudged["message"].clone()).collect();
+    let missing = "cannot read this path: No such file or directory (os error 2)";
+    assert_eq!(unjudged, ["cannot read this path: no file matches", "there is nothing to judge in empty", missing]);
     assert_snapshot!(stderr(&output), @"
     jobgate: cannot read gone.yaml: No such file or directory (os error 2)
     jobgate: cannot read *.json: no file matches
@@ -137,8 +187,8 @@ fn what_cannot_run_says_why_and_exits_with_2() {
 fn a_baseline_lets_only_what_is_new_fail() {
     let place = Place::with(&[("k8s/a.yaml", JOB), ("k8s/b.yaml", &JOB.replace("name: train\n", "name: other\n"))]);
     let written = place.run(&["lint", "--write-baseline", "known.json", "k8s"]);
-    assert_eq!((code(&written), stderr(&written)), (0, "jobgate: 2 known findings written to known.json\n"));
-    assert_eq!(stdout(&written), "2 files, 2 documents, 2 jobs: nothing found; 2 known to the baseline\n");
+    assert_eq!((code(&written), stderr(&written)), (0, "jobgate: 2 findings written to known.json\n"));
+    assert_eq!(stdout(&written), "2 files, 2 documents, 2 jobs: nothing found; 2 baselined\n");
     let text = fs::read_to_string(place.path().join("known.json")).unwrap();
     assert_snapshot!(text, @r#"
     {"version":1,"findings":[
@@ -160,7 +210,7 @@ fn a_baseline_lets_only_what_is_new_fail() {
     assert_eq!(code(&output), 1);
     let summary = &document["summary"];
     assert_eq!((&summary["known"], &summary["gone"], &summary["deny"]), (&1.into(), &1.into(), &2.into()));
-    assert_eq!(stderr(&output), "jobgate: 1 finding of the baseline is gone; write it again with --write-baseline known.json\n");
+    assert_eq!(stderr(&output), "jobgate: 1 entry of the baseline is resolved; regenerate it with --write-baseline known.json\n");
     let again = place.run(&["lint", "--write-baseline", "known.json", "k8s"]);
     assert_eq!((code(&again), code(&known(&["k8s"]))), (0, 0));
     assert!(fs::read_to_string(place.path().join("known.json")).unwrap().contains("\"count\":2"));
@@ -185,7 +235,7 @@ fn a_baseline_that_is_none_stops_the_run() {
     }
     let output = place.run(&["lint", "job.yaml", "gone.yaml", "--write-baseline", "new.json"]);
     assert_eq!(code(&output), 2);
-    assert!(stderr(&output).contains("new.json is not written, for not everything could be linted"), "{}", stderr(&output));
+    assert!(stderr(&output).contains("new.json is not written: not everything could be linted"), "{}", stderr(&output));
     assert!(!place.path().join("new.json").exists());
 }
 
@@ -193,7 +243,7 @@ fn a_baseline_that_is_none_stops_the_run() {
 fn a_baseline_knows_what_fixes_leave() {
     let place = Place::with(&[("job.yaml", &JOB.replace("  ttlSecondsAfterFinished: 3600\n", ""))]);
     let output = place.run(&["lint", "--fix", "--write-baseline", "known.json", "--fail-on", "note"]);
-    assert_eq!((code(&output), stdout(&output)), (0, "1 file, 1 document, 1 job: nothing found; 1 fixed in 1 file; 1 known to the baseline\n"));
+    assert_eq!((code(&output), stdout(&output)), (0, "1 file, 1 document, 1 job: nothing found; 1 fixed in 1 file; 1 baselined\n"));
     assert!(fs::read_to_string(place.path().join("job.yaml")).unwrap().contains("ttlSecondsAfterFinished: 86400"));
     let text = fs::read_to_string(place.path().join("known.json")).unwrap();
     assert!(text.contains("\"rule\":\"deadline\"") && !text.contains("ttl"), "{text}");
@@ -611,6 +661,69 @@ fn a_cluster_that_cannot_be_asked_is_an_error() {
     }
     let output = place.run(&["dry-run", "--cluster", "--kubeconfig", "gone", "--context", "z", "job.yaml"]);
     assert!(stderr(&output).contains("the kubeconfig gone: there is no context `z` in it (it has a)"), "{}", stderr(&output));
+}
+
+/// Answers every request on a port of this machine alike, for as long as the tests run. Returns its URL.
+#[cfg(feature = "serve")]
+fn answering(answer: String) -> String {
+    use std::io::{Read as _, Write as _};
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let url = format!("http://{}", listener.local_addr().unwrap());
+    std::thread::spawn(move || {
+        for stream in listener.incoming() {
+            let (mut stream, mut request) = (stream.unwrap(), Vec::new());
+            let mut byte = [0];
+            while !request.ends_with(b"\r\n\r\n") && stream.read(&mut byte).unwrap_or(0) > 0 {
+                request.push(byte[0]);
+            }
+            let _ = stream.write_all(answer.as_bytes());
+        }
+    });
+    url
+}
+
+#[cfg(feature = "serve")]
+#[test]
+fn what_is_no_api_server_is_an_error() {
+    let reply = |head: &str, body: &str| answering(format!("HTTP/1.1 {head}\r\nContent-Length: {}\r\nConnection: close\r\n\r\n{body}", body.len()));
+    let status = |code: u16| format!(r#"{{"kind":"Status","apiVersion":"v1","status":"Failure","code":{code}}}"#);
+    let not_found = "404 Not Found";
+    for (server, said) in [
+        (reply("500 Internal Server Error", "oops\n"), "500 Internal Server Error and \"oops\": is it a Kubernetes API server?"),
+        (reply("500 Internal Server Error", &status(500)), "500 Internal Server Error and"),
+        (reply("200 OK", "\n<!DOCTYPE html>\n<title>Sign in</title>"), "200 OK and \"<!DOCTYPE html>\": is it"),
+        (reply("200 OK", "{}"), "200 OK and \"{}\": is it"),
+        (reply("200 OK", ""), "200 OK and \"an empty body\": is it"),
+        (reply("200 OK", r#"{"major":"1","minor":"","gitVersion":"x"}"#), "200 OK and"),
+        (reply("200 OK", &" ".repeat(100_000)), "too large for a version"),
+        (reply("302 Found", ""), "302 Found and"),
+        (reply(not_found, "404 page not found"), "404 Not Found and"),
+        (reply("401 Unauthorized", "log in"), "401 Unauthorized and \"log in\""),
+        (reply("401 Unauthorized", &status(401)), "does not accept the kubeconfig's credentials"),
+        (reply("403 Forbidden", "<html>"), "403 Forbidden and"),
+        (answering("SSH-2.0-OpenSSH_9.6\r\n".to_owned()), "reach the API server"),
+    ] {
+        let config = format!(
+            "apiVersion: v1\nkind: Config\ncurrent-context: a\ncontexts: [{{name: a, context: {{cluster: c, user: u}}}}]\n\
+             clusters: [{{name: c, cluster: {{server: '{server}'}}}}]\nusers: [{{name: u, user: {{token: x}}}}]\n"
+        );
+        let place = Place::with(&[("job.yaml", &good()), ("config", &config)]);
+        for command in [&["dry-run", "--cluster", "job.yaml"][..], &["audit"], &["doctor"]] {
+            let output = place.run(&[command, &["--kubeconfig", "config"]].concat());
+            assert_eq!((code(&output), stdout(&output)), (2, ""), "{command:?} {said}");
+            assert!(stderr(&output).contains(said) && stderr(&output).contains(&server), "{said}: {}", stderr(&output));
+        }
+    }
+    // Who may not ask for the version is answered by an API server all the same.
+    let server = reply("403 Forbidden", &status(403));
+    let config = format!(
+        "apiVersion: v1\nkind: Config\ncurrent-context: a\ncontexts: [{{name: a, context: {{cluster: c, user: u}}}}]\n\
+         clusters: [{{name: c, cluster: {{server: '{server}'}}}}]\nusers: [{{name: u, user: {{token: x}}}}]\n"
+    );
+    let place = Place::with(&[("job.yaml", &good()), ("config", &config)]);
+    let output = place.run(&["dry-run", "--cluster", "--format", "json", "--kubeconfig", "config", "job.yaml"]);
+    assert_eq!(code(&output), 0, "{}", stderr(&output));
+    assert_eq!(json(&output)["unjudged"][0]["reason"], "not-looked-up");
 }
 
 #[test]

@@ -131,6 +131,17 @@ fn links_and_permissions_are_kept() {
     assert_eq!((code(&output), stderr(&output)), (2, "jobgate: cannot write locked.yaml: the file is read-only\n"));
     // What was not written is still found.
     assert!(stdout(&output).contains("2 notes (filled in by the webhook); 2 fixed in 1 file"), "{}", stdout(&output));
+    assert!(stdout(&output).contains("1 file not written"));
+    for (format, words) in [
+        ("sarif", r#"not fixed: cannot write this file: the file is read-only"#),
+        ("sarif", r#""executionSuccessful":false"#),
+        ("gitlab", r#"not fixed: cannot write this file: the file is read-only"#),
+        ("github", "::error file=locked.yaml,line=1,title=not fixed::cannot write this file"),
+        ("junit", r#"errors="1""#),
+    ] {
+        let output = place.run(&["lint", "--fix", "--format", format, "locked.yaml"]);
+        assert!(code(&output) == 2 && stdout(&output).contains(words), "{format}: {}", stdout(&output));
+    }
     assert!(fs::symlink_metadata(place.path().join("link.yaml")).unwrap().is_symlink());
     assert_eq!((read(&place, "real/job.yaml"), read(&place, "locked.yaml")), (mended(), open()));
     assert_eq!(fs::metadata(place.path().join("real/job.yaml")).unwrap().permissions().mode() & 0o7777, 0o640);
@@ -164,6 +175,8 @@ fn a_folder_that_may_not_be_written_is_said_and_left_alone() {
         stderr(&output)
     );
     assert_eq!((json(&output)["summary"]["fixed"].clone(), json(&output)["summary"]["note"].clone()), (json!(0), json!(2)));
+    let unjudged = &json(&output)["unjudged"][0];
+    assert_eq!((&unjudged["file"], &unjudged["reason"]), (&json!("k8s/job.yaml"), &json!("not-written")));
     assert_eq!((read(&place, "k8s/job.yaml"), fs::read_dir(&folder).unwrap().count()), (open(), 1));
 }
 
