@@ -137,6 +137,9 @@ pub(crate) fn answer(sent: &Sent<'_>) -> Answer {
     tell(sent.written, validate::operator_refusals(&stored), TRAINING_OPERATOR, &mut findings);
     tell(sent.written, validate::pods_refused(&stored), PODS, &mut findings);
     findings.extend(never_fires(sent.written));
+    if sent.old.is_none() {
+        dump::explain(sent.written, &mut findings);
+    }
     let open = open || findings.iter().any(|finding| finding.rule == PLACEHOLDER && !is_of_image(finding));
     Answer { unreadable, open, findings: fold(findings, sent.written) }
 }
@@ -190,7 +193,8 @@ impl Known {
     fn imply(&self, cause: &Cause) -> bool {
         // Where the server names the mapping around a value, the value decides: another one in it may be as wrong.
         let named = Some(&cause.path).filter(|path| !cause.pointer.is_within(path));
-        self.has_unread(&cause.pointer) || named.is_some_and(|path| self.has_unread(path))
+        self.has_unread(&cause.pointer)
+            || named.is_some_and(|path| self.has_unread(path))
             || cause.reason == Reason::Required && self.refused.contains(&cause.path)
             || self.told.contains(cause)
     }

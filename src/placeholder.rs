@@ -73,12 +73,22 @@ mod tests {
     #[test]
     fn knows_what_is_no_image() {
         for text in [
-            "<ACCOUNT>.dkr.ecr.us-east-1.amazonaws.com/a:1", "$IMAGE", "r/{{ x }}:1", "YOUR_IMAGE", "example.com/IMAGE:v1", "a:${TAG}", "{image}",
-            "YOUR_REGISTRY/trainer:v1", "gcr.io/PROJECT/a", "ACCOUNT_ID.dkr.ecr.us-east-1.amazonaws.com/a:1", "REGISTRY/a",
+            "<ACCOUNT>.dkr.ecr.us-east-1.amazonaws.com/a:1",
+            "$IMAGE",
+            "r/{{ x }}:1",
+            "YOUR_IMAGE",
+            "example.com/IMAGE:v1",
+            "a:${TAG}",
+            "{image}",
+            "YOUR_REGISTRY/trainer:v1",
+            "gcr.io/PROJECT/a",
+            "ACCOUNT_ID.dkr.ecr.us-east-1.amazonaws.com/a:1",
+            "REGISTRY/a",
         ] {
             assert!(is_no_image(text), "{text}");
         }
-        for text in ["", "a", "a:LATEST", "Example.COM:5000/a/b:V1", "a@sha256:ABC", "LOCAL:5000/a", "my_image", "a/Image", "X", "a.b/c/d:V_1", "A/b"] {
+        for text in ["", "a", "a:LATEST", "Example.COM:5000/a/b:V1", "a@sha256:ABC", "LOCAL:5000/a", "my_image", "a/Image", "X", "a.b/c/d:V_1", "A/b"]
+        {
             assert!(!is_no_image(text), "{text}");
         }
         assert!(is_to_replace("NUM_NODES") && !is_to_replace("TRUE") && !is_to_replace("-A_B") && !is_to_replace("num_nodes"));

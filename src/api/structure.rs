@@ -228,7 +228,7 @@ impl Walk<'_> {
 }
 
 /// Says that a field holds a placeholder.
-pub(super) fn held(pointer: Pointer, text: &str) -> Finding {
+pub(crate) fn held(pointer: Pointer, text: &str) -> Finding {
     let message = format!("`{}` holds the placeholder `{}`", name_of(&pointer), short(text));
     checks::finding(PLACEHOLDER, Level::Warn, pointer, message, placeholder::help(text))
 }

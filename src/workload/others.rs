@@ -250,7 +250,10 @@ mod tests {
         };
         let work = |manifests: Value| json!({"apiVersion": "work.open-cluster-management.io/v1", "kind": "ManifestWork", "spec": {"workload": {"manifests": manifests}}});
         let mpi = json!({"apiVersion": "kubeflow.org/v1", "kind": "MPIJob", "spec": {"mpiReplicaSpecs": {}}});
-        assert_eq!(inside(work(json!([{"apiVersion": "v1", "kind": "Secret"}, job, mpi]))), ["spec.workload.manifests[1]", "spec.workload.manifests[2]"]);
+        assert_eq!(
+            inside(work(json!([{"apiVersion": "v1", "kind": "Secret"}, job, mpi]))),
+            ["spec.workload.manifests[1]", "spec.workload.manifests[2]"]
+        );
         let legacy = json!({"apiVersion": "v1", "kind": "Template", "objects": [job]});
         assert_eq!(inside(legacy), ["objects[0]"]);
         let generate = json!({"apiVersion": "batch/v1", "kind": "CronJob", "name": "c", "data": {"spec": {}}});
