@@ -16,7 +16,7 @@ use std::collections::{BTreeSet, HashMap, HashSet};
 use crate::checks::{self, API_SERVER, FIELD_TYPE, PLACEHOLDER, SCHEDULE_NEVER_FIRES, TRAINING_OPERATOR, UNKNOWN_FIELD};
 use crate::finding::{Finding, Level, Op, Part, Safety};
 use crate::k8s::cron::Schedule;
-use crate::placeholder::is_placeholder;
+use crate::placeholder::{is_placeholder, is_to_replace};
 use crate::pointer::{Pointer, Token};
 use crate::value::Value;
 use crate::workload::{Kind, Workload};
@@ -26,7 +26,7 @@ use validate::{Cause, Reason};
 /// How an object is to be read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Reading {
-    /// As a manifest: it may be a part of an object that kustomize completes, and hold stand-ins that some tool replaces.
+    /// As a manifest: it may be a part of an object that kustomize completes, and hold placeholders that some tool replaces.
     Manifest,
     /// As the body of a request: what it says is all that it says.
     Body {
@@ -49,7 +49,7 @@ pub fn check(object: &Value) -> Vec<Finding> {
         return found;
     }
     let partial = LazyCell::new(|| Workload::of(object).is_some_and(|workload| workload.is_partial()));
-    let speaks = |cause: &Cause| !stands_in(cause, object) && (!*partial || holds_of_a_part(cause, object));
+    let speaks = |cause: &Cause| placeholder_of(cause, object).is_some() || !*partial || holds_of_a_part(cause, object);
     let stored = defaults::stored(object);
     let causes = validate::validate(&stored);
     tell(object, causes.into_iter().filter(speaks), API_SERVER, &mut found);
@@ -131,20 +131,17 @@ pub(crate) fn answer(sent: &Sent<'_>) -> Answer {
         Some(old) => validate::validate_update(&stored, &Stored::of(old)),
         None => validate::validate(&stored),
     };
-    let mut open = findings.iter().any(|finding| finding.rule == PLACEHOLDER);
-    // What some tool will put there may be fine.
-    let mut speaks = |cause: &Cause| {
-        let stands_in = stands_in(cause, sent.written);
-        open |= stands_in;
-        !stands_in
-    };
-    let causes: Vec<Cause> = causes.into_iter().filter(&mut speaks).collect();
-    let of_operator: Vec<Cause> = validate::operator_refusals(&stored).into_iter().filter(&mut speaks).collect();
+    // What some tool will put there may be fine; that an object is as it was, nobody can say of an image to come.
+    let open = causes.iter().any(|cause| placeholder_of(cause, sent.written).is_some());
     tell(sent.written, causes, API_SERVER, &mut findings);
-    tell(sent.written, of_operator, TRAINING_OPERATOR, &mut findings);
+    tell(sent.written, validate::operator_refusals(&stored), TRAINING_OPERATOR, &mut findings);
     tell(sent.written, validate::pods_refused(&stored), PODS, &mut findings);
     findings.extend(never_fires(sent.written));
-    Answer { unreadable, open, findings }
+    if sent.old.is_none() {
+        dump::explain(sent.written, &mut findings);
+    }
+    let open = open || findings.iter().any(|finding| finding.rule == PLACEHOLDER && !is_of_image(finding));
+    Answer { unreadable, open, findings: fold(findings, sent.written) }
 }
 
 /// What [`tell`] is given for what the API server says only when a controller makes pods.
@@ -157,7 +154,10 @@ fn tell(object: &Value, causes: impl IntoIterator<Item = Cause>, rule: &'static 
         if known.imply(&cause) {
             continue;
         }
-        let finding = finding(rule, &cause, object);
+        let finding = match placeholder_of(&cause, object) {
+            Some((at, text)) => structure::held(at.clone(), text),
+            None => finding(rule, &cause, object),
+        };
         known.add(&finding);
         known.told.insert(cause);
         found.push(finding);
@@ -167,7 +167,7 @@ fn tell(object: &Value, causes: impl IntoIterator<Item = Cause>, rule: &'static 
 /// What is found already, to be looked up: a hostile object has thousands of causes.
 #[derive(Default)]
 struct Known {
-    /// The places of values that are of the wrong type, or stand-ins.
+    /// The places of values that are of the wrong type, or placeholders.
     unread: BTreeSet<Pointer>,
     /// The places that the API server has spoken of.
     refused: BTreeSet<Pointer>,
@@ -189,9 +189,12 @@ impl Known {
         };
     }
 
-    /// Tells whether a cause was told, or is only what follows from a field of the wrong type, a stand-in, or a required field that is missing.
+    /// Tells whether a cause was told, or is only what follows from a field of the wrong type, a placeholder, or a required field that is missing.
     fn imply(&self, cause: &Cause) -> bool {
-        [&cause.path, &cause.pointer].into_iter().any(|at| self.has_unread(at))
+        // Where the server names the mapping around a value, the value decides: another one in it may be as wrong.
+        let named = Some(&cause.path).filter(|path| !cause.pointer.is_within(path));
+        self.has_unread(&cause.pointer)
+            || named.is_some_and(|path| self.has_unread(path))
             || cause.reason == Reason::Required && self.refused.contains(&cause.path)
             || self.told.contains(cause)
     }
@@ -207,9 +210,12 @@ impl Known {
     }
 }
 
-/// Tells whether the value is one that some tool is meant to replace.
-fn stands_in(cause: &Cause, object: &Value) -> bool {
-    [&cause.path, &cause.pointer].into_iter().any(|place| place.find(object).and_then(Value::as_str).is_some_and(is_placeholder))
+/// Returns the place and the text of the placeholder that a cause is about: what is refused as it is, and will be another value.
+fn placeholder_of<'c, 'o>(cause: &'c Cause, object: &'o Value) -> Option<(&'c Pointer, &'o str)> {
+    // A name in capitals is one to replace only where such a name is refused.
+    let is_refused = matches!(cause.reason, Reason::Invalid | Reason::NotSupported | Reason::NotFound) && !cause.message.ends_with("immutable");
+    let holds = |text: &str| is_placeholder(text) || is_refused && is_to_replace(text);
+    [&cause.path, &cause.pointer].into_iter().find_map(|at| Some((at, at.find(object)?.as_str().filter(|text| holds(text))?)))
 }
 
 /// Tells whether a cause holds of a kustomize patch as well: where it says `null`, nothing or nonsense itself.
@@ -320,7 +326,7 @@ mod tests {
         assert_eq!(said(&pod(json!({}))), [""; 0]);
         assert_eq!(said(&pod(json!({"containers": {"name": "c", "image": "i"}}))), ["deny field-type spec.template.spec.containers"]);
         assert_eq!(said(&pod(json!({"restartPolicy": "$POLICY"}))), ["warn placeholder spec.template.spec.restartPolicy"]);
-        assert_eq!(said(&pod(json!({"serviceAccountName": "${USER}"}))), [""; 0]);
+        assert_eq!(said(&pod(json!({"serviceAccountName": "${USER}"}))), ["warn placeholder spec.template.spec.serviceAccountName"]);
         assert_eq!(said(&pod(json!({"restartPolicy": null}))), ["deny api-server spec.template.spec.restartPolicy"]);
         assert_eq!(said(&job(json!([]))), ["deny field-type spec"]);
     }
@@ -434,12 +440,65 @@ mod tests {
         let name = found.iter().find(|finding| finding.rule == TRAINING_OPERATOR).unwrap();
         assert_eq!(name.help, "rename the container `vjepa2-1` to `pytorch`");
         assert!(matches!(&name.fix, Some(fix) if fix.safety == Safety::Unsafe && matches!(&*fix.ops, [Op::Replace(_, name)] if *name == "pytorch")));
-        // Silent where the volume is there, its name is a placeholder, or one of several containers is meant.
+        // Silent where the volume is there, or one of several containers is meant; of a placeholder nobody knows.
         let volumes = json!([{"name": "data", "emptyDir": {}}]);
         let found = check(&worker(json!({"containers": [container, {"name": "b", "image": "i"}], "volumes": volumes})));
         assert!(found.len() == 1 && found[0].fix.is_none(), "{found:#?}");
         let found =
             check(&worker(json!({"containers": [{"name": "pytorch", "image": "i", "volumeMounts": [{"name": "$DATA", "mountPath": "/d"}]}]})));
-        assert!(found.is_empty(), "{found:#?}");
+        assert!(found.len() == 1 && found[0].rule == PLACEHOLDER, "{found:#?}");
+    }
+
+    #[test]
+    fn what_is_refused_and_looks_like_a_placeholder_is_called_one() {
+        let whole = |extra: Value| {
+            let mut object = whole();
+            crate::patch::merge(&mut object, &extra);
+            object
+        };
+        let pod = |pod: Value| json!({"spec": {"template": {"spec": pod}}});
+        for (extra, expected) in [
+            (json!({"metadata": {"name": "${JOB_NAME}"}}), &["metadata.name"][..]),
+            (json!({"metadata": {"name": "JOB_NAME"}}), &["metadata.name"]),
+            (json!({"metadata": {"generateName": "<name>-", "name": null}}), &["metadata.generateName"]),
+            (json!({"metadata": {"labels": {"a": "$A", "b": "{{ b }}"}}}), &["metadata.labels[a]", "metadata.labels[b]"]),
+            (pod(json!({"serviceAccountName": "V_KSA"})), &["spec.template.spec.serviceAccountName"]),
+            (json!({"spec": {"parallelism": "NUM_NODES"}}), &["spec.parallelism"]),
+            (pod(json!({"restartPolicy": "RESTART_POLICY"})), &["spec.template.spec.restartPolicy"]),
+        ] {
+            let object = whole(extra);
+            let found: Vec<String> = expected.iter().map(|path| format!("warn placeholder {path}")).collect();
+            assert_eq!(said(&object), found, "{object}");
+            let body = defaults::defaulted(&object);
+            let answer = answer(&Sent { written: &object, stored: &body, old: None, strict: true });
+            let told: Vec<String> =
+                answer.findings.iter().map(|finding| format!("{} {} {}", finding.level.as_str(), finding.rule, finding.path)).collect();
+            assert!(told == found && answer.open && !answer.unreadable, "{told:?}");
+        }
+        // What is accepted in capitals is no placeholder, and another wrong label is not hidden by one.
+        assert_eq!(said(&whole(json!({"metadata": {"labels": {"team": "MY_TEAM"}}}))), [""; 0]);
+        assert_eq!(said(&whole(json!({"metadata": {"labels": {"a": "$A", "b": "-"}}}))).len(), 2);
+        let image = |image: &str| {
+            let mut object = whole(json!({}));
+            object["spec"]["template"]["spec"]["containers"][0]["image"] = image.into();
+            object
+        };
+        let object = image("YOUR_REGISTRY/trainer:v1");
+        let told = answer(&Sent { written: &object, stored: &defaults::defaulted(&object), old: None, strict: true });
+        assert!(!told.open && told.findings.len() == 1 && told.findings[0].rule == PLACEHOLDER, "the API server takes any image: {told:?}");
+        assert_eq!(told.findings[0].help, "write the value in its place");
+        assert_eq!(check(&image("$IMAGE"))[0].help, "lint what the template renders to");
+    }
+
+    #[test]
+    fn an_update_to_capitals_is_no_placeholder() {
+        let labelled = |label: &str| {
+            let mut object = whole();
+            object["spec"]["template"]["metadata"]["labels"]["a"] = label.into();
+            defaults::defaulted(&object)
+        };
+        let (old, new) = (labelled("OLD_ONE"), labelled("NEW_ONE"));
+        let told = answer(&Sent { written: &new, stored: &new, old: Some(&old), strict: true });
+        assert!(!told.open && told.findings.iter().all(|finding| finding.rule == API_SERVER), "{told:?}");
     }
 }

@@ -7,14 +7,14 @@ use std::collections::BTreeSet;
 use std::fmt::Write as _;
 
 use crate::engine::{IGNORE, KEEP};
-use crate::finding::{Finding, Level, Part};
+use crate::finding::{self, Finding, Level};
 use crate::lines::cut;
 use crate::meter;
 use crate::pointer::Pointer;
 use crate::policy::Exemption;
 use crate::rules;
 use crate::value::{Map, Value};
-use crate::workload::Workload;
+use crate::workload::{Kind, Part, Workload};
 
 /// One check of the input: its id, one line, and its page.
 #[derive(Debug)]
@@ -63,7 +63,8 @@ pub static CHECKS: &[Check] = &[
         page: "An annotation names a rule, and does nothing about it under the policy in force. `jobgate.dev/ignore` lifts no denial unless the policy says \
                `optOut: denials`, and nothing at all with `optOut: none`: fix what is reported, or ask for an exemption in the policy. `jobgate.dev/keep` \
                keeps a value from being filled in, so it does nothing about a rule that denies or warns instead, that never fills, or that is not for \
-               this kind. Nothing is said of a rule that the policy ignores, nor of an `ignore` while there is nothing to lift: the author gets what \
+               this kind. Neither does anything as a label, on a pod template, or on the `jobTemplate` of a CronJob: write it in the object's own \
+               `metadata.annotations`. Nothing is said of a rule that the policy ignores, nor of an `ignore` while there is nothing to lift: the author gets what \
                the annotation asks for.",
     },
     Check {
@@ -96,15 +97,19 @@ pub static CHECKS: &[Check] = &[
     Check {
         id: KNOWN_KIND,
         summary: "Batch kinds are spelled, and grouped, as the API server knows them",
-        page: "The object looks like a Job, CronJob or PyTorchJob, but its `kind` is spelled in another case, its `apiVersion` names no API group, \
-               or it is of a version that is no longer served. The API server refuses such an object. Jobgate judges objects by group and kind together, so \
-               nothing in it was checked, except in a CronJob of `batch/v1beta1`, whose fields are those of `batch/v1`.",
+        page: "The object looks like a Job, CronJob, PyTorchJob or another batch kind, but its `kind` is missing, or spelled in another way (another case, \
+               the plural, a slip), its `apiVersion` names no group that has the kind, or it is of a version that is not served. The API server refuses \
+               such an object. Jobgate judges objects by group and kind together, so nothing in it was checked, unless group and kind are those of a \
+               Job or CronJob and only the version is unknown: its fields are then read as those of `batch/v1`.",
     },
     Check {
         id: PLACEHOLDER,
         summary: "Fields hold values, not placeholders",
-        page: "A field that a rule must read, an image, or the object's name holds a placeholder such as `$NUM_NODES`, `<PROJECT>`, `{{ .Values.x }}` or `YOUR_IMAGE`. \
-               The rules that need it are silent. Each placeholder is reported once for an object. Lint what the template renders to: `envsubst < job.yaml | jobgate lint -`.",
+        page: "A field that a rule must read, an image, or any field that the API server refuses as it is, holds a placeholder such as `$NUM_NODES`, `<PROJECT>`, \
+               `{{ .Values.x }}` or `YOUR_IMAGE`. A word in capitals with a `_` (`NUM_NODES`) counts as one only where the API server refuses such a value, as \
+               for a number or a name. The rules that need the value are silent, and nobody can say what the API server answers, so the object is \
+               reported as not judged, too, unless only an image is to come. Each placeholder is reported once for an object. Write the value in its place, \
+               or lint what the template renders to: `envsubst < job.yaml | jobgate lint -`.",
     },
     Check {
         id: SCHEDULE_NEVER_FIRES,
@@ -154,7 +159,7 @@ pub(crate) fn finding(
 ) -> Finding {
     let path = pointer.clone();
     let (message, help) = (message.into(), help.into());
-    Finding { rule, level, pointer, part: Part::Value, message, help, path, labels: Vec::new(), fix: None, fills: false }
+    Finding { rule, level, pointer, part: finding::Part::Value, message, help, path, labels: Vec::new(), fix: None, fills: false }
 }
 
 /// Says that an exemption which would have lifted a finding of `rule` has ended.
@@ -162,7 +167,7 @@ pub(crate) fn ended_exemption(exemption: &Exemption, rule: &str) -> Finding {
     let until = exemption.until.map(|date| date.to_string()).unwrap_or_default();
     let message = format!("the exemption from `{rule}` ended on {until} and no longer holds ({})", exemption.reason);
     let mut finding = finding(ENDED_EXEMPTION, Level::Warn, Pointer::root(), message, "mend the object, or extend the exemption in the policy");
-    finding.part = Part::Key;
+    finding.part = finding::Part::Key;
     finding
 }
 
@@ -230,6 +235,39 @@ pub(crate) fn annotations_without_effect(denied: &BTreeSet<&'static str>, unused
     ignore.into_iter().chain(keep).collect()
 }
 
+/// Returns findings for Jobgate's annotations in places where nobody reads them: among the labels, on a pod template, or on the `jobTemplate` of a
+/// `CronJob`, unless `jobs_are_judged`: unless the Jobs that it makes are judged one by one. Nothing is said of one that is in its place as well.
+pub(crate) fn misplaced_annotations(workload: &Workload<'_>, jobs_are_judged: bool) -> Vec<Finding> {
+    let is_one = |key: &&str| key.starts_with(ANNOTATIONS) && workload.annotation(key).is_none();
+    let first_of = |places: &[Part<'_>], why: &str| {
+        let mut all: Vec<(&str, Pointer)> = Vec::new();
+        for place in places {
+            let keys = place.value.and_then(Value::as_object).into_iter().flat_map(Map::keys).inspect(|_| meter::spend(1));
+            all.extend(keys.filter(is_one).map(|key| (key, place.pointer.key(key))));
+        }
+        let (name, first) = all.first()?;
+        let name = cut(name, UNKNOWN_NAME_BYTES, "…").escape_debug().to_string();
+        let message = match all.len() - 1 {
+            0 => format!("`{name}` does nothing {why}"),
+            more => format!("`{name}` and {more} more do nothing {why}"),
+        };
+        Some(finding(ANNOTATION_WITHOUT_EFFECT, Level::Warn, first.clone(), message, "write it in `metadata.annotations`"))
+    };
+    let templates: Vec<_> = workload.pods.iter().flat_map(|pod| marks(&pod.template.get("metadata"))).collect();
+    let runs = match workload.kind {
+        Kind::CronJob if !jobs_are_judged => marks(&workload.run_metadata()).to_vec(),
+        _ => Vec::new(),
+    };
+    let labels = first_of(&[workload.object.at(&["metadata", "labels"])], "as a label");
+    let runs = first_of(&runs, "on a `jobTemplate`: what is judged is the CronJob");
+    labels.into_iter().chain(runs).chain(first_of(&templates, "on a pod template")).collect()
+}
+
+/// Returns the mappings of some metadata in which people write annotations.
+fn marks<'a>(metadata: &Part<'a>) -> [Part<'a>; 2] {
+    ["annotations", "labels"].map(|key| metadata.get(key))
+}
+
 /// Returns the names in an annotation's list.
 pub(crate) fn annotation_names(annotation: Option<&str>) -> impl Iterator<Item = &str> {
     let names = annotation.unwrap_or_default().split(',');
@@ -258,6 +296,31 @@ mod tests {
         let messages: Vec<_> = unknown_annotation_names(&workload).into_iter().map(|finding| finding.message).collect();
         assert_eq!(messages, ["`jobgate.dev/ignores` and 1 more are no annotations of Jobgate's"]);
         assert!(found(&"x".repeat(1 << 20))[0].len() < 2 * UNKNOWN_NAME_BYTES, "a long name is cut");
+    }
+
+    #[test]
+    fn annotations_where_nobody_reads_them_are_named_with_their_place() {
+        let mark = json!({"jobgate.dev/ignore": "deadline"});
+        let cron = |own: Value, labels: Value, run: Value, pod: Value| {
+            json!({"apiVersion": "batch/v1", "kind": "CronJob", "metadata": {"annotations": own, "labels": labels},
+                   "spec": {"jobTemplate": {"metadata": {"annotations": run}, "spec": {"template": {"metadata": {"annotations": pod}, "spec": {}}}}}})
+        };
+        let found = |object: &Value, judged: bool| {
+            let found = misplaced_annotations(&Workload::of(object).expect("a workload"), judged);
+            assert!(found.iter().all(|finding| finding.pointer.find(object).is_some()), "{found:?}");
+            found.into_iter().map(|finding| finding.message.into_owned()).collect::<Vec<_>>()
+        };
+        let none = json!({"a": "b"});
+        assert_eq!(found(&cron(mark.clone(), mark.clone(), mark.clone(), mark.clone()), false), [""; 0]);
+        assert_eq!(found(&cron(none.clone(), mark.clone(), none.clone(), none.clone()), false), ["`jobgate.dev/ignore` does nothing as a label"]);
+        let run = cron(none.clone(), none.clone(), mark.clone(), none.clone());
+        assert_eq!(found(&run, false), ["`jobgate.dev/ignore` does nothing on a `jobTemplate`: what is judged is the CronJob"]);
+        assert_eq!(found(&run, true), [""; 0]);
+        assert_eq!(found(&cron(none.clone(), none.clone(), none, mark.clone()), false), ["`jobgate.dev/ignore` does nothing on a pod template"]);
+        let replica = json!({"template": {"metadata": {"labels": mark}, "spec": {}}});
+        let replicas = json!({"Master": replica, "Worker": replica});
+        let job = json!({"apiVersion": "kubeflow.org/v1", "kind": "PyTorchJob", "spec": {"pytorchReplicaSpecs": replicas}});
+        assert_eq!(found(&job, false), ["`jobgate.dev/ignore` and 1 more do nothing on a pod template"]);
     }
 
     #[test]

@@ -9,7 +9,7 @@ use crate::facts::Facts;
 use crate::finding::{Finding, Level, Op, Safety};
 use crate::patch;
 use crate::pointer::{Pointer, Token};
-use crate::policy::{Action, Exemption, OptOut, Policy};
+use crate::policy::{Action, Exemption, OptOut, Policy, TRUSTED_CONTROLLERS};
 use crate::rule::{Cx, Ratchet};
 use crate::rules::RULES;
 use crate::value::Value;
@@ -319,6 +319,8 @@ fn lift(policy: &Policy, request: &Request<'_>, workload: &Workload<'_>, finding
         verdict.findings.push(crate::checks::ended_exemption(exemption, &rule));
     }
     verdict.findings.extend(crate::checks::unknown_annotation_names(workload));
+    let jobs_are_judged = !TRUSTED_CONTROLLERS.iter().any(|user| policy.trusted_controllers.iter().any(|name| name == user));
+    verdict.findings.extend(crate::checks::misplaced_annotations(workload, jobs_are_judged));
     // What the annotation names and is still there is not covered by it.
     let not_lifted = verdict.findings.iter().map(|finding| finding.rule).filter(|rule| ignored.contains(rule)).collect();
     let unused = workload.annotation(KEEP).map(|_| fills_nothing(policy, request, workload)).unwrap_or_default();

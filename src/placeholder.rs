@@ -2,7 +2,7 @@
 
 use crate::meter;
 
-/// Tells whether a scalar is, or contains, a stand-in for a value to come.
+/// Tells whether a scalar is, or contains, a placeholder for a value to come.
 ///
 /// Known forms: `$NAME` and `${NAME}` (envsubst), `$(NAME)` (kustomize, kubelet), `<NAME>` (prose), `{{ … }}` (Helm, Argo, Jinja).
 #[must_use]
@@ -32,15 +32,31 @@ pub fn is_placeholder(text: &str) -> bool {
     })
 }
 
-/// Tells whether what is given as an image is certainly none: a reference has no bracket and no `$`, and no capital letters in its repository.
+/// Tells whether what is given as an image is certainly none: a reference has no bracket and no `$`, and no capital letters in its repository. What is
+/// before the first `/` may be a host, which may have them; but none is only capitals, or has a `_`.
 #[must_use]
 pub fn is_no_image(text: &str) -> bool {
     meter::spend_text(text);
     if text.contains(['<', '>', '$', '{', '}']) {
         return true;
     }
-    let last = text.split('@').next().unwrap_or_default().rsplit('/').next().unwrap_or_default();
+    let repository = text.split('@').next().unwrap_or_default();
+    let (path, last) = repository.rsplit_once('/').map_or((None, repository), |(path, last)| (Some(path), last));
+    let mut around = path.into_iter().flat_map(|path| path.split('/')).enumerate();
     is_shouted(last.split(':').next().unwrap_or_default())
+        || around.any(|(nth, part)| is_shouted(part) || nth == 0 && part.split('.').any(is_to_replace))
+}
+
+/// Tells whether a text is certainly one to replace where a number, or a name without capital letters, must be: `NUM_NODES`.
+#[must_use]
+pub fn is_to_replace(text: &str) -> bool {
+    text.contains('_') && is_shouted(text)
+}
+
+/// Returns what to do about a placeholder: some are for a tool, others for people.
+#[must_use]
+pub fn help(text: &str) -> &'static str {
+    if text.contains('$') || text.contains("{{") { "lint what the template renders to" } else { "write the value in its place" }
 }
 
 /// Tells whether a text is written as people write what is to be replaced: `YOUR_IMAGE`.
@@ -52,23 +68,36 @@ pub fn is_shouted(text: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::{is_no_image, is_placeholder, is_shouted};
+    use super::{help, is_no_image, is_placeholder, is_shouted, is_to_replace};
 
     #[test]
     fn knows_what_is_no_image() {
-        for text in
-            ["<ACCOUNT>.dkr.ecr.us-east-1.amazonaws.com/a:1", "$IMAGE", "r/{{ x }}:1", "YOUR_IMAGE", "example.com/IMAGE:v1", "a:${TAG}", "{image}"]
-        {
+        for text in [
+            "<ACCOUNT>.dkr.ecr.us-east-1.amazonaws.com/a:1",
+            "$IMAGE",
+            "r/{{ x }}:1",
+            "YOUR_IMAGE",
+            "example.com/IMAGE:v1",
+            "a:${TAG}",
+            "{image}",
+            "YOUR_REGISTRY/trainer:v1",
+            "gcr.io/PROJECT/a",
+            "ACCOUNT_ID.dkr.ecr.us-east-1.amazonaws.com/a:1",
+            "REGISTRY/a",
+        ] {
             assert!(is_no_image(text), "{text}");
         }
-        for text in ["", "a", "a:LATEST", "Example.COM:5000/a/b:V1", "a@sha256:ABC", "LOCAL:5000/a", "my_image", "a/Image", "X"] {
+        for text in ["", "a", "a:LATEST", "Example.COM:5000/a/b:V1", "a@sha256:ABC", "LOCAL:5000/a", "my_image", "a/Image", "X", "a.b/c/d:V_1", "A/b"]
+        {
             assert!(!is_no_image(text), "{text}");
         }
+        assert!(is_to_replace("NUM_NODES") && !is_to_replace("TRUE") && !is_to_replace("-A_B") && !is_to_replace("num_nodes"));
+        assert!(help("${N}") == help("{{ x }}") && help("<your-registry>") == help("NUM_NODES") && help("$N") != help("<N>"));
         assert!(is_shouted("TARGET_NODE_NAME") && !is_shouted("Train") && !is_shouted("X") && !is_shouted("-A"));
     }
 
     #[test]
-    fn knows_stand_ins_from_values() {
+    fn knows_placeholders_from_values() {
         for text in ["$NUM_NODES", "${NUM_NODES}", "${N:-4}", "$(NODES)", "<PROJECT>", "<your claim>", "{{ .Values.n }}", "a-${B}-c"] {
             assert!(is_placeholder(text), "{text}");
         }

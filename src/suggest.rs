@@ -26,6 +26,15 @@ pub fn closest<'c>(word: &str, candidates: impl IntoIterator<Item = &'c str>) ->
     }
 }
 
+/// Tells whether one word is the other with one slip, or two in a long word. Case does not count.
+#[must_use]
+pub fn is_slip(word: &str, other: &str) -> bool {
+    const LONG: usize = 9;
+    let plain = |text: &str| -> Vec<char> { text.chars().flat_map(char::to_lowercase).collect() };
+    let most = if other.len() < LONG { 1 } else { 2 };
+    word.len() <= 64 && slips(&plain(word), &plain(other)) <= most
+}
+
 /// Returns how many letters must be put in, taken out, changed or swapped with their neighbour to make one word of the other.
 fn slips(a: &[char], b: &[char]) -> usize {
     let mut before: Vec<usize> = Vec::new();

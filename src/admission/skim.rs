@@ -44,20 +44,26 @@ const NODES: Keep = Keep::Only(&[(
     Keep::Each(&Keep::Only(&[("matchExpressions", Keep::Each(&Keep::Only(&[("key", Keep::Whole), ("operator", Keep::Whole)])))])),
 )]);
 
-const TEMPLATE: Keep = Keep::Only(&[(
-    "spec",
-    Keep::Only(&[
-        ("activeDeadlineSeconds", Keep::Whole),
-        ("affinity", Keep::Only(&[("nodeAffinity", Keep::Only(&[("requiredDuringSchedulingIgnoredDuringExecution", NODES)]))])),
-        ("containers", CONTAINERS),
-        ("ephemeralContainers", CONTAINERS),
-        ("initContainers", CONTAINERS),
-        ("nodeSelector", Keep::Whole),
-        ("restartPolicy", Keep::Whole),
-        ("tolerations", Keep::Whole),
-        ("volumes", Keep::Each(&Keep::Only(&[("name", Keep::Whole), ("persistentVolumeClaim", Keep::Whole)]))),
-    ]),
-)]);
+/// Where an annotation of Jobgate's is misplaced.
+const MARKS: Keep = Keep::Only(&[("annotations", Keep::Whole), ("labels", Keep::Whole)]);
+
+const TEMPLATE: Keep = Keep::Only(&[
+    ("metadata", MARKS),
+    (
+        "spec",
+        Keep::Only(&[
+            ("activeDeadlineSeconds", Keep::Whole),
+            ("affinity", Keep::Only(&[("nodeAffinity", Keep::Only(&[("requiredDuringSchedulingIgnoredDuringExecution", NODES)]))])),
+            ("containers", CONTAINERS),
+            ("ephemeralContainers", CONTAINERS),
+            ("initContainers", CONTAINERS),
+            ("nodeSelector", Keep::Whole),
+            ("restartPolicy", Keep::Whole),
+            ("tolerations", Keep::Whole),
+            ("volumes", Keep::Each(&Keep::Only(&[("name", Keep::Whole), ("persistentVolumeClaim", Keep::Whole)]))),
+        ]),
+    ),
+]);
 
 /// Of a template's managed fields it counts whether the list of tolerations is among what somebody owns.
 const OWNED_TEMPLATE: Keep = Keep::Only(&[("f:spec", Keep::Only(&[("f:tolerations", Keep::Whole)]))]);
@@ -104,7 +110,7 @@ const JOB_SPEC: Keep = Keep::Only(&[
 
 const CRON_JOB_SPEC: Keep = Keep::Only(&[
     ("concurrencyPolicy", Keep::Whole),
-    ("jobTemplate", Keep::Only(&[("metadata", Keep::Only(&[("labels", Keep::Whole)])), ("spec", JOB_SPEC)])),
+    ("jobTemplate", Keep::Only(&[("metadata", MARKS), ("spec", JOB_SPEC)])),
     ("schedule", Keep::Whole),
 ]);
 

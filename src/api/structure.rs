@@ -1,4 +1,4 @@
-//! One walk over an object, along the shapes that the API server reads: wrong types, stand-ins, missing and unknown fields.
+//! One walk over an object, along the shapes that the API server reads: wrong types, placeholders, missing and unknown fields.
 
 use super::Reading;
 use super::place::{Place, Step};
@@ -6,10 +6,10 @@ use super::schema::{Fields, Id, Schema, Shape};
 use crate::checks::{self, API_SERVER, FIELD_TYPE, PLACEHOLDER, UNKNOWN_FIELD};
 use crate::finding::{Finding, Level, Op, Safety};
 use crate::k8s::quantity::Quantity;
-use crate::placeholder::{is_no_image, is_placeholder, is_shouted};
+use crate::placeholder::{self, is_no_image, is_placeholder, is_to_replace};
 use crate::pointer::{Pointer, Token};
 use crate::suggest;
-use crate::value::Value;
+use crate::value::{Map, Value};
 use crate::workload::{Workload, whole};
 
 /// Walks an object; says nothing of one whose shape is not known.
@@ -48,8 +48,8 @@ impl Walk<'_> {
         match (self.schema.shape(id), value) {
             (Shape::Any, _) | (Shape::Text, Value::String(_)) | (Shape::Number, Value::Number(_)) | (Shape::Bool, Value::Bool(_)) => {}
             (Shape::Choice, Value::String(text)) => {
-                if self.is_stand_in(text) {
-                    self.stand_in(path, text);
+                if is_placeholder(text) {
+                    self.placeholder(path, text);
                 }
             }
             (Shape::Int32, Value::Number(number)) if whole(number).is_some_and(|number| i32::try_from(number).is_ok()) => {}
@@ -78,7 +78,7 @@ impl Walk<'_> {
                         Some(field) => {
                             let path = path.step(Step::Key(key));
                             match (self.schema.shape(field), value) {
-                                (Shape::Text, Value::String(text)) if self.is_to_come(key, text, &path) => self.stand_in(&path, text),
+                                (Shape::Text, Value::String(text)) if key == "image" && is_no_image(text) => self.placeholder(&path, text),
                                 _ => self.visit(field, value, &path),
                             }
                         }
@@ -91,7 +91,8 @@ impl Walk<'_> {
                     }
                 }
             }
-            (_, Value::String(text)) if self.is_stand_in(text) => self.stand_in(path, text),
+            // What it is written for is refused as it is, so capitals are enough to tell that something is to replace it.
+            (_, Value::String(text)) if is_placeholder(text) || is_to_replace(text) => self.placeholder(path, text),
             (shape, _) => self.wrong_type(shape, value, path.pointer()),
         }
     }
@@ -102,21 +103,6 @@ impl Walk<'_> {
         &mut self.found[last]
     }
 
-    fn is_stand_in(&self, text: &str) -> bool {
-        is_placeholder(text)
-    }
-
-    /// Tells whether an image, or the name of the object, is certainly none yet.
-    fn is_to_come(&self, key: &str, text: &str, path: &Place<'_>) -> bool {
-        self.reading == Reading::Manifest
-            && match key {
-                "image" => is_no_image(text),
-                // Capital letters are in no name of an object.
-                "name" => text.contains('_') && is_shouted(text) && path.pointer() == Pointer::of(&["metadata", "name"]),
-                _ => false,
-            }
-    }
-
     /// Says that an amount is left blank.
     fn blank(&mut self, pointer: Pointer) {
         let what = if self.required { "drops it" } else { "reads it as 0" };
@@ -124,10 +110,8 @@ impl Walk<'_> {
         self.report(FIELD_TYPE, Level::Warn, pointer, message, "write an amount, or remove the line".to_owned()).at_key();
     }
 
-    fn stand_in(&mut self, path: &Place<'_>, text: &str) {
-        let pointer = path.pointer();
-        let message = format!("`{}` holds the placeholder `{}`", name_of(&pointer), short(text));
-        self.report(PLACEHOLDER, Level::Warn, pointer, message, "lint what the template renders to".to_owned());
+    fn placeholder(&mut self, path: &Place<'_>, text: &str) {
+        self.found.push(held(path.pointer(), text));
     }
 
     fn wrong_type(&mut self, shape: &Shape, value: &Value, pointer: Pointer) {
@@ -147,10 +131,7 @@ impl Walk<'_> {
             Shape::Any | Shape::Text | Shape::Choice => "a string",
         };
         let message = format!("`{}` must be {wanted}, is {}", name_of(&pointer), describe(value));
-        let (mut help, fix) = mend(shape, value);
-        if value.as_str().is_some_and(is_placeholder) {
-            help = "render the template first; the API server reads this as it stands here".to_owned();
-        }
+        let (help, fix) = mend(shape, value);
         let finding = self.report(FIELD_TYPE, Level::Deny, pointer.clone(), message, help);
         if let Some((safety, value)) = fix {
             finding.fix(safety, vec![Op::Replace(pointer, value)]);
@@ -184,6 +165,21 @@ impl Walk<'_> {
             let finding = self.report(UNKNOWN_FIELD, level, pointer.clone(), message, help).at_key();
             if free {
                 finding.fix(Safety::Unsafe, vec![Op::Add(target, value.clone()), Op::Remove(pointer)]);
+            }
+            return;
+        }
+        if let Some(inner) = inner(fields, value) {
+            // An older form of the API, or a key too many: `source` of a pod's resource claim, until Kubernetes 1.31.
+            let message = format!("{begin}: what is in it belongs directly in `{parent}`");
+            let names = inner.keys().map(|name| format!("`{name}`")).collect::<Vec<_>>().join(" and ");
+            let help = format!("take `{}` out, and write {names} in its place", short(key));
+            let around = parent.find(self.object);
+            let free = !parent.is_root() && inner.keys().all(|name| around.is_some_and(|around| around.get(name).is_none()));
+            let ops = inner.iter().map(|(name, value)| Op::Add(parent.key(name), value.clone())).chain([Op::Remove(pointer.clone())]);
+            let ops: Vec<Op> = if free { ops.collect() } else { Vec::new() };
+            let finding = self.report(UNKNOWN_FIELD, level, pointer, message, help).at_key();
+            if !ops.is_empty() {
+                finding.fix(Safety::Unsafe, ops);
             }
             return;
         }
@@ -231,11 +227,27 @@ impl Walk<'_> {
     }
 }
 
+/// Says that a field holds a placeholder.
+pub(crate) fn held(pointer: Pointer, text: &str) -> Finding {
+    let message = format!("`{}` holds the placeholder `{}`", name_of(&pointer), short(text));
+    checks::finding(PLACEHOLDER, Level::Warn, pointer, message, placeholder::help(text))
+}
+
 /// Returns how many steps lead from one place to another; a place above counts as slightly farther than one below.
 fn distance(from: &Pointer, to: &Pointer) -> (usize, usize) {
     let common = from.tokens().into_iter().zip(to.tokens()).take_while(|(left, right)| left == right).count();
     let (up, down) = (to.depth() - common, from.depth() - common);
     (up + down, up)
+}
+
+/// How many fields a mapping may have for its author to be told to take each of them out of it.
+const INNER: usize = 3;
+
+/// Returns the fields of a mapping that is one too many: all of them are fields of the mapping around it.
+fn inner<'v>(fields: &Fields, value: &'v Value) -> Option<&'v Map> {
+    let inner = value.as_object()?;
+    let fits = (1..=INNER).contains(&inner.len()) && inner.keys().all(|name| fields.get(name).is_some());
+    fits.then_some(inner)
 }
 
 /// Tells whether one name is the other with a slip, rather than another word of the same letters.
@@ -474,6 +486,11 @@ mod tests {
             let found = said(&object);
             assert!(found.len() == 1 && found[0].ends_with(&format!("(did you mean `{name}`?)")), "{found:#?}");
         }
+        let source = json!([{"name": "gpu", "source": {"resourceClaimTemplateName": "one"}}]);
+        let object = job(json!({"template": {"spec": {"resourceClaims": source, "containers": [{"name": "c", "image": "i"}]}}}));
+        let found = said(&object);
+        assert!(found.len() == 1 && found[0].contains("what is in it belongs directly in `spec.template.spec.resourceClaims[0]`"), "{found:#?}");
+        assert!(found[0].ends_with("(take `source` out, and write `resourceClaimTemplateName` in its place)"), "{found:#?}");
         let found = said(&with_container(json!({"colour": "red"})));
         assert!(found[0].ends_with("(remove it, or look its name up)"), "{found:#?}");
     }

@@ -12,17 +12,17 @@ use super::objects::{Object, objects};
 use super::{DryRun, Fixing, Options, answers};
 use crate::api;
 use crate::checks::{self, DUPLICATE_KEY, FIELD_TYPE, KNOWN_KIND, PLACEHOLDER, SYNTAX, TRAINING_OPERATOR, UNKNOWN_FIELD, UNRENDERED_TEMPLATE};
-use crate::dry_run::Outcome;
 use crate::engine::{self, Request};
 use crate::facts::FactTable;
 use crate::finding::{Finding, Fix, Label, Level, Op, Part, Place, Source};
 use crate::fix;
 use crate::lines::Lines;
+use crate::placeholder::is_placeholder;
 use crate::pointer::{Pointer, Token};
 use crate::policy::Policy;
 use crate::report::{Answered, Located, Location, ObjectId, Position, Reason, Related, Unjudged};
 use crate::value::Value;
-use crate::workload::{ADAPTERS, Adapter, Kind, Workload, has_pod, is_other, looks_like_batch};
+use crate::workload::{ADAPTERS, Adapter, Kind, Workload, each_inside, has_batch_pod, has_pod, is_batch_group, is_other, looks_like_batch, meant};
 use crate::yaml::{self, Document, Draft, Edit, SyntaxError, SyntaxErrorKind};
 
 /// How often the fixes of a document are made: a fix may bring to light what another rule mends, or give way to one that wants the same place.
@@ -253,6 +253,12 @@ impl View<'_> {
         self.judged.objects += 1;
         let options = self.context.options;
         let identity = Arc::new(identity(value));
+        if let Some((reason, finding)) = unknown_version(text("apiVersion"), workload.kind.adapter()) {
+            if let Some(reason) = reason {
+                self.unjudged_at(&identity, &(&object.at / "apiVersion"), Part::Value, reason);
+            }
+            self.add(object, &identity, finding);
+        }
         let patch = self.context.patch;
         if let Some(dry_run) = options.dry_run.as_ref().filter(|_| patch.is_none()) {
             self.unknown_claims(object, &identity, &workload, dry_run.cluster);
@@ -294,23 +300,37 @@ impl View<'_> {
         if kind == Some("PersistentVolumeClaim") {
             return self.duplicates(object, &Arc::new(identity(value)));
         }
-        if let Some(finding) = unknown_kind(value) {
+        if let Some((reason, finding)) = unknown_kind(value) {
             let identity = Arc::new(identity(value));
-            self.unjudged(object, &identity, Reason::Misspelled);
+            self.unjudged(object, &identity, reason);
             return self.add(object, &identity, finding);
         }
-        let is_batch = || match (version, kind) {
+        let is_batch = match (version, kind) {
             (Some(version), Some(kind)) if is_other(group(version), kind) => Some(Reason::Kind),
+            (Some(_), Some(kind)) if self.inside(object, kind) => None,
             (Some(version), Some(_)) if looks_like_batch(version, value) => Some(Reason::Lookalike),
             (None, None) if value.get("spec").is_some_and(has_pod) => Some(Reason::Partial),
             _ => None,
         };
-        let reason = match (self.context.patch, is_batch()) {
+        let reason = match (self.context.patch, is_batch) {
             (Some(patch), Some(_)) if patch.for_batch => Reason::Patch(patch.by.clone()),
             (_, Some(reason)) => reason,
             _ => return,
         };
         self.unjudged(object, &Arc::new(identity(value)), reason);
+    }
+
+    /// Says which objects inside of another one were not judged; tells whether there are any.
+    fn inside(&mut self, object: &Object<'_>, kind: &str) -> bool {
+        if matches!(self.depth, Depth::Fixes) {
+            return false;
+        }
+        let mut any = false;
+        each_inside(&object.value, &mut |at, inner| {
+            any = true;
+            self.unjudged_at(&Arc::new(identity(inner)), &object.at.join(&at), Part::Key, Reason::Inside(kind.into()));
+        });
+        any
     }
 
     /// Says that an RFC 6902 patch was not judged, where it may be for batch work.
@@ -334,9 +354,11 @@ impl View<'_> {
     }
 
     /// Says that placeholders keep an object from being judged. An image does not: no rule reads it.
-    fn placeholders<'f>(&mut self, object: &Object<'_>, identity: &Arc<ObjectId>, mut findings: impl Iterator<Item = &'f Finding>) {
-        if let Some(first) = findings.find(|finding| finding.rule == PLACEHOLDER && !api::is_of_image(finding)) {
-            self.unjudged_at(identity, &object.at.join(&first.pointer), first.part, Reason::Placeholder);
+    fn placeholders<'f>(&mut self, object: &Object<'_>, identity: &Arc<ObjectId>, findings: impl Iterator<Item = &'f Finding>) {
+        let held = findings.filter(|finding| finding.rule == PLACEHOLDER && !api::is_of_image(finding));
+        if let Some(first) = held.min_by(|left, right| left.pointer.cmp(&right.pointer)) {
+            let reason = Reason::Placeholder(first.path.to_string().into());
+            self.unjudged_at(identity, &object.at.join(&first.pointer), first.part, reason);
         }
     }
 
@@ -364,7 +386,6 @@ impl View<'_> {
         let mut answer = dry_run.answer(self.context.policy, self.context.scope, &object.value, self.context.options.today);
         self.judged.lifted += answer.lifted;
         let findings = std::mem::take(&mut answer.findings);
-        let answer_is_open = answer.outcome == Outcome::Unjudged;
         let operator_refuses = findings.iter().any(|finding| finding.rule == TRAINING_OPERATOR);
         let mut edits = std::mem::take(&mut answer.edits);
         edits.iter_mut().for_each(|op| op.move_below(&object.at));
@@ -376,9 +397,7 @@ impl View<'_> {
         let source = self.source.clone();
         let object_id = Arc::clone(identity);
         self.judged.answers.push(Answered { location, document: self.index, source, object: object_id, answer, operator_refuses });
-        if answer_is_open {
-            self.unjudged(object, identity, Reason::Placeholder);
-        }
+        self.placeholders(object, identity, findings.iter());
         for finding in findings {
             self.add(object, identity, finding);
         }
@@ -569,42 +588,93 @@ fn prefer_renames(findings: &mut [Finding], refused: &[Finding]) {
     }
 }
 
-/// Says that an object is nearly of a kind of ours, so that its author may think it was checked.
+/// What to do about an object of the group `batch` that is of none of its kinds.
+const OF_BATCH: &str = "write `kind: Job` or `kind: CronJob`";
+
+/// Says that an object is nearly of a batch kind, so that its author may think it was checked, and why it was not judged.
 ///
 /// Only what looks like an object is spoken of (`spec` or `metadata`): a Helm values file may have a `kind: CronJob`, too.
-fn unknown_kind(object: &Value) -> Option<Finding> {
+fn unknown_kind(object: &Value) -> Option<(Reason, Finding)> {
     let fields = object.as_object()?;
     if !fields.contains_key("spec") && !fields.contains_key("metadata") {
         return None;
     }
-    let (kind, version) = (fields.get("kind")?, fields.get("apiVersion").filter(|version| !version.is_null()));
-    for (key, value) in [("kind", Some(kind)), ("apiVersion", version)] {
-        let Some(value) = value.filter(|value| !value.is_string() && !value.is_null()) else { continue };
+    let field = |key: &str| fields.get(key).filter(|value| !value.is_null());
+    let (kind, version) = (field("kind"), field("apiVersion"));
+    for (key, value) in [("kind", kind), ("apiVersion", version)] {
+        let Some(value) = value.filter(|value| !value.is_string()) else { continue };
         let manifest = |adapter: &Adapter| match key {
             "kind" => version.and_then(Value::as_str).is_some_and(|version| group(version) == adapter.group),
-            _ => kind.as_str() == Some(adapter.name),
+            _ => kind.and_then(Value::as_str) == Some(adapter.name),
         };
         ADAPTERS.iter().find(|adapter| manifest(adapter))?;
         let message = format!("`{key}` must be a string, and is `{value}`");
         let help = "the API server refuses this object, and it was not checked";
-        return Some(checks::finding(FIELD_TYPE, Level::Deny, Pointer::of(&[key]), message, help));
+        return Some((Reason::Misspelled, checks::finding(FIELD_TYPE, Level::Deny, Pointer::of(&[key]), message, help)));
     }
-    let kind = kind.as_str()?;
-    let adapter = ADAPTERS.iter().find(|adapter| adapter.name.eq_ignore_ascii_case(kind))?;
-    let served = format!("{}/{}", adapter.group, adapter.version);
-    let message = match version.and_then(Value::as_str) {
-        Some(version) if no_longer_served(version, adapter.name).is_some() && adapter.name == kind => return no_longer_served(version, kind),
-        Some(version) if group(version) == adapter.group => format!("there is no kind `{kind}` in `{}`; this object was not checked", adapter.group),
-        Some(version) if adapter.name == kind && !version.contains('/') => {
-            format!("there is no `{kind}` in `apiVersion: {version}`; this object was not checked")
-        }
-        None if adapter.name == kind => format!("this `{kind}` has no `apiVersion`; it was not checked"),
-        _ => return None,
-    };
-    let key = if adapter.name == kind && version.is_some() { "apiVersion" } else { "kind" };
-    let help = format!("write `apiVersion: {served}` and `kind: {}`", adapter.name);
+    let (kind, version) = (kind.and_then(Value::as_str), version.and_then(Value::as_str));
+    let of = version.map(group);
+    let of_batch = of.is_some_and(is_batch_group);
+    let held = |key: &'static str, text: &str| Some((Reason::Placeholder(key.into()), api::structure::held(Pointer::of(&[key]), text)));
     // Another kind may be called so; that it was not judged is said as well.
-    Some(checks::finding(KNOWN_KIND, Level::Note, Pointer::of(&[key]), message, help))
+    let misspelled = |key: &'static str, message: String, help: String| {
+        Some((Reason::Misspelled, checks::finding(KNOWN_KIND, Level::Note, Pointer::of(&[key]), message, help)))
+    };
+    let shown = |text: &str| text.escape_debug().to_string();
+    let Some(kind) = kind else {
+        let help = if of == Some("batch") { OF_BATCH } else { "write its `kind`" };
+        return if of_batch { misspelled("apiVersion", "this object has no `kind`; it was not checked".to_owned(), help.to_owned()) } else { None };
+    };
+    if is_placeholder(kind) {
+        let may_be_batch = || of.is_none_or(|group| group.contains('.')) || version.is_some_and(is_placeholder);
+        return if of_batch || may_be_batch() && has_batch_pod(object) { held("kind", kind) } else { None };
+    }
+    if let Some(version) = version.filter(|version| is_placeholder(version) && !of_batch) {
+        return if meant(None, kind).is_some() { held("apiVersion", version) } else { None };
+    }
+    if of.is_some_and(|group| is_other(group, kind)) {
+        return None;
+    }
+    if let Some(finding) = version.and_then(|version| no_longer_served(version, kind)) {
+        return Some((Reason::Misspelled, finding));
+    }
+    let meant = meant(of, kind);
+    let is_ours = ADAPTERS.iter().any(|adapter| adapter.name == kind);
+    let help = |(group, name): (&str, &str)| match Kind::named(group, name) {
+        Some(kind) => format!("write `apiVersion: {group}/{}` and `kind: {name}`", kind.adapter().version),
+        None if of == Some(group) => format!("write `kind: {name}`"),
+        None => format!("write an `apiVersion` of the group `{group}`, and `kind: {name}`"),
+    };
+    match (version, of, meant) {
+        (_, Some("batch"), None) if kind.ends_with("List") => None,
+        (_, Some(group), meant) if meant.is_some() && of_batch || group == "batch" => {
+            let message = format!("there is no kind `{}` in `{group}`; this object was not checked", shown(kind));
+            misspelled("kind", message, meant.map_or_else(|| OF_BATCH.to_owned(), help))
+        }
+        // Many a tool has kinds and specs, so that other names count only with pods.
+        (Some(version), _, Some(meant)) if is_ours || has_pod(object) => {
+            let message = format!("there is no `{}` in `apiVersion: {}`; this object was not checked", shown(kind), shown(version));
+            misspelled("apiVersion", message, help(meant))
+        }
+        (None, _, Some(meant)) if is_ours || has_pod(object) => {
+            misspelled("kind", format!("this `{}` has no `apiVersion`; it was not checked", shown(kind)), help(meant))
+        }
+        _ => None,
+    }
+}
+
+/// Says that an object of a kind of ours is of a version that nobody knows, or will only know. The rules judge it all the same.
+fn unknown_version(version: &str, adapter: &Adapter) -> Option<(Option<Reason>, Finding)> {
+    let known = format!("{}/{}", adapter.group, adapter.version);
+    if version == known || no_longer_served(version, adapter.name).is_some() {
+        return None;
+    }
+    let at = Pointer::of(&["apiVersion"]);
+    if is_placeholder(version) {
+        return Some((Some(Reason::Placeholder("apiVersion".into())), api::structure::held(at, version)));
+    }
+    let message = format!("there is no `{}` in `apiVersion: {}`, so only Jobgate's rules were checked", adapter.name, version.escape_debug());
+    Some((None, checks::finding(KNOWN_KIND, Level::Note, at, message, format!("write `apiVersion: {known}`"))))
 }
 
 /// Says that a version of a kind is one that API servers no longer serve.

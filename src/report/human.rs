@@ -405,7 +405,7 @@ mod tests {
 
         note[placeholder]: `checkpoints` looks like a stand-in
           --> ./jobs/train.yaml:17:22
-           = why: A field that a rule must read, an image, or the object's name holds a placeholder such as `$NUM_NODES`, `<PROJECT>`, `{{ .Values.x }}` or `YOUR_IMAGE`
+           = why: A field that a rule must read, an image, or any field that the API server refuses as it is, holds a placeholder such as `$NUM_NODES`, `<PROJECT>`, `{{ .Values.x }}` or `YOUR_IMAGE`
            = rule: https://github.com/jobgate/jobgate/blob/main/docs/rules/README.md#placeholder
 
         ./volumes/claims.yaml

@@ -42,8 +42,10 @@ pub enum Reason {
     ChartParts(Arc<str>),
     /// A template of something else.
     Template,
-    /// A document with a placeholder where a value must be known.
-    Placeholder,
+    /// An object with a placeholder where a value must be known: the field.
+    Placeholder(Box<str>),
+    /// An object of a batch kind inside of another one, which nobody takes out: the kind of that one.
+    Inside(Box<str>),
     /// A document that could not be read.
     Unreadable,
     /// A file beyond the limit.
@@ -117,7 +119,8 @@ impl Reason {
             Self::Chart(_) => "chart",
             Self::ChartParts(_) => "chart-parts",
             Self::Template => "template",
-            Self::Placeholder => "placeholder",
+            Self::Placeholder(_) => "placeholder",
+            Self::Inside(_) => "inside",
             Self::Unreadable => "unreadable",
             Self::TooLarge => "too-large",
             Self::UnreadablePath(_) => "unreadable-path",
@@ -144,7 +147,7 @@ impl Reason {
 
     /// Tells whether a finding says the same, so that people need not read it twice.
     pub(super) fn is_found(&self) -> bool {
-        matches!(self, Self::Misspelled | Self::Chart(_) | Self::Template | Self::Placeholder | Self::Unreadable | Self::TooLarge)
+        matches!(self, Self::Misspelled | Self::Chart(_) | Self::Template | Self::Placeholder(_) | Self::Unreadable | Self::TooLarge)
     }
 
     /// Returns the heading under which people find it.
@@ -159,7 +162,8 @@ impl Reason {
             Self::Chart(_) => "charts that are not rendered",
             Self::ChartParts(_) => "charts with templates or dependencies that were not linted",
             Self::Template => "templates that are not rendered",
-            Self::Placeholder => "placeholders where a value must be known",
+            Self::Placeholder(_) => "placeholders where a value must be known",
+            Self::Inside(_) => "batch objects inside other objects",
             Self::Unreadable => "documents that cannot be read",
             Self::TooLarge => "files beyond the limit",
             Self::UnreadablePath(_) => "paths that cannot be read",
@@ -175,11 +179,13 @@ impl Reason {
     /// Returns what the summary counts, in the singular, and what was not done to it; nothing for objects, which it counts by their kinds.
     fn noun(&self) -> Option<(&'static str, &'static str)> {
         Some(match self {
-            Self::Kind | Self::Lookalike | Self::Misspelled | Self::Partial | Self::Patch(_) | Self::InCluster(..) => return None,
+            Self::Kind | Self::Lookalike | Self::Misspelled | Self::Partial | Self::Patch(_) | Self::Inside(_) | Self::InCluster(..) => {
+                return None;
+            }
             Self::Kustomization(_) => ("kustomization", "not rendered"),
             Self::Chart(_) | Self::ChartParts(_) => ("chart", "not rendered"),
             Self::Template => ("template", "not rendered"),
-            Self::Placeholder => ("object", "with placeholders"),
+            Self::Placeholder(_) => ("object", "with placeholders"),
             Self::Unreadable => ("document", "not readable"),
             Self::TooLarge => ("file", "too large"),
             Self::UnreadablePath(_) => ("path", "not readable"),
@@ -239,11 +245,13 @@ impl Unjudged {
     /// Returns why it was not judged, in a sentence without a period.
     #[must_use]
     pub fn message(&self) -> Cow<'static, str> {
-        let kind = self.object.as_ref().map(|object| clean(&object.kind).into_owned()).unwrap_or_default();
+        let kind = self.object.as_ref().map(|object| full_kind(object).into_owned()).unwrap_or_default();
         match &self.reason {
             Reason::Kind => format!("Jobgate does not judge the kind {kind}").into(),
             Reason::Lookalike => format!("Jobgate does not know the kind {kind}, which runs batch pods").into(),
+            Reason::Misspelled if kind.is_empty() => "this object has no kind".into(),
             Reason::Misspelled => "the API server knows no such kind".into(),
+            Reason::Inside(around) => format!("the {kind} inside the {} is not judged", clean(around)).into(),
             Reason::Partial if kind.is_empty() => "this is a part of an object: it has neither `apiVersion` nor `kind`".into(),
             Reason::Partial => "this is a part of an object: no container has an image".into(),
             Reason::Patch(by) => format!("this is a patch of {}", by.path).into(),
@@ -251,7 +259,7 @@ impl Unjudged {
             Reason::Chart(dir) => format!("the chart in {dir} is not rendered").into(),
             Reason::ChartParts(dir) => format!("the chart in {dir} has templates or dependencies that were not linted").into(),
             Reason::Template => "this is a template that nobody has rendered".into(),
-            Reason::Placeholder => "a placeholder is where a value must be known".into(),
+            Reason::Placeholder(field) => format!("`{}` holds a placeholder, and must be known", clean(field)).into(),
             Reason::Unreadable => "this document cannot be read".into(),
             Reason::TooLarge => "this file is beyond the limit".into(),
             Reason::UnreadablePath(why) => format!("cannot read this path: {why}").into(),
@@ -277,7 +285,8 @@ impl Unjudged {
             Reason::Patch(kustomized) | Reason::Kustomization(kustomized) => kustomized.help().into(),
             Reason::Chart(dir) | Reason::ChartParts(dir) => helm(dir).into(),
             Reason::Template => "lint what it renders to".into(),
-            Reason::Placeholder => "lint what the template renders to".into(),
+            Reason::Placeholder(_) => "write the value in its place, or lint what the template renders to".into(),
+            Reason::Inside(_) => "lint it by itself".into(),
             Reason::Unreadable | Reason::Nothing | Reason::Excluded(_) | Reason::Unknown(_) => "".into(),
             Reason::UnreadablePath(_) | Reason::NotWritten(_) | Reason::NotListed(_) => "".into(),
             Reason::TooLarge => "raise the limit with `--max-file-size`".into(),
@@ -333,7 +342,8 @@ pub(super) fn in_short(report: &Report) -> Option<String> {
                 *kinds.entry(clean(kind)).or_default() += count.and_then(|count| usize::try_from(count).ok()).unwrap_or(1);
             }
             (_, None) => {
-                let counted = unjudged.object.as_ref().is_some_and(|object| object.is_ours());
+                let is_inside = matches!(unjudged.reason, Reason::Inside(_));
+                let counted = !is_inside && unjudged.object.as_ref().is_some_and(|object| object.is_ours());
                 *kinds.entry(kind_of(unjudged)).or_default() += 1;
                 foreign += usize::from(!counted);
             }
@@ -362,15 +372,24 @@ pub(super) fn in_short(report: &Report) -> Option<String> {
     (!parts.is_empty()).then(|| parts.join("; "))
 }
 
+/// Returns the kind of an object for people: with its group, where it is only called like one of ours.
+fn full_kind(object: &ObjectId) -> Cow<'_, str> {
+    let kind = clean(&object.kind);
+    match object.api_version.split_once('/') {
+        Some((group, _)) if !object.is_ours() && ADAPTERS.iter().any(|adapter| adapter.name == object.kind) => {
+            format!("{kind}.{}", clean(group)).into()
+        }
+        _ => kind,
+    }
+}
+
 /// Returns the kind that the summary counts an object under. Parts of ours, and kinds that are only called like ours, are told from ours.
 fn kind_of(unjudged: &Unjudged) -> Cow<'_, str> {
     let Some(object) = unjudged.object.as_ref().filter(|object| !object.kind.is_empty()) else { return "without a kind".into() };
-    let kind = clean(&object.kind);
-    if object.is_ours() {
-        return format!("partial {kind}").into();
-    }
-    match object.api_version.split_once('/') {
-        Some((group, _)) if ADAPTERS.iter().any(|adapter| adapter.name == object.kind) => format!("{kind}.{}", clean(group)).into(),
+    let kind = full_kind(object);
+    match &unjudged.reason {
+        Reason::Inside(around) => format!("{kind} inside {}", clean(around)).into(),
+        _ if object.is_ours() => format!("partial {kind}").into(),
         _ => kind,
     }
 }
@@ -381,7 +400,7 @@ impl Reason {
             Self::Kustomization(_) => 0,
             Self::Chart(_) | Self::ChartParts(_) => 1,
             Self::Template => 2,
-            Self::Placeholder => 8,
+            Self::Placeholder(_) => 8,
             Self::Unreadable => 3,
             Self::TooLarge | Self::UnreadablePath(_) | Self::NotWritten(_) => 4,
             Self::Claim(_) => 5,
@@ -454,7 +473,8 @@ mod tests {
             Reason::Chart("x".into()),
             Reason::ChartParts("x".into()),
             Reason::Template,
-            Reason::Placeholder,
+            Reason::Placeholder("x".into()),
+            Reason::Inside("x".into()),
             Reason::Unreadable,
             Reason::TooLarge,
             Reason::Nothing,

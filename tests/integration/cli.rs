@@ -624,7 +624,7 @@ fn lint_and_dry_run_give_a_problem_one_level() {
     for (file, expected, verdict) in [
         ("typo.yaml", &[r#""deny" "unknown-field" "spec.paralelism""#][..], "refused by the API server"),
         ("placeholder.yaml", &[r#""warn" "placeholder" "spec.parallelism""#], "not judged"),
-        ("name.yaml", &[], "not judged"),
+        ("name.yaml", &[r#""warn" "placeholder" "metadata.name""#], "not judged"),
     ] {
         assert_eq!(found("lint", file).0, expected, "{file}");
         assert_eq!(found("dry-run", file), (expected.iter().map(|line| (*line).to_owned()).collect(), Some(verdict.to_owned())), "{file}");
@@ -828,6 +828,89 @@ fn versions_that_are_not_served_are_errors() {
     let (message, others) = kinds("cron.yaml");
     assert_eq!(message, "`batch/v1beta1` of `CronJob` is no longer served since Kubernetes 1.25");
     assert!(others.contains(&"deadline".to_owned()), "{others:?}");
+}
+
+#[test]
+fn a_kind_that_does_not_exist_is_no_green_answer() {
+    let typed = |version: &str, kind: &str| good().replace("apiVersion: batch/v1\nkind: Job\n", &format!("{version}\n{kind}\n"));
+    for (version, kind, rule, reason) in [
+        ("apiVersion: batch/v1", "kind: Jobs", "known-kind", "misspelled-kind"),
+        ("apiVersion: batch/v1", "kind: $KIND", "placeholder", "placeholder"),
+        ("apiVersion: batch/v1", "kind: '{{ .Values.kind }}'", "placeholder", "placeholder"),
+        ("apiVersion: batch/v1", "", "known-kind", "misspelled-kind"),
+        ("apiVersion: batch/v2alpha1", "kind: ScheduledJob", "known-kind", "misspelled-kind"),
+        ("apiVersion: kubeflow.org/v1", "kind: MPIjob", "known-kind", "misspelled-kind"),
+        ("apiVersion: ray.io/v1", "kind: RayJobs", "known-kind", "misspelled-kind"),
+        ("apiVersion: apps/v1", "kind: Job", "known-kind", "misspelled-kind"),
+        ("", "kind: MPIJob", "known-kind", "misspelled-kind"),
+        ("apiVersion: $API", "kind: Job", "placeholder", "placeholder"),
+        ("apiVersion: batch/$V", "kind: Job", "placeholder", "placeholder"),
+        ("apiVersion: ${A}", "kind: ${K}", "placeholder", "placeholder"),
+        ("apiVersion: v1", "kind: PodTemplate", "", "lookalike"),
+        // No batch work.
+        ("apiVersion: apps/v1", "kind: $KIND", "", "nothing"),
+        ("apiVersion: kubeflow.org/v1", "kind: Notebook", "", "nothing"),
+    ] {
+        let place = Place::with(&[("a.yaml", &typed(version, kind))]);
+        for command in ["lint", "dry-run"] {
+            let document = json(&place.run(&[command, "--format", "json", "a.yaml"]));
+            let unjudged = document["unjudged"].as_array().map_or(0, Vec::len);
+            assert_eq!((unjudged, document["unjudged"][0]["reason"].as_str()), (1, Some(reason)), "{command} {version} {kind}: {document}");
+            let found: Vec<&str> = document["findings"].as_array().unwrap().iter().map(|finding| finding["rule"].as_str().unwrap()).collect();
+            assert_eq!(found, if rule.is_empty() { vec![] } else { vec![rule] }, "{command} {version} {kind}");
+        }
+    }
+}
+
+#[test]
+fn objects_inside_of_others_are_not_judged_and_that_is_said() {
+    let inside: String = good().lines().map(|line| format!("    {line}\n")).collect();
+    let wrapped = |version: &str, kind: &str| {
+        format!("apiVersion: {version}\nkind: {kind}\nmetadata: {{name: a}}\nspec:\n  manifests:\n  -\n{inside}")
+    };
+    for (version, kind) in [
+        ("template.openshift.io/v1", "Template"),
+        ("work.open-cluster-management.io/v1", "ManifestWork"),
+        ("argoproj.io/v1alpha1", "Sensor"),
+        ("kyverno.io/v1", "ClusterPolicy"),
+    ] {
+        let place = Place::with(&[("a.yaml", &wrapped(version, kind))]);
+        for command in ["lint", "dry-run"] {
+            let document = json(&place.run(&[command, "--format", "json", "a.yaml"]));
+            let unjudged = &document["unjudged"][0];
+            assert_eq!((unjudged["reason"].as_str(), unjudged["object"]["kind"].as_str()), (Some("inside"), Some("Job")), "{kind}: {document}");
+            assert_eq!(unjudged["message"], format!("the Job inside the {kind} is not judged"));
+            let line = unjudged["start"]["line"].as_u64().unwrap();
+            assert!(line > 5, "the place is that of the Job: {line}");
+        }
+        let output = place.run(&["lint", "a.yaml"]);
+        let people = stdout(&output);
+        assert!(people.contains(&format!("1 of 1 object not judged (Job inside {kind} 1)")), "{people}");
+        assert_eq!(place.run(&["lint", "--fail-on-unjudged", "a.yaml"]).status.code(), Some(1));
+    }
+}
+
+#[test]
+fn lint_and_dry_run_name_the_same_placeholders() {
+    let name = |name: &str| good().replacen("name: train", &format!("name: {name}"), 1);
+    let place = Place::with(&[
+        ("name.yaml", &name("${JOB_NAME}")),
+        ("image.yaml", &good().replace("registry.example.com/trainer:v1", "YOUR_REGISTRY/trainer:v1")),
+        ("number.yaml", &good().replace("  template:", "  parallelism: NUM_NODES\n  completions: NUM_NODES\n  template:")),
+    ]);
+    for (file, message, unjudged) in [
+        ("name.yaml", "`name` holds the placeholder `${JOB_NAME}`", 1),
+        ("image.yaml", "`image` holds the placeholder `YOUR_REGISTRY/trainer:v1`", 0),
+        ("number.yaml", "`completions` holds the placeholder `NUM_NODES`, here and at 1 more place", 1),
+    ] {
+        let found = found_by_both(&place, file);
+        let told: Vec<&str> = found.iter().filter(|found| found.1 == "placeholder").map(|found| &*found.2).collect();
+        assert_eq!(told, [message], "{file}");
+        for command in ["lint", "dry-run"] {
+            let document = json(&place.run(&[command, "--format", "json", file]));
+            assert_eq!(document["summary"]["unjudged"], unjudged, "{command} {file}");
+        }
+    }
 }
 
 #[test]
