@@ -20,7 +20,7 @@ mod tree;
 use std::borrow::Cow;
 use std::ops::Range;
 
-pub use edit::{Draft, Edit, Withheld, edit};
+pub use edit::{Draft, Edit, Excerpt, Withheld, edit};
 use resolve::{Text, Twice};
 use split::Form;
 pub use split::{Chunk, Chunks};
@@ -121,6 +121,8 @@ pub struct Document {
     /// Why kubectl refuses it all the same: directives, or content on the line of its `---`. In the latter case kubectl reads the document before
     /// it neither, unless that has a separator of its own behind it.
     pub refused: Option<SyntaxError>,
+    /// The numbers of the duplicates, in the order of their places.
+    by_place: Vec<usize>,
     source: Box<str>,
     tree: Tree,
     form: Form,
@@ -134,6 +136,13 @@ impl Document {
     #[must_use]
     pub fn locate(&self, pointer: &Pointer) -> Option<Span> {
         locate::locate(self.text(), &self.span, pointer)
+    }
+
+    /// Returns the keys that stand twice inside of a place. It takes no look at those of other places.
+    pub fn duplicates_within<'d>(&'d self, at: &'d Pointer) -> impl Iterator<Item = &'d Duplicate> {
+        let first = self.by_place.partition_point(|index| self.duplicates[*index].pointer < *at);
+        let behind = self.by_place[first..].iter().map(|index| &self.duplicates[*index]);
+        behind.take_while(|duplicate| duplicate.pointer.is_within(at))
     }
 
     /// Tells whether there is nothing in it but blanks and comments, such as a licence before the first `---`.
@@ -181,12 +190,15 @@ pub fn parse(source: &[u8], chunk: &Chunk, limits: &Limits) -> Result<Document, 
     };
     let json = chunk.form == Form::Json;
     let duplicates = locate::duplicates(Text { tree: &tree, source: &text, json }, base, twice);
+    let mut by_place: Vec<usize> = (0..duplicates.len()).collect();
+    by_place.sort_by(|a, b| duplicates[*a].pointer.cmp(&duplicates[*b].pointer));
     let refused = chunk.refused.clone();
     Ok(Document {
         index: chunk.index,
         span: chunk.span.clone(),
         value,
         duplicates,
+        by_place,
         refused,
         source: text.into_owned().into_boxed_str(),
         tree,
@@ -397,6 +409,36 @@ mod tests {
         }
     }
 
+    /// As kubectl reads them.
+    #[test]
+    fn comments_may_follow_brackets_and_quotes_at_once() {
+        for (source, expected) in [
+            ("a: {b: 1}# c\nd: [1]#\n", json!({"a": {"b": 1}, "d": [1]})),
+            ("a: {b: 1}# c: d", json!({"a": {"b": 1}})),
+            ("a: [1,# é\n 2 ,#\n [# d ]\n 3]# e\n]# f\n", json!({"a": [1, 2, [3]]})),
+            ("a: {# \"\n b: {}# }\n , c: ''# '\n }\n# d\ne: 1\n", json!({"a": {"b": {}, "c": ""}, "e": 1})),
+            ("- {a: \"x\ny\"}# c\r\n- &x !x [1]# d\r\n- *x\r\n", json!([{"a": "x y"}, [1], [1]])),
+            ("a: |# c\n  x\nb: >-# d\n  y\nc: |2# e\n   z\n", json!({"a": "x\n", "b": "y", "c": " z\n"})),
+            ("{a: 1}# c\n", json!({"a": 1})),
+            // What is no comment: in plain text and in quotes.
+            ("a: {b: 1# c\n}\nd: x]#,# y\ne: ']# z'\nf: [1]# g\n", json!({"a": {"b": "1# c"}, "d": "x]#,# y", "e": "]# z", "f": [1]})),
+            ("a: \"\"\nb: [\"\",# c\n '[# d', \"\"]# e\n", json!({"a": "", "b": ["", "[# d", ""]})),
+            ("a: |\n  [1]# b\nc: [1]# d\n", json!({"a": "[1]# b\n", "c": [1]})),
+        ] {
+            let document = documents(source.as_bytes()).next().unwrap().unwrap_or_else(|error| panic!("{source:?}: {error:?}"));
+            assert_eq!(document.value, expected, "{source:?}");
+        }
+        let source = "a: {b: 1}# c\nd: [é]# ü\ne: [f,# g\n h]\n";
+        let document = documents(source.as_bytes()).next().unwrap().unwrap();
+        for (place, text) in [("/a", "{b: 1}"), ("/d", "[é]"), ("/e", "[f,# g\n h]"), ("/e/1", "h")] {
+            let at = document.locate(&Pointer::parse(place, &document.value).unwrap()).unwrap();
+            assert_eq!(&source[at.value], text);
+        }
+        for source in ["a: &x [1]# c\nb: *x# d\n", "a: {b: 1}# c\n  x: 1\n", "a:# c\n  b: 1\n", "a: ]# c\n", "a: [1]# c\nb: {c# d\n: 1\n"] {
+            assert!(documents(source.as_bytes()).any(|document| document.is_err()), "{source:?}");
+        }
+    }
+
     #[test]
     fn errors_in_and_behind_text_in_quotes_point_at_the_place() {
         use SyntaxErrorKind::Syntax;
@@ -441,6 +483,20 @@ mod tests {
             document.duplicates.iter().map(|twice| (twice.pointer.to_string(), twice.dropped.start, twice.kept.start)).collect();
         let told: Vec<(&str, usize, usize)> = told.iter().map(|(at, dropped, kept)| (at.as_str(), *dropped, *kept)).collect();
         assert_eq!(told, [("a[0].b", 7, 16), ("a[0].c.d", 29, 43), ("a[0].c.d", 35, 43), ("1", 54, 49)]);
+    }
+
+    #[test]
+    fn duplicates_of_an_item_take_no_look_at_those_of_others() {
+        let steps = |count: usize| {
+            let source = "- {a: 1, a: 2, b: {c: 1, c: 2}}\n".repeat(count);
+            let document = documents(source.as_bytes()).next().unwrap().unwrap();
+            let all = || (0..count).map(|item| document.duplicates_within(&(Pointer::root() / item)).count()).sum::<usize>();
+            let (found, steps) = crate::meter::run(crate::meter::Bounds::default(), all).unwrap();
+            assert_eq!(found, 2 * count);
+            steps
+        };
+        let (few, many) = (steps(500), steps(2000));
+        assert!(many <= 6 * few, "{many} steps for four times the input of {few}");
     }
 
     #[test]

@@ -407,7 +407,7 @@ impl View<'_> {
     /// Reports keys that an object has twice. kubectl drops the first without a word.
     fn duplicates(&mut self, object: &Object<'_>, identity: &Arc<ObjectId>) {
         let document = self.document;
-        for duplicate in document.duplicates.iter().filter(|duplicate| duplicate.pointer.is_within(&object.at)) {
+        for duplicate in document.duplicates_within(&object.at) {
             let key = String::from_utf8_lossy(&self.context.source[duplicate.dropped.clone()]);
             let message = format!("the key `{}` stands here twice, and kubectl drops this one", key.trim_matches(['"', '\'']).escape_debug());
             let mut finding = checks::finding(DUPLICATE_KEY, Level::Warn, duplicate.pointer.clone(), message, "remove one of the two");

@@ -5,6 +5,7 @@
 //! holds for every edit that is returned. Reading is what takes time, so operations are made all at once where they let themselves be.
 
 use std::borrow::Cow;
+use std::collections::BTreeSet;
 use std::ops::Range;
 
 use serde_json::Number;
@@ -15,6 +16,7 @@ use super::split::{Chunk, Form};
 use super::tree::{Kind, Style, Tag, Tree};
 use super::{Document, Limits};
 use crate::finding::Op;
+use crate::meter;
 use crate::patch::{self, Clash};
 use crate::pointer::{Pointer, Token};
 use crate::value::Value;
@@ -82,6 +84,8 @@ pub struct Draft<'d> {
     /// A stream that starts with a brace is read as JSON; an edit must not make it one, nor the other way round.
     has_brace: bool,
     at_line_start: bool,
+    /// The line break that the source has first.
+    newline: &'static str,
 }
 
 impl<'d> Draft<'d> {
@@ -98,6 +102,7 @@ impl<'d> Draft<'d> {
             document: Cow::Borrowed(document),
             pieces: Pieces(vec![Piece::Kept(0..text.len())]),
             has_brace: starts_with_brace(text),
+            newline: newline(text),
             at_line_start: span.start == 0 || matches!(source[span.start - 1], b'\n' | b'\r'),
             span,
         })
@@ -118,26 +123,118 @@ impl<'d> Draft<'d> {
         if let Some(pair) = splices.windows(2).find(|pair| pair[0].1.span.end > pair[1].1.span.start) {
             return Err(Withheld::Layout(pair[1].1.op.map_or_else(place, |op| ops[op].pointer().clone())));
         }
+        self.spliced(splices.into_iter().map(|(_, splice)| splice).collect(), &wanted, place)
+    }
+
+    /// Makes changes of the text, sorted and apart from each other, that come from an [`Excerpt`] and do what the operations do.
+    ///
+    /// # Errors
+    /// As [`edit`].
+    pub fn make_as(&self, edits: Vec<Edit>, ops: &[Op]) -> Result<Draft<'static>, Withheld> {
+        let place = || ops.first().map_or_else(Pointer::root, |op| op.pointer().clone());
+        if edits.windows(2).any(|pair| pair[0].span.end > pair[1].span.start) {
+            return Err(Withheld::Layout(place()));
+        }
+        let mut wanted = self.document.value.clone();
+        patch::apply_in_place(&mut wanted, ops).map_err(|patch::DoesNotApply(at)| Withheld::NotThere(at))?;
+        self.spliced(edits.into_iter().map(|edit| splice(edit.span, edit.text)).collect(), &wanted, place)
+    }
+
+    /// Makes changes of the text, sorted and apart from each other, if it then reads as is wanted.
+    fn spliced(&self, splices: Vec<Splice>, wanted: &Value, place: impl Fn() -> Pointer) -> Result<Draft<'static>, Withheld> {
         let (mut text, mut pieces) = (String::with_capacity(self.text.len() + 256), self.pieces.clone());
         let mut at = 0;
-        for (_, splice) in &splices {
+        for splice in &splices {
             text.push_str(&self.text[at..splice.span.start]);
             text.push_str(&splice.text);
             at = splice.span.end;
         }
         text.push_str(&self.text[at..]);
-        pieces.splice(splices.into_iter().map(|(_, splice)| splice).collect());
+        pieces.splice(splices);
         let splits = self.document.form == Form::Yaml && (text.starts_with("---") || text.contains("\n---"));
         if splits || starts_with_brace(&text) != self.has_brace {
             return Err(Withheld::Differs(place()));
         }
+        let document = self.read(&text).filter(|document| same(&document.value, wanted)).ok_or_else(|| Withheld::Differs(place()))?;
+        let Self { ref span, has_brace, at_line_start, newline, .. } = *self;
+        Ok(Draft { text: text.into(), document: Cow::Owned(document), pieces, span: span.clone(), has_brace, at_line_start, newline })
+    }
+
+    /// Reads another text in the place of the document.
+    fn read(&self, text: &str) -> Option<Document> {
+        meter::spend_text(text);
         let chunk = Chunk { index: self.document.index, span: 0..text.len(), form: self.document.form, refused: None, not_json: None };
-        let document = super::parse(text.as_bytes(), &chunk, &LIMITS).map_err(|_| Withheld::Differs(place()))?;
-        if !same(&document.value, &wanted) {
-            return Err(Withheld::Differs(place()));
+        super::parse(text.as_bytes(), &chunk, &LIMITS).ok()
+    }
+
+    /// Returns an item of a list with what is around that list, but one value for each run of other items; nothing where that would read otherwise.
+    #[must_use]
+    pub fn excerpt(&self, item: &Pointer) -> Option<Excerpt> {
+        let (list, Some(Token::Index(index))) = (item.parent()?, item.last()) else { return None };
+        let (text, tree) = (self.document.text(), &self.document.tree);
+        let len = list.find(&self.document.value)?.as_array()?.len();
+        let node = |index: usize| {
+            let found = locate::find(text, &(&list / index))?;
+            (found.via.is_none() && found.merge.is_none()).then_some(found.value)
+        };
+        let whole = tree.node(locate::find(text, &list)?.value);
+        let inside = |at: usize| (whole.start..whole.end).contains(&tree.node(at).start);
+        // Items that an alias needs stay.
+        let (mut kept, mut open) = (BTreeSet::from([*index]), vec![*index]);
+        while let Some(index) = open.pop() {
+            let at = node(index)?;
+            let inner = (at..tree.node(at).next as usize).filter(|at| tree.node(*at).kind == Kind::Alias);
+            for target in inner.map(|alias| tree.node(alias).target()).filter(|target| inside(*target)) {
+                let (mut low, mut high) = (0, len);
+                while high - low > 1 {
+                    let middle = low.midpoint(high);
+                    if node(middle)? <= target { low = middle } else { high = middle }
+                }
+                if kept.insert(low) {
+                    open.push(low);
+                }
+            }
         }
-        let Self { ref span, has_brace, at_line_start, .. } = *self;
-        Ok(Draft { text: text.into(), document: Cow::Owned(document), pieces, span: span.clone(), has_brace, at_line_start })
+        let (mut short, mut cuts, mut at) = (String::new(), Vec::new(), 0);
+        let (mut items, mut next, mut here) = (Vec::new(), 0, None);
+        for keep in kept.into_iter().chain([len]) {
+            if next < keep {
+                let end = (tree.node(node(keep - 1)?).end as usize).min(self.text.len());
+                let span = tree.node(node(next)?).start as usize..end;
+                short.push_str(self.text.get(at..span.start)?);
+                at = span.end;
+                cuts.push(Cut { at: short.len(), span });
+                short.push_str(CUT);
+                items.push(None);
+            }
+            if keep == *index {
+                here = Some(items.len());
+            }
+            items.extend((keep < len).then_some(Some(keep)));
+            next = keep + 1;
+        }
+        short.push_str(&self.text[at..]);
+        let document = self.read(&short).filter(|document| same(&document.value, &shortened(&self.document.value, &list.tokens(), &items)))?;
+        let editor = Editor {
+            text: &self.text,
+            document: &self.document,
+            tree,
+            pointer: item,
+            at_line_start: self.at_line_start,
+            newline: self.newline,
+            earlier: &[],
+        };
+        let _ = document.tree.indentation.set(*tree.indentation.get_or_init(|| editor.indentation()));
+        let draft = Draft {
+            has_brace: starts_with_brace(&short),
+            pieces: Pieces(vec![Piece::Kept(0..short.len())]),
+            span: 0..short.len(),
+            text: short.into(),
+            document: Cow::Owned(document),
+            at_line_start: self.at_line_start,
+            newline: self.newline,
+        };
+        Some(Excerpt { draft, cuts, there: item.clone(), here: list / here? })
     }
 
     /// Tells whether operations could be made as far as the text around their places tells, without reading what results.
@@ -159,15 +256,25 @@ impl<'d> Draft<'d> {
                 tree: &self.document.tree,
                 pointer: op.pointer(),
                 at_line_start: self.at_line_start,
+                newline: self.newline,
                 earlier: &ops[..index],
             };
             let renamed = ops.get(index + 1).and_then(|next| editor.rename(op, next));
             let count = if renamed.is_some() { 2 } else { 1 };
             let (container, splices) = renamed.map_or_else(|| editor.lower(op), Ok)?;
-            all.extend(splices.into_iter().map(|splice| (container, Splice { op: Some(index), ..splice })));
+            all.extend(splices.into_iter().map(|splice| (container, Splice { op: Some(index), ..self.before_comment(splice) })));
             index += count;
         }
         Ok(all)
+    }
+
+    /// Keeps a comment that follows a bracket or a quote at once from becoming a part of what comes in its place.
+    fn before_comment(&self, mut splice: Splice) -> Splice {
+        let before = splice.text.chars().last().or_else(|| self.text[..splice.span.start].chars().last());
+        if self.text[splice.span.end..].starts_with('#') && before.is_some_and(|before| !before.is_whitespace()) {
+            splice.text.push(' ');
+        }
+        splice
     }
 
     /// Returns the document as it reads now. Before anything was made, its span is that of the source; then it stands alone.
@@ -190,6 +297,99 @@ impl<'d> Draft<'d> {
             edit.span = edit.span.start + self.span.start..edit.span.end + self.span.start;
         }
         edits
+    }
+}
+
+/// Returns the line break that a text has first.
+fn newline(text: &str) -> &'static str {
+    match text.find(['\n', '\r']) {
+        Some(at) if text[at..].starts_with("\r\n") => "\r\n",
+        Some(at) if text[at..].starts_with('\r') => "\r",
+        _ => "\n",
+    }
+}
+
+/// What stands in an excerpt for items that are left out.
+const CUT: &str = " 0";
+
+/// Items that are left out of an excerpt.
+#[derive(Debug)]
+struct Cut {
+    /// Where [`CUT`] stands for them.
+    at: usize,
+    /// Where they stand.
+    span: Range<usize>,
+}
+
+/// An item of a list with little around it, as a draft by itself: what is tried there takes no reading of all the others. See [`Draft::excerpt`].
+#[derive(Debug)]
+pub struct Excerpt {
+    draft: Draft<'static>,
+    cuts: Vec<Cut>,
+    /// The item in the whole document.
+    there: Pointer,
+    /// The item here.
+    here: Pointer,
+}
+
+impl Excerpt {
+    /// Returns the excerpt as it is.
+    #[must_use]
+    pub fn draft(&self) -> &Draft<'static> {
+        &self.draft
+    }
+
+    /// Returns how deep the item lies.
+    #[must_use]
+    pub fn depth(&self) -> usize {
+        self.here.depth()
+    }
+
+    /// Returns an operation on the item as one on the excerpt; nothing if it is about something else.
+    #[must_use]
+    pub fn op(&self, op: &Op) -> Option<Op> {
+        let mut op = op.below(&self.there)?;
+        op.move_below(&self.here);
+        Some(op)
+    }
+
+    /// Returns what has become of the excerpt as changes of the text that it is from.
+    #[must_use]
+    pub fn edits(&self, draft: &Draft<'_>) -> Vec<Edit> {
+        let there = |here: usize| match self.cuts.partition_point(|cut| cut.at < here).checked_sub(1).map(|last| &self.cuts[last]) {
+            Some(cut) => cut.span.end + here.saturating_sub(cut.at + CUT.len()),
+            None => here,
+        };
+        draft.edits().into_iter().map(|Edit { span, text }| Edit { span: there(span.start)..there(span.end), text }).collect()
+    }
+
+    /// Says of the whole document why something was withheld here.
+    #[must_use]
+    pub fn withheld(&self, why: Withheld) -> Withheld {
+        let there = |at: Pointer| at.below(&self.here).map_or(at, |below| self.there.join(&below));
+        match why {
+            Withheld::NotThere(at) => Withheld::NotThere(there(at)),
+            Withheld::Shared(at) => Withheld::Shared(there(at)),
+            Withheld::Layout(at) => Withheld::Layout(there(at)),
+            Withheld::Differs(at) => Withheld::Differs(there(at)),
+            why @ (Withheld::Stale | Withheld::Clash(_)) => why,
+        }
+    }
+}
+
+/// Returns a value with some items of the list at a place, and `0` for those that are left out.
+fn shortened(value: &Value, way: &[&Token], items: &[Option<usize>]) -> Value {
+    match (way, value) {
+        ([], Value::Array(list)) => items.iter().map(|item| item.and_then(|item| list.get(item)).cloned().unwrap_or_else(|| 0.into())).collect(),
+        ([Token::Key(key), rest @ ..], Value::Object(map)) => {
+            let entry = |(name, value): (&str, &Value)| (name.to_owned(), if name == *key { shortened(value, rest, items) } else { value.clone() });
+            map.iter().map(entry).collect()
+        }
+        ([Token::Index(index), rest @ ..], Value::Array(list)) => {
+            let item = |(at, item)| if at == *index { shortened(item, rest, items) } else { Value::clone(item) };
+            list.iter().enumerate().map(item).collect()
+        }
+        _ => value.clone(),
     }
 }
 
@@ -317,6 +517,7 @@ struct Editor<'e> {
     /// For what is said of a withheld edit.
     pointer: &'e Pointer,
     at_line_start: bool,
+    newline: &'static str,
     /// The operations that are made together with it and come before it.
     earlier: &'e [Op],
 }
@@ -443,11 +644,14 @@ impl<'e> Editor<'e> {
 
     fn line_start(&self, at: usize) -> usize {
         let start = self.text[..at].rfind(['\n', '\r']).map_or(0, |line| line + 1);
+        meter::spend_text(&self.text[start..at]);
         if start == 0 && self.text.starts_with('\u{FEFF}') { 3 } else { start }
     }
 
     fn line_end(&self, at: usize) -> usize {
-        self.text[at..].find(['\n', '\r']).map_or(self.text.len(), |offset| at + offset)
+        let end = self.text[at..].find(['\n', '\r']).map_or(self.text.len(), |offset| at + offset);
+        meter::spend_text(&self.text[at..end]);
+        end
     }
 
     /// Returns where the line behind the one that ends at `end` starts.
@@ -460,9 +664,10 @@ impl<'e> Editor<'e> {
         self.text[self.line_start(at)..at].chars().count()
     }
 
-    /// Tells whether only blanks stand before a place on its line.
+    /// Tells whether only blanks stand before a place on its line. The line may be the whole file, so nothing but the blanks is looked at.
     fn is_first(&self, at: usize) -> bool {
-        self.text[self.line_start(at)..at].bytes().all(|byte| byte == b' ')
+        let before = self.text[..at].trim_end_matches(' ');
+        before.is_empty() || before.ends_with(['\n', '\r']) || before == "\u{FEFF}"
     }
 
     /// Returns the blanks that a line starts with.
@@ -473,10 +678,30 @@ impl<'e> Editor<'e> {
 
     /// Returns the end of the line of `at`, if nothing but a comment follows there.
     fn end_of_line(&self, at: usize) -> Result<usize, Withheld> {
-        let end = self.line_end(at);
-        let rest = &self.text[at..end];
+        let rest = &self.text[at..];
         let trimmed = rest.trim_start_matches([' ', '\t']);
-        if trimmed.is_empty() || trimmed.starts_with('#') && trimmed.len() < rest.len() { Ok(end) } else { Err(self.layout()) }
+        let blanks = rest.len() - trimmed.len();
+        match trimmed.chars().next() {
+            None | Some('\n' | '\r') => Ok(at + blanks),
+            // Behind a quote, a bracket or a comma a comment needs no blank; behind plain text there is none without.
+            Some('#') => Ok(self.line_end(at + blanks)),
+            // The line may be the whole file: its end is not looked for.
+            Some(_) => Err(self.layout()),
+        }
+    }
+
+    /// Returns the end of the comment lines that go on below a part whose line ends at `end`. They are about that part if they are indented deeper than
+    /// what comes next.
+    fn with_comments(&self, mut end: usize, column: usize) -> usize {
+        loop {
+            let next = self.next_line(end);
+            let line = &self.text[next..];
+            let comment = line.trim_start_matches(' ');
+            if next == end || line.len() - comment.len() <= column || !comment.starts_with('#') {
+                return end;
+            }
+            end = self.line_end(next);
+        }
     }
 
     /// Returns the lines of a range as one span, with the line break behind them, or before them at the end of the text.
@@ -492,14 +717,6 @@ impl<'e> Editor<'e> {
     }
 
     // Style.
-
-    fn newline(&self) -> &'static str {
-        match self.text.find(['\n', '\r']) {
-            Some(at) if self.text[at..].starts_with("\r\n") => "\r\n",
-            Some(at) if self.text[at..].starts_with('\r') => "\r",
-            _ => "\n",
-        }
-    }
 
     fn quote(&self, at: usize) -> Option<char> {
         match self.tree.node(at).style {
@@ -532,7 +749,7 @@ impl<'e> Editor<'e> {
             _ => colon == ":",
         };
         let (step, indented_lists) = *self.tree.indentation.get_or_init(|| self.indentation());
-        Look { newline: self.newline(), step, indented_lists, key_quote, quote, colon, comma: if comma { "," } else { ", " }, names_first: true }
+        Look { newline: self.newline, step, indented_lists, key_quote, quote, colon, comma: if comma { "," } else { ", " }, names_first: true }
     }
 
     /// Returns the spaces per level and whether lists are indented, as the document has it where it first shows.
@@ -602,6 +819,7 @@ impl<'e> Editor<'e> {
             }
             None => self.end_of_line(self.clamp(node.end as usize))?,
         };
+        let end = self.with_comments(end, column);
         Ok(vec![splice(end..end, look.line(column) + &entry)])
     }
 
@@ -648,10 +866,11 @@ impl<'e> Editor<'e> {
             if line == 0 || self.next_line(before.len()) != line || !comment[blanks..].starts_with('#') || above + blanks == start {
                 break;
             }
-            start = above + blanks;
             if blanks != self.column(key) {
-                return key;
+                // It goes on with what is said of something above.
+                break;
             }
+            start = above + blanks;
         }
         start
     }
@@ -665,6 +884,7 @@ impl<'e> Editor<'e> {
         let indent = self.indent(start);
         let step = indent.strip_prefix(self.indent(self.tree.node(container).content as usize)).unwrap_or_default();
         let text = print((!step.is_empty()).then_some((indent, step)));
+        let start = self.head(start);
         vec![splice(start..start, format!("{text},{}{indent}", look.newline))]
     }
 
@@ -690,7 +910,7 @@ impl<'e> Editor<'e> {
         let step = indent.strip_prefix(outer).unwrap_or_default();
         let text =
             format!("{}{indent}{}{}", look.newline, print((!step.is_empty()).then_some((indent, step))), if comma.is_some() { "," } else { "" });
-        let line = self.end_of_line(behind).unwrap_or(behind);
+        let line = self.end_of_line(behind).map_or(behind, |line| self.with_comments(line, self.column(last)));
         if comma.is_some() {
             return vec![splice(line..line, text)];
         }
@@ -725,7 +945,7 @@ impl<'e> Editor<'e> {
         if index == 0 {
             return Ok(vec![splice(start..start, item + &look.line(column))]);
         }
-        let end = self.end_of_line(self.clamp(self.tree.node(items[index - 1]).end as usize))?;
+        let end = self.with_comments(self.end_of_line(self.clamp(self.tree.node(items[index - 1]).end as usize))?, column);
         Ok(vec![splice(end..end, look.line(column) + &item)])
     }
 
@@ -750,10 +970,13 @@ impl<'e> Editor<'e> {
                 return Ok(vec![splice(start..start, colon.to_owned() + &look.inline(value, true))]);
             }
             let own_line = place.map_or(start, |(_, key)| key.map_or(start, |key| self.tree.node(key).start as usize));
-            let indent = self.indent(own_line);
-            let step = parent.and_then(|parent| indent.strip_prefix(self.indent(self.tree.node(parent).content as usize))).unwrap_or_default();
-            let spread = self.is_first(own_line) && !step.is_empty();
-            let text = if spread { look.spread(value, indent, step) } else { look.inline(value, true) };
+            let outer = || Some(self.indent(self.tree.node(parent?).content as usize));
+            let indent = self.is_first(own_line).then(|| self.indent(own_line));
+            let step = indent.and_then(|indent| indent.strip_prefix(outer()?)).unwrap_or_default();
+            let text = match indent {
+                Some(indent) if !step.is_empty() => look.spread(value, indent, step),
+                _ => look.inline(value, true),
+            };
             return Ok(vec![splice(start..end, text)]);
         }
         if node.style == Style::Flow && !is_inline(value) {
@@ -1120,9 +1343,41 @@ mod tests {
     }
 
     #[test]
+    fn a_comment_that_goes_on_stays_with_its_key() {
+        let on = "# one\n       # two\n";
+        add(&format!("a: 1 {on}"), "/b", json!(2), &format!("a: 1 {on}b: 2\n"));
+        add(&format!("a:\n  b: 1 {on}# three\nc: 1\n"), "/a/d", json!(2), &format!("a:\n  b: 1 {on}  d: 2\n# three\nc: 1\n"));
+        add("a:\n  b: 1\n  # c: 2\n", "/d", json!(2), "a:\n  b: 1\n  # c: 2\nd: 2\n");
+        add("a:\n- 1 # one\n    # two\n# three\n", "/a/1", json!(2), "a:\n- 1 # one\n    # two\n- 2\n# three\n");
+        add("a: {\n  b: 1 # one\n       # two\n}\n", "/a/c", json!(2), "a: {\n  b: 1, # one\n       # two\n  c: 2\n}\n");
+        // Above what is long, the comment of that stays with it.
+        let long = "  # the pods\n  t: {a: {b: {c: {}}}}\n";
+        for before in ["s: # one\n   # two\n", "s:\n  a: 1 # one\n       # two\n"] {
+            add(&format!("{before}{long}"), "/s/l", json!(2), &format!("{before}  l: 2\n{long}"));
+        }
+        for before in ["s: {\n", "s: { # one\n    # two\n", "s: {\n  a: 1, # one\n        # two\n"] {
+            add(&format!("{before}{long}}}\n"), "/s/l", json!(2), &format!("{before}  l: 2,\n{long}}}\n"));
+        }
+        add("a: [\n  # one\n  1\n]\n", "/a/0", json!(0), "a: [\n  0,\n  # one\n  1\n]\n");
+    }
+
+    #[test]
+    fn a_comment_right_behind_a_bracket_stays_one() {
+        add("a: {b: 1}# c\n", "/d", json!(2), "a: {b: 1}# c\nd: 2\n");
+        add("a: {b: 1}# c\n", "/a/d", json!(2), "a: {b: 1, d: 2}# c\n");
+        add("a: {\n  b: [1]# c\n}\n", "/a/d", json!(2), "a: {\n  b: [1], # c\n  d: 2\n}\n");
+        replace("a: {b: 1}# c\n", "/a", json!(2), "a: 2 # c\n");
+        replace("a: \"b\"# c\n", "/a", json!(2), "a: 2 # c\n");
+        remove("a: {b: 1, c: []# d\n}\n", "/a/c", "a: {b: 1 # d\n}\n");
+        remove("a: [1]# c\nb: 1\n", "/a", "b: 1\n");
+    }
+
+    #[test]
     fn what_an_item_is_called_comes_first() {
         let item = json!([{"effect": "e", "key": "k", "operator": "o"}]);
         add("a: 1\n", "/b", item.clone(), "a: 1\nb:\n  - key: k\n    operator: o\n    effect: e\n");
+        let valued = json!([{"value": "v", "effect": "e", "operator": "o", "key": "k"}]);
+        add("a: 1\n", "/b", valued, "a: 1\nb:\n  - key: k\n    operator: o\n    value: v\n    effect: e\n");
         add("{\"a\": 1}", "/b", item, "{\"a\": 1, \"b\": [{\"key\": \"k\", \"operator\": \"o\", \"effect\": \"e\"}]}");
     }
 

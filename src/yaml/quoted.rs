@@ -1,4 +1,5 @@
-//! Text in quotes as Go's decoder reads it: its lines may be indented anyhow, `\'` is an escape, and a comment may follow the closing quote at once.
+//! Text in quotes as Go's decoder reads it: its lines may be indented anyhow, and `\'` is an escape. And comments as that reads them: they may follow a
+//! closing quote, a bracket, a comma in brackets, and the header of a block of text at once.
 //!
 //! The parser is stricter. So a document that it refuses for that is read a second time through [`Covered`], which shows it such text as one line of
 //! as many letters, and such comments as blanks. The text itself is then read apart, by [`super::tree`].
@@ -53,12 +54,10 @@ impl<'s> Covered<'s> {
             return;
         }
         let before = self.token.replace(self.at);
-        let Some(open) = self.at.checked_sub(1).filter(|open| *open == before && *open >= self.known.get()) else { return };
         let bytes = self.source.as_bytes();
+        let open = self.at.checked_sub(1).filter(|open| *open == before && *open >= self.known.get() && matches!(bytes[*open], b'\'' | b'"'));
+        let Some(open) = open else { return self.cover_comment(self.behind_token()) };
         let quote = bytes[open];
-        if !matches!(quote, b'\'' | b'"') {
-            return;
-        }
         let Some(close) = closing(bytes, self.at, quote) else {
             self.known.set(usize::MAX);
             self.covers.unclosed.set(Some(open));
@@ -69,9 +68,26 @@ impl<'s> Covered<'s> {
             self.text.set((self.at, close));
             self.covers.texts.borrow_mut().push(open..close + 1);
         }
-        if bytes.get(close + 1) == Some(&b'#') {
-            let end = memchr::memchr2(b'\n', b'\r', &bytes[close..]).map_or(bytes.len(), |len| close + len);
-            self.comment.set((close + 1, end));
+        self.cover_comment(Some(close + 1));
+    }
+
+    /// Returns the place behind the bracket, the comma or the header of a block of text that the parser stands at.
+    fn behind_token(&self) -> Option<usize> {
+        // Within quotes there is none.
+        let rest = self.source.as_bytes().get(self.at..).filter(|_| self.at >= self.known.get())?;
+        match rest.first()? {
+            b'[' | b']' | b'{' | b'}' | b',' => Some(self.at + 1),
+            b'|' | b'>' => Some(self.at + 1 + rest[1..].iter().take_while(|byte| matches!(byte, b'+' | b'-' | b'0'..=b'9')).count()),
+            _ => None,
+        }
+    }
+
+    /// Covers the comment that starts at a place, if there is one.
+    fn cover_comment(&self, at: Option<usize>) {
+        let bytes = self.source.as_bytes();
+        if let Some(at) = at.filter(|at| bytes.get(*at) == Some(&b'#')) {
+            let end = memchr::memchr2(b'\n', b'\r', &bytes[at..]).map_or(bytes.len(), |len| at + len);
+            self.comment.set((at, end));
         }
     }
 
