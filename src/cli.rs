@@ -16,7 +16,7 @@ use crate::finding::Level;
 use crate::lint::MAX_FILE_SIZE;
 use crate::report::{self, Format};
 
-/// Keeps batch jobs that will waste a night of GPU time out of a Kubernetes cluster, and says how to mend them.
+/// Keeps batch jobs that will waste a night of GPU time out of a Kubernetes cluster, and says how to fix them.
 #[derive(Debug, Parser)]
 #[command(name = "jobgate", version, disable_help_subcommand = true, max_term_width = 120)]
 #[command(after_help = "Exit codes: 0 clean, 1 findings at or above --fail-on, 2 could not run.")]
@@ -35,12 +35,12 @@ pub struct Cli {
 pub enum Command {
     /// Check manifests before they reach a cluster
     Lint(Box<Lint>),
-    /// Say what an API server with the webhook would answer to manifests, and what it would store
+    /// Show what an API server with the webhook would answer to manifests, and what it would store
     DryRun(Box<DryRun>),
-    /// Say what a policy would do to the jobs that a cluster holds already
+    /// Show what a policy would do to the jobs that are already in a cluster
     #[cfg(feature = "serve")]
     Audit(Box<Audit>),
-    /// Say whether the webhook of a cluster is fine, and what to do if it is not
+    /// Check the webhook of a cluster, and say what to do about problems
     #[cfg(feature = "serve")]
     Doctor(Box<Doctor>),
     /// Serve the admission webhook
@@ -53,7 +53,7 @@ pub enum Command {
         /// The rule; without one, the list of all
         rule: Option<String>,
     },
-    /// Check policies, or show those that come with the program
+    /// Check policies, or print the built-in ones
     #[command(subcommand)]
     Policy(Policy),
     /// Make certificates by hand
@@ -74,7 +74,7 @@ pub enum Command {
     /// Write the files of this repository that are made from the code
     #[command(hide = true)]
     Generate {
-        /// Only say which of them are not up to date
+        /// Only list those that are not up to date
         #[arg(long)]
         check: bool,
         /// The root of the repository
@@ -86,22 +86,22 @@ pub enum Command {
 /// The commands below `jobgate policy`.
 #[derive(Debug, Subcommand)]
 pub enum Policy {
-    /// Say what is wrong with policies, with the lines it is about
+    /// Report errors in policies, with their lines
     Check {
         /// Files, or - for standard input
         #[arg(value_name = "FILE", required = true)]
         files: Vec<PathBuf>,
     },
-    /// Print a policy that comes with the program, as a start for one's own
+    /// Print a built-in policy to use as a starting point
     Show {
         /// Its name: default, audit or accelerators
         name: Option<String>,
     },
-    /// Print what of a policy the API server can judge by itself, also while Jobgate is down
+    /// Print the parts of a policy that the API server can enforce by itself, even while Jobgate is down
     #[command(after_help = "Example:
   jobgate policy export --vap ours.yaml | kubectl apply -f -
 
-For Kubernetes 1.30 and later. What an earlier export has and this one has not stays in force: docs/operate.md says how to prune it.")]
+For Kubernetes 1.30 and later. Policies of an earlier export stay in force: docs/operate.md says how to prune them.")]
     Export {
         /// As ValidatingAdmissionPolicies, with their bindings
         #[arg(long, required = true)]
@@ -207,18 +207,18 @@ pub struct Serve {
     #[arg(long, help_heading = "TLS")]
     pub dev: bool,
 
-    /// Let in only clients with a certificate of these authorities (PEM)
+    /// Accept only clients with a certificate of these authorities (PEM)
     #[arg(long, value_name = "FILE", help_heading = "TLS")]
     pub client_ca: Option<PathBuf>,
 
-    /// Of the certificates of --client-ca, let in only those with this name (repeatable)
+    /// Of the certificates of --client-ca, accept only those with this name (repeatable)
     ///
     /// A DNS name or URI of the subjectAltName, or the common name, compared whole. Without it, everybody whom these authorities have given a certificate
-    /// is let in; a cluster's own authority gives one to every kubelet.
+    /// is accepted; a cluster's own authority gives one to every kubelet.
     #[arg(long, value_name = "NAME", requires = "client_ca", value_parser = clap::builder::NonEmptyStringValueParser::new(), help_heading = "TLS")]
     pub client_name: Vec<String>,
 
-    /// Let in only clients that send one of the bearer tokens in this file
+    /// Accept only clients that send one of the bearer tokens in this file
     #[arg(long, value_name = "FILE", help_heading = "TLS")]
     pub client_token_file: Option<PathBuf>,
 
@@ -226,7 +226,7 @@ pub struct Serve {
     #[arg(long, help_heading = "TLS")]
     pub http2: bool,
 
-    /// Reviews judged at the same time; more are put off with 429 and Retry-After [default: 64]
+    /// Reviews judged at the same time; more get 429 and Retry-After [default: 64]
     #[arg(long, value_name = "N", help_heading = "Limits")]
     pub max_in_flight: Option<usize>,
 
@@ -335,7 +335,7 @@ pub struct Reporting {
     #[arg(long, value_name = "LEVEL", value_enum, default_value_t = FailOn::Deny, help_heading = "Judging")]
     pub fail_on: FailOn,
 
-    /// Make the exit code 1 if something was not judged, too: an unknown kind, a chart, a patch, a claim nobody knows
+    /// Make the exit code 1 if something was not judged, too: an unknown kind, a chart, a patch, an unknown claim
     #[arg(long, help_heading = "Judging")]
     pub fail_on_unjudged: bool,
 
@@ -343,7 +343,7 @@ pub struct Reporting {
     #[arg(long, value_name = "FORMAT", value_enum, default_value_t = Format::Human, help_heading = "Report")]
     pub format: Format,
 
-    /// Show everything in full, where many of one kind would be summed up
+    /// Show every finding in full instead of summing up many of one kind
     #[arg(long, help_heading = "Report")]
     pub full: bool,
 }
@@ -391,7 +391,7 @@ pub struct Judging {
     #[arg(long, value_name = "N", default_value_t = 0, hide_default_value = true, help_heading = "Limits")]
     pub threads: usize,
 
-    /// Refuse larger files unread; a number of bytes, or with a suffix K, M or G
+    /// Skip files larger than this: a number of bytes, or with a suffix K, M or G
     #[arg(long, value_name = "SIZE", value_parser = size, default_value_t = Size(MAX_FILE_SIZE), help_heading = "Limits")]
     pub max_file_size: Size,
 }
@@ -404,7 +404,7 @@ pub struct Judging {
   kubectl get pvc -A -o yaml > pvc.yaml
   jobgate lint --facts pvc.yaml k8s/                           with what the cluster knows of its claims
   jobgate lint --policy audit --format github k8s/             a first roll-out in CI
-  jobgate lint --write-baseline .jobgate-baseline.json k8s/    what is there already is known from now on
+  jobgate lint --write-baseline .jobgate-baseline.json k8s/    baseline what is there already
   jobgate lint --baseline .jobgate-baseline.json k8s/          only what is new
   jobgate lint --diff k8s/                                     what --fix would change
   jobgate lint --fix k8s/                                      write what the webhook would fill in into the files
@@ -415,30 +415,30 @@ pub struct Lint {
     #[command(flatten)]
     pub judging: Judging,
 
-    /// Say nothing of what the API server would refuse anyway
+    /// Do not report what the API server would reject anyway
     #[arg(long, help_heading = "Judging")]
     pub no_api_checks: bool,
 
-    /// Leave out what this file knows, and fail for the rest only; --write-baseline makes it
+    /// Leave out what is in this baseline, and fail only for the rest; --write-baseline makes it
     #[arg(long, value_name = "FILE", conflicts_with_all = ["write_baseline", "diff"], help_heading = "Judging")]
     pub baseline: Option<PathBuf>,
 
-    /// Write everything that is found to a file for --baseline; with --fix, what is left
+    /// Write all findings to a file for --baseline; with --fix, those that are left
     #[arg(long, value_name = "FILE", conflicts_with = "diff", help_heading = "Judging")]
     pub write_baseline: Option<PathBuf>,
 
-    /// Mend in the files what can be mended safely; the report is about what is left
+    /// Fix in the files what can be fixed safely; the report is about what is left
     ///
-    /// Only the bytes of the changes move. With - the mended text goes to standard output, and the report to standard error.
-    #[arg(long, group = "mends", help_heading = "Fixing")]
+    /// Only the bytes of the changes move. With - the fixed text goes to standard output, and the report to standard error.
+    #[arg(long, group = "fixes", help_heading = "Fixing")]
     pub fix: bool,
 
     /// Show what --fix would change as a unified diff, and write nothing
-    #[arg(long, group = "mends", help_heading = "Fixing")]
+    #[arg(long, group = "fixes", help_heading = "Fixing")]
     pub diff: bool,
 
-    /// Make changes, too, that are a guess at what their author wants
-    #[arg(long, requires = "mends", help_heading = "Fixing")]
+    /// Also make fixes that are a guess at what the author wants
+    #[arg(long, requires = "fixes", help_heading = "Fixing")]
     pub unsafe_fixes: bool,
 }
 
@@ -448,7 +448,7 @@ pub struct Lint {
   helm template my-chart | jobgate dry-run -                   what a chart renders
   kustomize build overlays/prod | jobgate dry-run -
   jobgate dry-run --against main/k8s k8s                       what changes against an earlier version
-  jobgate dry-run --cluster k8s                                against what the cluster holds
+  jobgate dry-run --cluster k8s                                against what is in the cluster
   jobgate dry-run -o yaml job.yaml                             the objects as they would be stored
 
 Each object is one of: allowed; allowed, patched; denied by jobgate; refused by the API server.")]
@@ -469,7 +469,7 @@ pub struct DryRun {
     #[arg(long, value_name = "HOW", value_enum, default_value_t = Validate::Strict, help_heading = "Judging")]
     pub validate: Validate,
 
-    /// Objects that exist: files or directories. What stands in them is updated, not created (repeatable)
+    /// Objects that exist: files or directories; what is in them is updated, not created (repeatable)
     #[arg(long, value_name = "PATH", help_heading = "Judging")]
     pub against: Vec<PathBuf>,
 
@@ -505,7 +505,7 @@ pub enum Output {
 /// What becomes of unknown fields.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum Validate {
-    /// They are refused, as kubectl asks for by default
+    /// They are rejected, as kubectl asks for by default
     Strict,
     /// They are dropped with a warning
     Warn,
@@ -529,7 +529,7 @@ pub struct KubeConfig {
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   jobgate audit                                                   all namespaces but the system's, under the default policy
-  jobgate audit --policy ours.yaml -n team-a -n team-b            some namespaces, under a policy of one's own
+  jobgate audit --policy ours.yaml -n team-a -n team-b            some namespaces, under your own policy
   jobgate audit --format json --fail-on note > audit.json         for a program
 
 Nothing is written to the cluster. It takes the permission to list jobs, cronjobs, pytorchjobs and persistentvolumeclaims.")]
@@ -542,7 +542,7 @@ pub struct Audit {
     #[arg(short = 'l', long, value_name = "SELECTOR", help_heading = "Cluster")]
     pub selector: Option<String>,
 
-    /// Judge Jobs and PyTorchJobs that have finished, too; nobody can mend them
+    /// Judge Jobs and PyTorchJobs that have finished, too; they cannot be fixed
     #[arg(long, help_heading = "Cluster")]
     pub include_finished: bool,
 

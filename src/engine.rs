@@ -304,7 +304,7 @@ fn lift(policy: &Policy, request: &Request<'_>, workload: &Workload<'_>, finding
             OptOut::Denials => true,
         };
         if may && ignored.contains(finding.rule) {
-            verdict.lifted.push(Lifted { finding, reason: format!("lifted by the annotation `{IGNORE}`") });
+            verdict.lifted.push(Lifted { finding, reason: format!("suppressed by the annotation `{IGNORE}`") });
             continue;
         }
         if let Some(exemption) = exemptions.iter().find(|exemption| exemption.covers(finding.rule)) {

@@ -1,4 +1,4 @@
-//! What a rule says: findings, and the change that would mend each of them.
+//! What a rule says: findings, and the change that would fix each of them.
 //!
 //! A finding's places are symbolic ([`Pointer`]s); `report` turns them into lines and columns. Changes are RFC 6902 operations:
 //! the webhook sends them as a JSON Patch, `lint --fix` lowers the same operations to byte edits of the file.
@@ -83,7 +83,7 @@ impl Op {
     }
 }
 
-/// A change that mends a finding.
+/// A change that fixes a finding.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Fix {
     /// Operations, applied in order.
@@ -157,7 +157,7 @@ pub struct Finding {
     pub path: Pointer,
     /// Further places.
     pub labels: Vec<Label>,
-    /// The change that mends it.
+    /// The change that fixes it.
     pub fix: Option<Fix>,
     /// Whether the webhook makes the change on CREATE (the policy's action for the rule is `fill`).
     pub fills: bool,
@@ -203,7 +203,7 @@ impl Finding {
         self
     }
 
-    /// Attaches the change that mends it.
+    /// Attaches the change that fixes it.
     pub fn fix(&mut self, safety: Safety, ops: Vec<Op>) -> &mut Self {
         self.fix = Some(Fix { ops, safety });
         self

@@ -54,11 +54,11 @@ pub struct Options<'a> {
     pub api_checks: bool,
     /// Whether the report keeps the text of the files that findings point into.
     pub keep_sources: bool,
-    /// Whether findings keep the operations that would mend them; without, only whether there are any.
+    /// Whether findings keep the operations that would fix them; without, only whether there are any.
     pub keep_fixes: bool,
     /// Asks, instead of what is wrong with the objects, what would become of them; nothing for a plain lint.
     pub dry_run: Option<DryRun<'a>>,
-    /// Which findings are mended, and what becomes of the files; nothing to leave them as they are.
+    /// Which findings are fixed, and what becomes of the files; nothing to leave them as they are.
     pub fix: Option<Fixing<'a>>,
     /// Today, for exemptions that end. Without it they hold.
     pub today: Option<Date>,
@@ -347,10 +347,10 @@ impl Run<'_> {
 
     fn read(&self, input: &Input) -> Result<File, Unreadable> {
         if let Some(loaded) = &self.alone {
-            return Ok(self.mended(input, loaded));
+            return Ok(self.fixed(input, loaded));
         }
         match source::load(input, self.options.max_file_size)? {
-            Ok(loaded) => Ok(self.mended(input, &loaded)),
+            Ok(loaded) => Ok(self.fixed(input, &loaded)),
             Err(TooLarge { size }) => {
                 let finding = document::too_large(input, size, self.options.max_file_size);
                 let unjudged = vec![whole_file(Arc::clone(&input.path), Reason::TooLarge)];
@@ -366,7 +366,7 @@ impl Run<'_> {
     }
 
     /// Judges the documents of one file and hands the file over, where it is to be changed. If that fails, the file is judged as it is.
-    fn mended(&self, input: &Input, loaded: &Loaded) -> File {
+    fn fixed(&self, input: &Input, loaded: &Loaded) -> File {
         let (mut file, edits) = self.documents(input, loaded, self.options);
         let Some(fixing) = self.options.fix.filter(|_| !edits.is_empty()) else { return file };
         let new = fix::apply(loaded.bytes(), &edits);

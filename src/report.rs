@@ -137,7 +137,7 @@ pub struct Report {
     pub known_unjudged: usize,
     /// Findings that a baseline knows and that are no longer there.
     pub gone: usize,
-    /// Findings that were mended; they are not among `findings`, which are those of the files as they are then.
+    /// Findings that were fixed; they are not among `findings`, which are those of the files as they are then.
     pub fixed: usize,
     /// Files that were changed for it.
     pub changed: usize,

@@ -9,7 +9,7 @@ use kube::client::Body;
 
 use super::wire::Refusal;
 
-/// The largest single object we read: 1.5 MiB is what etcd stores, and JSON escapes can blow that up six times.
+/// The largest single object we read: 1.5 MiB is what etcd stores, and JSON escapes can make that six times as long.
 pub(crate) const LARGEST_OBJECT: usize = 10 << 20;
 
 /// Why a request brought nothing.

@@ -24,7 +24,7 @@ pub(super) const CLAIMS: &str = "/api/v1/persistentvolumeclaims";
 /// After this time a watch that ends has done its work, even if it brought nothing: such ends are part of the protocol.
 pub(crate) const LONG_ENOUGH: Duration = Duration::from_secs(5);
 
-/// Fills the cache, for ever; comes back only when there are more claims than it may keep.
+/// Fills the cache, forever; comes back only when there are more claims than it may keep.
 pub(super) async fn run(client: Client, settings: Settings, cache: Arc<Cache>, counts: Arc<Counts>) {
     let pause = Pause::between(settings.first_pause, settings.longest_pause);
     let mut mirror = Mirror { client, pause, settings, cache, counts, round: 0, failing: false, as_of: Instant::now() };

@@ -357,7 +357,7 @@ mod tests {
         for nth in 0..count {
             let level = if nth % 2 == 0 { Level::Deny } else { Level::Warn };
             let rule = ["deadline", "restart-policy", "gpu-toleration"][(nth / 2) % 3];
-            let finding = sample::finding(rule, level, Pointer::of(&["spec"]), "something is wrong", "mend it");
+            let finding = sample::finding(rule, level, Pointer::of(&["spec"]), "something is wrong", "fix it");
             let located = report.found("jobs/train.yaml", "spec", finding);
             located.location.file = if nth < 3 { "jobs/train.yaml".into() } else { format!("jobs/{nth}.yaml").into() };
         }
@@ -410,7 +410,7 @@ mod tests {
 
         ./volumes/claims.yaml
 
-        warn[duplicate-key]: `resources` stands here twice; kubectl drops the first
+        warn[duplicate-key]: duplicate key `resources`; kubectl drops the first
          --> ./volumes/claims.yaml:7:3
           |
         7 |   resources: {}
@@ -437,7 +437,7 @@ mod tests {
         1 | ...", "aaaa bbbb", "aaaa bbbb", "aaaa bbbb", --flag, "cccc dddd", "cccc dddd", "cccc dddd", "...
           |                                              ^^^^^^
           |
-          = help: mend it
+          = help: fix it
           = why: A Job without a deadline runs until it succeeds, fails often enough, or someone notices
           = rule: https://github.com/jobgate/jobgate/blob/main/docs/rules/deadline.md
 
@@ -449,7 +449,7 @@ mod tests {
         1 | ...äääääääääääääääääääääääääääääää", "kind": "Job", "b": "ööööööööööööööööööööööööööööööööööö...
           |                                              ^^^^^
           |
-          = help: mend it
+          = help: fix it
 
         team-a/train (Job) in tabs.yaml
 
@@ -459,7 +459,7 @@ mod tests {
         1 | a:        x
           |           ^
           |
-          = help: mend it
+          = help: fix it
 
         deny[deadline]: escape ␛[2J and␊line break <U+202E>
          --> tabs.yaml:2:5
@@ -467,7 +467,7 @@ mod tests {
         2 |     b:    y # ␛[31mred␛[0m <U+009B>1m
           |           ^
           |
-          = help: mend it
+          = help: fix it
 
         team-a/train (Job) in crlf.yaml
 
@@ -477,7 +477,7 @@ mod tests {
         2 | spec:
           | ^^^^
           |
-          = help: mend it
+          = help: fix it
 
         deny[deadline]: escape ␛[2J and␊line break <U+202E>
          --> crlf.yaml:3:3
@@ -485,7 +485,7 @@ mod tests {
         3 |   a: 1
           |   ^^^^
           |
-          = help: mend it
+          = help: fix it
 
         team-a/train (Job) in wide.yaml
 
@@ -495,7 +495,7 @@ mod tests {
         1 | name: 漢字🚀 # <U+200B>zero<U+202E>width
           |                        ^^^^
           |
-          = help: mend it
+          = help: fix it
 
         deny[deadline]: escape ␛[2J and␊line break <U+202E>
          --> wide.yaml:2:7
@@ -503,7 +503,7 @@ mod tests {
         2 | שלום: עולם
           |       ^^^^
           |
-          = help: mend it
+          = help: fix it
 
         team-a/train (Job) in evil␛]8;;http://x␇name␊.yaml
 
@@ -513,13 +513,13 @@ mod tests {
         1 | kind: Job
           |       ^^^
           |
-          = help: mend it
+          = help: fix it
 
         team-a/train (Job) in end.yaml
 
         deny[deadline]: escape ␛[2J and␊line break <U+202E>
          --> end.yaml:2:1
-          = help: mend it
+          = help: fix it
 
         deny[deadline]: escape ␛[2J and␊line break <U+202E>
          --> end.yaml:1:6
@@ -527,19 +527,19 @@ mod tests {
         1 | kind: Job
           |      ^
           |
-          = help: mend it
+          = help: fix it
 
         team-a/train (Job) in empty.yaml
 
         deny[deadline]: escape ␛[2J and␊line break <U+202E>
          --> empty.yaml:1:1
-          = help: mend it
+          = help: fix it
 
         team-a/train (Job) in gone.yaml
 
         deny[deadline]: no source at hand
          --> gone.yaml:1:7
-          = help: mend it
+          = help: fix it
 
         team-a/train (Job) in end.yaml
 
@@ -550,7 +550,7 @@ mod tests {
           |       ^^^
           |
           = note: PersistentVolumeClaim team-a/data: `ReadWriteOnce`
-          = help: mend it
+          = help: fix it
 
         8 files, 9 documents, 1 job: 14 denied
         `jobgate explain deadline` says more about a rule
@@ -567,7 +567,7 @@ mod tests {
         6 | spec:
           | ^^^^
           |
-          = help: mend it
+          = help: fix it
           = why: A Job without a deadline runs until it succeeds, fails often enough, or someone notices
 
           deny  jobs/6.yaml:6:1      Job team-a/train
@@ -585,7 +585,7 @@ mod tests {
         gpu-toleration: 10 denied, 10 warnings  https://github.com/jobgate/jobgate/blob/main/docs/rules/gpu-toleration.md
         deny[gpu-toleration]: something is wrong
          --> jobs/4.yaml:6:1
-          = help: mend it
+          = help: fix it
           = why: Nodes with accelerators usually carry a taint, so that nothing else lands on them (GKE sets `nvidia.com/gpu=present:NoSchedule` by itself)
 
           deny  jobs/10.yaml:6:1  Job team-a/train
@@ -607,8 +607,8 @@ mod tests {
         6 | spec:
           | ^^^^
           |
-          = help: mend it
-          = why: With `restartPolicy: Always` a container that has finished its work is started again, for ever
+          = help: fix it
+          = why: With `restartPolicy: Always` a container that has finished its work is started again, forever
 
           deny  jobs/8.yaml:6:1   Job team-a/train
           deny  jobs/14.yaml:6:1  Job team-a/train

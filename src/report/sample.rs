@@ -110,7 +110,7 @@ pub(super) fn report() -> Report {
     ];
     let stand_in = finding("placeholder", Level::Note, claim, "`checkpoints` looks like a stand-in", "");
     report.found("./jobs/train.yaml", "claimName: |checkpoints", stand_in);
-    let message = "`resources` stands here twice; kubectl drops the first";
+    let message = "duplicate key `resources`; kubectl drops the first";
     let double = report.found("./volumes/claims.yaml", "resources", finding("duplicate-key", Level::Warn, Pointer::root(), message, "remove one"));
     double.object = None;
     report
@@ -129,7 +129,7 @@ pub(super) fn shapes() -> Report {
         .with("evil\u{1b}]8;;http://x\u{7}name\n.yaml", "kind: Job\n")
         .with("end.yaml", "kind: Job\n")
         .with("empty.yaml", "");
-    let deny = |message: &str| finding("deadline", Level::Deny, Pointer::root(), message, "mend it");
+    let deny = |message: &str| finding("deadline", Level::Deny, Pointer::root(), message, "fix it");
     for (file, needle) in [
         ("long.yaml", "--flag"),
         ("one-line.json", "\"kind\": |\"Job\""),

@@ -30,7 +30,7 @@ pub(super) fn line(report: &Report) -> String {
         let _ = write!(line, "{} {} withheld", if report.fixed > 0 { "," } else { "; fixes:" }, thousands(report.withheld));
     }
     if report.lifted > 0 {
-        let _ = write!(line, "; {} lifted by exemptions and annotations", thousands(report.lifted));
+        let _ = write!(line, "; {} suppressed by exemptions and annotations", thousands(report.lifted));
     }
     if report.known > 0 {
         let _ = write!(line, "; {} baselined", thousands(report.known));
@@ -88,7 +88,7 @@ mod tests {
         let mut report = Report { files: 1, documents: 1263, objects: 1, ..Report::default() };
         assert_eq!(line(&report), "1 file, 1,263 documents, 1 job: nothing found");
         report.lifted = 2;
-        assert_eq!(line(&report), "1 file, 1,263 documents, 1 job: nothing found; 2 lifted by exemptions and annotations");
+        assert_eq!(line(&report), "1 file, 1,263 documents, 1 job: nothing found; 2 suppressed by exemptions and annotations");
         report.lifted = 0;
         report.objects = 0;
         assert_eq!(line(&report), "1 file, 1,263 documents: no Job, CronJob or PyTorchJob among them");

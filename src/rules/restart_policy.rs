@@ -2,7 +2,7 @@
 //!
 //! ## Why
 //!
-//! With `restartPolicy: Always` a container that has finished its work is started again, for ever. The API server refuses it for Jobs and
+//! With `restartPolicy: Always` a container that has finished its work is started again, forever. The API server refuses it for Jobs and
 //! CronJobs, and an unset field means the same, because `Always` is the default of every pod. It says so only after mutating webhooks have
 //! run, so Jobgate says it together with everything else that is wrong. The training operator accepts `Always` for a PyTorchJob replica,
 //! and restarts the finished run.

@@ -126,15 +126,16 @@ fn check(cx: &mut Cx<'_>) {
     }
     let tracker = if cx.bool("gitops") { Some("a GitOps tool (the policy says so)") } else { tracker(workload) };
     if let Some(tracker) = tracker.filter(|_| !is_template) {
-        let message =
-            format!("no `{FIELD}`, so it stays when it has finished; none is filled in, as {tracker} would make it again and it would run again");
+        let message = format!(
+            "no `{FIELD}`, so what has finished is never deleted; none is filled in, as {tracker} would make it again and it would run again"
+        );
         if let Some(finding) = cx.missing(&field.pointer, message) {
             finding.instead_of_fill(Level::Warn).at_most(Level::Warn);
             finding.help("let the tool that applies it clean it up, e.g. as a hook with a deletion policy");
         }
         return;
     }
-    let message = "no `ttlSecondsAfterFinished`: it stays forever when it has finished, and its pods with it";
+    let message = "`ttlSecondsAfterFinished` is not set, so what has finished is never deleted, nor are its pods";
     if !is_template && workload.has_begun() {
         if let Some(finding) = cx.missing(&field.pointer, message) {
             finding.instead_of_fill(Level::Note);
@@ -144,7 +145,7 @@ fn check(cx: &mut Cx<'_>) {
     }
     let seconds = cx.int(if is_template { "cronSeconds" } else { "seconds" });
     if let Some(tool) = writes_whole(workload) {
-        let message = format!("no `{FIELD}`: finished runs stay forever; none is filled in, as {tool} would take it out again");
+        let message = format!("no `{FIELD}`: finished runs are never deleted; none is filled in, as {tool} would take it out again");
         if let Some(finding) = cx.missing(&field.pointer, message) {
             finding.instead_of_fill(Level::Warn).at_most(Level::Warn);
             finding.help(format!("set `ttl_seconds_after_finished` in the configuration, e.g. to {seconds}"));

@@ -47,6 +47,7 @@ fn every_format_is_written() {
     assert!(stdout(&of("github")).starts_with("::error file=job.yaml,line=6,"));
 }
 
+#[cfg(unix)]
 #[test]
 fn a_path_that_cannot_be_read_is_in_every_format() {
     let place = Place::with(&[("job.yaml", &good())]);
