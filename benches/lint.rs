@@ -5,8 +5,8 @@ mod support;
 use std::hint::black_box;
 
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
-use jobgate::lint::{self, Claims, Input, Options};
-use jobgate::policy::Policy;
+use jobgate::judge::policy::Policy;
+use jobgate::local::lint::{self, Claims, Input, Options};
 
 const BYTES: usize = 20_000_000;
 

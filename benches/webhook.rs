@@ -25,12 +25,12 @@ use std::time::{Duration, Instant};
 
 use base64::Engine as _;
 use http::StatusCode;
+use jobgate::cli::today;
 use jobgate::cluster::Claims;
-use jobgate::cmd::today;
-use jobgate::policy::Policy;
-use jobgate::server::certificate::{Development, Identity};
-use jobgate::server::{Answer, Application, Call, Config, Endpoint, Limits, Metrics, Note, Outcome, Readiness, Server, Stop};
-use jobgate::webhook::Webhook;
+use jobgate::judge::policy::Policy;
+use jobgate::serve::server::certificate::{Development, Identity};
+use jobgate::serve::server::{Answer, Application, Call, Config, Endpoint, Limits, Metrics, Note, Outcome, Readiness, Server, Stop};
+use jobgate::serve::webhook::Webhook;
 use json_patch::jsonptr::PointerBuf;
 use json_patch::{AddOperation, Patch, PatchOperation};
 use k8s_openapi::api::authentication::v1::UserInfo;

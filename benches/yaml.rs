@@ -2,7 +2,7 @@
 
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
 use granit_parser::Parser;
-use jobgate::yaml::{self, Limits};
+use jobgate::text::yaml::{self, Limits};
 
 /// Returns about 20 MB of Job manifests, no two alike.
 fn manifests() -> String {

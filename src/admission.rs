@@ -15,6 +15,7 @@
 //! which is counted, and the request is allowed.
 
 mod check;
+pub mod dry_run;
 mod respond;
 mod review;
 mod skim;
@@ -24,7 +25,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use jiff::civil::Date;
 
-use crate::value::Value;
+use crate::text::value::Value;
 
 pub use check::Doubt;
 pub(crate) use check::checked_patch;
@@ -32,11 +33,11 @@ pub use respond::{LONGEST_LINE, LONGEST_WARNING, MOST_FINDINGS, MOST_WARNINGS};
 pub use review::{Change, Head, Malformed, Review, Subject, Version};
 pub use weight::weight;
 
-use crate::engine::{self, Origin, Request, Skipped, Verdict};
-use crate::facts::Facts;
-use crate::finding::{Finding, Level};
-use crate::policy::Policy;
-use crate::workload::Kind;
+use crate::judge::engine::{self, Origin, Request, Skipped, Verdict};
+use crate::judge::facts::Facts;
+use crate::judge::finding::{Finding, Level};
+use crate::judge::policy::Policy;
+use crate::kinds::Kind;
 use respond::Reply;
 
 /// The rule whose denials `/mutate` makes already, with all others: the API server refuses such a Job or CronJob between the two calls, and its
@@ -454,8 +455,8 @@ impl Meta {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::facts::{Claim, Fact, NoFacts};
-    use crate::value::{Value, json};
+    use crate::judge::facts::{Claim, Fact, NoFacts};
+    use crate::text::value::{Value, json};
 
     fn review(version: &str, operation: &str, user: &str, object: &Value, old: &Value) -> String {
         json!({"kind": "AdmissionReview", "apiVersion": format!("admission.k8s.io/{version}"), "request": {
@@ -533,7 +534,7 @@ mod tests {
 
     #[test]
     fn a_heavy_review_is_denied_where_it_would_be_judged() {
-        let audit = Policy::parse(crate::policy::BUILTINS.iter().find(|builtin| builtin.name == "audit").unwrap().source, "audit").unwrap();
+        let audit = Policy::parse(crate::judge::policy::BUILTINS.iter().find(|builtin| builtin.name == "audit").unwrap().source, "audit").unwrap();
         let denying = Policy::default();
         let answered = |endpoint, policy: &Policy, operation: &str| {
             let body = review("v1", operation, "admin", &job(&json!({})), &Value::Null);

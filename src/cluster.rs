@@ -16,6 +16,7 @@
 //! and logs every refusal. What is needed here is a list, a watch and a byte for each claim.
 
 mod access;
+pub mod audit;
 mod breaker;
 mod client;
 mod excluded;
@@ -50,8 +51,8 @@ pub use self::stats::{Stats, Why};
 use self::live::{Key, Live, Looked, Question};
 use self::stats::Counts;
 use self::store::{Cache, Standing};
-use crate::facts::{Claim, Fact, FactTable, Facts, WantedClaim};
-use crate::finding::Source;
+use crate::judge::facts::{Claim, Fact, FactTable, Facts, WantedClaim};
+use crate::judge::finding::Source;
 
 /// How claims are looked up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
@@ -240,7 +241,7 @@ impl Claims {
             if at % LOOKUPS_BETWEEN_YIELDS == LOOKUPS_BETWEEN_YIELDS - 1 {
                 tokio::task::yield_now().await;
             }
-            crate::meter::spend(16);
+            crate::text::meter::spend(16);
             let key = (claim.namespace.clone(), claim.name.clone());
             match self.0.at_hand(claim, &key, standing) {
                 AtHand::Answer(source, looked) => self.0.enter(&mut facts, claim, key, source, looked),

@@ -6,9 +6,9 @@ use std::process::ExitCode;
 use anstream::{AutoStream, ColorChoice};
 use clap::Parser as _;
 #[cfg(feature = "serve")]
-use jobgate::cli::Certs;
-use jobgate::cli::{Cli, Color, Command, Policy};
-use jobgate::cmd::{self, Exit};
+use jobgate::cli::args::Certs;
+use jobgate::cli::args::{Cli, Color, Command, Policy};
+use jobgate::cli::{self, Exit};
 use mimalloc::MiMalloc;
 
 /// Reviews and documents are trees of small values, made and dropped: a sixth of a review's time is saved, and threads do not wait for each other.
@@ -16,8 +16,8 @@ use mimalloc::MiMalloc;
 static ALLOCATOR: MiMalloc = MiMalloc;
 
 fn main() -> ExitCode {
-    let cli = Cli::parse();
-    match run(&cli) {
+    let args = Cli::parse();
+    match run(&args) {
         Ok(exit) => exit.into(),
         Err(error) if is_broken_pipe(&error) => Exit::Clean.into(),
         Err(error) => {
@@ -27,32 +27,32 @@ fn main() -> ExitCode {
     }
 }
 
-fn run(cli: &Cli) -> anyhow::Result<Exit> {
-    let color = match cli.color {
+fn run(args: &Cli) -> anyhow::Result<Exit> {
+    let color = match args.color {
         Color::Auto => AutoStream::choice(&io::stdout()),
         Color::Always => ColorChoice::Always,
         Color::Never => ColorChoice::Never,
     };
     let mut out = AutoStream::new(io::stdout(), color);
-    let exit = match &cli.command {
-        Command::Lint(args) => cmd::lint::run(args, color != ColorChoice::Never)?,
-        Command::DryRun(args) => cmd::dry_run::run(args, color != ColorChoice::Never)?,
+    let exit = match &args.command {
+        Command::Lint(args) => cli::lint::run(args, color != ColorChoice::Never)?,
+        Command::DryRun(args) => cli::dry_run::run(args, color != ColorChoice::Never)?,
         #[cfg(feature = "serve")]
-        Command::Audit(args) => cmd::audit::run(args, color != ColorChoice::Never)?,
+        Command::Audit(args) => cli::audit::run(args, color != ColorChoice::Never)?,
         #[cfg(feature = "serve")]
-        Command::Doctor(args) => cmd::doctor::run(args, &mut out)?,
+        Command::Doctor(args) => cli::doctor::run(args, &mut out)?,
         #[cfg(feature = "serve")]
-        Command::Serve(args) => cmd::serve::run(args, &mut out)?,
-        Command::Review(args) => cmd::review::command(args, &mut out)?,
-        Command::Explain { rule } => cmd::explain::run(rule.as_deref(), &mut out)?,
-        Command::Policy(Policy::Check { files }) => cmd::policy::check(files, Some(cmd::today()), &mut out)?,
-        Command::Policy(Policy::Export { vap: _, policy, namespace }) => cmd::policy::export(policy, namespace, Some(cmd::today()), &mut out)?,
-        Command::Policy(Policy::Show { name }) => cmd::policy::show(name.as_deref(), &mut out)?,
+        Command::Serve(args) => cli::serve::run(args, &mut out)?,
+        Command::Review(args) => cli::review::command(args, &mut out)?,
+        Command::Explain { rule } => cli::explain::run(rule.as_deref(), &mut out)?,
+        Command::Policy(Policy::Check { files }) => cli::policy::check(files, Some(cli::today()), &mut out)?,
+        Command::Policy(Policy::Export { vap: _, policy, namespace }) => cli::policy::export(policy, namespace, Some(cli::today()), &mut out)?,
+        Command::Policy(Policy::Show { name }) => cli::policy::show(name.as_deref(), &mut out)?,
         #[cfg(feature = "serve")]
-        Command::Certs(Certs::Init(args)) => cmd::certs::init(args, &mut out)?,
-        Command::Completions { shell } => cmd::completions::run(*shell, &mut out).map(|()| Exit::Clean)?,
-        Command::Man => cmd::man::run(&mut out).map(|()| Exit::Clean)?,
-        Command::Generate { check, root } => cmd::generate::run(root, *check, &mut out)?,
+        Command::Certs(Certs::Init(args)) => cli::certs::init(args, &mut out)?,
+        Command::Completions { shell } => cli::completions::run(*shell, &mut out).map(|()| Exit::Clean)?,
+        Command::Man => cli::man::run(&mut out).map(|()| Exit::Clean)?,
+        Command::Generate { check, root } => cli::generate::run(root, *check, &mut out)?,
     };
     out.flush()?;
     Ok(exit)

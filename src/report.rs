@@ -14,7 +14,8 @@ mod json;
 mod junit;
 #[cfg(test)]
 mod laws;
-mod page;
+pub(crate) mod page;
+mod place;
 #[cfg(test)]
 mod sample;
 mod sarif;
@@ -28,23 +29,17 @@ use std::io;
 use std::ops::Range;
 use std::sync::Arc;
 
-use crate::dry_run::Answer;
-use crate::finding::{Finding, Level};
-use crate::workload::Kind;
+use crate::admission::dry_run::Answer;
+use crate::judge::finding::{Finding, Level};
+use crate::kinds::Kind;
+use crate::text::lines::Position;
+use crate::text::value::Value;
 pub use identity::{Identity, Name};
 pub use impact::{Filled, Impact, LeftOut, Reapply, Tally};
+pub(crate) use place::{first_line, span};
 pub(crate) use text::{clean, plural};
 pub use unjudged::{Kustomized, Reason, Render, Unjudged};
 pub(crate) use unjudged::{helm, order as unjudged_order};
-
-/// A line and a column, both from 1. Columns count Unicode scalar values.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, serde::Serialize)]
-pub struct Position {
-    /// The line.
-    pub line: usize,
-    /// The column.
-    pub column: usize,
-}
 
 /// A place in a file.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -71,6 +66,25 @@ pub struct ObjectId {
     pub namespace: Option<String>,
     /// The name, or the `generateName` prefix followed by `*`.
     pub name: Option<String>,
+}
+
+impl ObjectId {
+    /// Returns what an object calls itself.
+    #[must_use]
+    pub fn of(object: &Value) -> Self {
+        let text = |value: Option<&Value>| match value {
+            Some(Value::String(text)) => Some(text.as_str().to_owned()),
+            Some(Value::Number(number)) => Some(number.to_string()),
+            _ => None,
+        };
+        let metadata = |key: &str| text(object.get("metadata").and_then(|metadata| metadata.get(key)));
+        Self {
+            api_version: text(object.get("apiVersion")).unwrap_or_default(),
+            kind: text(object.get("kind")).unwrap_or_default(),
+            namespace: metadata("namespace"),
+            name: metadata("name").or_else(|| metadata("generateName").map(|prefix| prefix + "*")),
+        }
+    }
 }
 
 /// A further place of a finding, looked up.

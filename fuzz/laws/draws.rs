@@ -1,9 +1,9 @@
 //! Choices, made by bytes: what libFuzzer has to turn to get other values and operations.
 
-use jobgate::finding::Op;
-use jobgate::patch;
-use jobgate::pointer::Pointer;
-use jobgate::value::{Map, Value, json};
+use jobgate::text::patch;
+use jobgate::text::patch::Op;
+use jobgate::text::pointer::Pointer;
+use jobgate::text::value::{Map, Value, json};
 
 /// Keys and texts: common ones, and those that a notation has trouble with.
 const WORDS: [&str; 24] = [

@@ -1,9 +1,9 @@
 //! Operations mean the same to every engine, to the part of the object that they see, and joined.
 
-use jobgate::finding::Op;
-use jobgate::patch::{self, Joined};
-use jobgate::pointer::{Pointer, Token};
-use jobgate::value::Value;
+use jobgate::text::patch::Op;
+use jobgate::text::patch::{self, Joined};
+use jobgate::text::pointer::{Pointer, Token};
+use jobgate::text::value::Value;
 
 use super::draws::{Draws, places};
 

@@ -2,13 +2,13 @@
 
 use std::sync::LazyLock;
 
-use jobgate::cel;
-use jobgate::engine::{self, Operation, Origin, Request};
-use jobgate::facts::NoFacts;
-use jobgate::finding::Level;
-use jobgate::lines::Lines;
-use jobgate::policy::{Policy, PolicyErrors};
-use jobgate::value::{Value, json};
+use jobgate::judge::cel;
+use jobgate::judge::engine::{self, Operation, Origin, Request};
+use jobgate::judge::facts::NoFacts;
+use jobgate::judge::finding::Level;
+use jobgate::judge::policy::{Policy, PolicyErrors};
+use jobgate::text::lines::Lines;
+use jobgate::text::value::{Value, json};
 
 /// Objects that break every rule, one of each kind.
 static OBJECTS: LazyLock<[Value; 3]> = LazyLock::new(|| {
@@ -53,7 +53,7 @@ fn judges(policy: &Policy) {
     // What the API server could judge is printed as what it is.
     let export = cel::export(policy, "jobgate", None);
     let text = export.to_yaml();
-    let documents = jobgate::yaml::documents(text.as_bytes());
+    let documents = jobgate::text::yaml::documents(text.as_bytes());
     let printed: Vec<Value> = documents.map(|read| read.unwrap_or_else(|error| panic!("{error}: {text}")).value).collect();
     let objects: Vec<Value> = export.objects.into_iter().flatten().collect();
     assert!(objects == printed || objects.is_empty() && printed.iter().all(Value::is_null), "{text}");

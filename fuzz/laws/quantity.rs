@@ -3,7 +3,7 @@
 use std::cmp::Ordering;
 
 use jobgate::k8s::quantity::Quantity;
-use jobgate::value::Value;
+use jobgate::text::value::Value;
 
 /// Amounts of each representation and sign, to compare with.
 const OTHERS: [&str; 11] = ["-1000E", "-1", "-1n", "0", "0.000000001", "1m", "999m", "1023", "1Ki", "9223372036854775808", "1e100"];

@@ -6,9 +6,9 @@ use std::sync::LazyLock;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use jobgate::admission::{self, Answer, Doubt, Endpoint, Fault, LONGEST_LINE, LONGEST_WARNING, MOST_WARNINGS, Outcome, Review};
-use jobgate::facts::{Claim, Fact, Facts, NoFacts};
-use jobgate::finding::{Level, Source};
-use jobgate::policy::Policy;
+use jobgate::judge::facts::{Claim, Fact, Facts, NoFacts};
+use jobgate::judge::finding::{Level, Source};
+use jobgate::judge::policy::Policy;
 use serde_json::Value;
 
 /// Every claim is known, and only one node can mount it.

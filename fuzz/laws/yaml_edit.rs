@@ -3,13 +3,14 @@
 
 use std::sync::{LazyLock, Mutex};
 
-use jobgate::finding::{Op, Safety};
-use jobgate::fix;
-use jobgate::lint::{self, Change, Claims, Fixing, Input, Options, Sink, Unwritten};
-use jobgate::pointer::Token;
-use jobgate::policy::Policy;
-use jobgate::value::{Map, Value};
-use jobgate::yaml::{self, Document, Edit, SyntaxError};
+use jobgate::judge::finding::Safety;
+use jobgate::judge::policy::Policy;
+use jobgate::local::fix;
+use jobgate::local::lint::{self, Change, Claims, Fixing, Input, Options, Sink, Unwritten};
+use jobgate::text::patch::Op;
+use jobgate::text::pointer::Token;
+use jobgate::text::value::{Map, Value};
+use jobgate::text::yaml::{self, Document, Edit, SyntaxError};
 
 use super::draws::{Draws, places};
 

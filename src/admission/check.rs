@@ -6,12 +6,13 @@
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
 
-use crate::engine::Verdict;
-use crate::finding::{Level, Op};
-use crate::patch;
-use crate::pointer::Token;
-use crate::rules::RULES;
-use crate::value::Value;
+use crate::judge::engine::Verdict;
+use crate::judge::finding::Level;
+use crate::judge::rules::RULES;
+use crate::text::patch;
+use crate::text::patch::Op;
+use crate::text::pointer::Token;
+use crate::text::value::Value;
 
 /// The largest patch that is sent, in operations. A rule makes a handful for each pod template.
 const MAX_PATCH_OPS: usize = 256;
@@ -162,7 +163,7 @@ impl Patterns {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::value::json;
+    use crate::text::value::json;
 
     fn allows(list: &[&str], before: &Value, after: &Value) -> bool {
         Patterns::of(list.iter().copied()).allow(&mut Vec::new(), Some(before), Some(after))

@@ -9,13 +9,14 @@ use serde::Serialize;
 
 use super::review::Head;
 use super::{Endpoint, Pass};
-use crate::finding::{Finding, Level, Op, Safety};
-use crate::lines::cut;
-use crate::meter;
-use crate::patch;
-use crate::pointer::{Pointer, Token};
-use crate::value::Value;
-use crate::workload::is_other;
+use crate::judge::finding::{Finding, Level, Safety};
+use crate::kinds::is_other;
+use crate::text::lines::cut;
+use crate::text::meter;
+use crate::text::patch;
+use crate::text::patch::Op;
+use crate::text::pointer::{Pointer, Token};
+use crate::text::value::Value;
 
 /// The longest warning, in Unicode scalar values; the API server cuts and drops beyond its own limits (kubernetes.md §7.1).
 pub const LONGEST_WARNING: usize = 120;
@@ -312,9 +313,9 @@ pub(super) fn one_line(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::finding::{Fix, Part};
-    use crate::pointer::Pointer;
-    use crate::value::{Value, json};
+    use crate::judge::finding::{Fix, Part};
+    use crate::text::pointer::Pointer;
+    use crate::text::value::{Value, json};
 
     fn finding(level: Level, path: &Pointer, message: &str, help: &str) -> Finding {
         let (message, help) = (message.to_owned().into(), help.to_owned().into());

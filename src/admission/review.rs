@@ -13,11 +13,11 @@ use serde::de::{DeserializeSeed, Deserializer, IgnoredAny, MapAccess, SeqAccess,
 use serde_json::value::RawValue;
 
 use super::{Fault, Pass, skim, weight};
-use crate::engine::Operation;
-use crate::facts::{Fact, Facts, WantedClaim};
-use crate::rules;
-use crate::value::Value;
-use crate::workload::{Kind, Workload};
+use crate::judge::engine::Operation;
+use crate::judge::facts::{Fact, Facts, WantedClaim};
+use crate::judge::rules;
+use crate::kinds::{Kind, Workload};
+use crate::text::value::Value;
 
 /// The longest `uid` that is echoed, in bytes. The API server's are 36 long.
 const LONGEST_UID: usize = 256;
@@ -462,9 +462,9 @@ impl<'a> Visitor<'a> for Reader<'_, 'a> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::facts::{Claim, FactTable};
-    use crate::finding::Source;
-    use crate::value::json;
+    use crate::judge::facts::{Claim, FactTable};
+    use crate::judge::finding::Source;
+    use crate::text::value::json;
 
     const JOB: &str = r#"{"apiVersion":"batch/v1","kind":"Job","spec":{}}"#;
 

@@ -15,9 +15,9 @@ use serde::de::{DeserializeSeed, Deserializer, IgnoredAny, MapAccess, SeqAccess,
 use serde_json::Number;
 
 use super::review::Text;
-use crate::meter;
-use crate::value::{Fields, Value};
-use crate::workload::Kind;
+use crate::kinds::Kind;
+use crate::text::meter;
+use crate::text::value::{Fields, Value};
 
 /// What of a value is read. It speaks of mappings and lists; a value of another type is read as it is.
 #[derive(Clone, Copy, Debug)]

@@ -7,9 +7,9 @@ use kube::Client;
 
 use super::chain;
 use super::fetch::{self, Failure};
-use crate::registration::{asks_about, is_ours};
+use crate::kinds::registration::{asks_about, is_ours};
 use crate::report::Unjudged;
-use crate::value::Value;
+use crate::text::value::Value;
 
 /// How long one answer may take.
 const PATIENCE: Duration = Duration::from_secs(5);
@@ -90,8 +90,8 @@ mod tests {
     use kube::client::Body;
 
     use super::*;
-    use crate::registration::{Target, configurations};
-    use crate::value::json;
+    use crate::kinds::registration::{Target, configurations};
+    use crate::text::value::json;
 
     /// Asks an API server that a script stands for about some namespaces.
     fn ask(answer: impl Fn(&str) -> (u16, Value) + Send + Sync + 'static, namespaces: &[&str]) -> Vec<String> {

@@ -10,8 +10,8 @@ use super::list::{PAGE, Pages};
 use super::mirror::{CLAIMS, LARGEST_PAGE};
 use super::store::Cache;
 use super::wire::Page;
-use crate::facts::{Claim, Fact, Facts};
-use crate::finding::Source;
+use crate::judge::facts::{Claim, Fact, Facts};
+use crate::judge::finding::Source;
 
 /// Claims as they were when they were listed: their access modes and nothing else.
 #[derive(Debug)]

@@ -6,10 +6,10 @@ use futures::StreamExt as _;
 use kube::Client;
 
 use super::fetch::{self, Failure, LARGEST_OBJECT};
-use crate::facts::{Claim, Fact, FactTable};
-use crate::finding::Source;
-use crate::value::Value;
-use crate::workload::Kind;
+use crate::judge::facts::{Claim, Fact, FactTable};
+use crate::judge::finding::Source;
+use crate::kinds::Kind;
+use crate::text::value::Value;
 
 /// How long one answer may take.
 const PATIENCE: Duration = Duration::from_secs(5);
@@ -124,7 +124,7 @@ mod tests {
     use kube::client::Body;
 
     use super::*;
-    use crate::value::json;
+    use crate::text::value::json;
 
     /// Asks a stand-in for an API server, which answers a path with a status and a text, or not at all. Returns what was found, and the paths that were
     /// asked for.

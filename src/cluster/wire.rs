@@ -47,7 +47,7 @@ struct Status<'a> {
 }
 
 impl Claim<'_> {
-    /// Returns the modes of the bound volume where there is one, else those asked for; the same choice as [`crate::facts::Claim::from_object`].
+    /// Returns the modes of the bound volume where there is one, else those asked for; the same choice as [`crate::judge::facts::Claim::from_object`].
     pub(super) fn modes(&self) -> Modes {
         if self.status.phase == "Bound" && !self.status.access_modes.is_empty() { self.status.access_modes } else { self.spec.access_modes }
     }
@@ -135,9 +135,9 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::facts;
-    use crate::finding::Source;
-    use crate::value::json;
+    use crate::judge::facts;
+    use crate::judge::finding::Source;
+    use crate::text::value::json;
 
     fn claim(text: &str) -> Claim<'_> {
         serde_json::from_str(text).unwrap()

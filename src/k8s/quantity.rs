@@ -5,7 +5,7 @@
 
 use std::cmp::Ordering;
 
-use crate::value::Value;
+use crate::text::value::Value;
 
 /// Why a text is no quantity, in the API server's words.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
@@ -575,7 +575,7 @@ mod tests {
 
     #[test]
     fn reads_what_json_can_hold() {
-        use crate::value::json;
+        use crate::text::value::json;
         for (value, canonical) in [(json!(2), "2"), (json!(0.5), "500m"), (json!(" 1Gi "), "1Gi"), (json!(null), "0"), (json!(1e30), "1e+30")] {
             assert_eq!(Quantity::from_json(&value).map(|quantity| quantity.canonical()), Ok(canonical.to_owned()), "{value}");
         }

@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use super::text::clean_into;
 use super::{Location, Report};
-use crate::lines::character_at;
+use crate::text::lines::character_at;
 
 /// Bytes of a long line that are kept in front of and behind a place.
 const BEFORE: usize = 240;
@@ -128,9 +128,9 @@ fn next_line(source: &str, end: usize) -> usize {
 mod tests {
     use proptest::prelude::*;
 
-    use super::super::Position;
     use super::*;
-    use crate::lines::Lines;
+    use crate::text::lines::Lines;
+    use crate::text::lines::Position;
 
     fn location(source: &str, span: Range<usize>) -> Location {
         let lines = Lines::new(source.as_bytes());

@@ -7,7 +7,7 @@ use std::io;
 
 use super::text::{clean, repository_path};
 use super::{Located, Options, Report, Unjudged, summary};
-use crate::finding::Level;
+use crate::judge::finding::Level;
 
 /// Writes one command a line, and the summary as a last line that is none.
 pub(super) fn write(report: &Report, options: &Options, out: &mut dyn io::Write) -> io::Result<()> {

@@ -7,7 +7,7 @@ use serde::Serialize;
 use super::fingerprint::Unique;
 use super::text::{clean, repository_path};
 use super::{Located, Location, Options, Report, Unjudged};
-use crate::finding::Level;
+use crate::judge::finding::Level;
 
 /// What stands where a finding has its rule.
 const NOT_JUDGED: &str = "not-judged";
@@ -95,7 +95,7 @@ fn issue<'r>(located: &'r Located, unique: &mut Unique) -> Issue<'r> {
 mod tests {
     use super::super::sample;
     use super::*;
-    use crate::value::{Value, json};
+    use crate::text::value::{Value, json};
 
     fn document(report: &Report) -> Value {
         let mut out = Vec::new();

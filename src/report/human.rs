@@ -11,8 +11,8 @@ use anstyle::{AnsiColor, Style};
 use super::page::{self, Page};
 use super::text::{clean, plural, thousands};
 use super::{Impact, Located, Location, Options, Reason, Report, Unjudged, excerpt, impact, summary};
-use crate::finding::{Level, Part};
-use crate::rules;
+use crate::judge::finding::{Level, Part};
+use crate::judge::rules;
 
 const HEADING: Style = Style::new().bold().underline();
 
@@ -344,7 +344,7 @@ fn missing(located: &Located) -> Option<String> {
 mod tests {
     use super::super::sample;
     use super::*;
-    use crate::pointer::Pointer;
+    use crate::text::pointer::Pointer;
 
     fn human(report: &Report, options: &Options) -> String {
         let mut out = Vec::new();

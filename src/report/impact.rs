@@ -9,10 +9,10 @@ use serde::Serialize;
 
 use super::Report;
 use super::text::{clean, plural, thousands};
-use crate::engine::Verdict;
-use crate::finding::Level;
-use crate::pointer::Pointer;
-use crate::value::Value;
+use crate::judge::engine::Verdict;
+use crate::judge::finding::Level;
+use crate::text::pointer::Pointer;
+use crate::text::value::Value;
 
 /// How many rows a table has unless all are asked for.
 const ROWS: usize = 15;

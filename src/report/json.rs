@@ -7,9 +7,10 @@ use std::sync::Arc;
 use rayon::prelude::*;
 use serde::Serialize;
 
-use super::{Answered, Located, ObjectId, Position, Related, Report, Unjudged, impact};
-use crate::finding::{Level, Safety};
-use crate::patch;
+use super::{Answered, Located, ObjectId, Related, Report, Unjudged, impact};
+use crate::judge::finding::{Level, Safety};
+use crate::text::lines::Position;
+use crate::text::patch;
 
 /// The version of the document.
 const VERSION: u32 = 1;
@@ -288,7 +289,7 @@ fn is_same(a: Option<&Arc<ObjectId>>, b: Option<&Arc<ObjectId>>) -> bool {
 mod tests {
     use super::super::sample;
     use super::*;
-    use crate::value::{Value, json};
+    use crate::text::value::{Value, json};
 
     fn document(report: &Report) -> Value {
         let mut out = Vec::new();

@@ -7,7 +7,7 @@ use quick_junit::{NonSuccessKind, TestCase, TestCaseStatus, TestSuite};
 
 use super::text::clean;
 use super::{Located, Options, Report, Unjudged, page, summary};
-use crate::finding::Level;
+use crate::judge::finding::Level;
 
 /// Writes the report; findings at or above `fail_on` are failures.
 pub(super) fn write(report: &Report, options: &Options, out: &mut dyn io::Write) -> io::Result<()> {

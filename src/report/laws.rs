@@ -5,11 +5,11 @@ use std::sync::Arc;
 use proptest::prelude::*;
 
 use super::{Format, Kustomized, Located, Location, ObjectId, Options, Reason, Related, Render, Report, Unjudged, write};
-use crate::finding::Level;
-use crate::lines::Lines;
-use crate::pointer::Pointer;
+use crate::judge::finding::Level;
 use crate::report::sample;
-use crate::value::Value;
+use crate::text::lines::Lines;
+use crate::text::pointer::Pointer;
+use crate::text::value::Value;
 
 const FORMATS: [Format; 6] = [Format::Human, Format::Json, Format::Sarif, Format::Junit, Format::Github, Format::Gitlab];
 
@@ -42,7 +42,7 @@ prop_compose! {
             let mut finding = sample::finding("deadline", level, Pointer::root().key(&name), &message, &help);
             finding.fills = fills;
             finding.path = finding.pointer.key("x");
-            finding.part = crate::finding::Part::Key;
+            finding.part = crate::judge::finding::Part::Key;
             let reason = match location.span.len() % 4 {
                 0 => Reason::Kind,
                 1 => Reason::Chart(message.as_str().into()),

@@ -3,9 +3,9 @@
 use std::sync::Arc;
 
 use super::{Located, Location, ObjectId, Related, Report};
-use crate::finding::{Finding, Fix, Level, Part, Safety};
-use crate::lines::Lines;
-use crate::pointer::Pointer;
+use crate::judge::finding::{Finding, Fix, Level, Part, Safety};
+use crate::text::lines::Lines;
+use crate::text::pointer::Pointer;
 
 pub(super) const TRAIN: &str = "\
 apiVersion: batch/v1

@@ -7,10 +7,11 @@ use std::fmt::Write as _;
 use std::io;
 
 use super::text::{clean, repository_path};
-use super::{Located, Location, ObjectId, Position, Report, Unjudged, fingerprint, page};
-use crate::finding::Level;
-use crate::lines::Lines;
-use crate::value::{Value, json};
+use super::{Located, Location, ObjectId, Report, Unjudged, fingerprint, page};
+use crate::judge::finding::Level;
+use crate::text::lines::Lines;
+use crate::text::lines::Position;
+use crate::text::value::{Value, json};
 
 /// The key of our fingerprints; the number goes up when what they are made of changes.
 const FINGERPRINT: &str = "jobgateFinding/v2";
@@ -192,7 +193,7 @@ fn uri(path: &str) -> String {
 mod tests {
     use super::super::sample;
     use super::*;
-    use crate::pointer::Pointer;
+    use crate::text::pointer::Pointer;
 
     fn log(report: &Report) -> Value {
         let mut out = Vec::new();

@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 
 use super::text::{plural, thousands};
 use super::{Located, Report, unjudged};
-use crate::finding::Level;
+use crate::judge::finding::Level;
 
 /// Returns the summary line, without a line break.
 pub(super) fn line(report: &Report) -> String {

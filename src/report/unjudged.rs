@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use super::text::{clean, plural, thousands};
 use super::{Location, ObjectId, Report};
-use crate::workload::ADAPTERS;
+use crate::kinds::ADAPTERS;
 
 /// One thing that was not judged.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -419,8 +419,8 @@ pub(crate) fn order(a: &Unjudged, b: &Unjudged) -> std::cmp::Ordering {
 
 #[cfg(test)]
 mod tests {
-    use super::super::Position;
     use super::*;
+    use crate::text::lines::Position;
 
     fn at(file: &str, object: Option<(&str, &str)>, reason: Reason) -> Unjudged {
         let start = Position { line: 1, column: 1 };

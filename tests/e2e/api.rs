@@ -7,8 +7,8 @@ use std::time::{Duration, Instant};
 
 use http::{Method, Request};
 use http_body_util::BodyExt as _;
-use jobgate::value::Value;
-use jobgate::workload::Kind;
+use jobgate::kinds::Kind;
+use jobgate::text::value::Value;
 use kube::Client;
 use kube::client::Body;
 use tokio::runtime::Runtime;

@@ -10,8 +10,8 @@ use std::time::{Duration, Instant};
 
 use http::{Method, Request};
 use http_body_util::BodyExt as _;
-use jobgate::accelerator::TAINTS;
-use jobgate::value::{Map, Value, json};
+use jobgate::kinds::accelerator::TAINTS;
+use jobgate::text::value::{Map, Value, json};
 use kube::Client;
 use kube::client::Body;
 use tokio::time::{MissedTickBehavior, interval, sleep};

@@ -2,7 +2,7 @@
 
 use std::process::{Command, Output};
 
-use jobgate::value::{Value, json};
+use jobgate::text::value::{Value, json};
 
 use crate::manifests::{claim, cron_job, endless, gpu_job, job, mounting, over, pytorch_job, toleration};
 use crate::scenario::{Needs, Place, Scenario, is};

@@ -3,14 +3,14 @@
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use jobgate::cel;
-use jobgate::engine::{self, Origin, Request};
-use jobgate::facts::NoFacts;
-use jobgate::finding::Level;
-use jobgate::policy::Policy;
-use jobgate::value::{Value, json};
-use jobgate::workload::Kind;
-use jobgate::yaml;
+use jobgate::judge::cel;
+use jobgate::judge::engine::{self, Origin, Request};
+use jobgate::judge::facts::NoFacts;
+use jobgate::judge::finding::Level;
+use jobgate::judge::policy::Policy;
+use jobgate::kinds::Kind;
+use jobgate::text::value::{Value, json};
+use jobgate::text::yaml;
 
 use crate::api::Api;
 use crate::cluster::shared;

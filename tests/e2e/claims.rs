@@ -4,7 +4,7 @@ use std::net::TcpListener;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use jobgate::value::{Value, json};
+use jobgate::text::value::{Value, json};
 
 use crate::gate::{Gate, Setup, unregister};
 use crate::manifests::{claim, job, mounting, mounts, over};

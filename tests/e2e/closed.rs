@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use jobgate::value::json;
+use jobgate::text::value::json;
 
 use crate::api::{Api, time_until};
 use crate::installation::{Installation, bundles, dry_run};

@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Mutex, OnceLock};
 use std::time::Duration;
 
-use jobgate::value::json;
+use jobgate::text::value::json;
 use tempfile::TempDir;
 
 use crate::certificates::{self, Authority};

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use jobgate::value::{Value, json};
+use jobgate::text::value::{Value, json};
 
 use crate::manifests::{asking, claim, cron_job, mounts, over, toleration};
 use crate::process::eventually;

@@ -8,7 +8,7 @@ use std::process::Command;
 use std::time::Duration;
 
 use base64::Engine as _;
-use jobgate::value::{Value, json};
+use jobgate::text::value::{Value, json};
 
 use crate::certificates::Authority;
 use crate::process::{Process, eventually, free_port, http_get};
@@ -71,7 +71,7 @@ impl<'p> Installation<'p> {
         let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("deploy/install.yaml");
         let text = std::fs::read_to_string(path).expect("read install.yaml");
         let own = self.place.namespace.as_str();
-        let mut items: Vec<Value> = jobgate::yaml::documents(text.as_bytes()).map(|document| document.expect("YAML").value).collect();
+        let mut items: Vec<Value> = jobgate::text::yaml::documents(text.as_bytes()).map(|document| document.expect("YAML").value).collect();
         items.retain(|item| item["kind"] != "Namespace");
         for item in &mut items {
             let kind = item["kind"].as_str().unwrap_or_default().to_owned();
@@ -284,7 +284,7 @@ fn needs_what_its_page_says(place: &Place<'_>) {
     let (_, roles) = permissions.split_once("```yaml\n").expect("as roles");
     let (roles, _) = roles.split_once("```").expect("to the end");
     place.kubectl(&["create", "serviceaccount", "reader"]).ok();
-    for document in jobgate::yaml::documents(roles.as_bytes()) {
+    for document in jobgate::text::yaml::documents(roles.as_bytes()) {
         let mut role = document.expect("YAML").value;
         let kind = role["kind"].as_str().expect("a kind").to_owned();
         let namespace = role["metadata"]["namespace"].as_str().map(|namespace| if namespace == "default" { it.canary.as_str() } else { own });

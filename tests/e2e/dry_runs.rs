@@ -3,7 +3,7 @@
 use std::io::Write as _;
 use std::process::{Command, Output, Stdio};
 
-use jobgate::value::{Value, json};
+use jobgate::text::value::{Value, json};
 
 use crate::manifests::{endless, gpu_job, job, over};
 use crate::scenario::{Place, Scenario};

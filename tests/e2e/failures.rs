@@ -3,7 +3,7 @@
 use std::fs;
 use std::time::Duration;
 
-use jobgate::value::{Value, json};
+use jobgate::text::value::{Value, json};
 
 use crate::gate::{Gate, Setup, register, unregister};
 use crate::manifests::{asking, endless, gpu_job, job, over, toleration};

@@ -6,7 +6,7 @@ use std::process::Command;
 use std::time::Duration;
 
 use base64::Engine as _;
-use jobgate::value::{Value, json};
+use jobgate::text::value::{Value, json};
 
 use crate::cluster::Cluster;
 use crate::installation::dry_run;

@@ -4,7 +4,7 @@ use std::path::Path;
 use std::process::Command;
 use std::time::Duration;
 
-use jobgate::value::{Value, json};
+use jobgate::text::value::{Value, json};
 
 use crate::api::Api;
 use crate::deploy::{self, Rendering};

@@ -15,7 +15,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 use std::time::Duration;
 
-use jobgate::value::{Value, json};
+use jobgate::text::value::{Value, json};
 
 use crate::api::Api;
 use crate::cluster::Cluster;
@@ -43,7 +43,7 @@ pub(crate) fn rendered(cluster: &Cluster, overlay: &str) -> Vec<Value> {
         "self-managed" => fs::read_to_string(deploy.join("install.yaml")).expect("read install.yaml"),
         _ => cluster.admin.run(&["kustomize", &deploy.join("overlays").join(overlay).display().to_string()], "").ok().stdout,
     };
-    jobgate::yaml::documents(text.as_bytes()).map(|document| document.expect("YAML").value).filter(|value| !value.is_null()).collect()
+    jobgate::text::yaml::documents(text.as_bytes()).map(|document| document.expect("YAML").value).filter(|value| !value.is_null()).collect()
 }
 
 /// Creates an object in a namespace, which is not stored.

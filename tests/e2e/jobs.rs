@@ -1,6 +1,6 @@
 //! Jobs as people create them.
 
-use jobgate::value::{Value, json};
+use jobgate::text::value::{Value, json};
 
 use crate::manifests::{asking, endless, gpu_job, job, over, toleration};
 use crate::scenario::{Place, Scenario, is};

@@ -6,7 +6,7 @@ use std::process::{Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use jobgate::value::Value;
+use jobgate::text::value::Value;
 
 /// kubectl with a kubeconfig.
 #[derive(Clone)]

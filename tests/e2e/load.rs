@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use http::Method;
-use jobgate::value::{Value, json};
+use jobgate::text::value::{Value, json};
 use kube::Client;
 use rustls::client::Resumption;
 use rustls::{ClientConfig, RootCertStore};

@@ -1,6 +1,6 @@
 //! Manifests: good ones, to which each scenario adds what it is about.
 
-use jobgate::value::{Value, json};
+use jobgate::text::value::{Value, json};
 
 /// Lays one object over another: mappings are merged, everything else is replaced, `null` takes out.
 pub(crate) fn over(mut base: Value, change: Value) -> Value {

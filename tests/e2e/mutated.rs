@@ -1,11 +1,11 @@
 //! What `jobgate dry-run` says of manifests with one thing wrong is what the API server says: each place of some full manifests is taken out, and set to
 //! values of other types and out of range, one at a time; and so it is of real manifests.
 
-use jobgate::api;
-use jobgate::checks::PLACEHOLDER;
-use jobgate::value::{Value, json};
-use jobgate::workload::Kind;
-use jobgate::yaml;
+use jobgate::judge::api;
+use jobgate::judge::checks::PLACEHOLDER;
+use jobgate::kinds::Kind;
+use jobgate::text::value::{Value, json};
+use jobgate::text::yaml;
 
 use crate::api::Api;
 use crate::cel::{documents, files};

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use jobgate::value::{Value, json};
+use jobgate::text::value::{Value, json};
 
 use crate::api::{Api, time_until};
 use crate::certificates::Authority;

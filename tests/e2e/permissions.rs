@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use jobgate::value::{Value, json};
+use jobgate::text::value::{Value, json};
 
 use crate::api::Api;
 use crate::installation::{Installation, dry_run};

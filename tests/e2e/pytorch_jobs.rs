@@ -1,6 +1,6 @@
 //! PyTorchJobs: a custom resource, which reaches the mutating webhook before anybody has checked its types.
 
-use jobgate::value::{Value, json};
+use jobgate::text::value::{Value, json};
 
 use crate::manifests::{asking, claim, mounts, over, pytorch_job, toleration};
 use crate::scenario::{Needs, Place, Scenario, is};

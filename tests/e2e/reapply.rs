@@ -4,7 +4,7 @@
 use std::fs;
 use std::time::Duration;
 
-use jobgate::value::{Value, json};
+use jobgate::text::value::{Value, json};
 
 use crate::gate::{Gate, Setup, judged, unregister};
 use crate::manifests::{asking, cron_job, gpu_job, over, pytorch_job, toleration};

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use jobgate::value::{Value, json};
+use jobgate::text::value::{Value, json};
 
 use crate::cluster::{Cluster, GATED, Lazy};
 use crate::gate::{filled, judged};

@@ -2,11 +2,11 @@
 use std::sync::{Arc, Mutex};
 
 use http::{Request, Response};
-use jobgate::audit::{self, Options, Progress};
 use jobgate::cluster::Connection;
-use jobgate::policy::Policy;
+use jobgate::cluster::audit::{self, Options, Progress};
+use jobgate::judge::policy::Policy;
 use jobgate::report::{Report, Tally};
-use jobgate::value::{Value, json};
+use jobgate::text::value::{Value, json};
 use kube::Client;
 use kube::client::Body;
 
@@ -37,7 +37,7 @@ fn job(namespace: &str, name: &str, change: Value) -> Value {
         "spec": {"ttlSecondsAfterFinished": 60, "podReplacementPolicy": "Failed",
             "template": {"spec": {"restartPolicy": "Never", "containers": [{"name": "c", "image": "i"}]}}},
     });
-    jobgate::patch::merge(&mut job, &change);
+    jobgate::text::patch::merge(&mut job, &change);
     job
 }
 
@@ -130,7 +130,7 @@ async fn what_enforcement_would_not_hit_is_left_out_and_counted() {
     let owner = |uid: &str| json!({"metadata": {"ownerReferences": [{"apiVersion": "batch/v1", "kind": "CronJob", "name": "n", "uid": uid, "controller": true}]}});
     let by_hand = json!({"metadata": {"annotations": {"cronjob.kubernetes.io/instantiate": "manual"}}});
     let mut manual = job("a", "manual", owner("a-nightly"));
-    jobgate::patch::merge(&mut manual, &by_hand);
+    jobgate::text::patch::merge(&mut manual, &by_hand);
     let jobs = [
         job("a", "child", owner("a-nightly")),
         job("a", "forged", owner("nobody")),

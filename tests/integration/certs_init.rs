@@ -5,7 +5,7 @@ use std::path::Path;
 use std::process::{Command, Output};
 use std::sync::Arc;
 
-use jobgate::value::{Value, json};
+use jobgate::text::value::{Value, json};
 use rustls::RootCertStore;
 use rustls::client::WebPkiServerVerifier;
 use rustls::client::danger::ServerCertVerifier as _;
@@ -111,7 +111,7 @@ fn it_says_no_to_what_cannot_be() {
 
 fn documents(path: &str) -> Vec<Value> {
     let text = fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join(path)).unwrap();
-    jobgate::yaml::documents(text.as_bytes()).map(|document| document.unwrap().value).collect()
+    jobgate::text::yaml::documents(text.as_bytes()).map(|document| document.unwrap().value).collect()
 }
 
 /// cert-manager's own definitions are not here. What its documentation asks for is: an authority that issues, issuers that exist, a Secret for each
@@ -147,7 +147,7 @@ fn cert_manager_is_asked_for_a_chain_that_holds_together() {
     let leaf = &named("Certificate", &json!("jobgate-tls")).unwrap()["spec"];
     assert_eq!(leaf["secretName"], "jobgate-tls", "what the Deployment mounts");
     let names: Vec<&str> = leaf["dnsNames"].as_array().unwrap().iter().map(|name| name.as_str().unwrap()).collect();
-    assert_eq!(names, [jobgate::certs::Names::new("jobgate", "jobgate").unwrap().server_name()]);
+    assert_eq!(names, [jobgate::serve::certs::Names::new("jobgate", "jobgate").unwrap().server_name()]);
     assert_eq!(leaf["usages"], json!(["digital signature", "server auth"]));
     secrets.sort_by_key(Value::to_string);
     secrets.dedup();

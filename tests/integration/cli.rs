@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use crate::support::place::{JOB, Place, code, good, json, stderr, stdout};
 use assert_cmd::Command;
 use insta::assert_snapshot;
-use jobgate::value::Value;
+use jobgate::text::value::Value;
 
 #[test]
 fn a_finding_is_shown_in_its_file() {
@@ -39,7 +39,7 @@ fn every_format_is_written() {
     let document = json(&of("json"));
     assert_eq!((&document["version"], &document["summary"]["deny"], &document["summary"]["files"]), (&1.into(), &1.into(), &1.into()));
     assert_eq!(document["findings"][0]["rule"], "deadline");
-    assert_eq!(document["findings"][0]["start"], jobgate::value::json!({"line": 6, "column": 1}));
+    assert_eq!(document["findings"][0]["start"], jobgate::text::value::json!({"line": 6, "column": 1}));
     assert_eq!(document["findings"][0]["object"]["name"], "train");
     assert_eq!(json(&of("sarif"))["runs"][0]["results"][0]["ruleId"], "deadline");
     assert_eq!(json(&of("gitlab"))[0]["check_name"], "deadline");
@@ -866,9 +866,8 @@ fn a_kind_that_does_not_exist_is_no_green_answer() {
 #[test]
 fn objects_inside_of_others_are_not_judged_and_that_is_said() {
     let inside: String = good().lines().map(|line| format!("    {line}\n")).collect();
-    let wrapped = |version: &str, kind: &str| {
-        format!("apiVersion: {version}\nkind: {kind}\nmetadata: {{name: a}}\nspec:\n  manifests:\n  -\n{inside}")
-    };
+    let wrapped =
+        |version: &str, kind: &str| format!("apiVersion: {version}\nkind: {kind}\nmetadata: {{name: a}}\nspec:\n  manifests:\n  -\n{inside}");
     for (version, kind) in [
         ("template.openshift.io/v1", "Template"),
         ("work.open-cluster-management.io/v1", "ManifestWork"),

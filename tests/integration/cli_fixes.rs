@@ -6,7 +6,7 @@ use std::process::{Command, Stdio};
 
 use crate::support::place::{JOB, Place, code, good, json, stderr, stdout};
 use insta::assert_snapshot;
-use jobgate::value::json;
+use jobgate::text::value::json;
 
 /// Lacks two values that are filled in.
 fn open() -> String {
@@ -186,7 +186,7 @@ fn a_dry_run_prints_what_would_be_stored() {
     let of = |output: &str, files: &[&str]| place.run(&[&["dry-run", "-o", output], files].concat());
     let yaml = of("yaml", &["job.yaml", "bad.yaml"]);
     assert_eq!(code(&yaml), 1);
-    let stored: Vec<_> = jobgate::yaml::documents(&yaml.stdout).map(|document| document.unwrap().value).collect();
+    let stored: Vec<_> = jobgate::text::yaml::documents(&yaml.stdout).map(|document| document.unwrap().value).collect();
     assert_eq!(stored.len(), 1, "what is refused is not stored");
     let spec = &stored[0]["spec"];
     assert_eq!(

@@ -7,12 +7,12 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use crate::support::shared;
-use jobgate::checks::{DUPLICATE_KEY, FIELD_TYPE, PLACEHOLDER, SYNTAX, UNRENDERED_TEMPLATE};
-use jobgate::finding::Level;
-use jobgate::lines::Lines;
-use jobgate::lint::{self, Claims, Input, Linted, Options};
-use jobgate::policy::Policy;
+use jobgate::judge::checks::{DUPLICATE_KEY, FIELD_TYPE, PLACEHOLDER, SYNTAX, UNRENDERED_TEMPLATE};
+use jobgate::judge::finding::Level;
+use jobgate::judge::policy::Policy;
+use jobgate::local::lint::{self, Claims, Input, Linted, Options};
 use jobgate::report::{self, Format, Location, Report};
+use jobgate::text::lines::Lines;
 
 fn policy() -> Policy {
     Policy::builtin("default").expect("the default policy")

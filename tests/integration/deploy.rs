@@ -6,9 +6,9 @@ use std::path::Path;
 use std::time::Duration;
 
 use clap::Parser as _;
-use jobgate::policy::Policy;
-use jobgate::server::{Endpoint, Metrics, Note};
-use jobgate::value::{Value, json};
+use jobgate::judge::policy::Policy;
+use jobgate::serve::server::{Endpoint, Metrics, Note};
+use jobgate::text::value::{Value, json};
 
 use crate::support::deploy::{self, Rendering};
 
@@ -87,7 +87,7 @@ fn gp6_two_replicas_behind_a_service_that_a_roll_out_never_empties() {
 #[test]
 fn gp6_the_pods_have_time_to_drain_and_probes_on_the_plain_port() {
     each(|rendering| {
-        let limits = jobgate::server::Limits::default();
+        let limits = jobgate::serve::server::Limits::default();
         let longest = limits.drain_accept + limits.first_request + limits.drain;
         assert!(rendering.pod()["terminationGracePeriodSeconds"].as_u64().unwrap() > longest.as_secs());
         let container = &rendering.pod()["containers"][0];
@@ -251,7 +251,7 @@ fn the_memory_limit_is_above_what_the_program_bounds_itself_to() {
     each(|rendering| {
         let container = &rendering.pod()["containers"][0];
         let mebibytes: usize = container["resources"]["limits"]["memory"].as_str().unwrap().strip_suffix("Mi").unwrap().parse().unwrap();
-        let ceiling = jobgate::server::Limits::default().memory_ceiling();
+        let ceiling = jobgate::serve::server::Limits::default().memory_ceiling();
         assert!(ceiling <= mebibytes << 20, "{} MiB of {mebibytes}", ceiling >> 20);
         // And not far above it: a limit that nothing can reach hides a leak.
         assert!(ceiling > (mebibytes - 128) << 20, "{} MiB of {mebibytes}", ceiling >> 20);
@@ -293,7 +293,7 @@ fn everything_has_the_label_by_which_it_is_found() {
 fn the_program_takes_the_arguments() {
     each(|rendering| {
         let arguments = rendering.arguments();
-        let parsed = jobgate::cli::Cli::try_parse_from(["jobgate"].into_iter().chain(arguments.iter().copied()));
+        let parsed = jobgate::cli::args::Cli::try_parse_from(["jobgate"].into_iter().chain(arguments.iter().copied()));
         assert!(parsed.is_ok(), "{arguments:?}: {}", parsed.unwrap_err());
     });
 }
@@ -309,7 +309,7 @@ fn the_policy_is_good_and_is_where_the_program_looks() {
         let path = format!("--policy={}/policy.yaml", mount["mountPath"].as_str().unwrap());
         assert!(rendering.arguments().contains(&path.as_str()));
         let expected = if rendering.name.contains("audit") { "audit" } else { "default" };
-        let builtin = jobgate::policy::BUILTINS.iter().find(|builtin| builtin.name == expected).unwrap();
+        let builtin = jobgate::judge::policy::BUILTINS.iter().find(|builtin| builtin.name == expected).unwrap();
         assert_eq!(source, builtin.source);
     });
 }
@@ -423,7 +423,7 @@ fn the_charts_values_reach_what_they_are_about() {
     assert_eq!(rendering.all("PriorityClass").count(), 0);
     let arguments = ["--claims=live", "--listen=0.0.0.0:10260", "--metrics-listen=0.0.0.0:8081", "--log=debug"];
     assert!(arguments.iter().all(|argument| rendering.arguments().contains(argument)), "{:?}", rendering.arguments());
-    assert!(jobgate::cli::Cli::try_parse_from(["jobgate"].into_iter().chain(rendering.arguments())).is_ok());
+    assert!(jobgate::cli::args::Cli::try_parse_from(["jobgate"].into_iter().chain(rendering.arguments())).is_ok());
     assert_eq!(rendering.the("Deployment")["spec"]["template"]["metadata"]["labels"]["team"], "platform");
     assert_eq!(rendering.the("ClusterRole")["rules"][0]["verbs"], json!(["get"]), "a live look-up lists nothing");
     let network = &rendering.the("NetworkPolicy")["spec"];
@@ -455,7 +455,7 @@ fn a_mounted_certificate_must_be_for_the_service() {
 #[test]
 fn no_alert_is_on_what_a_stranger_sends() {
     let text = std::fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("deploy/components/alerts/prometheus-rule.yaml")).unwrap();
-    let rule = jobgate::yaml::documents(text.as_bytes()).next().unwrap().unwrap().value;
+    let rule = jobgate::text::yaml::documents(text.as_bytes()).next().unwrap().unwrap().value;
     for rule in rule["spec"]["groups"][0]["rules"].as_array().unwrap() {
         let expression = rule["expr"].as_str().unwrap();
         assert!(!expression.contains("malformed_reviews") || expression.contains("caller=\"authenticated\""), "{expression}");
@@ -469,7 +469,7 @@ fn no_alert_is_on_what_a_stranger_sends() {
 #[test]
 fn alerts_are_written_on_metrics_that_there_are() {
     let text = std::fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("deploy/components/alerts/prometheus-rule.yaml")).unwrap();
-    let rule = jobgate::yaml::documents(text.as_bytes()).next().unwrap().unwrap().value;
+    let rule = jobgate::text::yaml::documents(text.as_bytes()).next().unwrap().unwrap().value;
     let metrics = Metrics::new();
     // What has labels is printed once there is something to say.
     metrics.review(Endpoint::Validate, &Note::default(), Duration::from_millis(1));

@@ -9,13 +9,13 @@ use base64::Engine as _;
 use futures::{SinkExt as _, StreamExt as _};
 use http::Request;
 use hyper_util::rt::TokioIo;
-use jobgate::certs::Names;
-use jobgate::certs::authority::Authority;
 use jobgate::cluster::{self, Connection};
-use jobgate::doctor::observe::{Options, observe};
-use jobgate::doctor::observed::{Observed, Place};
-use jobgate::doctor::{Examination, Outcome, Status, examine};
-use jobgate::value::{Value, json};
+use jobgate::serve::certs::Names;
+use jobgate::serve::certs::authority::Authority;
+use jobgate::serve::doctor::observe::{Options, observe};
+use jobgate::serve::doctor::observed::{Observed, Place, Seen};
+use jobgate::serve::doctor::{Examination, Outcome, Status, examine};
+use jobgate::text::value::{Value, json};
 use kube::Client;
 use kube::client::Body;
 use rustls_pki_types::pem::PemObject as _;
@@ -86,7 +86,8 @@ async fn what_is_forbidden_is_not_checked_and_says_what_it_takes() {
 
 /// Answers as a cluster in which all is as the manifests have it, for what the checks of a guess are about.
 fn installed(uri: &str) -> Answer {
-    let objects: Vec<Value> = jobgate::yaml::documents(include_bytes!("../../deploy/install.yaml")).map(|document| document.unwrap().value).collect();
+    let objects: Vec<Value> =
+        jobgate::text::yaml::documents(include_bytes!("../../deploy/install.yaml")).map(|document| document.unwrap().value).collect();
     let the = |kind: &str| ok(objects.iter().find(|object| object["kind"] == kind).unwrap());
     match uri {
         "/version" => ok(&version()),
@@ -426,7 +427,7 @@ async fn the_certificate_of_a_pod_is_seen_through_the_api_server() {
     let text = serde_json::to_string(observed.mutating.known().unwrap()).unwrap();
     let strange = base64::engine::general_purpose::STANDARD.encode(stranger.root().pem());
     let text = text.replace(&server.bundle, &strange);
-    observed.mutating = jobgate::doctor::observed::Seen::Known(serde_json::from_str(&text).unwrap());
+    observed.mutating = Seen::Known(serde_json::from_str(&text).unwrap());
     let bad = outcome(&observed, "served-certificate");
     assert_eq!(bad.status, Status::Problem);
     assert!(bad.finding.contains("no authority in the caBundle of /mutate has signed"), "{bad:?}");
@@ -503,7 +504,7 @@ fn without_a_cluster_it_could_not_run() {
 #[tokio::test]
 async fn a_configuration_of_another_name_is_found_by_where_it_leads() {
     let named = |kind: &str| {
-        let objects = jobgate::yaml::documents(include_bytes!("../../deploy/install.yaml")).map(|document| document.unwrap().value);
+        let objects = jobgate::text::yaml::documents(include_bytes!("../../deploy/install.yaml")).map(|document| document.unwrap().value);
         let mut configuration = objects.into_iter().find(|object| object["kind"] == kind).unwrap();
         configuration["metadata"] = json!({"name": "batch-gate"});
         configuration["webhooks"][0]["name"] = json!("gate.example.com");

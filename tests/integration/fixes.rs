@@ -8,15 +8,15 @@ use std::process::Command;
 
 use crate::support::fixing::{self, Changed, patch_of, workloads};
 use crate::support::{fixture, shared};
-use jobgate::api;
-use jobgate::engine::{self, Request};
-use jobgate::facts::NoFacts;
-use jobgate::finding::{Finding, Safety};
-use jobgate::lint::{self, Input};
-use jobgate::patch::{self, Joined};
-use jobgate::policy::Policy;
-use jobgate::rules::RULES;
-use jobgate::value::Value;
+use jobgate::judge::api;
+use jobgate::judge::engine::{self, Request};
+use jobgate::judge::facts::NoFacts;
+use jobgate::judge::finding::{Finding, Safety};
+use jobgate::judge::policy::Policy;
+use jobgate::judge::rules::RULES;
+use jobgate::local::lint::{self, Input};
+use jobgate::text::patch::{self, Joined};
+use jobgate::text::value::Value;
 
 /// Findings of real manifests whose fix may be withheld, in a hundred of those with one.
 const WITHHELD: usize = 2;

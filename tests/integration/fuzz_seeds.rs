@@ -9,9 +9,9 @@ use std::path::{Path, PathBuf};
 
 use crate::support::shared;
 use jobgate::k8s::cron::load_location;
-use jobgate::value::{Value, json};
-use jobgate::workload::Kind;
-use jobgate::yaml;
+use jobgate::kinds::Kind;
+use jobgate::text::value::{Value, json};
+use jobgate::text::yaml;
 
 /// The largest file that is an input: of larger ones libFuzzer makes less in the same time.
 const MAX_SEED_BYTES: u64 = 6 << 10;

@@ -10,7 +10,7 @@ use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use jobgate::value::{Value, json};
+use jobgate::text::value::{Value, json};
 use rustls::{ClientConfig, ClientConnection, RootCertStore, StreamOwned};
 use rustls_pki_types::pem::PemObject as _;
 use rustls_pki_types::{CertificateDer, ServerName};
@@ -176,7 +176,7 @@ fn flood(stream: &mut Stream, piece: &[u8], most: usize) -> io::Result<()> {
 #[test]
 fn the_memory_limit_holds_under_the_worst_mix() {
     let text = include_str!("../../deploy/install.yaml");
-    let objects = jobgate::yaml::documents(text.as_bytes()).map(|document| document.unwrap().value);
+    let objects = jobgate::text::yaml::documents(text.as_bytes()).map(|document| document.unwrap().value);
     let deployment = objects.into_iter().find(|object| object["kind"] == "Deployment").unwrap();
     let container = &deployment["spec"]["template"]["spec"]["containers"][0];
     let limit: u64 = container["resources"]["limits"]["memory"].as_str().unwrap().strip_suffix("Mi").unwrap().parse().unwrap();

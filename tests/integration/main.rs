@@ -26,6 +26,7 @@ mod fixes;
 mod fuzz_seeds;
 #[cfg(all(feature = "serve", target_os = "linux"))]
 mod large_reviews;
+mod layers;
 mod oracle_apiserver;
 mod oracle_cron;
 mod oracle_jsonpatch;

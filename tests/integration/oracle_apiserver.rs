@@ -1,11 +1,11 @@
 //! Holds defaults, validation and shapes to answers recorded from kube-apiserver.
 
-use jobgate::api::defaults::defaulted;
-use jobgate::dry_run::{self, Question};
-use jobgate::facts::NoFacts;
-use jobgate::policy::Policy;
-use jobgate::rules::RULES;
-use jobgate::value::{Value, json};
+use jobgate::admission::dry_run::{self, Question};
+use jobgate::judge::api::defaults::defaulted;
+use jobgate::judge::facts::NoFacts;
+use jobgate::judge::policy::Policy;
+use jobgate::judge::rules::RULES;
+use jobgate::text::value::{Value, json};
 
 use crate::support::refusals::{Answer, ours, plain, theirs};
 

@@ -3,7 +3,7 @@
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
 use jobgate::k8s::cron::Schedule;
-use jobgate::value::{Value, json};
+use jobgate::text::value::{Value, json};
 
 fn answer(row: &Value) -> Value {
     let text = row["schedule"].as_str().expect("schedule is text");

@@ -1,10 +1,10 @@
 //! The API server's patch engine, by `oracles/jsonpatch.jsonl`: the model of it that other tests use is right, and the operations that Jobgate
 //! makes mean the same to it and to an engine that follows the RFC.
 
-use jobgate::finding::Op;
-use jobgate::patch;
-use jobgate::pointer::Pointer;
-use jobgate::value::Value;
+use jobgate::text::patch;
+use jobgate::text::patch::Op;
+use jobgate::text::pointer::Pointer;
+use jobgate::text::value::Value;
 
 fn rows() -> Vec<Value> {
     crate::support::shared::rows("oracles/jsonpatch.jsonl").unwrap_or_default()

@@ -1,7 +1,7 @@
 //! Holds [`Quantity`] to answers recorded from `k8s.io/apimachinery`.
 
 use jobgate::k8s::quantity::Quantity;
-use jobgate::value::{Value, json};
+use jobgate::text::value::{Value, json};
 
 fn answer(input: &str) -> Value {
     match Quantity::parse(input) {

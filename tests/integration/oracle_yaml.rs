@@ -1,8 +1,8 @@
 //! Reading YAML and JSON against kubectl's own decoder, and against the hand-made edge cases.
 
 use base64::Engine as _;
-use jobgate::value::Value;
-use jobgate::yaml::{self, SyntaxError};
+use jobgate::text::value::Value;
+use jobgate::text::yaml::{self, SyntaxError};
 
 use crate::support::shared;
 
@@ -131,7 +131,7 @@ fn oracle_real_manifests_are_read() {
             let source = std::fs::read(&path).unwrap();
             for document in yaml::documents(&source).flatten() {
                 read += 1;
-                assert!(document.locate(&jobgate::pointer::Pointer::root()).is_some(), "{}", path.display());
+                assert!(document.locate(&jobgate::text::pointer::Pointer::root()).is_some(), "{}", path.display());
             }
         }
     }

@@ -13,10 +13,10 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use base64::Engine as _;
 use jobgate::admission::{self, Answer, Endpoint, Fault, LONGEST_LINE, LONGEST_WARNING, MOST_FINDINGS, MOST_WARNINGS, Review};
-use jobgate::facts::{Fact, FactTable};
-use jobgate::finding::Level;
-use jobgate::policy::Policy;
-use jobgate::value::{Value, json};
+use jobgate::judge::facts::{Fact, FactTable};
+use jobgate::judge::finding::Level;
+use jobgate::judge::policy::Policy;
+use jobgate::text::value::{Value, json};
 
 use crate::support::generate::{Case, Random};
 

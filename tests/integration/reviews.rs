@@ -7,10 +7,10 @@ use std::path::{Path, PathBuf};
 
 use base64::Engine as _;
 use jobgate::admission::{self, Answer, Endpoint, Review};
-use jobgate::facts::{Claim, Fact, FactTable, WantedClaim};
-use jobgate::finding::{Level, Source};
-use jobgate::policy::Policy;
-use jobgate::value::{Value, json};
+use jobgate::judge::facts::{Claim, Fact, FactTable, WantedClaim};
+use jobgate::judge::finding::{Level, Source};
+use jobgate::judge::policy::Policy;
+use jobgate::text::value::{Value, json};
 
 use crate::support::shared;
 
@@ -112,7 +112,7 @@ fn the_answer_is_the_same_for_a_dry_run_and_without_facts_it_is_never_harder() {
         let (dry, wet) = (body.replace("\"dryRun\":false", "\"dryRun\":true"), body.replace("\"dryRun\":true", "\"dryRun\":false"));
         let answer = |body: &str| admission::answer(endpoint(&name), &policy(), &facts(), body.as_bytes(), None);
         assert_eq!(answer(&dry).body, answer(&wet).body, "{name}");
-        let unknown = admission::answer(endpoint(&name), &policy(), &jobgate::facts::NoFacts, body.as_bytes(), None);
+        let unknown = admission::answer(endpoint(&name), &policy(), &jobgate::judge::facts::NoFacts, body.as_bytes(), None);
         let denials =
             |answer: &Answer| answer.meta.findings.iter().filter(|(finding, _)| finding.1 == Level::Deny).map(|(_, count)| count).sum::<usize>();
         assert!(denials(&unknown) <= denials(&answer(&body)), "{name}");

@@ -1,14 +1,14 @@
 //! The examples on the rules' pages are true: each one under `## Bad` breaks the rule, each one under `## Good` breaks none.
 
-use jobgate::engine::{self, Request};
-use jobgate::facts::{Claim, Fact, FactTable};
-use jobgate::finding::{Finding, Level, Source};
-use jobgate::pages::examples;
-use jobgate::policy::Policy;
-use jobgate::rules::RULES;
-use jobgate::value::Value;
-use jobgate::workload::Kind;
-use jobgate::yaml;
+use jobgate::cli::pages::examples;
+use jobgate::judge::engine::{self, Request};
+use jobgate::judge::facts::{Claim, Fact, FactTable};
+use jobgate::judge::finding::{Finding, Level, Source};
+use jobgate::judge::policy::Policy;
+use jobgate::judge::rules::RULES;
+use jobgate::kinds::Kind;
+use jobgate::text::value::Value;
+use jobgate::text::yaml;
 
 /// Judges the workloads of an example, with its claims as facts.
 fn findings(example: &str) -> Vec<Finding> {

@@ -11,8 +11,8 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use http::StatusCode;
-use jobgate::server::certificate::{Authorities, Development, Identity, Tokens};
-use jobgate::server::{Answer, Application, Call, Config, Endpoint, Fault, Limits, Metrics, Note, Outcome, Readiness, Server, Stop};
+use jobgate::serve::server::certificate::{Authorities, Development, Identity, Tokens};
+use jobgate::serve::server::{Answer, Application, Call, Config, Endpoint, Fault, Limits, Metrics, Note, Outcome, Readiness, Server, Stop};
 use rustls::ClientConfig;
 use rustls_pki_types::pem::PemObject as _;
 use rustls_pki_types::{CertificateDer, PrivateKeyDer, ServerName};
@@ -38,7 +38,7 @@ impl Application for Obedient {
             "churn" => {
                 let _running = Churning::begin();
                 loop {
-                    jobgate::meter::spend(1);
+                    jobgate::text::meter::spend(1);
                 }
             }
             _ => {}

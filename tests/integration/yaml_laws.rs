@@ -1,11 +1,11 @@
 //! Laws of reading and editing YAML, over generated documents in many styles and over garbage.
 
-use jobgate::finding::Op;
-use jobgate::lines::Lines;
-use jobgate::patch;
-use jobgate::pointer::{Pointer, Token};
-use jobgate::value::{Map, Value, json};
-use jobgate::yaml::{self, Document, Withheld};
+use jobgate::text::lines::Lines;
+use jobgate::text::patch;
+use jobgate::text::patch::Op;
+use jobgate::text::pointer::{Pointer, Token};
+use jobgate::text::value::{Map, Value, json};
+use jobgate::text::yaml::{self, Document, Withheld};
 use proptest::prelude::*;
 
 /// How a generated document is written; drawn anew at every node from these bits.

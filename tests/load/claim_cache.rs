@@ -6,7 +6,7 @@ use bytes::Bytes;
 use http::{Request, Response};
 use http_body_util::{BodyExt as _, Empty, Full};
 use jobgate::cluster::{Claims, Mode};
-use jobgate::value::{Value, json};
+use jobgate::text::value::{Value, json};
 use kube::Client;
 use kube::client::Body;
 use tower::BoxError;

@@ -12,10 +12,10 @@ use std::time::{Duration, Instant};
 
 use cap::Cap;
 use jobgate::admission::{self, Endpoint};
-use jobgate::facts::{Claim, Fact, Facts};
-use jobgate::finding::Source;
-use jobgate::meter::{self, Bounds};
-use jobgate::policy::Policy;
+use jobgate::judge::facts::{Claim, Fact, Facts};
+use jobgate::judge::finding::Source;
+use jobgate::judge::policy::Policy;
+use jobgate::text::meter::{self, Bounds};
 use peak_alloc::PeakAlloc;
 
 use objects::Base;

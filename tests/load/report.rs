@@ -70,7 +70,7 @@ impl Row {
 
 /// Returns what the manifests give the container, in MiB.
 fn memory_limit() -> u64 {
-    let mut objects = jobgate::yaml::documents(include_bytes!("../../deploy/install.yaml")).filter_map(|document| Some(document.ok()?.value));
+    let mut objects = jobgate::text::yaml::documents(include_bytes!("../../deploy/install.yaml")).filter_map(|document| Some(document.ok()?.value));
     let deployment = objects.find(|object| object["kind"] == "Deployment").expect("a Deployment");
     let limit = &deployment["spec"]["template"]["spec"]["containers"][0]["resources"]["limits"]["memory"];
     limit.as_str().and_then(|text| text.strip_suffix("Mi")?.parse().ok()).expect("a limit in Mi")

@@ -21,8 +21,8 @@ mod support;
 use std::path::Path;
 use std::process::ExitCode;
 
-use jobgate::finding::Safety;
-use jobgate::lint::Input;
+use jobgate::judge::finding::Safety;
+use jobgate::local::lint::Input;
 use libtest_mimic::{Arguments, Failed, Trial};
 use support::fixing;
 use support::fixture::{self, Fixture};
@@ -30,7 +30,7 @@ use support::fixture::{self, Fixture};
 fn main() -> ExitCode {
     let arguments = Arguments::from_args();
     let mut trials = Vec::new();
-    for entry in jobgate::rules::RULES {
+    for entry in jobgate::judge::rules::RULES {
         let rule = entry.rule;
         let fixtures = fixture::of_rule(rule);
         for sort in ["bad-", "good-", "edge-"] {
@@ -56,7 +56,7 @@ fn main() -> ExitCode {
 fn check(fixture: &Fixture) -> Result<(), Failed> {
     let mut found = Vec::new();
     for object in fixture.workloads() {
-        let verdict = jobgate::engine::evaluate(&fixture.policy, &fixture.facts, &jobgate::engine::Request::of_file(object, None));
+        let verdict = jobgate::judge::engine::evaluate(&fixture.policy, &fixture.facts, &jobgate::judge::engine::Request::of_file(object, None));
         found.extend(fixture::lines(object, &verdict.findings));
     }
     found.sort();
@@ -64,7 +64,7 @@ fn check(fixture: &Fixture) -> Result<(), Failed> {
 }
 
 /// Fixes the fixture's file, and holds what comes out against the files beside it.
-fn fixed(path: &Path, policy: &jobgate::policy::Policy) -> Result<(), Failed> {
+fn fixed(path: &Path, policy: &jobgate::judge::policy::Policy) -> Result<(), Failed> {
     let source = std::fs::read(path)?;
     let make = |most: Safety| {
         let (linted, mut changed) = fixing::fix(&[Input::named(path)], policy, most);

@@ -11,18 +11,18 @@ use std::time::Duration;
 use crate::support::fixture::{self, Fixture};
 use base64::Engine as _;
 use http::{Request, Response};
+use jobgate::admission::dry_run::{self, Outcome, Question};
 use jobgate::cluster::{Claims, Mode};
-use jobgate::dry_run::{self, Outcome, Question};
-use jobgate::engine::{self, Request as Review};
-use jobgate::facts::{Claim, Fact, Facts};
-use jobgate::finding::Finding;
-use jobgate::patch;
-use jobgate::rules::RULES;
-use jobgate::server::certificate::{Development, Identity};
-use jobgate::server::{Config, Limits, Metrics, Readiness, Server, Stop};
-use jobgate::value::{Value, json};
-use jobgate::webhook::Webhook;
-use jobgate::workload::Kind;
+use jobgate::judge::engine::{self, Request as Review};
+use jobgate::judge::facts::{Claim, Fact, Facts};
+use jobgate::judge::finding::Finding;
+use jobgate::judge::rules::RULES;
+use jobgate::kinds::Kind;
+use jobgate::serve::server::certificate::{Development, Identity};
+use jobgate::serve::server::{Config, Limits, Metrics, Readiness, Server, Stop};
+use jobgate::serve::webhook::Webhook;
+use jobgate::text::patch;
+use jobgate::text::value::{Value, json};
 use kube::client::Body;
 use libtest_mimic::{Failed, Trial};
 use rustls::pki_types::pem::PemObject as _;
@@ -150,19 +150,19 @@ impl Served {
     }
 
     /// Git equals live: the patched object is the edited file, as an API server would default it, and is then left alone.
-    async fn check_fill(&self, object: &Value, sent: &Value, mutated: &Reply, ops: &[jobgate::finding::Op]) -> Result<(), Failed> {
+    async fn check_fill(&self, object: &Value, sent: &Value, mutated: &Reply, ops: &[patch::Op]) -> Result<(), Failed> {
         let mut patched = sent.to_json();
         if let Some(patch) = &mutated.patch {
             let patch: json_patch::Patch = serde_json::from_value(patch.to_json())?;
             json_patch::patch(&mut patched, &patch)?;
         }
         let source = serde_json::to_vec_pretty(object)?;
-        let document = jobgate::yaml::documents(&source).next().ok_or("a document")??;
+        let document = jobgate::text::yaml::documents(&source).next().ok_or("a document")??;
         let mut fixed = String::from_utf8(source.clone())?;
-        for edit in jobgate::yaml::edit(&source, &document, ops)?.into_iter().rev() {
+        for edit in jobgate::text::yaml::edit(&source, &document, ops)?.into_iter().rev() {
             fixed.replace_range(edit.span, &edit.text);
         }
-        let fixed = jobgate::yaml::documents(fixed.as_bytes()).next().ok_or("a document")??.value;
+        let fixed = jobgate::text::yaml::documents(fixed.as_bytes()).next().ok_or("a document")??.value;
         // Who fixes the file owns what is written there; what is filled in nobody has applied.
         let without_owners = |object: &serde_json::Value| {
             let mut object = object.clone();
@@ -262,7 +262,7 @@ fn check_dry_run(fixture: &Fixture, object: &Value, linted: &engine::Verdict, mu
         Outcome::Allowed if mutated.patch.is_some() => return Err("the webhook patches and a dry run does not".into()),
         _ => {}
     }
-    let changed = |ops: &[jobgate::finding::Op]| patch::apply(object, ops);
+    let changed = |ops: &[patch::Op]| patch::apply(object, ops);
     if mutated.allowed && changed(&answer.edits)? != changed(&linted.fill_ops())? {
         return Err(format!("a dry run edits {:?}, the linter {:?}", answer.edits, linted.fill_ops()).into());
     }
@@ -324,7 +324,7 @@ fn as_sent(object: &Value) -> Value {
 /// Returns the fields of a mapping as managedFields have them, lists as one.
 fn owned(value: &Value) -> Value {
     let fields = value.as_object().into_iter().flatten().filter(|(_, value)| !value.is_null());
-    fields.map(|(key, value)| (format!("f:{key}"), owned(value))).collect::<jobgate::value::Map>().into()
+    fields.map(|(key, value)| (format!("f:{key}"), owned(value))).collect::<jobgate::text::value::Map>().into()
 }
 
 /// Returns look-ups against a stand-in for the API server that knows the fixture's claims, and will not say anything of others.

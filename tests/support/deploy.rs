@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::OnceLock;
 
-use jobgate::value::{Value, json};
+use jobgate::text::value::{Value, json};
 
 /// Objects, and where they come from.
 pub struct Rendering {
@@ -56,7 +56,7 @@ fn root() -> &'static Path {
 }
 
 fn parse(name: &str, text: &str) -> Rendering {
-    let documents = jobgate::yaml::documents(text.as_bytes()).map(|document| document.unwrap_or_else(|e| panic!("{name}: {e:?}")));
+    let documents = jobgate::text::yaml::documents(text.as_bytes()).map(|document| document.unwrap_or_else(|e| panic!("{name}: {e:?}")));
     let objects = documents.inspect(|document| assert!(document.duplicates.is_empty(), "{name}: a key stands twice")).map(|document| document.value);
     Rendering { name: name.to_owned(), objects: objects.filter(|value| !value.is_null()).collect() }
 }

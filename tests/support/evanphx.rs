@@ -1,7 +1,7 @@
 //! A model of the JSON Patch engine of the API server, gopkg.in/evanphx/json-patch.v4 with its `SupportNegativeIndices`, as far as it departs from
 //! RFC 6902: written from the behaviour recorded in the oracle table, and tested against all of it (`oracle_jsonpatch`).
 
-use jobgate::value::Value;
+use jobgate::text::value::Value;
 
 /// Returns the document with the patch applied, or what the engine would complain of.
 pub(crate) fn apply(doc: &Value, patch: &Value) -> Result<Value, String> {

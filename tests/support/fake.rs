@@ -10,7 +10,7 @@ use http::Response;
 use http_body::Frame;
 use http_body_util::StreamBody;
 use http_body_util::combinators::BoxBody;
-use jobgate::value::json;
+use jobgate::text::value::json;
 use tokio::time::sleep;
 use tower::BoxError;
 

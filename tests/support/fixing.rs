@@ -3,15 +3,15 @@
 use std::collections::BTreeMap;
 use std::sync::Mutex;
 
+use jobgate::admission::dry_run;
 use jobgate::admission::{self, Endpoint, Review};
-use jobgate::dry_run;
-use jobgate::facts::NoFacts;
-use jobgate::finding::Safety;
-use jobgate::lint::{self, Change, Claims, Fixing, Input, Linted, Options, Sink, Unwritten};
-use jobgate::policy::Policy;
-use jobgate::value::{Value, json};
-use jobgate::workload::Kind;
-use jobgate::yaml::Edit;
+use jobgate::judge::facts::NoFacts;
+use jobgate::judge::finding::Safety;
+use jobgate::judge::policy::Policy;
+use jobgate::kinds::Kind;
+use jobgate::local::lint::{self, Change, Claims, Fixing, Input, Linted, Options, Sink, Unwritten};
+use jobgate::text::value::{Value, json};
+use jobgate::text::yaml::Edit;
 
 /// One changed file.
 #[derive(Debug)]
@@ -53,7 +53,7 @@ pub fn workloads(text: &[u8]) -> Vec<Value> {
         }
     }
     let mut found = Vec::new();
-    jobgate::yaml::documents(text).filter_map(Result::ok).for_each(|document| take(document.value, &mut found));
+    jobgate::text::yaml::documents(text).filter_map(Result::ok).for_each(|document| take(document.value, &mut found));
     found
 }
 

@@ -2,12 +2,12 @@
 
 use std::path::{Path, PathBuf};
 
-use jobgate::facts::{Claim, Fact, FactTable};
-use jobgate::finding::{Finding, Source};
-use jobgate::policy::Policy;
-use jobgate::rule::Rule;
-use jobgate::value::Value;
-use jobgate::workload::Kind;
+use jobgate::judge::facts::{Claim, Fact, FactTable};
+use jobgate::judge::finding::{Finding, Source};
+use jobgate::judge::policy::Policy;
+use jobgate::judge::rule::Rule;
+use jobgate::kinds::Kind;
+use jobgate::text::value::Value;
 
 /// One fixture, read.
 pub struct Fixture {
@@ -47,7 +47,7 @@ fn read(case: String, path: &Path) -> Fixture {
     assert!(!expected.is_empty(), "{}: no `# expect:` line", path.display());
     let expected = expected.into_iter().filter(|line| line != "nothing").collect();
     let mut objects = Vec::new();
-    for document in jobgate::yaml::documents(source.as_bytes()) {
+    for document in jobgate::text::yaml::documents(source.as_bytes()) {
         let document = document.unwrap_or_else(|error| panic!("{}: {error}", path.display()));
         match document.value.get("items").and_then(Value::as_array) {
             Some(items) => objects.extend(items.iter().cloned()),

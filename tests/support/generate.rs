@@ -2,11 +2,11 @@
 
 use std::collections::BTreeMap;
 
-use jobgate::facts::{Claim, Fact, FactTable};
-use jobgate::finding::Source;
-use jobgate::policy::{Action, Policy, RuleSettings};
-use jobgate::rules::RULES;
-use jobgate::value::{Map, Value, json};
+use jobgate::judge::facts::{Claim, Fact, FactTable};
+use jobgate::judge::finding::Source;
+use jobgate::judge::policy::{Action, Policy, RuleSettings};
+use jobgate::judge::rules::RULES;
+use jobgate::text::value::{Map, Value, json};
 
 /// Random numbers of which a seed gives always the same (SplitMix64).
 pub(crate) struct Random(u64);

@@ -8,7 +8,7 @@ use std::process::Output;
 use std::time::Duration;
 
 use assert_cmd::Command;
-use jobgate::value::Value;
+use jobgate::text::value::Value;
 
 /// Lacks a deadline and nothing else that would be denied.
 pub const JOB: &str = "\

@@ -3,14 +3,14 @@
 
 use std::collections::BTreeSet;
 
-use jobgate::api;
-use jobgate::api::defaults::stored;
-use jobgate::api::validate::{validate, validate_update};
-use jobgate::checks::{FIELD_TYPE, TRAINING_OPERATOR, UNKNOWN_FIELD};
-use jobgate::finding::Level;
-use jobgate::pointer::Pointer;
-use jobgate::value::Value;
-use jobgate::workload::Kind;
+use jobgate::judge::api;
+use jobgate::judge::api::defaults::stored;
+use jobgate::judge::api::validate::{validate, validate_update};
+use jobgate::judge::checks::{FIELD_TYPE, TRAINING_OPERATOR, UNKNOWN_FIELD};
+use jobgate::judge::finding::Level;
+use jobgate::kinds::Kind;
+use jobgate::text::pointer::Pointer;
+use jobgate::text::value::Value;
 
 /// A field with the server's message, or without one where it names the field only.
 pub type Said = BTreeSet<(String, Option<String>)>;

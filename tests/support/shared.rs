@@ -3,7 +3,7 @@
 
 use std::path::PathBuf;
 
-use jobgate::value::Value;
+use jobgate::text::value::Value;
 
 /// Returns a file or folder of the shared data, or nothing where it is absent.
 #[allow(clippy::print_stdout, reason = "a test that did not run says so")]

@@ -4,8 +4,8 @@ use std::fmt::Write as _;
 
 use base64::Engine as _;
 use jobgate::admission::{self, Endpoint};
-use jobgate::facts::NoFacts;
-use jobgate::policy::Policy;
+use jobgate::judge::facts::NoFacts;
+use jobgate::judge::policy::Policy;
 use serde_json::{Value, json};
 
 use super::shapes::Shape;
@@ -42,12 +42,12 @@ impl Base {
         let policy = Policy::builtin("default").unwrap_or_default();
         let answer = admission::answer(Endpoint::Mutate, &policy, &NoFacts, self.request("CREATE", object, "null").as_bytes(), None);
         let review: Value = serde_json::from_slice(&answer.body).unwrap();
-        let mut old: jobgate::value::Value = serde_json::from_str(object).unwrap();
+        let mut old: jobgate::text::value::Value = serde_json::from_str(object).unwrap();
         if let Some(patch) = review.pointer("/response/patch").and_then(Value::as_str) {
             let patch = base64::engine::general_purpose::STANDARD.decode(patch).unwrap();
             old = crate::evanphx::apply(&old, &serde_json::from_slice(&patch).unwrap()).unwrap();
         }
-        if let Some(spec) = old.get_mut("spec").and_then(jobgate::value::Value::as_object_mut) {
+        if let Some(spec) = old.get_mut("spec").and_then(jobgate::text::value::Value::as_object_mut) {
             spec.insert("suspend", true.into());
         }
         old.to_string()

@@ -1,0 +1,556 @@
+//! What may stand on the command line. Types and help texts only; nothing here opens a file.
+
+#[cfg(feature = "serve")]
+use std::path::PathBuf;
+
+use clap::{Args, Parser, Subcommand, ValueEnum};
+use clap_complete::Shell;
+
+use crate::admission;
+use crate::judge::finding::Level;
+use crate::local::lint::MAX_FILE_SIZE;
+use crate::report::{self, Format};
+#[cfg(feature = "serve")]
+use crate::serve::arguments::Serve;
+
+/// Keeps batch jobs that will waste a night of GPU time out of a Kubernetes cluster, and says how to fix them.
+#[derive(Debug, Parser)]
+#[command(name = "jobgate", version, disable_help_subcommand = true, max_term_width = 120)]
+#[command(after_help = "Exit codes: 0 clean, 1 findings at or above --fail-on, 2 could not run.")]
+pub struct Cli {
+    /// When to use colour
+    #[arg(long, global = true, value_name = "WHEN", value_enum, default_value_t = Color::Auto)]
+    pub color: Color,
+
+    /// What to do.
+    #[command(subcommand)]
+    pub command: Command,
+}
+
+/// The commands.
+#[derive(Debug, Subcommand)]
+pub enum Command {
+    /// Check manifests before they reach a cluster
+    Lint(Box<Lint>),
+    /// Show what an API server with the webhook would answer to manifests, and what it would store
+    DryRun(Box<DryRun>),
+    /// Show what a policy would do to the jobs that are already in a cluster
+    #[cfg(feature = "serve")]
+    Audit(Box<Audit>),
+    /// Check the webhook of a cluster, and say what to do about problems
+    #[cfg(feature = "serve")]
+    Doctor(Box<Doctor>),
+    /// Serve the admission webhook
+    #[cfg(feature = "serve")]
+    Serve(Box<Serve>),
+    /// Answer one AdmissionReview as the webhook would
+    Review(Review),
+    /// Show the manual page of a rule, or list the rules
+    Explain {
+        /// The rule; without one, the list of all
+        rule: Option<String>,
+    },
+    /// Check policies, or print the built-in ones
+    #[command(subcommand)]
+    Policy(Policy),
+    /// Make certificates by hand
+    #[cfg(feature = "serve")]
+    #[command(subcommand)]
+    Certs(Certs),
+    /// Print a script that completes jobgate's arguments
+    ///
+    /// For bash: jobgate completions bash > /etc/bash_completion.d/jobgate
+    Completions {
+        /// The shell that is to read it
+        shell: Shell,
+    },
+    /// Print the manual page
+    ///
+    /// To read it: jobgate man | man -l -
+    Man,
+    /// Write the files of this repository that are made from the code
+    #[command(hide = true)]
+    Generate {
+        /// Only list those that are not up to date
+        #[arg(long)]
+        check: bool,
+        /// The root of the repository
+        #[arg(long, value_name = "DIR", default_value = ".")]
+        root: PathBuf,
+    },
+}
+
+/// The commands below `jobgate policy`.
+#[derive(Debug, Subcommand)]
+pub enum Policy {
+    /// Report errors in policies, with their lines
+    Check {
+        /// Files, or - for standard input
+        #[arg(value_name = "FILE", required = true)]
+        files: Vec<PathBuf>,
+    },
+    /// Print a built-in policy to use as a starting point
+    Show {
+        /// Its name: default, audit or accelerators
+        name: Option<String>,
+    },
+    /// Print the parts of a policy that the API server can enforce by itself, even while Jobgate is down
+    #[command(after_help = "Example:
+  jobgate policy export --vap ours.yaml | kubectl apply -f -
+
+For Kubernetes 1.30 and later. Policies of an earlier export stay in force: docs/operate.md says how to prune them.")]
+    Export {
+        /// As ValidatingAdmissionPolicies, with their bindings
+        #[arg(long, required = true)]
+        vap: bool,
+
+        /// The policy: a file, or one of default, audit, accelerators
+        #[arg(value_name = "POLICY", default_value = "default")]
+        policy: String,
+
+        /// The namespace that Jobgate runs in, which is left alone like the system's
+        #[arg(long, value_name = "NAMESPACE", default_value = "jobgate")]
+        namespace: String,
+    },
+}
+
+/// The commands below `jobgate certs`.
+#[cfg(feature = "serve")]
+#[derive(Debug, Subcommand)]
+pub enum Certs {
+    /// Write an authority and a certificate for the webhook's Service, and say what to do with them
+    Init(CertsInit),
+}
+
+/// Arguments of `jobgate certs init`.
+#[cfg(feature = "serve")]
+#[derive(Debug, Args)]
+pub struct CertsInit {
+    /// Where ca.crt, ca.key, tls.crt and tls.key are written
+    #[arg(long, value_name = "DIR", default_value = ".")]
+    pub out: PathBuf,
+
+    /// The Service that leads to the webhook
+    #[arg(long, value_name = "NAME", default_value = "jobgate")]
+    pub service: String,
+
+    /// The Service's namespace
+    #[arg(long, value_name = "NAMESPACE", default_value = "jobgate")]
+    pub namespace: String,
+
+    /// Days that both hold
+    #[arg(long, value_name = "N", default_value_t = 365, value_parser = clap::value_parser!(u32).range(1..=3650))]
+    pub days: u32,
+
+    /// Replace files that are there
+    #[arg(long)]
+    pub force: bool,
+}
+
+/// Arguments of `jobgate review`.
+#[derive(Debug, Args)]
+#[command(after_help = "The answer is on standard output. Exit codes: 0 for an answer, whatever it says, and 2 for none.")]
+pub struct Review {
+    /// The AdmissionReview, as JSON; - for standard input
+    #[arg(value_name = "FILE", default_value = "-", hide_default_value = true)]
+    pub file: PathBuf,
+
+    /// Which of the two webhooks is to answer
+    #[arg(long, value_name = "ENDPOINT", value_enum, default_value_t = Endpoint::Validate)]
+    pub endpoint: Endpoint,
+
+    /// The policy: a file, or one of default, audit, accelerators
+    #[arg(long, value_name = "FILE|NAME", default_value = "default")]
+    pub policy: String,
+
+    /// Manifests of claims that exist, such as the output of `kubectl get pvc -A -o yaml` (repeatable)
+    #[arg(long, value_name = "FILE")]
+    pub facts: Vec<PathBuf>,
+}
+
+/// By what is judged, and how that is reported: arguments of `jobgate lint`, `jobgate dry-run` and `jobgate audit`.
+#[derive(Debug, Args)]
+pub struct Reporting {
+    /// The policy: a file, or one of default, audit, accelerators
+    #[arg(long, value_name = "FILE|NAME", default_value = "default", help_heading = "Judging")]
+    pub policy: String,
+
+    /// The lowest level that makes the exit code 1
+    #[arg(long, value_name = "LEVEL", value_enum, default_value_t = FailOn::Deny, help_heading = "Judging")]
+    pub fail_on: FailOn,
+
+    /// Make the exit code 1 if something was not judged, too: an unknown kind, a chart, a patch, an unknown claim
+    #[arg(long, help_heading = "Judging")]
+    pub fail_on_unjudged: bool,
+
+    /// How to write the report
+    #[arg(long, value_name = "FORMAT", value_enum, default_value_t = Format::Human, help_heading = "Report")]
+    pub format: Format,
+
+    /// Show every finding in full instead of summing up many of one kind
+    #[arg(long, help_heading = "Report")]
+    pub full: bool,
+}
+
+impl Reporting {
+    /// Returns how the report is written.
+    #[must_use]
+    pub fn options(&self, color: bool) -> report::Options {
+        report::Options {
+            color,
+            full: self.full,
+            fail_on: self.fail_on.into(),
+            fail_on_unjudged: self.fail_on_unjudged,
+            ..report::Options::default()
+        }
+    }
+
+    /// Tells whether a report makes the run fail.
+    #[must_use]
+    pub fn fails(&self, report: &report::Report) -> bool {
+        let found = report.findings.iter().any(|located| located.finding.level >= self.fail_on.into());
+        found || self.fail_on_unjudged && !report.unjudged.is_empty()
+    }
+}
+
+/// What is judged, by what, and how that is reported: arguments of `jobgate lint` and `jobgate dry-run`.
+#[derive(Debug, Args)]
+pub struct Judging {
+    /// Files, directories, globs, or - for standard input
+    ///
+    /// A named file is read whatever its name. A directory is walked as git sees it: .yaml, .yml and .json files that .gitignore does not exclude, hidden
+    /// ones (.github, .tekton) too. Links to files are read, links to directories are not followed.
+    #[arg(value_name = "PATH", default_value = ".", hide_default_value = true)]
+    pub paths: Vec<PathBuf>,
+
+    /// By what, and how that is reported.
+    #[command(flatten)]
+    pub reporting: Reporting,
+
+    /// Manifests of claims that exist, such as the output of `kubectl get pvc -A -o yaml` (repeatable)
+    #[arg(long, value_name = "FILE", help_heading = "Judging")]
+    pub facts: Vec<PathBuf>,
+
+    /// Threads to use; 0 takes one for each processor
+    #[arg(long, value_name = "N", default_value_t = 0, hide_default_value = true, help_heading = "Limits")]
+    pub threads: usize,
+
+    /// Skip files larger than this: a number of bytes, or with a suffix K, M or G
+    #[arg(long, value_name = "SIZE", value_parser = size, default_value_t = Size(MAX_FILE_SIZE), help_heading = "Limits")]
+    pub max_file_size: Size,
+}
+
+/// Arguments of `jobgate lint`.
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  jobgate lint k8s/                                            a directory, as git sees it
+  kustomize build overlays/prod | jobgate lint -               what a tool renders
+  kubectl get pvc -A -o yaml > pvc.yaml
+  jobgate lint --facts pvc.yaml k8s/                           with what the cluster knows of its claims
+  jobgate lint --policy audit --format github k8s/             a first roll-out in CI
+  jobgate lint --write-baseline .jobgate-baseline.json k8s/    baseline what is there already
+  jobgate lint --baseline .jobgate-baseline.json k8s/          only what is new
+  jobgate lint --diff k8s/                                     what --fix would change
+  jobgate lint --fix k8s/                                      write what the webhook would fill in into the files
+
+With --diff the exit code is 1 if there is something to fix, too.")]
+pub struct Lint {
+    /// What is judged, and how.
+    #[command(flatten)]
+    pub judging: Judging,
+
+    /// Do not report what the API server would reject anyway
+    #[arg(long, help_heading = "Judging")]
+    pub no_api_checks: bool,
+
+    /// Leave out what is in this baseline, and fail only for the rest; --write-baseline makes it
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["write_baseline", "diff"], help_heading = "Judging")]
+    pub baseline: Option<PathBuf>,
+
+    /// Write all findings to a file for --baseline; with --fix, those that are left
+    #[arg(long, value_name = "FILE", conflicts_with = "diff", help_heading = "Judging")]
+    pub write_baseline: Option<PathBuf>,
+
+    /// Fix in the files what can be fixed safely; the report is about what is left
+    ///
+    /// Only the bytes of the changes move. With - the fixed text goes to standard output, and the report to standard error.
+    #[arg(long, group = "fixes", help_heading = "Fixing")]
+    pub fix: bool,
+
+    /// Show what --fix would change as a unified diff, and write nothing
+    #[arg(long, group = "fixes", help_heading = "Fixing")]
+    pub diff: bool,
+
+    /// Also make fixes that are a guess at what the author wants
+    #[arg(long, requires = "fixes", help_heading = "Fixing")]
+    pub unsafe_fixes: bool,
+}
+
+/// Arguments of `jobgate dry-run`.
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  helm template my-chart | jobgate dry-run -                   what a chart renders
+  kustomize build overlays/prod | jobgate dry-run -
+  jobgate dry-run --against main/k8s k8s                       what changes against an earlier version
+  jobgate dry-run --cluster k8s                                against what is in the cluster
+  jobgate dry-run -o yaml job.yaml                             the objects as they would be stored
+
+Each object is one of: allowed; allowed, patched; denied by jobgate; refused by the API server.")]
+pub struct DryRun {
+    /// What is judged, and how.
+    #[command(flatten)]
+    pub judging: Judging,
+
+    /// Print this instead of the report, which then goes to standard error
+    #[arg(short, long, value_name = "WHAT", value_enum, conflicts_with = "format", help_heading = "Report")]
+    pub output: Option<Output>,
+
+    /// The namespace of manifests that name none, as in `kubectl -n`
+    #[arg(short, long, value_name = "NAME", help_heading = "Judging")]
+    pub namespace: Option<String>,
+
+    /// What becomes of fields that the API does not know, as in `kubectl --validate`
+    #[arg(long, value_name = "HOW", value_enum, default_value_t = Validate::Strict, help_heading = "Judging")]
+    pub validate: Validate,
+
+    /// Objects that exist: files or directories; what is in them is updated, not created (repeatable)
+    #[arg(long, value_name = "PATH", help_heading = "Judging")]
+    pub against: Vec<PathBuf>,
+
+    /// Read claims and the objects that exist from the cluster; nothing is written
+    #[cfg(feature = "serve")]
+    #[arg(long, help_heading = "Cluster")]
+    pub cluster: bool,
+
+    /// The kubeconfig [default: KUBECONFIG, else ~/.kube/config]
+    #[cfg(feature = "serve")]
+    #[arg(long, value_name = "FILE", requires = "cluster", help_heading = "Cluster")]
+    pub kubeconfig: Option<PathBuf>,
+
+    /// The context of the kubeconfig [default: its current one]
+    #[cfg(feature = "serve")]
+    #[arg(long, value_name = "NAME", requires = "cluster", help_heading = "Cluster")]
+    pub context: Option<String>,
+}
+
+/// What `jobgate dry-run` prints in the place of a report.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Output {
+    /// The objects as they would be stored, one document each
+    Yaml,
+    /// The same as JSON: one object, or a List of several
+    Json,
+    /// The webhook's JSON Patch of each object, one line of JSON each
+    Patch,
+    /// What the webhook fills in, as a unified diff of the files
+    Diff,
+}
+
+/// What becomes of unknown fields.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Validate {
+    /// They are rejected, as kubectl asks for by default
+    Strict,
+    /// They are dropped with a warning
+    Warn,
+}
+
+/// Which cluster to speak to.
+#[cfg(feature = "serve")]
+#[derive(Clone, Debug, Default, Args)]
+pub struct KubeConfig {
+    /// The kubeconfig [default: KUBECONFIG, else ~/.kube/config]
+    #[arg(long, value_name = "FILE", help_heading = "Cluster")]
+    pub kubeconfig: Option<PathBuf>,
+
+    /// The context of the kubeconfig [default: its current one]
+    #[arg(long, value_name = "NAME", help_heading = "Cluster")]
+    pub context: Option<String>,
+}
+
+/// Arguments of `jobgate audit`.
+#[cfg(feature = "serve")]
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  jobgate audit                                                   all namespaces but the system's, under the default policy
+  jobgate audit --policy ours.yaml -n team-a -n team-b            some namespaces, under your own policy
+  jobgate audit --format json --fail-on note > audit.json         for a program
+
+Nothing is written to the cluster. It takes the permission to list jobs, cronjobs, pytorchjobs and persistentvolumeclaims.")]
+pub struct Audit {
+    /// Only this namespace (repeatable) [default: all but those of the system]
+    #[arg(short, long = "namespace", value_name = "NAMESPACE", help_heading = "Cluster")]
+    pub namespaces: Vec<String>,
+
+    /// Only objects with such labels, as kubectl takes it: team=vision,tier!=test
+    #[arg(short = 'l', long, value_name = "SELECTOR", help_heading = "Cluster")]
+    pub selector: Option<String>,
+
+    /// Judge Jobs and PyTorchJobs that have finished, too; they cannot be fixed
+    #[arg(long, help_heading = "Cluster")]
+    pub include_finished: bool,
+
+    /// The cluster.
+    #[command(flatten)]
+    pub cluster: KubeConfig,
+
+    /// By what, and how that is reported.
+    #[command(flatten)]
+    pub reporting: Reporting,
+}
+
+/// Arguments of `jobgate doctor`.
+#[cfg(feature = "serve")]
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  jobgate doctor                                                  the installation of the manifests, by the kubeconfig
+  jobgate doctor --namespace batch-gate --context prod-eu         another namespace, another cluster
+  jobgate doctor --canary-namespace training                      the canaries where jobs run, if the webhook leaves `default` alone
+  jobgate doctor --format json                                    for a program
+
+Nothing is changed: the two canaries are dry runs. What you may not read is reported as not checked.
+Exit codes: 0 no problem that could be seen (look for what was not checked), 1 a problem, 2 could not run.")]
+pub struct Doctor {
+    /// The namespace of the installation
+    #[arg(short, long, value_name = "NAMESPACE", default_value = "jobgate", help_heading = "Installation")]
+    pub namespace: String,
+
+    /// The MutatingWebhookConfiguration
+    #[arg(long, value_name = "NAME", default_value = "jobgate", help_heading = "Installation")]
+    pub mutating_configuration: String,
+
+    /// The ValidatingWebhookConfiguration
+    #[arg(long, value_name = "NAME", default_value = "jobgate", help_heading = "Installation")]
+    pub validating_configuration: String,
+
+    /// The namespace in which two Jobs are tried, as dry runs
+    #[arg(long, value_name = "NAMESPACE", default_value = "default", help_heading = "Canary")]
+    pub canary_namespace: String,
+
+    /// Try no Job
+    #[arg(long, conflicts_with = "canary_namespace", help_heading = "Canary")]
+    pub no_canary: bool,
+
+    /// The cluster.
+    #[command(flatten)]
+    pub cluster: KubeConfig,
+
+    /// Seconds that each answer of the API server may take; a canary waits for all webhooks of the cluster
+    #[arg(long, value_name = "SECONDS", default_value_t = 15, value_parser = clap::value_parser!(u64).range(1..=600), help_heading = "Cluster")]
+    pub timeout: u64,
+
+    /// How to write the report
+    #[arg(long, value_name = "FORMAT", value_enum, default_value_t = DoctorFormat::Human, help_heading = "Report")]
+    pub format: DoctorFormat,
+}
+
+/// How `jobgate doctor` writes its report.
+#[cfg(feature = "serve")]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum DoctorFormat {
+    /// For people, the worst first
+    Human,
+    /// One JSON document
+    Json,
+}
+
+/// The lowest level that makes a run fail.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum FailOn {
+    /// What the webhook refuses
+    Deny,
+    /// What it warns of, too
+    Warn,
+    /// Everything
+    Note,
+}
+
+impl From<FailOn> for Level {
+    fn from(level: FailOn) -> Self {
+        match level {
+            FailOn::Deny => Self::Deny,
+            FailOn::Warn => Self::Warn,
+            FailOn::Note => Self::Note,
+        }
+    }
+}
+
+/// One of the two webhooks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Endpoint {
+    /// The one that fills values in
+    Mutate,
+    /// The one that refuses
+    Validate,
+}
+
+impl From<Endpoint> for admission::Endpoint {
+    fn from(endpoint: Endpoint) -> Self {
+        match endpoint {
+            Endpoint::Mutate => Self::Mutate,
+            Endpoint::Validate => Self::Validate,
+        }
+    }
+}
+
+/// When to use colour.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Color {
+    /// On a terminal, unless NO_COLOR is set
+    Auto,
+    /// Always
+    Always,
+    /// Never
+    Never,
+}
+
+/// A number of bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Size(pub u64);
+
+impl std::fmt::Display for Size {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let units = [(30, "G"), (20, "M"), (10, "K")];
+        match units.into_iter().find(|(bits, _)| self.0 > 0 && self.0.trailing_zeros() >= *bits) {
+            Some((bits, unit)) => write!(f, "{}{unit}", self.0 >> bits),
+            None => write!(f, "{}", self.0),
+        }
+    }
+}
+
+/// Reads a [`Size`]: digits, and perhaps one of the suffixes `K`, `M` and `G`, which are powers of 1024.
+fn size(text: &str) -> Result<Size, &'static str> {
+    const EXPECTED: &str = "expected a number of bytes such as 1048576, 512K, 64M or 1G";
+    let (digits, factor) = match text.as_bytes().last().map(u8::to_ascii_uppercase) {
+        Some(b'K') => (&text[..text.len() - 1], 1 << 10),
+        Some(b'M') => (&text[..text.len() - 1], 1 << 20),
+        Some(b'G') => (&text[..text.len() - 1], 1 << 30),
+        _ => (text, 1),
+    };
+    let number: u64 = digits.parse().map_err(|_| EXPECTED)?;
+    number.checked_mul(factor).map(Size).ok_or(EXPECTED)
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory as _;
+
+    use super::*;
+
+    #[test]
+    fn the_definition_is_sound() {
+        Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn sizes_are_read_and_written_alike() {
+        for (text, bytes) in [("0", 0), ("1000", 1000), ("512K", 512 << 10), ("64M", 64 << 20), ("2G", 2 << 30)] {
+            assert_eq!(size(text), Ok(Size(bytes)));
+            assert_eq!(Size(bytes).to_string(), text);
+        }
+        assert_eq!(size("64m"), Ok(Size(64 << 20)));
+        for text in ["", "M", "-1", "1.5G", "64MB", "1 K", "99999999999999999999", "18446744073709551615K", "ü"] {
+            assert!(size(text).is_err(), "{text}");
+        }
+    }
+}

@@ -1,0 +1,103 @@
+//! `jobgate audit`: a cluster in, a report on standard output, an exit code.
+
+use std::io::{self, Write as _};
+use std::time::Duration;
+
+use anyhow::{Context as _, bail};
+
+use super::lint::{narrated, write_report};
+use super::{Exit, policy_named, today};
+use crate::cli::args::Audit;
+use crate::cluster::audit::{self, Options, Progress};
+use crate::cluster::fetch::{self, Failure};
+use crate::cluster::{self, Connection, chain};
+use crate::report::{Format, Report, clean};
+use crate::text::lines::cut;
+use crate::text::value::Value;
+
+/// How long the API server may take for its first word.
+pub(super) const PATIENCE: Duration = Duration::from_secs(10);
+
+/// Runs the command. `color` is whether the report may be coloured.
+///
+/// # Errors
+/// The policy is bad, the API server cannot be reached, or the report cannot be written. What cannot be listed is no error here: the rest is judged,
+/// and [`Exit::Failed`] says so.
+pub fn run(args: &Audit, color: bool) -> anyhow::Result<Exit> {
+    let policy = policy_named(&args.reporting.policy)?;
+    let options = Options {
+        namespaces: args.namespaces.iter().cloned().collect(),
+        selector: args.selector.clone(),
+        include_finished: args.include_finished,
+        keep_all_sources: args.reporting.full && args.reporting.format.reads_sources(),
+        today: Some(today()),
+    };
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().context("start the threads")?;
+    let progress = Progress::default();
+    let say = || format!("auditing: {} objects", progress.objects());
+    let report: anyhow::Result<Report> = narrated(&say, || {
+        runtime.block_on(async {
+            let connection = cluster::connection(args.cluster.kubeconfig.as_deref(), args.cluster.context.as_deref()).await?;
+            reach(&connection, PATIENCE).await?;
+            // On a thread of the runtime, which may be left to judge for a while.
+            Ok(audit::audit(&connection, &policy, &options, &progress).await)
+        })
+    });
+    let report = report?;
+    write_report(&report, args.reporting.format, &args.reporting.options(color))?;
+    let complete = complain(&report, args.reporting.format)?;
+    Ok(match (complete, args.reporting.fails(&report)) {
+        (false, _) => Exit::Failed,
+        (true, true) => Exit::Findings,
+        (true, false) => Exit::Clean,
+    })
+}
+
+/// The largest answer of `/version` that is read: a real one has a few hundred bytes.
+const MAX_VERSION_BYTES: usize = 64 << 10;
+/// How much is quoted of an answer that is none of an API server's.
+const MAX_QUOTED_BYTES: usize = 80;
+
+/// Fails where nobody answers in time, where what answers does not know the user, and where it is no API server (a proxy's login page, say): nothing
+/// that it answers later could be relied on. An API server says its version, or refuses to with a `Status`.
+pub(super) async fn reach(connection: &Connection, patience: Duration) -> anyhow::Result<()> {
+    let server = &connection.server;
+    let answer = async {
+        let response = fetch::answer(&connection.client, "/version".to_owned()).await?;
+        let status = response.status();
+        Ok((status, fetch::read(response, MAX_VERSION_BYTES).await?))
+    };
+    let (status, body) = match tokio::time::timeout(patience, answer).await.unwrap_or(Err(Failure::Silence)) {
+        Ok(answer) => answer,
+        Err(Failure::TooLarge(_)) => bail!("{server} answers /version with something too large for a version: is it a Kubernetes API server?"),
+        Err(failure) => bail!("{server}: {}", chain(&failure)),
+    };
+    let document: Value = serde_json::from_slice(&body).unwrap_or_default();
+    let has = |key: &str| document.get(key).and_then(Value::as_str).is_some_and(|text| !text.is_empty());
+    let is_status = document.get("kind").and_then(Value::as_str) == Some("Status");
+    match status.as_u16() {
+        200 if ["major", "minor", "gitVersion"].into_iter().all(has) => Ok(()),
+        401 if is_status => bail!("{server} does not accept the kubeconfig's credentials"),
+        // Who may not ask for the version may still list jobs.
+        403 if is_status => Ok(()),
+        _ => {
+            let text = String::from_utf8_lossy(&body);
+            let first = text.lines().map(str::trim).find(|line| !line.is_empty()).unwrap_or("an empty body");
+            bail!("{server} answers /version with {status} and {:?}: is it a Kubernetes API server?", clean(&cut(first, MAX_QUOTED_BYTES, "…")))
+        }
+    }
+}
+
+/// Says what could not be read. Returns whether everything could.
+fn complain(report: &Report, format: Format) -> io::Result<bool> {
+    let Some(impact) = &report.impact else { return Ok(true) };
+    let mut err = io::stderr().lock();
+    for problem in &impact.problems {
+        writeln!(err, "jobgate: {problem}")?;
+    }
+    // People read these in the report, among what was not judged.
+    for notice in impact.notices.iter().filter(|_| format != Format::Human) {
+        writeln!(err, "jobgate: warning: {notice}")?;
+    }
+    Ok(impact.problems.is_empty())
+}

@@ -1,0 +1,253 @@
+//! `jobgate dry-run`: files in, what an API server with the webhook would answer to them out.
+
+#[cfg(feature = "serve")]
+use std::cell::Cell;
+#[cfg(feature = "serve")]
+use std::io::IsTerminal as _;
+use std::io::{self, BufWriter, Write};
+
+use anyhow::Context as _;
+#[cfg(feature = "serve")]
+use anyhow::bail;
+
+#[cfg(feature = "serve")]
+use super::audit::{PATIENCE, reach};
+use super::lint::{complain, exit, take_unread, watched, write};
+use super::{Exit, facts, policy_named, today};
+use crate::admission::dry_run::Outcome;
+use crate::cli::args::{DryRun, Output, Validate};
+#[cfg(feature = "serve")]
+use crate::cluster::{self, Wanted};
+use crate::judge::engine::Operation;
+#[cfg(feature = "serve")]
+use crate::judge::facts::FactTable;
+#[cfg(feature = "serve")]
+use crate::local::lint::Mentioned;
+use crate::local::lint::{self, Against, Linted, Options, Progress};
+#[cfg(feature = "serve")]
+use crate::report::Unjudged;
+use crate::report::{self, Answered, Format, Report};
+use crate::text::value::{Value, json};
+use crate::text::{patch, yaml};
+
+/// Runs the command. `color` is whether the report may be coloured.
+///
+/// # Errors
+/// The policy, a file of facts or of objects that exist is bad, or the output cannot be written. Files that cannot be read are no error here, as for
+/// `jobgate lint`.
+pub fn run(args: &DryRun, color: bool) -> anyhow::Result<Exit> {
+    let judging = &args.judging;
+    let policy = policy_named(&judging.reporting.policy)?;
+    let limit = judging.max_file_size.0;
+    let progress = Progress::default();
+    let human = args.output.is_some() || judging.reporting.format.reads_sources();
+    let options = Options {
+        max_file_size: limit,
+        api_checks: true,
+        keep_sources: human,
+        keep_fixes: false,
+        dry_run: None,
+        fix: None,
+        today: Some(today()),
+        progress: Some(&progress),
+    };
+    let pool = rayon::ThreadPoolBuilder::new().num_threads(judging.threads).build().context("start the threads")?;
+    let facts = facts(&judging.facts, &options)?;
+    let inputs = lint::collect(&judging.paths, |path| lint::drained(path, limit));
+    #[cfg(feature = "serve")]
+    let connection = if args.cluster { Some(connect(args)?) } else { None };
+    #[cfg(feature = "serve")]
+    let current = connection.as_ref().map(|connection| connection.connection.client.default_namespace().to_owned());
+    #[cfg(not(feature = "serve"))]
+    let current = None;
+    let namespace = args.namespace.clone().or(current).unwrap_or_default();
+    let old = lint::collect(&args.against, |path| lint::drained(path, limit));
+    if let Some(error) = old.unreadable.into_iter().next() {
+        return Err(error).context("read the objects that exist");
+    }
+    #[allow(unused_mut, reason = "the cluster adds to it, where there is one")]
+    let mut against = Against::in_files(&old.files, &options, &namespace).context("read the objects that exist")?;
+    #[cfg(feature = "serve")]
+    let looked = connection.map(|connection| connection.read(&inputs.files, &options, &namespace, &mut against)).transpose()?;
+    #[cfg(feature = "serve")]
+    let (claims, mut unjudged) = looked.unzip();
+    #[cfg(not(feature = "serve"))]
+    let (claims, mut unjudged) = (None, None::<Vec<report::Unjudged>>);
+    let keep_objects = matches!(args.output, Some(Output::Yaml | Output::Json));
+    let question =
+        lint::DryRun { strict: args.validate == Validate::Strict, namespace: &namespace, against: &against, cluster: claims.as_ref(), keep_objects };
+    let options = Options { dry_run: Some(question), ..options };
+    let mut linted = watched(&progress, inputs.files.len(), || pool.install(|| lint::lint(&inputs.files, &policy, &facts, &options)));
+    take_unread(&inputs, &mut linted);
+    linted.report.unjudged.extend(unjudged.take().into_iter().flatten());
+    match args.output {
+        Some(output) => {
+            to_people(args, color, &linted, false, &mut io::stderr().lock())?;
+            let mut out = BufWriter::new(io::stdout().lock());
+            unless_closed(print(output, &linted, &mut out).and_then(|()| out.flush()))?;
+        }
+        None if judging.reporting.format == Format::Human => {
+            let mut out = BufWriter::new(io::stdout().lock());
+            unless_closed(to_people(args, color, &linted, true, &mut out).and_then(|()| out.flush()))?;
+        }
+        None => write(judging, color, &linted)?,
+    }
+    let complete = complain(&inputs, &linted)?;
+    Ok(exit(judging, &linted, complete))
+}
+
+/// A cluster to ask.
+#[cfg(feature = "serve")]
+struct Connection {
+    runtime: tokio::runtime::Runtime,
+    connection: cluster::Connection,
+}
+
+/// Sets up the connection that the arguments name. Nothing is sent yet.
+#[cfg(feature = "serve")]
+fn connect(args: &DryRun) -> anyhow::Result<Connection> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().context("start the runtime")?;
+    let connection = runtime.block_on(cluster::connection(args.kubeconfig.as_deref(), args.context.as_deref()));
+    Ok(Connection { connection: connection.context("find the cluster for --cluster")?, runtime })
+}
+
+#[cfg(feature = "serve")]
+impl Connection {
+    /// Reads the claims that the files use and the objects that they would replace. What cannot be read is unknown, and returned as not judged.
+    ///
+    /// # Errors
+    /// The API server cannot be reached, or goes away: whoever asks for its word must not get ours alone.
+    fn read(
+        self,
+        files: &[lint::Input],
+        options: &Options<'_>,
+        namespace: &str,
+        against: &mut Against,
+    ) -> anyhow::Result<(FactTable, Vec<Unjudged>)> {
+        let client = &self.connection.client;
+        self.runtime.block_on(reach(&self.connection, PATIENCE)).context("ask the cluster for --cluster")?;
+        let Mentioned { objects, claims, namespaces } = lint::mentioned(files, options, namespace);
+        let objects = objects.into_iter().map(|key| Wanted::Object(key.kind, key.namespace, key.name));
+        let claims = claims.into_iter().map(|(namespace, name)| Wanted::Claim(namespace, name));
+        let wanted: Vec<Wanted> = objects.chain(claims).chain(namespaces.iter().cloned().map(Wanted::Namespace)).collect();
+        let (total, done) = (wanted.len(), Cell::new(0_usize));
+        let show = io::stderr().is_terminal();
+        let told = || {
+            done.set(done.get() + 1);
+            if show {
+                let _ = write!(io::stderr(), "\r\u{1b}[Kasking the cluster: {} of {total} objects", done.get());
+            }
+        };
+        let found = self.runtime.block_on(cluster::snapshot(client, wanted, told));
+        let excluded = self.runtime.block_on(cluster::excluded(client, &namespaces));
+        let mut err = io::stderr().lock();
+        if show && total > 0 {
+            write!(err, "\r\u{1b}[K")?;
+        }
+        if found.broken {
+            bail!("{} went away: {}", self.connection.server, found.problems.join("; "));
+        }
+        for namespace in &found.absent_namespaces {
+            writeln!(err, "jobgate: warning: the namespace `{namespace}` is not there: until it is, the API server refuses whatever goes into it")?;
+        }
+        for object in found.objects {
+            against.add(object, namespace);
+        }
+        let unknown = found.problems.into_iter().map(Unjudged::unknown);
+        Ok((found.claims, unknown.chain(excluded).collect()))
+    }
+}
+
+/// Whoever read the output has enough of it: `jobgate dry-run | head` is no failure.
+fn unless_closed(written: io::Result<()>) -> anyhow::Result<()> {
+    match written {
+        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
+        written => written.context("write the output"),
+    }
+}
+
+/// Writes a line for each object, the findings, what is filled in, and what it all comes to.
+fn to_people(args: &DryRun, color: bool, linted: &Linted, with_diffs: bool, out: &mut dyn Write) -> io::Result<()> {
+    let report = &linted.report;
+    for answered in &report.answers {
+        writeln!(out, "{}", line(answered))?;
+    }
+    if !report.answers.is_empty() {
+        writeln!(out)?;
+    }
+    let judging = &args.judging;
+    let options = judging.reporting.options(color);
+    report::write_findings(report, &options, out)?;
+    if with_diffs {
+        for diff in &linted.diffs {
+            writeln!(out, "{diff}")?;
+        }
+    }
+    report::write_unjudged(report, &options, out)?;
+    let unjudged = report.unjudged_in_short().map(|unjudged| format!("; {unjudged}")).unwrap_or_default();
+    writeln!(out, "{}{unjudged}", summary(report))
+}
+
+/// Returns the verdict on one object, as a line.
+fn line(answered: &Answered) -> String {
+    let Answered { location, source, object, answer, .. } = answered;
+    let source = source.as_ref().map(|source| format!(" ({source})")).unwrap_or_default();
+    let update = if answer.operation == Operation::Update { " (update)" } else { "" };
+    let mut line = format!("{}:{}{source}: {object}{update}: {}", location.file, location.start.line, answer.outcome.as_str());
+    if answer.outcome.is_allowed() && answered.operator_refuses {
+        line.push_str("; the training operator would refuse it");
+    }
+    if let Some(doubt) = answer.doubt {
+        line.push_str(&format!("; not filled in: {doubt}"));
+    }
+    line.chars().map(|char| if char.is_control() { '\u{fffd}' } else { char }).collect()
+}
+
+fn summary(report: &Report) -> String {
+    let count = |outcome: Outcome| report.answers.iter().filter(|answered| answered.answer.outcome == outcome).count();
+    let outcomes = [Outcome::Allowed, Outcome::Patched, Outcome::Denied, Outcome::Refused, Outcome::Unjudged];
+    let parts = outcomes.into_iter().filter(|outcome| count(*outcome) > 0);
+    let parts: Vec<String> = parts.map(|outcome| format!("{} {}", count(outcome), outcome.as_str())).collect();
+    match report.answers.len() {
+        0 => "no Job, CronJob or PyTorchJob found".to_owned(),
+        1 => format!("1 object: {}", parts.join("; ")),
+        all => format!("{all} objects: {}", parts.join("; ")),
+    }
+}
+
+/// Writes what was asked for in the place of a report.
+fn print(output: Output, linted: &Linted, out: &mut dyn Write) -> io::Result<()> {
+    let stored: Vec<&Value> = linted.report.answers.iter().filter_map(|answered| answered.answer.admitted.as_ref()).collect();
+    match output {
+        Output::Yaml => {
+            for (nth, object) in stored.into_iter().enumerate() {
+                let separator = if nth == 0 { "" } else { "---\n" };
+                write!(out, "{separator}{}", yaml::print(object))?;
+            }
+        }
+        Output::Json => {
+            let document = match stored.as_slice() {
+                [only] => (*only).clone(),
+                several => json!({"apiVersion": "v1", "kind": "List", "items": several}),
+            };
+            serde_json::to_writer_pretty(&mut *out, &document)?;
+            writeln!(out)?;
+        }
+        Output::Patch => {
+            for answered in &linted.report.answers {
+                let Answered { location, object, answer, .. } = answered;
+                let line = json!({
+                    "file": &*location.file, "line": location.start.line, "object": &**object, "operation": answer.operation.as_str(),
+                    "verdict": answer.outcome.as_str(), "patch": patch::document(&answer.patch),
+                });
+                writeln!(out, "{line}")?;
+            }
+        }
+        Output::Diff => {
+            for diff in &linted.diffs {
+                write!(out, "{diff}")?;
+            }
+        }
+    }
+    Ok(())
+}

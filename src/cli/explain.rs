@@ -1,0 +1,73 @@
+//! `jobgate explain`: the manual page of a rule or check, or the list of all.
+
+use std::io::Write;
+
+use anyhow::bail;
+
+use super::Exit;
+use crate::cli::pages;
+use crate::judge::checks::CHECKS;
+use crate::judge::rules::{self, RULES};
+use crate::text::suggest::closest;
+
+/// Characters in a line: what is comfortable to read, and fits beside an editor.
+const WIDTH: usize = 100;
+
+/// Writes the page of a rule or check, or without one the list of all, with ANSI styles; `out` takes them out where nobody sees colours.
+///
+/// # Errors
+/// There is no such rule or check, or `out` cannot be written.
+pub fn run(id: Option<&str>, out: &mut dyn Write) -> anyhow::Result<Exit> {
+    let text = match id {
+        None => pages::list_for_terminal(WIDTH),
+        Some(id) => page(id)?,
+    };
+    writeln!(out, "{}", text.trim_end())?;
+    Ok(Exit::Clean)
+}
+
+fn page(id: &str) -> anyhow::Result<String> {
+    if let Some(entry) = rules::find(id) {
+        return Ok(pages::rule_for_terminal(entry, WIDTH));
+    }
+    if let Some(check) = CHECKS.iter().find(|check| check.id == id) {
+        return Ok(pages::check_for_terminal(check, WIDTH));
+    }
+    let known = RULES.iter().map(|entry| entry.rule.id).chain(CHECKS.iter().map(|check| check.id));
+    match closest(id, known) {
+        Some(meant) => bail!("there is no rule `{}`; did you mean `{meant}`?", id.escape_debug()),
+        None => bail!("there is no rule `{}`; `jobgate explain` lists them", id.escape_debug()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn explain(id: Option<&str>) -> Result<String, String> {
+        let mut out = Vec::new();
+        let result = run(id, &mut anstream::StripStream::new(&mut out));
+        result.map(|exit| assert_eq!(exit, Exit::Clean)).map_err(|error| error.to_string())?;
+        Ok(String::from_utf8(out).unwrap())
+    }
+
+    #[test]
+    fn explains_rules_and_checks() {
+        for id in RULES.iter().map(|entry| entry.rule.id).chain(CHECKS.iter().map(|check| check.id)) {
+            assert!(explain(Some(id)).unwrap().starts_with(&format!("{id}\n\n")), "{id}");
+        }
+    }
+
+    #[test]
+    fn lists_them_without_a_name() {
+        let list = explain(None).unwrap();
+        assert!(list.contains("\ndeadline ") && list.contains("\nplaceholder "), "{list}");
+    }
+
+    #[test]
+    fn a_slip_is_told() {
+        assert_eq!(explain(Some("dedline")).unwrap_err(), "there is no rule `dedline`; did you mean `deadline`?");
+        assert_eq!(explain(Some("placeholders")).unwrap_err(), "there is no rule `placeholders`; did you mean `placeholder`?");
+        assert_eq!(explain(Some("x\n")).unwrap_err(), "there is no rule `x\\n`; `jobgate explain` lists them");
+    }
+}

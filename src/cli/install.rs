@@ -1,0 +1,99 @@
+//! The manifests below `deploy/` that are made from the code: the webhook configurations, the policies as ConfigMaps, and everything in one file.
+//!
+//! The rest of `deploy/base` is written by hand. One file holds it all for people who have no use for overlays.
+
+use crate::judge::cel;
+use crate::judge::policy::{BUILTINS, Policy};
+use crate::kinds::registration::{self, Target};
+use crate::text::value::json;
+use crate::text::yaml;
+
+/// Where it is installed, and what everything in it is called.
+const NAME: &str = "jobgate";
+
+const MADE: &str = "# Made by `jobgate generate`.\n";
+
+/// The files of `deploy/base` that are written by hand, up to the policy and from there on.
+const BEFORE_POLICY: [&str; 4] = [
+    include_str!("../../deploy/base/namespace.yaml"),
+    include_str!("../../deploy/base/service-account.yaml"),
+    include_str!("../../deploy/base/certificates.yaml"),
+    include_str!("../../deploy/base/claims.yaml"),
+];
+const AFTER_POLICY: &str = include_str!("../../deploy/base/workload.yaml");
+
+/// What the chart has of its own, and shares with the rest: the dashboard and the alerts.
+const DASHBOARD: &str = include_str!("../../deploy/components/dashboard/grafana-dashboard.json");
+const ALERTS: &str = include_str!("../../deploy/components/alerts/prometheus-rule.yaml");
+
+/// Returns the files, with their paths from the root of the repository.
+#[must_use]
+pub fn files() -> Vec<(String, String)> {
+    let file = |path: &str, contents: String| (format!("deploy/{path}"), contents);
+    let mut files = vec![
+        file("install.yaml", everything()),
+        file("base/policy.yaml", format!("{MADE}{}", policy("default"))),
+        file("base/webhooks.yaml", format!("{MADE}{}", webhooks())),
+        file("components/audit/policy.yaml", format!("{MADE}{}", policy("audit"))),
+        file("components/rules-in-the-api-server/policy.yaml", format!("{MADE}{}", cel::export(&Policy::default(), NAME, None).to_yaml())),
+        file("helm/jobgate/files/grafana-dashboard.json", DASHBOARD.to_owned()),
+        file("helm/jobgate/files/prometheus-rule.yaml", ALERTS.to_owned()),
+    ];
+    files.extend(BUILTINS.iter().map(|builtin| file(&format!("helm/jobgate/files/policies/{}.yaml", builtin.name), builtin.source.to_owned())));
+    files
+}
+
+/// Returns the ConfigMap that holds a policy that comes with the program, comments included.
+fn policy(name: &str) -> String {
+    let source = BUILTINS.iter().find(|builtin| builtin.name == name).map_or("", |builtin| builtin.source);
+    let map = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"labels": {"app.kubernetes.io/name": NAME}, "name": "jobgate-policy", "namespace": NAME}});
+    let mut text = format!("{}data:\n  policy.yaml: |\n", yaml::print(&map));
+    for line in source.lines() {
+        // An empty line stays empty: trailing spaces would be part of the text.
+        text += &if line.is_empty() { "\n".to_owned() } else { format!("    {line}\n") };
+    }
+    text
+}
+
+/// Returns both configurations, without the certificate authority: that key belongs to whoever makes the certificates.
+fn webhooks() -> String {
+    let target = Target::Service { namespace: NAME.to_owned(), name: NAME.to_owned() };
+    registration::configurations(NAME, &target, None).map(|configuration| yaml::print(&configuration)).join("---\n")
+}
+
+/// Returns one file with everything. The configurations come last, so that what they call is on its way.
+fn everything() -> String {
+    let mut parts: Vec<String> = BEFORE_POLICY.map(str::to_owned).to_vec();
+    parts.extend([policy("default"), AFTER_POLICY.to_owned(), webhooks()]);
+    let head =
+        "# Jobgate in the namespace `jobgate`, with the policy `default` and certificates of its own. Made by `jobgate generate` from deploy/base.
+#
+#   kubectl apply -f install.yaml
+#
+# Out of the way at once (everything else may stay; applying this again brings it back):
+#
+#   kubectl delete validatingwebhookconfiguration,mutatingwebhookconfiguration -l app.kubernetes.io/name=jobgate\n";
+    format!("{head}{}", parts.join("---\n"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_policy_in_a_config_map_is_the_policy() {
+        for builtin in BUILTINS {
+            let text = policy(builtin.name);
+            let document = yaml::documents(text.as_bytes()).next().unwrap().unwrap();
+            assert_eq!(document.value["data"]["policy.yaml"], builtin.source, "{}", builtin.name);
+        }
+    }
+
+    #[test]
+    fn configurations_read_back_as_they_are() {
+        let text = webhooks();
+        let read: Vec<_> = yaml::documents(text.as_bytes()).map(|document| document.unwrap().value).collect();
+        let target = Target::Service { namespace: NAME.to_owned(), name: NAME.to_owned() };
+        assert_eq!(read, registration::configurations(NAME, &target, None));
+    }
+}

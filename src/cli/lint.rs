@@ -1,0 +1,315 @@
+//! `jobgate lint`: files in, a report on standard output, an exit code.
+
+use std::borrow::Cow;
+use std::collections::BTreeMap;
+use std::io::{self, BufWriter, IsTerminal as _, Write as _};
+use std::path::Path;
+use std::sync::{Arc, Mutex, PoisonError, mpsc};
+use std::time::Duration;
+
+use anstyle::{AnsiColor, Style};
+use anyhow::Context as _;
+
+use super::{Exit, facts, policy_named, today};
+use crate::cli::args::{Judging, Lint};
+use crate::judge::finding::Safety;
+use crate::local::baseline::{Baseline, Root};
+use crate::local::fix;
+use crate::local::lint::{self, Change, Content, Fixing, Inputs, Linted, Options, Progress, STDIN, Sink, Unreadable, Unwritten};
+use crate::local::replace::{NotReplaced, put, replace};
+use crate::report::{self, Format, Report, plural};
+
+/// Runs the command. `color` is whether standard output may be coloured.
+///
+/// # Errors
+/// The policy or a file of facts is bad, or the report cannot be written. Files that cannot be linted, or written, are no error here: the others are,
+/// and [`Exit::Failed`] says so.
+pub fn run(args: &Lint, color: bool) -> anyhow::Result<Exit> {
+    let known = args.baseline.as_deref().map(read_baseline).transpose()?;
+    let (baseline_path, write_baseline) = (args.baseline.as_deref(), args.write_baseline.as_deref());
+    let (no_api_checks, writes, diff) = (args.no_api_checks, args.fix, args.diff);
+    let most = if args.unsafe_fixes { Safety::Unsafe } else { Safety::Safe };
+    let args = &args.judging;
+    let policy = policy_named(&args.reporting.policy)?;
+    let limit = args.max_file_size.0;
+    let progress = Progress::default();
+    let (diffs, files) = (Diffs::default(), Files::default());
+    let sink: Option<&dyn Sink> = match (diff, writes) {
+        (true, _) => Some(&diffs),
+        (false, true) => Some(&files),
+        (false, false) => None,
+    };
+    let options = Options {
+        max_file_size: limit,
+        api_checks: !no_api_checks,
+        keep_sources: args.reporting.format.reads_sources() && !diff,
+        keep_fixes: false,
+        dry_run: None,
+        fix: sink.map(|sink| Fixing { most, sink }),
+        today: Some(today()),
+        progress: Some(&progress),
+    };
+    let pool = rayon::ThreadPoolBuilder::new().num_threads(args.threads).build().context("start the threads")?;
+    let facts = facts(&args.facts, &options)?;
+    let inputs = lint::collect(&args.paths, |path| lint::drained(path, limit));
+    let mut linted = watched(&progress, inputs.files.len(), || pool.install(|| lint::lint(&inputs.files, &policy, &facts, &options)));
+    take_unread(&inputs, &mut linted);
+    if let Some((baseline, root)) = &known {
+        lift(baseline, &inputs, &mut linted, root);
+    }
+    let written = write_baseline.map(|path| renew_baseline(path, &inputs, &mut linted)).transpose()?;
+    let report = &linted.report;
+    let piped = inputs.files.iter().find_map(|input| match &input.content {
+        Content::Bytes(bytes) if &*input.path == STDIN => Some(bytes),
+        _ => None,
+    });
+    if diff {
+        to(&mut io::stdout().lock(), |out| diffs.write(color, out))?;
+        let unjudged = report.unjudged_in_short().map(|unjudged| format!("; {unjudged}")).unwrap_or_default();
+        let left = report::counts(report) + &unjudged;
+        writeln!(io::stderr(), "{} would be fixed in {}; left are: {left}", plural(report.fixed, "finding"), plural(report.changed, "file"))?;
+    } else if let Some(text) = piped.filter(|_| writes) {
+        // The text is what a pipe wants; the report stands aside.
+        let text = files.piped(text);
+        to(&mut io::stdout().lock(), |out| out.write_all(&text))?;
+        let options = report::Options { color: color && io::stderr().is_terminal(), ..args.reporting.options(color) };
+        to(&mut io::stderr().lock(), |out| report::write(report, args.reporting.format, &options, out))?;
+    } else {
+        pool.install(|| write(args, color, &linted))?;
+    }
+    let complete = complain(&inputs, &linted)?;
+    let mut err = io::stderr().lock();
+    match (write_baseline, written) {
+        (Some(path), Some(true)) => {
+            let unjudged = if report.known_unjudged > 0 { &format!(" and {} not judged", report.known_unjudged) } else { "" };
+            writeln!(err, "jobgate: {}{unjudged} written to {}", plural(report.known, "finding"), path.display())?;
+        }
+        (Some(path), Some(false)) => writeln!(err, "jobgate: {} is not written: not everything could be linted", path.display())?,
+        _ => {}
+    }
+    if let Some(path) = baseline_path.filter(|_| report.gone > 0) {
+        let what = if report.gone == 1 { "1 entry of the baseline is" } else { &format!("{} entries of the baseline are", report.gone) };
+        writeln!(err, "jobgate: {what} resolved; regenerate it with --write-baseline {}", path.display())?;
+    }
+    let changes = diff && report.changed > 0;
+    let exit = match exit(args, &linted, complete) {
+        Exit::Clean if changes => Exit::Findings,
+        exit => exit,
+    };
+    // The process ends next, and the system takes its memory back at once.
+    std::mem::forget(linted);
+    Ok(exit)
+}
+
+/// Reads a baseline.
+fn read_baseline(path: &Path) -> anyhow::Result<(Baseline, Root)> {
+    let text = std::fs::read_to_string(path).with_context(|| format!("read the baseline {}", path.display()))?;
+    let baseline = Baseline::parse(&text).with_context(|| format!("read the baseline {}", path.display()))?;
+    Ok((baseline, root_of(path)?))
+}
+
+fn root_of(baseline: &Path) -> anyhow::Result<Root> {
+    Ok(Root::new(baseline, &std::env::current_dir().context("find the current directory")?))
+}
+
+/// Takes what a baseline knows out of the report.
+fn lift(baseline: &Baseline, inputs: &Inputs, linted: &mut Linted, root: &Root) {
+    let unread: Vec<&str> = linted.unreadable.iter().map(|error| &*error.path).collect();
+    let read = inputs.files.iter().map(|input| &*input.path).filter(|path| !unread.contains(path));
+    baseline.lift(&mut linted.report, read, root);
+}
+
+/// Writes a baseline of what was found, which then is known. Returns whether it did: it does not if it would not know everything.
+fn renew_baseline(path: &Path, inputs: &Inputs, linted: &mut Linted) -> anyhow::Result<bool> {
+    if !(inputs.unreadable.is_empty() && linted.unreadable.is_empty()) {
+        return Ok(false);
+    }
+    let root = root_of(path)?;
+    let baseline = Baseline::of(&linted.report, &root);
+    put(path, baseline.to_string().as_bytes()).with_context(|| format!("write the baseline {}", path.display()))?;
+    lift(&baseline, inputs, linted, &root);
+    Ok(true)
+}
+
+/// Returns how a run ends that has found this; `complete` is whether everything could be read, and written.
+pub(super) fn exit(args: &Judging, linted: &Linted, complete: bool) -> Exit {
+    match (complete, args.reporting.fails(&linted.report)) {
+        (false, _) => Exit::Failed,
+        (true, true) => Exit::Findings,
+        (true, false) => Exit::Clean,
+    }
+}
+
+/// Writes the report to standard output.
+pub(super) fn write(args: &Judging, color: bool, linted: &Linted) -> anyhow::Result<()> {
+    write_report(&linted.report, args.reporting.format, &args.reporting.options(color))
+}
+
+/// Writes a report to standard output.
+pub(super) fn write_report(report: &Report, format: Format, options: &report::Options) -> anyhow::Result<()> {
+    to(&mut io::stdout().lock(), |out| report::write(report, format, options, out))
+}
+
+/// Writes to a stream that its reader may leave.
+fn to(stream: &mut dyn io::Write, text: impl FnOnce(&mut dyn io::Write) -> io::Result<()>) -> anyhow::Result<()> {
+    let mut out = BufWriter::new(stream);
+    match text(&mut out).and_then(|()| out.flush()) {
+        // Whoever read the report has enough of it: `jobgate lint | head` is no failure.
+        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
+        written => written.context("write the report"),
+    }
+}
+
+/// Puts changed files in the place of the old ones.
+#[derive(Debug, Default)]
+struct Files {
+    /// What has become of standard input.
+    piped: Mutex<Option<Vec<u8>>>,
+}
+
+impl Sink for Files {
+    fn take(&self, change: &Change<'_>) -> Result<(), Unwritten> {
+        match &change.input.content {
+            Content::File(path) => {
+                replace(path, change.old, change.new).map_err(|error| Unwritten { path: change.input.path.to_string(), reason: error.to_string() })
+            }
+            Content::Bytes(_) if &*change.input.path != STDIN => {
+                Err(Unwritten { path: change.input.path.to_string(), reason: NotReplaced::NoFile.to_string() })
+            }
+            Content::Bytes(_) => {
+                *self.piped.lock().unwrap_or_else(PoisonError::into_inner) = Some(change.new.to_vec());
+                Ok(())
+            }
+        }
+    }
+}
+
+impl Files {
+    /// Returns what has become of standard input.
+    fn piped<'a>(&self, text: &'a [u8]) -> Cow<'a, [u8]> {
+        self.piped.lock().unwrap_or_else(PoisonError::into_inner).take().map_or(Cow::Borrowed(text), Cow::Owned)
+    }
+}
+
+/// Remembers what would change.
+#[derive(Debug, Default)]
+struct Diffs(Mutex<BTreeMap<Arc<str>, String>>);
+
+impl Sink for Diffs {
+    fn take(&self, change: &Change<'_>) -> Result<(), Unwritten> {
+        let diff = fix::diff(&change.input.path, change.old, change.edits);
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).insert(Arc::clone(&change.input.path), diff);
+        Ok(())
+    }
+}
+
+impl Diffs {
+    fn write(&self, color: bool, out: &mut dyn io::Write) -> io::Result<()> {
+        for diff in self.0.lock().unwrap_or_else(PoisonError::into_inner).values() {
+            if !color {
+                out.write_all(diff.as_bytes())?;
+                continue;
+            }
+            for (nth, line) in diff.split_inclusive('\n').enumerate() {
+                let (text, end) = line.strip_suffix('\n').map_or((line, ""), |text| (text, "\n"));
+                let style = match text.as_bytes().first() {
+                    _ if nth < 2 => Style::new().bold(),
+                    Some(b'+') => AnsiColor::Green.on_default(),
+                    Some(b'-') => AnsiColor::Red.on_default(),
+                    Some(b'@') => AnsiColor::Cyan.on_default(),
+                    _ => Style::new(),
+                };
+                write!(out, "{style}{text}{style:#}{end}")?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Takes in the arguments that cannot be read, and the directories in which there is no file to lint.
+pub(super) fn take_unread(inputs: &Inputs, linted: &mut Linted) {
+    linted.report.unjudged.extend(inputs.unreadable.iter().map(Unreadable::unjudged));
+    linted.report.unjudged.extend(inputs.empty.iter().map(|directory| lint::nothing_in(directory)));
+    linted.report.unjudged.sort_by(report::unjudged_order);
+}
+
+/// Says what could not be linted, or written. Returns whether everything could.
+pub(super) fn complain(inputs: &Inputs, linted: &Linted) -> io::Result<bool> {
+    let mut err = io::stderr().lock();
+    for error in inputs.unreadable.iter().chain(&linted.unreadable) {
+        writeln!(err, "jobgate: {error}")?;
+    }
+    for error in &linted.unwritten {
+        writeln!(err, "jobgate: {error}")?;
+    }
+    Ok(inputs.unreadable.is_empty() && linted.unreadable.is_empty() && linted.unwritten.is_empty())
+}
+
+/// How long a run may take before it says how far it is.
+const PATIENCE: Duration = Duration::from_millis(500);
+
+/// Does the work, and shows on a terminal how many files are done if it takes long.
+pub(super) fn watched<T>(progress: &Progress, total: usize, work: impl FnOnce() -> T) -> T {
+    narrated(&|| format!("linting: {} of {total} files", progress.files()), work)
+}
+
+/// Does the work, and shows on a terminal how far it has come if it takes long; `say` says that.
+pub(super) fn narrated<T>(say: &(dyn Fn() -> String + Sync), work: impl FnOnce() -> T) -> T {
+    if !io::stderr().is_terminal() {
+        return work();
+    }
+    let (done, finished) = mpsc::channel::<()>();
+    std::thread::scope(|scope| {
+        scope.spawn(move || {
+            let mut shown = false;
+            // The other end is dropped when the work is done; until then the channel is silent.
+            while finished.recv_timeout(if shown { PATIENCE / 5 } else { PATIENCE }) == Err(mpsc::RecvTimeoutError::Timeout) {
+                shown = true;
+                let _ = write!(io::stderr(), "\r\u{1b}[K{}", say());
+            }
+            if shown {
+                let _ = write!(io::stderr(), "\r\u{1b}[K");
+            }
+        });
+        let result = work();
+        drop(done);
+        result
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::judge::policy::Policy;
+    use crate::local::lint::{Claims, Input};
+
+    /// Writes into the file while it is being judged, as an editor may.
+    #[derive(Debug, Default)]
+    struct Meanwhile(Files);
+
+    impl Sink for Meanwhile {
+        fn take(&self, change: &Change<'_>) -> Result<(), Unwritten> {
+            if let Content::File(path) = &change.input.content {
+                std::fs::write(path, "mine: 1\n").unwrap();
+            }
+            self.0.take(change)
+        }
+    }
+
+    #[test]
+    fn a_file_that_changes_during_a_run_is_left_alone() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("job.yaml");
+        let text = "apiVersion: batch/v1\nkind: Job\nmetadata: {name: train}\nspec: {activeDeadlineSeconds: 1, template: {spec: {restartPolicy: Never, containers: [{name: a, image: i}]}}}\n";
+        std::fs::write(&path, text).unwrap();
+        let sink = Meanwhile::default();
+        let options = Options { fix: Some(Fixing { most: Safety::Safe, sink: &sink }), ..Options::default() };
+        let linted = lint::lint(&[Input::named(&path)], &Policy::default(), &Claims::default(), &options);
+        assert_eq!(std::fs::read_to_string(&path).unwrap(), "mine: 1\n");
+        let said: Vec<String> = linted.unwritten.iter().map(ToString::to_string).collect();
+        assert_eq!(said, [format!("cannot write {}: the file has changed since it was read", path.display())]);
+        // The report is about what was read, and counts nothing as fixed.
+        assert_eq!((linted.report.fixed, linted.report.changed, linted.report.findings.len()), (0, 0, 2));
+        assert!(linted.report.sources.values().any(|source| **source == *text));
+    }
+}

@@ -1,0 +1,443 @@
+//! The manual pages of rules and checks, for the terminal and as Markdown files.
+//!
+//! The text of a page is a rule's doc comment; what is data (action, kinds, parameters) is added from the data. Pages use little of Markdown:
+//! headings, paragraphs, lists, fenced blocks, and inline code, bold, italics and bare links.
+
+use std::fmt::Write as _;
+
+use anstyle::{AnsiColor, Style};
+
+use crate::judge::checks::{CHECKS, Check};
+use crate::judge::policy::Action;
+use crate::judge::rule::{Param, ParamDefault, Rule};
+use crate::judge::rules::{Entry, RULES};
+
+const HEADING: Style = Style::new().bold();
+const CODE: Style = AnsiColor::Cyan.on_default();
+const LINK: Style = Style::new().underline();
+
+/// One block of a page.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Block<'p> {
+    Heading(&'p str),
+    Paragraph(Vec<&'p str>),
+    List(Vec<Vec<&'p str>>),
+    Fence(Vec<&'p str>),
+}
+
+/// Splits a page into blocks. A fence that is not closed runs to the end.
+fn blocks(page: &str) -> Vec<Block<'_>> {
+    let mut blocks = Vec::new();
+    let mut lines = page.lines();
+    let mut joined = false;
+    while let Some(line) = lines.next() {
+        let text = line.trim();
+        let continues = std::mem::replace(&mut joined, !text.is_empty());
+        if text.is_empty() {
+            continue;
+        }
+        if let Some(heading) = text.strip_prefix("## ") {
+            blocks.push(Block::Heading(heading));
+            joined = false;
+        } else if text.starts_with("```") {
+            blocks.push(Block::Fence(lines.by_ref().take_while(|line| line.trim_end() != "```").collect()));
+            joined = false;
+        } else if let Some(item) = text.strip_prefix("* ") {
+            match blocks.last_mut() {
+                Some(Block::List(items)) => items.push(vec![item]),
+                _ => blocks.push(Block::List(vec![vec![item]])),
+            }
+        } else {
+            match blocks.last_mut() {
+                Some(Block::Paragraph(lines)) if continues => lines.push(text),
+                Some(Block::List(items)) if continues => items.last_mut().into_iter().for_each(|item| item.push(text)),
+                _ => blocks.push(Block::Paragraph(vec![text])),
+            }
+        }
+    }
+    blocks
+}
+
+/// Returns the fenced blocks that stand under a heading of a rule's page, in order.
+#[must_use]
+pub fn examples(page: &str, heading: &str) -> Vec<String> {
+    let mut here = "";
+    let mut found = Vec::new();
+    for block in blocks(page) {
+        match block {
+            Block::Heading(text) => here = text,
+            Block::Fence(lines) if here == heading => found.push(lines.join("\n") + "\n"),
+            _ => {}
+        }
+    }
+    found
+}
+
+/// Splits text into runs of one style. Code keeps its backticks, so that it can be told from prose without colours too.
+fn runs(text: &str) -> Vec<(Style, &str)> {
+    let mut runs = Vec::new();
+    let mut rest = text;
+    while let Some(at) = rest.find(['`', '*', '<']) {
+        let (before, from) = rest.split_at(at);
+        let inside = |open: &str, close: &str| {
+            let length = from.strip_prefix(open)?.find(close)?;
+            (length > 0).then(|| (open.len(), open.len() + length, open.len() + length + close.len()))
+        };
+        let (style, start, end, next) = if let Some((_, _, next)) = inside("`", "`") {
+            (CODE, 0, next, next)
+        } else if let Some((start, end, next)) = inside("**", "**") {
+            (HEADING, start, end, next)
+        } else if let Some((start, end, next)) = inside("<", ">").filter(|_| from.starts_with("<http")) {
+            (LINK, start, end, next)
+        } else if let Some((start, end, next)) = inside("*", "*") {
+            (Style::new().italic(), start, end, next)
+        } else {
+            (Style::new(), 0, 1, 1)
+        };
+        runs.push((Style::new(), before));
+        runs.push((style, &from[start..end]));
+        rest = &from[next..];
+    }
+    runs.push((Style::new(), rest));
+    runs
+}
+
+/// Breaks text into lines of at most `width` characters, longer words excepted, with `indent` before every line but the first.
+fn wrap(text: &str, width: usize, indent: usize) -> String {
+    let mut out = String::new();
+    let mut column = indent;
+    // What a word is made of, until the next space: it may change its style half-way.
+    let mut word: Vec<(Style, &str)> = Vec::new();
+    let mut flush = |word: &mut Vec<(Style, &str)>| {
+        let length: usize = word.iter().map(|(_, piece)| piece.chars().count()).sum();
+        if length == 0 {
+            return;
+        }
+        if column > indent && column + 1 + length > width {
+            out.push('\n');
+            out.push_str(&" ".repeat(indent));
+            column = indent;
+        } else if column > indent {
+            out.push(' ');
+            column += 1;
+        }
+        for (style, piece) in word.drain(..).filter(|(_, piece)| !piece.is_empty()) {
+            let _ = write!(out, "{style}{piece}{style:#}");
+        }
+        column += length;
+    };
+    for (style, run) in runs(text) {
+        for (index, piece) in run.split(' ').enumerate() {
+            if index > 0 {
+                flush(&mut word);
+            }
+            word.push((style, piece));
+        }
+    }
+    flush(&mut word);
+    out
+}
+
+/// Returns Markdown as text for a terminal of a width, with ANSI styles.
+fn styled(page: &str, width: usize) -> String {
+    let mut out = String::new();
+    for block in blocks(page) {
+        match block {
+            Block::Heading(text) => {
+                // Told from prose without colours too, as in a man page.
+                let _ = writeln!(out, "{HEADING}{}{HEADING:#}", text.to_uppercase());
+            }
+            Block::Paragraph(lines) => {
+                let _ = writeln!(out, "{}\n", wrap(&lines.join(" "), width, 0));
+            }
+            Block::List(items) => {
+                for item in items {
+                    let _ = writeln!(out, "  * {}", wrap(&item.join(" "), width, 4));
+                }
+                out.push('\n');
+            }
+            Block::Fence(lines) => {
+                for line in lines {
+                    let _ = writeln!(out, "{}", format!("    {line}").trim_end());
+                }
+                out.push('\n');
+            }
+        }
+    }
+    out
+}
+
+/// Says what values a parameter takes.
+fn type_of(param: &Param) -> String {
+    match param.default {
+        ParamDefault::Bool(_) => "boolean".to_owned(),
+        ParamDefault::Int { least, .. } => format!("whole number, at least {least}"),
+        ParamDefault::Strings(_) => "list of strings".to_owned(),
+        ParamDefault::Map(_) => "mapping of strings to strings".to_owned(),
+    }
+}
+
+/// Returns what a policy has to say to leave the rule as it is. It is YAML and shows every parameter.
+fn settings(rule: &Rule) -> String {
+    let mut out = format!("rules:\n  {}:\n    action: {}\n", rule.id, rule.default.as_str());
+    if !rule.params.is_empty() {
+        out.push_str("    params:\n");
+    }
+    for param in rule.params {
+        let _ = match param.default {
+            ParamDefault::Bool(value) => writeln!(out, "      {}: {value}", param.name),
+            ParamDefault::Int { value, .. } => writeln!(out, "      {}: {value}", param.name),
+            ParamDefault::Strings(list) => writeln!(out, "      {}: [{}]", param.name, list.join(", ")),
+            ParamDefault::Map(map) => {
+                let _ = writeln!(out, "      {}:", param.name);
+                map.iter().try_for_each(|(key, value)| {
+                    let key = if key.contains(['*', ':', '#']) { format!("\"{key}\"") } else { (*key).to_owned() };
+                    writeln!(out, "        {key}: {value}")
+                })
+            }
+        };
+    }
+    out
+}
+
+fn words<'w>(words: impl IntoIterator<Item = &'w str>) -> String {
+    words.into_iter().map(|word| format!("`{word}`")).collect::<Vec<_>>().join(", ")
+}
+
+/// Returns what is data about a rule, as a Markdown list.
+fn facts(rule: &Rule) -> String {
+    let others = Action::allowed(rule).filter(|action| *action != rule.default).map(Action::as_str);
+    let mut out = format!("* Action: `{}`; a policy may say {}\n", rule.default.as_str(), words(others));
+    let _ = writeln!(out, "* Kinds: {}", words(rule.kinds.iter().map(|kind| kind.as_str())));
+    if rule.can_fill() {
+        let _ = writeln!(out, "* Fills: {}", words(rule.fills.iter().copied()));
+    }
+    let _ = match &rule.cel {
+        Ok(cel) => writeln!(
+            out,
+            "* Without Jobgate: `jobgate policy export --vap` has it judged by the API server, for {}",
+            words(cel.kinds.iter().map(|kind| kind.as_str()))
+        ),
+        Err(why) => writeln!(out, "* Without Jobgate: no; {why}"),
+    };
+    for param in rule.params {
+        let _ = writeln!(out, "* Parameter `{}` ({}): {}", param.name, type_of(param), param.doc);
+    }
+    out
+}
+
+/// Returns a rule's page with what is data about it, in Markdown, without a title.
+fn full(entry: &Entry) -> String {
+    let (rule, page) = (entry.rule, entry.page());
+    format!("{}\n\n## Policy\n\n{}\nIn a policy, with the defaults:\n\n```yaml\n{}```\n", page.trim(), facts(rule), settings(rule))
+}
+
+/// Returns a rule's page for a terminal of a width, with ANSI styles.
+#[must_use]
+pub fn rule_for_terminal(entry: &Entry, width: usize) -> String {
+    format!("{HEADING}{}{HEADING:#}\n\n{}", entry.rule.id, styled(&full(entry), width))
+}
+
+/// Returns a check's page for a terminal of a width, with ANSI styles.
+#[must_use]
+pub fn check_for_terminal(check: &Check, width: usize) -> String {
+    let page = format!("{}.\n\n{}\n\nThis is a check of the input; a policy cannot set it.\n", check.summary, check.page);
+    format!("{HEADING}{}{HEADING:#}\n\n{}", check.id, styled(&page, width))
+}
+
+/// Returns the list of all rules and checks for a terminal of a width, with ANSI styles.
+#[must_use]
+pub fn list_for_terminal(width: usize) -> String {
+    let ids = RULES.iter().map(|entry| entry.rule.id).chain(CHECKS.iter().map(|check| check.id));
+    let first = ids.map(str::len).max().unwrap_or_default() + 2;
+    let second = Action::ALL.iter().map(|action| action.as_str().len()).max().unwrap_or_default() + 2;
+    let mut out = format!("{HEADING}{:first$}{:second$}What must hold{HEADING:#}\n", "Rule", "Action");
+    for Entry { rule, .. } in RULES {
+        let summary = wrap(rule.summary, width, first + second);
+        let _ = writeln!(out, "{CODE}{:first$}{CODE:#}{:second$}{summary}", rule.id, rule.default.as_str());
+    }
+    let _ = writeln!(out, "\n{HEADING}{:first$}What must hold{HEADING:#}", "Check");
+    for check in CHECKS {
+        let _ = writeln!(out, "{CODE}{:first$}{CODE:#}{}", check.id, wrap(check.summary, width, first));
+    }
+    let advice = "A policy sets a rule's action; checks are about the input itself. `jobgate explain RULE` shows a page.";
+    let _ = writeln!(out, "\n{}", wrap(advice, width, 0));
+    out
+}
+
+/// Returns a rule's page as a Markdown file.
+#[must_use]
+pub fn rule_file(entry: &Entry) -> String {
+    let source = format!("src/judge/rules/{}.rs", entry.rule.file());
+    format!("<!-- Made by `jobgate generate` from {source}. Edit that. -->\n\n# {}\n\n{}", entry.rule.id, full(entry))
+}
+
+/// Returns the index of the rules' pages, with the checks' pages, as a Markdown file.
+#[must_use]
+pub fn index_file() -> String {
+    let mut out = "<!-- Made by `jobgate generate` from src/judge/rules and src/judge/checks.rs. Edit those. -->\n\n# Rules\n\n\
+                   What is done about a finding is the action; a policy may choose another.\n\n\
+                   | Rule | Action | Kinds | What must hold |\n| --- | --- | --- | --- |\n"
+        .to_owned();
+    for Entry { rule, .. } in RULES {
+        let kinds: Vec<&str> = rule.kinds.iter().map(|kind| kind.as_str()).collect();
+        let _ = writeln!(out, "| [{id}]({id}.md) | {} | {} | {} |", rule.default.as_str(), kinds.join(", "), rule.summary, id = rule.id);
+    }
+    out.push_str("\n# Checks\n\nFindings about the input itself. A policy cannot set them.\n");
+    for check in CHECKS {
+        let _ = write!(out, "\n## {}\n\n{}. {}\n", check.id, check.summary, check.page);
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::judge::policy::{API_VERSION, KIND, Policy};
+
+    fn plain(text: &str) -> String {
+        anstream::adapter::strip_str(text).to_string()
+    }
+
+    #[test]
+    fn pages_are_split_into_blocks() {
+        let page = "One\ntwo.\n\n## Bad\n\n```yaml\na: 1\n\nb: 2\n```\n* x\n* y\n  z\n\nEnd `a`\n";
+        let expected = vec![
+            Block::Paragraph(vec!["One", "two."]),
+            Block::Heading("Bad"),
+            Block::Fence(vec!["a: 1", "", "b: 2"]),
+            Block::List(vec![vec!["x"], vec!["y", "z"]]),
+            Block::Paragraph(vec!["End `a`"]),
+        ];
+        assert_eq!(blocks(page), expected);
+        assert_eq!(examples(page, "Bad"), ["a: 1\n\nb: 2\n"]);
+        assert!(examples(page, "Good").is_empty());
+    }
+
+    #[test]
+    fn markdown_becomes_text() {
+        let page = "A **bold** word, *one*, and `some code`.\n\n## Head\n\n* see <https://example.com/x>\n* 2 * 3 < 7\n\n```yaml\nkey: *x\n```\n";
+        insta::assert_snapshot!(plain(&styled(page, 80)), @"
+        A bold word, one, and `some code`.
+
+        HEAD
+          * see https://example.com/x
+          * 2 * 3 < 7
+
+            key: *x
+        ");
+        assert_eq!(styled("**b**", 80), "\u{1b}[1mb\u{1b}[0m\n\n");
+    }
+
+    #[test]
+    fn text_is_wrapped_between_words() {
+        insta::assert_snapshot!(plain(&wrap("one two `three four` five, six-and-seven `a`.", 12, 2)), @"
+        one two
+          `three
+          four`
+          five,
+          six-and-seven
+          `a`.
+        ");
+    }
+
+    #[test]
+    fn every_rule_page_has_its_sections_in_order() {
+        for entry in RULES {
+            let page = entry.page();
+            let headings: Vec<&str> =
+                blocks(&page).into_iter().filter_map(|block| if let Block::Heading(text) = block { Some(text) } else { None }).collect();
+            assert_eq!(headings, ["Why", "Bad", "Good", "Fix", "Details", "References"], "{}", entry.rule.id);
+            assert!(matches!(blocks(&page)[0], Block::Paragraph(_)), "{}", entry.rule.id);
+        }
+    }
+
+    #[test]
+    fn pages_use_only_the_markdown_that_is_rendered() {
+        let pages = RULES.iter().map(|entry| (entry.rule.id, entry.page())).chain(CHECKS.iter().map(|check| (check.id, check.page.to_owned())));
+        for (id, page) in pages {
+            for block in blocks(&page) {
+                let lines = match block {
+                    Block::Paragraph(lines) => lines,
+                    Block::List(items) => items.concat(),
+                    Block::Heading(_) | Block::Fence(_) => continue,
+                };
+                let text = lines.join(" ");
+                let outside: String = runs(&text).iter().filter(|(style, _)| *style != CODE).map(|(_, run)| *run).collect();
+                for mark in ["](", "`", "__", "<", "| ", "# ", "- "] {
+                    assert!(!outside.contains(mark), "{id}: {mark:?} in {outside}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn the_settings_shown_are_a_policy_that_changes_nothing() {
+        for entry in RULES {
+            let spec: String = settings(entry.rule).lines().map(|line| format!("  {line}\n")).collect();
+            let source = format!("apiVersion: {API_VERSION}\nkind: {KIND}\nmetadata: {{name: shown}}\nspec:\n{spec}");
+            let policy = Policy::parse(&source, "shown.yaml").unwrap_or_else(|errors| panic!("{errors}\n{source}"));
+            assert_eq!(policy.base(entry.rule), Policy::default().base(entry.rule));
+            let params = &policy.rules()[entry.rule.id].params;
+            assert_eq!(params.len(), entry.rule.params.len());
+        }
+    }
+
+    #[test]
+    fn pages_say_what_is_data() {
+        for entry in RULES {
+            for page in [plain(&rule_for_terminal(entry, 100)), rule_file(entry)] {
+                assert!(page.contains(entry.rule.id));
+                for param in entry.rule.params {
+                    assert!(page.contains(&format!("`{}`", param.name)), "{}: {}", entry.rule.id, param.name);
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn the_list_fits_its_width_and_names_everything() {
+        for width in [60, 80, 120] {
+            let list = plain(&list_for_terminal(width));
+            assert!(list.lines().all(|line| line.chars().count() <= width), "{list}");
+            assert!(RULES.iter().all(|entry| list.contains(entry.rule.id)));
+            assert!(CHECKS.iter().all(|check| list.contains(check.id)));
+        }
+    }
+
+    #[test]
+    fn the_index_leads_to_every_page() {
+        let index = index_file();
+        assert!(RULES.iter().all(|entry| index.contains(&format!("({}.md)", entry.rule.id))));
+        assert!(CHECKS.iter().all(|check| index.contains(&format!("\n## {}\n", check.id))));
+    }
+
+    proptest! {
+        #[test]
+        fn any_text_can_be_shown(text in "[a` *<>h\n#-]{0,40}", width in 0usize..30) {
+            let _ = styled(&text, width);
+        }
+
+        #[test]
+        fn wrapping_keeps_the_words(text in "[a-c `]{0,40}", width in 1usize..30) {
+            let shown = plain(&wrap(&text, width, 3));
+            prop_assert_eq!(shown.split_whitespace().collect::<Vec<_>>(), text.split_whitespace().collect::<Vec<_>>());
+        }
+    }
+
+    #[test]
+    fn every_link_leads_to_a_page_that_is_made() {
+        let made: Vec<_> = RULES.iter().map(|entry| format!("{}/{}.md", crate::report::DOCS, entry.rule.id)).collect();
+        let index = index_file();
+        for page in crate::report::page::all() {
+            let link = crate::report::page::link(page.id);
+            assert!(
+                made.contains(&link)
+                    || link == format!("{}/README.md#{}", crate::report::DOCS, page.id) && index.contains(&format!("\n## {}\n", page.id)),
+                "{link}"
+            );
+        }
+    }
+}

@@ -1,0 +1,168 @@
+//! What a live object has that its author did not write, at the places where Jobgate fills values in.
+//!
+//! The author's manifest is the annotation that `kubectl apply` leaves, or else the fields that a server-side apply owns. Of an object without either
+//! nobody knows what its author wrote. Who filled a value in is not recorded anywhere: a value counts that Jobgate would have written.
+
+use crate::judge::appliers::{LAST_APPLIED, owned};
+use crate::kinds::accelerator;
+use crate::kinds::{Field, Kind, Part, Workload};
+use crate::report::{Filled, Reapply};
+use crate::text::pointer::Pointer;
+use crate::text::value::Value;
+
+/// What is known of the author's manifest.
+enum Manifest {
+    /// The manifest itself.
+    Applied(Value),
+    /// The fields that server-side applies own, of all together.
+    Owned(Value),
+}
+
+/// What a manifest says of a field.
+enum Written<'m> {
+    No,
+    Yes,
+    As(&'m Value),
+}
+
+impl Manifest {
+    fn of(workload: &Workload<'_>) -> Option<Self> {
+        if let Some(text) = workload.annotation(LAST_APPLIED) {
+            return serde_json::from_str(text).ok().map(Self::Applied);
+        }
+        let entries = workload.object.at(&["metadata", "managedFields"]);
+        let applies = entries.items().filter(|entry| entry.get("operation").text() == Field::Set("Apply"));
+        // Others apply labels or the status only.
+        let specs = applies.filter_map(|entry| entry.get("fieldsV1").value).filter(|fields| fields.get("f:spec").is_some());
+        specs.cloned().reduce(joined).map(Self::Owned)
+    }
+
+    fn says(&self, field: &Pointer) -> Written<'_> {
+        match self {
+            Self::Applied(manifest) => field.find(manifest).map_or(Written::No, Written::As),
+            Self::Owned(set) if owned(field).find(set).is_some() => Written::Yes,
+            Self::Owned(_) => Written::No,
+        }
+    }
+}
+
+/// Returns the fields that are in one of two sets.
+fn joined(mut set: Value, other: Value) -> Value {
+    let Value::Object(other) = other else { return set };
+    for (key, below) in other.iter() {
+        match set.get_mut(key) {
+            Some(known) => *known = joined(known.take(), below.clone()),
+            None => set[key] = below.clone(),
+        }
+    }
+    set
+}
+
+/// Returns what was filled into a live object.
+pub(super) fn filled(object: &Value) -> Vec<Filled> {
+    let Some(workload) = Workload::of(object) else { return Vec::new() };
+    let Some(manifest) = Manifest::of(&workload) else { return Vec::new() };
+    let mut found = Vec::new();
+    let ttl = workload.limits.get("ttlSecondsAfterFinished");
+    if let (Field::Set(seconds), Written::No) = (ttl.int(), manifest.says(&ttl.pointer)) {
+        found.push(Filled { path: ttl.pointer, value: seconds.into(), reapply: Reapply::Kept });
+    }
+    // The API server's own default is `Failed` where there is a podFailurePolicy.
+    let job_spec = workload.job_spec.iter().filter(|spec| !spec.get("podFailurePolicy").is_set());
+    for policy in job_spec.map(|spec| spec.get("podReplacementPolicy")) {
+        if let (Field::Set("Failed"), Written::No) = (policy.text(), manifest.says(&policy.pointer)) {
+            found.push(Filled { path: policy.pointer, value: "Failed".into(), reapply: Reapply::Kept });
+        }
+    }
+    for pod in &workload.pods {
+        let list = pod.spec.get("tolerations");
+        found.extend(tolerations(&list, &manifest, &workload));
+    }
+    found
+}
+
+/// Returns the tolerations that the author's list does not end with.
+fn tolerations(list: &Part<'_>, manifest: &Manifest, workload: &Workload<'_>) -> Option<Filled> {
+    let live = list.value?.as_array()?;
+    let (beginning, reapply) = match manifest.says(&list.pointer) {
+        Written::No => (&[][..], Reapply::Kept),
+        // An apply sends the author's list, and the API server refuses that for a Job whose template is not to change any more.
+        Written::As(list) => {
+            let suspended = workload.object.at(&["spec", "suspend"]).bool() == Field::Set(true);
+            let refused = workload.kind == Kind::Job && !suspended;
+            (list.as_array().map_or(&[][..], Vec::as_slice), if refused { Reapply::Refused } else { Reapply::Lost })
+        }
+        // What is in a list that a server-side apply owns is not recorded.
+        Written::Yes => return None,
+    };
+    let filled = accelerator::filled_behind(live, beginning)?;
+    Some(Filled { path: list.pointer.clone(), value: filled.to_vec().into(), reapply })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::text::value::json;
+
+    fn job(metadata: &Value, tolerations: &Value) -> Value {
+        json!({"apiVersion": "batch/v1", "kind": "Job", "metadata": metadata, "spec": {
+            "ttlSecondsAfterFinished": 86400, "podReplacementPolicy": "Failed", "template": {"spec": {"tolerations": tolerations}},
+        }})
+    }
+
+    fn applied(spec: &Value) -> Value {
+        json!({"annotations": {LAST_APPLIED: json!({"apiVersion": "batch/v1", "kind": "Job", "spec": spec}).to_string()}})
+    }
+
+    fn found(object: &Value) -> Vec<(String, Reapply)> {
+        filled(object).into_iter().map(|filled| (filled.path.to_path(), filled.reapply)).collect()
+    }
+
+    const TTL: &str = "spec.ttlSecondsAfterFinished";
+    const POLICY: &str = "spec.podReplacementPolicy";
+    const TOLERATIONS: &str = "spec.template.spec.tolerations";
+
+    #[test]
+    fn what_the_manifest_lacks_was_filled_in() {
+        let ours = || accelerator::toleration("nvidia.com/gpu");
+        let own = json!({"key": "team", "operator": "Exists"});
+        let all = |reapply| vec![(TTL.to_owned(), Reapply::Kept), (POLICY.to_owned(), Reapply::Kept), (TOLERATIONS.to_owned(), reapply)];
+        assert_eq!(found(&job(&applied(&json!({})), &json!([ours()]))), all(Reapply::Kept));
+        let listed = applied(&json!({"template": {"spec": {"tolerations": [own]}}}));
+        assert_eq!(found(&job(&listed, &json!([own, ours()]))), all(Reapply::Refused));
+        let mut suspended = job(&listed, &json!([own, ours()]));
+        suspended["spec"]["suspend"] = true.into();
+        assert_eq!(found(&suspended), all(Reapply::Lost));
+    }
+
+    #[test]
+    fn what_the_author_wrote_was_not() {
+        let own = json!({"key": "team", "operator": "Exists"});
+        let ours = accelerator::toleration("nvidia.com/gpu");
+        let written =
+            applied(&json!({"ttlSecondsAfterFinished": 60, "podReplacementPolicy": "Failed", "template": {"spec": {"tolerations": [own, ours]}}}));
+        assert_eq!(found(&job(&written, &json!([own, ours]))), []);
+        assert_eq!(found(&job(&json!({}), &json!([ours]))), [], "nobody knows what its author wrote");
+        let mut policy = job(&applied(&json!({"ttlSecondsAfterFinished": 60})), &Value::Null);
+        policy["spec"]["podFailurePolicy"] = json!({"rules": []});
+        assert_eq!(found(&policy), [], "the API server's default");
+        policy["spec"]["podReplacementPolicy"] = "TerminatingOrFailed".into();
+        policy["spec"]["podFailurePolicy"] = Value::Null;
+        assert_eq!(found(&policy), []);
+    }
+
+    #[test]
+    fn what_nobody_applied_on_the_servers_side_was_filled_in() {
+        let ours = accelerator::toleration("nvidia.com/gpu");
+        let fields = |spec: &Value| {
+            json!({"managedFields": [
+                {"manager": "ci", "operation": "Apply", "fieldsV1": {"f:spec": spec}},
+                {"manager": "operator", "operation": "Apply", "subresource": "status", "fieldsV1": {"f:status": {}}},
+            ]})
+        };
+        let template = json!({"f:spec": {"f:tolerations": {}}});
+        let paths = |spec: &Value| found(&job(&fields(spec), &json!([ours]))).into_iter().map(|(path, _)| path).collect::<Vec<_>>();
+        assert_eq!(paths(&json!({"f:template": template})), [TTL, POLICY]);
+        assert_eq!(paths(&json!({"f:ttlSecondsAfterFinished": {}, "f:podReplacementPolicy": {}})), [TOLERATIONS]);
+    }
+}

@@ -1,0 +1,12 @@
+//! The verdict on one object: request, facts and policy in, findings and operations out. Pure.
+
+pub mod api;
+pub(crate) mod appliers;
+pub mod cel;
+pub mod checks;
+pub mod engine;
+pub mod facts;
+pub mod finding;
+pub mod policy;
+pub mod rule;
+pub mod rules;

@@ -1,0 +1,461 @@
+//! What the API server makes of an object when it reads it: defaults, canonical quantities, and no trace of what is unset.
+//!
+//! Defaults come in as they do in the server (kubernetes.md §1.4, §7.3): those of a Job for a Job, but not for the Job inside a `CronJob`; those of pods
+//! for a template only as far as they are defaults of a pod spec.
+
+use super::schema::{Id, Root, Schema, Shape};
+use super::stored::{Entries, Stored};
+use crate::k8s::quantity::Quantity;
+use crate::kinds::{Kind, whole};
+use crate::text::value::Value;
+
+/// Returns an object as the API server holds it right after reading it, by itself. See [`stored`].
+#[must_use]
+pub fn defaulted(object: &Value) -> Value {
+    stored(object).to_value()
+}
+
+/// Returns an object as the API server holds it right after reading it. An object of a kind or version that is not known here comes back as it is;
+/// so does whatever has a type that the server refuses.
+#[must_use]
+pub fn stored(object: &Value) -> Stored<'_> {
+    let schema = Schema::get();
+    let Some(Root { kind: Some(kind), shape, .. }) = schema.root(object) else { return Stored::of(object) };
+    // A custom resource is stored as it was sent.
+    let mut object = if kind == Kind::PyTorchJob { Stored::of(object) } else { tidied(schema, shape, object) };
+    match kind {
+        Kind::Job => job(&mut object),
+        Kind::CronJob => cron_job(&mut object),
+        Kind::PyTorchJob => py_torch_job(&mut object),
+    }
+    object
+}
+
+/// Booleans that the API's types hold as they are, so that `false` is the same as unset.
+const PLAIN_BOOLS: [&str; 7] = ["hostIPC", "hostNetwork", "hostPID", "readOnly", "stdin", "stdinOnce", "tty"];
+/// Integers of that sort.
+const PLAIN_INTS: [&str; 8] =
+    ["failureThreshold", "hostPort", "initialDelaySeconds", "partition", "periodSeconds", "port", "successThreshold", "timeoutSeconds"];
+/// Strings for which empty and unset differ.
+const POINTER_TEXTS: [&str; 14] = [
+    "apiGroup",
+    "completionMode",
+    "hostnameOverride",
+    "managedBy",
+    "podReplacementPolicy",
+    "succeededIndexes",
+    "name",
+    "priorityClassName",
+    "runtimeClassName",
+    "service",
+    "storageClassName",
+    "timeZone",
+    "type",
+    "volumeName",
+];
+
+/// Returns a value without what is unset, and without what the server's types cannot tell from unset; numbers and quantities as the server writes them.
+fn tidied<'a>(schema: &Schema, id: Id, value: &'a Value) -> Stored<'a> {
+    match (schema.shape(id), value) {
+        (Shape::Object(fields), Value::Object(entries)) => {
+            Stored::Mapping(Entries::of(entries, |key, value| {
+                // The server reads what it knows and drops the rest.
+                let field = fields.get(key)?;
+                let value = tidied(schema, field, value);
+                let unset = match (schema.shape(field), &value) {
+                    (_, Stored::Null) => true,
+                    // Only of numbers it shows whether an empty list was written.
+                    (Shape::List(item), Stored::List(items)) => items.is_empty() && !matches!(schema.shape(*item), Shape::Int32),
+                    (Shape::Map(_), Stored::Mapping(entries)) => entries.is_empty(),
+                    (Shape::Text | Shape::Choice, Stored::Text(text)) => {
+                        // Of containers alone, and of the codes of a failure policy alone.
+                        let here = || match key {
+                            "restartPolicy" => fields.get("terminationMessagePath").is_some(),
+                            "containerName" => fields.get("operator").is_some(),
+                            other => POINTER_TEXTS.contains(&other),
+                        };
+                        text.is_empty() && !here()
+                    }
+                    (Shape::Bool, Stored::Bool(false)) => PLAIN_BOOLS.contains(&key),
+                    (Shape::Int32 | Shape::Int64, Stored::Number(number)) => number.as_i64() == Some(0) && PLAIN_INTS.contains(&key),
+                    _ => false,
+                };
+                (!unset).then_some(value)
+            }))
+        }
+        (Shape::List(item), Value::Array(items)) => Stored::List(items.iter().map(|value| item_of(schema, *item, value)).collect()),
+        (Shape::Map(item), Value::Object(entries)) => {
+            let empty_text = |value: Stored<'a>| if value.is_null() && matches!(schema.shape(*item), Shape::Text) { "".into() } else { value };
+            Stored::Mapping(Entries::of(entries, |_, value| Some(empty_text(tidied(schema, *item, value)))))
+        }
+        (Shape::Quantity, value) => Quantity::from_json(value).map_or_else(|_| Stored::of(value), |quantity| quantity.canonical().into()),
+        (Shape::Int32 | Shape::Int64 | Shape::IntOrText, Value::Number(number)) => whole(number).map_or_else(|| Stored::of(value), Stored::from),
+        (_, value) => Stored::of(value),
+    }
+}
+
+/// Returns an item of a list. The server's lists have no room for `null`: it is the item of which nothing is said.
+fn item_of<'a>(schema: &Schema, id: Id, value: &'a Value) -> Stored<'a> {
+    match (schema.shape(id), tidied(schema, id, value)) {
+        (Shape::Object(_), Stored::Null) => Stored::Mapping(Entries::default()),
+        (Shape::Int32 | Shape::Int64, Stored::Null) => 0.into(),
+        (Shape::Text | Shape::Choice, Stored::Null) => "".into(),
+        (_, value) => value,
+    }
+}
+
+/// Returns a mapping, made where nothing is; nothing where something else is.
+fn mapping<'m, 'a>(entries: &'m mut Entries<'a>, key: &'static str) -> Option<&'m mut Entries<'a>> {
+    entries.get_or_insert(key, || Stored::Mapping(Entries::default())).as_mapping_mut()
+}
+
+/// Returns a mapping that is there.
+fn existing<'m, 'a>(entries: &'m mut Entries<'a>, key: &str) -> Option<&'m mut Entries<'a>> {
+    entries.get_mut(key)?.as_mapping_mut()
+}
+
+/// Returns the mappings in a list.
+fn each<'m, 'a>(entries: &'m mut Entries<'a>, key: &str) -> impl Iterator<Item = &'m mut Entries<'a>> {
+    entries.get_mut(key).and_then(Stored::as_list_mut).into_iter().flatten().filter_map(Stored::as_mapping_mut)
+}
+
+fn set<'a>(entries: &mut Entries<'a>, key: &'static str, value: impl Into<Stored<'a>>) {
+    entries.get_or_insert(key, || value.into());
+}
+
+fn job(object: &mut Stored<'_>) {
+    let Some(object) = object.as_mapping_mut() else { return };
+    let Some(spec) = mapping(object, "spec") else { return };
+    if !spec.contains("completions") && !spec.contains("parallelism") {
+        set(spec, "completions", 1);
+    }
+    set(spec, "parallelism", 1);
+    set(spec, "backoffLimit", if spec.contains("backoffLimitPerIndex") { i64::from(i32::MAX) } else { 6 });
+    set(spec, "completionMode", "NonIndexed");
+    set(spec, "suspend", false);
+    set(spec, "podReplacementPolicy", if spec.contains("podFailurePolicy") { "Failed" } else { "TerminatingOrFailed" });
+    set(spec, "manualSelector", false);
+    job_spec(spec);
+    let labels = spec.get("template").and_then(|template| template.get("metadata")?.get("labels")).cloned();
+    if let Some(metadata) = mapping(object, "metadata")
+        && let Some(labels) = labels
+    {
+        set(metadata, "labels", labels);
+    }
+    set(object, "status", Stored::Mapping(Entries::default()));
+}
+
+fn cron_job(object: &mut Stored<'_>) {
+    let Some(object) = object.as_mapping_mut() else { return };
+    mapping(object, "metadata");
+    set(object, "status", Stored::Mapping(Entries::default()));
+    let Some(spec) = mapping(object, "spec") else { return };
+    set(spec, "concurrencyPolicy", "Allow");
+    set(spec, "suspend", false);
+    set(spec, "successfulJobsHistoryLimit", 3);
+    set(spec, "failedJobsHistoryLimit", 1);
+    let Some(template) = mapping(spec, "jobTemplate") else { return };
+    mapping(template, "metadata");
+    if let Some(spec) = mapping(template, "spec") {
+        job_spec(spec);
+    }
+}
+
+/// What a Job spec gets in a Job and in a `CronJob` alike.
+fn job_spec(spec: &mut Entries<'_>) {
+    if let Some(policy) = existing(spec, "podFailurePolicy") {
+        for rule in each(policy, "rules") {
+            each(rule, "onPodConditions").for_each(|pattern| set(pattern, "status", "True"));
+        }
+    }
+    let Some(template) = mapping(spec, "template") else { return };
+    mapping(template, "metadata");
+    if let Some(pod) = mapping(template, "spec") {
+        pod_spec(pod);
+    }
+}
+
+fn pod_spec(pod: &mut Entries<'_>) {
+    set(pod, "dnsPolicy", "ClusterFirst");
+    set(pod, "restartPolicy", "Always");
+    mapping(pod, "securityContext");
+    set(pod, "terminationGracePeriodSeconds", 30);
+    set(pod, "schedulerName", "default-scheduler");
+    // The old name of the field is kept equal to the new one.
+    let account = pod.get("serviceAccountName").or_else(|| pod.get("serviceAccount")).cloned();
+    if let Some(account) = account {
+        pod.insert("serviceAccount", account.clone());
+        pod.insert("serviceAccountName", account);
+    }
+    pod.remove("schedulingGroup");
+    each(pod, "volumes").for_each(volume);
+    for list in ["initContainers", "containers", "ephemeralContainers"] {
+        each(pod, list).for_each(container);
+    }
+    if let Some(overhead) = existing(pod, "overhead") {
+        round(overhead);
+    }
+    if let Some(resources) = existing(pod, "resources") {
+        resource_lists(resources);
+    }
+}
+
+fn container(container: &mut Entries<'_>) {
+    let image = container.get("image").and_then(Stored::as_str).unwrap_or_default();
+    let pull = pull_policy(image);
+    set(container, "imagePullPolicy", pull);
+    set(container, "terminationMessagePath", "/dev/termination-log");
+    set(container, "terminationMessagePolicy", "File");
+    if let Some(resources) = mapping(container, "resources") {
+        resource_lists(resources);
+    }
+    each(container, "ports").for_each(|port| set(port, "protocol", "TCP"));
+    for variable in each(container, "env") {
+        let Some(source) = existing(variable, "valueFrom") else { continue };
+        field_source(source);
+        if let Some(file) = existing(source, "fileKeyRef") {
+            set(file, "optional", false);
+        }
+    }
+    for name in ["livenessProbe", "readinessProbe", "startupProbe"] {
+        let Some(probe) = existing(container, name) else { continue };
+        for (key, value) in [("timeoutSeconds", 1), ("periodSeconds", 10), ("successThreshold", 1), ("failureThreshold", 3)] {
+            set(probe, key, value);
+        }
+        http(probe);
+        if let Some(grpc) = existing(probe, "grpc") {
+            set(grpc, "service", "");
+        }
+    }
+    // Behind a gate that is off unless somebody turns it on; so are the two below that are taken out.
+    if let Some(lifecycle) = existing(container, "lifecycle")
+        && lifecycle.remove("stopSignal").is_some()
+        && lifecycle.is_empty()
+    {
+        container.remove("lifecycle");
+    }
+    if let Some(lifecycle) = existing(container, "lifecycle") {
+        for name in ["postStart", "preStop"] {
+            if let Some(handler) = existing(lifecycle, name) {
+                http(handler);
+            }
+        }
+    }
+}
+
+fn http(handler: &mut Entries<'_>) {
+    if let Some(request) = existing(handler, "httpGet") {
+        set(request, "path", "/");
+        set(request, "scheme", "HTTP");
+    }
+}
+
+fn field_source(source: &mut Entries<'_>) {
+    if let Some(field) = existing(source, "fieldRef") {
+        set(field, "apiVersion", "v1");
+    }
+    if let Some(resource) = existing(source, "resourceFieldRef") {
+        set(resource, "divisor", "0");
+    }
+}
+
+/// What a plain field of a volume is where nobody sets it.
+#[derive(Clone, Copy)]
+enum Default {
+    Text(&'static str),
+    False,
+}
+
+impl From<Default> for Stored<'_> {
+    fn from(value: Default) -> Self {
+        match value {
+            Default::Text(text) => text.into(),
+            Default::False => false.into(),
+        }
+    }
+}
+
+fn volume(volume: &mut Entries<'_>) {
+    if !volume.iter().any(|(key, _)| key != "name") {
+        set(volume, "emptyDir", Stored::Mapping(Entries::default()));
+    }
+    const MODES: [&str; 4] = ["secret", "configMap", "downwardAPI", "projected"];
+    for key in MODES {
+        if let Some(source) = existing(volume, key) {
+            set(source, "defaultMode", 0o644);
+            each(source, "items").for_each(field_source);
+        }
+    }
+    if let Some(projected) = existing(volume, "projected") {
+        for source in each(projected, "sources") {
+            source.remove("podCertificate");
+            if let Some(fields) = existing(source, "downwardAPI") {
+                each(fields, "items").for_each(field_source);
+            }
+            if let Some(token) = existing(source, "serviceAccountToken") {
+                set(token, "expirationSeconds", 3600);
+            }
+        }
+    }
+    const PLAIN: [(&str, &[(&str, Default)]); 5] = [
+        ("hostPath", &[("type", Default::Text(""))]),
+        ("iscsi", &[("iscsiInterface", Default::Text("default"))]),
+        ("rbd", &[("pool", Default::Text("rbd")), ("user", Default::Text("admin")), ("keyring", Default::Text("/etc/ceph/keyring"))]),
+        (
+            "azureDisk",
+            &[
+                ("cachingMode", Default::Text("ReadWrite")),
+                ("fsType", Default::Text("ext4")),
+                ("readOnly", Default::False),
+                ("kind", Default::Text("Shared")),
+            ],
+        ),
+        ("scaleIO", &[("storageMode", Default::Text("ThinProvisioned")), ("fsType", Default::Text("xfs"))]),
+    ];
+    for (key, defaults) in PLAIN {
+        if let Some(source) = existing(volume, key) {
+            for (key, value) in defaults {
+                set(source, key, *value);
+            }
+        }
+    }
+    if let Some(image) = existing(volume, "image") {
+        let pull = pull_policy(image.get("reference").and_then(Stored::as_str).unwrap_or_default());
+        set(image, "pullPolicy", pull);
+    }
+    if let Some(template) = existing(volume, "ephemeral").and_then(|source| existing(source, "volumeClaimTemplate")) {
+        mapping(template, "metadata");
+        if let Some(spec) = mapping(template, "spec") {
+            set(spec, "volumeMode", "Filesystem");
+            for name in ["dataSource", "dataSourceRef"] {
+                if let Some(source) = existing(spec, name) {
+                    set(source, "apiGroup", Stored::Null);
+                }
+            }
+            if let Some(resources) = mapping(spec, "resources") {
+                resource_lists(resources);
+            }
+        }
+    }
+}
+
+fn resource_lists(resources: &mut Entries<'_>) {
+    for key in ["limits", "requests"] {
+        if let Some(list) = existing(resources, key) {
+            round(list);
+        }
+    }
+}
+
+/// Rounds the quantities of a resource list up to thousandths.
+fn round(list: &mut Entries<'_>) {
+    for value in list.values_mut() {
+        if let Some(quantity) = value.quantity().ok().filter(Quantity::is_finer_than_milli) {
+            *value = quantity.rounded_to_milli().canonical().into();
+        }
+    }
+}
+
+/// Images without a tag, and those tagged `latest`, are pulled every time.
+fn pull_policy(image: &str) -> &'static str {
+    let (name, digest) = image.split_once('@').map_or((image, None), |(name, digest)| (name, Some(digest)));
+    let path = name.rfind('/').map_or(0, |slash| slash + 1);
+    let (repository, tag) = match name[path..].split_once(':') {
+        Some((_, tag)) => (&name[..name.len() - tag.len() - 1], Some(tag)),
+        None => (name, None),
+    };
+    // The first part may be a host with a port, and upper case; anything odd in the rest makes no reference, and no tag either.
+    let host = repository.split_once('/').filter(|(host, _)| host.contains(['.', ':']) || *host == "localhost");
+    let rest = host.map_or(repository, |(_, rest)| rest);
+    let fine = !rest.is_empty() && rest.bytes().all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit() || b"/._-".contains(&byte));
+    match (tag, digest) {
+        _ if !fine => "IfNotPresent",
+        (Some("latest"), _) | (None, None) => "Always",
+        _ => "IfNotPresent",
+    }
+}
+
+/// The few defaults that the training operator's schema has; those of the operator itself are never written.
+fn py_torch_job(object: &mut Stored<'_>) {
+    let Some(spec) = object.as_mapping_mut().and_then(|object| existing(object, "spec")) else { return };
+    if let Some(policy) = existing(spec, "runPolicy") {
+        set(policy, "suspend", false);
+    }
+    let replicas = existing(spec, "pytorchReplicaSpecs").into_iter().flat_map(|replicas| replicas.values_mut());
+    for replica in replicas.filter_map(Stored::as_mapping_mut) {
+        let Some(pod) = existing(replica, "template").and_then(|template| existing(template, "spec")) else { continue };
+        for list in ["initContainers", "containers", "ephemeralContainers"] {
+            each(pod, list).for_each(|container| each(container, "ports").for_each(|port| set(port, "protocol", "TCP")));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::text::value::json;
+
+    #[test]
+    fn images_are_pulled_by_their_tag() {
+        for (image, policy) in [
+            ("i", "Always"),
+            ("i:latest", "Always"),
+            ("example.com:5000/t", "Always"),
+            ("example.com:5000/t:v1", "IfNotPresent"),
+            ("i@sha256:abc", "IfNotPresent"),
+            ("i:latest@sha256:abc", "Always"),
+            ("", "IfNotPresent"),
+            ("Upper/Case", "IfNotPresent"),
+        ] {
+            assert_eq!(pull_policy(image), policy, "{image}");
+        }
+    }
+
+    #[test]
+    fn a_job_in_a_cron_job_gets_less() {
+        let template = json!({"spec": {"containers": [{"name": "c", "image": "i:1"}]}});
+        let job = defaulted(&json!({"apiVersion": "batch/v1", "kind": "Job", "spec": {"template": template}}));
+        assert_eq!(job["spec"]["backoffLimit"], json!(6));
+        assert_eq!(job["spec"]["podReplacementPolicy"], json!("TerminatingOrFailed"));
+        let cron = defaulted(&json!({"apiVersion": "batch/v1", "kind": "CronJob", "spec": {"jobTemplate": {"spec": {"template": template}}}}));
+        assert_eq!(cron["spec"]["jobTemplate"]["spec"].as_object().map(|spec| spec.keys().collect::<Vec<_>>()), Some(vec!["template"]));
+        assert_eq!(cron["spec"]["jobTemplate"]["spec"]["template"]["spec"]["restartPolicy"], json!("Always"));
+    }
+
+    #[test]
+    fn what_stands_behind_a_closed_gate_is_dropped() {
+        let stop = json!({"stopSignal": "SIGTERM"});
+        let both = json!({"stopSignal": "SIGTERM", "preStop": {"sleep": {"seconds": 1}}});
+        let volumes = json!([{"name": "v", "projected": {"sources": [{"podCertificate": {"keyType": "ED25519"}}]}}]);
+        let pod = json!({"schedulingGroup": {"podGroupName": "g"}, "volumes": volumes, "containers": [{"lifecycle": stop}, {"lifecycle": both}, {"lifecycle": {}}]});
+        let got =
+            defaulted(&json!({"apiVersion": "batch/v1", "kind": "Job", "spec": {"template": {"spec": pod}}}))["spec"]["template"]["spec"].clone();
+        assert_eq!((got.get("schedulingGroup"), &got["volumes"][0]["projected"]["sources"]), (None, &json!([{}])));
+        let lifecycles: Vec<Option<&Value>> = (0..3).map(|nth| got["containers"][nth].get("lifecycle")).collect();
+        assert_eq!(lifecycles, [None, Some(&json!({"preStop": {"sleep": {"seconds": 1}}})), Some(&json!({}))]);
+    }
+
+    #[test]
+    fn resources_are_rounded_and_canonical() {
+        let resources = json!({"limits": {"cpu": 0.5, "memory": "1024Mi", "nvidia.com/gpu": 1}, "requests": {"cpu": "100n"}});
+        let object = json!({"apiVersion": "batch/v1", "kind": "Job", "spec": {"template": {"spec": {"containers": [{"resources": resources}]}}}});
+        let got = &defaulted(&object)["spec"]["template"]["spec"]["containers"][0]["resources"];
+        assert_eq!(*got, json!({"limits": {"cpu": "500m", "memory": "1Gi", "nvidia.com/gpu": "1"}, "requests": {"cpu": "1m"}}));
+    }
+
+    proptest! {
+        #[test]
+        fn defaults_are_set_once(parallelism in proptest::option::of(0_i32..5), completions in proptest::option::of(0_i32..5), policy in proptest::bool::ANY, wrong in 0_usize..5) {
+            let junk = [json!(null), json!(5), json!("x"), json!([1]), json!({"x": 1})][wrong].clone();
+            let mut spec = json!({"parallelism": parallelism, "completions": completions, "template": {"spec": {"volumes": [junk.clone(), {"name": "v"}]}}});
+            if policy {
+                spec["podFailurePolicy"] = json!({"rules": [{"onPodConditions": [{"type": "a"}, junk]}]});
+            }
+            let object = json!({"apiVersion": "batch/v1", "kind": "Job", "spec": spec});
+            let once = defaulted(&object);
+            prop_assert_eq!(defaulted(&once), once);
+        }
+    }
+}

@@ -1,0 +1,47 @@
+//! The way to a place, kept on the stack while an object is walked: a [`Pointer`] is only made for what is found there.
+
+use crate::text::pointer::Pointer;
+
+/// A place, as a step from the place around it.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Place<'p> {
+    around: Option<&'p Self>,
+    step: Step<'p>,
+}
+
+/// A way from one place to one inside of it.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Step<'p> {
+    /// To the place itself.
+    None,
+    /// To a field, by the keys of the API.
+    Fields(&'static [&'static str]),
+    /// To a field of the API.
+    Field(&'static str),
+    /// To what stands under a key of the author's.
+    Key(&'p str),
+    /// To an item of a list.
+    Index(usize),
+}
+
+impl<'p> Place<'p> {
+    /// The whole object.
+    pub(super) const ROOT: Self = Self { around: None, step: Step::None };
+
+    /// Returns a place inside of this one.
+    pub(super) fn step(&'p self, step: Step<'p>) -> Self {
+        Self { around: Some(self), step }
+    }
+
+    /// Returns the place by itself.
+    pub(super) fn pointer(&self) -> Pointer {
+        let around = self.around.map(Place::pointer).unwrap_or_default();
+        match self.step {
+            Step::None => around,
+            Step::Fields(keys) => keys.iter().fold(around, |pointer, key| pointer / *key),
+            Step::Field(key) => around / key,
+            Step::Key(key) => around.key(key),
+            Step::Index(index) => around / index,
+        }
+    }
+}

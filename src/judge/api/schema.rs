@@ -1,0 +1,354 @@
+//! The shapes that the API server reads: fields, types and required fields, as a compact table.
+//!
+//! The shapes of built-in kinds come from their own types (k8s-openapi). `kubeflow.org` has none, so the few of `PyTorchJob` that are not a pod template
+//! stand here. The table is made once, when it is first needed.
+
+use std::collections::BTreeMap;
+use std::sync::OnceLock;
+
+use k8s_openapi::api::autoscaling::v2::MetricSpec;
+use k8s_openapi::api::batch::v1::{CronJob, Job};
+use k8s_openapi::api::core::v1::{PersistentVolumeClaim, PodTemplateSpec};
+use schemars::generate::SchemaSettings;
+use serde_json::{Value, json};
+
+use crate::kinds::Kind;
+use crate::text::value;
+
+/// A node of the table.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Id(u16);
+
+/// What may stand at a place. `null` may stand everywhere, and means "unset".
+#[derive(Debug)]
+pub(super) enum Shape {
+    /// Anything.
+    Any,
+    /// A string.
+    Text,
+    /// A string out of a few, or one that rules must be able to read: a stand-in is worth a word.
+    Choice,
+    /// An integer of 32 bits.
+    Int32,
+    /// An integer of 64 bits.
+    Int64,
+    /// A number.
+    Number,
+    /// A boolean.
+    Bool,
+    /// An integer or a string, such as a port.
+    IntOrText,
+    /// A resource quantity.
+    Quantity,
+    /// A time of RFC 3339.
+    Time,
+    /// A list of one shape.
+    List(Id),
+    /// A mapping from the author's keys to one shape.
+    Map(Id),
+    /// A mapping with fields.
+    Object(Fields),
+}
+
+/// The fields of a mapping. Every field of every object is looked up here twice.
+#[derive(Debug)]
+pub(super) struct Fields {
+    /// Names and shapes, sorted by name.
+    fields: Vec<Field>,
+    /// One more than a field's index, in the first free slot from the one that its name hashes to; 0 where there is none. At least half of them are free.
+    slots: Box<[u16]>,
+    /// Names of the fields that must be there, sorted.
+    pub(super) required: Vec<Box<str>>,
+}
+
+/// One field of a mapping.
+#[derive(Debug)]
+struct Field {
+    name: Box<str>,
+    shape: Id,
+}
+
+/// Returns the slot that a name hashes to, of so many, which are a power of two. What begins alike and is as long shares one: that is rare.
+fn slot(name: &str, slots: usize) -> usize {
+    let begin = match name.as_bytes().first_chunk::<8>() {
+        Some(begin) => u64::from_be_bytes(*begin),
+        None => name.bytes().fold(0, |begin, byte| begin << 8 | u64::from(byte)),
+    };
+    // Fibonacci hashing: the upper half of the product depends on all bits.
+    let mixed = (begin ^ name.len() as u64).wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 32;
+    mixed as usize & (slots - 1)
+}
+
+impl Fields {
+    fn of(mut fields: Vec<(&str, Id)>, mut required: Vec<Box<str>>) -> Self {
+        fields.sort_unstable_by_key(|(name, _)| *name);
+        required.sort();
+        let fields: Vec<Field> = fields.into_iter().map(|(name, shape)| Field { name: name.into(), shape }).collect();
+        let mut slots = vec![0; (2 * fields.len()).next_power_of_two().max(2)].into_boxed_slice();
+        for (number, field) in (1..).zip(&fields) {
+            let mut at = slot(&field.name, slots.len());
+            while slots[at] != 0 {
+                at = (at + 1) % slots.len();
+            }
+            slots[at] = number;
+        }
+        Self { fields, slots, required }
+    }
+
+    /// Returns the shape of a field.
+    pub(super) fn get(&self, name: &str) -> Option<Id> {
+        let mut at = slot(name, self.slots.len());
+        loop {
+            let field = &self.fields[usize::from(self.slots[at]).checked_sub(1)?];
+            if *field.name == *name {
+                return Some(field.shape);
+            }
+            at = (at + 1) & (self.slots.len() - 1);
+        }
+    }
+
+    /// Returns the names of all fields, sorted.
+    pub(super) fn names(&self) -> impl Iterator<Item = &str> {
+        self.fields.iter().map(|field| field.name.as_ref())
+    }
+}
+
+/// The shape of one kind of object.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Root {
+    /// Which kind it is; nothing for a claim, which is not judged.
+    pub(super) kind: Option<Kind>,
+    /// The shape.
+    pub(super) shape: Id,
+    /// Whether the API server itself refuses an object that lacks a required field. It does so for custom resources; built-in kinds have validation instead.
+    pub(super) required: bool,
+}
+
+/// All shapes.
+#[derive(Debug)]
+pub(super) struct Schema {
+    shapes: Vec<Shape>,
+    job: Id,
+    cron_job: Id,
+    claim: Id,
+    py_torch_job: Id,
+}
+
+/// Fields that hold strings, but out of a few, or that a rule must read.
+const CHOICES: [&str; 13] = [
+    "claimName",
+    "cleanPodPolicy",
+    "completionMode",
+    "concurrencyPolicy",
+    "dnsPolicy",
+    "effect",
+    "imagePullPolicy",
+    "operator",
+    "podReplacementPolicy",
+    "restartPolicy",
+    "schedule",
+    "timeZone",
+    "whenUnsatisfiable",
+];
+
+const POD_TEMPLATE: &str = "io.k8s.api.core.v1.PodTemplateSpec";
+const METRIC: &str = "io.k8s.api.autoscaling.v2.MetricSpec";
+const OBJECT_META: &str = "io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta";
+const QUANTITY: &str = "io.k8s.apimachinery.pkg.api.resource.Quantity";
+const PY_TORCH_JOB: &str = "PyTorchJob";
+
+impl Schema {
+    /// Returns the table.
+    pub(super) fn get() -> &'static Self {
+        static SCHEMA: OnceLock<Schema> = OnceLock::new();
+        SCHEMA.get_or_init(Self::build)
+    }
+
+    /// Returns the shape of an object's kind and version; nothing for one whose shape is not known here.
+    pub(super) fn root(&self, object: &value::Value) -> Option<Root> {
+        let version = object.get("apiVersion").and_then(value::Value::as_str)?;
+        let kind = Kind::of(object);
+        let built_in = |shape| Some(Root { kind, shape, required: false });
+        match (kind, version) {
+            (Some(Kind::Job), "batch/v1") => built_in(self.job),
+            // Nothing that the beta had is missing in v1.
+            (Some(Kind::CronJob), "batch/v1" | "batch/v1beta1") => built_in(self.cron_job),
+            (Some(Kind::PyTorchJob), "kubeflow.org/v1") => Some(Root { kind, shape: self.py_torch_job, required: true }),
+            (None, "v1") if object.get("kind").and_then(value::Value::as_str) == Some("PersistentVolumeClaim") => built_in(self.claim),
+            _ => None,
+        }
+    }
+
+    /// Returns a shape.
+    pub(super) fn shape(&self, id: Id) -> &Shape {
+        &self.shapes[usize::from(id.0)]
+    }
+
+    fn build() -> Self {
+        let mut generator = SchemaSettings::draft2020_12().into_generator();
+        let roots = [
+            generator.subschema_for::<Job>(),
+            generator.subschema_for::<CronJob>(),
+            generator.subschema_for::<PersistentVolumeClaim>(),
+            generator.subschema_for::<PodTemplateSpec>(),
+            generator.subschema_for::<MetricSpec>(),
+        ];
+        let mut definitions: BTreeMap<String, Value> = generator.take_definitions(false).into_iter().collect();
+        definitions.insert(PY_TORCH_JOB.to_owned(), py_torch_job());
+        let mut builder = Builder { definitions: &definitions, shapes: Vec::new(), known: BTreeMap::new() };
+        let [job, cron_job, claim, ..] = roots.each_ref().map(|root| builder.add(root.as_value(), ""));
+        let py_torch_job = builder.named(PY_TORCH_JOB, "");
+        Self { shapes: builder.shapes, job, cron_job, claim, py_torch_job }
+    }
+}
+
+/// Returns the shape of a training operator's `PyTorchJob` (kubernetes.md §4.1).
+fn py_torch_job() -> Value {
+    let reference = |name: &str| json!({"$ref": format!("#/$defs/{name}")});
+    let object = |properties: Value| json!({"type": "object", "properties": properties});
+    let int32 = json!({"type": "integer", "format": "int32"});
+    let int64 = json!({"type": "integer", "format": "int64"});
+    let text = json!({"type": "string"});
+    let truth = json!({"type": "boolean"});
+    let any = json!({"type": "object"});
+    let replica = object(json!({"replicas": int32, "restartPolicy": text, "template": reference(POD_TEMPLATE)}));
+    let elastic = object(json!({
+        "maxReplicas": int32, "maxRestarts": int32, "minReplicas": int32, "nProcPerNode": int32, "rdzvPort": int32,
+        "rdzvBackend": text, "rdzvHost": text, "rdzvId": text, "standalone": truth,
+        "rdzvConf": {"type": "array", "items": object(json!({"key": text, "value": text}))},
+        "metrics": {"type": "array", "items": reference(METRIC)},
+    }));
+    let scheduling = object(json!({
+        "minAvailable": int32, "scheduleTimeoutSeconds": int32, "priorityClass": text, "queue": text,
+        "minResources": {"type": "object", "additionalProperties": reference(QUANTITY)},
+    }));
+    let run_policy = object(json!({
+        "activeDeadlineSeconds": int64, "backoffLimit": int32, "cleanPodPolicy": text, "managedBy": text, "schedulingPolicy": scheduling,
+        "suspend": truth, "ttlSecondsAfterFinished": int32,
+    }));
+    let spec = json!({
+        "type": "object",
+        "required": ["pytorchReplicaSpecs"],
+        "properties": {
+            "elasticPolicy": elastic,
+            "nprocPerNode": text,
+            "pytorchReplicaSpecs": {"type": "object", "additionalProperties": replica},
+            "runPolicy": run_policy,
+        },
+    });
+    object(json!({"apiVersion": text, "kind": text, "metadata": reference(OBJECT_META), "spec": spec, "status": any}))
+}
+
+/// Turns JSON Schemas into the table.
+struct Builder<'d> {
+    definitions: &'d BTreeMap<String, Value>,
+    shapes: Vec<Shape>,
+    known: BTreeMap<&'d str, Id>,
+}
+
+impl<'d> Builder<'d> {
+    fn push(&mut self, shape: Shape) -> Id {
+        let id = u16::try_from(self.shapes.len()).unwrap_or(u16::MAX);
+        self.shapes.push(shape);
+        Id(id)
+    }
+
+    /// Adds a definition, unless it is there already.
+    fn named(&mut self, name: &'d str, field: &str) -> Id {
+        if let Some(id) = self.known.get(name) {
+            return *id;
+        }
+        // Shapes that refer to themselves find this place.
+        let id = self.push(Shape::Any);
+        self.known.insert(name, id);
+        let shape = match self.definitions.get(name) {
+            Some(_) if name == QUANTITY => Shape::Quantity,
+            Some(definition) => self.shape(definition, field),
+            None => Shape::Any,
+        };
+        self.shapes[usize::from(id.0)] = shape;
+        id
+    }
+
+    fn add(&mut self, schema: &'d Value, field: &str) -> Id {
+        match schema.get("$ref").and_then(Value::as_str).and_then(|reference| reference.strip_prefix("#/$defs/")) {
+            Some(name) => self.named(name, field),
+            None => {
+                let shape = self.shape(schema, field);
+                self.push(shape)
+            }
+        }
+    }
+
+    fn shape(&mut self, schema: &'d Value, field: &str) -> Shape {
+        let text = |key: &str| schema.get(key).and_then(Value::as_str);
+        if schema.get("x-kubernetes-int-or-string").is_some() {
+            return Shape::IntOrText;
+        }
+        match (text("type"), text("format")) {
+            (Some("string"), Some("date-time")) => Shape::Time,
+            (Some("string"), _) if CHOICES.contains(&field) => Shape::Choice,
+            (Some("string"), _) => Shape::Text,
+            (Some("integer"), Some("int64")) => Shape::Int64,
+            (Some("integer"), _) => Shape::Int32,
+            (Some("number"), _) => Shape::Number,
+            (Some("boolean"), _) => Shape::Bool,
+            (Some("array"), _) => schema.get("items").map_or(Shape::Any, |items| Shape::List(self.add(items, ""))),
+            (Some("object"), _) => self.mapping(schema),
+            _ => Shape::Any,
+        }
+    }
+
+    fn mapping(&mut self, schema: &'d Value) -> Shape {
+        if let Some(values) = schema.get("additionalProperties").filter(|values| values.is_object()) {
+            return Shape::Map(self.add(values, ""));
+        }
+        let Some(properties) = schema.get("properties").and_then(Value::as_object) else { return Shape::Any };
+        let fields = properties.iter().map(|(name, schema)| (name.as_str(), self.add(schema, name))).collect();
+        let required = schema.get("required").and_then(Value::as_array).map_or(&[][..], Vec::as_slice);
+        // The names of references: required by the descriptions, and with a default by the schemas that API servers have.
+        let has_default = |name: &str| {
+            let description = properties.get(name).and_then(|field| field.get("description")?.as_str());
+            description.is_some_and(|text| text.contains("is allowed to be empty"))
+        };
+        let required = required.iter().filter_map(Value::as_str).filter(|name| !has_default(name));
+        Shape::Object(Fields::of(fields, required.map(Into::into).collect()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn names(schema: &Schema, id: Id) -> Vec<&str> {
+        match schema.shape(id) {
+            Shape::Object(fields) => fields.names().collect(),
+            other => panic!("{other:?}"),
+        }
+    }
+
+    #[test]
+    fn fields_are_found_by_their_names() {
+        let names = ["", "a", "ab", "b", "failure", "failureP", "failurePolicy", "failureThreshold", "z", "é"];
+        let fields = Fields::of(names.iter().rev().enumerate().map(|(nth, name)| (*name, Id(nth as u16))).collect(), Vec::new());
+        assert!(fields.names().eq(names));
+        assert!(["failurePolice", "failureQ", "c"].iter().all(|name| fields.get(name).is_none()));
+        assert_eq!(Fields::of(Vec::new(), Vec::new()).get("a"), None);
+        for (nth, name) in names.iter().rev().enumerate() {
+            assert_eq!(fields.get(name), Some(Id(nth as u16)), "{name}");
+        }
+        assert!(["c", "failureT", "failureZ", "a\0", "abcdefgh"].iter().all(|name| fields.get(name).is_none()));
+    }
+
+    #[test]
+    fn shapes_come_from_the_apis_own_types() {
+        let schema = Schema::build();
+        for id in [schema.job, schema.cron_job, schema.claim, schema.py_torch_job] {
+            assert_eq!(names(&schema, id), ["apiVersion", "kind", "metadata", "spec", "status"]);
+        }
+        let Shape::Object(job) = schema.shape(schema.job) else { panic!("a Job is a mapping") };
+        let spec = job.get("spec").expect("a Job has a spec");
+        assert!(names(&schema, spec).contains(&"podReplacementPolicy"));
+        assert!(schema.shapes.len() < 4000, "{}", schema.shapes.len());
+    }
+}

@@ -1,0 +1,214 @@
+//! One reason for a refusal, and how the API server words it.
+
+use super::part::Part;
+use crate::judge::api::stored::Stored;
+use crate::k8s::go::quoted;
+use crate::text::pointer::Pointer;
+
+/// The sort of a [`Cause`], as `details.causes[].reason` has it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Reason {
+    /// Something must be there and is not.
+    Required,
+    /// A value is not what it must be.
+    Invalid,
+    /// A value is none of those there are.
+    NotSupported,
+    /// Something must not be there.
+    Forbidden,
+    /// A value names something that is not there.
+    NotFound,
+    /// A value stands twice where it may stand once.
+    Duplicate,
+    /// A text is too long.
+    TooLong,
+    /// A list is too long.
+    TooMany,
+}
+
+impl Reason {
+    /// Returns the reason as the API has it: `FieldValueRequired`.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Required => "FieldValueRequired",
+            Self::Invalid => "FieldValueInvalid",
+            Self::NotSupported => "FieldValueNotSupported",
+            Self::Forbidden => "FieldValueForbidden",
+            Self::NotFound => "FieldValueNotFound",
+            Self::Duplicate => "FieldValueDuplicate",
+            Self::TooLong => "FieldValueTooLong",
+            Self::TooMany => "FieldValueTooMany",
+        }
+    }
+
+    /// Returns the words with which the message begins.
+    fn words(self) -> &'static str {
+        match self {
+            Self::Required => "Required value",
+            Self::Invalid => "Invalid value",
+            Self::NotSupported => "Unsupported value",
+            Self::Forbidden => "Forbidden",
+            Self::NotFound => "Not found",
+            Self::Duplicate => "Duplicate value",
+            Self::TooLong => "Too long",
+            Self::TooMany => "Too many",
+        }
+    }
+}
+
+/// One reason why the API server refuses an object.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Cause {
+    /// Where the author would mend it. It need not exist.
+    pub pointer: Pointer,
+    /// The field that the server names; now and then that is no field of the object.
+    pub path: Pointer,
+    /// Which sort of reason.
+    pub reason: Reason,
+    /// The server's message, without the field: `Required value: valid values: "OnFailure", "Never"`.
+    pub message: String,
+}
+
+/// A place that a cause can name.
+pub(super) trait At {
+    /// Returns it by itself.
+    fn pointer(&self) -> Pointer;
+}
+
+impl At for Pointer {
+    fn pointer(&self) -> Pointer {
+        self.clone()
+    }
+}
+
+/// Collects causes.
+#[derive(Debug, Default)]
+pub(super) struct Causes(Vec<Cause>);
+
+impl Causes {
+    pub(super) fn into_vec(self) -> Vec<Cause> {
+        self.0
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.0.len()
+    }
+
+    /// Lets the server name another place than `from` in all causes since the given one.
+    pub(super) fn rename_since(&mut self, first: usize, from: &dyn At, to: &dyn At) {
+        for cause in self.0.iter_mut().skip(first) {
+            if let Some(rest) = cause.path.below(&from.pointer()) {
+                cause.path = to.pointer().join(&rest);
+            }
+        }
+    }
+
+    fn push(&mut self, reason: Reason, at: &dyn At, value: &str, detail: &str) -> &mut Cause {
+        let mut message = reason.words().to_owned();
+        for part in [value, detail].into_iter().filter(|part| !part.is_empty()) {
+            message.push_str(": ");
+            message.push_str(part);
+        }
+        let pointer = at.pointer();
+        self.0.push(Cause { path: pointer.clone(), pointer, reason, message });
+        let last = self.0.len() - 1;
+        &mut self.0[last]
+    }
+
+    pub(super) fn required(&mut self, at: &dyn At, detail: &str) -> &mut Cause {
+        self.push(Reason::Required, at, "", detail)
+    }
+
+    pub(super) fn forbidden(&mut self, at: &dyn At, detail: &str) {
+        self.push(Reason::Forbidden, at, "", detail);
+    }
+
+    /// Says that a string or a number is wrong.
+    pub(super) fn invalid(&mut self, field: &Part<'_, '_>, detail: &str) -> &mut Cause {
+        self.push(Reason::Invalid, field, &shown(field), detail)
+    }
+
+    /// Says that a string is wrong, for each message.
+    pub(super) fn invalid_each(&mut self, field: &Part<'_, '_>, messages: Vec<String>) {
+        for message in messages {
+            self.invalid(field, &message);
+        }
+    }
+
+    /// Says that a text at a place is wrong, where the server shows a text that is not the field's value.
+    pub(super) fn invalid_text(&mut self, at: &dyn At, text: &str, detail: &str) -> &mut Cause {
+        self.push(Reason::Invalid, at, &quoted(text), detail)
+    }
+
+    /// Says that a list or mapping is wrong.
+    pub(super) fn invalid_value(&mut self, field: &Part<'_, '_>, detail: &str) {
+        let value = field.value.map_or_else(|| "null".to_owned(), |value| value.to_value().to_string());
+        self.push(Reason::Invalid, field, &value, detail);
+    }
+
+    /// Says that something is wrong that is shown in its own way.
+    pub(super) fn invalid_shown(&mut self, at: &dyn At, shown: &str, detail: &str) -> &mut Cause {
+        self.push(Reason::Invalid, at, shown, detail)
+    }
+
+    /// Says that a number is wrong, also where it is unset and so zero.
+    pub(super) fn invalid_number(&mut self, at: &dyn At, number: i64, detail: &str) {
+        self.push(Reason::Invalid, at, &number.to_string(), detail);
+    }
+
+    /// Says that something is wrong without showing it.
+    pub(super) fn invalid_bare(&mut self, at: &dyn At, detail: &str) {
+        self.push(Reason::Invalid, at, "", detail);
+    }
+
+    pub(super) fn unsupported(&mut self, at: &dyn At, value: &str, known: &[&str]) {
+        let known: Vec<String> = known.iter().map(|value| quoted(value)).collect();
+        self.push(Reason::NotSupported, at, value, &format!("supported values: {}", known.join(", ")));
+    }
+
+    /// Says that a value is none of the known ones, if so. A field that a stand-in or a wrong type fills is left alone.
+    pub(super) fn one_of(&mut self, field: &Part<'_, '_>, known: &[&str]) {
+        match field.value {
+            Some(Stored::Text(text)) if known.contains(&&**text) => {}
+            Some(Stored::Text(_) | Stored::Bool(_)) => self.unsupported(field, &shown(field), known),
+            None => self.unsupported(field, "\"\"", known),
+            Some(_) => {}
+        }
+    }
+
+    pub(super) fn not_found(&mut self, at: &dyn At, text: &str, detail: &str) {
+        self.push(Reason::NotFound, at, &quoted(text), detail);
+    }
+
+    pub(super) fn duplicate(&mut self, at: &dyn At, value: &str) {
+        self.push(Reason::Duplicate, at, value, "");
+    }
+
+    pub(super) fn too_long(&mut self, at: &dyn At, most: usize) {
+        self.push(Reason::TooLong, at, "", &format!("may not be more than {most} bytes"));
+    }
+
+    /// Says that a list is too long, if so.
+    pub(super) fn at_most(&mut self, list: &Part<'_, '_>, most: usize) {
+        let length = list.items().count();
+        if length > most {
+            self.push(Reason::TooMany, list, &length.to_string(), &format!("must have at most {most} items"));
+        }
+    }
+
+    pub(super) fn not_negative(&mut self, field: &Part<'_, '_>) {
+        if field.number().is_some_and(i64::is_negative) {
+            self.invalid(field, "must be greater than or equal to 0");
+        }
+    }
+}
+
+/// Returns a value as the server shows it.
+fn shown(field: &Part<'_, '_>) -> String {
+    match field.value {
+        Some(Stored::Text(text)) => quoted(text),
+        Some(value) => value.to_value().to_string(),
+        None => "\"\"".to_owned(),
+    }
+}

@@ -1,0 +1,112 @@
+//! What the schema of a `PyTorchJob` refuses besides types and fields: what is missing, and list items that the API server takes for the same.
+//!
+//! The keys are those of the training operator's CustomResourceDefinition (v1.9). In a Job the server only warns of two variables of one name; in a
+//! custom resource it refuses them.
+
+use std::collections::HashSet;
+
+use super::cause::Causes;
+use super::part::Part;
+use crate::text::value::{Map, Value};
+
+/// The lists of a pod spec whose items are told apart by some of their fields.
+const OF_POD: [(&str, &[&str]); 9] = [
+    ("containers", &["name"]),
+    ("ephemeralContainers", &["name"]),
+    ("hostAliases", &["ip"]),
+    ("imagePullSecrets", &["name"]),
+    ("initContainers", &["name"]),
+    ("resourceClaims", &["name"]),
+    ("schedulingGates", &["name"]),
+    ("topologySpreadConstraints", &["topologyKey", "whenUnsatisfiable"]),
+    ("volumes", &["name"]),
+];
+
+/// Those of a container.
+const OF_CONTAINER: [(&str, &[&str]); 4] =
+    [("env", &["name"]), ("ports", &["containerPort", "protocol"]), ("volumeDevices", &["devicePath"]), ("volumeMounts", &["mountPath"])];
+
+/// Checks the `spec` of a `PyTorchJob`.
+pub(super) fn check(spec: &Part<'_, '_>, causes: &mut Causes) {
+    let replicas = spec.get("pytorchReplicaSpecs");
+    if spec.is_mapping() && !replicas.is_set() {
+        causes.required(&replicas, "");
+    }
+    for (name, replica) in replicas.entries() {
+        let count = replica.get("replicas");
+        // Of the workers the scale subresource reads the number.
+        if name == "Worker" && count.number().is_some_and(|count| count < 0) {
+            causes.invalid(&count, "should be a non-negative integer");
+        }
+        let pod = replica.at(&["template", "spec"]);
+        for (list, keys) in OF_POD {
+            told_apart(&pod.get(list), keys, causes);
+        }
+        for slot in ["containers", "ephemeralContainers", "initContainers"] {
+            for container in pod.get(slot).items() {
+                for (list, keys) in OF_CONTAINER {
+                    told_apart(&container.get(list), keys, causes);
+                }
+                told_apart(&container.at(&["resources", "claims"]), &["name"], causes);
+            }
+        }
+    }
+}
+
+fn told_apart(list: &Part<'_, '_>, keys: &[&'static str], causes: &mut Causes) {
+    // Most lists are not there.
+    if list.items().nth(1).is_none() {
+        return;
+    }
+    let mut known: HashSet<String> = HashSet::new();
+    for item in list.items().filter(Part::is_mapping) {
+        let field = |key: &'static str| item.get(key).value.map_or(Value::Null, |value| value.to_value());
+        // The one default among the keys.
+        let value = |key: &'static str| if key == "protocol" && !item.get(key).is_set() { "TCP".into() } else { field(key) };
+        let identity = keys.iter().map(|key| ((*key).to_owned(), value(key))).collect::<Map>();
+        let identity = Value::Object(identity).to_string();
+        if let Some(twice) = known.replace(identity) {
+            causes.duplicate(&item, &twice);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::judge::api::stored::Stored;
+    use crate::text::value::json;
+
+    fn said(spec: &Value) -> Vec<String> {
+        let (mut causes, spec) = (Causes::default(), Stored::of(spec));
+        check(&Part::root(&spec), &mut causes);
+        causes.into_vec().iter().map(|cause| format!("{}: {}", cause.path, cause.message)).collect()
+    }
+
+    #[test]
+    fn replicas_are_required_and_workers_not_below_zero() {
+        assert_eq!(said(&json!({})), ["pytorchReplicaSpecs: Required value"]);
+        assert_eq!(said(&json!({"pytorchReplicaSpecs": {}})), [""; 0]);
+        let replicas = json!({"pytorchReplicaSpecs": {"Master": {"replicas": -1}, "Worker": {"replicas": -1}}});
+        assert_eq!(said(&replicas), ["pytorchReplicaSpecs[Worker].replicas: Invalid value: -1: should be a non-negative integer"]);
+    }
+
+    #[test]
+    fn items_that_are_the_same_to_the_server_are_refused() {
+        let container = json!({
+            "name": "pytorch",
+            "env": [{"name": "A"}, {"name": "B"}, {"name": "A", "value": "x"}],
+            "ports": [{"containerPort": 1}, {"containerPort": 1, "protocol": "UDP"}, {"containerPort": 1, "protocol": "TCP"}],
+        });
+        let spec = json!({"pytorchReplicaSpecs": {"Master": {"template": {"spec": {"containers": [container, {"name": "pytorch"}, null]}}}}});
+        let at = "pytorchReplicaSpecs[Master].template.spec.containers";
+        assert_eq!(
+            said(&spec),
+            [
+                format!("{at}[1]: Duplicate value: {{\"name\":\"pytorch\"}}"),
+                format!("{at}[0].env[2]: Duplicate value: {{\"name\":\"A\"}}"),
+                format!("{at}[0].ports[2]: Duplicate value: {{\"containerPort\":1,\"protocol\":\"TCP\"}}"),
+            ]
+        );
+    }
+}

@@ -1,0 +1,127 @@
+//! What the training operator says to a `PyTorchJob` that the API server accepts (kubernetes.md §4.1).
+//!
+//! Its webhook comes with version 1.8, and is a webhook: it may be missing, or down.
+
+use super::cause::{At as _, Cause, Causes};
+use super::part::Part;
+use crate::judge::api::stored::Stored;
+use crate::k8s::go::quoted;
+use crate::k8s::names;
+use crate::kinds::Kind;
+
+/// Returns why the training operator's webhook, if it is there, would refuse to create an object; nothing for one that is not its own.
+#[must_use]
+pub fn refusals(object: &Stored<'_>) -> Vec<Cause> {
+    let mut causes = Causes::default();
+    if object.kind() == Some((Kind::PyTorchJob, "kubeflow.org/v1")) {
+        py_torch_job(&Part::root(object), &mut causes);
+    }
+    causes.into_vec()
+}
+
+fn py_torch_job(object: &Part<'_, '_>, causes: &mut Causes) {
+    let name = object.at(&["metadata", "name"]);
+    if !name.text().is_empty() {
+        let messages = names::dns_label_1035(name.text());
+        causes.invalid_each(&name, messages.into_iter().map(|message| format!("should match: {message}")).collect());
+    }
+    let spec = object.get("spec");
+    let replicas = spec.get("pytorchReplicaSpecs");
+    let mut has_worker = false;
+    for (role, replica) in replicas.entries() {
+        has_worker |= role == "Worker";
+        if !matches!(role, "Master" | "Worker") {
+            causes.unsupported(&replica, &quoted(role), &["Master", "Worker"]);
+        }
+        let containers = replica.at(&["template", "spec", "containers"]);
+        if containers.items().next().is_none() {
+            causes.required(&containers, "must be specified");
+        } else {
+            for container in containers.items() {
+                if container.get("image").text().is_empty() {
+                    causes.required(&container.get("image"), "must be required");
+                }
+            }
+            if !containers.items().any(|container| container.get("name").text() == "pytorch") {
+                causes.required(&containers, "must have at least one container with name pytorch");
+            }
+        }
+    }
+    let managed = spec.at(&["runPolicy", "managedBy"]);
+    if managed.is_set() {
+        causes.one_of(&managed, &["kubeflow.org/training-operator", "kueue.x-k8s.io/multikueue"]);
+    }
+    let elastic = spec.get("elasticPolicy");
+    if elastic.is_set() {
+        if replicas.is_mapping() && !has_worker {
+            causes.required(&(replicas.pointer() / "Worker"), "must be configured if elastic policy is used");
+        }
+        if elastic.get("nProcPerNode").is_set() && spec.get("nprocPerNode").is_set() {
+            causes.forbidden(&elastic.get("nProcPerNode"), "must not be used with spec.nprocPerNode");
+        }
+    }
+    for (role, least) in [("Master", 1), ("Worker", 1)] {
+        let replica = replicas.get(role);
+        let count = replica.get("replicas");
+        match count.number() {
+            Some(number) if role == "Master" && number != 1 => _ = causes.invalid(&count, "must be 1"),
+            None if role == "Master" && replica.is_mapping() && !count.is_set() => _ = causes.required(&count, "must be 1"),
+            Some(number) if number < least => _ = causes.invalid(&count, "must be at least 1"),
+            _ => {}
+        }
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::needless_pass_by_value, reason = "objects are written where they are used")]
+mod tests {
+    use super::*;
+    use crate::text::value::{Value, json};
+
+    fn said(object: &Value) -> Vec<String> {
+        refusals(&Stored::of(object)).into_iter().map(|cause| format!("{}: {}", cause.path, cause.message)).collect()
+    }
+
+    fn job(name: &str, spec: Value) -> Value {
+        json!({"apiVersion": "kubeflow.org/v1", "kind": "PyTorchJob", "metadata": {"name": name}, "spec": spec})
+    }
+
+    #[test]
+    fn a_master_is_one_and_says_so() {
+        let template = json!({"spec": {"containers": [{"name": "pytorch", "image": "i"}]}});
+        let with = |replicas: Value| job("p", json!({"pytorchReplicaSpecs": {"Master": {"replicas": replicas, "template": template}}}));
+        assert_eq!(said(&with(json!(1))), [""; 0]);
+        assert_eq!(said(&with(json!(2))), ["spec.pytorchReplicaSpecs[Master].replicas: Invalid value: 2: must be 1"]);
+        assert_eq!(said(&with(Value::Null)), ["spec.pytorchReplicaSpecs[Master].replicas: Required value: must be 1"]);
+        // A stand-in is nobody's number.
+        assert_eq!(said(&with(json!("$N"))), [""; 0]);
+    }
+
+    #[test]
+    fn replicas_have_roles_and_a_container_of_the_right_name() {
+        let template = json!({"spec": {"containers": [{"name": "trainer", "image": ""}]}});
+        let object = job(
+            "1p",
+            json!({
+                "pytorchReplicaSpecs": {"Chief": {"template": template}, "Master": {"replicas": 1}},
+                "elasticPolicy": {"nProcPerNode": 2},
+                "nprocPerNode": "auto",
+                "runPolicy": {"managedBy": "me"},
+            }),
+        );
+        let found = said(&object);
+        for part in [
+            "metadata.name: Invalid value: \"1p\": should match: a DNS-1035 label",
+            "spec.pytorchReplicaSpecs[Chief]: Unsupported value: \"Chief\": supported values: \"Master\", \"Worker\"",
+            "spec.pytorchReplicaSpecs[Chief].template.spec.containers[0].image: Required value: must be required",
+            "spec.pytorchReplicaSpecs[Chief].template.spec.containers: Required value: must have at least one container with name pytorch",
+            "spec.pytorchReplicaSpecs[Master].template.spec.containers: Required value: must be specified",
+            "spec.runPolicy.managedBy: Unsupported value",
+            "spec.pytorchReplicaSpecs[Worker]: Required value: must be configured if elastic policy is used",
+            "spec.elasticPolicy.nProcPerNode: Forbidden: must not be used with spec.nprocPerNode",
+        ] {
+            assert!(found.iter().any(|line| line.starts_with(part)), "{part}\n{found:#?}");
+        }
+        assert_eq!(found.len(), 8, "{found:#?}");
+    }
+}

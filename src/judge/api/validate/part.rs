@@ -1,0 +1,97 @@
+//! What validation looks at: a place of an object that may or may not be there.
+
+use std::borrow::Cow;
+
+use super::cause::At;
+use crate::judge::api::place::{Place, Step};
+use crate::judge::api::stored::{Entries, Stored};
+use crate::kinds::whole;
+use crate::text::pointer::Pointer;
+
+/// A place of an object. Of the hundreds that validation looks at most are not there, so it costs no more than the look.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Part<'p, 'v> {
+    /// Where it is, or would be.
+    place: Place<'p>,
+    /// What is there; nothing where the place does not exist. `null` is a value here and "unset" to [`Part::is_set`].
+    pub(super) value: Option<&'v Stored<'v>>,
+}
+
+impl<'v> Part<'_, 'v> {
+    /// Returns the whole of an object.
+    pub(super) fn root(object: &'v Stored<'v>) -> Self {
+        Self { place: Place::ROOT, value: Some(object) }
+    }
+
+    /// Returns a field.
+    pub(super) fn get(&self, key: &'static str) -> Part<'_, 'v> {
+        Part { place: self.place.step(Step::Field(key)), value: self.value.and_then(|value| value.get(key)) }
+    }
+
+    /// Returns the field at the end of a path of keys.
+    pub(super) fn at(&self, keys: &'static [&'static str]) -> Part<'_, 'v> {
+        let value = keys.iter().try_fold(self.value, |value, key| Some(value?.get(key))).flatten();
+        Part { place: self.place.step(Step::Fields(keys)), value }
+    }
+
+    /// Returns the items of a list; none where there is no list.
+    pub(super) fn items(&self) -> impl Iterator<Item = Part<'_, 'v>> {
+        let items = self.value.and_then(Stored::as_list).unwrap_or_default();
+        items.iter().enumerate().map(|(index, value)| Part { place: self.place.step(Step::Index(index)), value: Some(value) })
+    }
+
+    /// Returns the entries of a mapping with keys of the author's choice, in key order; none where there is no mapping.
+    pub(super) fn entries<'s>(&'s self) -> impl Iterator<Item = (&'v str, Part<'s, 'v>)>
+    where
+        'v: 's,
+    {
+        let entries = self.value.and_then(Stored::as_mapping).into_iter().flat_map(Entries::iter);
+        entries.map(|(key, value)| (key, Part { place: self.place.step(Step::Key(key)), value: Some(value) }))
+    }
+
+    /// Tells whether there is a value other than null.
+    pub(super) fn is_set(&self) -> bool {
+        self.value.is_some_and(|value| !value.is_null())
+    }
+
+    /// Tells whether the place holds a mapping.
+    pub(super) fn is_mapping(&self) -> bool {
+        matches!(self.value, Some(Stored::Mapping(_)))
+    }
+
+    /// Returns the text; empty where it is unset or no text.
+    pub(super) fn text(&self) -> &'v str {
+        match self.value {
+            Some(Stored::Text(Cow::Borrowed(text))) => text,
+            Some(Stored::Text(Cow::Owned(text))) => text,
+            _ => "",
+        }
+    }
+
+    /// Returns the integer; nothing where it is unset or none. A float without a fraction is one.
+    pub(super) fn number(&self) -> Option<i64> {
+        match self.value {
+            Some(Stored::Number(number)) => whole(number),
+            _ => None,
+        }
+    }
+
+    /// Tells whether it is the boolean `true`.
+    pub(super) fn is_true(&self) -> bool {
+        self.bool() == Some(true)
+    }
+
+    /// Returns the boolean; nothing where it is unset or none.
+    pub(super) fn bool(&self) -> Option<bool> {
+        match self.value {
+            Some(Stored::Bool(value)) => Some(*value),
+            _ => None,
+        }
+    }
+}
+
+impl At for Part<'_, '_> {
+    fn pointer(&self) -> Pointer {
+        self.place.pointer()
+    }
+}

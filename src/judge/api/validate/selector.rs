@@ -1,0 +1,167 @@
+//! Labels, and selectors of labels and of nodes.
+
+use super::cause::{At as _, Causes};
+use super::part::Part;
+use crate::judge::api::stored::Stored;
+use crate::k8s::names;
+
+/// Checks a mapping of labels, or a node selector. The server names the mapping, never the label.
+pub(super) fn labels(labels: &Part<'_, '_>, causes: &mut Causes) {
+    for (key, value) in labels.entries() {
+        for message in names::qualified_name(key) {
+            causes.invalid_text(labels, key, &message);
+        }
+        for message in names::label_value(value.text()) {
+            causes.invalid_text(labels, value.text(), &message).pointer = value.pointer();
+        }
+    }
+}
+
+/// Checks a `LabelSelector`.
+pub(super) fn label_selector(selector: &Part<'_, '_>, causes: &mut Causes) {
+    labels(&selector.get("matchLabels"), causes);
+    for expression in selector.get("matchExpressions").items() {
+        requirement(&expression, false, true, causes);
+    }
+}
+
+/// Checks one expression of a selector; those of nodes also know `Gt` and `Lt`.
+fn requirement(expression: &Part<'_, '_>, of_nodes: bool, check_values: bool, causes: &mut Causes) {
+    let (operator, values, key) = (expression.get("operator"), expression.get("values"), expression.get("key"));
+    let count = values.items().count();
+    match operator.text() {
+        "In" | "NotIn" if count == 0 => _ = causes.required(&values, "must be specified when `operator` is 'In' or 'NotIn'"),
+        "Exists" | "DoesNotExist" if count > 0 => {
+            causes.forbidden(&values, "may not be specified when `operator` is 'Exists' or 'DoesNotExist'");
+        }
+        "Gt" | "Lt" if of_nodes => {
+            if count != 1 {
+                causes.required(&values, "must be specified single value when `operator` is 'Lt' or 'Gt'");
+            }
+        }
+        "In" | "NotIn" | "Exists" | "DoesNotExist" => {}
+        _ => _ = causes.invalid(&operator, "not a valid selector operator"),
+    }
+    causes.invalid_each(&key, names::qualified_name(key.text()));
+    if check_values {
+        for value in values.items() {
+            causes.invalid_each(&value, names::label_value(value.text()));
+        }
+    }
+}
+
+/// Checks one term of a node selector.
+pub(super) fn node_term(term: &Part<'_, '_>, required: bool, causes: &mut Causes) {
+    for expression in term.get("matchExpressions").items() {
+        requirement(&expression, true, required, causes);
+    }
+    for field in term.get("matchFields").items() {
+        let (operator, values, key) = (field.get("operator"), field.get("values"), field.get("key"));
+        match operator.text() {
+            "In" | "NotIn" => {
+                if values.items().count() != 1 {
+                    causes.required(&values, "must be only one value when `operator` is 'In' or 'NotIn' for node field selector");
+                }
+            }
+            _ => _ = causes.invalid(&operator, "not a valid selector operator"),
+        }
+        if key.text() == "metadata.name" {
+            for value in values.items() {
+                causes.invalid_each(&value, names::dns_subdomain(value.text()));
+            }
+        } else {
+            causes.invalid(&key, "not a valid field selector key");
+        }
+    }
+}
+
+/// Returns a label.
+pub(super) fn label<'v>(labels: &Part<'_, 'v>, key: &str) -> Option<&'v str> {
+    labels.value?.get(key)?.as_str()
+}
+
+/// Tells whether a selector picks what has the labels.
+pub(super) fn matches<'v>(selector: &Part<'_, '_>, label: impl Fn(&str) -> Option<&'v str>) -> bool {
+    let all = selector.get("matchLabels").entries().all(|(key, value)| label(key) == value.value.and_then(Stored::as_str));
+    all && selector.get("matchExpressions").items().all(|expression| {
+        let key = expression.get("key");
+        let found = label(key.text());
+        let listed = found.is_some_and(|found| expression.get("values").items().any(|value| value.text() == found));
+        match expression.get("operator").text() {
+            "In" => listed,
+            "NotIn" => !listed,
+            "Exists" => found.is_some(),
+            "DoesNotExist" => found.is_none(),
+            _ => true,
+        }
+    })
+}
+
+/// Checks the affinities of a pod.
+pub(super) fn affinity(affinity: &Part<'_, '_>, causes: &mut Causes) {
+    const REQUIRED: &str = "requiredDuringSchedulingIgnoredDuringExecution";
+    const PREFERRED: &str = "preferredDuringSchedulingIgnoredDuringExecution";
+    let node = affinity.get("nodeAffinity");
+    if node.get(REQUIRED).is_set() {
+        let terms = node.at(&[REQUIRED, "nodeSelectorTerms"]);
+        if terms.items().next().is_none() {
+            causes.required(&terms, "must have at least one node selector term");
+        }
+        for term in terms.items() {
+            node_term(&term, true, causes);
+        }
+    }
+    for term in node.get(PREFERRED).items() {
+        weight(&term.get("weight"), causes);
+        node_term(&term.get("preference"), false, causes);
+    }
+    for kind in ["podAffinity", "podAntiAffinity"] {
+        for term in affinity.get(kind).get(REQUIRED).items() {
+            pod_term(&term, causes);
+        }
+        for term in affinity.get(kind).get(PREFERRED).items() {
+            weight(&term.get("weight"), causes);
+            pod_term(&term.get("podAffinityTerm"), causes);
+        }
+    }
+}
+
+fn weight(weight: &Part<'_, '_>, causes: &mut Causes) {
+    let number = if weight.is_set() { weight.number() } else { Some(0) };
+    if let Some(number) = number.filter(|number| !(1..=100).contains(number)) {
+        causes.invalid_number(weight, number, "must be in the range 1-100");
+    }
+}
+
+fn pod_term(term: &Part<'_, '_>, causes: &mut Causes) {
+    label_selector(&term.get("labelSelector"), causes);
+    label_selector(&term.get("namespaceSelector"), causes);
+    for namespace in term.get("namespaces").items() {
+        for message in names::dns_label(namespace.text()) {
+            causes.invalid_text(&(term.pointer() / "namespace"), namespace.text(), &message).pointer = namespace.pointer();
+        }
+    }
+    for keys in ["matchLabelKeys", "mismatchLabelKeys"] {
+        label_keys(&term.get(keys), &term.get("labelSelector"), causes);
+    }
+    let others = term.get("mismatchLabelKeys");
+    for key in term.get("matchLabelKeys").items().filter(|key| others.items().any(|other| other.value == key.value)) {
+        causes.invalid(&key, "exists in both matchLabelKeys and mismatchLabelKeys");
+    }
+    let key = term.get("topologyKey");
+    if key.text().is_empty() {
+        causes.required(&key, "can not be empty");
+    }
+    causes.invalid_each(&key, names::qualified_name(key.text()));
+}
+
+/// Checks label keys that are taken over from the pod.
+pub(super) fn label_keys(keys: &Part<'_, '_>, selector: &Part<'_, '_>, causes: &mut Causes) {
+    if keys.items().next().is_some() && !selector.is_set() {
+        causes.forbidden(keys, "must not be specified when labelSelector is not set");
+        return;
+    }
+    for key in keys.items() {
+        causes.invalid_each(&key, names::qualified_name(key.text()));
+    }
+}

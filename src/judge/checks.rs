@@ -1,0 +1,338 @@
+//! Findings that are not a rule's: about the input itself, and about the marks by which authors and policies speak to Jobgate.
+//!
+//! Their ids stand beside the rules' in reports and in `jobgate explain`; a policy cannot set them.
+
+use std::borrow::Cow;
+use std::collections::BTreeSet;
+use std::fmt::Write as _;
+
+use crate::judge::engine::{IGNORE, KEEP};
+use crate::judge::finding::{self, Finding, Level};
+use crate::judge::policy::Exemption;
+use crate::judge::rules;
+use crate::kinds::{Kind, Part, Workload};
+use crate::text::lines::cut;
+use crate::text::meter;
+use crate::text::pointer::Pointer;
+use crate::text::value::{Map, Value};
+
+/// One check of the input: its id, one line, and its page.
+#[derive(Debug)]
+pub struct Check {
+    /// Kebab-case id, distinct from every rule's.
+    pub id: &'static str,
+    /// One line: what must hold.
+    pub summary: &'static str,
+    /// The manual page, in Markdown.
+    pub page: &'static str,
+}
+
+/// The object is not YAML or JSON as kubectl reads it.
+pub const SYNTAX: &str = "syntax";
+/// The file is a template that nobody has rendered.
+pub const UNRENDERED_TEMPLATE: &str = "unrendered-template";
+/// A mapping has a key twice.
+pub const DUPLICATE_KEY: &str = "duplicate-key";
+/// A field holds a value of a type that the API server refuses.
+pub const FIELD_TYPE: &str = "field-type";
+/// An object is nearly of a kind that Jobgate judges, but not quite.
+pub const KNOWN_KIND: &str = "known-kind";
+/// A field holds a placeholder for a value to come.
+pub const PLACEHOLDER: &str = "placeholder";
+/// An exemption of the policy has ended.
+pub const ENDED_EXEMPTION: &str = "ended-exemption";
+/// An annotation of Jobgate's names a rule that it does nothing about.
+pub const ANNOTATION_WITHOUT_EFFECT: &str = "annotation-without-effect";
+/// An annotation of Jobgate's names no rule.
+pub const UNKNOWN_RULE: &str = "unknown-rule";
+
+/// The API server would refuse the object.
+pub const API_SERVER: &str = "api-server";
+/// A mapping has a field that the API does not know.
+pub const UNKNOWN_FIELD: &str = "unknown-field";
+/// The training operator's webhook would refuse the object.
+pub const TRAINING_OPERATOR: &str = "training-operator";
+/// The schedule of a `CronJob` matches no date.
+pub const SCHEDULE_NEVER_FIRES: &str = "schedule-never-fires";
+
+/// All checks, sorted by id.
+pub static CHECKS: &[Check] = &[
+    Check {
+        id: ANNOTATION_WITHOUT_EFFECT,
+        summary: "Jobgate's annotations do what they say",
+        page: "An annotation names a rule, and does nothing about it under the policy in force. `jobgate.dev/ignore` lifts no denial unless the policy says \
+               `optOut: denials`, and nothing at all with `optOut: none`: fix what is reported, or ask for an exemption in the policy. `jobgate.dev/keep` \
+               keeps a value from being filled in, so it does nothing about a rule that denies or warns instead, that never fills, or that is not for \
+               this kind. Neither does anything as a label, on a pod template, or on the `jobTemplate` of a CronJob: write it in the object's own \
+               `metadata.annotations`. Nothing is said of a rule that the policy ignores, nor of an `ignore` while there is nothing to lift: the author gets what \
+               the annotation asks for.",
+    },
+    Check {
+        id: API_SERVER,
+        summary: "The API server accepts the object",
+        page: "The API server refuses this object, whatever Jobgate says: its own validation comes after defaults and mutating webhooks. The message is the server's. \
+               Values that the author left out are judged as the server fills them in. A Job that was copied from a cluster (`kubectl get -o yaml`) is reported \
+               once, with what to remove; `--unsafe-fixes` removes it. Of a PyTorchJob the server looks at the pods only when the operator makes them: a mount \
+               of a volume that is not there is a warning, and the job never starts.",
+    },
+    Check {
+        id: DUPLICATE_KEY,
+        summary: "No mapping has a key twice",
+        page: "kubectl takes the last of two equal keys and drops the first silently, so one of the two values its author wrote never reaches the cluster. \
+               Remove one of them.",
+    },
+    Check {
+        id: ENDED_EXEMPTION,
+        summary: "No object rests on an exemption that has ended",
+        page: "An exemption of the policy would have lifted a finding, but its `until` date has passed. The finding holds again. \
+               Mend the object, or extend the exemption in the policy.",
+    },
+    Check {
+        id: FIELD_TYPE,
+        summary: "Fields have the types that the API server reads",
+        page: "The API server refuses an object whose field has another type than its schema says (`activeDeadlineSeconds: \"3600\"` is a string, not an integer). \
+               Rules say nothing about such a field; write a value of the right type. An amount without a value (`nvidia.com/gpu:`) is a warning: in a Job the \
+               server reads it as 0, in a PyTorchJob it drops it, so the pods get none.",
+    },
+    Check {
+        id: KNOWN_KIND,
+        summary: "Batch kinds are spelled, and grouped, as the API server knows them",
+        page: "The object looks like a Job, CronJob, PyTorchJob or another batch kind, but its `kind` is missing, or spelled in another way (another case, \
+               the plural, a slip), its `apiVersion` names no group that has the kind, or it is of a version that is not served. The API server refuses \
+               such an object. Jobgate judges objects by group and kind together, so nothing in it was checked, unless group and kind are those of a \
+               Job or CronJob and only the version is unknown: its fields are then read as those of `batch/v1`.",
+    },
+    Check {
+        id: PLACEHOLDER,
+        summary: "Fields hold values, not placeholders",
+        page: "A field that a rule must read, an image, or any field that the API server refuses as it is, holds a placeholder such as `$NUM_NODES`, `<PROJECT>`, \
+               `{{ .Values.x }}` or `YOUR_IMAGE`. A word in capitals with a `_` (`NUM_NODES`) counts as one only where the API server refuses such a value, as \
+               for a number or a name. The rules that need the value are silent, and nobody can say what the API server answers, so the object is \
+               reported as not judged, too, unless only an image is to come. Each placeholder is reported once for an object. Write the value in its place, \
+               or lint what the template renders to: `envsubst < job.yaml | jobgate lint -`.",
+    },
+    Check {
+        id: SCHEDULE_NEVER_FIRES,
+        summary: "A schedule matches some date",
+        page: "The schedule is well formed, so the API server accepts it, but matches no date (`0 0 31 2 *`): the CronJob never runs, and only an event of the \
+               controller says so. Day of month and month must fit one another; where day of week is set too, either of the two days is enough. \
+               Nothing is said of a CronJob with `suspend: true`.",
+    },
+    Check {
+        id: SYNTAX,
+        summary: "Files are YAML or JSON as kubectl reads it",
+        page: "kubectl refuses this document, or it is beyond a limit of Jobgate's own. Where it cannot be read at all, none of its objects were checked; other documents and files still were.",
+    },
+    Check {
+        id: TRAINING_OPERATOR,
+        summary: "The training operator accepts the PyTorchJob",
+        page: "The API server accepts this object, but the webhook that the Kubeflow training operator brings since version 1.8 refuses it: replica types are `Master` and \
+               `Worker`, `Master.replicas` is 1 and is written down, and one container is named `pytorch`. Older versions mark such a job as failed, or run it.",
+    },
+    Check {
+        id: UNKNOWN_FIELD,
+        summary: "Every field is one that the API knows, where it stands",
+        page: "A field that the API does not know at this place is dropped silently, so what its author asked for never happens: a deadline at the wrong level \
+               is no deadline. kubectl asks for strict validation by default and then the object is refused instead; controllers, GitOps tools and older clients do not ask.",
+    },
+    Check {
+        id: UNKNOWN_RULE,
+        summary: "Jobgate's annotations name rules that exist",
+        page: "`jobgate.dev/keep` or `jobgate.dev/ignore` names a rule that does not exist, so that part of it does nothing, or an annotation is called \
+               `jobgate.dev/` something else, which does nothing. `jobgate explain` lists the rules.",
+    },
+    Check {
+        id: UNRENDERED_TEMPLATE,
+        summary: "Files are manifests, not templates for manifests",
+        page: "The file is a template (Helm, Jinja) that is not YAML before it is rendered, so nothing in it was checked. \
+               Lint what it renders to: `helm template … | jobgate lint -`.",
+    },
+];
+
+/// Returns a finding of a check, at a value and without anything that only some findings have.
+pub(crate) fn finding(
+    rule: &'static str,
+    level: Level,
+    pointer: Pointer,
+    message: impl Into<Cow<'static, str>>,
+    help: impl Into<Cow<'static, str>>,
+) -> Finding {
+    let path = pointer.clone();
+    let (message, help) = (message.into(), help.into());
+    Finding { rule, level, pointer, part: finding::Part::Value, message, help, path, labels: Vec::new(), fix: None, fills: false }
+}
+
+/// Says that an exemption which would have lifted a finding of `rule` has ended.
+pub(crate) fn ended_exemption(exemption: &Exemption, rule: &str) -> Finding {
+    let until = exemption.until.map(|date| date.to_string()).unwrap_or_default();
+    let message = format!("the exemption from `{rule}` ended on {until} and no longer holds ({})", exemption.reason);
+    let mut finding = finding(ENDED_EXEMPTION, Level::Warn, Pointer::root(), message, "mend the object, or extend the exemption in the policy");
+    finding.part = finding::Part::Key;
+    finding
+}
+
+/// How many unknown names of an annotation a finding lists; the rest is counted.
+const UNKNOWN_NAMES_LISTED: usize = 3;
+/// How much of an unknown name is shown, in bytes.
+const UNKNOWN_NAME_BYTES: usize = 64;
+
+/// Returns a finding for each of Jobgate's annotations that has names which are no rule's.
+pub(crate) fn unknown_annotation_names(workload: &Workload<'_>) -> Vec<Finding> {
+    let unknown = |key: &'static str| {
+        let mut listed: Vec<&str> = Vec::new();
+        let mut more = 0_usize;
+        for name in annotation_names(workload.annotation(key)).filter(|name| rules::find(name).is_none()) {
+            if listed.contains(&name) {
+                continue;
+            }
+            if listed.len() < UNKNOWN_NAMES_LISTED { listed.push(name) } else { more += 1 }
+        }
+        let shown = |name: &&str| format!("`{}`", cut(name, UNKNOWN_NAME_BYTES, "…").escape_debug());
+        let mut names = listed.iter().map(shown).collect::<Vec<_>>().join(" and ");
+        let _ = match more {
+            0 => Ok(()),
+            more => write!(names, " and {more} more"),
+        };
+        let message = match listed.len() {
+            0 => return None,
+            1 => format!("`{key}` names {names}, which is no rule"),
+            _ => format!("`{key}` names {names}, which are no rules"),
+        };
+        let pointer = Pointer::of(&["metadata", "annotations"]).key(key);
+        Some(finding(UNKNOWN_RULE, Level::Warn, pointer, message, "`jobgate explain` lists the rules"))
+    };
+    [KEEP, IGNORE].into_iter().filter_map(unknown).chain(unknown_annotations(workload)).collect()
+}
+
+/// What the names of Jobgate's annotations begin with.
+const ANNOTATIONS: &str = "jobgate.dev/";
+
+/// Returns a finding for the annotations that are called as if they were Jobgate's, and are not.
+fn unknown_annotations(workload: &Workload<'_>) -> Option<Finding> {
+    let keys = workload.metadata("annotations").and_then(Value::as_object).into_iter().flat_map(Map::keys);
+    let mut unknown = keys.inspect(|_| meter::spend(1)).filter(|key| key.starts_with(ANNOTATIONS) && ![KEEP, IGNORE].contains(key));
+    let first = unknown.next()?;
+    let name = cut(first, UNKNOWN_NAME_BYTES, "…");
+    let message = match unknown.count() {
+        0 => format!("`{}` is no annotation of Jobgate's", name.escape_debug()),
+        more => format!("`{}` and {more} more are no annotations of Jobgate's", name.escape_debug()),
+    };
+    let pointer = Pointer::of(&["metadata", "annotations"]).key(first);
+    Some(finding(UNKNOWN_RULE, Level::Warn, pointer, message, format!("write `{KEEP}` or `{IGNORE}`")))
+}
+
+/// Returns a finding for each of Jobgate's annotations that names rules and does nothing about them: rules whose findings `ignore` did not lift, and
+/// rules that fill nothing for `keep` to stop.
+pub(crate) fn annotations_without_effect(denied: &BTreeSet<&'static str>, unused: &BTreeSet<&'static str>) -> Vec<Finding> {
+    let one = |key: &'static str, rules: &BTreeSet<&'static str>, why: &str, help: &'static str| {
+        let names: Vec<String> = rules.iter().map(|rule| format!("`{rule}`")).collect();
+        let message = format!("`{key}` does nothing about {}: {why}", names.join(" and "));
+        let pointer = Pointer::of(&["metadata", "annotations"]).key(key);
+        (!rules.is_empty()).then(|| finding(ANNOTATION_WITHOUT_EFFECT, Level::Warn, pointer, message, help))
+    };
+    let ignore = one(IGNORE, denied, "the policy does not let authors lift that", "fix what is reported, or ask for an exemption in the policy");
+    let keep = one(KEEP, unused, "nothing is filled in for it here", "take the rule out of the annotation");
+    ignore.into_iter().chain(keep).collect()
+}
+
+/// Returns findings for Jobgate's annotations in places where nobody reads them: among the labels, on a pod template, or on the `jobTemplate` of a
+/// `CronJob`, unless `jobs_are_judged`: unless the Jobs that it makes are judged one by one. Nothing is said of one that is in its place as well.
+pub(crate) fn misplaced_annotations(workload: &Workload<'_>, jobs_are_judged: bool) -> Vec<Finding> {
+    let is_one = |key: &&str| key.starts_with(ANNOTATIONS) && workload.annotation(key).is_none();
+    let first_of = |places: &[Part<'_>], why: &str| {
+        let mut all: Vec<(&str, Pointer)> = Vec::new();
+        for place in places {
+            let keys = place.value.and_then(Value::as_object).into_iter().flat_map(Map::keys).inspect(|_| meter::spend(1));
+            all.extend(keys.filter(is_one).map(|key| (key, place.pointer.key(key))));
+        }
+        let (name, first) = all.first()?;
+        let name = cut(name, UNKNOWN_NAME_BYTES, "…").escape_debug().to_string();
+        let message = match all.len() - 1 {
+            0 => format!("`{name}` does nothing {why}"),
+            more => format!("`{name}` and {more} more do nothing {why}"),
+        };
+        Some(finding(ANNOTATION_WITHOUT_EFFECT, Level::Warn, first.clone(), message, "write it in `metadata.annotations`"))
+    };
+    let templates: Vec<_> = workload.pods.iter().flat_map(|pod| marks(&pod.template.get("metadata"))).collect();
+    let runs = match workload.kind {
+        Kind::CronJob if !jobs_are_judged => marks(&workload.run_metadata()).to_vec(),
+        _ => Vec::new(),
+    };
+    let labels = first_of(&[workload.object.at(&["metadata", "labels"])], "as a label");
+    let runs = first_of(&runs, "on a `jobTemplate`: what is judged is the CronJob");
+    labels.into_iter().chain(runs).chain(first_of(&templates, "on a pod template")).collect()
+}
+
+/// Returns the mappings of some metadata in which people write annotations.
+fn marks<'a>(metadata: &Part<'a>) -> [Part<'a>; 2] {
+    ["annotations", "labels"].map(|key| metadata.get(key))
+}
+
+/// Returns the names in an annotation's list.
+pub(crate) fn annotation_names(annotation: Option<&str>) -> impl Iterator<Item = &str> {
+    let names = annotation.unwrap_or_default().split(',');
+    names.inspect(|_| meter::spend(1)).map(str::trim).filter(|name| !name.is_empty())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::text::value::json;
+
+    #[test]
+    fn unknown_names_are_one_finding_that_lists_few() {
+        let found = |ignored: &str| {
+            let annotations = json!({"jobgate.dev/ignore": ignored});
+            let job = json!({"apiVersion": "batch/v1", "kind": "Job", "metadata": {"annotations": annotations}, "spec": {}});
+            let workload = Workload::of(&job).expect("a Job");
+            unknown_annotation_names(&workload).into_iter().map(|finding| finding.message.into_owned()).collect::<Vec<_>>()
+        };
+        assert_eq!(found("deadline, ,gpu-toleration"), [""; 0]);
+        assert_eq!(found("deadlin, deadline, deadlin"), ["`jobgate.dev/ignore` names `deadlin`, which is no rule"]);
+        assert_eq!(found("a,b,c"), ["`jobgate.dev/ignore` names `a` and `b` and `c`, which are no rules"]);
+        assert_eq!(found("a,b,c,b,d,e"), ["`jobgate.dev/ignore` names `a` and `b` and `c` and 2 more, which are no rules"]);
+        let job = json!({"apiVersion": "batch/v1", "kind": "Job", "metadata": {"annotations": {"jobgate.dev/ignores": "deadline", "jobgate.dev/skip": ""}}});
+        let workload = Workload::of(&job).expect("a Job");
+        let messages: Vec<_> = unknown_annotation_names(&workload).into_iter().map(|finding| finding.message).collect();
+        assert_eq!(messages, ["`jobgate.dev/ignores` and 1 more are no annotations of Jobgate's"]);
+        assert!(found(&"x".repeat(1 << 20))[0].len() < 2 * UNKNOWN_NAME_BYTES, "a long name is cut");
+    }
+
+    #[test]
+    fn annotations_where_nobody_reads_them_are_named_with_their_place() {
+        let mark = json!({"jobgate.dev/ignore": "deadline"});
+        let cron = |own: Value, labels: Value, run: Value, pod: Value| {
+            json!({"apiVersion": "batch/v1", "kind": "CronJob", "metadata": {"annotations": own, "labels": labels},
+                   "spec": {"jobTemplate": {"metadata": {"annotations": run}, "spec": {"template": {"metadata": {"annotations": pod}, "spec": {}}}}}})
+        };
+        let found = |object: &Value, judged: bool| {
+            let found = misplaced_annotations(&Workload::of(object).expect("a workload"), judged);
+            assert!(found.iter().all(|finding| finding.pointer.find(object).is_some()), "{found:?}");
+            found.into_iter().map(|finding| finding.message.into_owned()).collect::<Vec<_>>()
+        };
+        let none = json!({"a": "b"});
+        assert_eq!(found(&cron(mark.clone(), mark.clone(), mark.clone(), mark.clone()), false), [""; 0]);
+        assert_eq!(found(&cron(none.clone(), mark.clone(), none.clone(), none.clone()), false), ["`jobgate.dev/ignore` does nothing as a label"]);
+        let run = cron(none.clone(), none.clone(), mark.clone(), none.clone());
+        assert_eq!(found(&run, false), ["`jobgate.dev/ignore` does nothing on a `jobTemplate`: what is judged is the CronJob"]);
+        assert_eq!(found(&run, true), [""; 0]);
+        assert_eq!(found(&cron(none.clone(), none.clone(), none, mark.clone()), false), ["`jobgate.dev/ignore` does nothing on a pod template"]);
+        let replica = json!({"template": {"metadata": {"labels": mark}, "spec": {}}});
+        let replicas = json!({"Master": replica, "Worker": replica});
+        let job = json!({"apiVersion": "kubeflow.org/v1", "kind": "PyTorchJob", "spec": {"pytorchReplicaSpecs": replicas}});
+        assert_eq!(found(&job, false), ["`jobgate.dev/ignore` and 1 more do nothing on a pod template"]);
+    }
+
+    #[test]
+    fn rules_without_effect_are_one_finding_for_each_annotation() {
+        let found = |not_lifted: &[&'static str], unused: &[&'static str]| {
+            let set = |rules: &[&'static str]| rules.iter().copied().collect();
+            let found = annotations_without_effect(&set(not_lifted), &set(unused));
+            found.into_iter().map(|finding| finding.message.into_owned()).collect::<Vec<_>>()
+        };
+        assert_eq!(found(&[], &[]), [""; 0]);
+        let ignore = "`jobgate.dev/ignore` does nothing about `deadline` and `restart-policy`: the policy does not let authors lift that";
+        let keep = "`jobgate.dev/keep` does nothing about `deadline`: nothing is filled in for it here";
+        assert_eq!(found(&["restart-policy", "deadline"], &["deadline"]), [ignore, keep]);
+    }
+}

@@ -1,0 +1,479 @@
+//! The one function everything goes through: policy, facts and a request in, a verdict out. No I/O, no clock, no async.
+
+use std::borrow::Cow;
+use std::collections::BTreeSet;
+
+use jiff::civil::Date;
+
+use crate::judge::facts::Facts;
+use crate::judge::finding::{Finding, Level, Safety};
+use crate::judge::policy::{Action, Exemption, OptOut, Policy, TRUSTED_CONTROLLERS};
+use crate::judge::rule::{Cx, Ratchet};
+use crate::judge::rules::RULES;
+use crate::kinds::{Kind, Workload};
+use crate::text::patch;
+use crate::text::patch::Op;
+use crate::text::pointer::{Pointer, Token};
+use crate::text::value::Value;
+
+/// What is asked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Operation {
+    /// The object is new.
+    Create,
+    /// The object replaces `Request::old`.
+    Update,
+}
+
+impl Operation {
+    /// Returns the word that the API has for it.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Create => "CREATE",
+            Self::Update => "UPDATE",
+        }
+    }
+}
+
+/// How the object came to us, which decides whether a default can be told from a choice.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Origin {
+    /// As its author wrote it: what is unset is absent.
+    File,
+    /// From an API server, which has put its defaults into built-in kinds before anyone sees them (kubernetes.md §7.3).
+    Admission,
+}
+
+/// One object to judge.
+#[derive(Clone, Copy, Debug)]
+pub struct Request<'a> {
+    /// What is asked for.
+    pub operation: Operation,
+    /// How the object came.
+    pub origin: Origin,
+    /// The object.
+    pub object: &'a Value,
+    /// The object it replaces, on UPDATE.
+    pub old: Option<&'a Value>,
+    /// The namespace of the request; empty where none is known (a manifest may leave it to `kubectl -n`).
+    pub namespace: &'a str,
+    /// The user who asks, where there is one.
+    pub user: Option<&'a str>,
+    /// Today, for exemptions that end. Without it they hold.
+    pub today: Option<Date>,
+}
+
+impl<'a> Request<'a> {
+    /// Returns the request that a manifest stands for: its CREATE.
+    #[must_use]
+    pub fn of_file(object: &'a Value, today: Option<Date>) -> Self {
+        let namespace = object.get("metadata").and_then(|metadata| metadata.get("namespace")?.as_str()).unwrap_or_default();
+        Self { operation: Operation::Create, origin: Origin::File, object, old: None, namespace, user: None, today }
+    }
+
+    /// Returns the object's name, or its generated prefix, or nothing readable.
+    #[must_use]
+    pub fn name(&self) -> &'a str {
+        let metadata = |key: &str| self.object.get("metadata")?.get(key)?.as_str();
+        metadata("name").or_else(|| metadata("generateName")).unwrap_or_default()
+    }
+}
+
+/// Why an object was let through without being judged.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Skipped {
+    /// It is not of a kind that Jobgate judges.
+    NotOurs,
+    /// It is being deleted and its spec stays as it is: a finalizer goes.
+    BeingDeleted,
+    /// A controller made it from a parent that was judged.
+    TrustedController,
+}
+
+impl Skipped {
+    /// Returns a word for logs, metrics and audit annotations.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::NotOurs => "not-ours",
+            Self::BeingDeleted => "being-deleted",
+            Self::TrustedController => "trusted-controller",
+        }
+    }
+}
+
+/// A finding that the policy, or the object where the policy allows it, has lifted.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Lifted {
+    /// The finding.
+    pub finding: Finding,
+    /// Why it does not hold, in words.
+    pub reason: String,
+}
+
+/// What is to be said of one object.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Verdict {
+    /// What is wrong, in a total order: place in the object, then rule.
+    pub findings: Vec<Finding>,
+    /// What would be wrong but for an exemption.
+    pub lifted: Vec<Lifted>,
+    /// Why it was not judged, if it was not.
+    pub skipped: Option<Skipped>,
+    /// On UPDATE: puts back what an apply of the author's manifest took out of an immutable pod template (kubernetes.md §2.4).
+    pub restore: Vec<Op>,
+}
+
+impl Verdict {
+    /// Returns the highest level among the findings.
+    #[must_use]
+    pub fn level(&self) -> Option<Level> {
+        self.findings.iter().map(|finding| finding.level).max()
+    }
+
+    /// Returns the operations that the webhook makes: the fills on CREATE, or the restore on UPDATE.
+    #[must_use]
+    pub fn fill_ops(&self) -> Vec<Op> {
+        patch::combine(self.fills().cloned())
+    }
+
+    /// Returns the same operations as the rules made them: some may say the same, or be parts of one another.
+    pub(crate) fn fills(&self) -> impl Iterator<Item = &Op> {
+        let fills = self.findings.iter().filter(|finding| finding.fills).filter_map(|finding| finding.fix.as_ref());
+        fills.filter(|fix| fix.safety == Safety::Safe).flat_map(|fix| &fix.ops).chain(&self.restore)
+    }
+
+    fn skipped(why: Skipped) -> Self {
+        Self { skipped: Some(why), ..Self::default() }
+    }
+}
+
+/// The annotation by which an author keeps values from being filled.
+pub const KEEP: &str = "jobgate.dev/keep";
+/// The annotation by which an author lifts findings, where the policy allows it.
+pub const IGNORE: &str = "jobgate.dev/ignore";
+
+/// Judges one object.
+#[must_use]
+pub fn evaluate(policy: &Policy, facts: &dyn Facts, request: &Request<'_>) -> Verdict {
+    let Some(workload) = Workload::of(request.object) else { return Verdict::skipped(Skipped::NotOurs) };
+    if is_trusted_child(policy, &workload, request) {
+        return Verdict::skipped(Skipped::TrustedController);
+    }
+    let same_spec = request.old.is_some_and(|old| old.get("spec") == request.object.get("spec"));
+    if same_spec && workload.object.at(&["metadata", "deletionTimestamp"]).is_set() {
+        return Verdict::skipped(Skipped::BeingDeleted);
+    }
+    let mut findings = run(policy, facts, request, &workload);
+    if let Some(old) = request.old {
+        ratchet(policy, facts, request, &workload, old, &mut findings);
+    }
+    let mut verdict = Verdict::default();
+    if request.operation == Operation::Update && workload.kind != Kind::CronJob {
+        // A change of a running Job is refused as immutable, or deletes it (a TTL on a finished one): kubernetes.md §2.3.
+        verdict.restore = restore(policy, facts, request, &workload);
+        for finding in &mut findings {
+            finding.fills = false;
+        }
+    }
+    lift(policy, request, &workload, findings, &mut verdict);
+    sort(&mut verdict.findings);
+    verdict
+}
+
+/// Runs the rules of the object's kind, with the policy's settings for this object.
+fn run(policy: &Policy, facts: &dyn Facts, request: &Request<'_>, workload: &Workload<'_>) -> Vec<Finding> {
+    let kept = rules_named(workload.annotation(KEEP));
+    // An object that an API server sends is all there is of it.
+    let partial = !workload.has_spec() || (request.origin == Origin::File && workload.is_partial());
+    let scope = policy.scope(request, workload);
+    let mut findings = Vec::new();
+    for entry in RULES {
+        let rule = entry.rule;
+        if !rule.kinds.contains(&workload.kind) {
+            continue;
+        }
+        let settings = scope.settings(rule);
+        if settings.action == Action::Ignore || (settings.action == Action::Fill && kept.contains(rule.id)) {
+            continue;
+        }
+        let mut cx = Cx { rule, request, workload, facts, settings: &settings, findings, partial };
+        (rule.check)(&mut cx);
+        findings = cx.findings;
+    }
+    findings
+}
+
+/// On UPDATE, denies only what the old object did not already violate at the same place, or less badly. Where the spec stays as it is, only a change of
+/// a label that the rule reads can make something new; and nothing is denied of an object that has finished.
+fn ratchet(policy: &Policy, facts: &dyn Facts, request: &Request<'_>, workload: &Workload<'_>, old: &Value, findings: &mut [Finding]) {
+    if findings.iter().all(|finding| finding.level < Level::Deny) {
+        return;
+    }
+    let was = Workload::of(old);
+    let same_spec = old.get("spec") == request.object.get("spec");
+    let finished = was.as_ref().is_some_and(Workload::has_finished);
+    let of_rule = |finding: &Finding| crate::judge::rules::find(finding.rule).map_or(Ratchet::BY_PLACE, |entry| entry.rule.ratchet);
+    let has_changed = |label: &&str| was.as_ref().is_some_and(|was| was.label(label) != workload.label(label));
+    let can_be_new = |finding: &Finding| !finished && (!same_spec || of_rule(finding).labels.iter().any(has_changed));
+    let has_grown = |finding: &Finding| {
+        let measure = of_rule(finding).measure.zip(was.as_ref());
+        measure.is_some_and(|(measure, was)| (measure.of)(workload) > (measure.of)(was))
+    };
+    let before = Request { object: old, old: None, ..*request };
+    let known = match &was {
+        Some(was) if findings.iter().any(|finding| finding.level == Level::Deny && can_be_new(finding)) => run(policy, facts, &before, was),
+        _ => Vec::new(),
+    };
+    // What was a warning before and is a denial now is worse, not known, unless nothing but labels has changed.
+    let known = known.iter().filter(|finding| same_spec || finding.level == Level::Deny);
+    let known: BTreeSet<(&str, Vec<Cow<'_, str>>)> = known.map(|finding| (finding.rule, place(&finding.path, old))).collect();
+    for finding in findings.iter_mut().filter(|finding| finding.level == Level::Deny) {
+        let is_known = known.contains(&(finding.rule, place(&finding.path, request.object))) && !has_grown(finding);
+        if is_known || !can_be_new(finding) {
+            finding.at_most(Level::Warn);
+        }
+    }
+}
+
+/// Returns a place in a form that survives a shift in a list: an item that has a name is called by it, as Kubernetes does when it merges lists.
+///
+/// The last step comes first: places differ there, and a key on the way to all of them may be as long as the object.
+///
+/// A claim is its own place, whatever the volume is called and whichever template is the first to use it.
+fn place<'a>(path: &'a Pointer, root: &'a Value) -> Vec<Cow<'a, str>> {
+    if path.tokens().last().is_some_and(|last| matches!(last, Token::Key(key) if &**key == "claimName"))
+        && let Some(claim) = path.find(root).and_then(Value::as_str)
+    {
+        return vec![Cow::Borrowed(claim)];
+    }
+    let mut here = Some(root);
+    let step = |token: &'a Token| match token {
+        Token::Key(key) => {
+            here = here.and_then(|value| value.get(&**key));
+            Cow::Borrowed(&**key)
+        }
+        Token::Index(index) => {
+            here = here.and_then(|value| value.get(*index));
+            let name = here.and_then(|value| value.get("name")?.as_str());
+            name.map_or_else(|| Cow::Owned(index.to_string()), Cow::Borrowed)
+        }
+    };
+    let mut place: Vec<Cow<'_, str>> = path.tokens().into_iter().map(step).collect();
+    place.reverse();
+    place
+}
+
+/// Returns what puts back that which an apply of the author's manifest has taken out, whatever the policy says of the rules today.
+fn restore(policy: &Policy, facts: &dyn Facts, request: &Request<'_>, workload: &Workload<'_>) -> Vec<Op> {
+    let scope = policy.scope(request, workload);
+    let mut ops = Vec::new();
+    for rule in RULES.iter().map(|entry| entry.rule) {
+        let Some(restore) = rule.restore else { continue };
+        let settings = scope.settings(rule);
+        ops.extend(restore(&Cx { rule, request, workload, facts, settings: &settings, findings: Vec::new(), partial: false }));
+    }
+    ops
+}
+
+/// Tells whether a controller made the object from a parent that Jobgate judges. The user name is checked by the API server; owner references are not.
+fn is_trusted_child(policy: &Policy, workload: &Workload<'_>, request: &Request<'_>) -> bool {
+    let Some(user) = request.user else { return false };
+    let owned = workload.object.at(&["metadata", "ownerReferences"]).items().any(|owner| owner.get("controller").bool().set() == Some(true));
+    owned && policy.trusted_controllers.iter().any(|name| name == user)
+}
+
+/// Returns the rules that an annotation lists.
+fn rules_named(annotation: Option<&str>) -> BTreeSet<&'static str> {
+    crate::judge::checks::annotation_names(annotation).filter_map(|name| Some(crate::judge::rules::find(name)?.rule.id)).collect()
+}
+
+/// Takes out the findings that an exemption of the policy, or the author's annotation, lifts.
+fn lift(policy: &Policy, request: &Request<'_>, workload: &Workload<'_>, findings: Vec<Finding>, verdict: &mut Verdict) {
+    let ignored = rules_named(workload.annotation(IGNORE));
+    let exemptions = policy.exemptions_for(request, workload);
+    let mut ended: Vec<(&Exemption, String)> = Vec::new();
+    for finding in findings {
+        if let Some(exemption) = exemptions.iter().find(|exemption| exemption.covers(finding.rule) && exemption.holds_on(request.today)) {
+            verdict.lifted.push(Lifted { finding, reason: format!("exempted by the policy: {}", exemption.reason) });
+            continue;
+        }
+        let may = match policy.opt_out {
+            OptOut::None => false,
+            OptOut::Warnings => finding.level < Level::Deny,
+            OptOut::Denials => true,
+        };
+        if may && ignored.contains(finding.rule) {
+            verdict.lifted.push(Lifted { finding, reason: format!("suppressed by the annotation `{IGNORE}`") });
+            continue;
+        }
+        if let Some(exemption) = exemptions.iter().find(|exemption| exemption.covers(finding.rule)) {
+            let rule = finding.rule.to_owned();
+            if !ended.iter().any(|(known, _)| std::ptr::eq(*known, *exemption)) {
+                ended.push((exemption, rule));
+            }
+        }
+        verdict.findings.push(finding);
+    }
+    for (exemption, rule) in ended {
+        verdict.findings.push(crate::judge::checks::ended_exemption(exemption, &rule));
+    }
+    verdict.findings.extend(crate::judge::checks::unknown_annotation_names(workload));
+    let jobs_are_judged = !TRUSTED_CONTROLLERS.iter().any(|user| policy.trusted_controllers.iter().any(|name| name == user));
+    verdict.findings.extend(crate::judge::checks::misplaced_annotations(workload, jobs_are_judged));
+    // What the annotation names and is still there is not covered by it.
+    let not_lifted = verdict.findings.iter().map(|finding| finding.rule).filter(|rule| ignored.contains(rule)).collect();
+    let unused = workload.annotation(KEEP).map(|_| fills_nothing(policy, request, workload)).unwrap_or_default();
+    verdict.findings.extend(crate::judge::checks::annotations_without_effect(&not_lifted, &unused));
+}
+
+/// Returns the rules that the author keeps from filling, and that fill nothing but do something else.
+fn fills_nothing(policy: &Policy, request: &Request<'_>, workload: &Workload<'_>) -> BTreeSet<&'static str> {
+    let mut kept = rules_named(workload.annotation(KEEP));
+    let scope = policy.scope(request, workload);
+    for rule in RULES.iter().map(|entry| entry.rule) {
+        let action = scope.settings(rule).action;
+        if action == Action::Ignore || (action == Action::Fill && rule.kinds.contains(&workload.kind)) {
+            kept.remove(rule.id);
+        }
+    }
+    kept
+}
+
+/// Puts findings into their total order: place in the object, rule, message.
+pub fn sort(findings: &mut [Finding]) {
+    findings.sort_by(|a, b| (&a.pointer, a.rule, &a.path, &a.message).cmp(&(&b.pointer, b.rule, &b.path, &b.message)));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::judge::facts::{Claim, Fact, FactTable};
+    use crate::judge::finding::Source;
+    use crate::text::value::json;
+
+    /// Two volumes on claims that one node can mount, used by four pods.
+    fn job(volumes: &[(&str, &str)]) -> Value {
+        let volumes: Vec<Value> = volumes.iter().map(|(name, claim)| json!({"name": name, "persistentVolumeClaim": {"claimName": claim}})).collect();
+        json!({"apiVersion": "batch/v1", "kind": "CronJob", "metadata": {}, "spec": {"jobTemplate": {"spec": {
+            "parallelism": 4, "activeDeadlineSeconds": 60,
+            "template": {"spec": {"restartPolicy": "Never", "containers": [{"name": "c", "image": "i"}], "volumes": volumes}},
+        }}}})
+    }
+
+    fn denials(object: &Value, old: &Value) -> Vec<String> {
+        let claim = |mode: &str| Fact::Known(Claim { access_modes: vec![mode.to_owned()], source: Source::Cluster });
+        let claims = [("checkpoints", "ReadWriteOnce"), ("ckpt-2", "ReadWriteOnce"), ("data", "ReadWriteOnce"), ("shared", "ReadWriteMany")];
+        let facts = FactTable { claims: claims.iter().map(|(name, mode)| ((String::new(), (*name).to_owned()), claim(mode))).collect() };
+        let request =
+            Request { operation: Operation::Update, origin: Origin::Admission, object, old: Some(old), namespace: "", user: None, today: None };
+        let verdict = evaluate(&Policy::default(), &facts, &request);
+        verdict.findings.iter().filter(|finding| finding.level == Level::Deny).map(|finding| finding.path.to_string()).collect()
+    }
+
+    #[test]
+    fn a_violation_that_moves_in_its_list_is_an_old_one() {
+        let old = job(&[("ckpt", "checkpoints")]);
+        assert_eq!(denials(&job(&[("new", "shared"), ("ckpt", "checkpoints")]), &old), [""; 0]);
+        let path = "spec.jobTemplate.spec.template.spec.volumes[0].persistentVolumeClaim.claimName";
+        assert_eq!(denials(&job(&[("second", "ckpt-2"), ("ckpt", "checkpoints")]), &old), [path], "one of another name is new");
+    }
+
+    #[test]
+    fn a_renamed_volume_is_the_same_violation_and_another_claim_is_not() {
+        let old = job(&[("ckpt", "checkpoints")]);
+        assert_eq!(denials(&job(&[("renamed", "checkpoints")]), &old), [""; 0]);
+        assert_eq!(denials(&job(&[("ckpt", "ckpt-2")]), &old).len(), 1);
+    }
+
+    /// Returns whether an update of a Job is denied, where Kueue's label is a bound and an hour is the most.
+    fn is_denied(old: &Value, change: &Value) -> bool {
+        let policy = "apiVersion: jobgate.dev/v1alpha1\nkind: Policy\nmetadata: {name: own}\n\
+                      spec: {rules: {deadline: {action: deny, params: {kueueMaxExecTime: true, maximum: 3600}}}}\n";
+        let policy = Policy::parse(policy, "own.yaml").unwrap();
+        let mut object = old.clone();
+        patch::merge(&mut object, change);
+        let (operation, origin) = (Operation::Update, Origin::Admission);
+        let request = Request { operation, origin, object: &object, old: Some(old), namespace: "", user: None, today: None };
+        evaluate(&policy, &FactTable::default(), &request).level() == Some(Level::Deny)
+    }
+
+    /// A suspended Job in a queue, with a label that bounds it and this deadline of its own.
+    fn queued(label: &str, deadline: &Value) -> Value {
+        json!({
+            "apiVersion": "batch/v1", "kind": "Job",
+            "metadata": {"name": "train", "labels": {KUEUE_QUEUE: "gpu", KUEUE_MAX_EXEC_TIME: label, "team": "a"}},
+            "spec": {"suspend": true, "activeDeadlineSeconds": deadline,
+                "template": {"spec": {"restartPolicy": "Never", "containers": [{"name": "c", "image": "i"}]}}},
+        })
+    }
+
+    const KUEUE_QUEUE: &str = "kueue.x-k8s.io/queue-name";
+    const KUEUE_MAX_EXEC_TIME: &str = "kueue.x-k8s.io/max-exec-time-seconds";
+
+    #[test]
+    fn a_bound_by_kueue_cannot_be_taken_away_by_its_labels() {
+        let labels = |labels: Value| json!({"metadata": {"labels": labels}});
+        let (bound, endless) = (queued("60", &json!(null)), queued("soon", &json!(null)));
+        for change in [
+            labels(json!({KUEUE_MAX_EXEC_TIME: null})),
+            labels(json!({KUEUE_QUEUE: null})),
+            labels(json!({KUEUE_MAX_EXEC_TIME: "3601"})),
+            json!({"metadata": {"labels": null}}),
+            json!({"metadata": {"labels": {KUEUE_QUEUE: null}}, "spec": {"suspend": false}}),
+        ] {
+            assert!(is_denied(&bound, &change), "{change}");
+            // What has no end already is not denied for its labels, and nothing that has finished is denied.
+            assert!(!is_denied(&endless, &change), "{change}");
+            let mut finished = bound.clone();
+            finished["status"] = json!({"conditions": [{"type": "Failed", "status": "True"}]});
+            assert!(!is_denied(&finished, &change), "{change}");
+            finished["status"] = json!({"conditions": [{"type": "Failed", "status": "False"}, {"type": "Suspended", "status": "True"}]});
+            assert!(is_denied(&finished, &change), "{change}");
+        }
+        for change in [
+            labels(json!({"team": null})),
+            labels(json!({KUEUE_MAX_EXEC_TIME: "3600", KUEUE_QUEUE: "other"})),
+            json!({"spec": {"suspend": false}, "metadata": {"labels": {"kueue.x-k8s.io/podset": "main"}}}),
+            json!({"metadata": {"finalizers": ["example.com/hold"], "labels": {KUEUE_MAX_EXEC_TIME: "1"}}}),
+        ] {
+            assert!(!is_denied(&bound, &change) && !is_denied(&endless, &change), "{change}");
+        }
+        // A deadline of its own is enough.
+        let own = queued("60", &json!(600));
+        assert!(!is_denied(&own, &labels(json!({KUEUE_MAX_EXEC_TIME: null}))));
+    }
+
+    #[test]
+    fn a_deadline_that_is_too_long_may_not_grow() {
+        let labels = json!({"metadata": {"labels": null}});
+        let of = |deadline: Value| {
+            let mut job = queued("0", &deadline);
+            patch::merge(&mut job, &labels);
+            job
+        };
+        let to = |deadline: Value| json!({"spec": {"activeDeadlineSeconds": deadline, "parallelism": 2}});
+        for (old, new, denied) in [
+            (json!(7200), json!(7201), true),
+            (json!(7200), json!(null), true),
+            (json!(7200), json!(7200), false),
+            (json!(7200), json!(7199), false),
+            (json!(null), json!(7200), false),
+            (json!(null), json!(null), false),
+            // Both of them end at once.
+            (json!(0), json!(7200), true),
+            (json!(9_223_372_037_i64), json!(7200), true),
+            (json!(7200), json!(0), false),
+            (json!(60), json!(3601), true),
+        ] {
+            assert_eq!(is_denied(&of(old.clone()), &to(new.clone())), denied, "{old} to {new}");
+        }
+    }
+
+    #[test]
+    fn what_was_a_warning_and_is_a_denial_now_is_new() {
+        let old = job(&[("vol", "data")]);
+        assert_eq!(denials(&job(&[("vol", "checkpoints")]), &old).len(), 1);
+    }
+}

@@ -1,0 +1,210 @@
+//! What is known of the world around an object: data with three states, so that a rule cannot tell a cluster from the next file.
+
+use std::collections::BTreeMap;
+
+use crate::judge::finding::Source;
+use crate::text::placeholder;
+use crate::text::value::Value;
+
+/// What is known of one thing.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Fact<T> {
+    /// It is there, and this is what is known of it.
+    Known(T),
+    /// It was looked for and is not there.
+    Absent,
+    /// Nobody looked, or the answer did not come in time. Never a reason to deny.
+    Unknown,
+}
+
+/// A `PersistentVolumeClaim`, as far as rules care.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Claim {
+    /// Access modes: of the bound volume where the claim is bound (`status.accessModes`), else those asked for (`spec.accessModes`).
+    pub access_modes: Vec<String>,
+    /// Where the claim stands, for the report's second place.
+    pub source: Source,
+}
+
+impl Claim {
+    /// Reads a claim object; nothing if the object has no readable access modes.
+    ///
+    /// The modes of `status` are those of the bound volume and win once the claim is bound (kubernetes.md §5.1).
+    #[must_use]
+    pub fn from_object(object: &Value, source: Source) -> Option<Self> {
+        let modes = |part: &str| -> Option<Vec<String>> {
+            let list = object.get(part)?.get("accessModes")?.as_array()?;
+            // Nobody knows yet what a placeholder will be.
+            let known = |mode: &&str| !placeholder::is_placeholder(mode);
+            list.iter().map(|mode| mode.as_str().filter(known).map(str::to_owned)).collect()
+        };
+        let bound = object.pointer("/status/phase").and_then(Value::as_str) == Some("Bound");
+        let status = modes("status").filter(|list| bound && !list.is_empty());
+        let access_modes = status.or_else(|| modes("spec")).filter(|list| !list.is_empty())?;
+        Some(Self { access_modes, source })
+    }
+
+    /// Tells whether the claim has the given access mode.
+    #[must_use]
+    pub fn has(&self, mode: &str) -> bool {
+        self.access_modes.iter().any(|have| have == mode)
+    }
+}
+
+/// What is known of the volume behind a claim, where its access modes do not say all.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum Volume {
+    /// The cluster finds or makes one that fits, or has done so: the claim's access modes count.
+    #[default]
+    OfCluster,
+    /// The claim's author names a `PersistentVolume` that nobody has seen.
+    Unseen,
+    /// A `PersistentVolume` that was seen, with these access modes. It is attached to a node, as far as anybody can tell.
+    Attached(Vec<String>),
+    /// A `PersistentVolume` that no node attaches, so that access modes keep nobody out: a network file system, or a disk of one node, to which its
+    /// pods go.
+    Free,
+    /// A `hostPath`: no node attaches it, and each has a directory of its own.
+    HostPath,
+}
+
+/// The `PersistentVolume` that a claim names.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct VolumeName {
+    /// The name.
+    pub name: String,
+    /// Whether the claim's author wrote it, rather than the cluster when it bound the claim.
+    pub by_author: bool,
+}
+
+impl VolumeName {
+    /// Reads what a claim names.
+    ///
+    /// Every claim that is bound names its volume. The controller that binds it leaves its marks, which no author writes.
+    #[must_use]
+    pub fn of_claim(claim: &Value) -> Option<Self> {
+        const MARKS: [&str; 4] = [
+            "pv.kubernetes.io/bind-completed",
+            "pv.kubernetes.io/bound-by-controller",
+            "volume.beta.kubernetes.io/storage-provisioner",
+            "volume.kubernetes.io/storage-provisioner",
+        ];
+        let name = claim.pointer("/spec/volumeName")?.as_str().filter(|name| !name.is_empty())?.to_owned();
+        let annotations = claim.pointer("/metadata/annotations");
+        let marked = MARKS.iter().any(|mark| annotations.is_some_and(|annotations| annotations.get(*mark).is_some()));
+        let bound = claim.pointer("/status/phase").and_then(Value::as_str) == Some("Bound");
+        Some(Self { name, by_author: !marked && !bound })
+    }
+}
+
+impl Volume {
+    /// Reads a `PersistentVolume`; nothing if it has no readable access modes.
+    ///
+    /// The controller that attaches volumes asks only those whose plugin attaches any (kubernetes.md §5.1). A CSI driver may be either kind.
+    #[must_use]
+    pub fn from_object(object: &Value) -> Option<Self> {
+        const FREE: [&str; 8] = ["azureFile", "cephfs", "flocker", "glusterfs", "local", "nfs", "quobyte", "storageos"];
+        let spec = object.get("spec")?;
+        let has = |source: &str| spec.get(source).is_some_and(|source| !source.is_null());
+        if has("hostPath") {
+            // Where it says on which node it is, its pods go there.
+            return Some(if has("nodeAffinity") { Self::Free } else { Self::HostPath });
+        }
+        if FREE.into_iter().any(has) {
+            return Some(Self::Free);
+        }
+        let modes = spec.get("accessModes")?.as_array()?.iter();
+        modes.map(|mode| mode.as_str().map(str::to_owned)).collect::<Option<_>>().map(Self::Attached)
+    }
+}
+
+/// A claim whose access modes the judgement of an object asks for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct WantedClaim {
+    /// The namespace of the object.
+    pub namespace: String,
+    /// The name, as the object has it: not always one that can exist.
+    pub name: String,
+    /// Whether more than one pod may use it at once. Only then can its access modes be a reason for a denial.
+    pub shared: bool,
+}
+
+/// The facts a review rests on. Without an entry everything is [`Fact::Unknown`].
+pub trait Facts {
+    /// Returns what is known of a claim; `namespace` is empty where the manifest names none.
+    fn claim(&self, namespace: &str, name: &str) -> Fact<Claim>;
+
+    /// Returns what is known of the volume behind a claim.
+    fn volume(&self, _namespace: &str, _name: &str) -> Volume {
+        Volume::OfCluster
+    }
+
+    /// Returns one line for the author about claims that could decide and could not be looked up; nothing where none is
+    /// missing, and where nobody meant to look.
+    fn caveat(&self) -> Option<&str> {
+        None
+    }
+}
+
+/// Facts that were gathered before the review: a plain table.
+#[derive(Clone, Debug, Default)]
+pub struct FactTable {
+    /// Claims by namespace and name.
+    pub claims: BTreeMap<(String, String), Fact<Claim>>,
+}
+
+impl Facts for FactTable {
+    fn claim(&self, namespace: &str, name: &str) -> Fact<Claim> {
+        // A review may name a namespace of any length, and any number of claims.
+        if self.claims.is_empty() {
+            return Fact::Unknown;
+        }
+        self.claims.get(&(namespace.to_owned(), name.to_owned())).cloned().unwrap_or(Fact::Unknown)
+    }
+}
+
+/// No facts at all: everything is unknown.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct NoFacts;
+
+impl Facts for NoFacts {
+    fn claim(&self, _namespace: &str, _name: &str) -> Fact<Claim> {
+        Fact::Unknown
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::text::value::json;
+
+    #[test]
+    fn a_volume_that_the_cluster_has_bound_is_not_the_authors_choice() {
+        let by_author = |annotations: Value, status: Value| {
+            let claim = json!({"metadata": {"annotations": annotations}, "spec": {"volumeName": "v"}, "status": status});
+            VolumeName::of_claim(&claim).map(|named| named.by_author)
+        };
+        assert_eq!(by_author(Value::Null, Value::Null), Some(true));
+        assert_eq!(by_author(json!({"team": "ml"}), json!({"phase": "Pending"})), Some(true));
+        assert_eq!(by_author(json!({"pv.kubernetes.io/bind-completed": "yes"}), Value::Null), Some(false));
+        assert_eq!(by_author(json!({"volume.kubernetes.io/storage-provisioner": "csi.example.com"}), Value::Null), Some(false));
+        assert_eq!(by_author(Value::Null, json!({"phase": "Bound"})), Some(false));
+        assert_eq!(VolumeName::of_claim(&json!({"spec": {"volumeName": ""}})), None);
+    }
+
+    #[test]
+    fn volumes_are_told_apart_by_who_attaches_them() {
+        let of = |source: Value| {
+            let mut spec = json!({"accessModes": ["ReadWriteOnce"]});
+            crate::text::patch::merge(&mut spec, &source);
+            Volume::from_object(&json!({"spec": spec}))
+        };
+        let attached = Some(Volume::Attached(vec!["ReadWriteOnce".to_owned()]));
+        assert_eq!(of(json!({"hostPath": {"path": "/data"}})), Some(Volume::HostPath));
+        assert_eq!(of(json!({"hostPath": {"path": "/data"}, "nodeAffinity": {"required": {}}})), Some(Volume::Free));
+        assert_eq!(of(json!({"nfs": {"server": "s", "path": "/"}})), Some(Volume::Free));
+        assert_eq!(of(json!({"local": {"path": "/disk"}})), Some(Volume::Free));
+        assert_eq!(of(json!({"csi": {"driver": "disk.example.com"}})), attached);
+        assert_eq!(of(json!({"awsElasticBlockStore": {"volumeID": "v"}})), attached);
+    }
+}

@@ -1,0 +1,172 @@
+//! What a rule says: findings, and the change that would fix each of them.
+//!
+//! A finding's places are symbolic ([`Pointer`]s); `report` turns them into lines and columns. Changes are RFC 6902 operations:
+//! the webhook sends them as a JSON Patch, `lint --fix` lowers the same operations to byte edits of the file.
+
+use std::borrow::Cow;
+
+use serde::Serialize;
+
+use crate::text::patch::Op;
+use crate::text::pointer::Pointer;
+
+/// How serious a finding is. Ordered: `Note < Warn < Deny`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Level {
+    /// Worth knowing; the webhook says nothing. A value that the webhook fills in is reported at this level.
+    Note,
+    /// The webhook admits the object with a warning.
+    Warn,
+    /// The webhook refuses the object.
+    Deny,
+}
+
+impl Level {
+    /// Returns the word used in reports: `note`, `warn` or `deny`.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Note => "note",
+            Self::Warn => "warn",
+            Self::Deny => "deny",
+        }
+    }
+}
+
+/// Whether a change may be made without asking.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Safety {
+    /// Does what the webhook would have done, or nothing that changes what the job computes.
+    Safe,
+    /// A guess at what the author wants; made only under `--unsafe-fixes`, never by the webhook.
+    Unsafe,
+}
+
+/// A change that fixes a finding.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Fix {
+    /// Operations, applied in order.
+    pub ops: Vec<Op>,
+    /// Whether it may be made without asking.
+    pub safety: Safety,
+}
+
+/// Which part of the place a report points at.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Part {
+    /// The key, for "this mapping lacks something" (the whole mapping would fill the screen).
+    Key,
+    /// The value, for "this value is wrong".
+    Value,
+}
+
+/// Where an object that is not the one under review comes from.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Source {
+    /// A place in a file.
+    File {
+        /// The path as the user gave it.
+        path: std::sync::Arc<str>,
+        /// Byte range of the place in the file.
+        span: std::ops::Range<usize>,
+    },
+    /// An object of the cluster.
+    Cluster,
+}
+
+/// A further place that a finding speaks of.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Label {
+    /// Where.
+    pub place: Place,
+    /// What is there, in a few words.
+    pub text: String,
+}
+
+/// The place of a [`Label`].
+#[derive(Clone, Debug, PartialEq)]
+pub enum Place {
+    /// In the object under review.
+    Here(Pointer, Part),
+    /// In another object.
+    Elsewhere {
+        /// What it is, for people: `PersistentVolumeClaim team-a/checkpoints`.
+        object: String,
+        /// Where it stands.
+        source: Source,
+    },
+}
+
+/// One thing that is wrong with one object.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Finding {
+    /// Id of the rule, kebab-case.
+    pub rule: &'static str,
+    /// How serious it is, after the policy has spoken.
+    pub level: Level,
+    /// The primary place. It exists in the object.
+    pub pointer: Pointer,
+    /// Which part of that place is meant.
+    pub part: Part,
+    /// What is wrong; no period, identifiers in backticks.
+    pub message: Cow<'static, str>,
+    /// What to do about it; no period.
+    pub help: Cow<'static, str>,
+    /// The field that a person would look for, as Kubernetes writes it; may name a field that does not exist yet.
+    pub path: Pointer,
+    /// Further places.
+    pub labels: Vec<Label>,
+    /// The change that fixes it.
+    pub fix: Option<Fix>,
+    /// Whether the webhook makes the change on CREATE (the policy's action for the rule is `fill`).
+    pub fills: bool,
+}
+
+impl Finding {
+    /// Names the field a person would look for, when it is not the primary place itself (a missing field).
+    pub fn field(&mut self, path: Pointer) -> &mut Self {
+        self.path = path;
+        self
+    }
+
+    /// Points at the key instead of the value.
+    pub fn at_key(&mut self) -> &mut Self {
+        self.part = Part::Key;
+        self
+    }
+
+    /// Says what to do.
+    pub fn help(&mut self, text: impl Into<Cow<'static, str>>) -> &mut Self {
+        self.help = text.into();
+        self
+    }
+
+    /// Adds a further place.
+    pub fn label(&mut self, place: Place, text: impl Into<String>) -> &mut Self {
+        self.labels.push(Label { place, text: text.into() });
+        self
+    }
+
+    /// Lowers the level to at most `level`; a finding that is no longer a fill is not filled either.
+    pub fn at_most(&mut self, level: Level) -> &mut Self {
+        self.level = self.level.min(level);
+        self
+    }
+
+    /// Says that nothing is filled here although the rule's action is `fill`: the finding becomes one of the given level.
+    pub fn instead_of_fill(&mut self, level: Level) -> &mut Self {
+        if self.fills {
+            self.fills = false;
+            self.level = level;
+        }
+        self
+    }
+
+    /// Attaches the change that fixes it.
+    pub fn fix(&mut self, safety: Safety, ops: Vec<Op>) -> &mut Self {
+        self.fix = Some(Fix { ops, safety });
+        self
+    }
+}

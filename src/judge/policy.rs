@@ -1,0 +1,575 @@
+//! What to do about each rule's findings, for which objects: the policy, as read from `policies/*.yaml`.
+//!
+//! Reading ([`Policy::parse`]) is strict and says everything that is wrong at once. What does not depend on the object is settled then;
+//! judging an object costs a look at the overrides, and nothing is copied unless one of them speaks of it.
+
+mod builtin;
+mod error;
+mod read;
+mod schema;
+
+use std::cell::OnceCell;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use jiff::civil::Date;
+use sha2::{Digest as _, Sha256};
+
+pub use builtin::{BUILTINS, Builtin};
+pub use error::{PolicyError, PolicyErrors};
+pub use schema::schema;
+
+use crate::judge::engine::Request;
+use crate::judge::rule::Rule;
+use crate::judge::rules::{self, RULES};
+use crate::kinds::accelerator;
+use crate::kinds::{Kind, Workload};
+use crate::text::value::Value;
+
+/// `apiVersion` of the policies that this version reads.
+pub const API_VERSION: &str = "jobgate.dev/v1alpha1";
+/// `kind` of a policy.
+pub const KIND: &str = "Policy";
+
+/// The controllers that are trusted where a policy does not say: the CronJob controller, by its own account and by the one it has when
+/// kube-controller-manager runs without `--use-service-account-credentials`.
+///
+/// Denying what it makes would only pile up runs (kubernetes#93783, reliability.md §2 no. 37); the CronJob has been judged.
+pub const TRUSTED_CONTROLLERS: [&str; 2] = ["system:serviceaccount:kube-system:cronjob-controller", "system:kube-controller-manager"];
+
+/// The rule and its parameter that say what an accelerator is. `match.accelerators` reads the same table.
+const ACCELERATORS: (&str, &str) = ("gpu-toleration", "taints");
+
+/// What is done about a rule's findings.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Action {
+    /// The object is refused.
+    Deny,
+    /// The object is admitted with a warning.
+    Warn,
+    /// The webhook fills the value in; only for rules that can.
+    Fill,
+    /// The rule does not run.
+    Ignore,
+}
+
+impl Action {
+    /// All actions, in the order in which they are listed to people.
+    pub const ALL: [Self; 4] = [Self::Deny, Self::Warn, Self::Fill, Self::Ignore];
+
+    /// Returns the word that stands in a policy.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Deny => "deny",
+            Self::Warn => "warn",
+            Self::Fill => "fill",
+            Self::Ignore => "ignore",
+        }
+    }
+
+    /// Returns the actions that a policy may choose for a rule.
+    pub fn allowed(rule: &Rule) -> impl Iterator<Item = Self> + use<> {
+        let can_fill = rule.can_fill();
+        Self::ALL.into_iter().filter(move |action| can_fill || *action != Self::Fill)
+    }
+}
+
+/// Which findings an author may lift with the annotation `jobgate.dev/ignore`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum OptOut {
+    /// None.
+    None,
+    /// Those that do not deny.
+    #[default]
+    Warnings,
+    /// All.
+    Denials,
+}
+
+impl OptOut {
+    /// All values, from the strictest.
+    pub const ALL: [Self; 3] = [Self::None, Self::Warnings, Self::Denials];
+
+    /// Returns the word that stands in a policy.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::None => "none",
+            Self::Warnings => "warnings",
+            Self::Denials => "denials",
+        }
+    }
+}
+
+/// Which objects an override or exemption is for. All that is given must match.
+#[derive(Clone, Debug, Default)]
+pub struct Matcher {
+    /// Globs; the object's namespace must match one.
+    pub namespaces: Vec<globset::GlobMatcher>,
+    /// The object must be of one of these kinds.
+    pub kinds: Vec<Kind>,
+    /// Globs; the object's name must match one.
+    pub names: Vec<globset::GlobMatcher>,
+    /// Labels the object must carry.
+    pub labels: BTreeMap<String, String>,
+    /// Whether one of the object's pods must ask for an accelerator, or none may.
+    pub accelerators: Option<bool>,
+}
+
+/// A rule's action and parameters, as far as they are set.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct RuleSettings {
+    /// The action, where set.
+    pub action: Option<Action>,
+    /// Parameters, where set; checked against the rule's when the policy was read.
+    pub params: BTreeMap<String, Value>,
+}
+
+/// Settings for some objects, on top of the policy's.
+#[derive(Clone, Debug, Default)]
+pub struct Override {
+    /// Which objects.
+    pub matcher: Matcher,
+    /// Settings by rule id.
+    pub rules: BTreeMap<String, RuleSettings>,
+}
+
+/// Lifts findings of some rules for some objects, for a reason and perhaps for a time.
+#[derive(Clone, Debug)]
+pub struct Exemption {
+    /// Which objects.
+    pub matcher: Matcher,
+    /// Rule ids; empty for all.
+    pub rules: Vec<String>,
+    /// Why, for the people who will ask.
+    pub reason: String,
+    /// The last day on which it holds.
+    pub until: Option<Date>,
+}
+
+/// A policy.
+#[derive(Clone, Debug)]
+pub struct Policy {
+    /// Its name, from `metadata.name`.
+    pub name: String,
+    /// Settings for some objects; later ones win.
+    pub overrides: Vec<Override>,
+    /// What is lifted.
+    pub exemptions: Vec<Exemption>,
+    /// Which findings an author may lift.
+    pub opt_out: OptOut,
+    /// Whether the webhook says in a warning what it has filled in.
+    pub report_fills: bool,
+    /// Exact user names of controllers whose children are not judged again.
+    pub trusted_controllers: Vec<String>,
+    /// The first 12 hexadecimal digits of the SHA-256 of the source, to tell policies apart in logs and audit annotations.
+    pub hash: String,
+    rules: BTreeMap<String, RuleSettings>,
+    /// What `rules` and the rules' defaults come to, in the order of [`RULES`].
+    settled: Vec<Effective>,
+    /// The table of accelerators: resource, taint key.
+    taints: Vec<(String, String)>,
+}
+
+/// A rule's settings for one object, resolved. Cheap to clone.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Effective {
+    /// The action.
+    pub action: Action,
+    params: Arc<BTreeMap<&'static str, Value>>,
+}
+
+impl Effective {
+    /// Returns a rule's own action and parameters.
+    fn of(rule: &Rule) -> Self {
+        let params = rule.params.iter().map(|param| (param.name, param.default.to_value())).collect();
+        Self { action: rule.default, params: Arc::new(params) }
+    }
+
+    /// Puts settings on top. Parameters that the rule does not declare are dropped.
+    fn apply(&mut self, rule: &Rule, settings: &RuleSettings) {
+        self.action = settings.action.unwrap_or(self.action);
+        if !settings.params.is_empty() {
+            let params = Arc::make_mut(&mut self.params);
+            params.extend(settings.params.iter().filter_map(|(name, value)| Some((rule.param(name)?.name, value.clone()))));
+        }
+    }
+
+    /// Returns a parameter's value. A name that the rule does not declare reads as null.
+    #[must_use]
+    pub fn param(&self, _rule: &Rule, name: &str) -> &Value {
+        self.params.get(name).unwrap_or(&Value::Null)
+    }
+}
+
+/// An object as matchers see it.
+struct Subject<'s> {
+    request: &'s Request<'s>,
+    workload: &'s Workload<'s>,
+    taints: &'s [(String, String)],
+    /// Whether it asks for an accelerator, once a matcher has asked.
+    accelerators: OnceCell<bool>,
+}
+
+impl Subject<'_> {
+    fn asks_for_accelerators(&self) -> bool {
+        *self.accelerators.get_or_init(|| {
+            let taints: Vec<(&str, &str)> = self.taints.iter().map(|(resource, key)| (resource.as_str(), key.as_str())).collect();
+            self.workload.pods.iter().any(|pod| accelerator::requests(pod, &taints).next().is_some())
+        })
+    }
+}
+
+impl Matcher {
+    fn matches(&self, subject: &Subject<'_>) -> bool {
+        let any = |globs: &[globset::GlobMatcher], text: &str| globs.is_empty() || globs.iter().any(|glob| glob.is_match(text));
+        (self.kinds.is_empty() || self.kinds.contains(&subject.workload.kind))
+            && any(&self.namespaces, subject.request.namespace)
+            && any(&self.names, subject.request.name())
+            && self.labels.iter().all(|(key, value)| subject.workload.label(key) == Some(value))
+            && self.accelerators.is_none_or(|wanted| wanted == subject.asks_for_accelerators())
+    }
+}
+
+impl Exemption {
+    /// Tells whether it speaks of a rule.
+    #[must_use]
+    pub fn covers(&self, rule: &str) -> bool {
+        self.rules.is_empty() || self.rules.iter().any(|id| id == rule)
+    }
+
+    /// Tells whether it holds on a day; without a day it does.
+    #[must_use]
+    pub fn holds_on(&self, today: Option<Date>) -> bool {
+        !matches!((self.until, today), (Some(until), Some(today)) if today > until)
+    }
+}
+
+/// A policy's settings for one object.
+#[derive(Debug)]
+pub struct Scope<'p> {
+    policy: &'p Policy,
+    overrides: Vec<&'p Override>,
+}
+
+impl Scope<'_> {
+    /// Returns a rule's settings for the object.
+    #[must_use]
+    pub fn settings(&self, rule: &'static Rule) -> Effective {
+        let mut effective = self.policy.base(rule);
+        for settings in self.overrides.iter().filter_map(|over| over.rules.get(rule.id)) {
+            effective.apply(rule, settings);
+        }
+        effective
+    }
+}
+
+impl Policy {
+    /// Reads a policy. `name` is what its source is called in errors: the path of its file.
+    ///
+    /// # Errors
+    /// Everything that is wrong with it.
+    pub fn parse(source: &str, name: &str) -> Result<Self, PolicyErrors> {
+        read::policy(source, name)
+    }
+
+    /// Returns the built-in policy of a name; [`BUILTINS`] lists them.
+    #[must_use]
+    pub fn builtin(name: &str) -> Option<Self> {
+        let builtin = BUILTINS.iter().find(|builtin| builtin.name == name)?;
+        Self::parse(builtin.source, builtin.name).ok()
+    }
+
+    /// Returns the settings by rule id, as far as the policy sets them.
+    #[must_use]
+    pub fn rules(&self) -> &BTreeMap<String, RuleSettings> {
+        &self.rules
+    }
+
+    /// Returns the policy with settings for some rules, in place of those that it had.
+    #[must_use]
+    pub fn with_rules(mut self, rules: BTreeMap<String, RuleSettings>) -> Self {
+        let settle = |entry: &rules::Entry| {
+            let mut effective = Effective::of(entry.rule);
+            if let Some(settings) = rules.get(entry.rule.id) {
+                effective.apply(entry.rule, settings);
+            }
+            effective
+        };
+        self.settled = RULES.iter().map(settle).collect();
+        self.rules = rules;
+        let (rule, param) = ACCELERATORS;
+        let table = rules::find(rule).map(|entry| self.base(entry.rule));
+        let table = table.as_ref().and_then(|settings| settings.params.get(param)?.as_object());
+        let entries = table.into_iter().flatten();
+        self.taints = entries.filter_map(|(resource, key)| Some((resource.to_owned(), key.as_str()?.to_owned()))).collect();
+        self
+    }
+
+    /// Returns a rule's settings for objects that no override is for.
+    #[must_use]
+    pub fn base(&self, rule: &'static Rule) -> Effective {
+        let settled = RULES.iter().position(|entry| std::ptr::eq(entry.rule, rule)).and_then(|index| self.settled.get(index));
+        settled.map_or_else(|| Effective::of(rule), Effective::clone)
+    }
+
+    /// Returns the resources that are accelerators, which may hold one `*` each.
+    pub fn accelerators(&self) -> impl Iterator<Item = &str> {
+        self.taints.iter().map(|(resource, _)| resource.as_str())
+    }
+
+    /// Tells whether some rule denies for some object.
+    #[must_use]
+    pub fn can_deny(&self) -> bool {
+        let overrides = self.overrides.iter().flat_map(|over| over.rules.values());
+        self.settled.iter().any(|settings| settings.action == Action::Deny) || overrides.into_iter().any(|rule| rule.action == Some(Action::Deny))
+    }
+
+    /// Returns whether a rule is looked at for some object.
+    #[must_use]
+    pub fn uses(&self, rule: &'static Rule) -> bool {
+        let overrides = self.overrides.iter().filter_map(|over| over.rules.get(rule.id)?.action);
+        std::iter::once(self.base(rule).action).chain(overrides).any(|action| action != Action::Ignore)
+    }
+
+    /// Returns the settings for one object.
+    #[must_use]
+    pub fn scope(&self, request: &Request<'_>, workload: &Workload<'_>) -> Scope<'_> {
+        let subject = self.subject(request, workload);
+        Scope { policy: self, overrides: self.overrides.iter().filter(|over| over.matcher.matches(&subject)).collect() }
+    }
+
+    /// Returns the exemptions that speak of an object, whether they still hold or not.
+    #[must_use]
+    pub fn exemptions_for(&self, request: &Request<'_>, workload: &Workload<'_>) -> Vec<&Exemption> {
+        let subject = self.subject(request, workload);
+        self.exemptions.iter().filter(|exemption| exemption.matcher.matches(&subject)).collect()
+    }
+
+    fn subject<'s>(&'s self, request: &'s Request<'s>, workload: &'s Workload<'s>) -> Subject<'s> {
+        Subject { request, workload, taints: &self.taints, accelerators: OnceCell::new() }
+    }
+
+    /// Returns a policy that leaves every rule as it is.
+    fn plain(name: &str, source: &str) -> Self {
+        let policy = Self {
+            name: name.to_owned(),
+            overrides: Vec::new(),
+            exemptions: Vec::new(),
+            opt_out: OptOut::default(),
+            report_fills: true,
+            trusted_controllers: TRUSTED_CONTROLLERS.map(str::to_owned).to_vec(),
+            hash: Sha256::digest(source).iter().take(6).map(|byte| format!("{byte:02x}")).collect(),
+            rules: BTreeMap::new(),
+            settled: Vec::new(),
+            taints: Vec::new(),
+        };
+        policy.with_rules(BTreeMap::new())
+    }
+}
+
+impl Default for Policy {
+    /// Returns the policy `default`, without reading it: every rule as its own page says.
+    fn default() -> Self {
+        Self::plain(builtin::DEFAULT.name, builtin::DEFAULT.source)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::text::value::json;
+
+    fn policy(spec: &str) -> Policy {
+        let source = format!("{{apiVersion: {API_VERSION}, kind: {KIND}, metadata: {{name: test}}, spec: {spec}}}");
+        Policy::parse(&source, "test.yaml").unwrap_or_else(|errors| panic!("{errors}"))
+    }
+
+    fn rule(id: &str) -> &'static Rule {
+        rules::find(id).unwrap().rule
+    }
+
+    fn job(name: &str, namespace: &str, resources: &Value) -> Value {
+        json!({
+            "apiVersion": "batch/v1", "kind": "Job",
+            "metadata": {"name": name, "namespace": namespace, "labels": {"tier": "a"}},
+            "spec": {"template": {"spec": {"containers": [{"name": "c", "image": "c:1", "resources": resources}]}}},
+        })
+    }
+
+    /// Returns the deadline rule's action for an object.
+    fn action(policy: &Policy, object: &Value) -> Action {
+        let workload = Workload::of(object).unwrap();
+        policy.scope(&Request::of_file(object, None), &workload).settings(rule("deadline")).action
+    }
+
+    #[test]
+    fn the_default_is_the_embedded_file() {
+        let (read, made) = (Policy::builtin("default").unwrap(), Policy::default());
+        assert_eq!(read.settled, made.settled);
+        assert_eq!((&read.name, &read.hash, read.opt_out, &read.taints), (&made.name, &made.hash, made.opt_out, &made.taints));
+        assert_eq!(read.trusted_controllers, made.trusted_controllers);
+        assert!(read.overrides.is_empty() && read.exemptions.is_empty() && made.overrides.is_empty() && made.exemptions.is_empty());
+    }
+
+    #[test]
+    fn builtins_set_every_rule() {
+        for builtin in BUILTINS {
+            let policy = Policy::builtin(builtin.name).unwrap();
+            assert!(policy.rules().keys().map(String::as_str).eq(RULES.iter().map(|entry| entry.rule.id)), "{}", builtin.name);
+        }
+        assert!(Policy::builtin("none").is_none());
+    }
+
+    #[test]
+    fn audit_denies_and_fills_nothing() {
+        let audit = Policy::builtin("audit").unwrap();
+        assert!(RULES.iter().all(|entry| audit.base(entry.rule).action == Action::Warn));
+        assert!(audit.overrides.is_empty() && !audit.can_deny());
+    }
+
+    #[test]
+    fn a_rule_is_used_where_it_is_not_ignored_for_every_object() {
+        let rule = rules::find("deadline").unwrap().rule;
+        let source = |action: &str, overrides: &str| {
+            format!(
+                "apiVersion: jobgate.dev/v1alpha1\nkind: Policy\nmetadata: {{name: p}}\nspec:\n  rules: {{deadline: {{action: {action}}}}}\n{overrides}"
+            )
+        };
+        let uses = |action: &str, overrides: &str| Policy::parse(&source(action, overrides), "p").unwrap().uses(rule);
+        assert!(uses("deny", "") && uses("warn", "") && !uses("ignore", ""));
+        assert!(uses("ignore", "  overrides: [{match: {namespaces: [a]}, rules: {deadline: {action: warn}}}]\n"));
+    }
+
+    #[test]
+    fn an_override_can_deny_too() {
+        assert!(Policy::default().can_deny());
+        assert!(Policy::builtin("accelerators").unwrap().can_deny());
+    }
+
+    #[test]
+    fn accelerators_is_the_default_for_what_asks_for_one() {
+        let policy = Policy::builtin("accelerators").unwrap();
+        let (with, without) = (job("a", "b", &json!({"limits": {"nvidia.com/gpu": 1}})), job("a", "b", &json!({"limits": {"cpu": 1}})));
+        for entry in RULES {
+            let settings = |object: &Value| {
+                let workload = Workload::of(object).unwrap();
+                policy.scope(&Request::of_file(object, None), &workload).settings(entry.rule)
+            };
+            assert_eq!(settings(&with), Policy::default().base(entry.rule), "{}", entry.rule.id);
+            assert_ne!(settings(&without).action, Action::Deny, "{}", entry.rule.id);
+        }
+    }
+
+    #[test]
+    fn the_table_of_accelerators_is_a_rules_parameter() {
+        let (id, param) = ACCELERATORS;
+        assert!(rule(id).param(param).is_some());
+        let taints: Vec<(&str, &str)> = accelerator::TAINTS.to_vec();
+        let policy = Policy::default();
+        let known: Vec<(&str, &str)> = policy.taints.iter().map(|(resource, key)| (&**resource, &**key)).collect();
+        assert_eq!(known, taints);
+    }
+
+    #[test]
+    fn a_policy_may_have_its_own_accelerators() {
+        let policy = policy(
+            "{rules: {gpu-toleration: {params: {taints: {example.com/npu: example.com/npu}}}},
+              overrides: [{match: {accelerators: true}, rules: {deadline: {action: ignore}}}]}",
+        );
+        assert_eq!(action(&policy, &job("a", "b", &json!({"requests": {"example.com/npu": "2"}}))), Action::Ignore);
+        assert_eq!(action(&policy, &job("a", "b", &json!({"limits": {"nvidia.com/gpu": 1}}))), Action::Deny);
+    }
+
+    #[test]
+    fn all_that_a_matcher_names_must_fit() {
+        let fits = |matcher: &str, object: &Value| {
+            let spec = format!("{{overrides: [{{match: {matcher}, rules: {{deadline: {{action: ignore}}}}}}]}}");
+            action(&policy(&spec), object) == Action::Ignore
+        };
+        let object = job("eval-7", "ci-main", &json!({"limits": {"nvidia.com/gpu": "0"}}));
+        for yes in [
+            "{namespaces: [ci-*]}",
+            "{namespaces: [x, 'ci-{main,next}']}",
+            "{kinds: [PyTorchJob, Job]}",
+            "{names: ['eval-?']}",
+            "{labels: {tier: a}}",
+            "{accelerators: false}",
+            "{namespaces: [ci-main], kinds: [Job], names: [eval-7], labels: {tier: a}, accelerators: false}",
+        ] {
+            assert!(fits(yes, &object), "{yes}");
+        }
+        for no in [
+            "{namespaces: [ci]}",
+            "{kinds: [CronJob]}",
+            "{names: [eval]}",
+            "{labels: {tier: b}}",
+            "{labels: {other: a}}",
+            "{accelerators: true}",
+            "{namespaces: [ci-main], names: [other]}",
+        ] {
+            assert!(!fits(no, &object), "{no}");
+        }
+    }
+
+    #[test]
+    fn a_generated_name_is_matched_by_its_prefix() {
+        let mut object = job("", "b", &json!({}));
+        object["metadata"] = json!({"generateName": "eval-"});
+        let policy = policy("{overrides: [{match: {names: [eval-*]}, rules: {deadline: {action: warn}}}]}");
+        assert_eq!(action(&policy, &object), Action::Warn);
+    }
+
+    #[test]
+    fn later_overrides_win_and_parameters_add_up() {
+        let policy = policy(
+            "{rules: {ttl-after-finished: {params: {seconds: 1, cronSeconds: 2}}},
+              overrides: [{match: {names: [a]}, rules: {ttl-after-finished: {action: warn, params: {seconds: 3}}}},
+                          {match: {kinds: [Job]}, rules: {ttl-after-finished: {action: ignore}}}]}",
+        );
+        let ttl = rule("ttl-after-finished");
+        let object = job("a", "b", &json!({}));
+        let workload = Workload::of(&object).unwrap();
+        let settings = policy.scope(&Request::of_file(&object, None), &workload).settings(ttl);
+        assert_eq!(settings.action, Action::Ignore);
+        assert_eq!(settings.param(ttl, "seconds"), &json!(3));
+        assert_eq!(settings.param(ttl, "cronSeconds"), &json!(2));
+        assert_eq!(settings.param(ttl, "gitops"), &json!(false));
+        assert_eq!(settings.param(ttl, "other"), &Value::Null);
+        assert_eq!(policy.base(ttl).param(ttl, "seconds"), &json!(1), "an override leaves the policy as it was");
+    }
+
+    #[test]
+    fn settings_are_shared_where_no_override_speaks() {
+        let policy = policy("{overrides: [{match: {names: [a]}, rules: {restart-policy: {action: warn}}}]}");
+        let object = job("a", "b", &json!({}));
+        let workload = Workload::of(&object).unwrap();
+        let scope = policy.scope(&Request::of_file(&object, None), &workload);
+        let entry = RULES.iter().position(|entry| entry.rule.id == "deadline").unwrap();
+        assert!(Arc::ptr_eq(&scope.settings(rule("deadline")).params, &policy.settled[entry].params));
+    }
+
+    #[test]
+    fn exemptions_hold_until_the_end_of_their_last_day() {
+        let policy = policy("{exemptions: [{match: {names: [a]}, rules: [deadline], reason: r, until: 2030-06-30}]}");
+        let exemption = &policy.exemptions[0];
+        assert!(exemption.holds_on(None));
+        assert!(exemption.holds_on(Some(jiff::civil::date(2030, 6, 30))));
+        assert!(!exemption.holds_on(Some(jiff::civil::date(2030, 7, 1))));
+        assert!(exemption.covers("deadline") && !exemption.covers("restart-policy"));
+        for (name, count) in [("a", 1), ("b", 0)] {
+            let object = job(name, "x", &json!({}));
+            let workload = Workload::of(&object).unwrap();
+            assert_eq!(policy.exemptions_for(&Request::of_file(&object, None), &workload).len(), count);
+        }
+    }
+
+    #[test]
+    fn the_hash_tells_policies_apart() {
+        let (a, b) = (Policy::builtin("default").unwrap().hash, Policy::builtin("audit").unwrap().hash);
+        assert_ne!(a, b);
+        assert!(a.len() == 12 && a.chars().all(|c| c.is_ascii_hexdigit()));
+        assert_eq!(Policy::plain("", "").hash, "e3b0c44298fc");
+    }
+}

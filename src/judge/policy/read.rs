@@ -1,0 +1,505 @@
+//! From the source of a policy to a [`Policy`], or to everything that is wrong with it.
+//!
+//! The document is walked by hand rather than by serde: serde stops at the first error and knows no positions.
+
+use std::collections::BTreeMap;
+use std::ops::Range;
+
+use jiff::civil::Date;
+
+use super::{API_VERSION, Action, Exemption, KIND, Matcher, OptOut, Override, Policy, PolicyError, PolicyErrors, RuleSettings};
+use crate::judge::checks::CHECKS;
+use crate::judge::finding::Part;
+use crate::judge::rule::{Param, ParamDefault, Rule};
+use crate::judge::rules::{self, RULES};
+use crate::kinds::{ADAPTERS, Kind};
+use crate::text::lines::Lines;
+use crate::text::pointer::Pointer;
+use crate::text::suggest::closest;
+use crate::text::value::{Map, Value};
+use crate::text::yaml::{self, Document};
+
+/// The keys of the mappings of a policy, in the order in which they are listed to people.
+pub(super) mod keys {
+    pub(in super::super) const TOP: &[&str] = &["apiVersion", "kind", "metadata", "spec"];
+    pub(in super::super) const METADATA: &[&str] = &["name"];
+    pub(in super::super) const SPEC: &[&str] = &["rules", "overrides", "exemptions", "optOut", "reportFills", "trustedControllers"];
+    pub(in super::super) const RULE: &[&str] = &["action", "params"];
+    pub(in super::super) const OVERRIDE: &[&str] = &["match", "rules"];
+    pub(in super::super) const EXEMPTION: &[&str] = &["match", "rules", "reason", "until"];
+    pub(in super::super) const MATCH: &[&str] = &["namespaces", "kinds", "names", "labels", "accelerators"];
+}
+
+/// Reads a policy.
+pub(super) fn policy(source: &str, name: &str) -> Result<Policy, PolicyErrors> {
+    let lines = Lines::new(source.as_bytes());
+    let mut errors = Vec::new();
+    let mut documents = Vec::new();
+    for document in yaml::documents(source.as_bytes()) {
+        match document {
+            // A document of comments only.
+            Ok(document) if document.value.is_null() => {}
+            Ok(document) => documents.push(document),
+            Err(error) => errors.push(PolicyError::new(source, &lines, error.span, error.message, None)),
+        }
+    }
+    let mut policy = Policy::plain("", source);
+    match documents.split_first() {
+        None if errors.is_empty() => {
+            let help = format!("begin with `apiVersion: {API_VERSION}` and `kind: {KIND}`");
+            errors.push(PolicyError::new(source, &lines, 0..0, "there is no policy here".to_owned(), Some(help)));
+        }
+        None => {}
+        Some((document, more)) => {
+            let mut reader = Reader { source, lines: &lines, document, errors };
+            reader.policy(&mut policy);
+            errors = reader.errors;
+            for document in more {
+                let span = first_line(source, document.span.clone());
+                errors.push(PolicyError::new(source, &lines, span, "a policy is one document, and this is another".to_owned(), None));
+            }
+        }
+    }
+    if errors.is_empty() {
+        return Ok(policy);
+    }
+    errors.sort_by(|a, b| (a.span.start, &a.message).cmp(&(b.span.start, &b.message)));
+    Err(PolicyErrors { name: name.to_owned(), source: source.into(), errors })
+}
+
+/// Returns as much of a span as stands on its first line that is not blank.
+fn first_line(source: &str, span: Range<usize>) -> Range<usize> {
+    let Some(text) = source.get(span.clone()) else { return span };
+    let start = span.start + (text.len() - text.trim_start().len());
+    let length = source[start..span.end.max(start)].find(['\n', '\r']).unwrap_or(span.end.saturating_sub(start));
+    start..start + length
+}
+
+/// Says what a value is, for the end of a sentence that says what was expected.
+fn what(value: &Value) -> &'static str {
+    match value {
+        Value::Null => "nothing",
+        Value::Bool(_) => "a boolean",
+        Value::Number(_) => "a number",
+        Value::String(_) => "a string",
+        Value::Array(_) => "a list",
+        Value::Object(_) => "a mapping",
+    }
+}
+
+/// Writes words as a list for a sentence: `a`, `b` or `c`.
+fn one_of<'w>(words: impl IntoIterator<Item = &'w str>) -> String {
+    let words: Vec<String> = words.into_iter().map(|word| format!("`{word}`")).collect();
+    match words.split_last() {
+        Some((last, rest)) if !rest.is_empty() => format!("{} or {last}", rest.join(", ")),
+        _ => words.concat(),
+    }
+}
+
+/// Says what was probably meant, or else what there is.
+fn hint<'w>(word: &str, known: impl IntoIterator<Item = &'w str> + Clone) -> String {
+    match closest(word, known.clone()) {
+        Some(meant) => format!("did you mean `{meant}`?"),
+        None => format!("expected {}", one_of(known)),
+    }
+}
+
+/// Makes a word of the source fit for one line of output.
+fn shown(text: &str) -> String {
+    let cut: String = text.chars().take(80).collect();
+    cut.escape_debug().to_string()
+}
+
+struct Reader<'s> {
+    source: &'s str,
+    lines: &'s Lines<'s>,
+    document: &'s Document,
+    errors: Vec<PolicyError>,
+}
+
+impl<'s> Reader<'s> {
+    /// Returns where a place stands, or else the nearest place around it that does.
+    fn span(&self, at: &Pointer, part: Part) -> Range<usize> {
+        let mut place = Some(at.clone());
+        while let Some(pointer) = place {
+            if let Some(span) = self.document.locate(&pointer) {
+                let range = match (part, span.key) {
+                    (Part::Key, Some(key)) => key,
+                    (Part::Value, Some(key)) if span.value.is_empty() => key,
+                    _ => span.value,
+                };
+                return first_line(self.source, range);
+            }
+            place = pointer.parent();
+        }
+        first_line(self.source, self.document.span.clone())
+    }
+
+    fn error(&mut self, at: &Pointer, part: Part, message: impl Into<String>, help: Option<String>) {
+        let span = self.span(at, part);
+        self.errors.push(PolicyError::new(self.source, self.lines, span, message.into(), help));
+    }
+
+    fn wrong(&mut self, at: &Pointer, message: impl Into<String>, help: Option<String>) {
+        self.error(at, Part::Value, message, help);
+    }
+
+    /// Reads a mapping that may be left out or empty.
+    fn mapping(&mut self, at: &Pointer, value: Option<&'s Value>, name: &str) -> Option<&'s Map> {
+        match value {
+            None | Some(Value::Null) => None,
+            Some(Value::Object(map)) => Some(map),
+            Some(other) => {
+                self.wrong(at, format!("{name} is a mapping, not {}", what(other)), None);
+                None
+            }
+        }
+    }
+
+    /// Reads a mapping whose keys are known.
+    fn fields(&mut self, at: &Pointer, value: Option<&'s Value>, name: &str, known: &'static [&'static str]) -> Fields<'s> {
+        let map = self.mapping(at, value, name);
+        for key in map.into_iter().flat_map(Map::keys).filter(|key| !known.contains(key)) {
+            let message = format!("{name} has no key `{}`", shown(key));
+            self.error(&at.key(key), Part::Key, message, Some(hint(key, known.iter().copied())));
+        }
+        Fields { at: at.clone(), map }
+    }
+
+    /// Reads a list that may be left out or, if `may_be_empty`, empty.
+    fn list(&mut self, field: &Field<'s>, name: &str, may_be_empty: bool) -> impl Iterator<Item = Field<'s>> + use<'s> {
+        let items: &[Value] = match field.value {
+            None => &[],
+            Some(Value::Null) if may_be_empty => &[],
+            Some(Value::Array(items)) => {
+                if items.is_empty() && !may_be_empty {
+                    self.wrong(&field.at, format!("{name} is an empty list"), Some("leave the key out to mean all".to_owned()));
+                }
+                items
+            }
+            Some(other) => {
+                let help = matches!(other, Value::String(_)).then(|| "write the one item in brackets: `[…]`".to_owned());
+                self.wrong(&field.at, format!("{name} is a list, not {}", what(other)), help);
+                &[]
+            }
+        };
+        let at = field.at.clone();
+        items.iter().enumerate().map(move |(index, value)| Field { at: &at / index, value: Some(value) })
+    }
+
+    /// Reads a string that is not empty.
+    fn text(&mut self, field: &Field<'s>, name: &str) -> Option<&'s str> {
+        match field.value? {
+            Value::String(text) if !text.trim().is_empty() => return Some(text),
+            Value::String(_) => self.wrong(&field.at, format!("{name} is empty"), None),
+            other => {
+                let help = matches!(other, Value::Bool(_) | Value::Number(_)).then(|| "put it in quotes".to_owned());
+                self.wrong(&field.at, format!("{name} is a string, not {}", what(other)), help);
+            }
+        }
+        None
+    }
+
+    /// Reads a field that must be there.
+    fn required(&mut self, fields: &Fields<'s>, key: &'static str, name: &str) -> Option<&'s str> {
+        let field = fields.get(key);
+        if field.value.is_none() {
+            self.error(&fields.at, Part::Key, format!("{name} is missing"), None);
+        }
+        self.text(&field, name)
+    }
+
+    /// Reads a word from a list of words.
+    fn choice<T: Copy>(&mut self, field: &Field<'s>, name: &str, choices: &[(&'static str, T)]) -> Option<T> {
+        let words = choices.iter().map(|(word, _)| *word);
+        let message = match field.value? {
+            Value::String(text) => match choices.iter().find(|(word, _)| word == text) {
+                Some((_, choice)) => return Some(*choice),
+                None => {
+                    let help = hint(text, words);
+                    self.wrong(&field.at, format!("{name} cannot be `{}`", shown(text)), Some(help));
+                    return None;
+                }
+            },
+            other => format!("{name} is a word, not {}", what(other)),
+        };
+        self.wrong(&field.at, message, Some(format!("expected {}", one_of(words))));
+        None
+    }
+
+    fn policy(&mut self, policy: &mut Policy) {
+        let root = Pointer::root();
+        for duplicate in &self.document.duplicates {
+            let message = format!("the key `{}` stands here for the second time", shown(self.source.get(duplicate.kept.clone()).unwrap_or_default()));
+            self.errors.push(PolicyError::new(self.source, self.lines, duplicate.kept.clone(), message, Some("remove one of the two".to_owned())));
+        }
+        let Some(map) = self.document.value.as_object() else {
+            let help = format!("begin with `apiVersion: {API_VERSION}` and `kind: {KIND}`");
+            return self.wrong(&root, format!("a policy is a mapping, not {}", what(&self.document.value)), Some(help));
+        };
+        if !self.is_policy(map) {
+            return;
+        }
+        let top = self.fields(&root, Some(&self.document.value), "a policy", keys::TOP);
+        let metadata = self.nested(&top, "metadata", keys::METADATA);
+        // Of one that is no mapping all has been said.
+        let readable = top.get("metadata").value.is_none_or(|value| value.is_null() || value.is_object());
+        if let Some(name) = readable.then(|| self.required(&metadata, "name", "`metadata.name`")).flatten() {
+            name.clone_into(&mut policy.name);
+        }
+        let spec = self.nested(&top, "spec", keys::SPEC);
+        let rules = self.rules(&spec.get("rules"));
+        policy.overrides = self.list(&spec.get("overrides"), "`overrides`", true).map(|item| self.an_override(&item)).collect();
+        policy.exemptions = self.list(&spec.get("exemptions"), "`exemptions`", true).filter_map(|item| self.exemption(&item)).collect();
+        let opt_outs = OptOut::ALL.map(|opt_out| (opt_out.as_str(), opt_out));
+        policy.opt_out = self.choice(&spec.get("optOut"), "`optOut`", &opt_outs).unwrap_or_default();
+        policy.report_fills = self.boolean(&spec.get("reportFills"), "`reportFills`").unwrap_or(policy.report_fills);
+        let controllers = spec.get("trustedControllers");
+        if controllers.value.is_some_and(|value| !value.is_null()) {
+            let names = self.list(&controllers, "`trustedControllers`", true);
+            policy.trusted_controllers = names.filter_map(|name| self.text(&name, "a user name")).map(str::to_owned).collect();
+        }
+        *policy = std::mem::take(policy).with_rules(rules);
+    }
+
+    /// Tells whether the document means to be a policy. Of an object of another sort there is nothing more to say.
+    fn is_policy(&mut self, map: &Map) -> bool {
+        let root = Pointer::root();
+        let mut known = 0;
+        let mut foreign = 0;
+        for (key, expected) in [("apiVersion", API_VERSION), ("kind", KIND)] {
+            match map.get(key) {
+                None => self.error(&root, Part::Key, format!("`{key}` is missing"), Some(format!("add `{key}: {expected}`"))),
+                Some(Value::String(text)) if text == expected => known += 1,
+                Some(found) => {
+                    foreign += 1;
+                    let message = match found {
+                        Value::String(text) => format!("`{key}` is `{}`, which is not what this version of Jobgate reads", shown(text)),
+                        other => format!("`{key}` is a string, not {}", what(other)),
+                    };
+                    self.wrong(&(&root / key), message, Some(format!("expected `{expected}`")));
+                }
+            }
+        }
+        known > 0 || foreign == 0
+    }
+
+    fn nested(&mut self, outer: &Fields<'s>, key: &'static str, known: &'static [&'static str]) -> Fields<'s> {
+        let field = outer.get(key);
+        self.fields(&field.at, field.value, &format!("`{key}`"), known)
+    }
+
+    /// Reads settings by rule.
+    fn rules(&mut self, field: &Field<'s>) -> BTreeMap<String, RuleSettings> {
+        let mut settings = BTreeMap::new();
+        for (id, value) in self.mapping(&field.at, field.value, "`rules`").into_iter().flatten() {
+            let at = field.at.key(id);
+            if let Some(rule) = self.rule(id, &at, Part::Key) {
+                settings.insert(id.to_owned(), self.settings(rule, &Field { at, value: Some(value) }));
+            }
+        }
+        settings
+    }
+
+    /// Looks a rule up.
+    fn rule(&mut self, id: &str, at: &Pointer, part: Part) -> Option<&'static Rule> {
+        if let Some(entry) = rules::find(id) {
+            return Some(entry.rule);
+        }
+        if CHECKS.iter().any(|check| check.id == id) {
+            self.error(at, part, format!("`{id}` is a check of the input, which a policy cannot set"), None);
+        } else {
+            let help = hint(id, RULES.iter().map(|entry| entry.rule.id));
+            self.error(at, part, format!("there is no rule `{}`", shown(id)), Some(help));
+        }
+        None
+    }
+
+    fn settings(&mut self, rule: &'static Rule, field: &Field<'s>) -> RuleSettings {
+        let name = format!("`{}`", rule.id);
+        if let Some(Value::String(text)) = field.value {
+            let help = format!("write `{{action: {}}}`", shown(text));
+            self.wrong(&field.at, format!("{name} is a mapping, not a string"), Some(help));
+            return RuleSettings::default();
+        }
+        let fields = self.fields(&field.at, field.value, &name, keys::RULE);
+        let actions: Vec<(&str, Action)> = Action::allowed(rule).map(|action| (action.as_str(), action)).collect();
+        let action = fields.get("action");
+        let action = if action.value.and_then(Value::as_str) == Some(Action::Fill.as_str()) && !rule.can_fill() {
+            let help = format!("expected {}", one_of(actions.iter().map(|(word, _)| *word)));
+            self.wrong(&action.at, format!("{name} cannot fill in a value"), Some(help));
+            None
+        } else {
+            self.choice(&action, "`action`", &actions)
+        };
+        let place = fields.get("params");
+        let mut params = BTreeMap::new();
+        for (key, value) in self.mapping(&place.at, place.value, "`params`").into_iter().flatten() {
+            let at = place.at.key(key);
+            let Some(param) = rule.param(key) else {
+                let help = match rule.params {
+                    [] => "it has no parameters".to_owned(),
+                    known => hint(key, known.iter().map(|param| param.name)),
+                };
+                self.error(&at, Part::Key, format!("{name} has no parameter `{}`", shown(key)), Some(help));
+                continue;
+            };
+            if self.param(param, &Field { at, value: Some(value) }) {
+                params.insert(key.to_owned(), value.clone());
+            }
+        }
+        RuleSettings { action, params }
+    }
+
+    /// Checks a parameter's value; tells whether it is good.
+    fn param(&mut self, param: &Param, field: &Field<'s>) -> bool {
+        let before = self.errors.len();
+        let name = format!("`{}`", param.name);
+        let Some(value) = field.value else { return false };
+        match &param.default {
+            ParamDefault::Bool(_) => {
+                self.boolean(field, &name);
+            }
+            ParamDefault::Int { least, .. } => match value.as_i64() {
+                Some(number) if number < *least => {
+                    self.wrong(&field.at, format!("{name} is {number}, below the least that makes sense, {least}"), None);
+                }
+                Some(_) => {}
+                None => {
+                    let seconds = value.as_str().and_then(|text| text.parse::<jiff::SignedDuration>().ok()).map(|duration| duration.as_secs());
+                    let help = seconds.map(|seconds| format!("write it in seconds: `{seconds}`"));
+                    let found = if value.as_number().is_some() { "a number that is not whole, or too large" } else { what(value) };
+                    self.wrong(&field.at, format!("{name} is a whole number, not {found}"), help);
+                }
+            },
+            ParamDefault::Strings(_) => {
+                if value.is_null() {
+                    self.wrong(&field.at, format!("{name} is a list, not nothing"), None);
+                }
+                for item in self.list(field, &name, true) {
+                    self.text(&item, &format!("an item of {name}"));
+                }
+            }
+            ParamDefault::Map(_) => {
+                if value.is_null() {
+                    self.wrong(&field.at, format!("{name} is a mapping, not nothing"), None);
+                }
+                for (key, value) in self.mapping(&field.at, field.value, &name).into_iter().flatten() {
+                    self.text(&Field { at: field.at.key(key), value: Some(value) }, &format!("`{}` of {name}", shown(key)));
+                }
+            }
+        }
+        self.errors.len() == before
+    }
+
+    fn boolean(&mut self, field: &Field<'s>, name: &str) -> Option<bool> {
+        match field.value? {
+            Value::Bool(value) => Some(*value),
+            other => {
+                self.wrong(&field.at, format!("{name} is `true` or `false`, not {}", what(other)), None);
+                None
+            }
+        }
+    }
+
+    fn an_override(&mut self, item: &Field<'s>) -> Override {
+        let fields = self.fields(&item.at, item.value, "an override", keys::OVERRIDE);
+        let matcher = self.matcher(&fields, "an override");
+        let rules = fields.get("rules");
+        if rules.value.is_none_or(Value::is_null) {
+            self.error(&fields.at, Part::Key, "an override without `rules` changes nothing", None);
+        }
+        Override { matcher, rules: self.rules(&rules) }
+    }
+
+    fn exemption(&mut self, item: &Field<'s>) -> Option<Exemption> {
+        let fields = self.fields(&item.at, item.value, "an exemption", keys::EXEMPTION);
+        let matcher = self.matcher(&fields, "an exemption");
+        let mut rules = Vec::new();
+        for id in self.list(&fields.get("rules"), "`rules` of an exemption", false) {
+            if let Some(text) = self.text(&id, "a rule's id")
+                && let Some(rule) = self.rule(text, &id.at, Part::Value)
+            {
+                rules.push(rule.id.to_owned());
+            }
+        }
+        let reason = self.required(&fields, "reason", "`reason`");
+        let until = fields.get("until");
+        let date = self.text(&until, "`until`");
+        let until = date.and_then(|text| {
+            let date = (text.len() == 10).then(|| Date::strptime("%Y-%m-%d", text).ok()).flatten();
+            if date.is_none() {
+                let help = "write the last day on which it holds, as year-month-day: `2030-12-31`".to_owned();
+                self.wrong(&until.at, format!("`until` is no date: `{}`", shown(text)), Some(help));
+            }
+            date
+        });
+        Some(Exemption { matcher, rules, reason: reason?.to_owned(), until })
+    }
+
+    fn matcher(&mut self, outer: &Fields<'s>, whose: &str) -> Matcher {
+        let field = outer.get("match");
+        if field.value.is_none_or(|value| value.is_null() || value.as_object().is_some_and(Map::is_empty)) {
+            let at = if field.value.is_some() { &field.at } else { &outer.at };
+            let help = format!("name at least one of {}", one_of(keys::MATCH.iter().copied()));
+            self.error(at, Part::Key, format!("{whose} needs a `match` that says which objects it is for"), Some(help));
+            return Matcher::default();
+        }
+        let fields = self.fields(&field.at, field.value, "`match`", keys::MATCH);
+        let kinds = ADAPTERS.map(|adapter| (adapter.name, adapter.kind));
+        let mut labels = BTreeMap::new();
+        let place = fields.get("labels");
+        for (key, value) in self.mapping(&place.at, place.value, "`labels`").into_iter().flatten() {
+            match value {
+                // An empty label value is a value.
+                Value::String(text) => {
+                    labels.insert(key.to_owned(), text.to_string());
+                }
+                other => {
+                    let help = Some("put it in quotes".to_owned());
+                    self.wrong(&place.at.key(key), format!("the label `{}` is a string, not {}", shown(key), what(other)), help);
+                }
+            }
+        }
+        Matcher {
+            namespaces: self.globs(&fields.get("namespaces"), "`namespaces`"),
+            kinds: self.list(&fields.get("kinds"), "`kinds`", false).filter_map(|kind| self.choice::<Kind>(&kind, "a kind", &kinds)).collect(),
+            names: self.globs(&fields.get("names"), "`names`"),
+            labels,
+            accelerators: self.boolean(&fields.get("accelerators"), "`accelerators`"),
+        }
+    }
+
+    fn globs(&mut self, field: &Field<'s>, name: &str) -> Vec<globset::GlobMatcher> {
+        let mut globs = Vec::new();
+        for item in self.list(field, name, false) {
+            let Some(text) = self.text(&item, &format!("an item of {name}")) else { continue };
+            match globset::Glob::new(text) {
+                Ok(glob) => globs.push(glob.compile_matcher()),
+                Err(error) => self.wrong(&item.at, format!("`{}` is no glob: {}", shown(text), error.kind()), None),
+            }
+        }
+        globs
+    }
+}
+
+/// A value and its place; no value for a key that is left out.
+struct Field<'s> {
+    at: Pointer,
+    value: Option<&'s Value>,
+}
+
+/// The fields of a mapping that may be left out.
+struct Fields<'s> {
+    at: Pointer,
+    map: Option<&'s Map>,
+}
+
+impl<'s> Fields<'s> {
+    fn get(&self, key: &'static str) -> Field<'s> {
+        Field { at: &self.at / key, value: self.map.and_then(|map| map.get(key)) }
+    }
+}
+
+#[cfg(test)]
+mod tests;

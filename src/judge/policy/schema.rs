@@ -1,0 +1,243 @@
+//! The JSON Schema of policies, for editors. Made from the rules, so that it knows every rule, parameter and action there is.
+//!
+//! It says what a policy may look like; [`super::Policy::parse`] says more, and decides.
+
+use super::read::keys;
+use super::{API_VERSION, Action, KIND, OptOut};
+use crate::judge::rule::{Param, ParamDefault, Rule};
+use crate::judge::rules::RULES;
+use crate::kinds::ADAPTERS;
+use crate::text::value::{Map, Value, json};
+
+/// Returns the JSON Schema (draft 2020-12) of policies.
+#[must_use]
+pub fn schema() -> Value {
+    let ids: Vec<&str> = RULES.iter().map(|entry| entry.rule.id).collect();
+    let rules: Map = RULES.iter().map(|entry| (entry.rule.id.to_owned(), rule(entry.rule))).collect();
+    json!({
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        "title": "Jobgate policy",
+        "description": "What Jobgate does about each rule's findings, for which objects.",
+        "type": "object",
+        "required": ["apiVersion", "kind", "metadata"],
+        "additionalProperties": false,
+        "properties": describe(keys::TOP, |key| match key {
+            "apiVersion" => json!({"const": API_VERSION}),
+            "kind" => json!({"const": KIND}),
+            "metadata" => json!({
+                "type": "object",
+                "required": keys::METADATA,
+                "additionalProperties": false,
+                "properties": {"name": text("The policy's name, for logs, metrics and audit annotations.")},
+            }),
+            _ => json!({"type": ["object", "null"], "additionalProperties": false, "properties": describe(keys::SPEC, spec)}),
+        }),
+        "$defs": {
+            "rules": {
+                "description": "Settings by rule. What is left out is as the rule's own page says.",
+                "type": ["object", "null"],
+                "additionalProperties": false,
+                "properties": rules,
+            },
+            "ruleId": {"enum": ids},
+            "match": {
+                "description": "Which objects. All that is given must match.",
+                "type": "object",
+                "minProperties": 1,
+                "additionalProperties": false,
+                "properties": describe(keys::MATCH, matcher),
+            },
+        },
+    })
+}
+
+/// Returns the schemas of a mapping's fields.
+fn describe(keys: &[&str], field: impl Fn(&str) -> Value) -> Value {
+    keys.iter().map(|key| ((*key).to_owned(), field(key))).collect::<Map>().into()
+}
+
+fn text(description: &str) -> Value {
+    json!({"description": description, "type": "string", "pattern": "\\S"})
+}
+
+fn spec(key: &str) -> Value {
+    match key {
+        "rules" => json!({"$ref": "#/$defs/rules"}),
+        "overrides" => json!({
+            "description": "Settings for some objects, on top of the policy's. Of several that match, the later wins.",
+            "type": ["array", "null"],
+            "items": {
+                "type": "object",
+                "required": keys::OVERRIDE,
+                "additionalProperties": false,
+                "properties": describe(keys::OVERRIDE, |key| json!({"$ref": format!("#/$defs/{key}")})),
+            },
+        }),
+        "exemptions" => json!({
+            "description": "Lifts findings of some rules for some objects, for a reason and perhaps for a time.",
+            "type": ["array", "null"],
+            "items": {
+                "type": "object",
+                "required": ["match", "reason"],
+                "additionalProperties": false,
+                "properties": describe(keys::EXEMPTION, exemption),
+            },
+        }),
+        "optOut" => json!({
+            "description": "Which findings an author may lift with the annotation jobgate.dev/ignore.",
+            "enum": OptOut::ALL.map(OptOut::as_str),
+            "default": OptOut::default().as_str(),
+        }),
+        "reportFills" => json!({
+            "description": "Whether the webhook says in a warning what it has filled in.",
+            "type": "boolean",
+            "default": true,
+        }),
+        _ => json!({
+            "description": "Exact user names of controllers whose objects were judged already, with the parent they come from.",
+            "type": ["array", "null"],
+            "items": text("A user name."),
+            "default": super::TRUSTED_CONTROLLERS,
+        }),
+    }
+}
+
+fn exemption(key: &str) -> Value {
+    match key {
+        "rules" => json!({
+            "description": "The rules whose findings are lifted; all where it is left out.",
+            "type": "array",
+            "minItems": 1,
+            "items": {"$ref": "#/$defs/ruleId"},
+        }),
+        "reason" => text("Why, for the people who will ask."),
+        "until" => json!({
+            "description": "The last day on which it holds. After it the exemption is reported and lifts nothing.",
+            "type": "string",
+            "format": "date",
+            "pattern": "^[0-9]{4}-[0-9]{2}-[0-9]{2}$",
+        }),
+        _ => json!({"$ref": "#/$defs/match"}),
+    }
+}
+
+fn matcher(key: &str) -> Value {
+    match key {
+        "namespaces" => globs("Globs; the object's namespace must match one."),
+        "names" => globs("Globs; the object's name must match one."),
+        "kinds" => json!({
+            "description": "The object must be of one of these kinds.",
+            "type": "array",
+            "minItems": 1,
+            "items": {"enum": ADAPTERS.map(|adapter| adapter.name)},
+        }),
+        "labels" => json!({
+            "description": "Labels the object must carry.",
+            "type": "object",
+            "additionalProperties": {"type": "string"},
+        }),
+        _ => json!({
+            "description": "true: one of the object's pods asks for an accelerator. false: none does.",
+            "type": "boolean",
+        }),
+    }
+}
+
+fn globs(description: &str) -> Value {
+    json!({"description": description, "type": "array", "minItems": 1, "items": {"type": "string", "pattern": "\\S"}})
+}
+
+fn rule(rule: &Rule) -> Value {
+    let actions: Vec<&str> = Action::allowed(rule).map(Action::as_str).collect();
+    let params: Map = rule.params.iter().map(|param| (param.name.to_owned(), parameter(param))).collect();
+    json!({
+        "description": rule.summary,
+        "type": ["object", "null"],
+        "additionalProperties": false,
+        "properties": {
+            "action": {
+                "description": "deny: refuse the object. warn: admit it with a warning. fill: write the value in. ignore: do not look.",
+                "enum": actions,
+                "default": rule.default.as_str(),
+            },
+            "params": {
+                "type": ["object", "null"],
+                "additionalProperties": false,
+                "properties": params,
+            },
+        },
+    })
+}
+
+fn parameter(param: &Param) -> Value {
+    let mut schema = match &param.default {
+        ParamDefault::Bool(_) => json!({"type": "boolean"}),
+        ParamDefault::Int { least, .. } => json!({"type": "integer", "minimum": least}),
+        ParamDefault::Strings(_) => json!({"type": "array", "items": {"type": "string", "pattern": "\\S"}}),
+        ParamDefault::Map(_) => json!({"type": "object", "additionalProperties": {"type": "string", "pattern": "\\S"}}),
+    };
+    schema["description"] = param.doc.into();
+    schema["default"] = param.default.to_value();
+    schema
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_rule_and_parameter_is_in_it() {
+        let schema = schema();
+        let rules = &schema["$defs"]["rules"]["properties"];
+        for entry in RULES {
+            let rule = &rules[entry.rule.id];
+            assert_eq!(rule["description"], entry.rule.summary);
+            let actions = rule["properties"]["action"]["enum"].as_array().unwrap();
+            assert_eq!(actions.contains(&json!("fill")), entry.rule.can_fill(), "{}", entry.rule.id);
+            for param in entry.rule.params {
+                let schema = &rule["properties"]["params"]["properties"][param.name];
+                assert_eq!((&schema["description"], &schema["default"]), (&json!(param.doc), &param.default.to_value()));
+            }
+        }
+        assert_eq!(schema["$defs"]["ruleId"]["enum"].as_array().unwrap().len(), RULES.len());
+    }
+
+    #[test]
+    fn every_key_that_is_read_is_in_it() {
+        let schema = schema();
+        let keys_of = |pointer: &str| -> Vec<String> { schema.pointer(pointer).unwrap().as_object().unwrap().keys().map(str::to_owned).collect() };
+        let sorted = |keys: &[&str]| -> Vec<String> {
+            let mut keys: Vec<String> = keys.iter().map(|key| (*key).to_owned()).collect();
+            keys.sort();
+            keys
+        };
+        assert_eq!(keys_of("/properties"), sorted(keys::TOP));
+        assert_eq!(keys_of("/properties/metadata/properties"), sorted(keys::METADATA));
+        assert_eq!(keys_of("/properties/spec/properties"), sorted(keys::SPEC));
+        assert_eq!(keys_of("/properties/spec/properties/overrides/items/properties"), sorted(keys::OVERRIDE));
+        assert_eq!(keys_of("/properties/spec/properties/exemptions/items/properties"), sorted(keys::EXEMPTION));
+        assert_eq!(keys_of("/$defs/match/properties"), sorted(keys::MATCH));
+        assert_eq!(keys_of("/$defs/rules/properties/deadline/properties"), sorted(keys::RULE));
+    }
+
+    #[test]
+    fn references_lead_somewhere() {
+        fn walk(value: &Value, found: &mut Vec<String>) {
+            match value {
+                Value::Object(map) => {
+                    found.extend(map.get("$ref").and_then(Value::as_str).map(str::to_owned));
+                    map.values().for_each(|value| walk(value, found));
+                }
+                Value::Array(items) => items.iter().for_each(|value| walk(value, found)),
+                _ => {}
+            }
+        }
+        let schema = schema();
+        let mut found = Vec::new();
+        walk(&schema, &mut found);
+        assert!(!found.is_empty());
+        for reference in found {
+            assert!(schema.pointer(reference.strip_prefix('#').unwrap()).is_some(), "{reference}");
+        }
+    }
+}

@@ -1,0 +1,291 @@
+//! Every run has an end: `activeDeadlineSeconds` is set, and above zero.
+//!
+//! ## Why
+//!
+//! A Job without a deadline runs until it succeeds, fails often enough, or someone notices. A training job that hangs in a collective
+//! operation does none of the three: it holds its GPUs over the weekend. `activeDeadlineSeconds` is the one bound that the API server's own
+//! controllers enforce. The clock runs from the start of the Job, includes the time its pods are pending, stops while the Job is suspended,
+//! and starts again from zero when it is resumed.
+//!
+//! ## Bad
+//!
+//! ```yaml
+//! apiVersion: batch/v1
+//! kind: Job
+//! metadata: {name: train}
+//! spec:
+//!   template:
+//!     spec:
+//!       restartPolicy: Never
+//!       containers: [{name: trainer, image: "registry.example.com/trainer:v1"}]
+//! ```
+//!
+//! ## Good
+//!
+//! ```yaml
+//! apiVersion: batch/v1
+//! kind: Job
+//! metadata: {name: train}
+//! spec:
+//!   activeDeadlineSeconds: 86400
+//!   template:
+//!     spec:
+//!       restartPolicy: Never
+//!       containers: [{name: trainer, image: "registry.example.com/trainer:v1"}]
+//! ```
+//!
+//! ## Fix
+//!
+//! Unsafe: adds the parameter `suggestion` (86400 seconds, a day), or `maximum` where that is less. How long a run may take is the author's to
+//! say, so the webhook never fills it in.
+//!
+//! ## Details
+//!
+//! The field is in `spec` of a Job, in `spec.jobTemplate.spec` of a CronJob and in `spec.runPolicy` of a PyTorchJob.
+//!
+//! A value of 0 is accepted by the API server and ends the Job at its first sync. One above 9223372036 overflows in the Job controller and ends
+//! it just as soon. Both count as missing. `activeDeadlineSeconds` of the pod template bounds a pod once it runs, and
+//! the Job may then make another: it is no deadline for the run.
+//!
+//! The parameter `maximum` is the longest deadline that an author may set. A longer one is reported as a missing one is; the unsafe fix writes
+//! the maximum.
+//!
+//! Kueue suspends a workload that runs longer than its label `kueue.x-k8s.io/max-exec-time-seconds` says. Where Kueue does not run, or does not
+//! manage the object, the label does nothing, so it is no bound unless the parameter `kueueMaxExecTime` says that Kueue runs. Even then it
+//! counts only beside a queue name (the label `kueue.x-k8s.io/queue-name`), and for a CronJob only in `spec.jobTemplate.metadata.labels`:
+//! its Jobs do not inherit the CronJob's own labels. It never makes up for a deadline of 0. A finding says why a label does not count.
+//!
+//! On UPDATE a violation that the object has already is a warning, and two things are denied as new ones: a deadline that grows beyond `maximum`
+//! (a longer one, or none), and a change of Kueue's two labels after which they no longer bound the run. So the bound cannot be got round by
+//! taking the label away while the Job is suspended. Nothing is denied on a Job or PyTorchJob that has finished, and no other change of labels
+//! is: Kueue itself changes neither of the two.
+//!
+//! Since release 1.9.4 the training operator marks a PyTorchJob as failed at its deadline and then leaves its pods running, unless
+//! `runPolicy.cleanPodPolicy` says `Running` or `All`: they hold their nodes until `ttlSecondsAfterFinished` deletes the job, or somebody does.
+//! Before that release the pods were always deleted. A PyTorchJob with a deadline and without such a `cleanPodPolicy` gets a warning, whatever
+//! the action of the rule is, and is never denied for it. A policy that is exported for the API server does not have this warning.
+//!
+//! `cleanPodPolicy: Running` deletes the pods that still run when the job has ended, whether it succeeded, failed or ran out of time, and keeps
+//! those that have finished, with their logs. `All` deletes the finished ones as well. The fix is unsafe, since a worker that goes on after the
+//! master has succeeded, to upload results for example, is then stopped.
+//!
+//! ## References
+//!
+//! * <https://kubernetes.io/docs/concepts/workloads/controllers/job/#job-termination-and-cleanup>
+//! * <https://kueue.sigs.k8s.io/docs/concepts/workload/#maximum-execution-time>
+//! * <https://github.com/kubeflow/trainer/pull/3420>
+
+use std::fmt::Write as _;
+
+use crate::judge::finding::{Finding, Level, Part as FindingPart, Place, Safety};
+use crate::judge::policy::Action;
+use crate::judge::rule::{Cel, Cx, Measure, Param, ParamDefault, Ratchet, Rule};
+use crate::kinds::accelerator;
+use crate::kinds::{Field, Kind, Part, PodTemplate, Workload};
+use crate::text::patch::Op;
+use crate::text::pointer::Pointer;
+
+pub(super) static RULE: Rule = Rule {
+    id: "deadline",
+    summary: "Every run has an end: `activeDeadlineSeconds` is set, and above zero",
+    kinds: &[Kind::Job, Kind::CronJob, Kind::PyTorchJob],
+    default: Action::Deny,
+    fills: &[],
+    params: &[
+        Param {
+            name: "kueueMaxExecTime",
+            doc: "Whether Kueue runs, so that its label `kueue.x-k8s.io/max-exec-time-seconds` bounds a run that is in a queue.",
+            default: ParamDefault::Bool(false),
+        },
+        Param {
+            name: "maximum",
+            doc: "The longest deadline that an author may set, in seconds; 0 for none.",
+            default: ParamDefault::Int { value: 0, least: 0 },
+        },
+        Param {
+            name: "suggestion",
+            doc: "Seconds that the unsafe fix writes, and that the help proposes.",
+            default: ParamDefault::Int { value: 86400, least: 1 },
+        },
+    ],
+    cel: Ok(Cel {
+        kinds: &[Kind::Job, Kind::CronJob, Kind::PyTorchJob],
+        params: &["kueueMaxExecTime", "maximum"],
+        places: "\
+[
+  o.kind == 'CronJob' ? ['spec.jobTemplate.spec.activeDeadlineSeconds'] :
+  o.kind == 'PyTorchJob' ? ['spec.runPolicy.activeDeadlineSeconds'] : ['spec.activeDeadlineSeconds']
+].filter(place, ![
+  o.kind == 'CronJob' ? o.spec.jobTemplate.spec.?activeDeadlineSeconds :
+  o.kind == 'PyTorchJob' ? o.spec.?runPolicy.?activeDeadlineSeconds : o.spec.?activeDeadlineSeconds
+].exists(deadline, (!deadline.hasValue() || (deadline.orValue(0) > 0 && deadline.orValue(0) <= 9223372036)) && (
+  [deadline.orValue(0)] +
+  [o.kind == 'CronJob' ? o.spec.jobTemplate.?metadata.?labels.orValue({}) : o.metadata.?labels.orValue({})]
+    .filter(labels, $kueueMaxExecTime && labels[?'kueue.x-k8s.io/queue-name'].orValue('') != '')
+    .map(labels, labels[?'kueue.x-k8s.io/max-exec-time-seconds'].orValue(''))
+    .filter(seconds, seconds.matches('^0*[1-9][0-9]{0,9}$') && int(seconds) <= 2147483647)
+    .map(seconds, int(seconds))
+).exists(bound, bound > 0 && [$maximum].exists(most, most == 0 || bound <= most)))).map(place, place[0])",
+    }),
+    check,
+    restore: None,
+    ratchet: Ratchet { labels: &[KUEUE_MAX_EXEC_TIME, KUEUE_QUEUE], measure: Some(Measure { of: longest, cel: LONGEST }) },
+};
+
+const FIELD: &str = "activeDeadlineSeconds";
+
+/// Above this many seconds the Job controller's product with nanoseconds overflows (kubernetes.md §1.3).
+const MOST: i64 = 9_223_372_036;
+
+/// Kueue suspends a workload that runs longer than the number of seconds in this label (kubernetes.md §8).
+const KUEUE_MAX_EXEC_TIME: &str = "kueue.x-k8s.io/max-exec-time-seconds";
+/// The label that puts an object in a queue of Kueue's.
+const KUEUE_QUEUE: &str = "kueue.x-k8s.io/queue-name";
+
+/// Returns how long a run may take by its own deadline: forever without one, and no time where the Job controller ends it at once.
+fn longest(workload: &Workload<'_>) -> i64 {
+    match workload.limits.get(FIELD).int() {
+        Field::Set(value) if value <= 0 || value > MOST => 0,
+        Field::Set(value) => value,
+        _ => i64::MAX,
+    }
+}
+
+/// The same in CEL.
+const LONGEST: &str = "\
+[
+  o.kind == 'CronJob' ? o.spec.jobTemplate.spec.?activeDeadlineSeconds :
+  o.kind == 'PyTorchJob' ? o.spec.?runPolicy.?activeDeadlineSeconds : o.spec.?activeDeadlineSeconds
+].map(deadline, !deadline.hasValue() ? 9223372036854775807 : deadline.orValue(0) > 9223372036 ? 0 : deadline.orValue(0))[0]";
+
+fn check(cx: &mut Cx<'_>) {
+    let workload = cx.workload;
+    let field = workload.limits.get(FIELD);
+    let maximum = Some(cx.int("maximum")).filter(|most| *most > 0);
+    let is_short = |seconds: i64| maximum.is_none_or(|most| seconds <= most);
+    let kueue = kueue(cx);
+    let bound_by_kueue = matches!(kueue, Some(Kueue { seconds: Ok(seconds), .. }) if is_short(seconds));
+    match field.int() {
+        Field::Set(value) if value <= 0 || value > MOST => {
+            let why = if value > MOST { "which overflows in the controller" } else { "which is no deadline" };
+            let message = format!("`{FIELD}` is {value}, {why}: the run is ended as soon as it is seen");
+            ask(cx.report(&field.pointer, message), &field, maximum);
+            rewrite(cx, &field);
+        }
+        Field::Set(_) if bound_by_kueue => keeps_pods(cx),
+        Field::Set(value) if !is_short(value) => {
+            let most = maximum.unwrap_or(value);
+            cx.report(&field.pointer, format!("`{FIELD}` is {value}, and the policy allows {most} at most"))
+                .help(format!("write at most {most}, or ask for an exemption"));
+            rewrite(cx, &field);
+        }
+        Field::Set(_) => keeps_pods(cx),
+        Field::Unset if bound_by_kueue => {}
+        Field::Unset => is_missing(cx, &field, maximum, kueue.as_ref()),
+        Field::Placeholder(_) | Field::Wrong => {}
+    }
+}
+
+/// Says what to write.
+fn ask(finding: &mut Finding, field: &Part<'_>, maximum: Option<i64>) {
+    let most = maximum.map(|most| format!("; the policy allows {most} at most")).unwrap_or_default();
+    finding.help(format!("set `{}` to the longest time a run may take, in seconds (a day is 86400{most})", field.pointer));
+}
+
+/// Returns the seconds that a fix writes.
+fn suggestion(cx: &Cx<'_>) -> i64 {
+    match cx.int("maximum") {
+        most if most > 0 => cx.int("suggestion").min(most),
+        _ => cx.int("suggestion"),
+    }
+}
+
+/// Lets the last finding replace a deadline that is none, or too long.
+fn rewrite(cx: &mut Cx<'_>, field: &Part<'_>) {
+    let too_long = matches!(field.int(), Field::Set(value) if value > 0 && value <= MOST);
+    let seconds = if too_long { cx.int("maximum") } else { suggestion(cx) };
+    if let Some(finding) = cx.last() {
+        finding.fix(Safety::Unsafe, vec![Op::Replace(field.pointer.clone(), seconds.into())]);
+    }
+}
+
+fn is_missing(cx: &mut Cx<'_>, field: &Part<'_>, maximum: Option<i64>, kueue: Option<&Kueue>) {
+    let workload = cx.workload;
+    let of_pods: Vec<Pointer> = workload.pods.iter().map(|pod| pod.spec.get(FIELD)).filter(Part::is_set).map(|part| part.pointer).collect();
+    let mut message = format!("no `{FIELD}`: a run that hangs holds its nodes until someone notices");
+    if !of_pods.is_empty() {
+        message += " (that of the pod template bounds a pod once it runs)";
+    }
+    let why_not = kueue.map(|kueue| match (&kueue.seconds, maximum) {
+        (Err(why), _) => (*why).to_owned(),
+        (Ok(seconds), most) => format!("is {seconds}, and the policy allows {} at most", most.unwrap_or(*seconds)),
+    });
+    if let Some(why) = &why_not {
+        let _ = write!(message, " (Kueue's label {why})");
+    }
+    let seconds = suggestion(cx);
+    let Some(finding) = cx.missing(&field.pointer, message) else { return };
+    ask(finding, field, maximum);
+    for place in of_pods {
+        finding.label(Place::Here(place, FindingPart::Value), "bounds a pod once it runs, not the run");
+    }
+    if let Some(kueue) = kueue {
+        finding.label(Place::Here(kueue.label.clone(), FindingPart::Value), "does not count");
+    }
+    if let Some(fix) = workload.limits.set(FIELD, seconds.into()) {
+        finding.fix(Safety::Unsafe, vec![fix]);
+    }
+}
+
+/// Kueue's label for the longest run, where the object has one.
+struct Kueue {
+    label: Pointer,
+    /// The seconds, if they bound the run; else why they do not, as what follows "the label".
+    seconds: Result<i64, &'static str>,
+}
+
+fn kueue(cx: &Cx<'_>) -> Option<Kueue> {
+    let workload = cx.workload;
+    let labels = workload.run_metadata().get("labels");
+    let label = labels.get(KUEUE_MAX_EXEC_TIME);
+    if !label.is_set() {
+        let own = workload.object.at(&["metadata", "labels"]).get(KUEUE_MAX_EXEC_TIME);
+        let seconds = Err("is the CronJob's own, which its Jobs do not inherit: `spec.jobTemplate.metadata.labels` is the place");
+        return own.is_set().then_some(Kueue { label: own.pointer, seconds });
+    }
+    let is_queued = labels.get(KUEUE_QUEUE).text().set().is_some_and(|queue| !queue.is_empty());
+    let seconds = match label.text().set().and_then(|text| text.parse::<i32>().ok()) {
+        _ if !cx.bool("kueueMaxExecTime") => Err("counts only where the policy sets `kueueMaxExecTime`"),
+        _ if !is_queued => Err("needs a queue name beside it"),
+        // What it will be nobody knows yet, so it is not denied.
+        None if matches!(label.text(), Field::Placeholder(_)) => Ok(1),
+        Some(seconds) if seconds > 0 => Ok(seconds.into()),
+        _ => Err("is no number of seconds above zero"),
+    };
+    Some(Kueue { label: label.pointer, seconds })
+}
+
+/// Warns of a PyTorchJob whose pods outlive its deadline (kinds.md §1).
+fn keeps_pods(cx: &mut Cx<'_>) {
+    if cx.workload.kind != Kind::PyTorchJob {
+        return;
+    }
+    let limits = &cx.workload.limits;
+    let field = limits.get("cleanPodPolicy");
+    let ttl = limits.get("ttlSecondsAfterFinished").int().set();
+    // All other words delete the pods; a TTL of 0 deletes them with the job, at once.
+    if !matches!(field.text(), Field::Unset | Field::Set("None")) || ttl == Some(0) {
+        return;
+    }
+    let what = if field.is_set() { "`cleanPodPolicy` is `None`" } else { "no `cleanPodPolicy`" };
+    let holds = |pod: &PodTemplate<'_>| accelerator::requests(pod, accelerator::TAINTS).next().is_some();
+    let run_on = if cx.workload.pods.iter().any(holds) { "run on and hold their GPUs" } else { "run on" };
+    let until = ttl.map(|ttl| format!(" for {ttl} more seconds (`ttlSecondsAfterFinished`)")).unwrap_or_default();
+    let message = format!("{what}: at the deadline the job fails, but its pods {run_on}{until}");
+    let Some(fix) = limits.set("cleanPodPolicy", "Running".into()) else { return };
+    let finding = if field.is_set() { Some(cx.report(&field.pointer, message)) } else { cx.missing(&field.pointer, message) };
+    if let Some(finding) = finding {
+        finding.at_most(Level::Warn).help("write `cleanPodPolicy: Running`, which deletes what still runs and keeps finished pods and their logs");
+        finding.fix(Safety::Unsafe, vec![fix]);
+    }
+}

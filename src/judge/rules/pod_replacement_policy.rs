@@ -1,0 +1,134 @@
+//! A pod is replaced when it has ended, not while it is ending: `podReplacementPolicy` is `Failed`.
+//!
+//! ## Why
+//!
+//! By default (`TerminatingOrFailed`) the Job controller starts a replacement as soon as a pod is marked for deletion. For a while both run:
+//! they hold twice the GPUs, the new one waits for the old one's ReadWriteOnce volume, and frameworks that give each worker an identity,
+//! TensorFlow among them, refuse two of the same. With `Failed` the replacement waits until the old pod has come to its end.
+//!
+//! ## Bad
+//!
+//! ```yaml
+//! apiVersion: batch/v1
+//! kind: Job
+//! metadata: {name: train}
+//! spec:
+//!   activeDeadlineSeconds: 86400
+//!   ttlSecondsAfterFinished: 86400
+//!   template:
+//!     spec:
+//!       restartPolicy: Never
+//!       containers: [{name: trainer, image: "registry.example.com/trainer:v1"}]
+//! ```
+//!
+//! ## Good
+//!
+//! ```yaml
+//! apiVersion: batch/v1
+//! kind: Job
+//! metadata: {name: train}
+//! spec:
+//!   activeDeadlineSeconds: 86400
+//!   ttlSecondsAfterFinished: 86400
+//!   podReplacementPolicy: Failed
+//!   template:
+//!     spec:
+//!       restartPolicy: Never
+//!       containers: [{name: trainer, image: "registry.example.com/trainer:v1"}]
+//! ```
+//!
+//! ## Fix
+//!
+//! Safe: writes `podReplacementPolicy: Failed`; the webhook fills in the same.
+//!
+//! **Before you rely on it:** with `Failed` a pod that traps SIGTERM, writes a checkpoint and exits 0 has *succeeded*. Evict such a pod and the
+//! Job is complete, with half of the training done; with `TerminatingOrFailed` the pod would have been replaced. Exit with another status after the
+//! checkpoint (143 is the custom), and let `podFailurePolicy` ignore the condition `DisruptionTarget`, so that an eviction costs no retry.
+//!
+//! ## Details
+//!
+//! Jobs and CronJobs only. A Job with a `podFailurePolicy` has `Failed` already, and may have nothing else.
+//! `TerminatingOrFailed` that the author chose stays. The API server writes the same value into every Job that leaves the field unset, before any
+//! webhook sees it, so on CREATE of a Job the webhook takes it for a choice only if a server-side apply owns the field, or the last-applied
+//! annotation of `kubectl apply` sets it, or `jobgate.dev/keep: pod-replacement-policy` says so. After a plain `kubectl create` nobody can tell, and it is replaced.
+//!
+//! The field is filled into what Terraform writes as well: its provider does not know the field, so there is no change in its plans.
+//!
+//! ## References
+//!
+//! * <https://kubernetes.io/docs/concepts/workloads/controllers/job/#pod-replacement-policy>
+//! * <https://github.com/kubernetes/enhancements/tree/master/keps/sig-apps/3939-allow-replacement-when-fully-terminated>
+
+use crate::judge::engine::Origin;
+use crate::judge::finding::Safety;
+use crate::judge::policy::Action;
+use crate::judge::rule::{Cx, Ratchet, Rule};
+use crate::kinds::{Field, Kind, Part};
+use crate::text::patch::Op;
+use crate::text::value::Value;
+
+pub(super) static RULE: Rule = Rule {
+    id: "pod-replacement-policy",
+    summary: "A pod is replaced when it has ended, not while it is ending: `podReplacementPolicy` is `Failed`",
+    kinds: &[Kind::Job, Kind::CronJob],
+    default: Action::Fill,
+    fills: &["/spec/podReplacementPolicy", "/spec/jobTemplate/spec/podReplacementPolicy"],
+    params: &[],
+    cel: Err("the API server has set the field by then, so that an author's choice cannot be told from its default"),
+    check,
+    restore: None,
+    ratchet: Ratchet::BY_PLACE,
+};
+
+const FIELD: &str = "podReplacementPolicy";
+const HELP: &str = "write `podReplacementPolicy: Failed`; a pod that checkpoints on SIGTERM must then exit with a status other than 0";
+
+fn check(cx: &mut Cx<'_>) {
+    let Some(spec) = &cx.workload.job_spec else { return };
+    if spec.get("podFailurePolicy").is_set() {
+        return;
+    }
+    let field = spec.get(FIELD);
+    match field.text() {
+        Field::Unset => {
+            let Some(fix) = spec.set(FIELD, "Failed".into()) else { return };
+            if let Some(finding) =
+                cx.missing(&field.pointer, "no `podReplacementPolicy`: a replacement starts beside a pod that is still terminating")
+            {
+                finding.help(HELP).fix(Safety::Safe, vec![fix]);
+            }
+        }
+        // In a file, and in the template of a CronJob, a value is a choice. The API server puts its default into Jobs only.
+        Field::Set("TerminatingOrFailed")
+            if cx.workload.kind == Kind::Job && cx.request.origin == Origin::Admission && !is_chosen(&cx.workload.object) =>
+        {
+            cx.report(
+                &field.pointer,
+                "no `podReplacementPolicy` but the API server's default: a replacement starts beside a pod that is still terminating",
+            )
+            .help(HELP)
+            .fix(Safety::Safe, vec![Op::Replace(field.pointer.clone(), "Failed".into())]);
+        }
+        Field::Set(_) | Field::Placeholder(_) | Field::Wrong => {}
+    }
+}
+
+/// Tells whether the author of a Job chose its `podReplacementPolicy` (kubernetes.md §7.3). `Update` entries of managedFields own defaults
+/// too, so they prove nothing. Both marks can be forged by the requester, who only decides about their own Job.
+fn is_chosen(object: &Part<'_>) -> bool {
+    let metadata = object.get("metadata");
+    let applied = metadata.get("managedFields").items().any(|entry| {
+        entry.get("operation").text() == Field::Set("Apply") && entry.at(&["fieldsV1", "f:spec", "f:podReplacementPolicy"]).value.is_some()
+    });
+    applied || metadata.get("annotations").get("kubectl.kubernetes.io/last-applied-configuration").value.and_then(Value::as_str).is_some_and(sets_it)
+}
+
+/// Tells whether a last-applied manifest sets the field.
+fn sets_it(manifest: &str) -> bool {
+    // The manifest may be as large as the object, and most do not name the field anywhere.
+    if !manifest.contains(FIELD) {
+        return false;
+    }
+    let manifest: Value = serde_json::from_str(manifest).unwrap_or_default();
+    manifest.pointer("/spec/podReplacementPolicy").is_some_and(|value| !value.is_null())
+}

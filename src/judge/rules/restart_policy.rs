@@ -1,0 +1,147 @@
+//! Batch pods end: `restartPolicy` is `Never` or `OnFailure`.
+//!
+//! ## Why
+//!
+//! With `restartPolicy: Always` a container that has finished its work is started again, forever. The API server refuses it for Jobs and
+//! CronJobs, and an unset field means the same, because `Always` is the default of every pod. It says so only after mutating webhooks have
+//! run, so Jobgate says it together with everything else that is wrong. The training operator accepts `Always` for a PyTorchJob replica,
+//! and restarts the finished run.
+//!
+//! ## Bad
+//!
+//! ```yaml
+//! apiVersion: batch/v1
+//! kind: Job
+//! metadata: {name: train}
+//! spec:
+//!   activeDeadlineSeconds: 86400
+//!   template:
+//!     spec:
+//!       restartPolicy: Always
+//!       containers: [{name: trainer, image: "registry.example.com/trainer:v1"}]
+//! ```
+//!
+//! ```yaml
+//! apiVersion: kubeflow.org/v1
+//! kind: PyTorchJob
+//! metadata: {name: train}
+//! spec:
+//!   runPolicy: {activeDeadlineSeconds: 86400}
+//!   pytorchReplicaSpecs:
+//!     Master:
+//!       replicas: 1
+//!       restartPolicy: Always
+//!       template:
+//!         spec:
+//!           containers: [{name: pytorch, image: "registry.example.com/trainer:v1"}]
+//! ```
+//!
+//! ## Good
+//!
+//! ```yaml
+//! apiVersion: batch/v1
+//! kind: Job
+//! metadata: {name: train}
+//! spec:
+//!   activeDeadlineSeconds: 86400
+//!   template:
+//!     spec:
+//!       restartPolicy: OnFailure
+//!       initContainers: [{name: logs, image: "registry.example.com/logs:v1", restartPolicy: Always}]
+//!       containers: [{name: trainer, image: "registry.example.com/trainer:v1"}]
+//! ```
+//!
+//! ## Fix
+//!
+//! Unsafe: writes `OnFailure`, or `Never` where the Job has a `podFailurePolicy` or a `backoffLimitPerIndex`, which need it. `OnFailure` starts a
+//! failed container again in the same pod, with the same volumes; with `Never` a failed pod stays for its logs to be read, and another is made.
+//!
+//! ## Details
+//!
+//! An init container with `restartPolicy: Always` is a sidecar and fine. For a PyTorchJob the field of the replica counts, and unset is fine: the
+//! operator uses `OnFailure`. `template.spec.restartPolicy` of a replica is overwritten by the operator, which is worth a warning.
+//! The webhook denies this at its mutating endpoint already, with all other findings, since the validating one would never be asked.
+//!
+//! ## References
+//!
+//! * <https://kubernetes.io/docs/concepts/workloads/controllers/job/#pod-template>
+//! * <https://kubernetes.io/docs/concepts/workloads/pods/sidecar-containers/>
+
+use crate::judge::finding::{Level, Safety};
+use crate::judge::policy::Action;
+use crate::judge::rule::{Cel, Cx, Ratchet, Rule};
+use crate::kinds::{Field, Kind, PodTemplate, Replica};
+use crate::text::patch::Op;
+
+pub(super) static RULE: Rule = Rule {
+    id: "restart-policy",
+    summary: "Batch pods end: `restartPolicy` is `Never` or `OnFailure`",
+    kinds: &[Kind::Job, Kind::CronJob, Kind::PyTorchJob],
+    default: Action::Deny,
+    fills: &[],
+    params: &[],
+    cel: Ok(Cel {
+        kinds: &[Kind::PyTorchJob],
+        params: &[],
+        places: "\
+o.spec.?pytorchReplicaSpecs.orValue({})
+  .filter(name, o.spec.pytorchReplicaSpecs[name].?restartPolicy.orValue('') == 'Always')
+  .map(name, 'spec.pytorchReplicaSpecs[' + name + '].restartPolicy')",
+    }),
+    check,
+    restore: None,
+    ratchet: Ratchet::BY_PLACE,
+};
+
+fn check(cx: &mut Cx<'_>) {
+    for pod in &cx.workload.pods {
+        match &pod.replica {
+            Some(replica) => check_replica(cx, pod, replica),
+            None => check_template(cx, pod),
+        }
+    }
+}
+
+fn check_template(cx: &mut Cx<'_>, pod: &PodTemplate<'_>) {
+    let field = pod.spec.get("restartPolicy");
+    let never = cx.workload.job_spec.as_ref().is_some_and(|spec| spec.get("podFailurePolicy").is_set() || spec.get("backoffLimitPerIndex").is_set());
+    let policy = if never { "Never" } else { "OnFailure" };
+    let help =
+        "write `restartPolicy: OnFailure` (start a failed container again in its pod) or `restartPolicy: Never` (let a new pod take its place)";
+    let fix = vec![Op::Add(field.pointer.clone(), policy.into())];
+    match field.text() {
+        Field::Unset => {
+            if let Some(finding) = cx.missing(
+                &field.pointer,
+                "`restartPolicy` is not set, which means `Always`: a finished pod would start over, and the API server refuses it",
+            ) {
+                finding.help(help);
+                if pod.spec.is_mapping() {
+                    finding.fix(Safety::Unsafe, fix);
+                }
+            }
+        }
+        Field::Set("Always") => {
+            cx.report(&field.pointer, "`restartPolicy` is `Always`: a finished pod would start over, and the API server refuses it")
+                .help(help)
+                .fix(Safety::Unsafe, fix);
+        }
+        Field::Set(_) | Field::Placeholder(_) | Field::Wrong => {}
+    }
+}
+
+fn check_replica(cx: &mut Cx<'_>, pod: &PodTemplate<'_>, replica: &Replica<'_>) {
+    let field = replica.part.get("restartPolicy");
+    if field.text() == Field::Set("Always") {
+        cx.report(&field.pointer, format!("`restartPolicy` of `{}` is `Always`: a replica that has finished would start over", replica.name))
+            .help("write `restartPolicy: OnFailure`, `Never` or `ExitCode`")
+            .fix(Safety::Unsafe, vec![Op::Replace(field.pointer.clone(), "OnFailure".into())]);
+    }
+    let ignored = pod.spec.get("restartPolicy");
+    if ignored.is_set() {
+        let place = format!("spec.pytorchReplicaSpecs[{}].restartPolicy", replica.name);
+        cx.report(&ignored.pointer, "`restartPolicy` of the pod template does nothing here: the training operator overwrites it with the replica's")
+            .at_most(Level::Warn)
+            .help(format!("set `{place}` instead"));
+    }
+}

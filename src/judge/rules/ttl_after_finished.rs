@@ -1,0 +1,164 @@
+//! What has finished goes away: `ttlSecondsAfterFinished` is set.
+//!
+//! ## Why
+//!
+//! Without it finished Jobs stay forever, each with its pods: they fill etcd, slow every list, and keep volumes "in use".
+//!
+//! ## Bad
+//!
+//! ```yaml
+//! apiVersion: batch/v1
+//! kind: Job
+//! metadata: {name: train}
+//! spec:
+//!   activeDeadlineSeconds: 86400
+//!   podReplacementPolicy: Failed
+//!   template:
+//!     spec:
+//!       restartPolicy: Never
+//!       containers: [{name: trainer, image: "registry.example.com/trainer:v1"}]
+//! ```
+//!
+//! ## Good
+//!
+//! ```yaml
+//! apiVersion: batch/v1
+//! kind: Job
+//! metadata: {name: train}
+//! spec:
+//!   activeDeadlineSeconds: 86400
+//!   ttlSecondsAfterFinished: 86400
+//!   podReplacementPolicy: Failed
+//!   template:
+//!     spec:
+//!       restartPolicy: Never
+//!       containers: [{name: trainer, image: "registry.example.com/trainer:v1"}]
+//! ```
+//!
+//! ## Fix
+//!
+//! Safe: writes the parameter `seconds` (86400, a day), or `cronSeconds` (604800, a week) into the template of a CronJob; the webhook fills in the same.
+//!
+//! ## Details
+//!
+//! The field is beside `activeDeadlineSeconds`: in `spec`, in `spec.jobTemplate.spec`, in `spec.runPolicy`.
+//!
+//! A day is enough where people look at their jobs every day. Choose a week (`seconds: 604800`) where they do not: a run that fails on Friday evening
+//! is gone on Monday with its pods and their logs, unless the logs are kept elsewhere. An author who wants another time writes the field.
+//!
+//! Nothing is filled in, and a warning given, where a tool tracks the object: Argo CD, Flux, Helm, Config Sync, Fleet, kapp, Pulumi, Terraform or
+//! Crossplane, by the labels, annotations and field managers that they write. To them a Job that deleted itself is a Job that is missing, so they
+//! make it again, some at once and some the next time they run, and the training runs again. Any label or annotation of Argo CD's or Flux's own counts
+//! (`argocd.argoproj.io/sync-wave`, `kustomize.toolkit.fluxcd.io/ssa`). Most files in git carry no mark; where all manifests are applied by such a
+//! tool, set the parameter `gitops: true`. A CronJob is filled all the same: the tool tracks the CronJob, and its runs do not
+//! come back. Only a CronJob of Terraform's is not filled, and gets a warning: what its configuration does not have would be a change
+//! in every plan.
+//!
+//! A hook of Helm or Argo CD is not filled either. It does not come back before the next release, and the tool deletes it as its deletion policy says
+//! (`helm.sh/hook-delete-policy`, `argocd.argoproj.io/hook-delete-policy`). One that has such a policy is fine; for one without there is a warning,
+//! since it stays until it runs again.
+//!
+//! Nothing is written into an object that has a `status` with content, such as what `kubectl get -o yaml` printed: to apply that to a Job that has
+//! finished would delete it at once, with its pods. Write the field into the manifest that the object was made from.
+//!
+//! A Job whose controller is another object than a CronJob is its owner's to clean up, and is left alone.
+//!
+//! The webhook never sets the field on UPDATE of a Job or PyTorchJob: one that has finished would be deleted at once.
+//! The training operator ignores the field while a PyTorchJob is suspended, and in release 1.9 never deletes one that failed with a permanent exit code.
+//!
+//! ## References
+//!
+//! * <https://kubernetes.io/docs/concepts/workloads/controllers/ttlafterfinished/>
+//! * <https://github.com/argoproj/argo-cd/issues/8586>
+
+use crate::judge::appliers::{hook, tracker, writes_whole};
+use crate::judge::finding::{Level, Safety};
+use crate::judge::policy::Action;
+use crate::judge::rule::{Cx, Param, ParamDefault, Ratchet, Rule};
+use crate::kinds::{Field, Kind, Workload};
+
+pub(super) static RULE: Rule = Rule {
+    id: "ttl-after-finished",
+    summary: "What has finished goes away: `ttlSecondsAfterFinished` is set",
+    kinds: &[Kind::Job, Kind::CronJob, Kind::PyTorchJob],
+    default: Action::Fill,
+    fills: &[
+        "/spec/ttlSecondsAfterFinished",
+        "/spec/jobTemplate/spec/ttlSecondsAfterFinished",
+        "/spec/runPolicy",
+        "/spec/runPolicy/ttlSecondsAfterFinished",
+    ],
+    params: &[
+        Param { name: "cronSeconds", doc: "Seconds to keep a finished run of a CronJob.", default: ParamDefault::Int { value: 604_800, least: 0 } },
+        Param {
+            name: "gitops",
+            doc: "Whether every object is taken to be tracked by a GitOps tool, so that nothing is filled in.",
+            default: ParamDefault::Bool(false),
+        },
+        Param { name: "seconds", doc: "Seconds to keep a finished Job or PyTorchJob.", default: ParamDefault::Int { value: 86_400, least: 0 } },
+    ],
+    cel: Err("what it fills in, or denies where a policy says so, depends on more than CEL says well"),
+    check,
+    restore: None,
+    ratchet: Ratchet::BY_PLACE,
+};
+
+const FIELD: &str = "ttlSecondsAfterFinished";
+
+fn check(cx: &mut Cx<'_>) {
+    let workload = cx.workload;
+    let field = workload.limits.get(FIELD);
+    if !field.int().is_unset() || is_owned(workload) {
+        return;
+    }
+    // The runs of a CronJob do not come back: what is tracked is the CronJob.
+    let is_template = workload.kind == Kind::CronJob;
+    if let Some(hook) = hook(workload).filter(|_| !is_template) {
+        if !hook.has_policy {
+            let message = format!("no `{FIELD}` and no deletion policy: this hook stays when it has finished, until {} runs it again", hook.tool);
+            if let Some(finding) = cx.missing(&field.pointer, message) {
+                finding.instead_of_fill(Level::Warn).at_most(Level::Warn);
+                finding.help(format!("write the annotation `{}: {}`", hook.policy, hook.suggestion));
+            }
+        }
+        return;
+    }
+    let tracker = if cx.bool("gitops") { Some("a GitOps tool (the policy says so)") } else { tracker(workload) };
+    if let Some(tracker) = tracker.filter(|_| !is_template) {
+        let message = format!(
+            "no `{FIELD}`, so what has finished is never deleted; none is filled in, as {tracker} would make it again and it would run again"
+        );
+        if let Some(finding) = cx.missing(&field.pointer, message) {
+            finding.instead_of_fill(Level::Warn).at_most(Level::Warn);
+            finding.help("let the tool that applies it clean it up, e.g. as a hook with a deletion policy");
+        }
+        return;
+    }
+    let message = "`ttlSecondsAfterFinished` is not set, so what has finished is never deleted, nor are its pods";
+    if !is_template && workload.has_begun() {
+        if let Some(finding) = cx.missing(&field.pointer, message) {
+            finding.instead_of_fill(Level::Note);
+            finding.help("this has a `status`, and a TTL deletes what has finished at once: write it into the manifest that it was made from");
+        }
+        return;
+    }
+    let seconds = cx.int(if is_template { "cronSeconds" } else { "seconds" });
+    if let Some(tool) = writes_whole(workload) {
+        let message = format!("no `{FIELD}`: finished runs are never deleted; none is filled in, as {tool} would take it out again");
+        if let Some(finding) = cx.missing(&field.pointer, message) {
+            finding.instead_of_fill(Level::Warn).at_most(Level::Warn);
+            finding.help(format!("set `ttl_seconds_after_finished` in the configuration, e.g. to {seconds}"));
+        }
+        return;
+    }
+    let Some(fix) = workload.limits.set(FIELD, seconds.into()) else { return };
+    if let Some(finding) = cx.missing(&field.pointer, message) {
+        finding.help(format!("set `{}`, e.g. to {seconds} (seconds)", field.pointer)).fix(Safety::Safe, vec![fix]);
+    }
+}
+
+/// Tells whether another object than a CronJob controls this one, and so decides when it goes.
+fn is_owned(workload: &Workload<'_>) -> bool {
+    let owners = workload.object.at(&["metadata", "ownerReferences"]);
+    owners.items().any(|owner| owner.get("controller").bool() == Field::Set(true) && owner.get("kind").text() != Field::Set("CronJob"))
+}

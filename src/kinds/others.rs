@@ -1,0 +1,292 @@
+//! Batch kinds that Jobgate knows of and does not judge, and how a workload of any other kind gives itself away.
+//!
+//! Green means judged: what stands here, or looks like it, is reported as not judged and never passes in silence.
+
+use super::{ADAPTERS, Kind};
+use crate::k8s::quantity::Quantity;
+use crate::kinds::accelerator::{TAINTS, taint_of};
+use crate::text::meter;
+use crate::text::pointer::Pointer;
+use crate::text::suggest;
+use crate::text::value::{Map, Value};
+
+/// Kinds by API group. What decides is group and kind together, as everywhere.
+static OTHERS: &[(&str, &[&str])] = &[
+    ("argoproj.io", &["ClusterWorkflowTemplate", "CronWorkflow", "Workflow", "WorkflowTemplate"]),
+    ("apps.kubedl.io", &["Cron"]),
+    ("batch.paddlepaddle.org", &["PaddleJob"]),
+    ("batch.volcano.sh", &["CronJob", "Job"]),
+    ("batch.x-k8s.io", &["JobSet"]),
+    ("elastic.iml.github.io", &["ElasticJob"]),
+    ("elastic.pytorch.org", &["ElasticJob"]),
+    ("execution.furiko.io", &["Job", "JobConfig"]),
+    ("flink.apache.org", &["FlinkDeployment", "FlinkSessionJob"]),
+    ("flow.volcano.sh", &["JobFlow", "JobTemplate"]),
+    ("flux-framework.org", &["MetricSet", "MiniCluster"]),
+    ("jobset.x-k8s.io", &["JobSet"]),
+    ("keda.sh", &["ScaledJob"]),
+    (
+        "kubeflow.org",
+        &[
+            "ClusterTrainingRuntime",
+            "Experiment",
+            "JAXJob",
+            "MPIJob",
+            "MXJob",
+            "PaddleJob",
+            "ScheduledWorkflow",
+            "TFJob",
+            "TrainJob",
+            "TrainingRuntime",
+            "Trial",
+            "XGBoostJob",
+        ],
+    ),
+    ("kubernetes.dask.org", &["DaskCluster", "DaskJob"]),
+    ("kubecluster.org", &["KubeCluster"]),
+    ("leaderworkerset.x-k8s.io", &["LeaderWorkerSet"]),
+    ("mcad.ibm.com", &["AppWrapper"]),
+    ("ray.io", &["RayCluster", "RayCronJob", "RayJob"]),
+    ("run.ai", &["DistributedWorkload", "TrainingWorkload"]),
+    ("sagemaker.amazonaws.com", &["HyperPodPyTorchJob"]),
+    ("spark.apache.org", &["SparkApplication", "SparkCluster"]),
+    ("sparkoperator.k8s.io", &["ScheduledSparkApplication", "SparkApplication"]),
+    ("tekton.dev", &["ClusterTask", "Pipeline", "PipelineRun", "Task", "TaskRun"]),
+    ("trainer.kubeflow.org", &["ClusterTrainingRuntime", "OptimizationJob", "TrainJob", "TrainingRuntime"]),
+    ("training.kubedl.io", &["ElasticDLJob", "MarsJob", "MPIJob", "PyTorchJob", "TFJob", "XDLJob", "XGBoostJob"]),
+    ("wlm.sylabs.io", &["SlurmJob"]),
+    ("workload.codeflare.dev", &["AppWrapper"]),
+    ("xdl.kubedl.io", &["XDLJob"]),
+];
+
+/// Returns the groups, each with its kinds.
+pub(crate) fn others() -> impl Iterator<Item = (&'static str, &'static [&'static str])> {
+    OTHERS.iter().copied()
+}
+
+/// Tells whether a group and a kind's name are those of a batch kind that is known and not judged.
+#[must_use]
+pub fn is_other(group: &str, kind: &str) -> bool {
+    OTHERS.iter().any(|(name, kinds)| *name == group && kinds.contains(&kind))
+}
+
+/// Tells whether a group is one of those that have batch kinds.
+#[must_use]
+pub fn is_batch_group(group: &str) -> bool {
+    OTHERS.iter().any(|(name, _)| *name == group) || ADAPTERS.iter().any(|adapter| adapter.group == group)
+}
+
+/// Returns the batch kind, as its group and name, that somebody meant who wrote a kind which does not exist: in another case, in the plural, with a
+/// slip, or in a group that no custom resource can be of. A group may have other kinds, so a word that is only like the name of one is none.
+///
+/// `group` is nothing where the object has no `apiVersion`. The name alone is then all there is to go by.
+#[must_use]
+pub fn meant(group: Option<&str>, kind: &str) -> Option<(&'static str, &'static str)> {
+    // The group of a custom resource has a dot in it.
+    let any_group = group.is_none_or(|group| !group.contains('.') && !is_batch_group(group));
+    let ours = ADAPTERS.iter().map(|adapter| (adapter.group, adapter.name));
+    let all = ours.chain(OTHERS.iter().flat_map(|(group, kinds)| kinds.iter().map(|kind| (*group, *kind))));
+    let mut of_group = all.filter(|(name, _)| any_group || group == Some(name)).filter(|(_, name)| name.len().abs_diff(kind.len()) <= 2);
+    let singular = |word: &str| word.eq_ignore_ascii_case(kind) || kind.to_ascii_lowercase().strip_suffix('s') == Some(&word.to_ascii_lowercase());
+    let slipped = |word: &str| word.len() > SHORT && suggest::is_slip(kind, word);
+    let exact = of_group.clone().find(|(_, name)| singular(name));
+    exact.or_else(|| of_group.find(|(_, name)| !any_group && slipped(name)))
+}
+
+/// Names of so few letters are like too many others (`Task`, `Cron`, `Trial`).
+const SHORT: usize = 5;
+
+/// Tells whether an object of a kind that Jobgate does not know runs pods to an end, or on accelerators: somewhere in it are containers which ask
+/// for accelerators, or beside which `restartPolicy` is `Never` or `OnFailure`.
+///
+/// What Kubernetes itself runs forever (`apps`) is no batch work, and neither are its core kinds: a Pod is the business of whoever made it.
+#[must_use]
+pub fn looks_like_batch(version: &str, object: &Value) -> bool {
+    let group = version.split_once('/').map_or("", |(group, _)| group);
+    let kind = object.get("kind").and_then(Value::as_str).unwrap_or_default();
+    let is_none = |(name, kinds): &(&str, &[&str])| *name == group && (kinds.is_empty() || kinds.contains(&kind));
+    // A pod template by itself is one of the core's kinds, and is for whatever makes pods of it.
+    let is_core = matches!(group, "" | "apps" | "batch") && kind != "PodTemplate";
+    !is_core && !NO_BATCH.iter().any(is_none) && has_batch_pod(object)
+}
+
+/// Calls a function with each whole object of a batch kind that is inside of an object, and its place: what a Template, a ManifestWork or a Sensor
+/// makes. What only names an object, as an owner reference does, is none. The core's kinds and those of `apps` hold no others.
+pub fn each_inside<'v>(object: &'v Value, found: &mut dyn FnMut(Pointer, &'v Value)) {
+    let text = |key: &str| object.get(key).and_then(Value::as_str).unwrap_or_default();
+    // OpenShift's templates once were of the core, too.
+    if text("apiVersion").contains('.') || text("kind") == "Template" {
+        inside(object, &Pointer::root(), found);
+    }
+}
+
+fn inside<'v>(value: &'v Value, at: &Pointer, found: &mut dyn FnMut(Pointer, &'v Value)) {
+    meter::spend(1);
+    let is_whole = |value: &Value| {
+        let text = |key: &str| value.get(key).and_then(Value::as_str);
+        // Kyverno writes what an object says under `data`.
+        let says = value.get("spec").or_else(|| value.get("data")?.get("spec")).is_some_and(Value::is_object);
+        let of_batch = |version: &str, kind: &str| {
+            let group = version.split_once('/').map_or("", |(group, _)| group);
+            Kind::named(group, kind).is_some() || is_other(group, kind)
+        };
+        says && text("apiVersion").is_some_and(|version| text("kind").is_some_and(|kind| of_batch(version, kind)))
+    };
+    let mut visit = |value: &'v Value, at: Pointer| if is_whole(value) { found(at, value) } else { inside(value, &at, found) };
+    match value {
+        Value::Object(fields) => fields.iter().filter(|(_, value)| is_nest(value)).for_each(|(key, value)| visit(value, at.key(key))),
+        Value::Array(items) => items.iter().enumerate().filter(|(_, value)| is_nest(value)).for_each(|(nth, value)| visit(value, at / nth)),
+        _ => {}
+    }
+}
+
+/// Tells whether a value has anything in it.
+fn is_nest(value: &Value) -> bool {
+    value.is_object() || value.is_array()
+}
+
+/// Kinds that hold pods and run none to an end: what serves, and what only carries pods of others. No kinds stand for all of the group.
+const NO_BATCH: &[(&str, &[&str])] = &[
+    ("actions.github.com", &[]),
+    ("admissionregistration.k8s.io", &[]),
+    ("apiextensions.k8s.io", &[]),
+    ("apps.kruise.io", &["CloneSet", "DaemonSet", "StatefulSet"]),
+    ("apps.openshift.io", &["DeploymentConfig"]),
+    ("argoproj.io", &["Application", "ApplicationSet", "Rollout"]),
+    ("extensions", &["DaemonSet", "Deployment", "ReplicaSet"]),
+    ("helm.toolkit.fluxcd.io", &[]),
+    ("kubeflow.org", &["Notebook"]),
+    ("kyverno.io", &[]),
+    ("mutations.gatekeeper.sh", &[]),
+    ("ray.io", &["RayService"]),
+    ("serving.knative.dev", &[]),
+    ("serving.kserve.io", &[]),
+    ("templates.gatekeeper.sh", &[]),
+];
+
+/// Tells whether a value holds a pod template, whatever it asks for: the mark of a part of a workload that says no kind.
+#[must_use]
+pub fn has_pod(value: &Value) -> bool {
+    any(value, &|fields| containers(fields).next().is_some())
+}
+
+/// Tells whether a value holds a pod template that ends, or asks for accelerators.
+#[must_use]
+pub fn has_batch_pod(value: &Value) -> bool {
+    any(value, &|fields| {
+        let ends = || matches!(fields.get("restartPolicy").and_then(Value::as_str), Some("Never" | "OnFailure"));
+        let mut containers = containers(fields).peekable();
+        containers.peek().is_some() && (ends() || containers.any(asks_for_accelerators))
+    })
+}
+
+/// Tells whether a test holds of some mapping in a value, itself included.
+fn any(value: &Value, test: &dyn Fn(&Map) -> bool) -> bool {
+    meter::spend(1);
+    match value {
+        Value::Object(fields) => test(fields) || fields.values().any(|value| any(value, test)),
+        Value::Array(items) => items.iter().any(|item| any(item, test)),
+        _ => false,
+    }
+}
+
+/// Returns the containers of a mapping, if it is a pod spec.
+fn containers(fields: &Map) -> impl Iterator<Item = &Value> {
+    let lists = ["containers", "initContainers"].into_iter().filter_map(|list| fields.get(list)?.as_array());
+    lists.flatten().filter(|container| ["image", "name", "resources"].iter().any(|key| container.get(key).is_some()))
+}
+
+fn asks_for_accelerators(container: &Value) -> bool {
+    let lists = ["limits", "requests"].into_iter().filter_map(|list| container.get("resources")?.get(list)?.as_object());
+    lists
+        .flatten()
+        .any(|(resource, value)| taint_of(resource, TAINTS).is_some() && Quantity::from_json(value).is_ok_and(|quantity| quantity.is_positive()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::text::value::json;
+
+    #[test]
+    fn no_kind_is_both_judged_and_not() {
+        for (group, kinds) in others() {
+            assert!(!kinds.is_empty() && kinds.iter().all(|kind| Kind::named(group, kind).is_none()), "{group}");
+        }
+        assert!(is_other("batch.volcano.sh", "Job") && !is_other("batch", "Job") && !is_other("run.googleapis.com", "Job"));
+    }
+
+    #[test]
+    fn what_was_meant_is_found_in_the_group_that_is_named() {
+        for (group, kind, expected) in [
+            (Some("batch"), "job", Some("Job")),
+            (Some("batch"), "CronJobs", Some("CronJob")),
+            (Some("kubeflow.org"), "MPIjob", Some("MPIJob")),
+            (Some("kubeflow.org"), "PytorchJobs", Some("PyTorchJob")),
+            (Some("kubeflow.org"), "PyTorcJob", Some("PyTorchJob")),
+            (Some("ray.io"), "RayJobs", Some("RayJob")),
+            (Some("ray.io"), "RayService", None),
+            (Some("kubeflow.org"), "Notebook", None),
+            (Some("tekton.dev"), "PipelineResource", None),
+            (Some("argoproj.io"), "Application", None),
+            (Some("bacth"), "Job", Some("Job")),
+            (Some("apps"), "CronJob", Some("CronJob")),
+            (Some("apps"), "Deployment", None),
+            (Some("example.com"), "Job", None),
+            (None, "mpijob", Some("MPIJob")),
+            (None, "Pod", None),
+        ] {
+            assert_eq!(meant(group, kind).map(|(_, name)| name), expected, "{group:?} {kind}");
+        }
+    }
+
+    #[test]
+    fn objects_inside_of_objects_are_found_and_references_are_not() {
+        let job = json!({"apiVersion": "batch/v1", "kind": "Job", "spec": {"template": {}}});
+        let inside = |object: Value| {
+            let mut places = Vec::new();
+            each_inside(&object, &mut |at, _| places.push(at.to_string()));
+            places
+        };
+        let work = |manifests: Value| json!({"apiVersion": "work.open-cluster-management.io/v1", "kind": "ManifestWork", "spec": {"workload": {"manifests": manifests}}});
+        let mpi = json!({"apiVersion": "kubeflow.org/v1", "kind": "MPIJob", "spec": {"mpiReplicaSpecs": {}}});
+        assert_eq!(
+            inside(work(json!([{"apiVersion": "v1", "kind": "Secret"}, job, mpi]))),
+            ["spec.workload.manifests[1]", "spec.workload.manifests[2]"]
+        );
+        let legacy = json!({"apiVersion": "v1", "kind": "Template", "objects": [job]});
+        assert_eq!(inside(legacy), ["objects[0]"]);
+        let generate = json!({"apiVersion": "batch/v1", "kind": "CronJob", "name": "c", "data": {"spec": {}}});
+        assert_eq!(inside(json!({"apiVersion": "kyverno.io/v1", "kind": "ClusterPolicy", "spec": {"rules": [{"generate": generate}]}})).len(), 1);
+        let reference = json!({"apiVersion": "batch/v1", "kind": "Job", "name": "j"});
+        assert_eq!(inside(work(json!([reference]))), [""; 0]);
+        assert_eq!(inside(json!({"apiVersion": "v1", "kind": "ConfigMap", "data": {"a": job}})), [""; 0]);
+    }
+
+    #[test]
+    fn a_workload_of_any_kind_gives_itself_away() {
+        let pod = |extra: Value| {
+            let mut pod = json!({"containers": [{"name": "c", "image": "i"}]});
+            crate::text::patch::merge(&mut pod, &extra);
+            json!({"spec": {"groups": [{"deep": {"template": {"spec": pod}}}]}})
+        };
+        let gpu = json!({"containers": [{"name": "c", "resources": {"limits": {"nvidia.com/gpu": 1}}}]});
+        for (version, object, looks) in [
+            ("example.com/v1", pod(json!({"restartPolicy": "Never"})), true),
+            ("example.com/v1", pod(json!({"restartPolicy": "OnFailure"})), true),
+            ("example.com/v1", pod(json!({"restartPolicy": "Always"})), false),
+            ("example.com/v1", pod(gpu.clone()), true),
+            ("example.com/v1", pod(json!({"containers": [{"name": "c", "resources": {"limits": {"nvidia.com/gpu": 0}}}]})), false),
+            ("apps/v1", pod(gpu.clone()), false),
+            ("serving.kserve.io/v1beta1", pod(gpu.clone()), false),
+            ("kyverno.io/v1", pod(json!({"restartPolicy": "Never"})), false),
+            ("v1", pod(gpu.clone()), false),
+            ("v1", json!({"kind": "PodTemplate", "template": {"spec": gpu}}), true),
+            ("example.com/v1", json!({"spec": {"restartPolicy": "Never", "containers": {"type": "array"}}}), false),
+            ("example.com/v1", pod(json!({})), false),
+        ] {
+            assert_eq!(looks_like_batch(version, &object), looks, "{version} {object}");
+        }
+        assert!(has_pod(&pod(json!({}))) && !has_pod(&json!({"spec": {"containers": []}})));
+    }
+}

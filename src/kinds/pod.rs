@@ -1,0 +1,108 @@
+//! One pod template: its containers, its claims, its labels.
+
+use super::{Field, Part, PodCount};
+use crate::text::value::Value;
+
+/// A pod template, and how many pods it makes.
+#[derive(Clone, Debug)]
+pub struct PodTemplate<'a> {
+    /// The template: `metadata` and `spec`.
+    pub template: Part<'a>,
+    /// The pod spec.
+    pub spec: Part<'a>,
+    /// The replica type it belongs to, for kinds that have them.
+    pub replica: Option<Replica<'a>>,
+    /// How many of its pods may run at once, within one run.
+    pub count: PodCount,
+}
+
+/// One entry of `pytorchReplicaSpecs`.
+#[derive(Clone, Debug)]
+pub struct Replica<'a> {
+    /// `Master` or `Worker`, or whatever the author wrote.
+    pub name: &'a str,
+    /// The entry.
+    pub part: Part<'a>,
+}
+
+/// Which list of the pod spec a container stands in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ContainerSlot {
+    /// `initContainers`, sidecars included.
+    Init,
+    /// `containers`.
+    Main,
+    /// `ephemeralContainers`; not allowed in templates, but a custom resource may carry them this far.
+    Ephemeral,
+}
+
+impl ContainerSlot {
+    /// All of them, in the order in which containers start.
+    pub const ALL: [Self; 3] = [Self::Init, Self::Main, Self::Ephemeral];
+
+    /// Returns the list's name in a pod spec.
+    #[must_use]
+    pub fn list(self) -> &'static str {
+        match self {
+            Self::Init => "initContainers",
+            Self::Main => "containers",
+            Self::Ephemeral => "ephemeralContainers",
+        }
+    }
+}
+
+/// One container of a pod template.
+#[derive(Clone, Debug)]
+pub struct Container<'a> {
+    /// Which list it stands in.
+    pub slot: ContainerSlot,
+    /// The container.
+    pub part: Part<'a>,
+}
+
+/// One volume that mounts a `PersistentVolumeClaim` by name.
+#[derive(Clone, Debug)]
+pub struct ClaimUse<'a> {
+    /// The claim's name.
+    pub claim: &'a str,
+    /// The volume's name, empty where it has none.
+    pub volume: &'a str,
+    /// Whether the volume says `readOnly: true`, for all its mounts.
+    pub read_only: bool,
+    /// `volumes[i].persistentVolumeClaim.claimName`.
+    pub part: Part<'a>,
+}
+
+impl<'a> PodTemplate<'a> {
+    pub(super) fn new(template: Part<'a>, replica: Option<Replica<'a>>, count: PodCount) -> Self {
+        let spec = template.get("spec");
+        Self { template, spec, replica, count }
+    }
+
+    /// Returns all containers, in every slot: a rule that looks at containers looks at all of them.
+    pub fn containers(&self) -> impl Iterator<Item = Container<'a>> + use<'a> {
+        let spec = self.spec.clone();
+        ContainerSlot::ALL.into_iter().flat_map(move |slot| spec.get(slot.list()).items().map(move |part| Container { slot, part }))
+    }
+
+    /// Returns what [`PodTemplate::containers`] does without their places, which are not made: with the slot, and the index in its list.
+    pub fn container_values(&self) -> impl Iterator<Item = (ContainerSlot, usize, &'a Value)> + use<'a> {
+        let spec = self.spec.value.and_then(Value::as_object);
+        ContainerSlot::ALL.into_iter().flat_map(move |slot| {
+            let list = spec.and_then(|spec| spec.get(slot.list())?.as_array()).map_or(&[][..], Vec::as_slice);
+            list.iter().enumerate().map(move |(index, value)| (slot, index, value))
+        })
+    }
+
+    /// Returns the volumes that mount a claim by name. Generic ephemeral volumes make a claim per pod and are not among them (kubernetes.md §5.1).
+    pub fn claims(&self) -> impl Iterator<Item = ClaimUse<'a>> + use<'a> {
+        self.spec.get("volumes").items().filter_map(|volume| {
+            let source = volume.get("persistentVolumeClaim");
+            let part = source.get("claimName");
+            let claim = part.value?.as_str()?;
+            let name = volume.get("name").value.and_then(Value::as_str).unwrap_or_default();
+            let read_only = source.get("readOnly").bool() == Field::Set(true);
+            Some(ClaimUse { claim, volume: name, read_only, part })
+        })
+    }
+}

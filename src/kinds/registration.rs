@@ -1,0 +1,168 @@
+//! The two webhook configurations by which an API server comes to call Jobgate, made from the kinds it judges.
+
+#[cfg(feature = "serve")]
+mod selector;
+
+use base64::Engine as _;
+
+#[cfg(feature = "serve")]
+pub(crate) use selector::{labels, selects};
+
+use crate::kinds::{ADAPTERS, Kind};
+use crate::text::value::{Value, json};
+
+/// Where the API server finds the webhook.
+#[derive(Clone, Debug)]
+pub enum Target {
+    /// At a URL without path, which must be `https`: a process beside the API server.
+    Url(String),
+    /// Behind a Service of the cluster, on port 443.
+    Service {
+        /// The Service's namespace.
+        namespace: String,
+        /// The Service's name.
+        name: String,
+    },
+}
+
+/// Namespaces whose batch work is the cluster's own.
+pub(crate) const SYSTEM: [&str; 3] = ["kube-node-lease", "kube-public", "kube-system"];
+
+/// The label of a namespace that the API server sets to its name, and nobody else can.
+pub(crate) const NAMESPACE_LABEL: &str = "kubernetes.io/metadata.name";
+
+/// What a request must be for the API server to ask us, as CEL. It looks at the request alone and holds for every one of them: an expression that
+/// fails, or grows too costly with the object, would skip us unseen.
+///
+/// The garbage collector changes nothing but finalizers and owner references, and with no webhook in its way it gets on with that while we are down.
+pub(crate) const CONDITION: (&str, &str) = (
+    "not-the-garbage-collector",
+    "!(request.operation == 'UPDATE' && has(request.userInfo.username) && request.userInfo.username == 'system:serviceaccount:kube-system:generic-garbage-collector')",
+);
+
+/// Returns the mutating and the validating configuration, as JSON objects.
+///
+/// `ca` is the PEM text for `caBundle`. Without it there is no such key, so that applying the configuration leaves alone what somebody else keeps there.
+///
+/// Both fail open: a gate that is down must not stop the cluster. Timeouts are short because those of several webhooks add up, and namespaces
+/// are excluded by the one label that nobody can forge.
+#[must_use]
+pub fn configurations(name: &str, target: &Target, ca: Option<&str>) -> [Value; 2] {
+    let mut excluded: Vec<&str> = SYSTEM.to_vec();
+    if let Target::Service { namespace, .. } = target {
+        excluded.push(namespace);
+    }
+    let webhook = |path: &str, timeout: u32| {
+        let client = match target {
+            Target::Url(url) => json!({"url": format!("{}/{path}", url.trim_end_matches('/'))}),
+            Target::Service { namespace, name } => {
+                json!({"service": {"namespace": namespace, "name": name, "path": format!("/{path}"), "port": 443}})
+            }
+        };
+        let mut client = client;
+        if let Some(ca) = ca {
+            client["caBundle"] = base64::engine::general_purpose::STANDARD.encode(ca).into();
+        }
+        json!({
+            "name": format!("{path}.jobgate.dev"),
+            "clientConfig": client,
+            "rules": rules(&ADAPTERS.map(|adapter| adapter.kind)),
+            "failurePolicy": "Ignore",
+            "matchPolicy": "Equivalent",
+            "sideEffects": "None",
+            "timeoutSeconds": timeout,
+            "admissionReviewVersions": ["v1"],
+            "namespaceSelector": {"matchExpressions": [{"key": NAMESPACE_LABEL, "operator": "NotIn", "values": excluded}]},
+            "matchConditions": [{"name": CONDITION.0, "expression": CONDITION.1}],
+        })
+    };
+    let configuration = |kind: &str, webhook: Value| {
+        json!({
+            "apiVersion": "admissionregistration.k8s.io/v1",
+            "kind": kind,
+            "metadata": {"name": name, "labels": {"app.kubernetes.io/name": "jobgate"}},
+            "webhooks": [webhook],
+        })
+    };
+    let mut mutating = webhook("mutate", 2);
+    // Another mutator may add a container that asks for a GPU after us.
+    mutating["reinvocationPolicy"] = "IfNeeded".into();
+    [configuration("MutatingWebhookConfiguration", mutating), configuration("ValidatingWebhookConfiguration", webhook("validate", 3))]
+}
+
+/// Tells whether a webhook configuration leads to Jobgate, whatever it is called: by its label, the names of its webhooks, or where they lead.
+#[cfg(feature = "serve")]
+pub(crate) fn is_ours(configuration: &Value) -> bool {
+    let text = |value: &Value, pointer: &str| value.pointer(pointer).and_then(Value::as_str).unwrap_or_default().to_owned();
+    let leads_here = |webhook: &Value| {
+        let (service, path, url) =
+            (text(webhook, "/clientConfig/service/name"), text(webhook, "/clientConfig/service/path"), text(webhook, "/clientConfig/url"));
+        let ours = |path: &str| path.ends_with("/mutate") || path.ends_with("/validate");
+        text(webhook, "/name").ends_with(".jobgate.dev") || (service.contains(NAME) && ours(&path)) || (url.contains(NAME) && ours(&url))
+    };
+    labels(configuration)("app.kubernetes.io/name") == Some(NAME)
+        || configuration["webhooks"].as_array().is_some_and(|webhooks| webhooks.iter().any(leads_here))
+}
+
+/// What everything of an installation is called, unless somebody calls it otherwise.
+#[cfg(feature = "serve")]
+const NAME: &str = "jobgate";
+
+/// Tells whether some webhook of a configuration is asked about the objects of a namespace.
+#[cfg(feature = "serve")]
+pub(crate) fn asks_about(configuration: &Value, namespace: &Value) -> bool {
+    let webhooks = configuration["webhooks"].as_array().map_or(&[][..], Vec::as_slice);
+    webhooks.iter().any(|webhook| selects(&webhook["namespaceSelector"], labels(namespace)))
+}
+
+/// Returns one rule per API group: CREATE and UPDATE of some kinds, and nothing below them.
+pub(crate) fn rules(kinds: &[Kind]) -> Vec<Value> {
+    let mut groups: Vec<(&str, &str, Vec<&str>)> = Vec::new();
+    for adapter in ADAPTERS.into_iter().filter(|adapter| kinds.contains(&adapter.kind)) {
+        match groups.iter_mut().find(|(group, version, _)| *group == adapter.group && *version == adapter.version) {
+            Some((_, _, resources)) => resources.push(adapter.resource),
+            None => groups.push((adapter.group, adapter.version, vec![adapter.resource])),
+        }
+    }
+    let rule = |(group, version, resources): (&str, &str, Vec<&str>)| json!({"apiGroups": [group], "apiVersions": [version], "resources": resources, "operations": ["CREATE", "UPDATE"], "scope": "Namespaced"});
+    groups.into_iter().map(rule).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nothing_is_registered_that_could_stop_a_cluster() {
+        let target = Target::Service { namespace: "jobgate".to_owned(), name: "jobgate".to_owned() };
+        for configuration in configurations("jobgate", &target, Some("pem")) {
+            let webhook = &configuration["webhooks"][0];
+            assert_eq!(webhook["clientConfig"]["caBundle"], "cGVt");
+            assert_eq!(webhook["failurePolicy"], "Ignore");
+            assert!(webhook["timeoutSeconds"].as_u64().is_some_and(|seconds| seconds <= 3));
+            for rule in webhook["rules"].as_array().expect("rules") {
+                assert_eq!(rule["operations"], json!(["CREATE", "UPDATE"]), "DELETE carries no object, and is nobody's business");
+                let resources = rule["resources"].as_array().expect("resources");
+                assert!(resources.iter().all(|name| !name.as_str().unwrap_or("*").contains(['*', '/'])), "no wildcard, no subresource");
+            }
+            let values = &webhook["namespaceSelector"]["matchExpressions"][0]["values"];
+            assert_eq!(values, &json!(["kube-node-lease", "kube-public", "kube-system", "jobgate"]));
+        }
+    }
+
+    #[test]
+    fn a_bundle_that_is_not_given_is_not_blanked() {
+        let target = Target::Service { namespace: "jobgate".to_owned(), name: "jobgate".to_owned() };
+        for configuration in configurations("jobgate", &target, None) {
+            assert_eq!(configuration["webhooks"][0]["clientConfig"].get("caBundle"), None);
+        }
+    }
+
+    #[test]
+    fn the_kinds_are_those_of_the_adapters() {
+        let text = serde_json::to_string(&rules(&ADAPTERS.map(|adapter| adapter.kind))).expect("JSON");
+        for adapter in ADAPTERS {
+            assert!(text.contains(adapter.resource), "{}", adapter.resource);
+        }
+    }
+}

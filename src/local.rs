@@ -1,0 +1,6 @@
+//! Files on disk: found, read, judged and fixed.
+
+pub mod baseline;
+pub mod fix;
+pub mod lint;
+pub mod replace;

@@ -1,0 +1,476 @@
+//! Findings that are known and left for later: a file that `jobgate lint --write-baseline` makes and `--baseline` holds the next runs against.
+//!
+//! A finding is known by its [`Identity`] and the file that it stands in, as often as it was there. Neither lines nor the number of a document count, so
+//! moving, reformatting or adding things makes nothing new. An entry whose file is gone counts for a named object wherever that stands now. An entry
+//! whose file is there, and was not looked at in this run, is left alone. What was not judged is known in the same way, under the reason.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
+use std::num::NonZeroUsize;
+use std::path::{Component, Path, PathBuf};
+
+use serde::de::{Error as _, SeqAccess, Visitor};
+use serde::{Deserialize, Deserializer, Serialize};
+
+use crate::report::{Identity, Name, Report};
+
+/// The version of the file.
+const VERSION: u64 = 1;
+
+/// What is known, and how often.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Baseline {
+    known: BTreeMap<Place, NonZeroUsize>,
+}
+
+/// An identity in a file. The order is that of the baseline's file.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct Place {
+    file: String,
+    object: Option<Name>,
+    path: String,
+    rule: String,
+}
+
+/// Why a baseline cannot be read.
+#[derive(Debug, thiserror::Error)]
+pub enum BaselineError {
+    /// It is not JSON of the shape that `--write-baseline` writes. The position is part of the cause's words.
+    #[error("it is no baseline as `--write-baseline` writes it")]
+    Shape(#[source] serde_json::Error),
+    /// Another program, or another version of this one, has made it.
+    #[error("it is a baseline of version {0}, and this program reads version {VERSION}; write it again with `--write-baseline`")]
+    Version(u64),
+}
+
+/// One entry, as it stands in the file.
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Entry {
+    file: String,
+    object: Option<Name>,
+    path: String,
+    rule: String,
+    count: NonZeroUsize,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Document {
+    #[serde(rename = "version")]
+    _version: u64,
+    findings: Known,
+}
+
+struct Known(BTreeMap<Place, NonZeroUsize>);
+
+impl<'de> Deserialize<'de> for Known {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Entries;
+        impl<'de> Visitor<'de> for Entries {
+            type Value = Known;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a list of findings")
+            }
+
+            fn visit_seq<A: SeqAccess<'de>>(self, mut entries: A) -> Result<Known, A::Error> {
+                let mut known = BTreeMap::new();
+                while let Some(Entry { file, object, path, rule, count }) = entries.next_element()? {
+                    let twice = format!("`{rule}` of `{file}`, `{path}`, is here twice; keep one of them");
+                    // As a merge of two branches leaves it.
+                    if known.insert(Place { file, object, path, rule }, count).is_some() {
+                        return Err(A::Error::custom(twice));
+                    }
+                }
+                Ok(Known(known))
+            }
+        }
+        deserializer.deserialize_seq(Entries)
+    }
+}
+
+/// How the files of a run are known to a baseline: by their paths from the directory that it lies in, so that it does not matter where a run starts.
+#[derive(Clone, Debug)]
+pub struct Root {
+    /// Absolute, without `.` and `..`.
+    base: PathBuf,
+    current: PathBuf,
+}
+
+impl Root {
+    /// Returns the root of a baseline's file, for a run in a directory.
+    #[must_use]
+    pub fn new(baseline: &Path, current: &Path) -> Self {
+        let baseline = clean(&current.join(baseline));
+        Self { base: baseline.parent().unwrap_or(&baseline).to_owned(), current: current.to_owned() }
+    }
+
+    /// Returns the name of a file of the run; `-` keeps its own.
+    #[must_use]
+    pub fn name(&self, path: &str) -> String {
+        if path == crate::local::lint::STDIN {
+            return path.to_owned();
+        }
+        let path = clean(&self.current.join(path));
+        let shared = path.components().zip(self.base.components()).take_while(|(a, b)| a == b).count();
+        let up = self.base.components().skip(shared).map(|_| "..".to_owned());
+        let down = path.components().skip(shared).map(|part| part.as_os_str().to_string_lossy().into_owned());
+        up.chain(down).collect::<Vec<_>>().join("/")
+    }
+
+    /// Tells whether a file that a baseline names is there.
+    #[must_use]
+    pub fn has(&self, name: &str) -> bool {
+        name == crate::local::lint::STDIN || self.base.join(name).exists()
+    }
+}
+
+/// Takes `.` and `..` out of an absolute path.
+fn clean(path: &Path) -> PathBuf {
+    let mut out = PathBuf::new();
+    for part in path.components() {
+        match part {
+            Component::CurDir => {}
+            Component::ParentDir => _ = out.pop(),
+            part => out.push(part),
+        }
+    }
+    out
+}
+
+impl Baseline {
+    /// Returns a baseline that knows everything in a report.
+    #[must_use]
+    pub fn of(report: &Report, root: &Root) -> Self {
+        let mut known: BTreeMap<Place, NonZeroUsize> = BTreeMap::new();
+        let mut names = Names::new(root);
+        for place in places(report, &mut names).into_iter().flatten() {
+            known.entry(place).and_modify(|count| *count = count.saturating_add(1)).or_insert(NonZeroUsize::MIN);
+        }
+        Self { known }
+    }
+
+    /// Reads what [`Baseline`] prints.
+    ///
+    /// # Errors
+    /// It is not exactly of that shape, or has a finding twice.
+    pub fn parse(text: &str) -> Result<Self, BaselineError> {
+        #[derive(Deserialize)]
+        struct Version {
+            version: u64,
+        }
+        // What another version has is not to be called wrong here.
+        if let Ok(Version { version }) = serde_json::from_str(text)
+            && version != VERSION
+        {
+            return Err(BaselineError::Version(version));
+        }
+        let document: Document = serde_json::from_str(text).map_err(BaselineError::Shape)?;
+        Ok(Self { known: document.findings.0 })
+    }
+
+    /// Returns how many findings it knows.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.known.values().map(|count| count.get()).sum()
+    }
+
+    /// Tells whether it knows nothing.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.known.is_empty()
+    }
+
+    /// Takes what is known out of a report and counts it there, with what is known and no longer there. `read` are the paths of all files that the report
+    /// is about.
+    pub fn lift<'a>(&self, report: &mut Report, read: impl IntoIterator<Item = &'a str>, root: &Root) {
+        let mut names = Names::new(root);
+        let places = places(report, &mut names);
+        let read: BTreeSet<String> = read.into_iter().map(|path| root.name(path)).collect();
+        let mut left: BTreeMap<&Place, usize> = self.known.iter().map(|(place, count)| (place, count.get())).collect();
+        let mut is_known: Vec<bool> = places.iter().map(|place| place.as_ref().is_some_and(|place| take(left.get_mut(place)))).collect();
+        // What remains of files that are gone, by what it is about.
+        let mut files: BTreeMap<&str, bool> = BTreeMap::new();
+        left.retain(|place, count| *count > 0 && (read.contains(&place.file) || !*files.entry(&place.file).or_insert_with(|| root.has(&place.file))));
+        let mut moved: BTreeMap<(&Option<Name>, &str, &str), Vec<&Place>> = BTreeMap::new();
+        for place in left.keys().filter(|place| !read.contains(&place.file)) {
+            moved.entry(place.about()).or_default().push(place);
+        }
+        for (place, is_known) in places.iter().zip(&mut is_known) {
+            let Some(place) = place.as_ref().filter(|place| !*is_known && place.is_named()) else { continue };
+            let candidates = moved.get(&place.about()).map_or(&[][..], Vec::as_slice);
+            *is_known = candidates.iter().any(|known| take(left.get_mut(known)));
+        }
+        let mut is_known = is_known.into_iter();
+        let before = report.findings.len();
+        report.findings.retain(|_| !is_known.next().unwrap_or_default());
+        report.known += before - report.findings.len();
+        let before = report.unjudged.len();
+        report.unjudged.retain(|_| !is_known.next().unwrap_or_default());
+        report.known_unjudged += before - report.unjudged.len();
+        // A run that looks at a part of the files does not see where the rest has gone.
+        let whole = self.known.keys().all(|place| read.contains(&place.file) || !root.has(&place.file));
+        report.gone += left.iter().filter(|(place, _)| whole || read.contains(&place.file)).map(|(_, count)| count).sum::<usize>();
+    }
+}
+
+/// Returns the places of the findings of a report, and then those of what was not judged; nothing for what no baseline can know.
+fn places(report: &Report, names: &mut Names<'_>) -> Vec<Option<Place>> {
+    let mut places = Vec::with_capacity(report.findings.len() + report.unjudged.len());
+    for located in &report.findings {
+        places.push(Some(Place::new(names.of(&located.location.file), Identity::of(located))));
+    }
+    for unjudged in &report.unjudged {
+        let known = Identity::of_unjudged(unjudged).zip(unjudged.location.as_ref());
+        places.push(known.map(|(identity, location)| Place::new(names.of(&location.file), identity)));
+    }
+    places
+}
+
+/// Uses up one of what is left.
+fn take(left: Option<&mut usize>) -> bool {
+    match left {
+        Some(count) if *count > 0 => {
+            *count -= 1;
+            true
+        }
+        _ => false,
+    }
+}
+
+impl Place {
+    fn new(file: String, Identity { rule, object, path }: Identity) -> Self {
+        Self { file, object, path, rule }
+    }
+
+    /// Returns what it is about, wherever that stands.
+    fn about(&self) -> (&Option<Name>, &str, &str) {
+        (&self.object, &self.path, &self.rule)
+    }
+
+    fn is_named(&self) -> bool {
+        self.object.as_ref().is_some_and(|object| object.name.is_some())
+    }
+}
+
+impl fmt::Display for Baseline {
+    /// Writes the file: sorted, one finding a line, so that version control shows what has become known and what has been fixed.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{{\"version\":{VERSION},\"findings\":[")?;
+        for (nth, (Place { file, object, path, rule }, count)) in self.known.iter().enumerate() {
+            let entry = Entry { file: file.clone(), object: object.clone(), path: path.clone(), rule: rule.clone(), count: *count };
+            let line = serde_json::to_string(&entry).map_err(|_| fmt::Error)?;
+            write!(f, "{}\n{line}", if nth == 0 { "" } else { "," })?;
+        }
+        f.write_str("\n]}\n")
+    }
+}
+
+/// The names of files, each made once.
+struct Names<'r> {
+    root: &'r Root,
+    last: Option<(std::sync::Arc<str>, String)>,
+}
+
+impl<'r> Names<'r> {
+    fn new(root: &'r Root) -> Self {
+        Self { root, last: None }
+    }
+
+    fn of(&mut self, file: &std::sync::Arc<str>) -> String {
+        match &self.last {
+            Some((path, name)) if path == file => name.clone(),
+            _ => {
+                let name = self.root.name(file);
+                self.last = Some((std::sync::Arc::clone(file), name.clone()));
+                name
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::judge::policy::Policy;
+    use crate::local::lint::{self, Claims, Input, Options};
+
+    const JOB: &str = "\
+apiVersion: batch/v1
+kind: Job
+metadata: {name: train}
+spec:
+  ttlSecondsAfterFinished: 60
+  podReplacementPolicy: Failed
+  activeDeadlineSeconds: 60
+  template:
+    spec:
+      restartPolicy: Never
+      containers:
+      - {name: a, image: i, workDir: /x}
+";
+
+    fn report(files: &[(&str, &str)]) -> Report {
+        let inputs: Vec<Input> = files.iter().map(|(path, text)| Input::text(path, text.as_bytes())).collect();
+        lint::lint(&inputs, &Policy::default(), &Claims::default(), &Options::default()).report
+    }
+
+    fn root() -> Root {
+        Root::new(Path::new("known.json"), Path::new("/no/such/place"))
+    }
+
+    /// Returns how many findings are new, known and gone.
+    fn against(known: &[(&str, &str)], now: &[(&str, &str)]) -> (usize, usize, usize) {
+        let baseline = Baseline::of(&report(known), &root());
+        let mut report = report(now);
+        baseline.lift(&mut report, now.iter().map(|(path, _)| *path), &root());
+        (report.findings.len(), report.known, report.gone)
+    }
+
+    #[test]
+    fn what_is_known_stays_known_while_things_move() {
+        let known = [("k8s/a.yaml", JOB)];
+        assert_eq!(against(&known, &known), (0, 1, 0));
+        let moved = format!("# moved\n\n{}", JOB.replace("  ttl", "\n  # down\n  ttl"));
+        let beside = format!("{}---\n{JOB}", JOB.replace("train", "other").replace(", workDir: /x", ""));
+        let json = serde_json::to_string(&crate::text::yaml::documents(JOB.as_bytes()).next().unwrap().unwrap().value).unwrap();
+        let list = format!("{{\"apiVersion\": \"v1\", \"kind\": \"List\", \"items\": [{{}}, {json}]}}");
+        let newer = JOB.replace("      - {name: a", "      - {name: first, image: i}\n      - {name: a");
+        for text in [&moved, &beside, &json, &list, &newer] {
+            assert_eq!(against(&known, &[("k8s/a.yaml", text)]), (0, 1, 0), "{text}");
+        }
+    }
+
+    #[test]
+    fn what_is_another_or_once_more_is_new() {
+        let known = [("a.yaml", JOB)];
+        for (text, found) in [
+            (JOB.replace("train", "other"), (1, 0, 1)),
+            (JOB.replace("{name: a", "{name: b"), (1, 0, 1)),
+            (JOB.replace("workDir", "workdir"), (1, 0, 1)),
+            (JOB.replace("workDir: /x", "workDir: /x, workdir: /x"), (1, 1, 0)),
+            (JOB.replace("{name: train}", "{name: train, namespace: team}"), (1, 0, 1)),
+            (format!("{JOB}---\n{JOB}"), (1, 1, 0)),
+            (JOB.replace(", workDir: /x", ""), (0, 0, 1)),
+        ] {
+            assert_eq!(against(&known, &[("a.yaml", &text)]), found, "{text}");
+        }
+        assert_eq!(against(&[("a.yaml", &format!("{JOB}---\n{JOB}"))], &known), (0, 1, 1));
+    }
+
+    #[test]
+    fn what_is_not_judged_is_known_by_its_reason() {
+        let mpi = "apiVersion: kubeflow.org/v2beta1\nkind: MPIJob\nmetadata: {name: a}\n";
+        let claims = JOB
+            .replace("spec:\n  ttl", "spec:\n  parallelism: 2\n  ttl")
+            .replace("      restart", "      volumes:\n      - {name: v, persistentVolumeClaim: {claimName: data}}\n      restart");
+        let known = [("mpi.yaml", mpi), ("job.yaml", &*claims), ("readme.yaml", "a: 1\n")];
+        let against = |now: &[(&str, &str)]| {
+            let baseline = Baseline::of(&report(&known), &root());
+            let mut report = report(now);
+            baseline.lift(&mut report, now.iter().map(|(path, _)| *path), &root());
+            assert_eq!(report.gone, 0);
+            let left: Vec<&str> = report.unjudged.iter().map(|unjudged| unjudged.reason.word()).collect();
+            (left.join(" "), report.known_unjudged)
+        };
+        assert_eq!(against(&known), (String::new(), 2));
+        let other = format!("{mpi}---\n{}", mpi.replace("name: a", "name: b"));
+        assert_eq!(against(&[("mpi.yaml", &other), ("job.yaml", &claims)]), ("kind".to_owned(), 2));
+        let claim = claims.replace("claimName: data", "claimName: data}}\n      - {name: w, persistentVolumeClaim: {claimName: more");
+        assert_eq!(against(&[("mpi.yaml", mpi), ("job.yaml", &claim)]), ("claim".to_owned(), 2));
+        // A path with nothing in it is the run's own matter.
+        let nothing = report(&[("readme.yaml", "a: 1\n")]);
+        assert_eq!((nothing.unjudged.len(), Baseline::of(&nothing, &root()).len()), (1, 0));
+    }
+
+    #[test]
+    fn a_file_may_move_and_a_copy_of_it_is_new() {
+        assert_eq!(against(&[("a.yaml", JOB)], &[("b/c.yaml", JOB)]), (0, 1, 0));
+        assert_eq!(against(&[("a.yaml", JOB)], &[("a.yaml", JOB), ("b.yaml", JOB)]), (1, 1, 0));
+        // Which of the two is new is told by the file.
+        let baseline = Baseline::of(&report(&[("b.yaml", JOB)]), &root());
+        let mut both = report(&[("a.yaml", JOB), ("b.yaml", JOB)]);
+        baseline.lift(&mut both, ["a.yaml", "b.yaml"], &root());
+        assert_eq!(both.findings.iter().map(|located| &*located.location.file).collect::<Vec<_>>(), ["a.yaml"]);
+        // What cannot be read is nothing but its file.
+        let broken = "kind: [";
+        assert_eq!(against(&[("a.yaml", broken)], &[("a.yaml", broken)]), (0, 1, 0));
+        assert_eq!(against(&[("a.yaml", broken)], &[("b.yaml", broken)]), (1, 0, 2), "it is not judged, either");
+    }
+
+    #[test]
+    fn a_file_that_was_not_looked_at_is_left_alone() {
+        let dir = tempfile::tempdir().unwrap();
+        std::fs::write(dir.path().join("a.yaml"), JOB).unwrap();
+        let root = Root::new(Path::new("known.json"), dir.path());
+        let baseline = Baseline::of(&report(&[("a.yaml", JOB)]), &root);
+        let mut copy = report(&[("b.yaml", JOB)]);
+        baseline.lift(&mut copy, ["b.yaml"], &root);
+        assert_eq!((copy.findings.len(), copy.known, copy.gone), (1, 0, 0));
+        std::fs::remove_file(dir.path().join("a.yaml")).unwrap();
+        baseline.lift(&mut copy, ["b.yaml"], &root);
+        assert_eq!((copy.findings.len(), copy.known, copy.gone), (0, 1, 0));
+    }
+
+    #[test]
+    fn files_are_named_from_where_the_baseline_lies() {
+        let root = |baseline: &str| Root::new(Path::new(baseline), Path::new("/repo/k8s"));
+        for (baseline, path, name) in [
+            ("known.json", "a.yaml", "a.yaml"),
+            ("../known.json", "./sub/../a.yaml", "k8s/a.yaml"),
+            ("/repo/known.json", "/repo/k8s/a.yaml", "k8s/a.yaml"),
+            ("ci/known.json", "a.yaml", "../a.yaml"),
+            ("/elsewhere/known.json", "a.yaml", "../repo/k8s/a.yaml"),
+            ("known.json", "-", "-"),
+        ] {
+            assert_eq!(root(baseline).name(path), name, "{baseline} {path}");
+        }
+    }
+
+    #[test]
+    fn a_baseline_is_written_sorted_and_read_back() {
+        let broken = "kind: [";
+        let two = format!("{JOB}---\n{JOB}");
+        let baseline = Baseline::of(&report(&[("b.yaml", &two), ("a.yaml", broken)]), &root());
+        let text = baseline.to_string();
+        let wanted = [
+            "{\"version\":1,\"findings\":[",
+            "{\"file\":\"a.yaml\",\"object\":null,\"path\":\"\",\"rule\":\"not-judged/unreadable\",\"count\":1},",
+            "{\"file\":\"a.yaml\",\"object\":null,\"path\":\"\",\"rule\":\"syntax\",\"count\":1},",
+            "{\"file\":\"b.yaml\",\"object\":{\"kind\":\"Job\",\"namespace\":null,\"name\":\"train\"},\
+             \"path\":\"spec.template.spec.containers[a].workDir\",\"rule\":\"unknown-field\",\"count\":2}",
+            "]}\n",
+        ];
+        assert_eq!(text, wanted.join("\n"));
+        assert_eq!(Baseline::parse(&text).unwrap(), baseline);
+        assert_eq!((baseline.len(), baseline.is_empty()), (4, false));
+        let none = Baseline::default();
+        assert_eq!(Baseline::parse(&none.to_string()).unwrap(), none);
+    }
+
+    #[test]
+    fn a_bad_baseline_is_refused_with_its_place() {
+        let entry = r#"{"file":"a","object":null,"path":"","rule":"syntax","count":1}"#;
+        let wrap = |entries: &str| format!("{{\"version\":1,\"findings\":[\n{entries}\n]}}");
+        for (text, words) in [
+            (String::new(), "EOF while parsing a value at line 1 column 0"),
+            ("[]".to_owned(), "invalid length 0"),
+            (wrap(&format!("{entry},\n{entry}")), "`syntax` of `a`, ``, is here twice; keep one of them at line 4"),
+            (wrap(&entry.replace('1', "0")), "nonzero usize at line 2"),
+            (wrap(&entry.replace("path", "paths")), "unknown field `paths`"),
+            (wrap(&entry.replace("\"object\":null,", "")), ""),
+            (wrap(&entry.replace("null", "{\"kind\":\"Job\"}")), ""),
+            ("{\"version\":1}".to_owned(), "missing field `findings`"),
+            ("{\"findings\":[]}".to_owned(), "missing field `version`"),
+            (format!("{}\n<<<<<<< ours", wrap(entry)), "trailing characters at line 4"),
+        ] {
+            match Baseline::parse(&text) {
+                Err(BaselineError::Shape(cause)) => assert!(cause.to_string().contains(words), "{text}: {cause}"),
+                other => assert!(words.is_empty() && other.is_ok(), "{text}: {other:?}"),
+            }
+        }
+        let newer = Baseline::parse("{\"version\":2,\"entries\":{}}").unwrap_err();
+        assert_eq!(newer.to_string(), "it is a baseline of version 2, and this program reads version 1; write it again with `--write-baseline`");
+    }
+}

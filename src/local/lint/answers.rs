@@ -1,0 +1,216 @@
+//! What would become of the objects in the linted files: [`crate::admission::dry_run`], with what is known of the objects that exist.
+
+use std::cell::RefCell;
+use std::collections::{BTreeMap, BTreeSet};
+
+use jiff::civil::Date;
+
+use super::input::Input;
+use super::objects::objects;
+use super::source;
+use super::{FactsError, Options, document};
+use crate::admission::dry_run::{self, Answer, Question};
+use crate::judge::facts::{Claim, Fact, FactTable, Facts, Volume};
+use crate::judge::finding::Source;
+use crate::judge::policy::Policy;
+use crate::kinds::Kind;
+use crate::text::lines::Lines;
+use crate::text::value::Value;
+use crate::text::yaml;
+
+/// How the question is asked.
+#[derive(Clone, Copy, Debug)]
+pub struct DryRun<'a> {
+    /// Whether unknown fields are refused, as kubectl asks for by default.
+    pub strict: bool,
+    /// The namespace for manifests that name none; empty where nobody knows it.
+    pub namespace: &'a str,
+    /// Objects that exist.
+    pub against: &'a Against,
+    /// Claims as the cluster has them; nothing where nobody asked it.
+    pub cluster: Option<&'a FactTable>,
+    /// Whether answers keep the objects as they would be stored.
+    pub keep_objects: bool,
+}
+
+impl DryRun<'_> {
+    /// Asks what would become of one object of a kind that is judged.
+    pub(super) fn answer(&self, policy: &Policy, facts: &dyn Facts, object: &Value, today: Option<Date>) -> Answer {
+        let old = Key::of(object, self.namespace).and_then(|key| self.against.find(&key));
+        let layered = Layered { cluster: self.cluster, files: facts };
+        dry_run::answer(policy, &layered, &Question { object, old, namespace: self.namespace, strict: self.strict, today })
+    }
+}
+
+/// What the cluster says of a claim, or else the files: a claim that is not there yet may be created with the workload.
+struct Layered<'a> {
+    cluster: Option<&'a FactTable>,
+    files: &'a dyn Facts,
+}
+
+impl Facts for Layered<'_> {
+    fn claim(&self, namespace: &str, name: &str) -> Fact<Claim> {
+        let there = self.cluster.map_or(Fact::Unknown, |cluster| cluster.claim(namespace, name));
+        match (there, self.files.claim(namespace, name)) {
+            (Fact::Known(claim), _) => Fact::Known(claim),
+            (there, Fact::Unknown) => there,
+            (_, file) => file,
+        }
+    }
+
+    fn volume(&self, namespace: &str, name: &str) -> Volume {
+        match self.cluster.map(|cluster| cluster.claim(namespace, name)) {
+            // The claim is there, and so is its volume: its access modes are the volume's.
+            Some(Fact::Known(_)) => Volume::OfCluster,
+            _ => self.files.volume(namespace, name),
+        }
+    }
+}
+
+/// What is known of claims, and of those that nobody knows the worst: that one pod at a time can mount them.
+pub(super) struct Worst<'a> {
+    known: Layered<'a>,
+    made_up: RefCell<BTreeSet<String>>,
+}
+
+impl<'a> Worst<'a> {
+    pub(super) fn new(files: &'a dyn Facts, cluster: Option<&'a FactTable>) -> Self {
+        Self { known: Layered { cluster, files }, made_up: RefCell::default() }
+    }
+
+    /// Tells whether anything was asked for that nobody knows.
+    pub(super) fn is_asked(&self) -> bool {
+        !self.made_up.borrow().is_empty()
+    }
+
+    /// Tells whether what was said of a claim is made up.
+    pub(super) fn has_made_up(&self, name: &str) -> bool {
+        self.made_up.borrow().contains(name)
+    }
+}
+
+impl Facts for Worst<'_> {
+    fn claim(&self, namespace: &str, name: &str) -> Fact<Claim> {
+        match self.known.claim(namespace, name) {
+            Fact::Unknown => {
+                self.made_up.borrow_mut().insert(name.to_owned());
+                Fact::Known(Claim { access_modes: vec!["ReadWriteOncePod".to_owned()], source: Source::Cluster })
+            }
+            known => known,
+        }
+    }
+
+    fn volume(&self, namespace: &str, name: &str) -> Volume {
+        self.known.volume(namespace, name)
+    }
+}
+
+/// What tells objects apart in a cluster.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Key {
+    /// The kind.
+    pub kind: Kind,
+    /// The namespace; empty where nobody knows it.
+    pub namespace: String,
+    /// The name.
+    pub name: String,
+}
+
+impl Key {
+    /// Returns the key of an object of a kind that is judged; nothing for one whose name is yet to be generated.
+    #[must_use]
+    pub fn of(object: &Value, namespace: &str) -> Option<Self> {
+        let metadata = |key: &str| object.get("metadata")?.get(key)?.as_str().filter(|text| !text.is_empty());
+        let namespace = metadata("namespace").unwrap_or(namespace).to_owned();
+        Some(Self { kind: Kind::of(object)?, namespace, name: metadata("name")?.to_owned() })
+    }
+}
+
+/// Objects that exist, or existed: of a cluster, or an earlier version of the manifests.
+#[derive(Clone, Debug, Default)]
+pub struct Against {
+    objects: BTreeMap<Key, Value>,
+}
+
+impl Against {
+    /// Reads the objects of files.
+    ///
+    /// # Errors
+    /// A file cannot be read or is not YAML: an object that is silently missing would turn an UPDATE into a CREATE.
+    pub fn in_files(inputs: &[Input], options: &Options<'_>, namespace: &str) -> Result<Self, FactsError> {
+        let mut against = Self::default();
+        let limits = options.limits();
+        for input in inputs {
+            let path = || input.path.to_string();
+            let loaded = match source::load(input, options.max_file_size)? {
+                Ok(loaded) => loaded,
+                Err(source::TooLarge { .. }) => return Err(FactsError::TooLarge { path: path(), limit: document::bytes(options.max_file_size) }),
+            };
+            for chunk in yaml::split(loaded.bytes(), &limits) {
+                let document = chunk.and_then(|chunk| yaml::parse(loaded.bytes(), &chunk, &limits));
+                let line = |error: &yaml::SyntaxError| Lines::new(loaded.bytes()).position(error.span.start).line;
+                let document = document.map_err(|source| FactsError::Syntax { path: path(), line: line(&source), source })?;
+                for object in objects(&document.value) {
+                    against.add(object.value.into_owned(), namespace);
+                }
+            }
+        }
+        Ok(against)
+    }
+
+    /// Adds an object, unless one of its name is there already.
+    pub fn add(&mut self, object: Value, namespace: &str) {
+        if let Some(key) = Key::of(&object, namespace) {
+            self.objects.entry(key).or_insert(object);
+        }
+    }
+
+    /// Returns the object of a key. A namespace that either side leaves open may be any, if only one object fits.
+    fn find(&self, key: &Key) -> Option<&Value> {
+        if let Some(object) = self.objects.get(key) {
+            return Some(object);
+        }
+        let open = |known: &Key| known.kind == key.kind && known.name == key.name && (known.namespace.is_empty() || key.namespace.is_empty());
+        let mut fitting = self.objects.iter().filter(|(known, _)| open(known)).map(|(_, object)| object);
+        let first = fitting.next()?;
+        fitting.next().is_none().then_some(first)
+    }
+}
+
+/// What manifests speak of and do not bring, each sorted.
+#[derive(Clone, Debug, Default)]
+pub struct Mentioned {
+    /// The workloads.
+    pub objects: BTreeSet<Key>,
+    /// The claims that they use, by namespace and name.
+    pub claims: BTreeSet<(String, String)>,
+    /// The namespaces that they go into, without those that are among the manifests.
+    pub namespaces: BTreeSet<String>,
+}
+
+/// Finds the workloads of files and what they need, for whoever looks it up. What cannot be read is left out; judging it will say so.
+#[must_use]
+pub fn mentioned(inputs: &[Input], options: &Options<'_>, namespace: &str) -> Mentioned {
+    let limits = options.limits();
+    let mut found = Mentioned::default();
+    let mut brought: BTreeSet<String> = BTreeSet::new();
+    for input in inputs {
+        let Ok(Ok(loaded)) = source::load(input, options.max_file_size) else { continue };
+        let documents = yaml::split(loaded.bytes(), &limits).flatten().filter_map(|chunk| yaml::parse(loaded.bytes(), &chunk, &limits).ok());
+        for document in documents {
+            for object in objects(&document.value) {
+                let text = |pointer: &str| object.value.pointer(pointer).and_then(Value::as_str);
+                if (text("/apiVersion"), text("/kind")) == (Some("v1"), Some("Namespace")) {
+                    brought.extend(text("/metadata/name").map(str::to_owned));
+                }
+                let Some(workload) = crate::kinds::Workload::of(&object.value) else { continue };
+                found.objects.extend(Key::of(&object.value, namespace));
+                let own = object.value.pointer("/metadata/namespace").and_then(Value::as_str).unwrap_or(namespace);
+                found.namespaces.extend(Some(own).filter(|own| !own.is_empty()).map(str::to_owned));
+                found.claims.extend(workload.pods.iter().flat_map(|pod| pod.claims()).map(|used| (own.to_owned(), used.claim.to_owned())));
+            }
+        }
+    }
+    found.namespaces.retain(|namespace| !brought.contains(namespace));
+    found
+}

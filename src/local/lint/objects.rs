@@ -1,0 +1,103 @@
+//! The objects of a document, as kubectl takes lists apart.
+
+use std::borrow::Cow;
+
+use crate::text::pointer::Pointer;
+use crate::text::value::{Map, Value};
+
+/// One object of a document.
+#[derive(Debug)]
+pub(super) struct Object<'v> {
+    /// Where it stands: the root of the document, or an item of a list.
+    pub(super) at: Pointer,
+    /// The object; a copy only where it has taken its kind from the list.
+    pub(super) value: Cow<'v, Value>,
+}
+
+/// Returns the objects of a document, in order: itself, or, if it is a list of objects, its items and theirs.
+///
+/// A list is an object whose kind ends in `List` and that has `items`. An item with neither `apiVersion` nor `kind` takes those of the list, without
+/// the `List`, as client-go does it for a `JobList`. Items that are no objects are left out.
+pub(super) fn objects(document: &Value) -> Vec<Object<'_>> {
+    let mut found = Vec::new();
+    take_apart(Pointer::root(), Cow::Borrowed(document), &mut found);
+    found
+}
+
+fn take_apart<'v>(at: Pointer, value: Cow<'v, Value>, found: &mut Vec<Object<'v>>) {
+    match value {
+        Cow::Borrowed(Value::Object(fields)) if list(fields).is_some() => {
+            let Some((items, version, kind)) = list(fields) else { return };
+            let place = at / "items";
+            for (index, item) in items.iter().enumerate() {
+                take_apart(&place / index, inheriting(item, version, kind), found);
+            }
+        }
+        Cow::Owned(Value::Object(fields)) if list(&fields).is_some() => {
+            // A list in a list of lists that took its kind from there.
+            let Some((items, version, kind)) = list(&fields) else { return };
+            let place = at / "items";
+            for (index, item) in items.iter().enumerate() {
+                take_apart(&place / index, Cow::Owned(inheriting(item, version, kind).into_owned()), found);
+            }
+        }
+        value if value.is_object() => found.push(Object { at, value }),
+        _ => {}
+    }
+}
+
+/// Returns an item with the version and kind that it takes from its list.
+fn inheriting<'v>(item: &'v Value, version: &Value, kind: &str) -> Cow<'v, Value> {
+    let says_nothing = |key: &str| item.get(key).is_none_or(Value::is_null);
+    if kind.is_empty() || !item.is_object() || !says_nothing("kind") || !says_nothing("apiVersion") {
+        return Cow::Borrowed(item);
+    }
+    let mut item = item.clone();
+    item["kind"] = kind.into();
+    item["apiVersion"] = version.clone();
+    Cow::Owned(item)
+}
+
+/// Returns the items of a list, with the version and kind that they may inherit.
+fn list(fields: &Map) -> Option<(&[Value], &Value, &str)> {
+    let kind = fields.get("kind")?.as_str()?.strip_suffix("List")?;
+    let items = fields.get("items")?.as_array()?;
+    Some((items, fields.get("apiVersion").unwrap_or(&Value::Null), kind))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::text::value::json;
+
+    fn places(document: Value) -> Vec<(String, String)> {
+        let name = |value: &Value| format!("{}/{}", value["apiVersion"].as_str().unwrap_or_default(), value["kind"].as_str().unwrap_or_default());
+        objects(&document).into_iter().map(|object| (object.at.to_json_pointer(), name(&object.value))).collect()
+    }
+
+    #[test]
+    fn an_object_is_itself() {
+        assert_eq!(places(json!({"apiVersion": "batch/v1", "kind": "Job"})), [(String::new(), "batch/v1/Job".to_owned())]);
+        assert_eq!(places(json!([1])), []);
+        // A custom resource whose name ends so, and that is no list.
+        assert_eq!(places(json!({"apiVersion": "x/v1", "kind": "PriceList"})).len(), 1);
+    }
+
+    #[test]
+    fn lists_are_taken_apart_however_deep() {
+        let job = json!({"apiVersion": "batch/v1", "kind": "Job"});
+        let inner = json!({"apiVersion": "v1", "kind": "List", "items": [null, job]});
+        let found = places(json!({"apiVersion": "v1", "kind": "List", "items": [job, inner, null, 5]}));
+        assert_eq!(found, [("/items/0".to_owned(), "batch/v1/Job".to_owned()), ("/items/1/items/1".to_owned(), "batch/v1/Job".to_owned())]);
+        assert_eq!(places(json!({"apiVersion": "v1", "kind": "List", "items": []})), []);
+    }
+
+    #[test]
+    fn items_take_their_kind_from_a_typed_list_only() {
+        let list = |kind: &str| json!({"apiVersion": "batch/v1", "kind": kind, "items": [{"spec": {}}]});
+        assert_eq!(places(list("JobList")), [("/items/0".to_owned(), "batch/v1/Job".to_owned())]);
+        assert_eq!(places(list("List")), [("/items/0".to_owned(), "/".to_owned())]);
+        let half = json!({"apiVersion": "batch/v1", "kind": "JobList", "items": [{"kind": "CronJob"}]});
+        assert_eq!(places(half), [("/items/0".to_owned(), "/CronJob".to_owned())]);
+    }
+}

@@ -1,0 +1,315 @@
+//! The canaries: what the API server answers to a Job, beside what the policy says it must.
+
+use super::super::observed::{Canary, Observed, Seen};
+use super::super::{Judged, Note, shown};
+use super::{entries, list, need, or_fine};
+use crate::judge::engine::{self, Operation, Origin, Request};
+use crate::judge::facts::NoFacts;
+use crate::judge::policy::Policy;
+use crate::kinds::registration::{labels, selects};
+use crate::serve::certs::publish::Kind;
+use crate::serve::doctor::observe::MANAGER;
+use crate::text::value::Value;
+
+/// Why the API server gets no answer, by words in its own message: what it means, and what to do. The first that fits counts.
+const CAUSES: &[(&[&str], &str, &str)] = &[
+    (
+        &["signed by unknown authority", "certificate signed by", "unable to load root certificates"],
+        "the API server does not trust the certificate",
+        "compare what is served with caBundle (the checks `served-certificate` and `ca-bundle-is-ours`): kubectl -n {ns} logs deployment/{deployment} --tail=50",
+    ),
+    (
+        &["certificate has expired", "not yet valid"],
+        "the certificate's time is over, or has not come",
+        "see `served-certificate` and `certificate-secret`: kubectl -n {ns} logs deployment/{deployment} --tail=50",
+    ),
+    (
+        &["certificate is valid for", "doesn't contain any IP SANs", "not valid for any names", "certificate relies on legacy Common Name"],
+        "the certificate is for another name than the Service's",
+        "make one for {service}.{ns}.svc: jobgate certs init --service {service} --namespace {ns}",
+    ),
+    (&["no endpoints available for service"], "no pod is ready", "see why: kubectl -n {ns} describe pods -l app.kubernetes.io/name=jobgate"),
+    (
+        &["service \"", "no service port"],
+        "the Service, or its port, is gone",
+        "apply the manifests again, or upgrade the release: kubectl apply -f deploy/install.yaml",
+    ),
+    (
+        &["connection refused"],
+        "nobody listens where the API server calls",
+        "see whether the pods run, and on which port: kubectl -n {ns} get pods,service,endpointslices",
+    ),
+    (
+        &["address is not allowed", "Address is not allowed", "no route to host", "network is unreachable"],
+        "the API server cannot reach the pods' network",
+        "on a control plane outside of it, set hostNetwork and a free ports.webhook in the chart: helm upgrade jobgate deploy/helm/jobgate -n {ns} --reuse-values --set hostNetwork=true --set ports.webhook=10260",
+    ),
+    (
+        &["no such host", "server misbehaving"],
+        "the API server cannot resolve the name",
+        "look at the Service: kubectl -n {ns} get service {service} -o yaml",
+    ),
+    (
+        &["context deadline exceeded", "Client.Timeout", "i/o timeout", "did not complete", "request timed out"],
+        "no answer came in time: a firewall or a network policy on the way to port 10250, a node that is gone, or too much load",
+        "let the API server reach port 10250 of the pods (firewall, NetworkPolicy), then look at the load: kubectl -n {ns} get networkpolicies,pods -o wide",
+    ),
+    (
+        &["EOF", "connection reset", "broken pipe", "first record does not look like a TLS handshake"],
+        "the connection broke: a pod that is ending, or something that does not speak TLS on the port",
+        "run it again; if it stays so, look at the log: kubectl -n {ns} logs deployment/{deployment} --tail=50",
+    ),
+];
+
+/// What to do where the answer is another policy's.
+const OTHER_POLICY: &str = "a changed policy takes a minute or so to reach the pods; then see `policy-in-force`";
+
+/// What came of a canary.
+enum Came<'a> {
+    /// A webhook of this name denied it.
+    Denied(&'a str, &'a str),
+    /// The API server could not use a webhook of this name.
+    Failed(&'a str),
+    /// The whole request took too long.
+    TooLong,
+    /// Whoever asks may not.
+    Forbidden,
+    /// Somebody else refused it.
+    Refused,
+    /// It would have been stored.
+    Admitted,
+}
+
+fn quoted<'a>(text: &'a str, before: &str) -> Option<(&'a str, &'a str)> {
+    let from = &text[text.find(before)? + before.len()..];
+    from.split_once('"')
+}
+
+fn message(canary: &Canary) -> &str {
+    canary.answer["message"].as_str().unwrap_or_default()
+}
+
+fn came(canary: &Canary) -> Came<'_> {
+    let text = message(canary);
+    if (200..300).contains(&canary.status) {
+        return Came::Admitted;
+    }
+    if let Some((name, rest)) = quoted(text, "admission webhook \"")
+        && let Some(why) = rest.strip_prefix(" denied the request")
+    {
+        return Came::Denied(name, why.trim_start_matches([':', ' ']));
+    }
+    if let Some((name, _)) = quoted(text, "failed calling webhook \"") {
+        return Came::Failed(name);
+    }
+    match canary.status {
+        504 => Came::TooLong,
+        401 => Came::Forbidden,
+        403 if text.contains("forbidden: User ") => Came::Forbidden,
+        _ => Came::Refused,
+    }
+}
+
+/// Says what a failed call means, in the API server's words and in ours.
+fn failed(text: &str) -> Note {
+    let cause = CAUSES.iter().find(|(words, _, _)| words.iter().any(|word| text.contains(word)));
+    match cause {
+        Some((_, meaning, remedy)) => Note::problem(format!("{meaning}; the API server says: {}", shown(text))).remedy(*remedy),
+        None => Note::problem(format!("the API server cannot use the webhook; it says: {}", shown(text))),
+    }
+}
+
+/// Returns the canary and what was to come of it, unless nothing can be learnt from it.
+fn sent<'a>(observed: &'a Observed, seen: &'a Seen<Canary>, kind: Kind) -> Result<&'a Canary, Note> {
+    let canary = need(seen, || Note::not_checked("it was not sent"))?;
+    let place = &observed.place.canary_namespace;
+    if observed.canary_namespace == Seen::Absent {
+        return Err(elsewhere(format!("there is no namespace {place}")));
+    }
+    let webhooks: Vec<_> = observed.entries().filter(|entry| entry.kind == kind).collect();
+    if let Some(namespace) = observed.canary_namespace.known() {
+        let selected = |webhook: &Value| selects(&webhook["namespaceSelector"], labels(namespace));
+        let takes = |webhook: &Value| selects(&webhook["objectSelector"], |key| (key == "app.kubernetes.io/name").then_some(MANAGER));
+        if !webhooks.is_empty() && !webhooks.iter().any(|entry| takes(entry.webhook)) {
+            return Err(Note::not_checked("an object selector leaves the canary out, as it does jobs without these labels").remedy("see `selectors`"));
+        }
+        if !webhooks.is_empty() && !webhooks.iter().any(|entry| selected(entry.webhook)) {
+            return Err(elsewhere(format!("the webhooks leave the namespace {place} alone")));
+        }
+    }
+    Ok(canary)
+}
+
+fn elsewhere(text: String) -> Note {
+    Note::not_checked(text).remedy("try it where jobs run: jobgate doctor --canary-namespace NAMESPACE")
+}
+
+/// Tells whether a webhook is Jobgate's: by the configurations, or where these cannot be read by the names that the manifests give.
+fn is_ours(observed: &Observed, name: &str) -> bool {
+    name.ends_with(".jobgate.dev") || observed.entries().any(|entry| entry.name() == name)
+}
+
+/// Judges the ends that say the same for both canaries; nothing where it was denied by us or admitted.
+fn common(observed: &Observed, canary: &Canary) -> Option<Note> {
+    let (place, text) = (&observed.place.canary_namespace, message(canary));
+    match came(canary) {
+        Came::Failed(name) if is_ours(observed, name) => Some(failed(text)),
+        Came::Failed(name) => Some(
+            Note::not_checked(format!("a webhook that is not Jobgate's, {name}, fails: {}", shown(text)))
+                .remedy("mend that one: it refuses jobs whatever Jobgate says"),
+        ),
+        Came::TooLong => Some(failed(text)),
+        Came::Forbidden => Some(
+            Note::not_checked(format!("needs the permission to create jobs.batch in the namespace {place}"))
+                .remedy("run it as somebody who may, or name a namespace in which you may: jobgate doctor --canary-namespace NAMESPACE"),
+        ),
+        Came::Denied(name, _) if is_ours(observed, name) => None,
+        // The API server asks its own policies before it asks webhooks that validate.
+        Came::Refused if text.contains("ValidatingAdmissionPolicy") => Some(
+            Note::not_checked(format!("the API server's own policy refused it before the webhook was asked: {}", shown(text)))
+                .remedy("nothing, if that is deploy/components/rules-in-the-api-server; `canary-filled` and `served-certificate` tell whether the webhook is reached"),
+        ),
+        Came::Denied(..) | Came::Refused => Some(elsewhere(format!("somebody else refused it first: {}", shown(text)))),
+        Came::Admitted => None,
+    }
+}
+
+/// Says that a canary came back without us: the API server asked, got no answer, and let it pass. That is so whatever the policy says, also one that could
+/// not be read.
+fn failed_open(canary: &Canary, what: &str) -> Option<Note> {
+    let unanswered = canary.failed_open.is_some_and(|count| count > 0) && matches!(came(canary), Came::Admitted);
+    unanswered.then(|| {
+        Note::problem(format!(
+            "the gate failed open: the API server asked, got no answer it could use, and let the Job pass, so Jobgate {what}; \
+             likely there is no ready pod, the certificate is not trusted, or a network policy or firewall is in the way"
+        ))
+        .remedy("the API server's log says why; see `served-certificate`, `service`, `replicas` and `network-policy`: kubectl -n {ns} get pods,endpointslices")
+    })
+}
+
+/// Says why an object was admitted that was not to be.
+fn unasked(canary: &Canary) -> Note {
+    let (why, remedy) = match canary.failed_open {
+        Some(_) => (
+            "the API server did not ask, or was answered under another policy",
+            "see `configurations`, `rules`, `selectors` and `policy-in-force`; a new configuration takes a second or two to be in force",
+        ),
+        None => (
+            "the gate failed open, or was not asked: with access to /metrics the doctor says which of the two",
+            "see the checks above, then: kubectl get --raw /metrics | grep webhook_fail_open_count",
+        ),
+    };
+    Note::problem(why).remedy(remedy)
+}
+
+pub(super) fn judged(observed: &Observed) -> Judged {
+    let canary = sent(observed, &observed.judged, Kind::Validating)?;
+    if let Some(note) = common(observed, canary).or_else(|| failed_open(canary, "neither denied nor warned of it")) {
+        return Err(note);
+    }
+    let expected = canary.expected.as_ref();
+    let note = match (came(canary), expected) {
+        (Came::Denied(name, _), None) => {
+            Note::not_checked(format!("denied by {name}; the policy could not be read, so nobody knows whether rightly")).remedy("see `policy`")
+        }
+        (Came::Denied(name, why), Some(expected)) if expected.denied => {
+            let missing: Vec<&str> = expected.rules.iter().copied().filter(|rule| !why.contains(&format!("{rule}:"))).collect();
+            match missing.is_empty() {
+                true => Note::ok(format!("denied by {name} for {}", list(&expected.rules))),
+                false => Note::warning(format!("denied by {name}, but not for {}: it follows another policy", list(missing))).remedy(OTHER_POLICY),
+            }
+        }
+        (Came::Denied(name, why), Some(_)) => {
+            Note::problem(format!("denied by {name}, though the policy admits it: {}", shown(why))).remedy(OTHER_POLICY)
+        }
+        (_, None)
+            if canary
+                .warnings
+                .iter()
+                .any(|warning| crate::judge::rules::RULES.iter().any(|entry| warning.contains(&format!("{}:", entry.rule.id)))) =>
+        {
+            Note::not_checked("warned of; the policy could not be read, so nobody knows whether rightly").remedy("see `policy`")
+        }
+        (_, None) => Note::not_checked("it was admitted, and the policy could not be read, so nobody knows whether rightly").remedy("see `policy`"),
+        (_, Some(expected)) if expected.denied => {
+            let note = unasked(canary);
+            Note { text: format!("admitted, though the policy denies it for {}: {}", list(&expected.rules), note.text), ..note }
+        }
+        (_, Some(expected)) if expected.rules.is_empty() => {
+            return Err(Note::not_checked("the policy neither denies it nor warns of it").remedy("nothing, if that is what the policy is to do"));
+        }
+        (_, Some(expected)) => {
+            let silent: Vec<&str> =
+                expected.rules.iter().copied().filter(|rule| !canary.warnings.iter().any(|warning| warning.contains(&format!("{rule}:")))).collect();
+            if silent.is_empty() {
+                Note::ok(format!("warned of for {}; the policy denies no such Job", list(&expected.rules)))
+            } else {
+                let note = unasked(canary);
+                Note { text: format!("admitted without the warning of {}: {}", list(silent), note.text), ..note }
+            }
+        }
+    };
+    Ok(vec![note])
+}
+
+pub(super) fn filled(observed: &Observed) -> Judged {
+    let canary = sent(observed, &observed.filled, Kind::Mutating)?;
+    if let Some(note) = common(observed, canary).or_else(|| failed_open(canary, "filled nothing in")) {
+        return Err(note);
+    }
+    let unknown = || Note::not_checked("the policy could not be read, so nobody knows what is to be filled in").remedy("see `policy`");
+    let expected = canary.expected.as_ref().ok_or_else(unknown)?;
+    let source = observed.policy.known().ok_or_else(unknown)?;
+    let policy = Policy::parse(&source.text, &source.name).map_err(|_| unknown())?;
+    if let Came::Denied(name, why) = came(canary) {
+        return Ok(vec![match expected.denied {
+            true => Note::not_checked(format!("{name} denies it, as the policy says")).remedy("nothing, if that is what the policy is to do"),
+            false => Note::problem(format!("denied by {name}, though the policy admits it: {}", shown(why))).remedy(OTHER_POLICY),
+        }]);
+    }
+    if expected.fills.is_empty() {
+        return Err(Note::not_checked("the policy fills nothing in").remedy("nothing, if that is what the policy is to do"));
+    }
+    // What is filled in leaves nothing to be filled in: the engine judges what came back.
+    let request = Request {
+        operation: Operation::Create,
+        origin: Origin::Admission,
+        object: &canary.answer,
+        old: None,
+        namespace: &observed.place.canary_namespace,
+        user: None,
+        today: Some(observed.today),
+    };
+    let again = engine::evaluate(&policy, &NoFacts, &request);
+    if again.skipped.is_some() {
+        return Err(Note::not_checked("the answer is no Job: who has given it?"));
+    }
+    let mut left: Vec<&str> = again.findings.iter().filter(|finding| finding.fills).map(|finding| finding.rule).collect();
+    left.sort_unstable();
+    left.dedup();
+    Ok(vec![match left.is_empty() {
+        true => Note::ok(format!("filled in for {}", list(&expected.fills))),
+        false => {
+            let note = unasked(canary);
+            Note { text: format!("admitted without what {} fills in: {}", list(left), note.text), ..note }
+        }
+    }])
+}
+
+pub(super) fn fail_open(observed: &Observed) -> Judged {
+    let counts = need(&observed.fail_open, || Note::not_checked("the API server does not count"))?;
+    let entries = entries(observed)?;
+    let mut names: Vec<&str> = entries.iter().map(|entry| entry.name()).collect();
+    names.sort_unstable();
+    names.dedup();
+    let rose = names.iter().filter_map(|name| Some((name, counts.get(*name).copied().filter(|count| *count > 0)?)));
+    let rose: Vec<String> = rose.map(|(name, count)| format!("{name} {count}")).collect();
+    let notes = match rose.is_empty() {
+        true => Vec::new(),
+        false => vec![Note::warning(format!(
+            "calls that failed and were let pass since the API server started, earlier canaries among them: {}",
+            list(rose)
+        ))],
+    };
+    or_fine(notes, "none since the API server started")
+}

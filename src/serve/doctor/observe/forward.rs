@@ -1,0 +1,61 @@
+//! A port of a pod, through the API server: `kubectl port-forward`, for one connection. kube speaks the protocol; the words for what went wrong are
+//! ours, and so is the bound on the time, which the caller keeps. It is the only bound on the text of a refusal, which kube reads to its end.
+
+use std::future::{Future, pending};
+
+use k8s_openapi::api::core::v1::Pod;
+use kube::client::UpgradeConnectionError;
+use kube::{Api, Client, Error};
+use tokio::io::DuplexStream;
+
+use crate::serve::doctor::shown;
+
+/// Why there is no connection.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum ForwardError {
+    #[error("the API server forbids it")]
+    Forbidden,
+    #[error("the API server says: {0}")]
+    Refused(String),
+    #[error("the API server refuses it, and does not say why")]
+    Speechless,
+    #[error("the API server, or a proxy before it, speaks no WebSocket")]
+    Upgrade(#[source] UpgradeConnectionError),
+    #[error("reach the API server")]
+    Transport(#[source] Error),
+    #[error("the API server said nothing for too long")]
+    Silence,
+}
+
+impl From<Error> for ForwardError {
+    fn from(error: Error) -> Self {
+        match error {
+            Error::Api(status) if status.code == 403 || status.reason == "Forbidden" => Self::Forbidden,
+            Error::Api(status) if status.message.is_empty() => Self::Speechless,
+            Error::Api(status) => Self::Refused(shown(&status.message)),
+            Error::UpgradeConnection(error) => Self::Upgrade(error),
+            error => Self::Transport(error),
+        }
+    }
+}
+
+/// Opens a connection to a port of a pod. With it comes what resolves when the far end has something to say of it: then it is of no more use.
+/// What goes wrong behind the API server without a word ends the connection. Dropping the connection closes it.
+pub(super) async fn dial(
+    client: &Client,
+    namespace: &str,
+    pod: &str,
+    port: u16,
+) -> Result<(DuplexStream, impl Future<Output = String> + use<>), ForwardError> {
+    let pods: Api<Pod> = Api::namespaced(client.clone(), namespace);
+    let mut forwarder = pods.portforward(pod, &[port]).await?;
+    // Both are there to be taken once, by the port that was asked for.
+    let (Some(stream), Some(error)) = (forwarder.take_stream(port), forwarder.take_error(port)) else { return Err(ForwardError::Silence) };
+    let trouble = async move {
+        match error.await {
+            Some(text) => shown(&text),
+            None => pending().await,
+        }
+    };
+    Ok((stream, trouble))
+}

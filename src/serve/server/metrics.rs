@@ -1,0 +1,509 @@
+//! What the server counts, for Prometheus.
+//!
+//! One [`Metrics`] is made by the caller, cloned into everything that has something to count, and printed by `/metrics`. Label values are static
+//! words, so nothing that a client sends can make a new time series.
+
+use std::fmt::Write as _;
+use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use prometheus_client::collector::Collector;
+use prometheus_client::encoding::{DescriptorEncoder, EncodeLabelSet, EncodeMetric as _, text};
+use prometheus_client::metrics::counter::Counter;
+use prometheus_client::metrics::family::Family;
+use prometheus_client::metrics::gauge::{ConstGauge, Gauge};
+use prometheus_client::metrics::histogram::Histogram;
+use prometheus_client::metrics::info::Info;
+use prometheus_client::registry::{Registry, Unit};
+
+use super::{Endpoint, Note};
+use crate::admission::Fault;
+
+/// Upper bounds of the buckets of `jobgate_review_duration_seconds`. An ordinary answer takes well under a millisecond; one that waits for a claim
+/// look-up takes up to the deadline.
+const BUCKETS: [f64; 16] = [0.000_05, 0.000_1, 0.000_2, 0.000_5, 0.001, 0.002, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.0, 3.0];
+
+/// The content type of [`Metrics::text`].
+pub const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct ReviewLabels {
+    endpoint: &'static str,
+    kind: &'static str,
+    verdict: &'static str,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct EndpointLabel {
+    endpoint: &'static str,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct RuleLabels {
+    rule: &'static str,
+    level: &'static str,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct CauseLabel {
+    cause: &'static str,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct MalformedLabels {
+    cause: &'static str,
+    caller: &'static str,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct CodeLabel {
+    code: u16,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct ReloadLabels {
+    file: &'static str,
+    result: &'static str,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct StepLabel {
+    step: &'static str,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct ResultLabel {
+    result: &'static str,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct LookupLabels {
+    source: &'static str,
+    result: &'static str,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct PolicyLabels {
+    name: Arc<str>,
+    hash: Arc<str>,
+}
+
+type Seconds = Gauge<f64, AtomicU64>;
+
+/// Counters, gauges and histograms of one server. Clones share them.
+#[derive(Clone, Debug)]
+pub struct Metrics(Arc<Inner>);
+
+#[derive(Debug)]
+struct Inner {
+    registry: Registry,
+    reviews: Family<ReviewLabels, Counter>,
+    findings: Family<RuleLabels, Counter>,
+    duration: Family<EndpointLabel, Histogram>,
+    in_flight: Gauge,
+    body_bytes: Gauge,
+    connections: Gauge,
+    refused: Family<CauseLabel, Counter>,
+    closed: Family<CauseLabel, Counter>,
+    shed: Family<CauseLabel, Counter>,
+    faults: Family<CauseLabel, Counter>,
+    malformed: Family<MalformedLabels, Counter>,
+    trusted_children: Counter,
+    rejected: Family<CodeLabel, Counter>,
+    bodies_ended: Family<CauseLabel, Counter>,
+    handshake_errors: Family<CauseLabel, Counter>,
+    certificate_not_after: Seconds,
+    authority_not_after: Seconds,
+    certificate_steps: Family<StepLabel, Counter>,
+    certificate_errors: Family<CauseLabel, Counter>,
+    bundle_writes: Family<ResultLabel, Counter>,
+    clock_ahead: Gauge,
+    reloads: Family<ReloadLabels, Counter>,
+    policy: Family<PolicyLabels, Gauge>,
+    policy_loaded: Seconds,
+    lookups: Family<LookupLabels, Counter>,
+    claims: Gauge,
+    claims_stale: Gauge,
+    log_lines_dropped: Counter,
+}
+
+impl Default for Metrics {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Metrics {
+    /// Makes a set in which everything stands at zero.
+    #[must_use]
+    pub fn new() -> Self {
+        let mut inner = Inner {
+            registry: Registry::with_prefix("jobgate"),
+            reviews: Family::default(),
+            findings: Family::default(),
+            duration: Family::new_with_constructor(|| Histogram::new(BUCKETS)),
+            in_flight: Gauge::default(),
+            body_bytes: Gauge::default(),
+            connections: Gauge::default(),
+            refused: Family::default(),
+            closed: Family::default(),
+            shed: Family::default(),
+            faults: Family::default(),
+            malformed: Family::default(),
+            trusted_children: Counter::default(),
+            rejected: Family::default(),
+            bodies_ended: Family::default(),
+            handshake_errors: Family::default(),
+            certificate_not_after: Gauge::default(),
+            authority_not_after: Gauge::default(),
+            certificate_steps: Family::default(),
+            certificate_errors: Family::default(),
+            bundle_writes: Family::default(),
+            clock_ahead: Gauge::default(),
+            reloads: Family::default(),
+            policy: Family::default(),
+            policy_loaded: Gauge::default(),
+            lookups: Family::default(),
+            claims: Gauge::default(),
+            claims_stale: Gauge::default(),
+            log_lines_dropped: Counter::default(),
+        };
+        inner.register();
+        Self(Arc::new(inner))
+    }
+
+    /// Counts one answered review, and the time from its complete headers to the answer.
+    pub fn review(&self, endpoint: Endpoint, note: &Note, took: Duration) {
+        let verdict = note.outcome.as_str();
+        self.0.reviews.get_or_create(&ReviewLabels { endpoint: endpoint.as_str(), kind: note.kind, verdict }).inc();
+        self.0.duration.get_or_create(&EndpointLabel { endpoint: endpoint.as_str() }).observe(took.as_secs_f64());
+        for (rule, level, count) in &note.findings {
+            self.0.findings.get_or_create(&RuleLabels { rule, level }).inc_by(*count as u64);
+        }
+    }
+
+    /// Counts a fault of our own, after which a request was allowed with a warning. The server itself reports `panic` and `deadline`.
+    pub fn fault(&self, cause: &'static str) {
+        self.0.faults.get_or_create(&CauseLabel { cause }).inc();
+    }
+
+    /// Counts a review that could not be judged, or not be patched, for what was sent. Without authentication anybody who reaches the port can raise this,
+    /// so no alert is written on it then; from an [authenticated](super::Call::authenticated) caller, which is the API server, some causes are worth one.
+    pub fn malformed_review(&self, cause: &'static str, authenticated: bool) {
+        self.0.malformed.get_or_create(&MalformedLabels { cause, caller: caller(authenticated) }).inc();
+    }
+
+    /// Counts an object that was let through because a trusted controller made it from a parent that was judged.
+    pub fn trusted_child(&self) {
+        self.0.trusted_children.inc();
+    }
+
+    /// Counts one look-up of a claim. `source` says where it was looked up (`cache`, `live`), `result` what came of it (`found`, `absent`, `unknown`).
+    pub fn claim_lookup(&self, source: &'static str, result: &'static str) {
+        self.0.lookups.get_or_create(&LookupLabels { source, result }).inc();
+    }
+
+    /// Says how many claims the cache holds, and whether it has heard from the API server lately.
+    pub fn claim_cache(&self, claims: usize, stale: bool) {
+        self.0.claims.set(i64::try_from(claims).unwrap_or(i64::MAX));
+        self.0.claims_stale.set(i64::from(stale));
+    }
+
+    /// Says which policy is in force. `hash` identifies its content.
+    pub fn policy(&self, name: &str, hash: &str) {
+        self.0.policy.clear();
+        self.0.policy.get_or_create(&PolicyLabels { name: name.into(), hash: hash.into() }).set(1);
+        self.0.policy_loaded.set(unix_seconds(SystemTime::now()));
+    }
+
+    /// Counts one attempt to take over the new content of a watched file (`certificate`, `policy`, …).
+    pub fn reload(&self, file: &'static str, succeeded: bool) {
+        self.0.reloads.get_or_create(&ReloadLabels { file, result: if succeeded { "success" } else { "failure" } }).inc();
+    }
+
+    /// Says when the first certificate of the served chain expires.
+    pub fn certificate_not_after(&self, time: SystemTime) {
+        self.0.certificate_not_after.set(unix_seconds(time));
+    }
+
+    /// Says when the authority that signs the served certificate expires.
+    pub fn authority_not_after(&self, time: SystemTime) {
+        self.0.authority_not_after.set(unix_seconds(time));
+    }
+
+    /// Counts a step in the life of self-managed certificates: one of `crate::serve::certs::plan::Step`, or `sign` for a new served certificate.
+    pub fn certificate_step(&self, step: &'static str) {
+        self.0.certificate_steps.get_or_create(&StepLabel { step }).inc();
+    }
+
+    /// Counts something that stood in the way of managing certificates, and each time that a certificate was refused
+    /// ([`CertificateError::cause`](super::certificate::CertificateError::cause)); one that is still there is refused again every few seconds.
+    pub fn certificate_error(&self, cause: &'static str) {
+        self.0.certificate_errors.get_or_create(&CauseLabel { cause }).inc();
+    }
+
+    /// Counts an attempt to set the `caBundle` of a webhook configuration.
+    pub fn bundle_write(&self, result: &'static str) {
+        self.0.bundle_writes.get_or_create(&ResultLabel { result }).inc();
+    }
+
+    /// Says by how many seconds the API server's clock is ahead of this machine's; 0 within half a minute.
+    pub fn clock_ahead(&self, seconds: i64) {
+        self.0.clock_ahead.set(seconds);
+    }
+
+    /// Returns every metric in the OpenMetrics text format, of content type [`CONTENT_TYPE`].
+    #[must_use]
+    pub fn text(&self) -> String {
+        let mut out = String::with_capacity(16 * 1024);
+        if text::encode(&mut out, &self.0.registry).is_err() {
+            // Writing to a String cannot fail; a broken metric would, and then a scrape that ends is better than none.
+            let _ = out.write_str("# EOF\n");
+        }
+        out
+    }
+
+    pub(super) fn begin_review(&self) -> Held {
+        self.0.in_flight.inc();
+        Held(self.0.in_flight.clone())
+    }
+
+    pub(super) fn begin_connection(&self) -> Held {
+        self.0.connections.inc();
+        Held(self.0.connections.clone())
+    }
+
+    /// Returns the gauge of the memory that bodies take.
+    pub(super) fn body_bytes(&self) -> Gauge {
+        self.0.body_bytes.clone()
+    }
+
+    pub(super) fn body_ended(&self, cause: &'static str) {
+        self.0.bodies_ended.get_or_create(&CauseLabel { cause }).inc();
+    }
+
+    pub(super) fn connection_refused(&self, cause: &'static str) {
+        self.0.refused.get_or_create(&CauseLabel { cause }).inc();
+    }
+
+    pub(super) fn connection_closed(&self, cause: &'static str) {
+        self.0.closed.get_or_create(&CauseLabel { cause }).inc();
+    }
+
+    pub(super) fn shed(&self, cause: &'static str) {
+        self.0.shed.get_or_create(&CauseLabel { cause }).inc();
+    }
+
+    pub(super) fn rejected(&self, code: u16) {
+        self.0.rejected.get_or_create(&CodeLabel { code }).inc();
+    }
+
+    pub(super) fn handshake_error(&self, cause: &'static str) {
+        self.0.handshake_errors.get_or_create(&CauseLabel { cause }).inc();
+    }
+
+    pub(super) fn log_lines_dropped(&self) -> Counter {
+        self.0.log_lines_dropped.clone()
+    }
+}
+
+impl Inner {
+    fn register(&mut self) {
+        let registry = &mut self.registry;
+        registry.register("reviews", "Reviews answered", self.reviews.clone());
+        registry.register("findings", "What the rules said of the objects under review", self.findings.clone());
+        registry.register_with_unit(
+            "review_duration",
+            "Time from the complete headers of a review to its answer",
+            Unit::Seconds,
+            self.duration.clone(),
+        );
+        registry.register("reviews_in_flight", "Reviews being evaluated", self.in_flight.clone());
+        registry.register_with_unit("body_buffered", "Memory taken by request bodies", Unit::Bytes, self.body_bytes.clone());
+        registry.register(
+            "bodies_ended",
+            "Request bodies ended before they were whole: slow, late (at the deadline of the review), or in too many pieces",
+            self.bodies_ended.clone(),
+        );
+        registry.register("connections", "Open connections", self.connections.clone());
+        registry.register("connections_refused", "Connections closed on arrival", self.refused.clone());
+        registry.register("connections_closed", "Connections that the server ended for cause", self.closed.clone());
+        registry.register("shed", "Requests answered 429 with Retry-After", self.shed.clone());
+        registry.register(
+            "trusted_children",
+            "Objects let through because a trusted controller made them from a parent that was judged",
+            self.trusted_children.clone(),
+        );
+        registry.register("faults", "Faults of the webhook itself; the requests were allowed with a warning", self.faults.clone());
+        registry.register(
+            "malformed_reviews",
+            "Reviews that could not be judged for what was sent; those with a uid were allowed with a warning",
+            self.malformed.clone(),
+        );
+        registry.register("requests_rejected", "Requests that are no review, by HTTP status", self.rejected.clone());
+        registry.register("handshake_errors", "TLS handshakes that came to nothing", self.handshake_errors.clone());
+        registry.register(
+            "certificate_not_after_timestamp_seconds",
+            "When the first certificate of the served chain expires",
+            self.certificate_not_after.clone(),
+        );
+        registry.register(
+            "authority_not_after_timestamp_seconds",
+            "When the authority of self-managed certificates expires",
+            self.authority_not_after.clone(),
+        );
+        registry.register("certificate_steps", "Steps in the life of self-managed certificates", self.certificate_steps.clone());
+        registry.register(
+            "certificate_errors",
+            "What stood in the way of managing certificates, and certificates refused",
+            self.certificate_errors.clone(),
+        );
+        registry.register("bundle_writes", "Attempts to set the caBundle of a webhook configuration", self.bundle_writes.clone());
+        registry.register_with_unit(
+            "api_server_clock_ahead",
+            "How far the API server's clock is ahead of this machine's; 0 within half a minute",
+            Unit::Seconds,
+            self.clock_ahead.clone(),
+        );
+        registry.register("reloads", "Attempts to take over a changed file", self.reloads.clone());
+        registry.register("policy_info", "The policy in force", self.policy.clone());
+        registry.register("policy_loaded_timestamp_seconds", "When the policy in force was loaded", self.policy_loaded.clone());
+        registry.register("claim_lookups", "Look-ups of PersistentVolumeClaims", self.lookups.clone());
+        registry.register("claim_cache_claims", "Claims in the cache", self.claims.clone());
+        registry.register("claim_cache_stale", "Whether the cache has not heard from the API server lately", self.claims_stale.clone());
+        registry.register("log_lines_dropped", "Log lines given up because the log could not be written fast enough", self.log_lines_dropped.clone());
+        registry.register("build", "The running version", Info::new([("version", env!("CARGO_PKG_VERSION"))]));
+        registry.register_collector(Box::new(Process));
+        // Series that alerts are written on exist from the start: a counter that appears with its first event has no increase to see.
+        for cause in Fault::OURS.map(Fault::as_str) {
+            drop(self.faults.get_or_create(&CauseLabel { cause }));
+        }
+        for cause in Fault::NOT_OF_AN_API_SERVER.map(Fault::as_str) {
+            drop(self.malformed.get_or_create(&MalformedLabels { cause, caller: caller(true) }));
+        }
+        for cause in ["in-flight", "evaluation", "memory", "memory-per-source", "memory-revoked"] {
+            drop(self.shed.get_or_create(&CauseLabel { cause }));
+        }
+        for cause in ["slow", "late", "pieces"] {
+            drop(self.bodies_ended.get_or_create(&CauseLabel { cause }));
+        }
+    }
+}
+
+/// Counts something as present for as long as it lives.
+#[derive(Debug)]
+pub(super) struct Held(Gauge);
+
+impl Drop for Held {
+    fn drop(&mut self) {
+        self.0.dec();
+    }
+}
+
+fn caller(authenticated: bool) -> &'static str {
+    if authenticated { "authenticated" } else { "anybody" }
+}
+
+fn unix_seconds(time: SystemTime) -> f64 {
+    match time.duration_since(UNIX_EPOCH) {
+        Ok(after) => after.as_secs_f64(),
+        Err(before) => -before.duration().as_secs_f64(),
+    }
+}
+
+/// Memory and file descriptors of the process, read when asked; nothing where there is no `/proc`.
+#[derive(Debug)]
+struct Process;
+
+impl Collector for Process {
+    fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> Result<(), std::fmt::Error> {
+        let mut gauge = |name: &str, help: &str, unit: Option<&Unit>, value: i64| {
+            let gauge = ConstGauge::new(value);
+            gauge.encode(encoder.encode_descriptor(name, help, unit, gauge.metric_type())?)
+        };
+        if let Some(bytes) = resident_bytes() {
+            gauge("process_resident_memory", "Resident memory", Some(&Unit::Bytes), bytes)?;
+        }
+        if let Some(count) = std::fs::read_dir("/proc/self/fd").ok().and_then(|entries| i64::try_from(entries.count()).ok()) {
+            gauge("process_open_fds", "Open file descriptors", None, count)?;
+        }
+        Ok(())
+    }
+}
+
+fn resident_bytes() -> Option<i64> {
+    let status = std::fs::read_to_string("/proc/self/status").ok()?;
+    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"))?;
+    line.trim().strip_suffix("kB")?.trim().parse::<i64>().ok()?.checked_mul(1024)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::serve::server::Outcome;
+    use crate::text::value::Value;
+
+    fn value(text: &str, series: &str) -> Option<f64> {
+        text.lines().find_map(|line| line.strip_prefix(series)?.strip_prefix(' ')).map(|value| value.parse().unwrap())
+    }
+
+    #[test]
+    fn everything_counted_is_printed() {
+        let metrics = Metrics::new();
+        let note = Note { kind: "Job", outcome: Outcome::Denied, findings: vec![("deadline", "deny", 1)], ..Note::default() };
+        metrics.review(Endpoint::Validate, &note, Duration::from_micros(70));
+        metrics.review(Endpoint::Validate, &note, Duration::from_micros(1500));
+        metrics.fault("panic");
+        metrics.claim_lookup("live", "absent");
+        metrics.claim_cache(7, true);
+        metrics.policy("default", "aa");
+        metrics.policy("default", "bb");
+        metrics.reload("policy", false);
+        metrics.certificate_not_after(UNIX_EPOCH + Duration::from_secs(2_000_000_000));
+        let held = metrics.begin_review();
+        let text = metrics.text();
+        assert_eq!(value(&text, r#"jobgate_reviews_total{endpoint="validate",kind="Job",verdict="denied"}"#), Some(2.0));
+        assert_eq!(value(&text, r#"jobgate_review_duration_seconds_bucket{le="0.0001",endpoint="validate"}"#), Some(1.0));
+        assert_eq!(value(&text, r#"jobgate_review_duration_seconds_count{endpoint="validate"}"#), Some(2.0));
+        assert_eq!(value(&text, r#"jobgate_findings_total{rule="deadline",level="deny"}"#), Some(2.0));
+        assert_eq!(value(&text, r#"jobgate_faults_total{cause="panic"}"#), Some(1.0));
+        assert_eq!(value(&text, r#"jobgate_faults_total{cause="deadline"}"#), Some(0.0));
+        assert_eq!(value(&text, r#"jobgate_claim_lookups_total{source="live",result="absent"}"#), Some(1.0));
+        assert_eq!(value(&text, "jobgate_claim_cache_stale"), Some(1.0));
+        assert_eq!(value(&text, r#"jobgate_policy_info{name="default",hash="bb"}"#), Some(1.0));
+        assert!(!text.contains(r#"hash="aa""#), "only one policy is in force");
+        assert_eq!(value(&text, r#"jobgate_reloads_total{file="policy",result="failure"}"#), Some(1.0));
+        assert_eq!(value(&text, "jobgate_certificate_not_after_timestamp_seconds"), Some(2e9));
+        assert_eq!(value(&text, "jobgate_reviews_in_flight"), Some(1.0));
+        drop(held);
+        assert_eq!(value(&metrics.text(), "jobgate_reviews_in_flight"), Some(0.0));
+        assert!(text.ends_with("# EOF\n"));
+    }
+
+    #[test]
+    fn the_dashboard_shows_what_there_is() {
+        let metrics = Metrics::new();
+        metrics.review(Endpoint::Mutate, &Note { findings: vec![("deadline", "deny", 1)], ..Note::default() }, Duration::ZERO);
+        metrics.claim_lookup("cache", "found");
+        metrics.policy("default", "aa");
+        metrics.reload("policy", true);
+        metrics.connection_refused("connections");
+        metrics.connection_closed("idle");
+        metrics.rejected(404);
+        metrics.handshake_error("timeout");
+        let text = metrics.text();
+        let dashboard: Value = serde_json::from_str(include_str!("../../../deploy/components/dashboard/grafana-dashboard.json")).unwrap();
+        let mut shown = std::collections::BTreeSet::new();
+        for panel in dashboard["panels"].as_array().unwrap() {
+            for target in panel["targets"].as_array().unwrap() {
+                let words = target["expr"].as_str().unwrap().split(|c: char| !c.is_ascii_alphanumeric() && c != '_');
+                shown.extend(words.filter(|word| word.starts_with("jobgate_")).map(str::to_owned));
+            }
+        }
+        assert!(shown.len() > 15, "{shown:?}");
+        for name in shown {
+            assert!(text.lines().any(|line| line.starts_with(&format!("{name}{{")) || line.starts_with(&format!("{name} "))), "{name} in {text}");
+        }
+    }
+}

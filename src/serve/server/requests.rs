@@ -1,0 +1,438 @@
+//! From an HTTP request to a [`Call`], and from an [`Answer`] to an HTTP response.
+
+use std::net::{IpAddr, Ipv4Addr};
+use std::panic::AssertUnwindSafe;
+use std::sync::atomic::AtomicBool;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use axum::Router;
+use axum::extract::Request;
+use axum::response::{IntoResponse as _, Response};
+use axum::routing::post;
+use bytes::Bytes;
+use futures::FutureExt as _;
+use http::{HeaderMap, HeaderValue, StatusCode, Version, header};
+use prometheus_client::metrics::gauge::Gauge;
+use tokio::runtime::Handle;
+use tokio::sync::watch;
+use tokio::task::spawn_blocking;
+use tokio::time::{timeout, timeout_at};
+
+use super::body::{Bodies, BodyError, Received, Source};
+use super::bounded::{Bounded, StopOnDrop};
+use super::certificate::Tokens;
+use super::connection::Stage;
+use super::pool::{Pool, Portion};
+use super::{Answer, Application, Call, Endpoint, Fault, Limits, Metrics, Note, Outcome, duration};
+use crate::text::lines::character_at;
+use crate::text::meter::{Bounds, Stopped};
+
+/// The part of the server that requests see.
+pub(super) struct Site<A> {
+    app: Arc<A>,
+    limits: Arc<Limits>,
+    metrics: Metrics,
+    tokens: Option<Arc<Tokens>>,
+    /// Whether who comes as far as this has shown who it is.
+    authenticated: bool,
+    stages: watch::Receiver<Stage>,
+    bodies: Bodies,
+    reviews: Pool,
+    large_reviews: Pool,
+    slow_reviews: Pool,
+    evaluation_memory: Pool,
+    small_evaluation_memory: Pool,
+    malformed_lines: Sparing,
+    fault_lines: Sparing,
+}
+
+impl<A: Application> Site<A> {
+    pub(super) fn new(app: A, limits: Arc<Limits>, metrics: Metrics, tokens: Option<Arc<Tokens>>, stages: watch::Receiver<Stage>) -> Self {
+        // One source leaves a quarter to others.
+        let turns = |all: usize| Pool::new(all, all - all / 4, Gauge::default());
+        let memory = |all: usize| Pool::new(all, all, Gauge::default());
+        Self {
+            app: Arc::new(app),
+            bodies: Bodies::new(limits.clone(), &metrics),
+            reviews: turns(limits.in_flight),
+            large_reviews: turns(limits.large_reviews),
+            slow_reviews: turns(limits.slow_reviews),
+            evaluation_memory: memory(limits.evaluation_memory),
+            small_evaluation_memory: turns(limits.small_evaluation_memory),
+            metrics,
+            authenticated: tokens.is_some(),
+            tokens,
+            stages,
+            malformed_lines: Sparing::default(),
+            fault_lines: Sparing::default(),
+            limits,
+        }
+    }
+
+    /// Says whether the connections are those of clients that have shown a certificate.
+    pub(super) fn authenticated(mut self, by_certificate: bool) -> Self {
+        self.authenticated |= by_certificate;
+        self
+    }
+
+    pub(super) fn router(self) -> Router {
+        let site = Arc::new(self);
+        let mut router = Router::new();
+        for endpoint in Endpoint::ALL {
+            let site = site.clone();
+            router = router.route(endpoint.path(), post(move |request| site.clone().respond(endpoint, request)));
+        }
+        let (not_found, not_allowed) = (site.clone(), site);
+        router
+            .fallback(move || std::future::ready(not_found.refuse(StatusCode::NOT_FOUND)))
+            .method_not_allowed_fallback(move || std::future::ready(not_allowed.refuse(StatusCode::METHOD_NOT_ALLOWED)))
+    }
+
+    async fn respond(self: Arc<Self>, endpoint: Endpoint, request: Request) -> Response {
+        let version = request.version();
+        let mut response = self.clone().review(endpoint, request).await;
+        // HTTP/2 has no such header, and says it with a frame.
+        if version < Version::HTTP_2 && *self.stages.borrow() > Stage::Serving {
+            response.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
+        }
+        response
+    }
+
+    async fn review(self: Arc<Self>, endpoint: Endpoint, request: Request) -> Response {
+        let began = Instant::now();
+        if let Some(tokens) = &self.tokens
+            && !tokens.admit(request.headers().get(header::AUTHORIZATION))
+        {
+            let mut response = self.refuse(StatusCode::UNAUTHORIZED);
+            response.headers_mut().insert(header::WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
+            return response;
+        }
+        if !is_json(request.headers()) {
+            return self.refuse(StatusCode::UNSUPPORTED_MEDIA_TYPE);
+        }
+        let deadline = began + self.limits.time_for(request.uri().query());
+        let version = request.version();
+        // What comes through no connection (a test of the router alone) is from one source.
+        let Source(source) = request.extensions().get().copied().unwrap_or(Source(IpAddr::V4(Ipv4Addr::UNSPECIFIED)));
+        let received = match self.bodies.read(request.into_body(), source, deadline).await {
+            Ok(received) => received,
+            Err(error) => {
+                tracing::debug!(%source, cause = error.cause(), "no body");
+                return closing(version, self.no_body(endpoint, error, began));
+            }
+        };
+        let (body, bytes) = (received.bytes.clone(), received.bytes.len());
+        let permits = match self.admit(endpoint, received, source, deadline).await {
+            Ok(permits) => permits,
+            Err(Unfit::Now) => {
+                self.metrics.shed("in-flight");
+                return self.refuse_for_now();
+            }
+            Err(Unfit::Ever(Some(answer))) => return self.finish(endpoint, answer, bytes, began),
+            Err(Unfit::Ever(None)) => return self.refuse(StatusCode::PAYLOAD_TOO_LARGE),
+            Err(Unfit::Unknown) => return self.finish(endpoint, self.excuse(endpoint, body, Fault::Panic).await, bytes, began),
+        };
+        let in_flight = self.metrics.begin_review();
+        let answer = self.evaluate(Call { endpoint, authenticated: self.authenticated, body, deadline }, source, permits).await;
+        drop(in_flight);
+        match answer {
+            Some(answer) => self.finish(endpoint, answer, bytes, began),
+            None => {
+                self.metrics.shed("evaluation");
+                self.refuse_for_now()
+            }
+        }
+    }
+
+    fn no_body(&self, endpoint: Endpoint, error: BodyError, began: Instant) -> Response {
+        let cause = error.cause();
+        match error {
+            BodyError::Broken => self.refuse(StatusCode::BAD_REQUEST),
+            // The API server waits longer than we do, and may be faster the next time.
+            BodyError::Late(rest) => {
+                self.bodies.discard(rest);
+                self.metrics.body_ended(cause);
+                self.refuse_for_now()
+            }
+            BodyError::Unreasonable(_) => {
+                self.metrics.body_ended(cause);
+                self.refuse(StatusCode::REQUEST_TIMEOUT)
+            }
+            BodyError::NoMemory(_, rest) => {
+                self.bodies.discard(rest);
+                self.metrics.shed(cause);
+                self.refuse_for_now()
+            }
+            BodyError::TooLarge(prefix, rest) => {
+                self.bodies.discard(rest);
+                match std::panic::catch_unwind(AssertUnwindSafe(|| self.app.too_large(endpoint, &prefix, self.limits.body_bytes))) {
+                    Ok(Some(answer)) => self.finish(endpoint, answer, self.limits.body_bytes, began),
+                    Ok(None) | Err(_) => self.refuse(StatusCode::PAYLOAD_TOO_LARGE),
+                }
+            }
+        }
+    }
+
+    /// Waits a little for permission to evaluate a body.
+    async fn admit(&self, endpoint: Endpoint, body: Received, source: IpAddr, deadline: Instant) -> Result<Permits, Unfit> {
+        let all = async {
+            let (body, turn, memory) = if body.bytes.len() > self.limits.inline_bytes {
+                self.make_room(endpoint, body, source).await?
+            } else {
+                let weigh = AssertUnwindSafe(|| self.app.weight(&body.bytes));
+                let weight = std::panic::catch_unwind(weigh).map_err(|_| Unfit::Unknown)?;
+                let memory = self.small_evaluation_memory.take(source, weight.min(self.limits.small_evaluation_memory / 2)).await;
+                (body, None, memory)
+            };
+            let review = self.reviews.take(source, 1).await;
+            Ok(Permits { _review: review, _large: turn, _evaluation: memory, _body: body.memory })
+        };
+        timeout(self.queue_time(deadline), all).await.unwrap_or(Err(Unfit::Now))
+    }
+
+    /// Waits for a processor and for memory to evaluate a large body with.
+    async fn make_room(&self, endpoint: Endpoint, body: Received, source: IpAddr) -> Result<(Received, Option<Portion>, Portion), Unfit> {
+        let turn = self.large_reviews.take(source, 1).await;
+        let (app, all) = (self.app.clone(), self.limits.evaluation_memory);
+        // What is weighed is held until that has ended, even if nobody waits for it any more.
+        let weighing = spawn_blocking(move || {
+            let weight = app.weight(&body.bytes);
+            let verdict = if weight > all { Err(app.too_heavy(endpoint, &body.bytes)) } else { Ok(weight) };
+            (verdict, body, turn)
+        });
+        let (verdict, body, turn) = weighing.await.map_err(|_| Unfit::Unknown)?;
+        let weight = verdict.map_err(Unfit::Ever)?;
+        let memory = self.evaluation_memory.take(source, weight).await;
+        Ok((body, Some(turn), memory))
+    }
+
+    /// Returns how long a review may wait for its turn.
+    fn queue_time(&self, deadline: Instant) -> Duration {
+        self.limits.queue.min(deadline.saturating_duration_since(Instant::now()) / 2)
+    }
+
+    /// Lets the application answer, and answers for it if it cannot; nothing where there was no turn for it.
+    ///
+    /// A small body is evaluated where it was read, as nearly all need less time than it takes to hand them to another thread. That is tried for
+    /// a number of steps only; what needs more, and every large body, is evaluated on a thread that no connection waits for.
+    async fn evaluate(&self, call: Call, source: IpAddr, permits: Permits) -> Option<Answer> {
+        let (endpoint, body, deadline) = (call.endpoint, call.body.clone(), call.deadline);
+        let result = if body.len() <= self.limits.inline_bytes {
+            let bounds = Bounds { steps: Some(self.limits.inline_steps), stop: None };
+            let answer = AssertUnwindSafe(Bounded::new(self.app.review(call.clone()), bounds)).catch_unwind();
+            match timeout_at(deadline.into(), answer).await {
+                Ok(Ok(Err(Stopped))) => {
+                    let turn = timeout(self.queue_time(deadline), self.slow_reviews.take(source, 1)).await.ok()?;
+                    self.evaluate_apart(call, (permits, turn)).await
+                }
+                Ok(Ok(Ok(answer))) => Ok(answer),
+                Ok(Err(_)) => Err(Fault::Panic),
+                Err(_) => Err(Fault::Deadline),
+            }
+        } else {
+            self.evaluate_apart(call, permits).await
+        };
+        Some(match result {
+            Ok(answer) => answer,
+            Err(fault) => self.excuse(endpoint, body, fault).await,
+        })
+    }
+
+    /// Lets the application answer on a thread of its own. The work ends with the deadline, or when the client is gone; what it takes is taken until
+    /// then.
+    async fn evaluate_apart(&self, call: Call, taken: impl Send + 'static) -> Result<Answer, Fault> {
+        let (app, deadline, runtime) = (self.app.clone(), call.deadline, Handle::current());
+        let stop = Arc::new(AtomicBool::new(false));
+        let _stop = StopOnDrop(stop.clone());
+        let task = spawn_blocking(move || {
+            let bounds = Bounds { steps: None, stop: Some(stop) };
+            let answer = AssertUnwindSafe(Bounded::new(async move { app.review(call).await }, bounds)).catch_unwind();
+            let result = runtime.block_on(async { timeout_at(deadline.into(), answer).await });
+            drop(taken);
+            result
+        });
+        match timeout_at(deadline.into(), task).await {
+            Ok(Ok(Ok(Ok(Ok(answer))))) => Ok(answer),
+            Ok(Ok(Ok(Err(_))) | Err(_)) => Err(Fault::Panic),
+            Ok(Ok(Ok(Ok(Err(Stopped))) | Err(_))) | Err(_) => Err(Fault::Deadline),
+        }
+    }
+
+    /// Lets the application answer for what it did not answer.
+    async fn excuse(&self, endpoint: Endpoint, body: Bytes, fault: Fault) -> Answer {
+        self.metrics.fault(fault.as_str());
+        let (app, inline) = (self.app.clone(), body.len() <= self.limits.inline_bytes);
+        let answer = move || app.fault(endpoint, &body, fault);
+        let answer = if inline { std::panic::catch_unwind(AssertUnwindSafe(answer)).ok() } else { spawn_blocking(answer).await.ok() };
+        answer.flatten().unwrap_or_else(|| Answer {
+            status: StatusCode::INTERNAL_SERVER_ERROR,
+            body: Vec::new(),
+            note: Note { outcome: Outcome::Faulted, ..Note::default() },
+        })
+    }
+
+    /// Counts and logs an answer, and turns it into a response.
+    fn finish(&self, endpoint: Endpoint, answer: Answer, bytes: usize, began: Instant) -> Response {
+        let Answer { status, body, note } = answer;
+        let took = began.elapsed();
+        let findings = || note.findings.iter().map(|(rule, level, count)| format!("{level}:{rule}={count}")).collect::<Vec<_>>().join(" ");
+        self.metrics.review(endpoint, &note, took);
+        macro_rules! log {
+            ($level:ident) => {
+                tracing::$level!(
+                    endpoint = endpoint.as_str(),
+                    uid = short(&note.uid),
+                    kind = note.kind,
+                    object = short(&note.object),
+                    findings = findings(),
+                    status = status.as_u16(),
+                    bytes,
+                    micros = u64::try_from(took.as_micros()).unwrap_or(u64::MAX),
+                    "{}",
+                    note.outcome.as_str()
+                )
+            };
+        }
+        match note.outcome {
+            Outcome::Allowed | Outcome::Patched | Outcome::Warned => log!(debug),
+            Outcome::Denied => log!(info),
+            // Anybody can send these, as many as he likes; the metric has them all.
+            Outcome::Malformed if self.malformed_lines.allows(Instant::now()) => log!(warn),
+            Outcome::Malformed => log!(debug),
+            // Costly objects make these, of whoever may create them; the metric has them all.
+            Outcome::Faulted if self.fault_lines.allows(Instant::now()) => log!(error),
+            Outcome::Faulted => log!(debug),
+        }
+        let media = if status.is_success() { "application/json" } else { "text/plain; charset=utf-8" };
+        (status, [(header::CONTENT_TYPE, media)], body).into_response()
+    }
+
+    fn refuse(&self, status: StatusCode) -> Response {
+        self.metrics.rejected(status.as_u16());
+        (status, status.canonical_reason().unwrap_or_default()).into_response()
+    }
+
+    /// The API server's client tries again after a 429 with this header, within the time it has for the webhook (client-go `rest/with_retry.go`).
+    fn refuse_for_now(&self) -> Response {
+        let mut response = StatusCode::TOO_MANY_REQUESTS.into_response();
+        response.headers_mut().insert(header::RETRY_AFTER, HeaderValue::from_static("1"));
+        response
+    }
+}
+
+/// Ends the connection after a response to a request that was not read to its end.
+fn closing(version: Version, mut response: Response) -> Response {
+    if version < Version::HTTP_2 {
+        response.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
+    }
+    response
+}
+
+/// Why a body is not evaluated.
+enum Unfit {
+    /// Others are, and have been for too long.
+    Now,
+    /// It is too heavy: what the application answers to that.
+    Ever(Option<Answer>),
+    /// Weighing it has failed.
+    Unknown,
+}
+
+/// Permission to evaluate. What an evaluation takes is taken until it has ended, even if nobody waits for it
+/// any more.
+struct Permits {
+    _review: Portion,
+    _large: Option<Portion>,
+    _evaluation: Portion,
+    _body: Option<Portion>,
+}
+
+impl Limits {
+    /// Returns how long the answer to a request with this query may take: less than the API server will wait.
+    fn time_for(&self, query: Option<&str>) -> Duration {
+        let pairs = query.unwrap_or_default().split('&').filter_map(|pair| pair.split_once('='));
+        let asked = pairs.filter(|(name, _)| *name == "timeout").find_map(|(_, value)| duration::parse(value));
+        let time = asked.unwrap_or(super::DEFAULT_TIMEOUT).min(self.review);
+        time.saturating_sub(self.margin.min(time / 4))
+    }
+}
+
+/// Tells whether a body is plain JSON by its headers.
+fn is_json(headers: &HeaderMap) -> bool {
+    let text = |name| headers.get(name).map(|value| value.to_str().unwrap_or("?"));
+    let media = text(header::CONTENT_TYPE).unwrap_or_default().split(';').next().unwrap_or_default().trim();
+    media.eq_ignore_ascii_case("application/json") && text(header::CONTENT_ENCODING).is_none_or(|coding| coding.eq_ignore_ascii_case("identity"))
+}
+
+/// The time between two log lines of one level about reviews that anybody can send.
+const LINE_EVERY: Duration = Duration::from_secs(1);
+
+/// Lets one thing happen in each [`LINE_EVERY`].
+#[derive(Default)]
+struct Sparing(Mutex<Option<Instant>>);
+
+impl Sparing {
+    fn allows(&self, now: Instant) -> bool {
+        let mut last = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let allowed = last.is_none_or(|last| now.saturating_duration_since(last) >= LINE_EVERY);
+        if allowed {
+            *last = Some(now);
+        }
+        allowed
+    }
+}
+
+/// Keeps what a client made up from filling the log.
+fn short(text: &str) -> &str {
+    &text[..character_at(text, 128)]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_deadline_comes_before_the_client_gives_up() {
+        let limits = Limits::default();
+        let time = |query| limits.time_for(query).as_millis();
+        assert_eq!(time(None), 2300);
+        assert_eq!(time(Some("timeout=10s")), 2300);
+        assert_eq!(time(Some("timeout=2s")), 1800);
+        assert_eq!(time(Some("a=b&timeout=1s&timeout=9s")), 800);
+        assert_eq!(time(Some("timeout=400ms")), 300);
+        assert_eq!(time(Some("timeout=soon")), 2300);
+        assert_eq!(time(Some("timeout=0s")), 0);
+    }
+
+    #[test]
+    fn only_plain_json_is_read() {
+        let headers =
+            |pairs: &[(&'static str, &'static str)]| pairs.iter().map(|(name, value)| (name.parse().unwrap(), value.parse().unwrap())).collect();
+        for (pairs, json) in [
+            (&[("content-type", "application/json")][..], true),
+            (&[("content-type", "Application/JSON; charset=utf-8")], true),
+            (&[("content-type", "application/json"), ("content-encoding", "identity")], true),
+            (&[("content-type", "application/json"), ("content-encoding", "gzip")], false),
+            (&[("content-type", "application/jsonp")], false),
+            (&[("content-type", "text/plain")], false),
+            (&[], false),
+        ] {
+            assert_eq!(is_json(&headers(pairs)), json, "{pairs:?}");
+        }
+    }
+
+    #[test]
+    fn warnings_about_what_strangers_send_are_one_a_second() {
+        let (lines, now) = (Sparing::default(), Instant::now());
+        let allowed = (0..3000).filter(|ms| lines.allows(now + Duration::from_millis(*ms)));
+        assert_eq!(allowed.collect::<Vec<_>>(), [0, 1000, 2000]);
+    }
+
+    #[test]
+    fn long_names_are_cut_at_a_character() {
+        assert_eq!(short("abc"), "abc");
+        assert_eq!(short(&"é".repeat(100)), "é".repeat(64));
+        assert_eq!(short(&format!("a{}", "é".repeat(100))).len(), 127);
+    }
+}

@@ -1,0 +1,182 @@
+//! What `jobgate serve` serves: reviews, judged under the current policy with what is known of their claims.
+//!
+//! The pieces are elsewhere: `admission` answers, `cluster` looks claims up, `server` keeps time. This joins them.
+
+use std::sync::Arc;
+
+use arc_swap::ArcSwap;
+use http::StatusCode;
+use jiff::civil::Date;
+
+use crate::admission::{self, Endpoint, Fault, Meta, Outcome, Review};
+use crate::cluster::{ClaimFacts, Claims};
+use crate::judge::facts::FactTable;
+use crate::judge::policy::Policy;
+use crate::judge::rules;
+use crate::serve::server::{self, Answer, Application, Call, Metrics, Note};
+
+/// The webhook. Clones share the policy.
+#[derive(Clone, Debug)]
+pub struct Webhook {
+    policy: Arc<ArcSwap<Policy>>,
+    claims: Claims,
+    metrics: Metrics,
+    today: fn() -> Date,
+}
+
+impl Webhook {
+    /// Makes a webhook; `today` tells the date on which exemptions are looked at.
+    #[must_use]
+    pub fn new(policy: Policy, claims: Claims, metrics: Metrics, today: fn() -> Date) -> Self {
+        let webhook = Self { policy: Arc::default(), claims, metrics, today };
+        webhook.set_policy(policy);
+        webhook
+    }
+
+    /// Judges by another policy from the next review on.
+    pub fn set_policy(&self, policy: Policy) {
+        self.metrics.policy(&policy.name, &policy.hash);
+        self.policy.store(Arc::new(policy));
+    }
+
+    /// Counts what went wrong, by whose fault it was, and puts the answer into the server's words.
+    fn finish(&self, answer: admission::Answer, authenticated: bool) -> Answer {
+        match answer.meta.fault {
+            Some(fault) if fault.is_ours() => self.metrics.fault(fault.as_str()),
+            Some(fault) => self.metrics.malformed_review(fault.as_str(), authenticated),
+            None => {}
+        }
+        if answer.meta.skipped == Some(crate::judge::engine::Skipped::TrustedController) {
+            self.metrics.trusted_child();
+        }
+        let status = StatusCode::from_u16(answer.status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
+        Answer { status, note: note(&answer.meta), body: answer.body }
+    }
+}
+
+impl Application for Webhook {
+    async fn review(&self, call: Call) -> Answer {
+        let (endpoint, authenticated) = (call.endpoint, call.authenticated);
+        let policy = self.policy.load_full();
+        let today = Some((self.today)());
+        let Ok(review) = Review::read(&call.body) else {
+            return self.finish(admission::answer(endpoint, &policy, &FactTable::default(), &call.body, today), authenticated);
+        };
+        let facts = if review.claims.is_empty() || !asks_for_claims(&policy) {
+            ClaimFacts::default()
+        } else {
+            self.claims.facts(&review.claims, call.deadline.into()).await
+        };
+        self.finish(admission::judge(endpoint, &policy, &facts, review, today), authenticated)
+    }
+
+    fn too_large(&self, at: Endpoint, prefix: &[u8], limit: usize) -> Option<Answer> {
+        Some(self.finish(admission::refuse_oversized(at, prefix, limit), false))
+    }
+
+    fn weight(&self, body: &[u8]) -> usize {
+        admission::weight(body)
+    }
+
+    fn too_heavy(&self, at: Endpoint, body: &[u8]) -> Option<Answer> {
+        Some(self.finish(admission::refuse_heavy(at, &self.policy.load(), body), false))
+    }
+
+    fn fault(&self, at: Endpoint, body: &[u8], fault: server::Fault) -> Option<Answer> {
+        let fault = match fault {
+            server::Fault::Panic => Fault::Panic,
+            server::Fault::Deadline => Fault::Deadline,
+        };
+        let answer = admission::fail_open(at, body, fault);
+        // The server has counted it.
+        let status = StatusCode::from_u16(answer.status).ok()?;
+        Some(Answer { status, note: note(&answer.meta), body: answer.body })
+    }
+}
+
+/// Returns whether a policy has a rule that judges by claims; under any other policy the API server is spared the look-ups.
+fn asks_for_claims(policy: &Policy) -> bool {
+    rules::find("checkpoint-volume-access").is_some_and(|entry| policy.uses(entry.rule))
+}
+
+/// Returns what is logged and counted of an answer.
+fn note(meta: &Meta) -> Note {
+    let outcome = match meta.outcome {
+        Outcome::Denied => server::Outcome::Denied,
+        Outcome::Rejected => server::Outcome::Malformed,
+        _ if meta.fault.is_some_and(Fault::is_ours) => server::Outcome::Faulted,
+        _ if meta.fault.is_some() => server::Outcome::Malformed,
+        Outcome::Patched => server::Outcome::Patched,
+        Outcome::Allowed | Outcome::Passed if meta.warnings > 0 => server::Outcome::Warned,
+        Outcome::Allowed | Outcome::Passed => server::Outcome::Allowed,
+    };
+    let findings = meta.findings.iter().map(|((rule, level), count)| (*rule, level.as_str(), *count)).collect();
+    let object = if meta.namespace.is_empty() { meta.name.clone() } else { format!("{}/{}", meta.namespace, meta.name) };
+    Note { uid: meta.uid.clone(), kind: meta.kind.map_or("other", crate::kinds::Kind::as_str), object, outcome, findings }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::{Duration, Instant};
+
+    use super::*;
+    use crate::text::value::{Value, json};
+
+    const MALFORMED: [&str; 6] = ["malformed", "malformed", "object_missing", "object_missing", "object_unreadable", "kind_mismatch"];
+
+    /// What somebody can send who is no API server, in the order of [`MALFORMED`].
+    fn bodies() -> [String; 6] {
+        let job = json!({"apiVersion": "batch/v1", "kind": "Job", "metadata": {}, "spec": {}});
+        let review = |operation: &str, object: &str, old: &Value| {
+            format!(
+                r#"{{"kind":"AdmissionReview","apiVersion":"admission.k8s.io/v1","request":{{"uid":"u","kind":{{"group":"batch","version":"v1",
+                "kind":"Job"}},"operation":"{operation}","object":{object},"oldObject":{old}}}}}"#
+            )
+        };
+        [
+            "{".to_owned(),
+            r#"{"kind":"AdmissionReview","request":{"uid":"u""#.to_owned(),
+            review("CREATE", "null", &Value::Null),
+            review("UPDATE", &job.to_string(), &Value::Null),
+            review("CREATE", r#"{"apiVersion":"batch/v1","kind":"Job","spec":{"parallelism":1e999}}"#, &Value::Null),
+            review("CREATE", r#"{"apiVersion":"v1","kind":"Pod"}"#, &Value::Null),
+        ]
+    }
+
+    fn webhook() -> (Webhook, Metrics) {
+        let metrics = Metrics::new();
+        (Webhook::new(Policy::default(), Claims::off(), metrics.clone(), || jiff::civil::date(2026, 1, 1)), metrics)
+    }
+
+    fn call(body: &str, authenticated: bool) -> Call {
+        let deadline = Instant::now() + Duration::from_secs(60);
+        Call { endpoint: Endpoint::Validate, authenticated, body: body.to_owned().into(), deadline }
+    }
+
+    #[tokio::test]
+    async fn what_a_stranger_sends_is_counted_where_nobody_is_paged() {
+        let (webhook, metrics) = webhook();
+        for (body, cause) in bodies().iter().zip(MALFORMED) {
+            let answer = webhook.review(call(body, false)).await;
+            assert_eq!(answer.note.outcome, server::Outcome::Malformed, "{cause}: {body}");
+        }
+        let text = metrics.text();
+        for cause in MALFORMED {
+            let count = MALFORMED.iter().filter(|other| **other == cause).count();
+            let series = format!("jobgate_malformed_reviews_total{{cause=\"{cause}\",caller=\"anybody\"}} {count}\n");
+            assert!(text.contains(&series), "{series} in {text}");
+        }
+        let mut alerted =
+            text.lines().filter(|line| line.starts_with("jobgate_faults_total{") || line.contains(r#"caller="authenticated""#)).peekable();
+        assert!(alerted.peek().is_some());
+        assert!(alerted.all(|line| line.ends_with(" 0")), "{text}");
+    }
+
+    #[tokio::test]
+    async fn what_an_authenticated_caller_sends_is_counted_apart() {
+        let (webhook, metrics) = webhook();
+        webhook.review(call(&bodies()[1], true)).await;
+        let text = metrics.text();
+        assert!(text.contains("jobgate_malformed_reviews_total{cause=\"malformed\",caller=\"authenticated\"} 1\n"), "{text}");
+    }
+}

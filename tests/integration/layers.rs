@@ -1,0 +1,66 @@
+//! The layers of `src/`: each folder, with the file beside it, may use those below it and none above.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// The layers from the top down, and what each is for.
+const LAYERS: &[(&str, &str)] = &[
+    ("cli", "what people type: arguments, one file a command, manual pages, installation"),
+    ("serve", "the webhook as a process: HTTPS server, certificates, metrics"),
+    ("local", "files on disk: read, lint, fix, baseline"),
+    ("cluster", "an API server as a source: client, claims, audit, doctor"),
+    ("report", "findings out, one file a format"),
+    ("admission", "one review in, one answer out; what a cluster would answer (pure)"),
+    ("judge", "request, facts, policy, rules, checks of the API, findings, engine (pure)"),
+    ("kinds", "where the runs, pods and limits of each kind are (pure)"),
+    ("k8s", "exact ports of Kubernetes: quantities, schedules, names"),
+    ("text", "bytes to values and back: YAML, JSON, pointers, operations; knows nothing of Kubernetes"),
+];
+
+/// Returns the layers that a Rust file names, each with its line.
+fn named(source: &str) -> Vec<(usize, String)> {
+    let mut found = Vec::new();
+    for (at, line) in source.lines().enumerate() {
+        let code = line.split("//").next().unwrap_or_default();
+        for (start, _) in code.match_indices("crate::") {
+            let rest = &code[start + "crate::".len()..];
+            assert!(!rest.starts_with('{'), "line {}: one `use` for each module of the crate", at + 1);
+            let name = rest.split(|char: char| !char.is_alphanumeric() && char != '_').next().unwrap_or_default();
+            found.push((at + 1, name.to_owned()));
+        }
+    }
+    found
+}
+
+fn files(path: &Path) -> Vec<PathBuf> {
+    let Ok(entries) = fs::read_dir(path) else { return Vec::new() };
+    let mut paths: Vec<PathBuf> = entries.map(|entry| entry.unwrap().path()).collect();
+    paths.sort();
+    paths.into_iter().flat_map(|path| if path.is_dir() { files(&path) } else { vec![path] }).collect()
+}
+
+#[test]
+fn imports_point_down() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("src");
+    let rank = |name: &str| LAYERS.iter().position(|(layer, _)| *layer == name);
+    let mut wrong = Vec::new();
+    let mut seen = 0;
+    for (at, (layer, _)) in LAYERS.iter().enumerate() {
+        let paths = std::iter::once(root.join(layer).with_extension("rs")).chain(files(&root.join(layer)));
+        for path in paths.filter(|path| path.extension().is_some_and(|ending| ending == "rs")) {
+            seen += 1;
+            for (line, name) in named(&fs::read_to_string(&path).unwrap()) {
+                let place = || format!("{}:{line}", path.strip_prefix(&root).unwrap().display());
+                match rank(&name) {
+                    Some(other) if other < at => wrong.push(format!("{} uses `{name}`, which is above `{layer}`", place())),
+                    Some(_) => {}
+                    None => wrong.push(format!("{} uses `{name}`, which is no layer", place())),
+                }
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "{} imports do not point down:\n{}", wrong.len(), wrong.join("\n"));
+    // A file beside the layers would belong to none of them.
+    let all = files(&root).into_iter().filter(|path| path.extension().is_some_and(|ending| ending == "rs")).count();
+    assert_eq!(all, seen + ["lib.rs", "main.rs"].len(), "every file is in a layer");
+}
