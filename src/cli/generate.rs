@@ -107,7 +107,7 @@ mod tests {
 
     fn repository() -> tempfile::TempDir {
         let root = tempfile::tempdir().unwrap();
-        fs::create_dir_all(root.path().join("src")).unwrap();
+        fs::create_dir_all(root.path().join("src/judge")).unwrap();
         fs::write(root.path().join("src/judge/rules.rs"), "").unwrap();
         root
     }
