@@ -295,7 +295,7 @@ pub fn judge(endpoint: Endpoint, policy: &Policy, facts: &dyn Facts, review: Rev
 pub(crate) fn denies(endpoint: Endpoint, kind: Kind, verdict: &Verdict) -> bool {
     match endpoint {
         Endpoint::Validate => verdict.level() == Some(Level::Deny),
-        Endpoint::Mutate => kind != Kind::PyTorchJob && refused_between(&verdict.findings),
+        Endpoint::Mutate => kind.is_built_in() && refused_between(&verdict.findings),
     }
 }
 

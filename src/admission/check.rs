@@ -107,14 +107,14 @@ fn denials(verdict: &Verdict) -> BTreeMap<&'static str, usize> {
 }
 
 /// What the rules declare.
-static PATTERNS: LazyLock<Patterns> = LazyLock::new(|| Patterns::of(RULES.iter().flat_map(|entry| entry.rule.fills).copied()));
+static PATTERNS: LazyLock<Patterns> = LazyLock::new(|| Patterns::of(RULES.iter().flat_map(|entry| entry.rule.fills.places())));
 
 /// The places that rules may fill, as steps; nothing stands for any one step.
 #[derive(Debug)]
 struct Patterns(Vec<Vec<Option<String>>>);
 
 impl Patterns {
-    fn of<'p>(patterns: impl IntoIterator<Item = &'p str>) -> Self {
+    fn of(patterns: impl IntoIterator<Item = String>) -> Self {
         let step = |step: &str| (step != "*").then(|| step.replace("~1", "/").replace("~0", "~"));
         Self(patterns.into_iter().map(|pattern| pattern.split('/').skip(1).map(step).collect()).collect())
     }
@@ -166,7 +166,7 @@ mod tests {
     use crate::text::value::json;
 
     fn allows(list: &[&str], before: &Value, after: &Value) -> bool {
-        Patterns::of(list.iter().copied()).allow(&mut Vec::new(), Some(before), Some(after))
+        Patterns::of(list.iter().map(|place| (*place).to_owned())).allow(&mut Vec::new(), Some(before), Some(after))
     }
 
     #[test]

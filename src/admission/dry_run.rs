@@ -108,7 +108,7 @@ pub fn answer(policy: &Policy, facts: &dyn Facts, question: &Question<'_>) -> An
     let judge = |object: &Value, origin: Origin| {
         engine::evaluate(policy, facts, &Request { operation, origin, object, old: old.as_ref(), namespace, user: None, today })
     };
-    let kind = Kind::of(object).unwrap_or(Kind::Job);
+    let kind = Kind::of(object).unwrap_or(Kind::JOB);
     let sent = sent(object, old.as_ref(), namespace);
     let mutate = judge(&sent, Origin::Admission);
     let stopped = admission::denies(Endpoint::Mutate, kind, &mutate);

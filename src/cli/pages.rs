@@ -9,8 +9,9 @@ use anstyle::{AnsiColor, Style};
 
 use crate::judge::checks::{CHECKS, Check};
 use crate::judge::policy::Action;
-use crate::judge::rule::{Param, ParamDefault, Rule};
+use crate::judge::rule::{Exportable, Param, ParamDefault, Rule};
 use crate::judge::rules::{Entry, RULES};
+use crate::kinds::Kind;
 
 const HEADING: Style = Style::new().bold();
 const CODE: Style = AnsiColor::Cyan.on_default();
@@ -208,17 +209,17 @@ fn words<'w>(words: impl IntoIterator<Item = &'w str>) -> String {
 fn facts(rule: &Rule) -> String {
     let others = Action::allowed(rule).filter(|action| *action != rule.default).map(Action::as_str);
     let mut out = format!("* Action: `{}`; a policy may say {}\n", rule.default.as_str(), words(others));
-    let _ = writeln!(out, "* Kinds: {}", words(rule.kinds.iter().map(|kind| kind.as_str())));
+    let _ = writeln!(out, "* Kinds: {}", words(rule.kinds.iter().map(Kind::as_str)));
     if rule.can_fill() {
-        let _ = writeln!(out, "* Fills: {}", words(rule.fills.iter().copied()));
+        let _ = writeln!(out, "* Fills: {}", words(rule.fills.places().iter().map(String::as_str)));
     }
-    let _ = match &rule.cel {
-        Ok(cel) => writeln!(
+    let _ = match &rule.export {
+        Exportable::Cel(cel) => writeln!(
             out,
             "* Without Jobgate: `jobgate policy export --vap` has it judged by the API server, for {}",
-            words(cel.kinds.iter().map(|kind| kind.as_str()))
+            words(cel.kinds.iter().map(Kind::as_str))
         ),
-        Err(why) => writeln!(out, "* Without Jobgate: no; {why}"),
+        Exportable::No(why) => writeln!(out, "* Without Jobgate: no; {why}"),
     };
     for param in rule.params {
         let _ = writeln!(out, "* Parameter `{}` ({}): {}", param.name, type_of(param), param.doc);
@@ -280,7 +281,7 @@ pub fn index_file() -> String {
                    | Rule | Action | Kinds | What must hold |\n| --- | --- | --- | --- |\n"
         .to_owned();
     for Entry { rule, .. } in RULES {
-        let kinds: Vec<&str> = rule.kinds.iter().map(|kind| kind.as_str()).collect();
+        let kinds: Vec<&str> = rule.kinds.iter().map(Kind::as_str).collect();
         let _ = writeln!(out, "| [{id}]({id}.md) | {} | {} | {} |", rule.default.as_str(), kinds.join(", "), rule.summary, id = rule.id);
     }
     out.push_str("\n# Checks\n\nFindings about the input itself. A policy cannot set them.\n");

@@ -27,9 +27,9 @@ use crate::cluster::{self, Connection, Inventory, chain};
 use crate::judge::engine::{self, Operation, Origin, Request, Skipped, Verdict};
 use crate::judge::facts::Facts;
 use crate::judge::finding::{Finding, Level, Place};
-use crate::judge::policy::{Policy, TRUSTED_CONTROLLERS};
+use crate::judge::policy::Policy;
 use crate::kinds::registration::SYSTEM;
-use crate::kinds::{Adapter, Kind, Workload, others};
+use crate::kinds::{Children, Definition, Kind, Workload, others};
 use crate::report::{Filled, Impact, LeftOut, Located, Location, ObjectId, Related, Report, Tally, Unjudged, span, unjudged_order};
 use crate::text::lines::Lines;
 use crate::text::lines::Position;
@@ -76,9 +76,6 @@ const PAUSES: [Duration; 3] = [Duration::from_millis(250), Duration::from_secs(1
 /// Objects whose text is kept, in each list, besides one for each rule and level. As many findings as this are shown one by one.
 const KEPT: usize = 40;
 
-/// The controllers come first: what they made is told by their uids.
-const ORDER: [Kind; 3] = [Kind::CronJob, Kind::Job, Kind::PyTorchJob];
-
 /// Audits a cluster. What cannot be read is a problem in the report's [`Impact`]; the rest is audited all the same.
 pub async fn audit(connection: &Connection, policy: &Policy, options: &Options, progress: &Progress) -> Report {
     let mut impact = Impact { server: connection.server.clone(), policy: policy.name.clone(), ..Impact::default() };
@@ -96,15 +93,17 @@ pub async fn audit(connection: &Connection, policy: &Policy, options: &Options, 
     let mut report = Report::default();
     let mut judge = Judge { policy, facts: &claims, options, cron_jobs: HashSet::new(), all_cron_jobs: options.selector.is_none() };
     let everywhere = [String::new()];
-    for kind in ORDER {
-        let adapter = kind.adapter();
+    // The controllers come first: what they made is known by their uids.
+    let mut kinds: Vec<Kind> = Kind::all().collect();
+    kinds.sort_by_key(|kind| kind.children.is_none());
+    for kind in kinds {
         for namespace in if namespaces.is_empty() { &everywhere[..] } else { &namespaces } {
-            match list(connection, adapter, namespace, &judge, progress).await {
+            match list(connection, kind, namespace, &judge, progress).await {
                 Ok(part) => part.join(&mut report, &mut impact, &mut judge.cron_jobs),
-                Err(Failure::NotFound | Failure::Foreign) if kind == Kind::PyTorchJob => impact.unserved = Some(adapter.name),
+                Err(Failure::NotFound | Failure::Foreign) if !kind.is_built_in() => impact.unserved = Some(kind.as_str()),
                 Err(failure) => {
-                    judge.all_cron_jobs &= kind != Kind::CronJob;
-                    impact.problems.push(explain(adapter.resource, adapter.group, namespace, &failure));
+                    judge.all_cron_jobs &= kind.children.is_none();
+                    impact.problems.push(explain(kind.resource, kind.group, namespace, &failure));
                 }
             }
         }
@@ -205,8 +204,8 @@ struct PageMetadata {
 }
 
 /// Lists the objects of a kind, in one namespace or in all, and judges them.
-async fn list(connection: &Connection, adapter: &Adapter, namespace: &str, judge: &Judge<'_>, progress: &Progress) -> Result<Part, Failure> {
-    let Adapter { group, version, resource, .. } = adapter;
+async fn list(connection: &Connection, kind: Kind, namespace: &str, judge: &Judge<'_>, progress: &Progress) -> Result<Part, Failure> {
+    let Definition { group, version, resource, .. } = *kind;
     let within = if namespace.is_empty() { String::new() } else { format!("namespaces/{namespace}/") };
     let mut pages = Pages::new(&connection.client, &format!("/apis/{group}/{version}/{within}{resource}"), PAGE, LARGEST_PAGE, PATIENCE);
     if let Some(selector) = &judge.options.selector {
@@ -228,7 +227,7 @@ async fn list(connection: &Connection, adapter: &Adapter, namespace: &str, judge
         };
         let page: Page<'_> = serde_json::from_slice(&body)?;
         let judged: Vec<Result<(Value, Fate), serde_json::Error>> =
-            tokio::task::block_in_place(|| page.items.par_iter().map(|item| judge.item(adapter, item)).collect());
+            tokio::task::block_in_place(|| page.items.par_iter().map(|item| judge.item(kind, item)).collect());
         progress.objects.fetch_add(judged.len(), Ordering::Relaxed);
         for judged in judged {
             let (object, fate) = judged?;
@@ -274,14 +273,14 @@ enum Fate {
 }
 
 impl Judge<'_> {
-    fn item(&self, adapter: &Adapter, item: &RawValue) -> Result<(Value, Fate), serde_json::Error> {
+    fn item(&self, kind: Kind, item: &RawValue) -> Result<(Value, Fate), serde_json::Error> {
         let mut object: Value = serde_json::from_str(item.get())?;
         // The items of a list of a built-in kind do not say what they are: the list does.
         if let Value::Object(fields) = &mut object {
-            fields.insert("apiVersion".to_owned(), format!("{}/{}", adapter.group, adapter.version).into());
-            fields.insert("kind".to_owned(), adapter.name.into());
+            fields.insert("apiVersion".to_owned(), format!("{}/{}", kind.group, kind.version).into());
+            fields.insert("kind".to_owned(), kind.name.into());
         }
-        let fate = self.judge(adapter.kind, &object);
+        let fate = self.judge(kind, &object);
         Ok((object, fate))
     }
 
@@ -298,24 +297,25 @@ impl Judge<'_> {
         if !self.options.include_finished && Workload::of(object).is_some_and(|workload| workload.has_finished()) {
             return Fate::Finished;
         }
-        let user = (kind == Kind::Job && self.is_of_cron_job(object)).then_some(TRUSTED_CONTROLLERS[0]);
+        let parent = kind.parent().filter(|(parent, children)| self.is_made_by(*parent, children, object));
+        let user = parent.map(|(_, children)| children.maker);
         let today = self.options.today;
         let request = Request { operation: Operation::Create, origin: Origin::Admission, object, old: None, namespace, user, today };
         let verdict = engine::evaluate(self.policy, self.facts, &request);
         if verdict.skipped == Some(Skipped::TrustedController) { Fate::Child } else { Fate::Judged(verdict) }
     }
 
-    /// Tells whether the CronJob controller made a Job. Anybody can write an owner reference; that it names a CronJob which is there, and is judged,
+    /// Tells whether the controller of another kind made an object. Anybody can write an owner reference; that it names a CronJob which is there, and is judged,
     /// is what makes it harmless to believe.
-    fn is_of_cron_job(&self, job: &Value) -> bool {
+    fn is_made_by(&self, parent: Kind, children: &Children, job: &Value) -> bool {
         let owners = job.pointer("/metadata/ownerReferences").and_then(Value::as_array).map_or(&[][..], Vec::as_slice);
         let text = |owner: &Value, key: &str| owner.get(key).and_then(Value::as_str).unwrap_or_default().to_owned();
         let owner = owners.iter().find(|owner| owner.get("controller") == Some(&Value::Bool(true)));
-        let Some(owner) = owner.filter(|owner| text(owner, "kind") == "CronJob" && text(owner, "apiVersion").starts_with("batch/")) else {
+        let Some(owner) = owner.filter(|owner| Kind::typed(&text(owner, "apiVersion"), &text(owner, "kind")) == Some(parent)) else {
             return false;
         };
-        // `kubectl create job --from` makes the same reference, in a person's name.
-        let by_hand = job.pointer("/metadata/annotations/cronjob.kubernetes.io~1instantiate").and_then(Value::as_str) == Some("manual");
+        let annotations = job.pointer("/metadata/annotations");
+        let by_hand = children.by_hand.is_some_and(|(key, value)| annotations.and_then(|all| all.get(key)?.as_str()) == Some(value));
         !by_hand && (!self.all_cron_jobs || self.cron_jobs.contains(&*text(owner, "uid")))
     }
 }
@@ -339,7 +339,7 @@ impl Part {
     fn take(&mut self, object: &Value, fate: Fate, options: &Options) {
         self.read += 1;
         let uid = object.pointer("/metadata/uid").and_then(Value::as_str);
-        if let (Some(uid), Some(Kind::CronJob)) = (uid, Kind::of(object)) {
+        if let (Some(uid), true) = (uid, Kind::of(object).is_some_and(|kind| kind.children.is_some())) {
             self.cron_jobs.push(uid.into());
         }
         // What has finished is applied again, too; nobody applies what a controller makes.

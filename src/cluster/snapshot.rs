@@ -81,7 +81,7 @@ impl Snapshot {
             (wanted, Err(failure)) => {
                 let what = match wanted {
                     Wanted::Claim(namespace, _) => format!("claims in the namespace `{namespace}`"),
-                    Wanted::Object(kind, namespace, _) => format!("{} in the namespace `{namespace}`", kind.adapter().resource),
+                    Wanted::Object(kind, namespace, _) => format!("{} in the namespace `{namespace}`", kind.resource),
                     Wanted::Namespace(namespace) => format!("the namespace `{namespace}`"),
                 };
                 let problem = format!("cannot read {what}: {}", super::chain(&failure));
@@ -97,7 +97,7 @@ async fn read(client: &Client, wanted: &Wanted) -> Result<Value, Failure> {
     let (path, names) = match wanted {
         Wanted::Claim(namespace, name) => (format!("/api/v1/namespaces/{namespace}/persistentvolumeclaims/{name}"), vec![namespace, name]),
         Wanted::Object(kind, namespace, name) => {
-            let adapter = kind.adapter();
+            let adapter = kind;
             let path = format!("/apis/{}/{}/namespaces/{namespace}/{}/{name}", adapter.group, adapter.version, adapter.resource);
             (path, vec![namespace, name])
         }
@@ -109,7 +109,9 @@ async fn read(client: &Client, wanted: &Wanted) -> Result<Value, Failure> {
     }
     let response = match fetch::get(client, path).await {
         // A cluster without the kind has no object of it, and says so in plain text.
-        Err(Failure::Foreign | Failure::Garbage(_)) if matches!(wanted, Wanted::Object(Kind::PyTorchJob, ..)) => return Err(Failure::NotFound),
+        Err(Failure::Foreign | Failure::Garbage(_)) if matches!(wanted, Wanted::Object(kind, ..) if !kind.is_built_in()) => {
+            return Err(Failure::NotFound);
+        }
         response => response?,
     };
     Ok(serde_json::from_slice(&fetch::read(response, LARGEST_OBJECT).await?)?)
@@ -168,7 +170,7 @@ mod tests {
 
     #[test]
     fn claims_and_objects_are_read_by_their_names() {
-        let wanted = vec![claim("there"), claim("gone"), claim("modeless"), object(Kind::Job, "train"), object(Kind::CronJob, "new")];
+        let wanted = vec![claim("there"), claim("gone"), claim("modeless"), object(Kind::JOB, "train"), object(Kind::CRON_JOB, "new")];
         let answer = |path: &str| match path {
             "/api/v1/namespaces/team-a/persistentvolumeclaims/there" => {
                 (200, json!({"kind": "PersistentVolumeClaim", "spec": {"accessModes": ["ReadWriteOnce"]}}).to_string())
@@ -187,17 +189,17 @@ mod tests {
     #[test]
     fn a_kind_that_is_not_served_has_no_objects() {
         let unserved = |_: &str| (404, "404 page not found".to_owned());
-        let (found, _) = ask(unserved, vec![object(Kind::PyTorchJob, "train")]);
+        let (found, _) = ask(unserved, vec![object(Kind::PY_TORCH_JOB, "train")]);
         assert_eq!((found.objects.len(), found.problems), (0, vec![]));
         // A server that does not serve Jobs is none.
-        let (strange, _) = ask(unserved, vec![object(Kind::Job, "train")]);
+        let (strange, _) = ask(unserved, vec![object(Kind::JOB, "train")]);
         assert_eq!(strange.problems.len(), 1);
     }
 
     #[test]
     fn what_may_not_be_read_is_told_once_and_stays_unknown() {
         let answer = |path: &str| if path.contains("persistentvolumeclaims") { (403, String::new()) } else { not_found() };
-        let (found, asked) = ask(answer, vec![claim("a"), claim("b"), object(Kind::Job, "train")]);
+        let (found, asked) = ask(answer, vec![claim("a"), claim("b"), object(Kind::JOB, "train")]);
         assert_eq!(found.problems, ["cannot read claims in the namespace `team-a`: the API server forbids it"]);
         assert_eq!((fact(&found, "a"), asked.len()), (None, 3));
     }
@@ -227,8 +229,8 @@ mod tests {
             Wanted::Claim("../kube-system".to_owned(), "a".to_owned()),
             claim("a/../b"),
             claim("a?watch=true"),
-            object(Kind::Job, "$NAME"),
-            Wanted::Object(Kind::Job, String::new(), "train".to_owned()),
+            object(Kind::JOB, "$NAME"),
+            Wanted::Object(Kind::JOB, String::new(), "train".to_owned()),
         ];
         let (found, asked) = ask(|_| not_found(), wanted);
         assert_eq!((asked.len(), found.problems.len(), found.objects.len()), (0, 0, 0));
@@ -236,7 +238,7 @@ mod tests {
 
     #[test]
     fn an_answer_that_is_no_object_is_a_problem() {
-        let (found, _) = ask(|_| (200, "<html>".to_owned()), vec![object(Kind::CronJob, "n")]);
+        let (found, _) = ask(|_| (200, "<html>".to_owned()), vec![object(Kind::CRON_JOB, "n")]);
         assert!(found.problems[0].starts_with("cannot read cronjobs in the namespace `team-a`: understand the answer"), "{:?}", found.problems);
     }
 }

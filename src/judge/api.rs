@@ -123,7 +123,7 @@ pub(crate) struct Answer {
 /// Returns what the API server says to a request, and what the training operator's webhook would say after it.
 pub(crate) fn answer(sent: &Sent<'_>) -> Answer {
     let mut findings = structure::check(sent.written, Reading::Body { strict: sent.strict });
-    let is_custom = Kind::of(sent.written) == Some(Kind::PyTorchJob);
+    let is_custom = Kind::of(sent.written).is_some_and(|kind| !kind.is_built_in());
     // Types of custom resources are looked at only after the mutating webhooks; unknown fields before.
     let refuses = |finding: &Finding| finding.level == Level::Deny && (finding.rule == UNKNOWN_FIELD || !is_custom && finding.rule == FIELD_TYPE);
     let unreadable = findings.iter().any(refuses);
@@ -283,7 +283,7 @@ fn rename(finding: &mut Finding, object: &Value) {
 }
 
 fn never_fires(object: &Value) -> Option<Finding> {
-    if Kind::of(object) != Some(Kind::CronJob) {
+    if Kind::of(object).is_none_or(|kind| kind.schedule.is_none()) {
         return None;
     }
     // Whoever suspends it says so, and often writes such a schedule to say it twice.

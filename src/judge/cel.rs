@@ -11,7 +11,7 @@ use jiff::civil::Date;
 
 use crate::judge::engine::IGNORE;
 use crate::judge::policy::{Action, Exemption, Matcher, OptOut, Policy};
-use crate::judge::rule::{Cel, Measure, Ratchet, Rule};
+use crate::judge::rule::{Cel, Exportable, Measure, Ratchet, Rule};
 use crate::judge::rules::RULES;
 use crate::kinds::registration::{self, NAMESPACE_LABEL, SYSTEM};
 use crate::text::value::{Value, json};
@@ -48,10 +48,10 @@ pub fn export(policy: &Policy, own: &str, today: Option<Date>) -> Export {
     for entry in RULES {
         let rule = entry.rule;
         let levels: Vec<Action> = [Action::Deny, Action::Warn].into_iter().filter(|level| can_be(policy, rule, *level)).collect();
-        match &rule.cel {
-            Err(why) => export.notes.push(format!("Not here: {}: {why}.", rule.id)),
-            Ok(_) if levels.is_empty() => export.notes.push(format!("Not here: {}: the policy neither denies nor warns.", rule.id)),
-            Ok(cel) => {
+        match &rule.export {
+            Exportable::No(why) => export.notes.push(format!("Not here: {}: {why}.", rule.id)),
+            Exportable::Cel(_) if levels.is_empty() => export.notes.push(format!("Not here: {}: the policy neither denies nor warns.", rule.id)),
+            Exportable::Cel(cel) => {
                 exported.push(rule.id);
                 export.objects.extend(levels.iter().map(|level| [judging(policy, rule, cel, *level, today), binding(rule, *level, own)]));
             }
@@ -106,7 +106,7 @@ fn judging(policy: &Policy, rule: &'static Rule, cel: &Cel, level: Action, today
     let settled = format!("{FINISHED} ||\n  dyn(object).spec == dyn(oldObject).spec{same}");
     let mut spec = json!({
         "failurePolicy": "Ignore",
-        "matchConstraints": {"matchPolicy": "Equivalent", "resourceRules": registration::rules(cel.kinds)},
+        "matchConstraints": {"matchPolicy": "Equivalent", "resourceRules": registration::rules(cel.kinds.iter())},
         "matchConditions": conditions(policy, rule, level, today),
         "variables": [
             {"name": "wrong", "expression": places("object")},

@@ -10,7 +10,7 @@ use crate::judge::engine::{IGNORE, KEEP};
 use crate::judge::finding::{self, Finding, Level};
 use crate::judge::policy::Exemption;
 use crate::judge::rules;
-use crate::kinds::{Kind, Part, Workload};
+use crate::kinds::{Part, Workload};
 use crate::text::lines::cut;
 use crate::text::meter;
 use crate::text::pointer::Pointer;
@@ -254,8 +254,8 @@ pub(crate) fn misplaced_annotations(workload: &Workload<'_>, jobs_are_judged: bo
         Some(finding(ANNOTATION_WITHOUT_EFFECT, Level::Warn, first.clone(), message, "write it in `metadata.annotations`"))
     };
     let templates: Vec<_> = workload.pods.iter().flat_map(|pod| marks(&pod.template.get("metadata"))).collect();
-    let runs = match workload.kind {
-        Kind::CronJob if !jobs_are_judged => marks(&workload.run_metadata()).to_vec(),
+    let runs: Vec<_> = match workload.kind.children {
+        Some(_) if !jobs_are_judged => workload.runs.iter().flat_map(|run| marks(&run.metadata)).collect(),
         _ => Vec::new(),
     };
     let labels = first_of(&[workload.object.at(&["metadata", "labels"])], "as a label");

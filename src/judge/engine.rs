@@ -10,7 +10,7 @@ use crate::judge::finding::{Finding, Level, Safety};
 use crate::judge::policy::{Action, Exemption, OptOut, Policy, TRUSTED_CONTROLLERS};
 use crate::judge::rule::{Cx, Ratchet};
 use crate::judge::rules::RULES;
-use crate::kinds::{Kind, Workload};
+use crate::kinds::{OnUpdate, Workload};
 use crate::text::patch;
 use crate::text::patch::Op;
 use crate::text::pointer::{Pointer, Token};
@@ -170,7 +170,7 @@ pub fn evaluate(policy: &Policy, facts: &dyn Facts, request: &Request<'_>) -> Ve
         ratchet(policy, facts, request, &workload, old, &mut findings);
     }
     let mut verdict = Verdict::default();
-    if request.operation == Operation::Update && workload.kind != Kind::CronJob {
+    if request.operation == Operation::Update && workload.kind.on_update != OnUpdate::NextRuns {
         // A change of a running Job is refused as immutable, or deletes it (a TTL on a finished one): kubernetes.md §2.3.
         verdict.restore = restore(policy, facts, request, &workload);
         for finding in &mut findings {
@@ -191,7 +191,7 @@ fn run(policy: &Policy, facts: &dyn Facts, request: &Request<'_>, workload: &Wor
     let mut findings = Vec::new();
     for entry in RULES {
         let rule = entry.rule;
-        if !rule.kinds.contains(&workload.kind) {
+        if !rule.kinds.contains(workload.kind) {
             continue;
         }
         let settings = scope.settings(rule);
@@ -334,7 +334,7 @@ fn fills_nothing(policy: &Policy, request: &Request<'_>, workload: &Workload<'_>
     let scope = policy.scope(request, workload);
     for rule in RULES.iter().map(|entry| entry.rule) {
         let action = scope.settings(rule).action;
-        if action == Action::Ignore || (action == Action::Fill && rule.kinds.contains(&workload.kind)) {
+        if action == Action::Ignore || (action == Action::Fill && rule.kinds.contains(workload.kind)) {
             kept.remove(rule.id);
         }
     }

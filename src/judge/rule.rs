@@ -8,7 +8,7 @@ use crate::judge::engine::Request;
 use crate::judge::facts::Facts;
 use crate::judge::finding::{Finding, Level, Part as FindingPart};
 use crate::judge::policy::{Action, Effective};
-use crate::kinds::{Kind, Workload};
+use crate::kinds::{Kind, Pods, Workload};
 use crate::text::meter;
 use crate::text::patch::Op;
 use crate::text::pointer::Pointer;
@@ -22,15 +22,15 @@ pub struct Rule {
     /// One line: what must hold.
     pub summary: &'static str,
     /// The kinds it looks at.
-    pub kinds: &'static [Kind],
+    pub kinds: Kinds,
     /// What is done about a finding unless the policy says otherwise.
     pub default: Action,
-    /// Where its fills may write: JSON Pointers with `*` for any one step. Empty for a rule that cannot fill.
-    pub fills: &'static [&'static str],
+    /// Where its fills may write.
+    pub fills: Fills,
     /// Its parameters.
     pub params: &'static [Param],
-    /// The rule in CEL, for an API server to judge by itself; or why that cannot be.
-    pub cel: Result<Cel, &'static str>,
+    /// Whether an API server can judge by it without Jobgate.
+    pub export: Exportable,
     /// Finds what is wrong.
     pub check: fn(&mut Cx<'_>),
     /// On UPDATE of a Job or PyTorchJob: what puts back that which an apply of the author's manifest takes out of what the webhook
@@ -63,11 +63,83 @@ impl Ratchet {
     pub const BY_PLACE: Self = Self { labels: &[], measure: None };
 }
 
+/// The kinds that a rule looks at, by what they have.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kinds {
+    /// All.
+    All,
+    /// Those whose runs are batch/v1 Job specs.
+    JobSpecs,
+    /// Those with a pod template for each role.
+    Roles,
+}
+
+impl Kinds {
+    /// Tells whether a kind is among them.
+    #[must_use]
+    pub fn contains(self, kind: Kind) -> bool {
+        match self {
+            Self::All => true,
+            Self::JobSpecs => kind.pods == Pods::JobSpec,
+            Self::Roles => matches!(kind.pods, Pods::Roles { .. }),
+        }
+    }
+
+    /// Returns them, in the order in which they are listed to people.
+    pub fn iter(self) -> impl Iterator<Item = Kind> {
+        Kind::all().filter(move |kind| self.contains(*kind))
+    }
+}
+
+/// Where the fills of a rule may write, by role: each kind's definition says where that is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Fills {
+    /// Nowhere: the rule cannot fill.
+    Nothing,
+    /// A field of the limits, which come with it where there are none.
+    Limits(&'static str),
+    /// A field of the batch/v1 Job spec.
+    JobSpec(&'static str),
+    /// A list of the pod specs, and its items.
+    Pods(&'static str),
+}
+
+impl Fills {
+    /// Returns the places in all kinds: JSON Pointers with `*` for any one step.
+    #[must_use]
+    pub fn places(self) -> Vec<String> {
+        let at = |path: &[&str], rest: &str| path.iter().map(|key| format!("/{key}")).collect::<String>() + rest;
+        let of_kind = |kind: Kind| match (self, kind.pods) {
+            (Self::Nothing, _) | (Self::JobSpec(_), Pods::Roles { .. }) => Vec::new(),
+            (Self::Limits(field), _) if kind.limits == kind.body => vec![at(kind.limits, &format!("/{field}"))],
+            (Self::Limits(field), _) => vec![at(kind.limits, ""), at(kind.limits, &format!("/{field}"))],
+            (Self::JobSpec(field), Pods::JobSpec) => vec![at(kind.limits, &format!("/{field}"))],
+            (Self::Pods(list), pods) => {
+                let spec = match pods {
+                    Pods::JobSpec => at(kind.limits, "/template/spec"),
+                    Pods::Roles { at: roles, .. } => at(roles, "/*/template/spec"),
+                };
+                vec![format!("{spec}/{list}"), format!("{spec}/{list}/*")]
+            }
+        };
+        Kind::all().flat_map(of_kind).collect()
+    }
+}
+
+/// Whether an API server can judge by a rule without Jobgate.
+#[derive(Debug)]
+pub enum Exportable {
+    /// By this.
+    Cel(Cel),
+    /// No, and why: what follows "no;".
+    No(&'static str),
+}
+
 /// A rule in the Common Expression Language, as a `ValidatingAdmissionPolicy` has it.
 #[derive(Debug)]
 pub struct Cel {
     /// The kinds for which this is worth it: what breaks the rule in another, the API server itself refuses.
-    pub kinds: &'static [Kind],
+    pub kinds: Kinds,
     /// The parameters of the rule that `places` names, each as `$name`: booleans and whole numbers.
     pub params: &'static [&'static str],
     /// The places that break the rule, as a list of strings: an expression over `o`, an object of one of the kinds, after the API server's validation.
@@ -75,7 +147,7 @@ pub struct Cel {
 }
 
 /// One parameter of a rule, with its type and default.
-#[derive(Debug)]
+#[derive(Clone, Copy, Debug)]
 pub struct Param {
     /// camelCase name, as it stands in a policy.
     pub name: &'static str,
@@ -85,8 +157,56 @@ pub struct Param {
     pub default: ParamDefault,
 }
 
+/// A boolean parameter.
+#[derive(Clone, Copy, Debug)]
+pub struct Flag(pub Param);
+
+/// A parameter that is a whole number.
+#[derive(Clone, Copy, Debug)]
+pub struct Number(pub Param);
+
+/// A parameter that is a list of strings.
+#[derive(Clone, Copy, Debug)]
+pub struct Strings(pub Param);
+
+/// A parameter that maps strings to strings.
+#[derive(Clone, Copy, Debug)]
+pub struct Mapping(pub Param);
+
+impl Flag {
+    /// Makes one that is off by default.
+    #[must_use]
+    pub const fn off(name: &'static str, doc: &'static str) -> Self {
+        Self(Param { name, doc, default: ParamDefault::Bool(false) })
+    }
+}
+
+impl Number {
+    /// Makes one with a default and a smallest value.
+    #[must_use]
+    pub const fn new(name: &'static str, doc: &'static str, value: i64, least: i64) -> Self {
+        Self(Param { name, doc, default: ParamDefault::Int { value, least } })
+    }
+}
+
+impl Strings {
+    /// Makes one with a default.
+    #[must_use]
+    pub const fn new(name: &'static str, doc: &'static str, default: &'static [&'static str]) -> Self {
+        Self(Param { name, doc, default: ParamDefault::Strings(default) })
+    }
+}
+
+impl Mapping {
+    /// Makes one with a default.
+    #[must_use]
+    pub const fn new(name: &'static str, doc: &'static str, default: &'static [(&'static str, &'static str)]) -> Self {
+        Self(Param { name, doc, default: ParamDefault::Map(default) })
+    }
+}
+
 /// Type and default value of a [`Param`].
-#[derive(Debug)]
+#[derive(Clone, Copy, Debug)]
 pub enum ParamDefault {
     /// A boolean.
     Bool(bool),
@@ -120,7 +240,7 @@ impl Rule {
     /// Tells whether the rule can fill values in.
     #[must_use]
     pub fn can_fill(&self) -> bool {
-        !self.fills.is_empty()
+        self.fills != Fills::Nothing
     }
 
     /// Returns a parameter by name.
@@ -185,11 +305,6 @@ impl<'a> Cx<'a> {
         &mut self.findings[last]
     }
 
-    /// Returns the finding that the rule reported last.
-    pub fn last(&mut self) -> Option<&mut Finding> {
-        self.findings.last_mut().filter(|finding| finding.rule == self.rule.id)
-    }
-
     /// Reports that a field is missing. Says nothing of a partial object, whose rest nobody has seen.
     ///
     /// The finding points at the nearest mapping around the field that exists.
@@ -203,24 +318,24 @@ impl<'a> Cx<'a> {
 
     /// Returns a boolean parameter.
     #[must_use]
-    pub fn bool(&self, name: &str) -> bool {
-        self.settings.param(self.rule, name).as_bool().unwrap_or_default()
+    pub fn flag(&self, param: &Flag) -> bool {
+        self.settings.param(self.rule, param.0.name).as_bool().unwrap_or_default()
     }
 
     /// Returns an integer parameter.
     #[must_use]
-    pub fn int(&self, name: &str) -> i64 {
-        self.settings.param(self.rule, name).as_i64().unwrap_or_default()
+    pub fn number(&self, param: &Number) -> i64 {
+        self.settings.param(self.rule, param.0.name).as_i64().unwrap_or_default()
     }
 
     /// Returns a list parameter.
-    pub fn strings(&self, name: &str) -> impl Iterator<Item = &'a str> + use<'a> {
-        self.settings.param(self.rule, name).as_array().map_or(&[][..], Vec::as_slice).iter().filter_map(Value::as_str)
+    pub fn strings(&self, param: &Strings) -> impl Iterator<Item = &'a str> + use<'a> {
+        self.settings.param(self.rule, param.0.name).as_array().map_or(&[][..], Vec::as_slice).iter().filter_map(Value::as_str)
     }
 
     /// Returns a mapping parameter, in key order.
-    pub fn map(&self, name: &str) -> impl Iterator<Item = (&'a str, &'a str)> + use<'a> {
-        let map = self.settings.param(self.rule, name).as_object();
+    pub fn mapping(&self, param: &Mapping) -> impl Iterator<Item = (&'a str, &'a str)> + use<'a> {
+        let map = self.settings.param(self.rule, param.0.name).as_object();
         map.into_iter().flatten().filter_map(|(key, value)| Some((key, value.as_str()?)))
     }
 }

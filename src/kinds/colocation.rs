@@ -5,7 +5,7 @@
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::{Field, Kind, Part, PodTemplate, Workload};
+use super::{Field, LabelValue, Part, PodTemplate, Workload};
 use crate::text::placeholder;
 use crate::text::value::Value;
 
@@ -223,12 +223,11 @@ const REPLICA_TYPE: &str = "training.kubeflow.org/replica-type";
 /// Returns the labels that the controller gives all pods of a run, whatever the author's are.
 fn made_labels<'a>(workload: &Workload<'a>, among: Among) -> Vec<(&'a str, &'a str)> {
     let name = workload.object.at(&["metadata", "name"]).text().set().unwrap_or_default();
-    match workload.kind {
-        // The name of a run is made when it starts. Within one run all its pods carry the same.
-        Kind::CronJob if among == Among::SeveralRuns => Vec::new(),
-        Kind::Job | Kind::CronJob => vec![("job-name", name), ("batch.kubernetes.io/job-name", name)],
-        Kind::PyTorchJob => {
-            vec![("training.kubeflow.org/job-name", name), ("training.kubeflow.org/operator-name", "pytorchjob-controller")]
-        }
-    }
+    // The name of one of many runs is made when it starts. Within one run all its pods carry the same.
+    let is_known = workload.schedule.is_none() || among == Among::OneRun;
+    let value = |value: &LabelValue| match value {
+        LabelValue::NameOfRun => is_known.then_some(name),
+        LabelValue::Text(text) => Some(*text),
+    };
+    workload.kind.pod_labels.iter().filter_map(|(label, text)| Some((*label, value(text)?))).collect()
 }

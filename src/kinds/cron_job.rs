@@ -1,14 +1,30 @@
-//! `batch` `CronJob`: everything of a Job stands under `spec.jobTemplate`.
+//! `batch` `CronJob`: everything of a Job is under `spec.jobTemplate`.
 
-use super::{Adapter, Kind, Part, PodCount, PodTemplate, Workload};
-use crate::text::value::Value;
+use super::kind::{Api, Children, Definition, LabelValue, OnUpdate, Pods};
 
-pub(super) static ADAPTER: Adapter = Adapter { kind: Kind::CronJob, group: "batch", version: "v1", name: "CronJob", resource: "cronjobs", view };
-
-fn view(object: &Value) -> Workload<'_> {
-    let object = Part::root(object);
-    let cron = object.get("spec");
-    let spec = cron.at(&["jobTemplate", "spec"]);
-    let pods = vec![PodTemplate::new(spec.get("template"), None, PodCount::of_job(&spec))];
-    Workload { kind: Kind::CronJob, limits: spec.clone(), job_spec: Some(spec), cron: Some(cron), pods, object }
-}
+pub(super) static CRON_JOB: Definition = Definition {
+    group: "batch",
+    version: "v1",
+    // Nothing that the beta had is missing in v1.
+    older: &["v1beta1"],
+    name: "CronJob",
+    resource: "cronjobs",
+    body: &["spec", "jobTemplate", "spec"],
+    // Its Jobs inherit this, and not the CronJob's own.
+    run_metadata: &["spec", "jobTemplate", "metadata"],
+    limits: &["spec", "jobTemplate", "spec"],
+    pods: Pods::JobSpec,
+    schedule: Some(&["spec"]),
+    api: Api::CronJob,
+    clean_up: None,
+    finished: &[],
+    on_update: OnUpdate::NextRuns,
+    children: Some(Children {
+        group: "batch",
+        name: "Job",
+        maker: "system:serviceaccount:kube-system:cronjob-controller",
+        // `kubectl create job --from` makes the same reference, in a person's name.
+        by_hand: Some(("cronjob.kubernetes.io/instantiate", "manual")),
+    }),
+    pod_labels: &[("job-name", LabelValue::NameOfRun), ("batch.kubernetes.io/job-name", LabelValue::NameOfRun)],
+};

@@ -1,13 +1,22 @@
 //! `batch` `Job`.
 
-use super::{Adapter, Kind, Part, PodCount, PodTemplate, Workload};
-use crate::text::value::Value;
+use super::kind::{Api, Definition, LabelValue, OnUpdate, Pods};
 
-pub(super) static ADAPTER: Adapter = Adapter { kind: Kind::Job, group: "batch", version: "v1", name: "Job", resource: "jobs", view };
-
-fn view(object: &Value) -> Workload<'_> {
-    let object = Part::root(object);
-    let spec = object.get("spec");
-    let pods = vec![PodTemplate::new(spec.get("template"), None, PodCount::of_job(&spec))];
-    Workload { kind: Kind::Job, limits: spec.clone(), job_spec: Some(spec), cron: None, pods, object }
-}
+pub(super) static JOB: Definition = Definition {
+    group: "batch",
+    version: "v1",
+    older: &[],
+    name: "Job",
+    resource: "jobs",
+    body: &["spec"],
+    run_metadata: &["metadata"],
+    limits: &["spec"],
+    pods: Pods::JobSpec,
+    schedule: None,
+    api: Api::Job,
+    clean_up: None,
+    finished: &["Complete", "Failed"],
+    on_update: OnUpdate::TemplateImmutable,
+    children: None,
+    pod_labels: &[("job-name", LabelValue::NameOfRun), ("batch.kubernetes.io/job-name", LabelValue::NameOfRun)],
+};

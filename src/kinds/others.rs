@@ -2,7 +2,7 @@
 //!
 //! Green means judged: what stands here, or looks like it, is reported as not judged and never passes in silence.
 
-use super::{ADAPTERS, Kind};
+use super::Kind;
 use crate::k8s::quantity::Quantity;
 use crate::kinds::accelerator::{TAINTS, taint_of};
 use crate::text::meter;
@@ -73,7 +73,7 @@ pub fn is_other(group: &str, kind: &str) -> bool {
 /// Tells whether a group is one of those that have batch kinds.
 #[must_use]
 pub fn is_batch_group(group: &str) -> bool {
-    OTHERS.iter().any(|(name, _)| *name == group) || ADAPTERS.iter().any(|adapter| adapter.group == group)
+    OTHERS.iter().any(|(name, _)| *name == group) || Kind::all().any(|kind| kind.group == group)
 }
 
 /// Returns the batch kind, as its group and name, that somebody meant who wrote a kind which does not exist: in another case, in the plural, with a
@@ -84,7 +84,7 @@ pub fn is_batch_group(group: &str) -> bool {
 pub fn meant(group: Option<&str>, kind: &str) -> Option<(&'static str, &'static str)> {
     // The group of a custom resource has a dot in it.
     let any_group = group.is_none_or(|group| !group.contains('.') && !is_batch_group(group));
-    let ours = ADAPTERS.iter().map(|adapter| (adapter.group, adapter.name));
+    let ours = Kind::all().map(|kind| (kind.group, kind.name));
     let all = ours.chain(OTHERS.iter().flat_map(|(group, kinds)| kinds.iter().map(|kind| (*group, *kind))));
     let mut of_group = all.filter(|(name, _)| any_group || group == Some(name)).filter(|(_, name)| name.len().abs_diff(kind.len()) <= 2);
     let singular = |word: &str| word.eq_ignore_ascii_case(kind) || kind.to_ascii_lowercase().strip_suffix('s') == Some(&word.to_ascii_lowercase());

@@ -6,6 +6,8 @@ use crate::text::value::Value;
 /// A pod template, and how many pods it makes.
 #[derive(Clone, Debug)]
 pub struct PodTemplate<'a> {
+    /// The run it belongs to, as an index.
+    pub run: usize,
     /// The template: `metadata` and `spec`.
     pub template: Part<'a>,
     /// The pod spec.
@@ -16,7 +18,7 @@ pub struct PodTemplate<'a> {
     pub count: PodCount,
 }
 
-/// One entry of `pytorchReplicaSpecs`.
+/// One entry of a mapping of roles, such as `pytorchReplicaSpecs`.
 #[derive(Clone, Debug)]
 pub struct Replica<'a> {
     /// `Master` or `Worker`, or whatever the author wrote.
@@ -74,9 +76,9 @@ pub struct ClaimUse<'a> {
 }
 
 impl<'a> PodTemplate<'a> {
-    pub(super) fn new(template: Part<'a>, replica: Option<Replica<'a>>, count: PodCount) -> Self {
+    pub(super) fn new(run: usize, template: Part<'a>, replica: Option<Replica<'a>>, count: PodCount) -> Self {
         let spec = template.get("spec");
-        Self { template, spec, replica, count }
+        Self { run, template, spec, replica, count }
     }
 
     /// Returns all containers, in every slot: a rule that looks at containers looks at all of them.

@@ -1,22 +1,29 @@
-//! `kubeflow.org` `PyTorchJob`: one pod template per replica type, run limits in `spec.runPolicy`.
+//! `kubeflow.org` `PyTorchJob`: one pod template for each replica type, run limits in `spec.runPolicy`.
 
-use super::{Adapter, Kind, Part, PodCount, PodTemplate, Replica, Workload};
-use crate::text::value::Value;
+use super::kind::{Api, Definition, LabelValue, OnUpdate, Operator, Pods};
 
-pub(super) static ADAPTER: Adapter =
-    Adapter { kind: Kind::PyTorchJob, group: "kubeflow.org", version: "v1", name: "PyTorchJob", resource: "pytorchjobs", view };
-
-fn view(object: &Value) -> Workload<'_> {
-    let object = Part::root(object);
-    let spec = object.get("spec");
-    let pods = spec.get("pytorchReplicaSpecs").entries().map(|(name, part)| {
-        let mut count = PodCount::of_replicas(&part);
-        if name == "Worker" {
-            // An autoscaler, or `kubectl scale`, can raise the workers to this without another admission review (kubernetes.md §5.2).
-            count = count.or_more(&spec.at(&["elasticPolicy", "maxReplicas"]));
-        }
-        PodTemplate::new(part.get("template"), Some(Replica { name, part }), count)
-    });
-    let pods = pods.collect();
-    Workload { kind: Kind::PyTorchJob, limits: spec.get("runPolicy"), job_spec: None, cron: None, pods, object }
-}
+pub(super) static PY_TORCH_JOB: Definition = Definition {
+    group: "kubeflow.org",
+    version: "v1",
+    older: &[],
+    name: "PyTorchJob",
+    resource: "pytorchjobs",
+    body: &["spec"],
+    run_metadata: &["metadata"],
+    limits: &["spec", "runPolicy"],
+    pods: Pods::Roles {
+        at: &["spec", "pytorchReplicaSpecs"],
+        // An autoscaler, or `kubectl scale`, can raise the workers to this without another admission review (kubernetes.md §5.2).
+        elastic: Some(("Worker", &["spec", "elasticPolicy", "maxReplicas"])),
+    },
+    schedule: None,
+    api: Api::Custom { schema: include_str!("py_torch_job.schema.json"), operator: Some(Operator::Training) },
+    clean_up: Some("cleanPodPolicy"),
+    finished: &["Succeeded", "Failed"],
+    on_update: OnUpdate::Restarts,
+    children: None,
+    pod_labels: &[
+        ("training.kubeflow.org/job-name", LabelValue::NameOfRun),
+        ("training.kubeflow.org/operator-name", LabelValue::Text("pytorchjob-controller")),
+    ],
+};

@@ -8,7 +8,7 @@ use base64::Engine as _;
 #[cfg(feature = "serve")]
 pub(crate) use selector::{labels, selects};
 
-use crate::kinds::{ADAPTERS, Kind};
+use crate::kinds::Kind;
 use crate::text::value::{Value, json};
 
 /// Where the API server finds the webhook.
@@ -66,7 +66,7 @@ pub fn configurations(name: &str, target: &Target, ca: Option<&str>) -> [Value; 
         json!({
             "name": format!("{path}.jobgate.dev"),
             "clientConfig": client,
-            "rules": rules(&ADAPTERS.map(|adapter| adapter.kind)),
+            "rules": rules(Kind::all()),
             "failurePolicy": "Ignore",
             "matchPolicy": "Equivalent",
             "sideEffects": "None",
@@ -116,12 +116,12 @@ pub(crate) fn asks_about(configuration: &Value, namespace: &Value) -> bool {
 }
 
 /// Returns one rule per API group: CREATE and UPDATE of some kinds, and nothing below them.
-pub(crate) fn rules(kinds: &[Kind]) -> Vec<Value> {
+pub(crate) fn rules(kinds: impl IntoIterator<Item = Kind>) -> Vec<Value> {
     let mut groups: Vec<(&str, &str, Vec<&str>)> = Vec::new();
-    for adapter in ADAPTERS.into_iter().filter(|adapter| kinds.contains(&adapter.kind)) {
-        match groups.iter_mut().find(|(group, version, _)| *group == adapter.group && *version == adapter.version) {
-            Some((_, _, resources)) => resources.push(adapter.resource),
-            None => groups.push((adapter.group, adapter.version, vec![adapter.resource])),
+    for kind in kinds {
+        match groups.iter_mut().find(|(group, version, _)| *group == kind.group && *version == kind.version) {
+            Some((_, _, resources)) => resources.push(kind.resource),
+            None => groups.push((kind.group, kind.version, vec![kind.resource])),
         }
     }
     let rule = |(group, version, resources): (&str, &str, Vec<&str>)| json!({"apiGroups": [group], "apiVersions": [version], "resources": resources, "operations": ["CREATE", "UPDATE"], "scope": "Namespaced"});
@@ -159,10 +159,10 @@ mod tests {
     }
 
     #[test]
-    fn the_kinds_are_those_of_the_adapters() {
-        let text = serde_json::to_string(&rules(&ADAPTERS.map(|adapter| adapter.kind))).expect("JSON");
-        for adapter in ADAPTERS {
-            assert!(text.contains(adapter.resource), "{}", adapter.resource);
+    fn every_kind_is_registered() {
+        let text = serde_json::to_string(&rules(Kind::all())).expect("JSON");
+        for kind in Kind::all() {
+            assert!(text.contains(kind.resource), "{}", kind.resource);
         }
     }
 }

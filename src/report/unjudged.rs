@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use super::text::{clean, plural, thousands};
 use super::{Location, ObjectId, Report};
-use crate::kinds::ADAPTERS;
+use crate::kinds::Kind;
 
 /// One thing that was not judged.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -223,7 +223,7 @@ impl Unjudged {
     #[must_use]
     pub fn in_cluster(group: &str, kind: &str, count: Option<u64>) -> Self {
         let object = ObjectId { api_version: group.to_owned(), kind: kind.to_owned(), ..ObjectId::default() };
-        let name = if ADAPTERS.iter().any(|adapter| adapter.name == kind) { format!("{kind}.{group}") } else { kind.to_owned() };
+        let name = if Kind::all().any(|known| known.name == kind) { format!("{kind}.{group}") } else { kind.to_owned() };
         Self { location: None, document: None, object: Some(Arc::new(object)), reason: Reason::InCluster(name.into(), count) }
     }
 
@@ -376,9 +376,7 @@ pub(super) fn in_short(report: &Report) -> Option<String> {
 fn full_kind(object: &ObjectId) -> Cow<'_, str> {
     let kind = clean(&object.kind);
     match object.api_version.split_once('/') {
-        Some((group, _)) if !object.is_ours() && ADAPTERS.iter().any(|adapter| adapter.name == object.kind) => {
-            format!("{kind}.{}", clean(group)).into()
-        }
+        Some((group, _)) if !object.is_ours() && Kind::all().any(|kind| kind.name == object.kind) => format!("{kind}.{}", clean(group)).into(),
         _ => kind,
     }
 }

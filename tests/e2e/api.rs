@@ -64,7 +64,7 @@ impl Api {
 
     #[track_caller]
     fn create_without_effect(&self, namespace: &str, object: &Value, fields: &str) -> (u16, String, Value) {
-        let adapter = Kind::of(object).expect("a kind of ours").adapter();
+        let adapter = Kind::of(object).expect("a kind of ours");
         let list = format!("/apis/{}/{}/namespaces/{namespace}/{}", adapter.group, adapter.version, adapter.resource);
         let request = Request::post(format!("{list}?dryRun=All&fieldValidation={fields}")).header("content-type", "application/json");
         let request = request.body(Body::from(object.to_string().into_bytes())).expect("a request");
@@ -80,7 +80,7 @@ impl Api {
 
     /// Has an object replaced without effect, unknown fields refused, and returns the status with the body; a status of 0 where no answer came.
     pub(crate) fn strict_update(&self, namespace: &str, name: &str, object: &Value) -> (u16, Value) {
-        let adapter = Kind::of(object).expect("a kind of ours").adapter();
+        let adapter = Kind::of(object).expect("a kind of ours");
         let uri = format!(
             "/apis/{}/{}/namespaces/{namespace}/{}/{name}?dryRun=All&fieldValidation=Strict",
             adapter.group, adapter.version, adapter.resource

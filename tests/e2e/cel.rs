@@ -147,7 +147,7 @@ fn default_policy(place: &Place<'_>) {
     for file in folders.iter().flat_map(|folder| files(folder)) {
         for mut object in documents(&file) {
             let Some(kind) = Kind::of(&object) else { continue };
-            let adapter = kind.adapter();
+            let adapter = kind;
             if object["apiVersion"] != format!("{}/{}", adapter.group, adapter.version) || !object["metadata"].is_object() {
                 continue;
             }

@@ -224,7 +224,7 @@ fn mutants(object: &Value, place: &str, values: &[Value]) -> Vec<(String, Value)
         Value::Array(items) => items.push(items[key.parse::<usize>().expect("an index")].clone()),
         _ => {}
     });
-    let custom = Kind::of(object) == Some(Kind::PyTorchJob);
+    let custom = Kind::of(object) == Some(Kind::PY_TORCH_JOB);
     for value in values {
         // Two things about custom resources we do not tell: that a field inside of a number is unknown, and that an item is null.
         let item = key.parse::<usize>().is_ok();
@@ -262,7 +262,7 @@ impl Comparison {
         if status == 0 {
             return;
         }
-        let custom = Kind::of(object) == Some(Kind::PyTorchJob);
+        let custom = Kind::of(object) == Some(Kind::PY_TORCH_JOB);
         let (ours, theirs) = (ours(object, old), theirs(status.into(), &answer["details"]["causes"], custom));
         match (&ours, &theirs) {
             // A number that is too large is refused without a word about where.
@@ -333,7 +333,7 @@ fn updated(place: &Place<'_>) {
     for object in [ran, parsed(JOB, place), parsed(CRON_JOB, place), parsed(PY_TORCH_JOB, place)] {
         let (kind, name) = (Kind::of(&object).expect("a kind"), object["metadata"]["name"].as_str().expect("a name"));
         place.create(&object).ok();
-        let stored = place.stored(&format!("{}/{name}", kind.adapter().resource));
+        let stored = place.stored(&format!("{}/{name}", kind.resource));
         // What only the server writes a manifest never takes out.
         let ours = |pointer: &String| {
             pointer != "/spec" && !["/spec/template", "/spec/template/metadata", "/spec/template/metadata/labels"].contains(&pointer.as_str())
@@ -341,7 +341,7 @@ fn updated(place: &Place<'_>) {
         for pointer in places(&object).into_iter().filter(ours).filter(|pointer| stored.pointer(pointer).is_some()) {
             for (what, mut mutant) in mutants(&stored, &pointer, &[json!(null), json!("x"), json!(-1), json!(3), json!(true)]) {
                 // A controller may write the status meanwhile; of custom resources the server wants to know which version is meant.
-                if kind != Kind::PyTorchJob {
+                if kind != Kind::PY_TORCH_JOB {
                     drop(mutant["metadata"].as_object_mut().and_then(|metadata| metadata.remove("resourceVersion")));
                 }
                 let answer = api.strict_update(&place.namespace, name, &mutant);
@@ -364,7 +364,7 @@ fn corpus(place: &Place<'_>) {
     let mut comparison = Comparison::default();
     for file in files(&folder) {
         for mut object in documents(&file) {
-            let Some(adapter) = Kind::of(&object).map(Kind::adapter) else { continue };
+            let Some(adapter) = Kind::of(&object) else { continue };
             let served = object["apiVersion"] == format!("{}/{}", adapter.group, adapter.version) && object["metadata"].is_object();
             // What a tool has yet to put in is not held against its author.
             let is_cut = object["metadata"]["name"] == "...";

@@ -123,7 +123,7 @@ fn yaml_edit() -> Vec<Vec<u8>> {
 
 fn review() -> Vec<Vec<u8>> {
     let review = |(number, object): (usize, Value)| {
-        let adapter = Kind::of(&object)?.adapter();
+        let adapter = Kind::of(&object)?;
         let (group, version) = object["apiVersion"].as_str()?.split_once('/')?;
         let update = number % 3 == 0;
         let review = json!({"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "request": {

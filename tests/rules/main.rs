@@ -13,6 +13,7 @@
 //!
 //! Cases are called `bad-…`, `good-…` and `edge-…`; a rule without one of each fails.
 
+mod new_kind;
 #[cfg(feature = "serve")]
 mod served;
 #[path = "../support/mod.rs"]
@@ -29,7 +30,7 @@ use support::fixture::{self, Fixture};
 
 fn main() -> ExitCode {
     let arguments = Arguments::from_args();
-    let mut trials = Vec::new();
+    let mut trials = new_kind::trials();
     for entry in jobgate::judge::rules::RULES {
         let rule = entry.rule;
         let fixtures = fixture::of_rule(rule);

@@ -184,7 +184,7 @@ impl Served {
     }
 
     async fn review(&self, endpoint: &str, object: &Value) -> Result<Reply, Failed> {
-        let kind = Kind::of(object).ok_or("a kind of ours")?.adapter();
+        let kind = Kind::of(object).ok_or("a kind of ours")?;
         let (group, version) = object["apiVersion"].as_str().and_then(|text| text.split_once('/')).ok_or("an apiVersion")?;
         let body = json!({
             "apiVersion": "admission.k8s.io/v1",
@@ -302,13 +302,9 @@ fn as_sent(object: &Value) -> Value {
     if sent["metadata"]["namespace"].is_null() {
         sent["metadata"]["namespace"] = NAMESPACE.into();
     }
-    let batch = match Kind::of(&sent) {
-        Some(Kind::Job) => "/spec",
-        Some(Kind::CronJob) => "/spec/jobTemplate/spec",
-        Some(Kind::PyTorchJob) | None => return sent,
-    };
-    let is_job = Kind::of(&sent) == Some(Kind::Job);
-    let Some(spec) = sent.pointer_mut(batch).and_then(Value::as_object_mut) else { return sent };
+    let Some(kind) = Kind::of(&sent).filter(|kind| kind.is_built_in()) else { return sent };
+    let is_job = kind == Kind::JOB;
+    let Some(spec) = sent.pointer_mut(&format!("/{}", kind.limits.join("/"))).and_then(Value::as_object_mut) else { return sent };
     spec.retain(|_, value| !value.is_null());
     if is_job && !spec.contains_key("podReplacementPolicy") {
         let policy = if spec.contains_key("podFailurePolicy") { "Failed" } else { "TerminatingOrFailed" };

@@ -59,7 +59,7 @@ pub fn workloads(text: &[u8]) -> Vec<Value> {
 
 /// Returns the patch that the webhook answers with when kubectl creates an object, if it does.
 pub fn patch_of(policy: &Policy, object: &Value) -> Option<String> {
-    let adapter = Kind::of(object)?.adapter();
+    let adapter = Kind::of(object)?;
     let (group, version) = object["apiVersion"].as_str()?.split_once('/')?;
     let sent = dry_run::sent(object, None, "default");
     let review = json!({"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "request": {

@@ -39,7 +39,7 @@ pub fn plain(path: &str) -> String {
 /// Returns what Jobgate says; `old` is what the object replaces.
 pub fn ours(object: &Value, old: Option<&Value>) -> Answer {
     let found = api::check(object);
-    let custom = Kind::of(object) == Some(Kind::PyTorchJob);
+    let custom = Kind::of(object) == Some(Kind::PY_TORCH_JOB);
     if found.iter().any(|finding| finding.rule == UNKNOWN_FIELD || finding.rule == FIELD_TYPE && finding.level == Level::Deny && !custom) {
         return Answer::Unreadable;
     }

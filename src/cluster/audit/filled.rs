@@ -5,7 +5,7 @@
 
 use crate::judge::appliers::{LAST_APPLIED, owned};
 use crate::kinds::accelerator;
-use crate::kinds::{Field, Kind, Part, Workload};
+use crate::kinds::{Field, OnUpdate, Part, Workload};
 use crate::report::{Filled, Reapply};
 use crate::text::pointer::Pointer;
 use crate::text::value::Value;
@@ -63,12 +63,13 @@ pub(super) fn filled(object: &Value) -> Vec<Filled> {
     let Some(workload) = Workload::of(object) else { return Vec::new() };
     let Some(manifest) = Manifest::of(&workload) else { return Vec::new() };
     let mut found = Vec::new();
-    let ttl = workload.limits.get("ttlSecondsAfterFinished");
-    if let (Field::Set(seconds), Written::No) = (ttl.int(), manifest.says(&ttl.pointer)) {
-        found.push(Filled { path: ttl.pointer, value: seconds.into(), reapply: Reapply::Kept });
+    for ttl in workload.runs.iter().map(|run| run.limits.get("ttlSecondsAfterFinished")) {
+        if let (Field::Set(seconds), Written::No) = (ttl.int(), manifest.says(&ttl.pointer)) {
+            found.push(Filled { path: ttl.pointer, value: seconds.into(), reapply: Reapply::Kept });
+        }
     }
     // The API server's own default is `Failed` where there is a podFailurePolicy.
-    let job_spec = workload.job_spec.iter().filter(|spec| !spec.get("podFailurePolicy").is_set());
+    let job_spec = workload.runs.iter().filter_map(|run| run.job_spec.as_ref()).filter(|spec| !spec.get("podFailurePolicy").is_set());
     for policy in job_spec.map(|spec| spec.get("podReplacementPolicy")) {
         if let (Field::Set("Failed"), Written::No) = (policy.text(), manifest.says(&policy.pointer)) {
             found.push(Filled { path: policy.pointer, value: "Failed".into(), reapply: Reapply::Kept });
@@ -89,7 +90,7 @@ fn tolerations(list: &Part<'_>, manifest: &Manifest, workload: &Workload<'_>) ->
         // An apply sends the author's list, and the API server refuses that for a Job whose template is not to change any more.
         Written::As(list) => {
             let suspended = workload.object.at(&["spec", "suspend"]).bool() == Field::Set(true);
-            let refused = workload.kind == Kind::Job && !suspended;
+            let refused = workload.kind.on_update == OnUpdate::TemplateImmutable && !suspended;
             (list.as_array().map_or(&[][..], Vec::as_slice), if refused { Reapply::Refused } else { Reapply::Lost })
         }
         // What is in a list that a server-side apply owns is not recorded.

@@ -39,7 +39,7 @@ pub fn applied(manifest: &Value, old: &Value) -> Value {
         None => Value::Null,
     };
     // Custom resources have no types that kubectl knows, and so no lists with keys.
-    let merge = Merge { keyed: Kind::of(manifest) != Some(Kind::PyTorchJob) };
+    let merge = Merge { keyed: Kind::of(manifest).is_none_or(|kind| kind.is_built_in()) };
     let mut result = old.clone();
     if let (Some(target), Some(manifest)) = (result.as_object_mut(), manifest.as_object()) {
         merge.mapping(target, manifest, last.as_object());

@@ -6,7 +6,7 @@
 use super::schema::{Id, Root, Schema, Shape};
 use super::stored::{Entries, Stored};
 use crate::k8s::quantity::Quantity;
-use crate::kinds::{Kind, whole};
+use crate::kinds::{Api, Kind, Pods, whole};
 use crate::text::value::Value;
 
 /// Returns an object as the API server holds it right after reading it, by itself. See [`stored`].
@@ -22,11 +22,11 @@ pub fn stored(object: &Value) -> Stored<'_> {
     let schema = Schema::get();
     let Some(Root { kind: Some(kind), shape, .. }) = schema.root(object) else { return Stored::of(object) };
     // A custom resource is stored as it was sent.
-    let mut object = if kind == Kind::PyTorchJob { Stored::of(object) } else { tidied(schema, shape, object) };
-    match kind {
-        Kind::Job => job(&mut object),
-        Kind::CronJob => cron_job(&mut object),
-        Kind::PyTorchJob => py_torch_job(&mut object),
+    let mut object = if kind.is_built_in() { tidied(schema, shape, object) } else { Stored::of(object) };
+    match kind.api {
+        Api::Job => job(&mut object),
+        Api::CronJob => cron_job(&mut object),
+        Api::Custom { .. } => custom(kind, &mut object),
     }
     object
 }
@@ -112,6 +112,11 @@ fn mapping<'m, 'a>(entries: &'m mut Entries<'a>, key: &'static str) -> Option<&'
 /// Returns a mapping that is there.
 fn existing<'m, 'a>(entries: &'m mut Entries<'a>, key: &str) -> Option<&'m mut Entries<'a>> {
     entries.get_mut(key)?.as_mapping_mut()
+}
+
+/// Returns the mapping at the end of a path, if it is there.
+fn at<'m, 'a>(object: &'m mut Stored<'a>, path: &[&str]) -> Option<&'m mut Entries<'a>> {
+    path.iter().try_fold(object.as_mapping_mut()?, |entries, key| existing(entries, key))
 }
 
 /// Returns the mappings in a list.
@@ -376,13 +381,13 @@ fn pull_policy(image: &str) -> &'static str {
 }
 
 /// The few defaults that the training operator's schema has; those of the operator itself are never written.
-fn py_torch_job(object: &mut Stored<'_>) {
-    let Some(spec) = object.as_mapping_mut().and_then(|object| existing(object, "spec")) else { return };
-    if let Some(policy) = existing(spec, "runPolicy") {
-        set(policy, "suspend", false);
+/// The defaults of a CustomResourceDefinition's schema.
+fn custom(kind: Kind, object: &mut Stored<'_>) {
+    if let Some(limits) = at(object, kind.limits) {
+        set(limits, "suspend", false);
     }
-    let replicas = existing(spec, "pytorchReplicaSpecs").into_iter().flat_map(|replicas| replicas.values_mut());
-    for replica in replicas.filter_map(Stored::as_mapping_mut) {
+    let Pods::Roles { at: roles, .. } = kind.pods else { return };
+    for replica in at(object, roles).into_iter().flat_map(|roles| roles.values_mut()).filter_map(Stored::as_mapping_mut) {
         let Some(pod) = existing(replica, "template").and_then(|template| existing(template, "spec")) else { continue };
         for list in ["initContainers", "containers", "ephemeralContainers"] {
             each(pod, list).for_each(|container| each(container, "ports").for_each(|port| set(port, "protocol", "TCP")));

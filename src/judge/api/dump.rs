@@ -2,7 +2,7 @@
 
 use crate::judge::checks::{self, API_SERVER};
 use crate::judge::finding::{Finding, Level, Safety};
-use crate::kinds::Kind;
+use crate::kinds::{Api, Kind};
 use crate::text::patch::Op;
 use crate::text::pointer::Pointer;
 use crate::text::value::Value;
@@ -20,7 +20,7 @@ pub(super) fn explain(object: &Value, found: &mut Vec<Finding>) {
     let refuses = |finding: &Finding| finding.rule == API_SERVER && finding.level == Level::Deny && is_own(&finding.path);
     let holds_uid = |at: &Pointer| at.find(object).is_some_and(|map| UIDS.iter().any(|key| map.get(key).is_some()));
     let (in_selector, in_labels) = (holds_uid(&(selector.clone() / "matchLabels")), holds_uid(&labels));
-    if Kind::of(object) != Some(Kind::Job) || !(in_selector || in_labels) || !found.iter().any(refuses) {
+    if Kind::of(object).is_none_or(|kind| kind.api != Api::Job) || !(in_selector || in_labels) || !found.iter().any(refuses) {
         return;
     }
     let mut ops = Vec::new();

@@ -1,7 +1,7 @@
 //! The shapes that the API server reads: fields, types and required fields, as a compact table.
 //!
-//! The shapes of built-in kinds come from their own types (k8s-openapi). `kubeflow.org` has none, so the few of `PyTorchJob` that are not a pod template
-//! stand here. The table is made once, when it is first needed.
+//! The shapes of built-in kinds come from their own types (k8s-openapi), those of others from their definitions. The table is made once, when it is
+//! first needed.
 
 use std::collections::BTreeMap;
 use std::sync::OnceLock;
@@ -10,9 +10,9 @@ use k8s_openapi::api::autoscaling::v2::MetricSpec;
 use k8s_openapi::api::batch::v1::{CronJob, Job};
 use k8s_openapi::api::core::v1::{PersistentVolumeClaim, PodTemplateSpec};
 use schemars::generate::SchemaSettings;
-use serde_json::{Value, json};
+use serde_json::Value;
 
-use crate::kinds::Kind;
+use crate::kinds::{Api, Kind};
 use crate::text::value;
 
 /// A node of the table.
@@ -131,7 +131,7 @@ pub(super) struct Schema {
     job: Id,
     cron_job: Id,
     claim: Id,
-    py_torch_job: Id,
+    custom: BTreeMap<Kind, Id>,
 }
 
 /// Fields that hold strings, but out of a few, or that a rule must read.
@@ -151,11 +151,7 @@ const CHOICES: [&str; 13] = [
     "whenUnsatisfiable",
 ];
 
-const POD_TEMPLATE: &str = "io.k8s.api.core.v1.PodTemplateSpec";
-const METRIC: &str = "io.k8s.api.autoscaling.v2.MetricSpec";
-const OBJECT_META: &str = "io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta";
 const QUANTITY: &str = "io.k8s.apimachinery.pkg.api.resource.Quantity";
-const PY_TORCH_JOB: &str = "PyTorchJob";
 
 impl Schema {
     /// Returns the table.
@@ -169,13 +165,15 @@ impl Schema {
         let version = object.get("apiVersion").and_then(value::Value::as_str)?;
         let kind = Kind::of(object);
         let built_in = |shape| Some(Root { kind, shape, required: false });
-        match (kind, version) {
-            (Some(Kind::Job), "batch/v1") => built_in(self.job),
-            // Nothing that the beta had is missing in v1.
-            (Some(Kind::CronJob), "batch/v1" | "batch/v1beta1") => built_in(self.cron_job),
-            (Some(Kind::PyTorchJob), "kubeflow.org/v1") => Some(Root { kind, shape: self.py_torch_job, required: true }),
-            (None, "v1") if object.get("kind").and_then(value::Value::as_str) == Some("PersistentVolumeClaim") => built_in(self.claim),
-            _ => None,
+        let known = kind.filter(|kind| kind.knows(version.split_once('/').map_or(version, |(_, version)| version)));
+        match known.map(|kind| kind.api) {
+            Some(Api::Job) => built_in(self.job),
+            Some(Api::CronJob) => built_in(self.cron_job),
+            Some(Api::Custom { .. }) => Some(Root { kind, shape: *self.custom.get(&known?)?, required: true }),
+            None if kind.is_none() && version == "v1" && object.get("kind").and_then(value::Value::as_str) == Some("PersistentVolumeClaim") => {
+                built_in(self.claim)
+            }
+            None => None,
         }
     }
 
@@ -194,49 +192,19 @@ impl Schema {
             generator.subschema_for::<MetricSpec>(),
         ];
         let mut definitions: BTreeMap<String, Value> = generator.take_definitions(false).into_iter().collect();
-        definitions.insert(PY_TORCH_JOB.to_owned(), py_torch_job());
+        let customs: Vec<(Kind, String)> =
+            Kind::all().filter(|kind| !kind.is_built_in()).map(|kind| (kind, format!("{}.{}", kind.resource, kind.group))).collect();
+        for (kind, name) in &customs {
+            if let Api::Custom { schema, .. } = kind.api {
+                // A test reads them all.
+                definitions.insert(name.clone(), serde_json::from_str(schema).unwrap_or_default());
+            }
+        }
         let mut builder = Builder { definitions: &definitions, shapes: Vec::new(), known: BTreeMap::new() };
         let [job, cron_job, claim, ..] = roots.each_ref().map(|root| builder.add(root.as_value(), ""));
-        let py_torch_job = builder.named(PY_TORCH_JOB, "");
-        Self { shapes: builder.shapes, job, cron_job, claim, py_torch_job }
+        let custom = customs.iter().map(|(kind, name)| (*kind, builder.named(name, ""))).collect();
+        Self { shapes: builder.shapes, job, cron_job, claim, custom }
     }
-}
-
-/// Returns the shape of a training operator's `PyTorchJob` (kubernetes.md §4.1).
-fn py_torch_job() -> Value {
-    let reference = |name: &str| json!({"$ref": format!("#/$defs/{name}")});
-    let object = |properties: Value| json!({"type": "object", "properties": properties});
-    let int32 = json!({"type": "integer", "format": "int32"});
-    let int64 = json!({"type": "integer", "format": "int64"});
-    let text = json!({"type": "string"});
-    let truth = json!({"type": "boolean"});
-    let any = json!({"type": "object"});
-    let replica = object(json!({"replicas": int32, "restartPolicy": text, "template": reference(POD_TEMPLATE)}));
-    let elastic = object(json!({
-        "maxReplicas": int32, "maxRestarts": int32, "minReplicas": int32, "nProcPerNode": int32, "rdzvPort": int32,
-        "rdzvBackend": text, "rdzvHost": text, "rdzvId": text, "standalone": truth,
-        "rdzvConf": {"type": "array", "items": object(json!({"key": text, "value": text}))},
-        "metrics": {"type": "array", "items": reference(METRIC)},
-    }));
-    let scheduling = object(json!({
-        "minAvailable": int32, "scheduleTimeoutSeconds": int32, "priorityClass": text, "queue": text,
-        "minResources": {"type": "object", "additionalProperties": reference(QUANTITY)},
-    }));
-    let run_policy = object(json!({
-        "activeDeadlineSeconds": int64, "backoffLimit": int32, "cleanPodPolicy": text, "managedBy": text, "schedulingPolicy": scheduling,
-        "suspend": truth, "ttlSecondsAfterFinished": int32,
-    }));
-    let spec = json!({
-        "type": "object",
-        "required": ["pytorchReplicaSpecs"],
-        "properties": {
-            "elasticPolicy": elastic,
-            "nprocPerNode": text,
-            "pytorchReplicaSpecs": {"type": "object", "additionalProperties": replica},
-            "runPolicy": run_policy,
-        },
-    });
-    object(json!({"apiVersion": text, "kind": text, "metadata": reference(OBJECT_META), "spec": spec, "status": any}))
 }
 
 /// Turns JSON Schemas into the table.
@@ -343,7 +311,7 @@ mod tests {
     #[test]
     fn shapes_come_from_the_apis_own_types() {
         let schema = Schema::build();
-        for id in [schema.job, schema.cron_job, schema.claim, schema.py_torch_job] {
+        for id in [schema.job, schema.cron_job, schema.claim].into_iter().chain(schema.custom.values().copied()) {
             assert_eq!(names(&schema, id), ["apiVersion", "kind", "metadata", "spec", "status"]);
         }
         let Shape::Object(job) = schema.shape(schema.job) else { panic!("a Job is a mapping") };

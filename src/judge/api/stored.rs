@@ -112,11 +112,12 @@ impl<'a> Stored<'a> {
         self.as_mapping()?.get(key)
     }
 
-    /// Returns the kind of an object, as [`Kind::of`] does, and its `apiVersion`.
+    /// Returns the kind of an object, as [`Kind::of`] does, if its version is one of which the fields are known.
     #[must_use]
-    pub fn kind(&self) -> Option<(Kind, &str)> {
+    pub fn kind(&self) -> Option<Kind> {
         let version = self.get("apiVersion")?.as_str()?;
-        Some((Kind::typed(version, self.get("kind")?.as_str()?)?, version))
+        let kind = Kind::typed(version, self.get("kind")?.as_str()?)?;
+        version.split_once('/').is_some_and(|(_, version)| kind.knows(version)).then_some(kind)
     }
 
     /// Reads a quantity, as [`Quantity::from_json`] does.

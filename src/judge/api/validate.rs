@@ -27,7 +27,7 @@ use super::stored::Stored;
 use crate::k8s::cron::{Schedule, load_location};
 use crate::k8s::go::quoted;
 use crate::k8s::names;
-use crate::kinds::Kind;
+use crate::kinds::{Api, Pods};
 
 /// Returns why the API server would refuse to create an object; nothing where it would create it, or where its kind or version is not known here.
 ///
@@ -38,17 +38,17 @@ pub fn validate(object: &Stored<'_>) -> Vec<Cause> {
     let mut causes = Causes::default();
     let kind = object.kind();
     let object = Part::root(object);
-    match kind {
-        Some((Kind::Job, "batch/v1")) => {
+    let Some(kind) = kind else { return Vec::new() };
+    match kind.api {
+        Api::Job => {
             job(&object, &mut causes);
             generated_by_the_server(&object, &mut causes);
         }
-        Some((Kind::CronJob, "batch/v1" | "batch/v1beta1")) => cron_job(&object, None, &mut causes),
-        Some((Kind::PyTorchJob, _)) => {
+        Api::CronJob => cron_job(&object, None, &mut causes),
+        Api::Custom { .. } => {
             metadata(&object.get("metadata"), &mut causes);
-            custom::check(&object.get("spec"), &mut causes);
+            custom::check(kind, &object, &mut causes);
         }
-        _ => {}
     }
     causes.into_vec()
 }
@@ -119,10 +119,8 @@ const CONTROLLER_UIDS: [&str; 2] = ["batch.kubernetes.io/controller-uid", "contr
 #[must_use]
 pub fn pods_refused(object: &Stored<'_>) -> Vec<Cause> {
     let mut causes = Causes::default();
-    if object.kind().is_none_or(|(kind, _)| kind != Kind::PyTorchJob) {
-        return Vec::new();
-    }
-    for (_, replica) in Part::root(object).at(&["spec", "pytorchReplicaSpecs"]).entries() {
+    let Some(Pods::Roles { at: roles, .. }) = object.kind().map(|kind| kind.pods) else { return Vec::new() };
+    for (_, replica) in Part::root(object).at(roles).entries() {
         let pod = replica.at(&["template", "spec"]);
         let volumes: HashSet<&str> = pod.get("volumes").items().map(|volume| volume.get("name").text()).collect();
         for list in ["initContainers", "containers"] {

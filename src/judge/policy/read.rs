@@ -12,7 +12,7 @@ use crate::judge::checks::CHECKS;
 use crate::judge::finding::Part;
 use crate::judge::rule::{Param, ParamDefault, Rule};
 use crate::judge::rules::{self, RULES};
-use crate::kinds::{ADAPTERS, Kind};
+use crate::kinds::Kind;
 use crate::text::lines::Lines;
 use crate::text::pointer::Pointer;
 use crate::text::suggest::closest;
@@ -446,7 +446,7 @@ impl<'s> Reader<'s> {
             return Matcher::default();
         }
         let fields = self.fields(&field.at, field.value, "`match`", keys::MATCH);
-        let kinds = ADAPTERS.map(|adapter| (adapter.name, adapter.kind));
+        let kinds = Kind::all().map(|kind| (kind.as_str(), kind)).collect::<Vec<_>>();
         let mut labels = BTreeMap::new();
         let place = fields.get("labels");
         for (key, value) in self.mapping(&place.at, place.value, "`labels`").into_iter().flatten() {

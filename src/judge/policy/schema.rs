@@ -6,7 +6,7 @@ use super::read::keys;
 use super::{API_VERSION, Action, KIND, OptOut};
 use crate::judge::rule::{Param, ParamDefault, Rule};
 use crate::judge::rules::RULES;
-use crate::kinds::ADAPTERS;
+use crate::kinds::Kind;
 use crate::text::value::{Map, Value, json};
 
 /// Returns the JSON Schema (draft 2020-12) of policies.
@@ -129,7 +129,7 @@ fn matcher(key: &str) -> Value {
             "description": "The object must be of one of these kinds.",
             "type": "array",
             "minItems": 1,
-            "items": {"enum": ADAPTERS.map(|adapter| adapter.name)},
+            "items": {"enum": Kind::all().map(Kind::as_str).collect::<Vec<_>>()},
         }),
         "labels" => json!({
             "description": "Labels the object must carry.",

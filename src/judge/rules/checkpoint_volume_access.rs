@@ -117,42 +117,44 @@ use std::collections::{BTreeMap, BTreeSet};
 use crate::judge::facts::{Claim, Fact, Volume};
 use crate::judge::finding::{Finding, Level, Part as FindingPart, Place};
 use crate::judge::policy::Action;
-use crate::judge::rule::{Cx, Param, ParamDefault, Ratchet, Rule};
+use crate::judge::rule::{Cx, Exportable, Fills, Kinds, ParamDefault, Ratchet, Rule, Strings};
 use crate::k8s::cron::Schedule;
-use crate::kinds::{Among, ClaimUse, Container, Field, Kind, PodCount, PodTemplate, Workload, on_one_node, on_several_nodes};
+use crate::kinds::{Among, ClaimUse, Container, Field, Part, PodCount, PodTemplate, Workload, on_one_node, on_several_nodes};
 use crate::text::lines::cut;
 use crate::text::meter;
 use crate::text::value::Value;
 
+const WORDS: Strings = Strings::new(
+    "words",
+    "Words in the names of claims, volumes, mount paths, flags and variables by which a claim is known to hold checkpoints.",
+    &[
+        "artifact",
+        "checkpoint",
+        "checkpointing",
+        "ckpt",
+        "experiment",
+        "log",
+        "mlflow",
+        "mlruns",
+        "model",
+        "output",
+        "result",
+        "runs",
+        "save",
+        "tensorboard",
+        "wandb",
+        "weight",
+    ],
+);
+
 pub(super) static RULE: Rule = Rule {
     id: "checkpoint-volume-access",
     summary: "Pods that share a claim can all mount it: a volume for one node is not used by pods on several",
-    kinds: &[Kind::Job, Kind::CronJob, Kind::PyTorchJob],
+    kinds: Kinds::All,
     default: Action::Deny,
-    fills: &[],
-    params: &[Param {
-        name: "words",
-        doc: "Words in the names of claims, volumes, mount paths, flags and variables by which a claim is known to hold checkpoints.",
-        default: ParamDefault::Strings(&[
-            "artifact",
-            "checkpoint",
-            "checkpointing",
-            "ckpt",
-            "experiment",
-            "log",
-            "mlflow",
-            "mlruns",
-            "model",
-            "output",
-            "result",
-            "runs",
-            "save",
-            "tensorboard",
-            "wandb",
-            "weight",
-        ]),
-    }],
-    cel: Err("the access modes of a claim are not in the object that mounts it"),
+    fills: Fills::Nothing,
+    params: &[WORDS.0],
+    export: Exportable::No("the access modes of a claim are not in the object that mounts it"),
     check,
     restore: None,
     ratchet: Ratchet::BY_PLACE,
@@ -409,8 +411,8 @@ fn check_claim(cx: &mut Cx<'_>, scene: &Scene<'_, '_>, shared: &Shared<'_>, clai
         if volume == Volume::HostPath {
             return host_path(cx, shared, claim, &users);
         }
-        report(cx, scene, shared, claim, &users, sure);
-        if let Some(finding) = cx.last().filter(|_| volume == Volume::Unseen) {
+        let finding = report(cx, scene, shared, claim, &users, sure);
+        if let Some(finding) = finding.filter(|_| volume == Volume::Unseen) {
             finding.at_most(Level::Warn);
             finding.help = format!("show the PersistentVolume that it names (`--facts`), or {}", finding.help).into();
         }
@@ -418,10 +420,10 @@ fn check_claim(cx: &mut Cx<'_>, scene: &Scene<'_, '_>, shared: &Shared<'_>, clai
         if !one_pod && scene.nodes(&pods, Among::SeveralRuns) == Some(Nodes::One) {
             return;
         }
-        let policy = workload.cron.as_ref().map(|cron| cron.get("concurrencyPolicy"));
-        report(cx, scene, shared, claim, "runs of this CronJob may overlap", Sure::Unknown);
+        let policy = workload.schedule.as_ref().map(|cron| cron.get("concurrencyPolicy"));
+        let finding = report(cx, scene, shared, claim, "runs of this CronJob may overlap", Sure::Unknown);
         let help = "write `concurrencyPolicy: Forbid`, or a deadline shorter than the time between two runs";
-        if let (Some(finding), Some(policy)) = (cx.last(), policy) {
+        if let (Some(finding), Some(policy)) = (finding, policy) {
             finding.help(help);
             if policy.is_set() {
                 finding.label(Place::Here(policy.pointer, FindingPart::Value), "lets a run start beside another");
@@ -442,7 +444,11 @@ fn host_path(cx: &mut Cx<'_>, shared: &Shared<'_>, claim: &Claim, users: &str) {
 
 /// Tells whether the pods of a Job may do their work one after another: it says how many may run at once, and not that they must.
 fn takes_turns(workload: &Workload<'_>) -> bool {
-    let Some(spec) = &workload.job_spec else { return false };
+    let specs: Vec<_> = workload.runs.iter().filter_map(|run| run.job_spec.as_ref()).collect();
+    !specs.is_empty() && specs.into_iter().all(may_take_turns)
+}
+
+fn may_take_turns(spec: &Part<'_>) -> bool {
     let at_once = spec.get("parallelism").int().or_default(1);
     !matches!((spec.get("completions").int(), at_once), (Field::Set(all), Some(at_once)) if all <= at_once)
 }
@@ -458,9 +464,9 @@ enum Sure {
     Unknown,
 }
 
-fn report(cx: &mut Cx<'_>, scene: &Scene<'_, '_>, shared: &Shared<'_>, claim: &Claim, users: &str, sure: Sure) {
-    let Some((_, first)) = shared.uses.first() else { return };
-    let words: Vec<&str> = cx.strings("words").collect();
+fn report<'c>(cx: &'c mut Cx<'_>, scene: &Scene<'_, '_>, shared: &Shared<'_>, claim: &Claim, users: &str, sure: Sure) -> Option<&'c mut Finding> {
+    let (_, first) = shared.uses.first()?;
+    let words: Vec<&str> = cx.strings(&WORDS).collect();
     let counts = match sure {
         Sure::Certain(_) => true,
         Sure::Likely => scene.holds_checkpoints(shared, &words),
@@ -494,6 +500,7 @@ fn report(cx: &mut Cx<'_>, scene: &Scene<'_, '_>, shared: &Shared<'_>, claim: &C
         finding.at_most(Level::Warn);
     }
     label_places(finding, workload, shared, claim, namespace, &modes);
+    Some(finding)
 }
 
 fn label_places(finding: &mut Finding, workload: &Workload<'_>, shared: &Shared<'_>, claim: &Claim, namespace: &str, modes: &str) {
@@ -517,17 +524,17 @@ fn label_places(finding: &mut Finding, workload: &Workload<'_>, shared: &Shared<
 /// `Forbid` waits. `Replace` deletes the first run; its pod's volume follows once the pod is gone. With `Allow` only a deadline shorter than the
 /// shortest time between two runs keeps them apart.
 fn runs_may_overlap(workload: &Workload<'_>) -> bool {
-    let Some(cron) = &workload.cron else { return false };
+    let Some(cron) = &workload.schedule else { return false };
     if !matches!(cron.get("concurrencyPolicy").text(), Field::Unset | Field::Set("Allow" | "")) {
         return false;
     }
     let Some(schedule) = cron.get("schedule").text().set().and_then(|text| Schedule::parse(text).ok()) else { return false };
     let Some(period) = schedule.shortest_period_seconds() else { return false };
-    match workload.limits.get("activeDeadlineSeconds").int() {
+    workload.runs.iter().any(|run| match run.limits.get("activeDeadlineSeconds").int() {
         Field::Set(deadline) if deadline > 0 => u64::try_from(deadline).is_ok_and(|deadline| deadline >= period),
         Field::Unset | Field::Set(_) => true,
         Field::Placeholder(_) | Field::Wrong => false,
-    }
+    })
 }
 
 /// Returns the values of the variables and flags of a container whose name has one of the words.

@@ -79,37 +79,26 @@ use std::fmt::Write as _;
 
 use crate::judge::finding::{Finding, Level, Part as FindingPart, Place, Safety};
 use crate::judge::policy::Action;
-use crate::judge::rule::{Cel, Cx, Measure, Param, ParamDefault, Ratchet, Rule};
+use crate::judge::rule::{Cel, Cx, Exportable, Fills, Flag, Kinds, Measure, Number, Ratchet, Rule};
 use crate::kinds::accelerator;
-use crate::kinds::{Field, Kind, Part, PodTemplate, Workload};
+use crate::kinds::{Field, Part, PodTemplate, Run, Workload};
 use crate::text::patch::Op;
 use crate::text::pointer::Pointer;
+
+const KUEUE: Flag =
+    Flag::off("kueueMaxExecTime", "Whether Kueue runs, so that its label `kueue.x-k8s.io/max-exec-time-seconds` bounds a run that is in a queue.");
+const MAXIMUM: Number = Number::new("maximum", "The longest deadline that an author may set, in seconds; 0 for none.", 0, 0);
+const SUGGESTION: Number = Number::new("suggestion", "Seconds that the unsafe fix writes, and that the help proposes.", 86_400, 1);
 
 pub(super) static RULE: Rule = Rule {
     id: "deadline",
     summary: "Every run has an end: `activeDeadlineSeconds` is set, and above zero",
-    kinds: &[Kind::Job, Kind::CronJob, Kind::PyTorchJob],
+    kinds: Kinds::All,
     default: Action::Deny,
-    fills: &[],
-    params: &[
-        Param {
-            name: "kueueMaxExecTime",
-            doc: "Whether Kueue runs, so that its label `kueue.x-k8s.io/max-exec-time-seconds` bounds a run that is in a queue.",
-            default: ParamDefault::Bool(false),
-        },
-        Param {
-            name: "maximum",
-            doc: "The longest deadline that an author may set, in seconds; 0 for none.",
-            default: ParamDefault::Int { value: 0, least: 0 },
-        },
-        Param {
-            name: "suggestion",
-            doc: "Seconds that the unsafe fix writes, and that the help proposes.",
-            default: ParamDefault::Int { value: 86400, least: 1 },
-        },
-    ],
-    cel: Ok(Cel {
-        kinds: &[Kind::Job, Kind::CronJob, Kind::PyTorchJob],
+    fills: Fills::Nothing,
+    params: &[KUEUE.0, MAXIMUM.0, SUGGESTION.0],
+    export: Exportable::Cel(Cel {
+        kinds: Kinds::All,
         params: &["kueueMaxExecTime", "maximum"],
         places: "\
 [
@@ -144,11 +133,12 @@ const KUEUE_QUEUE: &str = "kueue.x-k8s.io/queue-name";
 
 /// Returns how long a run may take by its own deadline: forever without one, and no time where the Job controller ends it at once.
 fn longest(workload: &Workload<'_>) -> i64 {
-    match workload.limits.get(FIELD).int() {
+    let of_run = |run: &Run<'_>| match run.limits.get(FIELD).int() {
         Field::Set(value) if value <= 0 || value > MOST => 0,
         Field::Set(value) => value,
         _ => i64::MAX,
-    }
+    };
+    workload.runs.iter().map(of_run).max().unwrap_or_default()
 }
 
 /// The same in CEL.
@@ -159,29 +149,36 @@ const LONGEST: &str = "\
 ].map(deadline, !deadline.hasValue() ? 9223372036854775807 : deadline.orValue(0) > 9223372036 ? 0 : deadline.orValue(0))[0]";
 
 fn check(cx: &mut Cx<'_>) {
-    let workload = cx.workload;
-    let field = workload.limits.get(FIELD);
-    let maximum = Some(cx.int("maximum")).filter(|most| *most > 0);
+    for (index, run) in cx.workload.runs.iter().enumerate() {
+        check_run(cx, index, run);
+    }
+}
+
+fn check_run(cx: &mut Cx<'_>, index: usize, run: &Run<'_>) {
+    let field = run.limits.get(FIELD);
+    let maximum = Some(cx.number(&MAXIMUM)).filter(|most| *most > 0);
     let is_short = |seconds: i64| maximum.is_none_or(|most| seconds <= most);
-    let kueue = kueue(cx);
+    let kueue = kueue(cx, run);
     let bound_by_kueue = matches!(kueue, Some(Kueue { seconds: Ok(seconds), .. }) if is_short(seconds));
     match field.int() {
         Field::Set(value) if value <= 0 || value > MOST => {
             let why = if value > MOST { "which overflows in the controller" } else { "which is no deadline" };
             let message = format!("`{FIELD}` is {value}, {why}: the run is ended as soon as it is seen");
-            ask(cx.report(&field.pointer, message), &field, maximum);
-            rewrite(cx, &field);
+            let seconds = suggestion(cx);
+            let finding = cx.report(&field.pointer, message);
+            ask(finding, &field, maximum);
+            rewrite(finding, &field, seconds);
         }
-        Field::Set(_) if bound_by_kueue => keeps_pods(cx),
+        Field::Set(_) if bound_by_kueue => keeps_pods(cx, index, run),
         Field::Set(value) if !is_short(value) => {
             let most = maximum.unwrap_or(value);
-            cx.report(&field.pointer, format!("`{FIELD}` is {value}, and the policy allows {most} at most"))
-                .help(format!("write at most {most}, or ask for an exemption"));
-            rewrite(cx, &field);
+            let finding = cx.report(&field.pointer, format!("`{FIELD}` is {value}, and the policy allows {most} at most"));
+            finding.help(format!("write at most {most}, or ask for an exemption"));
+            rewrite(finding, &field, most);
         }
-        Field::Set(_) => keeps_pods(cx),
+        Field::Set(_) => keeps_pods(cx, index, run),
         Field::Unset if bound_by_kueue => {}
-        Field::Unset => is_missing(cx, &field, maximum, kueue.as_ref()),
+        Field::Unset => is_missing(cx, (index, run), &field, maximum, kueue.as_ref()),
         Field::Placeholder(_) | Field::Wrong => {}
     }
 }
@@ -194,24 +191,21 @@ fn ask(finding: &mut Finding, field: &Part<'_>, maximum: Option<i64>) {
 
 /// Returns the seconds that a fix writes.
 fn suggestion(cx: &Cx<'_>) -> i64 {
-    match cx.int("maximum") {
-        most if most > 0 => cx.int("suggestion").min(most),
-        _ => cx.int("suggestion"),
+    match cx.number(&MAXIMUM) {
+        most if most > 0 => cx.number(&SUGGESTION).min(most),
+        _ => cx.number(&SUGGESTION),
     }
 }
 
-/// Lets the last finding replace a deadline that is none, or too long.
-fn rewrite(cx: &mut Cx<'_>, field: &Part<'_>) {
-    let too_long = matches!(field.int(), Field::Set(value) if value > 0 && value <= MOST);
-    let seconds = if too_long { cx.int("maximum") } else { suggestion(cx) };
-    if let Some(finding) = cx.last() {
-        finding.fix(Safety::Unsafe, vec![Op::Replace(field.pointer.clone(), seconds.into())]);
-    }
+/// Lets a finding replace a deadline that is none, or too long.
+fn rewrite(finding: &mut Finding, field: &Part<'_>, seconds: i64) {
+    finding.fix(Safety::Unsafe, vec![Op::Replace(field.pointer.clone(), seconds.into())]);
 }
 
-fn is_missing(cx: &mut Cx<'_>, field: &Part<'_>, maximum: Option<i64>, kueue: Option<&Kueue>) {
+fn is_missing(cx: &mut Cx<'_>, (index, run): (usize, &Run<'_>), field: &Part<'_>, maximum: Option<i64>, kueue: Option<&Kueue>) {
     let workload = cx.workload;
-    let of_pods: Vec<Pointer> = workload.pods.iter().map(|pod| pod.spec.get(FIELD)).filter(Part::is_set).map(|part| part.pointer).collect();
+    let of_pods: Vec<Pointer> =
+        workload.pods.iter().filter(|pod| pod.run == index).map(|pod| pod.spec.get(FIELD)).filter(Part::is_set).map(|part| part.pointer).collect();
     let mut message = format!("no `{FIELD}`: a run that hangs holds its nodes until someone notices");
     if !of_pods.is_empty() {
         message += " (that of the pod template bounds a pod once it runs)";
@@ -232,7 +226,7 @@ fn is_missing(cx: &mut Cx<'_>, field: &Part<'_>, maximum: Option<i64>, kueue: Op
     if let Some(kueue) = kueue {
         finding.label(Place::Here(kueue.label.clone(), FindingPart::Value), "does not count");
     }
-    if let Some(fix) = workload.limits.set(FIELD, seconds.into()) {
+    if let Some(fix) = run.limits.set(FIELD, seconds.into()) {
         finding.fix(Safety::Unsafe, vec![fix]);
     }
 }
@@ -244,9 +238,9 @@ struct Kueue {
     seconds: Result<i64, &'static str>,
 }
 
-fn kueue(cx: &Cx<'_>) -> Option<Kueue> {
+fn kueue(cx: &Cx<'_>, run: &Run<'_>) -> Option<Kueue> {
     let workload = cx.workload;
-    let labels = workload.run_metadata().get("labels");
+    let labels = run.metadata.get("labels");
     let label = labels.get(KUEUE_MAX_EXEC_TIME);
     if !label.is_set() {
         let own = workload.object.at(&["metadata", "labels"]).get(KUEUE_MAX_EXEC_TIME);
@@ -255,7 +249,7 @@ fn kueue(cx: &Cx<'_>) -> Option<Kueue> {
     }
     let is_queued = labels.get(KUEUE_QUEUE).text().set().is_some_and(|queue| !queue.is_empty());
     let seconds = match label.text().set().and_then(|text| text.parse::<i32>().ok()) {
-        _ if !cx.bool("kueueMaxExecTime") => Err("counts only where the policy sets `kueueMaxExecTime`"),
+        _ if !cx.flag(&KUEUE) => Err("counts only where the policy sets `kueueMaxExecTime`"),
         _ if !is_queued => Err("needs a queue name beside it"),
         // What it will be nobody knows yet, so it is not denied.
         None if matches!(label.text(), Field::Placeholder(_)) => Ok(1),
@@ -265,27 +259,27 @@ fn kueue(cx: &Cx<'_>) -> Option<Kueue> {
     Some(Kueue { label: label.pointer, seconds })
 }
 
-/// Warns of a PyTorchJob whose pods outlive its deadline (kinds.md §1).
-fn keeps_pods(cx: &mut Cx<'_>) {
-    if cx.workload.kind != Kind::PyTorchJob {
-        return;
-    }
-    let limits = &cx.workload.limits;
-    let field = limits.get("cleanPodPolicy");
+/// Warns of a run whose pods outlive its deadline (kinds.md §1).
+fn keeps_pods(cx: &mut Cx<'_>, index: usize, run: &Run<'_>) {
+    let Some(clean_up) = cx.workload.kind.clean_up else { return };
+    let limits = &run.limits;
+    let field = limits.get(clean_up);
     let ttl = limits.get("ttlSecondsAfterFinished").int().set();
     // All other words delete the pods; a TTL of 0 deletes them with the job, at once.
     if !matches!(field.text(), Field::Unset | Field::Set("None")) || ttl == Some(0) {
         return;
     }
-    let what = if field.is_set() { "`cleanPodPolicy` is `None`" } else { "no `cleanPodPolicy`" };
+    let what = if field.is_set() { format!("`{clean_up}` is `None`") } else { format!("no `{clean_up}`") };
     let holds = |pod: &PodTemplate<'_>| accelerator::requests(pod, accelerator::TAINTS).next().is_some();
-    let run_on = if cx.workload.pods.iter().any(holds) { "run on and hold their GPUs" } else { "run on" };
+    let run_on = if cx.workload.pods.iter().filter(|pod| pod.run == index).any(holds) { "run on and hold their GPUs" } else { "run on" };
     let until = ttl.map(|ttl| format!(" for {ttl} more seconds (`ttlSecondsAfterFinished`)")).unwrap_or_default();
     let message = format!("{what}: at the deadline the job fails, but its pods {run_on}{until}");
-    let Some(fix) = limits.set("cleanPodPolicy", "Running".into()) else { return };
+    let Some(fix) = limits.set(clean_up, "Running".into()) else { return };
     let finding = if field.is_set() { Some(cx.report(&field.pointer, message)) } else { cx.missing(&field.pointer, message) };
     if let Some(finding) = finding {
-        finding.at_most(Level::Warn).help("write `cleanPodPolicy: Running`, which deletes what still runs and keeps finished pods and their logs");
+        finding
+            .at_most(Level::Warn)
+            .help(format!("write `{clean_up}: Running`, which deletes what still runs and keeps finished pods and their logs"));
         finding.fix(Safety::Unsafe, vec![fix]);
     }
 }

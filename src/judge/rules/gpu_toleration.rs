@@ -102,48 +102,37 @@ use crate::judge::checks;
 use crate::judge::engine::{KEEP, Operation, Origin};
 use crate::judge::finding::{Level, Part as FindingPart, Place, Safety};
 use crate::judge::policy::Action;
-use crate::judge::rule::{Cx, Param, ParamDefault, Ratchet, Rule};
+use crate::judge::rule::{Cx, Exportable, Fills, Flag, Kinds, Mapping, Ratchet, Rule};
 use crate::kinds::accelerator::{self, toleration};
-use crate::kinds::{Field, Kind, Part, PodTemplate, Workload};
+use crate::kinds::{Field, OnUpdate, Part, PodTemplate, Workload};
 use crate::text::meter;
 use crate::text::patch;
 use crate::text::patch::Op;
 use crate::text::pointer::Pointer;
 use crate::text::value::Value;
 
+const OWN_LISTS: Flag = Flag::off(
+    "ownLists",
+    "Whether lists of the author's are filled although they will be applied again. Then every apply needs Jobgate to be there.",
+);
+const TAINTS: Mapping =
+    Mapping::new("taints", "Resource name, or a glob with one `*`, to the key of the taint on the nodes that have it.", accelerator::TAINTS);
+
 pub(super) static RULE: Rule = Rule {
     id: "gpu-toleration",
     summary: "Pods that ask for an accelerator tolerate its nodes' taint",
-    kinds: &[Kind::Job, Kind::CronJob, Kind::PyTorchJob],
+    kinds: Kinds::All,
     default: Action::Fill,
-    fills: &[
-        "/spec/template/spec/tolerations",
-        "/spec/template/spec/tolerations/*",
-        "/spec/jobTemplate/spec/template/spec/tolerations",
-        "/spec/jobTemplate/spec/template/spec/tolerations/*",
-        "/spec/pytorchReplicaSpecs/*/template/spec/tolerations",
-        "/spec/pytorchReplicaSpecs/*/template/spec/tolerations/*",
-    ],
-    params: &[
-        Param {
-            name: "ownLists",
-            doc: "Whether lists of the author's are filled although they will be applied again. Then every apply needs Jobgate to be there.",
-            default: ParamDefault::Bool(false),
-        },
-        Param {
-            name: "taints",
-            doc: "Resource name, or a glob with one `*`, to the key of the taint on the nodes that have it.",
-            default: ParamDefault::Map(accelerator::TAINTS),
-        },
-    ],
-    cel: Err("what it fills in, or denies where a policy says so, depends on more than CEL says well"),
+    fills: Fills::Pods("tolerations"),
+    params: &[OWN_LISTS.0, TAINTS.0],
+    export: Exportable::No("what it fills in, or denies where a policy says so, depends on more than CEL says well"),
     check,
     restore: Some(restore),
     ratchet: Ratchet::BY_PLACE,
 };
 
 fn check(cx: &mut Cx<'_>) {
-    let taints: Vec<(&str, &str)> = cx.map("taints").collect();
+    let taints: Vec<(&str, &str)> = cx.mapping(&TAINTS).collect();
     let mut author = None;
     for pod in &cx.workload.pods {
         check_pod(cx, pod, &taints, &mut author);
@@ -223,21 +212,22 @@ struct Author<'a> {
 impl<'a> Author<'a> {
     fn of(cx: &Cx<'a>) -> Self {
         let workload = cx.workload;
-        let ours = cx.bool("ownLists");
+        let ours = cx.flag(&OWN_LISTS);
         // What has its name made for it can be created only.
         let from_file = cx.request.origin == Origin::File && workload.object.at(&["metadata", "name"]).is_set();
         // Without it the API server makes the selector, and refuses a manifest that lacks it.
-        let selects = workload.kind == Kind::Job && workload.object.at(&["spec", "manualSelector"]).bool() == Field::Set(true);
+        let selects =
+            workload.kind.on_update == OnUpdate::TemplateImmutable && workload.object.at(&["spec", "manualSelector"]).bool() == Field::Set(true);
         let replaces = selects || appliers::writes_whole(workload).is_some();
         // The API server drops an empty list of a built-in kind; a custom resource still has it.
-        let is_built_in = workload.job_spec.is_some();
+        let is_built_in = workload.kind.is_built_in();
         let applied = workload.annotation(LAST_APPLIED).filter(|_| is_built_in).filter(|manifest| {
             meter::spend_text(manifest);
             manifest.contains("tolerations")
         });
         Self {
             managers: is_built_in.then(|| workload.object.at(&["metadata", "managedFields"])),
-            is_filled: cx.request.operation == Operation::Create || workload.kind == Kind::CronJob,
+            is_filled: cx.request.operation == Operation::Create || workload.kind.on_update == OnUpdate::NextRuns,
             applies_again: !ours && (from_file || appliers::applied_again(workload).is_some()),
             replaces,
             applied: applied.map(|manifest| serde_json::from_str(manifest).unwrap_or_default()),
@@ -417,16 +407,16 @@ impl<'a> Change<'a> {
         let suspended = |object: &Value| is(object, "/spec/suspend") || is(object, "/spec/runPolicy/suspend");
         // Kubernetes.md §2.2: only what is suspended, and has not started since, can be changed; releases from 1.35 on ask for less.
         let started = old.pointer("/status/startTime").is_some_and(|time| !time.is_null());
-        if cx.workload.kind == Kind::Job && (!suspended(old) || started) {
+        if cx.workload.kind.on_update == OnUpdate::TemplateImmutable && (!suspended(old) || started) {
             return Self::Refused;
         }
         let kept = checks::annotation_names(cx.workload.annotation(KEEP)).any(|name| name == RULE.id);
-        let is_free = cx.bool("ownLists") || !(suspended(old) || suspended(cx.request.object) || was_applied(old));
+        let is_free = cx.flag(&OWN_LISTS) || !(suspended(old) || suspended(cx.request.object) || was_applied(old));
         if kept || !is_free || cx.settings.action != Action::Fill {
             return Self::Wanted;
         }
         // The table of the policy, and the one that filled before it was set.
-        Self::Free { taints: cx.map("taints").chain(accelerator::TAINTS.iter().copied()).collect() }
+        Self::Free { taints: cx.mapping(&TAINTS).chain(accelerator::TAINTS.iter().copied()).collect() }
     }
 
     /// Tells whether an UPDATE may put these tolerations back into a template.

@@ -62,19 +62,19 @@
 use crate::judge::engine::Origin;
 use crate::judge::finding::Safety;
 use crate::judge::policy::Action;
-use crate::judge::rule::{Cx, Ratchet, Rule};
-use crate::kinds::{Field, Kind, Part};
+use crate::judge::rule::{Cx, Exportable, Fills, Kinds, Ratchet, Rule};
+use crate::kinds::{Api, Field, Part};
 use crate::text::patch::Op;
 use crate::text::value::Value;
 
 pub(super) static RULE: Rule = Rule {
     id: "pod-replacement-policy",
     summary: "A pod is replaced when it has ended, not while it is ending: `podReplacementPolicy` is `Failed`",
-    kinds: &[Kind::Job, Kind::CronJob],
+    kinds: Kinds::JobSpecs,
     default: Action::Fill,
-    fills: &["/spec/podReplacementPolicy", "/spec/jobTemplate/spec/podReplacementPolicy"],
+    fills: Fills::JobSpec(FIELD),
     params: &[],
-    cel: Err("the API server has set the field by then, so that an author's choice cannot be told from its default"),
+    export: Exportable::No("the API server has set the field by then, so that an author's choice cannot be told from its default"),
     check,
     restore: None,
     ratchet: Ratchet::BY_PLACE,
@@ -84,7 +84,14 @@ const FIELD: &str = "podReplacementPolicy";
 const HELP: &str = "write `podReplacementPolicy: Failed`; a pod that checkpoints on SIGTERM must then exit with a status other than 0";
 
 fn check(cx: &mut Cx<'_>) {
-    let Some(spec) = &cx.workload.job_spec else { return };
+    for run in &cx.workload.runs {
+        if let Some(spec) = &run.job_spec {
+            check_run(cx, spec);
+        }
+    }
+}
+
+fn check_run(cx: &mut Cx<'_>, spec: &Part<'_>) {
     if spec.get("podFailurePolicy").is_set() {
         return;
     }
@@ -100,7 +107,7 @@ fn check(cx: &mut Cx<'_>) {
         }
         // In a file, and in the template of a CronJob, a value is a choice. The API server puts its default into Jobs only.
         Field::Set("TerminatingOrFailed")
-            if cx.workload.kind == Kind::Job && cx.request.origin == Origin::Admission && !is_chosen(&cx.workload.object) =>
+            if cx.workload.kind.api == Api::Job && cx.request.origin == Origin::Admission && !is_chosen(&cx.workload.object) =>
         {
             cx.report(
                 &field.pointer,

@@ -69,19 +69,19 @@
 
 use crate::judge::finding::{Level, Safety};
 use crate::judge::policy::Action;
-use crate::judge::rule::{Cel, Cx, Ratchet, Rule};
-use crate::kinds::{Field, Kind, PodTemplate, Replica};
+use crate::judge::rule::{Cel, Cx, Exportable, Fills, Kinds, Ratchet, Rule};
+use crate::kinds::{Field, PodTemplate, Replica};
 use crate::text::patch::Op;
 
 pub(super) static RULE: Rule = Rule {
     id: "restart-policy",
     summary: "Batch pods end: `restartPolicy` is `Never` or `OnFailure`",
-    kinds: &[Kind::Job, Kind::CronJob, Kind::PyTorchJob],
+    kinds: Kinds::All,
     default: Action::Deny,
-    fills: &[],
+    fills: Fills::Nothing,
     params: &[],
-    cel: Ok(Cel {
-        kinds: &[Kind::PyTorchJob],
+    export: Exportable::Cel(Cel {
+        kinds: Kinds::Roles,
         params: &[],
         places: "\
 o.spec.?pytorchReplicaSpecs.orValue({})
@@ -104,7 +104,12 @@ fn check(cx: &mut Cx<'_>) {
 
 fn check_template(cx: &mut Cx<'_>, pod: &PodTemplate<'_>) {
     let field = pod.spec.get("restartPolicy");
-    let never = cx.workload.job_spec.as_ref().is_some_and(|spec| spec.get("podFailurePolicy").is_set() || spec.get("backoffLimitPerIndex").is_set());
+    let never = cx
+        .workload
+        .run_of(pod)
+        .job_spec
+        .as_ref()
+        .is_some_and(|spec| spec.get("podFailurePolicy").is_set() || spec.get("backoffLimitPerIndex").is_set());
     let policy = if never { "Never" } else { "OnFailure" };
     let help =
         "write `restartPolicy: OnFailure` (start a failed container again in its pod) or `restartPolicy: Never` (let a new pod take its place)";

@@ -74,30 +74,21 @@
 use crate::judge::appliers::{hook, tracker, writes_whole};
 use crate::judge::finding::{Level, Safety};
 use crate::judge::policy::Action;
-use crate::judge::rule::{Cx, Param, ParamDefault, Ratchet, Rule};
-use crate::kinds::{Field, Kind, Workload};
+use crate::judge::rule::{Cx, Exportable, Fills, Flag, Kinds, Number, Ratchet, Rule};
+use crate::kinds::{Field, Run, Workload};
+
+const CRON_SECONDS: Number = Number::new("cronSeconds", "Seconds to keep a finished run of a CronJob.", 604_800, 0);
+const GITOPS: Flag = Flag::off("gitops", "Whether every object is taken to be tracked by a GitOps tool, so that nothing is filled in.");
+const SECONDS: Number = Number::new("seconds", "Seconds to keep a finished Job or PyTorchJob.", 86_400, 0);
 
 pub(super) static RULE: Rule = Rule {
     id: "ttl-after-finished",
     summary: "What has finished goes away: `ttlSecondsAfterFinished` is set",
-    kinds: &[Kind::Job, Kind::CronJob, Kind::PyTorchJob],
+    kinds: Kinds::All,
     default: Action::Fill,
-    fills: &[
-        "/spec/ttlSecondsAfterFinished",
-        "/spec/jobTemplate/spec/ttlSecondsAfterFinished",
-        "/spec/runPolicy",
-        "/spec/runPolicy/ttlSecondsAfterFinished",
-    ],
-    params: &[
-        Param { name: "cronSeconds", doc: "Seconds to keep a finished run of a CronJob.", default: ParamDefault::Int { value: 604_800, least: 0 } },
-        Param {
-            name: "gitops",
-            doc: "Whether every object is taken to be tracked by a GitOps tool, so that nothing is filled in.",
-            default: ParamDefault::Bool(false),
-        },
-        Param { name: "seconds", doc: "Seconds to keep a finished Job or PyTorchJob.", default: ParamDefault::Int { value: 86_400, least: 0 } },
-    ],
-    cel: Err("what it fills in, or denies where a policy says so, depends on more than CEL says well"),
+    fills: Fills::Limits(FIELD),
+    params: &[CRON_SECONDS.0, GITOPS.0, SECONDS.0],
+    export: Exportable::No("what it fills in, or denies where a policy says so, depends on more than CEL says well"),
     check,
     restore: None,
     ratchet: Ratchet::BY_PLACE,
@@ -106,13 +97,19 @@ pub(super) static RULE: Rule = Rule {
 const FIELD: &str = "ttlSecondsAfterFinished";
 
 fn check(cx: &mut Cx<'_>) {
+    for run in &cx.workload.runs {
+        check_run(cx, run);
+    }
+}
+
+fn check_run(cx: &mut Cx<'_>, run: &Run<'_>) {
     let workload = cx.workload;
-    let field = workload.limits.get(FIELD);
+    let field = run.limits.get(FIELD);
     if !field.int().is_unset() || is_owned(workload) {
         return;
     }
     // The runs of a CronJob do not come back: what is tracked is the CronJob.
-    let is_template = workload.kind == Kind::CronJob;
+    let is_template = workload.schedule.is_some();
     if let Some(hook) = hook(workload).filter(|_| !is_template) {
         if !hook.has_policy {
             let message = format!("no `{FIELD}` and no deletion policy: this hook stays when it has finished, until {} runs it again", hook.tool);
@@ -123,7 +120,7 @@ fn check(cx: &mut Cx<'_>) {
         }
         return;
     }
-    let tracker = if cx.bool("gitops") { Some("a GitOps tool (the policy says so)") } else { tracker(workload) };
+    let tracker = if cx.flag(&GITOPS) { Some("a GitOps tool (the policy says so)") } else { tracker(workload) };
     if let Some(tracker) = tracker.filter(|_| !is_template) {
         let message = format!(
             "no `{FIELD}`, so what has finished is never deleted; none is filled in, as {tracker} would make it again and it would run again"
@@ -142,7 +139,7 @@ fn check(cx: &mut Cx<'_>) {
         }
         return;
     }
-    let seconds = cx.int(if is_template { "cronSeconds" } else { "seconds" });
+    let seconds = cx.number(if is_template { &CRON_SECONDS } else { &SECONDS });
     if let Some(tool) = writes_whole(workload) {
         let message = format!("no `{FIELD}`: finished runs are never deleted; none is filled in, as {tool} would take it out again");
         if let Some(finding) = cx.missing(&field.pointer, message) {
@@ -151,7 +148,7 @@ fn check(cx: &mut Cx<'_>) {
         }
         return;
     }
-    let Some(fix) = workload.limits.set(FIELD, seconds.into()) else { return };
+    let Some(fix) = run.limits.set(FIELD, seconds.into()) else { return };
     if let Some(finding) = cx.missing(&field.pointer, message) {
         finding.help(format!("set `{}`, e.g. to {seconds} (seconds)", field.pointer)).fix(Safety::Safe, vec![fix]);
     }

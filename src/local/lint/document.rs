@@ -15,7 +15,7 @@ use crate::judge::engine::{self, Request};
 use crate::judge::facts::FactTable;
 use crate::judge::finding::{Finding, Fix, Label, Level, Part, Place, Source};
 use crate::judge::policy::Policy;
-use crate::kinds::{ADAPTERS, Adapter, Kind, Workload, each_inside, has_batch_pod, has_pod, is_batch_group, is_other, looks_like_batch, meant};
+use crate::kinds::{Definition, Kind, Workload, each_inside, has_batch_pod, has_pod, is_batch_group, is_other, looks_like_batch, meant};
 use crate::local::fix;
 use crate::report::{Answered, Located, Location, ObjectId, Reason, Related, Unjudged, first_line, span};
 use crate::text::lines::Lines;
@@ -242,7 +242,7 @@ impl View<'_> {
         if let Some(finding) = no_longer_served(text("apiVersion"), text("kind")) {
             let identity = Arc::new(ObjectId::of(value));
             // The first versions of a PyTorchJob have other fields than those that the rules ask for.
-            let is_judged = workload.kind != Kind::PyTorchJob;
+            let is_judged = workload.kind.is_built_in();
             if !is_judged {
                 self.unjudged(object, &identity, Reason::Misspelled);
             }
@@ -254,7 +254,7 @@ impl View<'_> {
         self.judged.objects += 1;
         let options = self.context.options;
         let identity = Arc::new(ObjectId::of(value));
-        if let Some((reason, finding)) = unknown_version(text("apiVersion"), workload.kind.adapter()) {
+        if let Some((reason, finding)) = unknown_version(text("apiVersion"), &workload.kind) {
             if let Some(reason) = reason {
                 self.unjudged_at(&identity, &(&object.at / "apiVersion"), Part::Value, reason);
             }
@@ -568,11 +568,11 @@ fn unknown_kind(object: &Value) -> Option<(Reason, Finding)> {
     let (kind, version) = (field("kind"), field("apiVersion"));
     for (key, value) in [("kind", kind), ("apiVersion", version)] {
         let Some(value) = value.filter(|value| !value.is_string()) else { continue };
-        let manifest = |adapter: &Adapter| match key {
+        let manifest = |adapter: &Definition| match key {
             "kind" => version.and_then(Value::as_str).is_some_and(|version| group(version) == adapter.group),
             _ => kind.and_then(Value::as_str) == Some(adapter.name),
         };
-        ADAPTERS.iter().find(|adapter| manifest(adapter))?;
+        Kind::all().find(|kind| manifest(kind))?;
         let message = format!("`{key}` must be a string, and is `{value}`");
         let help = "the API server refuses this object, and it was not checked";
         return Some((Reason::Misspelled, checks::finding(FIELD_TYPE, Level::Deny, Pointer::of(&[key]), message, help)));
@@ -604,9 +604,9 @@ fn unknown_kind(object: &Value) -> Option<(Reason, Finding)> {
         return Some((Reason::Misspelled, finding));
     }
     let meant = meant(of, kind);
-    let is_ours = ADAPTERS.iter().any(|adapter| adapter.name == kind);
+    let is_ours = Kind::all().any(|known| known.name == kind);
     let help = |(group, name): (&str, &str)| match Kind::named(group, name) {
-        Some(kind) => format!("write `apiVersion: {group}/{}` and `kind: {name}`", kind.adapter().version),
+        Some(kind) => format!("write `apiVersion: {group}/{}` and `kind: {name}`", kind.version),
         None if of == Some(group) => format!("write `kind: {name}`"),
         None => format!("write an `apiVersion` of the group `{group}`, and `kind: {name}`"),
     };
@@ -629,7 +629,7 @@ fn unknown_kind(object: &Value) -> Option<(Reason, Finding)> {
 }
 
 /// Says that an object of a kind of ours is of a version that nobody knows, or will only know. The rules judge it all the same.
-fn unknown_version(version: &str, adapter: &Adapter) -> Option<(Option<Reason>, Finding)> {
+fn unknown_version(version: &str, adapter: &Definition) -> Option<(Option<Reason>, Finding)> {
     let known = format!("{}/{}", adapter.group, adapter.version);
     if version == known || no_longer_served(version, adapter.name).is_some() {
         return None;

@@ -7,6 +7,7 @@ use std::collections::HashSet;
 
 use super::cause::Causes;
 use super::part::Part;
+use crate::kinds::{Kind, Pods};
 use crate::text::value::{Map, Value};
 
 /// The lists of a pod spec whose items are told apart by some of their fields.
@@ -26,16 +27,17 @@ const OF_POD: [(&str, &[&str]); 9] = [
 const OF_CONTAINER: [(&str, &[&str]); 4] =
     [("env", &["name"]), ("ports", &["containerPort", "protocol"]), ("volumeDevices", &["devicePath"]), ("volumeMounts", &["mountPath"])];
 
-/// Checks the `spec` of a `PyTorchJob`.
-pub(super) fn check(spec: &Part<'_, '_>, causes: &mut Causes) {
-    let replicas = spec.get("pytorchReplicaSpecs");
-    if spec.is_mapping() && !replicas.is_set() {
+/// Checks an object of a kind with roles.
+pub(super) fn check(kind: Kind, object: &Part<'_, '_>, causes: &mut Causes) {
+    let Pods::Roles { at, elastic } = kind.pods else { return };
+    let replicas = object.at(at);
+    if object.at(kind.body).is_mapping() && !replicas.is_set() {
         causes.required(&replicas, "");
     }
     for (name, replica) in replicas.entries() {
         let count = replica.get("replicas");
-        // Of the workers the scale subresource reads the number.
-        if name == "Worker" && count.number().is_some_and(|count| count < 0) {
+        // Of the role that can be scaled the scale subresource reads the number.
+        if elastic.is_some_and(|(role, _)| role == name) && count.number().is_some_and(|count| count < 0) {
             causes.invalid(&count, "should be a non-negative integer");
         }
         let pod = replica.at(&["template", "spec"]);
@@ -78,17 +80,18 @@ mod tests {
     use crate::text::value::json;
 
     fn said(spec: &Value) -> Vec<String> {
-        let (mut causes, spec) = (Causes::default(), Stored::of(spec));
-        check(&Part::root(&spec), &mut causes);
+        let object = json!({"spec": spec});
+        let mut causes = Causes::default();
+        check(Kind::PY_TORCH_JOB, &Part::root(&Stored::of(&object)), &mut causes);
         causes.into_vec().iter().map(|cause| format!("{}: {}", cause.path, cause.message)).collect()
     }
 
     #[test]
     fn replicas_are_required_and_workers_not_below_zero() {
-        assert_eq!(said(&json!({})), ["pytorchReplicaSpecs: Required value"]);
+        assert_eq!(said(&json!({})), ["spec.pytorchReplicaSpecs: Required value"]);
         assert_eq!(said(&json!({"pytorchReplicaSpecs": {}})), [""; 0]);
         let replicas = json!({"pytorchReplicaSpecs": {"Master": {"replicas": -1}, "Worker": {"replicas": -1}}});
-        assert_eq!(said(&replicas), ["pytorchReplicaSpecs[Worker].replicas: Invalid value: -1: should be a non-negative integer"]);
+        assert_eq!(said(&replicas), ["spec.pytorchReplicaSpecs[Worker].replicas: Invalid value: -1: should be a non-negative integer"]);
     }
 
     #[test]
@@ -103,9 +106,9 @@ mod tests {
         assert_eq!(
             said(&spec),
             [
-                format!("{at}[1]: Duplicate value: {{\"name\":\"pytorch\"}}"),
-                format!("{at}[0].env[2]: Duplicate value: {{\"name\":\"A\"}}"),
-                format!("{at}[0].ports[2]: Duplicate value: {{\"containerPort\":1,\"protocol\":\"TCP\"}}"),
+                format!("spec.{at}[1]: Duplicate value: {{\"name\":\"pytorch\"}}"),
+                format!("spec.{at}[0].env[2]: Duplicate value: {{\"name\":\"A\"}}"),
+                format!("spec.{at}[0].ports[2]: Duplicate value: {{\"containerPort\":1,\"protocol\":\"TCP\"}}"),
             ]
         );
     }

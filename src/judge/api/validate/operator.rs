@@ -7,19 +7,19 @@ use super::part::Part;
 use crate::judge::api::stored::Stored;
 use crate::k8s::go::quoted;
 use crate::k8s::names;
-use crate::kinds::Kind;
+use crate::kinds::{Api, Operator};
 
 /// Returns why the training operator's webhook, if it is there, would refuse to create an object; nothing for one that is not its own.
 #[must_use]
 pub fn refusals(object: &Stored<'_>) -> Vec<Cause> {
     let mut causes = Causes::default();
-    if object.kind() == Some((Kind::PyTorchJob, "kubeflow.org/v1")) {
-        py_torch_job(&Part::root(object), &mut causes);
+    if let Some(Api::Custom { operator: Some(Operator::Training), .. }) = object.kind().map(|kind| kind.api) {
+        training(&Part::root(object), &mut causes);
     }
     causes.into_vec()
 }
 
-fn py_torch_job(object: &Part<'_, '_>, causes: &mut Causes) {
+fn training(object: &Part<'_, '_>, causes: &mut Causes) {
     let name = object.at(&["metadata", "name"]);
     if !name.text().is_empty() {
         let messages = names::dns_label_1035(name.text());

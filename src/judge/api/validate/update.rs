@@ -3,7 +3,7 @@
 use super::cause::{At as _, Cause, Causes};
 use super::part::Part;
 use crate::judge::api::stored::Stored;
-use crate::kinds::Kind;
+use crate::kinds::{Api, Kind};
 use crate::text::pointer::{Pointer, Token};
 use crate::text::value::{Map, Value};
 
@@ -14,37 +14,37 @@ use crate::text::value::{Map, Value};
 #[must_use]
 pub fn validate_update(object: &Stored<'_>, old: &Stored<'_>) -> Vec<Cause> {
     let (new, before) = (Part::root(object), Part::root(old));
-    match object.kind() {
-        Some((Kind::Job, "batch/v1")) => {
+    let Some(kind) = object.kind() else { return Vec::new() };
+    match kind.api {
+        Api::Job => {
             let mut causes = Causes::default();
             super::job(&new, &mut causes);
             metadata(&new, &before, &mut causes);
             job(&new, &before, &mut causes);
             causes.into_vec()
         }
-        Some((Kind::CronJob, "batch/v1" | "batch/v1beta1")) => {
+        Api::CronJob => {
             let mut causes = Causes::default();
             super::cron_job(&new, Some(&before), &mut causes);
             metadata(&new, &before, &mut causes);
             causes.into_vec()
         }
-        Some((Kind::PyTorchJob, "kubeflow.org/v1")) => {
+        Api::Custom { .. } => {
             let mut causes = Causes::default();
             metadata(&new, &before, &mut causes);
-            py_torch_job(&new, &before, &mut causes);
+            queue(kind, &new, &before, &mut causes);
             let mut causes = causes.into_vec();
             // What a custom resource was let in with may stay (ratcheting, Kubernetes 1.30 and later).
-            let known = schema(&before);
-            causes.extend(schema(&new).into_iter().filter(|cause| !known.contains(cause)));
+            let known = schema(kind, &before);
+            causes.extend(schema(kind, &new).into_iter().filter(|cause| !known.contains(cause)));
             causes
         }
-        _ => Vec::new(),
     }
 }
 
-fn schema(object: &Part<'_, '_>) -> Vec<Cause> {
+fn schema(kind: Kind, object: &Part<'_, '_>) -> Vec<Cause> {
     let mut causes = Causes::default();
-    super::custom::check(&object.get("spec"), &mut causes);
+    super::custom::check(kind, object, &mut causes);
     causes.into_vec()
 }
 
@@ -193,11 +193,12 @@ fn difference(new: &Value, old: &Value) -> Option<Pointer> {
     }
 }
 
-fn py_torch_job(new: &Part<'_, '_>, old: &Part<'_, '_>, causes: &mut Causes) {
-    const QUEUE: [&str; 4] = ["spec", "runPolicy", "schedulingPolicy", "queue"];
-    let (after, before) = (new.at(&QUEUE), old.at(&QUEUE));
+fn queue(kind: Kind, new: &Part<'_, '_>, old: &Part<'_, '_>, causes: &mut Causes) {
+    const QUEUE: [&str; 2] = ["schedulingPolicy", "queue"];
+    let limits = [new, old].map(|object| object.at(kind.limits));
+    let [after, before] = limits.each_ref().map(|limits| limits.at(&QUEUE));
     if after.is_set() && before.is_set() && after.value != before.value {
-        causes.invalid(&after, "spec.runPolicy.schedulingPolicy.queue is immutable");
+        causes.invalid(&after, &format!("{}.{} is immutable", kind.limits.join("."), QUEUE.join(".")));
     }
 }
 

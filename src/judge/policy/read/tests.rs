@@ -57,7 +57,7 @@ trustedControllers: [me]",
     assert_eq!(policy.rules()["deadline"].params["suggestion"], json!(3600));
     let matcher = &policy.overrides[0].matcher;
     assert_eq!((matcher.namespaces.len(), matcher.names.len(), matcher.labels.len(), matcher.accelerators), (1, 2, 2, Some(false)));
-    assert_eq!(matcher.kinds, [Kind::Job, Kind::CronJob]);
+    assert_eq!(matcher.kinds, [Kind::JOB, Kind::CRON_JOB]);
     assert_eq!(policy.overrides[0].rules["deadline"].action, Some(Action::Ignore));
     assert_eq!(policy.exemptions[0].rules, ["deadline", "restart-policy"]);
     assert_eq!(policy.exemptions[0].until, Some(jiff::civil::date(2030, 12, 31)));

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use super::super::observed::{Entry, Observed, Seen, webhooks};
 use super::super::{Judged, Note};
 use super::{entries, list, need, or_fine};
-use crate::kinds::ADAPTERS;
+use crate::kinds;
 use crate::kinds::registration::{CONDITION, NAMESPACE_LABEL, SYSTEM, asks_about, is_ours, selects};
 use crate::report::plural;
 use crate::serve::certs::publish::Kind;
@@ -148,7 +148,7 @@ pub(super) fn rules(observed: &Observed) -> Judged {
     entries(observed)?;
     for (kind, configuration) in observed.configurations() {
         let mut missing = Vec::new();
-        for adapter in ADAPTERS {
+        for adapter in kinds::Kind::all() {
             for operation in ["CREATE", "UPDATE"] {
                 if !webhooks(configuration).iter().any(|webhook| matches(webhook, adapter.group, adapter.version, adapter.resource, operation)) {
                     missing.push(format!("{operation} of {}.{}", adapter.resource, adapter.group));
@@ -166,7 +166,7 @@ pub(super) fn rules(observed: &Observed) -> Judged {
                 let values = rule[key].as_array().into_iter().flatten().filter_map(Value::as_str);
                 let beyond = |value: &str| match key {
                     "operations" => !["CREATE", "UPDATE"].contains(&value),
-                    "resources" => value.contains(['*', '/']) || !ADAPTERS.iter().any(|adapter| adapter.resource == value),
+                    "resources" => value.contains(['*', '/']) || !kinds::Kind::all().any(|kind| kind.resource == value),
                     _ => value.contains('*'),
                 };
                 more.extend(values.filter(|value| beyond(value)).map(|value| format!("{value} in {key}")));
@@ -177,7 +177,7 @@ pub(super) fn rules(observed: &Observed) -> Judged {
             notes.push(Note::warning(format!("{} is also called for {}", entry.name(), list(more))));
         }
     }
-    or_fine(notes, list(ADAPTERS.iter().map(|adapter| format!("{}.{}", adapter.resource, adapter.group))))
+    or_fine(notes, list(kinds::Kind::all().map(|kind| format!("{}.{}", kind.resource, kind.group))))
 }
 
 /// Returns the namespaces that an entry's selector names as the only ones, by the label that cannot be forged.
