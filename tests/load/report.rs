@@ -77,7 +77,7 @@ fn memory_limit() -> u64 {
 }
 
 pub(crate) const HEAD: &str = "\
-| beside | reviews | lost | p50 ms | p99 ms | p99.9 ms | max ms | put off | readiness lost | faults | peak MiB | attackers |
+| attack | reviews | lost | p50 ms | p99 ms | p99.9 ms | max ms | 429 | readiness lost | faults | peak MiB | attackers |
 |---|---:|---:|---:|---:|---:|---:|---:|---:|---:|---:|---|
 ";
 
