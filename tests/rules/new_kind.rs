@@ -1,5 +1,7 @@
 //! A kind is one value: with its definition, and nothing else, it is linted, filled, registered and documented.
 
+#![allow(clippy::unwrap_used, reason = "a test that cannot read its input fails")]
+
 use jobgate::admission::{self, Endpoint};
 use jobgate::cli::pages;
 use jobgate::judge::facts::NoFacts;
