@@ -5,13 +5,15 @@
 //! what the old object's level was is not worked out a second time). An API server looks at such a policy after it has validated the
 //! object, so types are what the schema says. Optional types (`.?`) are there from Kubernetes 1.29 on, policies from 1.30 on.
 
+mod by_kind;
+
 use std::fmt::Write as _;
 
 use jiff::civil::Date;
 
 use crate::judge::engine::IGNORE;
 use crate::judge::policy::{Action, Exemption, Matcher, OptOut, Policy};
-use crate::judge::rule::{Cel, Exportable, Measure, Ratchet, Rule};
+use crate::judge::rule::{Cel, Exportable, Kinds, Measure, Ratchet, Rule};
 use crate::judge::rules::RULES;
 use crate::kinds::registration::{self, NAMESPACE_LABEL, SYSTEM};
 use crate::text::value::{Value, json};
@@ -86,10 +88,11 @@ fn object(kind: &str, name: &str, spec: &Value) -> Value {
     })
 }
 
-/// Whether the old object has finished.
-const FINISHED: &str = "\
-dyn(oldObject).?status.?conditions.orValue([]).exists(it, it.status == 'True' &&
-    it.type in (dyn(oldObject).kind == 'PyTorchJob' ? ['Succeeded', 'Failed'] : ['Complete', 'Failed']))";
+/// Returns whether the old object has finished.
+fn has_finished(kinds: Kinds) -> String {
+    let ends = by_kind::finished(kinds);
+    format!("[dyn(oldObject)].map(o, o.?status.?conditions.orValue([]).exists(it, it.status == 'True' &&\n    it.type in {ends}))[0]")
+}
 
 /// Returns the policy that judges by one rule, for the objects that the rule has one action for.
 fn judging(policy: &Policy, rule: &'static Rule, cel: &Cel, level: Action, today: Option<Date>) -> Value {
@@ -99,11 +102,12 @@ fn judging(policy: &Policy, rule: &'static Rule, cel: &Cel, level: Action, today
     // As the engine's ratchet has it.
     let Ratchet { labels, measure } = rule.ratchet;
     let measured = |object: &str, of: &str| format!("[dyn({object})].map(o,\n{of}\n)[0]");
-    let grown = |measure: Measure| format!(" ||\n{} >\n{}", measured("object", measure.cel), measured("oldObject", measure.cel));
+    let grows = |measure: Measure| by_kind::with_roles(measure.cel, cel.kinds);
+    let grown = |measure: Measure| format!(" ||\n{} >\n{}", measured("object", &grows(measure)), measured("oldObject", &grows(measure)));
     let grown = measure.map(grown).unwrap_or_default();
     let label = |object: &str, key: &str| format!("dyn({object}).metadata.?labels[?{}].orValue('')", quoted(key));
     let same: String = labels.iter().map(|key| format!(" &&\n  {} == {}", label("object", key), label("oldObject", key))).collect();
-    let settled = format!("{FINISHED} ||\n  dyn(object).spec == dyn(oldObject).spec{same}");
+    let settled = format!("{} ||\n  dyn(object).spec == dyn(oldObject).spec{same}", has_finished(cel.kinds));
     let mut spec = json!({
         "failurePolicy": "Ignore",
         "matchConstraints": {"matchPolicy": "Equivalent", "resourceRules": registration::rules(cel.kinds.iter())},
@@ -129,7 +133,7 @@ fn judging(policy: &Policy, rule: &'static Rule, cel: &Cel, level: Action, today
 /// Returns a rule's expression with what the policy says of its parameters for an object.
 fn with_params(policy: &Policy, rule: &'static Rule, cel: &Cel, object: &str) -> String {
     let base = policy.base(rule);
-    cel.params.iter().fold(cel.places.to_owned(), |text, name| {
+    cel.params.iter().fold(by_kind::with_roles(cel.places, cel.kinds), |text, name| {
         let own = base.param(rule, name).to_string();
         let others = policy.overrides.iter().filter_map(|over| {
             let value = over.rules.get(rule.id)?.params.get(*name)?;
@@ -239,13 +243,12 @@ fn asks_for_accelerators(policy: &Policy, object: &str) -> String {
     let table = quoted(&format!("^({})$", resources.join("|")));
     format!(
         "[dyn({object})].map(o,
-    o.kind == 'CronJob' ? [o.spec.jobTemplate.spec.template] :
-    o.kind == 'PyTorchJob' ? o.spec.?pytorchReplicaSpecs.orValue({{}}).map(name, o.spec.pytorchReplicaSpecs[name].?template.orValue({{}})) :
-    [o.spec.template])[0].exists(template, ['initContainers', 'containers', 'ephemeralContainers'].exists(slot,
+    {})[0].exists(template, ['initContainers', 'containers', 'ephemeralContainers'].exists(slot,
     template.?spec[?slot].orValue([]).exists(container, ['limits', 'requests'].exists(side,
     container.?resources[?side].orValue({{}}).exists(resource, resource.matches({table}) &&
     isQuantity(string(container.resources[side][resource])) &&
-    quantity(string(container.resources[side][resource])).isGreaterThan(quantity('0'))))))"
+    quantity(string(container.resources[side][resource])).isGreaterThan(quantity('0'))))))",
+        by_kind::templates(Kinds::All)
     ) + ")"
 }
 

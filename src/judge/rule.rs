@@ -143,6 +143,7 @@ pub struct Cel {
     /// The parameters of the rule that `places` names, each as `$name`: booleans and whole numbers.
     pub params: &'static [&'static str],
     /// The places that break the rule, as a list of strings: an expression over `o`, an object of one of the kinds, after the API server's validation.
+    /// `$limits(FIELD)`, `$place(FIELD)`, `$labels`, `$roles` and `$rolesPlace` are what each kind's definition says.
     pub places: &'static str,
 }
 

@@ -101,20 +101,14 @@ pub(super) static RULE: Rule = Rule {
         kinds: Kinds::All,
         params: &["kueueMaxExecTime", "maximum"],
         places: "\
-[
-  o.kind == 'CronJob' ? ['spec.jobTemplate.spec.activeDeadlineSeconds'] :
-  o.kind == 'PyTorchJob' ? ['spec.runPolicy.activeDeadlineSeconds'] : ['spec.activeDeadlineSeconds']
-].filter(place, ![
-  o.kind == 'CronJob' ? o.spec.jobTemplate.spec.?activeDeadlineSeconds :
-  o.kind == 'PyTorchJob' ? o.spec.?runPolicy.?activeDeadlineSeconds : o.spec.?activeDeadlineSeconds
-].exists(deadline, (!deadline.hasValue() || (deadline.orValue(0) > 0 && deadline.orValue(0) <= 9223372036)) && (
+[$place(activeDeadlineSeconds)].filter(place, ![$limits(activeDeadlineSeconds)].exists(deadline, (!deadline.hasValue() || (deadline.orValue(0) > 0 && deadline.orValue(0) <= 9223372036)) && (
   [deadline.orValue(0)] +
-  [o.kind == 'CronJob' ? o.spec.jobTemplate.?metadata.?labels.orValue({}) : o.metadata.?labels.orValue({})]
+  [$labels]
     .filter(labels, $kueueMaxExecTime && labels[?'kueue.x-k8s.io/queue-name'].orValue('') != '')
     .map(labels, labels[?'kueue.x-k8s.io/max-exec-time-seconds'].orValue(''))
     .filter(seconds, seconds.matches('^0*[1-9][0-9]{0,9}$') && int(seconds) <= 2147483647)
     .map(seconds, int(seconds))
-).exists(bound, bound > 0 && [$maximum].exists(most, most == 0 || bound <= most)))).map(place, place[0])",
+).exists(bound, bound > 0 && [$maximum].exists(most, most == 0 || bound <= most))))",
     }),
     check,
     restore: None,
@@ -143,10 +137,7 @@ fn longest(workload: &Workload<'_>) -> i64 {
 
 /// The same in CEL.
 const LONGEST: &str = "\
-[
-  o.kind == 'CronJob' ? o.spec.jobTemplate.spec.?activeDeadlineSeconds :
-  o.kind == 'PyTorchJob' ? o.spec.?runPolicy.?activeDeadlineSeconds : o.spec.?activeDeadlineSeconds
-].map(deadline, !deadline.hasValue() ? 9223372036854775807 : deadline.orValue(0) > 9223372036 ? 0 : deadline.orValue(0))[0]";
+[$limits(activeDeadlineSeconds)].map(deadline, !deadline.hasValue() ? 9223372036854775807 : deadline.orValue(0) > 9223372036 ? 0 : deadline.orValue(0))[0]";
 
 fn check(cx: &mut Cx<'_>) {
     for (index, run) in cx.workload.runs.iter().enumerate() {

@@ -84,9 +84,9 @@ pub(super) static RULE: Rule = Rule {
         kinds: Kinds::Roles,
         params: &[],
         places: "\
-o.spec.?pytorchReplicaSpecs.orValue({})
-  .filter(name, o.spec.pytorchReplicaSpecs[name].?restartPolicy.orValue('') == 'Always')
-  .map(name, 'spec.pytorchReplicaSpecs[' + name + '].restartPolicy')",
+[$roles.orValue({})].map(roles, roles
+  .filter(name, roles[name].?restartPolicy.orValue('') == 'Always')
+  .map(name, $rolesPlace + '[' + name + '].restartPolicy'))[0]",
     }),
     check,
     restore: None,

@@ -1,0 +1,85 @@
+//! What rules name by role, as CEL for the kinds of a policy: each kind's definition says where it is.
+
+use crate::judge::rule::Kinds;
+use crate::kinds::{Kind, Path, Pods};
+
+/// Returns an expression with the roles that a rule names put in: `$limits(FIELD)` and `$roles`, which may be missing, `$labels` of what runs, and
+/// `$place(FIELD)` and `$rolesPlace`, which are the places as text.
+pub(super) fn with_roles(text: &str, kinds: Kinds) -> String {
+    let text = with_argument(text, "$limits(", |field| choose(kinds, |kind| format!("{}.?{field}", value(kind, kind.limits))));
+    let text = with_argument(&text, "$place(", |field| choose(kinds, |kind| format!("'{}.{field}'", kind.limits.join("."))));
+    let labels = || choose(kinds, |kind| format!("{}.?labels.orValue({{}})", value(kind, kind.run_metadata)));
+    text.replace("$labels", &labels())
+        .replace("$rolesPlace", &roles(kinds, |at, _| format!("'{}'", at.join("."))))
+        .replace("$roles", &roles(kinds, |at, kind| value(kind, at)))
+}
+
+/// Returns the pod templates of an object that is called `o`.
+pub(super) fn templates(kinds: Kinds) -> String {
+    choose(kinds, |kind| match kind.pods {
+        Pods::JobSpec => format!("[{}.template]", value(kind, kind.limits)),
+        Pods::Roles { at, .. } => {
+            let (maybe, there) = (value(kind, at), format!("o.{}", at.join(".")));
+            format!("{maybe}.orValue({{}}).map(name, {there}[name].?template.orValue({{}}))")
+        }
+    })
+}
+
+/// Returns the types of the conditions that say that an object, which is called `o`, has ended.
+pub(super) fn finished(kinds: Kinds) -> String {
+    choose(kinds, |kind| format!("[{}]", kind.finished.iter().map(|end| format!("'{end}'")).collect::<Vec<_>>().join(", ")))
+}
+
+/// Returns an expression that is one thing for each kind of the object that is called `o`.
+fn choose(kinds: Kinds, of: impl Fn(Kind) -> String) -> String {
+    let mut all: Vec<(Kind, String)> = kinds.iter().map(|kind| (kind, of(kind))).collect();
+    let Some((_, last)) = all.first().cloned() else { return "[]".to_owned() };
+    all.retain(|(_, text)| *text != last);
+    let others: String = all.iter().map(|(kind, text)| format!("o.kind == '{}' ? {text} :\n  ", kind.name)).collect();
+    if others.is_empty() { last } else { format!("({others}{last})") }
+}
+
+/// Returns a mapping of an object. What comes behind its body may be missing; then so is what is selected of it by `.?`.
+fn value(kind: Kind, path: Path) -> String {
+    let certain = |at: usize| path[at] == "metadata" && at == 0 || kind.body.get(..=at) == Some(&path[..=at]);
+    (0..path.len()).fold("o".to_owned(), |text, at| text + if certain(at) { "." } else { ".?" } + path[at])
+}
+
+fn roles(kinds: Kinds, of: impl Fn(Path, Kind) -> String) -> String {
+    choose(kinds, |kind| match kind.pods {
+        Pods::Roles { at, .. } => of(at, kind),
+        Pods::JobSpec => "{}".to_owned(),
+    })
+}
+
+fn with_argument(text: &str, call: &str, of: impl Fn(&str) -> String) -> String {
+    let mut parts = text.split(call);
+    let mut out = parts.next().unwrap_or_default().to_owned();
+    for part in parts {
+        let (argument, rest) = part.split_once(')').unwrap_or((part, ""));
+        out += &of(argument);
+        out += rest;
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn roles_become_the_fields_of_each_kind() {
+        assert_eq!(
+            with_roles("$limits(x).hasValue()", Kinds::All),
+            "(o.kind == 'CronJob' ? o.spec.jobTemplate.spec.?x :\n  o.kind == 'PyTorchJob' ? o.spec.?runPolicy.?x :\n  o.spec.?x).hasValue()"
+        );
+        assert_eq!(
+            with_roles("$roles.orValue({}) + $rolesPlace", Kinds::Roles),
+            "o.spec.?pytorchReplicaSpecs.orValue({}) + 'spec.pytorchReplicaSpecs'"
+        );
+        assert_eq!(
+            with_roles("$labels", Kinds::JobSpecs),
+            "(o.kind == 'CronJob' ? o.spec.jobTemplate.?metadata.?labels.orValue({}) :\n  o.metadata.?labels.orValue({}))"
+        );
+    }
+}
