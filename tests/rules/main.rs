@@ -13,6 +13,7 @@
 //!
 //! Cases are called `bad-…`, `good-…` and `edge-…`; a rule without one of each fails.
 
+mod golden;
 mod new_kind;
 #[cfg(feature = "serve")]
 mod served;
@@ -31,6 +32,7 @@ use support::fixture::{self, Fixture};
 fn main() -> ExitCode {
     let arguments = Arguments::from_args();
     let mut trials = new_kind::trials();
+    trials.extend(golden::trials());
     for entry in jobgate::judge::rules::RULES {
         let rule = entry.rule;
         let fixtures = fixture::of_rule(rule);
@@ -76,19 +78,22 @@ fn fixed(path: &Path, policy: &jobgate::judge::policy::Policy) -> Result<(), Fai
         }
     };
     let (safe, all) = (make(Safety::Safe)?, make(Safety::Unsafe)?);
-    golden(&path.with_extension("fixed.yaml"), (safe != source).then_some(&safe))?;
-    golden(&path.with_extension("unsafe.yaml"), (all != safe).then_some(&all))
+    golden_file(&path.with_extension("fixed.yaml"), (safe != source).then_some(&safe))?;
+    golden_file(&path.with_extension("unsafe.yaml"), (all != safe).then_some(&all))
 }
 
 /// Compares a file with what it should hold, or should not be there for.
-fn golden(path: &Path, wanted: Option<&Vec<u8>>) -> Result<(), Failed> {
+pub(crate) fn golden_file(path: &Path, wanted: Option<&Vec<u8>>) -> Result<(), Failed> {
     let there = std::fs::read(path).ok();
     if there.as_ref() == wanted {
         return Ok(());
     }
     if std::env::var_os("UPDATE").is_some() {
         match wanted {
-            Some(text) => std::fs::write(path, text)?,
+            Some(text) => {
+                path.parent().map_or(Ok(()), std::fs::create_dir_all)?;
+                std::fs::write(path, text)?;
+            }
             None => std::fs::remove_file(path)?,
         }
         return Ok(());
