@@ -23,7 +23,17 @@ pub enum Level {
 }
 
 impl Level {
-    /// Returns the word used in reports: `note`, `warn` or `deny`.
+    /// Returns the word that linters have for it: `note`, `warning` or `error`.
+    #[must_use]
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Note => "note",
+            Self::Warn => "warning",
+            Self::Deny => "error",
+        }
+    }
+
+    /// Returns the word in policies and in formats for programs: `note`, `warn` or `deny`.
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {

@@ -144,7 +144,7 @@ impl<'r> Writer<'r, '_> {
         let places: Vec<_> = shown.iter().map(|located| if in_files { located.location.to_string() } else { object(located) }).collect();
         let width = places.iter().map(|place| place.chars().count()).max().unwrap_or_default();
         for (located, place) in shown.iter().zip(&places) {
-            let level = if mixed { format!("{:<6}", located.finding.level.as_str()) } else { String::new() };
+            let level = if mixed { format!("{:<8}", located.finding.level.word()) } else { String::new() };
             let object = if in_files { object(located) } else { String::new() };
             let message = match example {
                 Some(example) if example.finding.message == located.finding.message => String::new(),
@@ -169,7 +169,7 @@ impl<'r> Writer<'r, '_> {
             Level::Warn => Mark::WARNING,
             Level::Note => Mark::NOTE,
         };
-        let title = mark.with_name(finding.level.as_str()).primary_title(clean(&finding.message)).id(finding.rule);
+        let title = mark.with_name(finding.level.word()).primary_title(clean(&finding.message)).id(finding.rule);
         let mut elements: Vec<Element<'_>> = Vec::new();
         let mut notes: Vec<Message<'_>> = Vec::new();
         let mut spots = vec![excerpt::Spot { location: &located.location, label: missing(located), primary: true }];
@@ -369,7 +369,7 @@ mod tests {
         insta::assert_snapshot!(human(&sample::report(), &Options::default()), @r#"
         team-a/train (Job) in ./jobs/train.yaml
 
-        deny[deadline]: the Job has no deadline
+        error[deadline]: the Job has no deadline
          --> ./jobs/train.yaml:6:1
           |
         6 | spec:
@@ -385,7 +385,7 @@ mod tests {
           = why: Without it finished Jobs stay forever, each with its pods: they fill etcd, slow every list, and keep volumes "in use"
           = rule: https://github.com/jobgate/jobgate/blob/main/docs/rules/ttl-after-finished.md
 
-        deny[checkpoint-volume-access]: 4 pods mount the claim `checkpoints`, which one node can mount
+        error[checkpoint-volume-access]: 4 pods mount the claim `checkpoints`, which one node can mount
           --> ./jobs/train.yaml:17:22
            |
          7 |   parallelism: 4
@@ -410,7 +410,7 @@ mod tests {
 
         ./volumes/claims.yaml
 
-        warn[duplicate-key]: duplicate key `resources`; kubectl drops the first
+        warning[duplicate-key]: duplicate key `resources`; kubectl drops the first
          --> ./volumes/claims.yaml:7:3
           |
         7 |   resources: {}
@@ -420,7 +420,7 @@ mod tests {
           = why: kubectl takes the last of two equal keys and drops the first silently, so one of the two values its author wrote never reaches the cluster
           = rule: https://github.com/jobgate/jobgate/blob/main/docs/rules/README.md#duplicate-key
 
-        2 files, 3 documents, 1 job: 2 denied, 1 warning, 2 notes (1 filled in by the webhook)
+        2 files, 3 documents, 1 job: 2 errors, 1 warning, 2 notes (1 filled in by the webhook)
         by rule: checkpoint-volume-access 1, deadline 1, duplicate-key 1, placeholder 1, ttl-after-finished 1
         `jobgate explain checkpoint-volume-access` says more about a rule
         "#);
@@ -431,7 +431,7 @@ mod tests {
         insta::assert_snapshot!(human(&sample::shapes(), &Options { width: 100, ..Options::default() }), @r#"
         team-a/train (Job) in long.yaml
 
-        deny[deadline]: escape ␛[2J and␊line break <U+202E>
+        error[deadline]: escape ␛[2J and␊line break <U+202E>
          --> long.yaml:1:788
           |
         1 | ...", "aaaa bbbb", "aaaa bbbb", "aaaa bbbb", --flag, "cccc dddd", "cccc dddd", "cccc dddd", "...
@@ -443,7 +443,7 @@ mod tests {
 
         team-a/train (Job) in one-line.json
 
-        deny[deadline]: escape ␛[2J and␊line break <U+202E>
+        error[deadline]: escape ␛[2J and␊line break <U+202E>
          --> one-line.json:1:9019
           |
         1 | ...äääääääääääääääääääääääääääääää", "kind": "Job", "b": "ööööööööööööööööööööööööööööööööööö...
@@ -453,7 +453,7 @@ mod tests {
 
         team-a/train (Job) in tabs.yaml
 
-        deny[deadline]: escape ␛[2J and␊line break <U+202E>
+        error[deadline]: escape ␛[2J and␊line break <U+202E>
          --> tabs.yaml:1:5
           |
         1 | a:        x
@@ -461,7 +461,7 @@ mod tests {
           |
           = help: fix it
 
-        deny[deadline]: escape ␛[2J and␊line break <U+202E>
+        error[deadline]: escape ␛[2J and␊line break <U+202E>
          --> tabs.yaml:2:5
           |
         2 |     b:    y # ␛[31mred␛[0m <U+009B>1m
@@ -471,7 +471,7 @@ mod tests {
 
         team-a/train (Job) in crlf.yaml
 
-        deny[deadline]: escape ␛[2J and␊line break <U+202E>
+        error[deadline]: escape ␛[2J and␊line break <U+202E>
          --> crlf.yaml:2:1
           |
         2 | spec:
@@ -479,7 +479,7 @@ mod tests {
           |
           = help: fix it
 
-        deny[deadline]: escape ␛[2J and␊line break <U+202E>
+        error[deadline]: escape ␛[2J and␊line break <U+202E>
          --> crlf.yaml:3:3
           |
         3 |   a: 1
@@ -489,7 +489,7 @@ mod tests {
 
         team-a/train (Job) in wide.yaml
 
-        deny[deadline]: escape ␛[2J and␊line break <U+202E>
+        error[deadline]: escape ␛[2J and␊line break <U+202E>
          --> wide.yaml:1:14
           |
         1 | name: 漢字🚀 # <U+200B>zero<U+202E>width
@@ -497,7 +497,7 @@ mod tests {
           |
           = help: fix it
 
-        deny[deadline]: escape ␛[2J and␊line break <U+202E>
+        error[deadline]: escape ␛[2J and␊line break <U+202E>
          --> wide.yaml:2:7
           |
         2 | שלום: עולם
@@ -507,7 +507,7 @@ mod tests {
 
         team-a/train (Job) in evil␛]8;;http://x␇name␊.yaml
 
-        deny[deadline]: escape ␛[2J and␊line break <U+202E>
+        error[deadline]: escape ␛[2J and␊line break <U+202E>
          --> evil␛]8;;http://x␇name␊.yaml:1:7
           |
         1 | kind: Job
@@ -517,11 +517,11 @@ mod tests {
 
         team-a/train (Job) in end.yaml
 
-        deny[deadline]: escape ␛[2J and␊line break <U+202E>
+        error[deadline]: escape ␛[2J and␊line break <U+202E>
          --> end.yaml:2:1
           = help: fix it
 
-        deny[deadline]: escape ␛[2J and␊line break <U+202E>
+        error[deadline]: escape ␛[2J and␊line break <U+202E>
          --> end.yaml:1:6
           |
         1 | kind: Job
@@ -531,19 +531,19 @@ mod tests {
 
         team-a/train (Job) in empty.yaml
 
-        deny[deadline]: escape ␛[2J and␊line break <U+202E>
+        error[deadline]: escape ␛[2J and␊line break <U+202E>
          --> empty.yaml:1:1
           = help: fix it
 
         team-a/train (Job) in gone.yaml
 
-        deny[deadline]: no source at hand
+        error[deadline]: no source at hand
          --> gone.yaml:1:7
           = help: fix it
 
         team-a/train (Job) in end.yaml
 
-        deny[deadline]: a place in the cluster
+        error[deadline]: a place in the cluster
          --> end.yaml:1:7
           |
         1 | kind: Job
@@ -552,7 +552,7 @@ mod tests {
           = note: PersistentVolumeClaim team-a/data: `ReadWriteOnce`
           = help: fix it
 
-        8 files, 9 documents, 1 job: 14 denied
+        8 files, 9 documents, 1 job: 14 errors
         `jobgate explain deadline` says more about a rule
         "#);
     }
@@ -560,8 +560,8 @@ mod tests {
     #[test]
     fn many_findings_stand_under_their_rule() {
         insta::assert_snapshot!(human(&many(60), &Options::default()), @r#"
-        deadline: 10 denied, 10 warnings  https://github.com/jobgate/jobgate/blob/main/docs/rules/deadline.md
-        deny[deadline]: something is wrong
+        deadline: 10 errors, 10 warnings  https://github.com/jobgate/jobgate/blob/main/docs/rules/deadline.md
+        error[deadline]: something is wrong
          --> jobs/train.yaml:6:1
           |
         6 | spec:
@@ -570,38 +570,38 @@ mod tests {
           = help: fix it
           = why: A Job without a deadline runs until it succeeds, fails often enough, or someone notices
 
-          deny  jobs/6.yaml:6:1      Job team-a/train
-          deny  jobs/12.yaml:6:1     Job team-a/train
-          deny  jobs/18.yaml:6:1     Job team-a/train
-          deny  jobs/24.yaml:6:1     Job team-a/train
-          deny  jobs/30.yaml:6:1     Job team-a/train
-          deny  jobs/36.yaml:6:1     Job team-a/train
-          deny  jobs/42.yaml:6:1     Job team-a/train
-          deny  jobs/48.yaml:6:1     Job team-a/train
-          deny  jobs/54.yaml:6:1     Job team-a/train
-          warn  jobs/train.yaml:6:1  Job team-a/train
+          error   jobs/6.yaml:6:1      Job team-a/train
+          error   jobs/12.yaml:6:1     Job team-a/train
+          error   jobs/18.yaml:6:1     Job team-a/train
+          error   jobs/24.yaml:6:1     Job team-a/train
+          error   jobs/30.yaml:6:1     Job team-a/train
+          error   jobs/36.yaml:6:1     Job team-a/train
+          error   jobs/42.yaml:6:1     Job team-a/train
+          error   jobs/48.yaml:6:1     Job team-a/train
+          error   jobs/54.yaml:6:1     Job team-a/train
+          warning jobs/train.yaml:6:1  Job team-a/train
           … and 9 more in 9 files
 
-        gpu-toleration: 10 denied, 10 warnings  https://github.com/jobgate/jobgate/blob/main/docs/rules/gpu-toleration.md
-        deny[gpu-toleration]: something is wrong
+        gpu-toleration: 10 errors, 10 warnings  https://github.com/jobgate/jobgate/blob/main/docs/rules/gpu-toleration.md
+        error[gpu-toleration]: something is wrong
          --> jobs/4.yaml:6:1
           = help: fix it
           = why: Nodes with accelerators usually carry a taint, so that nothing else lands on them (GKE sets `nvidia.com/gpu=present:NoSchedule` by itself)
 
-          deny  jobs/10.yaml:6:1  Job team-a/train
-          deny  jobs/16.yaml:6:1  Job team-a/train
-          deny  jobs/22.yaml:6:1  Job team-a/train
-          deny  jobs/28.yaml:6:1  Job team-a/train
-          deny  jobs/34.yaml:6:1  Job team-a/train
-          deny  jobs/40.yaml:6:1  Job team-a/train
-          deny  jobs/46.yaml:6:1  Job team-a/train
-          deny  jobs/52.yaml:6:1  Job team-a/train
-          deny  jobs/58.yaml:6:1  Job team-a/train
-          warn  jobs/5.yaml:6:1   Job team-a/train
+          error   jobs/10.yaml:6:1  Job team-a/train
+          error   jobs/16.yaml:6:1  Job team-a/train
+          error   jobs/22.yaml:6:1  Job team-a/train
+          error   jobs/28.yaml:6:1  Job team-a/train
+          error   jobs/34.yaml:6:1  Job team-a/train
+          error   jobs/40.yaml:6:1  Job team-a/train
+          error   jobs/46.yaml:6:1  Job team-a/train
+          error   jobs/52.yaml:6:1  Job team-a/train
+          error   jobs/58.yaml:6:1  Job team-a/train
+          warning jobs/5.yaml:6:1   Job team-a/train
           … and 9 more in 9 files
 
-        restart-policy: 10 denied, 10 warnings  https://github.com/jobgate/jobgate/blob/main/docs/rules/restart-policy.md
-        deny[restart-policy]: something is wrong
+        restart-policy: 10 errors, 10 warnings  https://github.com/jobgate/jobgate/blob/main/docs/rules/restart-policy.md
+        error[restart-policy]: something is wrong
          --> jobs/train.yaml:6:1
           |
         6 | spec:
@@ -610,19 +610,19 @@ mod tests {
           = help: fix it
           = why: With `restartPolicy: Always` a container that has finished its work is started again, forever
 
-          deny  jobs/8.yaml:6:1   Job team-a/train
-          deny  jobs/14.yaml:6:1  Job team-a/train
-          deny  jobs/20.yaml:6:1  Job team-a/train
-          deny  jobs/26.yaml:6:1  Job team-a/train
-          deny  jobs/32.yaml:6:1  Job team-a/train
-          deny  jobs/38.yaml:6:1  Job team-a/train
-          deny  jobs/44.yaml:6:1  Job team-a/train
-          deny  jobs/50.yaml:6:1  Job team-a/train
-          deny  jobs/56.yaml:6:1  Job team-a/train
-          warn  jobs/3.yaml:6:1   Job team-a/train
+          error   jobs/8.yaml:6:1   Job team-a/train
+          error   jobs/14.yaml:6:1  Job team-a/train
+          error   jobs/20.yaml:6:1  Job team-a/train
+          error   jobs/26.yaml:6:1  Job team-a/train
+          error   jobs/32.yaml:6:1  Job team-a/train
+          error   jobs/38.yaml:6:1  Job team-a/train
+          error   jobs/44.yaml:6:1  Job team-a/train
+          error   jobs/50.yaml:6:1  Job team-a/train
+          error   jobs/56.yaml:6:1  Job team-a/train
+          warning jobs/3.yaml:6:1   Job team-a/train
           … and 9 more in 9 files
 
-        1 file, 60 documents, 60 jobs: 30 denied, 30 warnings
+        1 file, 60 documents, 60 jobs: 30 errors, 30 warnings
         by rule: deadline 20, gpu-toleration 20, restart-policy 20
         `jobgate explain deadline` says more about a rule; `--full` shows every finding
         "#);

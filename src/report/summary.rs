@@ -51,7 +51,7 @@ pub(super) fn counts(findings: &[&Located]) -> String {
     let fills = findings.iter().filter(|located| located.finding.level == Level::Note && located.finding.fills).count();
     let mut parts = Vec::new();
     if deny > 0 {
-        parts.push(format!("{} denied", thousands(deny)));
+        parts.push(plural(deny, "error"));
     }
     if warn > 0 {
         parts.push(plural(warn, "warning"));
@@ -93,6 +93,6 @@ mod tests {
         report.objects = 0;
         assert_eq!(line(&report), "1 file, 1,263 documents: no Job, CronJob or PyTorchJob among them");
         let report = sample::report();
-        assert_eq!(line(&report), "2 files, 3 documents, 1 job: 2 denied, 1 warning, 2 notes (1 filled in by the webhook)");
+        assert_eq!(line(&report), "2 files, 3 documents, 1 job: 2 errors, 1 warning, 2 notes (1 filled in by the webhook)");
     }
 }

@@ -17,7 +17,7 @@ fn a_finding_is_shown_in_its_file() {
     assert_snapshot!(stdout(&output), @"
     team-a/train (Job) in job.yaml
 
-    deny[deadline]: no `activeDeadlineSeconds`: a run that hangs holds its nodes until someone notices
+    error[deadline]: no `activeDeadlineSeconds`: a run that hangs holds its nodes until someone notices
      --> job.yaml:6:1
       |
     6 | spec:
@@ -27,7 +27,7 @@ fn a_finding_is_shown_in_its_file() {
       = why: A Job without a deadline runs until it succeeds, fails often enough, or someone notices
       = rule: https://github.com/jobgate/jobgate/blob/main/docs/rules/deadline.md
 
-    1 file, 1 document, 1 job: 1 denied
+    1 file, 1 document, 1 job: 1 error
     `jobgate explain deadline` says more about a rule
     ");
 }

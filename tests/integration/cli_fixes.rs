@@ -36,7 +36,7 @@ fn a_file_is_mended_and_the_report_is_about_what_is_left() {
     assert_snapshot!(stdout(&output), @"
     team-a/train (Job) in b.yaml
 
-    deny[deadline]: no `activeDeadlineSeconds`: a run that hangs holds its nodes until someone notices
+    error[deadline]: no `activeDeadlineSeconds`: a run that hangs holds its nodes until someone notices
      --> b.yaml:6:1
       |
     6 | spec:
@@ -46,7 +46,7 @@ fn a_file_is_mended_and_the_report_is_about_what_is_left() {
       = why: A Job without a deadline runs until it succeeds, fails often enough, or someone notices
       = rule: https://github.com/jobgate/jobgate/blob/main/docs/rules/deadline.md
 
-    3 files, 3 documents, 3 jobs: 1 denied; 4 fixed in 2 files
+    3 files, 3 documents, 3 jobs: 1 error; 4 fixed in 2 files
     `jobgate explain deadline` says more about a rule
     ");
     assert_eq!((read(&place, "a.yaml"), read(&place, "c.yaml")), (mended(), good()));
