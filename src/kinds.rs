@@ -1,18 +1,15 @@
 //! The kinds Jobgate knows, seen alike: where the run limits are, which pods are made, and how many of them at once.
 //!
-//! A kind is one [`Definition`] in a file of its own; [`Workload`] is what rules see of an object. To add a kind, write its definition and list it
-//! in `kind.rs`.
+//! A kind is one [`Definition`] in a file of its own; [`Workload`] is what rules see of an object. To add a kind, write its file and list it
+//! below.
 
 pub mod accelerator;
 mod colocation;
 mod count;
-mod cron_job;
 mod field;
-mod job;
 mod kind;
 mod others;
 mod pod;
-mod py_torch_job;
 pub mod registration;
 
 pub use colocation::{Among, on_one_node, on_several_nodes};
@@ -27,6 +24,20 @@ pub use others::{each_inside, has_batch_pod, has_pod, is_batch_group, is_other, 
 pub use pod::{ClaimUse, Container, ContainerSlot, PodTemplate, Replica};
 
 use crate::text::value::Value;
+
+macro_rules! kinds {
+    ($($file:ident $definition:ident)*) => {
+        $(mod $file;)*
+        /// All kinds, in the order in which they are listed to people.
+        static BUILT_IN: &[&Definition] = &[$(&$file::$definition),*];
+    };
+}
+
+kinds! {
+    job JOB
+    cron_job CRON_JOB
+    py_torch_job PY_TORCH_JOB
+}
 
 /// One object of a known kind, as rules see it.
 #[derive(Clone, Debug)]

@@ -4,8 +4,9 @@
 
 use crate::judge::cel;
 use crate::judge::policy::{BUILTINS, Policy};
+use crate::kinds::Kind;
 use crate::kinds::registration::{self, Target};
-use crate::text::value::json;
+use crate::text::value::{Value, json};
 use crate::text::yaml;
 
 /// Where it is installed, and what everything in it is called.
@@ -38,6 +39,7 @@ pub fn files() -> Vec<(String, String)> {
         file("components/rules-in-the-api-server/policy.yaml", format!("{MADE}{}", cel::export(&Policy::default(), NAME, None).to_yaml())),
         file("helm/jobgate/files/grafana-dashboard.json", DASHBOARD.to_owned()),
         file("helm/jobgate/files/prometheus-rule.yaml", ALERTS.to_owned()),
+        file("helm/jobgate/files/rules.yaml", yaml::print(&Value::Array(registration::rules(Kind::all())))),
     ];
     files.extend(BUILTINS.iter().map(|builtin| file(&format!("helm/jobgate/files/policies/{}.yaml", builtin.name), builtin.source.to_owned())));
     files

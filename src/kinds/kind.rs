@@ -6,7 +6,7 @@ use std::hash::{Hash, Hasher};
 use std::ops::Deref;
 use std::sync::OnceLock;
 
-use super::{cron_job, job, py_torch_job};
+use super::{BUILT_IN, cron_job, job, py_torch_job};
 use crate::text::value::Value;
 
 /// A path of keys from a mapping down.
@@ -123,7 +123,6 @@ pub enum LabelValue {
 #[derive(Clone, Copy)]
 pub struct Kind(&'static Definition);
 
-static BUILT_IN: [&Definition; 3] = [&job::JOB, &cron_job::CRON_JOB, &py_torch_job::PY_TORCH_JOB];
 static EXTRA: OnceLock<&'static Definition> = OnceLock::new();
 
 /// Adds a kind to those that are judged, for the rest of the process: for a test that shows what one definition is enough for.
@@ -142,7 +141,7 @@ impl Kind {
 
     /// Returns all kinds, in the order in which they are listed to people.
     pub fn all() -> impl Iterator<Item = Self> + Clone {
-        BUILT_IN.into_iter().chain(EXTRA.get().copied()).map(Self)
+        BUILT_IN.iter().copied().chain(EXTRA.get().copied()).map(Self)
     }
 
     /// Returns the kind's name as manifests have it.

@@ -56,16 +56,7 @@ namespaceSelector:
     values: {{ toJson $values.webhooks.failClosedNamespaces }}
   {{- end }}
 rules:
-- apiGroups: [batch]
-  apiVersions: [v1]
-  resources: [jobs, cronjobs]
-  operations: [CREATE, UPDATE]
-  scope: Namespaced
-- apiGroups: [kubeflow.org]
-  apiVersions: [v1]
-  resources: [pytorchjobs]
-  operations: [CREATE, UPDATE]
-  scope: Namespaced
+{{ .root.Files.Get "files/rules.yaml" | trim }}
 sideEffects: None
 timeoutSeconds: {{ .timeout }}
 {{- end }}
