@@ -24,12 +24,13 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use base64::Engine as _;
-use http::StatusCode;
+use jobgate::admission::{Answer, Endpoint, Meta};
 use jobgate::cli::today;
 use jobgate::cluster::Claims;
 use jobgate::judge::policy::Policy;
+use jobgate::kinds::Kind;
 use jobgate::serve::server::certificate::{Development, Identity};
-use jobgate::serve::server::{Answer, Application, Call, Config, Endpoint, Limits, Metrics, Note, Outcome, Readiness, Server, Stop};
+use jobgate::serve::server::{Application, Call, Config, Limits, Metrics, Readiness, Server, Stop};
 use jobgate::serve::webhook::Webhook;
 use json_patch::jsonptr::PointerBuf;
 use json_patch::{AddOperation, Patch, PatchOperation};
@@ -289,8 +290,7 @@ impl Application for BodyOnly {
 }
 
 fn allowed(uid: String, body: Vec<u8>) -> Answer {
-    let note = Note { uid, kind: "Job", outcome: Outcome::Allowed, ..Note::default() };
-    Answer { status: StatusCode::OK, body, note }
+    Answer { status: 200, body, meta: Meta { uid, kind: Some(Kind::Job), ..Meta::default() } }
 }
 
 /// The handler that a user would write, by the documentation of `kube`: the review and its Job as types, and a patch that gives a TTL to a Job without one.

@@ -21,6 +21,7 @@ mod review;
 mod skim;
 mod weight;
 
+use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 
 use jiff::civil::Date;
@@ -158,65 +159,57 @@ impl Fault {
 }
 
 /// How a request was answered, in one word.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Outcome {
-    /// Admitted as it is.
+    /// Admitted without a word.
+    #[default]
     Allowed,
-    /// Admitted with a patch.
+    /// Admitted with a patch, and perhaps warnings.
     Patched,
+    /// Admitted with warnings.
+    Warned,
     /// Refused.
     Denied,
-    /// Not judged; admitted.
-    Passed,
-    /// Answered with HTTP 400.
-    Rejected,
+    /// Admitted with a warning because of a fault of ours.
+    Faulted,
+    /// Not a review, or one that cannot be judged for what is in it: by the fault of whoever sent it.
+    Malformed,
 }
 
 impl Outcome {
-    /// Returns a word for logs and metrics.
+    /// Returns the word in logs and metrics.
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Allowed => "allowed",
             Self::Patched => "patched",
+            Self::Warned => "warned",
             Self::Denied => "denied",
-            Self::Passed => "passed",
-            Self::Rejected => "rejected",
+            Self::Faulted => "faulted",
+            Self::Malformed => "malformed",
         }
     }
 }
 
 /// What is worth a line in a log and a count in a metric. Nothing of it is the object's content.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Meta {
-    /// Which webhook was called.
-    pub endpoint: Endpoint,
     /// The request's uid; empty where none was readable.
     pub uid: String,
-    /// The operation as sent.
-    pub operation: String,
     /// The kind, where it is one that is judged.
     pub kind: Option<Kind>,
     /// The namespace.
     pub namespace: String,
     /// The name; empty where it is yet to be generated.
     pub name: String,
-    /// The user who asks.
-    pub user: String,
-    /// Whether nothing will be stored.
-    pub dry_run: bool,
     /// How it was answered.
     pub outcome: Outcome,
     /// How many findings there are of each rule and level, by rule. Not each of them: there may be as many as the object has parts.
     pub findings: BTreeMap<(&'static str, Level), usize>,
-    /// How many findings were lifted by exemptions and annotations.
-    pub lifted: usize,
     /// How many warnings were sent.
     pub warnings: usize,
     /// How many operations the patch has.
     pub patch_ops: usize,
-    /// Why the request was not looked at, if it was not.
-    pub pass: Option<Pass>,
     /// Why the object was not judged, if it was not.
     pub skipped: Option<Skipped>,
     /// What went wrong, if something did.
@@ -239,7 +232,7 @@ pub struct Answer {
 pub fn answer(endpoint: Endpoint, policy: &Policy, facts: &dyn Facts, body: &[u8], today: Option<Date>) -> Answer {
     match Review::read(body) {
         Ok(review) => judge(endpoint, policy, facts, review, today),
-        Err(malformed) => reject(endpoint, &malformed),
+        Err(malformed) => reject(&malformed),
     }
 }
 
@@ -248,15 +241,14 @@ pub fn answer(endpoint: Endpoint, policy: &Policy, facts: &dyn Facts, body: &[u8
 pub fn judge(endpoint: Endpoint, policy: &Policy, facts: &dyn Facts, review: Review<'_>, today: Option<Date>) -> Answer {
     let Review { head, subject, .. } = review.completed(facts);
     let head = &head;
-    let mut meta = Meta::of(endpoint, head);
+    let mut meta = Meta::of(head);
     let change = match subject {
         Subject::Object(change) => change,
         Subject::Pass(pass) => {
-            meta.pass = Some(pass);
             let warnings = respond::not_judged(endpoint, head, pass).into_iter().collect();
             return finish(head, Reply { warnings, ..Reply::default() }, meta);
         }
-        Subject::Fault(fault) => return allow(endpoint, head, fault),
+        Subject::Fault(fault) => return allow(head, fault),
         Subject::TooDeep => return too_deep(endpoint, policy, head),
     };
     let Change { operation, kind, object, old } = *change;
@@ -286,7 +278,6 @@ pub fn judge(endpoint: Endpoint, policy: &Policy, facts: &dyn Facts, review: Rev
     for finding in &verdict.findings {
         *meta.findings.entry((finding.rule, finding.level)).or_default() += 1;
     }
-    meta.lifted = verdict.lifted.len();
     meta.skipped = verdict.skipped;
     finish(head, reply, meta)
 }
@@ -307,19 +298,15 @@ fn refused_between(findings: &[Finding]) -> bool {
 /// Answers a review of which only the beginning was read, because it is larger than the server takes: a denial, not HTTP 413, which a webhook that
 /// fails open would turn into an admission (reliability.md F9). `limit` is in bytes, for the message.
 #[must_use]
-pub fn refuse_oversized(endpoint: Endpoint, prefix: &[u8], limit: usize) -> Answer {
+pub fn refuse_oversized(prefix: &[u8], limit: usize) -> Answer {
     let head = review::head_of_prefix(prefix);
-    let meta = Meta::of(endpoint, &head);
     let limit = limit >> 20;
     if head.uid.is_empty() {
-        return Answer {
-            status: 413,
-            body: format!("the review is larger than {limit} MiB\n").into_bytes(),
-            meta: Meta { outcome: Outcome::Rejected, ..meta },
-        };
+        let body = format!("the review is larger than {limit} MiB\n").into_bytes();
+        return Answer { status: 413, body, meta: Meta { outcome: Outcome::Malformed, ..Meta::of(&head) } };
     }
     let message = format!("1 problem:\nsize: the review of this object is larger than {limit} MiB and was not read; make the object smaller");
-    finish(&head, Reply { denial: Some(message), ..Reply::default() }, meta)
+    finish(&head, Reply { denial: Some(message), ..Reply::default() }, Meta::of(&head))
 }
 
 /// Answers a review that was read and not parsed, because judging it would take more memory than the server has for that: it is denied where jobs are
@@ -329,11 +316,11 @@ pub fn refuse_oversized(endpoint: Endpoint, prefix: &[u8], limit: usize) -> Answ
 pub fn refuse_heavy(endpoint: Endpoint, policy: &Policy, body: &[u8]) -> Answer {
     let head = review::head_of_prefix(body);
     if head.uid.is_empty() {
-        return reject(endpoint, &Malformed { reason: "`request.uid` is missing".to_owned(), head: Box::new(head) });
+        return reject(&Malformed { reason: "`request.uid` is missing".to_owned(), head: Box::new(head) });
     }
     match review::concern(&head) {
-        Err(pass) => finish(&head, Reply::default(), Meta { pass: Some(pass), ..Meta::of(endpoint, &head) }),
-        Ok(_) if !review::grows(body) => allow(endpoint, &head, Fault::ObjectUnreadable),
+        Err(_) => finish(&head, Reply::default(), Meta::of(&head)),
+        Ok(_) if !review::grows(body) => allow(&head, Fault::ObjectUnreadable),
         Ok(_) => unread(endpoint, policy, &head, "size: the object has too many parts and was not read; make it smaller"),
     }
 }
@@ -343,26 +330,26 @@ const HEAD_BYTES: usize = 16 << 10;
 
 /// Allows the request of a body with one warning: for a server whose worker panicked, or whose deadline is near.
 #[must_use]
-pub fn fail_open(endpoint: Endpoint, body: &[u8], fault: Fault) -> Answer {
+pub fn fail_open(body: &[u8], fault: Fault) -> Answer {
     let head = review::head_of_prefix(&body[..body.len().min(HEAD_BYTES)]);
     let head = if head.uid.is_empty() { review::head_of_prefix(body) } else { head };
     if head.uid.is_empty() {
-        return reject(endpoint, &Malformed { reason: "`request.uid` is missing".to_owned(), head: Box::new(head) });
+        return reject(&Malformed { reason: "`request.uid` is missing".to_owned(), head: Box::new(head) });
     }
-    allow(endpoint, &head, fault)
+    allow(&head, fault)
 }
 
 /// Allows a request that could not be judged.
-fn allow(endpoint: Endpoint, head: &Head<'_>, fault: Fault) -> Answer {
-    finish(head, Reply::default(), Meta { fault: Some(fault), ..Meta::of(endpoint, head) })
+fn allow(head: &Head<'_>, fault: Fault) -> Answer {
+    finish(head, Reply::default(), Meta { fault: Some(fault), ..Meta::of(head) })
 }
 
 /// Answers a body that is no review: by its uid, where it has one.
-fn reject(endpoint: Endpoint, malformed: &Malformed<'_>) -> Answer {
+fn reject(malformed: &Malformed<'_>) -> Answer {
     if !malformed.head.uid.is_empty() {
-        return allow(endpoint, &malformed.head, Fault::Malformed);
+        return allow(&malformed.head, Fault::Malformed);
     }
-    let meta = Meta { outcome: Outcome::Rejected, fault: Some(Fault::Malformed), ..Meta::of(endpoint, &malformed.head) };
+    let meta = Meta { outcome: Outcome::Malformed, fault: Some(Fault::Malformed), ..Meta::of(&malformed.head) };
     Answer { status: 400, body: format!("{}\n", respond::one_line(&malformed.to_string())).into_bytes(), meta }
 }
 
@@ -374,10 +361,10 @@ fn too_deep(endpoint: Endpoint, policy: &Policy, head: &Head<'_>) -> Answer {
 /// Denies an object that was not read, where the policy denies anything.
 fn unread(endpoint: Endpoint, policy: &Policy, head: &Head<'_>, problem: &str) -> Answer {
     if endpoint == Endpoint::Mutate || !policy.can_deny() {
-        return allow(endpoint, head, Fault::ObjectUnreadable);
+        return allow(head, Fault::ObjectUnreadable);
     }
     let message = format!("1 problem:\n{problem}");
-    finish(head, Reply { denial: Some(message), ..Reply::default() }, Meta::of(endpoint, head))
+    finish(head, Reply { denial: Some(message), ..Reply::default() }, Meta::of(head))
 }
 
 /// Makes the answer of a decision.
@@ -386,11 +373,13 @@ fn finish(head: &Head<'_>, mut reply: Reply, mut meta: Meta) -> Answer {
         reply.warnings.insert(0, fault.warning().to_owned());
         reply.audit.insert("fault", fault.as_str().to_owned());
     }
-    meta.outcome = match (&reply.denial, meta.pass, meta.skipped) {
-        (Some(_), ..) => Outcome::Denied,
-        (None, None, None) if reply.patch.is_empty() => Outcome::Allowed,
-        (None, None, None) => Outcome::Patched,
-        _ => Outcome::Passed,
+    meta.outcome = match (&reply.denial, meta.fault) {
+        (Some(_), _) => Outcome::Denied,
+        (None, Some(fault)) if fault.is_ours() => Outcome::Faulted,
+        (None, Some(_)) => Outcome::Malformed,
+        (None, None) if !reply.patch.is_empty() => Outcome::Patched,
+        (None, None) if !reply.warnings.is_empty() => Outcome::Warned,
+        (None, None) => Outcome::Allowed,
     };
     meta.patch_ops = reply.patch.len();
     meta.warnings = reply.warnings.len();
@@ -430,25 +419,26 @@ fn audit(policy: &Policy, verdict: &Verdict) -> BTreeMap<&'static str, String> {
 }
 
 impl Meta {
-    fn of(endpoint: Endpoint, head: &Head<'_>) -> Self {
+    fn of(head: &Head<'_>) -> Self {
         Self {
-            endpoint,
             uid: head.uid.to_string(),
-            operation: head.operation.to_string(),
             kind: Kind::named(&head.group, &head.kind),
             namespace: head.namespace.to_string(),
             name: head.name.to_string(),
-            user: head.user.to_string(),
-            dry_run: head.dry_run,
-            outcome: Outcome::Allowed,
-            findings: BTreeMap::new(),
-            lifted: 0,
-            warnings: 0,
-            patch_ops: 0,
-            pass: None,
-            skipped: None,
-            fault: None,
+            ..Self::default()
         }
+    }
+
+    /// Returns the kind as the value of a metric's label: one of a short list, whatever was sent.
+    #[must_use]
+    pub fn kind(&self) -> &'static str {
+        self.kind.map_or("other", Kind::as_str)
+    }
+
+    /// Returns `namespace/name`, or the name where there is no namespace.
+    #[must_use]
+    pub fn object(&self) -> Cow<'_, str> {
+        if self.namespace.is_empty() { (&*self.name).into() } else { format!("{}/{}", self.namespace, self.name).into() }
     }
 }
 
@@ -513,9 +503,10 @@ mod tests {
     #[test]
     fn a_body_without_a_uid_is_a_bad_request_and_one_with_it_is_answered() {
         let (answer, _) = ask(Endpoint::Mutate, "{\"kind\":\"x\x1b\"}");
-        assert_eq!((answer.status, answer.meta.outcome, answer.meta.fault), (400, Outcome::Rejected, Some(Fault::Malformed)));
+        assert_eq!((answer.status, answer.meta.outcome, answer.meta.fault), (400, Outcome::Malformed, Some(Fault::Malformed)));
         let (answer, response) = ask(Endpoint::Mutate, r#"{"kind":"AdmissionReview","request":{"uid":"u""#);
         assert_eq!((answer.status, answer.meta.fault, &response["allowed"]), (200, Some(Fault::Malformed), &json!(true)));
+        assert_eq!(answer.meta.outcome, Outcome::Malformed);
         assert_eq!(response["warnings"].as_array().map(Vec::len), Some(1));
     }
 
@@ -525,11 +516,11 @@ mod tests {
         // The API server writes the uid before the object; so does nobody's map that is sorted by key.
         let body = body.replace("\"request\":{", "\"request\":{\"uid\":\"u\",");
         let prefix = &body.as_bytes()[..body.find("\"object\"").expect("an object")];
-        let answer = refuse_oversized(Endpoint::Mutate, prefix, 32 << 20);
+        let answer = refuse_oversized(prefix, 32 << 20);
         let response = &serde_json::from_slice::<Value>(&answer.body).expect("JSON")["response"];
         assert_eq!((&response["uid"], &response["allowed"], answer.meta.outcome), (&json!("u"), &json!(false), Outcome::Denied));
         assert!(response["status"]["message"].as_str().is_some_and(|text| text.contains("32 MiB")));
-        assert_eq!(refuse_oversized(Endpoint::Mutate, b"{", 32 << 20).status, 413);
+        assert_eq!(refuse_oversized(b"{", 32 << 20).status, 413);
     }
 
     #[test]
@@ -566,11 +557,12 @@ mod tests {
     fn a_fault_allows_with_one_warning() {
         let body = review("v1", "CREATE", "admin", &job(&json!({})), &Value::Null);
         for fault in [Fault::Panic, Fault::Deadline] {
-            let answer = fail_open(Endpoint::Validate, body.as_bytes(), fault);
+            let answer = fail_open(body.as_bytes(), fault);
             let response = &serde_json::from_slice::<Value>(&answer.body).expect("JSON")["response"];
             assert_eq!((&response["allowed"], answer.meta.fault, answer.meta.warnings), (&json!(true), Some(fault), 1));
+            assert_eq!(answer.meta.outcome, Outcome::Faulted);
         }
-        assert_eq!(fail_open(Endpoint::Validate, b"", Fault::Panic).status, 400);
+        assert_eq!(fail_open(b"", Fault::Panic).status, 400);
         let faults = [Fault::Malformed, Fault::ObjectMissing, Fault::ObjectUnreadable, Fault::KindMismatch, Fault::Panic, Fault::Deadline];
         let doubts = [Doubt::DoesNotApply, Doubt::StraysOutside, Doubt::NotIdempotent, Doubt::NewDenial, Doubt::TooLarge];
         for fault in faults.into_iter().chain(doubts.map(Fault::Patch)) {
@@ -588,6 +580,7 @@ mod tests {
             let answer = answer(endpoint, &Policy::default(), &NoFacts, body.as_bytes(), None);
             let response = serde_json::from_slice::<Value>(&answer.body).expect("JSON")["response"].clone();
             assert_eq!(response["allowed"], true);
+            assert_eq!(answer.meta.outcome, if answer.meta.warnings > 0 { Outcome::Warned } else { Outcome::Allowed });
             response["warnings"].as_array().map_or(0, Vec::len)
         };
         assert_eq!(asked(Endpoint::Validate, "kubeflow.org", "MPIJob", "CREATE"), 1);

@@ -171,6 +171,26 @@ pub struct Report {
 }
 
 impl Report {
+    /// Takes in the report of what comes behind it.
+    pub(crate) fn append(&mut self, mut other: Self) {
+        self.files += other.files;
+        self.documents += other.documents;
+        self.objects += other.objects;
+        self.lifted += other.lifted;
+        self.fixed += other.fixed;
+        self.changed += other.changed;
+        self.withheld += other.withheld;
+        // A single large file's findings are moved, not copied.
+        if self.findings.capacity() == 0 {
+            self.findings = other.findings;
+        } else {
+            self.findings.append(&mut other.findings);
+        }
+        self.unjudged.append(&mut other.unjudged);
+        self.answers.append(&mut other.answers);
+        self.sources.extend(other.sources);
+    }
+
     /// Returns where a finding stands, for people: the place in the file, or the field of the object where there is no file.
     fn place(&self, located: &Located) -> String {
         match (&self.impact, &located.object) {

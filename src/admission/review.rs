@@ -67,8 +67,6 @@ pub struct Head<'a> {
     pub subresource: Cow<'a, str>,
     /// The user who asks.
     pub user: Cow<'a, str>,
-    /// Whether nothing will be stored. It changes no answer.
-    pub dry_run: bool,
 }
 
 impl Head<'_> {
@@ -349,7 +347,6 @@ impl<'a> Envelope<'a> {
             "namespace" => head.namespace = text(value),
             "name" => head.name = text(value),
             "subResource" => head.subresource = text(value),
-            "dryRun" => head.dry_run = value.get() == "true",
             "kind" => {
                 let mut fields = fields(value);
                 head.group = fields.remove("group").map(text).unwrap_or_default();
@@ -503,8 +500,8 @@ mod tests {
 
     #[test]
     fn text_may_have_escapes() {
-        let review = Review::read(br#"{"\u006bind":"Admission\u0052eview","request":{"uid":"a\"b","dryRun":true}}"#).expect("a review");
-        assert_eq!((&*review.head.uid, review.head.dry_run), ("a\"b", true));
+        let review = Review::read(br#"{"\u006bind":"Admission\u0052eview","request":{"uid":"a\"b"}}"#).expect("a review");
+        assert_eq!(review.head.uid, "a\"b");
     }
 
     #[test]

@@ -33,7 +33,7 @@ use rayon::prelude::*;
 use crate::judge::checks::UNRENDERED_TEMPLATE;
 use crate::judge::policy::Policy;
 use crate::local::fix;
-use crate::report::{self, Answered, Located, Location, Reason, Report, Unjudged, unjudged_order};
+use crate::report::{Located, Location, Reason, Report, Unjudged, helm, unjudged_order};
 use crate::text::lines::Lines;
 use crate::text::lines::Position;
 use crate::text::yaml::{self, Chunk, Edit, Limits, SyntaxError, SyntaxErrorKind};
@@ -146,33 +146,16 @@ pub fn lint(inputs: &[Input], policy: &Policy, facts: &Claims, options: &Options
     let mut with_batch = BTreeMap::new();
     for (input, file) in inputs.iter().zip(files) {
         if let Content::File(path) = &input.content {
-            with_batch.insert(normal(path), file.as_ref().is_ok_and(|file| file.objects > 0 || !file.unjudged.is_empty()));
+            with_batch.insert(normal(path), file.as_ref().is_ok_and(|file| file.report.objects > 0 || !file.report.unjudged.is_empty()));
         }
         match file {
             Ok(file) => {
-                report.files += 1;
-                report.documents += file.documents;
-                report.objects += file.objects;
-                report.lifted += file.lifted;
-                arguments.take(input, &file);
-                report.unjudged.extend(file.unjudged);
-                report.answers.extend(file.answers);
+                arguments.take(input, &file.report);
+                report.append(file.report);
                 diffs.extend(file.diff);
-                report.fixed += file.fixed;
-                report.withheld += file.withheld;
-                report.changed += usize::from(file.changed);
                 report.unjudged.extend(file.unwritten.as_ref().map(Unwritten::unjudged));
                 unwritten.extend(file.unwritten);
                 moved.extend(file.moved);
-                // A single large file's findings are moved, not copied.
-                if report.findings.is_empty() {
-                    report.findings = file.findings;
-                } else {
-                    report.findings.extend(file.findings);
-                }
-                if let Some(text) = file.text {
-                    report.sources.insert(Arc::clone(&input.path), text);
-                }
             }
             Err(error) => {
                 arguments.speak(input);
@@ -272,7 +255,7 @@ struct Arguments {
 }
 
 impl Arguments {
-    fn take(&mut self, input: &Input, file: &File) {
+    fn take(&mut self, input: &Input, file: &Report) {
         let speaks = file.objects > 0 || !file.findings.is_empty() || !file.unjudged.is_empty();
         match &input.root {
             Some(root) => *self.roots.entry(Arc::clone(root)).or_default() |= speaks,
@@ -320,17 +303,8 @@ type Moved = BTreeMap<(Arc<str>, usize, usize), Location>;
 /// What is left of a file.
 #[derive(Default)]
 struct File {
-    documents: usize,
-    objects: usize,
-    lifted: usize,
-    findings: Vec<Located>,
-    unjudged: Vec<Unjudged>,
-    answers: Vec<Answered>,
+    report: Report,
     diff: Option<String>,
-    text: Option<Arc<String>>,
-    fixed: usize,
-    withheld: usize,
-    changed: bool,
     unwritten: Option<Unwritten>,
     moved: Moved,
 }
@@ -353,7 +327,8 @@ impl Run<'_> {
             Err(TooLarge { size }) => {
                 let finding = document::too_large(input, size, self.options.max_file_size);
                 let unjudged = vec![whole_file(Arc::clone(&input.path), Reason::TooLarge)];
-                Ok(File { documents: 1, findings: vec![finding], unjudged, ..File::default() })
+                let report = Report { files: 1, documents: 1, findings: vec![finding], unjudged, ..Report::default() };
+                Ok(File { report, ..File::default() })
             }
         }
     }
@@ -382,12 +357,12 @@ impl Run<'_> {
             return File { unwritten: Some(unwritten), ..file };
         }
         let lines = Lines::new(&new);
-        for located in &mut file.findings {
+        for located in &mut file.report.findings {
             let start = chunks.get(located.document).map_or(0, start);
             document::shift(located, |offset| shifts.of(start, offset));
             document::settle(located, &lines);
         }
-        for unjudged in &mut file.unjudged {
+        for unjudged in &mut file.report.unjudged {
             let start = unjudged.document.and_then(|document| chunks.get(document)).map_or(0, start);
             let Some(location) = &mut unjudged.location else { continue };
             location.span = shifts.of(start, location.span.start)..shifts.of(start, location.span.end);
@@ -399,10 +374,11 @@ impl Run<'_> {
             let now = Location { file: Arc::clone(&claim.file), span, start, end };
             file.moved.insert((Arc::clone(&claim.file), claim.span.start, claim.span.end), now);
         }
-        if self.options.keep_sources && !(file.findings.is_empty() && file.moved.is_empty()) {
-            file.text = Some(Arc::new(String::from_utf8_lossy(&new).into_owned()));
+        if self.options.keep_sources && !(file.report.findings.is_empty() && file.moved.is_empty()) {
+            file.report.sources.insert(Arc::clone(&input.path), Arc::new(String::from_utf8_lossy(&new).into_owned()));
         }
-        File { changed: true, ..file }
+        file.report.changed = 1;
+        file
     }
 
     /// Judges the documents of one file. Findings stand where they stand when the edits of their own document are made, and no others.
@@ -416,34 +392,28 @@ impl Run<'_> {
             let mut judged = Judged::default();
             for (index, chunk) in batch.iter().enumerate() {
                 let document = chunk.as_ref().map_err(Clone::clone).and_then(|chunk| yaml::parse(loaded.bytes(), chunk, &limits));
-                judged.empty += usize::from(document.as_ref().is_ok_and(yaml::Document::is_empty));
+                // What has nothing but comments has a number, but is not counted.
+                judged.report.documents += usize::from(!document.as_ref().is_ok_and(yaml::Document::is_empty));
                 context.judge(first + index, document, &mut judged);
             }
             judged
         };
-        let mut file = File { documents: chunks.len(), ..File::default() };
+        let mut report = Report { files: 1, ..Report::default() };
         let (mut broken, mut edits) = (Vec::new(), Vec::new());
         let mut seen = 0;
         for wave in chunks.chunks(WAVE) {
             let batches = wave.par_chunks(BATCH).enumerate().map(|(index, batch)| judge(batch, seen + index * BATCH));
             let batches: Vec<Judged> = if loaded.bytes().len() < SPREAD { vec![judge(wave, seen)] } else { batches.collect() };
             seen += wave.len();
-            let found: usize = batches.iter().map(|batch| batch.findings.len()).sum();
-            if file.findings.capacity() - file.findings.len() < found {
+            let found: usize = batches.iter().map(|batch| batch.report.findings.len()).sum();
+            if report.findings.capacity() - report.findings.len() < found {
                 // The rest of a file is mostly like what has been seen of it. To grow by doubling would take twice the memory.
-                let all = file.findings.len() + found;
-                file.findings.reserve_exact(found + (all + all / 16) * (chunks.len() - seen) / seen);
+                let all = report.findings.len() + found;
+                report.findings.reserve_exact(found + (all + all / 16) * (chunks.len() - seen) / seen);
             }
             for mut batch in batches {
-                file.documents -= batch.empty;
-                file.objects += batch.objects;
-                file.lifted += batch.lifted;
-                file.fixed += batch.fixed;
-                file.withheld += batch.withheld;
-                file.findings.append(&mut batch.findings);
-                file.unjudged.append(&mut batch.unjudged);
+                report.append(batch.report);
                 broken.append(&mut batch.broken);
-                file.answers.append(&mut batch.answers);
                 edits.append(&mut batch.edits);
             }
         }
@@ -454,23 +424,21 @@ impl Run<'_> {
             let chart = if speak { chart::of(input) } else { None };
             for (_, located) in &mut broken {
                 if let Some(dir) = &chart {
-                    located.finding.help = report::helm(dir).into();
+                    located.finding.help = helm(dir).into();
                 }
-                file.unjudged.push(unjudged(located, chart.clone().map_or(Reason::Template, Reason::Chart)));
+                report.unjudged.push(unjudged(located, chart.clone().map_or(Reason::Template, Reason::Chart)));
             }
         } else {
-            file.unjudged.extend(broken.iter().map(|(_, located)| unjudged(located, Reason::Unreadable)));
+            report.unjudged.extend(broken.iter().map(|(_, located)| unjudged(located, Reason::Unreadable)));
         }
         if !broken.is_empty() {
-            file.findings.extend(broken.into_iter().map(|(_, located)| located));
-            file.findings.sort_by(document::order);
+            report.findings.extend(broken.into_iter().map(|(_, located)| located));
+            report.findings.sort_by(document::order);
         }
-        if self.options.dry_run.is_some() && !edits.is_empty() {
-            file.diff = Some(fix::diff(&input.path, loaded.bytes(), &edits));
+        if self.options.keep_sources && !report.findings.is_empty() {
+            report.sources.insert(Arc::clone(&input.path), loaded.text());
         }
-        if self.options.keep_sources && !file.findings.is_empty() {
-            file.text = Some(loaded.text());
-        }
-        (file, edits)
+        let diff = (self.options.dry_run.is_some() && !edits.is_empty()).then(|| fix::diff(&input.path, loaded.bytes(), &edits));
+        (File { report, diff, ..File::default() }, edits)
     }
 }

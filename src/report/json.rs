@@ -2,12 +2,14 @@
 
 use std::borrow::Cow;
 use std::io;
-use std::sync::Arc;
 
 use rayon::prelude::*;
 use serde::Serialize;
+use serde::ser::{Error as _, SerializeSeq as _, Serializer};
+use serde_json::ser::Formatter;
+use serde_json::value::to_raw_value;
 
-use super::{Answered, Located, ObjectId, Related, Report, Unjudged, impact};
+use super::{Answered, Located, Location, ObjectId, Related, Report, Unjudged, impact};
 use crate::judge::finding::{Level, Safety};
 use crate::text::lines::Position;
 use crate::text::patch;
@@ -18,23 +20,20 @@ const VERSION: u32 = 1;
 /// How many findings are made into text before they are written: enough for all threads, and little to hold in memory.
 const WINDOW: usize = 4096;
 
+/// The document. Its lists are read from the report as they are written: it never is in memory as a whole.
 #[derive(Serialize)]
-struct Summary {
-    files: usize,
-    documents: usize,
-    objects: usize,
-    deny: usize,
-    warn: usize,
-    note: usize,
-    lifted: usize,
-    known: usize,
-    #[serde(rename = "knownUnjudged")]
-    known_unjudged: usize,
-    gone: usize,
-    fixed: usize,
-    changed: usize,
-    withheld: usize,
-    unjudged: usize,
+struct Document<'r> {
+    version: u32,
+    #[serde(serialize_with = "summary")]
+    summary: &'r Report,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    impact: Option<impact::Document<'r>>,
+    #[serde(skip_serializing_if = "<[_]>::is_empty", serialize_with = "verdicts")]
+    verdicts: &'r [Answered],
+    #[serde(skip_serializing_if = "<[_]>::is_empty", serialize_with = "unjudged")]
+    unjudged: &'r [Unjudged],
+    #[serde(serialize_with = "findings")]
+    findings: &'r Report,
 }
 
 #[derive(Serialize)]
@@ -48,23 +47,7 @@ struct NotJudged<'r> {
     help: Cow<'static, str>,
 }
 
-impl<'r> From<&'r Unjudged> for NotJudged<'r> {
-    fn from(unjudged: &'r Unjudged) -> Self {
-        let location = unjudged.location.as_ref();
-        Self {
-            file: location.map(|location| &*location.file),
-            document: unjudged.document,
-            object: unjudged.object.as_deref(),
-            start: location.map(|location| location.start),
-            reason: unjudged.reason.word(),
-            message: unjudged.message(),
-            help: unjudged.help(),
-        }
-    }
-}
-
 #[derive(Serialize)]
-#[serde(rename_all = "camelCase")]
 struct Verdict<'r> {
     verdict: &'static str,
     allowed: bool,
@@ -77,21 +60,23 @@ struct Verdict<'r> {
     patch: json_patch::Patch,
 }
 
-impl<'r> From<&'r Answered> for Verdict<'r> {
-    fn from(answered: &'r Answered) -> Self {
-        let answer = &answered.answer;
-        Self {
-            verdict: answer.outcome.as_str(),
-            allowed: answer.outcome.is_allowed(),
-            operation: answer.operation.as_str(),
-            file: &answered.location.file,
-            document: answered.document,
-            source: answered.source.as_deref(),
-            object: &answered.object,
-            start: answered.location.start,
-            patch: patch::document(&answer.patch),
-        }
-    }
+#[derive(Serialize)]
+struct Item<'r> {
+    rule: &'static str,
+    action: Level,
+    fills: bool,
+    message: &'r str,
+    help: &'r str,
+    file: Option<&'r str>,
+    document: usize,
+    object: Option<&'r ObjectId>,
+    pointer: String,
+    path: String,
+    start: Option<Position>,
+    end: Option<Position>,
+    related: Vec<Other<'r>>,
+    fix: Option<Safety>,
+    withheld: Option<&'r str>,
 }
 
 #[derive(Serialize)]
@@ -103,186 +88,147 @@ struct Other<'r> {
     end: Option<Position>,
 }
 
-impl<'r> Other<'r> {
-    fn of(report: &Report, related: &'r Related) -> Self {
-        let location = related.location.as_ref().filter(|_| report.impact.is_none());
-        Self {
-            message: &related.text,
-            object: related.object.as_deref(),
-            file: location.map(|location| &*location.file),
-            start: location.map(|location| location.start),
-            end: location.map(|location| location.end),
-        }
-    }
+fn summary<S: Serializer>(report: &Report, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.collect_map([
+        ("files", report.files),
+        ("documents", report.documents),
+        ("objects", report.objects),
+        ("deny", report.count(Level::Deny)),
+        ("warn", report.count(Level::Warn)),
+        ("note", report.count(Level::Note)),
+        ("lifted", report.lifted),
+        ("known", report.known),
+        ("knownUnjudged", report.known_unjudged),
+        ("gone", report.gone),
+        ("fixed", report.fixed),
+        ("changed", report.changed),
+        ("withheld", report.withheld),
+        ("unjudged", report.unjudged.len()),
+    ])
 }
 
-/// Writes the document, one finding a line, without ever holding it whole.
-pub(super) fn write(report: &Report, out: &mut dyn io::Write) -> io::Result<()> {
-    let summary = Summary {
-        files: report.files,
-        documents: report.documents,
-        objects: report.objects,
-        deny: report.count(Level::Deny),
-        warn: report.count(Level::Warn),
-        note: report.count(Level::Note),
-        lifted: report.lifted,
-        known: report.known,
-        known_unjudged: report.known_unjudged,
-        gone: report.gone,
-        fixed: report.fixed,
-        changed: report.changed,
-        withheld: report.withheld,
-        unjudged: report.unjudged.len(),
-    };
-    write!(out, "{{\"version\":{VERSION},\"summary\":")?;
-    serde_json::to_writer(&mut *out, &summary)?;
-    if let Some(impact) = &report.impact {
-        out.write_all(b",\"impact\":")?;
-        serde_json::to_writer(&mut *out, &impact::Document::of(report, impact))?;
-    }
-    if !report.answers.is_empty() {
-        out.write_all(b",\"verdicts\":[")?;
-        for (nth, answered) in report.answers.iter().enumerate() {
-            out.write_all(if nth == 0 { b"\n" } else { b",\n" })?;
-            serde_json::to_writer(&mut *out, &Verdict::from(answered))?;
-        }
-        out.write_all(b"]")?;
-    }
-    if !report.unjudged.is_empty() {
-        out.write_all(b",\"unjudged\":[")?;
-        for (nth, unjudged) in report.unjudged.iter().enumerate() {
-            out.write_all(if nth == 0 { b"\n" } else { b",\n" })?;
-            serde_json::to_writer(&mut *out, &NotJudged::from(unjudged))?;
-        }
-        out.write_all(b"]")?;
-    }
-    out.write_all(b",\"findings\":[")?;
-    let mut lead: &[u8] = b"\n";
-    // Tens of thousands of findings take about as long to write as to read back, and one thread would write while the others rest.
+fn verdicts<S: Serializer>(answers: &[Answered], serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.collect_seq(answers.iter().map(|Answered { location, document, source, object, answer, .. }| Verdict {
+        verdict: answer.outcome.as_str(),
+        allowed: answer.outcome.is_allowed(),
+        operation: answer.operation.as_str(),
+        file: &location.file,
+        document: *document,
+        source: source.as_deref(),
+        object,
+        start: location.start,
+        patch: patch::document(&answer.patch),
+    }))
+}
+
+fn unjudged<S: Serializer>(unjudged: &[Unjudged], serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.collect_seq(unjudged.iter().map(|unjudged| NotJudged {
+        file: unjudged.location.as_ref().map(|location| &*location.file),
+        document: unjudged.document,
+        object: unjudged.object.as_deref(),
+        start: unjudged.location.as_ref().map(|location| location.start),
+        reason: unjudged.reason.word(),
+        message: unjudged.message(),
+        help: unjudged.help(),
+    }))
+}
+
+/// Tens of thousands of findings take about as long to write as to read back: all threads make them into text, and one puts it together.
+fn findings<S: Serializer>(report: &Report, serializer: S) -> Result<S::Ok, S::Error> {
+    let mut list = serializer.serialize_seq(Some(report.findings.len()))?;
     for window in report.findings.chunks(WINDOW) {
-        let parts: Vec<serde_json::Result<Vec<u8>>> = window.par_chunks(WINDOW / 16).map(|part| items(report, part)).collect();
-        for part in parts {
-            out.write_all(lead)?;
-            out.write_all(&part?)?;
-            lead = b",\n";
+        let items: Vec<_> = window.par_iter().map(|located| to_raw_value(&Item::of(report, located))).collect();
+        for item in items {
+            list.serialize_element(&item.map_err(S::Error::custom)?)?;
         }
     }
-    out.write_all(b"]}\n")
+    list.end()
 }
 
-/// Returns findings as items of a list, one a line.
-fn items(report: &Report, findings: &[Located]) -> serde_json::Result<Vec<u8>> {
-    let mut out = Items(Vec::with_capacity(findings.len() * 640));
-    // The findings of an object follow one another, and share what it is called.
-    for (nth, of_one) in findings.chunk_by(|a, b| is_same(a.object.as_ref(), b.object.as_ref())).enumerate() {
-        let object = of_one.first().and_then(|first| first.object.as_deref());
-        let object = serde_json::to_string(&object)?;
-        for (within, located) in of_one.iter().enumerate() {
-            if nth + within > 0 {
-                out.raw(",\n");
-            }
-            out.finding(report, located, &object)?;
+impl<'r> Item<'r> {
+    fn of(report: &Report, located: &'r Located) -> Self {
+        let Located { location, document, object, finding, related, withheld, .. } = located;
+        let (file, start, end) = in_file(report, location);
+        let other = |other: &'r Related| {
+            let (file, start, end) = other.location.as_ref().map_or((None, None, None), |location| in_file(report, location));
+            Other { message: &other.text, object: other.object.as_deref(), file, start, end }
+        };
+        Self {
+            rule: finding.rule,
+            action: finding.level,
+            fills: finding.fills,
+            message: &finding.message,
+            help: &finding.help,
+            file,
+            document: *document,
+            object: object.as_deref(),
+            pointer: finding.pointer.to_json_pointer(),
+            path: finding.path.to_path(),
+            start,
+            end,
+            related: related.iter().map(other).collect(),
+            fix: finding.fix.as_ref().map(|fix| fix.safety),
+            withheld: withheld.as_deref(),
         }
-    }
-    Ok(out.0)
-}
-
-/// Items of the list of findings, as far as they are written.
-///
-/// By hand: there are tens of thousands of some six hundred bytes, of which keys and words are most. That takes a third of the time that serde does.
-struct Items(Vec<u8>);
-
-impl Items {
-    fn raw(&mut self, json: &str) {
-        self.0.extend_from_slice(json.as_bytes());
-    }
-
-    fn text(&mut self, text: &str) -> serde_json::Result<()> {
-        // Nearly all texts stand as they are.
-        if text.bytes().fold(false, |odd, byte| odd | (byte < b' ') | (byte == b'"') | (byte == b'\\')) {
-            return serde_json::to_writer(&mut self.0, text);
-        }
-        self.raw("\"");
-        self.raw(text);
-        self.raw("\"");
-        Ok(())
-    }
-
-    fn text_or_null(&mut self, text: Option<&str>) -> serde_json::Result<()> {
-        match text {
-            Some(text) => self.text(text)?,
-            None => self.raw("null"),
-        }
-        Ok(())
-    }
-
-    fn number(&mut self, number: usize) -> serde_json::Result<()> {
-        serde_json::to_writer(&mut self.0, &number)
-    }
-
-    fn position(&mut self, position: Option<Position>) -> serde_json::Result<()> {
-        match position {
-            Some(Position { line, column }) => {
-                self.raw(r#"{"line":"#);
-                self.number(line)?;
-                self.raw(r#","column":"#);
-                self.number(column)?;
-                self.raw("}");
-            }
-            None => self.raw("null"),
-        }
-        Ok(())
-    }
-
-    /// Writes a finding; `object` is the name of what it is about, as JSON.
-    fn finding(&mut self, report: &Report, located: &Located, object: &str) -> serde_json::Result<()> {
-        let finding = &located.finding;
-        let file = report.file(&located.location);
-        self.raw(r#"{"rule":""#);
-        self.raw(finding.rule);
-        self.raw(r#"","action":""#);
-        self.raw(finding.level.as_str());
-        self.raw(if finding.fills { r#"","fills":true,"message":"# } else { r#"","fills":false,"message":"# });
-        self.text(&finding.message)?;
-        self.raw(r#","help":"#);
-        self.text(&finding.help)?;
-        self.raw(r#","file":"#);
-        self.text_or_null(file)?;
-        self.raw(r#","document":"#);
-        self.number(located.document)?;
-        self.raw(r#","object":"#);
-        self.raw(object);
-        self.raw(r#","pointer":"#);
-        self.text(&finding.pointer.to_json_pointer())?;
-        self.raw(r#","path":"#);
-        self.text(&finding.path.to_path())?;
-        self.raw(r#","start":"#);
-        self.position(file.map(|_| located.location.start))?;
-        self.raw(r#","end":"#);
-        self.position(file.map(|_| located.location.end))?;
-        self.raw(r#","related":["#);
-        for (nth, related) in located.related.iter().enumerate() {
-            if nth > 0 {
-                self.raw(",");
-            }
-            serde_json::to_writer(&mut self.0, &Other::of(report, related))?;
-        }
-        self.raw(r#"],"fix":"#);
-        self.raw(match finding.fix.as_ref().map(|fix| fix.safety) {
-            Some(Safety::Safe) => r#""safe""#,
-            Some(Safety::Unsafe) => r#""unsafe""#,
-            None => "null",
-        });
-        self.raw(r#","withheld":"#);
-        self.text_or_null(located.withheld.as_deref())?;
-        self.raw("}");
-        Ok(())
     }
 }
 
-/// Tells whether two findings share the name of one object.
-fn is_same(a: Option<&Arc<ObjectId>>, b: Option<&Arc<ObjectId>>) -> bool {
-    matches!((a, b), (Some(a), Some(b)) if Arc::ptr_eq(a, b))
+/// Returns the file of a location, its start and its end, where there is a file.
+fn in_file<'r>(report: &Report, location: &'r Location) -> (Option<&'r str>, Option<Position>, Option<Position>) {
+    let file = report.file(location);
+    (file, file.map(|_| location.start), file.map(|_| location.end))
+}
+
+/// Breaks the line before each item of the document's own lists.
+#[derive(Default)]
+struct Lines {
+    depth: usize,
+}
+
+impl Formatter for Lines {
+    fn begin_object<W: io::Write + ?Sized>(&mut self, out: &mut W) -> io::Result<()> {
+        self.depth += 1;
+        out.write_all(b"{")
+    }
+
+    fn end_object<W: io::Write + ?Sized>(&mut self, out: &mut W) -> io::Result<()> {
+        self.depth -= 1;
+        out.write_all(b"}")
+    }
+
+    fn begin_array<W: io::Write + ?Sized>(&mut self, out: &mut W) -> io::Result<()> {
+        self.depth += 1;
+        out.write_all(b"[")
+    }
+
+    fn end_array<W: io::Write + ?Sized>(&mut self, out: &mut W) -> io::Result<()> {
+        self.depth -= 1;
+        out.write_all(b"]")
+    }
+
+    fn begin_array_value<W: io::Write + ?Sized>(&mut self, out: &mut W, first: bool) -> io::Result<()> {
+        let is_own = self.depth == 2;
+        out.write_all(match (first, is_own) {
+            (true, true) => b"\n",
+            (true, false) => b"",
+            (false, true) => b",\n",
+            (false, false) => b",",
+        })
+    }
+}
+
+/// Writes the document, one finding a line.
+pub(super) fn write(report: &Report, out: &mut dyn io::Write) -> io::Result<()> {
+    let document = Document {
+        version: VERSION,
+        summary: report,
+        impact: report.impact.as_ref().map(|impact| impact::Document::of(report, impact)),
+        verdicts: &report.answers,
+        unjudged: &report.unjudged,
+        findings: report,
+    };
+    document.serialize(&mut serde_json::Serializer::with_formatter(&mut *out, Lines::default()))?;
+    out.write_all(b"\n")
 }
 
 #[cfg(test)]
@@ -322,6 +268,24 @@ mod tests {
                 assert_eq!(finding["pointer"], located.finding.pointer.to_json_pointer().as_str());
             }
         }
+    }
+
+    #[test]
+    fn every_list_of_the_document_has_one_item_a_line() {
+        let mut report = sample::report();
+        report.findings.truncate(2);
+        report.unjudged = vec![Unjudged::unknown("claims".to_owned()), Unjudged::not_listed("jobs".to_owned())];
+        report.impact =
+            Some(super::super::Impact { server: "https://a".to_owned(), notices: vec!["one".to_owned(), "two".to_owned()], ..Default::default() });
+        let mut out = Vec::new();
+        write(&report, &mut out).unwrap();
+        insta::assert_snapshot!(String::from_utf8(out).unwrap(), @r##"
+        {"version":1,"summary":{"files":2,"documents":3,"objects":1,"deny":1,"warn":0,"note":1,"lifted":0,"known":0,"knownUnjudged":0,"gone":0,"fixed":0,"changed":0,"withheld":0,"unjudged":2},"impact":{"server":"https://a","policy":"","total":{"objects":0,"denied":0,"patched":0,"warned":0,"unchanged":0},"rules":[{"rule":"deadline","denied":1,"patched":0,"warned":0},{"rule":"ttl-after-finished","denied":0,"patched":1,"warned":0}],"namespaces":[],"filled":[],"leftOut":{"finished":0,"children":0,"deleting":0,"system":0},"problems":[],"notices":["one","two"],"unserved":null},"unjudged":[
+        {"file":null,"document":null,"object":null,"start":null,"reason":"not-looked-up","message":"claims","help":""},
+        {"file":null,"document":null,"object":null,"start":null,"reason":"not-listed","message":"jobs","help":""}],"findings":[
+        {"rule":"deadline","action":"deny","fills":false,"message":"the Job has no deadline","help":"add `spec.activeDeadlineSeconds` with the longest time a run may take","file":null,"document":0,"object":{"apiVersion":"batch/v1","kind":"Job","namespace":"team-a","name":"train"},"pointer":"/spec","path":"spec.activeDeadlineSeconds","start":null,"end":null,"related":[],"fix":"unsafe","withheld":null},
+        {"rule":"ttl-after-finished","action":"note","fills":true,"message":"a finished Job stays forever","help":"the webhook adds `ttlSecondsAfterFinished: 86400`","file":null,"document":0,"object":{"apiVersion":"batch/v1","kind":"Job","namespace":"team-a","name":"train"},"pointer":"/spec","path":"spec.ttlSecondsAfterFinished","start":null,"end":null,"related":[],"fix":null,"withheld":null}]}
+        "##);
     }
 
     #[test]

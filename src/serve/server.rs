@@ -1,5 +1,5 @@
-//! The HTTPS server of `jobgate serve`. It knows connections, certificates and deadlines, and nothing of a rule or of an AdmissionReview:
-//! what to answer is the business of an [`Application`].
+//! The HTTPS server of `jobgate serve`. It knows connections, certificates and deadlines, and nothing of a rule or of what is in an AdmissionReview:
+//! what to answer, in the words of `admission`, is the business of an [`Application`].
 //!
 //! ```text
 //! accept ──> TLS ──> connection: clock of idle and header time ──> requests: cap, deadline, shedding ──> Application::review
@@ -36,7 +36,6 @@ use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use futures::FutureExt as _;
-use http::StatusCode;
 use rustls::ServerConfig;
 use socket2::{SockRef, TcpKeepalive};
 use tokio::net::{TcpListener, TcpSocket, TcpStream};
@@ -45,7 +44,7 @@ use tokio::task::JoinSet;
 use tokio_rustls::LazyConfigAcceptor;
 use tokio_rustls::server::TlsStream;
 
-pub use crate::admission::Endpoint;
+use crate::admission::{Answer, Endpoint, Fault};
 use activity::Activity;
 use body::Source;
 use certificate::{Authorities, Identity, Tokens};
@@ -82,85 +81,6 @@ pub struct Call {
     pub deadline: Instant,
 }
 
-/// What to send back.
-#[derive(Clone, Debug)]
-pub struct Answer {
-    /// 200 for every review that has a uid.
-    pub status: StatusCode,
-    /// JSON under a status of success, else a line of text.
-    pub body: Vec<u8>,
-    /// What to log and count.
-    pub note: Note,
-}
-
-/// What is logged and counted of a review.
-#[derive(Clone, Debug, Default)]
-pub struct Note {
-    /// The uid of the request; empty if there is none.
-    pub uid: String,
-    /// The kind of the object. Counted, so it must come from a short list of the application's own and not from the request.
-    pub kind: &'static str,
-    /// What it is about, for the log: namespace, name, and what else helps to find it.
-    pub object: String,
-    /// What the answer is.
-    pub outcome: Outcome,
-    /// The rules that had something to say, each with the level of its findings and how many there are.
-    pub findings: Vec<(&'static str, &'static str, usize)>,
-}
-
-/// What the answer to a review is, in one word.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Outcome {
-    /// Admitted without a word.
-    #[default]
-    Allowed,
-    /// Admitted with a patch, and perhaps warnings.
-    Patched,
-    /// Admitted with warnings.
-    Warned,
-    /// Refused.
-    Denied,
-    /// Admitted with a warning because of a fault of ours.
-    Faulted,
-    /// Not a review, or one that cannot be judged for what is in it: by the fault of whoever sent it.
-    Malformed,
-}
-
-impl Outcome {
-    /// Returns the word used in logs and metrics.
-    #[must_use]
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Allowed => "allowed",
-            Self::Patched => "patched",
-            Self::Warned => "warned",
-            Self::Denied => "denied",
-            Self::Faulted => "faulted",
-            Self::Malformed => "malformed",
-        }
-    }
-}
-
-/// Why the application did not answer itself.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Fault {
-    /// It panicked.
-    Panic,
-    /// It was not done by the deadline.
-    Deadline,
-}
-
-impl Fault {
-    /// Returns the word used in logs and metrics.
-    #[must_use]
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Panic => "panic",
-            Self::Deadline => "deadline",
-        }
-    }
-}
-
 /// What is served.
 pub trait Application: Send + Sync + 'static {
     /// Answers a review. It may wait as long as it likes. What it computes it counts with [`crate::text::meter::spend`], which ends it when its time is over;
@@ -169,7 +89,7 @@ pub trait Application: Send + Sync + 'static {
 
     /// Answers a review whose body is larger than `limit` bytes, from the first bytes of it. With nothing, the server answers 413, which the API
     /// server takes for a failed webhook: fail-open then admits whatever was padded to this size.
-    fn too_large(&self, _endpoint: Endpoint, _prefix: &[u8], _limit: usize) -> Option<Answer> {
+    fn too_large(&self, _prefix: &[u8], _limit: usize) -> Option<Answer> {
         None
     }
 
@@ -186,7 +106,7 @@ pub trait Application: Send + Sync + 'static {
     }
 
     /// Answers a review that [`review`](Self::review) did not. With nothing, the server answers 500, which the API server takes for a failed webhook.
-    fn fault(&self, _endpoint: Endpoint, _body: &[u8], _fault: Fault) -> Option<Answer> {
+    fn fault(&self, _body: &[u8], _fault: Fault) -> Option<Answer> {
         None
     }
 }

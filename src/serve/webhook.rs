@@ -5,15 +5,15 @@
 use std::sync::Arc;
 
 use arc_swap::ArcSwap;
-use http::StatusCode;
 use jiff::civil::Date;
 
-use crate::admission::{self, Endpoint, Fault, Meta, Outcome, Review};
+use crate::admission::{self, Answer, Endpoint, Fault, Review};
 use crate::cluster::{ClaimFacts, Claims};
+use crate::judge::engine::Skipped;
 use crate::judge::facts::FactTable;
 use crate::judge::policy::Policy;
 use crate::judge::rules;
-use crate::serve::server::{self, Answer, Application, Call, Metrics, Note};
+use crate::serve::server::{Application, Call, Metrics};
 
 /// The webhook. Clones share the policy.
 #[derive(Clone, Debug)]
@@ -39,18 +39,17 @@ impl Webhook {
         self.policy.store(Arc::new(policy));
     }
 
-    /// Counts what went wrong, by whose fault it was, and puts the answer into the server's words.
-    fn finish(&self, answer: admission::Answer, authenticated: bool) -> Answer {
+    /// Counts what went wrong, by whose fault it was.
+    fn counted(&self, answer: Answer, authenticated: bool) -> Answer {
         match answer.meta.fault {
             Some(fault) if fault.is_ours() => self.metrics.fault(fault.as_str()),
             Some(fault) => self.metrics.malformed_review(fault.as_str(), authenticated),
             None => {}
         }
-        if answer.meta.skipped == Some(crate::judge::engine::Skipped::TrustedController) {
+        if answer.meta.skipped == Some(Skipped::TrustedController) {
             self.metrics.trusted_child();
         }
-        let status = StatusCode::from_u16(answer.status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
-        Answer { status, note: note(&answer.meta), body: answer.body }
+        answer
     }
 }
 
@@ -60,18 +59,18 @@ impl Application for Webhook {
         let policy = self.policy.load_full();
         let today = Some((self.today)());
         let Ok(review) = Review::read(&call.body) else {
-            return self.finish(admission::answer(endpoint, &policy, &FactTable::default(), &call.body, today), authenticated);
+            return self.counted(admission::answer(endpoint, &policy, &FactTable::default(), &call.body, today), authenticated);
         };
         let facts = if review.claims.is_empty() || !asks_for_claims(&policy) {
             ClaimFacts::default()
         } else {
             self.claims.facts(&review.claims, call.deadline.into()).await
         };
-        self.finish(admission::judge(endpoint, &policy, &facts, review, today), authenticated)
+        self.counted(admission::judge(endpoint, &policy, &facts, review, today), authenticated)
     }
 
-    fn too_large(&self, at: Endpoint, prefix: &[u8], limit: usize) -> Option<Answer> {
-        Some(self.finish(admission::refuse_oversized(at, prefix, limit), false))
+    fn too_large(&self, prefix: &[u8], limit: usize) -> Option<Answer> {
+        Some(self.counted(admission::refuse_oversized(prefix, limit), false))
     }
 
     fn weight(&self, body: &[u8]) -> usize {
@@ -79,18 +78,12 @@ impl Application for Webhook {
     }
 
     fn too_heavy(&self, at: Endpoint, body: &[u8]) -> Option<Answer> {
-        Some(self.finish(admission::refuse_heavy(at, &self.policy.load(), body), false))
+        Some(self.counted(admission::refuse_heavy(at, &self.policy.load(), body), false))
     }
 
-    fn fault(&self, at: Endpoint, body: &[u8], fault: server::Fault) -> Option<Answer> {
-        let fault = match fault {
-            server::Fault::Panic => Fault::Panic,
-            server::Fault::Deadline => Fault::Deadline,
-        };
-        let answer = admission::fail_open(at, body, fault);
-        // The server has counted it.
-        let status = StatusCode::from_u16(answer.status).ok()?;
-        Some(Answer { status, note: note(&answer.meta), body: answer.body })
+    /// The server counts the fault itself.
+    fn fault(&self, body: &[u8], fault: Fault) -> Option<Answer> {
+        Some(admission::fail_open(body, fault))
     }
 }
 
@@ -99,27 +92,12 @@ fn asks_for_claims(policy: &Policy) -> bool {
     rules::find("checkpoint-volume-access").is_some_and(|entry| policy.uses(entry.rule))
 }
 
-/// Returns what is logged and counted of an answer.
-fn note(meta: &Meta) -> Note {
-    let outcome = match meta.outcome {
-        Outcome::Denied => server::Outcome::Denied,
-        Outcome::Rejected => server::Outcome::Malformed,
-        _ if meta.fault.is_some_and(Fault::is_ours) => server::Outcome::Faulted,
-        _ if meta.fault.is_some() => server::Outcome::Malformed,
-        Outcome::Patched => server::Outcome::Patched,
-        Outcome::Allowed | Outcome::Passed if meta.warnings > 0 => server::Outcome::Warned,
-        Outcome::Allowed | Outcome::Passed => server::Outcome::Allowed,
-    };
-    let findings = meta.findings.iter().map(|((rule, level), count)| (*rule, level.as_str(), *count)).collect();
-    let object = if meta.namespace.is_empty() { meta.name.clone() } else { format!("{}/{}", meta.namespace, meta.name) };
-    Note { uid: meta.uid.clone(), kind: meta.kind.map_or("other", crate::kinds::Kind::as_str), object, outcome, findings }
-}
-
 #[cfg(test)]
 mod tests {
     use std::time::{Duration, Instant};
 
     use super::*;
+    use crate::admission::Outcome;
     use crate::text::value::{Value, json};
 
     const MALFORMED: [&str; 6] = ["malformed", "malformed", "object_missing", "object_missing", "object_unreadable", "kind_mismatch"];
@@ -158,7 +136,7 @@ mod tests {
         let (webhook, metrics) = webhook();
         for (body, cause) in bodies().iter().zip(MALFORMED) {
             let answer = webhook.review(call(body, false)).await;
-            assert_eq!(answer.note.outcome, server::Outcome::Malformed, "{cause}: {body}");
+            assert_eq!(answer.meta.outcome, Outcome::Malformed, "{cause}: {body}");
         }
         let text = metrics.text();
         for cause in MALFORMED {

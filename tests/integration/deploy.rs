@@ -6,8 +6,9 @@ use std::path::Path;
 use std::time::Duration;
 
 use clap::Parser as _;
+use jobgate::admission::{Endpoint, Meta};
 use jobgate::judge::policy::Policy;
-use jobgate::serve::server::{Endpoint, Metrics, Note};
+use jobgate::serve::server::Metrics;
 use jobgate::text::value::{Value, json};
 
 use crate::support::deploy::{self, Rendering};
@@ -472,7 +473,7 @@ fn alerts_are_written_on_metrics_that_there_are() {
     let rule = jobgate::text::yaml::documents(text.as_bytes()).next().unwrap().unwrap().value;
     let metrics = Metrics::new();
     // What has labels is printed once there is something to say.
-    metrics.review(Endpoint::Validate, &Note::default(), Duration::from_millis(1));
+    metrics.review(Endpoint::Validate, &Meta::default(), Duration::from_millis(1));
     metrics.reload("policy", false);
     metrics.policy("default", "a");
     let printed = metrics.text();

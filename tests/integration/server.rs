@@ -10,9 +10,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
-use http::StatusCode;
+use jobgate::admission::{Answer, Endpoint, Fault, Meta, Outcome};
+use jobgate::kinds::Kind;
 use jobgate::serve::server::certificate::{Authorities, Development, Identity, Tokens};
-use jobgate::serve::server::{Answer, Application, Call, Config, Endpoint, Fault, Limits, Metrics, Note, Outcome, Readiness, Server, Stop};
+use jobgate::serve::server::{Application, Call, Config, Limits, Metrics, Readiness, Server, Stop};
 use rustls::ClientConfig;
 use rustls_pki_types::pem::PemObject as _;
 use rustls_pki_types::{CertificateDer, PrivateKeyDer, ServerName};
@@ -59,12 +60,12 @@ impl Application for Obedient {
         (!body.ends_with(b"no answer")).then(|| answer(Outcome::Denied, r#"{"heavy":true}"#))
     }
 
-    fn too_large(&self, _: Endpoint, prefix: &[u8], limit: usize) -> Option<Answer> {
+    fn too_large(&self, prefix: &[u8], limit: usize) -> Option<Answer> {
         let uid = String::from_utf8_lossy(prefix).split('"').nth(3)?.to_owned();
         Some(answer(Outcome::Denied, &format!(r#"{{"denied":"{uid}","limit":{limit},"prefix":{}}}"#, prefix.len())))
     }
 
-    fn fault(&self, _: Endpoint, body: &[u8], fault: Fault) -> Option<Answer> {
+    fn fault(&self, body: &[u8], fault: Fault) -> Option<Answer> {
         (!body.ends_with(b"no answer")).then(|| answer(Outcome::Faulted, &format!(r#"{{"fault":"{}"}}"#, fault.as_str())))
     }
 }
@@ -93,7 +94,7 @@ fn word(body: &[u8]) -> &str {
 }
 
 fn answer(outcome: Outcome, body: &str) -> Answer {
-    Answer { status: StatusCode::OK, body: body.as_bytes().to_vec(), note: Note { kind: "Job", outcome, ..Note::default() } }
+    Answer { status: 200, body: body.as_bytes().to_vec(), meta: Meta { kind: Some(Kind::Job), outcome, ..Meta::default() } }
 }
 
 fn order(word: &str) -> String {

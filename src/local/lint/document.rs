@@ -17,7 +17,7 @@ use crate::judge::finding::{Finding, Fix, Label, Level, Part, Place, Source};
 use crate::judge::policy::Policy;
 use crate::kinds::{Definition, Kind, Workload, each_inside, has_batch_pod, has_pod, is_batch_group, is_other, looks_like_batch, meant};
 use crate::local::fix;
-use crate::report::{Answered, Located, Location, ObjectId, Reason, Related, Unjudged, first_line, span};
+use crate::report::{Answered, Located, Location, ObjectId, Reason, Related, Report, Unjudged, first_line, span};
 use crate::text::lines::Lines;
 use crate::text::lines::Position;
 use crate::text::patch::Op;
@@ -55,39 +55,19 @@ enum Depth {
 /// What is left of some documents.
 #[derive(Default)]
 pub(super) struct Judged {
-    /// Objects that were judged.
-    pub(super) objects: usize,
-    /// Documents that have nothing but comments: they have a number, but are not counted.
-    pub(super) empty: usize,
-    /// Findings that did not hold.
-    pub(super) lifted: usize,
     /// What was found in the documents that could be read, in order.
-    pub(super) findings: Vec<Located>,
-    /// What was not judged in them, in order.
-    pub(super) unjudged: Vec<Unjudged>,
-    /// What would become of the objects, where that was asked for.
-    pub(super) answers: Vec<Answered>,
+    pub(super) report: Report,
     /// What is wrong with the others.
     pub(super) broken: Vec<(SyntaxErrorKind, Located)>,
-    /// Edits of the source, in order: what is mended, or what a dry run would see filled in. When they mend, findings stand where they stand then, but for the edits of other documents.
+    /// Edits of the source, in order: what is fixed, or what a dry run would see filled in. When they fix, findings are where they are then, but for the
+    /// edits of other documents.
     pub(super) edits: Vec<Edit>,
-    /// Findings that the edits have mended.
-    pub(super) fixed: usize,
-    /// Findings whose fixes could not be made.
-    pub(super) withheld: usize,
 }
 
 impl Judged {
     /// Takes in what comes behind it in the file.
     pub(super) fn append(&mut self, mut other: Self) {
-        self.objects += other.objects;
-        self.empty += other.empty;
-        self.lifted += other.lifted;
-        self.fixed += other.fixed;
-        self.withheld += other.withheld;
-        self.findings.append(&mut other.findings);
-        self.unjudged.append(&mut other.unjudged);
-        self.answers.append(&mut other.answers);
+        self.report.append(other.report);
         self.broken.append(&mut other.broken);
         self.edits.append(&mut other.edits);
     }
@@ -119,11 +99,11 @@ impl<'a> Context<'a> {
                         before.fold(offset, |at, edit| at + edit.text.len() - edit.span.len())
                     };
                     let span = now(refused.span.start)..now(refused.span.end);
-                    found.findings.push(self.located(index, None, finding, span, Vec::new()));
-                    found.findings.sort_by(order);
+                    found.report.findings.push(self.located(index, None, finding, span, Vec::new()));
+                    found.report.findings.sort_by(order);
                 }
                 if !self.options.keep_fixes {
-                    found.findings.iter_mut().filter_map(|located| located.finding.fix.as_mut()).for_each(|fix| fix.ops = Vec::new());
+                    found.report.findings.iter_mut().filter_map(|located| located.finding.fix.as_mut()).for_each(|fix| fix.ops = Vec::new());
                 }
                 judged.append(found);
             }
@@ -135,7 +115,7 @@ impl<'a> Context<'a> {
     fn read(&self, index: usize, document: &Document, depth: Depth) -> Judged {
         let mut judged = Judged::default();
         let source = self.options.dry_run.and_then(|_| helm_source(self.source, document));
-        let mut view = View { context: self, document, depth, index, source, fills: Vec::new(), judged: &mut judged };
+        let mut view = View { context: self, document, depth, index, source, fills: Vec::new(), judged: &mut judged.report };
         match &document.value {
             Value::Null => {}
             value @ Value::Object(_) => {
@@ -151,9 +131,9 @@ impl<'a> Context<'a> {
         if !view.fills.is_empty() {
             // What cannot be written into the file is in the patch all the same.
             let edits = yaml::edit(self.source, document, &view.fills).unwrap_or_default();
-            view.judged.edits.extend(edits);
+            judged.edits = edits;
         }
-        judged.findings.sort_by(order);
+        judged.report.findings.sort_by(order);
         judged
     }
 
@@ -161,11 +141,11 @@ impl<'a> Context<'a> {
     fn mend(&self, index: usize, document: &Document, fixing: Fixing<'_>) -> Judged {
         // What has no fix is of no interest yet, and the fixes may mend it.
         let mut found = self.read(index, document, Depth::Fixes);
-        let draft = if fixing.fixes(&found.findings).is_empty() { None } else { Draft::new(self.source, document).ok() };
+        let draft = if fixing.fixes(&found.report.findings).is_empty() { None } else { Draft::new(self.source, document).ok() };
         let Some(mut draft) = draft else { return self.read(index, document, Depth::All) };
         let mut fixed = 0;
         for _ in 0..ROUNDS {
-            let (places, fixes): (Vec<usize>, Vec<&Fix>) = fixing.fixes(&found.findings).into_iter().unzip();
+            let (places, fixes): (Vec<usize>, Vec<&Fix>) = fixing.fixes(&found.report.findings).into_iter().unzip();
             if fixes.is_empty() {
                 break;
             }
@@ -176,11 +156,11 @@ impl<'a> Context<'a> {
                 let mut at = places;
                 if fixed == 0 {
                     found = self.read(index, document, Depth::All);
-                    at = fixing.fixes(&found.findings).into_iter().map(|(at, _)| at).collect();
+                    at = fixing.fixes(&found.report.findings).into_iter().map(|(at, _)| at).collect();
                 }
-                found.withheld = count;
+                found.report.withheld = count;
                 for (nth, why) in withheld {
-                    found.findings[at[nth]].withheld = Some(why.to_string().into());
+                    found.report.findings[at[nth]].withheld = Some(why.to_string().into());
                 }
                 break;
             }
@@ -189,11 +169,11 @@ impl<'a> Context<'a> {
             fixed += count - withheld.len();
         }
         if fixed > 0 {
-            found.fixed = fixed;
+            found.report.fixed = fixed;
             found.edits = draft.edits();
             // The draft is a text by itself, and stands where the document stood.
-            found.findings.iter_mut().for_each(|located| shift(located, |offset| offset + document.span.start));
-            for location in found.unjudged.iter_mut().filter_map(|unjudged| unjudged.location.as_mut()) {
+            found.report.findings.iter_mut().for_each(|located| shift(located, |offset| offset + document.span.start));
+            for location in found.report.unjudged.iter_mut().filter_map(|unjudged| unjudged.location.as_mut()) {
                 location.span = location.span.start + document.span.start..location.span.end + document.span.start;
             }
         }
@@ -231,7 +211,7 @@ struct View<'a> {
     source: Option<String>,
     /// What Jobgate fills in, as operations on the document.
     fills: Vec<Op>,
-    judged: &'a mut Judged,
+    judged: &'a mut Report,
 }
 
 impl View<'_> {

@@ -17,8 +17,7 @@ use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::metrics::info::Info;
 use prometheus_client::registry::{Registry, Unit};
 
-use super::{Endpoint, Note};
-use crate::admission::Fault;
+use crate::admission::{Endpoint, Fault, Meta};
 
 /// Upper bounds of the buckets of `jobgate_review_duration_seconds`. An ordinary answer takes well under a millisecond; one that waits for a claim
 /// look-up takes up to the deadline.
@@ -174,12 +173,12 @@ impl Metrics {
     }
 
     /// Counts one answered review, and the time from its complete headers to the answer.
-    pub fn review(&self, endpoint: Endpoint, note: &Note, took: Duration) {
-        let verdict = note.outcome.as_str();
-        self.0.reviews.get_or_create(&ReviewLabels { endpoint: endpoint.as_str(), kind: note.kind, verdict }).inc();
+    pub fn review(&self, endpoint: Endpoint, meta: &Meta, took: Duration) {
+        let verdict = meta.outcome.as_str();
+        self.0.reviews.get_or_create(&ReviewLabels { endpoint: endpoint.as_str(), kind: meta.kind(), verdict }).inc();
         self.0.duration.get_or_create(&EndpointLabel { endpoint: endpoint.as_str() }).observe(took.as_secs_f64());
-        for (rule, level, count) in &note.findings {
-            self.0.findings.get_or_create(&RuleLabels { rule, level }).inc_by(*count as u64);
+        for ((rule, level), count) in &meta.findings {
+            self.0.findings.get_or_create(&RuleLabels { rule, level: level.as_str() }).inc_by(*count as u64);
         }
     }
 
@@ -441,7 +440,9 @@ fn resident_bytes() -> Option<i64> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::serve::server::Outcome;
+    use crate::admission::Outcome;
+    use crate::judge::finding::Level;
+    use crate::kinds::Kind;
     use crate::text::value::Value;
 
     fn value(text: &str, series: &str) -> Option<f64> {
@@ -451,9 +452,10 @@ mod tests {
     #[test]
     fn everything_counted_is_printed() {
         let metrics = Metrics::new();
-        let note = Note { kind: "Job", outcome: Outcome::Denied, findings: vec![("deadline", "deny", 1)], ..Note::default() };
-        metrics.review(Endpoint::Validate, &note, Duration::from_micros(70));
-        metrics.review(Endpoint::Validate, &note, Duration::from_micros(1500));
+        let findings = [(("deadline", Level::Deny), 1)].into();
+        let meta = Meta { kind: Some(Kind::Job), outcome: Outcome::Denied, findings, ..Meta::default() };
+        metrics.review(Endpoint::Validate, &meta, Duration::from_micros(70));
+        metrics.review(Endpoint::Validate, &meta, Duration::from_micros(1500));
         metrics.fault("panic");
         metrics.claim_lookup("live", "absent");
         metrics.claim_cache(7, true);
@@ -484,7 +486,7 @@ mod tests {
     #[test]
     fn the_dashboard_shows_what_there_is() {
         let metrics = Metrics::new();
-        metrics.review(Endpoint::Mutate, &Note { findings: vec![("deadline", "deny", 1)], ..Note::default() }, Duration::ZERO);
+        metrics.review(Endpoint::Mutate, &Meta { findings: [(("deadline", Level::Deny), 1)].into(), ..Meta::default() }, Duration::ZERO);
         metrics.claim_lookup("cache", "found");
         metrics.policy("default", "aa");
         metrics.reload("policy", true);

@@ -24,7 +24,9 @@ use super::bounded::{Bounded, StopOnDrop};
 use super::certificate::Tokens;
 use super::connection::Stage;
 use super::pool::{Pool, Portion};
-use super::{Answer, Application, Call, Endpoint, Fault, Limits, Metrics, Note, Outcome, duration};
+use super::{Application, Call, Limits, Metrics, duration};
+use crate::admission::{Answer, Endpoint, Fault, Meta, Outcome};
+use crate::judge::finding::Level;
 use crate::text::lines::character_at;
 use crate::text::meter::{Bounds, Stopped};
 
@@ -131,7 +133,7 @@ impl<A: Application> Site<A> {
             }
             Err(Unfit::Ever(Some(answer))) => return self.finish(endpoint, answer, bytes, began),
             Err(Unfit::Ever(None)) => return self.refuse(StatusCode::PAYLOAD_TOO_LARGE),
-            Err(Unfit::Unknown) => return self.finish(endpoint, self.excuse(endpoint, body, Fault::Panic).await, bytes, began),
+            Err(Unfit::Unknown) => return self.finish(endpoint, self.excuse(body, Fault::Panic).await, bytes, began),
         };
         let in_flight = self.metrics.begin_review();
         let answer = self.evaluate(Call { endpoint, authenticated: self.authenticated, body, deadline }, source, permits).await;
@@ -166,7 +168,7 @@ impl<A: Application> Site<A> {
             }
             BodyError::TooLarge(prefix, rest) => {
                 self.bodies.discard(rest);
-                match std::panic::catch_unwind(AssertUnwindSafe(|| self.app.too_large(endpoint, &prefix, self.limits.body_bytes))) {
+                match std::panic::catch_unwind(AssertUnwindSafe(|| self.app.too_large(&prefix, self.limits.body_bytes))) {
                     Ok(Some(answer)) => self.finish(endpoint, answer, self.limits.body_bytes, began),
                     Ok(None) | Err(_) => self.refuse(StatusCode::PAYLOAD_TOO_LARGE),
                 }
@@ -217,7 +219,7 @@ impl<A: Application> Site<A> {
     /// A small body is evaluated where it was read, as nearly all need less time than it takes to hand them to another thread. That is tried for
     /// a number of steps only; what needs more, and every large body, is evaluated on a thread that no connection waits for.
     async fn evaluate(&self, call: Call, source: IpAddr, permits: Permits) -> Option<Answer> {
-        let (endpoint, body, deadline) = (call.endpoint, call.body.clone(), call.deadline);
+        let (body, deadline) = (call.body.clone(), call.deadline);
         let result = if body.len() <= self.limits.inline_bytes {
             let bounds = Bounds { steps: Some(self.limits.inline_steps), stop: None };
             let answer = AssertUnwindSafe(Bounded::new(self.app.review(call.clone()), bounds)).catch_unwind();
@@ -235,7 +237,7 @@ impl<A: Application> Site<A> {
         };
         Some(match result {
             Ok(answer) => answer,
-            Err(fault) => self.excuse(endpoint, body, fault).await,
+            Err(fault) => self.excuse(body, fault).await,
         })
     }
 
@@ -260,41 +262,43 @@ impl<A: Application> Site<A> {
     }
 
     /// Lets the application answer for what it did not answer.
-    async fn excuse(&self, endpoint: Endpoint, body: Bytes, fault: Fault) -> Answer {
+    async fn excuse(&self, body: Bytes, fault: Fault) -> Answer {
         self.metrics.fault(fault.as_str());
         let (app, inline) = (self.app.clone(), body.len() <= self.limits.inline_bytes);
-        let answer = move || app.fault(endpoint, &body, fault);
+        let answer = move || app.fault(&body, fault);
         let answer = if inline { std::panic::catch_unwind(AssertUnwindSafe(answer)).ok() } else { spawn_blocking(answer).await.ok() };
         answer.flatten().unwrap_or_else(|| Answer {
-            status: StatusCode::INTERNAL_SERVER_ERROR,
+            status: StatusCode::INTERNAL_SERVER_ERROR.as_u16(),
             body: Vec::new(),
-            note: Note { outcome: Outcome::Faulted, ..Note::default() },
+            meta: Meta { outcome: Outcome::Faulted, ..Meta::default() },
         })
     }
 
     /// Counts and logs an answer, and turns it into a response.
     fn finish(&self, endpoint: Endpoint, answer: Answer, bytes: usize, began: Instant) -> Response {
-        let Answer { status, body, note } = answer;
+        let Answer { status, body, meta } = answer;
+        let status = StatusCode::from_u16(status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
         let took = began.elapsed();
-        let findings = || note.findings.iter().map(|(rule, level, count)| format!("{level}:{rule}={count}")).collect::<Vec<_>>().join(" ");
-        self.metrics.review(endpoint, &note, took);
+        let finding = |((rule, level), count): (&(&str, Level), &usize)| format!("{}:{rule}={count}", level.as_str());
+        let findings = || meta.findings.iter().map(finding).collect::<Vec<_>>().join(" ");
+        self.metrics.review(endpoint, &meta, took);
         macro_rules! log {
             ($level:ident) => {
                 tracing::$level!(
                     endpoint = endpoint.as_str(),
-                    uid = short(&note.uid),
-                    kind = note.kind,
-                    object = short(&note.object),
+                    uid = short(&meta.uid),
+                    kind = meta.kind(),
+                    object = short(&meta.object()),
                     findings = findings(),
                     status = status.as_u16(),
                     bytes,
                     micros = u64::try_from(took.as_micros()).unwrap_or(u64::MAX),
                     "{}",
-                    note.outcome.as_str()
+                    meta.outcome.as_str()
                 )
             };
         }
-        match note.outcome {
+        match meta.outcome {
             Outcome::Allowed | Outcome::Patched | Outcome::Warned => log!(debug),
             Outcome::Denied => log!(info),
             // Anybody can send these, as many as he likes; the metric has them all.
