@@ -110,8 +110,11 @@ const JOB_SPEC: Keep = Keep::Only(&[
 
 const CRON_JOB_SPEC: Keep = Keep::Only(&[
     ("concurrencyPolicy", Keep::Whole),
+    ("failedJobsHistoryLimit", Keep::Whole),
     ("jobTemplate", Keep::Only(&[("metadata", MARKS), ("spec", JOB_SPEC)])),
     ("schedule", Keep::Whole),
+    ("successfulJobsHistoryLimit", Keep::Whole),
+    ("suspend", Keep::Whole),
 ]);
 
 const PY_TORCH_JOB_SPEC: Keep = Keep::Only(&[

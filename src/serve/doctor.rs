@@ -215,8 +215,9 @@ const PAGE: &str = include_str!("doctor/page.md");
 /// Returns `docs/doctor.md`: what is written by hand, and the checks.
 #[must_use]
 pub fn page() -> String {
-    let mut out =
-        format!("<!-- Made by `jobgate generate` from src/serve/doctor/page.md and src/serve/doctor/checks.rs. Edit those. -->\n\n{PAGE}\n## The checks\n");
+    let mut out = format!(
+        "<!-- Made by `jobgate generate` from src/serve/doctor/page.md and src/serve/doctor/checks.rs. Edit those. -->\n\n{PAGE}\n## The checks\n"
+    );
     for check in CHECKS {
         let policy = (observed::POLICY.0.to_owned(), observed::POLICY.1.to_owned());
         let remedy = as_code(&named(check.remedy, &Place::default(), observed::DEPLOYMENT, observed::SECRET, &policy));

@@ -80,6 +80,8 @@ impl Walk<'_> {
                             let path = path.step(Step::Key(key));
                             match (self.schema.shape(field), value) {
                                 (Shape::Text, Value::String(text)) if key == "image" && is_no_image(text) => self.placeholder(&path, text),
+                                // No claim can have such a name.
+                                (Shape::Choice, Value::String(text)) if key == "claimName" && is_to_replace(text) => self.placeholder(&path, text),
                                 _ => self.visit(field, value, &path),
                             }
                         }
@@ -330,7 +332,10 @@ fn mend(shape: &Shape, value: &Value) -> (String, Option<(Safety, Value)>) {
         (Shape::Text | Shape::Choice, Value::Number(_) | Value::Bool(_)) => (IN_QUOTES.to_owned(), Some((Safety::Unsafe, value.to_string().into()))),
         (Shape::Quantity, Value::Number(_)) => (IN_QUOTES.to_owned(), Some((Safety::Safe, value.to_string().into()))),
         (Shape::List(_), Value::String(_) | Value::Number(_) | Value::Bool(_)) => ("write it as a list of one item".to_owned(), None),
-        (Shape::List(_), Value::Object(_)) => ("put `- ` before its first key, so that it is a list of one item".to_owned(), None),
+        (Shape::List(_), Value::Object(fields)) => {
+            let rest = if fields.len() > 1 { ", and move its other keys two columns to the right," } else { "" };
+            (format!("put `- ` before its first key{rest} so that it is a list of one item"), None)
+        }
         (Shape::Map(_) | Shape::Object(_), Value::Array(_)) => ("write keys and values instead of a list".to_owned(), None),
         _ => ("write a value of that type; the API server refuses any other".to_owned(), None),
     }
@@ -411,6 +416,10 @@ mod tests {
             said(&with_container(json!({"args": "--x"}))),
             ["field-type spec.template.spec.containers[0].args: `args` must be a list, is the string \"--x\" (write it as a list of one item)"]
         );
+        let ports = |ports: Value| said(&with_container(json!({"ports": ports})))[0].clone();
+        let help = "(put `- ` before its first key, and move its other keys two columns to the right, so that it is a list of one item)";
+        assert!(ports(json!({"containerPort": 80, "name": "http"})).ends_with(help));
+        assert!(ports(json!({"containerPort": 80})).ends_with("(put `- ` before its first key so that it is a list of one item)"));
         assert_eq!(
             said(&with_container(json!({"args": [1]}))),
             ["field-type spec.template.spec.containers[0].args[0]: `args[0]` must be a string, is the integer 1 (put it in quotes)"]
