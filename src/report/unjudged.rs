@@ -306,6 +306,10 @@ impl Unjudged {
             Reason::Unreadable | Reason::Nothing | Reason::Excluded(_) | Reason::Unknown(_) => "".into(),
             Reason::UnreadablePath(_) | Reason::NotWritten(_) | Reason::NotListed(_) => "".into(),
             Reason::TooLarge => "raise the limit with `--max-file-size`".into(),
+            // A claim of some namespace is then no answer.
+            Reason::Claim(_) if self.object.as_ref().is_some_and(|object| object.namespace.is_none()) => {
+                "write `metadata.namespace`, and pass the claim's manifest, or `kubectl get pvc -A -o yaml`, with `--facts`".into()
+            }
             Reason::Claim(_) => "pass the claim's manifest, or `kubectl get pvc -A -o yaml`, with `--facts`".into(),
         }
     }

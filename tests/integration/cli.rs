@@ -1195,13 +1195,24 @@ fn a_field_of_a_misspelled_name_is_not_missing_as_well() {
     let place = Place::with(&[("a.yaml", &moved)]);
     assert_eq!(rules(&place, &["lint"]), ["unknown-field"]);
     assert_eq!(code(&place.run(&["lint", "--fix", "--unsafe-fixes", "a.yaml"])), 0);
-    // Where nothing can be moved, both are to be done.
-    let torch = "apiVersion: kubeflow.org/v1\nkind: PyTorchJob\nmetadata: {name: p}\nspec:\n  activeDeadlineSeconds: 5\n  pytorchReplicaSpecs:\n    \
+    // The mapping that it is moved into need not be there.
+    let torch = "apiVersion: kubeflow.org/v1\nkind: PyTorchJob\nmetadata: {name: p}\nspec:\n  activeDeadlineSeconds: 5\n  cleanPodPolicy: All\n  \
+                 pytorchReplicaSpecs:\n    \
                  Master: {replicas: 1, template: {spec: {containers: [{name: pytorch, image: 'example.com/t:1'}]}}}\n";
-    let both = rules(&Place::with(&[("a.yaml", torch)]), &["lint"]);
-    assert!(both.contains(&"deadline".to_owned()) && both.contains(&"unknown-field".to_owned()), "{both:?}");
+    let place = Place::with(&[("a.yaml", torch)]);
+    assert_eq!(rules(&place, &["lint"]), ["ttl-after-finished", "unknown-field", "unknown-field"]);
+    assert_eq!(code(&place.run(&["lint", "--fix", "--unsafe-fixes", "a.yaml"])), 0);
+    let fixed = fs::read_to_string(place.path().join("a.yaml")).unwrap();
+    assert!(
+        fixed.contains("    activeDeadlineSeconds: 5\n") && fixed.contains("    cleanPodPolicy: All\n") && fixed.contains("    ttlSeconds"),
+        "{fixed}"
+    );
+    // Where it cannot be moved, both are to be done.
+    let taken = torch.replace("  cleanPodPolicy: All\n", "  runPolicy: {activeDeadlineSeconds: null}\n");
+    let both = rules(&Place::with(&[("a.yaml", &taken)]), &["lint"]);
+    assert!(both.contains(&"unknown-field".to_owned()) && both.contains(&"deadline".to_owned()), "{both:?}");
     // What is dropped silently is missing.
-    let loose = rules(&Place::with(&[("a.yaml", &job)]), &["dry-run", "--validate", "ignore"]);
+    let loose = rules(&Place::with(&[("a.yaml", &job)]), &["dry-run", "--validate", "warn"]);
     assert!(loose.contains(&"deadline".to_owned()) && loose.contains(&"restart-policy".to_owned()), "{loose:?}");
 }
 

@@ -11,7 +11,7 @@ use crate::text::patch::Op;
 use crate::text::placeholder::{self, is_no_image, is_placeholder, is_to_replace};
 use crate::text::pointer::{Pointer, Token};
 use crate::text::suggest;
-use crate::text::value::{Map, Value};
+use crate::text::value::{Map, Value, json};
 
 /// Walks an object; says nothing of one whose shape is not known.
 pub(super) fn check(object: &Value, reading: Reading) -> Vec<Finding> {
@@ -163,11 +163,16 @@ impl Walk<'_> {
         if let Some(home) = home {
             let message = format!("{begin}; it belongs at `{home}`");
             let target = home.key(key);
-            let free = home.find(self.object).is_some_and(Value::is_object) && target.find(self.object).is_none();
+            let is_mapping = |at: &Pointer| at.find(self.object).is_some_and(Value::is_object);
+            let moved = match home.find(self.object) {
+                Some(Value::Object(fields)) if fields.get(key).is_none() => Some(Op::Add(target.clone(), value.clone())),
+                None if home.parent().is_some_and(|around| is_mapping(&around)) => Some(Op::Add(home.clone(), json!({key: value.clone()}))),
+                _ => None,
+            };
             let help = format!("move it to `{target}`");
             let finding = self.report(UNKNOWN_FIELD, level, pointer.clone(), message, help).at_key();
-            if free {
-                finding.fix(Safety::Unsafe, vec![Op::Add(target, value.clone()), Op::Remove(pointer)]);
+            if let Some(moved) = moved {
+                finding.fix(Safety::Unsafe, vec![moved, Op::Remove(pointer)]);
             }
             return;
         }
@@ -519,6 +524,8 @@ mod tests {
         assert!(found[0].contains("limits[cpu]") && found[0].ends_with("(put it in quotes)"), "{found:#?}");
         let found = said(&object(json!({"activeDeadlineSeconds": 5, "pytorchReplicaSpecs": {"Worker": {"image": "i", "replicas": "4"}}})));
         assert!(found[0].contains("it belongs at `spec.runPolicy`"), "{found:#?}");
+        let moved = check(&object(json!({"activeDeadlineSeconds": 5, "pytorchReplicaSpecs": {}})), Reading::Manifest).remove(0).fix.expect("a fix");
+        assert_eq!(moved.ops[0], Op::Add(Pointer::of(&["spec", "runPolicy"]), json!({"activeDeadlineSeconds": 5})));
         assert!(found[1].contains("it belongs at `spec.pytorchReplicaSpecs[Worker].template.spec.containers[0]`"), "{found:#?}");
         assert!(found[2].starts_with("field-type spec.pytorchReplicaSpecs[Worker].replicas"), "{found:#?}");
     }

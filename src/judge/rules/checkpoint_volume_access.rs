@@ -4,8 +4,8 @@
 //!
 //! A `ReadWriteOnce` volume is attached to one node at a time, and a `hostPath` is another directory on each node. With the first, pods that land on
 //! another node wait in ContainerCreating, without a time limit, holding their GPUs, with nothing but a `FailedAttachVolume` event to say why. The
-//! scheduler does not look at access modes, so it happens at random: the job runs when all pods fit on one node, and hangs when they do not. `readOnly` on the volume or the mount does not lift it.
-//! With `ReadWriteOncePod` only one pod in the whole cluster may mount the volume, wherever it runs.
+//! scheduler does not look at access modes, so it happens at random: the job runs when all pods fit on one node, and hangs when they do not.
+//! `readOnly` on the volume or the mount does not lift it. With `ReadWriteOncePod` only one pod in the whole cluster may mount the volume, wherever it runs.
 //!
 //! ## Bad
 //!
@@ -94,7 +94,8 @@
 //! and `artifactory` hold none.
 //!
 //! The access modes come from the claim: from the linted files or `--facts`, or from the cluster. Of a bound claim the modes of the volume count.
-//! A claim that nobody has seen is unknown and gives no finding; one that the cluster says is not there gives a warning, since its pods will wait for it.
+//! Of `--facts` a claim that names its namespace is that of a job in the same namespace; where the job names none, it is unknown which claim is meant,
+//! unless `dry-run --namespace` says it. A claim that nobody has seen is unknown and gives no finding; one that the cluster says is not there gives a warning, since its pods will wait for it.
 //! Modes with `ReadWriteMany` are fine; `ReadOnlyMany` is fine where every mount is read-only, and worth a warning where one is not.
 //!
 //! A claim in a file may name its PersistentVolume (`volumeName`). If that is among the files, its access modes count as well, and one that no node

@@ -558,8 +558,9 @@ fn says_what_runs(workload: &Workload<'_>, refused: &[Finding]) -> bool {
     let lists = workload.pods.iter().map(|pod| pod.spec.get("containers").pointer).chain(replicas);
     let around: BTreeSet<Pointer> = lists.flat_map(|list| std::iter::successors(Some(list), Pointer::parent)).collect();
     refused.iter().filter(|finding| [API_SERVER, FIELD_TYPE, TRAINING_OPERATOR, UNKNOWN_FIELD].contains(&finding.rule)).any(|finding| {
-        let added = finding.fix.iter().flat_map(|fix| &fix.ops).filter(|op| matches!(op, Op::Add(..))).map(Op::pointer);
-        std::iter::once(&finding.path).chain(added).any(|place| around.contains(place))
+        // They may be there under another name.
+        let moves = |op: &Op| matches!(op, Op::Add(to, value) if around.contains(to) && (value.is_array() || has_pod(value)));
+        around.contains(&finding.path) || finding.fix.iter().flat_map(|fix| &fix.ops).any(moves)
     })
 }
 
