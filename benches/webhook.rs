@@ -290,7 +290,7 @@ impl Application for BodyOnly {
 }
 
 fn allowed(uid: String, body: Vec<u8>) -> Answer {
-    Answer { status: 200, body, meta: Meta { uid, kind: Some(Kind::Job), ..Meta::default() } }
+    Answer { status: 200, body, meta: Meta { uid, kind: Some(Kind::JOB), ..Meta::default() } }
 }
 
 /// The handler that a user would write, by the documentation of `kube`: the review and its Job as types, and a patch that gives a TTL to a Job without one.

@@ -19,6 +19,7 @@ pub use field::{Field, Part};
 #[doc(hidden)]
 pub use kind::add_for_testing;
 pub use kind::{Api, Children, Definition, Kind, LabelValue, OnUpdate, Operator, Path, Pods};
+use others::has_image;
 pub(crate) use others::others;
 pub use others::{each_inside, has_batch_pod, has_pod, is_batch_group, is_other, looks_like_batch, meant};
 pub use pod::{ClaimUse, Container, ContainerSlot, PodTemplate, Replica};
@@ -96,8 +97,15 @@ impl<'a> Workload<'a> {
     /// server sends is whole, and a PyTorchJob without images is one that it accepts.
     #[must_use]
     pub fn is_partial(&self) -> bool {
-        let has_image = |container: &Value| container.get("image").is_some_and(|image| !image.is_null());
-        !self.pods.iter().flat_map(PodTemplate::container_values).any(|(_, _, container)| has_image(container))
+        !self.pods.iter().flat_map(PodTemplate::container_values).any(|(_, _, container)| has_image(container)) && !self.has_images_elsewhere()
+    }
+
+    /// Tells whether containers with images are where the kind has none, so that what its author wrote is whole, and wrong. Other versions than the one
+    /// that is known may have them there.
+    fn has_images_elsewhere(&self) -> bool {
+        let is_known = |version: &str| version.split_once('/') == Some((self.kind.group, self.kind.version));
+        self.object.get("apiVersion").value.and_then(Value::as_str).is_some_and(is_known)
+            && self.object.get("spec").value.is_some_and(others::has_pod_with_image)
     }
 
     /// Tells whether there is a mapping that says what runs. Without one the object runs nothing, and nothing can be added to it.

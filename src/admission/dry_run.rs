@@ -143,6 +143,7 @@ pub fn answer(policy: &Policy, facts: &dyn Facts, question: &Question<'_>) -> An
     let edits = if patch.is_empty() { Vec::new() } else { edits(&findings) };
     // A rule that denies the same field says more than the API server does.
     let mut refused = server.findings;
+    api::prefer_renames(&mut findings, &mut refused);
     let denied: BTreeSet<&Pointer> = findings.iter().filter(|finding| finding.level == Level::Deny).map(|finding| &finding.path).collect();
     refused.retain(|refusal| !denied.contains(&refusal.path));
     findings.append(&mut refused);

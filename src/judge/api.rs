@@ -90,6 +90,28 @@ pub(crate) fn is_of_image(finding: &Finding) -> bool {
     matches!(finding.path.last(), Some(Token::Key(key)) if **key == *"image")
 }
 
+/// Takes out what is said of a field that is missing because its author has written it under another name, or in another place: what is said of that
+/// name has a fix that moves it.
+pub(crate) fn prefer_renames(findings: &mut Vec<Finding>, refused: &mut Vec<Finding>) {
+    let moved =
+        refused.iter().filter(|finding| finding.rule == UNKNOWN_FIELD && finding.level == Level::Deny).filter_map(|finding| finding.fix.as_ref());
+    let mut places = BTreeSet::new();
+    for op in moved.flat_map(|fix| &fix.ops) {
+        if let Op::Add(at, value) = op {
+            places.insert(at.clone());
+            // The mapping around it may have to be made.
+            if let Some((field, _)) = value.as_object().filter(|fields| fields.len() == 1).and_then(|fields| fields.iter().next()) {
+                places.insert(at.key(field));
+            }
+        }
+    }
+    let moved = places;
+    if !moved.is_empty() {
+        findings.retain(|finding| !moved.contains(&finding.path));
+        refused.retain(|finding| finding.rule == UNKNOWN_FIELD || !moved.contains(&finding.path));
+    }
+}
+
 /// Returns those findings of [`check`] that may have a fix: what is wrong with the structure. It takes a fraction of the time.
 #[must_use]
 pub fn fixable(object: &Value) -> Vec<Finding> {
@@ -259,7 +281,10 @@ fn finding(rule: &'static str, cause: &Cause, object: &Value) -> Finding {
     let at = cause.pointer.nearest(object);
     let whole = at == cause.pointer && cause.reason != Reason::Required;
     let mut finding = checks::finding(rule, level, at, message, help);
-    finding.path = cause.path.clone();
+    // Now and then the server spells a field as the API does not; what is there is what people look for.
+    let is_beside = cause.path.parent() == cause.pointer.parent();
+    let is_misspelled = is_beside && cause.path.find(object).is_none() && cause.pointer.find(object).is_some();
+    finding.path = if is_misspelled { cause.pointer.clone() } else { cause.path.clone() };
     if !whole {
         finding.part = Part::Key;
     }

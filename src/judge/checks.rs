@@ -100,14 +100,15 @@ pub static CHECKS: &[Check] = &[
         page: "The object looks like a Job, CronJob, PyTorchJob or another batch kind, but its `kind` is missing, or spelled in another way (another case, \
                the plural, a slip), its `apiVersion` names no group that has the kind, or it is of a version that is not served. The API server refuses \
                such an object. Jobgate judges objects by group and kind together, so nothing in it was checked, unless group and kind are those of a \
-               Job or CronJob and only the version is unknown: its fields are then read as those of `batch/v1`.",
+               Job or CronJob and only the version is unknown: its fields are then read as those of `batch/v1`. \
+               A CronJob of an older version has the same fields, and `--unsafe-fixes` writes `batch/v1`; an older PyTorchJob has others.",
     },
     Check {
         id: PLACEHOLDER,
         summary: "Fields hold values, not placeholders",
         page: "A field that a rule must read, an image, or any field that the API server refuses as it is, holds a placeholder such as `$NUM_NODES`, `<PROJECT>`, \
                `{{ .Values.x }}` or `YOUR_IMAGE`. A word in capitals with a `_` (`NUM_NODES`) counts as one only where the API server refuses such a value, as \
-               for a number or a name. The rules that need the value are silent, and nobody can say what the API server answers, so the object is \
+               for a number or a name, and as the name of a claim, which no claim can have. The rules that need the value are silent, and nobody can say what the API server answers, so the object is \
                reported as not judged, too, unless only an image is to come. Each placeholder is reported once for an object. Write the value in its place, \
                or lint what the template renders to: `envsubst < job.yaml | jobgate lint -`.",
     },

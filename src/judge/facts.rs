@@ -65,7 +65,12 @@ pub enum Volume {
     /// pods go.
     Free,
     /// A `hostPath`: no node attaches it, and each has a directory of its own.
-    HostPath,
+    HostPath {
+        /// The name of the `PersistentVolume`.
+        name: String,
+        /// Where it says so.
+        source: Source,
+    },
 }
 
 /// The `PersistentVolume` that a claim names.
@@ -102,19 +107,26 @@ impl Volume {
     ///
     /// The controller that attaches volumes asks only those whose plugin attaches any (kubernetes.md §5.1). A CSI driver may be either kind.
     #[must_use]
-    pub fn from_object(object: &Value) -> Option<Self> {
+    pub fn from_object(object: &Value, source: Source) -> Option<Self> {
         const FREE: [&str; 8] = ["azureFile", "cephfs", "flocker", "glusterfs", "local", "nfs", "quobyte", "storageos"];
         let spec = object.get("spec")?;
         let has = |source: &str| spec.get(source).is_some_and(|source| !source.is_null());
         if has("hostPath") {
             // Where it says on which node it is, its pods go there.
-            return Some(if has("nodeAffinity") { Self::Free } else { Self::HostPath });
+            let name = object.pointer("/metadata/name").and_then(Value::as_str).unwrap_or_default().to_owned();
+            return Some(if has("nodeAffinity") { Self::Free } else { Self::HostPath { name, source } });
         }
         if FREE.into_iter().any(has) {
             return Some(Self::Free);
         }
         let modes = spec.get("accessModes")?.as_array()?.iter();
         modes.map(|mode| mode.as_str().map(str::to_owned)).collect::<Option<_>>().map(Self::Attached)
+    }
+
+    /// Tells whether what is known of two volumes is the same, wherever it is known from.
+    #[must_use]
+    pub fn is_like(&self, other: &Self) -> bool {
+        matches!((self, other), (Self::HostPath { .. }, Self::HostPath { .. })) || self == other
     }
 }
 
@@ -197,10 +209,10 @@ mod tests {
         let of = |source: Value| {
             let mut spec = json!({"accessModes": ["ReadWriteOnce"]});
             crate::text::patch::merge(&mut spec, &source);
-            Volume::from_object(&json!({"spec": spec}))
+            Volume::from_object(&json!({"metadata": {"name": "v"}, "spec": spec}), Source::Cluster)
         };
         let attached = Some(Volume::Attached(vec!["ReadWriteOnce".to_owned()]));
-        assert_eq!(of(json!({"hostPath": {"path": "/data"}})), Some(Volume::HostPath));
+        assert_eq!(of(json!({"hostPath": {"path": "/data"}})), Some(Volume::HostPath { name: "v".to_owned(), source: Source::Cluster }));
         assert_eq!(of(json!({"hostPath": {"path": "/data"}, "nodeAffinity": {"required": {}}})), Some(Volume::Free));
         assert_eq!(of(json!({"nfs": {"server": "s", "path": "/"}})), Some(Volume::Free));
         assert_eq!(of(json!({"local": {"path": "/disk"}})), Some(Volume::Free));

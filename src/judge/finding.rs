@@ -81,6 +81,8 @@ pub enum Source {
         path: std::sync::Arc<str>,
         /// Byte range of the place in the file.
         span: std::ops::Range<usize>,
+        /// The namespace that the object names; empty where it names none.
+        namespace: String,
     },
     /// An object of the cluster.
     Cluster,

@@ -57,6 +57,7 @@ static OTHERS: &[(&str, &[&str])] = &[
     ("wlm.sylabs.io", &["SlurmJob"]),
     ("workload.codeflare.dev", &["AppWrapper"]),
     ("xdl.kubedl.io", &["XDLJob"]),
+    ("xgboostjob.kubeflow.org", &["XGBoostJob"]),
 ];
 
 /// Returns the groups, each with its kinds.
@@ -97,7 +98,7 @@ pub fn meant(group: Option<&str>, kind: &str) -> Option<(&'static str, &'static 
 const SHORT: usize = 5;
 
 /// Tells whether an object of a kind that Jobgate does not know runs pods to an end, or on accelerators: somewhere in it are containers which ask
-/// for accelerators, or beside which `restartPolicy` is `Never` or `OnFailure`.
+/// for accelerators, or a `restartPolicy` of `Never` or `OnFailure` beside containers, or beside the `template` that has them.
 ///
 /// What Kubernetes itself runs forever (`apps`) is no batch work, and neither are its core kinds: a Pod is the business of whoever made it.
 #[must_use]
@@ -170,13 +171,26 @@ pub fn has_pod(value: &Value) -> bool {
     any(value, &|fields| containers(fields).next().is_some())
 }
 
+/// Tells whether a value holds a pod template with an image.
+pub(super) fn has_pod_with_image(value: &Value) -> bool {
+    any(value, &|fields| containers(fields).any(has_image))
+}
+
+/// Tells whether a container has an image.
+pub(super) fn has_image(container: &Value) -> bool {
+    container.get("image").is_some_and(|image| !image.is_null())
+}
+
 /// Tells whether a value holds a pod template that ends, or asks for accelerators.
 #[must_use]
 pub fn has_batch_pod(value: &Value) -> bool {
     any(value, &|fields| {
         let ends = || matches!(fields.get("restartPolicy").and_then(Value::as_str), Some("Never" | "OnFailure"));
-        let mut containers = containers(fields).peekable();
-        containers.peek().is_some() && (ends() || containers.any(asks_for_accelerators))
+        let mut own = containers(fields).peekable();
+        // Kubeflow's kinds have the policy of a replica beside its template.
+        let of_template = || fields.get("template").and_then(|template| template.get("spec")?.as_object());
+        own.peek().is_some() && (ends() || own.any(asks_for_accelerators))
+            || ends() && of_template().is_some_and(|pod| containers(pod).next().is_some())
     })
 }
 
@@ -213,6 +227,7 @@ mod tests {
         for (group, kinds) in others() {
             assert!(!kinds.is_empty() && kinds.iter().all(|kind| Kind::named(group, kind).is_none()), "{group}");
         }
+        assert!(is_other("xgboostjob.kubeflow.org", "XGBoostJob"));
         assert!(is_other("batch.volcano.sh", "Job") && !is_other("batch", "Job") && !is_other("run.googleapis.com", "Job"));
     }
 
@@ -271,6 +286,10 @@ mod tests {
             json!({"spec": {"groups": [{"deep": {"template": {"spec": pod}}}]}})
         };
         let gpu = json!({"containers": [{"name": "c", "resources": {"limits": {"nvidia.com/gpu": 1}}}]});
+        let replica = |policy: &str| {
+            let template = json!({"spec": {"containers": [{"name": "c", "image": "i"}]}});
+            json!({"spec": {"replicaSpecs": {"Worker": {"replicas": 2, "restartPolicy": policy, "template": template}}}})
+        };
         for (version, object, looks) in [
             ("example.com/v1", pod(json!({"restartPolicy": "Never"})), true),
             ("example.com/v1", pod(json!({"restartPolicy": "OnFailure"})), true),
@@ -284,6 +303,11 @@ mod tests {
             ("v1", json!({"kind": "PodTemplate", "template": {"spec": gpu}}), true),
             ("example.com/v1", json!({"spec": {"restartPolicy": "Never", "containers": {"type": "array"}}}), false),
             ("example.com/v1", pod(json!({})), false),
+            ("example.com/v1", replica("OnFailure"), true),
+            ("example.com/v1", replica("Never"), true),
+            ("example.com/v1", replica("Always"), false),
+            ("serving.kserve.io/v1beta1", replica("Never"), false),
+            ("example.com/v1", json!({"spec": {"restartPolicy": "Never", "template": {"spec": {"nodeName": "a"}}}}), false),
         ] {
             assert_eq!(looks_like_batch(version, &object), looks, "{version} {object}");
         }

@@ -382,7 +382,7 @@ mod tests {
         note[ttl-after-finished]: a finished Job stays forever
          --> ./jobs/train.yaml:6:1
           = help: the webhook adds `ttlSecondsAfterFinished: 86400`
-          = why: Without it finished Jobs stay forever, each with its pods: they fill etcd, slow every list, and keep volumes "in use"
+          = why: Without it a finished Job or PyTorchJob stays forever, and a run of a CronJob until the history limits delete it, each with its pods: they fill etcd, slow every list, and keep volumes "in use"
           = rule: https://github.com/jobgate/jobgate/blob/main/docs/rules/ttl-after-finished.md
 
         error[checkpoint-volume-access]: 4 pods mount the claim `checkpoints`, which one node can mount
@@ -400,7 +400,7 @@ mod tests {
            |                 ------------- PersistentVolumeClaim team-a/checkpoints: one node
            |
            = help: make the claim `ReadWriteMany`, or keep the pods on one node
-           = why: A `ReadWriteOnce` volume is attached to one node at a time
+           = why: A `ReadWriteOnce` volume is attached to one node at a time, and a `hostPath` is another directory on each node
            = rule: https://github.com/jobgate/jobgate/blob/main/docs/rules/checkpoint-volume-access.md
 
         note[placeholder]: `checkpoints` looks like a stand-in

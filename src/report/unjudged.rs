@@ -30,6 +30,8 @@ pub enum Reason {
     Lookalike,
     /// Nearly a kind of ours: spelled or grouped in a way that no API server knows.
     Misspelled,
+    /// Of a kind of ours, or of one that is known, in a version that API servers no longer serve.
+    NotServed,
     /// A part of an object, which something completes. The rules that ask for what is missing said nothing.
     Partial,
     /// A patch that a kustomization lists.
@@ -113,6 +115,7 @@ impl Reason {
             Self::Kind => "kind",
             Self::Lookalike => "lookalike",
             Self::Misspelled => "misspelled-kind",
+            Self::NotServed => "not-served",
             Self::Partial => "partial",
             Self::Patch(_) => "patch",
             Self::Kustomization(_) => "kustomization",
@@ -147,7 +150,10 @@ impl Reason {
 
     /// Tells whether a finding says the same, so that people need not read it twice.
     pub(super) fn is_found(&self) -> bool {
-        matches!(self, Self::Misspelled | Self::Chart(_) | Self::Template | Self::Placeholder(_) | Self::Unreadable | Self::TooLarge)
+        matches!(
+            self,
+            Self::Misspelled | Self::NotServed | Self::Chart(_) | Self::Template | Self::Placeholder(_) | Self::Unreadable | Self::TooLarge
+        )
     }
 
     /// Returns the heading under which people find it.
@@ -156,6 +162,7 @@ impl Reason {
             Self::Kind | Self::InCluster(..) => "batch kinds that Jobgate does not judge",
             Self::Lookalike => "unknown kinds that run batch pods",
             Self::Misspelled => "kinds that no API server knows",
+            Self::NotServed => "versions that are no longer served",
             Self::Partial => "parts of objects: what is missing may be elsewhere",
             Self::Patch(_) => "kustomize patches",
             Self::Kustomization(_) => "kustomizations that are not rendered",
@@ -179,7 +186,14 @@ impl Reason {
     /// Returns what the summary counts, in the singular, and what was not done to it; nothing for objects, which it counts by their kinds.
     fn noun(&self) -> Option<(&'static str, &'static str)> {
         Some(match self {
-            Self::Kind | Self::Lookalike | Self::Misspelled | Self::Partial | Self::Patch(_) | Self::Inside(_) | Self::InCluster(..) => {
+            Self::Kind
+            | Self::Lookalike
+            | Self::Misspelled
+            | Self::NotServed
+            | Self::Partial
+            | Self::Patch(_)
+            | Self::Inside(_)
+            | Self::InCluster(..) => {
                 return None;
             }
             Self::Kustomization(_) => ("kustomization", "not rendered"),
@@ -251,6 +265,7 @@ impl Unjudged {
             Reason::Lookalike => format!("Jobgate does not know the kind {kind}, which runs batch pods").into(),
             Reason::Misspelled if kind.is_empty() => "this object has no kind".into(),
             Reason::Misspelled => "the API server knows no such kind".into(),
+            Reason::NotServed => "this version is no longer served".into(),
             Reason::Inside(around) => format!("the {kind} inside the {} is not judged", clean(around)).into(),
             Reason::Partial if kind.is_empty() => "this is a part of an object: it has neither `apiVersion` nor `kind`".into(),
             Reason::Partial => "this is a part of an object: no container has an image".into(),
@@ -281,6 +296,7 @@ impl Unjudged {
         match &self.reason {
             Reason::Kind | Reason::Lookalike | Reason::InCluster(..) => "check by hand what its pods may waste".into(),
             Reason::Misspelled => "write the kind and `apiVersion` as the API server knows them".into(),
+            Reason::NotServed => "write it in a version that is served".into(),
             Reason::Partial => "lint the whole object: `kubectl kustomize DIR | jobgate lint -`".into(),
             Reason::Patch(kustomized) | Reason::Kustomization(kustomized) => kustomized.help().into(),
             Reason::Chart(dir) | Reason::ChartParts(dir) => helm(dir).into(),
@@ -290,6 +306,10 @@ impl Unjudged {
             Reason::Unreadable | Reason::Nothing | Reason::Excluded(_) | Reason::Unknown(_) => "".into(),
             Reason::UnreadablePath(_) | Reason::NotWritten(_) | Reason::NotListed(_) => "".into(),
             Reason::TooLarge => "raise the limit with `--max-file-size`".into(),
+            // A claim of some namespace is then no answer.
+            Reason::Claim(_) if self.object.as_ref().is_some_and(|object| object.namespace.is_none()) => {
+                "write `metadata.namespace`, and pass the claim's manifest, or `kubectl get pvc -A -o yaml`, with `--facts`".into()
+            }
             Reason::Claim(_) => "pass the claim's manifest, or `kubectl get pvc -A -o yaml`, with `--facts`".into(),
         }
     }
@@ -342,8 +362,8 @@ pub(super) fn in_short(report: &Report) -> Option<String> {
                 *kinds.entry(clean(kind)).or_default() += count.and_then(|count| usize::try_from(count).ok()).unwrap_or(1);
             }
             (_, None) => {
-                let is_inside = matches!(unjudged.reason, Reason::Inside(_));
-                let counted = !is_inside && unjudged.object.as_ref().is_some_and(|object| object.is_ours());
+                let is_apart = matches!(unjudged.reason, Reason::Inside(_) | Reason::NotServed);
+                let counted = !is_apart && unjudged.object.as_ref().is_some_and(|object| object.is_ours());
                 *kinds.entry(kind_of(unjudged)).or_default() += 1;
                 foreign += usize::from(!counted);
             }
@@ -387,6 +407,7 @@ fn kind_of(unjudged: &Unjudged) -> Cow<'_, str> {
     let kind = full_kind(object);
     match &unjudged.reason {
         Reason::Inside(around) => format!("{kind} inside {}", clean(around)).into(),
+        Reason::NotServed => kind,
         _ if object.is_ours() => format!("partial {kind}").into(),
         _ => kind,
     }
@@ -448,6 +469,19 @@ mod tests {
     }
 
     #[test]
+    fn what_is_of_an_old_version_is_not_among_the_objects() {
+        let job = Some(("kubeflow.org/v1alpha1", "PyTorchJob"));
+        let report = Report { unjudged: vec![at("a", job, Reason::NotServed)], ..Report::default() };
+        assert_eq!(in_short(&report).as_deref(), Some("1 of 1 object not judged (PyTorchJob 1)"));
+        let (unjudged, other) = (&report.unjudged[0], at("a", Some(("extensions/v1beta1", "Job")), Reason::NotServed));
+        assert_eq!((unjudged.reason.word(), &*unjudged.message()), ("not-served", "this version is no longer served"));
+        assert_eq!(
+            in_short(&Report { objects: 2, unjudged: vec![other], ..Report::default() }).as_deref(),
+            Some("1 of 3 objects not judged (Job.extensions 1)")
+        );
+    }
+
+    #[test]
     fn commands_name_the_directory_as_a_shell_reads_it() {
         assert_eq!(helm("."), "lint what it renders to: `helm template . | jobgate lint -`");
         assert_eq!(helm("my charts/it's"), "lint what it renders to: `helm template 'my charts/it'\\''s' | jobgate lint -`");
@@ -465,6 +499,7 @@ mod tests {
             Reason::Kind,
             Reason::Lookalike,
             Reason::Misspelled,
+            Reason::NotServed,
             Reason::Partial,
             Reason::Patch(kustomized.clone()),
             Reason::Kustomization(kustomized),

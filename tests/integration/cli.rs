@@ -941,3 +941,289 @@ fn only_pods_with_gpus_hold_gpus() {
         assert_eq!(message.contains("hold their GPUs"), holds, "{message}");
     }
 }
+
+/// Returns the findings of files, as JSON.
+fn findings(place: &Place, arguments: &[&str]) -> Vec<Value> {
+    json(&place.run(&[&["lint", "--format", "json"], arguments].concat()))["findings"].as_array().unwrap().clone()
+}
+
+/// Returns `rule: message; help` of each finding of a file.
+fn texts(file: &str) -> Vec<String> {
+    let place = Place::with(&[("a.yaml", file)]);
+    let text = |finding: &Value, key: &str| finding[key].as_str().unwrap().to_owned();
+    findings(&place, &["a.yaml"])
+        .iter()
+        .map(|finding| format!("{}: {}; {}", text(finding, "rule"), text(finding, "message"), text(finding, "help")))
+        .collect()
+}
+
+/// A `CronJob` with nothing to report, but for what is taken out of it.
+const CRON: &str = "\
+apiVersion: batch/v1
+kind: CronJob
+metadata: {name: nightly}
+spec:
+  schedule: '@daily'
+  concurrencyPolicy: Forbid
+  jobTemplate:
+    spec:
+      activeDeadlineSeconds: 3600
+      ttlSecondsAfterFinished: 3600
+      podReplacementPolicy: Failed
+      template:
+        spec:
+          restartPolicy: Never
+          containers: [{name: c, image: 'example.com/c:1'}]
+";
+
+#[test]
+fn finished_runs_of_a_cron_job_are_kept_up_to_its_history_limits() {
+    let cron = |limits: &str| CRON.replace("      ttlSecondsAfterFinished: 3600\n", "").replace("  jobTemplate", &format!("{limits}  jobTemplate"));
+    let help = "set `spec.jobTemplate.spec.ttlSecondsAfterFinished`, e.g. to 604800 (seconds), which deletes them earlier";
+    let begin = "ttl-after-finished: `ttlSecondsAfterFinished` is not set: finished runs are kept up to the history limits";
+    assert_eq!(texts(&cron("")), [format!("{begin} (3 successful, 1 failed), with their pods; {help}")]);
+    assert_eq!(texts(&cron("  failedJobsHistoryLimit: 5\n")), [format!("{begin} (3 successful, 5 failed), with their pods; {help}")]);
+    assert_eq!(texts(&cron("  successfulJobsHistoryLimit: 0\n  failedJobsHistoryLimit: 0\n")), [""; 0]);
+    let terraform = cron("").replace("{name: nightly}", "{name: nightly, managedFields: [{manager: Terraform, operation: Update}]}");
+    assert!(texts(&terraform)[0].contains(": finished runs are kept up to the history limits (3 successful, 1 failed); none is filled in"));
+}
+
+#[test]
+fn a_run_that_the_next_one_replaces_does_not_hang_until_someone_notices() {
+    let cron = CRON.replace("      activeDeadlineSeconds: 3600\n", "");
+    let of = |policy: &str| texts(&cron.replace("Policy: Forbid", policy))[0].clone();
+    assert!(of("Policy: Forbid").starts_with("deadline: no `activeDeadlineSeconds`: a run that hangs holds its nodes until someone notices;"));
+    assert!(
+        of("Policy: Replace").starts_with("deadline: no `activeDeadlineSeconds`: a run that hangs holds its nodes until the next run replaces it;")
+    );
+    assert!(of("Policy: Replace\n  suspend: true").contains("until someone notices"), "there is no next run");
+}
+
+#[test]
+fn what_a_tool_is_to_delete_is_a_hook_only_where_it_has_hooks() {
+    let help = |mark: &str| {
+        let job = good().replace("  ttlSecondsAfterFinished: 3600\n", "").replace("  namespace: team-a\n", &format!("  {mark}\n"));
+        texts(&job).pop().unwrap()
+    };
+    let flux = help("labels: {kustomize.toolkit.fluxcd.io/name: apps}");
+    assert!(flux.ends_with("; take it out of what Flux applies once it has finished, so that Flux deletes it"), "{flux}");
+    let helm = help("labels: {helm.sh/chart: train-1.0.0}");
+    assert!(helm.ends_with("; let Helm delete it: as a hook (`helm.sh/hook`) with a deletion policy"), "{helm}");
+    let argo = help("annotations: {argocd.argoproj.io/tracking-id: a}");
+    assert!(argo.ends_with("; let Argo CD delete it: as a hook (`argocd.argoproj.io/hook`) with a deletion policy"), "{argo}");
+    let either = help("labels: {app.kubernetes.io/instance: train}");
+    assert!(either.ends_with("; let the tool delete it: as a hook with a deletion policy"), "{either}");
+    for (mark, tool) in [("labels: {kapp.k14s.io/app: a}", "kapp"), ("labels: {crossplane.io/composite: a}", "Crossplane")] {
+        assert!(!help(mark).contains("hook") && help(mark).contains(&format!("so that {tool} deletes it")), "{}", help(mark));
+    }
+}
+
+#[test]
+fn an_old_cron_job_gets_its_version_first_and_then_what_that_version_has() {
+    let old = CRON
+        .replace("batch/v1", "batch/v1beta1")
+        .replace("      podReplacementPolicy: Failed\n", "")
+        .replace("      ttlSecondsAfterFinished: 3600\n", "");
+    let place = Place::with(&[("a.yaml", &old)]);
+    place.run(&["lint", "--fix", "a.yaml"]);
+    let safe = fs::read_to_string(place.path().join("a.yaml")).unwrap();
+    assert!(safe.contains("v1beta1") && safe.contains("ttlSeconds") && !safe.contains("podReplacementPolicy"), "{safe}");
+    place.run(&["lint", "--fix", "--unsafe-fixes", "a.yaml"]);
+    let all = fs::read_to_string(place.path().join("a.yaml")).unwrap();
+    assert!(all.starts_with("apiVersion: batch/v1\n") && all.contains("podReplacementPolicy: Failed"), "{all}");
+}
+
+#[test]
+fn a_second_volume_type_is_named_as_manifests_name_it() {
+    let job = good().replace(
+        "      containers:",
+        "      volumes:\n      - {name: v, emptyDir: {}, cephfs: {monitors: [m]}, downwardAPI: {items: []}}\n      containers:",
+    );
+    let place = Place::with(&[("a.yaml", &job)]);
+    let found = findings(&place, &["a.yaml"]);
+    for (field, said) in [("cephfs", "cephFS"), ("downwardAPI", "downwarAPI")] {
+        let at = format!("spec.template.spec.volumes[0].{field}");
+        let one = found.iter().find(|finding| finding["path"] == at.as_str()).unwrap_or_else(|| panic!("{field}: {found:#?}"));
+        assert!(one["message"].as_str().unwrap().contains(&format!("volumes[0].{said}: Forbidden")), "the server's own words: {one}");
+        assert_eq!(one["help"], format!("remove `{at}`"));
+        let column = job.lines().find(|line| line.contains("emptyDir")).unwrap().find(field).unwrap() + 1;
+        assert!(column <= usize::try_from(one["start"]["column"].as_u64().unwrap()).unwrap(), "{one}");
+        assert!(one["pointer"].as_str().is_none_or(|pointer| pointer.ends_with(&format!("/volumes/0/{field}"))), "{one}");
+    }
+}
+
+#[test]
+fn a_claim_of_another_namespace_says_nothing_of_a_job_that_names_none() {
+    let job = good()
+        .replace("  namespace: team-a\n", "")
+        .replace("  template:", "  parallelism: 2\n  template:")
+        .replace("      containers:", "      volumes: [{name: checkpoints, persistentVolumeClaim: {claimName: checkpoints}}]\n      containers:")
+        + "          volumeMounts: [{name: checkpoints, mountPath: /checkpoints}]\n";
+    let claim =
+        "apiVersion: v1\nkind: PersistentVolumeClaim\nmetadata: {name: checkpoints, namespace: team-b}\nspec: {accessModes: [ReadWriteOnce]}\n";
+    let place = Place::with(&[("job.yaml", &job), ("claims.txt", claim), ("open.txt", &claim.replace(", namespace: team-b", ""))]);
+    let of = |arguments: &[&str]| {
+        let document = json(&place.run(&[arguments, &["--format", "json", "job.yaml"]].concat()));
+        let denied = document["findings"].as_array().unwrap().iter().any(|finding| finding["rule"] == "checkpoint-volume-access");
+        (denied, document["unjudged"].as_array().into_iter().flatten().any(|unjudged| unjudged["reason"] == "claim"))
+    };
+    let facts = ["--facts", "claims.txt"];
+    assert_eq!(of(&["lint", facts[0], facts[1]]), (false, true));
+    assert_eq!(of(&["lint", "--facts", "open.txt"]), (true, false), "it leaves its namespace open as well");
+    assert_eq!(of(&["dry-run", facts[0], facts[1]]), (false, true));
+    assert_eq!(of(&["dry-run", facts[0], facts[1], "--namespace", "team-a"]), (false, true));
+    assert_eq!(of(&["dry-run", facts[0], facts[1], "--namespace", "team-b"]), (true, false));
+    // Manifests that are linted together mean one another, and the second place is called by its own namespace.
+    let both = Place::with(&[("job.yaml", &(job + "---\n" + claim))]);
+    let found = findings(&both, &["job.yaml"]);
+    let related: Vec<&str> = found[0]["related"].as_array().unwrap().iter().filter_map(|related| related["object"].as_str()).collect();
+    assert_eq!((found.len(), &related[..]), (1, &["PersistentVolumeClaim team-b/checkpoints"][..]), "{found:#?}");
+}
+
+#[test]
+fn a_claim_on_a_host_path_points_at_the_host_path() {
+    let job = good()
+        .replace("  template:", "  parallelism: 2\n  template:")
+        .replace("      containers:", "      volumes: [{name: v, persistentVolumeClaim: {claimName: c}}]\n      containers:")
+        + "          volumeMounts: [{name: v, mountPath: /checkpoints}]\n";
+    let claim = "---\napiVersion: v1\nkind: PersistentVolumeClaim\nmetadata: {name: c}\nspec:\n  volumeName: pv\n  accessModes: [ReadWriteOnce]\n";
+    let volume =
+        "apiVersion: v1\nkind: PersistentVolume\nmetadata: {name: pv}\nspec:\n  accessModes: [ReadWriteOnce]\n  hostPath:\n    path: /data\n";
+    for (files, file, line) in [
+        (vec![("a.yaml", format!("{job}{claim}---\n{volume}"))], "a.yaml", (job.clone() + claim).lines().count() + 7),
+        (vec![("a.yaml", job.clone() + claim), ("b.yaml", volume.to_owned())], "b.yaml", 6),
+    ] {
+        let files: Vec<(&str, &str)> = files.iter().map(|(name, text)| (*name, text.as_str())).collect();
+        let place = Place::with(&files);
+        let found = findings(&place, &["."]);
+        assert!(found.len() == 1 && found[0]["message"].as_str().unwrap().contains("bound to a `hostPath`"), "{found:#?}");
+        let elsewhere: Vec<&Value> = found[0]["related"].as_array().unwrap().iter().filter(|related| related["object"].is_string()).collect();
+        assert_eq!(elsewhere.len(), 1, "{found:#?}");
+        assert_eq!((&elsewhere[0]["object"], &elsewhere[0]["start"]["line"]), (&"PersistentVolume pv".into(), &(line as u64).into()));
+        assert!(
+            elsewhere[0]["file"].as_str().unwrap().ends_with(file) && elsewhere[0]["message"] == "another directory on each node",
+            "{elsewhere:?}"
+        );
+    }
+    // Of two volumes that are alike either may be meant.
+    let place = Place::with(&[("a.yaml", &(job + claim)), ("b.yaml", volume), ("c.yaml", volume)]);
+    assert!(findings(&place, &["."])[0]["message"].as_str().unwrap().contains("bound to a `hostPath`"));
+}
+
+#[test]
+fn an_old_py_torch_job_is_told_what_has_changed() {
+    let template = "{spec: {containers: [{name: pytorch, image: 'example.com/t:1'}]}}";
+    let alpha = format!(
+        "apiVersion: kubeflow.org/v1alpha1\nkind: PyTorchJob\nmetadata: {{name: p}}\nspec:\n  replicaSpecs:\n  - replicas: 1\n    template: {template}\n"
+    );
+    let text = texts(&alpha).remove(0);
+    assert!(text.contains("`spec.pytorchReplicaSpecs` instead of `spec.replicaSpecs[]`") && text.contains("alone is not enough"), "{text}");
+    for version in ["v1alpha2", "v1beta1", "v1beta2"] {
+        let text = texts(&alpha.replace("v1alpha1", version)).remove(0);
+        assert!(text.contains("in `spec.runPolicy` instead of `spec`") && text.contains("alone is not enough"), "{text}");
+    }
+    let place = Place::with(&[("a.yaml", &alpha), ("b.yaml", &alpha.replace("v1alpha1", "v1"))]);
+    let old = place.run(&["lint", "--format", "json", "a.yaml"]);
+    assert_eq!(json(&old)["unjudged"][0]["reason"], "not-served");
+    assert_eq!(json(&old)["unjudged"][0]["message"], "this version is no longer served");
+    assert!(stdout(&place.run(&["lint", "a.yaml"])).contains("0 jobs: 1 denied; 1 of 1 object not judged (PyTorchJob 1)"));
+    // With another version alone it is whole, and lacks what that version requires.
+    let new = json(&place.run(&["lint", "--format", "json", "b.yaml"]));
+    let said: Vec<&str> = new["findings"].as_array().unwrap().iter().map(|finding| finding["message"].as_str().unwrap()).collect();
+    assert!(said.contains(&"the API server refuses this: spec.pytorchReplicaSpecs: Required value"), "{said:?}");
+    assert_eq!(new["summary"]["unjudged"], 0, "{new}");
+}
+
+#[test]
+fn an_object_that_lacks_what_runs_is_wrong_and_no_part_of_one() {
+    let job = |spec: &str| format!("apiVersion: batch/v1\nkind: Job\nmetadata: {{name: j}}\nspec:{spec}");
+    let torch = |spec: &str| job(spec).replace("batch/v1", "kubeflow.org/v1").replace("kind: Job", "kind: PyTorchJob");
+    let pod = "\n  activeDeadlineSeconds: 60\n  template:\n    spec:\n      restartPolicy: Never\n";
+    for (object, is_part) in [
+        (job("\n"), false),
+        (job(" []\n"), false),
+        (job("\n  activeDeadlineSeconds: 60\n  template:\n"), false),
+        (job(&format!("{pod}      containers:\n        name: c\n        image: i\n")), false),
+        (job(&format!("{pod}      containers: []\n")), false),
+        (job(&format!("{pod}      Containers: [{{name: c, image: i}}]\n")), false),
+        (torch("\n"), false),
+        (torch("\n  pytorchReplicaSpecs:\n    Master:\n      replicas: 1\n      template:\n"), false),
+        (torch("\n  pytorchReplicaSpecs: []\n"), false),
+        // What another file may complete.
+        (job("\n  activeDeadlineSeconds: 60\n"), true),
+        (job("\n  activeDeadlineSeconds: '60'\n"), true),
+        (job(pod), true),
+        (job(&format!("{pod}      containers: [{{name: c, env: []}}]\n")), true),
+        (torch("\n  runPolicy: {activeDeadlineSeconds: 60}\n"), true),
+    ] {
+        let place = Place::with(&[("a.yaml", &object)]);
+        let document = json(&place.run(&["lint", "--format", "json", "a.yaml"]));
+        let parts = document["unjudged"].as_array().into_iter().flatten().filter(|unjudged| unjudged["reason"] == "partial").count();
+        assert_eq!(parts, usize::from(is_part), "{object}\n{document}");
+        assert!(is_part || !document["findings"].as_array().unwrap().is_empty(), "{object}");
+    }
+}
+
+#[test]
+fn the_name_of_a_claim_in_capitals_is_a_placeholder() {
+    let job = good().replace("      containers:", "      volumes: [{name: v, persistentVolumeClaim: {claimName: CKPT_PVC_NAME}}]\n      containers:")
+        + "          volumeMounts: [{name: v, mountPath: /checkpoints}]\n";
+    let job = job.replace("  template:", "  parallelism: 2\n  template:");
+    let place = Place::with(&[("a.yaml", &job)]);
+    let found = found_by_both(&place, "a.yaml");
+    assert_eq!(
+        found.iter().map(|found| (&*found.1, &*found.2)).collect::<Vec<_>>(),
+        [("placeholder", "`claimName` holds the placeholder `CKPT_PVC_NAME`")]
+    );
+    let unjudged = json(&place.run(&["lint", "--format", "json", "a.yaml"]))["unjudged"].clone();
+    assert_eq!((unjudged.as_array().map(Vec::len), &unjudged[0]["reason"]), (Some(1), &"placeholder".into()));
+}
+
+#[test]
+fn a_field_of_a_misspelled_name_is_not_missing_as_well() {
+    let job = good().replace("restartPolicy", "RestartPolicy").replace("activeDeadlineSeconds", "activeDeadlineSecond");
+    let place = Place::with(&[("a.yaml", &job)]);
+    let rules = |place: &Place, arguments: &[&str]| {
+        let document = json(&place.run(&[arguments, &["--format", "json", "a.yaml"]].concat()));
+        document["findings"].as_array().unwrap().iter().map(|finding| finding["rule"].as_str().unwrap().to_owned()).collect::<Vec<_>>()
+    };
+    for command in ["lint", "dry-run"] {
+        assert_eq!(rules(&place, &[command]), ["unknown-field", "unknown-field"], "{command}");
+    }
+    // At another level it is found as well, and moved.
+    let moved = CRON.replace("      activeDeadlineSeconds: 3600\n", "").replace("  jobTemplate", "  activeDeadlineSeconds: 3600\n  jobTemplate");
+    let place = Place::with(&[("a.yaml", &moved)]);
+    assert_eq!(rules(&place, &["lint"]), ["unknown-field"]);
+    assert_eq!(code(&place.run(&["lint", "--fix", "--unsafe-fixes", "a.yaml"])), 0);
+    // The mapping that it is moved into need not be there.
+    let torch = "apiVersion: kubeflow.org/v1\nkind: PyTorchJob\nmetadata: {name: p}\nspec:\n  activeDeadlineSeconds: 5\n  cleanPodPolicy: All\n  \
+                 pytorchReplicaSpecs:\n    \
+                 Master: {replicas: 1, template: {spec: {containers: [{name: pytorch, image: 'example.com/t:1'}]}}}\n";
+    let place = Place::with(&[("a.yaml", torch)]);
+    assert_eq!(rules(&place, &["lint"]), ["ttl-after-finished", "unknown-field", "unknown-field"]);
+    assert_eq!(code(&place.run(&["lint", "--fix", "--unsafe-fixes", "a.yaml"])), 0);
+    let fixed = fs::read_to_string(place.path().join("a.yaml")).unwrap();
+    assert!(
+        fixed.contains("    activeDeadlineSeconds: 5\n") && fixed.contains("    cleanPodPolicy: All\n") && fixed.contains("    ttlSeconds"),
+        "{fixed}"
+    );
+    // Where it cannot be moved, both are to be done.
+    let taken = torch.replace("  cleanPodPolicy: All\n", "  runPolicy: {activeDeadlineSeconds: null}\n");
+    let both = rules(&Place::with(&[("a.yaml", &taken)]), &["lint"]);
+    assert!(both.contains(&"unknown-field".to_owned()) && both.contains(&"deadline".to_owned()), "{both:?}");
+    // What is dropped silently is missing.
+    let loose = rules(&Place::with(&[("a.yaml", &job)]), &["dry-run", "--validate", "warn"]);
+    assert!(loose.contains(&"deadline".to_owned()) && loose.contains(&"restart-policy".to_owned()), "{loose:?}");
+}
+
+#[test]
+fn a_kind_of_an_operator_that_is_gone_is_no_green_answer() {
+    let replica = "{replicas: 2, restartPolicy: Never, template: {spec: {containers: [{name: c, image: 'example.com/c:1'}]}}}";
+    let of = |version: &str, kind: &str| {
+        let object = format!("apiVersion: {version}\nkind: {kind}\nmetadata: {{name: a}}\nspec: {{replicaSpecs: {{Worker: {replica}}}}}\n");
+        json(&Place::with(&[("a.yaml", &object)]).run(&["lint", "--format", "json", "a.yaml"]))["unjudged"][0]["reason"].clone()
+    };
+    assert_eq!(of("xgboostjob.kubeflow.org/v1", "XGBoostJob"), "kind");
+    assert_eq!(of("xgboostjob.kubeflow.org/v1alpha1", "XGBoostJob"), "kind");
+    assert_eq!(of("example.com/v1", "SomeJob"), "lookalike");
+}

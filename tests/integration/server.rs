@@ -94,7 +94,7 @@ fn word(body: &[u8]) -> &str {
 }
 
 fn answer(outcome: Outcome, body: &str) -> Answer {
-    Answer { status: 200, body: body.as_bytes().to_vec(), meta: Meta { kind: Some(Kind::Job), outcome, ..Meta::default() } }
+    Answer { status: 200, body: body.as_bytes().to_vec(), meta: Meta { kind: Some(Kind::JOB), outcome, ..Meta::default() } }
 }
 
 fn order(word: &str) -> String {

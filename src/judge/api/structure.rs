@@ -11,7 +11,7 @@ use crate::text::patch::Op;
 use crate::text::placeholder::{self, is_no_image, is_placeholder, is_to_replace};
 use crate::text::pointer::{Pointer, Token};
 use crate::text::suggest;
-use crate::text::value::{Map, Value};
+use crate::text::value::{Map, Value, json};
 
 /// Walks an object; says nothing of one whose shape is not known.
 pub(super) fn check(object: &Value, reading: Reading) -> Vec<Finding> {
@@ -80,6 +80,8 @@ impl Walk<'_> {
                             let path = path.step(Step::Key(key));
                             match (self.schema.shape(field), value) {
                                 (Shape::Text, Value::String(text)) if key == "image" && is_no_image(text) => self.placeholder(&path, text),
+                                // No claim can have such a name.
+                                (Shape::Choice, Value::String(text)) if key == "claimName" && is_to_replace(text) => self.placeholder(&path, text),
                                 _ => self.visit(field, value, &path),
                             }
                         }
@@ -161,11 +163,16 @@ impl Walk<'_> {
         if let Some(home) = home {
             let message = format!("{begin}; it belongs at `{home}`");
             let target = home.key(key);
-            let free = home.find(self.object).is_some_and(Value::is_object) && target.find(self.object).is_none();
+            let is_mapping = |at: &Pointer| at.find(self.object).is_some_and(Value::is_object);
+            let moved = match home.find(self.object) {
+                Some(Value::Object(fields)) if fields.get(key).is_none() => Some(Op::Add(target.clone(), value.clone())),
+                None if home.parent().is_some_and(|around| is_mapping(&around)) => Some(Op::Add(home.clone(), json!({key: value.clone()}))),
+                _ => None,
+            };
             let help = format!("move it to `{target}`");
             let finding = self.report(UNKNOWN_FIELD, level, pointer.clone(), message, help).at_key();
-            if free {
-                finding.fix(Safety::Unsafe, vec![Op::Add(target, value.clone()), Op::Remove(pointer)]);
+            if let Some(moved) = moved {
+                finding.fix(Safety::Unsafe, vec![moved, Op::Remove(pointer)]);
             }
             return;
         }
@@ -330,7 +337,10 @@ fn mend(shape: &Shape, value: &Value) -> (String, Option<(Safety, Value)>) {
         (Shape::Text | Shape::Choice, Value::Number(_) | Value::Bool(_)) => (IN_QUOTES.to_owned(), Some((Safety::Unsafe, value.to_string().into()))),
         (Shape::Quantity, Value::Number(_)) => (IN_QUOTES.to_owned(), Some((Safety::Safe, value.to_string().into()))),
         (Shape::List(_), Value::String(_) | Value::Number(_) | Value::Bool(_)) => ("write it as a list of one item".to_owned(), None),
-        (Shape::List(_), Value::Object(_)) => ("put `- ` before its first key, so that it is a list of one item".to_owned(), None),
+        (Shape::List(_), Value::Object(fields)) => {
+            let rest = if fields.len() > 1 { ", and move its other keys two columns to the right," } else { "" };
+            (format!("put `- ` before its first key{rest} so that it is a list of one item"), None)
+        }
         (Shape::Map(_) | Shape::Object(_), Value::Array(_)) => ("write keys and values instead of a list".to_owned(), None),
         _ => ("write a value of that type; the API server refuses any other".to_owned(), None),
     }
@@ -411,6 +421,10 @@ mod tests {
             said(&with_container(json!({"args": "--x"}))),
             ["field-type spec.template.spec.containers[0].args: `args` must be a list, is the string \"--x\" (write it as a list of one item)"]
         );
+        let ports = |ports: Value| said(&with_container(json!({"ports": ports})))[0].clone();
+        let help = "(put `- ` before its first key, and move its other keys two columns to the right, so that it is a list of one item)";
+        assert!(ports(json!({"containerPort": 80, "name": "http"})).ends_with(help));
+        assert!(ports(json!({"containerPort": 80})).ends_with("(put `- ` before its first key so that it is a list of one item)"));
         assert_eq!(
             said(&with_container(json!({"args": [1]}))),
             ["field-type spec.template.spec.containers[0].args[0]: `args[0]` must be a string, is the integer 1 (put it in quotes)"]
@@ -510,6 +524,8 @@ mod tests {
         assert!(found[0].contains("limits[cpu]") && found[0].ends_with("(put it in quotes)"), "{found:#?}");
         let found = said(&object(json!({"activeDeadlineSeconds": 5, "pytorchReplicaSpecs": {"Worker": {"image": "i", "replicas": "4"}}})));
         assert!(found[0].contains("it belongs at `spec.runPolicy`"), "{found:#?}");
+        let moved = check(&object(json!({"activeDeadlineSeconds": 5, "pytorchReplicaSpecs": {}})), Reading::Manifest).remove(0).fix.expect("a fix");
+        assert_eq!(moved.ops[0], Op::Add(Pointer::of(&["spec", "runPolicy"]), json!({"activeDeadlineSeconds": 5})));
         assert!(found[1].contains("it belongs at `spec.pytorchReplicaSpecs[Worker].template.spec.containers[0]`"), "{found:#?}");
         assert!(found[2].starts_with("field-type spec.pytorchReplicaSpecs[Worker].replicas"), "{found:#?}");
     }

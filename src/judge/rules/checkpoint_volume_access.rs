@@ -2,10 +2,10 @@
 //!
 //! ## Why
 //!
-//! A `ReadWriteOnce` volume is attached to one node at a time. The pods that land on another node wait in ContainerCreating, without a time limit,
-//! holding their GPUs, with nothing but a `FailedAttachVolume` event to say why. The scheduler does not look at access modes, so it happens at random:
-//! the job runs when all pods fit on one node, and hangs when they do not. `readOnly` on the volume or the mount does not lift it.
-//! With `ReadWriteOncePod` only one pod in the whole cluster may mount the volume, wherever it runs.
+//! A `ReadWriteOnce` volume is attached to one node at a time, and a `hostPath` is another directory on each node. With the first, pods that land on
+//! another node wait in ContainerCreating, without a time limit, holding their GPUs, with nothing but a `FailedAttachVolume` event to say why. The
+//! scheduler does not look at access modes, so it happens at random: the job runs when all pods fit on one node, and hangs when they do not.
+//! `readOnly` on the volume or the mount does not lift it. With `ReadWriteOncePod` only one pod in the whole cluster may mount the volume, wherever it runs.
 //!
 //! ## Bad
 //!
@@ -94,7 +94,8 @@
 //! and `artifactory` hold none.
 //!
 //! The access modes come from the claim: from the linted files or `--facts`, or from the cluster. Of a bound claim the modes of the volume count.
-//! A claim that nobody has seen is unknown and gives no finding; one that the cluster says is not there gives a warning, since its pods will wait for it.
+//! Of `--facts` a claim that names its namespace is that of a job in the same namespace; where the job names none, it is unknown which claim is meant,
+//! unless `dry-run --namespace` says it. A claim that nobody has seen is unknown and gives no finding; one that the cluster says is not there gives a warning, since its pods will wait for it.
 //! Modes with `ReadWriteMany` are fine; `ReadOnlyMany` is fine where every mount is read-only, and worth a warning where one is not.
 //!
 //! A claim in a file may name its PersistentVolume (`volumeName`). If that is among the files, its access modes count as well, and one that no node
@@ -114,14 +115,16 @@
 use std::cell::{Cell, OnceCell, RefCell};
 use std::collections::{BTreeMap, BTreeSet};
 
+use crate::judge::engine::Origin;
 use crate::judge::facts::{Claim, Fact, Volume};
-use crate::judge::finding::{Finding, Level, Part as FindingPart, Place};
+use crate::judge::finding::{Finding, Level, Part as FindingPart, Place, Source};
 use crate::judge::policy::Action;
 use crate::judge::rule::{Cx, Exportable, Fills, Kinds, ParamDefault, Ratchet, Rule, Strings};
 use crate::k8s::cron::Schedule;
 use crate::kinds::{Among, ClaimUse, Container, Field, Part, PodCount, PodTemplate, Workload, on_one_node, on_several_nodes};
 use crate::text::lines::cut;
 use crate::text::meter;
+use crate::text::placeholder::{is_placeholder, is_to_replace};
 use crate::text::value::Value;
 
 const WORDS: Strings = Strings::new(
@@ -162,6 +165,9 @@ pub(super) static RULE: Rule = Rule {
 
 /// The longest name of a namespace that can exist, in bytes.
 const MAX_NAMESPACE_BYTES: usize = 63;
+
+/// The longest name of a volume that can exist, in bytes.
+const MAX_NAME_BYTES: usize = 253;
 
 /// One claim, and all the templates of the object that mount it.
 struct Shared<'a> {
@@ -358,7 +364,8 @@ fn check(cx: &mut Cx<'_>) {
     let scene = Scene::of(cx.workload);
     for shared in scene.claims() {
         let Some((_, first)) = shared.uses.first() else { continue };
-        if crate::text::placeholder::is_placeholder(shared.name) {
+        // A cluster can be asked for a name in capitals, too: there is no such claim.
+        if is_placeholder(shared.name) || cx.request.origin == Origin::File && is_to_replace(shared.name) {
             continue;
         }
         match cx.facts().claim(cx.request.namespace, shared.name) {
@@ -388,7 +395,7 @@ fn check_claim(cx: &mut Cx<'_>, scene: &Scene<'_, '_>, shared: &Shared<'_>, clai
                 return;
             }
         }
-        Volume::OfCluster | Volume::Unseen | Volume::HostPath => {}
+        Volume::OfCluster | Volume::Unseen | Volume::HostPath { .. } => {}
     }
     let pods = shared.pods();
     let workload = cx.workload;
@@ -408,15 +415,15 @@ fn check_claim(cx: &mut Cx<'_>, scene: &Scene<'_, '_>, shared: &Shared<'_>, clai
             None => Sure::Unknown,
         };
         let users = format!("up to {at_once} pods use it at once");
-        if volume == Volume::HostPath {
-            return host_path(cx, shared, claim, &users);
+        if let Volume::HostPath { name, source } = &volume {
+            return host_path(cx, shared, (name, source), &users);
         }
         let finding = report(cx, scene, shared, claim, &users, sure);
         if let Some(finding) = finding.filter(|_| volume == Volume::Unseen) {
             finding.at_most(Level::Warn);
             finding.help = format!("show the PersistentVolume that it names (`--facts`), or {}", finding.help).into();
         }
-    } else if at_once == 1 && runs_may_overlap(workload) && volume != Volume::HostPath {
+    } else if at_once == 1 && runs_may_overlap(workload) && !matches!(volume, Volume::HostPath { .. }) {
         if !one_pod && scene.nodes(&pods, Among::SeveralRuns) == Some(Nodes::One) {
             return;
         }
@@ -433,13 +440,15 @@ fn check_claim(cx: &mut Cx<'_>, scene: &Scene<'_, '_>, shared: &Shared<'_>, clai
 }
 
 /// Says that pods on several nodes do not share what they write.
-fn host_path(cx: &mut Cx<'_>, shared: &Shared<'_>, claim: &Claim, users: &str) {
+fn host_path(cx: &mut Cx<'_>, shared: &Shared<'_>, (name, source): (&str, &Source), users: &str) {
     let Some((_, first)) = shared.uses.first() else { return };
     let message = format!("the claim `{}` is bound to a `hostPath`: each node has its own directory, and {users}", shared.name);
-    let (workload, namespace, modes) = (cx.workload, cx.request.namespace, claim.access_modes.join(", "));
+    let workload = cx.workload;
     let finding = cx.report(&first.part.pointer, message);
     finding.at_most(Level::Warn).help("use a volume that nodes share, or a required `podAffinity` that keeps the pods on one node");
-    label_places(finding, workload, shared, claim, namespace, &modes);
+    label_uses(finding, workload, shared);
+    let object = format!("PersistentVolume {}", cut(name, MAX_NAME_BYTES, "…"));
+    finding.label(Place::Elsewhere { object, source: source.clone() }, "another directory on each node");
 }
 
 /// Tells whether the pods of a Job may do their work one after another: it says how many may run at once, and not that they must.
@@ -503,7 +512,8 @@ fn report<'c>(cx: &'c mut Cx<'_>, scene: &Scene<'_, '_>, shared: &Shared<'_>, cl
     Some(finding)
 }
 
-fn label_places(finding: &mut Finding, workload: &Workload<'_>, shared: &Shared<'_>, claim: &Claim, namespace: &str, modes: &str) {
+/// Shows where else the claim is used, and what says how often.
+fn label_uses(finding: &mut Finding, workload: &Workload<'_>, shared: &Shared<'_>) {
     for (_, other) in shared.uses.iter().skip(1) {
         finding.label(Place::Here(other.part.pointer.clone(), FindingPart::Value), "used here as well");
     }
@@ -512,6 +522,14 @@ fn label_places(finding: &mut Finding, workload: &Workload<'_>, shared: &Shared<
             finding.label(Place::Here(said_by.clone(), FindingPart::Value), "this many pods at once");
         }
     }
+}
+
+fn label_places(finding: &mut Finding, workload: &Workload<'_>, shared: &Shared<'_>, claim: &Claim, namespace: &str, modes: &str) {
+    label_uses(finding, workload, shared);
+    let namespace = match &claim.source {
+        Source::File { namespace: own, .. } if !own.is_empty() => own,
+        Source::File { .. } | Source::Cluster => namespace,
+    };
     // The namespace is repeated for each claim: more of it than a name can have is not.
     let namespace = cut(namespace, MAX_NAMESPACE_BYTES, "…");
     let full = if namespace.is_empty() { shared.name.to_owned() } else { format!("{namespace}/{}", shared.name) };

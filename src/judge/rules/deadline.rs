@@ -47,6 +47,8 @@
 //! it just as soon. Both count as missing. `activeDeadlineSeconds` of the pod template bounds a pod once it runs, and
 //! the Job may then make another: it is no deadline for the run.
 //!
+//! A CronJob with `concurrencyPolicy: Replace` needs a deadline, too: a run that hangs holds its nodes until the next one is due, which may hang as well.
+//!
 //! The parameter `maximum` is the longest deadline that an author may set. A longer one is reported as a missing one is; the unsafe fix writes
 //! the maximum.
 //!
@@ -197,7 +199,8 @@ fn is_missing(cx: &mut Cx<'_>, (index, run): (usize, &Run<'_>), field: &Part<'_>
     let workload = cx.workload;
     let of_pods: Vec<Pointer> =
         workload.pods.iter().filter(|pod| pod.run == index).map(|pod| pod.spec.get(FIELD)).filter(Part::is_set).map(|part| part.pointer).collect();
-    let mut message = format!("no `{FIELD}`: a run that hangs holds its nodes until someone notices");
+    let until = if is_replaced(workload) { "the next run replaces it" } else { "someone notices" };
+    let mut message = format!("no `{FIELD}`: a run that hangs holds its nodes until {until}");
     if !of_pods.is_empty() {
         message += " (that of the pod template bounds a pod once it runs)";
     }
@@ -220,6 +223,12 @@ fn is_missing(cx: &mut Cx<'_>, (index, run): (usize, &Run<'_>), field: &Part<'_>
     if let Some(fix) = run.limits.set(FIELD, seconds.into()) {
         finding.fix(Safety::Unsafe, vec![fix]);
     }
+}
+
+/// Tells whether the next run of a CronJob stops one that still runs.
+fn is_replaced(workload: &Workload<'_>) -> bool {
+    let replaces = |cron: &Part<'_>| cron.get("concurrencyPolicy").text() == Field::Set("Replace");
+    workload.schedule.as_ref().is_some_and(|cron| replaces(cron) && cron.get("suspend").bool() != Field::Set(true))
 }
 
 /// Kueue's label for the longest run, where the object has one.

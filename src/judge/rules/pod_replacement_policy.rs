@@ -60,7 +60,7 @@
 //! * <https://github.com/kubernetes/enhancements/tree/master/keps/sig-apps/3939-allow-replacement-when-fully-terminated>
 
 use crate::judge::engine::Origin;
-use crate::judge::finding::Safety;
+use crate::judge::finding::{Level, Safety};
 use crate::judge::policy::Action;
 use crate::judge::rule::{Cx, Exportable, Fills, Kinds, Ratchet, Rule};
 use crate::kinds::{Api, Field, Part};
@@ -99,10 +99,20 @@ fn check_run(cx: &mut Cx<'_>, spec: &Part<'_>) {
     match field.text() {
         Field::Unset => {
             let Some(fix) = spec.set(FIELD, "Failed".into()) else { return };
+            let version = cx.workload.object.get("apiVersion").text();
             if let Some(finding) =
                 cx.missing(&field.pointer, "no `podReplacementPolicy`: a replacement starts beside a pod that is still terminating")
             {
-                finding.help(HELP).fix(Safety::Safe, vec![fix]);
+                match version {
+                    Field::Set(version @ ("batch/v1beta1" | "batch/v2alpha1")) => {
+                        finding
+                            .instead_of_fill(Level::Note)
+                            .help(format!("write `apiVersion: batch/v1` first: no server of `{version}` has the field"));
+                    }
+                    _ => {
+                        finding.help(HELP).fix(Safety::Safe, vec![fix]);
+                    }
+                }
             }
         }
         // In a file, and in the template of a CronJob, a value is a choice. The API server puts its default into Jobs only.

@@ -2,7 +2,8 @@
 //!
 //! ## Why
 //!
-//! Without it finished Jobs stay forever, each with its pods: they fill etcd, slow every list, and keep volumes "in use".
+//! Without it a finished Job or PyTorchJob stays forever, and a run of a CronJob until the history limits delete it, each with its pods: they fill
+//! etcd, slow every list, and keep volumes "in use".
 //!
 //! ## Bad
 //!
@@ -43,6 +44,10 @@
 //!
 //! The field is beside `activeDeadlineSeconds`: in `spec`, in `spec.jobTemplate.spec`, in `spec.runPolicy`.
 //!
+//! The runs of a CronJob are kept up to its history limits, with their pods: the last `successfulJobsHistoryLimit` that succeeded (3 where it is not
+//! set) and the last `failedJobsHistoryLimit` that failed (1). A TTL deletes them earlier, and never keeps one longer. Where both limits are 0 no run
+//! stays, so nothing is filled in and nothing is reported.
+//!
 //! A day is enough where people look at their jobs every day. Choose a week (`seconds: 604800`) where they do not: a run that fails on Friday evening
 //! is gone on Monday with its pods and their logs, unless the logs are kept elsewhere. An author who wants another time writes the field.
 //!
@@ -75,9 +80,10 @@ use crate::judge::appliers::{hook, tracker, writes_whole};
 use crate::judge::finding::{Level, Safety};
 use crate::judge::policy::Action;
 use crate::judge::rule::{Cx, Exportable, Fills, Flag, Kinds, Number, Ratchet, Rule};
-use crate::kinds::{Field, Run, Workload};
+use crate::kinds::{Field, Part, Run, Workload};
 
-const CRON_SECONDS: Number = Number::new("cronSeconds", "Seconds to keep a finished run of a CronJob.", 604_800, 0);
+const CRON_SECONDS: Number =
+    Number::new("cronSeconds", "Seconds to keep a finished run of a CronJob, unless its history limits delete it earlier.", 604_800, 0);
 const GITOPS: Flag = Flag::off("gitops", "Whether every object is taken to be tracked by a GitOps tool, so that nothing is filled in.");
 const SECONDS: Number = Number::new("seconds", "Seconds to keep a finished Job or PyTorchJob.", 86_400, 0);
 
@@ -110,6 +116,10 @@ fn check_run(cx: &mut Cx<'_>, run: &Run<'_>) {
     }
     // The runs of a CronJob do not come back: what is tracked is the CronJob.
     let is_template = workload.schedule.is_some();
+    let kept = workload.schedule.as_ref().map(Kept::of);
+    if kept == Some(Kept { successful: Some(0), failed: Some(0) }) {
+        return;
+    }
     if let Some(hook) = hook(workload).filter(|_| !is_template) {
         if !hook.has_policy {
             let message = format!("no `{FIELD}` and no deletion policy: this hook stays when it has finished, until {} runs it again", hook.tool);
@@ -127,11 +137,14 @@ fn check_run(cx: &mut Cx<'_>, run: &Run<'_>) {
         );
         if let Some(finding) = cx.missing(&field.pointer, message) {
             finding.instead_of_fill(Level::Warn).at_most(Level::Warn);
-            finding.help("let the tool that applies it clean it up, e.g. as a hook with a deletion policy");
+            finding.help(clean_up(tracker));
         }
         return;
     }
-    let message = "`ttlSecondsAfterFinished` is not set, so what has finished is never deleted, nor are its pods";
+    let message = match &kept {
+        Some(kept) => format!("`{FIELD}` is not set: {}, with their pods", kept.words()),
+        None => format!("`{FIELD}` is not set, so what has finished is never deleted, nor are its pods"),
+    };
     if !is_template && workload.has_begun() {
         if let Some(finding) = cx.missing(&field.pointer, message) {
             finding.instead_of_fill(Level::Note);
@@ -141,7 +154,8 @@ fn check_run(cx: &mut Cx<'_>, run: &Run<'_>) {
     }
     let seconds = cx.number(if is_template { &CRON_SECONDS } else { &SECONDS });
     if let Some(tool) = writes_whole(workload) {
-        let message = format!("no `{FIELD}`: finished runs are never deleted; none is filled in, as {tool} would take it out again");
+        let kept = kept.map(|kept| kept.words()).unwrap_or_default();
+        let message = format!("no `{FIELD}`: {kept}; none is filled in, as {tool} would take it out again");
         if let Some(finding) = cx.missing(&field.pointer, message) {
             finding.instead_of_fill(Level::Warn).at_most(Level::Warn);
             finding.help(format!("set `ttl_seconds_after_finished` in the configuration, e.g. to {seconds}"));
@@ -150,7 +164,43 @@ fn check_run(cx: &mut Cx<'_>, run: &Run<'_>) {
     }
     let Some(fix) = run.limits.set(FIELD, seconds.into()) else { return };
     if let Some(finding) = cx.missing(&field.pointer, message) {
-        finding.help(format!("set `{}`, e.g. to {seconds} (seconds)", field.pointer)).fix(Safety::Safe, vec![fix]);
+        let earlier = if is_template { ", which deletes them earlier" } else { "" };
+        finding.help(format!("set `{}`, e.g. to {seconds} (seconds){earlier}", field.pointer)).fix(Safety::Safe, vec![fix]);
+    }
+}
+
+/// How many finished runs a CronJob keeps (kubernetes.md §3); nothing where nobody can say.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Kept {
+    successful: Option<i64>,
+    failed: Option<i64>,
+}
+
+impl Kept {
+    fn of(cron: &Part<'_>) -> Self {
+        let limit = |field, default| cron.get(field).int().or_default(default);
+        Self { successful: limit("successfulJobsHistoryLimit", 3), failed: limit("failedJobsHistoryLimit", 1) }
+    }
+
+    fn words(self) -> String {
+        let numbers = match (self.successful, self.failed) {
+            (Some(successful), Some(failed)) => format!(" ({successful} successful, {failed} failed)"),
+            _ => String::new(),
+        };
+        format!("finished runs are kept up to the history limits{numbers}")
+    }
+}
+
+/// Returns how a tool is brought to delete what has finished. Only Argo CD and Helm have hooks.
+fn clean_up(tool: &str) -> String {
+    match tool {
+        "Argo CD" => "let Argo CD delete it: as a hook (`argocd.argoproj.io/hook`) with a deletion policy".to_owned(),
+        "Helm" => "let Helm delete it: as a hook (`helm.sh/hook`) with a deletion policy".to_owned(),
+        _ if tool.starts_with("Argo CD or Helm") => "let the tool delete it: as a hook with a deletion policy".to_owned(),
+        _ if tool.starts_with("a GitOps tool") => "let the tool delete it: as a hook with a deletion policy (Argo CD, Helm), or take it out \
+                                                   of the manifests once it has finished"
+            .to_owned(),
+        _ => format!("take it out of what {tool} applies once it has finished, so that {tool} deletes it"),
     }
 }
 

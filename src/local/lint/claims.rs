@@ -51,7 +51,7 @@ struct Entry {
 /// What was read: a claim, with its name and its file, or a volume.
 enum Read {
     Claim(String, Entry, Arc<Input>),
-    Volume(String, Arc<str>, Volume),
+    Volume(String, Volume, Location, Arc<Input>),
 }
 
 /// A `--facts` file that cannot be used.
@@ -142,17 +142,19 @@ impl Claims {
 
     fn extend(&mut self, entries: impl IntoIterator<Item = Read>) {
         for read in entries {
-            let (name, entry, input) = match read {
-                Read::Claim(name, entry, input) => (name, entry, input),
-                Read::Volume(name, file, volume) => {
-                    self.volumes.entry(name).or_default().push((file, volume));
-                    continue;
+            let (location, input) = match read {
+                Read::Claim(name, entry, input) => {
+                    let location = entry.location.clone();
+                    self.by_name.entry(name).or_default().push(entry);
+                    (location, input)
+                }
+                Read::Volume(name, volume, location, input) => {
+                    self.volumes.entry(name).or_default().push((Arc::clone(&input.path), volume));
+                    (location, input)
                 }
             };
             let file = self.by_file.entry(Arc::clone(&input.path)).or_insert_with(|| InFile { input, places: BTreeMap::new() });
-            let Location { span, .. } = &entry.location;
-            file.places.insert((span.start, span.end), entry.location.clone());
-            self.by_name.entry(name).or_default().push(entry);
+            file.places.insert((location.span.start, location.span.end), location);
         }
     }
 
@@ -171,6 +173,11 @@ impl Claims {
         self.volumes.get(name).map_or(&[], Vec::as_slice)
     }
 
+    /// Returns the claims of a name that are in a namespace, or leave theirs open. Nobody can say of an object that names none where it goes to.
+    fn stated<'a>(&'a self, namespace: &'a str, name: &str) -> impl Iterator<Item = &'a Entry> {
+        self.of(namespace, name).filter(move |entry| entry.namespace.is_empty() || entry.namespace == namespace)
+    }
+
     /// Returns the claims of a name that may be in a namespace: those that name it, and, where either side leaves it open, the others.
     fn of<'a>(&'a self, namespace: &'a str, name: &str) -> impl Iterator<Item = &'a Entry> {
         let named = self.by_name.get(name).map_or(&[][..], Vec::as_slice);
@@ -187,14 +194,19 @@ fn entry(input: &Arc<Input>, lines: &Lines<'_>, document: &Document, object: &Ob
     let text = |pointer: &str| object.value.pointer(pointer).and_then(Value::as_str);
     let (Some(kind @ ("PersistentVolume" | "PersistentVolumeClaim")), Some("v1")) = (text("/kind"), text("/apiVersion")) else { return None };
     let name = text("/metadata/name")?.to_owned();
-    if kind == "PersistentVolume" {
-        return Some(Read::Volume(name, Arc::clone(&input.path), Volume::from_object(&object.value)?));
-    }
     let namespace = text("/metadata/namespace").unwrap_or_default().to_owned();
-    let modes = &object.at / "spec" / "accessModes";
-    let span = document.locate(&modes).or_else(|| document.locate(&object.at)).map_or_else(|| document.span.clone(), |span| span.value);
+    let spec = &object.at / "spec";
+    let found = match kind {
+        "PersistentVolume" => document.locate(&(&spec / "hostPath")).map(|span| span.key.unwrap_or(span.value)),
+        _ => document.locate(&(&spec / "accessModes")).map(|span| span.value),
+    };
+    let span = found.or_else(|| Some(document.locate(&object.at)?.value)).unwrap_or_else(|| document.span.clone());
     let location = Location { file: Arc::clone(&input.path), start: lines.position(span.start), end: lines.position(span.end), span: span.clone() };
-    let claim = Claim::from_object(&object.value, Source::File { path: Arc::clone(&input.path), span })?;
+    let source = Source::File { path: Arc::clone(&input.path), span, namespace: namespace.clone() };
+    if kind == "PersistentVolume" {
+        return Some(Read::Volume(name, Volume::from_object(&object.value, source)?, location, Arc::clone(input)));
+    }
+    let claim = Claim::from_object(&object.value, source)?;
     let volume = VolumeName::of_claim(&object.value);
     Some(Read::Claim(name, Entry { namespace, claim, volume, location }, Arc::clone(input)))
 }
@@ -202,11 +214,11 @@ fn entry(input: &Arc<Input>, lines: &Lines<'_>, document: &Document, object: &Ob
 /// The claims by themselves, as a review sees them that comes from no file.
 impl Facts for Claims {
     fn claim(&self, namespace: &str, name: &str) -> Fact<Claim> {
-        agreed(&self.of(namespace, name).collect::<Vec<_>>())
+        agreed(&self.stated(namespace, name).collect::<Vec<_>>())
     }
 
     fn volume(&self, namespace: &str, name: &str) -> Volume {
-        volume(self.of(namespace, name), |name| self.volumes(name).iter().map(|(_, volume)| volume).collect())
+        volume(self.stated(namespace, name), |name| self.volumes(name).iter().map(|(_, volume)| volume).collect())
     }
 }
 
@@ -222,14 +234,14 @@ pub(super) struct Scope<'a> {
 
 impl Facts for Scope<'_> {
     fn claim(&self, namespace: &str, name: &str) -> Fact<Claim> {
-        if self.facts.of(namespace, name).next().is_some() {
+        if self.facts.stated(namespace, name).next().is_some() {
             return self.facts.claim(namespace, name);
         }
         agreed(&self.nearest(namespace, name))
     }
 
     fn volume(&self, namespace: &str, name: &str) -> Volume {
-        let stated: Vec<&Entry> = self.facts.of(namespace, name).collect();
+        let stated: Vec<&Entry> = self.facts.stated(namespace, name).collect();
         let claims = if stated.is_empty() { self.nearest(namespace, name) } else { stated };
         volume(claims, |name| self.volumes(name))
     }
@@ -288,7 +300,7 @@ fn volume<'e, 'v>(claims: impl IntoIterator<Item = &'e Entry>, seen: impl Fn(&st
     }
     let Some(named) = first else { return Volume::OfCluster };
     match seen(&named.name).as_slice() {
-        [first, rest @ ..] if rest.iter().all(|other| other == first) => (*first).clone(),
+        [first, rest @ ..] if rest.iter().all(|other| other.is_like(first)) => (*first).clone(),
         _ if named.by_author => Volume::Unseen,
         _ => Volume::OfCluster,
     }

@@ -10,12 +10,13 @@ use super::kustomization::Patch;
 use super::objects::{Object, objects};
 use super::{DryRun, Fixing, Options, answers};
 use crate::judge::api;
-use crate::judge::checks::{self, DUPLICATE_KEY, FIELD_TYPE, KNOWN_KIND, PLACEHOLDER, SYNTAX, TRAINING_OPERATOR, UNKNOWN_FIELD, UNRENDERED_TEMPLATE};
+use crate::judge::checks::{
+    self, API_SERVER, DUPLICATE_KEY, FIELD_TYPE, KNOWN_KIND, PLACEHOLDER, SYNTAX, TRAINING_OPERATOR, UNKNOWN_FIELD, UNRENDERED_TEMPLATE,
+};
 use crate::judge::engine::{self, Request};
-use crate::judge::facts::FactTable;
-use crate::judge::finding::{Finding, Fix, Label, Level, Part, Place, Source};
+use crate::judge::finding::{Finding, Fix, Label, Level, Part, Place, Safety, Source};
 use crate::judge::policy::Policy;
-use crate::kinds::{Definition, Kind, Workload, each_inside, has_batch_pod, has_pod, is_batch_group, is_other, looks_like_batch, meant};
+use crate::kinds::{Definition, Kind, Pods, Workload, each_inside, has_batch_pod, has_pod, is_batch_group, is_other, looks_like_batch, meant};
 use crate::local::fix;
 use crate::report::{Answered, Located, Location, ObjectId, Reason, Related, Report, Unjudged, first_line, span};
 use crate::text::lines::Lines;
@@ -224,7 +225,7 @@ impl View<'_> {
             // The first versions of a PyTorchJob have other fields than those that the rules ask for.
             let is_judged = workload.kind.is_built_in();
             if !is_judged {
-                self.unjudged(object, &identity, Reason::Misspelled);
+                self.unjudged(object, &identity, Reason::NotServed);
             }
             self.add(object, &identity, finding);
             if !is_judged {
@@ -242,12 +243,12 @@ impl View<'_> {
         }
         let patch = self.context.patch;
         if let Some(dry_run) = options.dry_run.as_ref().filter(|_| patch.is_none()) {
-            self.unknown_claims(object, &identity, &workload, dry_run.cluster);
+            self.unknown_claims(object, &identity, &workload, Some(dry_run));
             return self.ask(object, &identity, dry_run);
         }
         match patch {
             Some(patch) => self.unjudged(object, &identity, Reason::Patch(patch.by.clone())),
-            None if workload.is_partial() => self.unjudged(object, &identity, Reason::Partial),
+            None if workload.is_partial() => {}
             None => self.unknown_claims(object, &identity, &workload, None),
         }
         let request = Request::of_file(value, self.context.options.today);
@@ -265,7 +266,10 @@ impl View<'_> {
             verdict.findings.retain(|finding| finding.path.find(value).is_some());
             refused.retain(|finding| finding.path.find(value).is_some() && !is_directive(&finding.path));
         }
-        prefer_renames(&mut verdict.findings, &refused);
+        api::prefer_renames(&mut verdict.findings, &mut refused);
+        if patch.is_none() && workload.is_partial() && !says_what_runs(&workload, &refused) {
+            self.unjudged(object, &identity, Reason::Partial);
+        }
         self.placeholders(object, &identity, verdict.findings.iter().chain(&refused));
         for finding in verdict.findings.into_iter().chain(refused) {
             self.add(object, &identity, finding);
@@ -344,12 +348,15 @@ impl View<'_> {
     }
 
     /// Says which claims nobody knows whose access modes could decide: those of which the rules would speak if only one pod could mount them.
-    fn unknown_claims(&mut self, object: &Object<'_>, identity: &Arc<ObjectId>, workload: &Workload<'_>, cluster: Option<&FactTable>) {
+    fn unknown_claims(&mut self, object: &Object<'_>, identity: &Arc<ObjectId>, workload: &Workload<'_>, dry_run: Option<&DryRun<'_>>) {
         if matches!(self.depth, Depth::Fixes) || workload.pods.iter().all(|pod| pod.claims().next().is_none()) {
             return;
         }
-        let worst = answers::Worst::new(self.context.scope, cluster);
-        let request = Request::of_file(&object.value, self.context.options.today);
+        let worst = answers::Worst::new(self.context.scope, dry_run.and_then(|dry_run| dry_run.cluster));
+        let mut request = Request::of_file(&object.value, self.context.options.today);
+        if let Some(dry_run) = dry_run.filter(|_| request.namespace.is_empty()) {
+            request.namespace = dry_run.namespace;
+        }
         let verdict = engine::evaluate(self.context.policy, &worst, &request);
         if !worst.is_asked() {
             return;
@@ -443,7 +450,7 @@ impl View<'_> {
         let (location, object) = match &label.place {
             Place::Here(pointer, part) => (Some(self.context.location(self.span(pointer, *part))), None),
             Place::Elsewhere { object, source: Source::Cluster } => (None, Some(object.clone())),
-            Place::Elsewhere { object, source: Source::File { path, span } } => (self.context.scope.location(path, span), Some(object.clone())),
+            Place::Elsewhere { object, source: Source::File { path, span, .. } } => (self.context.scope.location(path, span), Some(object.clone())),
         };
         Related { location, object, text: label.text.clone() }
     }
@@ -524,13 +531,20 @@ fn place(finding: &mut Finding, at: &Pointer) {
     }
 }
 
-/// Takes the fixes away that would add a field which its author has written under another name, or in another place: that is to be moved.
-fn prefer_renames(findings: &mut [Finding], refused: &[Finding]) {
-    let moved = refused.iter().filter(|finding| finding.rule == UNKNOWN_FIELD).filter_map(|finding| finding.fix.as_ref());
-    let moved: BTreeSet<Pointer> = moved.flat_map(|fix| &fix.ops).filter(|op| matches!(op, Op::Add(..))).map(|op| op.pointer().clone()).collect();
-    for finding in findings.iter_mut().filter(|finding| moved.contains(&finding.path)) {
-        finding.fix = None;
-    }
+/// Tells whether one of the findings says of the containers, or of what is around them, that they are missing, or not what they must be. The object is
+/// then no part of another one: it is wrong.
+fn says_what_runs(workload: &Workload<'_>, refused: &[Finding]) -> bool {
+    let replicas = match workload.kind.pods {
+        Pods::Roles { at, .. } => Some(workload.object.at(at).pointer),
+        Pods::JobSpec => None,
+    };
+    let lists = workload.pods.iter().map(|pod| pod.spec.get("containers").pointer).chain(replicas);
+    let around: BTreeSet<Pointer> = lists.flat_map(|list| std::iter::successors(Some(list), Pointer::parent)).collect();
+    refused.iter().filter(|finding| [API_SERVER, FIELD_TYPE, TRAINING_OPERATOR, UNKNOWN_FIELD].contains(&finding.rule)).any(|finding| {
+        // They may be there under another name.
+        let moves = |op: &Op| matches!(op, Op::Add(to, value) if around.contains(to) && (value.is_array() || has_pod(value)));
+        around.contains(&finding.path) || finding.fix.iter().flat_map(|fix| &fix.ops).any(moves)
+    })
 }
 
 /// What to do about an object of the group `batch` that is of none of its kinds.
@@ -581,7 +595,7 @@ fn unknown_kind(object: &Value) -> Option<(Reason, Finding)> {
         return None;
     }
     if let Some(finding) = version.and_then(|version| no_longer_served(version, kind)) {
-        return Some((Reason::Misspelled, finding));
+        return Some((Reason::NotServed, finding));
     }
     let meant = meant(of, kind);
     let is_ours = Kind::all().any(|known| known.name == kind);
@@ -634,7 +648,22 @@ fn no_longer_served(version: &str, kind: &str) -> Option<Finding> {
         _ => return None,
     };
     let message = format!("`{version}` of `{kind}` is no longer served{since}");
-    Some(checks::finding(KNOWN_KIND, Level::Deny, Pointer::of(&["apiVersion"]), message, format!("use `apiVersion: {serves}`")))
+    let moved = match (version, kind) {
+        ("kubeflow.org/v1alpha1", "PyTorchJob") => ", and `spec.pytorchReplicaSpecs` instead of `spec.replicaSpecs[]`",
+        (_, "PyTorchJob") => ", and run limits such as `cleanPodPolicy` in `spec.runPolicy` instead of `spec`",
+        _ => "",
+    };
+    let help = match moved {
+        "" => format!("use `apiVersion: {serves}`"),
+        moved => format!("write `apiVersion: {serves}`{moved}: the shape has changed, so another `apiVersion` alone is not enough"),
+    };
+    let at = Pointer::of(&["apiVersion"]);
+    let mut finding = checks::finding(KNOWN_KIND, Level::Deny, at.clone(), message, help);
+    if kind == "CronJob" {
+        // It has the same fields in all its versions.
+        finding.fix(Safety::Unsafe, vec![Op::Replace(at, serves.into())]);
+    }
+    Some(finding)
 }
 
 fn group(version: &str) -> &str {

@@ -453,7 +453,7 @@ mod tests {
     fn everything_counted_is_printed() {
         let metrics = Metrics::new();
         let findings = [(("deadline", Level::Deny), 1)].into();
-        let meta = Meta { kind: Some(Kind::Job), outcome: Outcome::Denied, findings, ..Meta::default() };
+        let meta = Meta { kind: Some(Kind::JOB), outcome: Outcome::Denied, findings, ..Meta::default() };
         metrics.review(Endpoint::Validate, &meta, Duration::from_micros(70));
         metrics.review(Endpoint::Validate, &meta, Duration::from_micros(1500));
         metrics.fault("panic");

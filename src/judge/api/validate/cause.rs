@@ -120,8 +120,8 @@ impl Causes {
         self.push(Reason::Required, at, "", detail)
     }
 
-    pub(super) fn forbidden(&mut self, at: &dyn At, detail: &str) {
-        self.push(Reason::Forbidden, at, "", detail);
+    pub(super) fn forbidden(&mut self, at: &dyn At, detail: &str) -> &mut Cause {
+        self.push(Reason::Forbidden, at, "", detail)
     }
 
     /// Says that a string or a number is wrong.

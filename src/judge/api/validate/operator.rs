@@ -28,6 +28,10 @@ fn training(object: &Part<'_, '_>, causes: &mut Causes) {
     let spec = object.get("spec");
     let replicas = spec.get("pytorchReplicaSpecs");
     let mut has_worker = false;
+    // Where there is a `spec`, the API server has asked for them.
+    if !spec.is_mapping() && !replicas.is_set() {
+        causes.required(&replicas, "must be required");
+    }
     for (role, replica) in replicas.entries() {
         has_worker |= role == "Worker";
         if !matches!(role, "Master" | "Worker") {

@@ -76,8 +76,8 @@ fn source(volume: &Part<'_, '_>, causes: &mut Causes) {
     };
     let (kind, _) = SOURCES[*first];
     of_kind(kind, &volume.get(kind), causes);
-    for (_, said) in more.iter().map(|kind| SOURCES[*kind]) {
-        causes.forbidden(&(volume.pointer() / said), "may not specify more than 1 volume type");
+    for (kind, said) in more.iter().map(|kind| SOURCES[*kind]) {
+        causes.forbidden(&volume.get(kind), "may not specify more than 1 volume type").path = volume.pointer() / said;
     }
 }
 
