@@ -108,7 +108,8 @@ pub static CHECKS: &[Check] = &[
         summary: "Fields hold values, not placeholders",
         page: "A field that a rule must read, an image, or any field that the API server refuses as it is, holds a placeholder such as `$NUM_NODES`, `<PROJECT>`, \
                `{{ .Values.x }}` or `YOUR_IMAGE`. A word in capitals with a `_` (`NUM_NODES`) counts as one only where the API server refuses such a value, as \
-               for a number or a name, and as the name of a claim, which no claim can have. The rules that need the value are silent, and nobody can say what the API server answers, so the object is \
+               for a number or a name, and as the name of a claim, which no claim can have. The rules that need the value are silent, \
+               and nobody can say what the API server answers, so the object is \
                reported as not judged, too, unless only an image is to come. Each placeholder is reported once for an object. Write the value in its place, \
                or lint what the template renders to: `envsubst < job.yaml | jobgate lint -`.",
     },

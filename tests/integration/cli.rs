@@ -1126,7 +1126,7 @@ fn an_old_py_torch_job_is_told_what_has_changed() {
     let old = place.run(&["lint", "--format", "json", "a.yaml"]);
     assert_eq!(json(&old)["unjudged"][0]["reason"], "not-served");
     assert_eq!(json(&old)["unjudged"][0]["message"], "this version is no longer served");
-    assert!(stdout(&place.run(&["lint", "a.yaml"])).contains("0 jobs: 1 denied; 1 of 1 object not judged (PyTorchJob 1)"));
+    assert!(stdout(&place.run(&["lint", "a.yaml"])).contains("0 jobs: 1 error; 1 of 1 object not judged (PyTorchJob 1)"));
     // With another version alone it is whole, and lacks what that version requires.
     let new = json(&place.run(&["lint", "--format", "json", "b.yaml"]));
     let said: Vec<&str> = new["findings"].as_array().unwrap().iter().map(|finding| finding["message"].as_str().unwrap()).collect();

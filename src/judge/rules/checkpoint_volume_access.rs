@@ -5,7 +5,8 @@
 //! A `ReadWriteOnce` volume is attached to one node at a time, and a `hostPath` is another directory on each node. With the first, pods that land on
 //! another node wait in ContainerCreating, without a time limit, holding their GPUs, with nothing but a `FailedAttachVolume` event to say why. The
 //! scheduler does not look at access modes, so it happens at random: the job runs when all pods fit on one node, and hangs when they do not.
-//! `readOnly` on the volume or the mount does not lift it. With `ReadWriteOncePod` only one pod in the whole cluster may mount the volume, wherever it runs.
+//! `readOnly` on the volume or the mount does not lift it. With `ReadWriteOncePod` only one pod in the whole cluster may mount the volume,
+//! wherever it runs.
 //!
 //! ## Bad
 //!
@@ -93,10 +94,12 @@
 //! before it, or `dir`, `path`, `root`, `folder`, `vol`, `volume`, `pvc` or `claim` after it (`trainlogs`, `modelvol`). So `login`, `lightweight-cache`
 //! and `artifactory` hold none.
 //!
-//! The access modes come from the claim: from the linted files or `--facts`, or from the cluster. Of a bound claim the modes of the volume count.
-//! Of `--facts` a claim that names its namespace is that of a job in the same namespace; where the job names none, it is unknown which claim is meant,
-//! unless `dry-run --namespace` says it. A claim that nobody has seen is unknown and gives no finding; one that the cluster says is not there gives a warning, since its pods will wait for it.
-//! Modes with `ReadWriteMany` are fine; `ReadOnlyMany` is fine where every mount is read-only, and worth a warning where one is not.
+//! The access modes come from the claim: from the linted files or `--facts`, or from the cluster. Of a bound claim the
+//! modes of the volume count. Of `--facts` a claim that names its namespace is that of a job in the same namespace;
+//! where the job names none, it is unknown which claim is meant, unless `dry-run --namespace` says it. A claim that
+//! nobody has seen is unknown and gives no finding; one that the cluster says is not there gives a warning, since its
+//! pods will wait for it. Modes with `ReadWriteMany` are fine; `ReadOnlyMany` is fine where every mount is read-only,
+//! and worth a warning where one is not.
 //!
 //! A claim in a file may name its PersistentVolume (`volumeName`). If that is among the files, its access modes count as well, and one that no node
 //! attaches (NFS, `local`, …) is fine; a `hostPath` gives a warning, since each node has its own directory. If nobody has seen it, there is a warning
