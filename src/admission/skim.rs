@@ -9,15 +9,8 @@
 //! forgotten, the fixtures and the property test, which read each object both ways, say so. A patch means the same to what is left: rules add beside
 //! what they see.
 
-use std::fmt;
-
-use serde::de::{DeserializeSeed, Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor};
-use serde_json::Number;
-
-use super::review::Text;
 use crate::kinds::Kind;
-use crate::text::meter;
-use crate::text::value::{Fields, Value};
+use crate::text::value::Select;
 
 /// What of a value is read. It speaks of mappings and lists; a value of another type is read as it is.
 #[derive(Clone, Copy, Debug)]
@@ -138,88 +131,22 @@ pub(super) fn of_kind(kind: Kind) -> Keep {
     }
 }
 
-impl Keep {
-    /// Returns what is kept of a field.
-    fn field(self, name: &str) -> Self {
-        match self {
-            Self::Whole => Self::Whole,
-            Self::Only(fields) => fields.iter().find(|(field, _)| *field == name).map_or(Self::Nothing, |(_, keep)| *keep),
+impl Select for Keep {
+    fn field(self, name: &str) -> Option<Self> {
+        let keep = match self {
+            Self::Whole => self,
+            Self::Only(fields) => fields.iter().find(|(field, _)| *field == name)?.1,
             Self::Each(keep) => *keep,
-            Self::Nothing => Self::Nothing,
-        }
+            Self::Nothing => return None,
+        };
+        (!matches!(keep, Self::Nothing)).then_some(keep)
     }
 
-    /// Returns what is kept of an item of a list. Of a list where a mapping is expected everything is: a rule may say so.
+    /// Of a list where a mapping is expected everything is kept: a rule may say so.
     fn item(self) -> Self {
         match self {
             Self::Each(keep) => *keep,
             _ => Self::Whole,
         }
-    }
-}
-
-impl<'a> DeserializeSeed<'a> for Keep {
-    type Value = Value;
-
-    fn deserialize<D: Deserializer<'a>>(self, deserializer: D) -> Result<Value, D::Error> {
-        deserializer.deserialize_any(self)
-    }
-}
-
-impl<'a> Visitor<'a> for Keep {
-    type Value = Value;
-
-    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("a JSON value")
-    }
-
-    fn visit_map<A: MapAccess<'a>>(self, mut map: A) -> Result<Value, A::Error> {
-        let mut fields = Fields::default();
-        while let Some(Text(key)) = map.next_key()? {
-            meter::spend(1);
-            match self.field(&key) {
-                Self::Nothing => _ = map.next_value::<IgnoredAny>()?,
-                keep => fields.set((&*key).into(), map.next_value_seed(keep)?),
-            }
-        }
-        Ok(Value::Object(fields.into_map()))
-    }
-
-    fn visit_seq<A: SeqAccess<'a>>(self, mut list: A) -> Result<Value, A::Error> {
-        let keep = self.item();
-        let mut items = Vec::new();
-        while let Some(item) = list.next_element_seed(keep)? {
-            meter::spend(1);
-            items.push(item);
-        }
-        Ok(Value::Array(items))
-    }
-
-    fn visit_unit<E>(self) -> Result<Value, E> {
-        Ok(Value::Null)
-    }
-
-    fn visit_bool<E>(self, value: bool) -> Result<Value, E> {
-        Ok(Value::Bool(value))
-    }
-
-    fn visit_i64<E>(self, value: i64) -> Result<Value, E> {
-        Ok(Value::Number(value.into()))
-    }
-
-    fn visit_u64<E>(self, value: u64) -> Result<Value, E> {
-        Ok(Value::Number(value.into()))
-    }
-
-    fn visit_f64<E>(self, value: f64) -> Result<Value, E> {
-        Ok(Number::from_f64(value).map_or(Value::Null, Value::Number))
-    }
-
-    fn visit_str<E>(self, value: &str) -> Result<Value, E> {
-        Ok(Value::String(value.into()))
-    }
-
-    fn visit_string<E>(self, value: String) -> Result<Value, E> {
-        Ok(value.into())
     }
 }

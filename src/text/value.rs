@@ -10,7 +10,8 @@ use std::fmt;
 use std::ops::{Index, IndexMut};
 
 pub use compact_str::CompactString as Text;
-use serde::de::{Deserialize, Deserializer, MapAccess, SeqAccess, Visitor};
+use serde::Deserialize;
+use serde::de::{DeserializeSeed, Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor};
 use serde::ser::{Serialize, SerializeMap as _, Serializer};
 use serde_json::Number;
 
@@ -683,13 +684,44 @@ impl Serialize for Map {
 
 impl<'de> Deserialize<'de> for Value {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        deserializer.deserialize_any(Reader)
+        ValueReader(Whole).deserialize(deserializer)
     }
 }
 
-struct Reader;
+/// What is read of a JSON value; the rest is passed over.
+pub trait Select: Copy {
+    /// Returns what is read of a field; nothing where it is passed over.
+    fn field(self, name: &str) -> Option<Self>;
+    /// Returns what is read of each item of a list.
+    fn item(self) -> Self;
+}
 
-impl<'de> Visitor<'de> for Reader {
+#[derive(Clone, Copy)]
+struct Whole;
+
+impl Select for Whole {
+    fn field(self, _: &str) -> Option<Self> {
+        Some(self)
+    }
+
+    fn item(self) -> Self {
+        self
+    }
+}
+
+/// Reads a JSON value, or what is selected of it.
+#[derive(Clone, Copy, Debug)]
+pub struct ValueReader<S>(pub S);
+
+impl<'de, S: Select> DeserializeSeed<'de> for ValueReader<S> {
+    type Value = Value;
+
+    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Value, D::Error> {
+        deserializer.deserialize_any(self)
+    }
+}
+
+impl<'de, S: Select> Visitor<'de> for ValueReader<S> {
     type Value = Value;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -698,16 +730,19 @@ impl<'de> Visitor<'de> for Reader {
 
     fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Value, A::Error> {
         let mut fields = Fields::default();
-        while let Some((Key(key), value)) = map.next_entry()? {
+        while let Some(Key(key)) = map.next_key()? {
             meter::spend(1);
-            fields.set(key, value);
+            match self.0.field(&key) {
+                Some(select) => fields.set((&*key).into(), map.next_value_seed(Self(select))?),
+                None => _ = map.next_value::<IgnoredAny>()?,
+            }
         }
         Ok(Value::Object(fields.into_map()))
     }
 
     fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<Value, A::Error> {
         let mut items = Vec::new();
-        while let Some(item) = list.next_element()? {
+        while let Some(item) = list.next_element_seed(Self(self.0.item()))? {
             meter::spend(1);
             items.push(item);
         }
@@ -723,7 +758,7 @@ impl<'de> Visitor<'de> for Reader {
     }
 
     fn visit_some<D: Deserializer<'de>>(self, deserializer: D) -> Result<Value, D::Error> {
-        Value::deserialize(deserializer)
+        deserializer.deserialize_any(self)
     }
 
     fn visit_bool<E>(self, bool: bool) -> Result<Value, E> {
@@ -747,26 +782,9 @@ impl<'de> Visitor<'de> for Reader {
     }
 }
 
-/// A key, read without a `String` in between.
-struct Key(Text);
-
-impl<'de> Deserialize<'de> for Key {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        deserializer.deserialize_str(Self(Text::const_new("")))
-    }
-}
-
-impl Visitor<'_> for Key {
-    type Value = Self;
-
-    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("a key")
-    }
-
-    fn visit_str<E>(self, text: &str) -> Result<Self, E> {
-        Ok(Self(text.into()))
-    }
-}
+/// A key, borrowed where it has no escapes.
+#[derive(Deserialize)]
+struct Key<'a>(#[serde(borrow)] Cow<'a, str>);
 
 #[cfg(test)]
 mod tests {
