@@ -37,12 +37,12 @@ pub enum Value {
 
 impl Value {
     /// Returns a field of a mapping, by its key, or an item of a list, by its index.
-    pub fn get(&self, step: impl Step) -> Option<&Self> {
+    pub fn get(&self, step: impl KeyOrIndex) -> Option<&Self> {
         step.find_in(self)
     }
 
     /// Returns a field or an item, to change.
-    pub fn get_mut(&mut self, step: impl Step) -> Option<&mut Self> {
+    pub fn get_mut(&mut self, step: impl KeyOrIndex) -> Option<&mut Self> {
         step.find_in_mut(self)
     }
 
@@ -208,7 +208,7 @@ fn index_of(step: &str) -> Option<usize> {
 }
 
 /// One step into a value: a key or an index.
-pub trait Step {
+pub trait KeyOrIndex {
     /// Returns what is one step inside of a value.
     fn find_in<'v>(&self, value: &'v Value) -> Option<&'v Value>;
     /// Returns what is one step inside of a value, to change.
@@ -220,7 +220,7 @@ pub trait Step {
     fn make<'v>(&self, value: &'v mut Value) -> &'v mut Value;
 }
 
-impl Step for str {
+impl KeyOrIndex for str {
     fn find_in<'v>(&self, value: &'v Value) -> Option<&'v Value> {
         value.as_object()?.get(self)
     }
@@ -240,7 +240,7 @@ impl Step for str {
     }
 }
 
-impl Step for usize {
+impl KeyOrIndex for usize {
     fn find_in<'v>(&self, value: &'v Value) -> Option<&'v Value> {
         value.as_array()?.get(*self)
     }
@@ -257,7 +257,7 @@ impl Step for usize {
     }
 }
 
-impl Step for String {
+impl KeyOrIndex for String {
     fn find_in<'v>(&self, value: &'v Value) -> Option<&'v Value> {
         self.as_str().find_in(value)
     }
@@ -271,7 +271,7 @@ impl Step for String {
     }
 }
 
-impl<S: Step + ?Sized> Step for &S {
+impl<S: KeyOrIndex + ?Sized> KeyOrIndex for &S {
     fn find_in<'v>(&self, value: &'v Value) -> Option<&'v Value> {
         (**self).find_in(value)
     }
@@ -285,7 +285,7 @@ impl<S: Step + ?Sized> Step for &S {
     }
 }
 
-impl<S: Step> Index<S> for Value {
+impl<S: KeyOrIndex> Index<S> for Value {
     type Output = Self;
 
     /// Returns a field or an item; `null` where there is none.
@@ -294,8 +294,8 @@ impl<S: Step> Index<S> for Value {
     }
 }
 
-impl<S: Step> IndexMut<S> for Value {
-    /// Returns a field or an item to change; see [`Step::make`].
+impl<S: KeyOrIndex> IndexMut<S> for Value {
+    /// Returns a field or an item to change; see [`KeyOrIndex::make`].
     fn index_mut(&mut self, step: S) -> &mut Self {
         step.make(self)
     }
