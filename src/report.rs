@@ -29,7 +29,7 @@ use std::io;
 use std::ops::Range;
 use std::sync::Arc;
 
-use crate::admission::dry_run::Answer;
+use crate::admission::dry_run::Prediction;
 use crate::judge::finding::{Finding, Level};
 use crate::kinds::Kind;
 use crate::text::lines::Position;
@@ -129,7 +129,7 @@ pub struct Answered {
     /// The object.
     pub object: Arc<ObjectId>,
     /// What would become of it. Its findings stand in the report, with all others.
-    pub answer: Answer,
+    pub answer: Prediction,
     /// Whether what the training operator's webhook would say is a refusal, too.
     pub operator_refuses: bool,
 }

@@ -39,9 +39,9 @@ pub struct Question<'a> {
     pub today: Option<Date>,
 }
 
-/// How a request ends.
+/// How a request is predicted to end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Outcome {
+pub enum Predicted {
     /// The object is stored as it is.
     Allowed,
     /// The object is stored with what Jobgate fills in.
@@ -54,7 +54,7 @@ pub enum Outcome {
     Unjudged,
 }
 
-impl Outcome {
+impl Predicted {
     /// Returns the words in reports.
     #[must_use]
     pub fn as_str(self) -> &'static str {
@@ -76,9 +76,9 @@ impl Outcome {
 
 /// The answer to a [`Question`].
 #[derive(Clone, Debug, PartialEq)]
-pub struct Answer {
-    /// How the request ends.
-    pub outcome: Outcome,
+pub struct Prediction {
+    /// How the request would end.
+    pub outcome: Predicted,
     /// Whether it is a CREATE or an UPDATE.
     pub operation: Operation,
     /// Everything that is found, by Jobgate and by the API server, also what only the next attempt would show. Places are those of the manifest.
@@ -99,7 +99,7 @@ pub struct Answer {
 
 /// Answers a question.
 #[must_use]
-pub fn answer(policy: &Policy, facts: &dyn Facts, question: &Question<'_>) -> Answer {
+pub fn answer(policy: &Policy, facts: &dyn Facts, question: &Question<'_>) -> Prediction {
     let Question { object, today, .. } = *question;
     let old = question.old.map(defaulted);
     let operation = if old.is_some() { Operation::Update } else { Operation::Create };
@@ -128,13 +128,13 @@ pub fn answer(policy: &Policy, facts: &dyn Facts, question: &Question<'_>) -> An
     let (patch, doubt) = if server.unreadable { (Vec::new(), None) } else { (patch, doubt) };
     let refuses = server.findings.iter().any(|finding| finding.level == Level::Deny);
     let outcome = match () {
-        () if server.unreadable => Outcome::Refused,
-        () if stopped => Outcome::Denied,
-        () if refuses => Outcome::Refused,
-        () if admission::denies(Endpoint::Validate, kind, &validate) => Outcome::Denied,
-        () if server.open => Outcome::Unjudged,
-        () if patch.is_empty() => Outcome::Allowed,
-        () => Outcome::Patched,
+        () if server.unreadable => Predicted::Refused,
+        () if stopped => Predicted::Denied,
+        () if refuses => Predicted::Refused,
+        () if admission::denies(Endpoint::Validate, kind, &validate) => Predicted::Denied,
+        () if server.open => Predicted::Unjudged,
+        () if patch.is_empty() => Predicted::Allowed,
+        () => Predicted::Patched,
     };
     let written = judge(object, Origin::File);
     let mut findings = told(&mutate, &validate, &written, object);
@@ -149,7 +149,7 @@ pub fn answer(policy: &Policy, facts: &dyn Facts, question: &Question<'_>) -> An
     findings.append(&mut refused);
     engine::sort(&mut findings);
     let admitted = outcome.is_allowed().then(|| without_marks(stored, object));
-    Answer { outcome, operation, findings, lifted: validate.lifted.len(), skipped: mutate.skipped, doubt, patch, edits, admitted }
+    Prediction { outcome, operation, findings, lifted: validate.lifted.len(), skipped: mutate.skipped, doubt, patch, edits, admitted }
 }
 
 /// Returns the object as the API server sends it to a mutating webhook when kubectl applies the manifest: with defaults and kubectl's own mark. `old` is
@@ -241,27 +241,27 @@ mod tests {
         json!({"apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": "j"}, "spec": spec})
     }
 
-    fn ask(object: &Value, old: Option<&Value>) -> Answer {
+    fn ask(object: &Value, old: Option<&Value>) -> Prediction {
         answer(&Policy::default(), &NoFacts, &Question { object, old, namespace: "", strict: true, today: None })
     }
 
-    fn words(answer: &Answer) -> Vec<String> {
+    fn words(answer: &Prediction) -> Vec<String> {
         answer.findings.iter().map(|finding| format!("{} {} {}", finding.level.as_str(), finding.rule, finding.path)).collect()
     }
 
     #[test]
     fn each_step_has_its_own_end() {
         for (extra, outcome, found) in [
-            (json!({}), Outcome::Allowed, &[][..]),
-            (json!({"ttlSecondsAfterFinished": null}), Outcome::Patched, &["note ttl-after-finished spec.ttlSecondsAfterFinished"]),
-            (json!({"activeDeadlineSeconds": null}), Outcome::Denied, &["deny deadline spec.activeDeadlineSeconds"]),
-            (json!({"tolerations": []}), Outcome::Refused, &["deny unknown-field spec.tolerations"]),
-            (json!({"activeDeadlineSeconds": "60"}), Outcome::Refused, &["deny field-type spec.activeDeadlineSeconds"]),
-            (json!({"parallelism": -1}), Outcome::Refused, &["deny api-server spec.parallelism"]),
+            (json!({}), Predicted::Allowed, &[][..]),
+            (json!({"ttlSecondsAfterFinished": null}), Predicted::Patched, &["note ttl-after-finished spec.ttlSecondsAfterFinished"]),
+            (json!({"activeDeadlineSeconds": null}), Predicted::Denied, &["deny deadline spec.activeDeadlineSeconds"]),
+            (json!({"tolerations": []}), Predicted::Refused, &["deny unknown-field spec.tolerations"]),
+            (json!({"activeDeadlineSeconds": "60"}), Predicted::Refused, &["deny field-type spec.activeDeadlineSeconds"]),
+            (json!({"parallelism": -1}), Predicted::Refused, &["deny api-server spec.parallelism"]),
             // The first call sees it before the API server does, and says everything.
             (
                 json!({"parallelism": -1, "template": {"spec": {"restartPolicy": null}}}),
-                Outcome::Denied,
+                Predicted::Denied,
                 &["deny api-server spec.parallelism", "deny restart-policy spec.template.spec.restartPolicy"],
             ),
         ] {
@@ -275,24 +275,24 @@ mod tests {
     #[test]
     fn the_default_of_the_replacement_policy_is_told_from_the_authors_choice() {
         let unset = ask(&job(json!({"podReplacementPolicy": null})), None);
-        assert_eq!(unset.outcome, Outcome::Patched);
+        assert_eq!(unset.outcome, Predicted::Patched);
         assert_eq!(json!(patch::document(&unset.patch)), json!([{"op": "replace", "path": "/spec/podReplacementPolicy", "value": "Failed"}]));
         assert_eq!(json!(patch::document(&unset.edits)), json!([{"op": "add", "path": "/spec/podReplacementPolicy", "value": "Failed"}]));
         assert_eq!(unset.admitted.map(|stored| stored["spec"]["podReplacementPolicy"].clone()), Some(json!("Failed")));
-        assert_eq!(ask(&job(json!({"podReplacementPolicy": "TerminatingOrFailed"})), None).outcome, Outcome::Allowed);
+        assert_eq!(ask(&job(json!({"podReplacementPolicy": "TerminatingOrFailed"})), None).outcome, Predicted::Allowed);
     }
 
     #[test]
     fn an_update_is_judged_against_what_is_there() {
         let old = job(json!({"activeDeadlineSeconds": null}));
-        assert_eq!(ask(&old, Some(&old)).outcome, Outcome::Allowed, "nothing changes");
+        assert_eq!(ask(&old, Some(&old)).outcome, Predicted::Allowed, "nothing changes");
         let image = job(json!({"template": {"spec": {"containers": [{"name": "c", "image": "new"}]}}}));
         let changed = ask(&image, Some(&job(json!({}))));
-        assert_eq!((changed.outcome, words(&changed)), (Outcome::Refused, vec!["deny api-server spec.template".to_owned()]));
+        assert_eq!((changed.outcome, words(&changed)), (Predicted::Refused, vec!["deny api-server spec.template".to_owned()]));
         assert!(changed.findings[0].message.ends_with("spec.template: Invalid value: {…}: field is immutable"));
         assert_eq!(changed.findings[0].pointer.to_string(), "spec.template.spec.containers[0].image");
         let gone = ask(&job(json!({"activeDeadlineSeconds": null})), Some(&job(json!({}))));
-        assert_eq!(gone.outcome, Outcome::Denied);
+        assert_eq!(gone.outcome, Predicted::Denied);
     }
 
     #[test]
@@ -301,6 +301,6 @@ mod tests {
         let mut old = job(gpu.clone());
         old["spec"]["template"]["spec"]["tolerations"] = json!([{"key": "nvidia.com/gpu", "operator": "Exists", "effect": "NoSchedule"}]);
         let answer = ask(&job(gpu), Some(&old));
-        assert_eq!((answer.outcome, answer.patch.len(), answer.edits.len()), (Outcome::Patched, 1, 0));
+        assert_eq!((answer.outcome, answer.patch.len(), answer.edits.len()), (Predicted::Patched, 1, 0));
     }
 }

@@ -17,7 +17,7 @@ use crate::judge::engine::Operation;
 use crate::judge::facts::{Fact, Facts, WantedClaim};
 use crate::judge::rules;
 use crate::kinds::{Kind, Workload};
-use crate::text::value::Value;
+use crate::text::value::{Value, ValueReader};
 
 /// The longest `uid` that is echoed, in bytes. The API server's are 36 long.
 const LONGEST_UID: usize = 256;
@@ -164,7 +164,7 @@ impl<'a> Review<'a> {
         let text = str::from_utf8(body).ok()?;
         let mut envelope = Envelope { skims: true, ..Envelope::default() };
         let mut json = serde_json::Deserializer::from_str(text);
-        Reader { envelope: &mut envelope, level: Level::Review }.deserialize(&mut json).and_then(|()| json.end()).ok()?;
+        EnvelopeReader { envelope: &mut envelope, level: Level::Review }.deserialize(&mut json).and_then(|()| json.end()).ok()?;
         let Envelope { head, is_review, object, skimmed, .. } = envelope;
         let (kind, skimmed) = skimmed?;
         // What the object was skimmed for may have been taken back behind it, and so may the object.
@@ -325,7 +325,7 @@ impl<'a> Envelope<'a> {
     fn read(body: &'a [u8]) -> (Self, Option<serde_json::Error>) {
         let mut envelope = Self::default();
         let mut json = serde_json::Deserializer::from_slice(body);
-        let read = Reader { envelope: &mut envelope, level: Level::Review }.deserialize(&mut json).and_then(|()| json.end());
+        let read = EnvelopeReader { envelope: &mut envelope, level: Level::Review }.deserialize(&mut json).and_then(|()| json.end());
         (envelope, read.err())
     }
 
@@ -372,7 +372,7 @@ fn fields(value: &RawValue) -> BTreeMap<Text<'_>, &RawValue> {
 
 /// A string that is borrowed where it has no escapes.
 #[derive(Debug, PartialEq, Eq, PartialOrd, Ord, Deserialize)]
-pub(super) struct Text<'a>(#[serde(borrow)] pub(super) Cow<'a, str>);
+struct Text<'a>(#[serde(borrow)] Cow<'a, str>);
 
 impl Borrow<str> for Text<'_> {
     fn borrow(&self) -> &str {
@@ -380,7 +380,7 @@ impl Borrow<str> for Text<'_> {
     }
 }
 
-/// Where in a review a [`Reader`] stands.
+/// Where in a review a [`EnvelopeReader`] stands.
 #[derive(Clone, Copy, Debug)]
 enum Level {
     /// At its top.
@@ -391,19 +391,19 @@ enum Level {
 
 /// Reads one mapping of a review into an envelope, and passes over a value of any other type.
 #[derive(Debug)]
-struct Reader<'e, 'a> {
+struct EnvelopeReader<'e, 'a> {
     envelope: &'e mut Envelope<'a>,
     level: Level,
 }
 
-impl<'a> DeserializeSeed<'a> for Reader<'_, 'a> {
+impl<'a> DeserializeSeed<'a> for EnvelopeReader<'_, 'a> {
     type Value = ();
     fn deserialize<D: Deserializer<'a>>(self, deserializer: D) -> Result<(), D::Error> {
         deserializer.deserialize_any(self)
     }
 }
 
-impl<'a> Visitor<'a> for Reader<'_, 'a> {
+impl<'a> Visitor<'a> for EnvelopeReader<'_, 'a> {
     type Value = ();
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -414,11 +414,11 @@ impl<'a> Visitor<'a> for Reader<'_, 'a> {
         self.envelope.has_request |= matches!(self.level, Level::Request);
         while let Some(Text(key)) = map.next_key()? {
             match (self.level, &*key) {
-                (Level::Review, "request") => map.next_value_seed(Reader { envelope: &mut *self.envelope, level: Level::Request })?,
+                (Level::Review, "request") => map.next_value_seed(EnvelopeReader { envelope: &mut *self.envelope, level: Level::Request })?,
                 (Level::Review, key) => self.envelope.review_field(key, map.next_value()?),
                 (Level::Request, "object") if self.envelope.skims && self.envelope.head.creates().is_some() => {
                     let kind = self.envelope.head.creates();
-                    self.envelope.skimmed = kind.map(|kind| Ok((kind, map.next_value_seed(skim::Keep::Object)?))).transpose()?;
+                    self.envelope.skimmed = kind.map(|kind| Ok((kind, map.next_value_seed(ValueReader(skim::Keep::Object))?))).transpose()?;
                 }
                 (Level::Request, key) => self.envelope.request_field(key, map.next_value()?),
             }

@@ -6,14 +6,7 @@
 //! whole only where the facts make that rule ask. A rule that looks at one of these fields takes it off the list; where that is forgotten, the
 //! fixtures and the property test, which read each object both ways, say so.
 
-use std::fmt;
-
-use serde::de::{DeserializeSeed, Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor};
-use serde_json::Number;
-
-use super::review::Text;
-use crate::text::meter;
-use crate::text::value::{Fields, Value};
+use crate::text::value::Select;
 
 /// Fields of a container.
 const OF_CONTAINER: [&str; 12] = [
@@ -50,8 +43,7 @@ pub(super) enum Keep {
     Owned,
 }
 
-impl Keep {
-    /// Returns how a field is read, or nothing if it is skipped.
+impl Select for Keep {
     fn field(self, name: &str) -> Option<Self> {
         match (self, name) {
             (Self::Object, "metadata") => Some(Self::Metadata),
@@ -64,69 +56,8 @@ impl Keep {
             (Self::Metadata | Self::ManagedFields | Self::Whole, _) => Some(Self::Whole),
         }
     }
-}
 
-impl<'a> DeserializeSeed<'a> for Keep {
-    type Value = Value;
-
-    fn deserialize<D: Deserializer<'a>>(self, deserializer: D) -> Result<Value, D::Error> {
-        deserializer.deserialize_any(self)
-    }
-}
-
-impl<'a> Visitor<'a> for Keep {
-    type Value = Value;
-
-    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("a JSON value")
-    }
-
-    fn visit_map<A: MapAccess<'a>>(self, mut map: A) -> Result<Value, A::Error> {
-        let mut fields = Fields::default();
-        while let Some(Text(key)) = map.next_key()? {
-            meter::spend(1);
-            match self.field(&key) {
-                None => _ = map.next_value::<IgnoredAny>()?,
-                Some(keep) => fields.set((&*key).into(), map.next_value_seed(keep)?),
-            }
-        }
-        Ok(Value::Object(fields.into_map()))
-    }
-
-    fn visit_seq<A: SeqAccess<'a>>(self, mut list: A) -> Result<Value, A::Error> {
-        let mut items = Vec::new();
-        while let Some(item) = list.next_element_seed(self)? {
-            meter::spend(1);
-            items.push(item);
-        }
-        Ok(Value::Array(items))
-    }
-
-    fn visit_unit<E>(self) -> Result<Value, E> {
-        Ok(Value::Null)
-    }
-
-    fn visit_bool<E>(self, value: bool) -> Result<Value, E> {
-        Ok(Value::Bool(value))
-    }
-
-    fn visit_i64<E>(self, value: i64) -> Result<Value, E> {
-        Ok(Value::Number(value.into()))
-    }
-
-    fn visit_u64<E>(self, value: u64) -> Result<Value, E> {
-        Ok(Value::Number(value.into()))
-    }
-
-    fn visit_f64<E>(self, value: f64) -> Result<Value, E> {
-        Ok(Number::from_f64(value).map_or(Value::Null, Value::Number))
-    }
-
-    fn visit_str<E>(self, value: &str) -> Result<Value, E> {
-        Ok(Value::String(value.into()))
-    }
-
-    fn visit_string<E>(self, value: String) -> Result<Value, E> {
-        Ok(value.into())
+    fn item(self) -> Self {
+        self
     }
 }

@@ -14,7 +14,7 @@ use anyhow::bail;
 use super::audit::{PATIENCE, reach};
 use super::lint::{complain, exit, take_unread, watched, write};
 use super::{Exit, facts, policy_named, today};
-use crate::admission::dry_run::Outcome;
+use crate::admission::dry_run::Predicted;
 use crate::cli::args::{DryRun, Output, Validate};
 #[cfg(feature = "serve")]
 use crate::cluster::{self, Wanted};
@@ -204,8 +204,8 @@ fn line(answered: &Answered) -> String {
 }
 
 fn summary(report: &Report) -> String {
-    let count = |outcome: Outcome| report.answers.iter().filter(|answered| answered.answer.outcome == outcome).count();
-    let outcomes = [Outcome::Allowed, Outcome::Patched, Outcome::Denied, Outcome::Refused, Outcome::Unjudged];
+    let count = |outcome: Predicted| report.answers.iter().filter(|answered| answered.answer.outcome == outcome).count();
+    let outcomes = [Predicted::Allowed, Predicted::Patched, Predicted::Denied, Predicted::Refused, Predicted::Unjudged];
     let parts = outcomes.into_iter().filter(|outcome| count(*outcome) > 0);
     let parts: Vec<String> = parts.map(|outcome| format!("{} {}", count(outcome), outcome.as_str())).collect();
     match report.answers.len() {

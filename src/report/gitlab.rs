@@ -18,11 +18,11 @@ struct Issue<'r> {
     check_name: &'static str,
     fingerprint: String,
     severity: &'static str,
-    location: Place<'r>,
+    location: IssueLocation<'r>,
 }
 
 #[derive(Serialize)]
-struct Place<'r> {
+struct IssueLocation<'r> {
     path: std::borrow::Cow<'r, str>,
     lines: Range,
 }
@@ -66,7 +66,7 @@ fn not_judged<'r>(unjudged: &'r Unjudged, location: &'r Location, fails: bool, u
             false if fails => "major",
             false => "info",
         },
-        location: Place { path: repository_path(&location.file), lines: Range { begin: location.start.line, end: location.start.line } },
+        location: IssueLocation { path: repository_path(&location.file), lines: Range { begin: location.start.line, end: location.start.line } },
     }
 }
 
@@ -84,7 +84,7 @@ fn issue<'r>(located: &'r Located, unique: &mut Unique) -> Issue<'r> {
             Level::Note if finding.fills => "info",
             Level::Note => "minor",
         },
-        location: Place {
+        location: IssueLocation {
             path: repository_path(&located.location.file),
             lines: Range { begin: located.location.start.line, end: located.location.end.line },
         },

@@ -10,7 +10,8 @@ use std::fmt;
 use std::ops::{Index, IndexMut};
 
 pub use compact_str::CompactString as Text;
-use serde::de::{Deserialize, Deserializer, MapAccess, SeqAccess, Visitor};
+use serde::Deserialize;
+use serde::de::{DeserializeSeed, Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor};
 use serde::ser::{Serialize, SerializeMap as _, Serializer};
 use serde_json::Number;
 
@@ -36,12 +37,12 @@ pub enum Value {
 
 impl Value {
     /// Returns a field of a mapping, by its key, or an item of a list, by its index.
-    pub fn get(&self, step: impl Step) -> Option<&Self> {
+    pub fn get(&self, step: impl KeyOrIndex) -> Option<&Self> {
         step.find_in(self)
     }
 
     /// Returns a field or an item, to change.
-    pub fn get_mut(&mut self, step: impl Step) -> Option<&mut Self> {
+    pub fn get_mut(&mut self, step: impl KeyOrIndex) -> Option<&mut Self> {
         step.find_in_mut(self)
     }
 
@@ -207,7 +208,7 @@ fn index_of(step: &str) -> Option<usize> {
 }
 
 /// One step into a value: a key or an index.
-pub trait Step {
+pub trait KeyOrIndex {
     /// Returns what is one step inside of a value.
     fn find_in<'v>(&self, value: &'v Value) -> Option<&'v Value>;
     /// Returns what is one step inside of a value, to change.
@@ -219,7 +220,7 @@ pub trait Step {
     fn make<'v>(&self, value: &'v mut Value) -> &'v mut Value;
 }
 
-impl Step for str {
+impl KeyOrIndex for str {
     fn find_in<'v>(&self, value: &'v Value) -> Option<&'v Value> {
         value.as_object()?.get(self)
     }
@@ -239,7 +240,7 @@ impl Step for str {
     }
 }
 
-impl Step for usize {
+impl KeyOrIndex for usize {
     fn find_in<'v>(&self, value: &'v Value) -> Option<&'v Value> {
         value.as_array()?.get(*self)
     }
@@ -256,7 +257,7 @@ impl Step for usize {
     }
 }
 
-impl Step for String {
+impl KeyOrIndex for String {
     fn find_in<'v>(&self, value: &'v Value) -> Option<&'v Value> {
         self.as_str().find_in(value)
     }
@@ -270,7 +271,7 @@ impl Step for String {
     }
 }
 
-impl<S: Step + ?Sized> Step for &S {
+impl<S: KeyOrIndex + ?Sized> KeyOrIndex for &S {
     fn find_in<'v>(&self, value: &'v Value) -> Option<&'v Value> {
         (**self).find_in(value)
     }
@@ -284,7 +285,7 @@ impl<S: Step + ?Sized> Step for &S {
     }
 }
 
-impl<S: Step> Index<S> for Value {
+impl<S: KeyOrIndex> Index<S> for Value {
     type Output = Self;
 
     /// Returns a field or an item; `null` where there is none.
@@ -293,8 +294,8 @@ impl<S: Step> Index<S> for Value {
     }
 }
 
-impl<S: Step> IndexMut<S> for Value {
-    /// Returns a field or an item to change; see [`Step::make`].
+impl<S: KeyOrIndex> IndexMut<S> for Value {
+    /// Returns a field or an item to change; see [`KeyOrIndex::make`].
     fn index_mut(&mut self, step: S) -> &mut Self {
         step.make(self)
     }
@@ -683,13 +684,44 @@ impl Serialize for Map {
 
 impl<'de> Deserialize<'de> for Value {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        deserializer.deserialize_any(Reader)
+        ValueReader(Whole).deserialize(deserializer)
     }
 }
 
-struct Reader;
+/// What is read of a JSON value; the rest is passed over.
+pub trait Select: Copy {
+    /// Returns what is read of a field; nothing where it is passed over.
+    fn field(self, name: &str) -> Option<Self>;
+    /// Returns what is read of each item of a list.
+    fn item(self) -> Self;
+}
 
-impl<'de> Visitor<'de> for Reader {
+#[derive(Clone, Copy)]
+struct Whole;
+
+impl Select for Whole {
+    fn field(self, _: &str) -> Option<Self> {
+        Some(self)
+    }
+
+    fn item(self) -> Self {
+        self
+    }
+}
+
+/// Reads a JSON value, or what is selected of it.
+#[derive(Clone, Copy, Debug)]
+pub struct ValueReader<S>(pub S);
+
+impl<'de, S: Select> DeserializeSeed<'de> for ValueReader<S> {
+    type Value = Value;
+
+    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Value, D::Error> {
+        deserializer.deserialize_any(self)
+    }
+}
+
+impl<'de, S: Select> Visitor<'de> for ValueReader<S> {
     type Value = Value;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -698,16 +730,19 @@ impl<'de> Visitor<'de> for Reader {
 
     fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Value, A::Error> {
         let mut fields = Fields::default();
-        while let Some((Key(key), value)) = map.next_entry()? {
+        while let Some(Key(key)) = map.next_key()? {
             meter::spend(1);
-            fields.set(key, value);
+            match self.0.field(&key) {
+                Some(select) => fields.set((&*key).into(), map.next_value_seed(Self(select))?),
+                None => _ = map.next_value::<IgnoredAny>()?,
+            }
         }
         Ok(Value::Object(fields.into_map()))
     }
 
     fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<Value, A::Error> {
         let mut items = Vec::new();
-        while let Some(item) = list.next_element()? {
+        while let Some(item) = list.next_element_seed(Self(self.0.item()))? {
             meter::spend(1);
             items.push(item);
         }
@@ -723,7 +758,7 @@ impl<'de> Visitor<'de> for Reader {
     }
 
     fn visit_some<D: Deserializer<'de>>(self, deserializer: D) -> Result<Value, D::Error> {
-        Value::deserialize(deserializer)
+        deserializer.deserialize_any(self)
     }
 
     fn visit_bool<E>(self, bool: bool) -> Result<Value, E> {
@@ -747,26 +782,9 @@ impl<'de> Visitor<'de> for Reader {
     }
 }
 
-/// A key, read without a `String` in between.
-struct Key(Text);
-
-impl<'de> Deserialize<'de> for Key {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        deserializer.deserialize_str(Self(Text::const_new("")))
-    }
-}
-
-impl Visitor<'_> for Key {
-    type Value = Self;
-
-    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("a key")
-    }
-
-    fn visit_str<E>(self, text: &str) -> Result<Self, E> {
-        Ok(Self(text.into()))
-    }
-}
+/// A key, borrowed where it has no escapes.
+#[derive(Deserialize)]
+struct Key<'a>(#[serde(borrow)] Cow<'a, str>);
 
 #[cfg(test)]
 mod tests {

@@ -11,7 +11,7 @@ use std::time::Duration;
 use crate::support::fixture::{self, Fixture};
 use base64::Engine as _;
 use http::{Request, Response};
-use jobgate::admission::dry_run::{self, Outcome, Question};
+use jobgate::admission::dry_run::{self, Predicted, Question};
 use jobgate::cluster::{Claims, Mode};
 use jobgate::judge::engine::{self, Request as Review};
 use jobgate::judge::facts::{Claim, Fact, Facts};
@@ -256,10 +256,10 @@ fn check_dry_run(fixture: &Fixture, object: &Value, linted: &engine::Verdict, mu
     }
     match answer.outcome {
         // The webhook has not been asked about what the API server refuses, or about what comes instead of a placeholder.
-        Outcome::Refused | Outcome::Unjudged => return Ok(()),
+        Predicted::Refused | Predicted::Unjudged => return Ok(()),
         outcome if outcome.is_allowed() != allowed => return Err(format!("a dry run says {}", outcome.as_str()).into()),
-        Outcome::Patched if mutated.patch.is_none() => return Err("a dry run patches and the webhook does not".into()),
-        Outcome::Allowed if mutated.patch.is_some() => return Err("the webhook patches and a dry run does not".into()),
+        Predicted::Patched if mutated.patch.is_none() => return Err("a dry run patches and the webhook does not".into()),
+        Predicted::Allowed if mutated.patch.is_some() => return Err("the webhook patches and a dry run does not".into()),
         _ => {}
     }
     let changed = |ops: &[patch::Op]| patch::apply(object, ops);

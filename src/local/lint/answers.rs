@@ -9,7 +9,7 @@ use super::input::Input;
 use super::objects::objects;
 use super::source;
 use super::{FactsError, Options, document};
-use crate::admission::dry_run::{self, Answer, Question};
+use crate::admission::dry_run::{self, Prediction, Question};
 use crate::judge::facts::{Claim, Fact, FactTable, Facts, Volume};
 use crate::judge::finding::Source;
 use crate::judge::policy::Policy;
@@ -35,7 +35,7 @@ pub struct DryRun<'a> {
 
 impl DryRun<'_> {
     /// Asks what would become of one object of a kind that is judged.
-    pub(super) fn answer(&self, policy: &Policy, facts: &dyn Facts, object: &Value, today: Option<Date>) -> Answer {
+    pub(super) fn answer(&self, policy: &Policy, facts: &dyn Facts, object: &Value, today: Option<Date>) -> Prediction {
         let old = Key::of(object, self.namespace).and_then(|key| self.against.find(&key));
         let layered = Layered { cluster: self.cluster, files: facts };
         dry_run::answer(policy, &layered, &Question { object, old, namespace: self.namespace, strict: self.strict, today })

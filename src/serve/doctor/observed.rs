@@ -266,8 +266,8 @@ pub struct Expected {
 impl Expected {
     /// Takes what a dry run foretells.
     #[must_use]
-    pub fn of(answer: &dry_run::Answer) -> Self {
-        let denied = answer.outcome == dry_run::Outcome::Denied;
+    pub fn of(answer: &dry_run::Prediction) -> Self {
+        let denied = answer.outcome == dry_run::Predicted::Denied;
         let level = if denied { Level::Deny } else { Level::Warn };
         let ids = |wanted: &dyn Fn(&Finding) -> bool| {
             let mut ids: Vec<&'static str> = answer.findings.iter().filter(|finding| wanted(finding)).map(|finding| finding.rule).collect();

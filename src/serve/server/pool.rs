@@ -72,7 +72,7 @@ impl Pool {
             (ticket, granted)
         };
         // Dropped with the future: one that has left the line must not hold up those behind it.
-        let _place = Place { pool: &self.0, ticket };
+        let _place = InLine { pool: &self.0, ticket };
         self.0.serve();
         match granted.await {
             Ok(portion) => portion,
@@ -179,12 +179,12 @@ impl State {
 }
 
 /// A place in the line.
-struct Place<'p> {
+struct InLine<'p> {
     pool: &'p Arc<Inner>,
     ticket: u64,
 }
 
-impl Drop for Place<'_> {
+impl Drop for InLine<'_> {
     fn drop(&mut self) {
         let left = self.pool.lock().waiting.remove(&self.ticket);
         if left.is_some() {
