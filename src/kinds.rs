@@ -19,7 +19,7 @@ pub use count::PodCount;
 pub(crate) use field::whole;
 pub use field::{Field, Part};
 pub(crate) use others::others;
-pub use others::{each_inside, has_batch_pod, has_pod, is_batch_group, is_other, looks_like_batch, meant};
+pub use others::{Likeness, each_inside, has_batch_pod, has_pod, is_batch_group, is_no_batch, is_other, looks_like_batch, meant};
 pub use pod::{ClaimUse, Container, ContainerSlot, PodTemplate, Replica};
 
 use crate::text::value::Value;

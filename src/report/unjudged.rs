@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use super::text::{clean, plural, thousands};
 use super::{Location, ObjectId, Report};
-use crate::kinds::ADAPTERS;
+use crate::kinds::{ADAPTERS, Likeness};
 
 /// One thing that was not judged.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -27,7 +27,7 @@ pub enum Reason {
     /// A batch kind that Jobgate does not judge.
     Kind,
     /// No known kind, but it runs pods to an end, or on accelerators.
-    Lookalike,
+    Lookalike(Likeness),
     /// Nearly a kind of ours: spelled or grouped in a way that no API server knows.
     Misspelled,
     /// A part of an object, which something completes. The rules that ask for what is missing said nothing.
@@ -111,7 +111,7 @@ impl Reason {
     pub fn word(&self) -> &'static str {
         match self {
             Self::Kind => "kind",
-            Self::Lookalike => "lookalike",
+            Self::Lookalike(_) => "lookalike",
             Self::Misspelled => "misspelled-kind",
             Self::Partial => "partial",
             Self::Patch(_) => "patch",
@@ -154,7 +154,7 @@ impl Reason {
     pub(super) fn heading(&self) -> &'static str {
         match self {
             Self::Kind | Self::InCluster(..) => "batch kinds that Jobgate does not judge",
-            Self::Lookalike => "unknown kinds that run batch pods",
+            Self::Lookalike(_) => "unknown kinds that run batch pods",
             Self::Misspelled => "kinds that no API server knows",
             Self::Partial => "parts of objects: what is missing may be elsewhere",
             Self::Patch(_) => "kustomize patches",
@@ -179,7 +179,7 @@ impl Reason {
     /// Returns what the summary counts, in the singular, and what was not done to it; nothing for objects, which it counts by their kinds.
     fn noun(&self) -> Option<(&'static str, &'static str)> {
         Some(match self {
-            Self::Kind | Self::Lookalike | Self::Misspelled | Self::Partial | Self::Patch(_) | Self::Inside(_) | Self::InCluster(..) => {
+            Self::Kind | Self::Lookalike(_) | Self::Misspelled | Self::Partial | Self::Patch(_) | Self::Inside(_) | Self::InCluster(..) => {
                 return None;
             }
             Self::Kustomization(_) => ("kustomization", "not rendered"),
@@ -248,7 +248,14 @@ impl Unjudged {
         let kind = self.object.as_ref().map(|object| full_kind(object).into_owned()).unwrap_or_default();
         match &self.reason {
             Reason::Kind => format!("Jobgate does not judge the kind {kind}").into(),
-            Reason::Lookalike => format!("Jobgate does not know the kind {kind}, which runs batch pods").into(),
+            Reason::Lookalike(likeness) => {
+                let what = match likeness {
+                    Likeness::Ends => "batch pods",
+                    Likeness::Accelerators => "pods with accelerators",
+                    Likeness::Name => "pods",
+                };
+                format!("Jobgate does not know the kind {kind}, which runs {what}").into()
+            }
             Reason::Misspelled if kind.is_empty() => "this object has no kind".into(),
             Reason::Misspelled => "the API server knows no such kind".into(),
             Reason::Inside(around) => format!("the {kind} inside the {} is not judged", clean(around)).into(),
@@ -279,7 +286,7 @@ impl Unjudged {
     #[must_use]
     pub fn help(&self) -> Cow<'static, str> {
         match &self.reason {
-            Reason::Kind | Reason::Lookalike | Reason::InCluster(..) => "check by hand what its pods may waste".into(),
+            Reason::Kind | Reason::Lookalike(_) | Reason::InCluster(..) => "check by hand what its pods may waste".into(),
             Reason::Misspelled => "write the kind and `apiVersion` as the API server knows them".into(),
             Reason::Partial => "lint the whole object: `kubectl kustomize DIR | jobgate lint -`".into(),
             Reason::Patch(kustomized) | Reason::Kustomization(kustomized) => kustomized.help().into(),
@@ -465,7 +472,7 @@ mod tests {
         let kustomized = Kustomized { path: "x".into(), render: Render::Build };
         let all = [
             Reason::Kind,
-            Reason::Lookalike,
+            Reason::Lookalike(Likeness::Ends),
             Reason::Misspelled,
             Reason::Partial,
             Reason::Patch(kustomized.clone()),
