@@ -21,7 +21,7 @@ pub use kind::add_for_testing;
 pub use kind::{Api, Children, Definition, Kind, LabelValue, OnUpdate, Operator, Path, Pods};
 use others::has_image;
 pub(crate) use others::others;
-pub use others::{each_inside, has_batch_pod, has_pod, is_batch_group, is_other, looks_like_batch, meant};
+pub use others::{Likeness, each_inside, has_batch_pod, has_pod, is_batch_group, is_no_batch, is_other, looks_like_batch, meant};
 pub use pod::{ClaimUse, Container, ContainerSlot, PodTemplate, Replica};
 
 use crate::text::value::Value;
@@ -97,7 +97,8 @@ impl<'a> Workload<'a> {
     /// server sends is whole, and a PyTorchJob without images is one that it accepts.
     #[must_use]
     pub fn is_partial(&self) -> bool {
-        !self.pods.iter().flat_map(PodTemplate::container_values).any(|(_, _, container)| has_image(container)) && !self.has_images_elsewhere()
+        let mut containers = self.pods.iter().flat_map(PodTemplate::container_values);
+        !containers.any(|(_, _, container)| container.as_object().is_some_and(has_image)) && !self.has_images_elsewhere()
     }
 
     /// Tells whether containers with images are where the kind has none, so that what its author wrote is whole, and wrong. Other versions than the one

@@ -6,6 +6,7 @@ use super::Kind;
 use crate::k8s::quantity::Quantity;
 use crate::kinds::accelerator::{TAINTS, taint_of};
 use crate::text::meter;
+use crate::text::placeholder::is_placeholder;
 use crate::text::pointer::Pointer;
 use crate::text::suggest;
 use crate::text::value::{Map, Value};
@@ -97,26 +98,48 @@ pub fn meant(group: Option<&str>, kind: &str) -> Option<(&'static str, &'static 
 /// Names of so few letters are like too many others (`Task`, `Cron`, `Trial`).
 const SHORT: usize = 5;
 
-/// Tells whether an object of a kind that Jobgate does not know runs pods to an end, or on accelerators: somewhere in it are containers which ask
-/// for accelerators, or a `restartPolicy` of `Never` or `OnFailure` beside containers, or beside the `template` that has them.
+/// What an object of a kind that Jobgate does not know has of batch work.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Likeness {
+    /// Its pods end: `restartPolicy` is `Never` or `OnFailure`, or a placeholder.
+    Ends,
+    /// Its containers ask for accelerators.
+    Accelerators,
+    /// It has pods, and a name or a group as batch kinds have.
+    Name,
+}
+
+/// Tells what an object of a kind that Jobgate does not know has of batch work: containers that ask for accelerators, or beside which `restartPolicy` is
+/// `Never` or `OnFailure`, or any at all in a kind that is called a job.
 ///
 /// What Kubernetes itself runs forever (`apps`) is no batch work, and neither are its core kinds: a Pod is the business of whoever made it.
 #[must_use]
-pub fn looks_like_batch(version: &str, object: &Value) -> bool {
-    let group = version.split_once('/').map_or("", |(group, _)| group);
+pub fn looks_like_batch(version: &str, object: &Value) -> Option<Likeness> {
     let kind = object.get("kind").and_then(Value::as_str).unwrap_or_default();
+    if is_no_batch(version, kind) {
+        return None;
+    }
+    let is_named = kind.ends_with("Job") || version.split_once('/').is_some_and(|(group, _)| is_batch_group(group));
+    likeness(object).or_else(|| (is_named && has_pod(object)).then_some(Likeness::Name))
+}
+
+/// Tells whether a kind is one that runs no pods to an end whatever is in it, or that of whoever made the pods.
+#[must_use]
+pub fn is_no_batch(version: &str, kind: &str) -> bool {
+    let group = version.split_once('/').map_or("", |(group, _)| group);
     let is_none = |(name, kinds): &(&str, &[&str])| *name == group && (kinds.is_empty() || kinds.contains(&kind));
     // A pod template by itself is one of the core's kinds, and is for whatever makes pods of it.
-    let is_core = matches!(group, "" | "apps" | "batch") && kind != "PodTemplate";
-    !is_core && !NO_BATCH.iter().any(is_none) && has_batch_pod(object)
+    matches!(group, "" | "apps" | "batch") && kind != "PodTemplate" || NO_BATCH.iter().any(is_none)
 }
 
 /// Calls a function with each whole object of a batch kind that is inside of an object, and its place: what a Template, a ManifestWork or a Sensor
-/// makes. What only names an object, as an owner reference does, is none. The core's kinds and those of `apps` hold no others.
+/// makes, or what says no kind itself. What only names an object, as an owner reference does, is none. The core's kinds and those of `apps` hold no others.
 pub fn each_inside<'v>(object: &'v Value, found: &mut dyn FnMut(Pointer, &'v Value)) {
     let text = |key: &str| object.get(key).and_then(Value::as_str).unwrap_or_default();
     // OpenShift's templates once were of the core, too.
-    if text("apiVersion").contains('.') || text("kind") == "Template" {
+    let is_none = text("apiVersion").is_empty() && text("kind").is_empty();
+    // `kind: list` is no list to Kubernetes.
+    if is_none || text("apiVersion").contains('.') || text("kind") == "Template" || text("kind").eq_ignore_ascii_case("List") {
         inside(object, &Pointer::root(), found);
     }
 }
@@ -127,9 +150,11 @@ fn inside<'v>(value: &'v Value, at: &Pointer, found: &mut dyn FnMut(Pointer, &'v
         let text = |key: &str| value.get(key).and_then(Value::as_str);
         // Kyverno writes what an object says under `data`.
         let says = value.get("spec").or_else(|| value.get("data")?.get("spec")).is_some_and(Value::is_object);
+        let says = says || value.get("items").is_some_and(Value::is_array);
         let of_batch = |version: &str, kind: &str| {
             let group = version.split_once('/').map_or("", |(group, _)| group);
-            Kind::named(group, kind).is_some() || is_other(group, kind)
+            let kind = kind.strip_suffix("List").unwrap_or(kind);
+            Kind::named(group, kind).is_some() || is_other(group, kind) || is_batch_group(group) && meant(Some(group), kind).is_some()
         };
         says && text("apiVersion").is_some_and(|version| text("kind").is_some_and(|kind| of_batch(version, kind)))
     };
@@ -150,15 +175,19 @@ fn is_nest(value: &Value) -> bool {
 const NO_BATCH: &[(&str, &[&str])] = &[
     ("actions.github.com", &[]),
     ("admissionregistration.k8s.io", &[]),
+    ("agones.dev", &[]),
     ("apiextensions.k8s.io", &[]),
     ("apps.kruise.io", &["CloneSet", "DaemonSet", "StatefulSet"]),
     ("apps.openshift.io", &["DeploymentConfig"]),
     ("argoproj.io", &["Application", "ApplicationSet", "Rollout"]),
     ("extensions", &["DaemonSet", "Deployment", "ReplicaSet"]),
     ("helm.toolkit.fluxcd.io", &[]),
-    ("kubeflow.org", &["Notebook"]),
+    ("kubeflow.org", &["Notebook", "PodDefault"]),
     ("kyverno.io", &[]),
+    ("machinelearning.seldon.io", &[]),
+    ("mlops.seldon.io", &[]),
     ("mutations.gatekeeper.sh", &[]),
+    ("nvidia.com", &["DynamoComponentDeployment", "DynamoGraphDeployment"]),
     ("ray.io", &["RayService"]),
     ("serving.knative.dev", &[]),
     ("serving.kserve.io", &[]),
@@ -177,21 +206,31 @@ pub(super) fn has_pod_with_image(value: &Value) -> bool {
 }
 
 /// Tells whether a container has an image.
-pub(super) fn has_image(container: &Value) -> bool {
+pub(super) fn has_image(container: &Map) -> bool {
     container.get("image").is_some_and(|image| !image.is_null())
 }
 
 /// Tells whether a value holds a pod template that ends, or asks for accelerators.
 #[must_use]
 pub fn has_batch_pod(value: &Value) -> bool {
-    any(value, &|fields| {
-        let ends = || matches!(fields.get("restartPolicy").and_then(Value::as_str), Some("Never" | "OnFailure"));
-        let mut own = containers(fields).peekable();
+    likeness(value).is_some()
+}
+
+/// Returns what a value has of batch work. Some kinds have one container in place of a list, or the fields of one in place of it.
+fn likeness(value: &Value) -> Option<Likeness> {
+    let container = |fields: &Map| fields.get("container").and_then(Value::as_object).filter(|one| is_container(one)).is_some();
+    let is_one = |fields: &Map| fields.get("image").is_some_and(Value::is_string);
+    let ends = |fields: &Map| {
+        let policy = fields.get("restartPolicy").and_then(Value::as_str).unwrap_or_default();
+        let ends = matches!(policy, "Never" | "OnFailure") || is_placeholder(policy);
         // Kubeflow's kinds have the policy of a replica beside its template.
         let of_template = || fields.get("template").and_then(|template| template.get("spec")?.as_object());
-        own.peek().is_some() && (ends() || own.any(asks_for_accelerators))
-            || ends() && of_template().is_some_and(|pod| containers(pod).next().is_some())
-    })
+        let has_template = || of_template().is_some_and(|pod| containers(pod).next().is_some());
+        ends && (containers(fields).next().is_some() || container(fields) || is_one(fields) || has_template())
+    };
+    let asks = |fields: &Map| is_container(fields) && asks_for_accelerators(fields) && (is_one(fields) || fields.get("name").is_some());
+    let in_list = |fields: &Map| containers(fields).any(asks_for_accelerators);
+    if any(value, &ends) { Some(Likeness::Ends) } else { any(value, &|fields| in_list(fields) || asks(fields)).then_some(Likeness::Accelerators) }
 }
 
 /// Tells whether a test holds of some mapping in a value, itself included.
@@ -205,16 +244,22 @@ fn any(value: &Value, test: &dyn Fn(&Map) -> bool) -> bool {
 }
 
 /// Returns the containers of a mapping, if it is a pod spec.
-fn containers(fields: &Map) -> impl Iterator<Item = &Value> {
+fn containers(fields: &Map) -> impl Iterator<Item = &Map> {
     let lists = ["containers", "initContainers"].into_iter().filter_map(|list| fields.get(list)?.as_array());
-    lists.flatten().filter(|container| ["image", "name", "resources"].iter().any(|key| container.get(key).is_some()))
+    lists.flatten().filter_map(Value::as_object).filter(|container| is_container(container))
 }
 
-fn asks_for_accelerators(container: &Value) -> bool {
+fn is_container(fields: &Map) -> bool {
+    ["image", "name", "resources"].iter().any(|key| fields.get(key).is_some())
+}
+
+fn asks_for_accelerators(container: &Map) -> bool {
     let lists = ["limits", "requests"].into_iter().filter_map(|list| container.get("resources")?.get(list)?.as_object());
-    lists
-        .flatten()
-        .any(|(resource, value)| taint_of(resource, TAINTS).is_some() && Quantity::from_json(value).is_ok_and(|quantity| quantity.is_positive()))
+    let asks = |value: &Value| match value {
+        Value::String(text) if is_placeholder(text) => true,
+        _ => Quantity::from_json(value).is_ok_and(|quantity| quantity.is_positive()),
+    };
+    lists.flatten().any(|(resource, value)| (taint_of(resource, TAINTS).is_some() || is_placeholder(resource)) && asks(value))
 }
 
 #[cfg(test)]
@@ -273,6 +318,11 @@ mod tests {
         assert_eq!(inside(legacy), ["objects[0]"]);
         let generate = json!({"apiVersion": "batch/v1", "kind": "CronJob", "name": "c", "data": {"spec": {}}});
         assert_eq!(inside(json!({"apiVersion": "kyverno.io/v1", "kind": "ClusterPolicy", "spec": {"rules": [{"generate": generate}]}})).len(), 1);
+        let list = json!({"apiVersion": "batch/v1", "kind": "JobList", "items": [{"spec": {}}]});
+        let plural = json!({"apiVersion": "batch/v1", "kind": "Jobs", "spec": {}});
+        assert_eq!(inside(work(json!([list, plural]))).len(), 2);
+        assert_eq!(inside(json!({"manifests": [job]})), ["manifests[0]"]);
+        assert_eq!(inside(json!({"apiVersion": "v1", "kind": "list", "items": [job]})), ["items[0]"]);
         let reference = json!({"apiVersion": "batch/v1", "kind": "Job", "name": "j"});
         assert_eq!(inside(work(json!([reference]))), [""; 0]);
         assert_eq!(inside(json!({"apiVersion": "v1", "kind": "ConfigMap", "data": {"a": job}})), [""; 0]);
@@ -291,6 +341,18 @@ mod tests {
             json!({"spec": {"replicaSpecs": {"Worker": {"replicas": 2, "restartPolicy": policy, "template": template}}}})
         };
         for (version, object, looks) in [
+            ("example.com/v1", pod(json!({"restartPolicy": "$POLICY"})), true),
+            ("example.com/v1", pod(json!({"containers": [{"name": "c", "resources": {"limits": {"nvidia.com/gpu": "$N"}}}]})), true),
+            ("example.com/v1", json!({"spec": {"restartPolicy": "Never", "container": {"image": "i"}}}), true),
+            ("example.com/v1", json!({"spec": {"image": "i", "restartPolicy": "OnFailure"}}), true),
+            ("example.com/v1", json!({"spec": {"image": "i", "resources": {"limits": {"nvidia.com/gpu": 1}}}}), true),
+            ("example.com/v1", json!({"spec": {"image": "i", "resources": {"limits": {"cpu": 1}}}}), false),
+            ("example.com/v1", json!({"kind": "TrainingJob", "spec": pod(json!({}))}), true),
+            ("kubeflow.org/v1", json!({"kind": "Foo", "spec": pod(json!({}))}), true),
+            ("kubeflow.org/v1", json!({"kind": "Notebook", "spec": pod(json!({}))}), false),
+            ("agones.dev/v1", pod(gpu.clone()), false),
+            ("machinelearning.seldon.io/v1", pod(gpu.clone()), false),
+            ("nvidia.com/v1alpha1", json!({"kind": "DynamoGraphDeployment", "spec": pod(gpu.clone())}), false),
             ("example.com/v1", pod(json!({"restartPolicy": "Never"})), true),
             ("example.com/v1", pod(json!({"restartPolicy": "OnFailure"})), true),
             ("example.com/v1", pod(json!({"restartPolicy": "Always"})), false),
@@ -309,7 +371,7 @@ mod tests {
             ("serving.kserve.io/v1beta1", replica("Never"), false),
             ("example.com/v1", json!({"spec": {"restartPolicy": "Never", "template": {"spec": {"nodeName": "a"}}}}), false),
         ] {
-            assert_eq!(looks_like_batch(version, &object), looks, "{version} {object}");
+            assert_eq!(looks_like_batch(version, &object).is_some(), looks, "{version} {object}");
         }
         assert!(has_pod(&pod(json!({}))) && !has_pod(&json!({"spec": {"containers": []}})));
     }

@@ -12,6 +12,7 @@ mod document;
 mod fixing;
 mod input;
 mod kustomization;
+mod near;
 mod objects;
 mod paths;
 mod source;
@@ -37,6 +38,7 @@ use crate::report::{Located, Location, Reason, Report, Unjudged, helm, unjudged_
 use crate::text::lines::Lines;
 use crate::text::lines::Position;
 use crate::text::yaml::{self, Chunk, Edit, Limits, SyntaxError, SyntaxErrorKind};
+use chart::Role;
 use claims::Scope;
 use document::{Context, Judged};
 use fixing::{Shifts, start};
@@ -144,12 +146,20 @@ pub fn lint(inputs: &[Input], policy: &Policy, facts: &Claims, options: &Options
     let mut moved = Moved::default();
     let mut arguments = Arguments::default();
     let mut with_batch = BTreeMap::new();
-    for (input, file) in inputs.iter().zip(files) {
+    for (input, file) in inputs.iter().zip(&files) {
         if let Content::File(path) = &input.content {
             with_batch.insert(normal(path), file.as_ref().is_ok_and(|file| file.report.objects > 0 || !file.report.unjudged.is_empty()));
         }
+    }
+    let taking = kustomizations.taking(&with_batch, options);
+    for (input, file) in inputs.iter().zip(files) {
         match file {
-            Ok(file) => {
+            Ok(mut file) => {
+                // Of what says no kind itself, what it is a patch of decides.
+                file.report.unjudged.retain(|unjudged| match &unjudged.reason {
+                    Reason::Patch(by) => says_kind(unjudged) || kustomizations.patches_batch(by, &taking),
+                    _ => true,
+                });
                 arguments.take(input, &file.report);
                 report.append(file.report);
                 diffs.extend(file.diff);
@@ -167,7 +177,7 @@ pub fn lint(inputs: &[Input], policy: &Policy, facts: &Claims, options: &Options
     let charts = once_a_chart(report);
     let parts = chart::with_more(inputs, options).into_iter().filter(|(_, dir)| !charts.contains(dir));
     let parts = parts.map(|(path, dir)| whole_file(path, Reason::ChartParts(dir)));
-    let unrendered = kustomizations.unrendered(&with_batch, options).into_iter();
+    let unrendered = kustomizations.unrendered(&taking).into_iter();
     let unrendered = unrendered.map(|kustomized| whole_file(Arc::clone(&kustomized.path), Reason::Kustomization(kustomized)));
     let trees: Vec<Unjudged> = parts.chain(unrendered).collect();
     arguments.speak_of(inputs, &trees);
@@ -210,6 +220,11 @@ fn once_a_chart(report: &mut Report) -> BTreeSet<Arc<str>> {
         report.sources.retain(|file, _| !again.contains(file) || told.contains(file));
     }
     known
+}
+
+/// Tells whether what was not judged says of what kind it is.
+fn says_kind(unjudged: &Unjudged) -> bool {
+    unjudged.object.as_ref().is_some_and(|object| !object.kind.is_empty())
 }
 
 /// Says that a document was not judged for what a finding says of it.
@@ -417,20 +432,7 @@ impl Run<'_> {
                 edits.append(&mut batch.edits);
             }
         }
-        // A template breaks YAML in as many places as it has directives: one finding says all there is to say, and none where it is no business of ours.
-        if let Some(first) = broken.iter().position(|(kind, _)| *kind == SyntaxErrorKind::Template) {
-            let speak = input.named || batch::is_in_template(loaded.bytes());
-            broken = broken.into_iter().skip(first).take(usize::from(speak)).collect();
-            let chart = if speak { chart::of(input) } else { None };
-            for (_, located) in &mut broken {
-                if let Some(dir) = &chart {
-                    located.finding.help = helm(dir).into();
-                }
-                report.unjudged.push(unjudged(located, chart.clone().map_or(Reason::Template, Reason::Chart)));
-            }
-        } else {
-            report.unjudged.extend(broken.iter().map(|(_, located)| unjudged(located, Reason::Unreadable)));
-        }
+        self.say_broken(input, loaded.bytes(), &mut broken, &mut report);
         if !broken.is_empty() {
             report.findings.extend(broken.into_iter().map(|(_, located)| located));
             report.findings.sort_by(document::order);
@@ -440,5 +442,45 @@ impl Run<'_> {
         }
         let diff = (self.options.dry_run.is_some() && !edits.is_empty()).then(|| fix::diff(&input.path, loaded.bytes(), &edits));
         (File { report, diff, ..File::default() }, edits)
+    }
+
+    /// Says which documents of a file could not be read, and forgets the others: in a directory, much is called YAML or JSON that is no manifest.
+    fn say_broken(&self, input: &Input, text: &[u8], broken: &mut Vec<(SyntaxErrorKind, Located)>, report: &mut Report) {
+        if broken.is_empty() {
+            return;
+        }
+        let named = |is_own: fn(&Path) -> bool| matches!(&input.content, Content::File(path) if is_own(path));
+        let is_kustomization = named(kustomization::is_kustomization);
+        let is_ours = input.named || is_kustomization || named(chart::is_chart) || self.kustomizations.patch(input).is_some();
+        let speak = is_ours || batch::may_be_manifest(text);
+        let first = broken.iter().position(|(kind, _)| *kind == SyntaxErrorKind::Template);
+        let chart = first.and_then(|_| chart::of(input));
+        // What a kustomization says is found in its text, as far as it can be.
+        let may_be = || match chart.as_ref().map(|dir| chart::role(dir, input)) {
+            _ if is_kustomization => false,
+            Some(Role::PassedOver) => false,
+            role => batch::is_in_template(text, role == Some(Role::Template)),
+        };
+        let speak_of_template = first.is_some() && (input.named || may_be());
+        let mut nth = 0;
+        broken.retain(|(kind, _)| {
+            nth += 1;
+            match kind {
+                // A template breaks YAML in as many places as it has directives: one finding says all there is to say.
+                SyntaxErrorKind::Template => speak_of_template && first == Some(nth - 1),
+                _ => speak && !(speak_of_template && first < Some(nth - 1)),
+            }
+        });
+        for (kind, located) in broken {
+            let reason = match (&kind, &chart) {
+                (SyntaxErrorKind::Template, Some(dir)) => {
+                    located.finding.help = helm(dir).into();
+                    Reason::Chart(Arc::clone(dir))
+                }
+                (SyntaxErrorKind::Template, None) => Reason::Template,
+                _ => Reason::Unreadable,
+            };
+            report.unjudged.push(unjudged(located, reason));
+        }
     }
 }

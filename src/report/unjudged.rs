@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use super::text::{clean, plural, thousands};
 use super::{Location, ObjectId, Report};
-use crate::kinds::Kind;
+use crate::kinds::{Kind, Likeness};
 
 /// One thing that was not judged.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -27,7 +27,7 @@ pub enum Reason {
     /// A batch kind that Jobgate does not judge.
     Kind,
     /// No known kind, but it runs pods to an end, or on accelerators.
-    Lookalike,
+    Lookalike(Likeness),
     /// Nearly a kind of ours: spelled or grouped in a way that no API server knows.
     Misspelled,
     /// Of a kind of ours, or of one that is known, in a version that API servers no longer serve.
@@ -113,7 +113,7 @@ impl Reason {
     pub fn word(&self) -> &'static str {
         match self {
             Self::Kind => "kind",
-            Self::Lookalike => "lookalike",
+            Self::Lookalike(_) => "lookalike",
             Self::Misspelled => "misspelled-kind",
             Self::NotServed => "not-served",
             Self::Partial => "partial",
@@ -160,7 +160,7 @@ impl Reason {
     pub(super) fn heading(&self) -> &'static str {
         match self {
             Self::Kind | Self::InCluster(..) => "batch kinds that Jobgate does not judge",
-            Self::Lookalike => "unknown kinds that run batch pods",
+            Self::Lookalike(_) => "unknown kinds that run batch pods",
             Self::Misspelled => "kinds that no API server knows",
             Self::NotServed => "versions that are no longer served",
             Self::Partial => "parts of objects: what is missing may be elsewhere",
@@ -187,7 +187,7 @@ impl Reason {
     fn noun(&self) -> Option<(&'static str, &'static str)> {
         Some(match self {
             Self::Kind
-            | Self::Lookalike
+            | Self::Lookalike(_)
             | Self::Misspelled
             | Self::NotServed
             | Self::Partial
@@ -262,7 +262,14 @@ impl Unjudged {
         let kind = self.object.as_ref().map(|object| full_kind(object).into_owned()).unwrap_or_default();
         match &self.reason {
             Reason::Kind => format!("Jobgate does not judge the kind {kind}").into(),
-            Reason::Lookalike => format!("Jobgate does not know the kind {kind}, which runs batch pods").into(),
+            Reason::Lookalike(likeness) => {
+                let what = match likeness {
+                    Likeness::Ends => "batch pods",
+                    Likeness::Accelerators => "pods with accelerators",
+                    Likeness::Name => "pods",
+                };
+                format!("Jobgate does not know the kind {kind}, which runs {what}").into()
+            }
             Reason::Misspelled if kind.is_empty() => "this object has no kind".into(),
             Reason::Misspelled => "the API server knows no such kind".into(),
             Reason::NotServed => "this version is no longer served".into(),
@@ -294,7 +301,7 @@ impl Unjudged {
     #[must_use]
     pub fn help(&self) -> Cow<'static, str> {
         match &self.reason {
-            Reason::Kind | Reason::Lookalike | Reason::InCluster(..) => "check by hand what its pods may waste".into(),
+            Reason::Kind | Reason::Lookalike(_) | Reason::InCluster(..) => "check by hand what its pods may waste".into(),
             Reason::Misspelled => "write the kind and `apiVersion` as the API server knows them".into(),
             Reason::NotServed => "write it in a version that is served".into(),
             Reason::Partial => "lint the whole object: `kubectl kustomize DIR | jobgate lint -`".into(),
@@ -497,7 +504,7 @@ mod tests {
         let kustomized = Kustomized { path: "x".into(), render: Render::Build };
         let all = [
             Reason::Kind,
-            Reason::Lookalike,
+            Reason::Lookalike(Likeness::Ends),
             Reason::Misspelled,
             Reason::NotServed,
             Reason::Partial,

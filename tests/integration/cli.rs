@@ -525,6 +525,208 @@ fn what_a_chart_or_a_kustomization_takes_from_elsewhere_is_said() {
     assert_eq!(stdout(&place.run(&["lint", "."])).lines().filter(|line| line.contains("Kustomization")).count(), 0);
 }
 
+/// Says which files of a tree were not judged, each with the reason, and which errors and warnings there are.
+fn said(files: &[(&str, &str)], arguments: &[&str]) -> Vec<String> {
+    let output = Place::with(files).run(&[&["lint", "--format", "json"], arguments].concat());
+    let document = json(&output);
+    let text = |value: &Value, key: &str| value[key].as_str().unwrap_or_default().to_owned();
+    let unjudged =
+        document["unjudged"].as_array().into_iter().flatten().map(|unjudged| format!("{} {}", text(unjudged, "file"), text(unjudged, "reason")));
+    let found = document["findings"].as_array().into_iter().flatten();
+    let found = found.map(|finding| format!("{} {} {}", text(finding, "file"), text(finding, "action"), text(finding, "rule")));
+    unjudged.chain(found.filter(|found| !found.ends_with("unrendered-template"))).collect()
+}
+
+#[test]
+fn what_a_kustomization_does_to_batch_work_is_said() {
+    let job = good();
+    let base =
+        |over: &'static str| [("base/kustomization.yaml", "resources: [job.yaml]\n"), ("base/job.yaml", &*job), ("o/kustomization.yaml", over)];
+    let unrendered = ["o/kustomization.yaml kustomization"];
+    for over in [
+        "# Copyright\n---\nresources: [../base]\npatches: [{target: {kind: Job}, patch: \"- {op: remove, path: /spec/a}\"}]\n",
+        "# Copyright\r\n---\r\nresources: [../base]\r\nnamespace: x\r\n",
+        "resources: [../base]\npatches: [{target: {kind: Job}, patch: 'kind: NotImportant'}]\n",
+        "resources: [../base]\npatches: [{target: {name: train}, patch: 'kind: NotImportant'}]\n",
+        "resources: [../base]\npatches: [{target: {kind: (Deployment|Job)}, patch: '[]'}]\n",
+        "kind: Kustomization\nresources:\n- ../base\nnamespace: {{ x }}\n",
+        "resources: [../base]\nnamespace: {{ x }}\n",
+        "resources:\n- {{ x }}\n",
+    ] {
+        assert_eq!(said(&base(over), &["."]), unrendered, "{over}");
+    }
+    for over in [
+        "resources: [../base]\npatches: [{target: {kind: Deployment|StatefulSet}, patch: '[]'}, {target: {kind: ^(?:Service)$}, patch: '[]'}]\n",
+        "resources: [../base]\npatches: [{target: {kind: Deployment}, patch: 'kind: Job'}, {target: {group: apps}, patch: '[]'}]\n",
+    ] {
+        assert_eq!(said(&base(over), &["."]), [""; 0], "{over}");
+    }
+    assert_eq!(said(&base("resources: [../base\n"), &["."]), ["o/kustomization.yaml unreadable", "o/kustomization.yaml deny syntax"]);
+}
+
+#[test]
+fn a_patch_is_said_where_it_is_for_batch_work() {
+    let patch =
+        "apiVersion: batch/v1\nkind: Job\nmetadata: {name: train}\nspec: {template: {spec: {containers: [{name: trainer, image: a/b:v2}]}}}\n";
+    let job = good();
+    let far = [("k/kustomization.yaml", "resources: [job.yaml]\npatches: [{path: a/b/p.yaml}]\n"), ("k/job.yaml", &job), ("k/a/b/p.yaml", patch)];
+    assert_eq!(said(&far, &["k/a/b"]), ["k/a/b/p.yaml patch"]);
+    let place = Place::with(&far);
+    let output = place.command(&["lint", "--format", "json", "b"]).current_dir(place.path().join("k/a")).output().unwrap();
+    assert_eq!((&json(&output)["unjudged"][0]["reason"], code(&output)), (&"patch".into(), 0), "what is below the current directory");
+    let licensed =
+        [("kustomization.yaml", "# Copyright\n---\nresources: [job.yaml]\npatches: [{path: p.yaml}]\n"), ("job.yaml", &job), ("p.yaml", patch)];
+    assert_eq!(said(&licensed, &["."]), ["kustomization.yaml kustomization", "p.yaml patch"]);
+    let operations = "- {op: remove, path: /spec/x}\n";
+    let part = "spec: {template: {spec: {containers: [{name: a, image: b}]}}}\n";
+    let web = "apiVersion: apps/v1\nkind: Deployment\nmetadata: {name: web}\n";
+    for (target, patch) in [("name: web", operations), ("kind: Deployment", operations), ("kind: Deployment|Service", part), ("name: web", part)] {
+        let kustomization = format!("resources: [a.yaml]\npatches: [{{path: p.yaml, target: {{{target}}}}}]\n");
+        assert_eq!(
+            said(&[("kustomization.yaml", &kustomization), ("a.yaml", web), ("p.yaml", patch), ("job.yaml", &job)], &["."]),
+            [""; 0],
+            "{target}"
+        );
+    }
+    let listed =
+        [("kustomization.yaml", "resources: [a.yaml]\npatches: [{path: p.yaml, target: {name: t}}]\n"), ("a.yaml", &job), ("p.yaml", operations)];
+    assert_eq!(said(&listed, &["."]), ["kustomization.yaml kustomization", "p.yaml patch"]);
+    // A component is for whatever is taken in with it.
+    let component = "kind: Component\npatches: [{path: p.yaml, target: {name: t}}]\n";
+    let over = ("kustomization.yaml", "resources: [a.yaml]\ncomponents: [c]\n");
+    let with = |base: &'static str| {
+        [over, ("a.yaml", if base == "job" { &*job } else { web }), ("c/kustomization.yaml", component), ("c/p.yaml", operations)]
+    };
+    assert!(said(&with("job"), &["."]).contains(&"c/p.yaml patch".to_owned()));
+    assert_eq!(said(&with("web"), &["."]), [". nothing"]);
+}
+
+#[test]
+fn what_a_cluster_patches_is_said() {
+    let flux = |patch: &str| {
+        format!("apiVersion: kustomize.toolkit.fluxcd.io/v1\nkind: Kustomization\nmetadata: {{name: x}}\nspec: {{path: ./a, patches: [{patch}]}}\n")
+    };
+    let argo = |source: &str| format!("apiVersion: argoproj.io/v1alpha1\nkind: Application\nmetadata: {{name: x}}\nspec: {{{source}}}\n");
+    for text in [
+        flux("{target: {kind: Job}, patch: '[]'}"),
+        flux("{patch: 'kind: PyTorchJob'}"),
+        argo("source: {kustomize: {patches: [{target: {kind: CronJob}, patch: '[]'}]}}"),
+        argo("sources: [{}, {kustomize: {patches: [{target: {kind: Job}, patch: '[]'}]}}]"),
+    ] {
+        assert_eq!(said(&[("a.yaml", &text)], &["."]), ["a.yaml inside"], "{text}");
+    }
+    for text in [flux("{target: {kind: Deployment}, patch: '[]'}"), flux("{patch: 'kind: Service'}"), argo("source: {kustomize: {images: [a]}}")] {
+        assert_eq!(said(&[("a.yaml", &text)], &["."]), [". nothing"], "{text}");
+    }
+}
+
+#[test]
+fn a_chart_says_what_may_be_batch_work() {
+    let chart = ("c/Chart.yaml", "apiVersion: v2\nname: c\n");
+    let job = "apiVersion: batch/v1\nkind: Job\nmetadata: {name: {{ x }}}\n";
+    assert_eq!(said(&[chart, ("c/templates/.j.yaml", job)], &["."]), [". nothing"], "Helm does not read it");
+    assert_eq!(said(&[chart, ("c/templates/j.yaml", job)], &["."]), ["c/templates/j.yaml chart"]);
+    let parts = ["c/Chart.yaml chart-parts"];
+    assert_eq!(said(&[("c/Chart.yaml", "# Copyright\n---\nname: c\ndependencies: [{name: sub}]\n")], &["."]), parts);
+    assert_eq!(said(&[chart, ("c/requirements.yaml", "dependencies: [{name: sub}]\n")], &["."]), parts);
+    let ignored = (".gitignore", "charts/\n");
+    let sub = ("c/charts/sub/Chart.yaml", "name: sub\n");
+    assert_eq!(said(&[chart, ignored, sub, ("c/charts/sub/templates/j.yaml", job)], &["."]), parts);
+    assert_eq!(said(&[chart, ignored, sub, ("c/charts/sub/templates/s.yaml", "kind: Service\n")], &["."]), [". nothing"]);
+    // Behind a separator stands what a value holds.
+    let text = "apiVersion: v1\nkind: Service\nmetadata: {name: a}\n---{{ toYaml .Values.extra | nindent 0 }}\n";
+    assert_eq!(said(&[chart, ("c/templates/a.yaml", text)], &["."]), ["c/templates/a.yaml chart"]);
+}
+
+#[test]
+fn a_directory_holds_much_that_is_no_manifest() {
+    let deep = ["[".repeat(5000), "]".repeat(5000)].concat();
+    let others = [
+        (".vscode/launch.json", "{\n // c\n \"version\": \"0.2.0\"\n}\n"),
+        (".vscode/tasks.json", "{ // Task\n \"group\": {\"kind\": \"build\"}, \"label\": \"Run Task\" }\n"),
+        ("tsconfig.json", "{\"a\": 1, /* x */ }\n"),
+        ("database.yml", "a: <%= x %>\nb: <% if x %>\n  c: [\njob: 1\n"),
+        ("log.json", "{\"a\":1}\n{\"b\":2}\n"),
+        ("deep.json", &deep),
+        ("directive.yaml", "%YAML 1.2\n---\na: 1\n"),
+        ("separator.yaml", "--- foo\na: 1\n"),
+        ("helmfile.yaml", "releases:\n- name: {{ x }}\n  chart: a/job\n"),
+        ("meta.yaml", "{% set name = \"x\" %}\npackage:\n  name: {{ name }}\n"),
+        ("play.yml", "- hosts: {{ h }}\n  tasks:\n  - shell: {{ job }}\n"),
+        ("stack.yml", "version: \"3\"\nservices:\n  job: {{ x }}\n"),
+    ];
+    assert_eq!(said(&others, &["."]), [". nothing"]);
+    for (name, text) in others {
+        assert_ne!(said(&[(name, text)], &[name]), [""; 0], "{name}: a file that is named is meant");
+    }
+    let place = Place::with(&[("good.yaml", &good())]);
+    fs::write(place.path().join("latin.yaml"), b"a: \xe9\n").unwrap();
+    let wide = |text: &str| text.encode_utf16().flat_map(u16::to_le_bytes).collect::<Vec<u8>>();
+    fs::write(place.path().join("wide.json"), wide("\u{feff}{\"a\": 1}")).unwrap();
+    assert_eq!(code(&place.run(&["lint", ".", "--fail-on-unjudged"])), 0);
+    fs::write(place.path().join("wide.json"), wide("\u{feff}{\"apiVersion\": \"batch/v1\", \"kind\": \"Job\"}")).unwrap();
+    assert_eq!(code(&place.run(&["lint", "."])), 1);
+}
+
+#[test]
+fn what_cannot_be_read_and_may_be_a_manifest_is_an_error() {
+    for text in [
+        "kind: Job\nspec: [\n",
+        "apiVersion: batch/v1\nspec: [\n",
+        "apiVersion: v1\nkind: Run\nspec: [\n",
+        "spec: {restartPolicy: Never, containers: [{]}\n",
+        "{\"spec\": {}, \"apiVersion\" : \"v1\",, \"kind\" : \"Run\"}\n",
+        "apiVersion: batch/v1\nkind: J$X\nspec: [\n---\nkind: Service\nmetadata: {name: {{ x }}}\n",
+        "apiVersion: v1\nkind: Service\nmetadata: {name: {{ x }}}\n---\napiVersion: x/v1\nkind: Run\nspec: [\n",
+    ] {
+        assert_eq!(said(&[("a.yaml", text)], &["."]), ["a.yaml unreadable", "a.yaml deny syntax"], "{text}");
+    }
+    let behind = format!("{}...\n{}", good(), JOB);
+    assert_eq!(said(&[("a.yaml", &behind)], &["."]), ["a.yaml unreadable", "a.yaml deny syntax"]);
+    assert_eq!(said(&[("a.yaml", &format!("{}...\n# The end.\n", good()))], &["."]), [""; 0]);
+}
+
+#[test]
+fn what_only_looks_like_batch_work_is_said() {
+    let pod = |extra: &str| format!("metadata: {{name: x}}\nspec: {{template: {{spec: {{containers: [{{name: a, image: b{extra}}}]}}}}}}\n");
+    for (version, kind) in
+        [("train.kubedl.io/v1", "PyTorchJob"), ("kubeflow.org/v1", "FooJob"), ("run.ai/v1", "RunaiJob"), ("x.com/v1", "TrainingJob")]
+    {
+        let text = format!("apiVersion: {version}\nkind: {kind}\n{}", pod(""));
+        let said = said(&[("a.yaml", &text)], &["."]);
+        assert!(said.len() == 1 || said.len() == 2 && said[1].ends_with("known-kind"), "{said:?}");
+    }
+    assert_eq!(said(&[("a.yaml", &format!("apiVersion: x.com/v1\nkind: Run\n{}", pod("")))], &["."]), [". nothing"]);
+    let gpu = format!("apiVersion: x.com/v1\nkind: Serving\n{}", pod(", resources: {limits: {nvidia.com/gpu: 1}}"));
+    let document = json(&Place::with(&[("a.yaml", &gpu)]).run(&["lint", ".", "--format", "json"]));
+    assert_eq!(document["unjudged"][0]["message"], "Jobgate does not know the kind Serving, which runs pods with accelerators");
+    let job = "{apiVersion: batch/v1, kind: Job, metadata: {name: x}, spec: {a: 1}}";
+    for text in [
+        format!("manifests:\n- {job}\n"),
+        format!("items:\n- {job}\n"),
+        format!("apiVersion: v1\nkind: list\nitems:\n- {job}\n"),
+        format!("- hosts: all\n  tasks:\n  - k8s: {{definition: {job}}}\n"),
+    ] {
+        assert_eq!(said(&[("a.yaml", &text)], &["."]), ["a.yaml inside"], "{text}");
+    }
+}
+
+#[test]
+fn a_key_that_is_to_be_replaced_keeps_an_object_from_being_judged() {
+    let job = |resource: &str| {
+        let spec = "runPolicy: {activeDeadlineSeconds: 9, cleanPodPolicy: All, ttlSecondsAfterFinished: 9}";
+        let pod = format!("{{containers: [{{name: pytorch, image: a/b:v1, resources: {{limits: {{{resource}: 8}}}}}}]}}");
+        let worker = format!("Worker: {{replicas: 1, restartPolicy: Never, template: {{spec: {pod}}}}}");
+        format!("apiVersion: kubeflow.org/v1\nkind: PyTorchJob\nmetadata: {{name: t}}\nspec: {{{spec}, pytorchReplicaSpecs: {{{worker}}}}}\n")
+    };
+    for text in [job("'${GPU_RESOURCE}'"), job("$G"), job("<gpu>"), job("cpu").replace("Worker", "$ROLE"), job("cpu").replace("Worker", "'{{ x }}'")]
+    {
+        let said = said(&[("a.yaml", &text)], &["."]);
+        assert!(said.contains(&"a.yaml placeholder".to_owned()) && said.contains(&"a.yaml warn placeholder".to_owned()), "{said:?} {text}");
+    }
+    assert_eq!(said(&[("a.yaml", &job("cpu"))], &["."]), [""; 0]);
+}
+
 #[test]
 fn every_format_says_what_is_not_judged() {
     let place = unjudged();

@@ -69,8 +69,14 @@ impl Walk<'_> {
                 }
             }
             (Shape::Map(item), Value::Object(entries)) => {
+                // Labels are no business of any rule; what a pod asks for, and which replicas there are, is.
+                let decides = matches!(self.schema.shape(*item), Shape::Quantity | Shape::Object(_));
                 for (key, value) in entries {
-                    self.visit(*item, value, &path.step(Step::Key(key)));
+                    let path = path.step(Step::Key(key));
+                    if decides && is_placeholder(key) {
+                        self.placeholder_key(path.pointer(), key);
+                    }
+                    self.visit(*item, value, &path);
                 }
             }
             (Shape::Object(fields), Value::Object(entries)) => {
@@ -115,6 +121,12 @@ impl Walk<'_> {
 
     fn placeholder(&mut self, path: &Place<'_>, text: &str) {
         self.found.push(held(path.pointer(), text));
+    }
+
+    fn placeholder_key(&mut self, pointer: Pointer, key: &str) {
+        let around = pointer.parent().unwrap_or_default();
+        let message = format!("`{}` has the placeholder `{}` as a key", name_of(&around), short(key));
+        self.report(PLACEHOLDER, Level::Warn, pointer, message, placeholder::help(key).to_owned()).at_key();
     }
 
     fn wrong_type(&mut self, shape: &Shape, value: &Value, pointer: Pointer) {

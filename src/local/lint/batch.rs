@@ -2,10 +2,11 @@
 
 use std::borrow::Cow;
 
-use memchr::memmem::Finder;
+use memchr::memmem::{self, Finder};
 
 use super::objects::objects;
-use crate::kinds::{Kind, is_other, looks_like_batch, others};
+use crate::kinds::accelerator::TAINTS;
+use crate::kinds::{Kind, is_batch_group, is_no_batch, is_other, looks_like_batch, others};
 use crate::text::value::Value;
 use crate::text::yaml::{self, Limits};
 
@@ -43,8 +44,7 @@ pub(super) fn is_patched_by(text: &[u8], limits: &Limits) -> bool {
 fn is_batch(object: &Value) -> bool {
     let text = |key: &str| object.get(key).and_then(Value::as_str).unwrap_or_default();
     let version = text("apiVersion");
-    let group = version.split_once('/').map_or("", |(group, _)| group);
-    is_other(group, text("kind")) || looks_like_batch(version, object)
+    is_other(group(version), text("kind")) || looks_like_batch(version, object).is_some()
 }
 
 fn some_object(text: &[u8], limits: &Limits, test: impl Fn(&Value) -> bool) -> bool {
@@ -55,67 +55,239 @@ fn some_object(text: &[u8], limits: &Limits, test: impl Fn(&Value) -> bool) -> b
     })
 }
 
+/// Tells whether a text that cannot be read may be a manifest, or was to be one of batch work: by its fields, wherever they are in it.
+pub(super) fn may_be_manifest(text: &[u8]) -> bool {
+    // In UTF-16, each second byte of these words is zero.
+    let text: Cow<'_, [u8]> = if text.contains(&0) { text.iter().copied().filter(|byte| *byte != 0).collect() } else { text.into() };
+    let text = String::from_utf8_lossy(&text);
+    let mut versions = values(&text, "apiVersion").peekable();
+    let has = |key: &str| values(&text, key).next().is_some();
+    versions.peek().is_some() && has("kind")
+        || has("containers") && has("restartPolicy")
+        || values(&text, "kind").any(is_kind)
+        || versions.any(|version| is_batch_group(group(version)))
+}
+
+/// Returns what a text has behind a key, wherever that is: with quotes or without, in a flow or on a line.
+fn values<'t>(text: &'t str, key: &'t str) -> impl Iterator<Item = &'t str> {
+    memmem::find_iter(text.as_bytes(), key).filter_map(move |at| {
+        let is_part = text[..at].ends_with(|before: char| before.is_alphanumeric() || matches!(before, '_' | '-' | '.' | '/'));
+        let rest = text[at + key.len()..].trim_start_matches(['"', '\'']).trim_start_matches(' ').strip_prefix(':').filter(|_| !is_part)?;
+        let line = rest.split(['\n', ',', '}']).next().unwrap_or_default();
+        Some(line.split(" #").next().unwrap_or_default().trim().trim_matches(['"', '\'']))
+    })
+}
+
+fn group(version: &str) -> &str {
+    version.split_once('/').map_or("", |(group, _)| group)
+}
+
 /// Tells whether a template of text may render to batch work: unless each of its documents has a kind that is none.
-pub(super) fn is_in_template(text: &[u8]) -> bool {
+///
+/// `of_chart` says that Helm renders it to manifests. Elsewhere there are the templates of many tools: what has fields, and neither a version nor a
+/// kind, is no manifest.
+pub(super) fn is_in_template(text: &[u8], of_chart: bool) -> bool {
     let text = String::from_utf8_lossy(text);
-    let text = without_comments(&text);
+    let text = on_one_line(&without_comments(&text));
     let mut section = Section::default();
     let mut may = false;
     for line in text.lines() {
-        if line.starts_with("---") {
-            may |= std::mem::take(&mut section).may_be_batch();
+        let line = without_control(line);
+        if let Some(rest) = line.strip_prefix("---") {
+            may |= std::mem::take(&mut section).may_be_batch(of_chart);
+            section.take(rest.trim_start());
         } else {
-            section.take(line);
+            section.take(&line);
         }
     }
-    may || section.may_be_batch()
+    may || section.may_be_batch(of_chart)
 }
 
 /// What is known of one document of a template.
 #[derive(Default)]
 struct Section {
     has_content: bool,
-    /// Whether it says its own kind.
-    has_kind: bool,
-    /// Whether that is one whose pods restart.
-    restarts: bool,
-    /// Whether some pods in it end.
+    /// Whether it has fields, by themselves or in a list.
+    has_fields: bool,
+    /// Whether something is printed where a document may begin.
+    prints: bool,
+    /// Its own kinds: some are for one condition, some for another.
+    kinds: Vec<String>,
+    version: Option<String>,
+    /// Whether some pods in it end, or ask for accelerators.
     ends: bool,
-    /// Whether some kind in it is batch work, or could be.
+    /// Whether its own kind is batch work, or could be.
     has_batch: bool,
+    /// Whether an object inside of it has a kind of batch work, and whether one has such a version.
+    inside: (bool, bool),
+    /// Whether a value is still to come on the next line.
+    is_open: bool,
+    /// Whether a list that is not indented goes on.
+    is_list: bool,
+    /// The indentation of a key behind which there is a block of text.
+    text: Option<usize>,
+    /// Whether it is one flow, as JSON is.
+    is_flow: bool,
 }
 
 impl Section {
     fn take(&mut self, line: &str) {
         let text = line.trim();
-        if text.is_empty() || text.starts_with('#') || is_control(text) {
+        if text.is_empty() || text.starts_with('#') {
             return;
         }
-        self.has_content = true;
-        let is_own = !line.starts_with([' ', '\t', '-']);
-        let text = text.trim_start_matches(['-', ' ', '{', '"']);
-        let value = |key: &str| text.strip_prefix(key)?.trim_start_matches('"').strip_prefix(':');
-        if let Some(kind) = value("kind") {
-            let kind = kind.split(" #").next().unwrap_or_default().trim_matches([' ', '"', '\'', ',']);
-            self.has_kind |= is_own;
-            self.restarts |= is_own && RESTARTING.contains(&kind);
-            self.has_batch |= is_kind(kind) || is_own && (kind.contains("{{") || kind == "List");
+        let action = only_actions(text);
+        let is_deep = action && indentation(text).is_some_and(|deep| deep > 0);
+        let indent = line.len() - line.trim_start().len();
+        if self.text.is_some_and(|above| is_deep || indent > above) {
+            return;
         }
-        self.ends |= value("restartPolicy").is_some_and(|policy| policy.contains("Never") || policy.contains("OnFailure"));
+        self.text = is_block(text).then_some(indent);
+        self.is_flow |= !self.has_content && text.starts_with('{') && !text.starts_with("{{");
+        self.has_content = true;
+        if action {
+            let is_value = self.is_open || self.is_list && text.contains("toYaml");
+            self.prints |= indent == 0 && !is_deep && !is_value;
+            return;
+        }
+        self.is_open = text.ends_with(':');
+        let is_own = self.is_flow || indent == 0 && !text.starts_with("- ");
+        if indent == 0 {
+            self.is_list = text.starts_with('-');
+        }
+        self.has_fields |= indent == 0 && (text.contains(": ") || self.is_open);
+        for kind in values(text, "kind") {
+            let mut names = kind.split_whitespace();
+            if is_own {
+                self.has_batch |= names.any(is_kind) || kind.contains("{{") || kind == "List";
+                self.kinds.push(kind.to_owned());
+            } else {
+                self.inside.0 |= names.any(is_kind);
+            }
+        }
+        for version in values(text, "apiVersion") {
+            if is_own {
+                self.version = Some(version.to_owned());
+            } else {
+                self.inside.1 |= version.contains("{{") || is_batch_group(group(version));
+            }
+        }
+        self.ends |= values(text, "restartPolicy").any(|policy| ["Never", "OnFailure", "{{"].iter().any(|end| policy.contains(end)));
+        self.ends |= TAINTS.iter().any(|(resource, _)| asks_for(text, resource));
     }
 
-    fn may_be_batch(&self) -> bool {
-        self.has_content && (!self.has_kind || self.has_batch || self.ends && !self.restarts)
+    fn may_be_batch(&self, of_chart: bool) -> bool {
+        let may_hold = self.version.as_ref().is_none_or(|version| version.contains(['.', '{'])) || self.kinds.iter().any(|kind| kind == "Template");
+        let is_unknown = self.kinds.is_empty() && (of_chart || self.version.is_some() || !self.has_fields);
+        let is_inside = self.inside == (true, true) && may_hold;
+        self.has_content && (self.has_batch || self.prints || is_unknown || is_inside || self.ends && !self.restarts())
+    }
+
+    /// Tells whether its kinds are those whose pods restart.
+    fn restarts(&self) -> bool {
+        let version = self.version.as_deref().filter(|version| !version.contains("{{"));
+        let restarts = |kind: &String| RESTARTING.contains(&kind.as_str()) || version.is_some_and(|version| is_no_batch(version, kind));
+        // Without a kind it is no manifest, or was found to be unknown.
+        self.kinds.iter().all(restarts)
     }
 }
 
-/// Tells whether a line is an action that renders to nothing by itself.
-fn is_control(line: &str) -> bool {
-    let Some(action) = line.strip_prefix("{{").and_then(|rest| rest.strip_suffix("}}")) else { return false };
-    let action = action.trim_matches(['-', ' ']);
-    let word = action.split([' ', '(']).next().unwrap_or_default();
-    // Of two actions on a line, the second may be anything.
-    !action.contains("{{") && (matches!(word, "if" | "else" | "end" | "with" | "range" | "define" | "block") || word.starts_with('$'))
+/// Tells whether a line asks for some of a resource, whose name may end in `*`.
+fn asks_for(line: &str, resource: &str) -> bool {
+    let name = resource.trim_end_matches('*');
+    memmem::find_iter(line.as_bytes(), name).any(|at| {
+        let rest = line[at + name.len()..].trim_start_matches(|c: char| name.len() < resource.len() && (c.is_alphanumeric() || c == '.' || c == '-'));
+        let amount = rest.trim_start_matches(['"', '\'']).strip_prefix(':').map(|rest| rest.trim_start_matches([' ', '"', '\'']));
+        amount.is_some_and(|amount| !amount.starts_with('0'))
+    })
+}
+
+/// Tells whether a line opens a block of text.
+fn is_block(line: &str) -> bool {
+    let mut words = line.split(" #").next().unwrap_or_default().split_whitespace().rev();
+    let is_header = |word: &str| word.starts_with(['|', '>']) && word[1..].bytes().all(|byte| matches!(byte, b'+' | b'-' | b'0'..=b'9'));
+    words.next().is_some_and(is_header) && words.next().is_some_and(|word| word.ends_with(':') || word == "-")
+}
+
+/// Tells whether a line has nothing but actions.
+fn only_actions(line: &str) -> bool {
+    line.starts_with("{{") && actions(line).all(|part| part.trim().is_empty() || part.starts_with("{{"))
+        || line.starts_with("{%") && line.ends_with("%}")
+}
+
+/// Returns by how much the last action of a line indents what it prints, if it says so.
+fn indentation(line: &str) -> Option<usize> {
+    let at = line.rfind("indent ")?;
+    let digits = line[at + 7..].trim_start();
+    digits[..digits.find(|c: char| !c.is_ascii_digit()).unwrap_or(digits.len())].parse().ok()
+}
+
+/// Returns a line's parts: its actions, and what is before and behind them.
+fn actions(line: &str) -> impl Iterator<Item = &str> {
+    let mut rest = line;
+    std::iter::from_fn(move || {
+        let starts = |text: &str| text.starts_with("{{") || text.starts_with("{%");
+        if rest.is_empty() {
+            return None;
+        }
+        let length = if starts(rest) {
+            let close = if rest.starts_with("{{") { "}}" } else { "%}" };
+            rest.find(close).map_or(rest.len(), |at| at + 2)
+        } else {
+            rest.match_indices('{').map(|(at, _)| at).find(|at| starts(&rest[*at..])).unwrap_or(rest.len())
+        };
+        let (part, behind) = rest.split_at(length);
+        rest = behind;
+        Some(part)
+    })
+}
+
+/// Returns a line without the actions that render to nothing by themselves.
+fn without_control(line: &str) -> Cow<'_, str> {
+    if !actions(line).any(is_control) {
+        return line.into();
+    }
+    let mut out = String::new();
+    for part in actions(line) {
+        match part {
+            part if !is_control(part) => out.push_str(part),
+            // What is on both sides of it are two words.
+            _ if !out.is_empty() => out.push(' '),
+            _ => {}
+        }
+    }
+    out.into()
+}
+
+/// Tells whether an action renders to nothing by itself.
+fn is_control(action: &str) -> bool {
+    let inner = |open: &str, close: &str| Some(action.strip_prefix(open)?.strip_suffix(close)?.trim_matches(['-', '+', ' ']));
+    if let Some(inner) = inner("{%", "%}") {
+        return !["include", "import", "from", "extends"].iter().any(|word| inner.starts_with(word));
+    }
+    let Some(inner) = inner("{{", "}}") else { return false };
+    let word = inner.split([' ', '(']).next().unwrap_or_default();
+    // To name a variable alone is to print it.
+    let sets = inner.strip_prefix('$').is_some_and(|rest| {
+        let rest = rest.trim_start_matches(|c: char| c.is_alphanumeric() || c == '_').trim_start();
+        rest.starts_with(":=") || rest.starts_with('=')
+    });
+    sets || matches!(word, "" | "block" | "break" | "continue" | "define" | "else" | "end" | "fail" | "if" | "range" | "with")
+}
+
+/// Returns a template's text with each action on one line.
+fn on_one_line(text: &str) -> String {
+    let mut out = text.as_bytes().to_vec();
+    let mut breaks: Option<Vec<usize>> = None;
+    for at in 0..out.len() {
+        match (&out[at..(at + 2).min(out.len())], &mut breaks) {
+            (b"{{", open) => *open = Some(Vec::new()),
+            (b"}}", open) => open.take().into_iter().flatten().for_each(|at| out[at] = b' '),
+            ([b'\n', ..], Some(breaks)) => breaks.push(at),
+            _ => {}
+        }
+    }
+    String::from_utf8(out).unwrap_or_default()
 }
 
 /// Returns a template's text without its comments, which may go over many lines.
@@ -123,12 +295,14 @@ fn without_comments(text: &str) -> Cow<'_, str> {
     let (mut out, mut rest) = (String::new(), text);
     while let Some(at) = rest.find("/*") {
         let before = rest[..at].trim_end().trim_end_matches('-').strip_suffix("{{");
-        let Some(end) = before.and_then(|_| rest[at..].find("*/")) else {
+        let Some(before) = before else {
             out.push_str(&rest[..at + 2]);
             rest = &rest[at + 2..];
             continue;
         };
-        out.push_str(before.unwrap_or_default());
+        // One that has no end keeps any that is behind it from having one.
+        let Some(end) = rest[at..].find("*/") else { break };
+        out.push_str(before);
         rest = &rest[at + end..];
         rest = rest.find("}}").map_or("", |end| &rest[end + 2..]);
     }
@@ -172,6 +346,39 @@ mod tests {
     }
 
     #[test]
+    fn a_template_of_another_tool_is_a_manifest_where_it_says_so() {
+        let may_be = |text: &str| is_in_template(text.as_bytes(), false);
+        for text in [
+            "releases:\n- name: {{ x }}\n",
+            "- hosts: {{ x }}\n  job: 1\n",
+            "{% set x = 1 %}\npackage:\n  name: {{ x }}\n",
+            "kind: Service\na: {{ x }}\n",
+        ] {
+            assert!(!may_be(text), "{text}");
+        }
+        for text in [
+            "apiVersion: v1\nmetadata: {{ x }}\n",
+            "kind: Job\na: {{ x }}\n",
+            "{{ x }}\n",
+            "a: 1\n{% include 'job.yaml' %}\n",
+            "- k8s:\n    definition:\n      apiVersion: batch/v1\n      kind: Job\n      a: {{ x }}\n",
+        ] {
+            assert!(may_be(text), "{text}");
+        }
+    }
+
+    #[test]
+    fn a_template_is_read_once() {
+        for part in ["{{", "{{/*", "{{ a", "}}", "{%", "kind", "{{ if }}", "/*"] {
+            let text = part.repeat(200_000);
+            let start = std::time::Instant::now();
+            is_in_template(text.as_bytes(), true);
+            may_be_manifest(text.as_bytes());
+            assert!(start.elapsed().as_secs() < 10, "{part}");
+        }
+    }
+
+    #[test]
     fn a_template_is_none_of_batch_work_only_where_each_document_says_so() {
         for text in [
             "{{- if .Values.x }}\nkind: CronJob\n{{- end }}\n",
@@ -183,17 +390,42 @@ mod tests {
             "kind: List\nitems:\n- kind: Job\n",
             "{\"kind\": \"Job\"{{ .x }}}",
             "apiVersion: x.io/v1\nkind: Run\nspec:\n  restartPolicy: Never\n{{ .x }}\n",
+            // What prints a variable prints anything.
+            "{{- range $k, $m := .Values.extra }}\n---\n{{ $m | toYaml }}\n{{- end }}\n",
+            "{{ $.Values.raw }}\n",
+            "{{ $.Files.Get $p }}\n",
+            // A document may begin where its separator is not on a line by itself.
+            "kind: Service\nmetadata: {{ .x }}\n{{ include \"c.job\" . }}\n",
+            "kind: Service\nmetadata: {{ .x }}\n{{ if .x }}---\n{{ toYaml .Values.extra }}\n{{ end }}\n",
+            "kind: Service\nmetadata: {{ .x }}\n---{{ toYaml .Values.extra | nindent 0 }}\n",
+            "kind: {{ if .x }}Deployment{{ else }}Job{{ end }}\n",
+            "{{ if .x }}kind: Job{{ end }}\n",
+            // Other kinds give themselves away.
+            "apiVersion: x.io/v1\nkind: Run\nspec:\n  resources: {limits: {nvidia.com/gpu: 1}}\n  a: {{ .x }}\n",
+            "apiVersion: x.io/v1\nkind: Run\nspec:\n  resources:\n    limits:\n      nvidia.com/mig-1g.5gb: {{ .x }}\n",
+            "apiVersion: x.io/v1\nkind: Run\nspec:\n  restartPolicy: {{ .Values.r }}\n",
+            "apiVersion: x.io/v1\nkind: Work\nspec:\n  manifests:\n  - apiVersion: batch/v1\n    kind: Job\n    a: {{ .x }}\n",
+            "{\"apiVersion\": \"batch/v1\", \"kind\": \"Job\", \"metadata\": {{ .x }}}\n",
         ] {
-            assert!(is_in_template(text.as_bytes()), "{text}");
+            assert!(is_in_template(text.as_bytes(), true), "{text}");
         }
         for text in [
             "{{- if .Values.x }}\n# Runs no Job.\nkind: Deployment # {{ .x }}\nspec:\n  job: {{ .Values.job }}\n{{- end }}\n",
             "{{- /*\nkind: Job\n*/ -}}\n{{- $x := .Values.job }}\nkind: 'Service'\n---\n{{/* kind: Job */}}\n",
+            "{{ $x = 2 }}\n{{- fail \"no\" }}\n{{- if and\n  .x\n  .y }}\n{{- end }}\n",
+            "kind: {{ if .x }}Deployment{{ else }}StatefulSet{{ end }}\n",
+            "kind: Service\nmetadata:\n  labels:\n{{ include \"c.labels\" . | indent 4 }}\n  annotations:\n{{ include \"c.a\" . }}\n",
+            "kind: Role\nrules:\n- a: {{ .x }}\n{{- with .Values.rules }}\n{{- toYaml . | nindent 0 }}\n{{- end }}\n",
+            "apiVersion: v1\nkind: ConfigMap\ndata:\n  a.yaml: |-\n    apiVersion: batch/v1\n    kind: Job\n\n    a: {{ .x }}\n",
+            "apiVersion: rbac.authorization.k8s.io/v1\nkind: Role\nrules:\n- kind: Job\n  a: {{ .x }}\n",
+            "{\"apiVersion\": \"v1\", \"kind\": \"Service\", \"metadata\": {{ .x }}}\n",
+            "apiVersion: serving.kserve.io/v1\nkind: InferenceService\nspec: {limits: {nvidia.com/gpu: 1}, a: {{ .x }}}\n",
+            "apiVersion: x.io/v1\nkind: Run\nspec: {limits: {nvidia.com/gpu: 0}, a: {{ .x }}}\n",
             "kind: HorizontalPodAutoscaler\nspec:\n  scaleTargetRef:\n    kind: {{ .Values.kind }}\n",
-            "kind: Pod\nspec:\n  restartPolicy: Never\n{{ .x }}\n",
+            "kind: Pod\nspec:\n  restartPolicy: Never\n  a: {{ .x }}\n",
             "",
         ] {
-            assert!(!is_in_template(text.as_bytes()), "{text}");
+            assert!(!is_in_template(text.as_bytes(), true), "{text}");
         }
     }
 }

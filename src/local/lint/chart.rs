@@ -7,10 +7,10 @@ use std::sync::Arc;
 use ignore::WalkBuilder;
 
 use super::input::{Content, Input};
+use super::objects::first;
 use super::paths::{normal, shown};
 use super::{Options, batch, source};
 use crate::text::value::Value;
-use crate::text::yaml;
 
 const CHART: &str = "Chart.yaml";
 /// How far above the current directory a chart is looked for.
@@ -19,9 +19,9 @@ const ABOVE: usize = 8;
 /// Returns the directory of the nearest chart above a file, as the user would type it.
 pub(super) fn of(input: &Input) -> Option<Arc<str>> {
     let Content::File(path) = &input.content else { return None };
-    let is_chart = |dir: &Path| dir.join(CHART).is_file();
+    let has_chart = |dir: &Path| dir.join(CHART).is_file();
     let mut ancestors = path.ancestors().skip(1);
-    if let Some(dir) = ancestors.find(|dir| is_chart(dir)) {
+    if let Some(dir) = ancestors.find(|dir| has_chart(dir)) {
         return Some(shown(dir).into());
     }
     // The chart may be what the user is in.
@@ -29,44 +29,86 @@ pub(super) fn of(input: &Input) -> Option<Arc<str>> {
     (1..depth)
         .map(|up| ["..", "/"].concat().repeat(up))
         .map(|dir| dir.trim_end_matches('/').to_owned())
-        .find(|dir| is_chart(Path::new(dir)))
+        .find(|dir| has_chart(Path::new(dir)))
         .map(Into::into)
 }
 
+/// What Helm makes of a file of a chart.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Role {
+    /// Manifests.
+    Template,
+    /// Nothing: it does not read hidden files.
+    PassedOver,
+    /// Something else, or nothing.
+    Other,
+}
+
+/// Tells what Helm makes of a file of a chart.
+pub(super) fn role(dir: &str, input: &Input) -> Role {
+    let Content::File(path) = &input.content else { return Role::Other };
+    // The chart may be above the current directory, and the path below it.
+    let full = |path: &Path| std::path::absolute(path).map(|path| normal(&path)).ok();
+    let (Some(path), Some(dir)) = (full(path), full(Path::new(dir))) else { return Role::Other };
+    match path.strip_prefix(dir) {
+        Ok(inside) if inside.starts_with("templates") => match inside.file_name() {
+            Some(name) if name.to_string_lossy().starts_with('.') => Role::PassedOver,
+            _ => Role::Template,
+        },
+        _ => Role::Other,
+    }
+}
+
+/// Tells whether a file is the one that makes a directory a chart.
+pub(super) fn is_chart(path: &Path) -> bool {
+    path.file_name().is_some_and(|name| name == CHART)
+}
+
 /// Returns the charts among the inputs that may render batch work of which the inputs show nothing: the path of the chart's file, and its directory.
-/// Dependencies may be packed or not be here at all, and every file of `templates` is a template, whatever its name ends in.
+/// Dependencies may be packed, or not be here at all, and every file of `templates` is a template, whatever its name ends in.
 pub(super) fn with_more(inputs: &[Input], options: &Options<'_>) -> Vec<(Arc<str>, Arc<str>)> {
     let files = inputs.iter().filter_map(|input| match &input.content {
-        Content::File(path) => Some((input, path)),
+        Content::File(path) => Some(path),
         Content::Bytes(_) => None,
     });
-    let charts: Vec<_> = files.clone().filter(|(_, path)| path.file_name().is_some_and(|name| name == CHART)).collect();
-    let known: BTreeSet<PathBuf> = if charts.is_empty() { BTreeSet::new() } else { files.map(|(_, path)| normal(path)).collect() };
+    let charts: Vec<_> = files.clone().filter(|path| is_chart(path)).collect();
+    let known: BTreeSet<PathBuf> = if charts.is_empty() { BTreeSet::new() } else { files.map(|path| normal(path)).collect() };
     let mut found = Vec::new();
-    for (input, path) in charts {
+    for path in charts {
         let dir = path.parent().unwrap_or(Path::new(""));
-        if depends_on_more(input, dir, options) || has_more_templates(dir, &known, options) {
+        if depends_on_more(dir, &known, options) || has_more_templates(dir, &known, options) {
             found.push((shown(path).into(), shown(dir).into()));
         }
     }
     found
 }
 
-/// Tells whether a chart has dependencies that are not unpacked beside it.
-fn depends_on_more(input: &Input, dir: &Path, options: &Options<'_>) -> bool {
+/// Tells whether a chart has dependencies that are not unpacked beside it, or that hold batch work which is not among the inputs.
+fn depends_on_more(dir: &Path, known: &BTreeSet<PathBuf>, options: &Options<'_>) -> bool {
     let charts = dir.join("charts");
-    let is_packed =
-        |entry: std::io::Result<std::fs::DirEntry>| entry.is_ok_and(|entry| entry.path().extension().is_some_and(|ending| ending == "tgz"));
-    if std::fs::read_dir(&charts).is_ok_and(|mut entries| entries.any(is_packed)) {
-        return true;
-    }
-    let Some(chart) = source::load(input, options.max_file_size).ok().and_then(Result::ok) else { return false };
-    let limits = options.limits();
-    let document = yaml::split(chart.bytes(), &limits).next().and_then(|chunk| yaml::parse(chart.bytes(), &chunk.ok()?, &limits).ok());
-    let Some(document) = document else { return false };
+    let is_more = |entry: std::fs::DirEntry| {
+        let path = entry.path();
+        let name = entry.file_name().to_string_lossy().into_owned();
+        // The charts among the inputs speak for themselves.
+        let is_unseen = || path.join(CHART).is_file() && !known.contains(&normal(&path.join(CHART)));
+        // A link may lead around in a circle.
+        let is_here = || entry.file_type().is_ok_and(|kind| kind.is_dir()) && depends_on_more(&path, known, options);
+        let is_packed = name.ends_with(".tgz") || name.ends_with(".tar.gz");
+        // Helm passes over names that begin so.
+        !name.starts_with(['_', '.']) && (is_packed || is_unseen() && (has_more_templates(&path, known, options) || is_here()))
+    };
+    let mut entries = std::fs::read_dir(&charts).into_iter().flatten().filter_map(Result::ok);
+    // Charts of the first version of the format say in a file of its own what they depend on.
+    entries.any(is_more) || [CHART, "requirements.yaml"].iter().any(|file| lacks_dependencies(&dir.join(file), &charts, options))
+}
+
+/// Tells whether a file says that its chart depends on one that is not unpacked beside it.
+fn lacks_dependencies(file: &Path, charts: &Path, options: &Options<'_>) -> bool {
+    let Some(text) = source::load(&Input::named(file), options.max_file_size).ok().and_then(Result::ok) else { return false };
+    let Some(document) = first(text.bytes(), &options.limits()) else { return false };
     let dependencies = document.value.get("dependencies").and_then(Value::as_array).map_or(&[][..], Vec::as_slice);
-    let names = dependencies.iter().filter_map(|dependency| dependency.get("name")?.as_str());
-    names.into_iter().any(|name| !charts.join(name).join(CHART).is_file())
+    let mut names = dependencies.iter().filter_map(|dependency| dependency.get("name")?.as_str());
+    names.any(|name| !charts.join(name).join(CHART).is_file())
 }
 
 /// Tells whether a chart has templates of batch work that are not among the inputs.
@@ -81,7 +123,7 @@ fn has_more_templates(dir: &Path, known: &BTreeSet<PathBuf>, options: &Options<'
     let more = files.filter(is_rendered).map(|entry| entry.into_path()).filter(|path| !known.contains(&normal(path)));
     more.into_iter().any(|path| {
         let loaded = source::load(&Input::named(&path), options.max_file_size);
-        loaded.is_ok_and(|loaded| loaded.is_ok_and(|text| batch::is_in_template(text.bytes())))
+        loaded.is_ok_and(|loaded| loaded.is_ok_and(|text| batch::is_in_template(text.bytes(), true)))
     })
 }
 

@@ -10,6 +10,7 @@ use memchr::memmem::Finder;
 use rayon::prelude::*;
 
 use super::input::{Input, Unreadable};
+use super::near::{Near, Said};
 use super::objects::{Object, objects};
 use super::source::{self, Loaded, TooLarge};
 use super::{Options, document};
@@ -23,10 +24,10 @@ use crate::text::yaml::{self, Document, SyntaxError};
 /// Claims, by name and by file.
 #[derive(Clone, Debug, Default)]
 pub struct Claims {
-    by_name: BTreeMap<String, Vec<Entry>>,
+    by_name: BTreeMap<String, Near<Entry>>,
     by_file: BTreeMap<Arc<str>, InFile>,
-    /// `PersistentVolume`s by name, each with its file.
-    volumes: BTreeMap<String, Vec<(Arc<str>, Volume)>>,
+    /// `PersistentVolume`s by name.
+    volumes: BTreeMap<String, Near<Volume>>,
 }
 
 /// The claims of one file.
@@ -82,12 +83,6 @@ pub enum FactsError {
 
 /// What both kinds begin with, `PersistentVolume` and `PersistentVolumeClaim`.
 static KIND: LazyLock<Finder<'static>> = LazyLock::new(|| Finder::new("PersistentVolume"));
-
-/// How many directories a workload and its claim may be below the one that holds both: `jobs/train.yaml` finds `storage/claim.yaml` beside it.
-///
-/// Across directories the namespaces must be the same, too, or left open by both. In 1,300 files of 180 repositories side by side this finds four
-/// claims that the same directory does not have, all of them meant; a look at the whole set would find 17 more, which belong to somebody else.
-const CLIMB: usize = 1;
 
 impl Claims {
     /// Reads the claims of `--facts` files.
@@ -145,11 +140,11 @@ impl Claims {
             let (location, input) = match read {
                 Read::Claim(name, entry, input) => {
                     let location = entry.location.clone();
-                    self.by_name.entry(name).or_default().push(entry);
+                    self.by_name.entry(name).or_default().push(&input.path, &entry.namespace.clone(), entry);
                     (location, input)
                 }
                 Read::Volume(name, volume, location, input) => {
-                    self.volumes.entry(name).or_default().push((Arc::clone(&input.path), volume));
+                    self.volumes.entry(name).or_default().push(&input.path, "", volume);
                     (location, input)
                 }
             };
@@ -168,20 +163,27 @@ impl Claims {
         self.by_file.get(path).into_iter().flat_map(|file| file.places.values())
     }
 
-    /// Returns the volumes of a name, each with its file.
-    fn volumes(&self, name: &str) -> &[(Arc<str>, Volume)] {
-        self.volumes.get(name).map_or(&[], Vec::as_slice)
+    /// Returns what is said of the volumes of a name.
+    fn volumes(&self, name: &str) -> Vec<&Volume> {
+        self.volumes.get(name).map_or_else(Vec::new, |volumes| volumes.of(""))
     }
 
-    /// Returns the claims of a name that are in a namespace, or leave theirs open. Nobody can say of an object that names none where it goes to.
-    fn stated<'a>(&'a self, namespace: &'a str, name: &str) -> impl Iterator<Item = &'a Entry> {
-        self.of(namespace, name).filter(move |entry| entry.namespace.is_empty() || entry.namespace == namespace)
+    /// Returns what is said of the claims of a name that are in a namespace, or leave theirs open. Where an object that names none goes to is
+    /// unknown.
+    fn stated(&self, namespace: &str, name: &str) -> Vec<&Entry> {
+        self.by_name.get(name).map_or_else(Vec::new, |entries| entries.stated(namespace))
     }
+}
 
-    /// Returns the claims of a name that may be in a namespace: those that name it, and, where either side leaves it open, the others.
-    fn of<'a>(&'a self, namespace: &'a str, name: &str) -> impl Iterator<Item = &'a Entry> {
-        let named = self.by_name.get(name).map_or(&[][..], Vec::as_slice);
-        named.iter().filter(move |entry| namespace.is_empty() || entry.namespace.is_empty() || entry.namespace == namespace)
+impl Said for Entry {
+    fn agrees(&self, other: &Self) -> [bool; 2] {
+        [self.claim.access_modes == other.claim.access_modes, self.volume == other.volume]
+    }
+}
+
+impl Said for Volume {
+    fn agrees(&self, other: &Self) -> [bool; 2] {
+        [self == other; 2]
     }
 }
 
@@ -214,11 +216,11 @@ fn entry(input: &Arc<Input>, lines: &Lines<'_>, document: &Document, object: &Ob
 /// The claims by themselves, as a review sees them that comes from no file.
 impl Facts for Claims {
     fn claim(&self, namespace: &str, name: &str) -> Fact<Claim> {
-        agreed(&self.stated(namespace, name).collect::<Vec<_>>())
+        agreed(&self.stated(namespace, name))
     }
 
     fn volume(&self, namespace: &str, name: &str) -> Volume {
-        volume(self.stated(namespace, name), |name| self.volumes(name).iter().map(|(_, volume)| volume).collect())
+        volume(self.stated(namespace, name), |name| self.volumes(name))
     }
 }
 
@@ -234,61 +236,38 @@ pub(super) struct Scope<'a> {
 
 impl Facts for Scope<'_> {
     fn claim(&self, namespace: &str, name: &str) -> Fact<Claim> {
-        if self.facts.stated(namespace, name).next().is_some() {
+        if !self.facts.stated(namespace, name).is_empty() {
             return self.facts.claim(namespace, name);
         }
         agreed(&self.nearest(namespace, name))
     }
 
     fn volume(&self, namespace: &str, name: &str) -> Volume {
-        let stated: Vec<&Entry> = self.facts.stated(namespace, name).collect();
+        let stated = self.facts.stated(namespace, name);
         let claims = if stated.is_empty() { self.nearest(namespace, name) } else { stated };
         volume(claims, |name| self.volumes(name))
     }
 }
 
 impl Scope<'_> {
-    /// Returns those of the linted claims of a name that are nearest.
-    fn nearest<'s>(&'s self, namespace: &'s str, name: &str) -> Vec<&'s Entry> {
-        let near = self.linted.of(namespace, name);
-        let near =
-            near.filter_map(|entry| Some((self.distance(&entry.location.file).filter(|away| *away < 2 || entry.namespace == namespace)?, entry)));
-        first(near.collect())
+    /// Returns what those of the linted claims of a name say that are nearest.
+    fn nearest(&self, namespace: &str, name: &str) -> Vec<&Entry> {
+        self.linted.by_name.get(name).map_or_else(Vec::new, |entries| entries.nearest(&self.file.path, namespace))
     }
 
-    /// Returns the volumes of a name: those stated, or else the nearest of the linted.
+    /// Returns what is said of the volumes of a name: what is stated, or else what the nearest of the linted say.
     fn volumes(&self, name: &str) -> Vec<&Volume> {
         let stated = self.facts.volumes(name);
         if !stated.is_empty() {
-            return stated.iter().map(|(_, volume)| volume).collect();
+            return stated;
         }
-        first(self.linted.volumes(name).iter().filter_map(|(file, volume)| Some((self.distance(file)?, volume))).collect())
-    }
-
-    /// Returns how far a file is away: 0 for this file, 1 for its directory, 2 for one beside it. Nothing for one in which nothing is meant.
-    fn distance(&self, file: &Arc<str>) -> Option<usize> {
-        if *file == self.file.path {
-            return Some(0);
-        }
-        let (here, there) = (directory(&self.file.path), directory(file));
-        if here == there {
-            return Some(1);
-        }
-        let common = here.iter().zip(&there).take_while(|(a, b)| a == b).count();
-        let (up, down) = (here.len() - common, there.len() - common);
-        (up <= CLIMB && down <= CLIMB).then_some(2)
+        self.linted.volumes.get(name).map_or_else(Vec::new, |volumes| volumes.nearest(&self.file.path, ""))
     }
 
     /// Returns the place of a claim that this scope has spoken of.
     pub(super) fn location(&self, path: &Arc<str>, span: &Range<usize>) -> Option<Location> {
         [self.facts, self.linted].into_iter().find_map(|claims| claims.by_file.get(path)?.places.get(&(span.start, span.end))).cloned()
     }
-}
-
-/// Returns those that are nearest.
-fn first<T: Copy>(mut near: Vec<(usize, T)>) -> Vec<T> {
-    near.sort_by_key(|(distance, _)| *distance);
-    near.chunk_by(|a, b| a.0 == b.0).next().unwrap_or_default().iter().map(|(_, found)| *found).collect()
 }
 
 /// Returns what is known of the volume behind claims that may all be meant. Of several that differ it is unknown.
@@ -304,13 +283,6 @@ fn volume<'e, 'v>(claims: impl IntoIterator<Item = &'e Entry>, seen: impl Fn(&st
         _ if named.by_author => Volume::Unseen,
         _ => Volume::OfCluster,
     }
-}
-
-/// Returns the directories of a path.
-fn directory(path: &str) -> Vec<&str> {
-    let mut parts: Vec<&str> = path.split('/').filter(|part| *part != ".").collect();
-    parts.pop();
-    parts
 }
 
 /// Returns what claims that may all be meant say, if they say the same.

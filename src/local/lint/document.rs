@@ -1,14 +1,17 @@
 //! One document: the objects in it, what is wrong with them, and where that stands.
 
+use std::borrow::Cow;
 use std::collections::BTreeSet;
 use std::ops::Range;
 use std::sync::Arc;
 
+use memchr::memmem;
+
 use super::claims::Scope;
 use super::input::Input;
-use super::kustomization::Patch;
+use super::kustomization::{self, Patch};
 use super::objects::{Object, objects};
-use super::{DryRun, Fixing, Options, answers};
+use super::{DryRun, Fixing, Options, answers, batch};
 use crate::judge::api;
 use crate::judge::checks::{
     self, API_SERVER, DUPLICATE_KEY, FIELD_TYPE, KNOWN_KIND, PLACEHOLDER, SYNTAX, TRAINING_OPERATOR, UNKNOWN_FIELD, UNRENDERED_TEMPLATE,
@@ -29,6 +32,12 @@ use crate::text::yaml::{self, Document, Draft, Edit, SyntaxError, SyntaxErrorKin
 
 /// How often the fixes of a document are made: a fix may bring to light what another rule mends, or give way to one that wants the same place.
 const ROUNDS: usize = 8;
+/// What is said of what is behind the end of a document.
+const BEHIND_END: &str = "kubectl reads nothing behind `...`, up to the next `---`";
+/// What is around an object that is in none.
+const DOCUMENT: &str = "document";
+/// What is said of an action behind a separator.
+const TEMPLATE: &str = "a template that is not rendered, behind `---`";
 /// The rule that asks for claims.
 const CLAIMS_RULE: &str = "checkpoint-volume-access";
 
@@ -92,16 +101,29 @@ impl<'a> Context<'a> {
                     Some(fixing) => self.mend(index, &document, fixing),
                     None => self.read(index, &document, Depth::All),
                 };
-                if let Some(refused) = &document.refused {
-                    let help = "other tools may read this document, so it was checked all the same";
-                    let finding = checks::finding(SYNTAX, Level::Warn, Pointer::root(), refused.message.clone(), help);
-                    let now = |offset: usize| {
-                        let before = found.edits.iter().filter(|edit| self.options.fix.is_some() && edit.span.end <= offset);
-                        before.fold(offset, |at, edit| at + edit.text.len() - edit.span.len())
-                    };
-                    let span = now(refused.span.start)..now(refused.span.end);
-                    found.report.findings.push(self.located(index, None, finding, span, Vec::new()));
-                    found.report.findings.sort_by(order);
+                let now = |offset: usize| {
+                    let before = found.edits.iter().filter(|edit| self.options.fix.is_some() && edit.span.end <= offset);
+                    before.fold(offset, |at, edit| at + edit.text.len() - edit.span.len())
+                };
+                if let Some(behind) = self.behind_end(&document) {
+                    let help = "separate the documents by `---`; nothing in this one was checked";
+                    let finding = checks::finding(SYNTAX, Level::Deny, Pointer::root(), BEHIND_END.to_owned(), help);
+                    let located = self.located(index, None, finding, now(behind.start)..now(behind.end), Vec::new());
+                    judged.broken.push((SyntaxErrorKind::Syntax, located));
+                }
+                match &document.refused {
+                    Some(refused) if self.is_template(refused) => {
+                        let error = SyntaxError { kind: SyntaxErrorKind::Template, message: TEMPLATE.to_owned(), span: refused.span.clone() };
+                        judged.broken.push((error.kind, self.broken(index, &error)));
+                    }
+                    Some(refused) if self.input.named || batch::may_be_manifest(self.text(&document)) => {
+                        let help = "other tools may read this document, so it was checked all the same";
+                        let finding = checks::finding(SYNTAX, Level::Warn, Pointer::root(), refused.message.clone(), help);
+                        let span = now(refused.span.start)..now(refused.span.end);
+                        found.report.findings.push(self.located(index, None, finding, span, Vec::new()));
+                        found.report.findings.sort_by(order);
+                    }
+                    _ => {}
                 }
                 if !self.options.keep_fixes {
                     found.report.findings.iter_mut().filter_map(|located| located.finding.fix.as_mut()).for_each(|fix| fix.ops = Vec::new());
@@ -110,6 +132,24 @@ impl<'a> Context<'a> {
             }
             Err(error) => judged.broken.push((error.kind, self.broken(index, &error))),
         }
+    }
+
+    /// Tells whether what is refused behind a separator is what a template prints there.
+    fn is_template(&self, refused: &SyntaxError) -> bool {
+        let behind = self.source.get(refused.span.clone()).and_then(|line| line.strip_prefix(b"---"));
+        behind.is_some_and(|text| text.trim_ascii_start().starts_with(b"{{"))
+    }
+
+    /// Returns the line that ends a document, if there is more of a manifest behind it.
+    fn behind_end(&self, document: &Document) -> Option<Range<usize>> {
+        let text = self.text(document);
+        let at = memmem::find_iter(text, "\n...").map(|at| at + 1).find(|at| text.get(at + 3).is_none_or(u8::is_ascii_whitespace))?;
+        let start = document.span.start + at;
+        batch::may_be_manifest(&text[at..]).then_some(start..start + 3)
+    }
+
+    fn text(&self, document: &Document) -> &[u8] {
+        self.source.get(document.span.clone()).unwrap_or_default()
     }
 
     /// Returns what is to be said of a document of this source, sorted.
@@ -127,7 +167,7 @@ impl<'a> Context<'a> {
             Value::Array(items) if self.patch.is_some() && !is_list_of_manifests(&document.value) => view.json_patch(items),
             // A named file is meant to be a manifest; in a directory there are playbooks and package lists, too.
             other if self.input.named || is_list_of_manifests(other) => view.not_an_object(other),
-            _ => {}
+            _ => view.inside_list(),
         }
         if !view.fills.is_empty() {
             // What cannot be written into the file is in the patch all the same.
@@ -290,15 +330,18 @@ impl View<'_> {
             self.unjudged(object, &identity, reason);
             return self.add(object, &identity, finding);
         }
+        self.patches_inside(object, kind.unwrap_or_default());
         let is_batch = match (version, kind) {
             (Some(version), Some(kind)) if is_other(group(version), kind) => Some(Reason::Kind),
             (Some(_), Some(kind)) if self.inside(object, kind) => None,
-            (Some(version), Some(_)) if looks_like_batch(version, value) => Some(Reason::Lookalike),
+            (None, None) if self.inside(object, DOCUMENT) => None,
             (None, None) if value.get("spec").is_some_and(has_pod) => Some(Reason::Partial),
+            (Some(version), Some(_)) => looks_like_batch(version, value).map(Reason::Lookalike),
             _ => None,
         };
         let reason = match (self.context.patch, is_batch) {
             (Some(patch), Some(_)) if patch.for_batch => Reason::Patch(patch.by.clone()),
+            (Some(_), Some(Reason::Partial)) => return,
             (_, Some(reason)) => reason,
             _ => return,
         };
@@ -316,6 +359,22 @@ impl View<'_> {
             self.unjudged_at(&Arc::new(ObjectId::of(inner)), &object.at.join(&at), Part::Key, Reason::Inside(kind.into()));
         });
         any
+    }
+
+    /// Says which patches of batch work are in an object that a cluster renders.
+    fn patches_inside(&mut self, object: &Object<'_>, kind: &str) {
+        for at in kustomization::patched_in_cluster(&object.value, &self.context.options.limits()) {
+            let identity = ObjectId { kind: "patch".to_owned(), ..ObjectId::default() };
+            self.unjudged_at(&Arc::new(identity), &object.at.join(&at), Part::Key, Reason::Inside(kind.into()));
+        }
+    }
+
+    /// Says which objects in a list that is no manifest were not judged.
+    fn inside_list(&mut self) {
+        if self.document.value.is_array() {
+            let object = Object { at: Pointer::root(), value: Cow::Borrowed(&self.document.value) };
+            self.inside(&object, DOCUMENT);
+        }
     }
 
     /// Says that an RFC 6902 patch was not judged, where it may be for batch work.

@@ -4,12 +4,14 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
 use super::input::{Content, Input};
-use super::paths::{normal, shown};
+use super::objects::first;
+use super::paths::{normal, parent, seen, shown};
 use super::source::{self, Loaded};
 use super::{Options, batch};
 use crate::report::{Kustomized, Render};
+use crate::text::pointer::Pointer;
 use crate::text::value::{Map, Value};
-use crate::text::yaml;
+use crate::text::yaml::Limits;
 
 /// The names that kustomize gives its file.
 pub(super) const NAMES: [&str; 3] = ["kustomization.yaml", "kustomization.yml", "Kustomization"];
@@ -63,6 +65,23 @@ pub(super) struct Patch {
     pub(super) for_batch: bool,
 }
 
+/// The kustomizations that take in batch work.
+#[derive(Debug)]
+pub(super) struct Taking<'i> {
+    /// What was linted, and whether there is batch work in it.
+    inputs: &'i BTreeMap<PathBuf, bool>,
+    /// Those that take in any.
+    batch: BTreeSet<PathBuf>,
+    /// Those that take in some that was not linted.
+    more: BTreeSet<PathBuf>,
+}
+
+/// What patches are for, by their files: many kustomizations may list one.
+type Known = BTreeMap<PathBuf, bool>;
+
+/// How far above an input the kustomization is looked for that lists it as a patch.
+const ABOVE: usize = 8;
+
 /// One kustomization.
 #[derive(Debug)]
 struct Kustomization {
@@ -85,14 +104,14 @@ impl Kustomizations {
         });
         let directories: BTreeSet<PathBuf> = files.collect();
         let mut all = Self { beside: directories.iter().filter_map(|directory| file_in(directory)).collect(), ..Self::default() };
-        // A patch may be in a directory below that of its kustomization, which may be all that is walked.
-        let above = directories.iter().filter_map(|directory| file_in(directory.parent()?));
+        let above = above(&directories).into_iter().filter_map(|directory| file_in(&directory));
         let mut open: Vec<PathBuf> = all.beside.iter().cloned().chain(above).collect();
+        let mut known = Known::new();
         while let Some(path) = open.pop() {
             if all.read.contains_key(&path) {
                 continue;
             }
-            let Some(kustomization) = read(&path, options) else { continue };
+            let Some(kustomization) = read(&path, &mut known, options) else { continue };
             for taken in &kustomization.takes {
                 let file = file_in(taken).unwrap_or_else(|| taken.clone());
                 all.takers.entry(file.clone()).or_default().push(path.clone());
@@ -104,7 +123,7 @@ impl Kustomizations {
         for (path, read) in &all.read {
             for (file, for_batch) in &read.patches {
                 let by = all.kustomized(path);
-                all.patches.entry(file.clone()).or_insert(Patch { by, for_batch: *for_batch });
+                all.patches.entry(file.clone()).or_insert(Patch { by, for_batch: false }).for_batch |= *for_batch;
             }
         }
         all
@@ -116,24 +135,37 @@ impl Kustomizations {
         if self.patches.is_empty() {
             return None;
         }
-        self.patches.get(&normal(path))
+        self.patches.get(&seen(path))
     }
 
-    /// Returns the kustomizations whose batch work was not judged as they render it: those that change it, and those among the inputs that take in what
-    /// is not among them. `inputs` are the files that were linted, and whether there is batch work in them.
-    pub(super) fn unrendered(&self, inputs: &BTreeMap<PathBuf, bool>, options: &Options<'_>) -> Vec<Kustomized> {
+    /// Finds out which kustomizations take in batch work. `inputs` are the files that were linted, and whether there is batch work in them.
+    pub(super) fn taking<'i>(&self, inputs: &'i BTreeMap<PathBuf, bool>, options: &Options<'_>) -> Taking<'i> {
         let more = || self.read.iter().filter(|(_, read)| read.has_more).map(|(path, _)| path.clone());
         let leaves = self.takers.keys().filter(|path| !self.read.contains_key(*path));
         let (inside, outside): (Vec<_>, Vec<_>) = leaves.partition(|path| inputs.contains_key(*path));
         let inside = inside.into_iter().filter(|path| inputs.get(*path).is_some_and(|has_batch| *has_batch)).cloned();
         let outside: Vec<PathBuf> = outside.into_iter().filter(|path| may_hold_batch(path, options)).cloned().collect();
-        let taking = self.above(inside.chain(outside.iter().cloned()).chain(more()), |_| true);
+        let batch = self.above(inside.chain(outside.iter().cloned()).chain(more()), |_| true);
         // Whoever takes in a kustomization that is reported need not be.
-        let taking_more = self.above(outside.into_iter().chain(more()), |path| !inputs.contains_key(path));
+        let more = self.above(outside.into_iter().chain(more()), |path| !inputs.contains_key(path));
+        Taking { inputs, batch, more }
+    }
+
+    /// Tells whether a kustomization's patches may be of batch work, as far as it takes in any. A component patches what is taken in with it.
+    pub(super) fn patches_batch(&self, by: &Kustomized, taking: &Taking<'_>) -> bool {
+        let path = PathBuf::from(&*by.path);
+        let Some(read) = self.read.get(&path) else { return true };
+        taking.batch.contains(&path)
+            || read.is_component && self.above(std::iter::once(path), |_| true).iter().any(|path| taking.batch.contains(path))
+    }
+
+    /// Returns the kustomizations whose batch work was not judged as they render it: those that change it, and those among the inputs that take in what
+    /// is not among them.
+    pub(super) fn unrendered(&self, taking: &Taking<'_>) -> Vec<Kustomized> {
         let is_unrendered = |path: &PathBuf, read: &Kustomization| {
-            let changes = read.changes && taking.contains(path) && self.beside.contains(path);
+            let changes = read.changes && taking.batch.contains(path) && self.beside.contains(path);
             // A component is rendered by those that take it in.
-            (changes || inputs.contains_key(path) && taking_more.contains(path)) && !(read.is_component && self.takers.contains_key(path))
+            (changes || taking.inputs.contains_key(path) && taking.more.contains(path)) && !(read.is_component && self.takers.contains_key(path))
         };
         let found = self.read.iter().filter(|(path, read)| is_unrendered(path, read));
         found.map(|(path, _)| self.kustomized(path)).collect()
@@ -163,7 +195,8 @@ impl Kustomizations {
     }
 }
 
-fn is_kustomization(path: &Path) -> bool {
+/// Tells whether kustomize takes a file as one of its own.
+pub(super) fn is_kustomization(path: &Path) -> bool {
     path.file_name().and_then(|name| name.to_str()).is_some_and(|name| NAMES.contains(&name))
 }
 
@@ -184,63 +217,141 @@ fn load(path: &Path, options: &Options<'_>) -> Option<Loaded> {
     source::load(&Input::named(path), options.max_file_size).ok()?.ok()
 }
 
-/// Reads a kustomization; nothing if it cannot be read: linting it says so.
-fn read(path: &Path, options: &Options<'_>) -> Option<Kustomization> {
+/// Returns the directories above those of inputs, up to the root of a repository: a patch may be in a directory far below that of its kustomization,
+/// which may be all that is walked.
+fn above(directories: &BTreeSet<PathBuf>) -> BTreeSet<PathBuf> {
+    let mut found = BTreeSet::new();
+    for directory in directories {
+        let mut at = directory.clone();
+        for _ in 0..ABOVE {
+            if at.join(".git").exists() {
+                break;
+            }
+            let Some(up) = parent(&at).filter(|up| !directories.contains(up) && found.insert(up.clone())) else { break };
+            at = up;
+        }
+    }
+    found
+}
+
+/// Reads a kustomization. Of one that is a template, its text says what it may take in. Nothing if it cannot be read: linting it says so.
+fn read(path: &Path, known: &mut Known, options: &Options<'_>) -> Option<Kustomization> {
     let loaded = load(path, options)?;
     let limits = options.limits();
-    let chunk = yaml::split(loaded.bytes(), &limits).next()?.ok()?;
-    let document = yaml::parse(loaded.bytes(), &chunk, &limits).ok()?;
-    let fields = document.value.as_object()?;
     let directory = path.parent()?;
+    let place = |file: &str| normal(&directory.join(file));
+    let Some(document) = first(loaded.bytes(), &limits) else { return template(&String::from_utf8_lossy(loaded.bytes()), place) };
+    let fields = document.value.as_object()?;
+    let mut is_for_batch = |file: &PathBuf| {
+        let is_for_batch = || load(file, options).is_none_or(|loaded| batch::is_patched_by(loaded.bytes(), &limits));
+        *known.entry(file.clone()).or_insert_with(is_for_batch)
+    };
     let mut patches = Vec::new();
     let mut patches_batch = false;
     for patch in patches_of(fields) {
-        let file = patch.file.map(|file| normal(&directory.join(file)));
-        let for_batch = patch.kind.is_none_or(may_be_kind)
-            && match (&file, patch.text) {
-                (Some(file), _) => load(file, options).is_none_or(|loaded| batch::is_patched_by(loaded.bytes(), &limits)),
-                (None, Some(text)) => batch::is_patched_by(text.as_bytes(), &limits),
-                (None, None) => true,
-            };
+        let file = patch.file.map(place);
+        let for_batch = match (patch.target, &file, patch.text) {
+            // A target decides, whatever the patch says itself.
+            (Some(target), ..) => may_be_batch(target),
+            (None, Some(file), _) => is_for_batch(file),
+            (None, None, Some(text)) => batch::is_patched_by(text.as_bytes(), &limits),
+            (None, None, None) => true,
+        };
         patches_batch |= for_batch;
-        patches.extend(file.map(|file| (file, for_batch)));
+        patches.extend(file.map(|file| (seen(&file), for_batch)));
     }
     let taken: Vec<&str> = ["resources", "bases", "components"].iter().flat_map(|key| list(fields, key)).filter_map(Value::as_str).collect();
-    let is_remote = |item: &&str| item.contains("://") || item.contains("?ref=") || item.starts_with("git@") || item.starts_with("github.com/");
     Some(Kustomization {
         is_component: fields.get("kind").and_then(Value::as_str) == Some("Component"),
         changes: patches_batch || fields.keys().any(|key| !HARMLESS.contains(&key)),
-        has_more: taken.iter().any(is_remote) || GENERATING.iter().any(|key| fields.get(key).is_some()),
+        has_more: taken.iter().any(|item| is_remote(item)) || GENERATING.iter().any(|key| fields.get(key).is_some()),
         needs_helm: ["helmChartInflationGenerator", "helmCharts"].iter().any(|key| fields.get(key).is_some()),
-        takes: taken.iter().filter(|item| !is_remote(item)).map(|item| normal(&directory.join(item))).collect(),
+        takes: taken.iter().filter(|item| !is_remote(item)).map(|item| place(item)).collect(),
         patches,
     })
+}
+
+/// Reads what can be known of a kustomization that is a template: it takes in whatever is there of what it names, and may change it.
+fn template(text: &str, place: impl Fn(&str) -> PathBuf) -> Option<Kustomization> {
+    if !text.contains("{{") && !text.contains("{%") {
+        return None;
+    }
+    let lines = || text.lines().map(str::trim).filter(|line| !line.starts_with('#'));
+    let words =
+        lines().flat_map(|line| line.split(|c: char| c.is_whitespace() || "[]{},\"'".contains(c))).filter(|word| !matches!(*word, "" | "-" | "."));
+    let is_open = |line: &str| line.strip_prefix("- ").is_some_and(|item| item.trim_start_matches(['"', '\'']).starts_with("{{"));
+    Some(Kustomization {
+        is_component: lines().any(|line| line == "kind: Component"),
+        changes: true,
+        has_more: lines().any(|line| is_open(line) || GENERATING.iter().any(|key| line.starts_with(key))) || words.clone().any(is_remote),
+        needs_helm: lines().any(|line| line.starts_with("helmChart")),
+        takes: words.map(place).filter(|path| path.exists()).collect(),
+        patches: Vec::new(),
+    })
+}
+
+fn is_remote(item: &str) -> bool {
+    item.contains("://") || item.contains("?ref=") || item.starts_with("git@") || item.starts_with("github.com/")
+}
+
+/// Returns the lists of patches in an object that a cluster renders, of which one may be for batch work: a Kustomization of Flux, or an Application of
+/// Argo CD.
+pub(super) fn patched_in_cluster(object: &Value, limits: &Limits) -> Vec<Pointer> {
+    let text = |key: &str| object.get(key).and_then(Value::as_str).unwrap_or_default();
+    let group = text("apiVersion").split('/').next().unwrap_or_default();
+    let spec = Pointer::of(&["spec"]);
+    let places: Vec<Pointer> = match (group, text("kind")) {
+        ("kustomize.toolkit.fluxcd.io", "Kustomization") => vec![spec],
+        ("argoproj.io", kind @ ("Application" | "ApplicationSet")) => {
+            let spec = if kind == "Application" { spec } else { spec / "template" / "spec" };
+            let sources = (&spec / "sources").find(object).and_then(Value::as_array).map_or(0, Vec::len);
+            let many = (0..sources).map(|nth| &spec / "sources" / nth / "kustomize");
+            many.chain([&spec / "source" / "kustomize"]).collect()
+        }
+        _ => return Vec::new(),
+    };
+    let is_for_batch = |fields: &Map| {
+        patches_of(fields).any(|patch| match (patch.target, patch.text) {
+            (Some(target), _) => may_be_batch(target),
+            (None, text) => text.is_none_or(|text| batch::is_patched_by(text.as_bytes(), limits)),
+        })
+    };
+    places.into_iter().filter(|at| at.find(object).and_then(Value::as_object).is_some_and(is_for_batch)).map(|at| at / "patches").collect()
 }
 
 /// A patch, as a kustomization lists it.
 struct Listed<'a> {
     file: Option<&'a str>,
     text: Option<&'a str>,
-    /// The kind of its target.
-    kind: Option<&'a str>,
+    target: Option<&'a Value>,
 }
 
 fn patches_of(fields: &Map) -> impl Iterator<Item = Listed<'_>> {
     let with_target = ["patches", "patchesJson6902"].iter().flat_map(|key| list(fields, key)).map(|item| {
         let text = |key: &str| item.get(key).and_then(Value::as_str);
-        Listed { file: text("path"), text: text("patch"), kind: item.get("target").and_then(|target| target.get("kind")?.as_str()) }
+        Listed { file: text("path"), text: text("patch"), target: item.get("target").filter(|target| target.is_object()) }
     });
     // An item may be the patch itself, which is no file.
     let merged = list(fields, "patchesStrategicMerge").iter().filter_map(Value::as_str).map(|item| {
         let is_text = item.contains('\n');
-        Listed { file: (!is_text).then_some(item), text: is_text.then_some(item), kind: None }
+        Listed { file: (!is_text).then_some(item), text: is_text.then_some(item), target: None }
     });
     with_target.chain(merged)
 }
 
-/// Tells whether the kind of a target, which is a regular expression, may be one of batch work.
+/// Tells whether a patch with this target may be for batch work. Its fields are regular expressions.
+fn may_be_batch(target: &Value) -> bool {
+    let text = |key: &str| target.get(key).and_then(Value::as_str).filter(|text| !text.is_empty());
+    match (text("group"), text("kind")) {
+        (_, Some(kind)) => may_be_kind(kind),
+        (group, None) => group != Some("apps"),
+    }
+}
+
+/// Tells whether a regular expression may be of a kind of batch work.
 fn may_be_kind(kind: &str) -> bool {
-    batch::is_kind(kind) || !kind.chars().all(char::is_alphanumeric)
+    let mut names = kind.split(['|', '(', ')', '^', '$']).map(|name| name.trim_start_matches("?:")).filter(|name| !name.is_empty());
+    names.any(|name| batch::is_kind(name) || !name.chars().all(char::is_alphanumeric))
 }
 
 fn list<'a>(fields: &'a Map, key: &str) -> &'a [Value] {
@@ -271,7 +382,8 @@ mod tests {
             let Content::File(path) = &input.content else { unreachable!() };
             (path.clone(), batch::is_in(&fs::read(path).unwrap(), &options.limits()))
         };
-        let found = all.unrendered(&inputs.iter().map(has_batch).collect(), &options);
+        let linted = inputs.iter().map(has_batch).collect();
+        let found = all.unrendered(&all.taking(&linted, &options));
         let names = found.iter().map(|kustomized| {
             let place = Path::new(&*kustomized.path).strip_prefix(dir.path()).unwrap().parent().unwrap().to_string_lossy().into_owned();
             match kustomized.render {
@@ -350,7 +462,7 @@ mod tests {
         let beside = ("in/base/Kustomization", "resources: [job.yaml, ../../out/job.yaml]\n");
         let (_, all, inputs) = unrendered(&[JOB, job, beside]);
         let only: BTreeMap<PathBuf, bool> = inputs[..1].iter().map(|input| (PathBuf::from(&*input.path), true)).collect();
-        assert!(all.unrendered(&only, &Options::default()).is_empty());
+        assert!(all.unrendered(&all.taking(&only, &Options::default())).is_empty());
     }
 
     #[test]
@@ -359,6 +471,19 @@ mod tests {
         let part = ("in/part/kustomization.yaml", "kind: Component\nresources: [../base/job.yaml]\nnamespace: x\n");
         assert_eq!(names(&[JOB, part]), ["in/part (component)"]);
         assert_eq!(names(&[JOB, part, ("in/over/kustomization.yaml", "components: [../part]\n")]), ["in/over"]);
+    }
+
+    #[test]
+    fn a_patch_is_read_once_whoever_lists_it() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("kustomization.yaml");
+        fs::write(&path, "patches: [{path: p.yaml}]\n").unwrap();
+        fs::write(dir.path().join("p.yaml"), "kind: Deployment\n").unwrap();
+        let mut known = Known::new();
+        let mut is_for_batch = || read(&path, &mut known, &Options::default()).unwrap().patches[0].1;
+        assert!(!is_for_batch());
+        fs::write(dir.path().join("p.yaml"), "kind: Job\n").unwrap();
+        assert!(!is_for_batch(), "it was read again");
     }
 
     #[test]

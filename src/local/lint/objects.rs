@@ -4,6 +4,7 @@ use std::borrow::Cow;
 
 use crate::text::pointer::Pointer;
 use crate::text::value::{Map, Value};
+use crate::text::yaml::{self, Document, Limits};
 
 /// One object of a document.
 #[derive(Debug)]
@@ -22,6 +23,12 @@ pub(super) fn objects(document: &Value) -> Vec<Object<'_>> {
     let mut found = Vec::new();
     take_apart(Pointer::root(), Cow::Borrowed(document), &mut found);
     found
+}
+
+/// Returns the first document of a file that has anything in it: a licence, and a separator below it, are a document by themselves.
+pub(super) fn first(text: &[u8], limits: &Limits) -> Option<Document> {
+    let mut documents = yaml::split(text, limits).map(|chunk| yaml::parse(text, &chunk?, limits));
+    documents.find(|document| document.as_ref().map_or(true, |document| !document.is_empty()))?.ok()
 }
 
 fn take_apart<'v>(at: Pointer, value: Cow<'v, Value>, found: &mut Vec<Object<'v>>) {
