@@ -21,7 +21,11 @@ fn benches(criterion: &mut Criterion) {
     for threads in [1, 2] {
         let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().expect("a thread pool");
         let name = format!("lint on {threads}");
-        group.bench_function(name, |bencher| bencher.iter(|| pool.install(|| lint::lint(black_box(&inputs), &policy, &Claims::default(), &options))));
+        group.bench_function(name, |bencher| {
+            bencher.iter(|| {
+                pool.install(|| lint::lint(black_box(&inputs), &policy, &Claims::default(), &options))
+            })
+        });
     }
     group.finish();
 }

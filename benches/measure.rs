@@ -1,7 +1,8 @@
-//! Times the binary as people run it, and holds it to its targets. `.ci/measure` runs this; nothing in it comes from outside but the corpus.
+//! Times the binary as people run it, and holds it to its targets. `.ci/measure` runs this; nothing in it
+//! comes from outside but the corpus.
 //!
-//! Times are the best of some runs, taken in turns with the others: what else the machine does only ever makes a run longer. Ratios are medians of
-//! what the rounds gave.
+//! Times are the best of some runs, taken in turns with the others: what else the machine does only ever
+//! makes a run longer. Ratios are medians of what the rounds gave.
 
 mod support;
 
@@ -19,7 +20,8 @@ const WATCHED: usize = 3;
 /// How often the short one is.
 const STARTS: usize = 50;
 
-/// Returns the most memory that was resident in a run of the binary, in KiB; nothing where the system does not tell. To watch a run slows it down.
+/// Returns the most memory that was resident in a run of the binary, in KiB; nothing where the system does
+/// not tell. To watch a run slows it down.
 fn peak(arguments: &[&str], file: &Path) -> Option<u64> {
     let mut command = Command::new(env!("CARGO_BIN_EXE_jobgate"));
     let mut child = command.args(arguments).arg(file).stdout(Stdio::null()).spawn().expect("the binary runs");
@@ -31,7 +33,9 @@ fn peak(arguments: &[&str], file: &Path) -> Option<u64> {
         }
         // The kernel keeps the high-water mark, so only what is allocated in the last moment can be missed.
         let text = std::fs::read_to_string(&status).unwrap_or_default();
-        let mark = text.lines().find_map(|line| line.strip_prefix("VmHWM:")?.trim().strip_suffix("kB")?.trim().parse().ok());
+        let mark = text
+            .lines()
+            .find_map(|line| line.strip_prefix("VmHWM:")?.trim().strip_suffix("kB")?.trim().parse().ok());
         peak = peak.max(mark);
         std::thread::sleep(Duration::from_micros(200));
     }
@@ -41,19 +45,27 @@ fn peak(arguments: &[&str], file: &Path) -> Option<u64> {
 fn time(arguments: &[&str], file: &Path) -> Duration {
     let start = Instant::now();
     let mut command = Command::new(env!("CARGO_BIN_EXE_jobgate"));
-    command.args(arguments).arg(file).stdout(Stdio::null()).stderr(Stdio::null()).status().expect("the binary runs");
+    command
+        .args(arguments)
+        .arg(file)
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .status()
+        .expect("the binary runs");
     start.elapsed()
 }
 
-/// Returns the ratio of two runs: the median of those of all rounds. What follows one another in a round has the same neighbours on the host, while
-/// of all rounds the shortest run is the likeliest to have none.
+/// Returns the ratio of two runs: the median of those of all rounds. What follows one another in a round has
+/// the same neighbours on the host, while of all rounds the shortest run is the likeliest to have none.
 fn ratio<const N: usize>(rounds: &[[Duration; N]], of: usize, to: usize) -> f64 {
-    let mut ratios: Vec<f64> = rounds.iter().map(|round| round[of].as_secs_f64() / round[to].as_secs_f64()).collect();
+    let mut ratios: Vec<f64> =
+        rounds.iter().map(|round| round[of].as_secs_f64() / round[to].as_secs_f64()).collect();
     ratios.sort_by(f64::total_cmp);
     ratios[ratios.len() / 2]
 }
 
-/// Returns how long it takes to lint a tree, or to lint and mend it. It is put back as it is in `original` before, on nobody's time.
+/// Returns how long it takes to lint a tree, or to lint and mend it. It is put back as it is in `original`
+/// before, on nobody's time.
 fn mending(arguments: &[&str], original: &Path, copy: &Path) -> Duration {
     restore(original, copy);
     time(&[&["lint", "--format", "json", "--threads", "1"], arguments].concat(), copy)
@@ -100,18 +112,26 @@ fn main() -> ExitCode {
             [start.elapsed(), lint("1"), lint("2")]
         })
         .collect();
-    let ways: [&[&str]; 3] = [&["lint"], &["lint", "--format", "json", "--threads", "1"], &["lint", "--format", "json", "--threads", "2"]];
+    let ways: [&[&str]; 3] = [
+        &["lint"],
+        &["lint", "--format", "json", "--threads", "1"],
+        &["lint", "--format", "json", "--threads", "2"],
+    ];
     let peak = (0..WATCHED).flat_map(|_| ways).map(|arguments| peak(arguments, &large)).max().flatten();
     let mended = folder.path().join("mended.yaml");
     let in_turns = |original: &Path, copy: &Path| {
-        let rounds: Vec<[Duration; 2]> = (0..ROUNDS).map(|_| [&[][..], &["--fix"]].map(|arguments| mending(arguments, original, copy))).collect();
+        let rounds: Vec<[Duration; 2]> = (0..ROUNDS)
+            .map(|_| [&[][..], &["--fix"]].map(|arguments| mending(arguments, original, copy)))
+            .collect();
         ratio(&rounds, 1, 0)
     };
     let fix = in_turns(&large, &mended);
     let start_up = (0..STARTS).map(|_| time(&["lint"], &small)).min().unwrap_or_default();
 
     let mut table = Table::default();
-    let megabytes = |time: Duration| format!("{:.3} s, {:.1} MB/s", time.as_secs_f64(), source.len() as f64 / 1e6 / time.as_secs_f64());
+    let megabytes = |time: Duration| {
+        format!("{:.3} s, {:.1} MB/s", time.as_secs_f64(), source.len() as f64 / 1e6 / time.as_secs_f64())
+    };
     let best = |which: usize| megabytes(rounds.iter().map(|round| round[which]).min().unwrap_or_default());
     table.row("bare event parsing of 20 MB, one thread", &best(0), "", true);
     table.row("lint of the same file, one thread", &best(1), "", true);
@@ -121,16 +141,32 @@ fn main() -> ExitCode {
     let gain = ratio(&rounds, 1, 2);
     table.row("gain from the second thread", &format!("{gain:.2}"), ">= 1.6", gain >= 1.6);
     match peak {
-        Some(peak) => table.row("peak memory on that file", &format!("{:.1} MiB", peak as f64 / 1024.0), "< 96 MiB", peak < 96 << 10),
+        Some(peak) => table.row(
+            "peak memory on that file",
+            &format!("{:.1} MiB", peak as f64 / 1024.0),
+            "< 96 MiB",
+            peak < 96 << 10,
+        ),
         None => table.row("peak memory on that file", "unknown here", "< 96 MiB", true),
     }
     table.row("fix of that file, against lint", &format!("{fix:.2}"), "<= 2", fix <= 2.0);
-    table.row("start-up: one small file", &format!("{:.1} ms", start_up.as_secs_f64() * 1e3), "< 10 ms", start_up < Duration::from_millis(10));
-    let shared = std::env::var_os("JOBGATE_SHARED").map_or_else(|| Path::new(env!("CARGO_MANIFEST_DIR")).join("../shared"), PathBuf::from);
+    table.row(
+        "start-up: one small file",
+        &format!("{:.1} ms", start_up.as_secs_f64() * 1e3),
+        "< 10 ms",
+        start_up < Duration::from_millis(10),
+    );
+    let shared = std::env::var_os("JOBGATE_SHARED")
+        .map_or_else(|| Path::new(env!("CARGO_MANIFEST_DIR")).join("../shared"), PathBuf::from);
     let corpus = shared.join("corpus");
     if corpus.is_dir() {
         let best = (0..ROUNDS).map(|_| time(&["lint", "--threads", "2"], &corpus)).min().unwrap_or_default();
-        table.row("the corpus, two threads", &format!("{:.3} s", best.as_secs_f64()), "< 1 s", best < Duration::from_secs(1));
+        table.row(
+            "the corpus, two threads",
+            &format!("{:.3} s", best.as_secs_f64()),
+            "< 1 s",
+            best < Duration::from_secs(1),
+        );
         let fix = in_turns(&corpus, &folder.path().join("corpus"));
         table.row("fix of the corpus, against lint", &format!("{fix:.2}"), "<= 2", fix <= 2.0);
     } else {

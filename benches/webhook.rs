@@ -1,18 +1,25 @@
-//! Is the webhook faster than the one that a user would write instead? And what does it cost to keep, and to start?
+//! Is the webhook faster than the one that a user would write instead? And what does it cost to keep, and to
+//! start?
 //!
 //! ```text
 //! cargo bench --bench webhook                  # under a minute; exit code 1 if a goal is missed
 //! cargo bench --bench webhook -- --no-goals    # only prints
 //! ```
 //!
-//! Throughput: four applications are behind the same [`Server`], in one process, and are called in turn by the same client over connections that are
-//! kept. `jobgate` is [`Webhook`]. `typed` is the handler that a user would write: it decodes the review and the Job into the types of `kube` and
-//! `k8s-openapi`, and answers with one JSON patch. `lean` is the same with the least that it can decode. `body-only` looks for the uid and allows: what is left is the server, TLS and the client. The client shares the
-//! machine with them; `server CPU` says what the server's threads alone spent on one review, by the kernel's account.
+//! Throughput: four applications are behind the same [`Server`], in one process, and are called in turn by
+//! the same client over connections that are kept. `jobgate` is [`Webhook`]. `typed` is the handler that a
+//! user would write: it decodes the review and the Job into the types of `kube` and `k8s-openapi`, and
+//! answers with one JSON patch. `lean` is the same with the least that it can decode. `body-only` looks for
+//! the uid and allows: what is left is the server, TLS and the client. The client shares the machine with
+//! them; `server CPU` says what the server's threads alone spent on one review, by the kernel's account.
 //! Every answer is compared byte by byte with one that was looked into before the clock ran.
 //!
 //! Memory and start: the real binary, `jobgate serve` with a certificate in files and without a cluster.
-#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a bench that cannot do its work has nothing better to do than to panic")]
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    reason = "a bench that cannot do its work has nothing better to do than to panic"
+)]
 
 use std::fmt::Write as _;
 use std::fs;
@@ -70,9 +77,14 @@ const SERVER_THREAD: &str = "served";
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let given = |name: &str| arguments.iter().any(|argument| argument == name);
-    // Cargo adds `--bench` for `cargo bench`, and not for `cargo test --all-targets`: then it is enough that everything works.
+    // Cargo adds `--bench` for `cargo bench`, and not for `cargo test --all-targets`: then it is enough that
+    // everything works.
     let plan = if given("--bench") { Plan::measure() } else { Plan::try_out() };
-    let mut out = format!("{}, {} cores, shared by server and client\n\n", build(), std::thread::available_parallelism().map_or(1, usize::from));
+    let mut out = format!(
+        "{}, {} cores, shared by server and client\n\n",
+        build(),
+        std::thread::available_parallelism().map_or(1, usize::from)
+    );
     let mut missed = [throughput(&plan, &mut out), process(&plan, &mut out)].concat();
     if !given("--bench") || given("--no-goals") {
         missed.clear();
@@ -99,7 +111,13 @@ struct Plan {
 
 impl Plan {
     fn measure() -> Self {
-        Self { rounds: 5, round: Duration::from_millis(800), warm_up: Duration::from_millis(150), starts: 20, load: Duration::from_secs(3) }
+        Self {
+            rounds: 5,
+            round: Duration::from_millis(800),
+            warm_up: Duration::from_millis(150),
+            starts: 20,
+            load: Duration::from_secs(3),
+        }
     }
 
     fn try_out() -> Self {
@@ -108,7 +126,8 @@ impl Plan {
     }
 }
 
-// ---------------------------------------------------------------------------------------------------------------------------------- what is sent
+// ----------------------------------------------------------------------------------------------------------------------------------
+// what is sent
 
 /// One request and the answer that must come.
 struct Exchange {
@@ -137,10 +156,14 @@ const MANNERS: [Manner; 8] = {
 
 /// Returns a Job of 8 KiB, give or take one variable of its environment.
 fn job(number: usize, manner: Manner) -> Value {
-    (8..).map(|variables| job_with(number, manner, variables)).find(|job| job.to_string().len() >= 8 << 10).expect("it grows")
+    (8..)
+        .map(|variables| job_with(number, manner, variables))
+        .find(|job| job.to_string().len() >= 8 << 10)
+        .expect("it grows")
 }
 
-/// Returns a Job as an API server sends it: with its defaults, the manifest it was applied from where there is one, and managed fields.
+/// Returns a Job as an API server sends it: with its defaults, the manifest it was applied from where there
+/// is one, and managed fields.
 fn job_with(number: usize, manner: Manner, size: usize) -> Value {
     let workers = 2 + number % 6;
     let variables = |count: usize| -> Vec<Value> {
@@ -188,7 +211,8 @@ fn job_with(number: usize, manner: Manner, size: usize) -> Value {
         Manner::Complete => {
             spec["podReplacementPolicy"] = "Failed".into();
             spec["ttlSecondsAfterFinished"] = 3600.into();
-            spec["template"]["spec"]["tolerations"] = json!([{"key": "nvidia.com/gpu", "operator": "Exists", "effect": "NoSchedule"}]);
+            spec["template"]["spec"]["tolerations"] =
+                json!([{"key": "nvidia.com/gpu", "operator": "Exists", "effect": "NoSchedule"}]);
         }
         Manner::Denied => _ = spec.as_object_mut().unwrap().remove("activeDeadlineSeconds"),
         Manner::Filled => {}
@@ -251,7 +275,8 @@ enum Judgement {
     None,
 }
 
-/// Tells whether an answer to a review is what it must be. Only this looks into an answer; later ones are compared with it.
+/// Tells whether an answer to a review is what it must be. Only this looks into an answer; later ones are
+/// compared with it.
 fn is_right(answer: &[u8], number: usize, endpoint: Endpoint, manner: Manner, judgement: Judgement) -> bool {
     let answer: Value = serde_json::from_slice(answer).unwrap_or_default();
     let response = &answer["response"];
@@ -260,7 +285,9 @@ fn is_right(answer: &[u8], number: usize, endpoint: Endpoint, manner: Manner, ju
         Value::Array(_) => serde_json::from_value(response["patch"].clone()).ok(),
         patch => patch.as_str().and_then(|text| base64::engine::general_purpose::STANDARD.decode(text).ok()),
     };
-    let ops: Vec<Value> = patch.map(|patch: Vec<u8>| serde_json::from_slice(&patch).expect("a patch is JSON")).unwrap_or_default();
+    let ops: Vec<Value> = patch
+        .map(|patch: Vec<u8>| serde_json::from_slice(&patch).expect("a patch is JSON"))
+        .unwrap_or_default();
     let (denied, filled) = match (judgement, endpoint, manner) {
         (Judgement::None, ..) | (_, _, Manner::Complete) => (false, 0),
         (Judgement::Jobgate, Endpoint::Validate, _) => (manner == Manner::Denied, 0),
@@ -272,10 +299,14 @@ fn is_right(answer: &[u8], number: usize, endpoint: Endpoint, manner: Manner, ju
     let warnings = response["warnings"].as_array().map_or(0, Vec::len);
     // One line says what was filled in.
     let told = usize::from(judgement == Judgement::Jobgate && filled > 0);
-    response["uid"] == uid(number).as_str() && response["allowed"] == !denied && ops.len() == filled && warnings == told
+    response["uid"] == uid(number).as_str()
+        && response["allowed"] == !denied
+        && ops.len() == filled
+        && warnings == told
 }
 
-// ------------------------------------------------------------------------------------------------------------------------------- what is compared
+// -------------------------------------------------------------------------------------------------------------------------------
+// what is compared
 
 /// Allows, after a look for the uid: what no webhook can do without.
 struct BodyOnly;
@@ -283,8 +314,13 @@ struct BodyOnly;
 impl Application for BodyOnly {
     async fn review(&self, call: Call) -> Answer {
         let text = std::str::from_utf8(&call.body).unwrap_or_default();
-        let uid = text.split_once(r#""uid":""#).and_then(|(_, rest)| rest.split_once('"')).map_or("", |(uid, _)| uid);
-        let body = format!(r#"{{"apiVersion":"admission.k8s.io/v1","kind":"AdmissionReview","response":{{"uid":"{uid}","allowed":true}}}}"#);
+        let uid = text
+            .split_once(r#""uid":""#)
+            .and_then(|(_, rest)| rest.split_once('"'))
+            .map_or("", |(uid, _)| uid);
+        let body = format!(
+            r#"{{"apiVersion":"admission.k8s.io/v1","kind":"AdmissionReview","response":{{"uid":"{uid}","allowed":true}}}}"#
+        );
         allowed(uid.to_owned(), body.into_bytes())
     }
 }
@@ -293,15 +329,20 @@ fn allowed(uid: String, body: Vec<u8>) -> Answer {
     Answer { status: 200, body, meta: Meta { uid, kind: Some(Kind::JOB), ..Meta::default() } }
 }
 
-/// The handler that a user would write, by the documentation of `kube`: the review and its Job as types, and a patch that gives a TTL to a Job without one.
-/// It judges nothing else, looks nothing up, and does not check its patch.
+/// The handler that a user would write, by the documentation of `kube`: the review and its Job as types, and
+/// a patch that gives a TTL to a Job without one. It judges nothing else, looks nothing up, and does not
+/// check its patch.
 struct Typed;
 
 impl Application for Typed {
     async fn review(&self, call: Call) -> Answer {
         let review: AdmissionReview<Job> = serde_json::from_slice(&call.body).expect("a review of a Job");
         let request: AdmissionRequest<Job> = review.try_into().expect("a request");
-        let has_ttl = request.object.as_ref().and_then(|job| job.spec.as_ref()).is_none_or(|spec| spec.ttl_seconds_after_finished.is_some());
+        let has_ttl = request
+            .object
+            .as_ref()
+            .and_then(|job| job.spec.as_ref())
+            .is_none_or(|spec| spec.ttl_seconds_after_finished.is_some());
         let mut response = AdmissionResponse::from(&request);
         if call.endpoint == Endpoint::Mutate && !has_ttl {
             response = response.with_patch(ttl_patch()).expect("a patch is JSON");
@@ -316,8 +357,9 @@ fn ttl_patch() -> Patch {
     Patch(vec![PatchOperation::Add(AddOperation { path, value: 86_400.into() })])
 }
 
-/// As [`Typed`], with types of its own for the review: those of `kube` flatten their fields, for which serde reads the whole review twice. As fast as a
-/// handler can be that decodes what it judges; no goal stands on it.
+/// As [`Typed`], with types of its own for the review: those of `kube` flatten their fields, for which serde
+/// reads the whole review twice. As fast as a handler can be that decodes what it judges; no goal stands on
+/// it.
 struct Lean;
 
 /// An AdmissionReview as it comes in.
@@ -388,10 +430,16 @@ struct Response {
 
 impl Application for Lean {
     async fn review(&self, call: Call) -> Answer {
-        let Review { api_version, kind, request } = serde_json::from_slice(&call.body).expect("a review of a Job");
-        let has_ttl = request.object.and_then(|job| job.spec).is_none_or(|spec| spec.ttl_seconds_after_finished.is_some());
-        let patch = (call.endpoint == Endpoint::Mutate && !has_ttl)
-            .then(|| base64::engine::general_purpose::STANDARD.encode(serde_json::to_vec(&ttl_patch()).expect("a patch is JSON")));
+        let Review { api_version, kind, request } =
+            serde_json::from_slice(&call.body).expect("a review of a Job");
+        let has_ttl = request
+            .object
+            .and_then(|job| job.spec)
+            .is_none_or(|spec| spec.ttl_seconds_after_finished.is_some());
+        let patch = (call.endpoint == Endpoint::Mutate && !has_ttl).then(|| {
+            base64::engine::general_purpose::STANDARD
+                .encode(serde_json::to_vec(&ttl_patch()).expect("a patch is JSON"))
+        });
         let patch_type = patch.is_some().then_some("JSONPatch");
         let response = Response { uid: request.uid.clone(), allowed: true, status: None, patch, patch_type };
         let body = serde_json::to_vec(&Reviewed { api_version, kind, response }).expect("an answer is JSON");
@@ -400,14 +448,27 @@ impl Application for Lean {
 }
 
 /// A server in this process; it ends with its runtime.
-fn start<A: Application>(runtime: &Runtime, made: &Development, application: impl FnOnce(Metrics) -> A) -> (SocketAddr, watch::Sender<Stop>) {
+fn start<A: Application>(
+    runtime: &Runtime,
+    made: &Development,
+    application: impl FnOnce(Metrics) -> A,
+) -> (SocketAddr, watch::Sender<Stop>) {
     let metrics = Metrics::new();
     let identity = Arc::new(Identity::empty(&metrics));
     identity.replace(made.certificate.as_bytes(), made.key.as_bytes()).unwrap();
     let any = SocketAddr::from(([127, 0, 0, 1], 0));
     let readiness = Readiness::default();
     let limits = Limits::default();
-    let config = Config { address: any, probe_address: any, identity, clients: None, tokens: None, http2: false, readiness, limits };
+    let config = Config {
+        address: any,
+        probe_address: any,
+        identity,
+        clients: None,
+        tokens: None,
+        http2: false,
+        readiness,
+        limits,
+    };
     let server = runtime.block_on(Server::bind(config, metrics.clone())).expect("bind to loopback");
     let address = server.address;
     let (stop, told) = watch::channel(Stop::No);
@@ -415,7 +476,8 @@ fn start<A: Application>(runtime: &Runtime, made: &Development, application: imp
     (address, stop)
 }
 
-// ------------------------------------------------------------------------------------------------------------------------------------ the client
+// ------------------------------------------------------------------------------------------------------------------------------------
+// the client
 
 /// A connection that is kept.
 struct Client {
@@ -431,7 +493,8 @@ impl Client {
         Ok(Self { stream, buffer: Vec::with_capacity(16 << 10) })
     }
 
-    /// Sends a request and returns the body of its answer. As little as will do: what the client computes is taken from the server.
+    /// Sends a request and returns the body of its answer. As little as will do: what the client computes is
+    /// taken from the server.
     async fn call(&mut self, request: &[u8]) -> io::Result<&[u8]> {
         self.stream.write_all(request).await?;
         self.stream.flush().await?;
@@ -444,7 +507,11 @@ impl Client {
         };
         let head = std::str::from_utf8(&self.buffer[..end]).unwrap();
         assert!(head.starts_with("HTTP/1.1 200 "), "{head}");
-        let length = head.split("content-length: ").nth(1).and_then(|rest| rest.split("\r\n").next()).expect("a length");
+        let length = head
+            .split("content-length: ")
+            .nth(1)
+            .and_then(|rest| rest.split("\r\n").next())
+            .expect("a length");
         let length: usize = length.parse().unwrap();
         while self.buffer.len() < end + length {
             self.more().await?;
@@ -463,13 +530,20 @@ impl Client {
 fn tls(ca: &str) -> TlsConnector {
     let mut roots = rustls::RootCertStore::empty();
     roots.add(CertificateDer::from_pem_slice(ca.as_bytes()).unwrap()).unwrap();
-    let builder = rustls::ClientConfig::builder_with_provider(Arc::new(rustls::crypto::ring::default_provider()));
-    let config = builder.with_safe_default_protocol_versions().unwrap().with_root_certificates(roots).with_no_client_auth();
+    let builder =
+        rustls::ClientConfig::builder_with_provider(Arc::new(rustls::crypto::ring::default_provider()));
+    let config = builder
+        .with_safe_default_protocol_versions()
+        .unwrap()
+        .with_root_certificates(roots)
+        .with_no_client_auth();
     TlsConnector::from(Arc::new(config))
 }
 
 fn requests() -> impl Iterator<Item = (usize, Endpoint, Manner)> {
-    MANNERS.into_iter().enumerate().flat_map(|(number, manner)| [(number, Endpoint::Mutate, manner), (number, Endpoint::Validate, manner)])
+    MANNERS.into_iter().enumerate().flat_map(|(number, manner)| {
+        [(number, Endpoint::Mutate, manner), (number, Endpoint::Validate, manner)]
+    })
 }
 
 /// Learns the answers of a server, and makes sure of each that it is right.
@@ -479,7 +553,11 @@ async fn learn(address: SocketAddr, tls: &TlsConnector, judgement: Judgement) ->
     for (number, endpoint, manner) in requests() {
         let request = request(number, endpoint, manner);
         let answer = client.call(&request).await.unwrap().to_vec();
-        assert!(is_right(&answer, number, endpoint, manner, judgement), "review {number}: {}", String::from_utf8_lossy(&answer));
+        assert!(
+            is_right(&answer, number, endpoint, manner, judgement),
+            "review {number}: {}",
+            String::from_utf8_lossy(&answer)
+        );
         exchanges.push(Exchange { request, answer });
     }
     exchanges
@@ -521,7 +599,11 @@ async fn load(
                     break;
                 }
                 let answer = client.call(&exchange.request).await.unwrap();
-                assert!(answer == exchange.answer, "another answer than before: {}", String::from_utf8_lossy(answer));
+                assert!(
+                    answer == exchange.answer,
+                    "another answer than before: {}",
+                    String::from_utf8_lossy(answer)
+                );
                 if sent >= begin {
                     took.push(sent.elapsed());
                 }
@@ -542,12 +624,17 @@ async fn load(
 /// Returns what the servers' threads have computed so far; nothing where the system does not say.
 fn server_cpu() -> Duration {
     let tasks = fs::read_dir("/proc/self/task").into_iter().flatten().flatten();
-    let served = tasks.filter(|task| fs::read_to_string(task.path().join("comm")).is_ok_and(|name| name.trim_end() == SERVER_THREAD));
-    let spent = served.filter_map(|task| fs::read_to_string(task.path().join("schedstat")).ok()?.split(' ').next()?.parse::<u64>().ok());
+    let served = tasks.filter(|task| {
+        fs::read_to_string(task.path().join("comm")).is_ok_and(|name| name.trim_end() == SERVER_THREAD)
+    });
+    let spent = served.filter_map(|task| {
+        fs::read_to_string(task.path().join("schedstat")).ok()?.split(' ').next()?.parse::<u64>().ok()
+    });
     Duration::from_nanos(spent.sum())
 }
 
-// ------------------------------------------------------------------------------------------------------------------------------------ throughput
+// ------------------------------------------------------------------------------------------------------------------------------------
+// throughput
 
 fn throughput(plan: &Plan, out: &mut String) -> Vec<String> {
     let threads = |name| Builder::new_multi_thread().thread_name(name).enable_all().build().unwrap();
@@ -555,7 +642,8 @@ fn throughput(plan: &Plan, out: &mut String) -> Vec<String> {
     let made = Development::generate().unwrap();
     let tls = tls(&made.ca);
     let policy = Policy::builtin("default").expect("the default policy is built in");
-    let (jobgate, _running) = start(&server, &made, |metrics| Webhook::new(policy, Claims::off(), metrics, today));
+    let (jobgate, _running) =
+        start(&server, &made, |metrics| Webhook::new(policy, Claims::off(), metrics, today));
     let (typed, _running) = start(&server, &made, |_| Typed);
     let (lean, _running) = start(&server, &made, |_| Lean);
     let (body_only, _running) = start(&server, &made, |_| BodyOnly);
@@ -565,13 +653,22 @@ fn throughput(plan: &Plan, out: &mut String) -> Vec<String> {
         ("lean", lean, Judgement::Typed),
         ("body-only", body_only, Judgement::None),
     ];
-    let targets = targets.map(|(name, address, judgement)| (name, address, Arc::new(client.block_on(learn(address, &tls, judgement)))));
+    let targets = targets.map(|(name, address, judgement)| {
+        (name, address, Arc::new(client.block_on(learn(address, &tls, judgement))))
+    });
 
     let sizes = MANNERS.iter().enumerate().map(|(number, manner)| job(number, *manner).to_string().len());
     let (least, most) = (sizes.clone().min().unwrap_or_default(), sizes.max().unwrap_or_default());
-    let _ = writeln!(out, "{} reviews, Jobs of {least} to {most} bytes, half to /mutate and half to /validate", targets[0].2.len());
+    let _ = writeln!(
+        out,
+        "{} reviews, Jobs of {least} to {most} bytes, half to /mutate and half to /validate",
+        targets[0].2.len()
+    );
     let _ = writeln!(out, "`jobgate ×`: reviews per second of jobgate, against those of the row");
-    let _ = writeln!(out, "conns  application   reviews/s  jobgate ×  p50 µs   p90 µs   p99 µs  p99.9 µs   server CPU µs");
+    let _ = writeln!(
+        out,
+        "conns  application   reviews/s  jobgate ×  p50 µs   p90 µs   p99 µs  p99.9 µs   server CPU µs"
+    );
     let mut missed = Vec::new();
     for connections in CONNECTIONS {
         let mut rounds: [Vec<Load>; 4] = Default::default();
@@ -579,10 +676,19 @@ fn throughput(plan: &Plan, out: &mut String) -> Vec<String> {
             // None has the first word in every round.
             for which in (0..targets.len()).map(|turn| (round + turn) % targets.len()) {
                 let (_, address, exchanges) = &targets[which];
-                rounds[which].push(client.block_on(load(*address, &tls, connections, exchanges, plan.warm_up, plan.round)));
+                rounds[which].push(client.block_on(load(
+                    *address,
+                    &tls,
+                    connections,
+                    exchanges,
+                    plan.warm_up,
+                    plan.round,
+                )));
             }
         }
-        let ratio = |loads: &[Load]| median(rounds[0].iter().zip(loads).map(|(jobgate, one)| jobgate.rate / one.rate).collect());
+        let ratio = |loads: &[Load]| {
+            median(rounds[0].iter().zip(loads).map(|(jobgate, one)| jobgate.rate / one.rate).collect())
+        };
         for ((name, ..), loads) in targets.iter().zip(&rounds) {
             let rate = median(loads.iter().map(|load| load.rate).collect());
             let cpu = median(loads.iter().map(|load| load.cpu.as_secs_f64() * 1e6).collect());
@@ -613,13 +719,19 @@ fn median(mut values: Vec<f64>) -> f64 {
 }
 
 /// Returns the value below which the given share of sorted values lies.
-#[allow(clippy::cast_precision_loss, clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "an index of a sample")]
+#[allow(
+    clippy::cast_precision_loss,
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "an index of a sample"
+)]
 fn percentile(sorted: &[Duration], share: f64) -> Duration {
     let index = (sorted.len() as f64 * share) as usize;
     sorted.get(index.min(sorted.len().saturating_sub(1))).copied().unwrap_or_default()
 }
 
-// ----------------------------------------------------------------------------------------------------------------------------------- the process
+// -----------------------------------------------------------------------------------------------------------------------------------
+// the process
 
 /// A `jobgate serve` of its own.
 struct Serving {
@@ -634,7 +746,16 @@ impl Serving {
     fn start(certificate: &Path, key: &Path) -> Self {
         let began = Instant::now();
         let mut process = Command::new(env!("CARGO_BIN_EXE_jobgate"))
-            .args(["serve", "--listen", "127.0.0.1:0", "--metrics-listen", "127.0.0.1:0", "--claims", "off", "--tls-cert"])
+            .args([
+                "serve",
+                "--listen",
+                "127.0.0.1:0",
+                "--metrics-listen",
+                "127.0.0.1:0",
+                "--claims",
+                "off",
+                "--tls-cert",
+            ])
             .arg(certificate)
             .arg("--tls-key")
             .arg(key)
@@ -644,10 +765,15 @@ impl Serving {
             .spawn()
             .expect("start jobgate serve");
         let mut log = BufReader::new(process.stderr.take().unwrap()).lines();
-        let line = log.by_ref().map_while(Result::ok).filter_map(|line| serde_json::from_str::<Value>(&line).ok());
-        let serving =
-            line.into_iter().find(|line| line["message"] == "serving" && line["probe_address"].is_string()).expect("a line that says where");
-        let address = |key: &str| -> SocketAddr { serving[key].as_str().and_then(|text| text.parse().ok()).expect("an address") };
+        let line =
+            log.by_ref().map_while(Result::ok).filter_map(|line| serde_json::from_str::<Value>(&line).ok());
+        let serving = line
+            .into_iter()
+            .find(|line| line["message"] == "serving" && line["probe_address"].is_string())
+            .expect("a line that says where");
+        let address = |key: &str| -> SocketAddr {
+            serving[key].as_str().and_then(|text| text.parse().ok()).expect("an address")
+        };
         let (probe, address) = (address("probe_address"), address("address"));
         // Nobody reads it, but a pipe that is full would make it drop lines.
         std::thread::spawn(move || log.map_while(Result::ok).for_each(drop));
@@ -661,7 +787,9 @@ impl Serving {
     /// Returns a size of the process, in KiB, by its name in `/proc/PID/status`.
     fn memory(&self, name: &str) -> u64 {
         let status = fs::read_to_string(format!("/proc/{}/status", self.process.id())).unwrap_or_default();
-        let size = status.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':')?.split_whitespace().next()?.parse::<u64>().ok());
+        let size = status.lines().find_map(|line| {
+            line.strip_prefix(name)?.strip_prefix(':')?.split_whitespace().next()?.parse::<u64>().ok()
+        });
         size.unwrap_or_default()
     }
 }
@@ -715,7 +843,8 @@ fn process(plan: &Plan, out: &mut String) -> Vec<String> {
     let idle = serving.memory("VmRSS");
     let exchanges = Arc::new(runtime.block_on(learn(serving.address, &tls, Judgement::Jobgate)));
     let connections = CONNECTIONS[CONNECTIONS.len() - 1];
-    let load = runtime.block_on(load(serving.address, &tls, connections, &exchanges, Duration::ZERO, plan.load));
+    let load =
+        runtime.block_on(load(serving.address, &tls, connections, &exchanges, Duration::ZERO, plan.load));
     let (peak, after) = (serving.memory("VmHWM"), serving.memory("VmRSS"));
 
     let ms = |time: Duration| time.as_secs_f64() * 1e3;
@@ -729,7 +858,12 @@ fn process(plan: &Plan, out: &mut String) -> Vec<String> {
         ms(percentile(&ready, 1.0)),
         plan.starts
     );
-    let _ = writeln!(out, "  first right answer    median {:>5.1} ms, slowest {:>5.1} ms", ms(median_answer), ms(percentile(&answered, 1.0)));
+    let _ = writeln!(
+        out,
+        "  first right answer    median {:>5.1} ms, slowest {:>5.1} ms",
+        ms(median_answer),
+        ms(percentile(&answered, 1.0))
+    );
     let _ = writeln!(out, "  memory idle           {:>5.1} MiB", kib(idle));
     let _ = writeln!(
         out,
@@ -739,7 +873,10 @@ fn process(plan: &Plan, out: &mut String) -> Vec<String> {
         load.rate
     );
     let goals = [
-        (median_ready.max(median_answer) < GOAL_READY, format!("ready in {:.0} ms, goal {:.0}", ms(median_answer), ms(GOAL_READY))),
+        (
+            median_ready.max(median_answer) < GOAL_READY,
+            format!("ready in {:.0} ms, goal {:.0}", ms(median_answer), ms(GOAL_READY)),
+        ),
         (idle < GOAL_IDLE, format!("{} MiB idle, goal {}", mib(idle), mib(GOAL_IDLE))),
         (peak < GOAL_LOADED, format!("{} MiB under load, goal {}", mib(peak), mib(GOAL_LOADED))),
     ];

@@ -1,4 +1,5 @@
-//! Reading many manifests: our reader, from bytes to values with spans, against the bare events of the parser beneath it.
+//! Reading many manifests: our reader, from bytes to values with spans, against the bare events of the parser
+//! beneath it.
 
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
 use granit_parser::Parser;
@@ -94,7 +95,9 @@ fn reading(criterion: &mut Criterion) {
     let mut group = criterion.benchmark_group("yaml");
     group.sample_size(10).throughput(Throughput::Bytes(source.len() as u64));
     group.bench_function("split", |bencher| bencher.iter(|| yaml::split(source.as_bytes(), &limits).count()));
-    group.bench_function("split and parse", |bencher| bencher.iter(|| yaml::documents(source.as_bytes()).filter(Result::is_ok).count()));
+    group.bench_function("split and parse", |bencher| {
+        bencher.iter(|| yaml::documents(source.as_bytes()).filter(Result::is_ok).count())
+    });
     group.bench_function("events of the parser", |bencher| {
         let options = granit_parser::options! {
             disallow_directives: true,
@@ -103,7 +106,9 @@ fn reading(criterion: &mut Criterion) {
             flow_nesting_limit: limits.depth + 1,
             block_nesting_limit: limits.depth + 1,
         };
-        bencher.iter(|| Parser::new_from_str_with_options(&source, options.clone()).filter(Result::is_ok).count());
+        bencher.iter(|| {
+            Parser::new_from_str_with_options(&source, options.clone()).filter(Result::is_ok).count()
+        });
     });
     group.finish();
 }

@@ -7,12 +7,12 @@
 //!                                                                         └─ check: the patch fits, or is not sent
 //! ```
 //!
-//! The two endpoints do not trust one another. `/mutate` fills values in and denies only what the API server would refuse before `/validate` is
-//! asked; `/validate` judges the object as it came out of all mutating webhooks. Warnings are `/validate`'s too: others may still mend what
-//! `/mutate` sees.
+//! The two endpoints do not trust one another. `/mutate` fills values in and denies only what the API server
+//! would refuse before `/validate` is asked; `/validate` judges the object as it came out of all mutating
+//! webhooks. Warnings are `/validate`'s too: others may still mend what `/mutate` sees.
 //!
-//! No answer may break a request that would have passed without us, other than a deliberate denial: whatever goes wrong here is a [`Fault`],
-//! which is counted, and the request is allowed.
+//! No answer may break a request that would have passed without us, other than a deliberate denial: whatever
+//! goes wrong here is a [`Fault`], which is counted, and the request is allowed.
 
 mod check;
 pub mod dry_run;
@@ -41,8 +41,9 @@ use crate::judge::policy::Policy;
 use crate::kinds::Kind;
 use respond::Reply;
 
-/// The rule whose denials `/mutate` makes already, with all others: the API server refuses such a Job or CronJob between the two calls, and its
-/// author would learn of the rest only at the next attempt (kubernetes.md §0.6).
+/// The rule whose denials `/mutate` makes already, with all others: the API server refuses such a Job or
+/// CronJob between the two calls, and its author would learn of the rest only at the next attempt
+/// (kubernetes.md §0.6).
 const REFUSED_BETWEEN_THE_CALLS: &str = "restart-policy";
 
 /// Which of the two webhooks is called.
@@ -85,7 +86,8 @@ pub enum Pass {
     Kind,
 }
 
-/// Something that went wrong on our side, or in what was sent. The request is allowed and the fault is counted; [`Fault::is_ours`] tells which side.
+/// Something that went wrong on our side, or in what was sent. The request is allowed and the fault is
+/// counted; [`Fault::is_ours`] tells which side.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Fault {
     /// The body is no AdmissionReview.
@@ -115,18 +117,25 @@ impl Fault {
         Self::Patch(Doubt::NewDenial),
     ];
 
-    /// The faults of a caller that no user of an API server can bring about: if an API server sends these, it and Jobgate do not understand each other.
+    /// The faults of a caller that no user of an API server can bring about: if an API server sends these, it
+    /// and Jobgate do not understand each other.
     pub const NOT_OF_AN_API_SERVER: [Self; 3] = [Self::Malformed, Self::ObjectMissing, Self::KindMismatch];
 
     /// Tells whether it is a fault of ours, which somebody should look at, and not the caller's.
     ///
-    /// Whoever can reach the port, or may create objects, can send a body that is no review, a review without its object or with one of another
-    /// kind, an object that cannot be read, and one that needs a larger patch than is sent. Nobody may page others with that. The deadline is on
-    /// the other side although a flood of costly reviews can pass it, too: objects that were let through because there was no time must be noticed.
+    /// Whoever can reach the port, or may create objects, can send a body that is no review, a review without
+    /// its object or with one of another kind, an object that cannot be read, and one that needs a larger
+    /// patch than is sent. Nobody may page others with that. The deadline is on the other side although a
+    /// flood of costly reviews can pass it, too: objects that were let through because there was no time must
+    /// be noticed.
     #[must_use]
     pub fn is_ours(self) -> bool {
         match self {
-            Self::Malformed | Self::ObjectMissing | Self::ObjectUnreadable | Self::KindMismatch | Self::Patch(Doubt::TooLarge) => false,
+            Self::Malformed
+            | Self::ObjectMissing
+            | Self::ObjectUnreadable
+            | Self::KindMismatch
+            | Self::Patch(Doubt::TooLarge) => false,
             Self::Patch(_) | Self::Panic | Self::Deadline => true,
         }
     }
@@ -149,8 +158,12 @@ impl Fault {
     fn warning(self) -> &'static str {
         match self {
             Self::Malformed => "jobgate could not read the review and let the object pass unchecked",
-            Self::ObjectMissing | Self::ObjectUnreadable => "jobgate could not read the object and let it pass unchecked",
-            Self::KindMismatch => "jobgate was sent an object of another kind than announced and let it pass unchecked",
+            Self::ObjectMissing | Self::ObjectUnreadable => {
+                "jobgate could not read the object and let it pass unchecked"
+            }
+            Self::KindMismatch => {
+                "jobgate was sent an object of another kind than announced and let it pass unchecked"
+            }
             Self::Patch(_) => "jobgate could not fill defaults into this object safely and left it as it is",
             Self::Panic => "jobgate failed while it checked the object and let it pass unchecked",
             Self::Deadline => "jobgate could not check the object in time and let it pass unchecked",
@@ -204,7 +217,8 @@ pub struct Meta {
     pub name: String,
     /// How it was answered.
     pub outcome: Outcome,
-    /// How many findings there are of each rule and level, by rule. Not each of them: there may be as many as the object has parts.
+    /// How many findings there are of each rule and level, by rule. Not each of them: there may be as many as
+    /// the object has parts.
     pub findings: BTreeMap<(&'static str, Level), usize>,
     /// How many warnings were sent.
     pub warnings: usize,
@@ -229,7 +243,13 @@ pub struct Answer {
 
 /// Answers one review. Facts are to be at hand already: see [`Review::claims`].
 #[must_use]
-pub fn answer(endpoint: Endpoint, policy: &Policy, facts: &dyn Facts, body: &[u8], today: Option<Date>) -> Answer {
+pub fn answer(
+    endpoint: Endpoint,
+    policy: &Policy,
+    facts: &dyn Facts,
+    body: &[u8],
+    today: Option<Date>,
+) -> Answer {
     match Review::read(body) {
         Ok(review) => judge(endpoint, policy, facts, review, today),
         Err(malformed) => reject(&malformed),
@@ -238,7 +258,13 @@ pub fn answer(endpoint: Endpoint, policy: &Policy, facts: &dyn Facts, body: &[u8
 
 /// Answers a review that was read already.
 #[must_use]
-pub fn judge(endpoint: Endpoint, policy: &Policy, facts: &dyn Facts, review: Review<'_>, today: Option<Date>) -> Answer {
+pub fn judge(
+    endpoint: Endpoint,
+    policy: &Policy,
+    facts: &dyn Facts,
+    review: Review<'_>,
+    today: Option<Date>,
+) -> Answer {
     let Review { head, subject, .. } = review.completed(facts);
     let head = &head;
     let mut meta = Meta::of(head);
@@ -254,7 +280,15 @@ pub fn judge(endpoint: Endpoint, policy: &Policy, facts: &dyn Facts, review: Rev
     let Change { operation, kind, object, old } = *change;
     let judge = |object: &Value| {
         let user = Some(&*head.user).filter(|user| !user.is_empty());
-        let request = Request { operation, origin: Origin::Admission, object, old: old.as_ref(), namespace: &head.namespace, user, today };
+        let request = Request {
+            operation,
+            origin: Origin::Admission,
+            object,
+            old: old.as_ref(),
+            namespace: &head.namespace,
+            user,
+            today,
+        };
         engine::evaluate(policy, facts, &request)
     };
     let verdict = judge(&object);
@@ -268,7 +302,9 @@ pub fn judge(endpoint: Endpoint, policy: &Policy, facts: &dyn Facts, review: Rev
     } else {
         match checked_patch(object, &verdict, judge) {
             Ok(ops) => {
-                reply.warnings.extend(respond::filled_in(&verdict.findings).filter(|_| policy.report_fills && !ops.is_empty()));
+                reply.warnings.extend(
+                    respond::filled_in(&verdict.findings).filter(|_| policy.report_fills && !ops.is_empty()),
+                );
                 reply.warnings.extend(respond::put_back(&verdict.restore).filter(|_| !ops.is_empty()));
                 reply.patch = ops;
             }
@@ -295,8 +331,9 @@ fn refused_between(findings: &[Finding]) -> bool {
     findings.iter().any(|finding| finding.level == Level::Deny && finding.rule == REFUSED_BETWEEN_THE_CALLS)
 }
 
-/// Answers a review of which only the beginning was read, because it is larger than the server takes: a denial, not HTTP 413, which a webhook that
-/// fails open would turn into an admission (reliability.md F9). `limit` is in bytes, for the message.
+/// Answers a review of which only the beginning was read, because it is larger than the server takes: a
+/// denial, not HTTP 413, which a webhook that fails open would turn into an admission (reliability.md F9).
+/// `limit` is in bytes, for the message.
 #[must_use]
 pub fn refuse_oversized(prefix: &[u8], limit: usize) -> Answer {
     let head = review::head_of_prefix(prefix);
@@ -305,13 +342,16 @@ pub fn refuse_oversized(prefix: &[u8], limit: usize) -> Answer {
         let body = format!("the review is larger than {limit} MiB\n").into_bytes();
         return Answer { status: 413, body, meta: Meta { outcome: Outcome::Malformed, ..Meta::of(&head) } };
     }
-    let message = format!("1 problem:\nsize: the review of this object is larger than {limit} MiB and was not read; make the object smaller");
+    let message = format!(
+        "1 problem:\nsize: the review of this object is larger than {limit} MiB and was not read; make the object smaller"
+    );
     finish(&head, Reply { denial: Some(message), ..Reply::default() }, Meta::of(&head))
 }
 
-/// Answers a review that was read and not parsed, because judging it would take more memory than the server has for that: it is denied where jobs are
-/// judged and something can be denied, for to admit it would be a way around every rule. What is there already and does not grow is let through: it may
-/// have to lose a finalizer.
+/// Answers a review that was read and not parsed, because judging it would take more memory than the server
+/// has for that: it is denied where jobs are judged and something can be denied, for to admit it would be a
+/// way around every rule. What is there already and does not grow is let through: it may have to lose a
+/// finalizer.
 #[must_use]
 pub fn refuse_heavy(endpoint: Endpoint, policy: &Policy, body: &[u8]) -> Answer {
     let head = review::head_of_prefix(body);
@@ -321,14 +361,21 @@ pub fn refuse_heavy(endpoint: Endpoint, policy: &Policy, body: &[u8]) -> Answer 
     match review::concern(&head) {
         Err(_) => finish(&head, Reply::default(), Meta::of(&head)),
         Ok(_) if !review::grows(body) => allow(&head, Fault::ObjectUnreadable),
-        Ok(_) => unread(endpoint, policy, &head, "size: the object has too many parts and was not read; make it smaller"),
+        Ok(_) => unread(
+            endpoint,
+            policy,
+            &head,
+            "size: the object has too many parts and was not read; make it smaller",
+        ),
     }
 }
 
-/// How much of a body is read for the head of an answer that must be quick. The API server writes the head of a request before its objects.
+/// How much of a body is read for the head of an answer that must be quick. The API server writes the head of
+/// a request before its objects.
 const HEAD_BYTES: usize = 16 << 10;
 
-/// Allows the request of a body with one warning: for a server whose worker panicked, or whose deadline is near.
+/// Allows the request of a body with one warning: for a server whose worker panicked, or whose deadline is
+/// near.
 #[must_use]
 pub fn fail_open(body: &[u8], fault: Fault) -> Answer {
     let head = review::head_of_prefix(&body[..body.len().min(HEAD_BYTES)]);
@@ -349,13 +396,24 @@ fn reject(malformed: &Malformed<'_>) -> Answer {
     if !malformed.head.uid.is_empty() {
         return allow(&malformed.head, Fault::Malformed);
     }
-    let meta = Meta { outcome: Outcome::Malformed, fault: Some(Fault::Malformed), ..Meta::of(&malformed.head) };
-    Answer { status: 400, body: format!("{}\n", respond::one_line(&malformed.to_string())).into_bytes(), meta }
+    let meta =
+        Meta { outcome: Outcome::Malformed, fault: Some(Fault::Malformed), ..Meta::of(&malformed.head) };
+    Answer {
+        status: 400,
+        body: format!("{}\n", respond::one_line(&malformed.to_string())).into_bytes(),
+        meta,
+    }
 }
 
-/// Answers for an object nested beyond what is read. `/validate` refuses it, where the policy refuses anything; `/mutate` leaves it alone.
+/// Answers for an object nested beyond what is read. `/validate` refuses it, where the policy refuses
+/// anything; `/mutate` leaves it alone.
 fn too_deep(endpoint: Endpoint, policy: &Policy, head: &Head<'_>) -> Answer {
-    unread(endpoint, policy, head, "depth: the object is nested deeper than 128 levels and was not read; make it flatter")
+    unread(
+        endpoint,
+        policy,
+        head,
+        "depth: the object is nested deeper than 128 levels and was not read; make it flatter",
+    )
 }
 
 /// Denies an object that was not read, where the policy denies anything.
@@ -383,8 +441,8 @@ fn finish(head: &Head<'_>, mut reply: Reply, mut meta: Meta) -> Answer {
     };
     meta.patch_ops = reply.patch.len();
     meta.warnings = reply.warnings.len();
-    // A webhook may be called twice for one request, and the API server drops an annotation that changes between the calls: so `verdict` does not
-    // tell a patch from none.
+    // A webhook may be called twice for one request, and the API server drops an annotation that changes
+    // between the calls: so `verdict` does not tell a patch from none.
     reply.audit.insert("verdict", if reply.denial.is_some() { "denied" } else { "allowed" }.to_owned());
     if !reply.patch.is_empty() {
         let places: Vec<String> = reply.patch.iter().map(|op| op.pointer().to_json_pointer()).collect();
@@ -403,7 +461,10 @@ fn audit(policy: &Policy, verdict: &Verdict) -> BTreeMap<&'static str, String> {
     }
     let join = |rules: &mut dyn Iterator<Item = String>| rules.collect::<Vec<_>>().join(",");
     if !rules.is_empty() {
-        audit.insert("rules", join(&mut rules.iter().map(|(rule, level)| format!("{rule}={}", level.as_str()))));
+        audit.insert(
+            "rules",
+            join(&mut rules.iter().map(|(rule, level)| format!("{rule}={}", level.as_str()))),
+        );
     }
     let lifted: BTreeSet<&str> = verdict.lifted.iter().map(|lifted| lifted.finding.rule).collect();
     if !lifted.is_empty() {
@@ -438,7 +499,11 @@ impl Meta {
     /// Returns `namespace/name`, or the name where there is no namespace.
     #[must_use]
     pub fn object(&self) -> Cow<'_, str> {
-        if self.namespace.is_empty() { (&*self.name).into() } else { format!("{}/{}", self.namespace, self.name).into() }
+        if self.namespace.is_empty() {
+            (&*self.name).into()
+        } else {
+            format!("{}/{}", self.namespace, self.name).into()
+        }
     }
 }
 
@@ -472,14 +537,20 @@ mod tests {
             return;
         };
         for (key, value) in patch {
-            if value.is_null() { drop(target.remove(key)) } else { merge(target.get_or_insert_with(key, || Value::Null), value) }
+            if value.is_null() {
+                drop(target.remove(key))
+            } else {
+                merge(target.get_or_insert_with(key, || Value::Null), value)
+            }
         }
     }
 
     fn ask(endpoint: Endpoint, body: &str) -> (Answer, Value) {
         let policy = Policy::builtin("default").expect("the default policy");
         let answer = answer(endpoint, &policy, &NoFacts, body.as_bytes(), None);
-        let response = serde_json::from_slice::<Value>(&answer.body).map(|mut review| review["response"].take()).unwrap_or_default();
+        let response = serde_json::from_slice::<Value>(&answer.body)
+            .map(|mut review| review["response"].take())
+            .unwrap_or_default();
         (answer, response)
     }
 
@@ -490,8 +561,16 @@ mod tests {
     #[test]
     fn both_versions_are_answered_alike_but_for_their_name() {
         for version in ["v1", "v1beta1"] {
-            let (answer, response) =
-                ask(Endpoint::Validate, &review(version, "CREATE", "admin", &job(&json!({"activeDeadlineSeconds": null})), &Value::Null));
+            let (answer, response) = ask(
+                Endpoint::Validate,
+                &review(
+                    version,
+                    "CREATE",
+                    "admin",
+                    &job(&json!({"activeDeadlineSeconds": null})),
+                    &Value::Null,
+                ),
+            );
             let body: Value = serde_json::from_slice(&answer.body).expect("JSON");
             assert_eq!(body["apiVersion"], format!("admission.k8s.io/{version}"));
             assert_eq!((&response["allowed"], &response["status"]["code"]), (&json!(false), &json!(403)));
@@ -503,9 +582,15 @@ mod tests {
     #[test]
     fn a_body_without_a_uid_is_a_bad_request_and_one_with_it_is_answered() {
         let (answer, _) = ask(Endpoint::Mutate, "{\"kind\":\"x\x1b\"}");
-        assert_eq!((answer.status, answer.meta.outcome, answer.meta.fault), (400, Outcome::Malformed, Some(Fault::Malformed)));
+        assert_eq!(
+            (answer.status, answer.meta.outcome, answer.meta.fault),
+            (400, Outcome::Malformed, Some(Fault::Malformed))
+        );
         let (answer, response) = ask(Endpoint::Mutate, r#"{"kind":"AdmissionReview","request":{"uid":"u""#);
-        assert_eq!((answer.status, answer.meta.fault, &response["allowed"]), (200, Some(Fault::Malformed), &json!(true)));
+        assert_eq!(
+            (answer.status, answer.meta.fault, &response["allowed"]),
+            (200, Some(Fault::Malformed), &json!(true))
+        );
         assert_eq!(answer.meta.outcome, Outcome::Malformed);
         assert_eq!(response["warnings"].as_array().map(Vec::len), Some(1));
     }
@@ -518,26 +603,45 @@ mod tests {
         let prefix = &body.as_bytes()[..body.find("\"object\"").expect("an object")];
         let answer = refuse_oversized(prefix, 32 << 20);
         let response = &serde_json::from_slice::<Value>(&answer.body).expect("JSON")["response"];
-        assert_eq!((&response["uid"], &response["allowed"], answer.meta.outcome), (&json!("u"), &json!(false), Outcome::Denied));
+        assert_eq!(
+            (&response["uid"], &response["allowed"], answer.meta.outcome),
+            (&json!("u"), &json!(false), Outcome::Denied)
+        );
         assert!(response["status"]["message"].as_str().is_some_and(|text| text.contains("32 MiB")));
         assert_eq!(refuse_oversized(b"{", 32 << 20).status, 413);
     }
 
     #[test]
     fn a_heavy_review_is_denied_where_it_would_be_judged() {
-        let audit = Policy::parse(crate::judge::policy::BUILTINS.iter().find(|builtin| builtin.name == "audit").unwrap().source, "audit").unwrap();
+        let audit = Policy::parse(
+            crate::judge::policy::BUILTINS.iter().find(|builtin| builtin.name == "audit").unwrap().source,
+            "audit",
+        )
+        .unwrap();
         let denying = Policy::default();
         let answered = |endpoint, policy: &Policy, operation: &str| {
             let body = review("v1", operation, "admin", &job(&json!({})), &Value::Null);
             let answer = refuse_heavy(endpoint, policy, body.as_bytes());
             let response = serde_json::from_slice::<Value>(&answer.body).expect("JSON")["response"].clone();
-            (response["allowed"] == true, answer.meta.fault.is_some(), response["status"]["message"].as_str().unwrap_or_default().contains("size:"))
+            (
+                response["allowed"] == true,
+                answer.meta.fault.is_some(),
+                response["status"]["message"].as_str().unwrap_or_default().contains("size:"),
+            )
         };
         assert_eq!(answered(Endpoint::Validate, &denying, "CREATE"), (false, false, true));
         assert_eq!(answered(Endpoint::Validate, &denying, "UPDATE"), (false, false, true));
-        assert_eq!(answered(Endpoint::Mutate, &denying, "CREATE"), (true, true, false), "the other one denies it");
+        assert_eq!(
+            answered(Endpoint::Mutate, &denying, "CREATE"),
+            (true, true, false),
+            "the other one denies it"
+        );
         assert_eq!(answered(Endpoint::Validate, &audit, "CREATE"), (true, true, false), "nothing is denied");
-        assert_eq!(answered(Endpoint::Validate, &denying, "DELETE"), (true, false, false), "none of our business");
+        assert_eq!(
+            answered(Endpoint::Validate, &denying, "DELETE"),
+            (true, false, false),
+            "none of our business"
+        );
         assert_eq!(refuse_heavy(Endpoint::Validate, &denying, b"{").status, 400);
 
         let update = |object: &Value, old: &Value| {
@@ -559,12 +663,28 @@ mod tests {
         for fault in [Fault::Panic, Fault::Deadline] {
             let answer = fail_open(body.as_bytes(), fault);
             let response = &serde_json::from_slice::<Value>(&answer.body).expect("JSON")["response"];
-            assert_eq!((&response["allowed"], answer.meta.fault, answer.meta.warnings), (&json!(true), Some(fault), 1));
+            assert_eq!(
+                (&response["allowed"], answer.meta.fault, answer.meta.warnings),
+                (&json!(true), Some(fault), 1)
+            );
             assert_eq!(answer.meta.outcome, Outcome::Faulted);
         }
         assert_eq!(fail_open(b"", Fault::Panic).status, 400);
-        let faults = [Fault::Malformed, Fault::ObjectMissing, Fault::ObjectUnreadable, Fault::KindMismatch, Fault::Panic, Fault::Deadline];
-        let doubts = [Doubt::DoesNotApply, Doubt::StraysOutside, Doubt::NotIdempotent, Doubt::NewDenial, Doubt::TooLarge];
+        let faults = [
+            Fault::Malformed,
+            Fault::ObjectMissing,
+            Fault::ObjectUnreadable,
+            Fault::KindMismatch,
+            Fault::Panic,
+            Fault::Deadline,
+        ];
+        let doubts = [
+            Doubt::DoesNotApply,
+            Doubt::StraysOutside,
+            Doubt::NotIdempotent,
+            Doubt::NewDenial,
+            Doubt::TooLarge,
+        ];
         for fault in faults.into_iter().chain(doubts.map(Fault::Patch)) {
             assert_eq!(fault.warning(), respond::shorten(fault.warning()), "it fits");
             assert_eq!(fault.is_ours(), Fault::OURS.contains(&fault), "{fault:?}");
@@ -574,13 +694,19 @@ mod tests {
     #[test]
     fn who_creates_batch_work_of_another_kind_is_told_that_nothing_was_checked() {
         let asked = |endpoint, group: &str, kind: &str, operation: &str| {
-            let object = json!({"apiVersion": format!("{group}/v1"), "kind": kind, "metadata": {"name": "x"}});
+            let object =
+                json!({"apiVersion": format!("{group}/v1"), "kind": kind, "metadata": {"name": "x"}});
             let request = json!({"uid": "u", "operation": operation, "kind": {"group": group, "version": "v1", "kind": kind}, "object": object});
-            let body = json!({"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "request": request}).to_string();
+            let body =
+                json!({"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "request": request})
+                    .to_string();
             let answer = answer(endpoint, &Policy::default(), &NoFacts, body.as_bytes(), None);
             let response = serde_json::from_slice::<Value>(&answer.body).expect("JSON")["response"].clone();
             assert_eq!(response["allowed"], true);
-            assert_eq!(answer.meta.outcome, if answer.meta.warnings > 0 { Outcome::Warned } else { Outcome::Allowed });
+            assert_eq!(
+                answer.meta.outcome,
+                if answer.meta.warnings > 0 { Outcome::Warned } else { Outcome::Allowed }
+            );
             response["warnings"].as_array().map_or(0, Vec::len)
         };
         assert_eq!(asked(Endpoint::Validate, "kubeflow.org", "MPIJob", "CREATE"), 1);
@@ -598,16 +724,28 @@ mod tests {
             }
 
             fn caveat(&self) -> Option<&str> {
-                Some("jobgate could not look up 1 claim and did not check it (no answer in time): a-claim-with-a-name-that-is-rather-long-itself")
+                Some(
+                    "jobgate could not look up 1 claim and did not check it (no answer in time): a-claim-with-a-name-that-is-rather-long-itself",
+                )
             }
         }
 
         let asked = |endpoint, object: &Value, old: &Value| {
             let policy = Policy::builtin("default").expect("the default policy");
             let operation = if old.is_null() { "CREATE" } else { "UPDATE" };
-            let answer = answer(endpoint, &policy, &Unknown, review("v1", operation, "admin", object, old).as_bytes(), None);
+            let answer = answer(
+                endpoint,
+                &policy,
+                &Unknown,
+                review("v1", operation, "admin", object, old).as_bytes(),
+                None,
+            );
             let response = serde_json::from_slice::<Value>(&answer.body).expect("JSON")["response"].clone();
-            (response["allowed"] == true, response["warnings"].as_array().map_or(0, Vec::len), response["warnings"][0].clone())
+            (
+                response["allowed"] == true,
+                response["warnings"].as_array().map_or(0, Vec::len),
+                response["warnings"][0].clone(),
+            )
         };
         let good = job(&json!({}));
         let (allowed, warnings, text) = asked(Endpoint::Validate, &good, &Value::Null);
@@ -632,8 +770,16 @@ mod tests {
         assert_eq!(response["auditAnnotations"]["patch"], "/spec/template/spec/tolerations");
         assert_eq!((answer.meta.patch_ops, answer.meta.outcome), (1, Outcome::Patched));
         merge(&mut old["spec"], &json!({"template": {"spec": {"nodeSelector": {"a": "b"}}}}));
-        assert_eq!(update(Endpoint::Mutate, &new, &old).0.meta.patch_ops, 0, "the template would still differ");
-        assert_eq!(update(Endpoint::Mutate, &new, &new).0.meta.patch_ops, 0, "an object older than the webhook is left as it is");
+        assert_eq!(
+            update(Endpoint::Mutate, &new, &old).0.meta.patch_ops,
+            0,
+            "the template would still differ"
+        );
+        assert_eq!(
+            update(Endpoint::Mutate, &new, &new).0.meta.patch_ops,
+            0,
+            "an object older than the webhook is left as it is"
+        );
     }
 
     #[test]
@@ -641,7 +787,8 @@ mod tests {
         let (bounded, unbounded) = (job(&json!({})), job(&json!({"activeDeadlineSeconds": null})));
         let mut suspended = unbounded.clone();
         suspended["spec"]["suspend"] = true.into();
-        let allowed = |object: &Value, old: &Value| update(Endpoint::Validate, object, old).1["allowed"].clone();
+        let allowed =
+            |object: &Value, old: &Value| update(Endpoint::Validate, object, old).1["allowed"].clone();
         assert_eq!(allowed(&unbounded, &bounded), false);
         assert_eq!(allowed(&suspended, &unbounded), true);
         let (answer, response) = update(Endpoint::Validate, &suspended, &unbounded);
@@ -659,32 +806,55 @@ mod tests {
         new["metadata"]["finalizers"] = json!([]);
         for endpoint in [Endpoint::Mutate, Endpoint::Validate] {
             let (answer, response) = update(endpoint, &new, &old);
-            assert_eq!((&response["allowed"], answer.meta.skipped, answer.meta.warnings), (&json!(true), Some(Skipped::BeingDeleted), 0));
+            assert_eq!(
+                (&response["allowed"], answer.meta.skipped, answer.meta.warnings),
+                (&json!(true), Some(Skipped::BeingDeleted), 0)
+            );
         }
         new["spec"]["parallelism"] = 2.into();
-        assert_eq!(update(Endpoint::Validate, &new, &old).0.meta.skipped, None, "a timestamp is no way around the rules");
+        assert_eq!(
+            update(Endpoint::Validate, &new, &old).0.meta.skipped,
+            None,
+            "a timestamp is no way around the rules"
+        );
     }
 
     #[test]
     fn only_a_known_controller_makes_children_that_are_not_judged() {
         let mut child = job(&json!({"activeDeadlineSeconds": null}));
         let controller = "system:serviceaccount:kube-system:cronjob-controller";
-        let asked = |child: &Value, user: &str| ask(Endpoint::Validate, &review("v1", "CREATE", user, child, &Value::Null)).1["allowed"].clone();
+        let asked = |child: &Value, user: &str| {
+            ask(Endpoint::Validate, &review("v1", "CREATE", user, child, &Value::Null)).1["allowed"].clone()
+        };
         assert_eq!(asked(&child, controller), false, "it has no parent");
-        child["metadata"]["ownerReferences"] = json!([{"kind": "CronJob", "name": "nightly", "controller": true}]);
+        child["metadata"]["ownerReferences"] =
+            json!([{"kind": "CronJob", "name": "nightly", "controller": true}]);
         assert_eq!(asked(&child, controller), true);
-        for user in ["admin", "system:serviceaccount:kube-system:cronjob-controller ", "system:serviceaccount:evil:cronjob-controller", ""] {
+        for user in [
+            "admin",
+            "system:serviceaccount:kube-system:cronjob-controller ",
+            "system:serviceaccount:evil:cronjob-controller",
+            "",
+        ] {
             assert_eq!(asked(&child, user), false, "{user:?}");
         }
     }
 
     #[test]
     fn a_denial_between_the_calls_says_everything_and_is_for_what_the_api_server_refuses() {
-        let refused = job(&json!({"activeDeadlineSeconds": null, "template": {"spec": {"restartPolicy": "Always"}}}));
+        let refused =
+            job(&json!({"activeDeadlineSeconds": null, "template": {"spec": {"restartPolicy": "Always"}}}));
         let (_, response) = ask(Endpoint::Mutate, &review("v1", "CREATE", "admin", &refused, &Value::Null));
         let message = response["status"]["message"].as_str().expect("a denial");
-        assert!(message.starts_with("2 problems:\ndeadline: spec.activeDeadlineSeconds: ") && message.contains("\nrestart-policy: "), "{message}");
-        let (_, response) = ask(Endpoint::Mutate, &review("v1", "CREATE", "admin", &job(&json!({"activeDeadlineSeconds": null})), &Value::Null));
+        assert!(
+            message.starts_with("2 problems:\ndeadline: spec.activeDeadlineSeconds: ")
+                && message.contains("\nrestart-policy: "),
+            "{message}"
+        );
+        let (_, response) = ask(
+            Endpoint::Mutate,
+            &review("v1", "CREATE", "admin", &job(&json!({"activeDeadlineSeconds": null})), &Value::Null),
+        );
         assert_eq!(response["allowed"], true, "the rest is for /validate to refuse");
     }
 }

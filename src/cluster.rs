@@ -8,12 +8,14 @@
 //!                    one flight per claim, 32 at once, 16 for one review, 50 a second, a circuit breaker
 //! ```
 //!
-//! A claim that the cache does not know may have been made a moment ago, so "absent" is only said when the API server itself said
-//! so. A claim that would be a reason for a denial is asked for again while the watch is not open: it may have been made anew.
-//! Whatever goes wrong, the answer is "unknown", comes in time, never denies anything, and is not kept from the author.
+//! A claim that the cache does not know may have been made a moment ago, so "absent" is only said when the
+//! API server itself said so. A claim that would be a reason for a denial is asked for again while the watch
+//! is not open: it may have been made anew. Whatever goes wrong, the answer is "unknown", comes in time,
+//! never denies anything, and is not kept from the author.
 //!
-//! The cache is not kube's reflector: that one keeps whole objects, hides the bookmarks by which one tells a quiet cluster from a dead watch,
-//! and logs every refusal. What is needed here is a list, a watch and a byte for each claim.
+//! The cache is not kube's reflector: that one keeps whole objects, hides the bookmarks by which one tells a
+//! quiet cluster from a dead watch, and logs every refusal. What is needed here is a list, a watch and a byte
+//! for each claim.
 
 mod access;
 pub mod audit;
@@ -41,7 +43,9 @@ use kube::Client;
 use tokio::task::AbortHandle;
 use tokio::time::{Instant, timeout};
 
-pub use self::client::{ClientError, Connection, client_from_kubeconfig, client_in_cluster, connection, in_cluster, is_own};
+pub use self::client::{
+    ClientError, Connection, client_from_kubeconfig, client_in_cluster, connection, in_cluster, is_own,
+};
 pub use self::excluded::excluded;
 pub use self::inventory::Inventory;
 pub(crate) use self::mirror::{LONG_ENOUGH, Pause, chance};
@@ -57,7 +61,8 @@ use crate::judge::finding::Source;
 /// How claims are looked up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 pub enum Mode {
-    /// Keep all claims of the cluster in memory by a watch, and ask the API server for those that are missing there. Needs get, list and watch.
+    /// Keep all claims of the cluster in memory by a watch, and ask the API server for those that are missing
+    /// there. Needs get, list and watch.
     Cache,
     /// Ask the API server for each claim. Needs get.
     Live,
@@ -88,39 +93,43 @@ impl fmt::Display for Mode {
 pub struct Settings {
     /// How long all look-ups of one review may take together, within the review's own deadline.
     pub budget: Duration,
-    /// How many claims the API server is asked for, for one review: those that matter most. Beyond, what the cache does not know
-    /// is unknown, and the author gets a warning. What is answered from memory does not count.
+    /// How many claims the API server is asked for, for one review: those that matter most. Beyond, what the
+    /// cache does not know is unknown, and the author gets a warning. What is answered from memory does not
+    /// count.
     pub requests_per_review: usize,
     /// How many requests may be under way at once.
     pub parallel: usize,
-    /// How many requests are sent each second for all reviews together, whoever they come from; beyond, a claim is unknown.
+    /// How many requests are sent each second for all reviews together, whoever they come from; beyond, a
+    /// claim is unknown.
     pub requests_per_second: u32,
-    /// How many may be sent at once after a quiet time. One half is kept for claims that a denial may rest on.
+    /// How many may be sent at once after a quiet time. One half is kept for claims that a denial may rest
+    /// on.
     pub request_burst: u32,
     /// How long the API server's answer that a claim is there holds.
     pub known_for: Duration,
     /// How long its answer that a claim is not there holds.
     pub absent_for: Duration,
-    /// How long an answer holds that was asked for because the watch is not open: no longer than the two reviews of one request
-    /// are apart.
+    /// How long an answer holds that was asked for because the watch is not open: no longer than the two
+    /// reviews of one request are apart.
     pub confirmed_for: Duration,
     /// So many failures in a row open the circuit breaker.
     pub failures: u32,
     /// So long the circuit breaker stays open.
     pub open_for: Duration,
-    /// After so long without a word from the API server the cache is not believed at all. Longer than a watch may be silent.
+    /// After so long without a word from the API server the cache is not believed at all. Longer than a watch
+    /// may be silent.
     pub stale_after: Duration,
     /// Claims on one page of a list.
     pub page_size: u32,
     /// How long one page, or the opening of a watch, may take.
     pub list_timeout: Duration,
-    /// After this time, or somewhat less, the API server is asked to end a watch. It is all that is heard from it on a quiet
-    /// cluster, and so bounds how long a dead connection goes unnoticed.
+    /// After this time, or somewhat less, the API server is asked to end a watch. It is all that is heard
+    /// from it on a quiet cluster, and so bounds how long a dead connection goes unnoticed.
     pub watch_for: Duration,
     /// So much later than asked for may a watch end; one that is silent beyond that is given up.
     pub watch_grace: Duration,
-    /// A watch that is opened after a longer gap than this is relied on only when this time has passed: what happened in the gap
-    /// comes in first.
+    /// A watch that is opened after a longer gap than this is relied on only when this time has passed: what
+    /// happened in the gap comes in first.
     pub catch_up: Duration,
     /// The first pause after a failed list or watch; it doubles from there.
     pub first_pause: Duration,
@@ -198,10 +207,17 @@ impl Claims {
     /// Looks nothing up. Needs no client and no runtime.
     #[must_use]
     pub fn off() -> Self {
-        Self(Arc::new(Inner { settings: Settings::default(), counts: Arc::default(), live: None, cache: None, observer: OnceLock::new() }))
+        Self(Arc::new(Inner {
+            settings: Settings::default(),
+            counts: Arc::default(),
+            live: None,
+            cache: None,
+            observer: OnceLock::new(),
+        }))
     }
 
-    /// Starts looking claims up with the default settings; in [`Mode::Cache`] this starts the watch, which needs a tokio runtime.
+    /// Starts looking claims up with the default settings; in [`Mode::Cache`] this starts the watch, which
+    /// needs a tokio runtime.
     #[must_use]
     pub fn start(mode: Mode, client: Client) -> Self {
         Self::with(mode, client, Settings::default())
@@ -216,21 +232,28 @@ impl Claims {
         let counts = Arc::<Counts>::default();
         let cache = (mode == Mode::Cache).then(|| {
             let cache = Arc::new(Cache::new(settings.stale_after));
-            let task = tokio::spawn(mirror::run(client.clone(), settings.clone(), Arc::clone(&cache), Arc::clone(&counts)));
+            let task = tokio::spawn(mirror::run(
+                client.clone(),
+                settings.clone(),
+                Arc::clone(&cache),
+                Arc::clone(&counts),
+            ));
             Mirrored { cache, task: task.abort_handle() }
         });
         let live = Some(Live::new(client, settings.clone(), Arc::clone(&counts)));
         Self(Arc::new(Inner { settings, counts, live, cache, observer: OnceLock::new() }))
     }
 
-    /// Has every look-up reported from now on: where the answer came from (`cache`, `live`, or `none` where nobody was asked) and what it was
-    /// (`found`, `absent`, or [`Why::as_str`]). There can be one observer; a second is ignored.
+    /// Has every look-up reported from now on: where the answer came from (`cache`, `live`, or `none` where
+    /// nobody was asked) and what it was (`found`, `absent`, or [`Why::as_str`]). There can be one observer;
+    /// a second is ignored.
     pub fn observe(&self, observer: impl Fn(&'static str, &'static str) + Send + Sync + 'static) {
         let _ = self.0.observer.set(Box::new(observer));
     }
 
-    /// Returns what is known of the claims, given in the order of their importance. Every one of them has an entry. Comes back by
-    /// the deadline, and sooner where [`Settings::budget`] is over; what is not known by then is unknown.
+    /// Returns what is known of the claims, given in the order of their importance. Every one of them has an
+    /// entry. Comes back by the deadline, and sooner where [`Settings::budget`] is over; what is not known by
+    /// then is unknown.
     pub async fn facts(&self, wanted: &[WantedClaim], deadline: Instant) -> ClaimFacts {
         let until = deadline.min(Instant::now() + self.0.settings.budget);
         let standing = self.0.cache.as_ref().map_or(Standing::Stale, |mirrored| mirrored.cache.standing());
@@ -274,11 +297,15 @@ impl Claims {
     /// Tells whether the cache has been filled once; true where there is no cache to fill.
     #[must_use]
     pub fn is_synced(&self) -> bool {
-        self.0.cache.as_ref().is_none_or(|mirrored| mirrored.cache.is_synced() || mirrored.cache.is_given_up())
+        self.0
+            .cache
+            .as_ref()
+            .is_none_or(|mirrored| mirrored.cache.is_synced() || mirrored.cache.is_given_up())
     }
 
-    /// Waits until the cache is filled, but no longer than [`Settings::startup_wait`]: the API server may be waiting for us. Returns
-    /// [`Claims::is_synced`]; where it is false, claims are looked up one by one until the cache is filled.
+    /// Waits until the cache is filled, but no longer than [`Settings::startup_wait`]: the API server may be
+    /// waiting for us. Returns [`Claims::is_synced`]; where it is false, claims are looked up one by one
+    /// until the cache is filled.
     pub async fn ready(&self) -> bool {
         if let Some(mirrored) = &self.0.cache {
             let _ = timeout(self.0.settings.startup_wait, mirrored.cache.settled()).await;
@@ -317,7 +344,8 @@ const NAMES_IN_CAVEAT: usize = 3;
 pub struct ClaimFacts {
     /// The facts themselves.
     pub table: FactTable,
-    /// The claims that may decide and are unknown: how many for each reason, and the first few of their names.
+    /// The claims that may decide and are unknown: how many for each reason, and the first few of their
+    /// names.
     unknown: BTreeMap<Why, usize>,
     names: Vec<String>,
     caveat: Option<String>,
@@ -338,17 +366,20 @@ impl ClaimFacts {
 
     /// Puts into words what could not be learned.
     fn explain(&mut self) {
-        let (total, reasons) = self.unknown.iter().fold((0, Vec::new()), |(total, mut reasons), (why, count)| {
-            reasons.extend(why.explain().filter(|reason| !reasons.contains(reason)));
-            (total + count, reasons)
-        });
+        let (total, reasons) =
+            self.unknown.iter().fold((0, Vec::new()), |(total, mut reasons), (why, count)| {
+                reasons.extend(why.explain().filter(|reason| !reasons.contains(reason)));
+                (total + count, reasons)
+            });
         if total == 0 {
             return;
         }
         let (claims, them) = if total == 1 { ("claim", "it") } else { ("claims", "them") };
         let more = if total > self.names.len() { ", …" } else { "" };
         let (names, reasons) = (self.names.join(", "), reasons.join("; "));
-        self.caveat = Some(format!("jobgate could not look up {total} {claims} and did not check {them} ({reasons}): {names}{more}"));
+        self.caveat = Some(format!(
+            "jobgate could not look up {total} {claims} and did not check {them} ({reasons}): {names}{more}"
+        ));
     }
 }
 
@@ -391,7 +422,14 @@ impl Inner {
     }
 
     /// Puts an answer into the facts.
-    fn enter(&self, facts: &mut ClaimFacts, claim: &WantedClaim, key: Key, source: &'static str, looked: Looked) {
+    fn enter(
+        &self,
+        facts: &mut ClaimFacts,
+        claim: &WantedClaim,
+        key: Key,
+        source: &'static str,
+        looked: Looked,
+    ) {
         if let Looked::Unknown(why) = looked {
             facts.note(claim, why);
         }

@@ -1,7 +1,8 @@
-//! The kinds Jobgate knows, seen alike: where the run limits are, which pods are made, and how many of them at once.
+//! The kinds Jobgate knows, seen alike: where the run limits are, which pods are made, and how many of them
+//! at once.
 //!
-//! A kind is one [`Definition`] in a file of its own; [`Workload`] is what rules see of an object. To add a kind, write its file and list it
-//! below.
+//! A kind is one [`Definition`] in a file of its own; [`Workload`] is what rules see of an object. To add a
+//! kind, write its file and list it below.
 
 pub mod accelerator;
 mod colocation;
@@ -21,7 +22,10 @@ pub use kind::add_for_testing;
 pub use kind::{Api, Children, Definition, Kind, LabelValue, OnUpdate, Operator, Path, Pods};
 use others::has_image;
 pub(crate) use others::others;
-pub use others::{Likeness, each_inside, has_batch_pod, has_pod, is_batch_group, is_no_batch, is_other, looks_like_batch, meant};
+pub use others::{
+    Likeness, each_inside, has_batch_pod, has_pod, is_batch_group, is_no_batch, is_other, looks_like_batch,
+    meant,
+};
 pub use pod::{ClaimUse, Container, ContainerSlot, PodTemplate, Replica};
 
 use crate::text::value::Value;
@@ -75,7 +79,9 @@ impl<'a> Workload<'a> {
         let limits = object.at(kind.limits);
         let is_job = kind.pods == Pods::JobSpec;
         let pods = match kind.pods {
-            Pods::JobSpec => vec![PodTemplate::new(0, limits.get("template"), None, PodCount::of_job(&limits))],
+            Pods::JobSpec => {
+                vec![PodTemplate::new(0, limits.get("template"), None, PodCount::of_job(&limits))]
+            }
             Pods::Roles { at, elastic } => {
                 let roles = object.at(at).entries().map(|(name, part)| {
                     let mut count = PodCount::of_replicas(&part);
@@ -87,29 +93,40 @@ impl<'a> Workload<'a> {
                 roles.collect()
             }
         };
-        let run = Run { metadata: object.at(kind.run_metadata), job_spec: is_job.then(|| limits.clone()), limits };
-        Some(Self { kind, schedule: kind.schedule.map(|path| object.at(path)), runs: vec![run], pods, object })
+        let run =
+            Run { metadata: object.at(kind.run_metadata), job_spec: is_job.then(|| limits.clone()), limits };
+        Some(Self {
+            kind,
+            schedule: kind.schedule.map(|path| object.at(path)),
+            runs: vec![run],
+            pods,
+            object,
+        })
     }
 
-    /// Tells whether the object is a part of one: a kustomize patch, say. Nobody can say what such an object lacks.
+    /// Tells whether the object is a part of one: a kustomize patch, say. Nobody can say what such an object
+    /// lacks.
     ///
-    /// The mark is that no container has an image (corpus.md §3: it tells 45 fragments from 853 whole Jobs). It is for files: what an API
-    /// server sends is whole, and a PyTorchJob without images is one that it accepts.
+    /// The mark is that no container has an image (corpus.md §3: it tells 45 fragments from 853 whole Jobs).
+    /// It is for files: what an API server sends is whole, and a PyTorchJob without images is one that it
+    /// accepts.
     #[must_use]
     pub fn is_partial(&self) -> bool {
         let mut containers = self.pods.iter().flat_map(PodTemplate::container_values);
-        !containers.any(|(_, _, container)| container.as_object().is_some_and(has_image)) && !self.has_images_elsewhere()
+        !containers.any(|(_, _, container)| container.as_object().is_some_and(has_image))
+            && !self.has_images_elsewhere()
     }
 
-    /// Tells whether containers with images are where the kind has none, so that what its author wrote is whole, and wrong. Other versions than the one
-    /// that is known may have them there.
+    /// Tells whether containers with images are where the kind has none, so that what its author wrote is
+    /// whole, and wrong. Other versions than the one that is known may have them there.
     fn has_images_elsewhere(&self) -> bool {
         let is_known = |version: &str| version.split_once('/') == Some((self.kind.group, self.kind.version));
         self.object.get("apiVersion").value.and_then(Value::as_str).is_some_and(is_known)
             && self.object.get("spec").value.is_some_and(others::has_pod_with_image)
     }
 
-    /// Tells whether there is a mapping that says what runs. Without one the object runs nothing, and nothing can be added to it.
+    /// Tells whether there is a mapping that says what runs. Without one the object runs nothing, and nothing
+    /// can be added to it.
     #[must_use]
     pub fn has_spec(&self) -> bool {
         self.object.at(self.kind.body).is_mapping()
@@ -121,11 +138,16 @@ impl<'a> Workload<'a> {
         &self.runs[pod.run]
     }
 
-    /// Tells whether the object says of itself that it has begun: what a cluster printed, not what an author wrote.
+    /// Tells whether the object says of itself that it has begun: what a cluster printed, not what an author
+    /// wrote.
     #[must_use]
     pub fn has_begun(&self) -> bool {
         let status = self.object.get("status");
-        let conditions = status.get("conditions").value.and_then(Value::as_array).is_some_and(|conditions| !conditions.is_empty());
+        let conditions = status
+            .get("conditions")
+            .value
+            .and_then(Value::as_array)
+            .is_some_and(|conditions| !conditions.is_empty());
         conditions || status.get("startTime").is_set() || status.get("completionTime").is_set()
     }
 
@@ -134,7 +156,8 @@ impl<'a> Workload<'a> {
     pub fn has_finished(&self) -> bool {
         let conditions = self.object.at(&["status", "conditions"]);
         conditions.items().any(|condition| {
-            let is_end = |text: Field<'_, &str>| text.set().is_some_and(|kind| self.kind.finished.contains(&kind));
+            let is_end =
+                |text: Field<'_, &str>| text.set().is_some_and(|kind| self.kind.finished.contains(&kind));
             condition.get("status").text() == Field::Set("True") && is_end(condition.get("type").text())
         })
     }

@@ -1,4 +1,5 @@
-//! Keeps batch jobs that will waste a night of GPU time out of a Kubernetes cluster, and says how to fix them.
+//! Keeps batch jobs that will waste a night of GPU time out of a Kubernetes cluster, and says how to fix
+//! them.
 //!
 //! ```text
 //! bytes ──> documents ──> Value ──> Workload ──> rules ──> Findings (+ operations) ──> Verdict
@@ -8,8 +9,9 @@
 //!                                                                                          └─> local: byte edits of the source file
 //! ```
 //!
-//! [`judge::engine::evaluate`] is the middle of it and is pure. `jobgate lint`, `jobgate dry-run` and `jobgate serve` are adapters around it.
-//! Each folder is a layer, and imports point down only; `tests/integration/layers.rs` has the table and checks it.
+//! [`judge::engine::evaluate`] is the middle of it and is pure. `jobgate lint`, `jobgate dry-run` and
+//! `jobgate serve` are adapters around it. Each folder is a layer, and imports point down only;
+//! `tests/integration/layers.rs` has the table and checks it.
 
 pub mod admission;
 pub mod cli;

@@ -11,7 +11,8 @@ use jobgate::cli::args::{Cli, Color, Command, Policy};
 use jobgate::cli::{self, Exit};
 use mimalloc::MiMalloc;
 
-/// Reviews and documents are trees of small values, made and dropped: a sixth of a review's time is saved, and threads do not wait for each other.
+/// Reviews and documents are trees of small values, made and dropped: a sixth of a review's time is saved,
+/// and threads do not wait for each other.
 #[global_allocator]
 static ALLOCATOR: MiMalloc = MiMalloc;
 
@@ -46,7 +47,9 @@ fn run(args: &Cli) -> anyhow::Result<Exit> {
         Command::Review(args) => cli::review::command(args, &mut out)?,
         Command::Explain { rule } => cli::explain::run(rule.as_deref(), &mut out)?,
         Command::Policy(Policy::Check { files }) => cli::policy::check(files, Some(cli::today()), &mut out)?,
-        Command::Policy(Policy::Export { vap: _, policy, namespace }) => cli::policy::export(policy, namespace, Some(cli::today()), &mut out)?,
+        Command::Policy(Policy::Export { vap: _, policy, namespace }) => {
+            cli::policy::export(policy, namespace, Some(cli::today()), &mut out)?
+        }
         Command::Policy(Policy::Show { name }) => cli::policy::show(name.as_deref(), &mut out)?,
         #[cfg(feature = "serve")]
         Command::Certs(Certs::Init(args)) => cli::certs::init(args, &mut out)?,
@@ -59,5 +62,8 @@ fn run(args: &Cli) -> anyhow::Result<Exit> {
 }
 
 fn is_broken_pipe(error: &anyhow::Error) -> bool {
-    error.chain().filter_map(|cause| cause.downcast_ref::<io::Error>()).any(|cause| cause.kind() == io::ErrorKind::BrokenPipe)
+    error
+        .chain()
+        .filter_map(|cause| cause.downcast_ref::<io::Error>())
+        .any(|cause| cause.kind() == io::ErrorKind::BrokenPipe)
 }

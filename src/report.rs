@@ -1,7 +1,8 @@
 //! Verdicts as people and other programs read them: one file per format.
 //!
-//! A [`Report`] has its places looked up already; a format only writes. All of them write one finding after another, in the report's order where
-//! the format has no reason for another one, and the same bytes for the same report.
+//! A [`Report`] has its places looked up already; a format only writes. All of them write one finding after
+//! another, in the report's order where the format has no reason for another one, and the same bytes for the
+//! same report.
 
 mod excerpt;
 mod fingerprint;
@@ -151,7 +152,8 @@ pub struct Report {
     pub known_unjudged: usize,
     /// Findings that a baseline knows and that are no longer there.
     pub gone: usize,
-    /// Findings that were fixed; they are not among `findings`, which are those of the files as they are then.
+    /// Findings that were fixed; they are not among `findings`, which are those of the files as they are
+    /// then.
     pub fixed: usize,
     /// Files that were changed for it.
     pub changed: usize,
@@ -165,8 +167,9 @@ pub struct Report {
     pub answers: Vec<Answered>,
     /// The text of every file that a finding points into, by path.
     pub sources: BTreeMap<Arc<str>, Arc<String>>,
-    /// What a policy would do to a cluster, where the report is of an audit. Its objects stand in no file: the paths and places of its locations
-    /// are good for telling them apart and for excerpts, and no format shows them.
+    /// What a policy would do to a cluster, where the report is of an audit. Its objects stand in no file:
+    /// the paths and places of its locations are good for telling them apart and for excerpts, and no format
+    /// shows them.
     pub impact: Option<Impact>,
 }
 
@@ -191,7 +194,8 @@ impl Report {
         self.sources.extend(other.sources);
     }
 
-    /// Returns where a finding stands, for people: the place in the file, or the field of the object where there is no file.
+    /// Returns where a finding stands, for people: the place in the file, or the field of the object where
+    /// there is no file.
     fn place(&self, located: &Located) -> String {
         match (&self.impact, &located.object) {
             (Some(_), Some(object)) => clean(&format!("{object}: {}", located.finding.path)).into_owned(),
@@ -207,7 +211,9 @@ impl Report {
     /// Tells whether something was judged, and all that was found was.
     #[must_use]
     pub fn is_whole(&self) -> bool {
-        self.unjudged.is_empty() && self.known_unjudged == 0 && (self.objects > 0 || !self.findings.is_empty())
+        self.unjudged.is_empty()
+            && self.known_unjudged == 0
+            && (self.objects > 0 || !self.findings.is_empty())
     }
 
     /// Tells whether something could not be read, or written: the exit code is 2 for it.

@@ -1,4 +1,5 @@
-//! Bytes to values and back: YAML and JSON with spans, pointers into them, operations on them. Knows nothing of Kubernetes.
+//! Bytes to values and back: YAML and JSON with spans, pointers into them, operations on them. Knows nothing
+//! of Kubernetes.
 
 pub mod lines;
 pub mod meter;

@@ -2,7 +2,8 @@
 
 use std::fmt::Write as _;
 
-/// Returns a multi-document file of Jobs, of at least so many bytes. Each has four findings, as an everyday training job would.
+/// Returns a multi-document file of Jobs, of at least so many bytes. Each has four findings, as an everyday
+/// training job would.
 pub(crate) fn manifests(bytes: usize) -> String {
     let mut out = String::with_capacity(bytes + 4096);
     let mut number = 0;
@@ -19,5 +20,7 @@ pub(crate) fn manifests(bytes: usize) -> String {
 
 /// Parses a file into events on this thread, and returns how many: what any reader of YAML must do at least.
 pub(crate) fn events(source: &str) -> usize {
-    granit_parser::Parser::new_from_str(source).inspect(|event| assert!(event.is_ok(), "a generated file is YAML")).count()
+    granit_parser::Parser::new_from_str(source)
+        .inspect(|event| assert!(event.is_ok(), "a generated file is YAML"))
+        .count()
 }

@@ -46,11 +46,15 @@ fn runs_in_utc(schedule: &Schedule, text: &str, after: Timestamp) {
     if text.contains("TZ=") || !REGULAR.contains(&after.as_second()) {
         return;
     }
-    let runs: Vec<Zoned> = std::iter::successors(schedule.next(&start), |run| schedule.next(run)).take(3).collect();
+    let runs: Vec<Zoned> =
+        std::iter::successors(schedule.next(&start), |run| schedule.next(run)).take(3).collect();
     assert_eq!(runs.is_empty(), schedule.never_fires(), "{schedule:?} after {start}: {runs:?}");
     for pair in runs.windows(2) {
         let gap = pair[1].timestamp().as_second() - pair[0].timestamp().as_second();
-        assert!(period.is_some_and(|period| period <= gap.unsigned_abs()), "{schedule:?}: {period:?}, but {pair:?}");
+        assert!(
+            period.is_some_and(|period| period <= gap.unsigned_abs()),
+            "{schedule:?}: {period:?}, but {pair:?}"
+        );
     }
     if !text.trim_start().starts_with('@') {
         let plain = text.split_whitespace().collect::<Vec<_>>().join(" ").to_lowercase();

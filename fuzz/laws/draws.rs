@@ -70,7 +70,9 @@ impl<'b> Draws<'b> {
             4 => json!(f64::from(self.byte()) + 0.5),
             5 => self.word().into(),
             6 | 7 => (0..self.below(4)).map(|_| self.value(levels - 1)).collect::<Vec<_>>().into(),
-            _ => Value::Object((0..self.below(5)).map(|_| (self.word().to_owned(), self.value(levels - 1))).collect::<Map>()),
+            _ => Value::Object(
+                (0..self.below(5)).map(|_| (self.word().to_owned(), self.value(levels - 1))).collect::<Map>(),
+            ),
         }
     }
 
@@ -93,7 +95,8 @@ impl<'b> Draws<'b> {
         let (mut ops, mut current) = (Vec::new(), value.clone());
         for _ in 0..1 + self.below(most) {
             let Some(op) = self.op(&current) else { continue };
-            patch::apply_in_place(&mut current, std::slice::from_ref(&op)).expect("an operation on what is there applies");
+            patch::apply_in_place(&mut current, std::slice::from_ref(&op))
+                .expect("an operation on what is there applies");
             ops.push(op);
         }
         (ops, current)
@@ -108,7 +111,9 @@ pub fn places(value: &Value, most: usize) -> Vec<Pointer> {
         && found.len() < most
     {
         match value {
-            Value::Array(items) => found.extend(items.iter().enumerate().map(|(index, item)| (&place / index, item))),
+            Value::Array(items) => {
+                found.extend(items.iter().enumerate().map(|(index, item)| (&place / index, item)))
+            }
             Value::Object(map) => found.extend(map.iter().map(|(key, value)| (place.key(key), value))),
             _ => {}
         }

@@ -110,7 +110,8 @@ fn joined(draws: &mut Draws<'_>, object: &Value) {
         assert_eq!(joined.ops(), sound.ops(), "{taken:?}");
     }
     let ops = joined.into_ops();
-    let after = patch::apply(object, &ops).unwrap_or_else(|error| panic!("{error}: {ops:?} of {taken:?} on {object}"));
+    let after = patch::apply(object, &ops)
+        .unwrap_or_else(|error| panic!("{error}: {ops:?} of {taken:?} on {object}"));
     sees_all(object, &ops);
     engines_agree(object, &ops);
     for op in taken.iter().flatten() {
@@ -129,7 +130,9 @@ fn joined(draws: &mut Draws<'_>, object: &Value) {
 /// Tells whether a value is another one, or a mapping that has all of the other one's fields.
 fn has(value: &Value, other: &Value) -> bool {
     match (value, other) {
-        (Value::Object(value), Value::Object(other)) => other.iter().all(|(key, other)| value.get(key).is_some_and(|value| has(value, other))),
+        (Value::Object(value), Value::Object(other)) => {
+            other.iter().all(|(key, other)| value.get(key).is_some_and(|value| has(value, other)))
+        }
         // Into a list that a change brings, others may put items.
         (Value::Array(value), Value::Array(other)) => value.len() >= other.len(),
         (value, other) => value == other,

@@ -43,8 +43,19 @@ pub fn check(input: &[u8]) {
 
 fn judges(policy: &Policy) {
     for object in OBJECTS.iter() {
-        for (origin, operation, old) in [(Origin::File, Operation::Create, None), (Origin::Admission, Operation::Update, Some(&OBJECTS[0]))] {
-            let request = Request { operation, origin, object, old, namespace: "team-a", user: Some("ada"), today: None };
+        for (origin, operation, old) in [
+            (Origin::File, Operation::Create, None),
+            (Origin::Admission, Operation::Update, Some(&OBJECTS[0])),
+        ] {
+            let request = Request {
+                operation,
+                origin,
+                object,
+                old,
+                namespace: "team-a",
+                user: Some("ada"),
+                today: None,
+            };
             let verdict = engine::evaluate(policy, &NoFacts, &request);
             assert!(verdict.level() != Some(Level::Deny) || policy.can_deny(), "{verdict:?}");
             assert_eq!(verdict, engine::evaluate(policy, &NoFacts, &request));
@@ -54,7 +65,8 @@ fn judges(policy: &Policy) {
     let export = cel::export(policy, "jobgate", None);
     let text = export.to_yaml();
     let documents = jobgate::text::yaml::documents(text.as_bytes());
-    let printed: Vec<Value> = documents.map(|read| read.unwrap_or_else(|error| panic!("{error}: {text}")).value).collect();
+    let printed: Vec<Value> =
+        documents.map(|read| read.unwrap_or_else(|error| panic!("{error}: {text}")).value).collect();
     let objects: Vec<Value> = export.objects.into_iter().flatten().collect();
     assert!(objects == printed || objects.is_empty() && printed.iter().all(Value::is_null), "{text}");
 }

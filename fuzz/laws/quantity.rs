@@ -6,7 +6,8 @@ use jobgate::k8s::quantity::Quantity;
 use jobgate::text::value::Value;
 
 /// Amounts of each representation and sign, to compare with.
-const OTHERS: [&str; 11] = ["-1000E", "-1", "-1n", "0", "0.000000001", "1m", "999m", "1023", "1Ki", "9223372036854775808", "1e100"];
+const OTHERS: [&str; 11] =
+    ["-1000E", "-1", "-1n", "0", "0.000000001", "1m", "999m", "1023", "1Ki", "9223372036854775808", "1e100"];
 
 /// Takes two quantities, in a line each.
 pub fn check(input: &[u8]) {
@@ -29,7 +30,8 @@ fn one(text: &str) -> Option<Quantity> {
     let quantity = read.inspect_err(|error| assert!(!error.to_string().is_empty())).ok()?;
     let signs = [quantity.is_negative(), quantity.is_zero(), quantity.is_positive()];
     assert_eq!(signs.iter().filter(|sign| **sign).count(), 1, "{text:?}");
-    let to_zero = [Ordering::Less, Ordering::Equal, Ordering::Greater].map(|order| quantity.amount_cmp(&known("0")) == order);
+    let to_zero = [Ordering::Less, Ordering::Equal, Ordering::Greater]
+        .map(|order| quantity.amount_cmp(&known("0")) == order);
     assert_eq!(signs, to_zero, "{text:?}");
     let _ = (quantity.value(), quantity.milli_value(), quantity.is_integer());
     if quantity.is_positive() {
@@ -55,12 +57,24 @@ fn rounds_up(text: &str, quantity: &Quantity) {
     if quantity.amount_cmp(&known("9e18")) == Ordering::Less {
         let value = quantity.value();
         assert_ne!(quantity.amount_cmp(&known(&value.to_string())), Ordering::Greater, "{text:?} is {value}");
-        assert_eq!(quantity.amount_cmp(&known(&(value - 1).to_string())), Ordering::Greater, "{text:?} is {value}");
+        assert_eq!(
+            quantity.amount_cmp(&known(&(value - 1).to_string())),
+            Ordering::Greater,
+            "{text:?} is {value}"
+        );
     }
     if quantity.amount_cmp(&known("9e15")) == Ordering::Less {
         let milli = quantity.milli_value();
-        assert_ne!(quantity.amount_cmp(&known(&format!("{milli}m"))), Ordering::Greater, "{text:?} is {milli}m");
-        assert_eq!(quantity.amount_cmp(&known(&format!("{}m", milli - 1))), Ordering::Greater, "{text:?} is {milli}m");
+        assert_ne!(
+            quantity.amount_cmp(&known(&format!("{milli}m"))),
+            Ordering::Greater,
+            "{text:?} is {milli}m"
+        );
+        assert_eq!(
+            quantity.amount_cmp(&known(&format!("{}m", milli - 1))),
+            Ordering::Greater,
+            "{text:?} is {milli}m"
+        );
     }
     let rounded = quantity.clone().rounded_to_milli();
     assert_ne!(rounded.amount_cmp(quantity), Ordering::Less, "{text:?}");

@@ -5,7 +5,9 @@ use std::sync::LazyLock;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use jobgate::admission::{self, Answer, Doubt, Endpoint, Fault, LONGEST_LINE, LONGEST_WARNING, MOST_WARNINGS, Outcome, Review};
+use jobgate::admission::{
+    self, Answer, Doubt, Endpoint, Fault, LONGEST_LINE, LONGEST_WARNING, MOST_WARNINGS, Outcome, Review,
+};
 use jobgate::judge::facts::{Claim, Fact, Facts, NoFacts};
 use jobgate::judge::finding::{Level, Source};
 use jobgate::judge::policy::Policy;
@@ -35,13 +37,20 @@ pub fn check(body: &[u8]) {
         let denied = denials(&validate);
         // What is not read at all is denied without a finding.
         let unread = validate.meta.outcome == Outcome::Denied && validate.meta.findings.is_empty();
-        assert!(allowed(&validate) == (denied == 0) || unread, "/validate refuses for a denial and for nothing else");
+        assert!(
+            allowed(&validate) == (denied == 0) || unread,
+            "/validate refuses for a denial and for nothing else"
+        );
         assert!(allowed(&mutate) || denied > 0, "/mutate refuses nothing that /validate would not");
         for (endpoint, answer) in [(Endpoint::Mutate, &mutate), (Endpoint::Validate, &validate)] {
             let bad = matches!(answer.meta.fault, Some(Fault::Patch(doubt)) if doubt != Doubt::TooLarge);
             assert!(!bad && answer.meta.fault != Some(Fault::Panic), "{:?}", answer.meta.fault);
-            let whole = Review::read_whole(body).map(|review| admission::judge(endpoint, policy, facts, review, None));
-            assert!(whole.map_or(answer.meta.fault == Some(Fault::Malformed), |whole| alike(answer, &whole)), "skimmed: {answer:?}");
+            let whole = Review::read_whole(body)
+                .map(|review| admission::judge(endpoint, policy, facts, review, None));
+            assert!(
+                whole.map_or(answer.meta.fault == Some(Fault::Malformed), |whole| alike(answer, &whole)),
+                "skimmed: {answer:?}"
+            );
             for fault in [Fault::Deadline, Fault::Panic] {
                 let open = admission::fail_open(body, fault);
                 assert_eq!(well_formed(&open, read.as_ref()), None);
@@ -69,7 +78,8 @@ pub fn check(body: &[u8]) {
 /// over, neither half of a surrogate pair nor nesting beyond the limit is noticed.
 fn alike(skimmed: &Answer, whole: &Answer) -> bool {
     let meta = &whole.meta;
-    let unread = meta.fault == Some(Fault::ObjectUnreadable) || meta.outcome == Outcome::Denied && meta.findings.is_empty();
+    let unread = meta.fault == Some(Fault::ObjectUnreadable)
+        || meta.outcome == Outcome::Denied && meta.findings.is_empty();
     skimmed == whole || unread
 }
 
@@ -88,7 +98,11 @@ fn well_formed(answer: &Answer, body: Option<&Value>) -> Option<json_patch::Patc
     let sent = body.map(|body| body["request"]["uid"].as_str().filter(|uid| (1..=256).contains(&uid.len())));
     if answer.status != 200 {
         let text = str::from_utf8(&answer.body).expect("text");
-        assert!(answer.status == 400 && text.ends_with('\n') && text.lines().count() == 1, "{} {text:?}", answer.status);
+        assert!(
+            answer.status == 400 && text.ends_with('\n') && text.lines().count() == 1,
+            "{} {text:?}",
+            answer.status
+        );
         assert!(answer.meta.uid.is_empty() && answer.meta.outcome == Outcome::Malformed, "{:?}", answer.meta);
         assert_eq!(sent.flatten(), None, "there is a uid to answer: {text:?}");
         return None;
@@ -102,14 +116,20 @@ fn well_formed(answer: &Answer, body: Option<&Value>) -> Option<json_patch::Patc
     let plain = |text: &str| !text.is_empty() && !text.contains(|c: char| c.is_control());
     let warnings: Vec<&str> = texts(response.get("warnings"));
     assert!(warnings.len() <= MOST_WARNINGS, "{warnings:?}");
-    assert!(warnings.iter().all(|text| plain(text) && text.chars().count() <= LONGEST_WARNING), "{warnings:?}");
+    assert!(
+        warnings.iter().all(|text| plain(text) && text.chars().count() <= LONGEST_WARNING),
+        "{warnings:?}"
+    );
     if let Some(status) = response.get("status") {
         assert_eq!((&status["code"], response["allowed"].as_bool()), (&403.into(), Some(false)));
         let message = status["message"].as_str().expect("text");
         assert!(message.split('\n').all(|line| plain(line) && line.len() <= LONGEST_LINE), "{message:?}");
     }
     for (key, value) in response.get("auditAnnotations").and_then(Value::as_object).into_iter().flatten() {
-        assert!(plain(key) && !value.as_str().expect("text").contains(|c: char| c.is_control()), "{key}: {value}");
+        assert!(
+            plain(key) && !value.as_str().expect("text").contains(|c: char| c.is_control()),
+            "{key}: {value}"
+        );
     }
     assert_eq!(response.get("patch").is_some(), response.get("patchType").is_some(), "both or neither");
     let bytes = STANDARD.decode(response.get("patch")?.as_str().expect("text")).expect("base64");

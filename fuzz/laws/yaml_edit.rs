@@ -25,7 +25,8 @@ pub fn check(input: &[u8]) {
         match read {
             Ok(document) => one(source, document, &mut draws, all.len() == 1),
             Err(error) => {
-                let whole = str::from_utf8(source).map_or(true, |text| text.get(error.span.clone()).is_some());
+                let whole =
+                    str::from_utf8(source).map_or(true, |text| text.get(error.span.clone()).is_some());
                 assert!(whole && source.get(error.span.clone()).is_some(), "{error:?}");
                 assert!(!error.message.is_empty() && !error.message.ends_with('.'), "{error:?}");
             }
@@ -37,11 +38,17 @@ pub fn check(input: &[u8]) {
 fn one(source: &[u8], document: &Document, draws: &mut Draws<'_>, alone: bool) {
     assert!(source.get(document.span.clone()).is_some());
     for twice in &document.duplicates {
-        assert!(source.get(twice.dropped.clone()).is_some() && source.get(twice.kept.clone()).is_some(), "{twice:?}");
+        assert!(
+            source.get(twice.dropped.clone()).is_some() && source.get(twice.kept.clone()).is_some(),
+            "{twice:?}"
+        );
     }
     for at in places(&document.value, 32) {
         let span = document.locate(&at).unwrap_or_else(|| panic!("{at:?} is nowhere"));
-        assert!(source.get(span.value).is_some() && source.get(span.key.unwrap_or_default()).is_some(), "{at:?}");
+        assert!(
+            source.get(span.value).is_some() && source.get(span.key.unwrap_or_default()).is_some(),
+            "{at:?}"
+        );
     }
     printed(&document.value);
     let (ops, wanted) = draws.ops(&document.value, 4);
@@ -50,8 +57,9 @@ fn one(source: &[u8], document: &Document, draws: &mut Draws<'_>, alone: bool) {
     let new = fix::apply(source, &edits);
     let text = String::from_utf8_lossy(&new);
     if alone {
-        let read: Vec<Value> =
-            yaml::documents(&new).map(|read| read.unwrap_or_else(|error| panic!("{error}: {ops:?} make {text:?}")).value).collect();
+        let read: Vec<Value> = yaml::documents(&new)
+            .map(|read| read.unwrap_or_else(|error| panic!("{error}: {ops:?} make {text:?}")).value)
+            .collect();
         assert_eq!(read.len(), 1, "{ops:?} make {text:?}");
         assert!(same(&read[0], &wanted), "{ops:?} make {text:?}, which is {} and not {wanted}", read[0]);
     }
@@ -72,9 +80,13 @@ fn printed(value: &Value) {
         return;
     }
     let text = yaml::print(value);
-    let read: Vec<Value> =
-        yaml::documents(text.as_bytes()).map(|read| read.unwrap_or_else(|error| panic!("{error}: {value} is printed as {text:?}")).value).collect();
-    assert!(matches!(&read[..], [read] if same(read, value)), "{value} is printed as {text:?}, which is {read:?}");
+    let read: Vec<Value> = yaml::documents(text.as_bytes())
+        .map(|read| read.unwrap_or_else(|error| panic!("{error}: {value} is printed as {text:?}")).value)
+        .collect();
+    assert!(
+        matches!(&read[..], [read] if same(read, value)),
+        "{value} is printed as {text:?}, which is {read:?}"
+    );
 }
 
 /// Edits are sorted and apart from each other, between whole characters.
@@ -89,9 +101,15 @@ fn apart(source: &[u8], edits: &[Edit]) {
 fn same(left: &Value, right: &Value) -> bool {
     match (left, right) {
         (Value::Number(left), Value::Number(right)) => left == right || left.as_f64() == right.as_f64(),
-        (Value::Array(left), Value::Array(right)) => left.len() == right.len() && left.iter().zip(right).all(|(left, right)| same(left, right)),
+        (Value::Array(left), Value::Array(right)) => {
+            left.len() == right.len() && left.iter().zip(right).all(|(left, right)| same(left, right))
+        }
         (Value::Object(left), Value::Object(right)) => {
-            left.len() == right.len() && left.iter().zip(right.iter()).all(|((key, left), (other, right))| key == other && same(left, right))
+            left.len() == right.len()
+                && left
+                    .iter()
+                    .zip(right.iter())
+                    .all(|((key, left), (other, right))| key == other && same(left, right))
         }
         (left, right) => left == right,
     }
@@ -127,7 +145,9 @@ fn fixed(source: &[u8], most: Safety) {
     apart(source, &edits);
     let text = String::from_utf8_lossy(&new);
     assert_eq!(new, fix::apply(source, &edits), "{text:?}");
-    let read = |source: &[u8]| yaml::documents(source).map(|read| read.map(|document| document.value).ok()).collect::<Vec<_>>();
+    let read = |source: &[u8]| {
+        yaml::documents(source).map(|read| read.map(|document| document.value).ok()).collect::<Vec<_>>()
+    };
     let (before, after) = (read(source), read(&new));
     assert_eq!(before.len(), after.len(), "{text:?}");
     for (before, after) in before.iter().zip(&after) {

@@ -1,7 +1,8 @@
 //! Makes sure that a patch fits before it is sent.
 //!
-//! A patch that does not apply, or that makes an object the API server cannot decode, fails the user's request even where the webhook is
-//! registered to fail open (kubernetes.md §7.6). So nothing is taken on trust here, least of all our own rules.
+//! A patch that does not apply, or that makes an object the API server cannot decode, fails the user's
+//! request even where the webhook is registered to fail open (kubernetes.md §7.6). So nothing is taken on
+//! trust here, least of all our own rules.
 
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
@@ -16,7 +17,8 @@ use crate::text::value::Value;
 
 /// The largest patch that is sent, in operations. A rule makes a handful for each pod template.
 const MAX_PATCH_OPS: usize = 256;
-/// The largest patch that is sent, in bytes of the places that it changes: a key on the way may be as long as the object.
+/// The largest patch that is sent, in bytes of the places that it changes: a key on the way may be as long as
+/// the object.
 const MAX_PATCH_PLACE_BYTES: usize = 256 << 10;
 
 /// Why a patch is not sent.
@@ -53,11 +55,16 @@ impl Doubt {
     }
 }
 
-/// Returns the operations of a verdict on an object, if every check holds; `judge` judges the object once more when they are made.
+/// Returns the operations of a verdict on an object, if every check holds; `judge` judges the object once
+/// more when they are made.
 ///
 /// # Errors
 /// One does not; then nothing may be sent.
-pub(crate) fn checked_patch(mut object: Value, verdict: &Verdict, judge: impl FnOnce(&Value) -> Verdict) -> Result<Vec<Op>, Doubt> {
+pub(crate) fn checked_patch(
+    mut object: Value,
+    verdict: &Verdict,
+    judge: impl FnOnce(&Value) -> Verdict,
+) -> Result<Vec<Op>, Doubt> {
     // Before they are joined: an object may have any number of templates to fill.
     if verdict.fills().nth(MAX_PATCH_OPS).is_some() {
         return Err(Doubt::TooLarge);
@@ -67,7 +74,8 @@ pub(crate) fn checked_patch(mut object: Value, verdict: &Verdict, judge: impl Fn
         return Ok(ops);
     }
     let steps = ops.iter().flat_map(|op| op.pointer().tokens());
-    let places = steps.map(|step| if let Token::Key(key) = step { key.len() + 1 } else { size_of::<usize>() });
+    let places =
+        steps.map(|step| if let Token::Key(key) = step { key.len() + 1 } else { size_of::<usize>() });
     if places.sum::<usize>() > MAX_PATCH_PLACE_BYTES {
         return Err(Doubt::TooLarge);
     }
@@ -75,7 +83,8 @@ pub(crate) fn checked_patch(mut object: Value, verdict: &Verdict, judge: impl Fn
     if ops.iter().any(|op| op.pointer().is_root()) {
         return Err(Doubt::DoesNotApply);
     }
-    // Copying and comparing whole objects would cost as much as reading them; what the operations cannot see, they cannot change.
+    // Copying and comparing whole objects would cost as much as reading them; what the operations cannot see,
+    // they cannot change.
     let before = patch::footprint(&object, &ops);
     let after = patch::apply(&before, &ops).map_err(|_| Doubt::DoesNotApply)?;
     if !patch::agrees_with_rfc_6902(&before, &ops, &after) {
@@ -90,14 +99,15 @@ pub(crate) fn checked_patch(mut object: Value, verdict: &Verdict, judge: impl Fn
         return Err(Doubt::NotIdempotent);
     }
     let denied = denials(verdict);
-    if denials(&again).into_iter().any(|(rule, count)| count > denied.get(rule).copied().unwrap_or_default()) {
+    if denials(&again).into_iter().any(|(rule, count)| count > denied.get(rule).copied().unwrap_or_default())
+    {
         return Err(Doubt::NewDenial);
     }
     Ok(ops)
 }
 
-/// Counts the denials of each rule. Fills take none away, so one that is new shows in the count; to compare the places would take as long as they are
-/// long for each of them.
+/// Counts the denials of each rule. Fills take none away, so one that is new shows in the count; to compare
+/// the places would take as long as they are long for each of them.
 fn denials(verdict: &Verdict) -> BTreeMap<&'static str, usize> {
     let mut denials = BTreeMap::new();
     for finding in verdict.findings.iter().filter(|finding| finding.level == Level::Deny) {
@@ -107,7 +117,8 @@ fn denials(verdict: &Verdict) -> BTreeMap<&'static str, usize> {
 }
 
 /// What the rules declare.
-static PATTERNS: LazyLock<Patterns> = LazyLock::new(|| Patterns::of(RULES.iter().flat_map(|entry| entry.rule.fills.places())));
+static PATTERNS: LazyLock<Patterns> =
+    LazyLock::new(|| Patterns::of(RULES.iter().flat_map(|entry| entry.rule.fills.places())));
 
 /// The places that rules may fill, as steps; nothing stands for any one step.
 #[derive(Debug)]
@@ -129,7 +140,8 @@ impl Patterns {
         self.0.iter().any(|pattern| pattern.len() <= at.len() && pattern.iter().zip(at).all(fits))
     }
 
-    /// Tells whether two values differ in covered places only. Whatever a list had stays where it was: lists only grow, at their end.
+    /// Tells whether two values differ in covered places only. Whatever a list had stays where it was: lists
+    /// only grow, at their end.
     fn allow(&self, at: &mut Vec<Token>, before: Option<&Value>, after: Option<&Value>) -> bool {
         match (before, after) {
             (before, after) if before == after => true,
@@ -139,14 +151,26 @@ impl Patterns {
                 .all(|key| self.step(at, Token::Key(key.to_owned().into()), before.get(key), after.get(key))),
             (Some(Value::Array(before)), Some(Value::Array(after))) => {
                 after.starts_with(before)
-                    && after.iter().enumerate().skip(before.len()).all(|(index, item)| self.step(at, Token::Index(index), None, Some(item)))
+                    && after
+                        .iter()
+                        .enumerate()
+                        .skip(before.len())
+                        .all(|(index, item)| self.step(at, Token::Index(index), None, Some(item)))
             }
-            // A mapping or list that is new, or that takes the place of a null, is judged by what is in it; an empty one by itself.
-            (None | Some(Value::Null), Some(Value::Object(after))) if !after.is_empty() && !self.cover(at) => {
-                after.iter().all(|(key, value)| self.step(at, Token::Key(key.to_owned().into()), None, Some(value)))
+            // A mapping or list that is new, or that takes the place of a null, is judged by what is in it;
+            // an empty one by itself.
+            (None | Some(Value::Null), Some(Value::Object(after)))
+                if !after.is_empty() && !self.cover(at) =>
+            {
+                after
+                    .iter()
+                    .all(|(key, value)| self.step(at, Token::Key(key.to_owned().into()), None, Some(value)))
             }
             (None | Some(Value::Null), Some(Value::Array(after))) if !after.is_empty() && !self.cover(at) => {
-                after.iter().enumerate().all(|(index, item)| self.step(at, Token::Index(index), None, Some(item)))
+                after
+                    .iter()
+                    .enumerate()
+                    .all(|(index, item)| self.step(at, Token::Index(index), None, Some(item)))
             }
             _ => self.cover(at),
         }
@@ -166,13 +190,19 @@ mod tests {
     use crate::text::value::json;
 
     fn allows(list: &[&str], before: &Value, after: &Value) -> bool {
-        Patterns::of(list.iter().map(|place| (*place).to_owned())).allow(&mut Vec::new(), Some(before), Some(after))
+        Patterns::of(list.iter().map(|place| (*place).to_owned())).allow(
+            &mut Vec::new(),
+            Some(before),
+            Some(after),
+        )
     }
 
     #[test]
     fn only_listed_places_may_change() {
-        let list = ["/spec/ttl", "/spec/*/tolerations/*", "/spec/runPolicy/ttl", "/metadata/annotations/a~1b"];
-        let before = json!({"spec": {"x": {"tolerations": [{"key": "a"}]}, "y": 1}, "metadata": {"annotations": {}}});
+        let list =
+            ["/spec/ttl", "/spec/*/tolerations/*", "/spec/runPolicy/ttl", "/metadata/annotations/a~1b"];
+        let before =
+            json!({"spec": {"x": {"tolerations": [{"key": "a"}]}, "y": 1}, "metadata": {"annotations": {}}});
         let change = |edit: &dyn Fn(&mut Value)| {
             let mut after = before.clone();
             edit(&mut after);
@@ -180,15 +210,26 @@ mod tests {
         };
         assert!(change(&|_| ()));
         assert!(change(&|v| v["spec"]["ttl"] = 1.into()));
-        assert!(change(&|v| v["spec"]["x"]["tolerations"] = json!([{"key": "a"}, {"key": "b", "deep": [1]}])));
-        assert!(change(&|v| v["spec"]["z"] = json!({"tolerations": [{}]})), "a mapping of listed places only may be new");
+        assert!(
+            change(&|v| v["spec"]["x"]["tolerations"] = json!([{"key": "a"}, {"key": "b", "deep": [1]}]))
+        );
+        assert!(
+            change(&|v| v["spec"]["z"] = json!({"tolerations": [{}]})),
+            "a mapping of listed places only may be new"
+        );
         assert!(change(&|v| v["spec"]["runPolicy"] = json!({"ttl": 1})));
         assert!(change(&|v| v["metadata"]["annotations"]["a/b"] = "c".into()));
         assert!(!change(&|v| v["spec"]["runPolicy"] = json!({"ttl": 1, "suspend": true})));
         assert!(!change(&|v| v["spec"]["runPolicy"] = json!({})), "an empty mapping is a change too");
         assert!(!change(&|v| v["spec"]["y"] = 2.into()));
-        assert!(!change(&|v| v["spec"]["x"]["tolerations"] = json!([{"key": "b"}])), "nobody's toleration is replaced");
-        assert!(!change(&|v| v["spec"]["x"]["tolerations"] = json!([{"key": "b"}, {"key": "a"}])), "nor moved");
+        assert!(
+            !change(&|v| v["spec"]["x"]["tolerations"] = json!([{"key": "b"}])),
+            "nobody's toleration is replaced"
+        );
+        assert!(
+            !change(&|v| v["spec"]["x"]["tolerations"] = json!([{"key": "b"}, {"key": "a"}])),
+            "nor moved"
+        );
         assert!(!change(&|v| v["spec"]["x"]["tolerations"] = json!([])), "nor taken out");
         assert!(!change(&|v| v["spec"] = Value::Null));
         assert!(!change(&|v| *v = json!([])));
@@ -198,6 +239,9 @@ mod tests {
     fn a_null_gives_way_to_listed_places_only() {
         assert!(allows(&["/a/b"], &json!({"a": null}), &json!({"a": {"b": 1}})));
         assert!(!allows(&["/a/b"], &json!({"a": null}), &json!({"a": {"c": 1}})));
-        assert!(!allows(&["/a/b"], &json!({"a": "text"}), &json!({"a": {"b": 1}})), "a value of another type stays");
+        assert!(
+            !allows(&["/a/b"], &json!({"a": "text"}), &json!({"a": {"b": 1}})),
+            "a value of another type stays"
+        );
     }
 }

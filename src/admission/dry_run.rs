@@ -1,12 +1,14 @@
-//! What an API server with Jobgate's webhooks would answer to `kubectl apply` of one manifest, without either of them.
+//! What an API server with Jobgate's webhooks would answer to `kubectl apply` of one manifest, without either
+//! of them.
 //!
 //! ```text
 //! manifest ──defaults──> sent ──/mutate──> patched ──validation──> stored ──/validate──> admitted
 //!     │ unreadable: refused    │ denied                   │ refused            │ denied
 //! ```
 //!
-//! The steps are the webhook's own ([`crate::judge::engine`], [`crate::admission`]) and those of [`crate::judge::api`]. What is found says what the webhook says, and
-//! points into the manifest: [`crate::local::lint`] finds the files, the documents and the lines.
+//! The steps are the webhook's own ([`crate::judge::engine`], [`crate::admission`]) and those of
+//! [`crate::judge::api`]. What is found says what the webhook says, and points into the manifest:
+//! [`crate::local::lint`] finds the files, the documents and the lines.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -29,7 +31,8 @@ use crate::text::value::{Map, Value, json};
 pub struct Question<'a> {
     /// The object as its author wrote it, of a kind that Jobgate judges.
     pub object: &'a Value,
-    /// The object that it would replace: as a cluster has it, or an earlier version of the manifest. Nothing for a CREATE.
+    /// The object that it would replace: as a cluster has it, or an earlier version of the manifest. Nothing
+    /// for a CREATE.
     pub old: Option<&'a Value>,
     /// The namespace for a manifest that names none; empty where nobody knows it.
     pub namespace: &'a str,
@@ -81,7 +84,8 @@ pub struct Prediction {
     pub outcome: Predicted,
     /// Whether it is a CREATE or an UPDATE.
     pub operation: Operation,
-    /// Everything that is found, by Jobgate and by the API server, also what only the next attempt would show. Places are those of the manifest.
+    /// Everything that is found, by Jobgate and by the API server, also what only the next attempt would
+    /// show. Places are those of the manifest.
     pub findings: Vec<Finding>,
     /// How many findings exemptions and annotations lift.
     pub lifted: usize,
@@ -103,10 +107,17 @@ pub fn answer(policy: &Policy, facts: &dyn Facts, question: &Question<'_>) -> Pr
     let Question { object, today, .. } = *question;
     let old = question.old.map(defaulted);
     let operation = if old.is_some() { Operation::Update } else { Operation::Create };
-    let own = object.pointer("/metadata/namespace").and_then(Value::as_str).filter(|namespace| !namespace.is_empty());
+    let own = object
+        .pointer("/metadata/namespace")
+        .and_then(Value::as_str)
+        .filter(|namespace| !namespace.is_empty());
     let namespace = own.unwrap_or(question.namespace);
     let judge = |object: &Value, origin: Origin| {
-        engine::evaluate(policy, facts, &Request { operation, origin, object, old: old.as_ref(), namespace, user: None, today })
+        engine::evaluate(
+            policy,
+            facts,
+            &Request { operation, origin, object, old: old.as_ref(), namespace, user: None, today },
+        )
     };
     let kind = Kind::of(object).unwrap_or(Kind::JOB);
     let sent = sent(object, old.as_ref(), namespace);
@@ -114,15 +125,23 @@ pub fn answer(policy: &Policy, facts: &dyn Facts, question: &Question<'_>) -> Pr
     let stopped = admission::denies(Endpoint::Mutate, kind, &mutate);
     let (patch, doubt) = match stopped {
         true => (Vec::new(), None),
-        false => match admission::checked_patch(sent.clone(), &mutate, |patched| judge(patched, Origin::Admission)) {
-            Ok(ops) => (ops, None),
-            Err(doubt) => (Vec::new(), Some(doubt)),
-        },
+        false => {
+            match admission::checked_patch(sent.clone(), &mutate, |patched| judge(patched, Origin::Admission))
+            {
+                Ok(ops) => (ops, None),
+                Err(doubt) => (Vec::new(), Some(doubt)),
+            }
+        }
     };
     // The check of the patch has applied it already.
     let patched = patch::apply(&sent, &patch).unwrap_or_else(|_| sent.clone());
     let stored = defaulted(&patched);
-    let server = api::answer(&api::Sent { written: object, stored: &stored, old: old.as_ref(), strict: question.strict });
+    let server = api::answer(&api::Sent {
+        written: object,
+        stored: &stored,
+        old: old.as_ref(),
+        strict: question.strict,
+    });
     let validate = if patch.is_empty() { mutate.clone() } else { judge(&stored, Origin::Admission) };
     // A body that cannot be read reaches no webhook.
     let (patch, doubt) = if server.unreadable { (Vec::new(), None) } else { (patch, doubt) };
@@ -144,16 +163,28 @@ pub fn answer(policy: &Policy, facts: &dyn Facts, question: &Question<'_>) -> Pr
     // A rule that denies the same field says more than the API server does.
     let mut refused = server.findings;
     api::prefer_renames(&mut findings, &mut refused);
-    let denied: BTreeSet<&Pointer> = findings.iter().filter(|finding| finding.level == Level::Deny).map(|finding| &finding.path).collect();
+    let denied: BTreeSet<&Pointer> =
+        findings.iter().filter(|finding| finding.level == Level::Deny).map(|finding| &finding.path).collect();
     refused.retain(|refusal| !denied.contains(&refusal.path));
     findings.append(&mut refused);
     engine::sort(&mut findings);
     let admitted = outcome.is_allowed().then(|| without_marks(stored, object));
-    Prediction { outcome, operation, findings, lifted: validate.lifted.len(), skipped: mutate.skipped, doubt, patch, edits, admitted }
+    Prediction {
+        outcome,
+        operation,
+        findings,
+        lifted: validate.lifted.len(),
+        skipped: mutate.skipped,
+        doubt,
+        patch,
+        edits,
+        admitted,
+    }
 }
 
-/// Returns the object as the API server sends it to a mutating webhook when kubectl applies the manifest: with defaults and kubectl's own mark. `old` is
-/// what it would replace, with defaults; `namespace` is that of a manifest that names none.
+/// Returns the object as the API server sends it to a mutating webhook when kubectl applies the manifest:
+/// with defaults and kubectl's own mark. `old` is what it would replace, with defaults; `namespace` is that
+/// of a manifest that names none.
 #[must_use]
 pub fn sent(object: &Value, old: Option<&Value>, namespace: &str) -> Value {
     let mut sent = defaulted(&match old {
@@ -176,10 +207,11 @@ pub fn sent(object: &Value, old: Option<&Value>, namespace: &str) -> Value {
 fn without_marks(mut stored: Value, object: &Value) -> Value {
     let wrote_annotations = object.pointer("/metadata/annotations").is_some_and(Value::is_object);
     if let Some(metadata) = stored.get_mut("metadata").and_then(Value::as_object_mut) {
-        let empty = metadata.get_mut("annotations").and_then(Value::as_object_mut).is_some_and(|annotations| {
-            annotations.remove(apply::LAST_APPLIED);
-            annotations.is_empty()
-        });
+        let empty =
+            metadata.get_mut("annotations").and_then(Value::as_object_mut).is_some_and(|annotations| {
+                annotations.remove(apply::LAST_APPLIED);
+                annotations.is_empty()
+            });
         if empty && !wrote_annotations {
             metadata.remove("annotations");
         }
@@ -192,13 +224,18 @@ fn without_marks(mut stored: Value, object: &Value) -> Value {
     stored
 }
 
-/// Returns what the two webhooks find: what is filled in by the first, and all else by the second, in the words that fit the manifest.
+/// Returns what the two webhooks find: what is filled in by the first, and all else by the second, in the
+/// words that fit the manifest.
 fn told(mutate: &Verdict, validate: &Verdict, written: &Verdict, object: &Value) -> Vec<Finding> {
     let judged: BTreeSet<_> = validate.findings.iter().map(key).collect();
     // Of several that are the same the first one counts.
-    let known: BTreeMap<_, _> = written.findings.iter().rev().map(|finding| (key(finding), finding)).collect();
+    let known: BTreeMap<_, _> =
+        written.findings.iter().rev().map(|finding| (key(finding), finding)).collect();
     let filled = mutate.findings.iter().filter(|finding| finding.fills && !judged.contains(&key(finding)));
-    filled.chain(&validate.findings).map(|finding| in_manifest(finding, known.get(&key(finding)).copied(), object)).collect()
+    filled
+        .chain(&validate.findings)
+        .map(|finding| in_manifest(finding, known.get(&key(finding)).copied(), object))
+        .collect()
 }
 
 /// Returns what tells a finding from others of the same object.
@@ -206,7 +243,8 @@ fn key(finding: &Finding) -> (&'static str, &Pointer) {
     (finding.rule, &finding.path)
 }
 
-/// Returns a finding of the object as sent as one of the manifest: where that has the same finding, its places and its fix.
+/// Returns a finding of the object as sent as one of the manifest: where that has the same finding, its
+/// places and its fix.
 fn in_manifest(finding: &Finding, known: Option<&Finding>, object: &Value) -> Finding {
     if let Some(known) = known {
         return Finding { level: finding.level, fills: finding.fills, ..known.clone() };
@@ -242,21 +280,41 @@ mod tests {
     }
 
     fn ask(object: &Value, old: Option<&Value>) -> Prediction {
-        answer(&Policy::default(), &NoFacts, &Question { object, old, namespace: "", strict: true, today: None })
+        answer(
+            &Policy::default(),
+            &NoFacts,
+            &Question { object, old, namespace: "", strict: true, today: None },
+        )
     }
 
     fn words(answer: &Prediction) -> Vec<String> {
-        answer.findings.iter().map(|finding| format!("{} {} {}", finding.level.as_str(), finding.rule, finding.path)).collect()
+        answer
+            .findings
+            .iter()
+            .map(|finding| format!("{} {} {}", finding.level.as_str(), finding.rule, finding.path))
+            .collect()
     }
 
     #[test]
     fn each_step_has_its_own_end() {
         for (extra, outcome, found) in [
             (json!({}), Predicted::Allowed, &[][..]),
-            (json!({"ttlSecondsAfterFinished": null}), Predicted::Patched, &["note ttl-after-finished spec.ttlSecondsAfterFinished"]),
-            (json!({"activeDeadlineSeconds": null}), Predicted::Denied, &["deny deadline spec.activeDeadlineSeconds"]),
+            (
+                json!({"ttlSecondsAfterFinished": null}),
+                Predicted::Patched,
+                &["note ttl-after-finished spec.ttlSecondsAfterFinished"],
+            ),
+            (
+                json!({"activeDeadlineSeconds": null}),
+                Predicted::Denied,
+                &["deny deadline spec.activeDeadlineSeconds"],
+            ),
             (json!({"tolerations": []}), Predicted::Refused, &["deny unknown-field spec.tolerations"]),
-            (json!({"activeDeadlineSeconds": "60"}), Predicted::Refused, &["deny field-type spec.activeDeadlineSeconds"]),
+            (
+                json!({"activeDeadlineSeconds": "60"}),
+                Predicted::Refused,
+                &["deny field-type spec.activeDeadlineSeconds"],
+            ),
             (json!({"parallelism": -1}), Predicted::Refused, &["deny api-server spec.parallelism"]),
             // The first call sees it before the API server does, and says everything.
             (
@@ -268,7 +326,11 @@ mod tests {
             let answer = ask(&job(extra.clone()), None);
             let mut words = words(&answer);
             words.sort();
-            assert_eq!((answer.outcome, words), (outcome, found.iter().map(|line| (*line).to_owned()).collect()), "{extra}");
+            assert_eq!(
+                (answer.outcome, words),
+                (outcome, found.iter().map(|line| (*line).to_owned()).collect()),
+                "{extra}"
+            );
         }
     }
 
@@ -276,10 +338,22 @@ mod tests {
     fn the_default_of_the_replacement_policy_is_told_from_the_authors_choice() {
         let unset = ask(&job(json!({"podReplacementPolicy": null})), None);
         assert_eq!(unset.outcome, Predicted::Patched);
-        assert_eq!(json!(patch::document(&unset.patch)), json!([{"op": "replace", "path": "/spec/podReplacementPolicy", "value": "Failed"}]));
-        assert_eq!(json!(patch::document(&unset.edits)), json!([{"op": "add", "path": "/spec/podReplacementPolicy", "value": "Failed"}]));
-        assert_eq!(unset.admitted.map(|stored| stored["spec"]["podReplacementPolicy"].clone()), Some(json!("Failed")));
-        assert_eq!(ask(&job(json!({"podReplacementPolicy": "TerminatingOrFailed"})), None).outcome, Predicted::Allowed);
+        assert_eq!(
+            json!(patch::document(&unset.patch)),
+            json!([{"op": "replace", "path": "/spec/podReplacementPolicy", "value": "Failed"}])
+        );
+        assert_eq!(
+            json!(patch::document(&unset.edits)),
+            json!([{"op": "add", "path": "/spec/podReplacementPolicy", "value": "Failed"}])
+        );
+        assert_eq!(
+            unset.admitted.map(|stored| stored["spec"]["podReplacementPolicy"].clone()),
+            Some(json!("Failed"))
+        );
+        assert_eq!(
+            ask(&job(json!({"podReplacementPolicy": "TerminatingOrFailed"})), None).outcome,
+            Predicted::Allowed
+        );
     }
 
     #[test]
@@ -288,8 +362,13 @@ mod tests {
         assert_eq!(ask(&old, Some(&old)).outcome, Predicted::Allowed, "nothing changes");
         let image = job(json!({"template": {"spec": {"containers": [{"name": "c", "image": "new"}]}}}));
         let changed = ask(&image, Some(&job(json!({}))));
-        assert_eq!((changed.outcome, words(&changed)), (Predicted::Refused, vec!["deny api-server spec.template".to_owned()]));
-        assert!(changed.findings[0].message.ends_with("spec.template: Invalid value: {…}: field is immutable"));
+        assert_eq!(
+            (changed.outcome, words(&changed)),
+            (Predicted::Refused, vec!["deny api-server spec.template".to_owned()])
+        );
+        assert!(
+            changed.findings[0].message.ends_with("spec.template: Invalid value: {…}: field is immutable")
+        );
         assert_eq!(changed.findings[0].pointer.to_string(), "spec.template.spec.containers[0].image");
         let gone = ask(&job(json!({"activeDeadlineSeconds": null})), Some(&job(json!({}))));
         assert_eq!(gone.outcome, Predicted::Denied);
@@ -299,7 +378,8 @@ mod tests {
     fn tolerations_that_an_apply_takes_out_are_put_back() {
         let gpu = json!({"template": {"spec": {"containers": [{"name": "c", "image": "i", "resources": {"limits": {"nvidia.com/gpu": 1}}}]}}});
         let mut old = job(gpu.clone());
-        old["spec"]["template"]["spec"]["tolerations"] = json!([{"key": "nvidia.com/gpu", "operator": "Exists", "effect": "NoSchedule"}]);
+        old["spec"]["template"]["spec"]["tolerations"] =
+            json!([{"key": "nvidia.com/gpu", "operator": "Exists", "effect": "NoSchedule"}]);
         let answer = ask(&job(gpu), Some(&old));
         assert_eq!((answer.outcome, answer.patch.len(), answer.edits.len()), (Predicted::Patched, 1, 0));
     }

@@ -18,7 +18,8 @@ use crate::text::patch::Op;
 use crate::text::pointer::{Pointer, Token};
 use crate::text::value::Value;
 
-/// The longest warning, in Unicode scalar values; the API server cuts and drops beyond its own limits (kubernetes.md §7.1).
+/// The longest warning, in Unicode scalar values; the API server cuts and drops beyond its own limits
+/// (kubernetes.md §7.1).
 pub const LONGEST_WARNING: usize = 120;
 /// The most warnings in one answer.
 pub const MOST_WARNINGS: usize = 10;
@@ -46,7 +47,12 @@ pub(super) struct Reply {
 pub(super) fn body(head: &Head<'_>, reply: &Reply) -> Vec<u8> {
     let patch = (reply.denial.is_none() && !reply.patch.is_empty())
         .then(|| STANDARD.encode(serde_json::to_vec(&patch::document(&reply.patch)).unwrap_or_default()));
-    let status = reply.denial.as_deref().map(|message| Status { status: "Failure", message, reason: "Forbidden", code: 403 });
+    let status = reply.denial.as_deref().map(|message| Status {
+        status: "Failure",
+        message,
+        reason: "Forbidden",
+        code: 403,
+    });
     let response = Response {
         uid: &head.uid,
         allowed: reply.denial.is_none(),
@@ -57,7 +63,8 @@ pub(super) fn body(head: &Head<'_>, reply: &Reply) -> Vec<u8> {
         warnings: &reply.warnings,
     };
     let review = Review { api_version: head.version.as_str(), kind: "AdmissionReview", response };
-    // Strings and maps with string keys always serialise; were it otherwise, an empty body is an error to the API server and it fails open.
+    // Strings and maps with string keys always serialise; were it otherwise, an empty body is an error to the
+    // API server and it fails open.
     serde_json::to_vec(&review).unwrap_or_default()
 }
 
@@ -94,7 +101,8 @@ struct Status<'a> {
     code: u16,
 }
 
-/// Returns the message of a denial: how many findings, then each in a line of its own; what only warns comes last, under its own count.
+/// Returns the message of a denial: how many findings, then each in a line of its own; what only warns comes
+/// last, under its own count.
 ///
 /// kubectl prints it behind `admission webhook "…" denied the request: `.
 #[must_use]
@@ -121,13 +129,15 @@ pub(super) fn denial(findings: &[Finding]) -> String {
     message
 }
 
-/// Returns the warnings for the findings of level `warn`: one line each, no two alike, and a last one that counts what is left out.
+/// Returns the warnings for the findings of level `warn`: one line each, no two alike, and a last one that
+/// counts what is left out.
 #[must_use]
 pub(super) fn warnings(findings: &[Finding]) -> Vec<String> {
     let mut out: Vec<String> = Vec::new();
     let mut more = 0_usize;
     for finding in findings.iter().filter(|finding| finding.level == Level::Warn) {
-        // Once there are too many lines, the rest is counted and not compared: there may be as many as the object has parts.
+        // Once there are too many lines, the rest is counted and not compared: there may be as many as the
+        // object has parts.
         if out.len() > MOST_WARNINGS {
             more += 1;
             continue;
@@ -145,10 +155,15 @@ pub(super) fn warnings(findings: &[Finding]) -> Vec<String> {
     out
 }
 
-/// Returns the line that says what is filled in; nothing where nothing is. The author reads the fields first, and the values where there is room.
+/// Returns the line that says what is filled in; nothing where nothing is. The author reads the fields first,
+/// and the values where there is room.
 #[must_use]
 pub(super) fn filled_in(findings: &[Finding]) -> Option<String> {
-    let fills = || findings.iter().filter(|finding| finding.fills && finding.fix.as_ref().is_some_and(|fix| fix.safety == Safety::Safe));
+    let fills = || {
+        findings.iter().filter(|finding| {
+            finding.fills && finding.fix.as_ref().is_some_and(|fix| fix.safety == Safety::Safe)
+        })
+    };
     let mut paths: Vec<String> = Vec::new();
     let mut names: Vec<String> = Vec::new();
     let mut more = 0_usize;
@@ -158,7 +173,11 @@ pub(super) fn filled_in(findings: &[Finding]) -> Option<String> {
             more += 1;
             continue;
         }
-        let value = finding.fix.as_ref().and_then(|fix| filled_value(fix.ops.last()?, &finding.path)).unwrap_or_default();
+        let value = finding
+            .fix
+            .as_ref()
+            .and_then(|fix| filled_value(fix.ops.last()?, &finding.path))
+            .unwrap_or_default();
         paths.push(one_line(&format!("{}{value}", finding.path.to_path_within(LONGEST_LINE))));
         let name = one_line(&format!(
             "{}{value}",
@@ -176,7 +195,11 @@ pub(super) fn filled_in(findings: &[Finding]) -> Option<String> {
     let first = || {
         let total = paths.len() + more;
         let some = |count: usize| format!("{}, and {} more", line(&paths[..count]), total - count);
-        (1..paths.len()).rev().map(some).find(|text| fits(text)).unwrap_or_else(|| format!("jobgate filled in {total} fields"))
+        (1..paths.len())
+            .rev()
+            .map(some)
+            .find(|text| fits(text))
+            .unwrap_or_else(|| format!("jobgate filled in {total} fields"))
     };
     (!paths.is_empty()).then(|| all.unwrap_or_else(first))
 }
@@ -194,8 +217,8 @@ pub(super) fn put_back(restore: &[Op]) -> Option<String> {
 /// How many fills are named before the rest is counted: more do not fit into a line.
 const MOST_FILLS: usize = 8;
 
-/// Returns the number or word that an operation writes, as it follows the field's name; nothing for a list. A mapping is written where the field's own is
-/// missing, and holds the field alone.
+/// Returns the number or word that an operation writes, as it follows the field's name; nothing for a list. A
+/// mapping is written where the field's own is missing, and holds the field alone.
 fn filled_value(op: &Op, field: &Pointer) -> Option<String> {
     let (Op::Add(place, value) | Op::Replace(place, value)) = op else { return None };
     let is_around = place.depth() < field.depth();
@@ -207,10 +230,11 @@ fn filled_value(op: &Op, field: &Pointer) -> Option<String> {
     }
 }
 
-/// Returns a finding as a warning: with its help if that fits, else without, else with as many whole clauses of its message as fit. Where not even one
-/// does, the beginning of the path is left out.
+/// Returns a finding as a warning: with its help if that fits, else without, else with as many whole clauses
+/// of its message as fit. Where not even one does, the beginning of the path is left out.
 fn short_line(finding: &Finding) -> String {
-    // A character is four bytes at most: what is longer than this does not fit, and need not be looked through.
+    // A character is four bytes at most: what is longer than this does not fit, and need not be looked
+    // through.
     const ENOUGH: usize = 4 * (LONGEST_WARNING + 1);
     let with_help = line(finding, true, ENOUGH).text;
     if fits(&with_help) {
@@ -220,8 +244,12 @@ fn short_line(finding: &Finding) -> String {
     let path = finding.path.to_path_within(ENOUGH);
     // What is longer than a line leaves no room, and need not be tried: a name may be nothing but dots.
     let is_short = |at: &usize| path.len() - at < LONGEST_WARNING / 2;
-    let ends = path.match_indices(['.', '[']).map(|(at, separator)| at + usize::from(separator == ".")).filter(is_short);
-    let without_beginning = ends.filter_map(|at| clauses_that_fit(&line_at(finding, &format!("…{}", &path[at..]), false, ENOUGH)));
+    let ends = path
+        .match_indices(['.', '['])
+        .map(|(at, separator)| at + usize::from(separator == "."))
+        .filter(is_short);
+    let without_beginning = ends
+        .filter_map(|at| clauses_that_fit(&line_at(finding, &format!("…{}", &path[at..]), false, ENOUGH)));
     let shorter = || without_beginning.into_iter().next();
     clauses_that_fit(&whole).or_else(shorter).unwrap_or_else(|| shorten(&whole.text))
 }
@@ -237,7 +265,10 @@ fn clauses_that_fit(line: &Line) -> Option<String> {
     if fits(bare) {
         return Some(bare.clone());
     }
-    let clauses = [": ", "; ", ", "].into_iter().flat_map(|end| bare[message..].match_indices(end)).map(|(at, _)| message + at);
+    let clauses = [": ", "; ", ", "]
+        .into_iter()
+        .flat_map(|end| bare[message..].match_indices(end))
+        .map(|(at, _)| message + at);
     // An odd number of backticks is the inside of a name or value.
     let whole = |end: &usize| bare[message..*end].matches('`').count().is_multiple_of(2);
     clauses.filter(whole).map(|end| bare[..end].to_owned()).filter(|text| fits(text)).max_by_key(String::len)
@@ -253,10 +284,15 @@ pub(super) fn shorten(text: &str) -> String {
     }
 }
 
-/// Returns the warning for who creates batch work of a kind that is not judged, where somebody has registered the webhook for it.
+/// Returns the warning for who creates batch work of a kind that is not judged, where somebody has registered
+/// the webhook for it.
 pub(super) fn not_judged(endpoint: Endpoint, head: &Head<'_>, pass: Pass) -> Option<String> {
-    let creates = endpoint == Endpoint::Validate && pass == Pass::Kind && head.operation == "CREATE" && head.subresource.is_empty();
-    (creates && is_other(&head.group, &head.kind)).then(|| shorten(&format!("jobgate does not judge the kind {}, and checked nothing", head.kind)))
+    let creates = endpoint == Endpoint::Validate
+        && pass == Pass::Kind
+        && head.operation == "CREATE"
+        && head.subresource.is_empty();
+    (creates && is_other(&head.group, &head.kind))
+        .then(|| shorten(&format!("jobgate does not judge the kind {}, and checked nothing", head.kind)))
 }
 
 /// Returns the value of an audit annotation: one line, not too long.
@@ -271,7 +307,8 @@ struct Line {
     message: usize,
 }
 
-/// Returns a finding as one line. What is more than a byte beyond `limit` is left out: names in the object may be as long as it is.
+/// Returns a finding as one line. What is more than a byte beyond `limit` is left out: names in the object
+/// may be as long as it is.
 fn line(finding: &Finding, with_help: bool, limit: usize) -> Line {
     line_at(finding, &finding.path.to_path_within(limit), with_help, limit)
 }
@@ -305,8 +342,7 @@ fn ceil_char(text: &str, offset: usize) -> usize {
 
 /// Puts a space in the place of everything that would break a line, colour a terminal, or turn text around.
 pub(super) fn one_line(text: &str) -> String {
-    let turns =
-        |c: char| matches!(c, '\u{2028}' | '\u{2029}' | '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}' | '\u{feff}');
+    let turns = |c: char| matches!(c, '\u{2028}' | '\u{2029}' | '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}' | '\u{feff}');
     text.chars().map(|c| if c.is_control() || turns(c) { ' ' } else { c }).collect()
 }
 
@@ -320,7 +356,18 @@ mod tests {
     fn finding(level: Level, path: &Pointer, message: &str, help: &str) -> Finding {
         let (message, help) = (message.to_owned().into(), help.to_owned().into());
         let (pointer, path) = (path.clone(), path.clone());
-        Finding { rule: "deadline", level, pointer, part: Part::Value, message, help, path, labels: Vec::new(), fix: None, fills: false }
+        Finding {
+            rule: "deadline",
+            level,
+            pointer,
+            part: Part::Value,
+            message,
+            help,
+            path,
+            labels: Vec::new(),
+            fix: None,
+            fills: false,
+        }
     }
 
     fn at(level: Level, index: usize) -> Finding {
@@ -341,10 +388,14 @@ mod tests {
 
     #[test]
     fn a_long_denial_says_what_it_leaves_out() {
-        let findings: Vec<Finding> = (0..40).map(|index| at(if index < 30 { Level::Deny } else { Level::Warn }, index)).collect();
+        let findings: Vec<Finding> =
+            (0..40).map(|index| at(if index < 30 { Level::Deny } else { Level::Warn }, index)).collect();
         let message = denial(&findings);
         let lines: Vec<&str> = message.lines().collect();
-        assert_eq!((lines[0], lines[31], lines[34], lines.len()), ("30 problems:", "10 warnings:", "… and 8 more", 35));
+        assert_eq!(
+            (lines[0], lines[31], lines[34], lines.len()),
+            ("30 problems:", "10 warnings:", "… and 8 more", 35)
+        );
         let many: Vec<Finding> = (0..1000).map(|index| at(Level::Deny, index)).collect();
         assert!(denial(&many).ends_with("\n… and 968 more"));
         let wide = denial(&[finding(Level::Deny, &Pointer::root(), &"ü".repeat(5000), "")]);
@@ -354,10 +405,16 @@ mod tests {
     #[test]
     fn nothing_breaks_a_line_or_colours_a_terminal() {
         let pointer = Pointer::of(&["spec", "pytorchReplicaSpecs"]).key("Mas\nter\u{1b}[31m\u{202e}\u{2028}");
-        let findings = [finding(Level::Deny, &pointer, "a\r\tb\u{85}", ""), finding(Level::Warn, &pointer, "a\0b", "")];
+        let findings =
+            [finding(Level::Deny, &pointer, "a\r\tb\u{85}", ""), finding(Level::Warn, &pointer, "a\0b", "")];
         let message = denial(&findings);
         assert_eq!(message.lines().count(), 4, "{message:?}");
-        assert!(!message.replace('\n', "").contains(|c: char| c.is_control() || c == '\u{202e}' || c == '\u{2028}'), "{message:?}");
+        assert!(
+            !message
+                .replace('\n', "")
+                .contains(|c: char| c.is_control() || c == '\u{202e}' || c == '\u{2028}'),
+            "{message:?}"
+        );
         assert!(!warnings(&findings)[0].contains(char::is_control));
     }
 
@@ -376,7 +433,8 @@ mod tests {
 
     #[test]
     fn a_long_path_gives_way_to_what_is_wrong() {
-        let at = Pointer::of(&["spec", "pytorchReplicaSpecs"]).key("Worker") / "template" / "spec" / "tolerations";
+        let at =
+            Pointer::of(&["spec", "pytorchReplicaSpecs"]).key("Worker") / "template" / "spec" / "tolerations";
         let message = format!("lacks `{}`: a pod stays Pending", "x".repeat(58));
         let finding = finding(Level::Warn, &at, &message, "add it");
         let expected = format!("deadline: …[Worker].template.spec.tolerations: lacks `{}`", "x".repeat(58));
@@ -387,7 +445,8 @@ mod tests {
     fn a_path_of_dots_costs_no_line_for_each() {
         let at = Pointer::of(&["spec", "pytorchReplicaSpecs"]).key(&".".repeat(100_000)) / "restartPolicy";
         let finding = finding(Level::Warn, &at, &"x".repeat(200), "");
-        let (text, steps) = meter::run(meter::Bounds::default(), || warnings(&[finding]).remove(0)).expect("no bounds");
+        let (text, steps) =
+            meter::run(meter::Bounds::default(), || warnings(&[finding]).remove(0)).expect("no bounds");
         assert!(text.chars().count() <= LONGEST_WARNING && steps < 100, "{steps}: {text}");
     }
 
@@ -408,16 +467,38 @@ mod tests {
             Finding { fix: Some(fix), fills: true, ..finding(Level::Note, &at, "missing", "") }
         };
         let of = |findings: &[Finding]| filled_in(findings).unwrap_or_default();
-        let job = [fill(&["spec", "ttlSecondsAfterFinished"], 86_400.into()), fill(&["spec", "template", "spec", "tolerations"], json!([1]))];
-        assert_eq!(of(&job), "jobgate filled in: spec.ttlSecondsAfterFinished=86400, spec.template.spec.tolerations");
-        let item = Finding { path: Pointer::of(&["spec", "tolerations"]), ..fill(&["spec", "tolerations", "1"], json!({"operator": "Exists"})) };
+        let job = [
+            fill(&["spec", "ttlSecondsAfterFinished"], 86_400.into()),
+            fill(&["spec", "template", "spec", "tolerations"], json!([1])),
+        ];
+        assert_eq!(
+            of(&job),
+            "jobgate filled in: spec.ttlSecondsAfterFinished=86400, spec.template.spec.tolerations"
+        );
+        let item = Finding {
+            path: Pointer::of(&["spec", "tolerations"]),
+            ..fill(&["spec", "tolerations", "1"], json!({"operator": "Exists"}))
+        };
         assert_eq!(of(&[item]), "jobgate filled in: spec.tolerations", "an item is no value of the list");
-        let run_policy = Finding { path: Pointer::of(&["spec", "runPolicy", "ttl"]), ..fill(&["spec", "runPolicy"], json!({"ttl": 60})) };
+        let run_policy = Finding {
+            path: Pointer::of(&["spec", "runPolicy", "ttl"]),
+            ..fill(&["spec", "runPolicy"], json!({"ttl": 60}))
+        };
         assert_eq!(of(&[run_policy]), "jobgate filled in: spec.runPolicy.ttl=60");
-        let long: Vec<Finding> = ["a", "b", "c"].map(|last| fill(&["spec", "jobTemplate", "spec", "template", "spec", last], "word".into())).into();
-        assert_eq!(of(&[long, job.to_vec()].concat()), "jobgate filled in: a=word, b=word, c=word, ttlSecondsAfterFinished=86400, tolerations");
-        let many: Vec<Finding> = (0..1000).map(|_| fill(&["spec", "pytorchReplicaSpecs", "template", "tolerations"], json!([]))).collect();
-        assert_eq!(of(&many), "jobgate filled in: spec.pytorchReplicaSpecs[template].tolerations, and 999 more");
+        let long: Vec<Finding> = ["a", "b", "c"]
+            .map(|last| fill(&["spec", "jobTemplate", "spec", "template", "spec", last], "word".into()))
+            .into();
+        assert_eq!(
+            of(&[long, job.to_vec()].concat()),
+            "jobgate filled in: a=word, b=word, c=word, ttlSecondsAfterFinished=86400, tolerations"
+        );
+        let many: Vec<Finding> = (0..1000)
+            .map(|_| fill(&["spec", "pytorchReplicaSpecs", "template", "tolerations"], json!([])))
+            .collect();
+        assert_eq!(
+            of(&many),
+            "jobgate filled in: spec.pytorchReplicaSpecs[template].tolerations, and 999 more"
+        );
         assert_eq!(filled_in(&[finding(Level::Warn, &Pointer::root(), "no fill", "")]), None);
     }
 
@@ -427,7 +508,10 @@ mod tests {
         assert_eq!(warnings(&same), ["deadline: spec.list[1]: no deadline; set one"]);
         let many: Vec<Finding> = (0..25).map(|index| at(Level::Warn, index)).collect();
         let many = warnings(&many);
-        assert_eq!((many.len(), &*many[9]), (MOST_WARNINGS, "16 more warnings; `jobgate lint` lists them all"));
+        assert_eq!(
+            (many.len(), &*many[9]),
+            (MOST_WARNINGS, "16 more warnings; `jobgate lint` lists them all")
+        );
         let ten: Vec<Finding> = (0..10).map(|index| at(Level::Warn, index)).collect();
         assert!(warnings(&ten)[9].starts_with("deadline"), "ten fit");
     }
@@ -435,12 +519,17 @@ mod tests {
     #[test]
     fn a_patch_is_sent_with_its_type_or_not_at_all() {
         let head = Head { uid: "u".into(), ..Head::default() };
-        let response = |reply: &Reply| serde_json::from_slice::<Value>(&body(&head, reply)).expect("JSON")["response"].clone();
+        let response = |reply: &Reply| {
+            serde_json::from_slice::<Value>(&body(&head, reply)).expect("JSON")["response"].clone()
+        };
         let patch = vec![Op::Add(Pointer::of(&["a/b"]), json!(["ü"]))];
         assert_eq!(response(&Reply::default()), json!({"uid": "u", "allowed": true}));
         let patched = response(&Reply { patch: patch.clone(), ..Reply::default() });
         let text = STANDARD.decode(patched["patch"].as_str().expect("text")).expect("base64");
-        assert_eq!(serde_json::from_slice::<Value>(&text).expect("JSON"), json!([{"op": "add", "path": "/a~1b", "value": ["ü"]}]));
+        assert_eq!(
+            serde_json::from_slice::<Value>(&text).expect("JSON"),
+            json!([{"op": "add", "path": "/a~1b", "value": ["ü"]}])
+        );
         assert_eq!(patched["patchType"], "JSONPatch");
         let denied = response(&Reply { patch, denial: Some("no".to_owned()), ..Reply::default() });
         let status = json!({"status": "Failure", "message": "no", "reason": "Forbidden", "code": 403});

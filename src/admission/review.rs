@@ -1,8 +1,10 @@
-//! An AdmissionReview request as it comes over the wire: borrowed, lenient, and readable even where it is cut off.
+//! An AdmissionReview request as it comes over the wire: borrowed, lenient, and readable even where it is cut
+//! off.
 //!
-//! Nothing here is derived, for three reasons: of two equal keys the last one counts, as in the API server's own decoder, where derived code
-//! refuses; a field of another type than expected reads as unset and costs nobody his request; and what was read before an error stays read, so
-//! that a review which breaks off can still be answered by its `uid`.
+//! Nothing here is derived, for three reasons: of two equal keys the last one counts, as in the API server's
+//! own decoder, where derived code refuses; a field of another type than expected reads as unset and costs
+//! nobody his request; and what was read before an error stays read, so that a review which breaks off can
+//! still be answered by its `uid`.
 
 use std::borrow::{Borrow, Cow};
 use std::collections::BTreeMap;
@@ -84,8 +86,9 @@ pub struct Review<'a> {
     pub head: Head<'a>,
     /// What is to be judged, or why there is nothing to judge.
     pub subject: Subject,
-    /// The claims whose access modes a judgement may ask for, each once. Those that can be a reason for a denial come first, and
-    /// of these the ones with a name like that of a claim for checkpoints. Whoever looks them up decides how many are too many.
+    /// The claims whose access modes a judgement may ask for, each once. Those that can be a reason for a
+    /// denial come first, and of these the ones with a name like that of a claim for checkpoints. Whoever
+    /// looks them up decides how many are too many.
     pub claims: Vec<WantedClaim>,
     /// The whole body, where the object was only skimmed.
     skimmed: Option<&'a [u8]>,
@@ -136,7 +139,8 @@ impl<'a> Review<'a> {
         Self::skim(body).map_or_else(|| Self::read_whole(body), Ok)
     }
 
-    /// Reads a review with all that its object has, where [`Self::read`] may leave out what most judgements have no use for.
+    /// Reads a review with all that its object has, where [`Self::read`] may leave out what most judgements
+    /// have no use for.
     ///
     /// # Errors
     /// As [`Self::read`].
@@ -159,33 +163,44 @@ impl<'a> Review<'a> {
         Err(Malformed { reason, head: Box::new(head) })
     }
 
-    /// Skims a review of a new object, in one walk over the body; nothing for any other review, and for one that is odd in any way.
+    /// Skims a review of a new object, in one walk over the body; nothing for any other review, and for one
+    /// that is odd in any way.
     fn skim(body: &'a [u8]) -> Option<Self> {
         let text = str::from_utf8(body).ok()?;
         let mut envelope = Envelope { skims: true, ..Envelope::default() };
         let mut json = serde_json::Deserializer::from_str(text);
-        EnvelopeReader { envelope: &mut envelope, level: Level::Review }.deserialize(&mut json).and_then(|()| json.end()).ok()?;
+        EnvelopeReader { envelope: &mut envelope, level: Level::Review }
+            .deserialize(&mut json)
+            .and_then(|()| json.end())
+            .ok()?;
         let Envelope { head, is_review, object, skimmed, .. } = envelope;
         let (kind, skimmed) = skimmed?;
         // What the object was skimmed for may have been taken back behind it, and so may the object.
-        let sound = is_review && !head.uid.is_empty() && object.is_none() && head.creates() == Some(kind) && Kind::of(&skimmed) == Some(kind);
+        let sound = is_review
+            && !head.uid.is_empty()
+            && object.is_none()
+            && head.creates() == Some(kind)
+            && Kind::of(&skimmed) == Some(kind);
         let change = Change { operation: Operation::Create, kind, object: skimmed, old: None };
         let subject = Subject::Object(Box::new(change));
         sound.then(|| Self { claims: claims(&head, &subject), head, subject, skimmed: Some(body) })
     }
 
-    /// Returns the review with the whole of its object, if that could make a difference: what mounts a claim, and how its path is used, matters where
-    /// only one node or pod can.
+    /// Returns the review with the whole of its object, if that could make a difference: what mounts a claim,
+    /// and how its path is used, matters where only one node or pod can.
     #[must_use]
     pub(super) fn completed(self, facts: &dyn Facts) -> Self {
         let Some(body) = self.skimmed else { return self };
-        let for_one =
-            |wanted: &WantedClaim| matches!(facts.claim(&wanted.namespace, &wanted.name), Fact::Known(claim) if !claim.has("ReadWriteMany"));
+        let for_one = |wanted: &WantedClaim| matches!(facts.claim(&wanted.namespace, &wanted.name), Fact::Known(claim) if !claim.has("ReadWriteMany"));
         if !self.claims.iter().any(for_one) {
             return self;
         }
-        // What is left out may be beyond what can be read. What was skimmed is sound, and judging that must not depend on what is known of claims.
-        Self::read_whole(body).ok().filter(|whole| matches!(whole.subject, Subject::Object(_))).unwrap_or(self)
+        // What is left out may be beyond what can be read. What was skimmed is sound, and judging that must
+        // not depend on what is known of claims.
+        Self::read_whole(body)
+            .ok()
+            .filter(|whole| matches!(whole.subject, Subject::Object(_)))
+            .unwrap_or(self)
     }
 }
 
@@ -200,8 +215,8 @@ struct Usage {
     for_checkpoints: bool,
 }
 
-/// Returns the claims that a judgement may ask for, in the order of [`Review::claims`]. A template of no pods mounts nothing,
-/// so its claims are not among them.
+/// Returns the claims that a judgement may ask for, in the order of [`Review::claims`]. A template of no pods
+/// mounts nothing, so its claims are not among them.
 fn claims(head: &Head<'_>, subject: &Subject) -> Vec<WantedClaim> {
     let Subject::Object(change) = subject else { return Vec::new() };
     // Nothing is in a namespace that cannot exist; and its name is repeated for each claim.
@@ -210,7 +225,8 @@ fn claims(head: &Head<'_>, subject: &Subject) -> Vec<WantedClaim> {
     }
     // Whether it is shared, and whether it is for checkpoints, in either object.
     let mut wanted: BTreeMap<&str, (bool, bool)> = BTreeMap::new();
-    for workload in [Some(&change.object), change.old.as_ref()].into_iter().flatten().filter_map(Workload::of) {
+    for workload in [Some(&change.object), change.old.as_ref()].into_iter().flatten().filter_map(Workload::of)
+    {
         for (name, usage) in usages(&workload) {
             let (shared, for_checkpoints) = wanted.entry(name).or_default();
             *shared |= usage.pods.is_some_and(|pods| pods > 1);
@@ -220,7 +236,14 @@ fn claims(head: &Head<'_>, subject: &Subject) -> Vec<WantedClaim> {
     let mut wanted: Vec<_> = wanted.into_iter().collect();
     wanted.sort_by_key(|(_, (shared, for_checkpoints))| (!shared, !for_checkpoints));
     let namespace = &head.namespace;
-    wanted.into_iter().map(|(name, (shared, _))| WantedClaim { namespace: namespace.to_string(), name: name.to_owned(), shared }).collect()
+    wanted
+        .into_iter()
+        .map(|(name, (shared, _))| WantedClaim {
+            namespace: namespace.to_string(),
+            name: name.to_owned(),
+            shared,
+        })
+        .collect()
 }
 
 /// Returns how one object uses its claims, by their names.
@@ -245,13 +268,15 @@ fn usages<'a>(workload: &Workload<'a>) -> BTreeMap<&'a str, Usage> {
     usages
 }
 
-/// Reads what stands before the end of a body that was cut off, for the answer to a review that is too large to be read.
+/// Reads what stands before the end of a body that was cut off, for the answer to a review that is too large
+/// to be read.
 #[must_use]
 pub(super) fn head_of_prefix(prefix: &[u8]) -> Head<'_> {
     Envelope::read(prefix).0.head
 }
 
-/// Tells whether a request makes an object heavier than it was, and changes its `spec`; read without making values of anything. A new object does.
+/// Tells whether a request makes an object heavier than it was, and changes its `spec`; read without making
+/// values of anything. A new object does.
 pub(super) fn grows(body: &[u8]) -> bool {
     let (Envelope { object, old, .. }, _) = Envelope::read(body);
     let (Some(object), Some(old)) = (object, old) else { return true };
@@ -301,9 +326,13 @@ fn examine(head: &Head<'_>, object: Option<&RawValue>, old: Option<&RawValue>) -
 /// Parses an object, or says what is to be done with one that cannot be parsed.
 fn parse(raw: &RawValue) -> Result<Value, Subject> {
     serde_json::from_str(raw.get()).map_err(|error| {
-        // The envelope was read to its end, so the text is well-formed JSON: what is left is depth, and numbers and escapes out of range.
-        // serde_json gives its depth limit (128) no category of its own.
-        if error.to_string().starts_with("recursion limit exceeded") { Subject::TooDeep } else { Subject::Fault(Fault::ObjectUnreadable) }
+        // The envelope was read to its end, so the text is well-formed JSON: what is left is depth, and
+        // numbers and escapes out of range. serde_json gives its depth limit (128) no category of its own.
+        if error.to_string().starts_with("recursion limit exceeded") {
+            Subject::TooDeep
+        } else {
+            Subject::Fault(Fault::ObjectUnreadable)
+        }
     })
 }
 
@@ -325,7 +354,9 @@ impl<'a> Envelope<'a> {
     fn read(body: &'a [u8]) -> (Self, Option<serde_json::Error>) {
         let mut envelope = Self::default();
         let mut json = serde_json::Deserializer::from_slice(body);
-        let read = EnvelopeReader { envelope: &mut envelope, level: Level::Review }.deserialize(&mut json).and_then(|()| json.end());
+        let read = EnvelopeReader { envelope: &mut envelope, level: Level::Review }
+            .deserialize(&mut json)
+            .and_then(|()| json.end());
         (envelope, read.err())
     }
 
@@ -333,7 +364,10 @@ impl<'a> Envelope<'a> {
     fn review_field(&mut self, key: &str, value: &'a RawValue) {
         match key {
             "kind" => self.is_review = text(value) == "AdmissionReview",
-            "apiVersion" => self.head.version = if text(value) == Version::V1Beta1.as_str() { Version::V1Beta1 } else { Version::V1 },
+            "apiVersion" => {
+                self.head.version =
+                    if text(value) == Version::V1Beta1.as_str() { Version::V1Beta1 } else { Version::V1 }
+            }
             _ => {}
         }
     }
@@ -414,11 +448,18 @@ impl<'a> Visitor<'a> for EnvelopeReader<'_, 'a> {
         self.envelope.has_request |= matches!(self.level, Level::Request);
         while let Some(Text(key)) = map.next_key()? {
             match (self.level, &*key) {
-                (Level::Review, "request") => map.next_value_seed(EnvelopeReader { envelope: &mut *self.envelope, level: Level::Request })?,
+                (Level::Review, "request") => map.next_value_seed(EnvelopeReader {
+                    envelope: &mut *self.envelope,
+                    level: Level::Request,
+                })?,
                 (Level::Review, key) => self.envelope.review_field(key, map.next_value()?),
-                (Level::Request, "object") if self.envelope.skims && self.envelope.head.creates().is_some() => {
+                (Level::Request, "object")
+                    if self.envelope.skims && self.envelope.head.creates().is_some() =>
+                {
                     let kind = self.envelope.head.creates();
-                    self.envelope.skimmed = kind.map(|kind| Ok((kind, map.next_value_seed(ValueReader(skim::Keep::Object))?))).transpose()?;
+                    self.envelope.skimmed = kind
+                        .map(|kind| Ok((kind, map.next_value_seed(ValueReader(skim::Keep::Object))?)))
+                        .transpose()?;
                 }
                 (Level::Request, key) => self.envelope.request_field(key, map.next_value()?),
             }
@@ -470,7 +511,9 @@ mod tests {
     }
 
     fn request(fields: &str) -> String {
-        body(&format!(r#"{{"uid":"u","kind":{{"group":"batch","version":"v1","kind":"Job"}},"operation":"CREATE",{fields}}}"#))
+        body(&format!(
+            r#"{{"uid":"u","kind":{{"group":"batch","version":"v1","kind":"Job"}},"operation":"CREATE",{fields}}}"#
+        ))
     }
 
     fn subject(body: &str) -> Subject {
@@ -492,7 +535,9 @@ mod tests {
 
     #[test]
     fn fields_of_other_types_read_as_unset() {
-        let body = body(r#"{"uid":"u","operation":["CREATE"],"kind":"Job","name":5,"namespace":null,"userInfo":[],"dryRun":"true","new":{"a":[1]}}"#);
+        let body = body(
+            r#"{"uid":"u","operation":["CREATE"],"kind":"Job","name":5,"namespace":null,"userInfo":[],"dryRun":"true","new":{"a":[1]}}"#,
+        );
         let review = Review::read(body.as_bytes()).expect("a review");
         assert_eq!(review.head, Head { uid: "u".into(), ..Head::default() });
         assert!(matches!(review.subject, Subject::Pass(Pass::Operation)));
@@ -500,7 +545,8 @@ mod tests {
 
     #[test]
     fn text_may_have_escapes() {
-        let review = Review::read(br#"{"\u006bind":"Admission\u0052eview","request":{"uid":"a\"b"}}"#).expect("a review");
+        let review = Review::read(br#"{"\u006bind":"Admission\u0052eview","request":{"uid":"a\"b"}}"#)
+            .expect("a review");
         assert_eq!(review.head.uid, "a\"b");
     }
 
@@ -532,19 +578,26 @@ mod tests {
         let uid = body.find(r#""u""#).expect("a uid") + 3;
         for end in 0..body.len() {
             let head = head_of_prefix(&body.as_bytes()[..end]);
-            assert_eq!(&*head.uid, if end >= uid { "u" } else { "" }, "{}", &String::from_utf8_lossy(&body.as_bytes()[..end]));
+            assert_eq!(
+                &*head.uid,
+                if end >= uid { "u" } else { "" },
+                "{}",
+                &String::from_utf8_lossy(&body.as_bytes()[..end])
+            );
         }
     }
 
     #[test]
     fn beta_reviews_are_answered_in_beta() {
-        let review = br#"{"kind":"AdmissionReview","apiVersion":"admission.k8s.io/v1beta1","request":{"uid":"u"}}"#;
+        let review =
+            br#"{"kind":"AdmissionReview","apiVersion":"admission.k8s.io/v1beta1","request":{"uid":"u"}}"#;
         assert_eq!(Review::read(review).expect("a review").head.version, Version::V1Beta1);
     }
 
     #[test]
     fn a_new_object_is_skimmed_and_an_old_one_is_not() {
-        let pod = r#"{"containers":[{"name":"c","image":"i","env":[{"name":"A"}],"command":["x"]}],"volumes":[]}"#;
+        let pod =
+            r#"{"containers":[{"name":"c","image":"i","env":[{"name":"A"}],"command":["x"]}],"volumes":[]}"#;
         let job = format!(
             r#"{{"apiVersion":"batch/v1","kind":"Job","spec":{{"new":1,"completions":[{{"env":1}}],"template":{{"spec":{pod}}}}},"status":{{"active":1}}}}"#
         );
@@ -558,40 +611,65 @@ mod tests {
             read("CREATE"),
             json!({"apiVersion": "batch/v1", "kind": "Job", "spec": {"new": 1, "completions": [{"env": 1}], "template": {"spec": left}}, "status": {"active": 1}})
         );
-        assert_eq!(read("UPDATE").to_string(), serde_json::from_str::<Value>(&job).expect("JSON").to_string());
+        assert_eq!(
+            read("UPDATE").to_string(),
+            serde_json::from_str::<Value>(&job).expect("JSON").to_string()
+        );
     }
 
     #[test]
     fn a_kind_that_changes_its_mind_behind_the_object_is_read_again() {
         let job = r#"{"apiVersion":"batch/v1","kind":"Job","status":{"active":1}}"#;
-        for after in [r#""operation":"UPDATE","oldObject":{}"#, r#""kind":{"group":"batch","kind":"CronJob"}"#, r#""subResource":"status""#] {
+        for after in [
+            r#""operation":"UPDATE","oldObject":{}"#,
+            r#""kind":{"group":"batch","kind":"CronJob"}"#,
+            r#""subResource":"status""#,
+        ] {
             let body = request(&format!(r#""object":{job},{after}"#));
             let whole = Review::read_whole(body.as_bytes()).expect("a review");
-            assert_eq!(format!("{:?}", Review::read(body.as_bytes()).expect("a review")), format!("{whole:?}"), "{after}");
+            assert_eq!(
+                format!("{:?}", Review::read(body.as_bytes()).expect("a review")),
+                format!("{whole:?}"),
+                "{after}"
+            );
         }
-        let last = request(&format!(r#""object":{{"apiVersion":"batch/v1","kind":"Job","spec":1}},"object":{job}"#));
+        let last =
+            request(&format!(r#""object":{{"apiVersion":"batch/v1","kind":"Job","spec":1}},"object":{job}"#));
         let Subject::Object(change) = subject(&last) else { panic!("{last}") };
-        assert_eq!(change.object, json!({"apiVersion": "batch/v1", "kind": "Job", "status": {"active": 1}}), "of two objects the last one counts");
+        assert_eq!(
+            change.object,
+            json!({"apiVersion": "batch/v1", "kind": "Job", "status": {"active": 1}}),
+            "of two objects the last one counts"
+        );
     }
 
     #[test]
     fn the_whole_is_read_where_a_claim_is_for_one_node() {
         let spec = r#"{"template":{"spec":{"containers":[{"env":[]}],"volumes":[{"persistentVolumeClaim":{"claimName":"c"}}]}}}"#;
-        let body = request(&format!(r#""namespace":"n","object":{{"apiVersion":"batch/v1","kind":"Job","spec":{spec}}}"#));
+        let body = request(&format!(
+            r#""namespace":"n","object":{{"apiVersion":"batch/v1","kind":"Job","spec":{spec}}}"#
+        ));
         for (mode, whole) in [("ReadWriteOnce", true), ("ReadWriteMany", false)] {
             let claim = Fact::Known(Claim { access_modes: vec![mode.to_owned()], source: Source::Cluster });
             let facts = FactTable { claims: [(("n".to_owned(), "c".to_owned()), claim)].into() };
             let review = Review::read(body.as_bytes()).expect("a review").completed(&facts);
             let Subject::Object(change) = review.subject else { panic!("{body}") };
-            assert_eq!(change.object.pointer("/spec/template/spec/containers/0/env").is_some(), whole, "{mode}");
+            assert_eq!(
+                change.object.pointer("/spec/template/spec/containers/0/env").is_some(),
+                whole,
+                "{mode}"
+            );
         }
     }
 
     #[test]
     fn what_is_known_of_a_claim_does_not_make_an_object_unreadable() {
         let spec = r#"{"template":{"spec":{"containers":[{"env":[{"value":"\ud800"}]}],"volumes":[{"persistentVolumeClaim":{"claimName":"c"}}]}}}"#;
-        let body = request(&format!(r#""namespace":"n","object":{{"apiVersion":"batch/v1","kind":"Job","spec":{spec}}}"#));
-        let claim = Fact::Known(Claim { access_modes: vec!["ReadWriteOnce".to_owned()], source: Source::Cluster });
+        let body = request(&format!(
+            r#""namespace":"n","object":{{"apiVersion":"batch/v1","kind":"Job","spec":{spec}}}"#
+        ));
+        let claim =
+            Fact::Known(Claim { access_modes: vec!["ReadWriteOnce".to_owned()], source: Source::Cluster });
         let facts = FactTable { claims: [(("n".to_owned(), "c".to_owned()), claim)].into() };
         let review = Review::read(body.as_bytes()).expect("a review");
         assert!(matches!(review.subject, Subject::Object(_)), "the text that cannot be read is skipped");
@@ -601,14 +679,25 @@ mod tests {
     #[test]
     fn what_is_not_judged() {
         assert!(matches!(subject(&request(r#""object":{}"#)), Subject::Fault(Fault::KindMismatch)));
-        assert!(matches!(subject(&request(r#""object":{"apiVersion":"batch/v1","kind":"CronJob"}"#)), Subject::Fault(Fault::KindMismatch)));
-        assert!(matches!(subject(&request(r#""object":null"#)), Subject::Fault(Fault::ObjectMissing)));
-        assert!(matches!(subject(&request(&format!(r#""subResource":"status","object":{JOB}"#))), Subject::Pass(Pass::Subresource)));
         assert!(matches!(
-            subject(&request(&format!(r#""kind":{{"group":"batch.volcano.sh","kind":"Job"}},"object":{JOB}"#))),
+            subject(&request(r#""object":{"apiVersion":"batch/v1","kind":"CronJob"}"#)),
+            Subject::Fault(Fault::KindMismatch)
+        ));
+        assert!(matches!(subject(&request(r#""object":null"#)), Subject::Fault(Fault::ObjectMissing)));
+        assert!(matches!(
+            subject(&request(&format!(r#""subResource":"status","object":{JOB}"#))),
+            Subject::Pass(Pass::Subresource)
+        ));
+        assert!(matches!(
+            subject(&request(&format!(
+                r#""kind":{{"group":"batch.volcano.sh","kind":"Job"}},"object":{JOB}"#
+            ))),
             Subject::Pass(Pass::Kind)
         ));
-        assert!(matches!(subject(&request(&format!(r#""operation":"UPDATE","object":{JOB}"#))), Subject::Fault(Fault::ObjectMissing)));
+        assert!(matches!(
+            subject(&request(&format!(r#""operation":"UPDATE","object":{JOB}"#))),
+            Subject::Fault(Fault::ObjectMissing)
+        ));
         assert!(matches!(
             subject(&request(r#""object":{"apiVersion":"batch/v1","kind":"Job","spec":1e999}"#)),
             Subject::Fault(Fault::ObjectUnreadable)
@@ -617,26 +706,46 @@ mod tests {
 
     #[test]
     fn an_object_beyond_the_depth_limit_is_told_from_a_broken_one() {
-        let deep = format!(r#"{{"apiVersion":"batch/v1","kind":"Job","spec":{}{}}}"#, "[".repeat(100_000), "]".repeat(100_000));
+        let deep = format!(
+            r#"{{"apiVersion":"batch/v1","kind":"Job","spec":{}{}}}"#,
+            "[".repeat(100_000),
+            "]".repeat(100_000)
+        );
         assert!(matches!(subject(&request(&format!(r#""object":{deep}"#))), Subject::TooDeep));
         let both = format!(r#""operation":"UPDATE","object":{deep},"oldObject":{deep}"#);
-        assert!(matches!(subject(&request(&both)), Subject::Fault(Fault::ObjectUnreadable)), "one that is there already may lose its finalizers");
-        assert!(matches!(subject(&request(&format!(r#""operation":"UPDATE","object":{deep},"oldObject":{JOB}"#))), Subject::TooDeep));
+        assert!(
+            matches!(subject(&request(&both)), Subject::Fault(Fault::ObjectUnreadable)),
+            "one that is there already may lose its finalizers"
+        );
+        assert!(matches!(
+            subject(&request(&format!(r#""operation":"UPDATE","object":{deep},"oldObject":{JOB}"#))),
+            Subject::TooDeep
+        ));
     }
 
     #[test]
     fn claims_of_the_new_and_the_old_object_are_asked_for() {
         let job = |claims: &[String]| {
-            let volumes: Vec<Value> = claims.iter().map(|claim| json!({"persistentVolumeClaim": {"claimName": claim}})).collect();
+            let volumes: Vec<Value> =
+                claims.iter().map(|claim| json!({"persistentVolumeClaim": {"claimName": claim}})).collect();
             json!({"apiVersion": "batch/v1", "kind": "Job", "spec": {"template": {"spec": {"volumes": volumes}}}}).to_string()
         };
-        let fields =
-            |new: &[String], old: &[String]| format!(r#""namespace":"n","operation":"UPDATE","object":{},"oldObject":{}"#, job(new), job(old));
+        let fields = |new: &[String], old: &[String]| {
+            format!(r#""namespace":"n","operation":"UPDATE","object":{},"oldObject":{}"#, job(new), job(old))
+        };
         let needed = |body: &str| Review::read(body.as_bytes()).expect("a review").claims;
-        let name = |name: &str| WantedClaim { namespace: "n".to_owned(), name: name.to_owned(), shared: false };
-        assert_eq!(needed(&request(&fields(&["b".into(), "a".into()], &["c".into(), "a".into()]))), [name("a"), name("b"), name("c")]);
+        let name =
+            |name: &str| WantedClaim { namespace: "n".to_owned(), name: name.to_owned(), shared: false };
+        assert_eq!(
+            needed(&request(&fields(&["b".into(), "a".into()], &["c".into(), "a".into()]))),
+            [name("a"), name("b"), name("c")]
+        );
         let many: Vec<String> = (0..1000).map(|at| at.to_string()).collect();
-        assert_eq!(needed(&request(&fields(&many, &[]))).len(), 1000, "how many are looked up is not decided here");
+        assert_eq!(
+            needed(&request(&fields(&many, &[]))).len(),
+            1000,
+            "how many are looked up is not decided here"
+        );
     }
 
     /// Returns the names of the claims that a PyTorchJob asks for, the shared ones marked by `*`.

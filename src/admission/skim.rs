@@ -1,10 +1,12 @@
 //! Reads an object without what no rule can ever see.
 //!
-//! Most of a Job's text is its containers' environment, command lines, probes and mounts, and what the API server notes of who owns which field.
-//! To build all of that in memory costs several times as much as judging what is left. No rule looks at it, but for one: whether a claim that only
-//! one node can mount holds checkpoints is read off mounts, flags and variables. So [`crate::admission`] skims a new object first, and reads it
-//! whole only where the facts make that rule ask. A rule that looks at one of these fields takes it off the list; where that is forgotten, the
-//! fixtures and the property test, which read each object both ways, say so.
+//! Most of a Job's text is its containers' environment, command lines, probes and mounts, and what the API
+//! server notes of who owns which field. To build all of that in memory costs several times as much as
+//! judging what is left. No rule looks at it, but for one: whether a claim that only one node can mount holds
+//! checkpoints is read off mounts, flags and variables. So [`crate::admission`] skims a new object first, and
+//! reads it whole only where the facts make that rule ask. A rule that looks at one of these fields takes it
+//! off the list; where that is forgotten, the fixtures and the property test, which read each object both
+//! ways, say so.
 
 use crate::text::value::Select;
 

@@ -1,7 +1,8 @@
 //! How much memory a review will take, told from its text before anything of it is parsed.
 //!
-//! A body of a megabyte can become two of text or forty of small mappings, and an object of nothing but those passes the API server like any other. What
-//! is counted here costs a walk over the bytes, some milliseconds for each ten megabytes.
+//! A body of a megabyte can become two of text or forty of small mappings, and an object of nothing but those
+//! passes the API server like any other. What is counted here costs a walk over the bytes, some milliseconds
+//! for each ten megabytes.
 
 /// A mapping that is not empty, with what its first entry takes less than [`ENTRY`]: room for four entries,
 /// of 56 bytes each, from the start.
@@ -13,7 +14,8 @@ const LIST: usize = 96;
 /// A further item of a list, or entry of a mapping: its place in a vector of 24 bytes an item that has just
 /// doubled, while the old one is copied.
 const ITEM: usize = 88;
-/// Text is held as it was sent and as a value, and a patched object has both once more for a moment; escapes only make the value shorter.
+/// Text is held as it was sent and as a value, and a patched object has both once more for a moment; escapes
+/// only make the value shorter.
 const TEXT: usize = 2;
 /// What the most costly text weighs for each of its bytes: a list of mappings of one nameless entry,
 /// `{"":0},`.
@@ -108,9 +110,14 @@ mod tests {
             "{\"\":[{\"\":0}]},",
         ] {
             let many = text.repeat(1000);
-            assert!(look(many.as_bytes()) <= MAX_PER_BYTE * many.len(), "{text}: {} for each byte", look(many.as_bytes()) / many.len());
+            assert!(
+                look(many.as_bytes()) <= MAX_PER_BYTE * many.len(),
+                "{text}: {} for each byte",
+                look(many.as_bytes()) / many.len()
+            );
         }
-        let ordinary = r#"{"name":"RANK","valueFrom":{"fieldRef":{"fieldPath":"metadata.name"}}},"#.repeat(1000);
+        let ordinary =
+            r#"{"name":"RANK","valueFrom":{"fieldRef":{"fieldPath":"metadata.name"}}},"#.repeat(1000);
         assert!(weight(ordinary.as_bytes()) < 20 * ordinary.len());
     }
 }

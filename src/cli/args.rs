@@ -13,7 +13,8 @@ use crate::report::{self, Format};
 #[cfg(feature = "serve")]
 use crate::serve::arguments::Serve;
 
-/// Keeps batch jobs that will waste a night of GPU time out of a Kubernetes cluster, and says how to fix them.
+/// Keeps batch jobs that will waste a night of GPU time out of a Kubernetes cluster, and says how to fix
+/// them.
 #[derive(Debug, Parser)]
 #[command(name = "jobgate", version, disable_help_subcommand = true, max_term_width = 120)]
 #[command(after_help = "Exit codes: 0 clean, 1 findings at or above --fail-on, 2 could not run.")]
@@ -149,7 +150,9 @@ pub struct CertsInit {
 
 /// Arguments of `jobgate review`.
 #[derive(Debug, Args)]
-#[command(after_help = "The answer is on standard output. Exit codes: 0 for an answer, whatever it says, and 2 for none.")]
+#[command(
+    after_help = "The answer is on standard output. Exit codes: 0 for an answer, whatever it says, and 2 for none."
+)]
 pub struct Review {
     /// The AdmissionReview, as JSON; - for standard input
     #[arg(value_name = "FILE", default_value = "-", hide_default_value = true)]
@@ -168,7 +171,8 @@ pub struct Review {
     pub facts: Vec<PathBuf>,
 }
 
-/// By what is judged, and how that is reported: arguments of `jobgate lint`, `jobgate dry-run` and `jobgate audit`.
+/// By what is judged, and how that is reported: arguments of `jobgate lint`, `jobgate dry-run` and `jobgate
+/// audit`.
 #[derive(Debug, Args)]
 pub struct Reporting {
     /// The policy: a file, or one of default, audit, accelerators
@@ -179,7 +183,8 @@ pub struct Reporting {
     #[arg(long, value_name = "LEVEL", value_enum, default_value_t = FailOn::Deny, help_heading = "Judging")]
     pub fail_on: FailOn,
 
-    /// Make the exit code 1 if something was not judged, too: an unknown kind, a chart, a patch, an unknown claim
+    /// Make the exit code 1 if something was not judged, too: an unknown kind, a chart, a patch, an unknown
+    /// claim
     #[arg(long, help_heading = "Judging")]
     pub fail_on_unjudged: bool,
 
@@ -218,8 +223,9 @@ impl Reporting {
 pub struct Judging {
     /// Files, directories, globs, or - for standard input
     ///
-    /// A named file is read whatever its name. A directory is walked as git sees it: .yaml, .yml and .json files that .gitignore does not exclude, hidden
-    /// ones (.github, .tekton) too. Links to files are read, links to directories are not followed.
+    /// A named file is read whatever its name. A directory is walked as git sees it: .yaml, .yml and .json
+    /// files that .gitignore does not exclude, hidden ones (.github, .tekton) too. Links to files are read,
+    /// links to directories are not followed.
     #[arg(value_name = "PATH", default_value = ".", hide_default_value = true)]
     pub paths: Vec<PathBuf>,
 
@@ -273,7 +279,8 @@ pub struct Lint {
 
     /// Fix in the files what can be fixed safely; the report is about what is left
     ///
-    /// Only the bytes of the changes move. With - the fixed text goes to standard output, and the report to standard error.
+    /// Only the bytes of the changes move. With - the fixed text goes to standard output, and the report to
+    /// standard error.
     #[arg(long, group = "fixes", help_heading = "Fixing")]
     pub fix: bool,
 
@@ -544,12 +551,16 @@ mod tests {
 
     #[test]
     fn sizes_are_read_and_written_alike() {
-        for (text, bytes) in [("0", 0), ("1000", 1000), ("512K", 512 << 10), ("64M", 64 << 20), ("2G", 2 << 30)] {
+        for (text, bytes) in
+            [("0", 0), ("1000", 1000), ("512K", 512 << 10), ("64M", 64 << 20), ("2G", 2 << 30)]
+        {
             assert_eq!(size(text), Ok(Size(bytes)));
             assert_eq!(Size(bytes).to_string(), text);
         }
         assert_eq!(size("64m"), Ok(Size(64 << 20)));
-        for text in ["", "M", "-1", "1.5G", "64MB", "1 K", "99999999999999999999", "18446744073709551615K", "ü"] {
+        for text in
+            ["", "M", "-1", "1.5G", "64MB", "1 K", "99999999999999999999", "18446744073709551615K", "ü"]
+        {
             assert!(size(text).is_err(), "{text}");
         }
     }

@@ -21,8 +21,8 @@ pub(super) const PATIENCE: Duration = Duration::from_secs(10);
 /// Runs the command. `color` is whether the report may be coloured.
 ///
 /// # Errors
-/// The policy is bad, the API server cannot be reached, or the report cannot be written. What cannot be listed is no error here: the rest is judged,
-/// and [`Exit::Failed`] says so.
+/// The policy is bad, the API server cannot be reached, or the report cannot be written. What cannot be
+/// listed is no error here: the rest is judged, and [`Exit::Failed`] says so.
 pub fn run(args: &Audit, color: bool) -> anyhow::Result<Exit> {
     let policy = policy_named(&args.reporting.policy)?;
     let options = Options {
@@ -32,12 +32,15 @@ pub fn run(args: &Audit, color: bool) -> anyhow::Result<Exit> {
         keep_all_sources: args.reporting.full && args.reporting.format.reads_sources(),
         today: Some(today()),
     };
-    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().context("start the threads")?;
+    let runtime =
+        tokio::runtime::Builder::new_multi_thread().enable_all().build().context("start the threads")?;
     let progress = Progress::default();
     let say = || format!("auditing: {} objects", progress.objects());
     let report: anyhow::Result<Report> = narrated(&say, || {
         runtime.block_on(async {
-            let connection = cluster::connection(args.cluster.kubeconfig.as_deref(), args.cluster.context.as_deref()).await?;
+            let connection =
+                cluster::connection(args.cluster.kubeconfig.as_deref(), args.cluster.context.as_deref())
+                    .await?;
             reach(&connection, PATIENCE).await?;
             // On a thread of the runtime, which may be left to judge for a while.
             Ok(audit::audit(&connection, &policy, &options, &progress).await)
@@ -58,8 +61,9 @@ const MAX_VERSION_BYTES: usize = 64 << 10;
 /// How much is quoted of an answer that is none of an API server's.
 const MAX_QUOTED_BYTES: usize = 80;
 
-/// Fails where nobody answers in time, where what answers does not know the user, and where it is no API server (a proxy's login page, say): nothing
-/// that it answers later could be relied on. An API server says its version, or refuses to with a `Status`.
+/// Fails where nobody answers in time, where what answers does not know the user, and where it is no API
+/// server (a proxy's login page, say): nothing that it answers later could be relied on. An API server says
+/// its version, or refuses to with a `Status`.
 pub(super) async fn reach(connection: &Connection, patience: Duration) -> anyhow::Result<()> {
     let server = &connection.server;
     let answer = async {
@@ -69,7 +73,9 @@ pub(super) async fn reach(connection: &Connection, patience: Duration) -> anyhow
     };
     let (status, body) = match tokio::time::timeout(patience, answer).await.unwrap_or(Err(Failure::Silence)) {
         Ok(answer) => answer,
-        Err(Failure::TooLarge(_)) => bail!("{server} answers /version with something too large for a version: is it a Kubernetes API server?"),
+        Err(Failure::TooLarge(_)) => bail!(
+            "{server} answers /version with something too large for a version: is it a Kubernetes API server?"
+        ),
         Err(failure) => bail!("{server}: {}", chain(&failure)),
     };
     let document: Value = serde_json::from_slice(&body).unwrap_or_default();
@@ -83,7 +89,10 @@ pub(super) async fn reach(connection: &Connection, patience: Duration) -> anyhow
         _ => {
             let text = String::from_utf8_lossy(&body);
             let first = text.lines().map(str::trim).find(|line| !line.is_empty()).unwrap_or("an empty body");
-            bail!("{server} answers /version with {status} and {:?}: is it a Kubernetes API server?", clean(&cut(first, MAX_QUOTED_BYTES, "…")))
+            bail!(
+                "{server} answers /version with {status} and {:?}: is it a Kubernetes API server?",
+                clean(&cut(first, MAX_QUOTED_BYTES, "…"))
+            )
         }
     }
 }

@@ -29,7 +29,11 @@ pub fn init(args: &CertsInit, out: &mut dyn Write) -> anyhow::Result<Exit> {
         ("tls.key", leaf.key_pem().to_owned(), 0o600),
     ];
     fs::create_dir_all(&args.out).with_context(|| format!("make the directory {}", args.out.display()))?;
-    let there: Vec<&str> = files.iter().map(|(name, _, _)| *name).filter(|name| args.out.join(name).symlink_metadata().is_ok()).collect();
+    let there: Vec<&str> = files
+        .iter()
+        .map(|(name, _, _)| *name)
+        .filter(|name| args.out.join(name).symlink_metadata().is_ok())
+        .collect();
     if !args.force && !there.is_empty() {
         bail!("{} already has {}; --force replaces them", args.out.display(), there.join(", "));
     }
@@ -57,7 +61,8 @@ fn write(path: &Path, text: &str, mode: u32, replace: bool) -> anyhow::Result<()
     write().with_context(|| format!("write {}", path.display()))
 }
 
-/// How an authority gets into every webhook of both configurations, by their names: there may be more than one.
+/// How an authority gets into every webhook of both configurations, by their names: there may be more than
+/// one.
 const PUBLISH: &str = r#"ca=$(base64 < "{dir}/ca.crt" | tr -d '\n')
 for kind in mutating validating; do
   for name in $(kubectl get ${kind}webhookconfiguration jobgate -o jsonpath='{.webhooks[*].name}'); do
@@ -68,11 +73,30 @@ done
 
 fn explain(args: &CertsInit, names: &Names, out: &mut dyn Write) -> std::io::Result<()> {
     let dir = args.out.display();
-    writeln!(out, "# Written to {dir}: ca.crt, ca.key, tls.crt, tls.key, for {}, good for {} days.", names.server_name(), args.days)?;
-    writeln!(out, "# Keep ca.key out of the cluster and out of version control; it is needed only to sign again.\n#")?;
-    writeln!(out, "# 1. The certificate, where the Deployment mounts it (jobgate serve --tls-cert … --tls-key …):\n#")?;
-    writeln!(out, "kubectl create secret tls jobgate-tls -n {} --cert=\"{dir}/tls.crt\" --key=\"{dir}/tls.key\"\n", names.namespace())?;
+    writeln!(
+        out,
+        "# Written to {dir}: ca.crt, ca.key, tls.crt, tls.key, for {}, good for {} days.",
+        names.server_name(),
+        args.days
+    )?;
+    writeln!(
+        out,
+        "# Keep ca.key out of the cluster and out of version control; it is needed only to sign again.\n#"
+    )?;
+    writeln!(
+        out,
+        "# 1. The certificate, where the Deployment mounts it (jobgate serve --tls-cert … --tls-key …):\n#"
+    )?;
+    writeln!(
+        out,
+        "kubectl create secret tls jobgate-tls -n {} --cert=\"{dir}/tls.crt\" --key=\"{dir}/tls.key\"\n",
+        names.namespace()
+    )?;
     writeln!(out, "# 2. The authority, in every webhook of the configurations:\n#")?;
     writeln!(out, "{}", PUBLISH.replace("{dir}", &dir.to_string()))?;
-    writeln!(out, "# Before {} days are over: run this again, publish both authorities, then replace the Secret (certs/README.md).", args.days)
+    writeln!(
+        out,
+        "# Before {} days are over: run this again, publish both authorities, then replace the Secret (certs/README.md).",
+        args.days
+    )
 }

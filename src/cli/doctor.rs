@@ -18,7 +18,8 @@ use crate::serve::doctor::{self, Status};
 /// Runs the command.
 ///
 /// # Errors
-/// The API server cannot be reached, a name is none, or `out` cannot be written. What cannot be read in the cluster is no error: the checks say so.
+/// The API server cannot be reached, a name is none, or `out` cannot be written. What cannot be read in the
+/// cluster is no error: the checks say so.
 pub fn run(args: &Doctor, out: &mut dyn Write) -> anyhow::Result<Exit> {
     let place = Place {
         namespace: args.namespace.clone(),
@@ -32,10 +33,13 @@ pub fn run(args: &Doctor, out: &mut dyn Write) -> anyhow::Result<Exit> {
         }
     }
     let options = Options { place, canary: !args.no_canary, timeout: Duration::from_secs(args.timeout) };
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().context("start the runtime")?;
+    let runtime =
+        tokio::runtime::Builder::new_current_thread().enable_all().build().context("start the runtime")?;
     let (server, observed) = narrated(&|| "looking at the cluster".to_owned(), || {
         runtime.block_on(async {
-            let connection = cluster::connection(args.cluster.kubeconfig.as_deref(), args.cluster.context.as_deref()).await?;
+            let connection =
+                cluster::connection(args.cluster.kubeconfig.as_deref(), args.cluster.context.as_deref())
+                    .await?;
             reach(&connection, options.timeout).await?;
             let observed = observe::observe(&connection, &options).await;
             anyhow::Ok((connection.server, observed))

@@ -33,8 +33,8 @@ use crate::text::{patch, yaml};
 /// Runs the command. `color` is whether the report may be coloured.
 ///
 /// # Errors
-/// The policy, a file of facts or of objects that exist is bad, or the output cannot be written. Files that cannot be read are no error here, as for
-/// `jobgate lint`.
+/// The policy, a file of facts or of objects that exist is bad, or the output cannot be written. Files that
+/// cannot be read are no error here, as for `jobgate lint`.
 pub fn run(args: &DryRun, color: bool) -> anyhow::Result<Exit> {
     let judging = &args.judging;
     let policy = policy_named(&judging.reporting.policy)?;
@@ -51,13 +51,15 @@ pub fn run(args: &DryRun, color: bool) -> anyhow::Result<Exit> {
         today: Some(today()),
         progress: Some(&progress),
     };
-    let pool = rayon::ThreadPoolBuilder::new().num_threads(judging.threads).build().context("start the threads")?;
+    let pool =
+        rayon::ThreadPoolBuilder::new().num_threads(judging.threads).build().context("start the threads")?;
     let facts = facts(&judging.facts, &options)?;
     let inputs = lint::collect(&judging.paths, |path| lint::drained(path, limit));
     #[cfg(feature = "serve")]
     let connection = if args.cluster { Some(connect(args)?) } else { None };
     #[cfg(feature = "serve")]
-    let current = connection.as_ref().map(|connection| connection.connection.client.default_namespace().to_owned());
+    let current =
+        connection.as_ref().map(|connection| connection.connection.client.default_namespace().to_owned());
     #[cfg(not(feature = "serve"))]
     let current = None;
     let namespace = args.namespace.clone().or(current).unwrap_or_default();
@@ -66,18 +68,28 @@ pub fn run(args: &DryRun, color: bool) -> anyhow::Result<Exit> {
         return Err(error).context("read the objects that exist");
     }
     #[allow(unused_mut, reason = "the cluster adds to it, where there is one")]
-    let mut against = Against::in_files(&old.files, &options, &namespace).context("read the objects that exist")?;
+    let mut against =
+        Against::in_files(&old.files, &options, &namespace).context("read the objects that exist")?;
     #[cfg(feature = "serve")]
-    let looked = connection.map(|connection| connection.read(&inputs.files, &options, &namespace, &mut against)).transpose()?;
+    let looked = connection
+        .map(|connection| connection.read(&inputs.files, &options, &namespace, &mut against))
+        .transpose()?;
     #[cfg(feature = "serve")]
     let (claims, mut unjudged) = looked.unzip();
     #[cfg(not(feature = "serve"))]
     let (claims, mut unjudged) = (None, None::<Vec<report::Unjudged>>);
     let keep_objects = matches!(args.output, Some(Output::Yaml | Output::Json));
-    let question =
-        lint::DryRun { strict: args.validate == Validate::Strict, namespace: &namespace, against: &against, cluster: claims.as_ref(), keep_objects };
+    let question = lint::DryRun {
+        strict: args.validate == Validate::Strict,
+        namespace: &namespace,
+        against: &against,
+        cluster: claims.as_ref(),
+        keep_objects,
+    };
     let options = Options { dry_run: Some(question), ..options };
-    let mut linted = watched(&progress, inputs.files.len(), || pool.install(|| lint::lint(&inputs.files, &policy, &facts, &options)));
+    let mut linted = watched(&progress, inputs.files.len(), || {
+        pool.install(|| lint::lint(&inputs.files, &policy, &facts, &options))
+    });
     take_unread(&inputs, &mut linted);
     linted.report.unjudged.extend(unjudged.take().into_iter().flatten());
     match args.output {
@@ -106,14 +118,17 @@ struct Connection {
 /// Sets up the connection that the arguments name. Nothing is sent yet.
 #[cfg(feature = "serve")]
 fn connect(args: &DryRun) -> anyhow::Result<Connection> {
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().context("start the runtime")?;
-    let connection = runtime.block_on(cluster::connection(args.kubeconfig.as_deref(), args.context.as_deref()));
+    let runtime =
+        tokio::runtime::Builder::new_current_thread().enable_all().build().context("start the runtime")?;
+    let connection =
+        runtime.block_on(cluster::connection(args.kubeconfig.as_deref(), args.context.as_deref()));
     Ok(Connection { connection: connection.context("find the cluster for --cluster")?, runtime })
 }
 
 #[cfg(feature = "serve")]
 impl Connection {
-    /// Reads the claims that the files use and the objects that they would replace. What cannot be read is unknown, and returned as not judged.
+    /// Reads the claims that the files use and the objects that they would replace. What cannot be read is
+    /// unknown, and returned as not judged.
     ///
     /// # Errors
     /// The API server cannot be reached, or goes away: whoever asks for its word must not get ours alone.
@@ -129,13 +144,15 @@ impl Connection {
         let Mentioned { objects, claims, namespaces } = lint::mentioned(files, options, namespace);
         let objects = objects.into_iter().map(|key| Wanted::Object(key.kind, key.namespace, key.name));
         let claims = claims.into_iter().map(|(namespace, name)| Wanted::Claim(namespace, name));
-        let wanted: Vec<Wanted> = objects.chain(claims).chain(namespaces.iter().cloned().map(Wanted::Namespace)).collect();
+        let wanted: Vec<Wanted> =
+            objects.chain(claims).chain(namespaces.iter().cloned().map(Wanted::Namespace)).collect();
         let (total, done) = (wanted.len(), Cell::new(0_usize));
         let show = io::stderr().is_terminal();
         let told = || {
             done.set(done.get() + 1);
             if show {
-                let _ = write!(io::stderr(), "\r\u{1b}[Kasking the cluster: {} of {total} objects", done.get());
+                let _ =
+                    write!(io::stderr(), "\r\u{1b}[Kasking the cluster: {} of {total} objects", done.get());
             }
         };
         let found = self.runtime.block_on(cluster::snapshot(client, wanted, told));
@@ -148,7 +165,10 @@ impl Connection {
             bail!("{} went away: {}", self.connection.server, found.problems.join("; "));
         }
         for namespace in &found.absent_namespaces {
-            writeln!(err, "jobgate: warning: the namespace `{namespace}` is not there: until it is, the API server refuses whatever goes into it")?;
+            writeln!(
+                err,
+                "jobgate: warning: the namespace `{namespace}` is not there: until it is, the API server refuses whatever goes into it"
+            )?;
         }
         for object in found.objects {
             against.add(object, namespace);
@@ -167,7 +187,13 @@ fn unless_closed(written: io::Result<()>) -> anyhow::Result<()> {
 }
 
 /// Writes a line for each object, the findings, what is filled in, and what it all comes to.
-fn to_people(args: &DryRun, color: bool, linted: &Linted, with_diffs: bool, out: &mut dyn Write) -> io::Result<()> {
+fn to_people(
+    args: &DryRun,
+    color: bool,
+    linted: &Linted,
+    with_diffs: bool,
+    out: &mut dyn Write,
+) -> io::Result<()> {
     let report = &linted.report;
     for answered in &report.answers {
         writeln!(out, "{}", line(answered))?;
@@ -193,7 +219,12 @@ fn line(answered: &Answered) -> String {
     let Answered { location, source, object, answer, .. } = answered;
     let source = source.as_ref().map(|source| format!(" ({source})")).unwrap_or_default();
     let update = if answer.operation == Operation::Update { " (update)" } else { "" };
-    let mut line = format!("{}:{}{source}: {object}{update}: {}", location.file, location.start.line, answer.outcome.as_str());
+    let mut line = format!(
+        "{}:{}{source}: {object}{update}: {}",
+        location.file,
+        location.start.line,
+        answer.outcome.as_str()
+    );
     if answer.outcome.is_allowed() && answered.operator_refuses {
         line.push_str("; the training operator would refuse it");
     }
@@ -204,10 +235,14 @@ fn line(answered: &Answered) -> String {
 }
 
 fn summary(report: &Report) -> String {
-    let count = |outcome: Predicted| report.answers.iter().filter(|answered| answered.answer.outcome == outcome).count();
-    let outcomes = [Predicted::Allowed, Predicted::Patched, Predicted::Denied, Predicted::Refused, Predicted::Unjudged];
+    let count = |outcome: Predicted| {
+        report.answers.iter().filter(|answered| answered.answer.outcome == outcome).count()
+    };
+    let outcomes =
+        [Predicted::Allowed, Predicted::Patched, Predicted::Denied, Predicted::Refused, Predicted::Unjudged];
     let parts = outcomes.into_iter().filter(|outcome| count(*outcome) > 0);
-    let parts: Vec<String> = parts.map(|outcome| format!("{} {}", count(outcome), outcome.as_str())).collect();
+    let parts: Vec<String> =
+        parts.map(|outcome| format!("{} {}", count(outcome), outcome.as_str())).collect();
     match report.answers.len() {
         0 => "no Job, CronJob or PyTorchJob found".to_owned(),
         1 => format!("1 object: {}", parts.join("; ")),
@@ -217,7 +252,8 @@ fn summary(report: &Report) -> String {
 
 /// Writes what was asked for in the place of a report.
 fn print(output: Output, linted: &Linted, out: &mut dyn Write) -> io::Result<()> {
-    let stored: Vec<&Value> = linted.report.answers.iter().filter_map(|answered| answered.answer.admitted.as_ref()).collect();
+    let stored: Vec<&Value> =
+        linted.report.answers.iter().filter_map(|answered| answered.answer.admitted.as_ref()).collect();
     match output {
         Output::Yaml => {
             for (nth, object) in stored.into_iter().enumerate() {

@@ -13,7 +13,8 @@ use crate::text::suggest::closest;
 /// Characters in a line: what is comfortable to read, and fits beside an editor.
 const WIDTH: usize = 100;
 
-/// Writes the page of a rule or check, or without one the list of all, with ANSI styles; `out` takes them out where nobody sees colours.
+/// Writes the page of a rule or check, or without one the list of all, with ANSI styles; `out` takes them out
+/// where nobody sees colours.
 ///
 /// # Errors
 /// There is no such rule or check, or `out` cannot be written.
@@ -66,8 +67,17 @@ mod tests {
 
     #[test]
     fn a_slip_is_told() {
-        assert_eq!(explain(Some("dedline")).unwrap_err(), "there is no rule `dedline`; did you mean `deadline`?");
-        assert_eq!(explain(Some("placeholders")).unwrap_err(), "there is no rule `placeholders`; did you mean `placeholder`?");
-        assert_eq!(explain(Some("x\n")).unwrap_err(), "there is no rule `x\\n`; `jobgate explain` lists them");
+        assert_eq!(
+            explain(Some("dedline")).unwrap_err(),
+            "there is no rule `dedline`; did you mean `deadline`?"
+        );
+        assert_eq!(
+            explain(Some("placeholders")).unwrap_err(),
+            "there is no rule `placeholders`; did you mean `placeholder`?"
+        );
+        assert_eq!(
+            explain(Some("x\n")).unwrap_err(),
+            "there is no rule `x\\n`; `jobgate explain` lists them"
+        );
     }
 }

@@ -1,4 +1,5 @@
-//! `jobgate generate`: writes the files of this repository that are made from the code, or says which of them are not up to date.
+//! `jobgate generate`: writes the files of this repository that are made from the code, or says which of them
+//! are not up to date.
 //!
 //! To make one more file, add it to [`files`].
 
@@ -14,7 +15,8 @@ use crate::cli::pages;
 use crate::judge::policy;
 use crate::judge::rules::RULES;
 
-/// A folder in which every Markdown file is made from the code, so that one which is not has been left behind by a rule that is gone.
+/// A folder in which every Markdown file is made from the code, so that one which is not has been left behind
+/// by a rule that is gone.
 const WHOLE: &str = "docs/rules";
 
 /// A file made from the code.
@@ -30,8 +32,13 @@ pub struct Made {
 #[must_use]
 pub fn files() -> Vec<Made> {
     let made = |path: &str, contents: String| Made { path: path.to_owned(), contents };
-    let mut files = vec![made("docs/rules/README.md", pages::index_file()), made("policies/policy.schema.json", format!("{:#}\n", policy::schema()))];
-    files.extend(RULES.iter().map(|entry| made(&format!("{WHOLE}/{}.md", entry.rule.id), pages::rule_file(entry))));
+    let mut files = vec![
+        made("docs/rules/README.md", pages::index_file()),
+        made("policies/policy.schema.json", format!("{:#}\n", policy::schema())),
+    ];
+    files.extend(
+        RULES.iter().map(|entry| made(&format!("{WHOLE}/{}.md", entry.rule.id), pages::rule_file(entry))),
+    );
     files.extend(install::files().into_iter().map(|(path, contents)| Made { path, contents }));
     #[cfg(feature = "serve")]
     files.push(made("docs/doctor.md", crate::serve::doctor::page()));
@@ -39,7 +46,8 @@ pub fn files() -> Vec<Made> {
     files
 }
 
-/// Writes the files that are not up to date, and removes those that nothing makes any more; with `check` only says which they are.
+/// Writes the files that are not up to date, and removes those that nothing makes any more; with `check` only
+/// says which they are.
 ///
 /// Ends with [`Exit::Findings`] if `check` finds any.
 ///
@@ -62,7 +70,11 @@ pub fn run(root: &Path, check: bool, out: &mut dyn Write) -> anyhow::Result<Exit
             writeln!(out, "{path}: {what}; run `jobgate generate`")?;
             exit = Exit::Findings;
         } else {
-            place.parent().map_or(Ok(()), fs::create_dir_all).and_then(|()| fs::write(&place, contents)).with_context(|| format!("write {path}"))?;
+            place
+                .parent()
+                .map_or(Ok(()), fs::create_dir_all)
+                .and_then(|()| fs::write(&place, contents))
+                .with_context(|| format!("write {path}"))?;
             writeln!(out, "{path}: written")?;
         }
     }
@@ -94,8 +106,13 @@ fn left_behind(root: &Path, files: &[Made]) -> io::Result<Vec<String>> {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
         Err(error) => return Err(error),
     };
-    let names: io::Result<Vec<String>> = folder.map(|entry| Ok(entry?.file_name().to_string_lossy().into_owned())).collect();
-    let mut paths: Vec<String> = names?.into_iter().filter(|name| name.ends_with(".md")).map(|name| format!("{WHOLE}/{name}")).collect();
+    let names: io::Result<Vec<String>> =
+        folder.map(|entry| Ok(entry?.file_name().to_string_lossy().into_owned())).collect();
+    let mut paths: Vec<String> = names?
+        .into_iter()
+        .filter(|name| name.ends_with(".md"))
+        .map(|name| format!("{WHOLE}/{name}"))
+        .collect();
     paths.retain(|path| files.iter().all(|made| made.path != *path));
     paths.sort();
     Ok(paths)
@@ -144,7 +161,10 @@ mod tests {
             "docs/rules/deadline.md: is not up to date; run `jobgate generate`\n\
              docs/rules/gone.md: nothing makes this file any more; run `jobgate generate`\n"
         );
-        assert_eq!(generate(root.path(), false).1, "docs/rules/deadline.md: written\ndocs/rules/gone.md: removed\n");
+        assert_eq!(
+            generate(root.path(), false).1,
+            "docs/rules/deadline.md: written\ndocs/rules/gone.md: removed\n"
+        );
         assert_eq!(generate(root.path(), true).0, Exit::Clean);
     }
 

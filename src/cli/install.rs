@@ -1,6 +1,8 @@
-//! The manifests below `deploy/` that are made from the code: the webhook configurations, the policies as ConfigMaps, and everything in one file.
+//! The manifests below `deploy/` that are made from the code: the webhook configurations, the policies as
+//! ConfigMaps, and everything in one file.
 //!
-//! The rest of `deploy/base` is written by hand. One file holds it all for people who have no use for overlays.
+//! The rest of `deploy/base` is written by hand. One file holds it all for people who have no use for
+//! overlays.
 
 use crate::judge::cel;
 use crate::judge::policy::{BUILTINS, Policy};
@@ -36,12 +38,17 @@ pub fn files() -> Vec<(String, String)> {
         file("base/policy.yaml", format!("{MADE}{}", policy("default"))),
         file("base/webhooks.yaml", format!("{MADE}{}", webhooks())),
         file("components/audit/policy.yaml", format!("{MADE}{}", policy("audit"))),
-        file("components/rules-in-the-api-server/policy.yaml", format!("{MADE}{}", cel::export(&Policy::default(), NAME, None).to_yaml())),
+        file(
+            "components/rules-in-the-api-server/policy.yaml",
+            format!("{MADE}{}", cel::export(&Policy::default(), NAME, None).to_yaml()),
+        ),
         file("helm/jobgate/files/grafana-dashboard.json", DASHBOARD.to_owned()),
         file("helm/jobgate/files/prometheus-rule.yaml", ALERTS.to_owned()),
         file("helm/jobgate/files/rules.yaml", yaml::print(&Value::Array(registration::rules(Kind::all())))),
     ];
-    files.extend(BUILTINS.iter().map(|builtin| file(&format!("helm/jobgate/files/policies/{}.yaml", builtin.name), builtin.source.to_owned())));
+    files.extend(BUILTINS.iter().map(|builtin| {
+        file(&format!("helm/jobgate/files/policies/{}.yaml", builtin.name), builtin.source.to_owned())
+    }));
     files
 }
 
@@ -57,10 +64,13 @@ fn policy(name: &str) -> String {
     text
 }
 
-/// Returns both configurations, without the certificate authority: that key belongs to whoever makes the certificates.
+/// Returns both configurations, without the certificate authority: that key belongs to whoever makes the
+/// certificates.
 fn webhooks() -> String {
     let target = Target::Service { namespace: NAME.to_owned(), name: NAME.to_owned() };
-    registration::configurations(NAME, &target, None).map(|configuration| yaml::print(&configuration)).join("---\n")
+    registration::configurations(NAME, &target, None)
+        .map(|configuration| yaml::print(&configuration))
+        .join("---\n")
 }
 
 /// Returns one file with everything. The configurations come last, so that what they call is on its way.

@@ -15,15 +15,17 @@ use crate::cli::args::{Judging, Lint};
 use crate::judge::finding::Safety;
 use crate::local::baseline::{Baseline, Root};
 use crate::local::fix;
-use crate::local::lint::{self, Change, Content, Fixing, Inputs, Linted, Options, Progress, STDIN, Sink, Unreadable, Unwritten};
+use crate::local::lint::{
+    self, Change, Content, Fixing, Inputs, Linted, Options, Progress, STDIN, Sink, Unreadable, Unwritten,
+};
 use crate::local::replace::{NotReplaced, put, replace};
 use crate::report::{self, Format, Report, plural};
 
 /// Runs the command. `color` is whether standard output may be coloured.
 ///
 /// # Errors
-/// The policy or a file of facts is bad, or the report cannot be written. Files that cannot be linted, or written, are no error here: the others are,
-/// and [`Exit::Failed`] says so.
+/// The policy or a file of facts is bad, or the report cannot be written. Files that cannot be linted, or
+/// written, are no error here: the others are, and [`Exit::Failed`] says so.
 pub fn run(args: &Lint, color: bool) -> anyhow::Result<Exit> {
     let known = args.baseline.as_deref().map(read_baseline).transpose()?;
     let (baseline_path, write_baseline) = (args.baseline.as_deref(), args.write_baseline.as_deref());
@@ -49,10 +51,13 @@ pub fn run(args: &Lint, color: bool) -> anyhow::Result<Exit> {
         today: Some(today()),
         progress: Some(&progress),
     };
-    let pool = rayon::ThreadPoolBuilder::new().num_threads(args.threads).build().context("start the threads")?;
+    let pool =
+        rayon::ThreadPoolBuilder::new().num_threads(args.threads).build().context("start the threads")?;
     let facts = facts(&args.facts, &options)?;
     let inputs = lint::collect(&args.paths, |path| lint::drained(path, limit));
-    let mut linted = watched(&progress, inputs.files.len(), || pool.install(|| lint::lint(&inputs.files, &policy, &facts, &options)));
+    let mut linted = watched(&progress, inputs.files.len(), || {
+        pool.install(|| lint::lint(&inputs.files, &policy, &facts, &options))
+    });
     take_unread(&inputs, &mut linted);
     if let Some((baseline, root)) = &known {
         lift(baseline, &inputs, &mut linted, root);
@@ -67,12 +72,18 @@ pub fn run(args: &Lint, color: bool) -> anyhow::Result<Exit> {
         to(&mut io::stdout().lock(), |out| diffs.write(color, out))?;
         let unjudged = report.unjudged_in_short().map(|unjudged| format!("; {unjudged}")).unwrap_or_default();
         let left = report::counts(report) + &unjudged;
-        writeln!(io::stderr(), "{} would be fixed in {}; left are: {left}", plural(report.fixed, "finding"), plural(report.changed, "file"))?;
+        writeln!(
+            io::stderr(),
+            "{} would be fixed in {}; left are: {left}",
+            plural(report.fixed, "finding"),
+            plural(report.changed, "file")
+        )?;
     } else if let Some(text) = piped.filter(|_| writes) {
         // The text is what a pipe wants; the report stands aside.
         let text = files.piped(text);
         to(&mut io::stdout().lock(), |out| out.write_all(&text))?;
-        let options = report::Options { color: color && io::stderr().is_terminal(), ..args.reporting.options(color) };
+        let options =
+            report::Options { color: color && io::stderr().is_terminal(), ..args.reporting.options(color) };
         to(&mut io::stderr().lock(), |out| report::write(report, args.reporting.format, &options, out))?;
     } else {
         pool.install(|| write(args, color, &linted))?;
@@ -81,14 +92,29 @@ pub fn run(args: &Lint, color: bool) -> anyhow::Result<Exit> {
     let mut err = io::stderr().lock();
     match (write_baseline, written) {
         (Some(path), Some(true)) => {
-            let unjudged = if report.known_unjudged > 0 { &format!(" and {} not judged", report.known_unjudged) } else { "" };
-            writeln!(err, "jobgate: {}{unjudged} written to {}", plural(report.known, "finding"), path.display())?;
+            let unjudged = if report.known_unjudged > 0 {
+                &format!(" and {} not judged", report.known_unjudged)
+            } else {
+                ""
+            };
+            writeln!(
+                err,
+                "jobgate: {}{unjudged} written to {}",
+                plural(report.known, "finding"),
+                path.display()
+            )?;
         }
-        (Some(path), Some(false)) => writeln!(err, "jobgate: {} is not written: not everything could be linted", path.display())?,
+        (Some(path), Some(false)) => {
+            writeln!(err, "jobgate: {} is not written: not everything could be linted", path.display())?
+        }
         _ => {}
     }
     if let Some(path) = baseline_path.filter(|_| report.gone > 0) {
-        let what = if report.gone == 1 { "1 entry of the baseline is" } else { &format!("{} entries of the baseline are", report.gone) };
+        let what = if report.gone == 1 {
+            "1 entry of the baseline is"
+        } else {
+            &format!("{} entries of the baseline are", report.gone)
+        };
         writeln!(err, "jobgate: {what} resolved; regenerate it with --write-baseline {}", path.display())?;
     }
     let changes = diff && report.changed > 0;
@@ -103,7 +129,8 @@ pub fn run(args: &Lint, color: bool) -> anyhow::Result<Exit> {
 
 /// Reads a baseline.
 fn read_baseline(path: &Path) -> anyhow::Result<(Baseline, Root)> {
-    let text = std::fs::read_to_string(path).with_context(|| format!("read the baseline {}", path.display()))?;
+    let text =
+        std::fs::read_to_string(path).with_context(|| format!("read the baseline {}", path.display()))?;
     let baseline = Baseline::parse(&text).with_context(|| format!("read the baseline {}", path.display()))?;
     Ok((baseline, root_of(path)?))
 }
@@ -119,14 +146,16 @@ fn lift(baseline: &Baseline, inputs: &Inputs, linted: &mut Linted, root: &Root) 
     baseline.lift(&mut linted.report, read, root);
 }
 
-/// Writes a baseline of what was found, which then is known. Returns whether it did: it does not if it would not know everything.
+/// Writes a baseline of what was found, which then is known. Returns whether it did: it does not if it would
+/// not know everything.
 fn renew_baseline(path: &Path, inputs: &Inputs, linted: &mut Linted) -> anyhow::Result<bool> {
     if !(inputs.unreadable.is_empty() && linted.unreadable.is_empty()) {
         return Ok(false);
     }
     let root = root_of(path)?;
     let baseline = Baseline::of(&linted.report, &root);
-    put(path, baseline.to_string().as_bytes()).with_context(|| format!("write the baseline {}", path.display()))?;
+    put(path, baseline.to_string().as_bytes())
+        .with_context(|| format!("write the baseline {}", path.display()))?;
     lift(&baseline, inputs, linted, &root);
     Ok(true)
 }
@@ -151,7 +180,10 @@ pub(super) fn write_report(report: &Report, format: Format, options: &report::Op
 }
 
 /// Writes to a stream that its reader may leave.
-fn to(stream: &mut dyn io::Write, text: impl FnOnce(&mut dyn io::Write) -> io::Result<()>) -> anyhow::Result<()> {
+fn to(
+    stream: &mut dyn io::Write,
+    text: impl FnOnce(&mut dyn io::Write) -> io::Result<()>,
+) -> anyhow::Result<()> {
     let mut out = BufWriter::new(stream);
     match text(&mut out).and_then(|()| out.flush()) {
         // Whoever read the report has enough of it: `jobgate lint | head` is no failure.
@@ -170,12 +202,14 @@ struct Files {
 impl Sink for Files {
     fn take(&self, change: &Change<'_>) -> Result<(), Unwritten> {
         match &change.input.content {
-            Content::File(path) => {
-                replace(path, change.old, change.new).map_err(|error| Unwritten { path: change.input.path.to_string(), reason: error.to_string() })
-            }
-            Content::Bytes(_) if &*change.input.path != STDIN => {
-                Err(Unwritten { path: change.input.path.to_string(), reason: NotReplaced::NoFile.to_string() })
-            }
+            Content::File(path) => replace(path, change.old, change.new).map_err(|error| Unwritten {
+                path: change.input.path.to_string(),
+                reason: error.to_string(),
+            }),
+            Content::Bytes(_) if &*change.input.path != STDIN => Err(Unwritten {
+                path: change.input.path.to_string(),
+                reason: NotReplaced::NoFile.to_string(),
+            }),
             Content::Bytes(_) => {
                 *self.piped.lock().unwrap_or_else(PoisonError::into_inner) = Some(change.new.to_vec());
                 Ok(())
@@ -187,7 +221,11 @@ impl Sink for Files {
 impl Files {
     /// Returns what has become of standard input.
     fn piped<'a>(&self, text: &'a [u8]) -> Cow<'a, [u8]> {
-        self.piped.lock().unwrap_or_else(PoisonError::into_inner).take().map_or(Cow::Borrowed(text), Cow::Owned)
+        self.piped
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .take()
+            .map_or(Cow::Borrowed(text), Cow::Owned)
     }
 }
 
@@ -263,7 +301,9 @@ pub(super) fn narrated<T>(say: &(dyn Fn() -> String + Sync), work: impl FnOnce()
         scope.spawn(move || {
             let mut shown = false;
             // The other end is dropped when the work is done; until then the channel is silent.
-            while finished.recv_timeout(if shown { PATIENCE / 5 } else { PATIENCE }) == Err(mpsc::RecvTimeoutError::Timeout) {
+            while finished.recv_timeout(if shown { PATIENCE / 5 } else { PATIENCE })
+                == Err(mpsc::RecvTimeoutError::Timeout)
+            {
                 shown = true;
                 let _ = write!(io::stderr(), "\r\u{1b}[K{}", say());
             }
@@ -307,7 +347,10 @@ mod tests {
         let linted = lint::lint(&[Input::named(&path)], &Policy::default(), &Claims::default(), &options);
         assert_eq!(std::fs::read_to_string(&path).unwrap(), "mine: 1\n");
         let said: Vec<String> = linted.unwritten.iter().map(ToString::to_string).collect();
-        assert_eq!(said, [format!("cannot write {}: the file has changed since it was read", path.display())]);
+        assert_eq!(
+            said,
+            [format!("cannot write {}: the file has changed since it was read", path.display())]
+        );
         // The report is about what was read, and counts nothing as fixed.
         assert_eq!((linted.report.fixed, linted.report.changed, linted.report.findings.len()), (0, 0, 2));
         assert!(linted.report.sources.values().any(|source| **source == *text));

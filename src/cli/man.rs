@@ -54,7 +54,14 @@ mod tests {
         let mut out = Vec::new();
         run(&mut out).unwrap();
         let page = String::from_utf8(out).unwrap();
-        for text in [".TH jobgate 1", ".SH \"JOBGATE LINT\"", "fail\\-on", "max\\-file\\-size", ".SH \"JOBGATE MAN\"", "Exit codes"] {
+        for text in [
+            ".TH jobgate 1",
+            ".SH \"JOBGATE LINT\"",
+            "fail\\-on",
+            "max\\-file\\-size",
+            ".SH \"JOBGATE MAN\"",
+            "Exit codes",
+        ] {
             assert!(page.contains(text), "{text} is not in\n{page}");
         }
     }

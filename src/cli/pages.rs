@@ -1,7 +1,8 @@
 //! The manual pages of rules and checks, for the terminal and as Markdown files.
 //!
-//! The text of a page is a rule's doc comment; what is data (action, kinds, parameters) is added from the data. Pages use little of Markdown:
-//! headings, paragraphs, lists, fenced blocks, and inline code, bold, italics and bare links.
+//! The text of a page is a rule's doc comment; what is data (action, kinds, parameters) is added from the
+//! data. Pages use little of Markdown: headings, paragraphs, lists, fenced blocks, and inline code, bold,
+//! italics and bare links.
 
 use std::fmt::Write as _;
 
@@ -51,7 +52,9 @@ fn blocks(page: &str) -> Vec<Block<'_>> {
         } else {
             match blocks.last_mut() {
                 Some(Block::Paragraph(lines)) if continues => lines.push(text),
-                Some(Block::List(items)) if continues => items.last_mut().into_iter().for_each(|item| item.push(text)),
+                Some(Block::List(items)) if continues => {
+                    items.last_mut().into_iter().for_each(|item| item.push(text))
+                }
                 _ => blocks.push(Block::Paragraph(vec![text])),
             }
         }
@@ -74,7 +77,8 @@ pub fn examples(page: &str, heading: &str) -> Vec<String> {
     found
 }
 
-/// Splits text into runs of one style. Code keeps its backticks, so that it can be told from prose without colours too.
+/// Splits text into runs of one style. Code keeps its backticks, so that it can be told from prose without
+/// colours too.
 fn runs(text: &str) -> Vec<(Style, &str)> {
     let mut runs = Vec::new();
     let mut rest = text;
@@ -103,7 +107,8 @@ fn runs(text: &str) -> Vec<(Style, &str)> {
     runs
 }
 
-/// Breaks text into lines of at most `width` characters, longer words excepted, with `indent` before every line but the first.
+/// Breaks text into lines of at most `width` characters, longer words excepted, with `indent` before every
+/// line but the first.
 fn wrap(text: &str, width: usize, indent: usize) -> String {
     let mut out = String::new();
     let mut column = indent;
@@ -192,7 +197,8 @@ fn settings(rule: &Rule) -> String {
             ParamDefault::Map(map) => {
                 let _ = writeln!(out, "      {}:", param.name);
                 map.iter().try_for_each(|(key, value)| {
-                    let key = if key.contains(['*', ':', '#']) { format!("\"{key}\"") } else { (*key).to_owned() };
+                    let key =
+                        if key.contains(['*', ':', '#']) { format!("\"{key}\"") } else { (*key).to_owned() };
                     writeln!(out, "        {key}: {value}")
                 })
             }
@@ -230,7 +236,12 @@ fn facts(rule: &Rule) -> String {
 /// Returns a rule's page with what is data about it, in Markdown, without a title.
 fn full(entry: &Entry) -> String {
     let (rule, page) = (entry.rule, entry.page());
-    format!("{}\n\n## Policy\n\n{}\nIn a policy, with the defaults:\n\n```yaml\n{}```\n", page.trim(), facts(rule), settings(rule))
+    format!(
+        "{}\n\n## Policy\n\n{}\nIn a policy, with the defaults:\n\n```yaml\n{}```\n",
+        page.trim(),
+        facts(rule),
+        settings(rule)
+    )
 }
 
 /// Returns a rule's page for a terminal of a width, with ANSI styles.
@@ -242,7 +253,10 @@ pub fn rule_for_terminal(entry: &Entry, width: usize) -> String {
 /// Returns a check's page for a terminal of a width, with ANSI styles.
 #[must_use]
 pub fn check_for_terminal(check: &Check, width: usize) -> String {
-    let page = format!("{}.\n\n{}\n\nThis is a check of the input; a policy cannot set it.\n", check.summary, check.page);
+    let page = format!(
+        "{}.\n\n{}\n\nThis is a check of the input; a policy cannot set it.\n",
+        check.summary, check.page
+    );
     format!("{HEADING}{}{HEADING:#}\n\n{}", check.id, styled(&page, width))
 }
 
@@ -270,7 +284,11 @@ pub fn list_for_terminal(width: usize) -> String {
 #[must_use]
 pub fn rule_file(entry: &Entry) -> String {
     let source = format!("src/judge/rules/{}.rs", entry.rule.file());
-    format!("<!-- Made by `jobgate generate` from {source}. Edit that. -->\n\n# {}\n\n{}", entry.rule.id, full(entry))
+    format!(
+        "<!-- Made by `jobgate generate` from {source}. Edit that. -->\n\n# {}\n\n{}",
+        entry.rule.id,
+        full(entry)
+    )
 }
 
 /// Returns the index of the rules' pages, with the checks' pages, as a Markdown file.
@@ -282,7 +300,14 @@ pub fn index_file() -> String {
         .to_owned();
     for Entry { rule, .. } in RULES {
         let kinds: Vec<&str> = rule.kinds.iter().map(Kind::as_str).collect();
-        let _ = writeln!(out, "| [{id}]({id}.md) | {} | {} | {} |", rule.default.as_str(), kinds.join(", "), rule.summary, id = rule.id);
+        let _ = writeln!(
+            out,
+            "| [{id}]({id}.md) | {} | {} | {} |",
+            rule.default.as_str(),
+            kinds.join(", "),
+            rule.summary,
+            id = rule.id
+        );
     }
     out.push_str("\n# Checks\n\nFindings about the input itself. A policy cannot set them.\n");
     for check in CHECKS {
@@ -348,8 +373,10 @@ mod tests {
     fn every_rule_page_has_its_sections_in_order() {
         for entry in RULES {
             let page = entry.page();
-            let headings: Vec<&str> =
-                blocks(&page).into_iter().filter_map(|block| if let Block::Heading(text) = block { Some(text) } else { None }).collect();
+            let headings: Vec<&str> = blocks(&page)
+                .into_iter()
+                .filter_map(|block| if let Block::Heading(text) = block { Some(text) } else { None })
+                .collect();
             assert_eq!(headings, ["Why", "Bad", "Good", "Fix", "Details", "References"], "{}", entry.rule.id);
             assert!(matches!(blocks(&page)[0], Block::Paragraph(_)), "{}", entry.rule.id);
         }
@@ -357,7 +384,10 @@ mod tests {
 
     #[test]
     fn pages_use_only_the_markdown_that_is_rendered() {
-        let pages = RULES.iter().map(|entry| (entry.rule.id, entry.page())).chain(CHECKS.iter().map(|check| (check.id, check.page.to_owned())));
+        let pages = RULES
+            .iter()
+            .map(|entry| (entry.rule.id, entry.page()))
+            .chain(CHECKS.iter().map(|check| (check.id, check.page.to_owned())));
         for (id, page) in pages {
             for block in blocks(&page) {
                 let lines = match block {
@@ -366,7 +396,8 @@ mod tests {
                     Block::Heading(_) | Block::Fence(_) => continue,
                 };
                 let text = lines.join(" ");
-                let outside: String = runs(&text).iter().filter(|(style, _)| *style != CODE).map(|(_, run)| *run).collect();
+                let outside: String =
+                    runs(&text).iter().filter(|(style, _)| *style != CODE).map(|(_, run)| *run).collect();
                 for mark in ["](", "`", "__", "<", "| ", "# ", "- "] {
                     assert!(!outside.contains(mark), "{id}: {mark:?} in {outside}");
                 }
@@ -378,8 +409,10 @@ mod tests {
     fn the_settings_shown_are_a_policy_that_changes_nothing() {
         for entry in RULES {
             let spec: String = settings(entry.rule).lines().map(|line| format!("  {line}\n")).collect();
-            let source = format!("apiVersion: {API_VERSION}\nkind: {KIND}\nmetadata: {{name: shown}}\nspec:\n{spec}");
-            let policy = Policy::parse(&source, "shown.yaml").unwrap_or_else(|errors| panic!("{errors}\n{source}"));
+            let source =
+                format!("apiVersion: {API_VERSION}\nkind: {KIND}\nmetadata: {{name: shown}}\nspec:\n{spec}");
+            let policy =
+                Policy::parse(&source, "shown.yaml").unwrap_or_else(|errors| panic!("{errors}\n{source}"));
             assert_eq!(policy.base(entry.rule), Policy::default().base(entry.rule));
             let params = &policy.rules()[entry.rule.id].params;
             assert_eq!(params.len(), entry.rule.params.len());
@@ -430,13 +463,15 @@ mod tests {
 
     #[test]
     fn every_link_leads_to_a_page_that_is_made() {
-        let made: Vec<_> = RULES.iter().map(|entry| format!("{}/{}.md", crate::report::DOCS, entry.rule.id)).collect();
+        let made: Vec<_> =
+            RULES.iter().map(|entry| format!("{}/{}.md", crate::report::DOCS, entry.rule.id)).collect();
         let index = index_file();
         for page in crate::report::page::all() {
             let link = crate::report::page::link(page.id);
             assert!(
                 made.contains(&link)
-                    || link == format!("{}/README.md#{}", crate::report::DOCS, page.id) && index.contains(&format!("\n## {}\n", page.id)),
+                    || link == format!("{}/README.md#{}", crate::report::DOCS, page.id)
+                        && index.contains(&format!("\n## {}\n", page.id)),
                 "{link}"
             );
         }

@@ -12,10 +12,12 @@ use crate::judge::policy::{BUILTINS, Policy};
 use crate::judge::rules::RULES;
 use crate::text::suggest::closest;
 
-/// Reads policies and says what is wrong with each, with the lines it is about; `-` is standard input. With `today`, exemptions that have ended are
-/// told of. Text has ANSI styles; `out` takes them out where nobody sees colours.
+/// Reads policies and says what is wrong with each, with the lines it is about; `-` is standard input. With
+/// `today`, exemptions that have ended are told of. Text has ANSI styles; `out` takes them out where nobody
+/// sees colours.
 ///
-/// Ends with [`Exit::Findings`] where a policy is not valid, and with [`Exit::Failed`] where one cannot be read; the others are still checked.
+/// Ends with [`Exit::Findings`] where a policy is not valid, and with [`Exit::Failed`] where one cannot be
+/// read; the others are still checked.
 ///
 /// # Errors
 /// `out` cannot be written.
@@ -67,9 +69,15 @@ fn summarize(policy: &Policy, path: &str, today: Option<Date>, out: &mut dyn Wri
         count(policy.overrides.len(), "override"),
         count(policy.exemptions.len(), "exemption"),
     )?;
-    for (index, exemption) in policy.exemptions.iter().enumerate().filter(|(_, exemption)| !exemption.holds_on(today)) {
+    for (index, exemption) in
+        policy.exemptions.iter().enumerate().filter(|(_, exemption)| !exemption.holds_on(today))
+    {
         let until = exemption.until.map(|date| date.to_string()).unwrap_or_default();
-        writeln!(out, "{path}: warning: spec.exemptions[{index}] ended on {until} and lifts nothing ({})", exemption.reason.escape_debug())?;
+        writeln!(
+            out,
+            "{path}: warning: spec.exemptions[{index}] ended on {until} and lifts nothing ({})",
+            exemption.reason.escape_debug()
+        )?;
     }
     Ok(())
 }
@@ -84,21 +92,30 @@ pub fn show(name: Option<&str>, out: &mut dyn Write) -> anyhow::Result<Exit> {
         let names = BUILTINS.map(|builtin| builtin.name);
         match closest(name, names) {
             Some(meant) => bail!("there is no policy `{}`; did you mean `{meant}`?", name.escape_debug()),
-            None => bail!("there is no policy `{}`; there are {}", name.escape_debug(), names.map(|name| format!("`{name}`")).join(", ")),
+            None => bail!(
+                "there is no policy `{}`; there are {}",
+                name.escape_debug(),
+                names.map(|name| format!("`{name}`")).join(", ")
+            ),
         }
     };
     out.write_all(builtin.source.as_bytes())?;
     Ok(Exit::Clean)
 }
 
-/// Writes what of a policy an API server can judge by itself, as YAML. `own` is the namespace that Jobgate runs in; exemptions that have ended on
-/// `today` are left out.
+/// Writes what of a policy an API server can judge by itself, as YAML. `own` is the namespace that Jobgate
+/// runs in; exemptions that have ended on `today` are left out.
 ///
 /// # Errors
 /// The policy cannot be read or is not valid, or `out` cannot be written.
 pub fn export(name: &str, own: &str, today: Option<Date>, out: &mut dyn Write) -> anyhow::Result<Exit> {
     let policy = super::policy_named(name)?;
-    writeln!(out, "# What the API server can judge by itself of the policy `{}` ({}).", policy.name.escape_debug(), policy.hash)?;
+    writeln!(
+        out,
+        "# What the API server can judge by itself of the policy `{}` ({}).",
+        policy.name.escape_debug(),
+        policy.hash
+    )?;
     out.write_all(cel::export(&policy, own, today).to_yaml().as_bytes())?;
     Ok(Exit::Clean)
 }
@@ -109,7 +126,8 @@ mod tests {
 
     fn check_sources(sources: &[&str]) -> (Exit, String) {
         let folder = tempfile::tempdir().unwrap();
-        let paths: Vec<PathBuf> = (0..sources.len()).map(|index| folder.path().join(format!("{index}.yaml"))).collect();
+        let paths: Vec<PathBuf> =
+            (0..sources.len()).map(|index| folder.path().join(format!("{index}.yaml"))).collect();
         for (path, source) in paths.iter().zip(sources) {
             std::fs::write(path, source).unwrap();
         }
@@ -118,7 +136,9 @@ mod tests {
 
     fn check_paths(paths: &[PathBuf], folder: &Path) -> (Exit, String) {
         let mut out = Vec::new();
-        let exit = check(paths, Some(jiff::civil::date(2026, 1, 1)), &mut anstream::StripStream::new(&mut out)).unwrap();
+        let exit =
+            check(paths, Some(jiff::civil::date(2026, 1, 1)), &mut anstream::StripStream::new(&mut out))
+                .unwrap();
         (exit, String::from_utf8(out).unwrap().replace(&format!("{}/", folder.display()), ""))
     }
 
@@ -129,13 +149,24 @@ mod tests {
         let (exit, text) = check_sources(&[GOOD]);
         assert_eq!(exit, Exit::Clean);
         let hash = Policy::parse(GOOD, "").unwrap().hash;
-        assert_eq!(text, format!("0.yaml: policy `mine` ({hash}) sets 1 of {} rules, with 0 overrides and 0 exemptions\n", RULES.len()));
+        assert_eq!(
+            text,
+            format!(
+                "0.yaml: policy `mine` ({hash}) sets 1 of {} rules, with 0 overrides and 0 exemptions\n",
+                RULES.len()
+            )
+        );
     }
 
     #[test]
     fn exemptions_that_have_ended_are_told_of() {
         let exemption = |until: &str| format!("{{match: {{names: [a]}}, reason: r, until: {until}}}");
-        let source = format!("{}exemptions: [{}, {}]}}\n", &GOOD.replace("}}}\n", "}}, "), exemption("2026-01-01"), exemption("2025-12-31"));
+        let source = format!(
+            "{}exemptions: [{}, {}]}}\n",
+            &GOOD.replace("}}}\n", "}}, "),
+            exemption("2026-01-01"),
+            exemption("2025-12-31")
+        );
         let (exit, text) = check_sources(&[&source]);
         assert_eq!(exit, Exit::Clean);
         assert!(text.ends_with("2 exemptions\n0.yaml: warning: spec.exemptions[1] ended on 2025-12-31 and lifts nothing (r)\n"), "{text}");
@@ -166,7 +197,10 @@ mod tests {
         std::fs::write(&not_text, [0xff, 0xfe]).unwrap();
         let (exit, text) = check_paths(&[folder.path().join("none.yaml"), not_text, bad], folder.path());
         assert_eq!(exit, Exit::Failed);
-        assert!(text.contains("none.yaml: cannot be read: ") && text.contains("not-text.yaml: cannot be read: "), "{text}");
+        assert!(
+            text.contains("none.yaml: cannot be read: ") && text.contains("not-text.yaml: cannot be read: "),
+            "{text}"
+        );
         assert!(text.contains("a policy is a mapping, not a list"), "{text}");
     }
 

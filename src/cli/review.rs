@@ -1,4 +1,5 @@
-//! `jobgate review`: one AdmissionReview in, its answer out. The webhook's own code without a network, to see why it said what it said.
+//! `jobgate review`: one AdmissionReview in, its answer out. The webhook's own code without a network, to see
+//! why it said what it said.
 
 use std::io::{self, Write};
 use std::sync::Arc;
@@ -37,20 +38,28 @@ pub fn command(args: &Review, out: &mut dyn Write) -> anyhow::Result<Exit> {
     Ok(Exit::Clean)
 }
 
-/// Returns what of a review was not judged: an object of another kind, and claims that could decide and that nobody knows.
+/// Returns what of a review was not judged: an object of another kind, and claims that could decide and that
+/// nobody knows.
 fn not_judged(body: &[u8], facts: &dyn Facts) -> Vec<Unjudged> {
     let Ok(review) = admission::Review::read(body) else { return Vec::new() };
     let unjudged = |reason: Reason| {
         let head = &review.head;
         let some = |text: &str| (!text.is_empty()).then(|| text.to_owned());
-        let object =
-            ObjectId { api_version: head.group.to_string(), kind: head.kind.to_string(), namespace: some(&head.namespace), name: some(&head.name) };
+        let object = ObjectId {
+            api_version: head.group.to_string(),
+            kind: head.kind.to_string(),
+            namespace: some(&head.namespace),
+            name: some(&head.name),
+        };
         Unjudged { location: None, document: None, object: Some(Arc::new(object)), reason }
     };
     match &review.subject {
         Subject::Pass(Pass::Kind) => vec![unjudged(Reason::Kind)],
         Subject::Object(_) => {
-            let unknown = review.claims.iter().filter(|claim| claim.shared && facts.claim(&claim.namespace, &claim.name) == Fact::Unknown);
+            let unknown = review
+                .claims
+                .iter()
+                .filter(|claim| claim.shared && facts.claim(&claim.namespace, &claim.name) == Fact::Unknown);
             unknown.map(|claim| unjudged(Reason::Claim(claim.name.as_str().into()))).collect()
         }
         _ => Vec::new(),
@@ -61,13 +70,23 @@ fn not_judged(body: &[u8], facts: &dyn Facts) -> Vec<Unjudged> {
 ///
 /// # Errors
 /// The body is no AdmissionReview that could be answered, or `out` cannot be written.
-pub fn run(body: &[u8], endpoint: Endpoint, policy: &Policy, facts: &dyn Facts, today: Option<Date>, out: &mut dyn Write) -> anyhow::Result<()> {
+pub fn run(
+    body: &[u8],
+    endpoint: Endpoint,
+    policy: &Policy,
+    facts: &dyn Facts,
+    today: Option<Date>,
+    out: &mut dyn Write,
+) -> anyhow::Result<()> {
     let answer = admission::answer(endpoint, policy, facts, body, today);
     if answer.status != 200 {
         bail!("{}", String::from_utf8_lossy(&answer.body).trim_end());
     }
     let response: Value = serde_json::from_slice(&answer.body).context("read the answer back")?;
-    serde_json::to_writer_pretty(&mut *out, &response).map_err(io::Error::from).and_then(|()| writeln!(out)).context("write the answer")
+    serde_json::to_writer_pretty(&mut *out, &response)
+        .map_err(io::Error::from)
+        .and_then(|()| writeln!(out))
+        .context("write the answer")
 }
 
 #[cfg(test)]
@@ -84,7 +103,8 @@ mod tests {
 
     #[test]
     fn prints_the_answer_indented() {
-        let answer = review(br#"{"kind":"AdmissionReview","request":{"uid":"u","operation":"DELETE"}}"#).expect("an answer");
+        let answer = review(br#"{"kind":"AdmissionReview","request":{"uid":"u","operation":"DELETE"}}"#)
+            .expect("an answer");
         assert!(answer.contains("\n    \"allowed\": true") && answer.ends_with("}\n"), "{answer}");
     }
 

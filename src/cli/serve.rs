@@ -35,14 +35,18 @@ const COUNT_EVERY: Duration = Duration::from_secs(5);
 /// # Errors
 /// If it cannot start: a bad policy, certificate or address.
 pub fn run(args: &Serve, out: &mut dyn Write) -> anyhow::Result<Exit> {
-    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().context("start the threads that serve")?;
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .enable_all()
+        .build()
+        .context("start the threads that serve")?;
     runtime.block_on(serve(args, out))?;
     Ok(Exit::Clean)
 }
 
 async fn serve(args: &Serve, out: &mut dyn Write) -> anyhow::Result<()> {
     let metrics = Metrics::new();
-    let filter = EnvFilter::try_new(&args.log).with_context(|| format!("the log filter {:?} is not valid", args.log))?;
+    let filter = EnvFilter::try_new(&args.log)
+        .with_context(|| format!("the log filter {:?} is not valid", args.log))?;
     let format = if args.log_text || args.dev { Format::Text } else { Format::Json };
     let _log = log::start(format, filter, &metrics)?;
     let stop = stop::on_signals().context("listen for signals")?;
@@ -61,12 +65,20 @@ async fn serve(args: &Serve, out: &mut dyn Write) -> anyhow::Result<()> {
     let clients = match &args.client_ca {
         Some(path) => {
             let authorities = Authorities::default().naming(args.client_name.clone());
-            Some(keep(authorities.follow(path.clone(), LOOK_EVERY, &metrics).await.context("read --client-ca")?, &mut kept))
+            Some(keep(
+                authorities.follow(path.clone(), LOOK_EVERY, &metrics).await.context("read --client-ca")?,
+                &mut kept,
+            ))
         }
         None => None,
     };
     let tokens = match &args.client_token_file {
-        Some(path) => Some(keep(Tokens::from_file(path.clone(), LOOK_EVERY, &metrics).await.context("read --client-token-file")?, &mut kept)),
+        Some(path) => Some(keep(
+            Tokens::from_file(path.clone(), LOOK_EVERY, &metrics)
+                .await
+                .context("read --client-token-file")?,
+            &mut kept,
+        )),
         None => None,
     };
 
@@ -78,7 +90,11 @@ async fn serve(args: &Serve, out: &mut dyn Write) -> anyhow::Result<()> {
         in_flight: args.max_in_flight.unwrap_or(defaults.in_flight),
         connections: args.max_connections.unwrap_or(defaults.connections),
         connections_per_source: args.max_connections_per_source.unwrap_or(defaults.connections_per_source),
-        drain_accept: if args.dev { Duration::ZERO } else { args.drain_seconds.map_or(defaults.drain_accept, Duration::from_secs) },
+        drain_accept: if args.dev {
+            Duration::ZERO
+        } else {
+            args.drain_seconds.map_or(defaults.drain_accept, Duration::from_secs)
+        },
         review: args.patience_for_testing.map_or(defaults.review, Duration::from_secs),
         ..defaults
     };
@@ -104,23 +120,36 @@ async fn serve(args: &Serve, out: &mut dyn Write) -> anyhow::Result<()> {
 async fn claims(args: &Serve, metrics: &Metrics, readiness: &Readiness) -> anyhow::Result<Claims> {
     let mode = args.claims.unwrap_or_else(Mode::by_default);
     if mode == Mode::Off {
-        tracing::info!("claims are not looked up: the rule checkpoint-volume-access is silent (--claims cache turns it on)");
+        tracing::info!(
+            "claims are not looked up: the rule checkpoint-volume-access is silent (--claims cache turns it on)"
+        );
         return Ok(Claims::off());
     }
     let defaults = cluster::Settings::default();
-    let settings = cluster::Settings { budget: args.patience_for_testing.map_or(defaults.budget, Duration::from_secs), ..defaults };
-    let claims = Claims::with(mode, client().await.context("reach the API server for claims (--claims off does without)")?, settings);
+    let settings = cluster::Settings {
+        budget: args.patience_for_testing.map_or(defaults.budget, Duration::from_secs),
+        ..defaults
+    };
+    let claims = Claims::with(
+        mode,
+        client().await.context("reach the API server for claims (--claims off does without)")?,
+        settings,
+    );
     let counted = metrics.clone();
     claims.observe(move |source, result| counted.claim_lookup(source, result));
     let settled = Arc::new(AtomicBool::new(false));
     let waiting = (claims.clone(), settled.clone());
     tokio::spawn(async move {
         if !waiting.0.ready().await {
-            tracing::warn!("the claims are not read yet; serving without them, and unknown claims never deny");
+            tracing::warn!(
+                "the claims are not read yet; serving without them, and unknown claims never deny"
+            );
         }
         waiting.1.store(true, Ordering::Relaxed);
     });
-    readiness.require("claims", move || if settled.load(Ordering::Relaxed) { Ok(()) } else { Err("still being read".to_owned()) });
+    readiness.require("claims", move || {
+        if settled.load(Ordering::Relaxed) { Ok(()) } else { Err("still being read".to_owned()) }
+    });
     let (counted, watched) = (metrics.clone(), claims.clone());
     tokio::spawn(async move {
         let mut ticks = tokio::time::interval(COUNT_EVERY);
@@ -135,7 +164,11 @@ async fn claims(args: &Serve, metrics: &Metrics, readiness: &Readiness) -> anyho
 
 /// Connects as the pod's service account in a cluster, and by the kubeconfig outside of one.
 async fn client() -> Result<kube::Client, cluster::ClientError> {
-    if cluster::in_cluster() { cluster::client_in_cluster() } else { cluster::client_from_kubeconfig(None).await }
+    if cluster::in_cluster() {
+        cluster::client_in_cluster()
+    } else {
+        cluster::client_from_kubeconfig(None).await
+    }
 }
 
 /// Returns the names of the Service for which certificates are managed.
@@ -143,13 +176,21 @@ fn service_names(args: &Serve) -> anyhow::Result<Names> {
     let managed = &args.managed;
     let namespace = match &managed.namespace {
         Some(namespace) => namespace.clone(),
-        None => std::fs::read_to_string(NAMESPACE).map(|text| text.trim().to_owned()).context("the namespace is not known; say --namespace")?,
+        None => std::fs::read_to_string(NAMESPACE)
+            .map(|text| text.trim().to_owned())
+            .context("the namespace is not known; say --namespace")?,
     };
     Ok(Names::new(&managed.service_name, &namespace)?)
 }
 
 /// Starts to manage the certificates that `identity` serves.
-async fn manage(args: &Serve, names: Names, identity: &Arc<Identity>, metrics: &Metrics, readiness: &Readiness) -> anyhow::Result<Managed> {
+async fn manage(
+    args: &Serve,
+    names: Names,
+    identity: &Arc<Identity>,
+    metrics: &Metrics,
+    readiness: &Readiness,
+) -> anyhow::Result<Managed> {
     let managed = &args.managed;
     for name in [&managed.secret_name, &managed.mutating_configuration, &managed.validating_configuration] {
         if let Some(why) = names::dns_subdomain(name).into_iter().next() {
@@ -184,7 +225,8 @@ async fn follow_policy(name: &str, webhook: &Webhook, metrics: &Metrics) -> anyh
     Ok(Some(hot::follow(files, metrics, take).await?))
 }
 
-/// Loads the certificate, or makes one with `--dev`. `names` are those of the Service where certificates are managed.
+/// Loads the certificate, or makes one with `--dev`. `names` are those of the Service where certificates are
+/// managed.
 async fn identity(
     args: &Serve,
     names: Option<&Names>,
@@ -195,7 +237,8 @@ async fn identity(
         (Some(certificate), Some(key)) => {
             let identity = Identity::empty(metrics).requiring(args.tls_server_name.clone());
             let loaded = identity.follow(certificate.clone(), key.clone(), LOOK_EVERY).await;
-            let loaded = loaded.with_context(|| format!("load the certificate {} and its key", show(certificate)))?;
+            let loaded =
+                loaded.with_context(|| format!("load the certificate {} and its key", show(certificate)))?;
             Ok((keep(loaded, kept), None))
         }
         _ if args.dev => {
@@ -208,7 +251,9 @@ async fn identity(
             let required = names.map(Names::server_name).into_iter().collect();
             Ok((Arc::new(Identity::empty(metrics).requiring(required)), None))
         }
-        _ => bail!("a certificate is needed: --self-managed-certs in a cluster, --tls-cert and --tls-key, or --dev to try it out"),
+        _ => bail!(
+            "a certificate is needed: --self-managed-certs in a cluster, --tls-cert and --tls-key, or --dev to try it out"
+        ),
     }
 }
 
@@ -224,13 +269,20 @@ fn show(path: &Path) -> std::path::Display<'_> {
 /// Prints, for a person who tries it out, everything that is needed to call it.
 fn introduce(out: &mut dyn Write, server: &Server, development: &Development) -> anyhow::Result<()> {
     let url = format!("https://localhost:{}", server.address.port());
-    let configurations = registration::configurations("jobgate-dev", &Target::Url(url.clone()), Some(&development.ca));
+    let configurations =
+        registration::configurations("jobgate-dev", &Target::Url(url.clone()), Some(&development.ca));
     writeln!(out, "# Jobgate serves {url} with a certificate made for this run.\n#")?;
     writeln!(out, "# Its authority (what goes into caBundle), as a file for curl:\n#")?;
     writeln!(out, "cat > jobgate-dev-ca.pem <<'EOF'\n{}EOF\n", development.ca)?;
     writeln!(out, "# One review, by hand (jobgate review gives the same answer without a server):\n#")?;
-    writeln!(out, "curl --cacert jobgate-dev-ca.pem -H 'Content-Type: application/json' -d @review.json {url}/validate\n")?;
-    writeln!(out, "# For an API server on this machine, which then sends it every Job, CronJob and PyTorchJob:\n#")?;
+    writeln!(
+        out,
+        "curl --cacert jobgate-dev-ca.pem -H 'Content-Type: application/json' -d @review.json {url}/validate\n"
+    )?;
+    writeln!(
+        out,
+        "# For an API server on this machine, which then sends it every Job, CronJob and PyTorchJob:\n#"
+    )?;
     writeln!(out, "kubectl apply -f - <<'EOF'")?;
     for configuration in configurations {
         writeln!(out, "{}", serde_json::to_string(&configuration)?)?;

@@ -7,7 +7,8 @@ use serde::Deserialize;
 use serde::de::{Deserializer, SeqAccess, Visitor};
 
 /// The modes a claim can have, in the order in which they are named.
-const NAMES: [(&str, u8); 4] = [("ReadWriteOnce", 1), ("ReadOnlyMany", 2), ("ReadWriteMany", 4), ("ReadWriteOncePod", 8)];
+const NAMES: [(&str, u8); 4] =
+    [("ReadWriteOnce", 1), ("ReadOnlyMany", 2), ("ReadWriteMany", 4), ("ReadWriteOncePod", 8)];
 
 /// Stands for every mode this program does not know.
 const OTHER: u8 = 1 << 7;
@@ -22,7 +23,8 @@ impl Modes {
         self.0 == 0
     }
 
-    /// Returns the names of the modes; nothing if the set is empty or holds a mode that is not known, for then no rule may judge by it.
+    /// Returns the names of the modes; nothing if the set is empty or holds a mode that is not known, for
+    /// then no rule may judge by it.
     pub(super) fn names(self) -> Option<Vec<String>> {
         if self.is_empty() || self.0 & OTHER != 0 {
             return None;
@@ -30,7 +32,8 @@ impl Modes {
         Some(NAMES.iter().filter(|(_, bit)| self.0 & bit != 0).map(|(name, _)| (*name).to_owned()).collect())
     }
 
-    /// Returns whether a claim with these modes can be a reason for a denial: it may not be mounted by any number of nodes.
+    /// Returns whether a claim with these modes can be a reason for a denial: it may not be mounted by any
+    /// number of nodes.
     pub(super) fn can_deny(self) -> bool {
         !self.is_empty() && self.0 & (OTHER | bit("ReadWriteMany")) == 0
     }
@@ -86,7 +89,10 @@ mod tests {
         for (name, _) in NAMES {
             assert_eq!(read(&format!("[\"{name}\"]")).names(), Some(vec![name.to_owned()]));
         }
-        assert_eq!(read(r#"["ReadWriteMany","ReadWriteOnce"]"#).names(), Some(vec!["ReadWriteOnce".into(), "ReadWriteMany".into()]));
+        assert_eq!(
+            read(r#"["ReadWriteMany","ReadWriteOnce"]"#).names(),
+            Some(vec!["ReadWriteOnce".into(), "ReadWriteMany".into()])
+        );
     }
 
     #[test]

@@ -1,13 +1,16 @@
-//! The audit: what a policy would do to the objects that a cluster holds already, so that a team sees what enforcement will hit before it turns it on.
+//! The audit: what a policy would do to the objects that a cluster holds already, so that a team sees what
+//! enforcement will hit before it turns it on.
 //!
 //! ```text
 //! claims ──> CronJobs ──> Jobs ──> PyTorchJobs       each a list in pages; a page is judged and forgotten before the next one comes
 //!                           └─> engine::evaluate ──> findings, and counts by namespace
 //! ```
 //!
-//! Nothing is written, and nothing is asked of the webhook: each object is judged as the webhook would judge its creation now. Two things that the
-//! webhook is told are not in a stored object, and are inferred: who made it (a Job that names a listed CronJob as its controller was made by the
-//! CronJob controller, unless `kubectl create job --from` says otherwise), and whether it would be made again at all (what has finished would not).
+//! Nothing is written, and nothing is asked of the webhook: each object is judged as the webhook would judge
+//! its creation now. Two things that the webhook is told are not in a stored object, and are inferred: who
+//! made it (a Job that names a listed CronJob as its controller was made by the CronJob controller, unless
+//! `kubectl create job --from` says otherwise), and whether it would be made again at all (what has finished
+//! would not).
 
 mod filled;
 
@@ -30,7 +33,10 @@ use crate::judge::finding::{Finding, Level, Place};
 use crate::judge::policy::Policy;
 use crate::kinds::registration::SYSTEM;
 use crate::kinds::{Children, Definition, Kind, Workload, others};
-use crate::report::{Filled, Impact, LeftOut, Located, Location, ObjectId, Related, Report, Tally, Unjudged, span, unjudged_order};
+use crate::report::{
+    Filled, Impact, LeftOut, Located, Location, ObjectId, Related, Report, Tally, Unjudged, span,
+    unjudged_order,
+};
 use crate::text::lines::Lines;
 use crate::text::lines::Position;
 use crate::text::value::Value;
@@ -45,7 +51,8 @@ pub struct Options {
     pub selector: Option<String>,
     /// Whether Jobs and PyTorchJobs that have run to their end are judged, too.
     pub include_finished: bool,
-    /// Whether the report keeps the text of every object with findings, and not only of those that are shown as examples.
+    /// Whether the report keeps the text of every object with findings, and not only of those that are shown
+    /// as examples.
     pub keep_all_sources: bool,
     /// Today, for exemptions that end. Without it they hold.
     pub today: Option<Date>,
@@ -73,12 +80,20 @@ const PATIENCE: Duration = Duration::from_secs(60);
 const RESTARTS: u32 = 3;
 /// Pauses before a page is asked for again that an overloaded API server did not give.
 const PAUSES: [Duration; 3] = [Duration::from_millis(250), Duration::from_secs(1), Duration::from_secs(3)];
-/// Objects whose text is kept, in each list, besides one for each rule and level. As many findings as this are shown one by one.
+/// Objects whose text is kept, in each list, besides one for each rule and level. As many findings as this
+/// are shown one by one.
 const KEPT: usize = 40;
 
-/// Audits a cluster. What cannot be read is a problem in the report's [`Impact`]; the rest is audited all the same.
-pub async fn audit(connection: &Connection, policy: &Policy, options: &Options, progress: &Progress) -> Report {
-    let mut impact = Impact { server: connection.server.clone(), policy: policy.name.clone(), ..Impact::default() };
+/// Audits a cluster. What cannot be read is a problem in the report's [`Impact`]; the rest is audited all the
+/// same.
+pub async fn audit(
+    connection: &Connection,
+    policy: &Policy,
+    options: &Options,
+    progress: &Progress,
+) -> Report {
+    let mut impact =
+        Impact { server: connection.server.clone(), policy: policy.name.clone(), ..Impact::default() };
     let namespaces: Vec<String> = options.namespaces.iter().cloned().collect();
     for namespace in &namespaces {
         if let Some(problem) = missing(connection, namespace).await {
@@ -88,10 +103,18 @@ pub async fn audit(connection: &Connection, policy: &Policy, options: &Options, 
     let (claims, failures) = Inventory::take(&connection.client, &namespaces).await;
     impact.notices.extend(failures.iter().map(|(namespace, failure)| {
         let failure = explain("persistentvolumeclaims", "", namespace, failure);
-        format!("{failure}; claims are unknown, so `checkpoint-volume-access` says less than the webhook would")
+        format!(
+            "{failure}; claims are unknown, so `checkpoint-volume-access` says less than the webhook would"
+        )
     }));
     let mut report = Report::default();
-    let mut judge = Judge { policy, facts: &claims, options, cron_jobs: HashSet::new(), all_cron_jobs: options.selector.is_none() };
+    let mut judge = Judge {
+        policy,
+        facts: &claims,
+        options,
+        cron_jobs: HashSet::new(),
+        all_cron_jobs: options.selector.is_none(),
+    };
     let everywhere = [String::new()];
     // The controllers come first: what they made is known by their uids.
     let mut kinds: Vec<Kind> = Kind::all().collect();
@@ -100,7 +123,9 @@ pub async fn audit(connection: &Connection, policy: &Policy, options: &Options, 
         for namespace in if namespaces.is_empty() { &everywhere[..] } else { &namespaces } {
             match list(connection, kind, namespace, &judge, progress).await {
                 Ok(part) => part.join(&mut report, &mut impact, &mut judge.cron_jobs),
-                Err(Failure::NotFound | Failure::Foreign) if !kind.is_built_in() => impact.unserved = Some(kind.as_str()),
+                Err(Failure::NotFound | Failure::Foreign) if !kind.is_built_in() => {
+                    impact.unserved = Some(kind.as_str())
+                }
                 Err(failure) => {
                     judge.all_cron_jobs &= kind.children.is_none();
                     impact.problems.push(explain(kind.resource, kind.group, namespace, &failure));
@@ -109,7 +134,8 @@ pub async fn audit(connection: &Connection, policy: &Policy, options: &Options, 
         }
     }
     report.unjudged = others_in(connection, &namespaces).await;
-    let judged: BTreeSet<String> = impact.namespaces.keys().filter(|name| !name.is_empty()).cloned().collect();
+    let judged: BTreeSet<String> =
+        impact.namespaces.keys().filter(|name| !name.is_empty()).cloned().collect();
     report.unjudged.extend(cluster::excluded(&connection.client, &judged).await);
     report.unjudged.extend(impact.notices.iter().cloned().map(Unjudged::unknown));
     report.unjudged.extend(impact.problems.iter().cloned().map(Unjudged::not_listed));
@@ -120,12 +146,14 @@ pub async fn audit(connection: &Connection, policy: &Policy, options: &Options, 
     report
 }
 
-/// Returns which batch kinds that are not judged the cluster holds, and what could not be counted. A cluster that does not say what it serves holds none
-/// that we could name.
+/// Returns which batch kinds that are not judged the cluster holds, and what could not be counted. A cluster
+/// that does not say what it serves holds none that we could name.
 async fn others_in(connection: &Connection, namespaces: &[String]) -> Vec<Unjudged> {
     let mut found = Vec::new();
     let Ok(groups) = object(connection, "/apis".to_owned()).await else { return found };
-    let text = |value: &Value, pointer: &str| value.pointer(pointer).and_then(Value::as_str).unwrap_or_default().to_owned();
+    let text = |value: &Value, pointer: &str| {
+        value.pointer(pointer).and_then(Value::as_str).unwrap_or_default().to_owned()
+    };
     for served in groups["groups"].as_array().into_iter().flatten() {
         let (group, version) = (text(served, "/name"), text(served, "/preferredVersion/groupVersion"));
         let Some((group, kinds)) = others().find(|(name, _)| *name == group) else { continue };
@@ -136,18 +164,27 @@ async fn others_in(connection: &Connection, namespaces: &[String]) -> Vec<Unjudg
             let name = text(resource, "/name");
             let paths = match namespaces {
                 [] => vec![format!("/apis/{version}/{name}")],
-                _ => namespaces.iter().map(|namespace| format!("/apis/{version}/namespaces/{namespace}/{name}")).collect(),
+                _ => namespaces
+                    .iter()
+                    .map(|namespace| format!("/apis/{version}/namespaces/{namespace}/{name}"))
+                    .collect(),
             };
             let mut count = 0;
             for path in paths {
                 match object(connection, format!("{path}?limit=1")).await {
                     Ok(list) => {
-                        let rest = list.pointer("/metadata/remainingItemCount").and_then(Value::as_u64).unwrap_or_default();
+                        let rest = list
+                            .pointer("/metadata/remainingItemCount")
+                            .and_then(Value::as_u64)
+                            .unwrap_or_default();
                         count += list["items"].as_array().map_or(0, Vec::len) as u64 + rest;
                     }
                     Err(Failure::NotFound | Failure::Foreign) => {}
                     Err(failure) => {
-                        found.push(Unjudged::unknown(format!("cannot count {name}.{group}, which are not judged: {}", chain(&failure))));
+                        found.push(Unjudged::unknown(format!(
+                            "cannot count {name}.{group}, which are not judged: {}",
+                            chain(&failure)
+                        )));
                         break;
                     }
                 }
@@ -161,7 +198,11 @@ async fn others_in(connection: &Connection, namespaces: &[String]) -> Vec<Unjudg
 }
 
 async fn object(connection: &Connection, path: String) -> Result<Value, Failure> {
-    let answer = async { Ok(serde_json::from_slice(&fetch::read(fetch::get(&connection.client, path).await?, LARGEST_PAGE).await?)?) };
+    let answer = async {
+        Ok(serde_json::from_slice(
+            &fetch::read(fetch::get(&connection.client, path).await?, LARGEST_PAGE).await?,
+        )?)
+    };
     tokio::time::timeout(PATIENCE, answer).await.unwrap_or(Err(Failure::Silence))
 }
 
@@ -180,7 +221,9 @@ fn explain(resource: &str, group: &str, namespace: &str, failure: &Failure) -> S
     let name = if group.is_empty() { resource.to_owned() } else { format!("{resource}.{group}") };
     let place = if namespace.is_empty() { String::new() } else { format!(" in the namespace `{namespace}`") };
     let help = match failure {
-        Failure::Forbidden if namespace.is_empty() => "; it takes the permission to `list` them in all namespaces (`-n` audits some)",
+        Failure::Forbidden if namespace.is_empty() => {
+            "; it takes the permission to `list` them in all namespaces (`-n` audits some)"
+        }
         Failure::Forbidden => "; it takes the permission to `list` them",
         Failure::Status(http::StatusCode::UNAUTHORIZED) => "; the kubeconfig's credentials are not accepted",
         Failure::Status(http::StatusCode::BAD_REQUEST) => "; is the selector one?",
@@ -204,10 +247,22 @@ struct PageMetadata {
 }
 
 /// Lists the objects of a kind, in one namespace or in all, and judges them.
-async fn list(connection: &Connection, kind: Kind, namespace: &str, judge: &Judge<'_>, progress: &Progress) -> Result<Part, Failure> {
+async fn list(
+    connection: &Connection,
+    kind: Kind,
+    namespace: &str,
+    judge: &Judge<'_>,
+    progress: &Progress,
+) -> Result<Part, Failure> {
     let Definition { group, version, resource, .. } = *kind;
     let within = if namespace.is_empty() { String::new() } else { format!("namespaces/{namespace}/") };
-    let mut pages = Pages::new(&connection.client, &format!("/apis/{group}/{version}/{within}{resource}"), PAGE, LARGEST_PAGE, PATIENCE);
+    let mut pages = Pages::new(
+        &connection.client,
+        &format!("/apis/{group}/{version}/{within}{resource}"),
+        PAGE,
+        LARGEST_PAGE,
+        PATIENCE,
+    );
     if let Some(selector) = &judge.options.selector {
         pages = pages.selected(selector);
     }
@@ -215,7 +270,8 @@ async fn list(connection: &Connection, kind: Kind, namespace: &str, judge: &Judg
     let mut restarts = 0;
     loop {
         let body = match patiently(&mut pages).await {
-            // The pages before belong to another state of the cluster: what was said of them would be said twice, or no longer holds.
+            // The pages before belong to another state of the cluster: what was said of them would be said
+            // twice, or no longer holds.
             Err(Failure::Expired) if restarts < RESTARTS => {
                 restarts += 1;
                 progress.objects.fetch_sub(part.read, Ordering::Relaxed);
@@ -226,8 +282,9 @@ async fn list(connection: &Connection, kind: Kind, namespace: &str, judge: &Judg
             body => body?,
         };
         let page: Page<'_> = serde_json::from_slice(&body)?;
-        let judged: Vec<Result<(Value, Fate), serde_json::Error>> =
-            tokio::task::block_in_place(|| page.items.par_iter().map(|item| judge.item(kind, item)).collect());
+        let judged: Vec<Result<(Value, Fate), serde_json::Error>> = tokio::task::block_in_place(|| {
+            page.items.par_iter().map(|item| judge.item(kind, item)).collect()
+        });
         progress.objects.fetch_add(judged.len(), Ordering::Relaxed);
         for judged in judged {
             let (object, fate) = judged?;
@@ -294,28 +351,44 @@ impl Judge<'_> {
         if metadata("deletionTimestamp").is_some_and(|time| !time.is_null()) {
             return Fate::Deleting;
         }
-        if !self.options.include_finished && Workload::of(object).is_some_and(|workload| workload.has_finished()) {
+        if !self.options.include_finished
+            && Workload::of(object).is_some_and(|workload| workload.has_finished())
+        {
             return Fate::Finished;
         }
         let parent = kind.parent().filter(|(parent, children)| self.is_made_by(*parent, children, object));
         let user = parent.map(|(_, children)| children.maker);
         let today = self.options.today;
-        let request = Request { operation: Operation::Create, origin: Origin::Admission, object, old: None, namespace, user, today };
+        let request = Request {
+            operation: Operation::Create,
+            origin: Origin::Admission,
+            object,
+            old: None,
+            namespace,
+            user,
+            today,
+        };
         let verdict = engine::evaluate(self.policy, self.facts, &request);
         if verdict.skipped == Some(Skipped::TrustedController) { Fate::Child } else { Fate::Judged(verdict) }
     }
 
-    /// Tells whether the controller of another kind made an object. Anybody can write an owner reference; that it names a CronJob which is there, and is judged,
-    /// is what makes it harmless to believe.
+    /// Tells whether the controller of another kind made an object. Anybody can write an owner reference;
+    /// that it names a CronJob which is there, and is judged, is what makes it harmless to believe.
     fn is_made_by(&self, parent: Kind, children: &Children, job: &Value) -> bool {
-        let owners = job.pointer("/metadata/ownerReferences").and_then(Value::as_array).map_or(&[][..], Vec::as_slice);
-        let text = |owner: &Value, key: &str| owner.get(key).and_then(Value::as_str).unwrap_or_default().to_owned();
+        let owners =
+            job.pointer("/metadata/ownerReferences").and_then(Value::as_array).map_or(&[][..], Vec::as_slice);
+        let text =
+            |owner: &Value, key: &str| owner.get(key).and_then(Value::as_str).unwrap_or_default().to_owned();
         let owner = owners.iter().find(|owner| owner.get("controller") == Some(&Value::Bool(true)));
-        let Some(owner) = owner.filter(|owner| Kind::typed(&text(owner, "apiVersion"), &text(owner, "kind")) == Some(parent)) else {
+        let Some(owner) = owner
+            .filter(|owner| Kind::typed(&text(owner, "apiVersion"), &text(owner, "kind")) == Some(parent))
+        else {
             return false;
         };
         let annotations = job.pointer("/metadata/annotations");
-        let by_hand = children.by_hand.is_some_and(|(key, value)| annotations.and_then(|all| all.get(key)?.as_str()) == Some(value));
+        let by_hand = children
+            .by_hand
+            .is_some_and(|(key, value)| annotations.and_then(|all| all.get(key)?.as_str()) == Some(value));
         !by_hand && (!self.all_cron_jobs || self.cron_jobs.contains(&*text(owner, "uid")))
     }
 }
@@ -347,7 +420,10 @@ impl Part {
             let filled = filled::filled(object);
             if !filled.is_empty() {
                 let identity = ObjectId::of(object);
-                self.filled.insert(format!("{}/{}", identity.kind.to_lowercase(), identity.full_name()).into(), filled);
+                self.filled.insert(
+                    format!("{}/{}", identity.kind.to_lowercase(), identity.full_name()).into(),
+                    filled,
+                );
             }
         }
         let verdict = match fate {
@@ -414,15 +490,28 @@ impl Text {
 
     fn location(&self, file: &Arc<str>, span: std::ops::Range<usize>) -> Location {
         let lines = Lines::new(self.source.as_bytes());
-        Location { file: Arc::clone(file), start: lines.position(span.start), end: lines.position(span.end), span }
+        Location {
+            file: Arc::clone(file),
+            start: lines.position(span.start),
+            end: lines.position(span.end),
+            span,
+        }
     }
 }
 
-/// Looks the places of a finding up, as far as the object's text is kept, and drops what nobody reads any more.
+/// Looks the places of a finding up, as far as the object's text is kept, and drops what nobody reads any
+/// more.
 fn located(mut finding: Finding, object: &Arc<ObjectId>, file: &Arc<str>, text: Option<&Text>) -> Located {
     finding.fix.iter_mut().for_each(|fix| fix.ops = Vec::new());
-    let nowhere = Location { file: Arc::clone(file), span: 0..0, start: Position { line: 1, column: 1 }, end: Position { line: 1, column: 1 } };
-    let at = |pointer, part| text.map(|text| text.location(file, span(text.source.as_bytes(), &text.document, pointer, part)));
+    let nowhere = Location {
+        file: Arc::clone(file),
+        span: 0..0,
+        start: Position { line: 1, column: 1 },
+        end: Position { line: 1, column: 1 },
+    };
+    let at = |pointer, part| {
+        text.map(|text| text.location(file, span(text.source.as_bytes(), &text.document, pointer, part)))
+    };
     let related = finding.labels.iter().map(|label| {
         let (location, object) = match &label.place {
             Place::Here(pointer, part) => (at(pointer, *part), None),
@@ -431,12 +520,26 @@ fn located(mut finding: Finding, object: &Arc<ObjectId>, file: &Arc<str>, text: 
         Related { location, object, text: label.text.clone() }
     });
     let (related, location) = (related.collect(), at(&finding.pointer, finding.part).unwrap_or(nowhere));
-    Located { location, document: 0, object: Some(Arc::clone(object)), finding, related, withheld: None, by_name: None }
+    Located {
+        location,
+        document: 0,
+        object: Some(Arc::clone(object)),
+        finding,
+        related,
+        withheld: None,
+        by_name: None,
+    }
 }
 
-/// The order of an audit's findings: namespace, kind, name, place, rule. It does not depend on which objects are kept.
+/// The order of an audit's findings: namespace, kind, name, place, rule. It does not depend on which objects
+/// are kept.
 fn order(a: &Located, b: &Located) -> std::cmp::Ordering {
-    let object = |located: &Located| located.object.as_ref().map(|object| (object.namespace.clone(), object.kind.clone(), object.name.clone()));
+    let object = |located: &Located| {
+        located
+            .object
+            .as_ref()
+            .map(|object| (object.namespace.clone(), object.kind.clone(), object.name.clone()))
+    };
     let finding = |located: &Located| (located.finding.pointer.clone(), located.finding.rule);
     object(a)
         .cmp(&object(b))

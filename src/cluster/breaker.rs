@@ -1,4 +1,5 @@
-//! Stops asking an API server that does not answer: most of the harm a slow dependency does is the waiting for it.
+//! Stops asking an API server that does not answer: most of the harm a slow dependency does is the waiting
+//! for it.
 
 use std::time::Duration;
 
@@ -45,7 +46,8 @@ impl Breaker {
         true
     }
 
-    /// Takes note that the API server answered. An answer to a request from before the opening counts as well.
+    /// Takes note that the API server answered. An answer to a request from before the opening counts as
+    /// well.
     pub(super) fn succeeded(&mut self) {
         self.state = State::Closed(0);
     }

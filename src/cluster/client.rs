@@ -26,7 +26,8 @@ pub enum ClientError {
         /// What is wrong with it, and what to do.
         problem: String,
     },
-    /// The configuration asks for something that cannot be done, such as a proxy or a credential plugin that fails.
+    /// The configuration asks for something that cannot be done, such as a proxy or a credential plugin that
+    /// fails.
     #[error("set up the connection to the API server: {0}")]
     Connect(String),
 }
@@ -34,31 +35,52 @@ pub enum ClientError {
 impl ClientError {
     /// Says what is wrong with the kubeconfig at `path`, else with the one that the environment names.
     fn kubeconfig(path: Option<&Path>, context: Option<&str>, error: &KubeconfigError) -> Self {
-        let home = || std::env::home_dir().map_or_else(|| "~/.kube/config".to_owned(), |home| home.join(".kube/config").display().to_string());
+        let home = || {
+            std::env::home_dir().map_or_else(
+                || "~/.kube/config".to_owned(),
+                |home| home.join(".kube/config").display().to_string(),
+            )
+        };
         let environment = || std::env::var("KUBECONFIG").ok().filter(|paths| !paths.is_empty());
         let file = path.map_or_else(|| environment().unwrap_or_else(home), |path| path.display().to_string());
         let read = || path.map_or_else(Kubeconfig::read, Kubeconfig::read_from).ok();
         let contexts = || {
-            let contexts: Vec<String> = read().map(|config| config.contexts.into_iter().map(|context| context.name).collect()).unwrap_or_default();
-            if contexts.is_empty() { "it has none".to_owned() } else { format!("it has {}", contexts.join(", ")) }
+            let contexts: Vec<String> = read()
+                .map(|config| config.contexts.into_iter().map(|context| context.name).collect())
+                .unwrap_or_default();
+            if contexts.is_empty() {
+                "it has none".to_owned()
+            } else {
+                format!("it has {}", contexts.join(", "))
+            }
         };
         let problem = match error {
             KubeconfigError::ReadConfig(error, _) => {
                 format!("cannot read it: {error}; name another with --kubeconfig or KUBECONFIG")
             }
-            KubeconfigError::FindPath => "there is no home directory to look for it; name it with --kubeconfig".to_owned(),
+            KubeconfigError::FindPath => {
+                "there is no home directory to look for it; name it with --kubeconfig".to_owned()
+            }
             KubeconfigError::Parse(error) => {
                 let text = error.to_string();
                 let line = text.lines().next().unwrap_or_default();
                 format!("it is no YAML of a kubeconfig: {}", line.strip_prefix("error: ").unwrap_or(line))
             }
-            KubeconfigError::CurrentContextNotSet => format!("it has no current context; name one with --context ({})", contexts()),
-            KubeconfigError::LoadContext(name) if context.is_some() => format!("there is no context `{name}` in it ({})", contexts()),
+            KubeconfigError::CurrentContextNotSet => {
+                format!("it has no current context; name one with --context ({})", contexts())
+            }
+            KubeconfigError::LoadContext(name) if context.is_some() => {
+                format!("there is no context `{name}` in it ({})", contexts())
+            }
             KubeconfigError::LoadContext(name) => {
                 format!("its current context `{name}` is not in it; name one with --context ({})", contexts())
             }
-            KubeconfigError::LoadClusterOfContext(name) => format!("the cluster `{name}`, which the context names, is not in it"),
-            KubeconfigError::MissingClusterUrl => "the cluster that the context names has no `server`".to_owned(),
+            KubeconfigError::LoadClusterOfContext(name) => {
+                format!("the cluster `{name}`, which the context names, is not in it")
+            }
+            KubeconfigError::MissingClusterUrl => {
+                "the cluster that the context names has no `server`".to_owned()
+            }
             error => chain(error),
         };
         Self::Kubeconfig { file, problem }
@@ -72,7 +94,8 @@ impl ClientError {
 /// The token that the kubelet mounts into a pod, unless `--validate` says otherwise.
 const TOKEN: &str = "/var/run/secrets/kubernetes.io/serviceaccount/token";
 
-/// Tells whether the process runs in a pod that may speak to the API server: its address is in the environment and a token is mounted.
+/// Tells whether the process runs in a pod that may speak to the API server: its address is in the
+/// environment and a token is mounted.
 #[must_use]
 pub fn in_cluster() -> bool {
     std::env::var_os("KUBERNETES_SERVICE_HOST").is_some() && Path::new(TOKEN).exists()
@@ -83,10 +106,12 @@ pub fn in_cluster() -> bool {
 /// # Errors
 /// There is no service account here (see [`in_cluster`]), or it cannot be used.
 pub fn client_in_cluster() -> Result<Client, ClientError> {
-    connect(Config::incluster().map_err(ClientError::InCluster)?).map_err(|error| ClientError::connect(&error))
+    connect(Config::incluster().map_err(ClientError::InCluster)?)
+        .map_err(|error| ClientError::connect(&error))
 }
 
-/// Returns a client for a context of the kubeconfig (`KUBECONFIG`, else `~/.kube/config`), or for its current context.
+/// Returns a client for a context of the kubeconfig (`KUBECONFIG`, else `~/.kube/config`), or for its current
+/// context.
 ///
 /// # Errors
 /// The kubeconfig cannot be read, has no such context, or asks for something that cannot be done.
@@ -107,11 +132,14 @@ pub struct Connection {
 /// Tells whether a connection leads to the cluster in which this process is a pod.
 #[must_use]
 pub fn is_own(connection: &Connection) -> bool {
-    in_cluster() && Config::incluster().is_ok_and(|own| own.cluster_url.to_string().trim_end_matches('/') == connection.server)
+    in_cluster()
+        && Config::incluster()
+            .is_ok_and(|own| own.cluster_url.to_string().trim_end_matches('/') == connection.server)
 }
 
-/// Returns a connection for a command that a person runs: by the kubeconfig at `path`, else `KUBECONFIG`, else `~/.kube/config`; in its context
-/// of the given name, or in its current one. In a pod, where none of these is, it is the pod's service account.
+/// Returns a connection for a command that a person runs: by the kubeconfig at `path`, else `KUBECONFIG`,
+/// else `~/.kube/config`; in its context of the given name, or in its current one. In a pod, where none of
+/// these is, it is the pod's service account.
 ///
 /// # Errors
 /// The kubeconfig cannot be read, has no such context, or asks for something that cannot be done.
@@ -133,7 +161,8 @@ pub async fn connection(path: Option<&Path>, context: Option<&str>) -> Result<Co
     Ok(Connection { client: connect(config).map_err(|error| ClientError::connect(&error))?, server })
 }
 
-/// Builds a client without what kube's own stack adds: its retries would eat the budget of a review, and it logs every failed request as an error.
+/// Builds a client without what kube's own stack adds: its retries would eat the budget of a review, and it
+/// logs every failed request as an error.
 fn connect(config: Config) -> Result<Client, kube::Error> {
     if config.proxy_url.is_some() {
         return Client::try_from(config);
@@ -142,14 +171,18 @@ fn connect(config: Config) -> Result<Client, kube::Error> {
     tcp.enforce_http(false);
     tcp.set_nodelay(true);
     tcp.set_connect_timeout(Some(Duration::from_secs(2)));
-    // A watch may be silent for as long as nothing happens. That the other end is still there is asked by the kernel: a
-    // connection into the void breaks after half a minute, where the kernel's own intervals would take eleven.
+    // A watch may be silent for as long as nothing happens. That the other end is still there is asked by the
+    // kernel: a connection into the void breaks after half a minute, where the kernel's own intervals would
+    // take eleven.
     tcp.set_keepalive(Some(Duration::from_secs(15)));
     tcp.set_keepalive_interval(Some(Duration::from_secs(5)));
     tcp.set_keepalive_retries(Some(3));
     let tls = config.rustls_https_connector_with_connector(tcp)?;
-    // Each answer has its own deadline (see `live` and `mirror`), which also throws away the connection it was waited for on.
-    let http = hyper_util::client::legacy::Client::builder(TokioExecutor::new()).pool_idle_timeout(Duration::from_secs(60)).build(tls);
+    // Each answer has its own deadline (see `live` and `mirror`), which also throws away the connection it
+    // was waited for on.
+    let http = hyper_util::client::legacy::Client::builder(TokioExecutor::new())
+        .pool_idle_timeout(Duration::from_secs(60))
+        .build(tls);
     let service = ServiceBuilder::new()
         .layer(config.base_uri_layer())
         .option_layer(config.auth_layer()?)

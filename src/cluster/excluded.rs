@@ -18,10 +18,13 @@ const ONE_BY_ONE: usize = 8;
 /// Bytes of an answer. All webhook configurations of a large cluster are some MiB.
 const LARGEST: usize = 32 << 20;
 /// The two kinds of configurations, and what does not happen without them.
-const KINDS: [(&str, &str); 2] = [("validatingwebhookconfigurations", "denied or warned of"), ("mutatingwebhookconfigurations", "filled in")];
+const KINDS: [(&str, &str); 2] = [
+    ("validatingwebhookconfigurations", "denied or warned of"),
+    ("mutatingwebhookconfigurations", "filled in"),
+];
 
-/// Returns which of the namespaces Jobgate's webhooks are not asked about, and what could not be looked up for that. A cluster without Jobgate leaves out
-/// nothing: whoever asks wants to know what it would say.
+/// Returns which of the namespaces Jobgate's webhooks are not asked about, and what could not be looked up
+/// for that. A cluster without Jobgate leaves out nothing: whoever asks wants to know what it would say.
 pub async fn excluded(client: &Client, namespaces: &BTreeSet<String>) -> Vec<Unjudged> {
     if namespaces.is_empty() {
         return Vec::new();
@@ -31,28 +34,43 @@ pub async fn excluded(client: &Client, namespaces: &BTreeSet<String>) -> Vec<Unj
         match get(client, format!("/apis/admissionregistration.k8s.io/v1/{resource}")).await {
             Ok(mut list) => {
                 let items = list.get_mut("items").map(Value::take);
-                let ours = items.as_ref().and_then(Value::as_array).into_iter().flatten().filter(|item| is_ours(item)).cloned();
+                let ours = items
+                    .as_ref()
+                    .and_then(Value::as_array)
+                    .into_iter()
+                    .flatten()
+                    .filter(|item| is_ours(item))
+                    .cloned();
                 configurations.push((what, ours.collect::<Vec<Value>>()));
             }
             Err(failure) => {
-                let why = format!("cannot list {resource}: {}; whether jobs in these namespaces are {what} is not known", chain(&failure));
+                let why = format!(
+                    "cannot list {resource}: {}; whether jobs in these namespaces are {what} is not known",
+                    chain(&failure)
+                );
                 return vec![Unjudged::unknown(why)];
             }
         }
     }
     let mut found = Vec::new();
     let mut take = |name: &str, namespace: &Value| {
-        let out = configurations.iter().filter(|(_, ours)| !ours.is_empty() && !ours.iter().any(|ours| asks_about(ours, namespace)));
+        let out = configurations
+            .iter()
+            .filter(|(_, ours)| !ours.is_empty() && !ours.iter().any(|ours| asks_about(ours, namespace)));
         let out: Vec<&str> = out.map(|(what, _)| *what).collect();
         if !out.is_empty() {
-            found.push(Unjudged::excluded(name, format!("the registration excludes it, so nothing there is {}", out.join(", or "))));
+            found.push(Unjudged::excluded(
+                name,
+                format!("the registration excludes it, so nothing there is {}", out.join(", or ")),
+            ));
         }
     };
     if namespaces.len() > ONE_BY_ONE {
         match get(client, "/api/v1/namespaces".to_owned()).await {
             Ok(list) => {
                 for namespace in list["items"].as_array().into_iter().flatten() {
-                    let name = namespace.pointer("/metadata/name").and_then(Value::as_str).unwrap_or_default();
+                    let name =
+                        namespace.pointer("/metadata/name").and_then(Value::as_str).unwrap_or_default();
                     if namespaces.contains(name) {
                         take(name, namespace);
                     }
@@ -68,7 +86,9 @@ pub async fn excluded(client: &Client, namespaces: &BTreeSet<String>) -> Vec<Unj
             Ok(namespace) => take(name, &namespace),
             // What is not there yet has no labels that could be read.
             Err(Failure::NotFound) => {}
-            Err(failure) => unknown.push(Unjudged::unknown(unread(&format!("read the namespace `{name}`"), &failure))),
+            Err(failure) => {
+                unknown.push(Unjudged::unknown(unread(&format!("read the namespace `{name}`"), &failure)))
+            }
         }
     }
     found.extend(unknown);
@@ -80,7 +100,8 @@ fn unread(what: &str, failure: &Failure) -> String {
 }
 
 async fn get(client: &Client, path: String) -> Result<Value, Failure> {
-    let answer = async { Ok(serde_json::from_slice(&fetch::read(fetch::get(client, path).await?, LARGEST).await?)?) };
+    let answer =
+        async { Ok(serde_json::from_slice(&fetch::read(fetch::get(client, path).await?, LARGEST).await?)?) };
     tokio::time::timeout(PATIENCE, answer).await.unwrap_or(Err(Failure::Silence))
 }
 
@@ -94,16 +115,28 @@ mod tests {
     use crate::text::value::json;
 
     /// Asks an API server that a script stands for about some namespaces.
-    fn ask(answer: impl Fn(&str) -> (u16, Value) + Send + Sync + 'static, namespaces: &[&str]) -> Vec<String> {
+    fn ask(
+        answer: impl Fn(&str) -> (u16, Value) + Send + Sync + 'static,
+        namespaces: &[&str],
+    ) -> Vec<String> {
         let answer = std::sync::Arc::new(answer);
         let service = tower::service_fn(move |request: Request<Body>| {
             let (status, body) = answer(request.uri().path());
-            async move { Ok::<_, tower::BoxError>(Response::builder().status(status).body(Body::from(body.to_string().into_bytes())).unwrap()) }
+            async move {
+                Ok::<_, tower::BoxError>(
+                    Response::builder()
+                        .status(status)
+                        .body(Body::from(body.to_string().into_bytes()))
+                        .unwrap(),
+                )
+            }
         });
         let namespaces = namespaces.iter().map(|name| (*name).to_owned()).collect();
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
         let found = runtime.block_on(async { excluded(&Client::new(service, "default"), &namespaces).await });
-        let name = |unjudged: &Unjudged| unjudged.object.as_ref().and_then(|object| object.name.clone()).unwrap_or_default();
+        let name = |unjudged: &Unjudged| {
+            unjudged.object.as_ref().and_then(|object| object.name.clone()).unwrap_or_default()
+        };
         found.iter().map(|unjudged| format!("{}: {}", name(unjudged), unjudged.message())).collect()
     }
 
@@ -115,11 +148,13 @@ mod tests {
     fn cluster(path: &str) -> (u16, Value) {
         let target = Target::Service { namespace: "gate".to_owned(), name: "jobgate".to_owned() };
         let [mutating, mut validating] = configurations("batch-gate", &target, None);
-        if let Some(values) = validating.pointer_mut("/webhooks/0/namespaceSelector/matchExpressions/0/values").and_then(Value::as_array_mut) {
+        if let Some(values) = validating
+            .pointer_mut("/webhooks/0/namespaceSelector/matchExpressions/0/values")
+            .and_then(Value::as_array_mut)
+        {
             values.push("team-b".into());
         }
-        let other =
-            json!({"metadata": {"name": "other"}, "webhooks": [{"name": "x.example.com", "clientConfig": {"url": "https://example.com/validate"}}]});
+        let other = json!({"metadata": {"name": "other"}, "webhooks": [{"name": "x.example.com", "clientConfig": {"url": "https://example.com/validate"}}]});
         let list = |items: Value| (200, json!({"metadata": {}, "items": items}));
         match path.rsplit('/').next().unwrap_or_default() {
             "mutatingwebhookconfigurations" => list(json!([mutating])),
@@ -139,19 +174,37 @@ mod tests {
         ];
         assert_eq!(found, expected);
         let many: Vec<String> = (0..10).map(|nth| format!("n{nth}")).chain(["team-b".to_owned()]).collect();
-        assert_eq!(ask(cluster, &many.iter().map(String::as_str).collect::<Vec<_>>()), expected[1..], "of many, by one list");
+        assert_eq!(
+            ask(cluster, &many.iter().map(String::as_str).collect::<Vec<_>>()),
+            expected[1..],
+            "of many, by one list"
+        );
         assert_eq!(ask(cluster, &[]), [""; 0]);
     }
 
     #[test]
     fn what_may_not_be_looked_up_is_said() {
-        let forbidden = |path: &str| if path.contains("webhookconfigurations") { (403, json!({})) } else { cluster(path) };
+        let forbidden = |path: &str| {
+            if path.contains("webhookconfigurations") { (403, json!({})) } else { cluster(path) }
+        };
         let found = ask(forbidden, &["team-a"]);
-        assert!(found.len() == 1 && found[0].contains("cannot list validatingwebhookconfigurations: the API server forbids it"), "{found:?}");
-        let found = ask(|path| if path.ends_with("/team-a") { (403, json!({})) } else { cluster(path) }, &["team-a"]);
+        assert!(
+            found.len() == 1
+                && found[0]
+                    .contains("cannot list validatingwebhookconfigurations: the API server forbids it"),
+            "{found:?}"
+        );
+        let found =
+            ask(|path| if path.ends_with("/team-a") { (403, json!({})) } else { cluster(path) }, &["team-a"]);
         assert!(found.len() == 1 && found[0].contains("cannot read the namespace `team-a`"), "{found:?}");
         // Where Jobgate is not registered at all, nothing is left out.
-        let none = |path: &str| if path.contains("webhookconfigurations") { (200, json!({"metadata": {}, "items": []})) } else { cluster(path) };
+        let none = |path: &str| {
+            if path.contains("webhookconfigurations") {
+                (200, json!({"metadata": {}, "items": []}))
+            } else {
+                cluster(path)
+            }
+        };
         assert_eq!(ask(none, &["team-b"]), [""; 0]);
     }
 }

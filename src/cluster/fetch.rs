@@ -1,5 +1,6 @@
-//! Requests to the API server and answers of bounded size. `kube` brings the connection, the credentials and their renewal; the rest is here,
-//! because a webhook needs what a controller does not: a bound on every wait and every buffer, bookmarks it can see, and logs that stay quiet.
+//! Requests to the API server and answers of bounded size. `kube` brings the connection, the credentials and
+//! their renewal; the rest is here, because a webhook needs what a controller does not: a bound on every wait
+//! and every buffer, bookmarks it can see, and logs that stay quiet.
 
 use bytes::{Bytes, BytesMut};
 use http::{Request, Response, StatusCode};
@@ -9,7 +10,8 @@ use kube::client::Body;
 
 use super::wire::Refusal;
 
-/// The largest single object we read: 1.5 MiB is what etcd stores, and JSON escapes can make that six times as long.
+/// The largest single object we read: 1.5 MiB is what etcd stores, and JSON escapes can make that six times
+/// as long.
 pub(crate) const LARGEST_OBJECT: usize = 10 << 20;
 
 /// Why a request brought nothing.
@@ -49,7 +51,10 @@ pub(crate) async fn answer(client: &Client, uri: String) -> Result<Response<Body
 }
 
 /// Sends a request and returns the answer when its head says success.
-pub(crate) async fn send(client: &Client, request: http::Result<Request<Body>>) -> Result<Response<Body>, Failure> {
+pub(crate) async fn send(
+    client: &Client,
+    request: http::Result<Request<Body>>,
+) -> Result<Response<Body>, Failure> {
     let request = request.map_err(|e| Failure::Transport(kube::Error::HttpError(e)))?;
     let response = client.send(request).await.map_err(Failure::Transport)?;
     match response.status() {
@@ -94,7 +99,8 @@ impl Lines {
         Self { body: response.into_body(), buffer: BytesMut::new(), searched: 0 }
     }
 
-    /// Returns the next line without its end; nothing at the end of the body, where half a line is dropped. May be cancelled without loss.
+    /// Returns the next line without its end; nothing at the end of the body, where half a line is dropped.
+    /// May be cancelled without loss.
     pub(crate) async fn next(&mut self) -> Result<Option<Bytes>, Failure> {
         loop {
             if let Some(end) = memchr::memchr(b'\n', &self.buffer[self.searched..]) {
@@ -133,8 +139,9 @@ pub(crate) fn escaped(value: &str) -> String {
     out
 }
 
-/// Tells whether text can be the name of an object: lower-case letters, digits, `-` and `.`, at most 253, a letter or digit at both ends of every part.
-/// What it refuses exists in no cluster, and must not get into the path of a request.
+/// Tells whether text can be the name of an object: lower-case letters, digits, `-` and `.`, at most 253, a
+/// letter or digit at both ends of every part. What it refuses exists in no cluster, and must not get into
+/// the path of a request.
 pub(crate) fn is_name(text: &str) -> bool {
     let part = |part: &str| {
         !part.is_empty()
@@ -154,7 +161,22 @@ mod tests {
         for name in ["a", "ckpt-0", "data.v1", "0", &"a".repeat(253)] {
             assert!(is_name(name), "{name}");
         }
-        for name in ["", "A", "../../secrets/x", "a/b", "a b", "-a", "a-", "a..b", ".a", "a%2f", "a?b", "ä", "$CLAIM", &"a".repeat(254)] {
+        for name in [
+            "",
+            "A",
+            "../../secrets/x",
+            "a/b",
+            "a b",
+            "-a",
+            "a-",
+            "a..b",
+            ".a",
+            "a%2f",
+            "a?b",
+            "ä",
+            "$CLAIM",
+            &"a".repeat(254),
+        ] {
             assert!(!is_name(name), "{name}");
         }
     }

@@ -23,7 +23,8 @@ pub struct Inventory {
 impl Inventory {
     /// Lists the claims of some namespaces, or of all where none is named.
     ///
-    /// Where a list fails, what it would have held is unknown; the failures are returned beside, with the namespace (empty for all).
+    /// Where a list fails, what it would have held is unknown; the failures are returned beside, with the
+    /// namespace (empty for all).
     pub(crate) async fn take(client: &Client, namespaces: &[String]) -> (Self, Vec<(String, Failure)>) {
         // It is looked at once and thrown away: it does not age.
         let mut inventory = Self { cache: Cache::new(Duration::MAX), complete: true };
@@ -40,7 +41,11 @@ impl Inventory {
     }
 
     async fn list(&self, client: &Client, namespace: &str) -> Result<(), Failure> {
-        let path = if namespace.is_empty() { CLAIMS.to_owned() } else { format!("/api/v1/namespaces/{namespace}/persistentvolumeclaims") };
+        let path = if namespace.is_empty() {
+            CLAIMS.to_owned()
+        } else {
+            format!("/api/v1/namespaces/{namespace}/persistentvolumeclaims")
+        };
         let mut pages = Pages::new(client, &path, PAGE, LARGEST_PAGE, Settings::default().list_timeout);
         let mut restarts = 0;
         loop {
@@ -79,7 +84,9 @@ impl Inventory {
 impl Facts for Inventory {
     fn claim(&self, namespace: &str, name: &str) -> Fact<Claim> {
         match self.cache.get(namespace, name) {
-            Some(modes) => modes.names().map_or(Fact::Unknown, |access_modes| Fact::Known(Claim { access_modes, source: Source::Cluster })),
+            Some(modes) => modes.names().map_or(Fact::Unknown, |access_modes| {
+                Fact::Known(Claim { access_modes, source: Source::Cluster })
+            }),
             None if self.complete => Fact::Absent,
             None => Fact::Unknown,
         }

@@ -17,7 +17,8 @@ pub(crate) struct Pages<'c> {
     /// Path and query, without `limit` and `continue`.
     resource: String,
     limit: u32,
-    /// Bytes above which a page is asked for again in smaller pieces. It bounds what a list costs in memory at any time.
+    /// Bytes above which a page is asked for again in smaller pieces. It bounds what a list costs in memory
+    /// at any time.
     largest: usize,
     patience: Duration,
     next: String,
@@ -25,7 +26,13 @@ pub(crate) struct Pages<'c> {
 
 impl<'c> Pages<'c> {
     /// Starts at the first page; `patience` is how long one page may take.
-    pub(crate) fn new(client: &'c Client, path: &str, limit: u32, largest: usize, patience: Duration) -> Self {
+    pub(crate) fn new(
+        client: &'c Client,
+        path: &str,
+        limit: u32,
+        largest: usize,
+        patience: Duration,
+    ) -> Self {
         Self { client, resource: format!("{path}?"), limit, largest, patience, next: String::new() }
     }
 

@@ -1,4 +1,5 @@
-//! Asks the API server for one claim, at most once at a time and not more often than needed, and never waits long.
+//! Asks the API server for one claim, at most once at a time and not more often than needed, and never waits
+//! long.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -43,8 +44,8 @@ pub(super) enum Question {
     Idle,
     /// The cache cannot answer, and a denial may rest on the answer.
     Deciding,
-    /// The cache has it, by a watch that is not open any more, and a denial would rest on that: only an answer of this moment
-    /// will do.
+    /// The cache has it, by a watch that is not open any more, and a denial would rest on that: only an
+    /// answer of this moment will do.
     Confirming,
 }
 
@@ -105,7 +106,8 @@ impl Live {
         (at.elapsed() < life).then_some(*answer)
     }
 
-    /// Looks a claim up; whoever asks for the same claim meanwhile gets the same answer. Both parts of the key must be names.
+    /// Looks a claim up; whoever asks for the same claim meanwhile gets the same answer. Both parts of the
+    /// key must be names.
     pub(super) async fn look(&self, key: &Key, question: Question, until: Instant) -> Looked {
         let flight = {
             let mut asked = self.0.asked();
@@ -116,9 +118,11 @@ impl Live {
                     if let Err(why) = self.0.admit(question) {
                         return Looked::Unknown(why);
                     }
-                    // A task of its own: the answer is wanted by others too, and must not die with the first who asked.
+                    // A task of its own: the answer is wanted by others too, and must not die with the first
+                    // who asked.
                     let task = tokio::spawn(Inner::fly(Arc::clone(&self.0), key.clone()));
-                    let flight = task.map(|ended| ended.unwrap_or(Looked::Unknown(Why::Unavailable))).boxed().shared();
+                    let flight =
+                        task.map(|ended| ended.unwrap_or(Looked::Unknown(Why::Unavailable))).boxed().shared();
                     asked.flights.insert(key.clone(), flight.clone());
                     flight
                 }
@@ -153,7 +157,9 @@ impl Inner {
             return looked;
         }
         if asked.answers.len() >= REMEMBERED {
-            asked.answers.retain(|_, (answer, at)| inner.settings.life(*answer).is_some_and(|life| at.elapsed() < life));
+            asked.answers.retain(|_, (answer, at)| {
+                inner.settings.life(*answer).is_some_and(|life| at.elapsed() < life)
+            });
             if asked.answers.len() >= REMEMBERED {
                 asked.answers.clear();
             }
@@ -187,12 +193,18 @@ impl Inner {
             Err(Failure::NotFound) => (Looked::Absent, true),
             Err(Failure::Forbidden) => (Looked::Unknown(Why::Forbidden), true),
             Err(Failure::Silence) => (Looked::Unknown(Why::Timeout), false),
-            Err(Failure::Garbage(_) | Failure::Foreign | Failure::TooLarge(_)) => (Looked::Unknown(Why::Garbage), false),
-            Err(Failure::Transport(_) | Failure::Status(_) | Failure::Expired) => (Looked::Unknown(Why::Unavailable), false),
+            Err(Failure::Garbage(_) | Failure::Foreign | Failure::TooLarge(_)) => {
+                (Looked::Unknown(Why::Garbage), false)
+            }
+            Err(Failure::Transport(_) | Failure::Status(_) | Failure::Expired) => {
+                (Looked::Unknown(Why::Unavailable), false)
+            }
         };
         self.report(healthy, outcome.as_ref().err());
         if looked == Looked::Unknown(Why::Forbidden) && !self.forbidden.swap(true, Ordering::Relaxed) {
-            tracing::warn!("may not read claims: give the service account `get` on `persistentvolumeclaims`, or run with `--claims off`; said once");
+            tracing::warn!(
+                "may not read claims: give the service account `get` on `persistentvolumeclaims`, or run with `--claims off`; said once"
+            );
         }
         looked
     }
@@ -209,7 +221,10 @@ impl Inner {
         }
         match (before, breaker.is_open(), failure) {
             (false, true, Some(failure)) => {
-                tracing::warn!(error = failure as &dyn std::error::Error, "claim look-ups keep failing; claims are unknown until they work again");
+                tracing::warn!(
+                    error = failure as &dyn std::error::Error,
+                    "claim look-ups keep failing; claims are unknown until they work again"
+                );
             }
             (true, false, _) => tracing::info!("claim look-ups work again"),
             _ => {}
@@ -217,7 +232,9 @@ impl Inner {
     }
 
     async fn fetch(&self, (namespace, name): &Key) -> Result<Modes, Failure> {
-        let response = fetch::get(&self.client, format!("/api/v1/namespaces/{namespace}/persistentvolumeclaims/{name}")).await?;
+        let response =
+            fetch::get(&self.client, format!("/api/v1/namespaces/{namespace}/persistentvolumeclaims/{name}"))
+                .await?;
         let body = fetch::read(response, fetch::LARGEST_OBJECT).await?;
         let claim: wire::Claim<'_> = serde_json::from_slice(&body)?;
         if claim.metadata.name != *name || claim.metadata.namespace != *namespace {

@@ -1,4 +1,5 @@
-//! Keeps the cache like the cluster: lists all claims in pages, then watches, and starts again where either breaks.
+//! Keeps the cache like the cluster: lists all claims in pages, then watches, and starts again where either
+//! breaks.
 
 use std::hash::BuildHasher as _;
 use std::sync::Arc;
@@ -21,13 +22,15 @@ pub(super) const LARGEST_PAGE: usize = 4 << 20;
 /// The claims of all namespaces.
 pub(super) const CLAIMS: &str = "/api/v1/persistentvolumeclaims";
 
-/// After this time a watch that ends has done its work, even if it brought nothing: such ends are part of the protocol.
+/// After this time a watch that ends has done its work, even if it brought nothing: such ends are part of the
+/// protocol.
 pub(crate) const LONG_ENOUGH: Duration = Duration::from_secs(5);
 
 /// Fills the cache, forever; comes back only when there are more claims than it may keep.
 pub(super) async fn run(client: Client, settings: Settings, cache: Arc<Cache>, counts: Arc<Counts>) {
     let pause = Pause::between(settings.first_pause, settings.longest_pause);
-    let mut mirror = Mirror { client, pause, settings, cache, counts, round: 0, failing: false, as_of: Instant::now() };
+    let mut mirror =
+        Mirror { client, pause, settings, cache, counts, round: 0, failing: false, as_of: Instant::now() };
     let mut version = None;
     loop {
         version = match version {
@@ -64,7 +67,8 @@ impl Mirror {
         self.round = self.round.wrapping_add(1);
         let began = Instant::now();
         let client = self.client.clone();
-        let mut pages = Pages::new(&client, CLAIMS, self.settings.page_size, LARGEST_PAGE, self.settings.list_timeout);
+        let mut pages =
+            Pages::new(&client, CLAIMS, self.settings.page_size, LARGEST_PAGE, self.settings.list_timeout);
         loop {
             let body = pages.fetch().await?;
             let page: Page<'_> = serde_json::from_slice(&body)?;
@@ -87,7 +91,8 @@ impl Mirror {
         }
     }
 
-    /// Watches from a version until the watch ends; returns the version to go on from, or nothing if a new list is needed.
+    /// Watches from a version until the watch ends; returns the version to go on from, or nothing if a new
+    /// list is needed.
     async fn watch(&mut self, mut version: String) -> Option<String> {
         let began = Instant::now();
         let outcome = self.follow(&mut version).await;
@@ -101,7 +106,8 @@ impl Mirror {
                 Some(version)
             }
             Err(Failure::Expired) => {
-                // Every replica of every watcher is told so at the same time: not all of them may list at once.
+                // Every replica of every watcher is told so at the same time: not all of them may list at
+                // once.
                 tracing::info!("the watch of claims is too far behind; listing again");
                 sleep(self.settings.relist_spread.mul_f64(chance())).await;
                 None
@@ -116,15 +122,20 @@ impl Mirror {
 
     /// Takes in events, and moves the version on with each.
     ///
-    /// The API server says nothing while nothing happens: it sends bookmarks about once a minute, but only such as are newer than
-    /// the version that the watch began with, and on a quiet cluster there is none for as long as etcd's own notices of progress
-    /// are apart (ten minutes by default). So silence is no failure. What tells a quiet API server from a dead connection is that
-    /// it ends the watch when the time is over that it was asked for; one that does not is dead.
+    /// The API server says nothing while nothing happens: it sends bookmarks about once a minute, but only
+    /// such as are newer than the version that the watch began with, and on a quiet cluster there is none for
+    /// as long as etcd's own notices of progress are apart (ten minutes by default). So silence is no
+    /// failure. What tells a quiet API server from a dead connection is that it ends the watch when the time
+    /// is over that it was asked for; one that does not is dead.
     async fn follow(&mut self, version: &mut String) -> Result<(), Failure> {
         let seconds = self.settings.watch_for.mul_f64(0.9 + 0.1 * chance()).as_secs().max(1);
         let from = fetch::escaped(version);
-        let uri = format!("{CLAIMS}?watch=true&allowWatchBookmarks=true&timeoutSeconds={seconds}&resourceVersion={from}");
-        let opened = timeout(self.settings.list_timeout, fetch::get(&self.client, uri)).await.unwrap_or(Err(Failure::Silence))?;
+        let uri = format!(
+            "{CLAIMS}?watch=true&allowWatchBookmarks=true&timeoutSeconds={seconds}&resourceVersion={from}"
+        );
+        let opened = timeout(self.settings.list_timeout, fetch::get(&self.client, uri))
+            .await
+            .unwrap_or(Err(Failure::Silence))?;
         let missed = self.as_of.elapsed() >= self.settings.catch_up;
         self.cache.opened(if missed { self.settings.catch_up } else { Duration::ZERO });
         let longest_silence = Duration::from_secs(seconds) + self.settings.watch_grace;
@@ -149,7 +160,12 @@ impl Mirror {
             }
             *version = match wire::event(&line)? {
                 Event::There(claim) => {
-                    self.cache.put(&claim.metadata.namespace, &claim.metadata.name, claim.modes(), self.round);
+                    self.cache.put(
+                        &claim.metadata.namespace,
+                        &claim.metadata.name,
+                        claim.modes(),
+                        self.round,
+                    );
                     claim.metadata.resource_version.into_owned()
                 }
                 Event::Gone(claim) => {
@@ -158,7 +174,9 @@ impl Mirror {
                 }
                 Event::Bookmark(version) => version,
                 Event::Error(410) => return Err(Failure::Expired),
-                Event::Error(code) => return Err(StatusCode::from_u16(code).map_or(Failure::Foreign, Failure::Status)),
+                Event::Error(code) => {
+                    return Err(StatusCode::from_u16(code).map_or(Failure::Foreign, Failure::Status));
+                }
             };
             if version.is_empty() {
                 return Err(Failure::Expired);
@@ -194,7 +212,10 @@ impl Mirror {
                 Failure::Forbidden => tracing::warn!(
                     "may not list or watch claims: give the service account `list` and `watch` on `persistentvolumeclaims`, or run with `--claims live`; said once"
                 ),
-                _ => tracing::warn!(error = failure as &dyn std::error::Error, "the watch of claims failed; trying again"),
+                _ => tracing::warn!(
+                    error = failure as &dyn std::error::Error,
+                    "the watch of claims failed; trying again"
+                ),
             }
         }
         if matches!(failure, Failure::Forbidden) {
@@ -210,7 +231,8 @@ impl Mirror {
     }
 }
 
-/// The pause between attempts: doubles up to a bound, and is never the same twice, so that replicas do not march in step.
+/// The pause between attempts: doubles up to a bound, and is never the same twice, so that replicas do not
+/// march in step.
 pub(crate) struct Pause {
     first: Duration,
     most: Duration,
@@ -237,7 +259,8 @@ impl Pause {
     }
 }
 
-/// Returns a number from 0 up to 1 that differs from call to call and from process to process. The keys of std's hash maps are random enough for it.
+/// Returns a number from 0 up to 1 that differs from call to call and from process to process. The keys of
+/// std's hash maps are random enough for it.
 pub(crate) fn chance() -> f64 {
     let bits = std::hash::RandomState::new().hash_one(0) >> 32;
     f64::from(u32::try_from(bits).unwrap_or(0)) / f64::from(u32::MAX)
@@ -262,7 +285,11 @@ mod tests {
             pause.wait().await;
             let longest = Duration::from_secs(longest);
             let slack = Duration::from_millis(2);
-            assert!(before.elapsed() + slack >= longest / 2 && before.elapsed() <= longest + slack, "{:?} of {longest:?}", before.elapsed());
+            assert!(
+                before.elapsed() + slack >= longest / 2 && before.elapsed() <= longest + slack,
+                "{:?} of {longest:?}",
+                before.elapsed()
+            );
         }
         pause.reset();
         assert_eq!(pause.next, Duration::from_secs(1));

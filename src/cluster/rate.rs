@@ -21,8 +21,9 @@ impl Rate {
         Self { per_second: f64::from(per_second), burst, tokens: burst, at: None }
     }
 
-    /// Takes a token, if there is one. Half of the bucket is kept for requests that are urgent: those that a denial waits for
-    /// must not be used up by questions about claims that do not exist, of which anybody can ask any number.
+    /// Takes a token, if there is one. Half of the bucket is kept for requests that are urgent: those that a
+    /// denial waits for must not be used up by questions about claims that do not exist, of which anybody can
+    /// ask any number.
     pub(super) fn take(&mut self, now: Instant, urgent: bool) -> bool {
         let elapsed = self.at.replace(now).map_or(Duration::ZERO, |at| now.saturating_duration_since(at));
         self.tokens = elapsed.as_secs_f64().mul_add(self.per_second, self.tokens).min(self.burst);
@@ -49,7 +50,11 @@ mod tests {
         let mut rate = Rate::new(50, 100);
         assert_eq!(taken(&mut rate, now, true), 100);
         assert_eq!(taken(&mut rate, now + Duration::from_secs(1), true), 50);
-        assert_eq!(taken(&mut rate, now + Duration::from_secs(3600), true), 100, "no more than a burst is saved up");
+        assert_eq!(
+            taken(&mut rate, now + Duration::from_secs(3600), true),
+            100,
+            "no more than a burst is saved up"
+        );
     }
 
     #[test]

@@ -1,4 +1,5 @@
-//! What a cluster holds of a few named things at one moment, for a run that ends: claims and the objects that manifests would replace. Read-only.
+//! What a cluster holds of a few named things at one moment, for a run that ends: claims and the objects that
+//! manifests would replace. Read-only.
 
 use std::time::Duration;
 
@@ -42,7 +43,8 @@ pub struct Snapshot {
     pub broken: bool,
 }
 
-/// Reads what is wanted; `told` is called after each answer. What cannot be read becomes unknown, and is a problem: never an error.
+/// Reads what is wanted; `told` is called after each answer. What cannot be read becomes unknown, and is a
+/// problem: never an error.
 pub async fn snapshot(client: &Client, wanted: Vec<Wanted>, told: impl Fn()) -> Snapshot {
     let mut answers = futures::stream::iter(wanted)
         .map(|wanted| async move {
@@ -74,14 +76,19 @@ impl Snapshot {
                 let claim = Claim::from_object(&object, Source::Cluster).map_or(Fact::Unknown, Fact::Known);
                 self.claims.claims.insert((namespace, name), claim);
             }
-            (Wanted::Claim(namespace, name), Err(Failure::NotFound)) => _ = self.claims.claims.insert((namespace, name), Fact::Absent),
+            (Wanted::Claim(namespace, name), Err(Failure::NotFound)) => {
+                _ = self.claims.claims.insert((namespace, name), Fact::Absent)
+            }
             (Wanted::Object(..), Ok(object)) => self.objects.push(object),
             (Wanted::Namespace(namespace), Err(Failure::NotFound)) => self.absent_namespaces.push(namespace),
-            (Wanted::Object(..), Err(Failure::NotFound)) | (Wanted::Namespace(_), Ok(_) | Err(Failure::Forbidden)) => {}
+            (Wanted::Object(..), Err(Failure::NotFound))
+            | (Wanted::Namespace(_), Ok(_) | Err(Failure::Forbidden)) => {}
             (wanted, Err(failure)) => {
                 let what = match wanted {
                     Wanted::Claim(namespace, _) => format!("claims in the namespace `{namespace}`"),
-                    Wanted::Object(kind, namespace, _) => format!("{} in the namespace `{namespace}`", kind.resource),
+                    Wanted::Object(kind, namespace, _) => {
+                        format!("{} in the namespace `{namespace}`", kind.resource)
+                    }
                     Wanted::Namespace(namespace) => format!("the namespace `{namespace}`"),
                 };
                 let problem = format!("cannot read {what}: {}", super::chain(&failure));
@@ -95,10 +102,15 @@ impl Snapshot {
 
 async fn read(client: &Client, wanted: &Wanted) -> Result<Value, Failure> {
     let (path, names) = match wanted {
-        Wanted::Claim(namespace, name) => (format!("/api/v1/namespaces/{namespace}/persistentvolumeclaims/{name}"), vec![namespace, name]),
+        Wanted::Claim(namespace, name) => {
+            (format!("/api/v1/namespaces/{namespace}/persistentvolumeclaims/{name}"), vec![namespace, name])
+        }
         Wanted::Object(kind, namespace, name) => {
             let adapter = kind;
-            let path = format!("/apis/{}/{}/namespaces/{namespace}/{}/{name}", adapter.group, adapter.version, adapter.resource);
+            let path = format!(
+                "/apis/{}/{}/namespaces/{namespace}/{}/{name}",
+                adapter.group, adapter.version, adapter.resource
+            );
             (path, vec![namespace, name])
         }
         Wanted::Namespace(namespace) => (format!("/api/v1/namespaces/{namespace}"), vec![namespace]),
@@ -109,7 +121,8 @@ async fn read(client: &Client, wanted: &Wanted) -> Result<Value, Failure> {
     }
     let response = match fetch::get(client, path).await {
         // A cluster without the kind has no object of it, and says so in plain text.
-        Err(Failure::Foreign | Failure::Garbage(_)) if matches!(wanted, Wanted::Object(kind, ..) if !kind.is_built_in()) => {
+        Err(Failure::Foreign | Failure::Garbage(_)) if matches!(wanted, Wanted::Object(kind, ..) if !kind.is_built_in()) =>
+        {
             return Err(Failure::NotFound);
         }
         response => response?,
@@ -128,9 +141,12 @@ mod tests {
     use super::*;
     use crate::text::value::json;
 
-    /// Asks a stand-in for an API server, which answers a path with a status and a text, or not at all. Returns what was found, and the paths that were
-    /// asked for.
-    fn ask(answer: impl Fn(&str) -> (u16, String) + Send + Sync + 'static, wanted: Vec<Wanted>) -> (Snapshot, Vec<String>) {
+    /// Asks a stand-in for an API server, which answers a path with a status and a text, or not at all.
+    /// Returns what was found, and the paths that were asked for.
+    fn ask(
+        answer: impl Fn(&str) -> (u16, String) + Send + Sync + 'static,
+        wanted: Vec<Wanted>,
+    ) -> (Snapshot, Vec<String>) {
         let asked = Arc::new(Mutex::new(Vec::new()));
         let (seen, answer) = (Arc::clone(&asked), Arc::new(answer));
         let service = tower::service_fn(move |request: Request<Body>| {
@@ -140,13 +156,17 @@ mod tests {
             async move {
                 match status {
                     0 => Err(std::io::Error::other("no route to host")),
-                    status => Ok(Response::builder().status(status).body(Body::from(text.into_bytes())).unwrap()),
+                    status => {
+                        Ok(Response::builder().status(status).body(Body::from(text.into_bytes())).unwrap())
+                    }
                 }
             }
         });
         let (told, all) = (Cell::new(0), wanted.len());
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-        let found = runtime.block_on(async { snapshot(&Client::new(service, "default"), wanted, || told.set(told.get() + 1)).await });
+        let found = runtime.block_on(async {
+            snapshot(&Client::new(service, "default"), wanted, || told.set(told.get() + 1)).await
+        });
         assert!(told.get() <= all);
         let asked = asked.lock().unwrap().clone();
         (found, asked)
@@ -170,18 +190,33 @@ mod tests {
 
     #[test]
     fn claims_and_objects_are_read_by_their_names() {
-        let wanted = vec![claim("there"), claim("gone"), claim("modeless"), object(Kind::JOB, "train"), object(Kind::CRON_JOB, "new")];
+        let wanted = vec![
+            claim("there"),
+            claim("gone"),
+            claim("modeless"),
+            object(Kind::JOB, "train"),
+            object(Kind::CRON_JOB, "new"),
+        ];
         let answer = |path: &str| match path {
-            "/api/v1/namespaces/team-a/persistentvolumeclaims/there" => {
-                (200, json!({"kind": "PersistentVolumeClaim", "spec": {"accessModes": ["ReadWriteOnce"]}}).to_string())
+            "/api/v1/namespaces/team-a/persistentvolumeclaims/there" => (
+                200,
+                json!({"kind": "PersistentVolumeClaim", "spec": {"accessModes": ["ReadWriteOnce"]}})
+                    .to_string(),
+            ),
+            "/api/v1/namespaces/team-a/persistentvolumeclaims/modeless" => {
+                (200, json!({"spec": {}}).to_string())
             }
-            "/api/v1/namespaces/team-a/persistentvolumeclaims/modeless" => (200, json!({"spec": {}}).to_string()),
-            "/apis/batch/v1/namespaces/team-a/jobs/train" => (200, json!({"kind": "Job", "metadata": {"uid": "u"}}).to_string()),
+            "/apis/batch/v1/namespaces/team-a/jobs/train" => {
+                (200, json!({"kind": "Job", "metadata": {"uid": "u"}}).to_string())
+            }
             _ => not_found(),
         };
         let (found, asked) = ask(answer, wanted);
         assert!(matches!(fact(&found, "there"), Some(Fact::Known(claim)) if claim.has("ReadWriteOnce")));
-        assert_eq!((fact(&found, "gone"), fact(&found, "modeless")), (Some(Fact::Absent), Some(Fact::Unknown)));
+        assert_eq!(
+            (fact(&found, "gone"), fact(&found, "modeless")),
+            (Some(Fact::Absent), Some(Fact::Unknown))
+        );
         assert_eq!(found.objects, [json!({"kind": "Job", "metadata": {"uid": "u"}})]);
         assert_eq!((found.problems.len(), asked.len()), (0, 5));
     }
@@ -198,9 +233,14 @@ mod tests {
 
     #[test]
     fn what_may_not_be_read_is_told_once_and_stays_unknown() {
-        let answer = |path: &str| if path.contains("persistentvolumeclaims") { (403, String::new()) } else { not_found() };
+        let answer = |path: &str| {
+            if path.contains("persistentvolumeclaims") { (403, String::new()) } else { not_found() }
+        };
         let (found, asked) = ask(answer, vec![claim("a"), claim("b"), object(Kind::JOB, "train")]);
-        assert_eq!(found.problems, ["cannot read claims in the namespace `team-a`: the API server forbids it"]);
+        assert_eq!(
+            found.problems,
+            ["cannot read claims in the namespace `team-a`: the API server forbids it"]
+        );
         assert_eq!((fact(&found, "a"), asked.len()), (None, 3));
     }
 
@@ -211,15 +251,25 @@ mod tests {
             "/api/v1/namespaces/hidden" => (403, String::new()),
             _ => not_found(),
         };
-        let (found, asked) = ask(answer, ["there", "hidden", "gone"].map(|name| Wanted::Namespace(name.to_owned())).into());
-        assert_eq!((found.absent_namespaces, found.problems, asked.len()), (vec!["gone".to_owned()], vec![], 3));
+        let (found, asked) =
+            ask(answer, ["there", "hidden", "gone"].map(|name| Wanted::Namespace(name.to_owned())).into());
+        assert_eq!(
+            (found.absent_namespaces, found.problems, asked.len()),
+            (vec!["gone".to_owned()], vec![], 3)
+        );
     }
 
     #[test]
     fn a_server_that_cannot_be_reached_is_not_asked_for_long() {
-        let (found, asked) = ask(|_| (0, String::new()), (0..100).map(|nth| claim(&format!("c{nth}"))).collect());
+        let (found, asked) =
+            ask(|_| (0, String::new()), (0..100).map(|nth| claim(&format!("c{nth}"))).collect());
         assert!(found.broken && found.problems.len() == 1);
-        assert!(found.problems[0].starts_with("cannot read claims in the namespace `team-a`: reach the API server: "), "{:?}", found.problems);
+        assert!(
+            found.problems[0]
+                .starts_with("cannot read claims in the namespace `team-a`: reach the API server: "),
+            "{:?}",
+            found.problems
+        );
         assert!(asked.len() <= 2 * PARALLEL, "{}", asked.len());
     }
 
@@ -239,6 +289,11 @@ mod tests {
     #[test]
     fn an_answer_that_is_no_object_is_a_problem() {
         let (found, _) = ask(|_| (200, "<html>".to_owned()), vec![object(Kind::CRON_JOB, "n")]);
-        assert!(found.problems[0].starts_with("cannot read cronjobs in the namespace `team-a`: understand the answer"), "{:?}", found.problems);
+        assert!(
+            found.problems[0]
+                .starts_with("cannot read cronjobs in the namespace `team-a`: understand the answer"),
+            "{:?}",
+            found.problems
+        );
     }
 }

@@ -60,7 +60,8 @@ impl Why {
         }
     }
 
-    /// Returns the reason in the words of a warning; nothing where the operator chose that nothing is looked up.
+    /// Returns the reason in the words of a warning; nothing where the operator chose that nothing is looked
+    /// up.
     pub(super) fn explain(self) -> Option<&'static str> {
         Some(match self {
             Self::Off => return None,
@@ -98,7 +99,8 @@ pub struct Stats {
     pub silence: Option<Duration>,
     /// The cache is not believed now: it is not filled yet, or nothing was heard for too long.
     pub stale: bool,
-    /// The watch is open, and what it missed before it was opened has had the time to come in: denials rest on the cache.
+    /// The watch is open, and what it missed before it was opened has had the time to come in: denials rest
+    /// on the cache.
     pub watching: bool,
     /// The circuit breaker holds requests back.
     pub breaker_open: bool,

@@ -1,4 +1,5 @@
-//! The cache: every claim of the cluster in a few bytes, whether the watch is open, and when the API server was last heard from.
+//! The cache: every claim of the cluster in a few bytes, whether the watch is open, and when the API server
+//! was last heard from.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -34,8 +35,8 @@ pub(super) enum Standing {
 pub(super) struct Cache {
     /// One boxed string for a key, so that a claim costs its name and two words.
     claims: RwLock<HashMap<Box<str>, Entry>>,
-    /// Milliseconds after `born` when the last event, bookmark or complete list came, or a watch was found to be in good order;
-    /// 0 before the first list.
+    /// Milliseconds after `born` when the last event, bookmark or complete list came, or a watch was found to
+    /// be in good order; 0 before the first list.
     heard: AtomicU64,
     /// Milliseconds after `born` from which on the open watch counts as one; 0 while none is open.
     open_from: AtomicU64,
@@ -59,7 +60,8 @@ impl Cache {
         }
     }
 
-    /// Returns the modes of a claim, if it is in the cache. How far they can be believed is for [`Cache::standing`] to say.
+    /// Returns the modes of a claim, if it is in the cache. How far they can be believed is for
+    /// [`Cache::standing`] to say.
     pub(super) fn get(&self, namespace: &str, name: &str) -> Option<Modes> {
         self.read().get(&*key(namespace, name)).map(|entry| entry.modes)
     }
@@ -126,7 +128,8 @@ impl Cache {
         u64::try_from(self.born.elapsed().as_millis()).unwrap_or(u64::MAX).saturating_add(1)
     }
 
-    /// Ends a list: what was not in it is gone. Marking and sweeping keeps the old answers while the new list comes in, without holding two copies.
+    /// Ends a list: what was not in it is gone. Marking and sweeping keeps the old answers while the new list
+    /// comes in, without holding two copies.
     pub(super) fn finish(&self, round: u32) {
         {
             let mut claims = self.write();
@@ -163,7 +166,8 @@ impl Cache {
         }
     }
 
-    // A panic while the lock was held cannot have left the map in pieces: a poisoned lock is still a good one.
+    // A panic while the lock was held cannot have left the map in pieces: a poisoned lock is still a good
+    // one.
     fn read(&self) -> RwLockReadGuard<'_, HashMap<Box<str>, Entry>> {
         self.claims.read().unwrap_or_else(PoisonError::into_inner)
     }

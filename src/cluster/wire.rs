@@ -1,4 +1,5 @@
-//! What the API server sends, read without copying more than is kept: a claim, a page of claims, an event of a watch, a status.
+//! What the API server sends, read without copying more than is kept: a claim, a page of claims, an event of
+//! a watch, a status.
 
 use std::borrow::Cow;
 
@@ -47,9 +48,14 @@ struct Status<'a> {
 }
 
 impl Claim<'_> {
-    /// Returns the modes of the bound volume where there is one, else those asked for; the same choice as [`crate::judge::facts::Claim::from_object`].
+    /// Returns the modes of the bound volume where there is one, else those asked for; the same choice as
+    /// [`crate::judge::facts::Claim::from_object`].
     pub(super) fn modes(&self) -> Modes {
-        if self.status.phase == "Bound" && !self.status.access_modes.is_empty() { self.status.access_modes } else { self.spec.access_modes }
+        if self.status.phase == "Bound" && !self.status.access_modes.is_empty() {
+            self.status.access_modes
+        } else {
+            self.spec.access_modes
+        }
     }
 }
 
@@ -107,7 +113,9 @@ pub(super) fn event(line: &[u8]) -> Result<Event<'_>, serde_json::Error> {
     Ok(match &*kind {
         "ADDED" | "MODIFIED" => Event::There(serde_json::from_str(object.get())?),
         "DELETED" => Event::Gone(serde_json::from_str(object.get())?),
-        "BOOKMARK" => Event::Bookmark(serde_json::from_str::<Mark<'_>>(object.get())?.metadata.resource_version.into_owned()),
+        "BOOKMARK" => Event::Bookmark(
+            serde_json::from_str::<Mark<'_>>(object.get())?.metadata.resource_version.into_owned(),
+        ),
         _ => Event::Error(serde_json::from_str::<Refusal<'_>>(object.get())?.code),
     })
 }
@@ -124,7 +132,8 @@ pub(super) struct Refusal<'a> {
 }
 
 impl Refusal<'_> {
-    /// Tells whether the API server itself says that the object is not there; a 404 from something on the way to it says no such thing.
+    /// Tells whether the API server itself says that the object is not there; a 404 from something on the way
+    /// to it says no such thing.
     pub(super) fn is_not_found(&self) -> bool {
         self.kind == "Status" && self.reason == "NotFound"
     }
@@ -153,7 +162,10 @@ mod tests {
         })
         .to_string();
         let claim = claim(&text);
-        assert_eq!((&*claim.metadata.namespace, &*claim.metadata.name, &*claim.metadata.resource_version), ("ml", "ckpt", "7"));
+        assert_eq!(
+            (&*claim.metadata.namespace, &*claim.metadata.name, &*claim.metadata.resource_version),
+            ("ml", "ckpt", "7")
+        );
         assert!(matches!(claim.metadata.name, Cow::Borrowed(_)));
         assert_eq!(claim.modes().names(), Some(vec!["ReadWriteOnce".into()]));
     }
@@ -162,11 +174,16 @@ mod tests {
     fn reads_every_event() {
         let object = r#"{"metadata":{"namespace":"a","name":"b","resourceVersion":"9"}}"#;
         let line = |kind: &str, object: &str| format!(r#"{{"type":"{kind}","object":{object}}}"#);
-        assert!(matches!(event(line("ADDED", object).as_bytes()), Ok(Event::There(c)) if c.metadata.name == "b"));
+        assert!(
+            matches!(event(line("ADDED", object).as_bytes()), Ok(Event::There(c)) if c.metadata.name == "b")
+        );
         assert!(matches!(event(line("MODIFIED", object).as_bytes()), Ok(Event::There(_))));
         assert!(matches!(event(line("DELETED", object).as_bytes()), Ok(Event::Gone(_))));
         assert!(matches!(event(line("BOOKMARK", object).as_bytes()), Ok(Event::Bookmark(v)) if v == "9"));
-        assert!(matches!(event(line("ERROR", r#"{"kind":"Status","code":410}"#).as_bytes()), Ok(Event::Error(410))));
+        assert!(matches!(
+            event(line("ERROR", r#"{"kind":"Status","code":410}"#).as_bytes()),
+            Ok(Event::Error(410))
+        ));
         assert!(event(b"<html>").is_err());
         assert!(event(br#"{"type":"ADDED","object":[]}"#).is_err());
     }
@@ -180,7 +197,10 @@ mod tests {
     }
 
     fn modes() -> impl Strategy<Value = Vec<&'static str>> {
-        prop::collection::vec(prop::sample::select(vec!["ReadWriteOnce", "ReadOnlyMany", "ReadWriteMany", "ReadWriteOncePod"]), 0..4)
+        prop::collection::vec(
+            prop::sample::select(vec!["ReadWriteOnce", "ReadOnlyMany", "ReadWriteMany", "ReadWriteOncePod"]),
+            0..4,
+        )
     }
 
     proptest! {

@@ -1,4 +1,5 @@
-//! What the API server would say of an object before anybody's webhook is asked: types, unknown fields, defaults, validation.
+//! What the API server would say of an object before anybody's webhook is asked: types, unknown fields,
+//! defaults, validation.
 
 pub mod apply;
 pub mod defaults;
@@ -13,7 +14,9 @@ use std::borrow::Cow;
 use std::cell::LazyCell;
 use std::collections::{BTreeSet, HashMap, HashSet};
 
-use crate::judge::checks::{self, API_SERVER, FIELD_TYPE, PLACEHOLDER, SCHEDULE_NEVER_FIRES, TRAINING_OPERATOR, UNKNOWN_FIELD};
+use crate::judge::checks::{
+    self, API_SERVER, FIELD_TYPE, PLACEHOLDER, SCHEDULE_NEVER_FIRES, TRAINING_OPERATOR, UNKNOWN_FIELD,
+};
 use crate::judge::finding::{Finding, Level, Part, Safety};
 use crate::k8s::cron::Schedule;
 use crate::kinds::{Kind, Workload};
@@ -27,7 +30,8 @@ use validate::{Cause, Reason};
 /// How an object is to be read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Reading {
-    /// As a manifest: it may be a part of an object that kustomize completes, and hold placeholders that some tool replaces.
+    /// As a manifest: it may be a part of an object that kustomize completes, and hold placeholders that some
+    /// tool replaces.
     Manifest,
     /// As the body of a request: what it says is all that it says.
     Body {
@@ -36,11 +40,13 @@ pub(crate) enum Reading {
     },
 }
 
-/// Returns what the API server, and kubectl before it, would find wrong with a whole object that is to be created.
+/// Returns what the API server, and kubectl before it, would find wrong with a whole object that is to be
+/// created.
 ///
-/// Ids: [`FIELD_TYPE`] (refused), [`API_SERVER`] (refused, in the server's words), [`TRAINING_OPERATOR`] (refused by its webhook),
-/// [`UNKNOWN_FIELD`] (dropped or refused), [`PLACEHOLDER`] (nobody can say) and [`SCHEDULE_NEVER_FIRES`]. Says nothing of objects whose kind or version is not known here, and of a part of an
-/// object nothing that only a whole one can lack.
+/// Ids: [`FIELD_TYPE`] (refused), [`API_SERVER`] (refused, in the server's words), [`TRAINING_OPERATOR`]
+/// (refused by its webhook), [`UNKNOWN_FIELD`] (dropped or refused), [`PLACEHOLDER`] (nobody can say) and
+/// [`SCHEDULE_NEVER_FIRES`]. Says nothing of objects whose kind or version is not known here, and of a part
+/// of an object nothing that only a whole one can lack.
 ///
 /// A rule of Jobgate's may speak of the same field: both then name the same `path`.
 #[must_use]
@@ -50,11 +56,18 @@ pub fn check(object: &Value) -> Vec<Finding> {
         return found;
     }
     let partial = LazyCell::new(|| Workload::of(object).is_some_and(|workload| workload.is_partial()));
-    let speaks = |cause: &Cause| placeholder_of(cause, object).is_some() || !*partial || holds_of_a_part(cause, object);
+    let speaks = |cause: &Cause| {
+        placeholder_of(cause, object).is_some() || !*partial || holds_of_a_part(cause, object)
+    };
     let stored = defaults::stored(object);
     let causes = validate::validate(&stored);
     tell(object, causes.into_iter().filter(speaks), API_SERVER, &mut found);
-    tell(object, validate::operator_refusals(&stored).into_iter().filter(speaks), TRAINING_OPERATOR, &mut found);
+    tell(
+        object,
+        validate::operator_refusals(&stored).into_iter().filter(speaks),
+        TRAINING_OPERATOR,
+        &mut found,
+    );
     tell(object, validate::pods_refused(&stored).into_iter().filter(speaks), PODS, &mut found);
     found.extend(never_fires(object));
     dump::explain(object, &mut found);
@@ -70,7 +83,10 @@ fn fold(found: Vec<Finding>, object: &Value) -> Vec<Finding> {
         if finding.rule == PLACEHOLDER
             && let Some(text) = finding.path.find(object).and_then(Value::as_str)
         {
-            let (_, more) = places.entry((text, is_of_image(&finding))).and_modify(|(_, more)| *more += 1).or_insert((kept.len(), 0));
+            let (_, more) = places
+                .entry((text, is_of_image(&finding)))
+                .and_modify(|(_, more)| *more += 1)
+                .or_insert((kept.len(), 0));
             if *more > 0 {
                 continue;
             }
@@ -90,17 +106,21 @@ pub(crate) fn is_of_image(finding: &Finding) -> bool {
     matches!(finding.path.last(), Some(Token::Key(key)) if **key == *"image")
 }
 
-/// Takes out what is said of a field that is missing because its author has written it under another name, or in another place: what is said of that
-/// name has a fix that moves it.
+/// Takes out what is said of a field that is missing because its author has written it under another name, or
+/// in another place: what is said of that name has a fix that moves it.
 pub(crate) fn prefer_renames(findings: &mut Vec<Finding>, refused: &mut Vec<Finding>) {
-    let moved =
-        refused.iter().filter(|finding| finding.rule == UNKNOWN_FIELD && finding.level == Level::Deny).filter_map(|finding| finding.fix.as_ref());
+    let moved = refused
+        .iter()
+        .filter(|finding| finding.rule == UNKNOWN_FIELD && finding.level == Level::Deny)
+        .filter_map(|finding| finding.fix.as_ref());
     let mut places = BTreeSet::new();
     for op in moved.flat_map(|fix| &fix.ops) {
         if let Op::Add(at, value) = op {
             places.insert(at.clone());
             // The mapping around it may have to be made.
-            if let Some((field, _)) = value.as_object().filter(|fields| fields.len() == 1).and_then(|fields| fields.iter().next()) {
+            if let Some((field, _)) =
+                value.as_object().filter(|fields| fields.len() == 1).and_then(|fields| fields.iter().next())
+            {
                 places.insert(at.key(field));
             }
         }
@@ -112,7 +132,8 @@ pub(crate) fn prefer_renames(findings: &mut Vec<Finding>, refused: &mut Vec<Find
     }
 }
 
-/// Returns those findings of [`check`] that may have a fix: what is wrong with the structure. It takes a fraction of the time.
+/// Returns those findings of [`check`] that may have a fix: what is wrong with the structure. It takes a
+/// fraction of the time.
 #[must_use]
 pub fn fixable(object: &Value) -> Vec<Finding> {
     structure::check(object, Reading::Manifest)
@@ -123,7 +144,8 @@ pub fn fixable(object: &Value) -> Vec<Finding> {
 pub(crate) struct Sent<'a> {
     /// The object as its author wrote it; findings point into it.
     pub(crate) written: &'a Value,
-    /// What has become of it by the time the API server validates it: its [defaults](defaults::defaulted), and what mutating webhooks have made of it.
+    /// What has become of it by the time the API server validates it: its [defaults](defaults::defaulted),
+    /// and what mutating webhooks have made of it.
     pub(crate) stored: &'a Value,
     /// The object that it replaces, with defaults; nothing on CREATE.
     pub(crate) old: Option<&'a Value>,
@@ -142,19 +164,24 @@ pub(crate) struct Answer {
     pub(crate) findings: Vec<Finding>,
 }
 
-/// Returns what the API server says to a request, and what the training operator's webhook would say after it.
+/// Returns what the API server says to a request, and what the training operator's webhook would say after
+/// it.
 pub(crate) fn answer(sent: &Sent<'_>) -> Answer {
     let mut findings = structure::check(sent.written, Reading::Body { strict: sent.strict });
     let is_custom = Kind::of(sent.written).is_some_and(|kind| !kind.is_built_in());
     // Types of custom resources are looked at only after the mutating webhooks; unknown fields before.
-    let refuses = |finding: &Finding| finding.level == Level::Deny && (finding.rule == UNKNOWN_FIELD || !is_custom && finding.rule == FIELD_TYPE);
+    let refuses = |finding: &Finding| {
+        finding.level == Level::Deny
+            && (finding.rule == UNKNOWN_FIELD || !is_custom && finding.rule == FIELD_TYPE)
+    };
     let unreadable = findings.iter().any(refuses);
     let stored = Stored::of(sent.stored);
     let causes = match sent.old {
         Some(old) => validate::validate_update(&stored, &Stored::of(old)),
         None => validate::validate(&stored),
     };
-    // What some tool will put there may be fine; that an object is as it was, nobody can say of an image to come.
+    // What some tool will put there may be fine; that an object is as it was, nobody can say of an image to
+    // come.
     let open = causes.iter().any(|cause| placeholder_of(cause, sent.written).is_some());
     tell(sent.written, causes, API_SERVER, &mut findings);
     tell(sent.written, validate::operator_refusals(&stored), TRAINING_OPERATOR, &mut findings);
@@ -171,7 +198,12 @@ pub(crate) fn answer(sent: &Sent<'_>) -> Answer {
 const PODS: &str = "pods";
 
 /// Makes findings of causes, but for those that say no more than what is found already.
-fn tell(object: &Value, causes: impl IntoIterator<Item = Cause>, rule: &'static str, found: &mut Vec<Finding>) {
+fn tell(
+    object: &Value,
+    causes: impl IntoIterator<Item = Cause>,
+    rule: &'static str,
+    found: &mut Vec<Finding>,
+) {
     let mut known = Known::of(found);
     for cause in causes {
         if known.imply(&cause) {
@@ -212,9 +244,11 @@ impl Known {
         };
     }
 
-    /// Tells whether a cause was told, or is only what follows from a field of the wrong type, a placeholder, or a required field that is missing.
+    /// Tells whether a cause was told, or is only what follows from a field of the wrong type, a placeholder,
+    /// or a required field that is missing.
     fn imply(&self, cause: &Cause) -> bool {
-        // Where the server names the mapping around a value, the value decides: another one in it may be as wrong.
+        // Where the server names the mapping around a value, the value decides: another one in it may be as
+        // wrong.
         let named = Some(&cause.path).filter(|path| !cause.pointer.is_within(path));
         self.has_unread(&cause.pointer)
             || named.is_some_and(|path| self.has_unread(path))
@@ -229,19 +263,25 @@ impl Known {
         }
         // A place comes before what is inside of it.
         let inside = self.unread.range(at..).next().is_some_and(|next| next.is_within(at));
-        inside || std::iter::successors(at.parent(), Pointer::parent).any(|around| self.unread.contains(&around))
+        inside
+            || std::iter::successors(at.parent(), Pointer::parent).any(|around| self.unread.contains(&around))
     }
 }
 
-/// Returns the place and the text of the placeholder that a cause is about: what is refused as it is, and will be another value.
+/// Returns the place and the text of the placeholder that a cause is about: what is refused as it is, and
+/// will be another value.
 fn placeholder_of<'c, 'o>(cause: &'c Cause, object: &'o Value) -> Option<(&'c Pointer, &'o str)> {
     // A name in capitals is one to replace only where such a name is refused.
-    let is_refused = matches!(cause.reason, Reason::Invalid | Reason::NotSupported | Reason::NotFound) && !cause.message.ends_with("immutable");
+    let is_refused = matches!(cause.reason, Reason::Invalid | Reason::NotSupported | Reason::NotFound)
+        && !cause.message.ends_with("immutable");
     let holds = |text: &str| is_placeholder(text) || is_refused && is_to_replace(text);
-    [&cause.path, &cause.pointer].into_iter().find_map(|at| Some((at, at.find(object)?.as_str().filter(|text| holds(text))?)))
+    [&cause.path, &cause.pointer]
+        .into_iter()
+        .find_map(|at| Some((at, at.find(object)?.as_str().filter(|text| holds(text))?)))
 }
 
-/// Tells whether a cause holds of a kustomize patch as well: where it says `null`, nothing or nonsense itself.
+/// Tells whether a cause holds of a kustomize patch as well: where it says `null`, nothing or nonsense
+/// itself.
 fn holds_of_a_part(cause: &Cause, object: &Value) -> bool {
     match cause.reason {
         Reason::Required => is_said_to_be_nothing(&cause.path, object),
@@ -283,7 +323,8 @@ fn finding(rule: &'static str, cause: &Cause, object: &Value) -> Finding {
     let mut finding = checks::finding(rule, level, at, message, help);
     // Now and then the server spells a field as the API does not; what is there is what people look for.
     let is_beside = cause.path.parent() == cause.pointer.parent();
-    let is_misspelled = is_beside && cause.path.find(object).is_none() && cause.pointer.find(object).is_some();
+    let is_misspelled =
+        is_beside && cause.path.find(object).is_none() && cause.pointer.find(object).is_some();
     finding.path = if is_misspelled { cause.pointer.clone() } else { cause.path.clone() };
     if !whole {
         finding.part = Part::Key;
@@ -294,10 +335,13 @@ fn finding(rule: &'static str, cause: &Cause, object: &Value) -> Finding {
     finding
 }
 
-/// Proposes the name that the training operator wants of a container, where there is only one. Logs and metrics go by it, so that is for people to say.
+/// Proposes the name that the training operator wants of a container, where there is only one. Logs and
+/// metrics go by it, so that is for people to say.
 fn rename(finding: &mut Finding, object: &Value) {
     let containers = finding.path.clone();
-    let Some([only]) = containers.find(object).and_then(Value::as_array).map(|items| &**items) else { return };
+    let Some([only]) = containers.find(object).and_then(Value::as_array).map(|items| &**items) else {
+        return;
+    };
     let at = containers / 0 / "name";
     if let Some(name) = only.get("name").and_then(Value::as_str) {
         let help = format!("rename the container `{}` to `pytorch`", name.escape_debug());
@@ -319,9 +363,16 @@ fn never_fires(object: &Value) -> Option<Finding> {
     if !Schedule::parse(text).ok()?.never_fires() {
         return None;
     }
-    let message = format!("the schedule `{}` matches no date, so this CronJob never runs", text.escape_debug());
+    let message =
+        format!("the schedule `{}` matches no date, so this CronJob never runs", text.escape_debug());
     let help = "write a day that the month has, or `suspend: true` if it is not to run by itself";
-    Some(checks::finding(SCHEDULE_NEVER_FIRES, Level::Warn, Pointer::of(&["spec", "schedule"]), message, help))
+    Some(checks::finding(
+        SCHEDULE_NEVER_FIRES,
+        Level::Warn,
+        Pointer::of(&["spec", "schedule"]),
+        message,
+        help,
+    ))
 }
 
 #[cfg(test)]
@@ -333,7 +384,10 @@ mod tests {
     use crate::text::value::json;
 
     fn said(object: &Value) -> Vec<String> {
-        check(object).iter().map(|finding| format!("{} {} {}", finding.level.as_str(), finding.rule, finding.path)).collect()
+        check(object)
+            .iter()
+            .map(|finding| format!("{} {} {}", finding.level.as_str(), finding.rule, finding.path))
+            .collect()
     }
 
     fn job(spec: Value) -> Value {
@@ -350,10 +404,22 @@ mod tests {
             job(json!({"template": {"spec": spec}}))
         };
         assert_eq!(said(&pod(json!({}))), [""; 0]);
-        assert_eq!(said(&pod(json!({"containers": {"name": "c", "image": "i"}}))), ["deny field-type spec.template.spec.containers"]);
-        assert_eq!(said(&pod(json!({"restartPolicy": "$POLICY"}))), ["warn placeholder spec.template.spec.restartPolicy"]);
-        assert_eq!(said(&pod(json!({"serviceAccountName": "${USER}"}))), ["warn placeholder spec.template.spec.serviceAccountName"]);
-        assert_eq!(said(&pod(json!({"restartPolicy": null}))), ["deny api-server spec.template.spec.restartPolicy"]);
+        assert_eq!(
+            said(&pod(json!({"containers": {"name": "c", "image": "i"}}))),
+            ["deny field-type spec.template.spec.containers"]
+        );
+        assert_eq!(
+            said(&pod(json!({"restartPolicy": "$POLICY"}))),
+            ["warn placeholder spec.template.spec.restartPolicy"]
+        );
+        assert_eq!(
+            said(&pod(json!({"serviceAccountName": "${USER}"}))),
+            ["warn placeholder spec.template.spec.serviceAccountName"]
+        );
+        assert_eq!(
+            said(&pod(json!({"restartPolicy": null}))),
+            ["deny api-server spec.template.spec.restartPolicy"]
+        );
         assert_eq!(said(&job(json!([]))), ["deny field-type spec"]);
     }
 
@@ -361,7 +427,9 @@ mod tests {
     fn a_part_of_an_object_lacks_nothing() {
         assert_eq!(said(&job(json!({"template": {"spec": {"nodeSelector": {"a": "b"}}}}))), [""; 0]);
         assert_eq!(
-            said(&job(json!({"template": {"spec": {"containers": [{"name": "c", "resources": {"requests": {"nvidia.com/gpu": 1}}}]}}}))),
+            said(&job(
+                json!({"template": {"spec": {"containers": [{"name": "c", "resources": {"requests": {"nvidia.com/gpu": 1}}}]}}})
+            )),
             [""; 0]
         );
         // What it says itself, it says.
@@ -373,7 +441,8 @@ mod tests {
     #[test]
     fn schedules_without_a_date_are_told() {
         let cron = |schedule: &str| {
-            let template = json!({"spec": {"restartPolicy": "Never", "containers": [{"name": "c", "image": "i"}]}});
+            let template =
+                json!({"spec": {"restartPolicy": "Never", "containers": [{"name": "c", "image": "i"}]}});
             json!({"apiVersion": "batch/v1", "kind": "CronJob", "metadata": {"name": "c"}, "spec": {"schedule": schedule, "jobTemplate": {"spec": {"template": template}}}})
         };
         assert_eq!(said(&cron("0 0 31 2 *")), ["warn schedule-never-fires spec.schedule"]);
@@ -458,20 +527,34 @@ mod tests {
             let replicas = json!({"Worker": {"template": {"spec": pod}}});
             json!({"apiVersion": "kubeflow.org/v1", "kind": "PyTorchJob", "metadata": {"name": "p"}, "spec": {"pytorchReplicaSpecs": replicas}})
         };
-        let container = json!({"name": "vjepa2-1", "image": "i", "volumeMounts": [{"name": "data", "mountPath": "/d"}]});
+        let container =
+            json!({"name": "vjepa2-1", "image": "i", "volumeMounts": [{"name": "data", "mountPath": "/d"}]});
         let found = check(&worker(json!({"containers": [container]})));
-        let mount = found.iter().find(|finding| finding.message.contains("volumeMounts[0].name: Not found: \"data\"")).unwrap();
+        let mount = found
+            .iter()
+            .find(|finding| finding.message.contains("volumeMounts[0].name: Not found: \"data\""))
+            .unwrap();
         assert_eq!((mount.rule, mount.level), (API_SERVER, Level::Warn));
-        assert!(mount.message.starts_with("the API server refuses the pods of this job: "), "{}", mount.message);
+        assert!(
+            mount.message.starts_with("the API server refuses the pods of this job: "),
+            "{}",
+            mount.message
+        );
         let name = found.iter().find(|finding| finding.rule == TRAINING_OPERATOR).unwrap();
         assert_eq!(name.help, "rename the container `vjepa2-1` to `pytorch`");
-        assert!(matches!(&name.fix, Some(fix) if fix.safety == Safety::Unsafe && matches!(&*fix.ops, [Op::Replace(_, name)] if *name == "pytorch")));
-        // Silent where the volume is there, or one of several containers is meant; of a placeholder nobody knows.
+        assert!(
+            matches!(&name.fix, Some(fix) if fix.safety == Safety::Unsafe && matches!(&*fix.ops, [Op::Replace(_, name)] if *name == "pytorch"))
+        );
+        // Silent where the volume is there, or one of several containers is meant; of a placeholder nobody
+        // knows.
         let volumes = json!([{"name": "data", "emptyDir": {}}]);
-        let found = check(&worker(json!({"containers": [container, {"name": "b", "image": "i"}], "volumes": volumes})));
+        let found = check(&worker(
+            json!({"containers": [container, {"name": "b", "image": "i"}], "volumes": volumes}),
+        ));
         assert!(found.len() == 1 && found[0].fix.is_none(), "{found:#?}");
-        let found =
-            check(&worker(json!({"containers": [{"name": "pytorch", "image": "i", "volumeMounts": [{"name": "$DATA", "mountPath": "/d"}]}]})));
+        let found = check(&worker(
+            json!({"containers": [{"name": "pytorch", "image": "i", "volumeMounts": [{"name": "$DATA", "mountPath": "/d"}]}]}),
+        ));
         assert!(found.len() == 1 && found[0].rule == PLACEHOLDER, "{found:#?}");
     }
 
@@ -487,7 +570,10 @@ mod tests {
             (json!({"metadata": {"name": "${JOB_NAME}"}}), &["metadata.name"][..]),
             (json!({"metadata": {"name": "JOB_NAME"}}), &["metadata.name"]),
             (json!({"metadata": {"generateName": "<name>-", "name": null}}), &["metadata.generateName"]),
-            (json!({"metadata": {"labels": {"a": "$A", "b": "{{ b }}"}}}), &["metadata.labels[a]", "metadata.labels[b]"]),
+            (
+                json!({"metadata": {"labels": {"a": "$A", "b": "{{ b }}"}}}),
+                &["metadata.labels[a]", "metadata.labels[b]"],
+            ),
             (pod(json!({"serviceAccountName": "V_KSA"})), &["spec.template.spec.serviceAccountName"]),
             (json!({"spec": {"parallelism": "NUM_NODES"}}), &["spec.parallelism"]),
             (pod(json!({"restartPolicy": "RESTART_POLICY"})), &["spec.template.spec.restartPolicy"]),
@@ -497,8 +583,11 @@ mod tests {
             assert_eq!(said(&object), found, "{object}");
             let body = defaults::defaulted(&object);
             let answer = answer(&Sent { written: &object, stored: &body, old: None, strict: true });
-            let told: Vec<String> =
-                answer.findings.iter().map(|finding| format!("{} {} {}", finding.level.as_str(), finding.rule, finding.path)).collect();
+            let told: Vec<String> = answer
+                .findings
+                .iter()
+                .map(|finding| format!("{} {} {}", finding.level.as_str(), finding.rule, finding.path))
+                .collect();
             assert!(told == found && answer.open && !answer.unreadable, "{told:?}");
         }
         // What is accepted in capitals is no placeholder, and another wrong label is not hidden by one.
@@ -510,8 +599,16 @@ mod tests {
             object
         };
         let object = image("YOUR_REGISTRY/trainer:v1");
-        let told = answer(&Sent { written: &object, stored: &defaults::defaulted(&object), old: None, strict: true });
-        assert!(!told.open && told.findings.len() == 1 && told.findings[0].rule == PLACEHOLDER, "the API server takes any image: {told:?}");
+        let told = answer(&Sent {
+            written: &object,
+            stored: &defaults::defaulted(&object),
+            old: None,
+            strict: true,
+        });
+        assert!(
+            !told.open && told.findings.len() == 1 && told.findings[0].rule == PLACEHOLDER,
+            "the API server takes any image: {told:?}"
+        );
         assert_eq!(told.findings[0].help, "write the value in its place");
         assert_eq!(check(&image("$IMAGE"))[0].help, "lint what the template renders to");
     }

@@ -1,7 +1,8 @@
-//! Who applies an object again: tools that keep a cluster as a repository says, recognized by the marks that they write.
+//! Who applies an object again: tools that keep a cluster as a repository says, recognized by the marks that
+//! they write.
 //!
-//! Each mark is followed by the file of the tool's source that writes it. A tool that leaves no mark is not seen; nor is
-//! any in a file that has not been applied yet.
+//! Each mark is followed by the file of the tool's source that writes it. A tool that leaves no mark is not
+//! seen; nor is any in a file that has not been applied yet.
 
 use crate::kinds::{Field, Workload};
 use crate::text::meter;
@@ -27,13 +28,15 @@ enum Mark {
 
 use Mark::{Annotation, AnnotationIs, Label, LabelIs, Manager, ManagerPrefix, Prefix};
 
-/// Marks, and the tool that writes each. Of several the first names the tool: some tools apply by means of another.
+/// Marks, and the tool that writes each. Of several the first names the tool: some tools apply by means of
+/// another.
 const MARKS: &[(Mark, &str)] = &[
-    // argoproj/argo-cd: common/common.go. Authors write others there (`sync-wave`, `sync-options`), and only for Argo CD.
+    // argoproj/argo-cd: common/common.go. Authors write others there (`sync-wave`, `sync-options`), and only
+    // for Argo CD.
     (Prefix("argocd.argoproj.io/"), "Argo CD"),
     (Manager("argocd-controller"), "Argo CD"),
-    // fluxcd/kustomize-controller: main.go, internal/controller/kustomization_controller.go; helm-controller does alike. Authors write
-    // annotations for the first (`ssa`, `prune`).
+    // fluxcd/kustomize-controller: main.go, internal/controller/kustomization_controller.go; helm-controller
+    // does alike. Authors write annotations for the first (`ssa`, `prune`).
     (Prefix("kustomize.toolkit.fluxcd.io/"), "Flux"),
     (Label("helm.toolkit.fluxcd.io/name"), "Flux"),
     (Manager("kustomize-controller"), "Flux"),
@@ -42,25 +45,28 @@ const MARKS: &[(Mark, &str)] = &[
     (AnnotationIs("configmanagement.gke.io/managed", "enabled"), "Config Sync"),
     (Annotation("configsync.gke.io/resource-id"), "Config Sync"),
     (Manager("configsync.gke.io"), "Config Sync"),
-    // rancher/fleet: internal/cmd/agent/deployer/desiredset/desiredset_apply.go. It installs by Helm and adds this; k3s
-    // writes it for its add-ons.
+    // rancher/fleet: internal/cmd/agent/deployer/desiredset/desiredset_apply.go. It installs by Helm and adds
+    // this; k3s writes it for its add-ons.
     (Annotation("objectset.rio.cattle.io/id"), "Fleet"),
     // carvel-dev/kapp: pkg/kapp/app/recorded_app.go, pkg/kapp/resources/association_label.go.
     (Label("kapp.k14s.io/app"), "kapp"),
     (Label("kapp.k14s.io/association"), "kapp"),
-    // pulumi/pulumi-kubernetes: provider/pkg/metadata/{labels,naming}.go, provider/pkg/provider/provider.go and await/await.go.
+    // pulumi/pulumi-kubernetes: provider/pkg/metadata/{labels,naming}.go, provider/pkg/provider/provider.go
+    // and await/await.go.
     (LabelIs("app.kubernetes.io/managed-by", "pulumi"), "Pulumi"),
     (Annotation("pulumi.com/autonamed"), "Pulumi"),
     (ManagerPrefix("pulumi-kubernetes"), "Pulumi"),
     (Manager("pulumi-resource-kubernetes"), "Pulumi"),
-    // hashicorp/terraform-provider-kubernetes: kubernetes/provider.go; "HashiCorp" is what its user agent starts with.
+    // hashicorp/terraform-provider-kubernetes: kubernetes/provider.go; "HashiCorp" is what its user agent
+    // starts with.
     (Manager("Terraform"), "Terraform"),
     (Manager("HashiCorp"), "Terraform"),
     // crossplane/crossplane: internal/controller/apiextensions/composite/{api,composition_functions}.go.
     (Annotation("crossplane.io/composition-resource-name"), "Crossplane"),
     (Label("crossplane.io/composite"), "Crossplane"),
     (ManagerPrefix("apiextensions.crossplane.io/composed"), "Crossplane"),
-    // crossplane-contrib/provider-kubernetes: internal/controller/cluster/object/syncer.go, for what its `Object`s hold.
+    // crossplane-contrib/provider-kubernetes: internal/controller/cluster/object/syncer.go, for what its
+    // `Object`s hold.
     (Manager("crossplane-kubernetes-provider"), "Crossplane"),
     // helm/helm: pkg/action/validate.go, cmd/helm/helm.go; charts write the last two themselves.
     (LabelIs("app.kubernetes.io/managed-by", "Helm"), "Helm"),
@@ -68,17 +74,21 @@ const MARKS: &[(Mark, &str)] = &[
     (Manager("helm"), "Helm"),
     (Annotation("helm.sh/hook"), "Helm"),
     (Label("helm.sh/chart"), "Helm"),
-    // The label by which Argo CD tracks where it tracks by labels (common/common.go); charts write it as well.
+    // The label by which Argo CD tracks where it tracks by labels (common/common.go); charts write it as
+    // well.
     (Label("app.kubernetes.io/instance"), "Argo CD or Helm (it has the label `app.kubernetes.io/instance`)"),
 ];
 
-/// Tools of [`tracker`] that write objects as a whole, so that what their configuration does not have is a difference to be undone.
+/// Tools of [`tracker`] that write objects as a whole, so that what their configuration does not have is a
+/// difference to be undone.
 ///
-/// hashicorp/terraform-provider-kubernetes: kubernetes/schema_pod_spec.go and schema_job_spec.go, where `toleration` and `ttl_seconds_after_finished`
-/// are not computed, and a change of either replaces a Job. The schema has no `podReplacementPolicy`: Terraform does not see it.
+/// hashicorp/terraform-provider-kubernetes: kubernetes/schema_pod_spec.go and schema_job_spec.go, where
+/// `toleration` and `ttl_seconds_after_finished` are not computed, and a change of either replaces a Job. The
+/// schema has no `podReplacementPolicy`: Terraform does not see it.
 const WRITE_WHOLE_OBJECTS: [&str; 1] = ["Terraform"];
 
-/// Returns the name of the tool that applies the object as a whole, so that what is filled in is a difference to be undone.
+/// Returns the name of the tool that applies the object as a whole, so that what is filled in is a difference
+/// to be undone.
 pub(crate) fn writes_whole(workload: &Workload<'_>) -> Option<&'static str> {
     tracker(workload).filter(|tool| WRITE_WHOLE_OBJECTS.contains(tool))
 }
@@ -87,8 +97,12 @@ pub(crate) fn writes_whole(workload: &Workload<'_>) -> Option<&'static str> {
 pub(crate) fn tracker(workload: &Workload<'_>) -> Option<&'static str> {
     let managers = managers(workload);
     let has_prefix = |prefix: &str| {
-        let lists = ["annotations", "labels"].into_iter().filter_map(|list| workload.metadata(list)?.as_object());
-        lists.flat_map(|entries| entries.keys()).inspect(|_| meter::spend(1)).any(|key| key.starts_with(prefix))
+        let lists =
+            ["annotations", "labels"].into_iter().filter_map(|list| workload.metadata(list)?.as_object());
+        lists
+            .flat_map(|entries| entries.keys())
+            .inspect(|_| meter::spend(1))
+            .any(|key| key.starts_with(prefix))
     };
     let is_there = |mark: &Mark| match mark {
         Label(key) => workload.label(key).is_some(),
@@ -101,7 +115,8 @@ pub(crate) fn tracker(workload: &Workload<'_>) -> Option<&'static str> {
     MARKS.iter().find(|(mark, _)| is_there(mark)).map(|(_, tool)| *tool)
 }
 
-/// Returns those of the marks that are field managers of the object: its managers may be many, and are gone through once.
+/// Returns those of the marks that are field managers of the object: its managers may be many, and are gone
+/// through once.
 fn managers(workload: &Workload<'_>) -> Vec<&'static Mark> {
     let entries = workload.object.at(&["metadata", "managedFields"]);
     let mut found: Vec<&'static Mark> = Vec::new();
@@ -135,17 +150,25 @@ pub(crate) struct Hook {
 
 /// Returns what kind of hook the object is, if it is one.
 ///
-/// No hook is made again before the next release: Argo CD leaves hooks out of what it compares (argo-cd: controller/state.go), and for Helm
-/// they are no part of the release (pkg/action/hooks.go). A policy of the author's takes the place of the default, which is to delete the hook
-/// before it runs again (argo-cd: gitops-engine/pkg/sync/hook/delete_policy.go; helm: pkg/action/hooks.go). Argo CD knows Helm's annotations as well.
+/// No hook is made again before the next release: Argo CD leaves hooks out of what it compares (argo-cd:
+/// controller/state.go), and for Helm they are no part of the release (pkg/action/hooks.go). A policy of the
+/// author's takes the place of the default, which is to delete the hook before it runs again (argo-cd:
+/// gitops-engine/pkg/sync/hook/delete_policy.go; helm: pkg/action/hooks.go). Argo CD knows Helm's annotations
+/// as well.
 pub(crate) fn hook(workload: &Workload<'_>) -> Option<Hook> {
     const HELM: &str = "helm.sh/hook-delete-policy";
     const ARGO_CD: &str = "argocd.argoproj.io/hook-delete-policy";
-    let has_policy = [HELM, ARGO_CD].iter().any(|key| workload.annotation(key).is_some_and(|value| !value.trim().is_empty()));
+    let has_policy = [HELM, ARGO_CD]
+        .iter()
+        .any(|key| workload.annotation(key).is_some_and(|value| !value.trim().is_empty()));
     let of = |tool, policy, suggestion| Some(Hook { tool, policy, suggestion, has_policy });
     match () {
-        () if workload.annotation("argocd.argoproj.io/hook").is_some() => of("Argo CD", ARGO_CD, "BeforeHookCreation,HookSucceeded"),
-        () if workload.annotation("helm.sh/hook").is_some() => of("Helm", HELM, "before-hook-creation,hook-succeeded"),
+        () if workload.annotation("argocd.argoproj.io/hook").is_some() => {
+            of("Argo CD", ARGO_CD, "BeforeHookCreation,HookSucceeded")
+        }
+        () if workload.annotation("helm.sh/hook").is_some() => {
+            of("Helm", HELM, "before-hook-creation,hook-succeeded")
+        }
         () => None,
     }
 }
@@ -153,9 +176,11 @@ pub(crate) fn hook(workload: &Workload<'_>) -> Option<Hook> {
 /// The annotation in which `kubectl apply` keeps what it applied last.
 pub(crate) const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
 
-/// Returns who has applied the object, and so will send the author's manifest again: a tool, or `kubectl apply`.
+/// Returns who has applied the object, and so will send the author's manifest again: a tool, or `kubectl
+/// apply`.
 ///
-/// An entry of `managedFields` counts where it may own something of the spec: others apply labels or the status only.
+/// An entry of `managedFields` counts where it may own something of the spec: others apply labels or the
+/// status only.
 pub(crate) fn applied_again(workload: &Workload<'_>) -> Option<&'static str> {
     let applies = || {
         workload.object.at(&["metadata", "managedFields"]).items().any(|entry| {
@@ -200,7 +225,10 @@ mod tests {
             (json!({"annotations": {"argocd.argoproj.io/compare-options": "IgnoreExtraneous"}}), "Argo CD"),
             (json!({"annotations": {"kustomize.toolkit.fluxcd.io/ssa": "IfNotPresent"}}), "Flux"),
             (json!({"annotations": {"configmanagement.gke.io/managed": "enabled"}}), "Config Sync"),
-            (json!({"annotations": {"objectset.rio.cattle.io/id": "b", "meta.helm.sh/release-name": "b"}}), "Fleet"),
+            (
+                json!({"annotations": {"objectset.rio.cattle.io/id": "b", "meta.helm.sh/release-name": "b"}}),
+                "Fleet",
+            ),
             (json!({"labels": {"kapp.k14s.io/association": "v1.0"}}), "kapp"),
             (json!({"labels": {"app.kubernetes.io/managed-by": "pulumi"}}), "Pulumi"),
             (json!({"labels": {"crossplane.io/composite": "x"}}), "Crossplane"),
@@ -233,10 +261,27 @@ mod tests {
         assert_eq!(of(&applied), (None, Some("`kubectl apply`")));
         let entry = |entry: &Value| of(&json!({"managedFields": [entry]}));
         let spec = json!({"f:spec": {"f:template": {}}});
-        assert_eq!(entry(&json!({"manager": "kubectl", "operation": "Apply", "fieldsV1": spec})), (None, Some("server-side apply")));
-        assert_eq!(entry(&json!({"manager": "kubectl", "operation": "Apply"})), (None, Some("server-side apply")), "of unknown fields");
-        assert_eq!(entry(&json!({"manager": "kubectl", "operation": "Update", "fieldsV1": spec})), (None, None));
-        assert_eq!(entry(&json!({"manager": "x", "operation": "Apply", "subresource": "status", "fieldsV1": {}})), (None, None));
-        assert_eq!(entry(&json!({"manager": "x", "operation": "Apply", "fieldsV1": {"f:metadata": {}}})), (None, None), "labels only");
+        assert_eq!(
+            entry(&json!({"manager": "kubectl", "operation": "Apply", "fieldsV1": spec})),
+            (None, Some("server-side apply"))
+        );
+        assert_eq!(
+            entry(&json!({"manager": "kubectl", "operation": "Apply"})),
+            (None, Some("server-side apply")),
+            "of unknown fields"
+        );
+        assert_eq!(
+            entry(&json!({"manager": "kubectl", "operation": "Update", "fieldsV1": spec})),
+            (None, None)
+        );
+        assert_eq!(
+            entry(&json!({"manager": "x", "operation": "Apply", "subresource": "status", "fieldsV1": {}})),
+            (None, None)
+        );
+        assert_eq!(
+            entry(&json!({"manager": "x", "operation": "Apply", "fieldsV1": {"f:metadata": {}}})),
+            (None, None),
+            "labels only"
+        );
     }
 }

@@ -1,9 +1,12 @@
-//! A policy in the words of the API server: `ValidatingAdmissionPolicies` for the rules that CEL can express ([`Rule::cel`]).
+//! A policy in the words of the API server: `ValidatingAdmissionPolicies` for the rules that CEL can express
+//! ([`Rule::cel`]).
 //!
-//! What is exported holds while Jobgate is down, costs no call, and answers what the webhook answers: the same overrides, exemptions, opt-outs and
-//! trusted controllers, and on an UPDATE the same leniency towards what was wrong before (here also where that was only warned of and would be denied now:
-//! what the old object's level was is not worked out a second time). An API server looks at such a policy after it has validated the
-//! object, so types are what the schema says. Optional types (`.?`) are there from Kubernetes 1.29 on, policies from 1.30 on.
+//! What is exported holds while Jobgate is down, costs no call, and answers what the webhook answers: the
+//! same overrides, exemptions, opt-outs and trusted controllers, and on an UPDATE the same leniency towards
+//! what was wrong before (here also where that was only warned of and would be denied now: what the old
+//! object's level was is not worked out a second time). An API server looks at such a policy after it has
+//! validated the object, so types are what the schema says. Optional types (`.?`) are there from Kubernetes
+//! 1.29 on, policies from 1.30 on.
 
 mod by_kind;
 
@@ -42,28 +45,41 @@ impl Export {
     }
 }
 
-/// Exports a policy. `own` is the namespace that Jobgate runs in, which is left alone like the system's; exemptions that ended before `today` are left out.
+/// Exports a policy. `own` is the namespace that Jobgate runs in, which is left alone like the system's;
+/// exemptions that ended before `today` are left out.
 #[must_use]
 pub fn export(policy: &Policy, own: &str, today: Option<Date>) -> Export {
     let mut export = Export::default();
     let mut exported = Vec::new();
     for entry in RULES {
         let rule = entry.rule;
-        let levels: Vec<Action> = [Action::Deny, Action::Warn].into_iter().filter(|level| can_be(policy, rule, *level)).collect();
+        let levels: Vec<Action> =
+            [Action::Deny, Action::Warn].into_iter().filter(|level| can_be(policy, rule, *level)).collect();
         match &rule.export {
             Exportable::No(why) => export.notes.push(format!("Not here: {}: {why}.", rule.id)),
-            Exportable::Cel(_) if levels.is_empty() => export.notes.push(format!("Not here: {}: the policy neither denies nor warns.", rule.id)),
+            Exportable::Cel(_) if levels.is_empty() => {
+                export.notes.push(format!("Not here: {}: the policy neither denies nor warns.", rule.id))
+            }
             Exportable::Cel(cel) => {
                 exported.push(rule.id);
-                export.objects.extend(levels.iter().map(|level| [judging(policy, rule, cel, *level, today), binding(rule, *level, own)]));
+                export.objects.extend(
+                    levels
+                        .iter()
+                        .map(|level| [judging(policy, rule, cel, *level, today), binding(rule, *level, own)]),
+                );
             }
         }
     }
-    let lifts = |exemption: &&Exemption| exemption.holds_on(today) && exported.iter().any(|rule| exemption.covers(rule));
+    let lifts = |exemption: &&Exemption| {
+        exemption.holds_on(today) && exported.iter().any(|rule| exemption.covers(rule))
+    };
     for exemption in policy.exemptions.iter().filter(lifts) {
         // CEL has no clock.
         if let Some(until) = exemption.until {
-            export.notes.push(format!("An exemption in this ends on {until}: export again then ({}).", exemption.reason.escape_debug()));
+            export.notes.push(format!(
+                "An exemption in this ends on {until}: export again then ({}).",
+                exemption.reason.escape_debug()
+            ));
         }
     }
     export
@@ -76,7 +92,11 @@ fn can_be(policy: &Policy, rule: &'static Rule, action: Action) -> bool {
 }
 
 fn name(rule: &Rule, level: Action) -> String {
-    if level == Action::Deny { format!("jobgate-{}", rule.id) } else { format!("jobgate-{}-{}", rule.id, level.as_str()) }
+    if level == Action::Deny {
+        format!("jobgate-{}", rule.id)
+    } else {
+        format!("jobgate-{}-{}", rule.id, level.as_str())
+    }
 }
 
 fn object(kind: &str, name: &str, spec: &Value) -> Value {
@@ -91,22 +111,31 @@ fn object(kind: &str, name: &str, spec: &Value) -> Value {
 /// Returns whether the old object has finished.
 fn has_finished(kinds: Kinds) -> String {
     let ends = by_kind::finished(kinds);
-    format!("[dyn(oldObject)].map(o, o.?status.?conditions.orValue([]).exists(it, it.status == 'True' &&\n    it.type in {ends}))[0]")
+    format!(
+        "[dyn(oldObject)].map(o, o.?status.?conditions.orValue([]).exists(it, it.status == 'True' &&\n    it.type in {ends}))[0]"
+    )
 }
 
 /// Returns the policy that judges by one rule, for the objects that the rule has one action for.
 fn judging(policy: &Policy, rule: &'static Rule, cel: &Cel, level: Action, today: Option<Date>) -> Value {
     // Binds the object to a name: expressions cannot be given arguments.
-    let places = |object: &str| format!("[dyn({object})].map(o,\n{}\n)[0]", with_params(policy, rule, cel, object));
+    let places =
+        |object: &str| format!("[dyn({object})].map(o,\n{}\n)[0]", with_params(policy, rule, cel, object));
     let (id, summary) = (quoted(&format!("{}: ", rule.id)), quoted(&format!(": {}", rule.summary)));
     // As the engine's ratchet has it.
     let Ratchet { labels, measure } = rule.ratchet;
     let measured = |object: &str, of: &str| format!("[dyn({object})].map(o,\n{of}\n)[0]");
     let grows = |measure: Measure| by_kind::with_roles(measure.cel, cel.kinds);
-    let grown = |measure: Measure| format!(" ||\n{} >\n{}", measured("object", &grows(measure)), measured("oldObject", &grows(measure)));
+    let grown = |measure: Measure| {
+        format!(" ||\n{} >\n{}", measured("object", &grows(measure)), measured("oldObject", &grows(measure)))
+    };
     let grown = measure.map(grown).unwrap_or_default();
-    let label = |object: &str, key: &str| format!("dyn({object}).metadata.?labels[?{}].orValue('')", quoted(key));
-    let same: String = labels.iter().map(|key| format!(" &&\n  {} == {}", label("object", key), label("oldObject", key))).collect();
+    let label =
+        |object: &str, key: &str| format!("dyn({object}).metadata.?labels[?{}].orValue('')", quoted(key));
+    let same: String = labels
+        .iter()
+        .map(|key| format!(" &&\n  {} == {}", label("object", key), label("oldObject", key)))
+        .collect();
     let settled = format!("{} ||\n  dyn(object).spec == dyn(oldObject).spec{same}", has_finished(cel.kinds));
     let mut spec = json!({
         "failurePolicy": "Ignore",
@@ -126,7 +155,8 @@ fn judging(policy: &Policy, rule: &'static Rule, cel: &Cel, level: Action, today
         map.retain(|_, value| value.as_array().is_none_or(|list| !list.is_empty()));
     }
     let mut object = object("ValidatingAdmissionPolicy", &name(rule, level), &spec);
-    object["metadata"]["annotations"] = json!({"jobgate.dev/policy": policy.name, "jobgate.dev/policy-hash": policy.hash});
+    object["metadata"]["annotations"] =
+        json!({"jobgate.dev/policy": policy.name, "jobgate.dev/policy-hash": policy.hash});
     object
 }
 
@@ -143,7 +173,10 @@ fn with_params(policy: &Policy, rule: &'static Rule, cel: &Cel, object: &str) ->
         // The last that fits wins.
         let value = match all.is_empty() {
             true => own,
-            false => format!("[[[{own}],\n  {}].filter(set, size(set) > 0)].map(sets, sets[size(sets) - 1][0])[0]", all.join(",\n  ")),
+            false => format!(
+                "[[[{own}],\n  {}].filter(set, size(set) > 0)].map(sets, sets[size(sets) - 1][0])[0]",
+                all.join(",\n  ")
+            ),
         };
         text.replace(&format!("${name}"), &value)
     })
@@ -163,7 +196,8 @@ fn binding(rule: &Rule, level: Action, own: &str) -> Value {
 /// Returns the conditions under which an object is judged by a rule at a level.
 fn conditions(policy: &Policy, rule: &'static Rule, level: Action, today: Option<Date>) -> Vec<Value> {
     let mut conditions = Vec::new();
-    let mut add = |name: &str, expression: String| conditions.push(json!({"name": name, "expression": expression}));
+    let mut add =
+        |name: &str, expression: String| conditions.push(json!({"name": name, "expression": expression}));
     if !policy.trusted_controllers.is_empty() {
         let users = list(policy.trusted_controllers.iter().map(String::as_str));
         add(
@@ -182,24 +216,37 @@ fn conditions(policy: &Policy, rule: &'static Rule, level: Action, today: Option
     if !exempt.is_empty() {
         add("not-exempt", format!("!({})", exempt.join(" ||\n  ")));
     }
-    let may_ignore = policy.opt_out == OptOut::Denials || (policy.opt_out == OptOut::Warnings && level == Action::Warn);
+    let may_ignore =
+        policy.opt_out == OptOut::Denials || (policy.opt_out == OptOut::Warnings && level == Action::Warn);
     if may_ignore {
         let id = quoted(rule.id);
         add(
             "not-ignored-by-its-author",
-            format!("!object.metadata.?annotations['{IGNORE}'].orValue('').split(',').exists(name, name.trim() == {id})"),
+            format!(
+                "!object.metadata.?annotations['{IGNORE}'].orValue('').split(',').exists(name, name.trim() == {id})"
+            ),
         );
     }
-    let overrides: Vec<(String, Action)> =
-        policy.overrides.iter().filter_map(|over| Some((matching(&over.matcher, policy, "object"), over.rules.get(rule.id)?.action?))).collect();
+    let overrides: Vec<(String, Action)> = policy
+        .overrides
+        .iter()
+        .filter_map(|over| {
+            Some((matching(&over.matcher, policy, "object"), over.rules.get(rule.id)?.action?))
+        })
+        .collect();
     if !overrides.is_empty() {
         // The last that fits wins. A list, as conditions within conditions can be nested 250 deep only.
         let base = quoted(policy.base(rule).action.as_str());
-        let fitting = overrides.iter().map(|(fits, action)| format!("{fits} ? {} : ''", quoted(action.as_str())));
+        let fitting =
+            overrides.iter().map(|(fits, action)| format!("{fits} ? {} : ''", quoted(action.as_str())));
         let all: Vec<String> = std::iter::once(base).chain(fitting).collect();
         add(
             "of-this-level",
-            format!("[[{}].filter(action, action != '')].exists(fits, fits[size(fits) - 1] == {})", all.join(",\n  "), quoted(level.as_str())),
+            format!(
+                "[[{}].filter(action, action != '')].exists(fits, fits[size(fits) - 1] == {})",
+                all.join(",\n  "),
+                quoted(level.as_str())
+            ),
         );
     }
     conditions
@@ -214,13 +261,16 @@ fn matching(matcher: &Matcher, policy: &Policy, object: &str) -> String {
     let name = format!("{object}.metadata.name");
     for (globs, text) in [(&matcher.namespaces, "request.namespace"), (&matcher.names, name.as_str())] {
         if !globs.is_empty() {
-            let any: Vec<String> = globs.iter().map(|glob| format!("{text}.matches({})", quoted(&regex(glob.glob())))).collect();
+            let any: Vec<String> =
+                globs.iter().map(|glob| format!("{text}.matches({})", quoted(&regex(glob.glob())))).collect();
             all.push(if any.len() == 1 { any.concat() } else { format!("({})", any.join(" || ")) });
         }
     }
     for (key, value) in &matcher.labels {
         let (key, value) = (quoted(key), quoted(value));
-        all.push(format!("({key} in {object}.metadata.?labels.orValue({{}}) && {object}.metadata.labels[{key}] == {value})"));
+        all.push(format!(
+            "({key} in {object}.metadata.?labels.orValue({{}}) && {object}.metadata.labels[{key}] == {value})"
+        ));
     }
     if let Some(wanted) = matcher.accelerators {
         let asks = asks_for_accelerators(policy, object);
@@ -229,7 +279,8 @@ fn matching(matcher: &Matcher, policy: &Policy, object: &str) -> String {
     if all.is_empty() { "true".to_owned() } else { format!("({})", all.join(" && ")) }
 }
 
-/// Returns a glob as a regular expression of Go. What globset writes differs in one flag, which is for bytes that are no text.
+/// Returns a glob as a regular expression of Go. What globset writes differs in one flag, which is for bytes
+/// that are no text.
 fn regex(glob: &globset::Glob) -> String {
     let regex = glob.regex();
     regex.strip_prefix("(?-u)").unwrap_or(regex).to_owned()
@@ -263,7 +314,9 @@ fn resource_regex(pattern: &str) -> String {
             out
         })
     };
-    pattern.split_once('*').map_or_else(|| literal(pattern), |(head, tail)| format!("{}.*{}", literal(head), literal(tail)))
+    pattern
+        .split_once('*')
+        .map_or_else(|| literal(pattern), |(head, tail)| format!("{}.*{}", literal(head), literal(tail)))
 }
 
 /// Returns a list of strings.
@@ -293,22 +346,42 @@ mod tests {
     use super::*;
 
     fn policy(spec: &str) -> Policy {
-        let source = format!("{{apiVersion: jobgate.dev/v1alpha1, kind: Policy, metadata: {{name: test}}, spec: {spec}}}");
+        let source = format!(
+            "{{apiVersion: jobgate.dev/v1alpha1, kind: Policy, metadata: {{name: test}}, spec: {spec}}}"
+        );
         Policy::parse(&source, "test.yaml").unwrap_or_else(|errors| panic!("{errors}"))
     }
 
     /// Returns the names of what is exported, with the conditions of each.
     fn conditions_of(policy: &Policy) -> Vec<(String, Vec<String>)> {
         let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
-        let conditions = |object: &Value| object["spec"]["matchConditions"].as_array().into_iter().flatten().map(|one| text(&one["name"])).collect();
-        export(policy, "own", None).objects.iter().map(|[judging, _]| (text(&judging["metadata"]["name"]), conditions(judging))).collect()
+        let conditions = |object: &Value| {
+            object["spec"]["matchConditions"]
+                .as_array()
+                .into_iter()
+                .flatten()
+                .map(|one| text(&one["name"]))
+                .collect()
+        };
+        export(policy, "own", None)
+            .objects
+            .iter()
+            .map(|[judging, _]| (text(&judging["metadata"]["name"]), conditions(judging)))
+            .collect()
     }
 
     #[test]
     fn what_neither_denies_nor_warns_is_left_out_and_told() {
         let export = export(&policy("{rules: {deadline: {action: ignore}}}"), "own", None);
-        assert_eq!(export.objects.iter().map(|[judging, _]| judging["metadata"]["name"].clone()).collect::<Vec<_>>(), ["jobgate-restart-policy"]);
-        assert!(export.notes.contains(&"Not here: deadline: the policy neither denies nor warns.".to_owned()), "{:?}", export.notes);
+        assert_eq!(
+            export.objects.iter().map(|[judging, _]| judging["metadata"]["name"].clone()).collect::<Vec<_>>(),
+            ["jobgate-restart-policy"]
+        );
+        assert!(
+            export.notes.contains(&"Not here: deadline: the policy neither denies nor warns.".to_owned()),
+            "{:?}",
+            export.notes
+        );
         let told = export.notes.len() + export.objects.len();
         assert_eq!(told, RULES.len(), "every rule is there or told of");
     }
@@ -316,13 +389,30 @@ mod tests {
     #[test]
     fn each_level_is_a_policy_with_its_own_way_out() {
         let trusted = "not-made-by-a-trusted-controller".to_owned();
-        let one = policy("{rules: {restart-policy: {action: ignore}}, overrides: [{match: {kinds: [Job]}, rules: {deadline: {action: warn}}}]}");
-        let (deny, warn) =
-            (vec![trusted.clone(), "of-this-level".to_owned()], vec![trusted, "not-ignored-by-its-author".to_owned(), "of-this-level".to_owned()]);
-        assert_eq!(conditions_of(&one), [("jobgate-deadline".to_owned(), deny), ("jobgate-deadline-warn".to_owned(), warn)]);
-        let ignored = policy("{rules: {restart-policy: {action: ignore}}, optOut: denials, trustedControllers: []}");
-        assert_eq!(conditions_of(&ignored), [("jobgate-deadline".to_owned(), vec!["not-ignored-by-its-author".to_owned()])]);
-        assert_eq!(conditions_of(&policy("{rules: {restart-policy: {action: ignore}}, optOut: none, trustedControllers: []}"))[0].1, [""; 0]);
+        let one = policy(
+            "{rules: {restart-policy: {action: ignore}}, overrides: [{match: {kinds: [Job]}, rules: {deadline: {action: warn}}}]}",
+        );
+        let (deny, warn) = (
+            vec![trusted.clone(), "of-this-level".to_owned()],
+            vec![trusted, "not-ignored-by-its-author".to_owned(), "of-this-level".to_owned()],
+        );
+        assert_eq!(
+            conditions_of(&one),
+            [("jobgate-deadline".to_owned(), deny), ("jobgate-deadline-warn".to_owned(), warn)]
+        );
+        let ignored =
+            policy("{rules: {restart-policy: {action: ignore}}, optOut: denials, trustedControllers: []}");
+        assert_eq!(
+            conditions_of(&ignored),
+            [("jobgate-deadline".to_owned(), vec!["not-ignored-by-its-author".to_owned()])]
+        );
+        assert_eq!(
+            conditions_of(&policy(
+                "{rules: {restart-policy: {action: ignore}}, optOut: none, trustedControllers: []}"
+            ))[0]
+                .1,
+            [""; 0]
+        );
     }
 
     #[test]
@@ -332,7 +422,10 @@ mod tests {
         );
         let [judging, _] = &export(&one, "own", None).objects[0];
         let conditions = judging["spec"]["matchConditions"].as_array().unwrap();
-        let expression = conditions.iter().find(|condition| condition["name"] == "of-this-level").unwrap()["expression"].as_str().unwrap();
+        let expression =
+            conditions.iter().find(|condition| condition["name"] == "of-this-level").unwrap()["expression"]
+                .as_str()
+                .unwrap();
         assert_eq!(
             expression,
             "[['deny',\n  (object.kind in ['Job']) ? 'warn' : '',\n  (object.metadata.name.matches('^a$')) ? 'ignore' : ''].filter(action, action != '')].exists(fits, fits[size(fits) - 1] == 'deny')"
@@ -341,12 +434,25 @@ mod tests {
 
     #[test]
     fn exemptions_that_end_are_told_and_those_that_ended_left_out() {
-        let one = policy("{exemptions: [{match: {names: [a]}, rules: [deadline], reason: \"r\\n1\", until: '2030-01-31'}]}");
+        let one = policy(
+            "{exemptions: [{match: {names: [a]}, rules: [deadline], reason: \"r\\n1\", until: '2030-01-31'}]}",
+        );
         let before = export(&one, "own", Some(date(2030, 1, 31)));
-        assert!(before.notes.contains(&"An exemption in this ends on 2030-01-31: export again then (r\\n1).".to_owned()), "{:?}", before.notes);
+        assert!(
+            before
+                .notes
+                .contains(&"An exemption in this ends on 2030-01-31: export again then (r\\n1).".to_owned()),
+            "{:?}",
+            before.notes
+        );
         assert!(before.to_yaml().contains("name: not-exempt"));
-        let elsewhere = policy("{exemptions: [{match: {names: [a]}, rules: [gpu-toleration], reason: r, until: '2030-01-31'}]}");
-        assert!(!export(&elsewhere, "own", None).to_yaml().contains("2030"), "it speaks of nothing that is exported");
+        let elsewhere = policy(
+            "{exemptions: [{match: {names: [a]}, rules: [gpu-toleration], reason: r, until: '2030-01-31'}]}",
+        );
+        assert!(
+            !export(&elsewhere, "own", None).to_yaml().contains("2030"),
+            "it speaks of nothing that is exported"
+        );
         let after = export(&one, "own", Some(date(2030, 2, 1))).to_yaml();
         assert!(!after.contains("not-exempt") && !after.contains("2030"), "{after}");
     }
@@ -372,11 +478,16 @@ mod tests {
     #[test]
     fn the_output_reads_back_and_leaves_namespaces_alone() {
         let export = export(&Policy::default(), "own", None);
-        let read: Vec<Value> = yaml::documents(export.to_yaml().as_bytes()).map(|document| document.unwrap().value).collect();
+        let read: Vec<Value> =
+            yaml::documents(export.to_yaml().as_bytes()).map(|document| document.unwrap().value).collect();
         assert!(read.iter().eq(export.objects.iter().flatten()));
         for [judging, binding] in &export.objects {
-            assert_eq!(judging["spec"]["failurePolicy"], "Ignore", "an error in it must not stop the cluster");
-            let excluded = &binding["spec"]["matchResources"]["namespaceSelector"]["matchExpressions"][0]["values"];
+            assert_eq!(
+                judging["spec"]["failurePolicy"], "Ignore",
+                "an error in it must not stop the cluster"
+            );
+            let excluded =
+                &binding["spec"]["matchResources"]["namespaceSelector"]["matchExpressions"][0]["values"];
             assert_eq!(excluded, &json!(["kube-node-lease", "kube-public", "kube-system", "own"]));
         }
     }

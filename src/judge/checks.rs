@@ -1,4 +1,5 @@
-//! Findings that are not a rule's: about the input itself, and about the marks by which authors and policies speak to Jobgate.
+//! Findings that are not a rule's: about the input itself, and about the marks by which authors and policies
+//! speak to Jobgate.
 //!
 //! Their ids stand beside the rules' in reports and in `jobgate explain`; a policy cannot set them.
 
@@ -161,14 +162,32 @@ pub(crate) fn finding(
 ) -> Finding {
     let path = pointer.clone();
     let (message, help) = (message.into(), help.into());
-    Finding { rule, level, pointer, part: finding::Part::Value, message, help, path, labels: Vec::new(), fix: None, fills: false }
+    Finding {
+        rule,
+        level,
+        pointer,
+        part: finding::Part::Value,
+        message,
+        help,
+        path,
+        labels: Vec::new(),
+        fix: None,
+        fills: false,
+    }
 }
 
 /// Says that an exemption which would have lifted a finding of `rule` has ended.
 pub(crate) fn ended_exemption(exemption: &Exemption, rule: &str) -> Finding {
     let until = exemption.until.map(|date| date.to_string()).unwrap_or_default();
-    let message = format!("the exemption from `{rule}` ended on {until} and no longer holds ({})", exemption.reason);
-    let mut finding = finding(ENDED_EXEMPTION, Level::Warn, Pointer::root(), message, "mend the object, or extend the exemption in the policy");
+    let message =
+        format!("the exemption from `{rule}` ended on {until} and no longer holds ({})", exemption.reason);
+    let mut finding = finding(
+        ENDED_EXEMPTION,
+        Level::Warn,
+        Pointer::root(),
+        message,
+        "mend the object, or extend the exemption in the policy",
+    );
     finding.part = finding::Part::Key;
     finding
 }
@@ -212,7 +231,9 @@ const ANNOTATIONS: &str = "jobgate.dev/";
 /// Returns a finding for the annotations that are called as if they were Jobgate's, and are not.
 fn unknown_annotations(workload: &Workload<'_>) -> Option<Finding> {
     let keys = workload.metadata("annotations").and_then(Value::as_object).into_iter().flat_map(Map::keys);
-    let mut unknown = keys.inspect(|_| meter::spend(1)).filter(|key| key.starts_with(ANNOTATIONS) && ![KEEP, IGNORE].contains(key));
+    let mut unknown = keys
+        .inspect(|_| meter::spend(1))
+        .filter(|key| key.starts_with(ANNOTATIONS) && ![KEEP, IGNORE].contains(key));
     let first = unknown.next()?;
     let name = cut(first, UNKNOWN_NAME_BYTES, "…");
     let message = match unknown.count() {
@@ -223,28 +244,42 @@ fn unknown_annotations(workload: &Workload<'_>) -> Option<Finding> {
     Some(finding(UNKNOWN_RULE, Level::Warn, pointer, message, format!("write `{KEEP}` or `{IGNORE}`")))
 }
 
-/// Returns a finding for each of Jobgate's annotations that names rules and does nothing about them: rules whose findings `ignore` did not lift, and
-/// rules that fill nothing for `keep` to stop.
-pub(crate) fn annotations_without_effect(denied: &BTreeSet<&'static str>, unused: &BTreeSet<&'static str>) -> Vec<Finding> {
+/// Returns a finding for each of Jobgate's annotations that names rules and does nothing about them: rules
+/// whose findings `ignore` did not lift, and rules that fill nothing for `keep` to stop.
+pub(crate) fn annotations_without_effect(
+    denied: &BTreeSet<&'static str>,
+    unused: &BTreeSet<&'static str>,
+) -> Vec<Finding> {
     let one = |key: &'static str, rules: &BTreeSet<&'static str>, why: &str, help: &'static str| {
         let names: Vec<String> = rules.iter().map(|rule| format!("`{rule}`")).collect();
         let message = format!("`{key}` does nothing about {}: {why}", names.join(" and "));
         let pointer = Pointer::of(&["metadata", "annotations"]).key(key);
         (!rules.is_empty()).then(|| finding(ANNOTATION_WITHOUT_EFFECT, Level::Warn, pointer, message, help))
     };
-    let ignore = one(IGNORE, denied, "the policy does not let authors lift that", "fix what is reported, or ask for an exemption in the policy");
+    let ignore = one(
+        IGNORE,
+        denied,
+        "the policy does not let authors lift that",
+        "fix what is reported, or ask for an exemption in the policy",
+    );
     let keep = one(KEEP, unused, "nothing is filled in for it here", "take the rule out of the annotation");
     ignore.into_iter().chain(keep).collect()
 }
 
-/// Returns findings for Jobgate's annotations in places where nobody reads them: among the labels, on a pod template, or on the `jobTemplate` of a
-/// `CronJob`, unless `jobs_are_judged`: unless the Jobs that it makes are judged one by one. Nothing is said of one that is in its place as well.
+/// Returns findings for Jobgate's annotations in places where nobody reads them: among the labels, on a pod
+/// template, or on the `jobTemplate` of a `CronJob`, unless `jobs_are_judged`: unless the Jobs that it makes
+/// are judged one by one. Nothing is said of one that is in its place as well.
 pub(crate) fn misplaced_annotations(workload: &Workload<'_>, jobs_are_judged: bool) -> Vec<Finding> {
     let is_one = |key: &&str| key.starts_with(ANNOTATIONS) && workload.annotation(key).is_none();
     let first_of = |places: &[Part<'_>], why: &str| {
         let mut all: Vec<(&str, Pointer)> = Vec::new();
         for place in places {
-            let keys = place.value.and_then(Value::as_object).into_iter().flat_map(Map::keys).inspect(|_| meter::spend(1));
+            let keys = place
+                .value
+                .and_then(Value::as_object)
+                .into_iter()
+                .flat_map(Map::keys)
+                .inspect(|_| meter::spend(1));
             all.extend(keys.filter(is_one).map(|key| (key, place.pointer.key(key))));
         }
         let (name, first) = all.first()?;
@@ -253,9 +288,16 @@ pub(crate) fn misplaced_annotations(workload: &Workload<'_>, jobs_are_judged: bo
             0 => format!("`{name}` does nothing {why}"),
             more => format!("`{name}` and {more} more do nothing {why}"),
         };
-        Some(finding(ANNOTATION_WITHOUT_EFFECT, Level::Warn, first.clone(), message, "write it in `metadata.annotations`"))
+        Some(finding(
+            ANNOTATION_WITHOUT_EFFECT,
+            Level::Warn,
+            first.clone(),
+            message,
+            "write it in `metadata.annotations`",
+        ))
     };
-    let templates: Vec<_> = workload.pods.iter().flat_map(|pod| marks(&pod.template.get("metadata"))).collect();
+    let templates: Vec<_> =
+        workload.pods.iter().flat_map(|pod| marks(&pod.template.get("metadata"))).collect();
     let runs: Vec<_> = match workload.kind.children {
         Some(_) if !jobs_are_judged => workload.runs.iter().flat_map(|run| marks(&run.metadata)).collect(),
         _ => Vec::new(),
@@ -287,15 +329,25 @@ mod tests {
             let annotations = json!({"jobgate.dev/ignore": ignored});
             let job = json!({"apiVersion": "batch/v1", "kind": "Job", "metadata": {"annotations": annotations}, "spec": {}});
             let workload = Workload::of(&job).expect("a Job");
-            unknown_annotation_names(&workload).into_iter().map(|finding| finding.message.into_owned()).collect::<Vec<_>>()
+            unknown_annotation_names(&workload)
+                .into_iter()
+                .map(|finding| finding.message.into_owned())
+                .collect::<Vec<_>>()
         };
         assert_eq!(found("deadline, ,gpu-toleration"), [""; 0]);
-        assert_eq!(found("deadlin, deadline, deadlin"), ["`jobgate.dev/ignore` names `deadlin`, which is no rule"]);
+        assert_eq!(
+            found("deadlin, deadline, deadlin"),
+            ["`jobgate.dev/ignore` names `deadlin`, which is no rule"]
+        );
         assert_eq!(found("a,b,c"), ["`jobgate.dev/ignore` names `a` and `b` and `c`, which are no rules"]);
-        assert_eq!(found("a,b,c,b,d,e"), ["`jobgate.dev/ignore` names `a` and `b` and `c` and 2 more, which are no rules"]);
+        assert_eq!(
+            found("a,b,c,b,d,e"),
+            ["`jobgate.dev/ignore` names `a` and `b` and `c` and 2 more, which are no rules"]
+        );
         let job = json!({"apiVersion": "batch/v1", "kind": "Job", "metadata": {"annotations": {"jobgate.dev/ignores": "deadline", "jobgate.dev/skip": ""}}});
         let workload = Workload::of(&job).expect("a Job");
-        let messages: Vec<_> = unknown_annotation_names(&workload).into_iter().map(|finding| finding.message).collect();
+        let messages: Vec<_> =
+            unknown_annotation_names(&workload).into_iter().map(|finding| finding.message).collect();
         assert_eq!(messages, ["`jobgate.dev/ignores` and 1 more are no annotations of Jobgate's"]);
         assert!(found(&"x".repeat(1 << 20))[0].len() < 2 * UNKNOWN_NAME_BYTES, "a long name is cut");
     }
@@ -314,11 +366,20 @@ mod tests {
         };
         let none = json!({"a": "b"});
         assert_eq!(found(&cron(mark.clone(), mark.clone(), mark.clone(), mark.clone()), false), [""; 0]);
-        assert_eq!(found(&cron(none.clone(), mark.clone(), none.clone(), none.clone()), false), ["`jobgate.dev/ignore` does nothing as a label"]);
+        assert_eq!(
+            found(&cron(none.clone(), mark.clone(), none.clone(), none.clone()), false),
+            ["`jobgate.dev/ignore` does nothing as a label"]
+        );
         let run = cron(none.clone(), none.clone(), mark.clone(), none.clone());
-        assert_eq!(found(&run, false), ["`jobgate.dev/ignore` does nothing on a `jobTemplate`: what is judged is the CronJob"]);
+        assert_eq!(
+            found(&run, false),
+            ["`jobgate.dev/ignore` does nothing on a `jobTemplate`: what is judged is the CronJob"]
+        );
         assert_eq!(found(&run, true), [""; 0]);
-        assert_eq!(found(&cron(none.clone(), none.clone(), none, mark.clone()), false), ["`jobgate.dev/ignore` does nothing on a pod template"]);
+        assert_eq!(
+            found(&cron(none.clone(), none.clone(), none, mark.clone()), false),
+            ["`jobgate.dev/ignore` does nothing on a pod template"]
+        );
         let replica = json!({"template": {"metadata": {"labels": mark}, "spec": {}}});
         let replicas = json!({"Master": replica, "Worker": replica});
         let job = json!({"apiVersion": "kubeflow.org/v1", "kind": "PyTorchJob", "spec": {"pytorchReplicaSpecs": replicas}});

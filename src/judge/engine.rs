@@ -1,4 +1,5 @@
-//! The one function everything goes through: policy, facts and a request in, a verdict out. No I/O, no clock, no async.
+//! The one function everything goes through: policy, facts and a request in, a verdict out. No I/O, no clock,
+//! no async.
 
 use std::borrow::Cow;
 use std::collections::BTreeSet;
@@ -41,7 +42,8 @@ impl Operation {
 pub enum Origin {
     /// As its author wrote it: what is unset is absent.
     File,
-    /// From an API server, which has put its defaults into built-in kinds before anyone sees them (kubernetes.md §7.3).
+    /// From an API server, which has put its defaults into built-in kinds before anyone sees them
+    /// (kubernetes.md §7.3).
     Admission,
 }
 
@@ -68,8 +70,19 @@ impl<'a> Request<'a> {
     /// Returns the request that a manifest stands for: its CREATE.
     #[must_use]
     pub fn of_file(object: &'a Value, today: Option<Date>) -> Self {
-        let namespace = object.get("metadata").and_then(|metadata| metadata.get("namespace")?.as_str()).unwrap_or_default();
-        Self { operation: Operation::Create, origin: Origin::File, object, old: None, namespace, user: None, today }
+        let namespace = object
+            .get("metadata")
+            .and_then(|metadata| metadata.get("namespace")?.as_str())
+            .unwrap_or_default();
+        Self {
+            operation: Operation::Create,
+            origin: Origin::File,
+            object,
+            old: None,
+            namespace,
+            user: None,
+            today,
+        }
     }
 
     /// Returns the object's name, or its generated prefix, or nothing readable.
@@ -121,7 +134,8 @@ pub struct Verdict {
     pub lifted: Vec<Lifted>,
     /// Why it was not judged, if it was not.
     pub skipped: Option<Skipped>,
-    /// On UPDATE: puts back what an apply of the author's manifest took out of an immutable pod template (kubernetes.md §2.4).
+    /// On UPDATE: puts back what an apply of the author's manifest took out of an immutable pod template
+    /// (kubernetes.md §2.4).
     pub restore: Vec<Op>,
 }
 
@@ -140,7 +154,8 @@ impl Verdict {
 
     /// Returns the same operations as the rules made them: some may say the same, or be parts of one another.
     pub(crate) fn fills(&self) -> impl Iterator<Item = &Op> {
-        let fills = self.findings.iter().filter(|finding| finding.fills).filter_map(|finding| finding.fix.as_ref());
+        let fills =
+            self.findings.iter().filter(|finding| finding.fills).filter_map(|finding| finding.fix.as_ref());
         fills.filter(|fix| fix.safety == Safety::Safe).flat_map(|fix| &fix.ops).chain(&self.restore)
     }
 
@@ -171,7 +186,8 @@ pub fn evaluate(policy: &Policy, facts: &dyn Facts, request: &Request<'_>) -> Ve
     }
     let mut verdict = Verdict::default();
     if request.operation == Operation::Update && workload.kind.on_update != OnUpdate::NextRuns {
-        // A change of a running Job is refused as immutable, or deletes it (a TTL on a finished one): kubernetes.md §2.3.
+        // A change of a running Job is refused as immutable, or deletes it (a TTL on a finished one):
+        // kubernetes.md §2.3.
         verdict.restore = restore(policy, facts, request, &workload);
         for finding in &mut findings {
             finding.fills = false;
@@ -205,41 +221,60 @@ fn run(policy: &Policy, facts: &dyn Facts, request: &Request<'_>, workload: &Wor
     findings
 }
 
-/// On UPDATE, denies only what the old object did not already violate at the same place, or less badly. Where the spec stays as it is, only a change of
-/// a label that the rule reads can make something new; and nothing is denied of an object that has finished.
-fn ratchet(policy: &Policy, facts: &dyn Facts, request: &Request<'_>, workload: &Workload<'_>, old: &Value, findings: &mut [Finding]) {
+/// On UPDATE, denies only what the old object did not already violate at the same place, or less badly. Where
+/// the spec stays as it is, only a change of a label that the rule reads can make something new; and nothing
+/// is denied of an object that has finished.
+fn ratchet(
+    policy: &Policy,
+    facts: &dyn Facts,
+    request: &Request<'_>,
+    workload: &Workload<'_>,
+    old: &Value,
+    findings: &mut [Finding],
+) {
     if findings.iter().all(|finding| finding.level < Level::Deny) {
         return;
     }
     let was = Workload::of(old);
     let same_spec = old.get("spec") == request.object.get("spec");
     let finished = was.as_ref().is_some_and(Workload::has_finished);
-    let of_rule = |finding: &Finding| crate::judge::rules::find(finding.rule).map_or(Ratchet::BY_PLACE, |entry| entry.rule.ratchet);
-    let has_changed = |label: &&str| was.as_ref().is_some_and(|was| was.label(label) != workload.label(label));
-    let can_be_new = |finding: &Finding| !finished && (!same_spec || of_rule(finding).labels.iter().any(has_changed));
+    let of_rule = |finding: &Finding| {
+        crate::judge::rules::find(finding.rule).map_or(Ratchet::BY_PLACE, |entry| entry.rule.ratchet)
+    };
+    let has_changed =
+        |label: &&str| was.as_ref().is_some_and(|was| was.label(label) != workload.label(label));
+    let can_be_new =
+        |finding: &Finding| !finished && (!same_spec || of_rule(finding).labels.iter().any(has_changed));
     let has_grown = |finding: &Finding| {
         let measure = of_rule(finding).measure.zip(was.as_ref());
         measure.is_some_and(|(measure, was)| (measure.of)(workload) > (measure.of)(was))
     };
     let before = Request { object: old, old: None, ..*request };
     let known = match &was {
-        Some(was) if findings.iter().any(|finding| finding.level == Level::Deny && can_be_new(finding)) => run(policy, facts, &before, was),
+        Some(was) if findings.iter().any(|finding| finding.level == Level::Deny && can_be_new(finding)) => {
+            run(policy, facts, &before, was)
+        }
         _ => Vec::new(),
     };
-    // What was a warning before and is a denial now is worse, not known, unless nothing but labels has changed.
+    // What was a warning before and is a denial now is worse, not known, unless nothing but labels has
+    // changed.
     let known = known.iter().filter(|finding| same_spec || finding.level == Level::Deny);
-    let known: BTreeSet<(&str, Vec<Cow<'_, str>>)> = known.map(|finding| (finding.rule, place(&finding.path, old))).collect();
+    let known: BTreeSet<(&str, Vec<Cow<'_, str>>)> =
+        known.map(|finding| (finding.rule, place(&finding.path, old))).collect();
     for finding in findings.iter_mut().filter(|finding| finding.level == Level::Deny) {
-        let is_known = known.contains(&(finding.rule, place(&finding.path, request.object))) && !has_grown(finding);
+        let is_known =
+            known.contains(&(finding.rule, place(&finding.path, request.object))) && !has_grown(finding);
         if is_known || !can_be_new(finding) {
             finding.at_most(Level::Warn);
         }
     }
 }
 
-/// Returns a place in a form that survives a shift in a list: an item that has a name is called by it, as Kubernetes does when it merges lists.
+/// Returns a place in a form that survives a shift in a list: an item that has a name is called by it, as
+/// Kubernetes does when it merges lists.
 ///
-/// The last step comes first: places differ there, and a key on the way to all of them may be as long as the object.
+/// The last step comes first: places differ there, and a key on the way to all of them may be as long as the
+/// object.
 ///
 /// A claim is its own place, whatever the volume is called and whichever template is the first to use it.
 fn place<'a>(path: &'a Pointer, root: &'a Value) -> Vec<Cow<'a, str>> {
@@ -265,38 +300,65 @@ fn place<'a>(path: &'a Pointer, root: &'a Value) -> Vec<Cow<'a, str>> {
     place
 }
 
-/// Returns what puts back that which an apply of the author's manifest has taken out, whatever the policy says of the rules today.
+/// Returns what puts back that which an apply of the author's manifest has taken out, whatever the policy
+/// says of the rules today.
 fn restore(policy: &Policy, facts: &dyn Facts, request: &Request<'_>, workload: &Workload<'_>) -> Vec<Op> {
     let scope = policy.scope(request, workload);
     let mut ops = Vec::new();
     for rule in RULES.iter().map(|entry| entry.rule) {
         let Some(restore) = rule.restore else { continue };
         let settings = scope.settings(rule);
-        ops.extend(restore(&Cx { rule, request, workload, facts, settings: &settings, findings: Vec::new(), partial: false }));
+        ops.extend(restore(&Cx {
+            rule,
+            request,
+            workload,
+            facts,
+            settings: &settings,
+            findings: Vec::new(),
+            partial: false,
+        }));
     }
     ops
 }
 
-/// Tells whether a controller made the object from a parent that Jobgate judges. The user name is checked by the API server; owner references are not.
+/// Tells whether a controller made the object from a parent that Jobgate judges. The user name is checked by
+/// the API server; owner references are not.
 fn is_trusted_child(policy: &Policy, workload: &Workload<'_>, request: &Request<'_>) -> bool {
     let Some(user) = request.user else { return false };
-    let owned = workload.object.at(&["metadata", "ownerReferences"]).items().any(|owner| owner.get("controller").bool().set() == Some(true));
+    let owned = workload
+        .object
+        .at(&["metadata", "ownerReferences"])
+        .items()
+        .any(|owner| owner.get("controller").bool().set() == Some(true));
     owned && policy.trusted_controllers.iter().any(|name| name == user)
 }
 
 /// Returns the rules that an annotation lists.
 fn rules_named(annotation: Option<&str>) -> BTreeSet<&'static str> {
-    crate::judge::checks::annotation_names(annotation).filter_map(|name| Some(crate::judge::rules::find(name)?.rule.id)).collect()
+    crate::judge::checks::annotation_names(annotation)
+        .filter_map(|name| Some(crate::judge::rules::find(name)?.rule.id))
+        .collect()
 }
 
 /// Takes out the findings that an exemption of the policy, or the author's annotation, lifts.
-fn lift(policy: &Policy, request: &Request<'_>, workload: &Workload<'_>, findings: Vec<Finding>, verdict: &mut Verdict) {
+fn lift(
+    policy: &Policy,
+    request: &Request<'_>,
+    workload: &Workload<'_>,
+    findings: Vec<Finding>,
+    verdict: &mut Verdict,
+) {
     let ignored = rules_named(workload.annotation(IGNORE));
     let exemptions = policy.exemptions_for(request, workload);
     let mut ended: Vec<(&Exemption, String)> = Vec::new();
     for finding in findings {
-        if let Some(exemption) = exemptions.iter().find(|exemption| exemption.covers(finding.rule) && exemption.holds_on(request.today)) {
-            verdict.lifted.push(Lifted { finding, reason: format!("exempted by the policy: {}", exemption.reason) });
+        if let Some(exemption) = exemptions
+            .iter()
+            .find(|exemption| exemption.covers(finding.rule) && exemption.holds_on(request.today))
+        {
+            verdict
+                .lifted
+                .push(Lifted { finding, reason: format!("exempted by the policy: {}", exemption.reason) });
             continue;
         }
         let may = match policy.opt_out {
@@ -305,7 +367,9 @@ fn lift(policy: &Policy, request: &Request<'_>, workload: &Workload<'_>, finding
             OptOut::Denials => true,
         };
         if may && ignored.contains(finding.rule) {
-            verdict.lifted.push(Lifted { finding, reason: format!("suppressed by the annotation `{IGNORE}`") });
+            verdict
+                .lifted
+                .push(Lifted { finding, reason: format!("suppressed by the annotation `{IGNORE}`") });
             continue;
         }
         if let Some(exemption) = exemptions.iter().find(|exemption| exemption.covers(finding.rule)) {
@@ -320,11 +384,14 @@ fn lift(policy: &Policy, request: &Request<'_>, workload: &Workload<'_>, finding
         verdict.findings.push(crate::judge::checks::ended_exemption(exemption, &rule));
     }
     verdict.findings.extend(crate::judge::checks::unknown_annotation_names(workload));
-    let jobs_are_judged = !TRUSTED_CONTROLLERS.iter().any(|user| policy.trusted_controllers.iter().any(|name| name == user));
+    let jobs_are_judged =
+        !TRUSTED_CONTROLLERS.iter().any(|user| policy.trusted_controllers.iter().any(|name| name == user));
     verdict.findings.extend(crate::judge::checks::misplaced_annotations(workload, jobs_are_judged));
     // What the annotation names and is still there is not covered by it.
-    let not_lifted = verdict.findings.iter().map(|finding| finding.rule).filter(|rule| ignored.contains(rule)).collect();
-    let unused = workload.annotation(KEEP).map(|_| fills_nothing(policy, request, workload)).unwrap_or_default();
+    let not_lifted =
+        verdict.findings.iter().map(|finding| finding.rule).filter(|rule| ignored.contains(rule)).collect();
+    let unused =
+        workload.annotation(KEEP).map(|_| fills_nothing(policy, request, workload)).unwrap_or_default();
     verdict.findings.extend(crate::judge::checks::annotations_without_effect(&not_lifted, &unused));
 }
 
@@ -343,7 +410,9 @@ fn fills_nothing(policy: &Policy, request: &Request<'_>, workload: &Workload<'_>
 
 /// Puts findings into their total order: place in the object, rule, message.
 pub fn sort(findings: &mut [Finding]) {
-    findings.sort_by(|a, b| (&a.pointer, a.rule, &a.path, &a.message).cmp(&(&b.pointer, b.rule, &b.path, &b.message)));
+    findings.sort_by(|a, b| {
+        (&a.pointer, a.rule, &a.path, &a.message).cmp(&(&b.pointer, b.rule, &b.path, &b.message))
+    });
 }
 
 #[cfg(test)]
@@ -355,7 +424,10 @@ mod tests {
 
     /// Two volumes on claims that one node can mount, used by four pods.
     fn job(volumes: &[(&str, &str)]) -> Value {
-        let volumes: Vec<Value> = volumes.iter().map(|(name, claim)| json!({"name": name, "persistentVolumeClaim": {"claimName": claim}})).collect();
+        let volumes: Vec<Value> = volumes
+            .iter()
+            .map(|(name, claim)| json!({"name": name, "persistentVolumeClaim": {"claimName": claim}}))
+            .collect();
         json!({"apiVersion": "batch/v1", "kind": "CronJob", "metadata": {}, "spec": {"jobTemplate": {"spec": {
             "parallelism": 4, "activeDeadlineSeconds": 60,
             "template": {"spec": {"restartPolicy": "Never", "containers": [{"name": "c", "image": "i"}], "volumes": volumes}},
@@ -363,13 +435,36 @@ mod tests {
     }
 
     fn denials(object: &Value, old: &Value) -> Vec<String> {
-        let claim = |mode: &str| Fact::Known(Claim { access_modes: vec![mode.to_owned()], source: Source::Cluster });
-        let claims = [("checkpoints", "ReadWriteOnce"), ("ckpt-2", "ReadWriteOnce"), ("data", "ReadWriteOnce"), ("shared", "ReadWriteMany")];
-        let facts = FactTable { claims: claims.iter().map(|(name, mode)| ((String::new(), (*name).to_owned()), claim(mode))).collect() };
-        let request =
-            Request { operation: Operation::Update, origin: Origin::Admission, object, old: Some(old), namespace: "", user: None, today: None };
+        let claim =
+            |mode: &str| Fact::Known(Claim { access_modes: vec![mode.to_owned()], source: Source::Cluster });
+        let claims = [
+            ("checkpoints", "ReadWriteOnce"),
+            ("ckpt-2", "ReadWriteOnce"),
+            ("data", "ReadWriteOnce"),
+            ("shared", "ReadWriteMany"),
+        ];
+        let facts = FactTable {
+            claims: claims
+                .iter()
+                .map(|(name, mode)| ((String::new(), (*name).to_owned()), claim(mode)))
+                .collect(),
+        };
+        let request = Request {
+            operation: Operation::Update,
+            origin: Origin::Admission,
+            object,
+            old: Some(old),
+            namespace: "",
+            user: None,
+            today: None,
+        };
         let verdict = evaluate(&Policy::default(), &facts, &request);
-        verdict.findings.iter().filter(|finding| finding.level == Level::Deny).map(|finding| finding.path.to_string()).collect()
+        verdict
+            .findings
+            .iter()
+            .filter(|finding| finding.level == Level::Deny)
+            .map(|finding| finding.path.to_string())
+            .collect()
     }
 
     #[test]
@@ -377,7 +472,11 @@ mod tests {
         let old = job(&[("ckpt", "checkpoints")]);
         assert_eq!(denials(&job(&[("new", "shared"), ("ckpt", "checkpoints")]), &old), [""; 0]);
         let path = "spec.jobTemplate.spec.template.spec.volumes[0].persistentVolumeClaim.claimName";
-        assert_eq!(denials(&job(&[("second", "ckpt-2"), ("ckpt", "checkpoints")]), &old), [path], "one of another name is new");
+        assert_eq!(
+            denials(&job(&[("second", "ckpt-2"), ("ckpt", "checkpoints")]), &old),
+            [path],
+            "one of another name is new"
+        );
     }
 
     #[test]
@@ -395,7 +494,15 @@ mod tests {
         let mut object = old.clone();
         patch::merge(&mut object, change);
         let (operation, origin) = (Operation::Update, Origin::Admission);
-        let request = Request { operation, origin, object: &object, old: Some(old), namespace: "", user: None, today: None };
+        let request = Request {
+            operation,
+            origin,
+            object: &object,
+            old: Some(old),
+            namespace: "",
+            user: None,
+            today: None,
+        };
         evaluate(&policy, &FactTable::default(), &request).level() == Some(Level::Deny)
     }
 

@@ -1,4 +1,5 @@
-//! What is known of the world around an object: data with three states, so that a rule cannot tell a cluster from the next file.
+//! What is known of the world around an object: data with three states, so that a rule cannot tell a cluster
+//! from the next file.
 
 use std::collections::BTreeMap;
 
@@ -20,7 +21,8 @@ pub enum Fact<T> {
 /// A `PersistentVolumeClaim`, as far as rules care.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Claim {
-    /// Access modes: of the bound volume where the claim is bound (`status.accessModes`), else those asked for (`spec.accessModes`).
+    /// Access modes: of the bound volume where the claim is bound (`status.accessModes`), else those asked
+    /// for (`spec.accessModes`).
     pub access_modes: Vec<String>,
     /// Where the claim stands, for the report's second place.
     pub source: Source,
@@ -29,7 +31,8 @@ pub struct Claim {
 impl Claim {
     /// Reads a claim object; nothing if the object has no readable access modes.
     ///
-    /// The modes of `status` are those of the bound volume and win once the claim is bound (kubernetes.md §5.1).
+    /// The modes of `status` are those of the bound volume and win once the claim is bound (kubernetes.md
+    /// §5.1).
     #[must_use]
     pub fn from_object(object: &Value, source: Source) -> Option<Self> {
         let modes = |part: &str| -> Option<Vec<String>> {
@@ -59,10 +62,11 @@ pub enum Volume {
     OfCluster,
     /// The claim's author names a `PersistentVolume` that nobody has seen.
     Unseen,
-    /// A `PersistentVolume` that was seen, with these access modes. It is attached to a node, as far as anybody can tell.
+    /// A `PersistentVolume` that was seen, with these access modes. It is attached to a node, as far as
+    /// anybody can tell.
     Attached(Vec<String>),
-    /// A `PersistentVolume` that no node attaches, so that access modes keep nobody out: a network file system, or a disk of one node, to which its
-    /// pods go.
+    /// A `PersistentVolume` that no node attaches, so that access modes keep nobody out: a network file
+    /// system, or a disk of one node, to which its pods go.
     Free,
     /// A `hostPath`: no node attaches it, and each has a directory of its own.
     HostPath {
@@ -85,7 +89,8 @@ pub struct VolumeName {
 impl VolumeName {
     /// Reads what a claim names.
     ///
-    /// Every claim that is bound names its volume. The controller that binds it leaves its marks, which no author writes.
+    /// Every claim that is bound names its volume. The controller that binds it leaves its marks, which no
+    /// author writes.
     #[must_use]
     pub fn of_claim(claim: &Value) -> Option<Self> {
         const MARKS: [&str; 4] = [
@@ -96,7 +101,8 @@ impl VolumeName {
         ];
         let name = claim.pointer("/spec/volumeName")?.as_str().filter(|name| !name.is_empty())?.to_owned();
         let annotations = claim.pointer("/metadata/annotations");
-        let marked = MARKS.iter().any(|mark| annotations.is_some_and(|annotations| annotations.get(*mark).is_some()));
+        let marked =
+            MARKS.iter().any(|mark| annotations.is_some_and(|annotations| annotations.get(*mark).is_some()));
         let bound = claim.pointer("/status/phase").and_then(Value::as_str) == Some("Bound");
         Some(Self { name, by_author: !marked && !bound })
     }
@@ -105,15 +111,18 @@ impl VolumeName {
 impl Volume {
     /// Reads a `PersistentVolume`; nothing if it has no readable access modes.
     ///
-    /// The controller that attaches volumes asks only those whose plugin attaches any (kubernetes.md §5.1). A CSI driver may be either kind.
+    /// The controller that attaches volumes asks only those whose plugin attaches any (kubernetes.md §5.1). A
+    /// CSI driver may be either kind.
     #[must_use]
     pub fn from_object(object: &Value, source: Source) -> Option<Self> {
-        const FREE: [&str; 8] = ["azureFile", "cephfs", "flocker", "glusterfs", "local", "nfs", "quobyte", "storageos"];
+        const FREE: [&str; 8] =
+            ["azureFile", "cephfs", "flocker", "glusterfs", "local", "nfs", "quobyte", "storageos"];
         let spec = object.get("spec")?;
         let has = |source: &str| spec.get(source).is_some_and(|source| !source.is_null());
         if has("hostPath") {
             // Where it says on which node it is, its pods go there.
-            let name = object.pointer("/metadata/name").and_then(Value::as_str).unwrap_or_default().to_owned();
+            let name =
+                object.pointer("/metadata/name").and_then(Value::as_str).unwrap_or_default().to_owned();
             return Some(if has("nodeAffinity") { Self::Free } else { Self::HostPath { name, source } });
         }
         if FREE.into_iter().any(has) {
@@ -151,8 +160,8 @@ pub trait Facts {
         Volume::OfCluster
     }
 
-    /// Returns one line for the author about claims that could decide and could not be looked up; nothing where none is
-    /// missing, and where nobody meant to look.
+    /// Returns one line for the author about claims that could decide and could not be looked up; nothing
+    /// where none is missing, and where nobody meant to look.
     fn caveat(&self) -> Option<&str> {
         None
     }
@@ -199,7 +208,10 @@ mod tests {
         assert_eq!(by_author(Value::Null, Value::Null), Some(true));
         assert_eq!(by_author(json!({"team": "ml"}), json!({"phase": "Pending"})), Some(true));
         assert_eq!(by_author(json!({"pv.kubernetes.io/bind-completed": "yes"}), Value::Null), Some(false));
-        assert_eq!(by_author(json!({"volume.kubernetes.io/storage-provisioner": "csi.example.com"}), Value::Null), Some(false));
+        assert_eq!(
+            by_author(json!({"volume.kubernetes.io/storage-provisioner": "csi.example.com"}), Value::Null),
+            Some(false)
+        );
         assert_eq!(by_author(Value::Null, json!({"phase": "Bound"})), Some(false));
         assert_eq!(VolumeName::of_claim(&json!({"spec": {"volumeName": ""}})), None);
     }
@@ -212,8 +224,14 @@ mod tests {
             Volume::from_object(&json!({"metadata": {"name": "v"}, "spec": spec}), Source::Cluster)
         };
         let attached = Some(Volume::Attached(vec!["ReadWriteOnce".to_owned()]));
-        assert_eq!(of(json!({"hostPath": {"path": "/data"}})), Some(Volume::HostPath { name: "v".to_owned(), source: Source::Cluster }));
-        assert_eq!(of(json!({"hostPath": {"path": "/data"}, "nodeAffinity": {"required": {}}})), Some(Volume::Free));
+        assert_eq!(
+            of(json!({"hostPath": {"path": "/data"}})),
+            Some(Volume::HostPath { name: "v".to_owned(), source: Source::Cluster })
+        );
+        assert_eq!(
+            of(json!({"hostPath": {"path": "/data"}, "nodeAffinity": {"required": {}}})),
+            Some(Volume::Free)
+        );
         assert_eq!(of(json!({"nfs": {"server": "s", "path": "/"}})), Some(Volume::Free));
         assert_eq!(of(json!({"local": {"path": "/disk"}})), Some(Volume::Free));
         assert_eq!(of(json!({"csi": {"driver": "disk.example.com"}})), attached);

@@ -1,7 +1,8 @@
 //! What a rule says: findings, and the change that would fix each of them.
 //!
-//! A finding's places are symbolic ([`Pointer`]s); `report` turns them into lines and columns. Changes are RFC 6902 operations:
-//! the webhook sends them as a JSON Patch, `lint --fix` lowers the same operations to byte edits of the file.
+//! A finding's places are symbolic ([`Pointer`]s); `report` turns them into lines and columns. Changes are
+//! RFC 6902 operations: the webhook sends them as a JSON Patch, `lint --fix` lowers the same operations to
+//! byte edits of the file.
 
 use std::borrow::Cow;
 
@@ -126,7 +127,8 @@ pub struct Finding {
     pub message: Cow<'static, str>,
     /// What to do about it; no period.
     pub help: Cow<'static, str>,
-    /// The field that a person would look for, as Kubernetes writes it; may name a field that does not exist yet.
+    /// The field that a person would look for, as Kubernetes writes it; may name a field that does not exist
+    /// yet.
     pub path: Pointer,
     /// Further places.
     pub labels: Vec<Label>,
@@ -167,7 +169,8 @@ impl Finding {
         self
     }
 
-    /// Says that nothing is filled here although the rule's action is `fill`: the finding becomes one of the given level.
+    /// Says that nothing is filled here although the rule's action is `fill`: the finding becomes one of the
+    /// given level.
     pub fn instead_of_fill(&mut self, level: Level) -> &mut Self {
         if self.fills {
             self.fills = false;

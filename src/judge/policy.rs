@@ -1,7 +1,8 @@
 //! What to do about each rule's findings, for which objects: the policy, as read from `policies/*.yaml`.
 //!
-//! Reading ([`Policy::parse`]) is strict and says everything that is wrong at once. What does not depend on the object is settled then;
-//! judging an object costs a look at the overrides, and nothing is copied unless one of them speaks of it.
+//! Reading ([`Policy::parse`]) is strict and says everything that is wrong at once. What does not depend on
+//! the object is settled then; judging an object costs a look at the overrides, and nothing is copied unless
+//! one of them speaks of it.
 
 mod builtin;
 mod error;
@@ -31,11 +32,13 @@ pub const API_VERSION: &str = "jobgate.dev/v1alpha1";
 /// `kind` of a policy.
 pub const KIND: &str = "Policy";
 
-/// The controllers that are trusted where a policy does not say: the CronJob controller, by its own account and by the one it has when
-/// kube-controller-manager runs without `--use-service-account-credentials`.
+/// The controllers that are trusted where a policy does not say: the CronJob controller, by its own account
+/// and by the one it has when kube-controller-manager runs without `--use-service-account-credentials`.
 ///
-/// Denying what it makes would only pile up runs (kubernetes#93783, reliability.md §2 no. 37); the CronJob has been judged.
-pub const TRUSTED_CONTROLLERS: [&str; 2] = ["system:serviceaccount:kube-system:cronjob-controller", "system:kube-controller-manager"];
+/// Denying what it makes would only pile up runs (kubernetes#93783, reliability.md §2 no. 37); the CronJob
+/// has been judged.
+pub const TRUSTED_CONTROLLERS: [&str; 2] =
+    ["system:serviceaccount:kube-system:cronjob-controller", "system:kube-controller-manager"];
 
 /// The rule and its parameter that say what an accelerator is. `match.accelerators` reads the same table.
 const ACCELERATORS: (&str, &str) = ("gpu-toleration", "taints");
@@ -163,7 +166,8 @@ pub struct Policy {
     pub report_fills: bool,
     /// Exact user names of controllers whose children are not judged again.
     pub trusted_controllers: Vec<String>,
-    /// The first 12 hexadecimal digits of the SHA-256 of the source, to tell policies apart in logs and audit annotations.
+    /// The first 12 hexadecimal digits of the SHA-256 of the source, to tell policies apart in logs and audit
+    /// annotations.
     pub hash: String,
     rules: BTreeMap<String, RuleSettings>,
     /// What `rules` and the rules' defaults come to, in the order of [`RULES`].
@@ -192,7 +196,12 @@ impl Effective {
         self.action = settings.action.unwrap_or(self.action);
         if !settings.params.is_empty() {
             let params = Arc::make_mut(&mut self.params);
-            params.extend(settings.params.iter().filter_map(|(name, value)| Some((rule.param(name)?.name, value.clone()))));
+            params.extend(
+                settings
+                    .params
+                    .iter()
+                    .filter_map(|(name, value)| Some((rule.param(name)?.name, value.clone()))),
+            );
         }
     }
 
@@ -215,7 +224,8 @@ struct Subject<'s> {
 impl Subject<'_> {
     fn asks_for_accelerators(&self) -> bool {
         *self.accelerators.get_or_init(|| {
-            let taints: Vec<(&str, &str)> = self.taints.iter().map(|(resource, key)| (resource.as_str(), key.as_str())).collect();
+            let taints: Vec<(&str, &str)> =
+                self.taints.iter().map(|(resource, key)| (resource.as_str(), key.as_str())).collect();
             self.workload.pods.iter().any(|pod| accelerator::requests(pod, &taints).next().is_some())
         })
     }
@@ -223,7 +233,9 @@ impl Subject<'_> {
 
 impl Matcher {
     fn matches(&self, subject: &Subject<'_>) -> bool {
-        let any = |globs: &[globset::GlobMatcher], text: &str| globs.is_empty() || globs.iter().any(|glob| glob.is_match(text));
+        let any = |globs: &[globset::GlobMatcher], text: &str| {
+            globs.is_empty() || globs.iter().any(|glob| glob.is_match(text))
+        };
         (self.kinds.is_empty() || self.kinds.contains(&subject.workload.kind))
             && any(&self.namespaces, subject.request.namespace)
             && any(&self.names, subject.request.name())
@@ -303,14 +315,19 @@ impl Policy {
         let table = rules::find(rule).map(|entry| self.base(entry.rule));
         let table = table.as_ref().and_then(|settings| settings.params.get(param)?.as_object());
         let entries = table.into_iter().flatten();
-        self.taints = entries.filter_map(|(resource, key)| Some((resource.to_owned(), key.as_str()?.to_owned()))).collect();
+        self.taints = entries
+            .filter_map(|(resource, key)| Some((resource.to_owned(), key.as_str()?.to_owned())))
+            .collect();
         self
     }
 
     /// Returns a rule's settings for objects that no override is for.
     #[must_use]
     pub fn base(&self, rule: &'static Rule) -> Effective {
-        let settled = RULES.iter().position(|entry| std::ptr::eq(entry.rule, rule)).and_then(|index| self.settled.get(index));
+        let settled = RULES
+            .iter()
+            .position(|entry| std::ptr::eq(entry.rule, rule))
+            .and_then(|index| self.settled.get(index));
         settled.map_or_else(|| Effective::of(rule), Effective::clone)
     }
 
@@ -323,7 +340,8 @@ impl Policy {
     #[must_use]
     pub fn can_deny(&self) -> bool {
         let overrides = self.overrides.iter().flat_map(|over| over.rules.values());
-        self.settled.iter().any(|settings| settings.action == Action::Deny) || overrides.into_iter().any(|rule| rule.action == Some(Action::Deny))
+        self.settled.iter().any(|settings| settings.action == Action::Deny)
+            || overrides.into_iter().any(|rule| rule.action == Some(Action::Deny))
     }
 
     /// Returns whether a rule is looked at for some object.
@@ -337,7 +355,10 @@ impl Policy {
     #[must_use]
     pub fn scope(&self, request: &Request<'_>, workload: &Workload<'_>) -> Scope<'_> {
         let subject = self.subject(request, workload);
-        Scope { policy: self, overrides: self.overrides.iter().filter(|over| over.matcher.matches(&subject)).collect() }
+        Scope {
+            policy: self,
+            overrides: self.overrides.iter().filter(|over| over.matcher.matches(&subject)).collect(),
+        }
     }
 
     /// Returns the exemptions that speak of an object, whether they still hold or not.
@@ -382,7 +403,8 @@ mod tests {
     use crate::text::value::json;
 
     fn policy(spec: &str) -> Policy {
-        let source = format!("{{apiVersion: {API_VERSION}, kind: {KIND}, metadata: {{name: test}}, spec: {spec}}}");
+        let source =
+            format!("{{apiVersion: {API_VERSION}, kind: {KIND}, metadata: {{name: test}}, spec: {spec}}}");
         Policy::parse(&source, "test.yaml").unwrap_or_else(|errors| panic!("{errors}"))
     }
 
@@ -408,16 +430,28 @@ mod tests {
     fn the_default_is_the_embedded_file() {
         let (read, made) = (Policy::builtin("default").unwrap(), Policy::default());
         assert_eq!(read.settled, made.settled);
-        assert_eq!((&read.name, &read.hash, read.opt_out, &read.taints), (&made.name, &made.hash, made.opt_out, &made.taints));
+        assert_eq!(
+            (&read.name, &read.hash, read.opt_out, &read.taints),
+            (&made.name, &made.hash, made.opt_out, &made.taints)
+        );
         assert_eq!(read.trusted_controllers, made.trusted_controllers);
-        assert!(read.overrides.is_empty() && read.exemptions.is_empty() && made.overrides.is_empty() && made.exemptions.is_empty());
+        assert!(
+            read.overrides.is_empty()
+                && read.exemptions.is_empty()
+                && made.overrides.is_empty()
+                && made.exemptions.is_empty()
+        );
     }
 
     #[test]
     fn builtins_set_every_rule() {
         for builtin in BUILTINS {
             let policy = Policy::builtin(builtin.name).unwrap();
-            assert!(policy.rules().keys().map(String::as_str).eq(RULES.iter().map(|entry| entry.rule.id)), "{}", builtin.name);
+            assert!(
+                policy.rules().keys().map(String::as_str).eq(RULES.iter().map(|entry| entry.rule.id)),
+                "{}",
+                builtin.name
+            );
         }
         assert!(Policy::builtin("none").is_none());
     }
@@ -437,9 +471,14 @@ mod tests {
                 "apiVersion: jobgate.dev/v1alpha1\nkind: Policy\nmetadata: {{name: p}}\nspec:\n  rules: {{deadline: {{action: {action}}}}}\n{overrides}"
             )
         };
-        let uses = |action: &str, overrides: &str| Policy::parse(&source(action, overrides), "p").unwrap().uses(rule);
+        let uses = |action: &str, overrides: &str| {
+            Policy::parse(&source(action, overrides), "p").unwrap().uses(rule)
+        };
         assert!(uses("deny", "") && uses("warn", "") && !uses("ignore", ""));
-        assert!(uses("ignore", "  overrides: [{match: {namespaces: [a]}, rules: {deadline: {action: warn}}}]\n"));
+        assert!(uses(
+            "ignore",
+            "  overrides: [{match: {namespaces: [a]}, rules: {deadline: {action: warn}}}]\n"
+        ));
     }
 
     #[test]
@@ -451,7 +490,10 @@ mod tests {
     #[test]
     fn accelerators_is_the_default_for_what_asks_for_one() {
         let policy = Policy::builtin("accelerators").unwrap();
-        let (with, without) = (job("a", "b", &json!({"limits": {"nvidia.com/gpu": 1}})), job("a", "b", &json!({"limits": {"cpu": 1}})));
+        let (with, without) = (
+            job("a", "b", &json!({"limits": {"nvidia.com/gpu": 1}})),
+            job("a", "b", &json!({"limits": {"cpu": 1}})),
+        );
         for entry in RULES {
             let settings = |object: &Value| {
                 let workload = Workload::of(object).unwrap();
@@ -468,7 +510,8 @@ mod tests {
         assert!(rule(id).param(param).is_some());
         let taints: Vec<(&str, &str)> = accelerator::TAINTS.to_vec();
         let policy = Policy::default();
-        let known: Vec<(&str, &str)> = policy.taints.iter().map(|(resource, key)| (&**resource, &**key)).collect();
+        let known: Vec<(&str, &str)> =
+            policy.taints.iter().map(|(resource, key)| (&**resource, &**key)).collect();
         assert_eq!(known, taints);
     }
 
@@ -478,14 +521,18 @@ mod tests {
             "{rules: {gpu-toleration: {params: {taints: {example.com/npu: example.com/npu}}}},
               overrides: [{match: {accelerators: true}, rules: {deadline: {action: ignore}}}]}",
         );
-        assert_eq!(action(&policy, &job("a", "b", &json!({"requests": {"example.com/npu": "2"}}))), Action::Ignore);
+        assert_eq!(
+            action(&policy, &job("a", "b", &json!({"requests": {"example.com/npu": "2"}}))),
+            Action::Ignore
+        );
         assert_eq!(action(&policy, &job("a", "b", &json!({"limits": {"nvidia.com/gpu": 1}}))), Action::Deny);
     }
 
     #[test]
     fn all_that_a_matcher_names_must_fit() {
         let fits = |matcher: &str, object: &Value| {
-            let spec = format!("{{overrides: [{{match: {matcher}, rules: {{deadline: {{action: ignore}}}}}}]}}");
+            let spec =
+                format!("{{overrides: [{{match: {matcher}, rules: {{deadline: {{action: ignore}}}}}}]}}");
             action(&policy(&spec), object) == Action::Ignore
         };
         let object = job("eval-7", "ci-main", &json!({"limits": {"nvidia.com/gpu": "0"}}));
@@ -537,7 +584,11 @@ mod tests {
         assert_eq!(settings.param(ttl, "cronSeconds"), &json!(2));
         assert_eq!(settings.param(ttl, "gitops"), &json!(false));
         assert_eq!(settings.param(ttl, "other"), &Value::Null);
-        assert_eq!(policy.base(ttl).param(ttl, "seconds"), &json!(1), "an override leaves the policy as it was");
+        assert_eq!(
+            policy.base(ttl).param(ttl, "seconds"),
+            &json!(1),
+            "an override leaves the policy as it was"
+        );
     }
 
     #[test]
@@ -552,7 +603,8 @@ mod tests {
 
     #[test]
     fn exemptions_hold_until_the_end_of_their_last_day() {
-        let policy = policy("{exemptions: [{match: {names: [a]}, rules: [deadline], reason: r, until: 2030-06-30}]}");
+        let policy =
+            policy("{exemptions: [{match: {names: [a]}, rules: [deadline], reason: r, until: 2030-06-30}]}");
         let exemption = &policy.exemptions[0];
         assert!(exemption.holds_on(None));
         assert!(exemption.holds_on(Some(jiff::civil::date(2030, 6, 30))));

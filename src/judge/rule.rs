@@ -1,6 +1,7 @@
 //! What a rule is, and what it is given.
 //!
-//! A rule is a static [`Rule`] in `rules/<id>.rs`; the doc comment of that file is its manual page. Its check is given a [`Cx`] and reports findings.
+//! A rule is a static [`Rule`] in `rules/<id>.rs`; the doc comment of that file is its manual page. Its check
+//! is given a [`Cx`] and reports findings.
 
 use std::borrow::Cow;
 
@@ -33,8 +34,9 @@ pub struct Rule {
     pub export: Exportable,
     /// Finds what is wrong.
     pub check: fn(&mut Cx<'_>),
-    /// On UPDATE of a Job or PyTorchJob: what puts back that which an apply of the author's manifest takes out of what the webhook
-    /// filled in. It is asked whatever the policy says of the rule: what was filled in under another one must not be in the way.
+    /// On UPDATE of a Job or PyTorchJob: what puts back that which an apply of the author's manifest takes
+    /// out of what the webhook filled in. It is asked whatever the policy says of the rule: what was filled
+    /// in under another one must not be in the way.
     pub restore: Option<fn(&Cx<'_>) -> Vec<Op>>,
     /// What makes a violation a new one on UPDATE, besides its place.
     pub ratchet: Ratchet,
@@ -43,7 +45,8 @@ pub struct Rule {
 /// On UPDATE only new violations are denied. One is known by its place; this is what a rule adds to that.
 #[derive(Clone, Copy, Debug)]
 pub struct Ratchet {
-    /// Labels of the object that the rule reads. Without a change of the spec, a change of one of these, and of nothing else, may be denied.
+    /// Labels of the object that the rule reads. Without a change of the spec, a change of one of these, and
+    /// of nothing else, may be denied.
     pub labels: &'static [&'static str],
     /// How bad it is, where that can be said: a violation that has grown is a new one.
     pub measure: Option<Measure>,
@@ -108,10 +111,13 @@ impl Fills {
     /// Returns the places in all kinds: JSON Pointers with `*` for any one step.
     #[must_use]
     pub fn places(self) -> Vec<String> {
-        let at = |path: &[&str], rest: &str| path.iter().map(|key| format!("/{key}")).collect::<String>() + rest;
+        let at =
+            |path: &[&str], rest: &str| path.iter().map(|key| format!("/{key}")).collect::<String>() + rest;
         let of_kind = |kind: Kind| match (self, kind.pods) {
             (Self::Nothing, _) | (Self::JobSpec(_), Pods::Roles { .. }) => Vec::new(),
-            (Self::Limits(field), _) if kind.limits == kind.body => vec![at(kind.limits, &format!("/{field}"))],
+            (Self::Limits(field), _) if kind.limits == kind.body => {
+                vec![at(kind.limits, &format!("/{field}"))]
+            }
             (Self::Limits(field), _) => vec![at(kind.limits, ""), at(kind.limits, &format!("/{field}"))],
             (Self::JobSpec(field), Pods::JobSpec) => vec![at(kind.limits, &format!("/{field}"))],
             (Self::Pods(list), pods) => {
@@ -142,8 +148,9 @@ pub struct Cel {
     pub kinds: Kinds,
     /// The parameters of the rule that `places` names, each as `$name`: booleans and whole numbers.
     pub params: &'static [&'static str],
-    /// The places that break the rule, as a list of strings: an expression over `o`, an object of one of the kinds, after the API server's validation.
-    /// `$limits(FIELD)`, `$place(FIELD)`, `$labels`, `$roles` and `$rolesPlace` are what each kind's definition says.
+    /// The places that break the rule, as a list of strings: an expression over `o`, an object of one of the
+    /// kinds, after the API server's validation. `$limits(FIELD)`, `$place(FIELD)`, `$labels`, `$roles` and
+    /// `$rolesPlace` are what each kind's definition says.
     pub places: &'static str,
 }
 
@@ -201,7 +208,11 @@ impl Strings {
 impl Mapping {
     /// Makes one with a default.
     #[must_use]
-    pub const fn new(name: &'static str, doc: &'static str, default: &'static [(&'static str, &'static str)]) -> Self {
+    pub const fn new(
+        name: &'static str,
+        doc: &'static str,
+        default: &'static [(&'static str, &'static str)],
+    ) -> Self {
         Self(Param { name, doc, default: ParamDefault::Map(default) })
     }
 }
@@ -232,7 +243,11 @@ impl ParamDefault {
             Self::Bool(value) => (*value).into(),
             Self::Int { value, .. } => (*value).into(),
             Self::Strings(list) => list.iter().copied().collect(),
-            Self::Map(map) => map.iter().map(|(key, value)| ((*key).to_owned(), Value::from(*value))).collect::<Map>().into(),
+            Self::Map(map) => map
+                .iter()
+                .map(|(key, value)| ((*key).to_owned(), Value::from(*value)))
+                .collect::<Map>()
+                .into(),
         }
     }
 }
@@ -309,7 +324,11 @@ impl<'a> Cx<'a> {
     /// Reports that a field is missing. Says nothing of a partial object, whose rest nobody has seen.
     ///
     /// The finding points at the nearest mapping around the field that exists.
-    pub fn missing(&mut self, field: &Pointer, message: impl Into<Cow<'static, str>>) -> Option<&mut Finding> {
+    pub fn missing(
+        &mut self,
+        field: &Pointer,
+        message: impl Into<Cow<'static, str>>,
+    ) -> Option<&mut Finding> {
         if self.partial {
             return None;
         }
@@ -331,7 +350,12 @@ impl<'a> Cx<'a> {
 
     /// Returns a list parameter.
     pub fn strings(&self, param: &Strings) -> impl Iterator<Item = &'a str> + use<'a> {
-        self.settings.param(self.rule, param.0.name).as_array().map_or(&[][..], Vec::as_slice).iter().filter_map(Value::as_str)
+        self.settings
+            .param(self.rule, param.0.name)
+            .as_array()
+            .map_or(&[][..], Vec::as_slice)
+            .iter()
+            .filter_map(Value::as_str)
     }
 
     /// Returns a mapping parameter, in key order.

@@ -1,5 +1,6 @@
-//! The rules, one file each. To add one: write `rules/<id>.rs`, give it a folder `tests/rules/<id>`, and add its two lines here.
-//! Its documentation, schema, `explain` page and webhook registration follow from the file.
+//! The rules, one file each. To add one: write `rules/<id>.rs`, give it a folder `tests/rules/<id>`, and add
+//! its two lines here. Its documentation, schema, `explain` page and webhook registration follow from the
+//! file.
 
 mod checkpoint_volume_access;
 mod deadline;
@@ -40,7 +41,9 @@ impl Entry {
     #[must_use]
     pub fn page(&self) -> String {
         let lines = self.source.lines().map_while(|line| line.strip_prefix("//!"));
-        lines.map(|line| line.strip_prefix(' ').unwrap_or(line)).fold(String::new(), |page, line| page + line + "\n")
+        lines
+            .map(|line| line.strip_prefix(' ').unwrap_or(line))
+            .fold(String::new(), |page, line| page + line + "\n")
     }
 }
 

@@ -1,7 +1,8 @@
-//! Cron schedules as Kubernetes reads them: `ParseStandard` of `robfig/cron` v3, its next-run search, and the API server's guard around its panics.
+//! Cron schedules as Kubernetes reads them: `ParseStandard` of `robfig/cron` v3, its next-run search, and the
+//! API server's guard around its panics.
 //!
-//! Five fields or a descriptor; Sunday is 0 and never 7; no `L`, `W` or `#`; `?` is `*`; day of month and day of week are joined by OR
-//! unless one of them holds a plain star (kubernetes.md §3).
+//! Five fields or a descriptor; Sunday is 0 and never 7; no `L`, `W` or `#`; `?` is `*`; day of month and day
+//! of week are joined by OR unless one of them holds a plain star (kubernetes.md §3).
 
 use jiff::civil::DateTime;
 use jiff::tz::{Offset, TimeZone, TimeZoneDatabase};
@@ -68,7 +69,8 @@ pub enum LocationError {
     Unknown(String),
 }
 
-/// Returns the time zone of an IANA name, as Go does: names are case-sensitive, and the empty name is UTC. Nothing stands for `Local`, the zone of the host.
+/// Returns the time zone of an IANA name, as Go does: names are case-sensitive, and the empty name is UTC.
+/// Nothing stands for `Local`, the zone of the host.
 ///
 /// Zones come from the database that is built in, so that the answer is the same everywhere.
 ///
@@ -124,8 +126,13 @@ struct Bounds {
 const MINUTE: Bounds = Bounds { least: 0, most: 59, names: &[] };
 const HOUR: Bounds = Bounds { least: 0, most: 23, names: &[] };
 const DAY: Bounds = Bounds { least: 1, most: 31, names: &[] };
-const MONTH: Bounds = Bounds { least: 1, most: 12, names: &["jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec"] };
-const WEEKDAY: Bounds = Bounds { least: 0, most: 6, names: &["sun", "mon", "tue", "wed", "thu", "fri", "sat"] };
+const MONTH: Bounds = Bounds {
+    least: 1,
+    most: 12,
+    names: &["jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec"],
+};
+const WEEKDAY: Bounds =
+    Bounds { least: 0, most: 6, names: &["sun", "mon", "tue", "wed", "thu", "fri", "sat"] };
 
 /// Descriptors, and the fields that they stand for.
 const DESCRIPTORS: [(&str, &str); 7] = [
@@ -139,7 +146,8 @@ const DESCRIPTORS: [(&str, &str); 7] = [
 ];
 
 impl Schedule {
-    /// Reads a schedule. A `TZ=` or `CRON_TZ=` prefix is read too; that `CronJob`s may not carry one is for validation to say.
+    /// Reads a schedule. A `TZ=` or `CRON_TZ=` prefix is read too; that `CronJob`s may not carry one is for
+    /// validation to say.
     ///
     /// # Errors
     /// Says what is wrong, in the words that the API server repeats.
@@ -151,7 +159,8 @@ impl Schedule {
         let mut zone = None;
         if let Some(prefixed) = text.strip_prefix("TZ=").or_else(|| text.strip_prefix("CRON_TZ=")) {
             let (name, fields) = prefixed.split_once(' ').ok_or(CronError::Panic)?;
-            zone = load_location(name).map_err(|error| CronError::Location { name: name.to_owned(), error })?;
+            zone =
+                load_location(name).map_err(|error| CronError::Location { name: name.to_owned(), error })?;
             rest = fields.trim();
         }
         if !rest.starts_with('@') {
@@ -161,11 +170,13 @@ impl Schedule {
             return Fields::parse(fields, zone).map(Self::Fields);
         }
         let duration = rest.strip_prefix("@every ").ok_or_else(|| CronError::Descriptor(rest.to_owned()))?;
-        let nanoseconds = duration_nanoseconds(duration).map_err(|problem| CronError::Duration { descriptor: rest.to_owned(), problem })?;
+        let nanoseconds = duration_nanoseconds(duration)
+            .map_err(|problem| CronError::Duration { descriptor: rest.to_owned(), problem })?;
         Ok(Self::Every((nanoseconds / 1_000_000_000).max(1)))
     }
 
-    /// Returns the first run after a time, in that time's zone; nothing where there is none within the next five years.
+    /// Returns the first run after a time, in that time's zone; nothing where there is none within the next
+    /// five years.
     #[must_use]
     pub fn next(&self, after: &Zoned) -> Option<Zoned> {
         let second = after.timestamp().as_second() - i64::from(after.timestamp().subsec_nanosecond() < 0);
@@ -176,25 +187,30 @@ impl Schedule {
         Some(Timestamp::from_second(next).ok()?.to_zoned(after.time_zone().clone()))
     }
 
-    /// Tells whether no date fits the schedule (`0 0 31 2 *`). The API server accepts such a `CronJob`; it just never runs.
+    /// Tells whether no date fits the schedule (`0 0 31 2 *`). The API server accepts such a `CronJob`; it
+    /// just never runs.
     #[must_use]
     pub fn never_fires(&self) -> bool {
         match self {
             Self::Every(_) => false,
-            Self::Fields(fields) => fields.minute << 1 == 0 || fields.hour << 1 == 0 || fields.days().next().is_none(),
+            Self::Fields(fields) => {
+                fields.minute << 1 == 0 || fields.hour << 1 == 0 || fields.days().next().is_none()
+            }
         }
     }
 
     /// Returns the smallest time between two runs, in seconds; nothing where there are no two runs.
     ///
-    /// Hours are hours of the clock on the wall: where a zone sets its clock forward, one gap of the year is that much shorter.
+    /// Hours are hours of the clock on the wall: where a zone sets its clock forward, one gap of the year is
+    /// that much shorter.
     #[must_use]
     pub fn shortest_period_seconds(&self) -> Option<u64> {
         let fields = match self {
             Self::Every(delay) => return u64::try_from(*delay).ok(),
             Self::Fields(fields) => fields,
         };
-        let mut minutes = (0..24 * 60).filter(|minute| has(fields.hour, minute / 60) && has(fields.minute, minute % 60));
+        let mut minutes =
+            (0..24 * 60).filter(|minute| has(fields.hour, minute / 60) && has(fields.minute, minute % 60));
         let first = minutes.next()?;
         let mut within_day = u64::MAX;
         let last = minutes.fold(first, |before, minute| {
@@ -242,21 +258,27 @@ impl Fields {
         if (self.day | self.weekday) & STAR != 0 { by_day && by_weekday } else { by_day || by_weekday }
     }
 
-    /// Returns the numbers of the days that fit, counted over 28 years: after that, dates fall on the same weekdays again.
+    /// Returns the numbers of the days that fit, counted over 28 years: after that, dates fall on the same
+    /// weekdays again.
     fn days(&self) -> impl Iterator<Item = u64> {
         const LENGTHS: [u64; 12] = [31, 28, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31];
         // 2000-01-01 was a Saturday.
         let mut number = 5;
-        (2000..=2028_u64).flat_map(|year| (1..=12_u64).map(move |month| (year, month))).flat_map(move |(year, month)| {
-            let start = number;
-            let length = LENGTHS[month as usize - 1] + u64::from(month == 2 && year % 4 == 0);
-            number += length;
-            let length = if has(self.month, month) { length } else { 0 };
-            (1..=length).filter(move |day| self.is_day(*day, (start + day) % 7)).map(move |day| start + day)
-        })
+        (2000..=2028_u64).flat_map(|year| (1..=12_u64).map(move |month| (year, month))).flat_map(
+            move |(year, month)| {
+                let start = number;
+                let length = LENGTHS[month as usize - 1] + u64::from(month == 2 && year % 4 == 0);
+                number += length;
+                let length = if has(self.month, month) { length } else { 0 };
+                (1..=length)
+                    .filter(move |day| self.is_day(*day, (start + day) % 7))
+                    .map(move |day| start + day)
+            },
+        )
     }
 
-    /// Searches as the original does, step by step through civil time, so that clock changes hit the same runs.
+    /// Searches as the original does, step by step through civil time, so that clock changes hit the same
+    /// runs.
     fn next(&self, after: i64, zone: &TimeZone) -> Option<i64> {
         if self.minute << 1 == 0 || self.hour << 1 == 0 || self.month << 1 == 0 {
             return None;
@@ -281,7 +303,10 @@ impl Fields {
                     continue 'wrap;
                 }
             }
-            while !self.is_day(now.day().unsigned_abs().into(), now.weekday().to_sunday_zero_offset().unsigned_abs().into()) {
+            while !self.is_day(
+                now.day().unsigned_abs().into(),
+                now.weekday().to_sunday_zero_offset().unsigned_abs().into(),
+            ) {
                 if !moved {
                     moved = true;
                     now = clock.set(now.date().at(0, 0, 0, 0))?;
@@ -349,7 +374,8 @@ impl Clock<'_> {
         Some(self.offset(self.second)?.to_datetime(Timestamp::from_second(self.second).ok()?))
     }
 
-    /// Moves to a civil time. Where that time does not exist, or exists twice, Go takes the offset in force at the time read as UTC, corrected once.
+    /// Moves to a civil time. Where that time does not exist, or exists twice, Go takes the offset in force
+    /// at the time read as UTC, corrected once.
     fn set(&mut self, civil: DateTime) -> Option<DateTime> {
         let read_as_utc = Offset::UTC.to_timestamp(civil).ok()?.as_second();
         let guess = i64::from(self.offset(read_as_utc)?.seconds());
@@ -370,7 +396,10 @@ impl Clock<'_> {
 
 /// Reads one field.
 fn set(field: &str, bounds: &Bounds) -> Result<u64, CronError> {
-    field.split(',').filter(|range| !range.is_empty()).try_fold(0, |bits, text| Ok(bits | range(text, bounds)?))
+    field
+        .split(',')
+        .filter(|range| !range.is_empty())
+        .try_fold(0, |bits, text| Ok(bits | range(text, bounds)?))
 }
 
 fn range(text: &str, bounds: &Bounds) -> Result<u64, CronError> {
@@ -485,7 +514,8 @@ fn duration_nanoseconds(text: &str) -> Result<i64, String> {
             // More digits than this are below the nanosecond.
             let places = fraction.len().min(18);
             let number: u64 = fraction[..places].parse().map_err(|_| invalid())?;
-            let scaled = u128::from(number) * u128::from(*unit) / 10_u128.pow(u32::try_from(places).unwrap_or(18));
+            let scaled =
+                u128::from(number) * u128::from(*unit) / 10_u128.pow(u32::try_from(places).unwrap_or(18));
             term = term.checked_add(u64::try_from(scaled).map_err(|_| invalid())?).ok_or_else(invalid)?;
         }
         sum = sum.checked_add(term).filter(|sum| *sum <= 1 << 63).ok_or_else(invalid)?;
@@ -541,7 +571,16 @@ mod tests {
 
     #[test]
     fn knows_schedules_without_a_date() {
-        for schedule in ["0 0 31 2 *", "0 0 30 2 ?", "0 0 31 4,6,9,11 *", ", * * * *", "0 , * * *", "0 0 * , *", "0 0 , * *", "0 0 * * ,"] {
+        for schedule in [
+            "0 0 31 2 *",
+            "0 0 30 2 ?",
+            "0 0 31 4,6,9,11 *",
+            ", * * * *",
+            "0 , * * *",
+            "0 0 * , *",
+            "0 0 , * *",
+            "0 0 * * ,",
+        ] {
             assert!(read(schedule).never_fires(), "{schedule}");
             assert!(read(schedule).next(&at("2026-01-31T23:59:30[UTC]")).is_none(), "{schedule}");
         }
@@ -554,11 +593,20 @@ mod tests {
     fn clocks_that_change_move_runs_as_in_go() {
         let next = |schedule: &str, after: &str| read(schedule).next(&at(after)).map(|run| run.to_string());
         // 02:30 does not exist on 2026-03-29 in Berlin: that run falls out.
-        assert_eq!(next("30 2 * * *", "2026-03-28T12:00[Europe/Berlin]").as_deref(), Some("2026-03-30T02:30:00+02:00[Europe/Berlin]"));
+        assert_eq!(
+            next("30 2 * * *", "2026-03-28T12:00[Europe/Berlin]").as_deref(),
+            Some("2026-03-30T02:30:00+02:00[Europe/Berlin]")
+        );
         // 02:30 comes twice on 2026-10-25: the run starts at the first.
-        assert_eq!(next("30 2 * * *", "2026-10-24T12:00[Europe/Berlin]").as_deref(), Some("2026-10-25T02:30:00+02:00[Europe/Berlin]"));
+        assert_eq!(
+            next("30 2 * * *", "2026-10-24T12:00[Europe/Berlin]").as_deref(),
+            Some("2026-10-25T02:30:00+02:00[Europe/Berlin]")
+        );
         // São Paulo once skipped midnight.
-        assert_eq!(next("0 1 * * *", "2018-11-03T12:00[America/Sao_Paulo]").as_deref(), Some("2018-11-04T01:00:00-02:00[America/Sao_Paulo]"));
+        assert_eq!(
+            next("0 1 * * *", "2018-11-03T12:00[America/Sao_Paulo]").as_deref(),
+            Some("2018-11-04T01:00:00-02:00[America/Sao_Paulo]")
+        );
     }
 
     #[test]
@@ -601,13 +649,23 @@ mod tests {
                 "failed to parse int from 99999999999999999999: strconv.Atoi: parsing \"99999999999999999999\": value out of range",
             ),
             ("TZ=UTC", "invalid schedule format: runtime error: slice bounds out of range [:-1]"),
-            ("TZ=Mars/Olympus 0 0 * * *", "provided bad location Mars/Olympus: unknown time zone Mars/Olympus"),
+            (
+                "TZ=Mars/Olympus 0 0 * * *",
+                "provided bad location Mars/Olympus: unknown time zone Mars/Olympus",
+            ),
             ("@every 5", "failed to parse duration @every 5: time: missing unit in duration \"5\""),
             ("@every 5d", "failed to parse duration @every 5d: time: unknown unit \"d\" in duration \"5d\""),
-            ("@every 9999999h", "failed to parse duration @every 9999999h: time: invalid duration \"9999999h\""),
+            (
+                "@every 9999999h",
+                "failed to parse duration @every 9999999h: time: invalid duration \"9999999h\"",
+            ),
             ("@reboot", "unrecognized descriptor: @reboot"),
         ] {
-            assert_eq!(Schedule::parse(text).map(|_| ()).map_err(|error| error.to_string()), Err(message.to_owned()), "{text}");
+            assert_eq!(
+                Schedule::parse(text).map(|_| ()).map_err(|error| error.to_string()),
+                Err(message.to_owned()),
+                "{text}"
+            );
         }
     }
 

@@ -29,7 +29,8 @@ pub fn quoted(text: &str) -> String {
     out
 }
 
-/// Tells whether Go prints a character as it is: letters, marks, numbers, punctuation and symbols, but no blank other than a space.
+/// Tells whether Go prints a character as it is: letters, marks, numbers, punctuation and symbols, but no
+/// blank other than a space.
 fn is_printed(c: char) -> bool {
     !(c.is_control()
         || c.is_whitespace()

@@ -29,7 +29,9 @@ fn is_lower(byte: u8) -> bool {
 fn is_made_of(text: &str, edge: impl Fn(u8) -> bool, inside: impl Fn(u8) -> bool) -> bool {
     let bytes = text.as_bytes();
     match (bytes.first(), bytes.last()) {
-        (Some(first), Some(last)) => edge(*first) && edge(*last) && bytes.iter().all(|byte| edge(*byte) || inside(*byte)),
+        (Some(first), Some(last)) => {
+            edge(*first) && edge(*last) && bytes.iter().all(|byte| edge(*byte) || inside(*byte))
+        }
         _ => false,
     }
 }
@@ -88,7 +90,8 @@ pub fn dns_subdomain(text: &str) -> Vec<String> {
     found
 }
 
-/// A DNS label that begins with a letter: the names of `PyTorchJob`s, since their pods' services are named after them.
+/// A DNS label that begins with a letter: the names of `PyTorchJob`s, since their pods' services are named
+/// after them.
 #[must_use]
 pub fn dns_label_1035(text: &str) -> Vec<String> {
     let mut found = Vec::new();
@@ -124,7 +127,9 @@ pub fn qualified_name(text: &str) -> Vec<String> {
     let (first, second, more) = (parts.next().unwrap_or_default(), parts.next(), parts.next().is_some());
     if more {
         let rule = form(NAME_RULE, NAME, &examples);
-        return vec![format!("a valid label key {rule} with an optional DNS subdomain prefix and '/' (e.g. 'example.com/MyName')")];
+        return vec![format!(
+            "a valid label key {rule} with an optional DNS subdomain prefix and '/' (e.g. 'example.com/MyName')"
+        )];
     }
     let name = match second {
         None => first,
@@ -132,7 +137,11 @@ pub fn qualified_name(text: &str) -> Vec<String> {
             if first.is_empty() {
                 found.push("prefix part must be non-empty".to_owned());
             } else {
-                found.extend(dns_subdomain(first).into_iter().map(|message| format!("prefix part {}", in_bytes(&message))));
+                found.extend(
+                    dns_subdomain(first)
+                        .into_iter()
+                        .map(|message| format!("prefix part {}", in_bytes(&message))),
+                );
             }
             name
         }
@@ -161,7 +170,8 @@ pub fn label_value(text: &str) -> Vec<String> {
         found.push("must be no more than 63 bytes".to_owned());
     }
     if !text.is_empty() && !is_made_of(text, is_alphanumeric, is_joint) {
-        let rule = format!("a valid label must be an empty string or {}", NAME_RULE.trim_start_matches("must "));
+        let rule =
+            format!("a valid label must be an empty string or {}", NAME_RULE.trim_start_matches("must "));
         found.push(form(&rule, &format!("({NAME})?"), &["MyValue", "my_value", "12345"]));
     }
     found
@@ -194,7 +204,8 @@ pub fn port_name(text: &str) -> Vec<String> {
 #[must_use]
 pub fn environment_name(text: &str) -> Vec<String> {
     let fine = text.bytes().all(|byte| (b' '..=b'~').contains(&byte) && byte != b'=');
-    let rule = "a valid environment variable name must consist only of printable ASCII characters other than '='";
+    let rule =
+        "a valid environment variable name must consist only of printable ASCII characters other than '='";
     if fine { Vec::new() } else { vec![rule.to_owned()] }
 }
 
@@ -236,8 +247,16 @@ mod tests {
     fn each_part_of_a_subdomain_is_a_label() {
         let parts = ["", "a", "-", "a-", "-a", "a-b", "A", "é", "a_b", "0"];
         let joined = parts.iter().flat_map(|first| parts.iter().map(move |second| [*first, *second]));
-        for labels in joined.map(Vec::from).chain(parts.iter().map(|part| vec![*part])).chain([vec!["a", "b", "c"], vec!["a", "", "c"]]) {
-            assert_eq!(is_subdomain(&labels.join(".")), labels.iter().all(|label| is_label(label)), "{labels:?}");
+        for labels in joined
+            .map(Vec::from)
+            .chain(parts.iter().map(|part| vec![*part]))
+            .chain([vec!["a", "b", "c"], vec!["a", "", "c"]])
+        {
+            assert_eq!(
+                is_subdomain(&labels.join(".")),
+                labels.iter().all(|label| is_label(label)),
+                "{labels:?}"
+            );
         }
     }
 
@@ -260,9 +279,14 @@ mod tests {
             ]
         );
         assert_eq!(qualified_name("/a"), ["prefix part must be non-empty"]);
-        assert_eq!(port_name("a--"), ["must not contain consecutive hyphens", "must not begin or end with a hyphen"]);
+        assert_eq!(
+            port_name("a--"),
+            ["must not contain consecutive hyphens", "must not begin or end with a hyphen"]
+        );
         assert_eq!(config_key(".."), ["must not be '..'"]);
-        for problems in [dns_label_1035("1a"), name_prefix("Ab-"), environment_name("a=b"), qualified_name("a/b/c")] {
+        for problems in
+            [dns_label_1035("1a"), name_prefix("Ab-"), environment_name("a=b"), qualified_name("a/b/c")]
+        {
             assert!(!problems.is_empty());
         }
     }

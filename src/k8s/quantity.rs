@@ -1,7 +1,8 @@
-//! Resource quantities (`500m`, `1.5Gi`, `2`), as `k8s.io/apimachinery/pkg/api/resource` reads, rounds and writes them.
+//! Resource quantities (`500m`, `1.5Gi`, `2`), as `k8s.io/apimachinery/pkg/api/resource` reads, rounds and
+//! writes them.
 //!
-//! The original keeps a short number as an `int64` with a decimal scale and everything else as a decimal of any length; the two overflow differently,
-//! so both are kept here (`Amount`). Numbers are never floats.
+//! The original keeps a short number as an `int64` with a decimal scale and everything else as a decimal of
+//! any length; the two overflow differently, so both are kept here (`Amount`). Numbers are never floats.
 
 use std::cmp::Ordering;
 
@@ -55,7 +56,8 @@ struct Long {
     negative: bool,
     digits: Digits,
     exponent: i64,
-    /// Number of decimal places that the original's integer is counted in; decides where its arithmetic overflows.
+    /// Number of decimal places that the original's integer is counted in; decides where its arithmetic
+    /// overflows.
     scale: i64,
 }
 
@@ -77,10 +79,13 @@ impl Quantity {
         let room = match family {
             Family::Decimal | Family::Exponent => SMALL_DIGITS - digits,
             // Only whole numbers of Ki, Mi, Gi and Ti are short enough; 2^10 takes about three digits.
-            Family::Binary if parts.fraction.is_empty() => 14 - parts.whole.len() as i64 - i64::from(exponent * 3 / 10),
+            Family::Binary if parts.fraction.is_empty() => {
+                14 - parts.whole.len() as i64 - i64::from(exponent * 3 / 10)
+            }
             Family::Binary => -1,
         };
-        let scale = if family == Family::Binary { 0 } else { exponent }.wrapping_sub(i32::try_from(parts.fraction.len()).unwrap_or(i32::MAX));
+        let scale = if family == Family::Binary { 0 } else { exponent }
+            .wrapping_sub(i32::try_from(parts.fraction.len()).unwrap_or(i32::MAX));
         if room >= 0 && scale >= NANO {
             let number = parts.all_digits().fold(0_i64, |sum, digit| sum * 10 + i64::from(digit));
             let unit = if family == Family::Binary { 1_i64 << exponent } else { 1 };
@@ -94,13 +99,18 @@ impl Quantity {
                     }
                 };
                 let value = if parts.negative { -magnitude } else { magnitude };
-                return Ok(Self { amount: Amount::Small { value, scale }, family, written: kept.then(|| text.into()) });
+                return Ok(Self {
+                    amount: Amount::Small { value, scale },
+                    family,
+                    written: kept.then(|| text.into()),
+                });
             }
         }
         Self::parse_long(&parts, family, exponent)
     }
 
-    /// Reads what does not fit the short form: many digits, decimal places below nano, fractions of `Ki` and the like.
+    /// Reads what does not fit the short form: many digits, decimal places below nano, fractions of `Ki` and
+    /// the like.
     fn parse_long(parts: &Parts<'_>, mut family: Family, exponent: i32) -> Result<Self, QuantityError> {
         if !parts.has_digits {
             return Err(QuantityError::Number);
@@ -116,11 +126,13 @@ impl Quantity {
         digits.trim_leading();
         let mut long = Long { negative: parts.negative, digits, exponent: power, scale: i64::from(-NANO) };
         if !long.digits.is_zero() {
-            // Whoever asks for some of a resource gets some: what is finer than nano is rounded away from zero.
+            // Whoever asks for some of a resource gets some: what is finer than nano is rounded away from
+            // zero.
             long.round_up(NANO);
         }
         if family == Family::Binary {
-            let largest = Long { negative: false, digits: Digits::of(i64::MAX.unsigned_abs()), exponent: 0, scale: 0 };
+            let largest =
+                Long { negative: false, digits: Digits::of(i64::MAX.unsigned_abs()), exponent: 0, scale: 0 };
             if long.cmp_magnitude(&largest) == Ordering::Greater {
                 long = Long { negative: long.negative, ..largest };
             }
@@ -132,7 +144,8 @@ impl Quantity {
         Ok(Self { amount: Amount::Long(long), family, written: None })
     }
 
-    /// Reads a quantity from JSON, where it may be a string, with blanks around it, or a number. `null` is zero.
+    /// Reads a quantity from JSON, where it may be a string, with blanks around it, or a number. `null` is
+    /// zero.
     ///
     /// # Errors
     /// As [`Quantity::parse`]; a value of any other type has the wrong form.
@@ -163,13 +176,15 @@ impl Quantity {
         self.sign() < 0
     }
 
-    /// Tells whether validation takes the amount for a whole number: its thousandths, rounded up and cut to 64 bits, are a multiple of 1000.
+    /// Tells whether validation takes the amount for a whole number: its thousandths, rounded up and cut to
+    /// 64 bits, are a multiple of 1000.
     #[must_use]
     pub fn is_integer(&self) -> bool {
         self.milli_value() % 1000 == 0
     }
 
-    /// Returns the amount in whole units, rounded away from zero. Out of the range of `i64` it is what Go's arithmetic leaves: nonsense, but the same.
+    /// Returns the amount in whole units, rounded away from zero. Out of the range of `i64` it is what Go's
+    /// arithmetic leaves: nonsense, but the same.
     #[must_use]
     pub fn value(&self) -> i64 {
         self.scaled(0)
@@ -245,9 +260,12 @@ impl Quantity {
 
     fn to_long(&self) -> Long {
         match &self.amount {
-            Amount::Small { value, scale } => {
-                Long { negative: *value < 0, digits: Digits::of(value.unsigned_abs()), exponent: i64::from(*scale), scale: -i64::from(*scale) }
-            }
+            Amount::Small { value, scale } => Long {
+                negative: *value < 0,
+                digits: Digits::of(value.unsigned_abs()),
+                exponent: i64::from(*scale),
+                scale: -i64::from(*scale),
+            },
             Amount::Long(long) => long.clone(),
         }
     }
@@ -275,7 +293,9 @@ impl Quantity {
 
 /// Divides by `10^places`, away from zero.
 fn divide_away(value: i64, places: i32) -> i64 {
-    let Some(divisor) = u32::try_from(places).ok().and_then(|places| 10_i64.checked_pow(places)) else { return value.signum() };
+    let Some(divisor) = u32::try_from(places).ok().and_then(|places| 10_i64.checked_pow(places)) else {
+        return value.signum();
+    };
     value / divisor + if value % divisor == 0 { 0 } else { value.signum() }
 }
 
@@ -305,7 +325,9 @@ impl Long {
     }
 
     fn cmp_magnitude(&self, other: &Self) -> Ordering {
-        let top = |long: &Self| i64::try_from(long.digits.0.len()).unwrap_or(i64::MAX).saturating_add(long.exponent);
+        let top = |long: &Self| {
+            i64::try_from(long.digits.0.len()).unwrap_or(i64::MAX).saturating_add(long.exponent)
+        };
         match (self.digits.is_zero(), other.digits.is_zero()) {
             (true, true) => return Ordering::Equal,
             (true, false) => return Ordering::Less,
@@ -315,16 +337,23 @@ impl Long {
         top(self).cmp(&top(other)).then_with(|| self.digits.significant().cmp(other.digits.significant()))
     }
 
-    /// Returns the amount counted in `10^-places`, with the original's overflows: its integer is cut to 64 bits, in whichever order it computes.
+    /// Returns the amount counted in `10^-places`, with the original's overflows: its integer is cut to 64
+    /// bits, in whichever order it computes.
     fn scaled(&self, places: i64) -> i64 {
         // The original's integer, modulo 2^64.
         let unscaled = || signed(self.negative, self.digits.low_bits(self.exponent + self.scale));
         let drop = self.scale - places;
         if drop <= 0 {
-            let factor = u32::try_from(-drop).ok().and_then(|drop| 10_i64.checked_pow(drop)).unwrap_or(i64::MIN);
+            let factor =
+                u32::try_from(-drop).ok().and_then(|drop| 10_i64.checked_pow(drop)).unwrap_or(i64::MIN);
             return unscaled().wrapping_mul(factor);
         }
-        let limit = Self { negative: false, digits: Digits::of(i64::MAX.unsigned_abs()), exponent: -self.scale, scale: self.scale };
+        let limit = Self {
+            negative: false,
+            digits: Digits::of(i64::MAX.unsigned_abs()),
+            exponent: -self.scale,
+            scale: self.scale,
+        };
         if self.negative || self.cmp_magnitude(&limit) == Ordering::Less {
             let divisor = 10_i64.pow(u32::try_from(drop).unwrap_or(18).min(18));
             // Upwards even for a negative number: so says the original.
@@ -335,7 +364,8 @@ impl Long {
         signed(false, whole.digits.low_bits(whole.exponent + places))
     }
 
-    /// Writes the amount with a suffix of the binary family, unless that would lose a fraction or the amount is small.
+    /// Writes the amount with a suffix of the binary family, unless that would lose a fraction or the amount
+    /// is small.
     fn in_binary(&self) -> Option<String> {
         let kibi = Self { negative: false, digits: Digits::of(1024), exponent: 0, scale: 0 };
         let significant = i64::try_from(self.digits.significant().len()).ok()?;
@@ -358,7 +388,10 @@ impl Long {
     fn in_decimal(&self, as_exponent: bool) -> String {
         let significant = self.digits.significant();
         let zeros = i64::try_from(self.digits.0.len() - significant.len()).unwrap_or(0);
-        #[allow(clippy::cast_possible_truncation, reason = "the original counts in 32 bits, here as where it reads an exponent")]
+        #[allow(
+            clippy::cast_possible_truncation,
+            reason = "the original counts in 32 bits, here as where it reads an exponent"
+        )]
         let exponent = (self.exponent + zeros) as i32;
         let pad = exponent.rem_euclid(3);
         let exponent = exponent.wrapping_sub(pad);
@@ -373,7 +406,8 @@ impl Long {
                 out.push_str(&format!("e{exponent}"));
             }
         } else if let Some((_, suffix)) = DECIMAL.iter().find(|(power, _)| *power == exponent) {
-            // Beyond the suffixes the exponent is lost: so does Kubernetes up to 1.36 (`1000E` is stored as `1`).
+            // Beyond the suffixes the exponent is lost: so does Kubernetes up to 1.36 (`1000E` is stored as
+            // `1`).
             out.push_str(suffix);
         }
         out
@@ -385,7 +419,8 @@ fn signed(negative: bool, low: u64) -> i64 {
     if negative { low.wrapping_neg() } else { low }
 }
 
-/// A natural number of any length: decimal digits, the highest first. Inputs are manifests, so it is short; no big-number arithmetic is worth having.
+/// A natural number of any length: decimal digits, the highest first. Inputs are manifests, so it is short;
+/// no big-number arithmetic is worth having.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Digits(Vec<u8>);
 
@@ -439,7 +474,8 @@ impl Digits {
 
     /// Returns the number times `10^power`, modulo 2^64; the power is not negative.
     fn low_bits(&self, power: i64) -> u64 {
-        let low = self.0.iter().fold(0_u64, |sum, digit| sum.wrapping_mul(10).wrapping_add(u64::from(*digit)));
+        let low =
+            self.0.iter().fold(0_u64, |sum, digit| sum.wrapping_mul(10).wrapping_add(u64::from(*digit)));
         // 10^64 and above are multiples of 2^64.
         (0..power.clamp(0, 64)).fold(low, |low, _| low.wrapping_mul(10))
     }
@@ -454,7 +490,8 @@ impl Digits {
 }
 
 /// Decimal suffixes by power of ten.
-const DECIMAL: [(i32, &str); 10] = [(-9, "n"), (-6, "u"), (-3, "m"), (0, ""), (3, "k"), (6, "M"), (9, "G"), (12, "T"), (15, "P"), (18, "E")];
+const DECIMAL: [(i32, &str); 10] =
+    [(-9, "n"), (-6, "u"), (-3, "m"), (0, ""), (3, "k"), (6, "M"), (9, "G"), (12, "T"), (15, "P"), (18, "E")];
 /// Binary suffixes by power of two.
 const BINARY: [(i32, &str); 6] = [(10, "Ki"), (20, "Mi"), (30, "Gi"), (40, "Ti"), (50, "Pi"), (60, "Ei")];
 
@@ -507,7 +544,13 @@ fn split(text: &str) -> Result<Parts<'_>, QuantityError> {
         return Err(QuantityError::Format);
     }
     let has_digits = number.len() < unsigned.len() || !whole.is_empty() || !fraction.is_empty();
-    Ok(Parts { negative: text.starts_with('-'), whole: if whole.is_empty() { "0" } else { whole }, fraction, suffix, has_digits })
+    Ok(Parts {
+        negative: text.starts_with('-'),
+        whole: if whole.is_empty() { "0" } else { whole },
+        fraction,
+        suffix,
+        has_digits,
+    })
 }
 
 #[cfg(test)]
@@ -557,10 +600,25 @@ mod tests {
 
     #[test]
     fn compares_by_worth() {
-        for (left, right) in [("1Ki", "1024"), ("0.5", "500m"), ("1e3", "1k"), ("0", "-0m"), ("1E", "1000P"), ("0.5Gi", "512Mi")] {
+        for (left, right) in [
+            ("1Ki", "1024"),
+            ("0.5", "500m"),
+            ("1e3", "1k"),
+            ("0", "-0m"),
+            ("1E", "1000P"),
+            ("0.5Gi", "512Mi"),
+        ] {
             assert_eq!(read(left).amount_cmp(&read(right)), Ordering::Equal, "{left} {right}");
         }
-        for (left, right) in [("-2", "-1"), ("-1", "0"), ("999m", "1"), ("1M", "1Mi"), ("9", "10"), ("1e99", "1e100"), ("10n", "1u")] {
+        for (left, right) in [
+            ("-2", "-1"),
+            ("-1", "0"),
+            ("999m", "1"),
+            ("1M", "1Mi"),
+            ("9", "10"),
+            ("1e99", "1e100"),
+            ("10n", "1u"),
+        ] {
             assert_eq!(read(left).amount_cmp(&read(right)), Ordering::Less, "{left} {right}");
             assert_eq!(read(right).amount_cmp(&read(left)), Ordering::Greater, "{left} {right}");
         }
@@ -568,7 +626,14 @@ mod tests {
 
     #[test]
     fn defaulting_rounds_to_thousandths() {
-        for (text, stored) in [("1.0001", "1001m"), ("100n", "1m"), ("5.", "5."), ("0.1", "100m"), ("-1.0001", "-1001m"), ("1.0001Ki", "1024103m")] {
+        for (text, stored) in [
+            ("1.0001", "1001m"),
+            ("100n", "1m"),
+            ("5.", "5."),
+            ("0.1", "100m"),
+            ("-1.0001", "-1001m"),
+            ("1.0001Ki", "1024103m"),
+        ] {
             assert_eq!(read(text).rounded_to_milli().canonical(), stored, "{text}");
         }
     }
@@ -576,8 +641,18 @@ mod tests {
     #[test]
     fn reads_what_json_can_hold() {
         use crate::text::value::json;
-        for (value, canonical) in [(json!(2), "2"), (json!(0.5), "500m"), (json!(" 1Gi "), "1Gi"), (json!(null), "0"), (json!(1e30), "1e+30")] {
-            assert_eq!(Quantity::from_json(&value).map(|quantity| quantity.canonical()), Ok(canonical.to_owned()), "{value}");
+        for (value, canonical) in [
+            (json!(2), "2"),
+            (json!(0.5), "500m"),
+            (json!(" 1Gi "), "1Gi"),
+            (json!(null), "0"),
+            (json!(1e30), "1e+30"),
+        ] {
+            assert_eq!(
+                Quantity::from_json(&value).map(|quantity| quantity.canonical()),
+                Ok(canonical.to_owned()),
+                "{value}"
+            );
         }
         assert_eq!(Quantity::from_json(&json!(true)), Err(QuantityError::Format));
         assert_eq!(Quantity::from_json(&json!({})), Err(QuantityError::Format));

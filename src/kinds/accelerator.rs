@@ -1,6 +1,7 @@
 //! Which resources are accelerators, and which node taint each usually sits behind.
 //!
-//! By a table, never by prefix: `nvidia.com/rdma-vf` is a network card, and `gpu.intel.com/i915_monitoring` computes nothing.
+//! By a table, never by prefix: `nvidia.com/rdma-vf` is a network card, and `gpu.intel.com/i915_monitoring`
+//! computes nothing.
 
 use crate::k8s::quantity::Quantity;
 use crate::kinds::{ContainerSlot, PodTemplate};
@@ -39,7 +40,8 @@ pub struct Request<'a> {
 }
 
 impl Request<'_> {
-    /// Returns where it is asked for: `…resources.limits[nvidia.com/gpu]`. `pod` is the template that it was found in.
+    /// Returns where it is asked for: `…resources.limits[nvidia.com/gpu]`. `pod` is the template that it was
+    /// found in.
     #[must_use]
     pub fn place(&self, pod: &PodTemplate<'_>) -> Pointer {
         let (slot, index) = self.container;
@@ -50,16 +52,23 @@ impl Request<'_> {
 /// Returns the toleration that is filled in for a taint.
 #[must_use]
 pub fn toleration(taint: &str) -> Value {
-    [("key", taint), ("operator", "Exists"), ("effect", "NoSchedule")].map(|(key, value)| (key, Value::from(value))).into_iter().collect()
+    [("key", taint), ("operator", "Exists"), ("effect", "NoSchedule")]
+        .map(|(key, value)| (key, Value::from(value)))
+        .into_iter()
+        .collect()
 }
 
-/// Returns the end of a list of tolerations that another begins with and lacks, if there is one and each of it has the shape of [`toleration`].
+/// Returns the end of a list of tolerations that another begins with and lacks, if there is one and each of
+/// it has the shape of [`toleration`].
 #[must_use]
 pub fn filled_behind<'a>(list: &'a [Value], beginning: &[Value]) -> Option<&'a [Value]> {
     let rest = list.strip_prefix(beginning).filter(|rest| !rest.is_empty())?;
     let ours = |value: &Value| {
         meter::spend(1);
-        value.get("key").and_then(Value::as_str).is_some_and(|key| !key.is_empty() && *value == toleration(key))
+        value
+            .get("key")
+            .and_then(Value::as_str)
+            .is_some_and(|key| !key.is_empty() && *value == toleration(key))
     };
     rest.iter().all(ours).then_some(rest)
 }
@@ -97,7 +106,11 @@ pub fn taint_of<'t>(resource: &str, taints: &[(&str, &'t str)]) -> Option<&'t st
         if *pattern == resource {
             return Some(taint);
         }
-        let fits = |(head, tail): (&str, &str)| resource.len() >= head.len() + tail.len() && resource.starts_with(head) && resource.ends_with(tail);
+        let fits = |(head, tail): (&str, &str)| {
+            resource.len() >= head.len() + tail.len()
+                && resource.starts_with(head)
+                && resource.ends_with(tail)
+        };
         if globbed.is_none() && pattern.split_once('*').is_some_and(fits) {
             globbed = Some(*taint);
         }
@@ -114,7 +127,13 @@ mod tests {
         assert_eq!(taint_of("nvidia.com/gpu", TAINTS), Some("nvidia.com/gpu"));
         assert_eq!(taint_of("nvidia.com/mig-1g.10gb", TAINTS), Some("nvidia.com/gpu"));
         assert_eq!(taint_of("nvidia.com/mig-1g.10gb.shared", TAINTS), Some("nvidia.com/gpu"));
-        for resource in ["nvidia.com/rdma-vf", "nvidia.com/gpumem-percentage", "gpu.intel.com/i915_monitoring", "cpu", "vpc.amazonaws.com/efa"] {
+        for resource in [
+            "nvidia.com/rdma-vf",
+            "nvidia.com/gpumem-percentage",
+            "gpu.intel.com/i915_monitoring",
+            "cpu",
+            "vpc.amazonaws.com/efa",
+        ] {
             assert_eq!(taint_of(resource, TAINTS), None, "{resource}");
         }
     }

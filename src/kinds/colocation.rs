@@ -26,12 +26,15 @@ pub fn on_one_node(workload: &Workload<'_>, pods: &[&PodTemplate<'_>], among: Am
     pinned_together(pods) || attracted_together(workload, pods, among)
 }
 
-/// Tells whether the pods of one run are bound to be on more than one node; each template with the pods that it has at the least.
+/// Tells whether the pods of one run are bound to be on more than one node; each template with the pods that
+/// it has at the least.
 ///
-/// What is looked for is certain: templates that name different nodes, and a required anti-affinity between the pods.
+/// What is looked for is certain: templates that name different nodes, and a required anti-affinity between
+/// the pods.
 #[must_use]
 pub fn on_several_nodes(workload: &Workload<'_>, pods: &[(&PodTemplate<'_>, i64)]) -> bool {
-    let present: Vec<&PodTemplate<'_>> = pods.iter().filter(|(_, least)| *least > 0).map(|(pod, _)| *pod).collect();
+    let present: Vec<&PodTemplate<'_>> =
+        pods.iter().filter(|(_, least)| *least > 0).map(|(pod, _)| *pod).collect();
     // A node has two names, its own and that of its host: only names of one kind can be compared.
     let mut pins: BTreeMap<Name, BTreeSet<&str>> = BTreeMap::new();
     for pin in present.iter().filter_map(|pod| pinned_node(pod)) {
@@ -47,7 +50,9 @@ pub fn on_several_nodes(workload: &Workload<'_>, pods: &[(&PodTemplate<'_>, i64)
     let namespace = workload.object.at(&["metadata", "namespace"]).text().set().unwrap_or_default();
     let repels = |term: &Part<'_>, labels: &Labels<'_>| {
         // These narrow the term down to other pods than its selector says.
-        let narrowed = ["matchLabelKeys", "mismatchLabelKeys", "namespaceSelector"].iter().any(|key| term.get(key).is_set());
+        let narrowed = ["matchLabelKeys", "mismatchLabelKeys", "namespaceSelector"]
+            .iter()
+            .any(|key| term.get(key).is_set());
         !narrowed && attracts(term, labels, namespace, Among::OneRun)
     };
     let apart = |pods: &[&PodTemplate<'_>]| {
@@ -55,7 +60,8 @@ pub fn on_several_nodes(workload: &Workload<'_>, pods: &[(&PodTemplate<'_>, i64)
         pods.iter().any(|pod| required(pod, "podAntiAffinity").any(|term| repels(&term, &labels)))
     };
     let several = |pods: &mut dyn Iterator<Item = i64>| pods.fold(0_i64, i64::saturating_add) > 1;
-    pods.iter().any(|(pod, least)| *least > 1 && apart(&[*pod])) || (several(&mut pods.iter().map(|(_, least)| *least)) && apart(&present))
+    pods.iter().any(|(pod, least)| *least > 1 && apart(&[*pod]))
+        || (several(&mut pods.iter().map(|(_, least)| *least)) && apart(&present))
 }
 
 /// Tells whether all templates name the same node.
@@ -89,7 +95,12 @@ fn pinned_node<'a>(pod: &PodTemplate<'a>) -> Option<Pin<'a>> {
     if let Field::Set(node) = pod.spec.at(&["nodeSelector", HOSTNAME]).text() {
         return Some(Pin { name: Name::Host, node });
     }
-    let required = pod.spec.at(&["affinity", "nodeAffinity", "requiredDuringSchedulingIgnoredDuringExecution", "nodeSelectorTerms"]);
+    let required = pod.spec.at(&[
+        "affinity",
+        "nodeAffinity",
+        "requiredDuringSchedulingIgnoredDuringExecution",
+        "nodeSelectorTerms",
+    ]);
     // Terms are alternatives: each must name the same node.
     let mut nodes = required.items().map(|term| node_of_term(&term));
     let first = nodes.next()??;
@@ -100,10 +111,13 @@ fn pinned_node<'a>(pod: &PodTemplate<'a>) -> Option<Pin<'a>> {
 fn node_of_term<'a>(term: &Part<'a>) -> Option<Pin<'a>> {
     let one = |list: &'static str, key: &'static str, name: Name| {
         term.get(list).items().find_map(|expression| {
-            let names = expression.get("key").text() == Field::Set(key) && expression.get("operator").text() == Field::Set("In");
+            let names = expression.get("key").text() == Field::Set(key)
+                && expression.get("operator").text() == Field::Set("In");
             let values = expression.get("values").value?.as_array()?;
             match values.as_slice() {
-                [Value::String(node)] if names && !placeholder::is_placeholder(node) => Some(Pin { name, node }),
+                [Value::String(node)] if names && !placeholder::is_placeholder(node) => {
+                    Some(Pin { name, node })
+                }
                 _ => None,
             }
         })
@@ -122,12 +136,14 @@ fn attracted_together(workload: &Workload<'_>, pods: &[&PodTemplate<'_>], among:
     pods.iter().all(|pod| required(pod, "podAffinity").any(|term| attracts(&term, &labels, namespace, among)))
 }
 
-/// Returns the terms that a template's pods require of other pods on their node: of a `podAffinity` or a `podAntiAffinity`.
+/// Returns the terms that a template's pods require of other pods on their node: of a `podAffinity` or a
+/// `podAntiAffinity`.
 fn required<'a>(pod: &PodTemplate<'a>, affinity: &'static str) -> impl Iterator<Item = Part<'a>> + use<'a> {
     pod.spec.at(&["affinity", affinity, "requiredDuringSchedulingIgnoredDuringExecution"]).items()
 }
 
-/// The labels of the pods of several templates, by key: so that a selector is held against all of them at once.
+/// The labels of the pods of several templates, by key: so that a selector is held against all of them at
+/// once.
 struct Labels<'a> {
     templates: usize,
     by_key: BTreeMap<&'a str, Values<'a>>,
@@ -147,41 +163,56 @@ impl<'a> Labels<'a> {
         let made = made_labels(workload, among);
         for pod in pods {
             let own = pod.template.at(&["metadata", "labels"]);
-            let own = own.entries().filter_map(|(key, value)| Some((key, Cow::Borrowed(value.value?.as_str()?))));
-            let own = own.filter(|(key, _)| *key != REPLICA_TYPE && !made.iter().any(|(made, _)| made == key));
-            let replica_type = pod.replica.as_ref().map(|replica| (REPLICA_TYPE, Cow::Owned(replica.name.to_lowercase())));
+            let own =
+                own.entries().filter_map(|(key, value)| Some((key, Cow::Borrowed(value.value?.as_str()?))));
+            let own =
+                own.filter(|(key, _)| *key != REPLICA_TYPE && !made.iter().any(|(made, _)| made == key));
+            let replica_type =
+                pod.replica.as_ref().map(|replica| (REPLICA_TYPE, Cow::Owned(replica.name.to_lowercase())));
             for (key, value) in own.chain(replica_type) {
                 let values = by_key.entry(key).or_default();
                 values.templates += 1;
                 values.distinct.insert(value);
             }
         }
-        by_key.extend(made.into_iter().map(|(key, value)| (key, Values { templates: pods.len(), distinct: BTreeSet::from([Cow::Borrowed(value)]) })));
+        by_key.extend(made.into_iter().map(|(key, value)| {
+            (key, Values { templates: pods.len(), distinct: BTreeSet::from([Cow::Borrowed(value)]) })
+        }));
         Self { templates: pods.len(), by_key }
     }
 
     /// Returns the values of a key, if all pods have it.
     fn of_all(&self, key: &str) -> Option<&BTreeSet<Cow<'a, str>>> {
-        self.by_key.get(key).filter(|values| values.templates == self.templates).map(|values| &values.distinct)
+        self.by_key
+            .get(key)
+            .filter(|values| values.templates == self.templates)
+            .map(|values| &values.distinct)
     }
 
     /// Tells whether a label selector selects every pod.
     fn are_selected_by(&self, selector: &Part<'_>) -> bool {
         let equal = selector.get("matchLabels").entries().all(|(key, value)| {
             let wanted = value.value.and_then(Value::as_str);
-            self.of_all(key).zip(wanted).is_some_and(|(values, wanted)| values.len() == 1 && values.contains(wanted))
+            self.of_all(key)
+                .zip(wanted)
+                .is_some_and(|(values, wanted)| values.len() == 1 && values.contains(wanted))
         });
         let expressions = selector.get("matchExpressions").items().all(|expression| {
             let Field::Set(key) = expression.get("key").text() else { return false };
-            let listed: BTreeSet<&str> = expression.get("values").items().filter_map(|value| value.value?.as_str()).collect();
+            let listed: BTreeSet<&str> =
+                expression.get("values").items().filter_map(|value| value.value?.as_str()).collect();
             match expression.get("operator").text() {
-                // What is listed is gone through, not what the pods have: that would be once for each expression.
-                Field::Set("In") => {
-                    self.of_all(key).is_some_and(|values| listed.iter().filter(|listed| values.contains(**listed)).count() == values.len())
-                }
+                // What is listed is gone through, not what the pods have: that would be once for each
+                // expression.
+                Field::Set("In") => self.of_all(key).is_some_and(|values| {
+                    listed.iter().filter(|listed| values.contains(**listed)).count() == values.len()
+                }),
                 // Controllers add labels whose values are not known here.
                 Field::Set("NotIn" | "DoesNotExist") if is_of_controllers(key) => false,
-                Field::Set("NotIn") => self.by_key.get(key).is_none_or(|values| !listed.iter().any(|listed| values.distinct.contains(*listed))),
+                Field::Set("NotIn") => self
+                    .by_key
+                    .get(key)
+                    .is_none_or(|values| !listed.iter().any(|listed| values.distinct.contains(*listed))),
                 Field::Set("Exists") => self.of_all(key).is_some(),
                 Field::Set("DoesNotExist") => !self.by_key.contains_key(key),
                 _ => false,
@@ -194,7 +225,8 @@ impl<'a> Labels<'a> {
 /// Tells whether a required pod affinity term draws all the pods to one node.
 fn attracts(term: &Part<'_>, labels: &Labels<'_>, namespace: &str, among: Among) -> bool {
     let same_namespace = {
-        let names: Vec<&str> = term.get("namespaces").items().filter_map(|name| name.value.and_then(Value::as_str)).collect();
+        let names: Vec<&str> =
+            term.get("namespaces").items().filter_map(|name| name.value.and_then(Value::as_str)).collect();
         names.is_empty() || names.contains(&namespace)
     };
     // A term without a selector matches no pod; `{}` matches every one.
@@ -204,17 +236,26 @@ fn attracts(term: &Part<'_>, labels: &Labels<'_>, namespace: &str, among: Among)
         let key = key.value.and_then(Value::as_str).unwrap_or_default();
         among == Among::OneRun || labels.of_all(key).is_some() && !is_made_per_run(key)
     });
-    term.get("topologyKey").text() == Field::Set(HOSTNAME) && same_namespace && keys_fit && selector.is_mapping() && labels.are_selected_by(&selector)
+    term.get("topologyKey").text() == Field::Set(HOSTNAME)
+        && same_namespace
+        && keys_fit
+        && selector.is_mapping()
+        && labels.are_selected_by(&selector)
 }
 
 /// Tells whether a label is one that controllers give to pods.
 fn is_of_controllers(key: &str) -> bool {
-    is_made_per_run(key) || key.starts_with("batch.kubernetes.io/") || key.starts_with("training.kubeflow.org/")
+    is_made_per_run(key)
+        || key.starts_with("batch.kubernetes.io/")
+        || key.starts_with("training.kubeflow.org/")
 }
 
 /// Tells whether a controller gives the label another value for each run of a CronJob.
 fn is_made_per_run(key: &str) -> bool {
-    matches!(key, "job-name" | "controller-uid" | "batch.kubernetes.io/job-name" | "batch.kubernetes.io/controller-uid")
+    matches!(
+        key,
+        "job-name" | "controller-uid" | "batch.kubernetes.io/job-name" | "batch.kubernetes.io/controller-uid"
+    )
 }
 
 /// The label by which the training operator tells the pods of one replica type from the others.

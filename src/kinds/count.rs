@@ -13,15 +13,20 @@ pub struct PodCount {
 }
 
 impl PodCount {
-    /// Returns the count of a batch/v1 Job spec: `parallelism`, but never more than `completions` (kubernetes.md §5.2).
+    /// Returns the count of a batch/v1 Job spec: `parallelism`, but never more than `completions`
+    /// (kubernetes.md §5.2).
     #[must_use]
     pub fn of_job(spec: &Part<'_>) -> Self {
         let (parallelism, completions) = (spec.get("parallelism"), spec.get("completions"));
-        let Some(most) = parallelism.int().or_default(1) else { return Self { most: None, said_by: Some(parallelism.pointer) } };
+        let Some(most) = parallelism.int().or_default(1) else {
+            return Self { most: None, said_by: Some(parallelism.pointer) };
+        };
         let said_by = parallelism.is_set().then_some(parallelism.pointer);
         match completions.int() {
             Field::Unset => Self { most: Some(most), said_by },
-            Field::Set(limit) if limit < most => Self { most: Some(limit), said_by: Some(completions.pointer) },
+            Field::Set(limit) if limit < most => {
+                Self { most: Some(limit), said_by: Some(completions.pointer) }
+            }
             Field::Set(_) => Self { most: Some(most), said_by },
             Field::Placeholder(_) | Field::Wrong if most <= 1 => Self { most: Some(most), said_by },
             Field::Placeholder(_) | Field::Wrong => Self { most: None, said_by: Some(completions.pointer) },

@@ -1,4 +1,5 @@
-//! Typed reads of fields that may hold anything: a custom resource reaches the mutating webhook before its schema is checked.
+//! Typed reads of fields that may hold anything: a custom resource reaches the mutating webhook before its
+//! schema is checked.
 
 use serde_json::Number;
 
@@ -13,7 +14,8 @@ use crate::text::value::{Value, json};
 pub struct Part<'a> {
     /// Where it is, or would be.
     pub pointer: Pointer,
-    /// What is there; nothing where the place does not exist. `null` is a value here and "unset" to [`Part::is_set`].
+    /// What is there; nothing where the place does not exist. `null` is a value here and "unset" to
+    /// [`Part::is_set`].
     pub value: Option<&'a Value>,
 }
 
@@ -61,7 +63,8 @@ impl<'a> Part<'a> {
         Self { pointer: Pointer::root(), value: Some(object) }
     }
 
-    /// Returns the operation that sets a field of this mapping, which may itself be missing; nothing where something else is in its place.
+    /// Returns the operation that sets a field of this mapping, which may itself be missing; nothing where
+    /// something else is in its place.
     #[must_use]
     pub fn set(&self, key: &'static str, value: Value) -> Option<Op> {
         match self.value {
@@ -101,7 +104,8 @@ impl<'a> Part<'a> {
         })
     }
 
-    /// Returns the entries of a mapping with keys of the author's choice, in key order; none where there is no mapping.
+    /// Returns the entries of a mapping with keys of the author's choice, in key order; none where there is
+    /// no mapping.
     pub fn entries(&self) -> impl Iterator<Item = (&'a str, Part<'a>)> + use<'a> {
         let pointer = self.pointer.clone();
         let entries = self.value.and_then(Value::as_object).into_iter().flatten();
@@ -157,11 +161,14 @@ impl<'a> Part<'a> {
     }
 }
 
-/// Returns an integer, also of a float without a fraction within ±2^53: kubectl writes `4.0` as `4` before it sends it.
+/// Returns an integer, also of a float without a fraction within ±2^53: kubectl writes `4.0` as `4` before it
+/// sends it.
 #[allow(clippy::cast_possible_truncation, reason = "whole and in range")]
 pub(crate) fn whole(number: &Number) -> Option<i64> {
     number.as_i64().or_else(|| {
-        let float = number.as_f64().filter(|float| number.is_f64() && float.fract() == 0.0 && float.abs() <= 9_007_199_254_740_992.0)?;
+        let float = number.as_f64().filter(|float| {
+            number.is_f64() && float.fract() == 0.0 && float.abs() <= 9_007_199_254_740_992.0
+        })?;
         Some(float as i64)
     })
 }

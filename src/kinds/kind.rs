@@ -12,7 +12,8 @@ use crate::text::value::Value;
 /// A path of keys from a mapping down.
 pub type Path = &'static [&'static str];
 
-/// Everything that is particular to one kind. Nothing outside this folder asks which kind an object is of: it asks what is written here.
+/// Everything that is particular to one kind. Nothing outside this folder asks which kind an object is of: it
+/// asks what is written here.
 #[derive(Debug)]
 pub struct Definition {
     /// The API group; together with the kind's name it decides what is judged.
@@ -37,7 +38,8 @@ pub struct Definition {
     pub schedule: Option<Path>,
     /// Who sets defaults and validates, and how.
     pub api: Api,
-    /// The field of the limits that says which pods go when a run has ended, where they stay without it: a deadline frees nothing then (kinds.md §1).
+    /// The field of the limits that says which pods go when a run has ended, where they stay without it: a
+    /// deadline frees nothing then (kinds.md §1).
     pub clean_up: Option<&'static str>,
     /// Conditions of the status that say that it has ended.
     pub finished: &'static [&'static str],
@@ -54,7 +56,8 @@ pub struct Definition {
 pub enum Pods {
     /// The limits are a batch/v1 Job spec, with one `template`.
     JobSpec,
-    /// A mapping of roles, each with `replicas`, `restartPolicy` and `template`; the role's `restartPolicy` decides, not the template's.
+    /// A mapping of roles, each with `replicas`, `restartPolicy` and `template`; the role's `restartPolicy`
+    /// decides, not the template's.
     Roles {
         /// The mapping.
         at: Path,
@@ -89,7 +92,8 @@ pub enum Operator {
 /// What may change in an object that is there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum OnUpdate {
-    /// The pod template is immutable once it runs: what was filled in and is taken out is put back, and nothing else.
+    /// The pod template is immutable once it runs: what was filled in and is taken out is put back, and
+    /// nothing else.
     TemplateImmutable,
     /// Nothing is immutable, and a change may start runs again: nothing is filled in.
     Restarts,
@@ -125,7 +129,8 @@ pub struct Kind(&'static Definition);
 
 static EXTRA: OnceLock<&'static Definition> = OnceLock::new();
 
-/// Adds a kind to those that are judged, for the rest of the process: for a test that shows what one definition is enough for.
+/// Adds a kind to those that are judged, for the rest of the process: for a test that shows what one
+/// definition is enough for.
 #[doc(hidden)]
 pub fn add_for_testing(definition: &'static Definition) {
     let _ = EXTRA.set(definition);
@@ -174,13 +179,16 @@ impl Kind {
     /// Returns the kind whose controller makes objects of this one.
     #[must_use]
     pub fn parent(self) -> Option<(Self, Children)> {
-        let made = |kind: Self| kind.children.filter(|children| children.group == self.group && children.name == self.name);
+        let made = |kind: Self| {
+            kind.children.filter(|children| children.group == self.group && children.name == self.name)
+        };
         Self::all().find_map(|kind| Some((kind, made(kind)?)))
     }
 }
 
 impl Definition {
-    /// Tells whether the kind is part of Kubernetes, so that it is there in every cluster and validated before `/validate` is asked.
+    /// Tells whether the kind is part of Kubernetes, so that it is there in every cluster and validated
+    /// before `/validate` is asked.
     #[must_use]
     pub fn is_built_in(&self) -> bool {
         !matches!(self.api, Api::Custom { .. })
@@ -193,7 +201,11 @@ impl Definition {
     }
 
     fn rank(&self) -> (usize, &str, &str) {
-        (BUILT_IN.iter().position(|known| std::ptr::eq(*known, self)).unwrap_or(BUILT_IN.len()), self.group, self.name)
+        (
+            BUILT_IN.iter().position(|known| std::ptr::eq(*known, self)).unwrap_or(BUILT_IN.len()),
+            self.group,
+            self.name,
+        )
     }
 }
 

@@ -1,6 +1,8 @@
-//! Batch kinds that Jobgate knows of and does not judge, and how a workload of any other kind gives itself away.
+//! Batch kinds that Jobgate knows of and does not judge, and how a workload of any other kind gives itself
+//! away.
 //!
-//! Green means judged: what stands here, or looks like it, is reported as not judged and never passes in silence.
+//! Green means judged: what stands here, or looks like it, is reported as not judged and never passes in
+//! silence.
 
 use super::Kind;
 use crate::k8s::quantity::Quantity;
@@ -54,7 +56,10 @@ static OTHERS: &[(&str, &[&str])] = &[
     ("sparkoperator.k8s.io", &["ScheduledSparkApplication", "SparkApplication"]),
     ("tekton.dev", &["ClusterTask", "Pipeline", "PipelineRun", "Task", "TaskRun"]),
     ("trainer.kubeflow.org", &["ClusterTrainingRuntime", "OptimizationJob", "TrainJob", "TrainingRuntime"]),
-    ("training.kubedl.io", &["ElasticDLJob", "MarsJob", "MPIJob", "PyTorchJob", "TFJob", "XDLJob", "XGBoostJob"]),
+    (
+        "training.kubedl.io",
+        &["ElasticDLJob", "MarsJob", "MPIJob", "PyTorchJob", "TFJob", "XDLJob", "XGBoostJob"],
+    ),
     ("wlm.sylabs.io", &["SlurmJob"]),
     ("workload.codeflare.dev", &["AppWrapper"]),
     ("xdl.kubedl.io", &["XDLJob"]),
@@ -78,8 +83,9 @@ pub fn is_batch_group(group: &str) -> bool {
     OTHERS.iter().any(|(name, _)| *name == group) || Kind::all().any(|kind| kind.group == group)
 }
 
-/// Returns the batch kind, as its group and name, that somebody meant who wrote a kind which does not exist: in another case, in the plural, with a
-/// slip, or in a group that no custom resource can be of. A group may have other kinds, so a word that is only like the name of one is none.
+/// Returns the batch kind, as its group and name, that somebody meant who wrote a kind which does not exist:
+/// in another case, in the plural, with a slip, or in a group that no custom resource can be of. A group may
+/// have other kinds, so a word that is only like the name of one is none.
 ///
 /// `group` is nothing where the object has no `apiVersion`. The name alone is then all there is to go by.
 #[must_use]
@@ -88,8 +94,13 @@ pub fn meant(group: Option<&str>, kind: &str) -> Option<(&'static str, &'static 
     let any_group = group.is_none_or(|group| !group.contains('.') && !is_batch_group(group));
     let ours = Kind::all().map(|kind| (kind.group, kind.name));
     let all = ours.chain(OTHERS.iter().flat_map(|(group, kinds)| kinds.iter().map(|kind| (*group, *kind))));
-    let mut of_group = all.filter(|(name, _)| any_group || group == Some(name)).filter(|(_, name)| name.len().abs_diff(kind.len()) <= 2);
-    let singular = |word: &str| word.eq_ignore_ascii_case(kind) || kind.to_ascii_lowercase().strip_suffix('s') == Some(&word.to_ascii_lowercase());
+    let mut of_group = all
+        .filter(|(name, _)| any_group || group == Some(name))
+        .filter(|(_, name)| name.len().abs_diff(kind.len()) <= 2);
+    let singular = |word: &str| {
+        word.eq_ignore_ascii_case(kind)
+            || kind.to_ascii_lowercase().strip_suffix('s') == Some(&word.to_ascii_lowercase())
+    };
     let slipped = |word: &str| word.len() > SHORT && suggest::is_slip(kind, word);
     let exact = of_group.clone().find(|(_, name)| singular(name));
     exact.or_else(|| of_group.find(|(_, name)| !any_group && slipped(name)))
@@ -109,37 +120,47 @@ pub enum Likeness {
     Name,
 }
 
-/// Tells what an object of a kind that Jobgate does not know has of batch work: containers that ask for accelerators, or beside which `restartPolicy` is
-/// `Never` or `OnFailure`, or any at all in a kind that is called a job.
+/// Tells what an object of a kind that Jobgate does not know has of batch work: containers that ask for
+/// accelerators, or beside which `restartPolicy` is `Never` or `OnFailure`, or any at all in a kind that is
+/// called a job.
 ///
-/// What Kubernetes itself runs forever (`apps`) is no batch work, and neither are its core kinds: a Pod is the business of whoever made it.
+/// What Kubernetes itself runs forever (`apps`) is no batch work, and neither are its core kinds: a Pod is
+/// the business of whoever made it.
 #[must_use]
 pub fn looks_like_batch(version: &str, object: &Value) -> Option<Likeness> {
     let kind = object.get("kind").and_then(Value::as_str).unwrap_or_default();
     if is_no_batch(version, kind) {
         return None;
     }
-    let is_named = kind.ends_with("Job") || version.split_once('/').is_some_and(|(group, _)| is_batch_group(group));
+    let is_named =
+        kind.ends_with("Job") || version.split_once('/').is_some_and(|(group, _)| is_batch_group(group));
     likeness(object).or_else(|| (is_named && has_pod(object)).then_some(Likeness::Name))
 }
 
-/// Tells whether a kind is one that runs no pods to an end whatever is in it, or that of whoever made the pods.
+/// Tells whether a kind is one that runs no pods to an end whatever is in it, or that of whoever made the
+/// pods.
 #[must_use]
 pub fn is_no_batch(version: &str, kind: &str) -> bool {
     let group = version.split_once('/').map_or("", |(group, _)| group);
-    let is_none = |(name, kinds): &(&str, &[&str])| *name == group && (kinds.is_empty() || kinds.contains(&kind));
+    let is_none =
+        |(name, kinds): &(&str, &[&str])| *name == group && (kinds.is_empty() || kinds.contains(&kind));
     // A pod template by itself is one of the core's kinds, and is for whatever makes pods of it.
     matches!(group, "" | "apps" | "batch") && kind != "PodTemplate" || NO_BATCH.iter().any(is_none)
 }
 
-/// Calls a function with each whole object of a batch kind that is inside of an object, and its place: what a Template, a ManifestWork or a Sensor
-/// makes, or what says no kind itself. What only names an object, as an owner reference does, is none. The core's kinds and those of `apps` hold no others.
+/// Calls a function with each whole object of a batch kind that is inside of an object, and its place: what a
+/// Template, a ManifestWork or a Sensor makes, or what says no kind itself. What only names an object, as an
+/// owner reference does, is none. The core's kinds and those of `apps` hold no others.
 pub fn each_inside<'v>(object: &'v Value, found: &mut dyn FnMut(Pointer, &'v Value)) {
     let text = |key: &str| object.get(key).and_then(Value::as_str).unwrap_or_default();
     // OpenShift's templates once were of the core, too.
     let is_none = text("apiVersion").is_empty() && text("kind").is_empty();
     // `kind: list` is no list to Kubernetes.
-    if is_none || text("apiVersion").contains('.') || text("kind") == "Template" || text("kind").eq_ignore_ascii_case("List") {
+    if is_none
+        || text("apiVersion").contains('.')
+        || text("kind") == "Template"
+        || text("kind").eq_ignore_ascii_case("List")
+    {
         inside(object, &Pointer::root(), found);
     }
 }
@@ -154,14 +175,26 @@ fn inside<'v>(value: &'v Value, at: &Pointer, found: &mut dyn FnMut(Pointer, &'v
         let of_batch = |version: &str, kind: &str| {
             let group = version.split_once('/').map_or("", |(group, _)| group);
             let kind = kind.strip_suffix("List").unwrap_or(kind);
-            Kind::named(group, kind).is_some() || is_other(group, kind) || is_batch_group(group) && meant(Some(group), kind).is_some()
+            Kind::named(group, kind).is_some()
+                || is_other(group, kind)
+                || is_batch_group(group) && meant(Some(group), kind).is_some()
         };
-        says && text("apiVersion").is_some_and(|version| text("kind").is_some_and(|kind| of_batch(version, kind)))
+        says && text("apiVersion")
+            .is_some_and(|version| text("kind").is_some_and(|kind| of_batch(version, kind)))
     };
-    let mut visit = |value: &'v Value, at: Pointer| if is_whole(value) { found(at, value) } else { inside(value, &at, found) };
+    let mut visit = |value: &'v Value, at: Pointer| {
+        if is_whole(value) { found(at, value) } else { inside(value, &at, found) }
+    };
     match value {
-        Value::Object(fields) => fields.iter().filter(|(_, value)| is_nest(value)).for_each(|(key, value)| visit(value, at.key(key))),
-        Value::Array(items) => items.iter().enumerate().filter(|(_, value)| is_nest(value)).for_each(|(nth, value)| visit(value, at / nth)),
+        Value::Object(fields) => fields
+            .iter()
+            .filter(|(_, value)| is_nest(value))
+            .for_each(|(key, value)| visit(value, at.key(key))),
+        Value::Array(items) => items
+            .iter()
+            .enumerate()
+            .filter(|(_, value)| is_nest(value))
+            .for_each(|(nth, value)| visit(value, at / nth)),
         _ => {}
     }
 }
@@ -171,7 +204,8 @@ fn is_nest(value: &Value) -> bool {
     value.is_object() || value.is_array()
 }
 
-/// Kinds that hold pods and run none to an end: what serves, and what only carries pods of others. No kinds stand for all of the group.
+/// Kinds that hold pods and run none to an end: what serves, and what only carries pods of others. No kinds
+/// stand for all of the group.
 const NO_BATCH: &[(&str, &[&str])] = &[
     ("actions.github.com", &[]),
     ("admissionregistration.k8s.io", &[]),
@@ -194,7 +228,8 @@ const NO_BATCH: &[(&str, &[&str])] = &[
     ("templates.gatekeeper.sh", &[]),
 ];
 
-/// Tells whether a value holds a pod template, whatever it asks for: the mark of a part of a workload that says no kind.
+/// Tells whether a value holds a pod template, whatever it asks for: the mark of a part of a workload that
+/// says no kind.
 #[must_use]
 pub fn has_pod(value: &Value) -> bool {
     any(value, &|fields| containers(fields).next().is_some())
@@ -216,9 +251,12 @@ pub fn has_batch_pod(value: &Value) -> bool {
     likeness(value).is_some()
 }
 
-/// Returns what a value has of batch work. Some kinds have one container in place of a list, or the fields of one in place of it.
+/// Returns what a value has of batch work. Some kinds have one container in place of a list, or the fields of
+/// one in place of it.
 fn likeness(value: &Value) -> Option<Likeness> {
-    let container = |fields: &Map| fields.get("container").and_then(Value::as_object).filter(|one| is_container(one)).is_some();
+    let container = |fields: &Map| {
+        fields.get("container").and_then(Value::as_object).filter(|one| is_container(one)).is_some()
+    };
     let is_one = |fields: &Map| fields.get("image").is_some_and(Value::is_string);
     let ends = |fields: &Map| {
         let policy = fields.get("restartPolicy").and_then(Value::as_str).unwrap_or_default();
@@ -228,9 +266,17 @@ fn likeness(value: &Value) -> Option<Likeness> {
         let has_template = || of_template().is_some_and(|pod| containers(pod).next().is_some());
         ends && (containers(fields).next().is_some() || container(fields) || is_one(fields) || has_template())
     };
-    let asks = |fields: &Map| is_container(fields) && asks_for_accelerators(fields) && (is_one(fields) || fields.get("name").is_some());
+    let asks = |fields: &Map| {
+        is_container(fields)
+            && asks_for_accelerators(fields)
+            && (is_one(fields) || fields.get("name").is_some())
+    };
     let in_list = |fields: &Map| containers(fields).any(asks_for_accelerators);
-    if any(value, &ends) { Some(Likeness::Ends) } else { any(value, &|fields| in_list(fields) || asks(fields)).then_some(Likeness::Accelerators) }
+    if any(value, &ends) {
+        Some(Likeness::Ends)
+    } else {
+        any(value, &|fields| in_list(fields) || asks(fields)).then_some(Likeness::Accelerators)
+    }
 }
 
 /// Tells whether a test holds of some mapping in a value, itself included.
@@ -254,12 +300,16 @@ fn is_container(fields: &Map) -> bool {
 }
 
 fn asks_for_accelerators(container: &Map) -> bool {
-    let lists = ["limits", "requests"].into_iter().filter_map(|list| container.get("resources")?.get(list)?.as_object());
+    let lists = ["limits", "requests"]
+        .into_iter()
+        .filter_map(|list| container.get("resources")?.get(list)?.as_object());
     let asks = |value: &Value| match value {
         Value::String(text) if is_placeholder(text) => true,
         _ => Quantity::from_json(value).is_ok_and(|quantity| quantity.is_positive()),
     };
-    lists.flatten().any(|(resource, value)| (taint_of(resource, TAINTS).is_some() || is_placeholder(resource)) && asks(value))
+    lists.flatten().any(|(resource, value)| {
+        (taint_of(resource, TAINTS).is_some() || is_placeholder(resource)) && asks(value)
+    })
 }
 
 #[cfg(test)]
@@ -270,10 +320,17 @@ mod tests {
     #[test]
     fn no_kind_is_both_judged_and_not() {
         for (group, kinds) in others() {
-            assert!(!kinds.is_empty() && kinds.iter().all(|kind| Kind::named(group, kind).is_none()), "{group}");
+            assert!(
+                !kinds.is_empty() && kinds.iter().all(|kind| Kind::named(group, kind).is_none()),
+                "{group}"
+            );
         }
         assert!(is_other("xgboostjob.kubeflow.org", "XGBoostJob"));
-        assert!(is_other("batch.volcano.sh", "Job") && !is_other("batch", "Job") && !is_other("run.googleapis.com", "Job"));
+        assert!(
+            is_other("batch.volcano.sh", "Job")
+                && !is_other("batch", "Job")
+                && !is_other("run.googleapis.com", "Job")
+        );
     }
 
     #[test]
@@ -316,7 +373,8 @@ mod tests {
         );
         let legacy = json!({"apiVersion": "v1", "kind": "Template", "objects": [job]});
         assert_eq!(inside(legacy), ["objects[0]"]);
-        let generate = json!({"apiVersion": "batch/v1", "kind": "CronJob", "name": "c", "data": {"spec": {}}});
+        let generate =
+            json!({"apiVersion": "batch/v1", "kind": "CronJob", "name": "c", "data": {"spec": {}}});
         assert_eq!(inside(json!({"apiVersion": "kyverno.io/v1", "kind": "ClusterPolicy", "spec": {"rules": [{"generate": generate}]}})).len(), 1);
         let list = json!({"apiVersion": "batch/v1", "kind": "JobList", "items": [{"spec": {}}]});
         let plural = json!({"apiVersion": "batch/v1", "kind": "Jobs", "spec": {}});
@@ -342,34 +400,64 @@ mod tests {
         };
         for (version, object, looks) in [
             ("example.com/v1", pod(json!({"restartPolicy": "$POLICY"})), true),
-            ("example.com/v1", pod(json!({"containers": [{"name": "c", "resources": {"limits": {"nvidia.com/gpu": "$N"}}}]})), true),
-            ("example.com/v1", json!({"spec": {"restartPolicy": "Never", "container": {"image": "i"}}}), true),
+            (
+                "example.com/v1",
+                pod(
+                    json!({"containers": [{"name": "c", "resources": {"limits": {"nvidia.com/gpu": "$N"}}}]}),
+                ),
+                true,
+            ),
+            (
+                "example.com/v1",
+                json!({"spec": {"restartPolicy": "Never", "container": {"image": "i"}}}),
+                true,
+            ),
             ("example.com/v1", json!({"spec": {"image": "i", "restartPolicy": "OnFailure"}}), true),
-            ("example.com/v1", json!({"spec": {"image": "i", "resources": {"limits": {"nvidia.com/gpu": 1}}}}), true),
+            (
+                "example.com/v1",
+                json!({"spec": {"image": "i", "resources": {"limits": {"nvidia.com/gpu": 1}}}}),
+                true,
+            ),
             ("example.com/v1", json!({"spec": {"image": "i", "resources": {"limits": {"cpu": 1}}}}), false),
             ("example.com/v1", json!({"kind": "TrainingJob", "spec": pod(json!({}))}), true),
             ("kubeflow.org/v1", json!({"kind": "Foo", "spec": pod(json!({}))}), true),
             ("kubeflow.org/v1", json!({"kind": "Notebook", "spec": pod(json!({}))}), false),
             ("agones.dev/v1", pod(gpu.clone()), false),
             ("machinelearning.seldon.io/v1", pod(gpu.clone()), false),
-            ("nvidia.com/v1alpha1", json!({"kind": "DynamoGraphDeployment", "spec": pod(gpu.clone())}), false),
+            (
+                "nvidia.com/v1alpha1",
+                json!({"kind": "DynamoGraphDeployment", "spec": pod(gpu.clone())}),
+                false,
+            ),
             ("example.com/v1", pod(json!({"restartPolicy": "Never"})), true),
             ("example.com/v1", pod(json!({"restartPolicy": "OnFailure"})), true),
             ("example.com/v1", pod(json!({"restartPolicy": "Always"})), false),
             ("example.com/v1", pod(gpu.clone()), true),
-            ("example.com/v1", pod(json!({"containers": [{"name": "c", "resources": {"limits": {"nvidia.com/gpu": 0}}}]})), false),
+            (
+                "example.com/v1",
+                pod(json!({"containers": [{"name": "c", "resources": {"limits": {"nvidia.com/gpu": 0}}}]})),
+                false,
+            ),
             ("apps/v1", pod(gpu.clone()), false),
             ("serving.kserve.io/v1beta1", pod(gpu.clone()), false),
             ("kyverno.io/v1", pod(json!({"restartPolicy": "Never"})), false),
             ("v1", pod(gpu.clone()), false),
             ("v1", json!({"kind": "PodTemplate", "template": {"spec": gpu}}), true),
-            ("example.com/v1", json!({"spec": {"restartPolicy": "Never", "containers": {"type": "array"}}}), false),
+            (
+                "example.com/v1",
+                json!({"spec": {"restartPolicy": "Never", "containers": {"type": "array"}}}),
+                false,
+            ),
             ("example.com/v1", pod(json!({})), false),
             ("example.com/v1", replica("OnFailure"), true),
             ("example.com/v1", replica("Never"), true),
             ("example.com/v1", replica("Always"), false),
             ("serving.kserve.io/v1beta1", replica("Never"), false),
-            ("example.com/v1", json!({"spec": {"restartPolicy": "Never", "template": {"spec": {"nodeName": "a"}}}}), false),
+            (
+                "example.com/v1",
+                json!({"spec": {"restartPolicy": "Never", "template": {"spec": {"nodeName": "a"}}}}),
+                false,
+            ),
         ] {
             assert_eq!(looks_like_batch(version, &object).is_some(), looks, "{version} {object}");
         }

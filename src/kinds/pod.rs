@@ -84,10 +84,13 @@ impl<'a> PodTemplate<'a> {
     /// Returns all containers, in every slot: a rule that looks at containers looks at all of them.
     pub fn containers(&self) -> impl Iterator<Item = Container<'a>> + use<'a> {
         let spec = self.spec.clone();
-        ContainerSlot::ALL.into_iter().flat_map(move |slot| spec.get(slot.list()).items().map(move |part| Container { slot, part }))
+        ContainerSlot::ALL
+            .into_iter()
+            .flat_map(move |slot| spec.get(slot.list()).items().map(move |part| Container { slot, part }))
     }
 
-    /// Returns what [`PodTemplate::containers`] does without their places, which are not made: with the slot, and the index in its list.
+    /// Returns what [`PodTemplate::containers`] does without their places, which are not made: with the slot,
+    /// and the index in its list.
     pub fn container_values(&self) -> impl Iterator<Item = (ContainerSlot, usize, &'a Value)> + use<'a> {
         let spec = self.spec.value.and_then(Value::as_object);
         ContainerSlot::ALL.into_iter().flat_map(move |slot| {
@@ -96,7 +99,8 @@ impl<'a> PodTemplate<'a> {
         })
     }
 
-    /// Returns the volumes that mount a claim by name. Generic ephemeral volumes make a claim per pod and are not among them (kubernetes.md §5.1).
+    /// Returns the volumes that mount a claim by name. Generic ephemeral volumes make a claim per pod and are
+    /// not among them (kubernetes.md §5.1).
     pub fn claims(&self) -> impl Iterator<Item = ClaimUse<'a>> + use<'a> {
         self.spec.get("volumes").items().filter_map(|volume| {
             let source = volume.get("persistentVolumeClaim");

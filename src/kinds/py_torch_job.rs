@@ -13,7 +13,8 @@ pub(super) static PY_TORCH_JOB: Definition = Definition {
     limits: &["spec", "runPolicy"],
     pods: Pods::Roles {
         at: &["spec", "pytorchReplicaSpecs"],
-        // An autoscaler, or `kubectl scale`, can raise the workers to this without another admission review (kubernetes.md §5.2).
+        // An autoscaler, or `kubectl scale`, can raise the workers to this without another admission review
+        // (kubernetes.md §5.2).
         elastic: Some(("Worker", &["spec", "elasticPolicy", "maxReplicas"])),
     },
     schedule: None,

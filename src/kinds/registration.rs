@@ -1,4 +1,5 @@
-//! The two webhook configurations by which an API server comes to call Jobgate, made from the kinds it judges.
+//! The two webhook configurations by which an API server comes to call Jobgate, made from the kinds it
+//! judges.
 
 #[cfg(feature = "serve")]
 mod selector;
@@ -31,10 +32,11 @@ pub(crate) const SYSTEM: [&str; 3] = ["kube-node-lease", "kube-public", "kube-sy
 /// The label of a namespace that the API server sets to its name, and nobody else can.
 pub(crate) const NAMESPACE_LABEL: &str = "kubernetes.io/metadata.name";
 
-/// What a request must be for the API server to ask us, as CEL. It looks at the request alone and holds for every one of them: an expression that
-/// fails, or grows too costly with the object, would skip us unseen.
+/// What a request must be for the API server to ask us, as CEL. It looks at the request alone and holds for
+/// every one of them: an expression that fails, or grows too costly with the object, would skip us unseen.
 ///
-/// The garbage collector changes nothing but finalizers and owner references, and with no webhook in its way it gets on with that while we are down.
+/// The garbage collector changes nothing but finalizers and owner references, and with no webhook in its way
+/// it gets on with that while we are down.
 pub(crate) const CONDITION: (&str, &str) = (
     "not-the-garbage-collector",
     "!(request.operation == 'UPDATE' && has(request.userInfo.username) && request.userInfo.username == 'system:serviceaccount:kube-system:generic-garbage-collector')",
@@ -42,10 +44,11 @@ pub(crate) const CONDITION: (&str, &str) = (
 
 /// Returns the mutating and the validating configuration, as JSON objects.
 ///
-/// `ca` is the PEM text for `caBundle`. Without it there is no such key, so that applying the configuration leaves alone what somebody else keeps there.
+/// `ca` is the PEM text for `caBundle`. Without it there is no such key, so that applying the configuration
+/// leaves alone what somebody else keeps there.
 ///
-/// Both fail open: a gate that is down must not stop the cluster. Timeouts are short because those of several webhooks add up, and namespaces
-/// are excluded by the one label that nobody can forge.
+/// Both fail open: a gate that is down must not stop the cluster. Timeouts are short because those of several
+/// webhooks add up, and namespaces are excluded by the one label that nobody can forge.
 #[must_use]
 pub fn configurations(name: &str, target: &Target, ca: Option<&str>) -> [Value; 2] {
     let mut excluded: Vec<&str> = SYSTEM.to_vec();
@@ -87,18 +90,29 @@ pub fn configurations(name: &str, target: &Target, ca: Option<&str>) -> [Value; 
     let mut mutating = webhook("mutate", 2);
     // Another mutator may add a container that asks for a GPU after us.
     mutating["reinvocationPolicy"] = "IfNeeded".into();
-    [configuration("MutatingWebhookConfiguration", mutating), configuration("ValidatingWebhookConfiguration", webhook("validate", 3))]
+    [
+        configuration("MutatingWebhookConfiguration", mutating),
+        configuration("ValidatingWebhookConfiguration", webhook("validate", 3)),
+    ]
 }
 
-/// Tells whether a webhook configuration leads to Jobgate, whatever it is called: by its label, the names of its webhooks, or where they lead.
+/// Tells whether a webhook configuration leads to Jobgate, whatever it is called: by its label, the names of
+/// its webhooks, or where they lead.
 #[cfg(feature = "serve")]
 pub(crate) fn is_ours(configuration: &Value) -> bool {
-    let text = |value: &Value, pointer: &str| value.pointer(pointer).and_then(Value::as_str).unwrap_or_default().to_owned();
+    let text = |value: &Value, pointer: &str| {
+        value.pointer(pointer).and_then(Value::as_str).unwrap_or_default().to_owned()
+    };
     let leads_here = |webhook: &Value| {
-        let (service, path, url) =
-            (text(webhook, "/clientConfig/service/name"), text(webhook, "/clientConfig/service/path"), text(webhook, "/clientConfig/url"));
+        let (service, path, url) = (
+            text(webhook, "/clientConfig/service/name"),
+            text(webhook, "/clientConfig/service/path"),
+            text(webhook, "/clientConfig/url"),
+        );
         let ours = |path: &str| path.ends_with("/mutate") || path.ends_with("/validate");
-        text(webhook, "/name").ends_with(".jobgate.dev") || (service.contains(NAME) && ours(&path)) || (url.contains(NAME) && ours(&url))
+        text(webhook, "/name").ends_with(".jobgate.dev")
+            || (service.contains(NAME) && ours(&path))
+            || (url.contains(NAME) && ours(&url))
     };
     labels(configuration)("app.kubernetes.io/name") == Some(NAME)
         || configuration["webhooks"].as_array().is_some_and(|webhooks| webhooks.iter().any(leads_here))
@@ -141,9 +155,16 @@ mod tests {
             assert_eq!(webhook["failurePolicy"], "Ignore");
             assert!(webhook["timeoutSeconds"].as_u64().is_some_and(|seconds| seconds <= 3));
             for rule in webhook["rules"].as_array().expect("rules") {
-                assert_eq!(rule["operations"], json!(["CREATE", "UPDATE"]), "DELETE carries no object, and is nobody's business");
+                assert_eq!(
+                    rule["operations"],
+                    json!(["CREATE", "UPDATE"]),
+                    "DELETE carries no object, and is nobody's business"
+                );
                 let resources = rule["resources"].as_array().expect("resources");
-                assert!(resources.iter().all(|name| !name.as_str().unwrap_or("*").contains(['*', '/'])), "no wildcard, no subresource");
+                assert!(
+                    resources.iter().all(|name| !name.as_str().unwrap_or("*").contains(['*', '/'])),
+                    "no wildcard, no subresource"
+                );
             }
             let values = &webhook["namespaceSelector"]["matchExpressions"][0]["values"];
             assert_eq!(values, &json!(["kube-node-lease", "kube-public", "kube-system", "jobgate"]));

@@ -1,8 +1,11 @@
-//! Findings that are known and left for later: a file that `jobgate lint --write-baseline` makes and `--baseline` holds the next runs against.
+//! Findings that are known and left for later: a file that `jobgate lint --write-baseline` makes and
+//! `--baseline` holds the next runs against.
 //!
-//! A finding is known by its [`Identity`] and the file that it stands in, as often as it was there. Neither lines nor the number of a document count, so
-//! moving, reformatting or adding things makes nothing new. An entry whose file is gone counts for a named object wherever that stands now. An entry
-//! whose file is there, and was not looked at in this run, is left alone. What was not judged is known in the same way, under the reason.
+//! A finding is known by its [`Identity`] and the file that it stands in, as often as it was there. Neither
+//! lines nor the number of a document count, so moving, reformatting or adding things makes nothing new. An
+//! entry whose file is gone counts for a named object wherever that stands now. An entry whose file is there,
+//! and was not looked at in this run, is left alone. What was not judged is known in the same way, under the
+//! reason.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -39,7 +42,9 @@ pub enum BaselineError {
     #[error("it is no baseline as `--write-baseline` writes it")]
     Shape(#[source] serde_json::Error),
     /// Another program, or another version of this one, has made it.
-    #[error("it is a baseline of version {0}, and this program reads version {VERSION}; write it again with `--write-baseline`")]
+    #[error(
+        "it is a baseline of version {0}, and this program reads version {VERSION}; write it again with `--write-baseline`"
+    )]
     Version(u64),
 }
 
@@ -90,7 +95,8 @@ impl<'de> Deserialize<'de> for Known {
     }
 }
 
-/// How the files of a run are known to a baseline: by their paths from the directory that it lies in, so that it does not matter where a run starts.
+/// How the files of a run are known to a baseline: by their paths from the directory that it lies in, so that
+/// it does not matter where a run starts.
 #[derive(Clone, Debug)]
 pub struct Root {
     /// Absolute, without `.` and `..`.
@@ -146,7 +152,10 @@ impl Baseline {
         let mut known: BTreeMap<Place, NonZeroUsize> = BTreeMap::new();
         let mut names = Names::new(root);
         for place in places(report, &mut names).into_iter().flatten() {
-            known.entry(place).and_modify(|count| *count = count.saturating_add(1)).or_insert(NonZeroUsize::MIN);
+            known
+                .entry(place)
+                .and_modify(|count| *count = count.saturating_add(1))
+                .or_insert(NonZeroUsize::MIN);
         }
         Self { known }
     }
@@ -182,17 +191,25 @@ impl Baseline {
         self.known.is_empty()
     }
 
-    /// Takes what is known out of a report and counts it there, with what is known and no longer there. `read` are the paths of all files that the report
-    /// is about.
+    /// Takes what is known out of a report and counts it there, with what is known and no longer there.
+    /// `read` are the paths of all files that the report is about.
     pub fn lift<'a>(&self, report: &mut Report, read: impl IntoIterator<Item = &'a str>, root: &Root) {
         let mut names = Names::new(root);
         let places = places(report, &mut names);
         let read: BTreeSet<String> = read.into_iter().map(|path| root.name(path)).collect();
-        let mut left: BTreeMap<&Place, usize> = self.known.iter().map(|(place, count)| (place, count.get())).collect();
-        let mut is_known: Vec<bool> = places.iter().map(|place| place.as_ref().is_some_and(|place| take(left.get_mut(place)))).collect();
+        let mut left: BTreeMap<&Place, usize> =
+            self.known.iter().map(|(place, count)| (place, count.get())).collect();
+        let mut is_known: Vec<bool> = places
+            .iter()
+            .map(|place| place.as_ref().is_some_and(|place| take(left.get_mut(place))))
+            .collect();
         // What remains of files that are gone, by what it is about.
         let mut files: BTreeMap<&str, bool> = BTreeMap::new();
-        left.retain(|place, count| *count > 0 && (read.contains(&place.file) || !*files.entry(&place.file).or_insert_with(|| root.has(&place.file))));
+        left.retain(|place, count| {
+            *count > 0
+                && (read.contains(&place.file)
+                    || !*files.entry(&place.file).or_insert_with(|| root.has(&place.file)))
+        });
         let mut moved: BTreeMap<(&Option<Name>, &str, &str), Vec<&Place>> = BTreeMap::new();
         for place in left.keys().filter(|place| !read.contains(&place.file)) {
             moved.entry(place.about()).or_default().push(place);
@@ -211,11 +228,16 @@ impl Baseline {
         report.known_unjudged += before - report.unjudged.len();
         // A run that looks at a part of the files does not see where the rest has gone.
         let whole = self.known.keys().all(|place| read.contains(&place.file) || !root.has(&place.file));
-        report.gone += left.iter().filter(|(place, _)| whole || read.contains(&place.file)).map(|(_, count)| count).sum::<usize>();
+        report.gone += left
+            .iter()
+            .filter(|(place, _)| whole || read.contains(&place.file))
+            .map(|(_, count)| count)
+            .sum::<usize>();
     }
 }
 
-/// Returns the places of the findings of a report, and then those of what was not judged; nothing for what no baseline can know.
+/// Returns the places of the findings of a report, and then those of what was not judged; nothing for what no
+/// baseline can know.
 fn places(report: &Report, names: &mut Names<'_>) -> Vec<Option<Place>> {
     let mut places = Vec::with_capacity(report.findings.len() + report.unjudged.len());
     for located in &report.findings {
@@ -255,11 +277,18 @@ impl Place {
 }
 
 impl fmt::Display for Baseline {
-    /// Writes the file: sorted, one finding a line, so that version control shows what has become known and what has been fixed.
+    /// Writes the file: sorted, one finding a line, so that version control shows what has become known and
+    /// what has been fixed.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{{\"version\":{VERSION},\"findings\":[")?;
         for (nth, (Place { file, object, path, rule }, count)) in self.known.iter().enumerate() {
-            let entry = Entry { file: file.clone(), object: object.clone(), path: path.clone(), rule: rule.clone(), count: *count };
+            let entry = Entry {
+                file: file.clone(),
+                object: object.clone(),
+                path: path.clone(),
+                rule: rule.clone(),
+                count: *count,
+            };
             let line = serde_json::to_string(&entry).map_err(|_| fmt::Error)?;
             write!(f, "{}\n{line}", if nth == 0 { "" } else { "," })?;
         }
@@ -312,7 +341,8 @@ spec:
 ";
 
     fn report(files: &[(&str, &str)]) -> Report {
-        let inputs: Vec<Input> = files.iter().map(|(path, text)| Input::text(path, text.as_bytes())).collect();
+        let inputs: Vec<Input> =
+            files.iter().map(|(path, text)| Input::text(path, text.as_bytes())).collect();
         lint::lint(&inputs, &Policy::default(), &Claims::default(), &Options::default()).report
     }
 
@@ -334,7 +364,10 @@ spec:
         assert_eq!(against(&known, &known), (0, 1, 0));
         let moved = format!("# moved\n\n{}", JOB.replace("  ttl", "\n  # down\n  ttl"));
         let beside = format!("{}---\n{JOB}", JOB.replace("train", "other").replace(", workDir: /x", ""));
-        let json = serde_json::to_string(&crate::text::yaml::documents(JOB.as_bytes()).next().unwrap().unwrap().value).unwrap();
+        let json = serde_json::to_string(
+            &crate::text::yaml::documents(JOB.as_bytes()).next().unwrap().unwrap().value,
+        )
+        .unwrap();
         let list = format!("{{\"apiVersion\": \"v1\", \"kind\": \"List\", \"items\": [{{}}, {json}]}}");
         let newer = JOB.replace("      - {name: a", "      - {name: first, image: i}\n      - {name: a");
         for text in [&moved, &beside, &json, &list, &newer] {
@@ -362,9 +395,10 @@ spec:
     #[test]
     fn what_is_not_judged_is_known_by_its_reason() {
         let mpi = "apiVersion: kubeflow.org/v2beta1\nkind: MPIJob\nmetadata: {name: a}\n";
-        let claims = JOB
-            .replace("spec:\n  ttl", "spec:\n  parallelism: 2\n  ttl")
-            .replace("      restart", "      volumes:\n      - {name: v, persistentVolumeClaim: {claimName: data}}\n      restart");
+        let claims = JOB.replace("spec:\n  ttl", "spec:\n  parallelism: 2\n  ttl").replace(
+            "      restart",
+            "      volumes:\n      - {name: v, persistentVolumeClaim: {claimName: data}}\n      restart",
+        );
         let known = [("mpi.yaml", mpi), ("job.yaml", &*claims), ("readme.yaml", "a: 1\n")];
         let against = |now: &[(&str, &str)]| {
             let baseline = Baseline::of(&report(&known), &root());
@@ -377,7 +411,10 @@ spec:
         assert_eq!(against(&known), (String::new(), 2));
         let other = format!("{mpi}---\n{}", mpi.replace("name: a", "name: b"));
         assert_eq!(against(&[("mpi.yaml", &other), ("job.yaml", &claims)]), ("kind".to_owned(), 2));
-        let claim = claims.replace("claimName: data", "claimName: data}}\n      - {name: w, persistentVolumeClaim: {claimName: more");
+        let claim = claims.replace(
+            "claimName: data",
+            "claimName: data}}\n      - {name: w, persistentVolumeClaim: {claimName: more",
+        );
         assert_eq!(against(&[("mpi.yaml", mpi), ("job.yaml", &claim)]), ("claim".to_owned(), 2));
         // A path with nothing in it is the run's own matter.
         let nothing = report(&[("readme.yaml", "a: 1\n")]);
@@ -392,11 +429,18 @@ spec:
         let baseline = Baseline::of(&report(&[("b.yaml", JOB)]), &root());
         let mut both = report(&[("a.yaml", JOB), ("b.yaml", JOB)]);
         baseline.lift(&mut both, ["a.yaml", "b.yaml"], &root());
-        assert_eq!(both.findings.iter().map(|located| &*located.location.file).collect::<Vec<_>>(), ["a.yaml"]);
+        assert_eq!(
+            both.findings.iter().map(|located| &*located.location.file).collect::<Vec<_>>(),
+            ["a.yaml"]
+        );
         // What cannot be read is nothing but its file.
         let broken = "kind: [";
         assert_eq!(against(&[("a.yaml", broken)], &[("a.yaml", broken)]), (0, 1, 0));
-        assert_eq!(against(&[("a.yaml", broken)], &[("b.yaml", broken)]), (1, 0, 2), "it is not judged, either");
+        assert_eq!(
+            against(&[("a.yaml", broken)], &[("b.yaml", broken)]),
+            (1, 0, 2),
+            "it is not judged, either"
+        );
     }
 
     #[test]
@@ -456,7 +500,10 @@ spec:
         for (text, words) in [
             (String::new(), "EOF while parsing a value at line 1 column 0"),
             ("[]".to_owned(), "invalid length 0"),
-            (wrap(&format!("{entry},\n{entry}")), "`syntax` of `a`, ``, is here twice; keep one of them at line 4"),
+            (
+                wrap(&format!("{entry},\n{entry}")),
+                "`syntax` of `a`, ``, is here twice; keep one of them at line 4",
+            ),
             (wrap(&entry.replace('1', "0")), "nonzero usize at line 2"),
             (wrap(&entry.replace("path", "paths")), "unknown field `paths`"),
             (wrap(&entry.replace("\"object\":null,", "")), ""),
@@ -466,11 +513,16 @@ spec:
             (format!("{}\n<<<<<<< ours", wrap(entry)), "trailing characters at line 4"),
         ] {
             match Baseline::parse(&text) {
-                Err(BaselineError::Shape(cause)) => assert!(cause.to_string().contains(words), "{text}: {cause}"),
+                Err(BaselineError::Shape(cause)) => {
+                    assert!(cause.to_string().contains(words), "{text}: {cause}")
+                }
                 other => assert!(words.is_empty() && other.is_ok(), "{text}: {other:?}"),
             }
         }
         let newer = Baseline::parse("{\"version\":2,\"entries\":{}}").unwrap_err();
-        assert_eq!(newer.to_string(), "it is a baseline of version 2, and this program reads version 1; write it again with `--write-baseline`");
+        assert_eq!(
+            newer.to_string(),
+            "it is a baseline of version 2, and this program reads version 1; write it again with `--write-baseline`"
+        );
     }
 }

@@ -1,4 +1,5 @@
-//! From the changes that findings propose to edits of the file. Pure: whoever calls decides what becomes of the text.
+//! From the changes that findings propose to edits of the file. Pure: whoever calls decides what becomes of
+//! the text.
 //!
 //! ```text
 //! fixes ──Joined──> operations ──Draft::make──> edits ──apply──> text
@@ -6,8 +7,9 @@
 //!             └──────────┴─> what clashes, or does not read as meant: withheld, with the reason
 //! ```
 //!
-//! No fix holds another one back. All are tried at once, which takes one reading of the result. Where that fails, those of each item of a list are
-//! tried in an excerpt that has little else in it, and there halves of them, down to the bad ones.
+//! No fix holds another one back. All are tried at once, which takes one reading of the result. Where that
+//! fails, those of each item of a list are tried in an excerpt that has little else in it, and there halves
+//! of them, down to the bad ones.
 
 mod diff;
 
@@ -23,8 +25,9 @@ use crate::text::pointer::{Pointer, Token};
 use crate::text::value::Value;
 use crate::text::yaml::{Draft, Edit, Withheld};
 
-/// Makes fixes on a draft, as many of them as can be made together. They were each made for the document as it is; where two clash, the first one is
-/// made. Returns the draft with them, and those that were not made, by their number, in order.
+/// Makes fixes on a draft, as many of them as can be made together. They were each made for the document as
+/// it is; where two clash, the first one is made. Returns the draft with them, and those that were not made,
+/// by their number, in order.
 #[must_use]
 pub fn make<'d>(draft: Draft<'d>, fixes: &[&Fix]) -> (Draft<'d>, Vec<(usize, Withheld)>) {
     let (mut joined, mut open, mut withheld) = (Joined::default(), Vec::new(), Vec::new());
@@ -34,7 +37,8 @@ pub fn make<'d>(draft: Draft<'d>, fixes: &[&Fix]) -> (Draft<'d>, Vec<(usize, Wit
             Err(clash) => withheld.push((index, clash.into())),
         }
     }
-    let mut making = Making { start: draft, fixes: fixes.iter().map(|fix| Cow::Borrowed(&*fix.ops)).collect(), withheld };
+    let mut making =
+        Making { start: draft, fixes: fixes.iter().map(|fix| Cow::Borrowed(&*fix.ops)).collect(), withheld };
     let made = making.all(joined.ops(), open);
     let mut withheld = making.withheld;
     withheld.sort_by_key(|(index, _)| *index);
@@ -72,8 +76,8 @@ impl<'d> Making<'_, 'd> {
         good.unwrap_or_else(|| self.apart(&open, 0))
     }
 
-    /// Makes fixes of which some may be bad: those inside of one item of a list apart from the others, so that a bad one takes readings of its item only.
-    /// Items are looked for below a depth.
+    /// Makes fixes of which some may be bad: those inside of one item of a list apart from the others, so
+    /// that a bad one takes readings of its item only. Items are looked for below a depth.
     fn apart(&mut self, open: &[usize], depth: usize) -> Draft<'d> {
         let mut items: BTreeMap<Pointer, Vec<usize>> = BTreeMap::new();
         let mut rest = Vec::new();
@@ -94,7 +98,12 @@ impl<'d> Making<'_, 'd> {
                 rest.extend(inside);
                 continue;
             };
-            let fixes = inside.iter().map(|index| self.fixes[*index].iter().filter_map(|op| excerpt.op(op)).collect::<Vec<_>>().into()).collect();
+            let fixes = inside
+                .iter()
+                .map(|index| {
+                    self.fixes[*index].iter().filter_map(|op| excerpt.op(op)).collect::<Vec<_>>().into()
+                })
+                .collect();
             let mut making = Making { start: excerpt.draft().clone(), fixes, withheld: Vec::new() };
             let all: Vec<usize> = (0..inside.len()).collect();
             let draft = match making.start.make(&making.joined(&all)) {
@@ -103,7 +112,9 @@ impl<'d> Making<'_, 'd> {
             };
             edits.extend(excerpt.edits(&draft));
             let bad: BTreeMap<usize, Withheld> = making.withheld.into_iter().collect();
-            made.extend(inside.iter().enumerate().filter(|(nth, _)| !bad.contains_key(nth)).map(|(_, index)| *index));
+            made.extend(
+                inside.iter().enumerate().filter(|(nth, _)| !bad.contains_key(nth)).map(|(_, index)| *index),
+            );
             withheld.extend(bad.into_iter().map(|(nth, why)| (inside[nth], excerpt.withheld(why))));
         }
         made.sort_unstable();
@@ -125,13 +136,15 @@ impl<'d> Making<'_, 'd> {
         match (draft.make(&ops), open) {
             (_, []) => draft,
             (Ok(made), _) => made,
-            (Err(_), [only]) => match ops.iter().try_fold(draft.clone(), |draft, op| draft.make(std::slice::from_ref(op))) {
-                Ok(made) => made,
-                Err(why) => {
-                    self.withheld.push((*only, why));
-                    draft
+            (Err(_), [only]) => {
+                match ops.iter().try_fold(draft.clone(), |draft, op| draft.make(std::slice::from_ref(op))) {
+                    Ok(made) => made,
+                    Err(why) => {
+                        self.withheld.push((*only, why));
+                        draft
+                    }
                 }
-            },
+            }
             (Err(_), _) => {
                 let (left, right) = open.split_at(open.len() / 2);
                 let draft = self.halves(draft, left);
@@ -149,9 +162,11 @@ impl<'d> Making<'_, 'd> {
         joined.into_ops()
     }
 
-    /// Returns operations that were made for the document as it was in a form for what it is now: a mapping that another fix has brought is added to.
+    /// Returns operations that were made for the document as it was in a form for what it is now: a mapping
+    /// that another fix has brought is added to.
     fn on_top(&self, draft: &Draft<'_>, ops: Vec<Op>) -> Vec<Op> {
-        let is_mapping = |draft: &Draft<'_>, at: &Pointer| at.find(&draft.document().value).is_some_and(Value::is_object);
+        let is_mapping =
+            |draft: &Draft<'_>, at: &Pointer| at.find(&draft.document().value).is_some_and(Value::is_object);
         let mut out = Vec::with_capacity(ops.len());
         for op in ops {
             match op {
@@ -167,10 +182,12 @@ impl<'d> Making<'_, 'd> {
     }
 }
 
-/// Returns the item of a list, the first on the way below a depth, that all operations are about the inside of.
+/// Returns the item of a list, the first on the way below a depth, that all operations are about the inside
+/// of.
 fn item(ops: &[Op], depth: usize) -> Option<Pointer> {
     let first = ops.first()?.pointer();
-    let item = first.tokens().iter().skip(depth).position(|token| matches!(token, Token::Index(_)))? + depth + 1;
+    let item =
+        first.tokens().iter().skip(depth).position(|token| matches!(token, Token::Index(_)))? + depth + 1;
     let mut at = first.clone();
     while at.depth() > item {
         at = at.parent()?;
@@ -178,7 +195,8 @@ fn item(ops: &[Op], depth: usize) -> Option<Pointer> {
     ops.iter().all(|op| op.pointer().depth() > item && op.pointer().is_within(&at)).then_some(at)
 }
 
-/// Returns the source with edits made, which are sorted and apart from each other, as [`Draft::edits`] returns them.
+/// Returns the source with edits made, which are sorted and apart from each other, as [`Draft::edits`]
+/// returns them.
 #[must_use]
 pub fn apply(source: &[u8], edits: &[Edit]) -> Vec<u8> {
     let mut out = Vec::with_capacity(source.len() + edits.iter().map(|edit| edit.text.len()).sum::<usize>());
@@ -209,7 +227,10 @@ mod tests {
         let document = documents(source.as_bytes()).next().unwrap().unwrap();
         let draft = Draft::new(source.as_bytes(), &document).unwrap();
         let (draft, withheld) = make(draft, &fixes.iter().collect::<Vec<_>>());
-        (String::from_utf8(apply(source.as_bytes(), &draft.edits())).unwrap(), withheld.into_iter().map(|(index, _)| index).collect())
+        (
+            String::from_utf8(apply(source.as_bytes(), &draft.edits())).unwrap(),
+            withheld.into_iter().map(|(index, _)| index).collect(),
+        )
     }
 
     fn add(path: &[&'static str], value: Value) -> Op {
@@ -261,13 +282,17 @@ spec:
     b: 1
     c: 1
 ";
-        assert_eq!(fixed(source, &[good("b"), shared, good("c"), absent, clash]), (wanted.to_owned(), vec![1, 3, 4]));
+        assert_eq!(
+            fixed(source, &[good("b"), shared, good("c"), absent, clash]),
+            (wanted.to_owned(), vec![1, 3, 4])
+        );
     }
 
     #[test]
     fn changes_that_get_in_each_others_way_are_made_one_after_the_other() {
         // The last key of a mapping goes: what is put in behind it stands on the line that goes.
-        let moved = fix(vec![add(&["spec", "inner", "key"], json!(1)), Op::Remove(Pointer::of(&["spec", "key"]))]);
+        let moved =
+            fix(vec![add(&["spec", "inner", "key"], json!(1)), Op::Remove(Pointer::of(&["spec", "key"]))]);
         let bring = |key: &str| fix(vec![add(&["spec", "policy"], json!({key: 1}))]);
         let source = "spec:
   inner: {}
@@ -286,7 +311,8 @@ end: 1
 
     #[test]
     fn a_renaming_stands_beside_other_changes() {
-        let renamed = fix(vec![add(&["spec", "right"], json!({"a": 1})), Op::Remove(Pointer::of(&["spec", "wrong"]))]);
+        let renamed =
+            fix(vec![add(&["spec", "right"], json!({"a": 1})), Op::Remove(Pointer::of(&["spec", "wrong"]))]);
         let other = fix(vec![add(&["spec", "b"], json!(2))]);
         let source = "spec:
   wrong: # so
@@ -302,7 +328,8 @@ end: 1
         assert_eq!(fixed(source, &[other, renamed]), (wanted.to_owned(), vec![]));
     }
 
-    /// Items of a list, every other one of which cannot be added to: what is put in above a long value lands between its mark and its key.
+    /// Items of a list, every other one of which cannot be added to: what is put in above a long value lands
+    /// between its mark and its key.
     fn half_bad(count: usize) -> String {
         let item = |at: usize| match at % 2 {
             0 => format!("- name: i{at}\n  spec: {{t: {{a: {{b: {{c: [{at}]}}}}}}}}\n"),
@@ -331,11 +358,21 @@ end: 1
     #[test]
     fn fixes_in_one_long_line_take_no_look_at_the_whole_line_each() {
         grows_with_its_input(|count| {
-            let item = |at: usize| format!("{{\"name\":\"i{at}\",\"spec\":{{\"t\":{{\"a\":{{\"b\":{{\"c\":[1]}}}}}},\"old\":1}}}}");
+            let item = |at: usize| {
+                format!(
+                    "{{\"name\":\"i{at}\",\"spec\":{{\"t\":{{\"a\":{{\"b\":{{\"c\":[1]}}}}}},\"old\":1}}}}"
+                )
+            };
             let items: Vec<String> = (0..count).map(item).collect();
             let spec = |at: usize| Pointer::of(&["items"]) / at / "spec";
-            let others = (0..count).map(|at| fix(vec![Op::Replace(spec(at) / "old", json!(2)), Op::Add(spec(at) / "l", json!([1]))]));
-            (format!("{{\"items\":[{}]}}", items.join(",")), one_each(count).into_iter().chain(others).collect(), 0)
+            let others = (0..count).map(|at| {
+                fix(vec![Op::Replace(spec(at) / "old", json!(2)), Op::Add(spec(at) / "l", json!([1]))])
+            });
+            (
+                format!("{{\"items\":[{}]}}", items.join(",")),
+                one_each(count).into_iter().chain(others).collect(),
+                0,
+            )
         });
     }
 
@@ -346,14 +383,17 @@ end: 1
 
     #[test]
     fn fixes_of_items_are_made_where_some_are_bad() {
-        let source = half_bad(4).replace("- name: i0", "- name: &n i0").replace("name: i2", "name: *n") + "- plain\n- {spec: {b: *n}} # end\n";
+        let source = half_bad(4).replace("- name: i0", "- name: &n i0").replace("name: i2", "name: *n")
+            + "- plain\n- {spec: {b: *n}} # end\n";
         let mut fixes = one_each(4);
         fixes.push(fix(vec![Op::Add(Pointer::of(&["items"]) / 5 / "spec" / "ttl", json!(1))]));
         fixes.push(fix(vec![add(&["more"], json!({"a": 1}))]));
-        let wanted = source.replace("{t:", "{ttl: 1, t:").replace("{b: *n}", "{b: *n, ttl: 1}") + "more:\n  a: 1\n";
+        let wanted =
+            source.replace("{t:", "{ttl: 1, t:").replace("{b: *n}", "{b: *n, ttl: 1}") + "more:\n  a: 1\n";
         assert_eq!(fixed(&source, &fixes), (wanted, vec![1, 3]));
         let document = documents(source.as_bytes()).next().unwrap().unwrap();
-        let (_, withheld) = make(Draft::new(source.as_bytes(), &document).unwrap(), &fixes.iter().collect::<Vec<_>>());
+        let (_, withheld) =
+            make(Draft::new(source.as_bytes(), &document).unwrap(), &fixes.iter().collect::<Vec<_>>());
         assert!(withheld[1].1.to_string().contains("items[3].spec.ttl"), "{withheld:?}");
     }
 

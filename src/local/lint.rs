@@ -1,8 +1,10 @@
-//! The linter: files in, a report out. An adapter around [`crate::judge::engine::evaluate`], usable without the command line.
+//! The linter: files in, a report out. An adapter around [`crate::judge::engine::evaluate`], usable without
+//! the command line.
 //!
-//! Two passes. The first reads what the files say about claims: a search for the word, and a parse of the documents that have it. The second
-//! judges: every document is parsed, judged and forgotten by one thread, and what remains of it are its findings, looked up in the source.
-//! Files, and the documents of one large file, are spread over the threads of the current rayon pool; the report does not depend on their number.
+//! Two passes. The first reads what the files say about claims: a search for the word, and a parse of the
+//! documents that have it. The second judges: every document is parsed, judged and forgotten by one thread,
+//! and what remains of it are its findings, looked up in the source. Files, and the documents of one large
+//! file, are spread over the threads of the current rayon pool; the report does not depend on their number.
 
 mod answers;
 mod batch;
@@ -67,7 +69,8 @@ pub struct Options<'a> {
     pub progress: Option<&'a Progress>,
 }
 
-/// The default of [`Options::max_file_size`]: 64 MiB, several times the largest object list that a cluster's etcd could hold.
+/// The default of [`Options::max_file_size`]: 64 MiB, several times the largest object list that a cluster's
+/// etcd could hold.
 pub const MAX_FILE_SIZE: u64 = 64 << 20;
 
 impl Default for Options<'_> {
@@ -88,7 +91,10 @@ impl Default for Options<'_> {
 impl Options<'_> {
     /// A document may be as large as a file.
     fn limits(&self) -> Limits {
-        Limits { document_bytes: usize::try_from(self.max_file_size).unwrap_or(usize::MAX), ..Limits::default() }
+        Limits {
+            document_bytes: usize::try_from(self.max_file_size).unwrap_or(usize::MAX),
+            ..Limits::default()
+        }
     }
 }
 
@@ -124,15 +130,18 @@ const BATCH: usize = 32;
 /// Documents whose findings are in memory twice for a moment.
 const WAVE: usize = 64 * BATCH;
 
-/// Bytes of a file above which its documents are spread over threads; below, the file itself is the unit of work.
+/// Bytes of a file above which its documents are spread over threads; below, the file itself is the unit of
+/// work.
 const SPREAD: usize = 256 << 10;
 
 /// Lints files.
 ///
-/// `facts` are claims that are known beforehand; claims found among the inputs come second. The inputs' order is the report's.
+/// `facts` are claims that are known beforehand; claims found among the inputs come second. The inputs' order
+/// is the report's.
 #[must_use]
 pub fn lint(inputs: &[Input], policy: &Policy, facts: &Claims, options: &Options<'_>) -> Linted {
-    // Claims come first, which one of many files may hold. A file that is alone need not be read twice for that.
+    // Claims come first, which one of many files may hold. A file that is alone need not be read twice for
+    // that.
     let alone = match inputs {
         [input] => source::load(input, options.max_file_size).ok().and_then(Result::ok),
         _ => None,
@@ -140,7 +149,8 @@ pub fn lint(inputs: &[Input], policy: &Policy, facts: &Claims, options: &Options
     let claims = Claims::in_inputs(inputs, alone.as_ref(), options);
     let kustomizations = Kustomizations::of(inputs, options);
     let run = Run { policy, facts, claims: &claims, kustomizations: &kustomizations, alone, options };
-    let files: Vec<Result<File, Unreadable>> = inputs.par_iter().with_max_len(1).map(|input| run.file(input)).collect();
+    let files: Vec<Result<File, Unreadable>> =
+        inputs.par_iter().with_max_len(1).map(|input| run.file(input)).collect();
     let mut linted = Linted::default();
     let Linted { report, diffs, unreadable, unwritten } = &mut linted;
     let mut moved = Moved::default();
@@ -148,7 +158,10 @@ pub fn lint(inputs: &[Input], policy: &Policy, facts: &Claims, options: &Options
     let mut with_batch = BTreeMap::new();
     for (input, file) in inputs.iter().zip(&files) {
         if let Content::File(path) = &input.content {
-            with_batch.insert(normal(path), file.as_ref().is_ok_and(|file| file.report.objects > 0 || !file.report.unjudged.is_empty()));
+            with_batch.insert(
+                normal(path),
+                file.as_ref().is_ok_and(|file| file.report.objects > 0 || !file.report.unjudged.is_empty()),
+            );
         }
     }
     let taking = kustomizations.taking(&with_batch, options);
@@ -178,29 +191,43 @@ pub fn lint(inputs: &[Input], policy: &Policy, facts: &Claims, options: &Options
     let parts = chart::with_more(inputs, options).into_iter().filter(|(_, dir)| !charts.contains(dir));
     let parts = parts.map(|(path, dir)| whole_file(path, Reason::ChartParts(dir)));
     let unrendered = kustomizations.unrendered(&taking).into_iter();
-    let unrendered = unrendered.map(|kustomized| whole_file(Arc::clone(&kustomized.path), Reason::Kustomization(kustomized)));
+    let unrendered = unrendered
+        .map(|kustomized| whole_file(Arc::clone(&kustomized.path), Reason::Kustomization(kustomized)));
     let trees: Vec<Unjudged> = parts.chain(unrendered).collect();
     arguments.speak_of(inputs, &trees);
     report.unjudged.extend(trees);
     report.unjudged.extend(arguments.silent(report.objects + report.unjudged.len() + report.findings.len()));
     report.unjudged.sort_by(unjudged_order);
-    for location in report.findings.iter_mut().flat_map(|located| &mut located.related).filter_map(|related| related.location.as_mut()) {
+    for location in report
+        .findings
+        .iter_mut()
+        .flat_map(|located| &mut located.related)
+        .filter_map(|related| related.location.as_mut())
+    {
         if let Some(now) = moved.get(&(Arc::clone(&location.file), location.span.start, location.span.end)) {
             *location = now.clone();
         }
     }
     if options.keep_sources {
         let here: BTreeSet<Arc<str>> = report.sources.keys().cloned().collect();
-        let places = report.findings.iter().flat_map(|located| &located.related).filter_map(|related| related.location.as_ref());
-        let missing: BTreeSet<Arc<str>> = places.map(|place| Arc::clone(&place.file)).filter(|file| !here.contains(file)).collect();
-        for (path, text) in missing.into_iter().filter_map(|path| Some((Arc::clone(&path), run.claim_text(&path)?))) {
+        let places = report
+            .findings
+            .iter()
+            .flat_map(|located| &located.related)
+            .filter_map(|related| related.location.as_ref());
+        let missing: BTreeSet<Arc<str>> =
+            places.map(|place| Arc::clone(&place.file)).filter(|file| !here.contains(file)).collect();
+        for (path, text) in
+            missing.into_iter().filter_map(|path| Some((Arc::clone(&path), run.claim_text(&path)?)))
+        {
             report.sources.insert(path, text);
         }
     }
     linted
 }
 
-/// Says a chart once, at the first of its templates: what renders one of them renders all. Returns the charts' directories.
+/// Says a chart once, at the first of its templates: what renders one of them renders all. Returns the
+/// charts' directories.
 fn once_a_chart(report: &mut Report) -> BTreeSet<Arc<str>> {
     let mut known: BTreeSet<Arc<str>> = BTreeSet::new();
     let mut again: BTreeSet<Arc<str>> = BTreeSet::new();
@@ -215,8 +242,11 @@ fn once_a_chart(report: &mut Report) -> BTreeSet<Arc<str>> {
         first
     });
     if !again.is_empty() {
-        report.findings.retain(|located| located.finding.rule != UNRENDERED_TEMPLATE || !again.contains(&located.location.file));
-        let told: BTreeSet<&Arc<str>> = report.findings.iter().map(|located| &located.location.file).collect();
+        report.findings.retain(|located| {
+            located.finding.rule != UNRENDERED_TEMPLATE || !again.contains(&located.location.file)
+        });
+        let told: BTreeSet<&Arc<str>> =
+            report.findings.iter().map(|located| &located.location.file).collect();
         report.sources.retain(|file, _| !again.contains(file) || told.contains(file));
     }
     known
@@ -229,13 +259,23 @@ fn says_kind(unjudged: &Unjudged) -> bool {
 
 /// Says that a document was not judged for what a finding says of it.
 fn unjudged(located: &Located, reason: Reason) -> Unjudged {
-    Unjudged { location: Some(located.location.clone()), document: Some(located.document), object: None, reason }
+    Unjudged {
+        location: Some(located.location.clone()),
+        document: Some(located.document),
+        object: None,
+        reason,
+    }
 }
 
 /// Says that nothing of a file was judged.
 fn whole_file(path: Arc<str>, reason: Reason) -> Unjudged {
     let start = Position { line: 1, column: 1 };
-    Unjudged { location: Some(Location { file: path, span: 0..0, start, end: start }), document: None, object: None, reason }
+    Unjudged {
+        location: Some(Location { file: path, span: 0..0, start, end: start }),
+        document: None,
+        object: None,
+        reason,
+    }
 }
 
 impl Unreadable {
@@ -288,12 +328,17 @@ impl Arguments {
 
     /// Remembers that something was said of files.
     fn speak_of(&mut self, inputs: &[Input], unjudged: &[Unjudged]) {
-        let files: BTreeSet<&str> = unjudged.iter().filter_map(|unjudged| Some(&*unjudged.location.as_ref()?.file)).collect();
-        inputs.iter().filter(|input| files.contains(&*shown(Path::new(&*input.path)))).for_each(|input| self.speak(input));
+        let files: BTreeSet<&str> =
+            unjudged.iter().filter_map(|unjudged| Some(&*unjudged.location.as_ref()?.file)).collect();
+        inputs
+            .iter()
+            .filter(|input| files.contains(&*shown(Path::new(&*input.path))))
+            .for_each(|input| self.speak(input));
     }
 
-    /// Returns the directories of which nothing was said. Files that were named are reported only if there is nothing in any of them: whoever passes the
-    /// files of a commit, or a shell's glob, means those of them that hold batch work.
+    /// Returns the directories of which nothing was said. Files that were named are reported only if there is
+    /// nothing in any of them: whoever passes the files of a commit, or a shell's glob, means those of them
+    /// that hold batch work.
     fn silent(self, said: usize) -> Vec<Unjudged> {
         let roots = self.roots.into_iter().filter(|(_, speaks)| !speaks).map(|(root, _)| root);
         let files = self.files.into_iter().filter(|_| said == 0);
@@ -342,7 +387,8 @@ impl Run<'_> {
             Err(TooLarge { size }) => {
                 let finding = document::too_large(input, size, self.options.max_file_size);
                 let unjudged = vec![whole_file(Arc::clone(&input.path), Reason::TooLarge)];
-                let report = Report { files: 1, documents: 1, findings: vec![finding], unjudged, ..Report::default() };
+                let report =
+                    Report { files: 1, documents: 1, findings: vec![finding], unjudged, ..Report::default() };
                 Ok(File { report, ..File::default() })
             }
         }
@@ -354,7 +400,8 @@ impl Run<'_> {
         Some(source::load(input, self.options.max_file_size).ok()?.ok()?.text())
     }
 
-    /// Judges the documents of one file and hands the file over, where it is to be changed. If that fails, the file is judged as it is.
+    /// Judges the documents of one file and hands the file over, where it is to be changed. If that fails,
+    /// the file is judged as it is.
     fn fixed(&self, input: &Input, loaded: &Loaded) -> File {
         let (mut file, edits) = self.documents(input, loaded, self.options);
         let Some(fixing) = self.options.fix.filter(|_| !edits.is_empty()) else { return file };
@@ -364,7 +411,10 @@ impl Run<'_> {
         let written = if shifts.keep(&chunks, &split(&new)) {
             fixing.sink.take(&Change { input, old: loaded.bytes(), new: &new, edits: &edits })
         } else {
-            Err(Unwritten { path: input.path.to_string(), reason: "its documents would run into each other".to_owned() })
+            Err(Unwritten {
+                path: input.path.to_string(),
+                reason: "its documents would run into each other".to_owned(),
+            })
         };
         if let Err(unwritten) = written {
             let options = Options { fix: None, ..*self.options };
@@ -381,22 +431,27 @@ impl Run<'_> {
             let start = unjudged.document.and_then(|document| chunks.get(document)).map_or(0, start);
             let Some(location) = &mut unjudged.location else { continue };
             location.span = shifts.of(start, location.span.start)..shifts.of(start, location.span.end);
-            (location.start, location.end) = (lines.position(location.span.start), lines.position(location.span.end));
+            (location.start, location.end) =
+                (lines.position(location.span.start), lines.position(location.span.end));
         }
         for claim in self.facts.locations(&input.path).chain(self.claims.locations(&input.path)) {
-            let span = shifts.of(claim.span.start, claim.span.start)..shifts.of(claim.span.start, claim.span.end);
+            let span =
+                shifts.of(claim.span.start, claim.span.start)..shifts.of(claim.span.start, claim.span.end);
             let (start, end) = (lines.position(span.start), lines.position(span.end));
             let now = Location { file: Arc::clone(&claim.file), span, start, end };
             file.moved.insert((Arc::clone(&claim.file), claim.span.start, claim.span.end), now);
         }
         if self.options.keep_sources && !(file.report.findings.is_empty() && file.moved.is_empty()) {
-            file.report.sources.insert(Arc::clone(&input.path), Arc::new(String::from_utf8_lossy(&new).into_owned()));
+            file.report
+                .sources
+                .insert(Arc::clone(&input.path), Arc::new(String::from_utf8_lossy(&new).into_owned()));
         }
         file.report.changed = 1;
         file
     }
 
-    /// Judges the documents of one file. Findings stand where they stand when the edits of their own document are made, and no others.
+    /// Judges the documents of one file. Findings stand where they stand when the edits of their own document
+    /// are made, and no others.
     fn documents(&self, input: &Input, loaded: &Loaded, options: &Options<'_>) -> (File, Vec<Edit>) {
         let scope = Scope { file: input, facts: self.facts, linted: self.claims };
         let patch = self.kustomizations.patch(input);
@@ -406,9 +461,13 @@ impl Run<'_> {
         let judge = |batch: &[Result<Chunk, SyntaxError>], first: usize| {
             let mut judged = Judged::default();
             for (index, chunk) in batch.iter().enumerate() {
-                let document = chunk.as_ref().map_err(Clone::clone).and_then(|chunk| yaml::parse(loaded.bytes(), chunk, &limits));
+                let document = chunk
+                    .as_ref()
+                    .map_err(Clone::clone)
+                    .and_then(|chunk| yaml::parse(loaded.bytes(), chunk, &limits));
                 // What has nothing but comments has a number, but is not counted.
-                judged.report.documents += usize::from(!document.as_ref().is_ok_and(yaml::Document::is_empty));
+                judged.report.documents +=
+                    usize::from(!document.as_ref().is_ok_and(yaml::Document::is_empty));
                 context.judge(first + index, document, &mut judged);
             }
             judged
@@ -417,12 +476,15 @@ impl Run<'_> {
         let (mut broken, mut edits) = (Vec::new(), Vec::new());
         let mut seen = 0;
         for wave in chunks.chunks(WAVE) {
-            let batches = wave.par_chunks(BATCH).enumerate().map(|(index, batch)| judge(batch, seen + index * BATCH));
-            let batches: Vec<Judged> = if loaded.bytes().len() < SPREAD { vec![judge(wave, seen)] } else { batches.collect() };
+            let batches =
+                wave.par_chunks(BATCH).enumerate().map(|(index, batch)| judge(batch, seen + index * BATCH));
+            let batches: Vec<Judged> =
+                if loaded.bytes().len() < SPREAD { vec![judge(wave, seen)] } else { batches.collect() };
             seen += wave.len();
             let found: usize = batches.iter().map(|batch| batch.report.findings.len()).sum();
             if report.findings.capacity() - report.findings.len() < found {
-                // The rest of a file is mostly like what has been seen of it. To grow by doubling would take twice the memory.
+                // The rest of a file is mostly like what has been seen of it. To grow by doubling would take
+                // twice the memory.
                 let all = report.findings.len() + found;
                 report.findings.reserve_exact(found + (all + all / 16) * (chunks.len() - seen) / seen);
             }
@@ -440,18 +502,29 @@ impl Run<'_> {
         if self.options.keep_sources && !report.findings.is_empty() {
             report.sources.insert(Arc::clone(&input.path), loaded.text());
         }
-        let diff = (self.options.dry_run.is_some() && !edits.is_empty()).then(|| fix::diff(&input.path, loaded.bytes(), &edits));
+        let diff = (self.options.dry_run.is_some() && !edits.is_empty())
+            .then(|| fix::diff(&input.path, loaded.bytes(), &edits));
         (File { report, diff, ..File::default() }, edits)
     }
 
-    /// Says which documents of a file could not be read, and forgets the others: in a directory, much is called YAML or JSON that is no manifest.
-    fn say_broken(&self, input: &Input, text: &[u8], broken: &mut Vec<(SyntaxErrorKind, Located)>, report: &mut Report) {
+    /// Says which documents of a file could not be read, and forgets the others: in a directory, much is
+    /// called YAML or JSON that is no manifest.
+    fn say_broken(
+        &self,
+        input: &Input,
+        text: &[u8],
+        broken: &mut Vec<(SyntaxErrorKind, Located)>,
+        report: &mut Report,
+    ) {
         if broken.is_empty() {
             return;
         }
         let named = |is_own: fn(&Path) -> bool| matches!(&input.content, Content::File(path) if is_own(path));
         let is_kustomization = named(kustomization::is_kustomization);
-        let is_ours = input.named || is_kustomization || named(chart::is_chart) || self.kustomizations.patch(input).is_some();
+        let is_ours = input.named
+            || is_kustomization
+            || named(chart::is_chart)
+            || self.kustomizations.patch(input).is_some();
         let speak = is_ours || batch::may_be_manifest(text);
         let first = broken.iter().position(|(kind, _)| *kind == SyntaxErrorKind::Template);
         let chart = first.and_then(|_| chart::of(input));
@@ -466,7 +539,8 @@ impl Run<'_> {
         broken.retain(|(kind, _)| {
             nth += 1;
             match kind {
-                // A template breaks YAML in as many places as it has directives: one finding says all there is to say.
+                // A template breaks YAML in as many places as it has directives: one finding says all there
+                // is to say.
                 SyntaxErrorKind::Template => speak_of_template && first == Some(nth - 1),
                 _ => speak && !(speak_of_template && first < Some(nth - 1)),
             }

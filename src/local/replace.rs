@@ -21,10 +21,12 @@ pub enum NotReplaced {
     Io(#[from] io::Error),
 }
 
-/// Replaces a file whose text is `old`. Symbolic links are followed: they stay, and the file that they lead to is replaced, with its permissions kept.
+/// Replaces a file whose text is `old`. Symbolic links are followed: they stay, and the file that they lead
+/// to is replaced, with its permissions kept.
 ///
-/// The new text is written to a file beside it, brought to the disk, and renamed, so that nobody ever sees half of it. Hard links to the old text
-/// stay with the old text. A file that has the new text already is left alone.
+/// The new text is written to a file beside it, brought to the disk, and renamed, so that nobody ever sees
+/// half of it. Hard links to the old text stay with the old text. A file that has the new text already is
+/// left alone.
 ///
 /// # Errors
 /// The file is as it was; what is said tells why.
@@ -67,7 +69,8 @@ fn holds<const N: usize>(path: &Path, texts: [&[u8]; N]) -> io::Result<[bool; N]
             Err(error) => return Err(error),
         };
         for (same, text) in same.iter_mut().zip(texts) {
-            *same &= if read == 0 { text.len() == at } else { text.get(at..at + read) == Some(&buffer[..read]) };
+            *same &=
+                if read == 0 { text.len() == at } else { text.get(at..at + read) == Some(&buffer[..read]) };
         }
         if read == 0 || same == [false; N] {
             return Ok(same);
@@ -76,7 +79,8 @@ fn holds<const N: usize>(path: &Path, texts: [&[u8]; N]) -> io::Result<[bool; N]
     }
 }
 
-/// Writes a file, whether there is one or not: all of it or nothing, in the way of [`replace`]. A new file gets the permissions that new files get.
+/// Writes a file, whether there is one or not: all of it or nothing, in the way of [`replace`]. A new file
+/// gets the permissions that new files get.
 ///
 /// # Errors
 /// What was there, or was not, is as it was; what is said tells why.
@@ -143,7 +147,11 @@ mod tests {
         *last.last_mut().unwrap() = b'x';
         let longer = [long.as_bytes(), b"0"].concat();
         assert_eq!(
-            holds(&path, [long.as_bytes(), &last, &longer, &long.as_bytes()[1..], &long.as_bytes()[..1 << 16], b""]).unwrap(),
+            holds(
+                &path,
+                [long.as_bytes(), &last, &longer, &long.as_bytes()[1..], &long.as_bytes()[..1 << 16], b""]
+            )
+            .unwrap(),
             [true, false, false, false, false, false]
         );
         let (_dir, path) = file("");
@@ -165,7 +173,10 @@ mod tests {
         put(&path, b"new").unwrap();
         let fresh = dir.path().join("fresh.json");
         put(&fresh, b"fresh").unwrap();
-        assert_eq!((fs::read_to_string(&path).unwrap(), fs::read_to_string(&fresh).unwrap(), entries(&dir)), ("new".into(), "fresh".into(), 2));
+        assert_eq!(
+            (fs::read_to_string(&path).unwrap(), fs::read_to_string(&fresh).unwrap(), entries(&dir)),
+            ("new".into(), "fresh".into(), 2)
+        );
         assert!(matches!(put(dir.path(), b"x"), Err(NotReplaced::NoFile)));
         assert!(matches!(put(&dir.path().join("no/such/place"), b"x"), Err(NotReplaced::Io(_))));
         #[cfg(unix)]

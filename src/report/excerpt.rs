@@ -42,13 +42,18 @@ pub(super) struct Excerpt<'s, 'r> {
 pub(super) fn excerpts<'s, 'r>(report: &'r Report, spots: &'s [Spot<'r>]) -> Vec<Excerpt<'s, 'r>> {
     let mut groups: Vec<Vec<&'s Spot<'r>>> = Vec::new();
     for spot in spots {
-        let near = |first: &Location| first.file == spot.location.file && first.start.line.abs_diff(spot.location.start.line) <= APART;
+        let near = |first: &Location| {
+            first.file == spot.location.file && first.start.line.abs_diff(spot.location.start.line) <= APART
+        };
         match groups.iter_mut().find(|group| near(group[0].location)) {
             Some(group) => group.push(spot),
             None => groups.push(vec![spot]),
         }
     }
-    groups.into_iter().map(|group| excerpt(report.sources.get(&group[0].location.file).map_or("", |source| source), group)).collect()
+    groups
+        .into_iter()
+        .map(|group| excerpt(report.sources.get(&group[0].location.file).map_or("", |source| source), group))
+        .collect()
 }
 
 fn excerpt<'s, 'r>(source: &str, mut spots: Vec<&'s Spot<'r>>) -> Excerpt<'s, 'r> {
@@ -61,8 +66,13 @@ fn excerpt<'s, 'r>(source: &str, mut spots: Vec<&'s Spot<'r>>) -> Excerpt<'s, 'r
     }
     let (mut start, last_line) = (line_start(source, first.span.start), last.start.line);
     for line in first.start.line..=last_line {
-        // Only the last line may be long and nothing behind it matter: a JSON file of one line would be searched for each of its findings.
-        let end = if line == last_line { line_end(source, last.span.start.max(start), BEHIND) } else { line_end(source, start, source.len()) };
+        // Only the last line may be long and nothing behind it matter: a JSON file of one line would be
+        // searched for each of its findings.
+        let end = if line == last_line {
+            line_end(source, last.span.start.max(start), BEHIND)
+        } else {
+            line_end(source, start, source.len())
+        };
         let here: Vec<_> = spots.iter().copied().filter(|spot| spot.location.start.line == line).collect();
         push_line(&mut out, source, start..end, &here);
         if line < last_line {
@@ -83,7 +93,11 @@ fn push_line<'s, 'r>(out: &mut Excerpt<'s, 'r>, source: &str, line: Range<usize>
         out.text.push('…');
     }
     let inside = |offset: usize| character_at(source, offset.clamp(from, to));
-    let mut cuts: Vec<_> = spots.iter().flat_map(|spot| [spot.location.span.start, spot.location.span.end]).map(inside).collect();
+    let mut cuts: Vec<_> = spots
+        .iter()
+        .flat_map(|spot| [spot.location.span.start, spot.location.span.end])
+        .map(inside)
+        .collect();
     cuts.extend([from, to]);
     cuts.sort_unstable();
     cuts.dedup();
@@ -103,15 +117,18 @@ fn push_line<'s, 'r>(out: &mut Excerpt<'s, 'r>, source: &str, line: Range<usize>
     }
 }
 
-/// Returns where the line around an offset starts, or a place [`BEFORE`] bytes in front of the offset where the line is longer.
+/// Returns where the line around an offset starts, or a place [`BEFORE`] bytes in front of the offset where
+/// the line is longer.
 fn line_start(source: &str, offset: usize) -> usize {
     let offset = character_at(source, offset);
     let from = character_at(source, offset.saturating_sub(BEFORE));
-    let start = memchr::memrchr2(b'\n', b'\r', &source.as_bytes()[from..offset]).map_or(from, |at| from + at + 1);
+    let start =
+        memchr::memrchr2(b'\n', b'\r', &source.as_bytes()[from..offset]).map_or(from, |at| from + at + 1);
     if start == 0 && source.starts_with('\u{FEFF}') { '\u{FEFF}'.len_utf8() } else { start }
 }
 
-/// Returns where the line around an offset ends, or a place `most` bytes behind the offset where the line is longer.
+/// Returns where the line around an offset ends, or a place `most` bytes behind the offset where the line is
+/// longer.
 fn line_end(source: &str, offset: usize, most: usize) -> usize {
     let offset = character_at(source, offset);
     let to = character_at(source, offset.saturating_add(most));
@@ -141,9 +158,11 @@ mod tests {
     fn show(source: &str, spans: &[(usize, usize)]) -> Vec<(usize, String, Vec<String>)> {
         let report = Report::default().with("f", source);
         let locations: Vec<_> = spans.iter().map(|&(start, end)| location(source, start..end)).collect();
-        let spots: Vec<_> = locations.iter().map(|location| Spot { location, label: None, primary: false }).collect();
+        let spots: Vec<_> =
+            locations.iter().map(|location| Spot { location, label: None, primary: false }).collect();
         let shown = excerpts(&report, &spots).into_iter().map(|excerpt| {
-            let marked = excerpt.marks.iter().map(|(range, _)| excerpt.text[range.clone()].to_owned()).collect();
+            let marked =
+                excerpt.marks.iter().map(|(range, _)| excerpt.text[range.clone()].to_owned()).collect();
             (excerpt.line, excerpt.text, marked)
         });
         shown.collect()
@@ -161,7 +180,10 @@ mod tests {
 
     #[test]
     fn a_span_of_many_lines_is_its_first() {
-        assert_eq!(show("spec:\n  a: 1\n  b: 2\n", &[(8, 19)]), [(2, "  a: 1".to_owned(), vec!["a: 1".to_owned()])]);
+        assert_eq!(
+            show("spec:\n  a: 1\n  b: 2\n", &[(8, 19)]),
+            [(2, "  a: 1".to_owned(), vec!["a: 1".to_owned()])]
+        );
     }
 
     #[test]
@@ -169,7 +191,10 @@ mod tests {
         let source = "a\n".repeat(100);
         let near = show(&source, &[(4, 5), (0, 1)]);
         assert_eq!(near, [(1, "a\na\na".to_owned(), vec!["a".to_owned(), "a".to_owned()])]);
-        assert_eq!(show(&source, &[(180, 181), (0, 1)]).iter().map(|(line, ..)| *line).collect::<Vec<_>>(), [91, 1]);
+        assert_eq!(
+            show(&source, &[(180, 181), (0, 1)]).iter().map(|(line, ..)| *line).collect::<Vec<_>>(),
+            [91, 1]
+        );
     }
 
     #[test]
@@ -181,7 +206,11 @@ mod tests {
         assert!(text.len() < 4 * (BEFORE + BEHIND + WIDEST), "{}", text.len());
         assert!(text.ends_with('…') && marked[0] == "é", "{marked:?}");
         let (_, text, marked) = &show(&source, &[(at, at + 1)])[0];
-        assert!(text.starts_with("…é") && text.ends_with("é…") && text.len() < 2 * (BEFORE + BEHIND), "{}", text.len());
+        assert!(
+            text.starts_with("…é") && text.ends_with("é…") && text.len() < 2 * (BEFORE + BEHIND),
+            "{}",
+            text.len()
+        );
         assert_eq!(marked, &["x"]);
     }
 

@@ -1,4 +1,5 @@
-//! Names for findings that stay the same while lines move, so that a tool can tell a new finding from an old one.
+//! Names for findings that stay the same while lines move, so that a tool can tell a new finding from an old
+//! one.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -21,7 +22,8 @@ pub(super) struct Unique {
 }
 
 impl Unique {
-    /// Returns a name like [`of`] that also tells apart the same object in two files, and equal findings by their order.
+    /// Returns a name like [`of`] that also tells apart the same object in two files, and equal findings by
+    /// their order.
     pub(super) fn next(&mut self, located: &Located) -> String {
         self.unique(digest(located, &[&located.location.file]))
     }

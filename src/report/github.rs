@@ -16,13 +16,16 @@ pub(super) fn write(report: &Report, options: &Options, out: &mut dyn io::Write)
     for located in findings {
         command(report, located, out)?;
     }
-    for unjudged in report.unjudged.iter().filter(|unjudged| options.fail_on_unjudged || !unjudged.reason.is_found()) {
+    for unjudged in
+        report.unjudged.iter().filter(|unjudged| options.fail_on_unjudged || !unjudged.reason.is_found())
+    {
         not_judged(unjudged, options.fail_on_unjudged, out)?;
     }
     writeln!(out, "{}", summary::line(report))
 }
 
-/// Writes the command for something that was not judged: a notice, or an error where that was asked for or the run has failed for it.
+/// Writes the command for something that was not judged: a notice, or an error where that was asked for or
+/// the run has failed for it.
 fn not_judged(unjudged: &Unjudged, fails: bool, out: &mut dyn io::Write) -> io::Result<()> {
     write!(out, "::{} ", if fails || unjudged.reason.is_error() { "error" } else { "notice" })?;
     if let Some(location) = &unjudged.location {
@@ -76,7 +79,8 @@ fn command(report: &Report, located: &Located, out: &mut dyn io::Write) -> io::R
     writeln!(out)
 }
 
-/// Escapes a text for behind the `::`. The runner reads `%25`, `%0D` and `%0A`; other control characters are shown as pictures.
+/// Escapes a text for behind the `::`. The runner reads `%25`, `%0D` and `%0A`; other control characters are
+/// shown as pictures.
 fn message(text: &str) -> String {
     let text: Cow<'_, str> = text.replace('%', "%25").replace('\r', "%0D").replace('\n', "%0A").into();
     clean(&text).into_owned()

@@ -44,21 +44,31 @@ pub(super) fn write(report: &Report, options: &Options, out: &mut dyn io::Write)
         lead = b",\n";
     }
     // An issue must have a path: what is in no file cannot be one.
-    let said = report.unjudged.iter().filter(|unjudged| options.fail_on_unjudged || !unjudged.reason.is_found());
+    let said =
+        report.unjudged.iter().filter(|unjudged| options.fail_on_unjudged || !unjudged.reason.is_found());
     for (unjudged, location) in said.filter_map(|unjudged| Some((unjudged, unjudged.location.as_ref()?))) {
         out.write_all(lead)?;
-        serde_json::to_writer(&mut *out, &not_judged(unjudged, location, options.fail_on_unjudged, &mut unique))?;
+        serde_json::to_writer(
+            &mut *out,
+            &not_judged(unjudged, location, options.fail_on_unjudged, &mut unique),
+        )?;
         lead = b",\n";
     }
     out.write_all(b"]\n")
 }
 
-fn not_judged<'r>(unjudged: &'r Unjudged, location: &'r Location, fails: bool, unique: &mut Unique) -> Issue<'r> {
+fn not_judged<'r>(
+    unjudged: &'r Unjudged,
+    location: &'r Location,
+    fails: bool,
+    unique: &mut Unique,
+) -> Issue<'r> {
     let object = unjudged.object.as_ref().map(|object| format!("{object}: ")).unwrap_or_default();
     let help = unjudged.help();
     let help = if help.is_empty() { String::new() } else { format!("; {help}") };
     Issue {
-        description: clean(&format!("{object}{}: {}{help}", unjudged.reason.what(), unjudged.message())).into_owned(),
+        description: clean(&format!("{object}{}: {}{help}", unjudged.reason.what(), unjudged.message()))
+            .into_owned(),
         check_name: NOT_JUDGED,
         fingerprint: unique.of_unjudged(unjudged, location),
         severity: match unjudged.reason.is_error() {
@@ -66,7 +76,10 @@ fn not_judged<'r>(unjudged: &'r Unjudged, location: &'r Location, fails: bool, u
             false if fails => "major",
             false => "info",
         },
-        location: IssueLocation { path: repository_path(&location.file), lines: Range { begin: location.start.line, end: location.start.line } },
+        location: IssueLocation {
+            path: repository_path(&location.file),
+            lines: Range { begin: location.start.line, end: location.start.line },
+        },
     }
 }
 
@@ -119,7 +132,8 @@ mod tests {
                 "location": {"path": "jobs/train.yaml", "lines": {"begin": 6, "end": 6}},
             })
         );
-        let severities: Vec<_> = document.as_array().unwrap().iter().map(|issue| issue["severity"].as_str().unwrap()).collect();
+        let severities: Vec<_> =
+            document.as_array().unwrap().iter().map(|issue| issue["severity"].as_str().unwrap()).collect();
         assert_eq!(severities, ["blocker", "info", "blocker", "minor", "major"]);
     }
 }

@@ -1,6 +1,7 @@
 //! The report for people: each object's findings under one heading, with the source lines they are about.
 //!
-//! Beyond [`MANY`] findings nobody reads them one by one, so they are grouped by rule, with one shown in full and some more named.
+//! Beyond [`MANY`] findings nobody reads them one by one, so they are grouped by rule, with one shown in full
+//! and some more named.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
@@ -86,10 +87,14 @@ impl<'r> Writer<'r, '_> {
 
     fn by_object(&mut self) -> io::Result<()> {
         let findings = &self.report.findings;
-        for group in findings.chunk_by(|a, b| a.location.file == b.location.file && a.document == b.document && a.object == b.object) {
+        for group in findings.chunk_by(|a, b| {
+            a.location.file == b.location.file && a.document == b.document && a.object == b.object
+        }) {
             let file = self.report.file(&group[0].location).map(clean);
             let heading = match (&group[0].object, file) {
-                (Some(object), Some(file)) => format!("{} ({}) in {file}", clean(&object.full_name()), clean(&object.kind)),
+                (Some(object), Some(file)) => {
+                    format!("{} ({}) in {file}", clean(&object.full_name()), clean(&object.kind))
+                }
                 (Some(object), None) => format!("{} ({})", clean(&object.full_name()), clean(&object.kind)),
                 (None, file) => file.unwrap_or_default().into_owned(),
             };
@@ -110,7 +115,9 @@ impl<'r> Writer<'r, '_> {
         let mut groups = summary::by_rule(self.report);
         let worst = |findings: &[&Located]| findings.iter().map(|located| located.finding.level).max();
         // The sort is stable: within a level, rules before checks of the input, and most hit first.
-        groups.sort_by_key(|(rule, findings)| (std::cmp::Reverse(worst(findings)), rules::find(rule).is_none()));
+        groups.sort_by_key(|(rule, findings)| {
+            (std::cmp::Reverse(worst(findings)), rules::find(rule).is_none())
+        });
         let shown = groups.len().min(SHOWN);
         let named = (ROOM.saturating_sub(GROUP * shown) / groups.len()).clamp(2, NAMED);
         for (nth, (rule, mut findings)) in groups.into_iter().enumerate() {
@@ -119,7 +126,10 @@ impl<'r> Writer<'r, '_> {
             // The example is of the worst level, and so are the first that are named.
             // Of an audit only some objects are kept to be shown.
             findings.sort_by_key(|located| {
-                (std::cmp::Reverse(located.finding.level), self.report.impact.is_some() && !self.report.sources.contains_key(&located.location.file))
+                (
+                    std::cmp::Reverse(located.finding.level),
+                    self.report.impact.is_some() && !self.report.sources.contains_key(&located.location.file),
+                )
             });
             if nth < shown {
                 self.finding(findings[0], false)?;
@@ -131,8 +141,14 @@ impl<'r> Writer<'r, '_> {
         Ok(())
     }
 
-    /// Names the first of some findings, a line each: where they are, and what they say unless the example says the same.
-    fn names(&mut self, findings: &[&'r Located], example: Option<&'r Located>, most: usize) -> io::Result<()> {
+    /// Names the first of some findings, a line each: where they are, and what they say unless the example
+    /// says the same.
+    fn names(
+        &mut self,
+        findings: &[&'r Located],
+        example: Option<&'r Located>,
+        most: usize,
+    ) -> io::Result<()> {
         if findings.is_empty() {
             return Ok(());
         }
@@ -140,8 +156,13 @@ impl<'r> Writer<'r, '_> {
         let (shown, rest) = findings.split_at(if findings.len() <= most + 1 { findings.len() } else { most });
         let mixed = shown.iter().any(|located| located.finding.level != shown[0].finding.level);
         let in_files = self.report.impact.is_none();
-        let object = |located: &Located| located.object.as_ref().map(|object| clean(&object.to_string()).into_owned()).unwrap_or_default();
-        let places: Vec<_> = shown.iter().map(|located| if in_files { located.location.to_string() } else { object(located) }).collect();
+        let object = |located: &Located| {
+            located.object.as_ref().map(|object| clean(&object.to_string()).into_owned()).unwrap_or_default()
+        };
+        let places: Vec<_> = shown
+            .iter()
+            .map(|located| if in_files { located.location.to_string() } else { object(located) })
+            .collect();
         let width = places.iter().map(|place| place.chars().count()).max().unwrap_or_default();
         for (located, place) in shown.iter().zip(&places) {
             let level = if mixed { format!("{:<8}", located.finding.level.word()) } else { String::new() };
@@ -156,7 +177,12 @@ impl<'r> Writer<'r, '_> {
         }
         if !rest.is_empty() {
             let files = rest.iter().map(|located| &located.location.file).collect::<BTreeSet<_>>().len();
-            writeln!(self.out, "  … and {} more in {}", thousands(rest.len()), plural(files, if in_files { "file" } else { "object" }))?;
+            writeln!(
+                self.out,
+                "  … and {} more in {}",
+                thousands(rest.len()),
+                plural(files, if in_files { "file" } else { "object" })
+            )?;
         }
         writeln!(self.out)
     }
@@ -169,12 +195,15 @@ impl<'r> Writer<'r, '_> {
             Level::Warn => Mark::WARNING,
             Level::Note => Mark::NOTE,
         };
-        let title = mark.with_name(finding.level.word()).primary_title(clean(&finding.message)).id(finding.rule);
+        let title =
+            mark.with_name(finding.level.word()).primary_title(clean(&finding.message)).id(finding.rule);
         let mut elements: Vec<Element<'_>> = Vec::new();
         let mut notes: Vec<Message<'_>> = Vec::new();
-        let mut spots = vec![excerpt::Spot { location: &located.location, label: missing(located), primary: true }];
+        let mut spots =
+            vec![excerpt::Spot { location: &located.location, label: missing(located), primary: true }];
         for related in &located.related {
-            let object = related.object.as_deref().map(|object| format!("{}: ", clean(object))).unwrap_or_default();
+            let object =
+                related.object.as_deref().map(|object| format!("{}: ", clean(object))).unwrap_or_default();
             let text = format!("{object}{}", clean(&related.text));
             match &related.location {
                 Some(location) => spots.push(excerpt::Spot { location, label: Some(text), primary: false }),
@@ -182,7 +211,9 @@ impl<'r> Writer<'r, '_> {
             }
         }
         let excerpts = excerpt::excerpts(self.report, &spots);
-        let place = |location: &Location| if *location == located.location { self.report.place(located) } else { location.to_string() };
+        let place = |location: &Location| {
+            if *location == located.location { self.report.place(located) } else { location.to_string() }
+        };
         let places: Vec<_> = excerpts.iter().map(|excerpt| place(excerpt.location)).collect();
         let repeats = shown && spots.len() == 1;
         let mut bare = true;
@@ -196,7 +227,13 @@ impl<'r> Writer<'r, '_> {
                 let kind = if spot.primary { AnnotationKind::Primary } else { AnnotationKind::Context };
                 kind.span(span).label(spot.label.as_deref())
             });
-            elements.push(Snippet::source(excerpt.text).path(stand_in(nth)).line_start(excerpt.line).annotations(annotations).into());
+            elements.push(
+                Snippet::source(excerpt.text)
+                    .path(stand_in(nth))
+                    .line_start(excerpt.line)
+                    .annotations(annotations)
+                    .into(),
+            );
         }
         elements.extend(notes.into_iter().map(Element::from));
         if !finding.help.is_empty() {
@@ -215,7 +252,11 @@ impl<'r> Writer<'r, '_> {
         }
         let text = put_places(&self.renderer.render(&[title.elements(elements)]), &places);
         // Without source lines the renderer leaves no margin for their numbers; all other findings have one.
-        let margin = if bare && self.report.impact.is_none() { located.location.start.line.to_string().len() } else { 0 };
+        let margin = if bare && self.report.impact.is_none() {
+            located.location.start.line.to_string().len()
+        } else {
+            0
+        };
         for (nth, line) in text.lines().enumerate() {
             let margin = if nth == 0 { 0 } else { margin };
             writeln!(self.out, "{:margin$}{}", "", line.trim_end())?;
@@ -228,9 +269,11 @@ impl<'r> Writer<'r, '_> {
         let mut groups: BTreeMap<&Reason, Vec<&Unjudged>> = BTreeMap::new();
         let mut first: BTreeMap<&'static str, &Reason> = BTreeMap::new();
         // One path with nothing in it is in the summary.
-        let alone = self.report.unjudged.iter().filter(|unjudged| unjudged.reason == Reason::Nothing).count() == 1;
+        let alone =
+            self.report.unjudged.iter().filter(|unjudged| unjudged.reason == Reason::Nothing).count() == 1;
         // What is on standard error, or a finding, is not said twice.
-        let is_said = |reason: &Reason| reason.is_found() || reason.is_error() || (alone && *reason == Reason::Nothing);
+        let is_said =
+            |reason: &Reason| reason.is_found() || reason.is_error() || (alone && *reason == Reason::Nothing);
         let shown = |unjudged: &&Unjudged| !is_said(&unjudged.reason);
         for unjudged in self.report.unjudged.iter().filter(shown) {
             let reason = *first.entry(unjudged.reason.heading()).or_insert(&unjudged.reason);
@@ -249,14 +292,24 @@ impl<'r> Writer<'r, '_> {
                 let name = clean(&unjudged.name()).into_owned();
                 // Where what to do is the same for all, it is said once.
                 let what = match &unjudged.reason {
-                    Reason::ChartParts(_) | Reason::Kustomization(_) if helps.len() > 1 => clean(&unjudged.help()).into_owned(),
-                    Reason::Chart(_) | Reason::ChartParts(_) | Reason::Kustomization(_) | Reason::Nothing => String::new(),
-                    Reason::Patch(by) => format!("{name}{}of {}", if name.is_empty() { "" } else { " " }, clean(&by.path)),
+                    Reason::ChartParts(_) | Reason::Kustomization(_) if helps.len() > 1 => {
+                        clean(&unjudged.help()).into_owned()
+                    }
+                    Reason::Chart(_) | Reason::ChartParts(_) | Reason::Kustomization(_) | Reason::Nothing => {
+                        String::new()
+                    }
+                    Reason::Patch(by) => {
+                        format!("{name}{}of {}", if name.is_empty() { "" } else { " " }, clean(&by.path))
+                    }
                     Reason::Unknown(what) => clean(what).into_owned(),
                     Reason::Excluded(why) => format!("{name}: {}", clean(why)),
                     _ => name,
                 };
-                writeln!(self.out, "{}", format!("  {place:<width$}{}{what}", if width > 0 { "  " } else { "" }).trim_end())?;
+                writeln!(
+                    self.out,
+                    "{}",
+                    format!("  {place:<width$}{}{what}", if width > 0 { "  " } else { "" }).trim_end()
+                )?;
             }
             if !rest.is_empty() {
                 writeln!(self.out, "  … and {} more (`--full`)", thousands(rest.len()))?;
@@ -273,7 +326,12 @@ impl<'r> Writer<'r, '_> {
         let report = self.report;
         let fails = report.findings.iter().any(|located| located.finding.level >= options.fail_on);
         let color = match () {
-            () if fails || options.fail_on_unjudged && !report.unjudged.is_empty() || report.is_incomplete() => AnsiColor::BrightRed,
+            () if fails
+                || options.fail_on_unjudged && !report.unjudged.is_empty()
+                || report.is_incomplete() =>
+            {
+                AnsiColor::BrightRed
+            }
             // Green means judged.
             () if report.is_whole() => AnsiColor::BrightGreen,
             () => AnsiColor::BrightYellow,
@@ -311,8 +369,8 @@ fn shortened(message: &str) -> String {
 
 /// Returns what stands for the nth place in the text that the renderer makes.
 ///
-/// The renderer counts columns in the excerpt it is given, which is not the file where a line was cut or a character made visible.
-/// The character around the number is of private use, so no cleaned text has it.
+/// The renderer counts columns in the excerpt it is given, which is not the file where a line was cut or a
+/// character made visible. The character around the number is of private use, so no cleaned text has it.
 fn stand_in(nth: usize) -> String {
     format!("\u{F8FF}{nth}\u{F8FF}")
 }
@@ -323,7 +381,10 @@ fn put_places(text: &str, places: &[String]) -> String {
     for (nth, place) in places.iter().enumerate() {
         let stand_in = stand_in(nth);
         if let Some((before, behind)) = text.split_once(&stand_in) {
-            text = format!("{before}{place}{}", behind.trim_start_matches(|char: char| char == ':' || char.is_ascii_digit()));
+            text = format!(
+                "{before}{place}{}",
+                behind.trim_start_matches(|char: char| char == ':' || char.is_ascii_digit())
+            );
         }
     }
     text
@@ -353,13 +414,16 @@ mod tests {
     }
 
     fn many(count: usize) -> Report {
-        let mut report = Report { documents: count, objects: count, ..Report::default() }.with("jobs/train.yaml", sample::TRAIN);
+        let mut report = Report { documents: count, objects: count, ..Report::default() }
+            .with("jobs/train.yaml", sample::TRAIN);
         for nth in 0..count {
             let level = if nth % 2 == 0 { Level::Deny } else { Level::Warn };
             let rule = ["deadline", "restart-policy", "gpu-toleration"][(nth / 2) % 3];
-            let finding = sample::finding(rule, level, Pointer::of(&["spec"]), "something is wrong", "fix it");
+            let finding =
+                sample::finding(rule, level, Pointer::of(&["spec"]), "something is wrong", "fix it");
             let located = report.found("jobs/train.yaml", "spec", finding);
-            located.location.file = if nth < 3 { "jobs/train.yaml".into() } else { format!("jobs/{nth}.yaml").into() };
+            located.location.file =
+                if nth < 3 { "jobs/train.yaml".into() } else { format!("jobs/{nth}.yaml").into() };
         }
         report
     }
@@ -645,6 +709,9 @@ mod tests {
         assert!(!human(&sample::report(), &Options::default()).contains('\u{1b}'));
         let colored = human(&sample::report(), &Options { color: true, ..Options::default() });
         assert!(colored.contains("\u{1b}["));
-        assert_eq!(anstream::adapter::strip_str(&colored).to_string(), human(&sample::report(), &Options::default()));
+        assert_eq!(
+            anstream::adapter::strip_str(&colored).to_string(),
+            human(&sample::report(), &Options::default())
+        );
     }
 }

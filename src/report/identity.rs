@@ -4,8 +4,9 @@ use super::{Located, ObjectId, Reason, Unjudged};
 
 /// What is wrong with what: the rule, the object by its name, and the field.
 ///
-/// Two findings with the same identity are the same to whoever compares runs: a fingerprint, a baseline. Neither the words nor the level are part of it,
-/// so a new version of Jobgate or of the policy does not make a finding another one.
+/// Two findings with the same identity are the same to whoever compares runs: a fingerprint, a baseline.
+/// Neither the words nor the level are part of it, so a new version of Jobgate or of the policy does not make
+/// a finding another one.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Identity {
     /// Id of the rule or check.
@@ -16,7 +17,8 @@ pub struct Identity {
     pub path: String,
 }
 
-/// The name of an object. The version of its API is left out, for it changes without the object becoming another one.
+/// The name of an object. The version of its API is left out, for it changes without the object becoming
+/// another one.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, serde::Serialize, serde::Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Name {
@@ -33,11 +35,15 @@ impl Identity {
     #[must_use]
     pub fn of(located: &Located) -> Self {
         let object = located.object.as_deref().map(Name::of);
-        let path = located.by_name.as_ref().map_or_else(|| located.finding.path.to_string(), |path| path.to_string());
+        let path = located
+            .by_name
+            .as_ref()
+            .map_or_else(|| located.finding.path.to_string(), |path| path.to_string());
         Self { rule: located.finding.rule.to_owned(), object, path }
     }
 
-    /// Returns what something that was not judged is about; nothing where the run itself is meant: its arguments, what it could not read, a cluster.
+    /// Returns what something that was not judged is about; nothing where the run itself is meant: its
+    /// arguments, what it could not read, a cluster.
     #[must_use]
     pub fn of_unjudged(unjudged: &Unjudged) -> Option<Self> {
         if unjudged.location.is_none() || unjudged.reason.is_error() || unjudged.reason == Reason::Nothing {
@@ -47,7 +53,11 @@ impl Identity {
             Reason::Claim(claim) => claim.to_string(),
             _ => String::new(),
         };
-        Some(Self { rule: format!("not-judged/{}", unjudged.reason.word()), object: unjudged.object.as_deref().map(Name::of), path })
+        Some(Self {
+            rule: format!("not-judged/{}", unjudged.reason.word()),
+            object: unjudged.object.as_deref().map(Name::of),
+            path,
+        })
     }
 }
 

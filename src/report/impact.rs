@@ -1,4 +1,5 @@
-//! What enforcing a policy would do to the objects that a cluster holds already: the part of a report that only an audit has.
+//! What enforcing a policy would do to the objects that a cluster holds already: the part of a report that
+//! only an audit has.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
@@ -102,7 +103,13 @@ impl Tally {
         let patched = !denied && !verdict.fill_ops().is_empty();
         let warned = !denied && verdict.findings.iter().any(|finding| finding.level == Level::Warn);
         let count = usize::from;
-        Self { objects: 1, denied: count(denied), patched: count(patched), warned: count(warned), unchanged: count(!denied && !patched && !warned) }
+        Self {
+            objects: 1,
+            denied: count(denied),
+            patched: count(patched),
+            warned: count(warned),
+            unchanged: count(!denied && !patched && !warned),
+        }
     }
 
     /// Orders by what hurts most.
@@ -152,10 +159,19 @@ impl Impact {
         if total.objects == 0 {
             return "no Job, CronJob or PyTorchJob to judge".to_owned();
         }
-        let objects = format!("{} in {}", plural(total.objects, "object"), plural(self.namespaces.len(), "namespace"));
-        let counts = [(total.denied, "denied"), (total.patched, "patched"), (total.warned, "warned of"), (total.unchanged, "admitted as they are")];
-        let mut parts: Vec<_> =
-            counts.into_iter().filter(|(count, _)| *count > 0).map(|(count, what)| format!("{} would be {what}", thousands(count))).collect();
+        let objects =
+            format!("{} in {}", plural(total.objects, "object"), plural(self.namespaces.len(), "namespace"));
+        let counts = [
+            (total.denied, "denied"),
+            (total.patched, "patched"),
+            (total.warned, "warned of"),
+            (total.unchanged, "admitted as they are"),
+        ];
+        let mut parts: Vec<_> = counts
+            .into_iter()
+            .filter(|(count, _)| *count > 0)
+            .map(|(count, what)| format!("{} would be {what}", thousands(count)))
+            .collect();
         for part in parts.iter_mut().skip(1) {
             *part = part.replace(" would be", "");
         }
@@ -208,18 +224,27 @@ fn by_rule(report: &Report) -> Vec<(&'static str, Tally)> {
     rows
 }
 
-/// Writes what was filled in: how often, and the objects that an apply of their manifests would not leave as they are.
+/// Writes what was filled in: how often, and the objects that an apply of their manifests would not leave as
+/// they are.
 pub(super) fn filled(impact: &Impact, full: bool, out: &mut dyn io::Write) -> io::Result<()> {
     if impact.filled.is_empty() {
         return Ok(());
     }
     let all = impact.filled.len();
-    writeln!(out, "{} with values that Jobgate fills in and the applied manifest does not have (`lint --fix` writes them)", plural(all, "object"))?;
+    writeln!(
+        out,
+        "{} with values that Jobgate fills in and the applied manifest does not have (`lint --fix` writes them)",
+        plural(all, "object")
+    )?;
     let mut rows: Vec<(Reapply, &str, String)> = Vec::new();
     for (object, fields) in &impact.filled {
         let worst = fields.iter().map(|field| field.reapply).max().unwrap_or(Reapply::Kept);
         if full || worst != Reapply::Kept {
-            let paths: Vec<String> = fields.iter().filter(|field| full || field.reapply == worst).map(|field| field.path.to_path()).collect();
+            let paths: Vec<String> = fields
+                .iter()
+                .filter(|field| full || field.reapply == worst)
+                .map(|field| field.path.to_path())
+                .collect();
             rows.push((worst, object, paths.join(", ")));
         }
     }
@@ -240,7 +265,12 @@ pub(super) fn filled(impact: &Impact, full: bool, out: &mut dyn io::Write) -> io
 }
 
 /// Writes the two tables of the report for people.
-pub(super) fn tables(report: &Report, impact: &Impact, full: bool, out: &mut dyn io::Write) -> io::Result<()> {
+pub(super) fn tables(
+    report: &Report,
+    impact: &Impact,
+    full: bool,
+    out: &mut dyn io::Write,
+) -> io::Result<()> {
     let numbers = |tally: &Tally| [tally.denied, tally.patched, tally.warned];
     let rules = by_rule(report);
     if !rules.is_empty() {
@@ -258,13 +288,20 @@ pub(super) fn tables(report: &Report, impact: &Impact, full: bool, out: &mut dyn
     Ok(())
 }
 
-fn table<const N: usize>(heads: [&str; N], mut rows: Vec<(String, Vec<usize>)>, full: bool, what: &str, out: &mut dyn io::Write) -> io::Result<()> {
+fn table<const N: usize>(
+    heads: [&str; N],
+    mut rows: Vec<(String, Vec<usize>)>,
+    full: bool,
+    what: &str,
+    out: &mut dyn io::Write,
+) -> io::Result<()> {
     let all = rows.len();
     // To say that one more is there takes the line that would show it.
     if !full && all > ROWS + 1 {
         rows.truncate(ROWS);
     }
-    let width = rows.iter().map(|(name, _)| name.chars().count()).chain([heads[0].len()]).max().unwrap_or_default();
+    let width =
+        rows.iter().map(|(name, _)| name.chars().count()).chain([heads[0].len()]).max().unwrap_or_default();
     write!(out, "{:width$}", heads[0])?;
     for head in &heads[1..] {
         write!(out, "  {head:>8}")?;
@@ -323,14 +360,23 @@ struct FilledIn<'r> {
 
 impl<'r> Document<'r> {
     pub(super) fn of(report: &'r Report, impact: &'r Impact) -> Self {
-        let rule = |(rule, tally): (&'static str, Tally)| Rule { rule, denied: tally.denied, patched: tally.patched, warned: tally.warned };
+        let rule = |(rule, tally): (&'static str, Tally)| Rule {
+            rule,
+            denied: tally.denied,
+            patched: tally.patched,
+            warned: tally.warned,
+        };
         let filled = impact.filled.iter().map(|(object, fields)| FilledIn { object, fields });
         Self {
             server: &impact.server,
             policy: &impact.policy,
             total: impact.total(),
             rules: by_rule(report).into_iter().map(rule).collect(),
-            namespaces: impact.by_namespace().into_iter().map(|(namespace, tally)| Namespace { namespace, tally }).collect(),
+            namespaces: impact
+                .by_namespace()
+                .into_iter()
+                .map(|(namespace, tally)| Namespace { namespace, tally })
+                .collect(),
             filled: filled.collect(),
             left_out: impact.left_out,
             problems: &impact.problems,
@@ -356,34 +402,63 @@ mod tests {
         impact.namespaces.insert("a".to_owned(), tally(1, 0, 0, 2));
         assert_eq!(impact.line(), "3 objects in 1 namespace: 1 would be denied, 2 admitted as they are");
         impact.namespaces.insert("b".to_owned(), tally(0, 1200, 3, 0));
-        assert_eq!(impact.line(), "1,206 objects in 2 namespaces: 1 would be denied, 1,200 patched, 3 warned of, 2 admitted as they are");
+        assert_eq!(
+            impact.line(),
+            "1,206 objects in 2 namespaces: 1 would be denied, 1,200 patched, 3 warned of, 2 admitted as they are"
+        );
     }
 
     #[test]
     fn the_worst_namespace_comes_first_and_equal_ones_by_name() {
-        let rows = [("a", tally(0, 9, 9, 0)), ("b", tally(1, 0, 0, 0)), ("d", tally(0, 0, 1, 0)), ("c", tally(0, 0, 1, 0))];
-        let impact = Impact { namespaces: rows.map(|(name, tally)| (name.to_owned(), tally)).into(), ..Impact::default() };
-        assert_eq!(impact.by_namespace().iter().map(|(name, _)| *name).collect::<Vec<_>>(), ["b", "a", "c", "d"]);
+        let rows = [
+            ("a", tally(0, 9, 9, 0)),
+            ("b", tally(1, 0, 0, 0)),
+            ("d", tally(0, 0, 1, 0)),
+            ("c", tally(0, 0, 1, 0)),
+        ];
+        let impact = Impact {
+            namespaces: rows.map(|(name, tally)| (name.to_owned(), tally)).into(),
+            ..Impact::default()
+        };
+        assert_eq!(
+            impact.by_namespace().iter().map(|(name, _)| *name).collect::<Vec<_>>(),
+            ["b", "a", "c", "d"]
+        );
     }
 
     #[test]
     fn a_rule_counts_objects_and_not_findings() {
         let report = sample::report();
         let rows = by_rule(&report);
-        let row = |rule: &str| rows.iter().find(|(id, _)| *id == rule).map(|(_, tally)| (tally.denied, tally.patched, tally.warned));
-        assert_eq!((row("deadline"), row("ttl-after-finished"), row("duplicate-key")), (Some((1, 0, 0)), Some((0, 1, 0)), Some((0, 0, 1))));
+        let row = |rule: &str| {
+            rows.iter()
+                .find(|(id, _)| *id == rule)
+                .map(|(_, tally)| (tally.denied, tally.patched, tally.warned))
+        };
+        assert_eq!(
+            (row("deadline"), row("ttl-after-finished"), row("duplicate-key")),
+            (Some((1, 0, 0)), Some((0, 1, 0)), Some((0, 0, 1)))
+        );
     }
 
     #[test]
     fn no_format_shows_the_place_in_a_file_that_does_not_exist() {
         let mut report = sample::report();
         report.impact = Some(Impact::default());
-        for format in [super::super::Format::Human, super::super::Format::Json, super::super::Format::Sarif, super::super::Format::Github] {
+        for format in [
+            super::super::Format::Human,
+            super::super::Format::Json,
+            super::super::Format::Sarif,
+            super::super::Format::Github,
+        ] {
             report.findings.retain(|located| located.object.is_some());
             let mut out = Vec::new();
             super::super::write(&report, format, &super::super::Options::default(), &mut out).unwrap();
             let text = String::from_utf8(out).unwrap();
-            assert!(text.contains("team-a") && !text.contains("train.yaml") && !text.contains("startLine"), "{format:?}: {text}");
+            assert!(
+                text.contains("team-a") && !text.contains("train.yaml") && !text.contains("startLine"),
+                "{format:?}: {text}"
+            );
         }
     }
 }

@@ -1,4 +1,5 @@
-//! The JSON document, described in `docs/json.md`. Its shape is a promise: fields may be added, none changes its meaning within a version.
+//! The JSON document, described in `docs/json.md`. Its shape is a promise: fields may be added, none changes
+//! its meaning within a version.
 
 use std::borrow::Cow;
 use std::io;
@@ -17,7 +18,8 @@ use crate::text::patch;
 /// The version of the document.
 const VERSION: u32 = 1;
 
-/// How many findings are made into text before they are written: enough for all threads, and little to hold in memory.
+/// How many findings are made into text before they are written: enough for all threads, and little to hold
+/// in memory.
 const WINDOW: usize = 4096;
 
 /// The document. Its lists are read from the report as they are written: it never is in memory as a whole.
@@ -108,17 +110,19 @@ fn summary<S: Serializer>(report: &Report, serializer: S) -> Result<S::Ok, S::Er
 }
 
 fn verdicts<S: Serializer>(answers: &[Answered], serializer: S) -> Result<S::Ok, S::Error> {
-    serializer.collect_seq(answers.iter().map(|Answered { location, document, source, object, answer, .. }| Verdict {
-        verdict: answer.outcome.as_str(),
-        allowed: answer.outcome.is_allowed(),
-        operation: answer.operation.as_str(),
-        file: &location.file,
-        document: *document,
-        source: source.as_deref(),
-        object,
-        start: location.start,
-        patch: patch::document(&answer.patch),
-    }))
+    serializer.collect_seq(answers.iter().map(
+        |Answered { location, document, source, object, answer, .. }| Verdict {
+            verdict: answer.outcome.as_str(),
+            allowed: answer.outcome.is_allowed(),
+            operation: answer.operation.as_str(),
+            file: &location.file,
+            document: *document,
+            source: source.as_deref(),
+            object,
+            start: location.start,
+            patch: patch::document(&answer.patch),
+        },
+    ))
 }
 
 fn unjudged<S: Serializer>(unjudged: &[Unjudged], serializer: S) -> Result<S::Ok, S::Error> {
@@ -133,11 +137,13 @@ fn unjudged<S: Serializer>(unjudged: &[Unjudged], serializer: S) -> Result<S::Ok
     }))
 }
 
-/// Tens of thousands of findings take about as long to write as to read back: all threads make them into text, and one puts it together.
+/// Tens of thousands of findings take about as long to write as to read back: all threads make them into
+/// text, and one puts it together.
 fn findings<S: Serializer>(report: &Report, serializer: S) -> Result<S::Ok, S::Error> {
     let mut list = serializer.serialize_seq(Some(report.findings.len()))?;
     for window in report.findings.chunks(WINDOW) {
-        let items: Vec<_> = window.par_iter().map(|located| to_raw_value(&Item::of(report, located))).collect();
+        let items: Vec<_> =
+            window.par_iter().map(|located| to_raw_value(&Item::of(report, located))).collect();
         for item in items {
             list.serialize_element(&item.map_err(S::Error::custom)?)?;
         }
@@ -150,7 +156,8 @@ impl<'r> Item<'r> {
         let Located { location, document, object, finding, related, withheld, .. } = located;
         let (file, start, end) = in_file(report, location);
         let other = |other: &'r Related| {
-            let (file, start, end) = other.location.as_ref().map_or((None, None, None), |location| in_file(report, location));
+            let (file, start, end) =
+                other.location.as_ref().map_or((None, None, None), |location| in_file(report, location));
             Other { message: &other.text, object: other.object.as_deref(), file, start, end }
         };
         Self {
@@ -174,7 +181,10 @@ impl<'r> Item<'r> {
 }
 
 /// Returns the file of a location, its start and its end, where there is a file.
-fn in_file<'r>(report: &Report, location: &'r Location) -> (Option<&'r str>, Option<Position>, Option<Position>) {
+fn in_file<'r>(
+    report: &Report,
+    location: &'r Location,
+) -> (Option<&'r str>, Option<Position>, Option<Position>) {
     let file = report.file(location);
     (file, file.map(|_| location.start), file.map(|_| location.end))
 }
@@ -263,7 +273,10 @@ mod tests {
             }
             let document = document(&report);
             for (finding, located) in document["findings"].as_array().unwrap().iter().zip(&report.findings) {
-                assert!(["message", "help", "file", "withheld"].iter().all(|key| finding[key] == odd), "{finding}");
+                assert!(
+                    ["message", "help", "file", "withheld"].iter().all(|key| finding[key] == odd),
+                    "{finding}"
+                );
                 assert_eq!(finding["path"], located.finding.path.to_path().as_str());
                 assert_eq!(finding["pointer"], located.finding.pointer.to_json_pointer().as_str());
             }
@@ -274,9 +287,13 @@ mod tests {
     fn every_list_of_the_document_has_one_item_a_line() {
         let mut report = sample::report();
         report.findings.truncate(2);
-        report.unjudged = vec![Unjudged::unknown("claims".to_owned()), Unjudged::not_listed("jobs".to_owned())];
-        report.impact =
-            Some(super::super::Impact { server: "https://a".to_owned(), notices: vec!["one".to_owned(), "two".to_owned()], ..Default::default() });
+        report.unjudged =
+            vec![Unjudged::unknown("claims".to_owned()), Unjudged::not_listed("jobs".to_owned())];
+        report.impact = Some(super::super::Impact {
+            server: "https://a".to_owned(),
+            notices: vec!["one".to_owned(), "two".to_owned()],
+            ..Default::default()
+        });
         let mut out = Vec::new();
         write(&report, &mut out).unwrap();
         insta::assert_snapshot!(String::from_utf8(out).unwrap(), @r##"

@@ -1,4 +1,5 @@
-//! JUnit XML: a suite for each file (or namespace of a cluster), a case for each finding. Findings that do not fail the run are cases that pass and say so.
+//! JUnit XML: a suite for each file (or namespace of a cluster), a case for each finding. Findings that do
+//! not fail the run are cases that pass and say so.
 
 use std::fmt::Write as _;
 use std::io;
@@ -25,7 +26,11 @@ pub(super) fn write(report: &Report, options: &Options, out: &mut dyn io::Write)
         junit.add_test_suite(suite);
     }
     // In a suite of their own: what a tool follows in the suites of files are findings.
-    let said: Vec<_> = report.unjudged.iter().filter(|unjudged| options.fail_on_unjudged || !unjudged.reason.is_found()).collect();
+    let said: Vec<_> = report
+        .unjudged
+        .iter()
+        .filter(|unjudged| options.fail_on_unjudged || !unjudged.reason.is_found())
+        .collect();
     if !said.is_empty() {
         let mut suite = TestSuite::new("not judged");
         suite.add_test_cases(said.into_iter().map(|unjudged| not_judged(unjudged, options.fail_on_unjudged)));
@@ -34,7 +39,8 @@ pub(super) fn write(report: &Report, options: &Options, out: &mut dyn io::Write)
     junit.serialize(out).map_err(io::Error::other)
 }
 
-/// Returns the case of something that was not judged: one that was skipped, that fails where that was asked for, or an error of the run.
+/// Returns the case of something that was not judged: one that was skipped, that fails where that was asked
+/// for, or an error of the run.
 fn not_judged(unjudged: &Unjudged, fails: bool) -> TestCase {
     let name = [unjudged.reason.word().to_owned(), unjudged.name()].join(": ");
     let message = unjudged.message();
@@ -50,7 +56,9 @@ fn not_judged(unjudged: &Unjudged, fails: bool) -> TestCase {
     };
     status.set_message(&*clean(&message)).set_description(text.trim_start());
     let mut case = TestCase::new(&*clean(name.trim_end_matches(": ")), status);
-    case.set_classname(unjudged.location.as_ref().map_or("jobgate".into(), |location| clean(&location.file)).as_ref());
+    case.set_classname(
+        unjudged.location.as_ref().map_or("jobgate".into(), |location| clean(&location.file)).as_ref(),
+    );
     case
 }
 
@@ -93,9 +101,16 @@ fn text(report: &Report, located: &Located) -> String {
         let _ = writeln!(text, "help: {}", clean(&finding.help));
     }
     for related in &located.related {
-        let place = related.location.as_ref().filter(|_| report.impact.is_none()).map(|place| format!("{place} "));
+        let place =
+            related.location.as_ref().filter(|_| report.impact.is_none()).map(|place| format!("{place} "));
         let object = related.object.as_deref().map(|object| format!("{} ", clean(object)));
-        let _ = writeln!(text, "see: {}{}({})", place.unwrap_or_default(), object.unwrap_or_default(), clean(&related.text));
+        let _ = writeln!(
+            text,
+            "see: {}{}({})",
+            place.unwrap_or_default(),
+            object.unwrap_or_default(),
+            clean(&related.text)
+        );
     }
     let _ = write!(text, "rule: {}", page::link(finding.rule));
     text

@@ -4,14 +4,18 @@ use std::sync::Arc;
 
 use proptest::prelude::*;
 
-use super::{Format, Kustomized, Located, Location, ObjectId, Options, Reason, Related, Render, Report, Unjudged, write};
+use super::{
+    Format, Kustomized, Located, Location, ObjectId, Options, Reason, Related, Render, Report, Unjudged,
+    write,
+};
 use crate::judge::finding::Level;
 use crate::report::sample;
 use crate::text::lines::Lines;
 use crate::text::pointer::Pointer;
 use crate::text::value::Value;
 
-const FORMATS: [Format; 6] = [Format::Human, Format::Json, Format::Sarif, Format::Junit, Format::Github, Format::Gitlab];
+const FORMATS: [Format; 6] =
+    [Format::Human, Format::Json, Format::Sarif, Format::Junit, Format::Github, Format::Gitlab];
 
 /// Text as bad as it can be: quotes, markup, escapes, line breaks, invisible and turning characters.
 fn text() -> impl Strategy<Value = String> {

@@ -1,4 +1,5 @@
-//! What is known about a rule or a check besides its findings: for links, and for the metadata that some formats carry.
+//! What is known about a rule or a check besides its findings: for links, and for the metadata that some
+//! formats carry.
 
 use super::DOCS;
 use crate::judge::checks::CHECKS;
@@ -63,7 +64,9 @@ impl Page {
     pub(super) fn why_in_short(&self) -> String {
         let why = self.why();
         let ends = why.match_indices(". ").map(|(at, _)| at);
-        let end = ends.into_iter().find(|&at| !["e.g", "i.e", "etc", "cf", "vs"].iter().any(|short| why[..at].ends_with(short)));
+        let end = ends
+            .into_iter()
+            .find(|&at| !["e.g", "i.e", "etc", "cf", "vs"].iter().any(|short| why[..at].ends_with(short)));
         let sentence = end.map_or(&*why, |at| &why[..at]);
         sentence.strip_suffix('.').unwrap_or(sentence).to_owned()
     }
@@ -83,7 +86,11 @@ mod tests {
         assert!(pages.windows(2).all(|pair| pair[0].id < pair[1].id));
         for page in pages {
             let why = page.why_in_short();
-            assert!(why.len() > 20 && !why.contains("##") && !why.contains('\n') && !why.ends_with('.'), "{}: {why:?}", page.id);
+            assert!(
+                why.len() > 20 && !why.contains("##") && !why.contains('\n') && !why.ends_with('.'),
+                "{}: {why:?}",
+                page.id
+            );
         }
     }
 

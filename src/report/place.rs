@@ -14,7 +14,8 @@ pub(crate) fn span(source: &[u8], document: &Document, pointer: &Pointer, part: 
     let mut at = Cow::Borrowed(pointer);
     loop {
         if let Some(span) = document.locate(&at) {
-            let key = || span.key.clone().or_else(|| document.locate(&(&*at / "kind")).map(|kind| kind.value));
+            let key =
+                || span.key.clone().or_else(|| document.locate(&(&*at / "kind")).map(|kind| kind.value));
             return match part {
                 Part::Key => key().unwrap_or_else(|| first_line(source, span.value.clone())),
                 Part::Value => span.value,

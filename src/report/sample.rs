@@ -39,10 +39,27 @@ spec:
 ";
 
 /// Returns a finding without a place.
-pub(super) fn finding(rule: &'static str, level: Level, pointer: Pointer, message: &str, help: &str) -> Finding {
+pub(super) fn finding(
+    rule: &'static str,
+    level: Level,
+    pointer: Pointer,
+    message: &str,
+    help: &str,
+) -> Finding {
     let path = pointer.clone();
     let (message, help) = (message.to_owned().into(), help.to_owned().into());
-    Finding { rule, level, pointer, part: Part::Value, message, help, path, labels: Vec::new(), fix: None, fills: false }
+    Finding {
+        rule,
+        level,
+        pointer,
+        part: Part::Value,
+        message,
+        help,
+        path,
+        labels: Vec::new(),
+        fix: None,
+        fills: false,
+    }
 }
 
 impl Report {
@@ -60,7 +77,12 @@ impl Report {
         let start = source.find(&format!("{context}{needle}")).unwrap() + context.len();
         let span = start..start + needle.len();
         let lines = Lines::new(source.as_bytes());
-        Location { file: file.clone(), start: lines.position(span.start), end: lines.position(span.end), span }
+        Location {
+            file: file.clone(),
+            start: lines.position(span.start),
+            end: lines.position(span.end),
+            span,
+        }
     }
 
     /// Adds a finding about the sample Job at a place found by its text.
@@ -87,17 +109,26 @@ impl Report {
 
 /// Returns a report with every kind of finding: filled, with places in two files, without an object.
 pub(super) fn report() -> Report {
-    let mut report = Report { documents: 3, objects: 1, ..Report::default() }.with("./jobs/train.yaml", TRAIN).with("./volumes/claims.yaml", CLAIMS);
+    let mut report = Report { documents: 3, objects: 1, ..Report::default() }
+        .with("./jobs/train.yaml", TRAIN)
+        .with("./volumes/claims.yaml", CLAIMS);
     let spec = Pointer::of(&["spec"]);
     let help = "add `spec.activeDeadlineSeconds` with the longest time a run may take";
     let mut deadline = finding("deadline", Level::Deny, spec.clone(), "the Job has no deadline", help);
-    deadline.field(&spec / "activeDeadlineSeconds").at_key().fix = Some(Fix { ops: Vec::new(), safety: Safety::Unsafe });
+    deadline.field(&spec / "activeDeadlineSeconds").at_key().fix =
+        Some(Fix { ops: Vec::new(), safety: Safety::Unsafe });
     report.found("./jobs/train.yaml", "spec", deadline);
-    let mut ttl =
-        finding("ttl-after-finished", Level::Note, spec.clone(), "a finished Job stays forever", "the webhook adds `ttlSecondsAfterFinished: 86400`");
+    let mut ttl = finding(
+        "ttl-after-finished",
+        Level::Note,
+        spec.clone(),
+        "a finished Job stays forever",
+        "the webhook adds `ttlSecondsAfterFinished: 86400`",
+    );
     ttl.field(&spec / "ttlSecondsAfterFinished").at_key().fills = true;
     report.found("./jobs/train.yaml", "spec", ttl);
-    let claim = Pointer::of(&["spec", "template", "spec", "volumes"]) / 0 / "persistentVolumeClaim" / "claimName";
+    let claim =
+        Pointer::of(&["spec", "template", "spec", "volumes"]) / 0 / "persistentVolumeClaim" / "claimName";
     let message = "4 pods mount the claim `checkpoints`, which one node can mount";
     let help = "make the claim `ReadWriteMany`, or keep the pods on one node";
     let pods = report.location_of("./jobs/train.yaml", "parallelism");
@@ -106,12 +137,20 @@ pub(super) fn report() -> Report {
     let located = report.found("./jobs/train.yaml", "claimName: |checkpoints", clash);
     located.related = vec![
         Related { location: Some(pods), object: None, text: "so up to 4 pods run at once".to_owned() },
-        Related { location: Some(modes), object: Some("PersistentVolumeClaim team-a/checkpoints".to_owned()), text: "one node".to_owned() },
+        Related {
+            location: Some(modes),
+            object: Some("PersistentVolumeClaim team-a/checkpoints".to_owned()),
+            text: "one node".to_owned(),
+        },
     ];
     let stand_in = finding("placeholder", Level::Note, claim, "`checkpoints` looks like a stand-in", "");
     report.found("./jobs/train.yaml", "claimName: |checkpoints", stand_in);
     let message = "duplicate key `resources`; kubectl drops the first";
-    let double = report.found("./volumes/claims.yaml", "resources", finding("duplicate-key", Level::Warn, Pointer::root(), message, "remove one"));
+    let double = report.found(
+        "./volumes/claims.yaml",
+        "resources",
+        finding("duplicate-key", Level::Warn, Pointer::root(), message, "remove one"),
+    );
     double.object = None;
     report
 }
@@ -119,7 +158,8 @@ pub(super) fn report() -> Report {
 /// Returns a report with the sources and places that are hard to show.
 pub(super) fn shapes() -> Report {
     let long = format!("args: [{}--flag, {}]\n", "\"aaaa bbbb\", ".repeat(60), "\"cccc dddd\", ".repeat(60));
-    let json = format!("{{\"a\": \"{}\", \"kind\": \"Job\", \"b\": \"{}\"}}", "ä".repeat(9000), "ö".repeat(9000));
+    let json =
+        format!("{{\"a\": \"{}\", \"kind\": \"Job\", \"b\": \"{}\"}}", "ä".repeat(9000), "ö".repeat(9000));
     let mut report = Report { documents: 9, objects: 1, ..Report::default() }
         .with("long.yaml", &long)
         .with("one-line.json", &json)
@@ -147,7 +187,11 @@ pub(super) fn shapes() -> Report {
         report.found(file, needle, deny("escape \u{1b}[2J and\nline break \u{202e}"));
     }
     report.found("end.yaml", "Job", deny("no source at hand")).location.file = "gone.yaml".into();
-    let cluster = Related { location: None, object: Some("PersistentVolumeClaim team-a/data".to_owned()), text: "`ReadWriteOnce`".to_owned() };
+    let cluster = Related {
+        location: None,
+        object: Some("PersistentVolumeClaim team-a/data".to_owned()),
+        text: "`ReadWriteOnce`".to_owned(),
+    };
     report.found("end.yaml", "Job", deny("a place in the cluster")).related.push(cluster);
     report
 }

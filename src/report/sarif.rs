@@ -1,6 +1,7 @@
 //! SARIF 2.1.0, the format of code scanning.
 //!
-//! Written result by result, so that a run over a whole company's manifests never stands in memory as one value.
+//! Written result by result, so that a run over a whole company's manifests never stands in memory as one
+//! value.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -40,7 +41,10 @@ pub(super) fn write(report: &Report, out: &mut dyn io::Write) -> io::Result<()> 
     // What was not judged is no result: it is something that the run has to say of itself.
     if !report.unjudged.is_empty() {
         let successful = !report.is_incomplete();
-        write!(out, ",\"invocations\":[{{\"executionSuccessful\":{successful},\"toolExecutionNotifications\":[")?;
+        write!(
+            out,
+            ",\"invocations\":[{{\"executionSuccessful\":{successful},\"toolExecutionNotifications\":["
+        )?;
         for (nth, unjudged) in report.unjudged.iter().enumerate() {
             out.write_all(if nth == 0 { b"\n" } else { b",\n" })?;
             serde_json::to_writer(&mut *out, &notification(unjudged, &mut columns))?;
@@ -112,7 +116,11 @@ fn result(located: &Located, index: Option<usize>, columns: &mut Columns<'_>) ->
             // Code scanning shows a related place only where the message links to it.
             Some(location) => {
                 let id = related.len() + 1;
-                let _ = write!(message, "\nSee [{}]({id})", text.replace('\\', "\\\\").replace('[', "\\[").replace(']', "\\]"));
+                let _ = write!(
+                    message,
+                    "\nSee [{}]({id})",
+                    text.replace('\\', "\\\\").replace('[', "\\[").replace(']', "\\]")
+                );
                 let place = columns.physical(location);
                 related.push(json!({"id": id, "physicalLocation": place, "message": {"text": text}}));
             }
@@ -161,8 +169,13 @@ impl Columns<'_> {
     }
 
     fn ends(&mut self, location: &Location) -> (Position, Position) {
-        let Some((file, source)) = self.report.sources.get_key_value(&location.file) else { return (location.start, location.end) };
-        let lines = self.lines.entry(file).or_insert_with(|| (!source.is_ascii()).then(|| Lines::new(source.as_bytes())));
+        let Some((file, source)) = self.report.sources.get_key_value(&location.file) else {
+            return (location.start, location.end);
+        };
+        let lines = self
+            .lines
+            .entry(file)
+            .or_insert_with(|| (!source.is_ascii()).then(|| Lines::new(source.as_bytes())));
         let Some(lines) = lines else { return (location.start, location.end) };
         (lines.position_utf16(location.span.start), lines.position_utf16(location.span.end))
     }
@@ -179,7 +192,9 @@ fn uri(path: &str) -> String {
     };
     for byte in path.bytes() {
         match byte {
-            b'A'..=b'Z' | b'a'..=b'z' | b'0'..=b'9' | b'-' | b'.' | b'_' | b'~' | b'/' => out.push(char::from(byte)),
+            b'A'..=b'Z' | b'a'..=b'z' | b'0'..=b'9' | b'-' | b'.' | b'_' | b'~' | b'/' => {
+                out.push(char::from(byte))
+            }
             b':' if drive => out.push(':'),
             _ => {
                 let _ = write!(out, "%{byte:02X}");
@@ -204,13 +219,24 @@ mod tests {
     #[test]
     fn results_point_into_the_list_of_rules() {
         let log = log(&sample::report());
-        assert_eq!((&log["version"], &log["runs"][0]["columnKind"]), (&json!("2.1.0"), &json!("utf16CodeUnits")));
+        assert_eq!(
+            (&log["version"], &log["runs"][0]["columnKind"]),
+            (&json!("2.1.0"), &json!("utf16CodeUnits"))
+        );
         let rules = log["runs"][0]["tool"]["driver"]["rules"].as_array().unwrap();
         for rule in rules {
-            for text in [&rule["shortDescription"]["text"], &rule["fullDescription"]["text"], &rule["help"]["text"], &rule["help"]["markdown"]] {
+            for text in [
+                &rule["shortDescription"]["text"],
+                &rule["fullDescription"]["text"],
+                &rule["help"]["text"],
+                &rule["help"]["markdown"],
+            ] {
                 assert!(text.as_str().is_some_and(|text| !text.is_empty()), "{rule}");
             }
-            assert!(["error", "warning", "note"].contains(&rule["defaultConfiguration"]["level"].as_str().unwrap()));
+            assert!(
+                ["error", "warning", "note"]
+                    .contains(&rule["defaultConfiguration"]["level"].as_str().unwrap())
+            );
         }
         let results = log["runs"][0]["results"].as_array().unwrap();
         assert_eq!(results.len(), 5);

@@ -21,13 +21,23 @@ pub(super) fn line(report: &Report) -> String {
         // "Nothing found" is for what was judged.
         let _ = write!(line, ", {}: no findings", plural(report.objects, "job"));
     } else {
-        let _ = write!(line, ", {}: {}", plural(report.objects, "job"), counts(&report.findings.iter().collect::<Vec<_>>()));
+        let _ = write!(
+            line,
+            ", {}: {}",
+            plural(report.objects, "job"),
+            counts(&report.findings.iter().collect::<Vec<_>>())
+        );
     }
     if report.fixed > 0 {
         let _ = write!(line, "; {} fixed in {}", thousands(report.fixed), plural(report.changed, "file"));
     }
     if report.withheld > 0 {
-        let _ = write!(line, "{} {} withheld", if report.fixed > 0 { "," } else { "; fixes:" }, thousands(report.withheld));
+        let _ = write!(
+            line,
+            "{} {} withheld",
+            if report.fixed > 0 { "," } else { "; fixes:" },
+            thousands(report.withheld)
+        );
     }
     if report.lifted > 0 {
         let _ = write!(line, "; {} suppressed by exemptions and annotations", thousands(report.lifted));
@@ -48,7 +58,10 @@ pub(super) fn line(report: &Report) -> String {
 pub(super) fn counts(findings: &[&Located]) -> String {
     let count = |level: Level| findings.iter().filter(|located| located.finding.level == level).count();
     let (deny, warn, note) = (count(Level::Deny), count(Level::Warn), count(Level::Note));
-    let fills = findings.iter().filter(|located| located.finding.level == Level::Note && located.finding.fills).count();
+    let fills = findings
+        .iter()
+        .filter(|located| located.finding.level == Level::Note && located.finding.fills)
+        .count();
     let mut parts = Vec::new();
     if deny > 0 {
         parts.push(plural(deny, "error"));
@@ -88,11 +101,17 @@ mod tests {
         let mut report = Report { files: 1, documents: 1263, objects: 1, ..Report::default() };
         assert_eq!(line(&report), "1 file, 1,263 documents, 1 job: nothing found");
         report.lifted = 2;
-        assert_eq!(line(&report), "1 file, 1,263 documents, 1 job: nothing found; 2 suppressed by exemptions and annotations");
+        assert_eq!(
+            line(&report),
+            "1 file, 1,263 documents, 1 job: nothing found; 2 suppressed by exemptions and annotations"
+        );
         report.lifted = 0;
         report.objects = 0;
         assert_eq!(line(&report), "1 file, 1,263 documents: no Job, CronJob or PyTorchJob among them");
         let report = sample::report();
-        assert_eq!(line(&report), "2 files, 3 documents, 1 job: 2 errors, 1 warning, 2 notes (1 filled in by the webhook)");
+        assert_eq!(
+            line(&report),
+            "2 files, 3 documents, 1 job: 2 errors, 1 warning, 2 notes (1 filled in by the webhook)"
+        );
     }
 }

@@ -3,11 +3,15 @@
 use std::borrow::Cow;
 use std::fmt::Write as _;
 
-/// Returns the text with every character made visible that a terminal would obey, hide, or let turn the others around.
+/// Returns the text with every character made visible that a terminal would obey, hide, or let turn the
+/// others around.
 ///
-/// Control characters become their pictures (`␛`), others their number (`<U+200B>`): in a manifest, an invisible character is worth seeing.
+/// Control characters become their pictures (`␛`), others their number (`<U+200B>`): in a manifest, an
+/// invisible character is worth seeing.
 pub(crate) fn clean(text: &str) -> Cow<'_, str> {
-    if text.bytes().all(|byte| matches!(byte, b' '..=b'~')) || !text.chars().any(|char| char == '\t' || is_hidden(char)) {
+    if text.bytes().all(|byte| matches!(byte, b' '..=b'~'))
+        || !text.chars().any(|char| char == '\t' || is_hidden(char))
+    {
         return Cow::Borrowed(text);
     }
     let mut out = String::with_capacity(text.len() + 8);
@@ -20,7 +24,9 @@ pub(super) fn clean_into(out: &mut String, text: &str) {
     for char in text.chars() {
         match char {
             '\t' => out.push(char),
-            '\0'..='\u{1F}' => out.push(char::from_u32(0x2400 + u32::from(char)).unwrap_or(char::REPLACEMENT_CHARACTER)),
+            '\0'..='\u{1F}' => {
+                out.push(char::from_u32(0x2400 + u32::from(char)).unwrap_or(char::REPLACEMENT_CHARACTER))
+            }
             '\u{7F}' => out.push('␡'),
             _ if is_hidden(char) => {
                 let _ = write!(out, "<U+{:04X}>", u32::from(char));
@@ -61,9 +67,14 @@ pub(crate) fn plural(number: usize, noun: &str) -> String {
     format!("{} {noun}{}", thousands(number), if number == 1 { "" } else { "s" })
 }
 
-/// Returns a path as tools expect one that is relative to the root of a repository: forward slashes, and no `./` in front.
+/// Returns a path as tools expect one that is relative to the root of a repository: forward slashes, and no
+/// `./` in front.
 pub(super) fn repository_path(path: &str) -> Cow<'_, str> {
-    let mut path = if std::path::MAIN_SEPARATOR == '\\' { Cow::Owned(path.replace('\\', "/")) } else { Cow::Borrowed(path) };
+    let mut path = if std::path::MAIN_SEPARATOR == '\\' {
+        Cow::Owned(path.replace('\\', "/"))
+    } else {
+        Cow::Borrowed(path)
+    };
     while let Some(rest) = path.strip_prefix("./") {
         path = Cow::Owned(rest.trim_start_matches('/').to_owned());
     }
@@ -85,7 +96,10 @@ mod tests {
 
     #[test]
     fn numbers_are_readable() {
-        assert_eq!(["0", "999", "1,000", "1,234,567"], [0, 999, 1000, 1_234_567].map(thousands).each_ref().map(String::as_str));
+        assert_eq!(
+            ["0", "999", "1,000", "1,234,567"],
+            [0, 999, 1000, 1_234_567].map(thousands).each_ref().map(String::as_str)
+        );
         assert_eq!(plural(1, "file"), "1 file");
         assert_eq!(plural(0, "file"), "0 files");
     }

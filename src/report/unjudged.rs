@@ -1,4 +1,5 @@
-//! What a run did not judge, and why. Every way in says it through this one type, and every format writes it from here.
+//! What a run did not judge, and why. Every way in says it through this one type, and every format writes it
+//! from here.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -101,8 +102,12 @@ impl Kustomized {
         let dir = quoted(self.dir());
         match self.render {
             Render::Build => format!("lint what it renders to: `kubectl kustomize {dir} | jobgate lint -`"),
-            Render::WithHelm => format!("lint what it renders to: `kubectl kustomize --enable-helm {dir} | jobgate lint -`"),
-            Render::ByAnother => "lint what a kustomization that takes in this component renders to".to_owned(),
+            Render::WithHelm => {
+                format!("lint what it renders to: `kubectl kustomize --enable-helm {dir} | jobgate lint -`")
+            }
+            Render::ByAnother => {
+                "lint what a kustomization that takes in this component renders to".to_owned()
+            }
         }
     }
 }
@@ -137,7 +142,8 @@ impl Reason {
         }
     }
 
-    /// Tells whether the run itself has failed for it: the exit code is 2, and a line on standard error says why.
+    /// Tells whether the run itself has failed for it: the exit code is 2, and a line on standard error says
+    /// why.
     #[must_use]
     pub fn is_error(&self) -> bool {
         matches!(self, Self::UnreadablePath(_) | Self::NotWritten(_) | Self::NotListed(_))
@@ -152,7 +158,13 @@ impl Reason {
     pub(super) fn is_found(&self) -> bool {
         matches!(
             self,
-            Self::Misspelled | Self::NotServed | Self::Chart(_) | Self::Template | Self::Placeholder(_) | Self::Unreadable | Self::TooLarge
+            Self::Misspelled
+                | Self::NotServed
+                | Self::Chart(_)
+                | Self::Template
+                | Self::Placeholder(_)
+                | Self::Unreadable
+                | Self::TooLarge
         )
     }
 
@@ -183,7 +195,8 @@ impl Reason {
         }
     }
 
-    /// Returns what the summary counts, in the singular, and what was not done to it; nothing for objects, which it counts by their kinds.
+    /// Returns what the summary counts, in the singular, and what was not done to it; nothing for objects,
+    /// which it counts by their kinds.
     fn noun(&self) -> Option<(&'static str, &'static str)> {
         Some(match self {
             Self::Kind
@@ -229,16 +242,35 @@ impl Unjudged {
     /// Says that the webhook is not asked about a namespace; `why` says by whom.
     #[must_use]
     pub fn excluded(namespace: &str, why: String) -> Self {
-        let object = ObjectId { api_version: "v1".to_owned(), kind: "Namespace".to_owned(), namespace: None, name: Some(namespace.to_owned()) };
-        Self { location: None, document: None, object: Some(Arc::new(object)), reason: Reason::Excluded(why.into()) }
+        let object = ObjectId {
+            api_version: "v1".to_owned(),
+            kind: "Namespace".to_owned(),
+            namespace: None,
+            name: Some(namespace.to_owned()),
+        };
+        Self {
+            location: None,
+            document: None,
+            object: Some(Arc::new(object)),
+            reason: Reason::Excluded(why.into()),
+        }
     }
 
     /// Says that a cluster holds objects of a batch kind that is not judged; how many, where that is known.
     #[must_use]
     pub fn in_cluster(group: &str, kind: &str, count: Option<u64>) -> Self {
         let object = ObjectId { api_version: group.to_owned(), kind: kind.to_owned(), ..ObjectId::default() };
-        let name = if Kind::all().any(|known| known.name == kind) { format!("{kind}.{group}") } else { kind.to_owned() };
-        Self { location: None, document: None, object: Some(Arc::new(object)), reason: Reason::InCluster(name.into(), count) }
+        let name = if Kind::all().any(|known| known.name == kind) {
+            format!("{kind}.{group}")
+        } else {
+            kind.to_owned()
+        };
+        Self {
+            location: None,
+            document: None,
+            object: Some(Arc::new(object)),
+            reason: Reason::InCluster(name.into(), count),
+        }
     }
 
     /// Returns what the thing is called, for people.
@@ -249,7 +281,9 @@ impl Unjudged {
             (Reason::Claim(claim), Some(object)) => format!("claim {claim} of {object}"),
             (Reason::Chart(dir) | Reason::ChartParts(dir), _) => dir.to_string(),
             (Reason::Kustomization(kustomized), _) => kustomized.dir().to_owned(),
-            (_, Some(object)) if object.kind.is_empty() => object.name.clone().unwrap_or_else(|| "no kind, no name".to_owned()),
+            (_, Some(object)) if object.kind.is_empty() => {
+                object.name.clone().unwrap_or_else(|| "no kind, no name".to_owned())
+            }
             (Reason::Excluded(_), Some(object)) => object.full_name(),
             (_, Some(object)) => object.to_string(),
             _ => String::new(),
@@ -274,14 +308,22 @@ impl Unjudged {
             Reason::Misspelled => "the API server knows no such kind".into(),
             Reason::NotServed => "this version is no longer served".into(),
             Reason::Inside(around) => format!("the {kind} inside the {} is not judged", clean(around)).into(),
-            Reason::Partial if kind.is_empty() => "this is a part of an object: it has neither `apiVersion` nor `kind`".into(),
+            Reason::Partial if kind.is_empty() => {
+                "this is a part of an object: it has neither `apiVersion` nor `kind`".into()
+            }
             Reason::Partial => "this is a part of an object: no container has an image".into(),
             Reason::Patch(by) => format!("this is a patch of {}", by.path).into(),
-            Reason::Kustomization(kustomized) => format!("the kustomization in {} is not rendered", kustomized.dir()).into(),
+            Reason::Kustomization(kustomized) => {
+                format!("the kustomization in {} is not rendered", kustomized.dir()).into()
+            }
             Reason::Chart(dir) => format!("the chart in {dir} is not rendered").into(),
-            Reason::ChartParts(dir) => format!("the chart in {dir} has templates or dependencies that were not linted").into(),
+            Reason::ChartParts(dir) => {
+                format!("the chart in {dir} has templates or dependencies that were not linted").into()
+            }
             Reason::Template => "this is a template that nobody has rendered".into(),
-            Reason::Placeholder(field) => format!("`{}` holds a placeholder, and must be known", clean(field)).into(),
+            Reason::Placeholder(field) => {
+                format!("`{}` holds a placeholder, and must be known", clean(field)).into()
+            }
             Reason::Unreadable => "this document cannot be read".into(),
             Reason::TooLarge => "this file is beyond the limit".into(),
             Reason::UnreadablePath(why) => format!("cannot read this path: {why}").into(),
@@ -325,10 +367,17 @@ impl Unjudged {
     pub(super) fn place(&self) -> String {
         match (&self.reason, &self.location) {
             // All of a file, or of a directory, is meant.
-            (Reason::Chart(_) | Reason::ChartParts(_) | Reason::Kustomization(_) | Reason::Nothing | Reason::TooLarge, Some(location)) => {
+            (
+                Reason::Chart(_)
+                | Reason::ChartParts(_)
+                | Reason::Kustomization(_)
+                | Reason::Nothing
+                | Reason::TooLarge,
+                Some(location),
+            ) => path_of(location).into_owned(),
+            (Reason::UnreadablePath(_) | Reason::NotWritten(_), Some(location)) => {
                 path_of(location).into_owned()
             }
-            (Reason::UnreadablePath(_) | Reason::NotWritten(_), Some(location)) => path_of(location).into_owned(),
             (_, Some(location)) => location.to_string(),
             (_, None) => String::new(),
         }
@@ -348,13 +397,18 @@ pub(crate) fn helm(dir: &str) -> String {
 /// Writes a path as a shell reads it.
 fn quoted(path: &str) -> Cow<'_, str> {
     let plain = |char: char| char.is_alphanumeric() || "/._-+@%=:,~".contains(char);
-    if !path.is_empty() && path.chars().all(plain) { path.into() } else { format!("'{}'", path.replace('\'', "'\\''")).into() }
+    if !path.is_empty() && path.chars().all(plain) {
+        path.into()
+    } else {
+        format!("'{}'", path.replace('\'', "'\\''")).into()
+    }
 }
 
 /// How many kinds the summary names.
 const NAMED: usize = 8;
 
-/// Returns what was not judged in a few words: `3 of 9 objects not judged (MPIJob 2, JobSet 1); 1 chart not rendered`; nothing where everything was.
+/// Returns what was not judged in a few words: `3 of 9 objects not judged (MPIJob 2, JobSet 1); 1 chart not
+/// rendered`; nothing where everything was.
 pub(super) fn in_short(report: &Report) -> Option<String> {
     let mut kinds: BTreeMap<Cow<'_, str>, usize> = BTreeMap::new();
     let mut things: BTreeMap<(usize, (&'static str, &'static str)), usize> = BTreeMap::new();
@@ -366,7 +420,8 @@ pub(super) fn in_short(report: &Report) -> Option<String> {
             (Reason::Nothing, _) => empty.extend(unjudged.location.as_ref().map(path_of)),
             (reason, Some(noun)) => *things.entry((reason.rank(), noun)).or_default() += 1,
             (Reason::InCluster(kind, count), None) => {
-                *kinds.entry(clean(kind)).or_default() += count.and_then(|count| usize::try_from(count).ok()).unwrap_or(1);
+                *kinds.entry(clean(kind)).or_default() +=
+                    count.and_then(|count| usize::try_from(count).ok()).unwrap_or(1);
             }
             (_, None) => {
                 let is_apart = matches!(unjudged.reason, Reason::Inside(_) | Reason::NotServed);
@@ -382,7 +437,8 @@ pub(super) fn in_short(report: &Report) -> Option<String> {
         let mut kinds: Vec<_> = kinds.into_iter().collect();
         kinds.sort_by_key(|(_, count)| std::cmp::Reverse(*count));
         let more = kinds.split_off(kinds.len().min(NAMED)).iter().map(|(_, count)| *count).sum::<usize>();
-        let mut kinds: Vec<String> = kinds.into_iter().map(|(kind, count)| format!("{kind} {}", thousands(count))).collect();
+        let mut kinds: Vec<String> =
+            kinds.into_iter().map(|(kind, count)| format!("{kind} {}", thousands(count))).collect();
         kinds.extend((more > 0).then(|| format!("others {}", thousands(more))));
         let of = match &report.impact {
             None => format!("{} of {}", thousands(objects), plural(report.objects + foreign, "object")),
@@ -390,7 +446,9 @@ pub(super) fn in_short(report: &Report) -> Option<String> {
         };
         parts.push(format!("{of} not judged ({})", kinds.join(", ")));
     }
-    parts.extend(things.into_iter().map(|((_, (noun, what)), count)| format!("{} {what}", plural(count, noun))));
+    parts.extend(
+        things.into_iter().map(|((_, (noun, what)), count)| format!("{} {what}", plural(count, noun))),
+    );
     match empty.as_slice() {
         [] => {}
         [path] => parts.push(format!("nothing to judge in {path}")),
@@ -403,14 +461,19 @@ pub(super) fn in_short(report: &Report) -> Option<String> {
 fn full_kind(object: &ObjectId) -> Cow<'_, str> {
     let kind = clean(&object.kind);
     match object.api_version.split_once('/') {
-        Some((group, _)) if !object.is_ours() && Kind::all().any(|kind| kind.name == object.kind) => format!("{kind}.{}", clean(group)).into(),
+        Some((group, _)) if !object.is_ours() && Kind::all().any(|kind| kind.name == object.kind) => {
+            format!("{kind}.{}", clean(group)).into()
+        }
         _ => kind,
     }
 }
 
-/// Returns the kind that the summary counts an object under. Parts of ours, and kinds that are only called like ours, are told from ours.
+/// Returns the kind that the summary counts an object under. Parts of ours, and kinds that are only called
+/// like ours, are told from ours.
 fn kind_of(unjudged: &Unjudged) -> Cow<'_, str> {
-    let Some(object) = unjudged.object.as_ref().filter(|object| !object.kind.is_empty()) else { return "without a kind".into() };
+    let Some(object) = unjudged.object.as_ref().filter(|object| !object.kind.is_empty()) else {
+        return "without a kind".into();
+    };
     let kind = full_kind(object);
     match &unjudged.reason {
         Reason::Inside(around) => format!("{kind} inside {}", clean(around)).into(),
@@ -439,7 +502,9 @@ impl Reason {
 
 /// Compares two in the order of a report: file, place, reason, name.
 pub(crate) fn order(a: &Unjudged, b: &Unjudged) -> std::cmp::Ordering {
-    let place = |unjudged: &Unjudged| unjudged.location.as_ref().map(|location| (Arc::clone(&location.file), location.span.start));
+    let place = |unjudged: &Unjudged| {
+        unjudged.location.as_ref().map(|location| (Arc::clone(&location.file), location.span.start))
+    };
     (place(a), &a.reason, &a.object).cmp(&(place(b), &b.reason, &b.object))
 }
 
@@ -450,9 +515,19 @@ mod tests {
 
     fn at(file: &str, object: Option<(&str, &str)>, reason: Reason) -> Unjudged {
         let start = Position { line: 1, column: 1 };
-        let object =
-            object.map(|(version, kind)| Arc::new(ObjectId { api_version: version.to_owned(), kind: kind.to_owned(), ..ObjectId::default() }));
-        Unjudged { location: Some(Location { file: file.into(), span: 0..0, start, end: start }), document: Some(0), object, reason }
+        let object = object.map(|(version, kind)| {
+            Arc::new(ObjectId {
+                api_version: version.to_owned(),
+                kind: kind.to_owned(),
+                ..ObjectId::default()
+            })
+        });
+        Unjudged {
+            location: Some(Location { file: file.into(), span: 0..0, start, end: start }),
+            document: Some(0),
+            object,
+            reason,
+        }
     }
 
     #[test]
@@ -460,8 +535,11 @@ mod tests {
         let mut report = Report { objects: 6, ..Report::default() };
         assert_eq!(in_short(&report), None);
         let mpi = Some(("kubeflow.org/v2beta1", "MPIJob"));
-        report.unjudged =
-            vec![at("a", mpi, Reason::Kind), at("a", mpi, Reason::Kind), at("a", Some(("jobset.x-k8s.io/v1alpha2", "JobSet")), Reason::Kind)];
+        report.unjudged = vec![
+            at("a", mpi, Reason::Kind),
+            at("a", mpi, Reason::Kind),
+            at("a", Some(("jobset.x-k8s.io/v1alpha2", "JobSet")), Reason::Kind),
+        ];
         assert_eq!(in_short(&report).as_deref(), Some("3 of 9 objects not judged (MPIJob 2, JobSet 1)"));
         let volcano = Some(("batch.volcano.sh/v1alpha1", "Job"));
         report.unjudged = vec![
@@ -480,8 +558,12 @@ mod tests {
         let job = Some(("kubeflow.org/v1alpha1", "PyTorchJob"));
         let report = Report { unjudged: vec![at("a", job, Reason::NotServed)], ..Report::default() };
         assert_eq!(in_short(&report).as_deref(), Some("1 of 1 object not judged (PyTorchJob 1)"));
-        let (unjudged, other) = (&report.unjudged[0], at("a", Some(("extensions/v1beta1", "Job")), Reason::NotServed));
-        assert_eq!((unjudged.reason.word(), &*unjudged.message()), ("not-served", "this version is no longer served"));
+        let (unjudged, other) =
+            (&report.unjudged[0], at("a", Some(("extensions/v1beta1", "Job")), Reason::NotServed));
+        assert_eq!(
+            (unjudged.reason.word(), &*unjudged.message()),
+            ("not-served", "this version is no longer served")
+        );
         assert_eq!(
             in_short(&Report { objects: 2, unjudged: vec![other], ..Report::default() }).as_deref(),
             Some("1 of 3 objects not judged (Job.extensions 1)")
@@ -491,11 +573,19 @@ mod tests {
     #[test]
     fn commands_name_the_directory_as_a_shell_reads_it() {
         assert_eq!(helm("."), "lint what it renders to: `helm template . | jobgate lint -`");
-        assert_eq!(helm("my charts/it's"), "lint what it renders to: `helm template 'my charts/it'\\''s' | jobgate lint -`");
-        let help = |path: &str, render| at("a", None, Reason::Patch(Kustomized { path: path.into(), render })).help().into_owned();
+        assert_eq!(
+            helm("my charts/it's"),
+            "lint what it renders to: `helm template 'my charts/it'\\''s' | jobgate lint -`"
+        );
+        let help = |path: &str, render| {
+            at("a", None, Reason::Patch(Kustomized { path: path.into(), render })).help().into_owned()
+        };
         assert!(help("kustomization.yaml", Render::Build).contains("`kubectl kustomize . |"));
         assert!(help("k8s/prod/kustomization.yaml", Render::Build).contains("`kubectl kustomize k8s/prod |"));
-        assert!(help("k8s/prod/kustomization.yaml", Render::WithHelm).contains("`kubectl kustomize --enable-helm k8s/prod |"));
+        assert!(
+            help("k8s/prod/kustomization.yaml", Render::WithHelm)
+                .contains("`kubectl kustomize --enable-helm k8s/prod |")
+        );
         assert!(!help("part/kustomization.yaml", Render::ByAnother).contains("kubectl"));
     }
 

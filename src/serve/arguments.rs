@@ -21,7 +21,8 @@ pub struct Serve {
     #[arg(long, value_name = "ADDRESS")]
     pub listen: Option<SocketAddr>,
 
-    /// Where /healthz, /readyz and /metrics are served, in plain text [default: 0.0.0.0:8080; with --dev 127.0.0.1:8080]
+    /// Where /healthz, /readyz and /metrics are served, in plain text [default: 0.0.0.0:8080; with --dev
+    /// 127.0.0.1:8080]
     #[arg(long, value_name = "ADDRESS")]
     pub metrics_listen: Option<SocketAddr>,
 
@@ -47,12 +48,14 @@ pub struct Serve {
 
     /// A name by which the API server calls the webhook, such as jobgate.jobgate.svc (repeatable)
     ///
-    /// A certificate without it is refused: at the start that is an error, and later the last good one stays. Without this option, a new certificate
-    /// must have the names of the one in use. Other names take a restart.
+    /// A certificate without it is refused: at the start that is an error, and later the last good one stays.
+    /// Without this option, a new certificate must have the names of the one in use. Other names take a
+    /// restart.
     #[arg(long, value_name = "NAME", requires = "tls_cert", value_parser = server_name, help_heading = "TLS")]
     pub tls_server_name: Vec<String>,
 
-    /// Make the certificates and their authority, renew them, and keep the caBundle of the webhook configurations right
+    /// Make the certificates and their authority, renew them, and keep the caBundle of the webhook
+    /// configurations right
     #[arg(long, conflicts_with = "dev", help_heading = "TLS")]
     pub self_managed_certs: bool,
 
@@ -70,8 +73,9 @@ pub struct Serve {
 
     /// Of the certificates of --client-ca, accept only those with this name (repeatable)
     ///
-    /// A DNS name or URI of the subjectAltName, or the common name, compared whole. Without it, everybody whom these authorities have given a certificate
-    /// is accepted; a cluster's own authority gives one to every kubelet.
+    /// A DNS name or URI of the subjectAltName, or the common name, compared whole. Without it, everybody
+    /// whom these authorities have given a certificate is accepted; a cluster's own authority gives one to
+    /// every kubelet.
     #[arg(long, value_name = "NAME", requires = "client_ca", value_parser = clap::builder::NonEmptyStringValueParser::new(), help_heading = "TLS")]
     pub client_name: Vec<String>,
 
@@ -100,7 +104,13 @@ pub struct Serve {
     pub drain_seconds: Option<u64>,
 
     /// What is logged: error, warn, info, debug or trace, or a filter by module
-    #[arg(long, value_name = "FILTER", default_value = "info", env = "JOBGATE_LOG", help_heading = "Logging")]
+    #[arg(
+        long,
+        value_name = "FILTER",
+        default_value = "info",
+        env = "JOBGATE_LOG",
+        help_heading = "Logging"
+    )]
     pub log: String,
 
     /// Log lines for people, not JSON
@@ -132,7 +142,8 @@ pub struct ManagedCerts {
     #[arg(long, value_name = "NAME", default_value = "jobgate", requires = "self_managed_certs")]
     pub validating_configuration: String,
 
-    /// For tests: seconds that an authority, a certificate, the wait before an authority signs, and the wait after it last did, take
+    /// For tests: seconds that an authority, a certificate, the wait before an authority signs, and the wait
+    /// after it last did, take
     #[arg(long, value_name = "AUTHORITY,LEAF,SOAK,GRACE", value_parser = lifetimes, hide = true)]
     pub lifetimes_for_testing: Option<Lifetimes>,
 }
@@ -150,7 +161,8 @@ fn lifetimes(text: &str) -> Result<Lifetimes, &'static str> {
     let seconds: Result<Vec<u64>, _> = text.split(',').map(str::parse).collect();
     match seconds.as_deref() {
         Ok(&[authority, leaf, soak, grace]) => {
-            let [authority, leaf, soak, grace] = [authority, leaf, soak, grace].map(std::time::Duration::from_secs);
+            let [authority, leaf, soak, grace] =
+                [authority, leaf, soak, grace].map(std::time::Duration::from_secs);
             Ok(Lifetimes { authority, leaf, soak, grace, ..Lifetimes::default() })
         }
         _ => Err("expected four numbers of seconds such as 60,20,3,5"),

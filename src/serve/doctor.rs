@@ -5,9 +5,10 @@
 //!                              └─ every look-up is known, absent, or unread and why
 //! ```
 //!
-//! A check is a row of [`CHECKS`]: an id, what must hold, why that matters, what to do, and a function from what was observed to notes. What could not
-//! be read is never taken for fine: the check then says that it was not made, and which permission it takes. Nothing in the cluster is changed; the two
-//! canaries are dry runs. To add a check: write its function below `checks/` and its row in [`CHECKS`].
+//! A check is a row of [`CHECKS`]: an id, what must hold, why that matters, what to do, and a function from
+//! what was observed to notes. What could not be read is never taken for fine: the check then says that it
+//! was not made, and which permission it takes. Nothing in the cluster is changed; the two canaries are dry
+//! runs. To add a check: write its function below `checks/` and its row in [`CHECKS`].
 
 mod checks;
 pub mod observe;
@@ -114,8 +115,9 @@ pub struct Check {
     pub title: &'static str,
     /// Why, and what it looks at: one paragraph of Markdown.
     pub about: &'static str,
-    /// What to do where it does not hold: a sentence or a command. `{ns}`, `{deployment}`, `{service}`, `{secret}`, `{policy}` (the ConfigMap), `{key}` (in it),
-    /// `{mutating}` and `{validating}` stand for the names of the installation.
+    /// What to do where it does not hold: a sentence or a command. `{ns}`, `{deployment}`, `{service}`,
+    /// `{secret}`, `{policy}` (the ConfigMap), `{key}` (in it), `{mutating}` and `{validating}` stand for the
+    /// names of the installation.
     pub remedy: &'static str,
     judge: fn(&Observed) -> Judged,
 }
@@ -169,19 +171,35 @@ impl Check {
     fn outcome(&self, observed: &Observed) -> Outcome {
         let notes = (self.judge)(observed).unwrap_or_else(|note| vec![note]);
         let status = notes.iter().map(|note| note.status).max().unwrap_or(Status::NotChecked);
-        let mut told: Vec<&Note> = notes.iter().filter(|note| note.status == status || note.status > Status::Ok).collect();
+        let mut told: Vec<&Note> =
+            notes.iter().filter(|note| note.status == status || note.status > Status::Ok).collect();
         told.sort_by_key(|note| std::cmp::Reverse(note.status));
         let finding = told.iter().map(|note| note.text.as_str()).collect::<Vec<_>>().join("; ");
         // What to do about the worst: the rest may need nothing.
         let mut worst = told.iter().filter(|note| note.status == status);
-        let remedy = (status != Status::Ok).then(|| worst.find_map(|note| note.remedy.as_deref()).unwrap_or(self.remedy));
-        let remedy = remedy.map(|text| named(text, &observed.place, &observed.service_name(), &observed.secret_name(), &observed.policy_source()));
+        let remedy = (status != Status::Ok)
+            .then(|| worst.find_map(|note| note.remedy.as_deref()).unwrap_or(self.remedy));
+        let remedy = remedy.map(|text| {
+            named(
+                text,
+                &observed.place,
+                &observed.service_name(),
+                &observed.secret_name(),
+                &observed.policy_source(),
+            )
+        });
         Outcome { id: self.id, title: self.title, status, finding, remedy }
     }
 }
 
 /// Puts the installation's names into a remedy.
-fn named(remedy: &str, place: &Place, service: &str, secret: &str, (policy, key): &(String, String)) -> String {
+fn named(
+    remedy: &str,
+    place: &Place,
+    service: &str,
+    secret: &str,
+    (policy, key): &(String, String),
+) -> String {
     // In a JSONPath a dot ends a name.
     let key = key.replace('.', "\\.");
     let names = [
@@ -220,8 +238,13 @@ pub fn page() -> String {
     );
     for check in CHECKS {
         let policy = (observed::POLICY.0.to_owned(), observed::POLICY.1.to_owned());
-        let remedy = as_code(&named(check.remedy, &Place::default(), observed::DEPLOYMENT, observed::SECRET, &policy));
-        let _ = write!(out, "\n### {}\n\n{}. {}.\n\n*What to do:* {remedy}.\n", check.id, check.title, check.about);
+        let remedy =
+            as_code(&named(check.remedy, &Place::default(), observed::DEPLOYMENT, observed::SECRET, &policy));
+        let _ = write!(
+            out,
+            "\n### {}\n\n{}. {}.\n\n*What to do:* {remedy}.\n",
+            check.id, check.title, check.about
+        );
     }
     out
 }

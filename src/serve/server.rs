@@ -1,14 +1,16 @@
-//! The HTTPS server of `jobgate serve`. It knows connections, certificates and deadlines, and nothing of a rule or of what is in an AdmissionReview:
-//! what to answer, in the words of `admission`, is the business of an [`Application`].
+//! The HTTPS server of `jobgate serve`. It knows connections, certificates and deadlines, and nothing of a
+//! rule or of what is in an AdmissionReview: what to answer, in the words of `admission`, is the business of
+//! an [`Application`].
 //!
 //! ```text
 //! accept ──> TLS ──> connection: clock of idle and header time ──> requests: cap, deadline, shedding ──> Application::review
 //!   caps      certificate, hot                                                         second port: probe (health, readiness, metrics)
 //! ```
 //!
-//! Two habits of the API server's client shape it. It takes a connection that ends under a request for a failed webhook, and does not try again; so
-//! connections outlive its own idle time, and a drain says `Connection: close` long before it closes anything. And it does try again after a 429 that
-//! carries `Retry-After`; so overload is answered, never cut off.
+//! Two habits of the API server's client shape it. It takes a connection that ends under a request for a
+//! failed webhook, and does not try again; so connections outlive its own idle time, and a drain says
+//! `Connection: close` long before it closes anything. And it does try again after a 429 that carries
+//! `Retry-After`; so overload is answered, never cut off.
 
 mod activity;
 mod body;
@@ -73,22 +75,26 @@ const ACCEPT_BATCH: usize = 32;
 pub struct Call {
     /// Where it was posted.
     pub endpoint: Endpoint,
-    /// Whether the caller had to show a certificate or a token. If not, it can be anybody who reaches the port.
+    /// Whether the caller had to show a certificate or a token. If not, it can be anybody who reaches the
+    /// port.
     pub authenticated: bool,
     /// The whole body.
     pub body: Bytes,
-    /// When the answer must be there. It is less than the API server waits; after it, [`Application::fault`] answers.
+    /// When the answer must be there. It is less than the API server waits; after it, [`Application::fault`]
+    /// answers.
     pub deadline: Instant,
 }
 
 /// What is served.
 pub trait Application: Send + Sync + 'static {
-    /// Answers a review. It may wait as long as it likes. What it computes it counts with [`crate::text::meter::spend`], which ends it when its time is over;
-    /// a review that takes many steps is begun again, on another thread.
+    /// Answers a review. It may wait as long as it likes. What it computes it counts with
+    /// [`crate::text::meter::spend`], which ends it when its time is over; a review that takes many steps is
+    /// begun again, on another thread.
     fn review(&self, call: Call) -> impl Future<Output = Answer> + Send;
 
-    /// Answers a review whose body is larger than `limit` bytes, from the first bytes of it. With nothing, the server answers 413, which the API
-    /// server takes for a failed webhook: fail-open then admits whatever was padded to this size.
+    /// Answers a review whose body is larger than `limit` bytes, from the first bytes of it. With nothing,
+    /// the server answers 413, which the API server takes for a failed webhook: fail-open then admits
+    /// whatever was padded to this size.
     fn too_large(&self, _prefix: &[u8], _limit: usize) -> Option<Answer> {
         None
     }
@@ -105,7 +111,8 @@ pub trait Application: Send + Sync + 'static {
         None
     }
 
-    /// Answers a review that [`review`](Self::review) did not. With nothing, the server answers 500, which the API server takes for a failed webhook.
+    /// Answers a review that [`review`](Self::review) did not. With nothing, the server answers 500, which
+    /// the API server takes for a failed webhook.
     fn fault(&self, _body: &[u8], _fault: Fault) -> Option<Answer> {
         None
     }
@@ -120,19 +127,20 @@ pub struct Limits {
     pub connections: usize,
     /// Open connections from one address, so that one pod cannot take them all. 256.
     pub connections_per_source: usize,
-    /// TLS handshakes computed at the same time. Each keeps a core busy, longer with an RSA key than with an ECDSA
-    /// key; the other cores stay free for reviews, and addresses take turns. 1.
+    /// TLS handshakes computed at the same time. Each keeps a core busy, longer with an RSA key than with an
+    /// ECDSA key; the other cores stay free for reviews, and addresses take turns. 1.
     pub handshakes: usize,
     /// Reviews evaluated at the same time. 64.
     pub in_flight: usize,
     /// Bodies above `inline_bytes` evaluated at the same time; each keeps a core busy for a while. 4.
     pub large_reviews: usize,
-    /// Small bodies that take more than `inline_steps` evaluated at the same time. They take some milliseconds each, and large
-    /// ones must not keep them waiting. 4.
+    /// Small bodies that take more than `inline_steps` evaluated at the same time. They take some
+    /// milliseconds each, and large ones must not keep them waiting. 4.
     pub slow_reviews: usize,
     /// How long a review waits for its turn before it is shed. 500 ms.
     pub queue: Duration,
-    /// How long a connection may wait for a request: longer than the 90 s after which the API server closes it. 150 s.
+    /// How long a connection may wait for a request: longer than the 90 s after which the API server closes
+    /// it. 150 s.
     pub idle: Duration,
     /// How long a TLS handshake may take. 5 s.
     pub handshake: Duration,
@@ -163,7 +171,8 @@ pub struct Limits {
     /// How many bytes there must be to each piece (HTTP chunk, frame or TLS record) of a body, beyond the
     /// first 1024 pieces: a piece of one byte costs as much time as one of a thousand. 64 bytes.
     pub body_piece: usize,
-    /// How large a body may be. An object of 3 MiB and its old version can take 27 MiB of escaped JSON. 32 MiB.
+    /// How large a body may be. An object of 3 MiB and its old version can take 27 MiB of escaped JSON. 32
+    /// MiB.
     pub body_bytes: usize,
     /// How much memory bodies above `inline_bytes` may take together, in bytes of their buffers. Smaller ones
     /// have memory of their own ([`small_body_memory`](Self::small_body_memory)). 128 MiB: two of the largest
@@ -183,14 +192,17 @@ pub struct Limits {
     /// [`Application::weight`]. 64 MiB: `in_flight` of ordinary size, or eighteen of the largest in the most
     /// costly shape.
     pub small_evaluation_memory: usize,
-    /// Bodies up to this size are evaluated where they are read, if that takes no more than `inline_steps`. 64 KiB.
+    /// Bodies up to this size are evaluated where they are read, if that takes no more than `inline_steps`.
+    /// 64 KiB.
     pub inline_bytes: usize,
-    /// Steps of [`crate::text::meter`] after which an evaluation is taken from the threads that serve connections, and done again on one of its own: under a
-    /// millisecond. A step takes up to 100 ns; an ordinary review takes some 500 steps. 4,000.
+    /// Steps of [`crate::text::meter`] after which an evaluation is taken from the threads that serve
+    /// connections, and done again on one of its own: under a millisecond. A step takes up to 100 ns; an
+    /// ordinary review takes some 500 steps. 4,000.
     pub inline_steps: u64,
     /// How long an answer may take at most, however long the API server would wait. 2.5 s.
     pub review: Duration,
-    /// How much sooner than that, or than the API server gives up, we answer; never more than a quarter of it. 200 ms.
+    /// How much sooner than that, or than the API server gives up, we answer; never more than a quarter of
+    /// it. 200 ms.
     pub margin: Duration,
     /// How long the client may take to accept bytes of an answer. 10 s.
     pub write: Duration,
@@ -340,7 +352,12 @@ pub struct Server {
 ///
 /// # Errors
 /// If it cannot start.
-pub async fn serve(app: impl Application, config: Config, metrics: Metrics, stop: watch::Receiver<Stop>) -> Result<(), ServeError> {
+pub async fn serve(
+    app: impl Application,
+    config: Config,
+    metrics: Metrics,
+    stop: watch::Receiver<Stop>,
+) -> Result<(), ServeError> {
     Server::bind(config, metrics).await?.run(app, stop).await;
     Ok(())
 }
@@ -351,18 +368,23 @@ impl Server {
     /// # Errors
     /// If a port cannot be had, or TLS cannot be set up.
     pub async fn bind(config: Config, metrics: Metrics) -> Result<Self, ServeError> {
-        let tls = certificate::tls(config.identity.clone(), config.clients.clone(), config.http2).map_err(ServeError::Tls)?;
+        let tls = certificate::tls(config.identity.clone(), config.clients.clone(), config.http2)
+            .map_err(ServeError::Tls)?;
         let (listener, address) = bind(config.address)?;
         // Connections inherit it. Set later, it would come after the size of the window has been agreed on.
         let socket = SockRef::from(&listener);
-        let sizes = socket.set_recv_buffer_size(config.limits.receive_buffer).and_then(|()| socket.set_send_buffer_size(config.limits.send_buffer));
+        let sizes = socket
+            .set_recv_buffer_size(config.limits.receive_buffer)
+            .and_then(|()| socket.set_send_buffer_size(config.limits.send_buffer));
         sizes.map_err(|source| ServeError::Bind { address: config.address, source })?;
         let (probes, probe_address) = bind(config.probe_address)?;
-        let probes = probes.into_std().map_err(|source| ServeError::Bind { address: probe_address, source })?;
+        let probes =
+            probes.into_std().map_err(|source| ServeError::Bind { address: probe_address, source })?;
         Ok(Self { listener, probes, address, probe_address, tls, config, metrics })
     }
 
-    /// Serves until told to stop, and returns when every request that came has been answered, or when there is no more time for it.
+    /// Serves until told to stop, and returns when every request that came has been answered, or when there
+    /// is no more time for it.
     pub async fn run(self, app: impl Application, stop: watch::Receiver<Stop>) {
         let mut orders = Orders(stop.clone());
         tokio::select! {
@@ -375,15 +397,19 @@ impl Server {
         let Self { listener, probes, address, probe_address, tls, config, metrics } = self;
         let limits = Arc::new(config.limits);
         let (stage, stages) = watch::channel(Stage::Serving);
-        let site = requests::Site::new(app, limits.clone(), metrics.clone(), config.tokens, stages.clone()).authenticated(config.clients.is_some());
+        let site = requests::Site::new(app, limits.clone(), metrics.clone(), config.tokens, stages.clone())
+            .authenticated(config.clients.is_some());
         let router = site.router();
-        let around = Surroundings { router, limits: limits.clone(), metrics: metrics.clone(), stages, once: false };
+        let around =
+            Surroundings { router, limits: limits.clone(), metrics: metrics.clone(), stages, once: false };
 
         let readiness = config.readiness;
         let identity = config.identity;
         readiness.require("certificate", move || identity.ready().map_err(str::to_owned));
         let told = stop.clone();
-        readiness.require("running", move || if *told.borrow() == Stop::No { Ok(()) } else { Err("stopping".into()) });
+        readiness.require("running", move || {
+            if *told.borrow() == Stop::No { Ok(()) } else { Err("stopping".into()) }
+        });
         let probes = match probe::Probes::start(probes, readiness, metrics) {
             Ok(probes) => probes,
             Err(error) => return tracing::error!(%error, "cannot answer probes"),
@@ -407,7 +433,9 @@ impl Server {
         let Door { listener, mut connections, .. } = door;
         drop(listener);
         tracing::info!(connections = connections.len(), "draining: no longer accepting");
-        let finished = tokio::time::timeout(limits.drain, async { while connections.join_next().await.is_some() {} }).await;
+        let finished =
+            tokio::time::timeout(limits.drain, async { while connections.join_next().await.is_some() {} })
+                .await;
         if finished.is_err() {
             tracing::warn!(connections = connections.len(), "connections cut off");
         }
@@ -535,14 +563,25 @@ impl Tls {
     }
 }
 
-async fn attend(stream: TcpStream, peer: SocketAddr, tls: Option<Tls>, activity: Arc<Activity>, around: Surroundings) {
+async fn attend(
+    stream: TcpStream,
+    peer: SocketAddr,
+    tls: Option<Tls>,
+    activity: Arc<Activity>,
+    around: Surroundings,
+) {
     let limits = &around.limits;
-    let keep_alive = TcpKeepalive::new().with_time(limits.keep_alive).with_interval(limits.keep_alive).with_retries(3);
-    if let Err(error) = stream.set_nodelay(true).and_then(|()| SockRef::from(&stream).set_tcp_keepalive(&keep_alive)) {
+    let keep_alive =
+        TcpKeepalive::new().with_time(limits.keep_alive).with_interval(limits.keep_alive).with_retries(3);
+    if let Err(error) =
+        stream.set_nodelay(true).and_then(|()| SockRef::from(&stream).set_tcp_keepalive(&keep_alive))
+    {
         tracing::debug!(%peer, %error, "socket options");
     }
     let source = Source(peer.ip().to_canonical());
-    let Some(tls) = tls else { return connection::serve(stream, Protocol::One, source, activity, around).await };
+    let Some(tls) = tls else {
+        return connection::serve(stream, Protocol::One, source, activity, around).await;
+    };
     let agreed = tokio::select! {
         biased;
         agreed = tokio::time::timeout(limits.handshake, tls.agree(stream, &activity)) => agreed,
@@ -550,7 +589,8 @@ async fn attend(stream: TcpStream, peer: SocketAddr, tls: Option<Tls>, activity:
     };
     let cause = match agreed {
         Ok(Ok(stream)) => {
-            let protocol = if stream.get_ref().1.alpn_protocol() == Some(b"h2") { Protocol::Two } else { Protocol::One };
+            let protocol =
+                if stream.get_ref().1.alpn_protocol() == Some(b"h2") { Protocol::Two } else { Protocol::One };
             return connection::serve(stream, protocol, source, activity, around).await;
         }
         Ok(Err(error)) => {
@@ -574,7 +614,9 @@ async fn evicted(activity: &Activity) {
 }
 
 fn handshake_cause(error: &io::Error) -> &'static str {
-    let Some(tls) = error.get_ref().and_then(|inner| inner.downcast_ref::<rustls::Error>()) else { return "disconnected" };
+    let Some(tls) = error.get_ref().and_then(|inner| inner.downcast_ref::<rustls::Error>()) else {
+        return "disconnected";
+    };
     match tls {
         rustls::Error::NoCertificatesPresented | rustls::Error::InvalidCertificate(_) => "client-certificate",
         rustls::Error::AlertReceived(_) => "alert",

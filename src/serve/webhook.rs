@@ -1,6 +1,7 @@
 //! What `jobgate serve` serves: reviews, judged under the current policy with what is known of their claims.
 //!
-//! The pieces are elsewhere: `admission` answers, `cluster` looks claims up, `server` keeps time. This joins them.
+//! The pieces are elsewhere: `admission` answers, `cluster` looks claims up, `server` keeps time. This joins
+//! them.
 
 use std::sync::Arc;
 
@@ -59,7 +60,10 @@ impl Application for Webhook {
         let policy = self.policy.load_full();
         let today = Some((self.today)());
         let Ok(review) = Review::read(&call.body) else {
-            return self.counted(admission::answer(endpoint, &policy, &FactTable::default(), &call.body, today), authenticated);
+            return self.counted(
+                admission::answer(endpoint, &policy, &FactTable::default(), &call.body, today),
+                authenticated,
+            );
         };
         let facts = if review.claims.is_empty() || !asks_for_claims(&policy) {
             ClaimFacts::default()
@@ -87,7 +91,8 @@ impl Application for Webhook {
     }
 }
 
-/// Returns whether a policy has a rule that judges by claims; under any other policy the API server is spared the look-ups.
+/// Returns whether a policy has a rule that judges by claims; under any other policy the API server is spared
+/// the look-ups.
 fn asks_for_claims(policy: &Policy) -> bool {
     rules::find("checkpoint-volume-access").is_some_and(|entry| policy.uses(entry.rule))
 }
@@ -100,7 +105,8 @@ mod tests {
     use crate::admission::Outcome;
     use crate::text::value::{Value, json};
 
-    const MALFORMED: [&str; 6] = ["malformed", "malformed", "object_missing", "object_missing", "object_unreadable", "kind_mismatch"];
+    const MALFORMED: [&str; 6] =
+        ["malformed", "malformed", "object_missing", "object_missing", "object_unreadable", "kind_mismatch"];
 
     /// What somebody can send who is no API server, in the order of [`MALFORMED`].
     fn bodies() -> [String; 6] {
@@ -116,14 +122,21 @@ mod tests {
             r#"{"kind":"AdmissionReview","request":{"uid":"u""#.to_owned(),
             review("CREATE", "null", &Value::Null),
             review("UPDATE", &job.to_string(), &Value::Null),
-            review("CREATE", r#"{"apiVersion":"batch/v1","kind":"Job","spec":{"parallelism":1e999}}"#, &Value::Null),
+            review(
+                "CREATE",
+                r#"{"apiVersion":"batch/v1","kind":"Job","spec":{"parallelism":1e999}}"#,
+                &Value::Null,
+            ),
             review("CREATE", r#"{"apiVersion":"v1","kind":"Pod"}"#, &Value::Null),
         ]
     }
 
     fn webhook() -> (Webhook, Metrics) {
         let metrics = Metrics::new();
-        (Webhook::new(Policy::default(), Claims::off(), metrics.clone(), || jiff::civil::date(2026, 1, 1)), metrics)
+        (
+            Webhook::new(Policy::default(), Claims::off(), metrics.clone(), || jiff::civil::date(2026, 1, 1)),
+            metrics,
+        )
     }
 
     fn call(body: &str, authenticated: bool) -> Call {
@@ -141,11 +154,16 @@ mod tests {
         let text = metrics.text();
         for cause in MALFORMED {
             let count = MALFORMED.iter().filter(|other| **other == cause).count();
-            let series = format!("jobgate_malformed_reviews_total{{cause=\"{cause}\",caller=\"anybody\"}} {count}\n");
+            let series =
+                format!("jobgate_malformed_reviews_total{{cause=\"{cause}\",caller=\"anybody\"}} {count}\n");
             assert!(text.contains(&series), "{series} in {text}");
         }
-        let mut alerted =
-            text.lines().filter(|line| line.starts_with("jobgate_faults_total{") || line.contains(r#"caller="authenticated""#)).peekable();
+        let mut alerted = text
+            .lines()
+            .filter(|line| {
+                line.starts_with("jobgate_faults_total{") || line.contains(r#"caller="authenticated""#)
+            })
+            .peekable();
         assert!(alerted.peek().is_some());
         assert!(alerted.all(|line| line.ends_with(" 0")), "{text}");
     }
@@ -155,6 +173,11 @@ mod tests {
         let (webhook, metrics) = webhook();
         webhook.review(call(&bodies()[1], true)).await;
         let text = metrics.text();
-        assert!(text.contains("jobgate_malformed_reviews_total{cause=\"malformed\",caller=\"authenticated\"} 1\n"), "{text}");
+        assert!(
+            text.contains(
+                "jobgate_malformed_reviews_total{cause=\"malformed\",caller=\"authenticated\"} 1\n"
+            ),
+            "{text}"
+        );
     }
 }

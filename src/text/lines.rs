@@ -35,9 +35,10 @@ const STRIDE: usize = 1024;
 
 /// Where the lines of a source start, and how many characters stand before each place of it.
 ///
-/// A line ends with `\n`, `\r\n` or a lone `\r`. A byte order mark belongs to no line, as in editors. A look-up counts within 1,024 bytes, however
-/// long the line: a JSON manifest may be one line of megabytes. What is remembered is small beside the source, since a source is read through by one
-/// thread while the others wait to judge its documents.
+/// A line ends with `\n`, `\r\n` or a lone `\r`. A byte order mark belongs to no line, as in editors. A
+/// look-up counts within 1,024 bytes, however long the line: a JSON manifest may be one line of megabytes.
+/// What is remembered is small beside the source, since a source is read through by one thread while the
+/// others wait to judge its documents.
 #[derive(Clone, Debug)]
 pub struct Lines<'s> {
     source: &'s [u8],
@@ -91,7 +92,9 @@ impl Before {
         let bytes = &source[range];
         let (count, last) = if returns {
             let ends = |at: &usize| bytes[*at] == b'\n' || source.get(first + at + 1) != Some(&b'\n');
-            memchr::memchr2_iter(b'\n', b'\r', bytes).filter(ends).fold((0, None), |(count, _), at| (count + 1, Some(at)))
+            memchr::memchr2_iter(b'\n', b'\r', bytes)
+                .filter(ends)
+                .fold((0, None), |(count, _), at| (count + 1, Some(at)))
         } else {
             (memchr::memchr_iter(b'\n', bytes).count(), memchr::memrchr(b'\n', bytes))
         };
@@ -100,11 +103,13 @@ impl Before {
 }
 
 impl<'s> Lines<'s> {
-    /// Reads a source once and remembers its lines. It need not be UTF-8; a byte that is not counts as some number of characters.
+    /// Reads a source once and remembers its lines. It need not be UTF-8; a byte that is not counts as some
+    /// number of characters.
     #[must_use]
     pub fn new(source: &'s [u8]) -> Self {
         let returns = memchr::memchr(b'\r', source).is_some();
-        let mut here = Before { breaks: 0, start: if source.starts_with("\u{FEFF}".as_bytes()) { 3 } else { 0 } };
+        let mut here =
+            Before { breaks: 0, start: if source.starts_with("\u{FEFF}".as_bytes()) { 3 } else { 0 } };
         let blocks = (0..source.len()).step_by(STRIDE).map(|block| {
             let before = here;
             here = here.behind(source, returns, block..source.len().min(block + STRIDE));
@@ -151,8 +156,9 @@ impl<'s> Lines<'s> {
         }
         // Right behind a last block that is full there is none.
         let block = (offset / STRIDE).min(self.blocks.len().saturating_sub(1));
-        let before =
-            self.blocks.get(block).map_or(Before { breaks: 0, start: 0 }, |before| before.behind(self.source, self.returns, block * STRIDE..offset));
+        let before = self.blocks.get(block).map_or(Before { breaks: 0, start: 0 }, |before| {
+            before.behind(self.source, self.returns, block * STRIDE..offset)
+        });
         let (line, start) = (before.breaks + 1, before.start);
         let column = unit(self.before(offset)).saturating_sub(unit(self.before(start)));
         Position { line, column: column + 1 }
@@ -164,7 +170,9 @@ impl<'s> Lines<'s> {
         match self.marks.get(block) {
             Some(mark) => mark.plus(Count::of(&self.source[block * STRIDE..offset])),
             // Right behind a last block that is full.
-            None if block > 0 && block == self.marks.len() => self.marks[block - 1].plus(Count::of(&self.source[(block - 1) * STRIDE..offset])),
+            None if block > 0 && block == self.marks.len() => {
+                self.marks[block - 1].plus(Count::of(&self.source[(block - 1) * STRIDE..offset]))
+            }
             None => Count { scalars: offset, utf16: offset },
         }
     }
@@ -214,7 +222,10 @@ mod tests {
             for count in [STRIDE - 1, STRIDE, STRIDE + 1, 4 * STRIDE] {
                 let source = unit.repeat(count);
                 assert_eq!(at(&source, source.len()), (1, count + 1));
-                assert_eq!(Lines::new(source.as_bytes()).position_utf16(source.len()).column, source.encode_utf16().count() + 1);
+                assert_eq!(
+                    Lines::new(source.as_bytes()).position_utf16(source.len()).column,
+                    source.encode_utf16().count() + 1
+                );
             }
         }
     }

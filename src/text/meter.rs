@@ -1,12 +1,14 @@
 //! Counts the work of an evaluation in steps, and stops it where it has a bound.
 //!
-//! An evaluation is pure: it has no clock and cannot wait. But it may be given an object that takes long, and the API server
-//! waits two seconds. So whatever walks over input (reading JSON, looking up a field, going through a list, comparing places,
-//! reporting a finding) spends a step here, and [`run`] ends the work when the steps are used up or a flag is set. The number
-//! of steps for an input is always the same, so tests can assert how the work grows with the input without measuring time.
+//! An evaluation is pure: it has no clock and cannot wait. But it may be given an object that takes long, and
+//! the API server waits two seconds. So whatever walks over input (reading JSON, looking up a field, going
+//! through a list, comparing places, reporting a finding) spends a step here, and [`run`] ends the work when
+//! the steps are used up or a flag is set. The number of steps for an input is always the same, so tests can
+//! assert how the work grows with the input without measuring time.
 //!
-//! Stopping unwinds, as rust-analyzer does to cancel: every function in between would otherwise have to return a `Result`
-//! that only says "too late". The unwinding begins in [`spend`], ends in [`run`], and is not a panic: no hook is called.
+//! Stopping unwinds, as rust-analyzer does to cancel: every function in between would otherwise have to
+//! return a `Result` that only says "too late". The unwinding begins in [`spend`], ends in [`run`], and is
+//! not a panic: no hook is called.
 //!
 //! Without [`run`] nothing is counted or stopped: the command line has no deadline.
 
@@ -51,13 +53,15 @@ struct Current {
 impl Current {
     /// Returns how many steps to take before the next look.
     fn next_stretch(&mut self) -> u64 {
-        let to_limit = self.bounds.steps.map_or(u64::MAX, |limit| limit.saturating_sub(self.spent).saturating_add(1));
+        let to_limit =
+            self.bounds.steps.map_or(u64::MAX, |limit| limit.saturating_sub(self.spent).saturating_add(1));
         self.stretch = STEPS_PER_LOOK.min(to_limit);
         self.stretch
     }
 
     fn is_over(&self) -> bool {
-        self.bounds.steps.is_some_and(|limit| self.spent > limit) || self.bounds.stop.as_ref().is_some_and(|stop| stop.load(Ordering::Relaxed))
+        self.bounds.steps.is_some_and(|limit| self.spent > limit)
+            || self.bounds.stop.as_ref().is_some_and(|stop| stop.load(Ordering::Relaxed))
     }
 }
 
@@ -84,7 +88,9 @@ pub fn run<T>(bounds: Bounds, work: impl FnOnce() -> T) -> Result<(T, u64), Stop
     let restore = Restore { left, current: CURRENT.replace(Some(current)) };
     let result = catch_unwind(AssertUnwindSafe(work));
     let left = LEFT.get();
-    let steps = CURRENT.with_borrow(|current| current.as_ref().map_or(0, |now| now.spent + now.stretch.saturating_sub(left)));
+    let steps = CURRENT.with_borrow(|current| {
+        current.as_ref().map_or(0, |now| now.spent + now.stretch.saturating_sub(left))
+    });
     drop(restore);
     match result {
         Ok(result) => Ok((result, steps)),

@@ -30,7 +30,9 @@ pub fn document(ops: &[Op]) -> json_patch::Patch {
     };
     let one = |op: &Op| match op {
         Op::Add(at, value) => PatchOperation::Add(AddOperation { path: place(at), value: value.to_json() }),
-        Op::Replace(at, value) => PatchOperation::Replace(ReplaceOperation { path: place(at), value: value.to_json() }),
+        Op::Replace(at, value) => {
+            PatchOperation::Replace(ReplaceOperation { path: place(at), value: value.to_json() })
+        }
         Op::Remove(at) => PatchOperation::Remove(RemoveOperation { path: place(at) }),
     };
     json_patch::Patch(ops.iter().map(one).collect())
@@ -38,8 +40,9 @@ pub fn document(ops: &[Op]) -> json_patch::Patch {
 
 /// Returns the object with the operations made.
 ///
-/// This is stricter than any engine, so that what it accepts means the same to all of them: where they differ (adding to the whole document, replacing
-/// a missing key, steps such as `-1` and `01`), the patch does not apply.
+/// This is stricter than any engine, so that what it accepts means the same to all of them: where they differ
+/// (adding to the whole document, replacing a missing key, steps such as `-1` and `01`), the patch does not
+/// apply.
 ///
 /// # Errors
 /// An operation names a place that is not there, or one below something that is no mapping or list.
@@ -64,10 +67,12 @@ pub fn merge(target: &mut Value, patch: &Value) {
     *target = merged.into();
 }
 
-/// Returns as much of the object as the operations can tell apart from the whole: what stands at their places, and the way there.
+/// Returns as much of the object as the operations can tell apart from the whole: what stands at their
+/// places, and the way there.
 ///
-/// Mappings on the way keep the keys that lead on, lists keep their length. The operations apply to it if and only if they apply to the object, and
-/// change the same in both; but it is small, where the object may be large.
+/// Mappings on the way keep the keys that lead on, lists keep their length. The operations apply to it if and
+/// only if they apply to the object, and change the same in both; but it is small, where the object may be
+/// large.
 #[must_use]
 pub fn footprint(object: &Value, ops: &[Op]) -> Value {
     let steps: Vec<Vec<&Token>> = ops.iter().map(|op| op.pointer().tokens()).collect();
@@ -106,7 +111,8 @@ fn footprint_of(value: &Value, places: &[&[&Token]]) -> Value {
     }
 }
 
-/// Tells whether an engine that is not ours makes the same of the operations, from the document that goes over the wire.
+/// Tells whether an engine that is not ours makes the same of the operations, from the document that goes
+/// over the wire.
 #[must_use]
 pub fn agrees_with_rfc_6902(object: &Value, ops: &[Op], patched: &Value) -> bool {
     let mut other = object.to_json();
@@ -122,19 +128,27 @@ fn apply_one(object: &mut Value, op: &Op) -> Option<()> {
         _ => None,
     })?;
     match (op, parent, last) {
-        (Op::Add(_, value), Value::Object(map), Token::Key(key)) => drop(map.insert(key.to_string(), value.clone())),
-        (Op::Add(_, value), Value::Array(list), Token::Index(index)) if *index <= list.len() => list.insert(*index, value.clone()),
+        (Op::Add(_, value), Value::Object(map), Token::Key(key)) => {
+            drop(map.insert(key.to_string(), value.clone()))
+        }
+        (Op::Add(_, value), Value::Array(list), Token::Index(index)) if *index <= list.len() => {
+            list.insert(*index, value.clone())
+        }
         (Op::Replace(_, value), Value::Object(map), Token::Key(key)) => *map.get_mut(key)? = value.clone(),
-        (Op::Replace(_, value), Value::Array(list), Token::Index(index)) => *list.get_mut(*index)? = value.clone(),
+        (Op::Replace(_, value), Value::Array(list), Token::Index(index)) => {
+            *list.get_mut(*index)? = value.clone()
+        }
         (Op::Remove(_), Value::Object(map), Token::Key(key)) => drop(map.remove(key)?),
-        (Op::Remove(_), Value::Array(list), Token::Index(index)) if *index < list.len() => drop(list.remove(*index)),
+        (Op::Remove(_), Value::Array(list), Token::Index(index)) if *index < list.len() => {
+            drop(list.remove(*index))
+        }
         _ => return None,
     }
     Some(())
 }
 
-/// Returns operations that do what all the given ones do, for operations that were each made for the same object; one that clashes with an earlier
-/// one is left out.
+/// Returns operations that do what all the given ones do, for operations that were each made for the same
+/// object; one that clashes with an earlier one is left out.
 #[must_use]
 pub fn combine(ops: impl IntoIterator<Item = Op>) -> Vec<Op> {
     let mut joined = Joined::default();
@@ -190,7 +204,11 @@ mod tests {
             Op::Remove(at(&["missing"])),
             Op::Remove(at(&["list"]) / 1),
         ] {
-            assert_eq!(apply(&object, std::slice::from_ref(&op)), Err(DoesNotApply(op.pointer().clone())), "{op:?}");
+            assert_eq!(
+                apply(&object, std::slice::from_ref(&op)),
+                Err(DoesNotApply(op.pointer().clone())),
+                "{op:?}"
+            );
         }
     }
 }

@@ -1,10 +1,12 @@
-//! Tells values that some tool is meant to replace (`$NUM_NODES`, `<PROJECT>`, `{{ .Values.x }}`) from values.
+//! Tells values that some tool is meant to replace (`$NUM_NODES`, `<PROJECT>`, `{{ .Values.x }}`) from
+//! values.
 
 use crate::text::meter;
 
 /// Tells whether a scalar is, or contains, a placeholder for a value to come.
 ///
-/// Known forms: `$NAME` and `${NAME}` (envsubst), `$(NAME)` (kustomize, kubelet), `<NAME>` (prose), `{{ … }}` (Helm, Argo, Jinja).
+/// Known forms: `$NAME` and `${NAME}` (envsubst), `$(NAME)` (kustomize, kubelet), `<NAME>` (prose), `{{ … }}`
+/// (Helm, Argo, Jinja).
 #[must_use]
 pub fn is_placeholder(text: &str) -> bool {
     meter::spend_text(text);
@@ -24,7 +26,9 @@ pub fn is_placeholder(text: &str) -> bool {
             (b'$', Some(first)) => first.is_ascii_alphabetic() || *first == b'_',
             (b'{', Some(b'{')) => braces > at,
             (b'<', Some(first)) if first.is_ascii_alphabetic() || *first == b'_' => {
-                let is_word = |b: &u8| b.is_ascii_alphanumeric() || matches!(b, b'_' | b'-' | b'.' | b' ' | b':' | b'/');
+                let is_word = |b: &u8| {
+                    b.is_ascii_alphanumeric() || matches!(b, b'_' | b'-' | b'.' | b' ' | b':' | b'/')
+                };
                 rest.iter().find(|byte| !is_word(byte)) == Some(&b'>')
             }
             _ => false,
@@ -32,8 +36,9 @@ pub fn is_placeholder(text: &str) -> bool {
     })
 }
 
-/// Tells whether what is given as an image is certainly none: a reference has no bracket and no `$`, and no capital letters in its repository. What is
-/// before the first `/` may be a host, which may have them; but none is only capitals, or has a `_`.
+/// Tells whether what is given as an image is certainly none: a reference has no bracket and no `$`, and no
+/// capital letters in its repository. What is before the first `/` may be a host, which may have them; but
+/// none is only capitals, or has a `_`.
 #[must_use]
 pub fn is_no_image(text: &str) -> bool {
     meter::spend_text(text);
@@ -41,13 +46,15 @@ pub fn is_no_image(text: &str) -> bool {
         return true;
     }
     let repository = text.split('@').next().unwrap_or_default();
-    let (path, last) = repository.rsplit_once('/').map_or((None, repository), |(path, last)| (Some(path), last));
+    let (path, last) =
+        repository.rsplit_once('/').map_or((None, repository), |(path, last)| (Some(path), last));
     let mut around = path.into_iter().flat_map(|path| path.split('/')).enumerate();
     is_shouted(last.split(':').next().unwrap_or_default())
         || around.any(|(nth, part)| is_shouted(part) || nth == 0 && part.split('.').any(is_to_replace))
 }
 
-/// Tells whether a text is certainly one to replace where a number, or a name without capital letters, must be: `NUM_NODES`.
+/// Tells whether a text is certainly one to replace where a number, or a name without capital letters, must
+/// be: `NUM_NODES`.
 #[must_use]
 pub fn is_to_replace(text: &str) -> bool {
     text.contains('_') && is_shouted(text)
@@ -56,14 +63,21 @@ pub fn is_to_replace(text: &str) -> bool {
 /// Returns what to do about a placeholder: some are for a tool, others for people.
 #[must_use]
 pub fn help(text: &str) -> &'static str {
-    if text.contains('$') || text.contains("{{") { "lint what the template renders to" } else { "write the value in its place" }
+    if text.contains('$') || text.contains("{{") {
+        "lint what the template renders to"
+    } else {
+        "write the value in its place"
+    }
 }
 
 /// Tells whether a text is written as people write what is to be replaced: `YOUR_IMAGE`.
 #[must_use]
 pub fn is_shouted(text: &str) -> bool {
-    let is_shouted = |byte: u8| byte.is_ascii_uppercase() || byte.is_ascii_digit() || matches!(byte, b'_' | b'-');
-    text.starts_with(|first: char| first.is_ascii_uppercase()) && text.len() > 1 && text.bytes().all(is_shouted)
+    let is_shouted =
+        |byte: u8| byte.is_ascii_uppercase() || byte.is_ascii_digit() || matches!(byte, b'_' | b'-');
+    text.starts_with(|first: char| first.is_ascii_uppercase())
+        && text.len() > 1
+        && text.bytes().all(is_shouted)
 }
 
 #[cfg(test)]
@@ -87,18 +101,49 @@ mod tests {
         ] {
             assert!(is_no_image(text), "{text}");
         }
-        for text in ["", "a", "a:LATEST", "Example.COM:5000/a/b:V1", "a@sha256:ABC", "LOCAL:5000/a", "my_image", "a/Image", "X", "a.b/c/d:V_1", "A/b"]
-        {
+        for text in [
+            "",
+            "a",
+            "a:LATEST",
+            "Example.COM:5000/a/b:V1",
+            "a@sha256:ABC",
+            "LOCAL:5000/a",
+            "my_image",
+            "a/Image",
+            "X",
+            "a.b/c/d:V_1",
+            "A/b",
+        ] {
             assert!(!is_no_image(text), "{text}");
         }
-        assert!(is_to_replace("NUM_NODES") && !is_to_replace("TRUE") && !is_to_replace("-A_B") && !is_to_replace("num_nodes"));
-        assert!(help("${N}") == help("{{ x }}") && help("<your-registry>") == help("NUM_NODES") && help("$N") != help("<N>"));
-        assert!(is_shouted("TARGET_NODE_NAME") && !is_shouted("Train") && !is_shouted("X") && !is_shouted("-A"));
+        assert!(
+            is_to_replace("NUM_NODES")
+                && !is_to_replace("TRUE")
+                && !is_to_replace("-A_B")
+                && !is_to_replace("num_nodes")
+        );
+        assert!(
+            help("${N}") == help("{{ x }}")
+                && help("<your-registry>") == help("NUM_NODES")
+                && help("$N") != help("<N>")
+        );
+        assert!(
+            is_shouted("TARGET_NODE_NAME") && !is_shouted("Train") && !is_shouted("X") && !is_shouted("-A")
+        );
     }
 
     #[test]
     fn knows_placeholders_from_values() {
-        for text in ["$NUM_NODES", "${NUM_NODES}", "${N:-4}", "$(NODES)", "<PROJECT>", "<your claim>", "{{ .Values.n }}", "a-${B}-c"] {
+        for text in [
+            "$NUM_NODES",
+            "${NUM_NODES}",
+            "${N:-4}",
+            "$(NODES)",
+            "<PROJECT>",
+            "<your claim>",
+            "{{ .Values.n }}",
+            "a-${B}-c",
+        ] {
             assert!(is_placeholder(text), "{text}");
         }
         for text in ["", "4", "$", "$5", "a < b", "<>", "{}", "{{", "x$", "never", "1 > 0 < 2"] {

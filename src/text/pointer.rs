@@ -1,4 +1,5 @@
-//! A place inside one object: a JSON Pointer (RFC 6901) that is also printed the way Kubernetes writes field paths.
+//! A place inside one object: a JSON Pointer (RFC 6901) that is also printed the way Kubernetes writes field
+//! paths.
 //!
 //! Rules speak in pointers only. Line and column are looked up once, when a report is made.
 
@@ -34,8 +35,9 @@ impl Token {
 
 /// A place inside one object, from its root.
 ///
-/// Rules make a pointer for every field they look at, and few of them are ever printed. So a pointer is its last step and the pointer before it,
-/// which it shares with the places around it: a step down is one small allocation, and a copy is none.
+/// Rules make a pointer for every field they look at, and few of them are ever printed. So a pointer is its
+/// last step and the pointer before it, which it shares with the places around it: a step down is one small
+/// allocation, and a copy is none.
 #[derive(Clone, Default)]
 pub struct Pointer(Option<Arc<Step>>);
 
@@ -47,8 +49,10 @@ struct Step {
     depth: usize,
 }
 
-/// Fields whose keys are chosen by the author; Kubernetes prints such keys in brackets (`limits[nvidia.com/gpu]`).
-const MAPS: [&str; 7] = ["annotations", "labels", "limits", "matchLabels", "nodeSelector", "pytorchReplicaSpecs", "requests"];
+/// Fields whose keys are chosen by the author; Kubernetes prints such keys in brackets
+/// (`limits[nvidia.com/gpu]`).
+const MAPS: [&str; 7] =
+    ["annotations", "labels", "limits", "matchLabels", "nodeSelector", "pytorchReplicaSpecs", "requests"];
 
 impl Pointer {
     /// Returns the pointer to the whole object.
@@ -162,7 +166,8 @@ impl Pointer {
     /// Returns the way from a place around this one to this one; nothing if it is not inside of that place.
     #[must_use]
     pub fn below(&self, around: &Self) -> Option<Self> {
-        self.is_within(around).then(|| self.tokens().into_iter().skip(around.depth()).cloned().fold(Self::root(), Self::then))
+        self.is_within(around)
+            .then(|| self.tokens().into_iter().skip(around.depth()).cloned().fold(Self::root(), Self::then))
     }
 
     /// Returns the value at this place of `root`.
@@ -171,7 +176,8 @@ impl Pointer {
         self.tokens().into_iter().try_fold(root, |value, token| token.find(value))
     }
 
-    /// Returns the place itself, or the nearest place around it that exists in `root`. What is there and `null` exists.
+    /// Returns the place itself, or the nearest place around it that exists in `root`. What is there and
+    /// `null` exists.
     #[must_use]
     pub fn nearest(&self, root: &Value) -> Self {
         let mut here = root;
@@ -183,8 +189,9 @@ impl Pointer {
         (0..missing).fold(self.clone(), |place, _| place.parent().unwrap_or_default())
     }
 
-    /// Returns the path as it is printed, with the items of lists by the names that they have in `root` (`containers[trainer].image`), so that it means
-    /// the same when another item is put in before. Nothing where no item on the way has a name.
+    /// Returns the path as it is printed, with the items of lists by the names that they have in `root`
+    /// (`containers[trainer].image`), so that it means the same when another item is put in before. Nothing
+    /// where no item on the way has a name.
     #[must_use]
     pub fn by_name(&self, root: &Value) -> Option<Box<str>> {
         if !self.steps().any(|step| matches!(step.token, Token::Index(_))) {
@@ -210,8 +217,8 @@ impl Pointer {
         Some(out.into())
     }
 
-    /// Writes the path up to about `limit` bytes, which a key alone may exceed; `name` gives the name of the nth item of a list on the way, where it
-    /// has one.
+    /// Writes the path up to about `limit` bytes, which a key alone may exceed; `name` gives the name of the
+    /// nth item of a list on the way, where it has one.
     fn write<'n>(&self, out: &mut String, limit: usize, name: impl Fn(usize) -> Option<&'n str>) {
         let (mut parent, mut items) = ("", 0);
         let start = |key: &str| character_at(key, limit.saturating_add(1));
@@ -252,7 +259,8 @@ impl Pointer {
         self.to_path_within(usize::MAX)
     }
 
-    /// Returns as much of the [path](Self::to_path) as there is up to about `limit` bytes: a key may be as long as the object.
+    /// Returns as much of the [path](Self::to_path) as there is up to about `limit` bytes: a key may be as
+    /// long as the object.
     #[must_use]
     pub fn to_path_within(&self, limit: usize) -> String {
         let mut out = String::with_capacity(64);
@@ -285,7 +293,8 @@ impl Pointer {
 }
 
 impl fmt::Display for Pointer {
-    /// Writes the path, or its first 1,024 bytes, as Kubernetes does in its own errors: `spec.template.spec.containers[0].resources.limits[nvidia.com/gpu]`.
+    /// Writes the path, or its first 1,024 bytes, as Kubernetes does in its own errors:
+    /// `spec.template.spec.containers[0].resources.limits[nvidia.com/gpu]`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         // Messages name places, and a key on the way to many of them may be as long as the object.
         f.write_str(&cut(&self.to_path_within(MAX_PRINTED_BYTES), MAX_PRINTED_BYTES, "…"))
@@ -321,9 +330,12 @@ impl Ord for Pointer {
         meter::spend(1);
         let (ours, theirs) = (self.depth(), other.depth());
         let common = ours.min(theirs);
-        // The last difference on the way up is the first on the way down; above a step that both share there is none.
+        // The last difference on the way up is the first on the way down; above a step that both share there
+        // is none.
         let pairs = self.steps().skip(ours - common).zip(other.steps().skip(theirs - common));
-        let differing = pairs.take_while(|(here, there)| !std::ptr::eq(*here, *there)).map(|(here, there)| here.token.cmp(&there.token));
+        let differing = pairs
+            .take_while(|(here, there)| !std::ptr::eq(*here, *there))
+            .map(|(here, there)| here.token.cmp(&there.token));
         differing.filter(|order| order.is_ne()).last().unwrap_or_else(|| ours.cmp(&theirs))
     }
 }
@@ -381,9 +393,16 @@ mod tests {
 
     #[test]
     fn prints_like_kubernetes() {
-        let pointer = Pointer::of(&["spec", "template", "spec", "containers"]) / 0 / "resources" / "limits" / "nvidia.com/gpu";
+        let pointer = Pointer::of(&["spec", "template", "spec", "containers"])
+            / 0
+            / "resources"
+            / "limits"
+            / "nvidia.com/gpu";
         assert_eq!(pointer.to_string(), "spec.template.spec.containers[0].resources.limits[nvidia.com/gpu]");
-        assert_eq!(pointer.to_json_pointer(), "/spec/template/spec/containers/0/resources/limits/nvidia.com~1gpu");
+        assert_eq!(
+            pointer.to_json_pointer(),
+            "/spec/template/spec/containers/0/resources/limits/nvidia.com~1gpu"
+        );
         let worker = Pointer::of(&["spec", "pytorchReplicaSpecs", "Worker", "restartPolicy"]);
         assert_eq!(worker.to_string(), "spec.pytorchReplicaSpecs[Worker].restartPolicy");
         assert_eq!(Pointer::root().to_string(), "");
@@ -394,7 +413,10 @@ mod tests {
         let root = json!({"spec": {"containers": [{"name": "a", "ports": [{"name": 5}, {"name": "http"}]}]}});
         let containers = Pointer::of(&["spec", "containers"]);
         let named = |pointer: Pointer| pointer.by_name(&root).map(String::from);
-        assert_eq!(named(&containers / 0 / "ports" / 1 / "x"), Some("spec.containers[a].ports[http].x".to_owned()));
+        assert_eq!(
+            named(&containers / 0 / "ports" / 1 / "x"),
+            Some("spec.containers[a].ports[http].x".to_owned())
+        );
         assert_eq!(named(&containers / 0 / "ports" / 0), Some("spec.containers[a].ports[0]".to_owned()));
         assert_eq!((named(&containers / 7 / "x"), named(containers)), (None, None));
     }
@@ -429,12 +451,24 @@ mod tests {
     #[test]
     fn order_is_that_of_the_steps_from_the_root() {
         let spec = Pointer::of(&["spec"]);
-        let sorted = [Pointer::root(), Pointer::of(&["metadata", "name"]), spec.clone(), &spec / 2, &spec / 10, &spec / "a" / "z", &spec / "b"];
+        let sorted = [
+            Pointer::root(),
+            Pointer::of(&["metadata", "name"]),
+            spec.clone(),
+            &spec / 2,
+            &spec / 10,
+            &spec / "a" / "z",
+            &spec / "b",
+        ];
         // A key comes before an index, as `Token` has it.
         let mut shuffled: Vec<Pointer> = sorted.iter().rev().cloned().collect();
         shuffled.sort();
-        let tokens =
-            |pointers: &[Pointer]| pointers.iter().map(|pointer| pointer.tokens().into_iter().cloned().collect::<Vec<_>>()).collect::<Vec<_>>();
+        let tokens = |pointers: &[Pointer]| {
+            pointers
+                .iter()
+                .map(|pointer| pointer.tokens().into_iter().cloned().collect::<Vec<_>>())
+                .collect::<Vec<_>>()
+        };
         let mut expected = tokens(&sorted);
         expected.sort();
         assert_eq!(tokens(&shuffled), expected);

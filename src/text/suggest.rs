@@ -1,18 +1,25 @@
 //! The word that somebody probably meant.
 
-/// Returns the candidate nearest to a word, if one is near enough to be what was meant; the first of several that are equally near.
+/// Returns the candidate nearest to a word, if one is near enough to be what was meant; the first of several
+/// that are equally near.
 ///
-/// Case does not count, nor does `_` for `-`. Near enough: one slip (a letter too many, too few, wrong, or two swapped) for every three letters,
-/// or the one candidate that begins with the word.
+/// Case does not count, nor does `_` for `-`. Near enough: one slip (a letter too many, too few, wrong, or
+/// two swapped) for every three letters, or the one candidate that begins with the word.
 #[must_use]
 pub fn closest<'c>(word: &str, candidates: impl IntoIterator<Item = &'c str>) -> Option<&'c str> {
-    let plain = |text: &str| -> Vec<char> { text.chars().flat_map(char::to_lowercase).map(|c| if c == '_' { '-' } else { c }).collect() };
+    let plain = |text: &str| -> Vec<char> {
+        text.chars().flat_map(char::to_lowercase).map(|c| if c == '_' { '-' } else { c }).collect()
+    };
     let word = plain(word);
     if word.is_empty() || word.len() > 64 {
         return None;
     }
-    let candidates: Vec<(&str, Vec<char>)> = candidates.into_iter().map(|candidate| (candidate, plain(candidate))).collect();
-    let near = candidates.iter().map(|(candidate, letters)| (slips(&word, letters), *candidate)).min_by_key(|(slips, _)| *slips);
+    let candidates: Vec<(&str, Vec<char>)> =
+        candidates.into_iter().map(|candidate| (candidate, plain(candidate))).collect();
+    let near = candidates
+        .iter()
+        .map(|(candidate, letters)| (slips(&word, letters), *candidate))
+        .min_by_key(|(slips, _)| *slips);
     if let Some((slips, candidate)) = near
         && slips <= word.len().div_ceil(3)
         && slips < word.len()
@@ -35,7 +42,8 @@ pub fn is_slip(word: &str, other: &str) -> bool {
     word.len() <= 64 && slips(&plain(word), &plain(other)) <= most
 }
 
-/// Returns how many letters must be put in, taken out, changed or swapped with their neighbour to make one word of the other.
+/// Returns how many letters must be put in, taken out, changed or swapped with their neighbour to make one
+/// word of the other.
 fn slips(a: &[char], b: &[char]) -> usize {
     let mut before: Vec<usize> = Vec::new();
     let mut last: Vec<usize> = (0..=b.len()).collect();

@@ -1,8 +1,10 @@
 //! A JSON value, small and quick to make: what every object is read into, in each of the three ways in.
 //!
-//! It is used as `serde_json::Value` is, and holds the same. What differs is how it lies in memory. That of `serde_json` has a node of a B-tree, with
-//! room for eleven entries, for a mapping of one, and an allocation for each key and each text; to make and to drop those costs more than to judge
-//! what they hold. Here the entries of a mapping lie in one sorted vector, and text of up to 24 bytes, which most is, lies in its value.
+//! It is used as `serde_json::Value` is, and holds the same. What differs is how it lies in memory. That of
+//! `serde_json` has a node of a B-tree, with room for eleven entries, for a mapping of one, and an allocation
+//! for each key and each text; to make and to drop those costs more than to judge what they hold. Here the
+//! entries of a mapping lie in one sorted vector, and text of up to 24 bytes, which most is, lies in its
+//! value.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -192,7 +194,9 @@ impl Value {
             Self::Number(number) => serde_json::Value::Number(number.clone()),
             Self::String(text) => serde_json::Value::String(text.as_str().to_owned()),
             Self::Array(items) => items.iter().map(Self::to_json).collect(),
-            Self::Object(entries) => serde_json::Value::Object(entries.iter().map(|(key, value)| (key.to_owned(), value.to_json())).collect()),
+            Self::Object(entries) => serde_json::Value::Object(
+                entries.iter().map(|(key, value)| (key.to_owned(), value.to_json())).collect(),
+            ),
         }
     }
 }
@@ -213,7 +217,8 @@ pub trait KeyOrIndex {
     fn find_in<'v>(&self, value: &'v Value) -> Option<&'v Value>;
     /// Returns what is one step inside of a value, to change.
     fn find_in_mut<'v>(&self, value: &'v mut Value) -> Option<&'v mut Value>;
-    /// Returns what is one step inside of a value, to change; a field that is not there is made, as `null`, in a mapping and in what is `null`.
+    /// Returns what is one step inside of a value, to change; a field that is not there is made, as `null`,
+    /// in a mapping and in what is `null`.
     ///
     /// # Panics
     /// There is no place for such a field or item.
@@ -304,18 +309,21 @@ impl<S: KeyOrIndex> IndexMut<S> for Value {
 impl fmt::Display for Value {
     /// Writes the value as JSON: in one line, or with `{:#}` in many.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let text = if f.alternate() { serde_json::to_string_pretty(self) } else { serde_json::to_string(self) };
+        let text =
+            if f.alternate() { serde_json::to_string_pretty(self) } else { serde_json::to_string(self) };
         f.write_str(&text.map_err(|_| fmt::Error)?)
     }
 }
 
-// ------------------------------------------------------------------------------------------------------------------------------------- mappings
+// -------------------------------------------------------------------------------------------------------------------------------------
+// mappings
 
 /// The entries of a mapping, sorted by key, each key once.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Map(Vec<(Text, Value)>);
 
-/// Up to so many entries are looked through one after another: keys of different lengths, which most are, differ at once.
+/// Up to so many entries are looked through one after another: keys of different lengths, which most are,
+/// differ at once.
 const FEW: usize = 16;
 
 impl Map {
@@ -339,7 +347,11 @@ impl Map {
 
     fn position(&self, key: &str) -> Option<usize> {
         meter::spend(1);
-        if self.0.len() <= FEW { self.0.iter().position(|(known, _)| known == key) } else { self.search(key).ok() }
+        if self.0.len() <= FEW {
+            self.0.iter().position(|(known, _)| known == key)
+        } else {
+            self.search(key).ok()
+        }
     }
 
     /// Returns where an entry is, or else where it belongs.
@@ -426,7 +438,8 @@ impl Map {
 }
 
 /// The entries of a [`Map`], by key.
-pub type Entries<'v> = std::iter::Map<std::slice::Iter<'v, (Text, Value)>, fn(&'v (Text, Value)) -> (&'v str, &'v Value)>;
+pub type Entries<'v> =
+    std::iter::Map<std::slice::Iter<'v, (Text, Value)>, fn(&'v (Text, Value)) -> (&'v str, &'v Value)>;
 
 impl<K: AsRef<str>> Index<K> for Map {
     type Output = Value;
@@ -480,7 +493,8 @@ impl Fields {
             self.entries.iter().position(|(known, _)| known == key)?
         } else {
             let known = self.places.len();
-            self.places.extend(self.entries.iter().enumerate().skip(known).map(|(at, (key, _))| (key.clone(), at)));
+            self.places
+                .extend(self.entries.iter().enumerate().skip(known).map(|(at, (key, _))| (key.clone(), at)));
             *self.places.get(key)?
         };
         Some(&mut self.entries[at].1)
@@ -525,7 +539,8 @@ impl Fields {
     }
 }
 
-// ---------------------------------------------------------------------------------------------------------------------------------- conversions
+// ----------------------------------------------------------------------------------------------------------------------------------
+// conversions
 
 /// Returns a value written as JSON, as the macro of `serde_json` does.
 #[macro_export]
@@ -545,7 +560,9 @@ impl From<serde_json::Value> for Value {
             serde_json::Value::String(text) => Self::String(text.into()),
             serde_json::Value::Array(items) => Self::Array(items.into_iter().map(Self::from).collect()),
             // They come sorted by key, each once.
-            serde_json::Value::Object(entries) => Self::Object(entries.into_iter().map(|(key, value)| (key, Self::from(value))).collect()),
+            serde_json::Value::Object(entries) => {
+                Self::Object(entries.into_iter().map(|(key, value)| (key, Self::from(value))).collect())
+            }
         }
     }
 }
@@ -805,7 +822,8 @@ mod tests {
         leaf.prop_recursive(4, 64, 24, |inner| {
             prop_oneof![
                 prop::collection::vec(inner.clone(), 0..24).prop_map(Into::into),
-                prop::collection::vec(("[a-e~/0-9]{0,3}", inner), 0..40).prop_map(|entries| entries.into_iter().collect()),
+                prop::collection::vec(("[a-e~/0-9]{0,3}", inner), 0..40)
+                    .prop_map(|entries| entries.into_iter().collect()),
             ]
         })
     }
@@ -814,7 +832,8 @@ mod tests {
     fn of_equal_keys_the_last_one_counts() {
         for count in [1, FEW - 1, FEW, FEW + 1, 4 * FEW] {
             let once = (0..count).map(|nth| format!(r#""{nth}":0"#)).collect::<Vec<_>>().join(",");
-            let value: Value = serde_json::from_str(&format!(r#"{{"0":[],{once},"0":1,"0":2}}"#)).expect("JSON");
+            let value: Value =
+                serde_json::from_str(&format!(r#"{{"0":[],{once},"0":1,"0":2}}"#)).expect("JSON");
             assert_eq!((value["0"].as_i64(), value.as_object().map(Map::len)), (Some(2), Some(count)));
         }
     }
@@ -834,7 +853,10 @@ mod tests {
         assert_eq!(fields.into_map(), map);
         for key in &keys {
             *map.get_or_insert_with(key, || panic!("it is there")) = true.into();
-            assert_eq!((map.get(key).and_then(Value::as_bool), map.remove(key), map.remove(key)), (Some(true), Some(true.into()), None));
+            assert_eq!(
+                (map.get(key).and_then(Value::as_bool), map.remove(key), map.remove(key)),
+                (Some(true), Some(true.into()), None)
+            );
         }
         assert!(map.is_empty());
     }
@@ -842,7 +864,10 @@ mod tests {
     #[test]
     fn what_is_not_there_is_null_and_made_where_it_is_set() {
         let mut value = json!({"a": [1, {"b": "c"}]});
-        assert_eq!((&value["a"][1]["b"], &value["a"]["x"], &value["x"]["y"]), (&json!("c"), &Value::Null, &Value::Null));
+        assert_eq!(
+            (&value["a"][1]["b"], &value["a"]["x"], &value["x"]["y"]),
+            (&json!("c"), &Value::Null, &Value::Null)
+        );
         value["x"]["y"] = true.into();
         value["a"][0] = 2.into();
         assert_eq!(value, json!({"a": [2, {"b": "c"}], "x": {"y": true}}));

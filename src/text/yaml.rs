@@ -1,6 +1,7 @@
 //! YAML and JSON as kubectl reads them, with the byte span of every key and value. The only entry to YAML.
 //!
-//! [`split()`] draws the borders between documents, [`parse`] reads one of them; [`documents`] does both. A chunk can be parsed on any thread.
+//! [`split()`] draws the borders between documents, [`parse`] reads one of them; [`documents`] does both. A
+//! chunk can be parsed on any thread.
 //!
 //! ```text
 //! bytes ──split──> chunks ──tree, json──> syntax tree ──resolve──> value
@@ -39,7 +40,8 @@ pub struct Limits {
     pub document_bytes: usize,
     /// Values and keys in one document. Each takes about 30 bytes for its place, and up to 100 for its value.
     pub nodes: usize,
-    /// Levels of mappings and lists. kubectl goes to 10,000, but the API server's other clients do not, and serde_json reads 127.
+    /// Levels of mappings and lists. kubectl goes to 10,000, but the API server's other clients do not, and
+    /// serde_json reads 127.
     pub depth: usize,
 }
 
@@ -100,10 +102,12 @@ pub struct Span {
     pub key: Option<Range<usize>>,
     /// The value, with its tag and anchor; empty and right behind the colon for a value that is left out.
     ///
-    /// A collection by indentation goes from its first key or dash to the end of its last value, one in brackets from bracket to bracket.
-    /// A block of text goes from its `|` or `>` to the end of its last line, without the line break.
+    /// A collection by indentation goes from its first key or dash to the end of its last value, one in
+    /// brackets from bracket to bracket. A block of text goes from its `|` or `>` to the end of its last
+    /// line, without the line break.
     pub value: Range<usize>,
-    /// Whether the value is written elsewhere: the place is an alias, or lies behind one. `value` is then the (outermost) alias.
+    /// Whether the value is written elsewhere: the place is an alias, or lies behind one. `value` is then the
+    /// (outermost) alias.
     pub via_alias: bool,
 }
 
@@ -118,8 +122,8 @@ pub struct Document {
     pub value: Value,
     /// Keys that stand twice in one mapping, in source order.
     pub duplicates: Vec<Duplicate>,
-    /// Why kubectl refuses it all the same: directives, or content on the line of its `---`. In the latter case kubectl reads the document before
-    /// it neither, unless that has a separator of its own behind it.
+    /// Why kubectl refuses it all the same: directives, or content on the line of its `---`. In the latter
+    /// case kubectl reads the document before it neither, unless that has a separator of its own behind it.
     pub refused: Option<SyntaxError>,
     /// The numbers of the duplicates, in the order of their places.
     by_place: Vec<usize>,
@@ -131,8 +135,8 @@ pub struct Document {
 impl Document {
     /// Returns where a place of the document stands; nothing for a place that is not there.
     ///
-    /// A place that comes from an alias or a merge key is located at the alias. One that a merge key takes from a mapping written right behind it
-    /// (`<<: {a: 1}`) is located there.
+    /// A place that comes from an alias or a merge key is located at the alias. One that a merge key takes
+    /// from a mapping written right behind it (`<<: {a: 1}`) is located there.
     #[must_use]
     pub fn locate(&self, pointer: &Pointer) -> Option<Span> {
         locate::locate(self.text(), &self.span, pointer)
@@ -145,7 +149,8 @@ impl Document {
         behind.take_while(|duplicate| duplicate.pointer.is_within(at))
     }
 
-    /// Tells whether there is nothing in it but blanks and comments, such as a licence before the first `---`.
+    /// Tells whether there is nothing in it but blanks and comments, such as a licence before the first
+    /// `---`.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.tree.is_empty()
@@ -168,7 +173,8 @@ pub fn print(value: &Value) -> String {
     print::Look::PLAIN.block(value, 0) + "\n"
 }
 
-/// Splits a source into its documents, without reading them. An error is about the whole source, and is the last item.
+/// Splits a source into its documents, without reading them. An error is about the whole source, and is the
+/// last item.
 pub fn split<'s>(source: &'s [u8], limits: &Limits) -> Chunks<'s> {
     Chunks::new(source, limits)
 }
@@ -176,7 +182,8 @@ pub fn split<'s>(source: &'s [u8], limits: &Limits) -> Chunks<'s> {
 /// Reads one document of the source that it was split from.
 ///
 /// # Errors
-/// The document is not UTF-8 text, not YAML or JSON, refused by kubectl, beyond a limit, or a template. Its span is never outside of the document.
+/// The document is not UTF-8 text, not YAML or JSON, refused by kubectl, beyond a limit, or a template. Its
+/// span is never outside of the document.
 pub fn parse(source: &[u8], chunk: &Chunk, limits: &Limits) -> Result<Document, SyntaxError> {
     let base = chunk.span.start;
     let bytes = source.get(chunk.span.clone()).unwrap_or_default();
@@ -206,7 +213,8 @@ pub fn parse(source: &[u8], chunk: &Chunk, limits: &Limits) -> Result<Document, 
     })
 }
 
-/// Returns the range of all characters that a range touches: what is read for a NEL is two characters in its place (see [`as_go_sees_it`]).
+/// Returns the range of all characters that a range touches: what is read for a NEL is two characters in its
+/// place (see [`as_go_sees_it`]).
 fn whole_characters(bytes: &[u8], span: &Range<usize>) -> Range<usize> {
     let (start, mut end) = (span.start.min(bytes.len()), span.end.min(bytes.len()));
     match str::from_utf8(bytes) {
@@ -252,16 +260,25 @@ fn read<'s>(bytes: &'s [u8], chunk: &Chunk, limits: &Limits) -> Result<Read<'s>,
     }
     let text = str::from_utf8(bytes).map_err(|error| {
         let at = error.valid_up_to();
-        SyntaxError { message: "the file is not UTF-8 text".into(), span: at..at + 1, kind: SyntaxErrorKind::Encoding }
+        SyntaxError {
+            message: "the file is not UTF-8 text".into(),
+            span: at..at + 1,
+            kind: SyntaxErrorKind::Encoding,
+        }
     })?;
     let json = chunk.form == Form::Json;
     let text = if json { Cow::Borrowed(text) } else { as_go_sees_it(text)? };
-    let tree = if json { json::read(&text, limits)? } else { tree::read(&text, chunk.form == Form::YamlWithDirectives, limits)? };
+    let tree = if json {
+        json::read(&text, limits)?
+    } else {
+        tree::read(&text, chunk.form == Form::YamlWithDirectives, limits)?
+    };
     let (value, twice) = resolve::value(Text { tree: &tree, source: &text, json }, limits)?;
     Ok((text, tree, value, twice))
 }
 
-/// Refuses control characters, and evens out what Go's decoder reads otherwise than YAML 1.2, without moving a byte that has meaning.
+/// Refuses control characters, and evens out what Go's decoder reads otherwise than YAML 1.2, without moving
+/// a byte that has meaning.
 fn as_go_sees_it(text: &str) -> Result<Cow<'_, str>, SyntaxError> {
     let bytes = text.as_bytes();
     let mut next_lines = false;
@@ -269,7 +286,10 @@ fn as_go_sees_it(text: &str) -> Result<Cow<'_, str>, SyntaxError> {
     // Most text is printable ASCII, which a whole block at a time is told by.
     for block in bytes.chunks(64) {
         let end = at + block.len();
-        if block.iter().fold(0, |other, byte| other | (u8::from(byte.wrapping_sub(0x20) > 0x5E) & u8::from(*byte != b'\n'))) != 0 {
+        if block.iter().fold(0, |other, byte| {
+            other | (u8::from(byte.wrapping_sub(0x20) > 0x5E) & u8::from(*byte != b'\n'))
+        }) != 0
+        {
             for at in at..end {
                 let refused = match bytes[at] {
                     b'\t' | b'\n' | b'\r' | b' '..=b'~' => false,
@@ -282,14 +302,20 @@ fn as_go_sees_it(text: &str) -> Result<Cow<'_, str>, SyntaxError> {
                 };
                 if refused {
                     let control = text[at..].chars().next().unwrap_or_default();
-                    let message = format!("the control character U+{:04X} is not allowed here", u32::from(control));
-                    return Err(SyntaxError { message, span: at..at + control.len_utf8(), kind: SyntaxErrorKind::Syntax });
+                    let message =
+                        format!("the control character U+{:04X} is not allowed here", u32::from(control));
+                    return Err(SyntaxError {
+                        message,
+                        span: at..at + control.len_utf8(),
+                        kind: SyntaxErrorKind::Syntax,
+                    });
                 }
             }
         }
         at = end;
     }
-    // A byte-order mark at the start is skipped; blanks would be indentation, so it goes by way of a line break of the same width.
+    // A byte-order mark at the start is skipped; blanks would be indentation, so it goes by way of a line
+    // break of the same width.
     let marked = text.starts_with('\u{FEFF}');
     // kubectl hands every document over with a line break at its end, which a block of text then keeps.
     let open = !text.is_empty() && !text.ends_with('\n');
@@ -320,7 +346,8 @@ fn blame(error: SyntaxError, bytes: &[u8], chunk: &Chunk) -> SyntaxError {
     {
         let shown: String = text[action.clone()].chars().take(40).collect();
         let message = format!("a template that is not rendered: `{shown}`");
-        return SyntaxError { message, span: action, kind: SyntaxErrorKind::Template }.shifted(chunk.span.start);
+        return SyntaxError { message, span: action, kind: SyntaxErrorKind::Template }
+            .shifted(chunk.span.start);
     }
     if let Some(refused) = &chunk.refused {
         return refused.clone();
@@ -350,7 +377,9 @@ mod tests {
 
     #[track_caller]
     fn error(source: &str, kind: SyntaxErrorKind, at: &str) -> String {
-        let error = documents(source.as_bytes()).find_map(|document| document.map_or_else(Some, |document| document.refused)).unwrap();
+        let error = documents(source.as_bytes())
+            .find_map(|document| document.map_or_else(Some, |document| document.refused))
+            .unwrap();
         assert_eq!((error.kind, &source[error.span.clone()]), (kind, at), "{error}");
         error.message
     }
@@ -388,12 +417,21 @@ mod tests {
     fn text_in_quotes_is_indented_anyhow() {
         for (source, expected) in [
             ("a: 'one\ntwo'\nb: 3\n", json!({"a": "one two", "b": 3})),
-            ("a:\n  b: \"one\ntwo\n\n \t three \t\n\t four\"\n  c: 3\n", json!({"a": {"b": "one two\nthree four", "c": 3}})),
+            (
+                "a:\n  b: \"one\ntwo\n\n \t three \t\n\t four\"\n  c: 3\n",
+                json!({"a": {"b": "one two\nthree four", "c": 3}}),
+            ),
             ("a:\n  b: \"\n\none\n\"\n", json!({"a": {"b": "\none "}})),
             ("a:\n  b: \"one\\\ntwo \\\n\\  three\"\n", json!({"a": {"b": "onetwo   three"}})),
             ("a:\n- - 'b: c\n- d\n# ''e''\n'\n- f\n", json!({"a": [["b: c - d # 'e' "], "f"]})),
-            ("a: &x \"é\nü\"\nb: [*x, \"c\nd\", {e: \"f\ng\"}]\n", json!({"a": "é ü", "b": ["é ü", "c d", {"e": "f g"}]})),
-            ("a:\r\n  b: \"one\r\ntwo\r\n\r\nthree\"\r\nc: 1\r\n", json!({"a": {"b": "one two\nthree"}, "c": 1})),
+            (
+                "a: &x \"é\nü\"\nb: [*x, \"c\nd\", {e: \"f\ng\"}]\n",
+                json!({"a": "é ü", "b": ["é ü", "c d", {"e": "f g"}]}),
+            ),
+            (
+                "a:\r\n  b: \"one\r\ntwo\r\n\r\nthree\"\r\nc: 1\r\n",
+                json!({"a": {"b": "one two\nthree"}, "c": 1}),
+            ),
             ("\u{FEFF}a:\n  b: \"one\u{85}two\nthree\"\n", json!({"a": {"b": "one two three"}})),
             // What opens no quotes: in plain text, blocks of text and comments.
             (
@@ -421,11 +459,17 @@ mod tests {
             ("a: |# c\n  x\nb: >-# d\n  y\nc: |2# e\n   z\n", json!({"a": "x\n", "b": "y", "c": " z\n"})),
             ("{a: 1}# c\n", json!({"a": 1})),
             // What is no comment: in plain text and in quotes.
-            ("a: {b: 1# c\n}\nd: x]#,# y\ne: ']# z'\nf: [1]# g\n", json!({"a": {"b": "1# c"}, "d": "x]#,# y", "e": "]# z", "f": [1]})),
+            (
+                "a: {b: 1# c\n}\nd: x]#,# y\ne: ']# z'\nf: [1]# g\n",
+                json!({"a": {"b": "1# c"}, "d": "x]#,# y", "e": "]# z", "f": [1]}),
+            ),
             ("a: \"\"\nb: [\"\",# c\n '[# d', \"\"]# e\n", json!({"a": "", "b": ["", "[# d", ""]})),
             ("a: |\n  [1]# b\nc: [1]# d\n", json!({"a": "[1]# b\n", "c": [1]})),
         ] {
-            let document = documents(source.as_bytes()).next().unwrap().unwrap_or_else(|error| panic!("{source:?}: {error:?}"));
+            let document = documents(source.as_bytes())
+                .next()
+                .unwrap()
+                .unwrap_or_else(|error| panic!("{source:?}: {error:?}"));
             assert_eq!(document.value, expected, "{source:?}");
         }
         let source = "a: {b: 1}# c\nd: [é]# ü\ne: [f,# g\n h]\n";
@@ -434,7 +478,13 @@ mod tests {
             let at = document.locate(&Pointer::parse(place, &document.value).unwrap()).unwrap();
             assert_eq!(&source[at.value], text);
         }
-        for source in ["a: &x [1]# c\nb: *x# d\n", "a: {b: 1}# c\n  x: 1\n", "a:# c\n  b: 1\n", "a: ]# c\n", "a: [1]# c\nb: {c# d\n: 1\n"] {
+        for source in [
+            "a: &x [1]# c\nb: *x# d\n",
+            "a: {b: 1}# c\n  x: 1\n",
+            "a:# c\n  b: 1\n",
+            "a: ]# c\n",
+            "a: [1]# c\nb: {c# d\n: 1\n",
+        ] {
             assert!(documents(source.as_bytes()).any(|document| document.is_err()), "{source:?}");
         }
     }
@@ -459,7 +509,8 @@ mod tests {
         let good: Vec<Value> = all.iter().flatten().map(|document| document.value.clone()).collect();
         assert_eq!(good, [json!({"a": 1}), json!({"c": 1}), json!({"e": 1})]);
         assert_eq!(all.iter().flatten().map(|document| document.index).collect::<Vec<_>>(), [0, 2, 4]);
-        let kinds: Vec<SyntaxErrorKind> = all.iter().filter_map(|document| document.as_ref().err()).map(|error| error.kind).collect();
+        let kinds: Vec<SyntaxErrorKind> =
+            all.iter().filter_map(|document| document.as_ref().err()).map(|error| error.kind).collect();
         assert_eq!(kinds, [SyntaxErrorKind::Syntax, SyntaxErrorKind::Encoding]);
         let all = read_all(b"{\"a\":1}\n{\"b\":2}\n{\"c\":\n{\"d\":4}\n");
         assert_eq!(all.iter().filter(|document| document.is_ok()).count(), 3);
@@ -479,9 +530,13 @@ mod tests {
         let source = "a:\n  - b: 1\n    b: 2\n    c: {d: 1, \"d\": 2, d: 3}\n1: x\n'1': y\n";
         let document = documents(source.as_bytes()).next().unwrap().unwrap();
         assert_eq!(document.value, json!({"a": [{"b": 2, "c": {"d": 3}}], "1": "x"}));
-        let told: Vec<(String, usize, usize)> =
-            document.duplicates.iter().map(|twice| (twice.pointer.to_string(), twice.dropped.start, twice.kept.start)).collect();
-        let told: Vec<(&str, usize, usize)> = told.iter().map(|(at, dropped, kept)| (at.as_str(), *dropped, *kept)).collect();
+        let told: Vec<(String, usize, usize)> = document
+            .duplicates
+            .iter()
+            .map(|twice| (twice.pointer.to_string(), twice.dropped.start, twice.kept.start))
+            .collect();
+        let told: Vec<(&str, usize, usize)> =
+            told.iter().map(|(at, dropped, kept)| (at.as_str(), *dropped, *kept)).collect();
         assert_eq!(told, [("a[0].b", 7, 16), ("a[0].c.d", 29, 43), ("a[0].c.d", 35, 43), ("1", 54, 49)]);
     }
 
@@ -490,7 +545,11 @@ mod tests {
         let steps = |count: usize| {
             let source = "- {a: 1, a: 2, b: {c: 1, c: 2}}\n".repeat(count);
             let document = documents(source.as_bytes()).next().unwrap().unwrap();
-            let all = || (0..count).map(|item| document.duplicates_within(&(Pointer::root() / item)).count()).sum::<usize>();
+            let all = || {
+                (0..count)
+                    .map(|item| document.duplicates_within(&(Pointer::root() / item)).count())
+                    .sum::<usize>()
+            };
             let (found, steps) = crate::text::meter::run(crate::text::meter::Bounds::default(), all).unwrap();
             assert_eq!(found, 2 * count);
             steps
@@ -521,7 +580,13 @@ mod tests {
         let document = documents(source.as_bytes()).next().unwrap().unwrap();
         let at = |path: &str| document.locate(&Pointer::parse(path, &document.value).unwrap()).unwrap().value;
         assert_eq!(at("/a"), 2..2);
-        for (path, text) in [("/b", "|\n  x\n  y"), ("/c", "!!str &s 1"), ("/d/0", "'q'"), ("/d/1/0", "{e: \"f\", g}"), ("/d/1/0/e", "\"f\"")] {
+        for (path, text) in [
+            ("/b", "|\n  x\n  y"),
+            ("/c", "!!str &s 1"),
+            ("/d/0", "'q'"),
+            ("/d/1/0", "{e: \"f\", g}"),
+            ("/d/1/0/e", "\"f\""),
+        ] {
             assert_eq!(&source[at(path)], text, "{path}");
         }
         assert!(source[at("/d")].starts_with("- 'q'") && source[at("/d")].ends_with('}'));
@@ -534,7 +599,10 @@ mod tests {
             value("a: yes\nb: 0777\nc: 1.0\nd: 1_000\ne: 12:30\nf: 1e400\n"),
             json!({"a": true, "b": 511, "c": 1, "d": 1000, "e": "12:30", "f": "1e400"})
         );
-        assert_eq!(value("a: !!binary aGk=\nb: ! 1\nc: !x 1\nd: !\n"), json!({"a": "hi", "b": 1, "c": "1", "d": ""}));
+        assert_eq!(
+            value("a: !!binary aGk=\nb: ! 1\nc: !x 1\nd: !\n"),
+            json!({"a": "hi", "b": 1, "c": "1", "d": ""})
+        );
         assert_eq!(value("0x10: a\n1000000.0: b\nyes: c\n"), json!({"16": "a", "1e+06": "b", "true": "c"}));
         assert_eq!(value("a: |\n  x"), json!({"a": "x\n"}));
     }
@@ -546,8 +614,9 @@ mod tests {
             let below = format!("*a{}", level - 1);
             bomb + &format!("a{level}: &a{level} [{}]\n", [below.as_str(); 9].join(","))
         });
-        let merges =
-            (1..40).fold("a0: &a0 {x: 1}\n".to_owned(), |bomb, level| bomb + &format!("a{level}: &a{level} {{<<: [*a{0}, *a{0}]}}\n", level - 1));
+        let merges = (1..40).fold("a0: &a0 {x: 1}\n".to_owned(), |bomb, level| {
+            bomb + &format!("a{level}: &a{level} {{<<: [*a{0}, *a{0}]}}\n", level - 1)
+        });
         let deep: String = (0..100_000).map(|level| format!("{}a:\n", " ".repeat(level % 2000))).collect();
         let inputs = [
             ("alias bomb", bomb),
@@ -568,7 +637,10 @@ mod tests {
             ("quotes", "\"".repeat(100_000)),
             ("texts of two lines", "- - \"a\nb\"\n".repeat(10_000)),
             ("a text of many lines", format!("a:\n  b: \"{}\"\n", "x\n".repeat(100_000))),
-            ("texts of two lines, and one that never ends", format!("{}- \"", "- - \"a\nb\"\n".repeat(10_000))),
+            (
+                "texts of two lines, and one that never ends",
+                format!("{}- \"", "- - \"a\nb\"\n".repeat(10_000)),
+            ),
             ("apostrophes", format!("a: \"{}\"\n", "\\'".repeat(100_000))),
             ("a long line", format!("a: {}\n", "x ".repeat(200_000))),
             ("long keys", format!("{}: 1\n", "x".repeat(200_000))),
@@ -589,7 +661,11 @@ mod tests {
             assert!(start.elapsed() < Duration::from_secs(5), "{name} took {:?}", start.elapsed());
         }
         for source in [&b"\xFF\xFEa\0:\0"[..], b"\xFE\xFF\0a", b"\xC3\x28", b"a: \xF0\x9F"] {
-            assert!(read_all(source).iter().any(|read| read.as_ref().is_err_and(|error| error.kind == SyntaxErrorKind::Encoding)));
+            assert!(
+                read_all(source)
+                    .iter()
+                    .any(|read| read.as_ref().is_err_and(|error| error.kind == SyntaxErrorKind::Encoding))
+            );
         }
     }
 }

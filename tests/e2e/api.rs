@@ -26,13 +26,21 @@ pub(crate) type Answer = (u16, Value);
 
 impl Api {
     pub(crate) fn admin(cluster: &Cluster) -> Self {
-        let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().expect("start threads");
+        let runtime = tokio::runtime::Builder::new_multi_thread()
+            .worker_threads(2)
+            .enable_all()
+            .build()
+            .expect("start threads");
         let path = cluster.kubeconfig_of("admin");
-        let client = runtime.block_on(jobgate::cluster::connection(Some(&path), None)).expect("make a client").client;
+        let client =
+            runtime.block_on(jobgate::cluster::connection(Some(&path), None)).expect("make a client").client;
         Self { runtime, client }
     }
 
-    pub(crate) fn spawn<T: Send + 'static>(&self, task: impl Future<Output = T> + Send + 'static) -> tokio::task::JoinHandle<T> {
+    pub(crate) fn spawn<T: Send + 'static>(
+        &self,
+        task: impl Future<Output = T> + Send + 'static,
+    ) -> tokio::task::JoinHandle<T> {
         self.runtime.spawn(task)
     }
 
@@ -43,19 +51,22 @@ impl Api {
     /// Returns an object.
     #[track_caller]
     pub(crate) fn get(&self, path: &str) -> Value {
-        let (status, object) = self.wait(send(&self.client, Method::GET, path, "", String::new())).expect("get an object");
+        let (status, object) =
+            self.wait(send(&self.client, Method::GET, path, "", String::new())).expect("get an object");
         assert_eq!(status, 200, "{path}: {object}");
         object
     }
 
-    /// Has an object created without effect, unknown fields dropped, and returns the status with all that is said: the message, and the warnings.
+    /// Has an object created without effect, unknown fields dropped, and returns the status with all that is
+    /// said: the message, and the warnings.
     #[track_caller]
     pub(crate) fn dry_run(&self, namespace: &str, object: &Value) -> (u16, String) {
         let (status, warnings, answer) = self.create_without_effect(namespace, object, "Ignore");
         (status, if status < 300 { warnings } else { format!("{warnings}{answer}") })
     }
 
-    /// Has an object created without effect, unknown fields refused, and returns the status with the body; a status of 0 where no answer came.
+    /// Has an object created without effect, unknown fields refused, and returns the status with the body; a
+    /// status of 0 where no answer came.
     #[track_caller]
     pub(crate) fn strict_dry_run(&self, namespace: &str, object: &Value) -> (u16, Value) {
         let (status, _, answer) = self.create_without_effect(namespace, object, "Strict");
@@ -65,27 +76,39 @@ impl Api {
     #[track_caller]
     fn create_without_effect(&self, namespace: &str, object: &Value, fields: &str) -> (u16, String, Value) {
         let adapter = Kind::of(object).expect("a kind of ours");
-        let list = format!("/apis/{}/{}/namespaces/{namespace}/{}", adapter.group, adapter.version, adapter.resource);
-        let request = Request::post(format!("{list}?dryRun=All&fieldValidation={fields}")).header("content-type", "application/json");
+        let list = format!(
+            "/apis/{}/{}/namespaces/{namespace}/{}",
+            adapter.group, adapter.version, adapter.resource
+        );
+        let request = Request::post(format!("{list}?dryRun=All&fieldValidation={fields}"))
+            .header("content-type", "application/json");
         let request = request.body(Body::from(object.to_string().into_bytes())).expect("a request");
         self.wait(async {
-            let Ok(response) = self.client.send(request).await else { return (0, String::new(), Value::Null) };
+            let Ok(response) = self.client.send(request).await else {
+                return (0, String::new(), Value::Null);
+            };
             let status = response.status().as_u16();
-            let warnings = response.headers().get_all("warning").iter().map(|value| String::from_utf8_lossy(value.as_bytes()).into_owned());
+            let warnings = response
+                .headers()
+                .get_all("warning")
+                .iter()
+                .map(|value| String::from_utf8_lossy(value.as_bytes()).into_owned());
             let warnings = warnings.collect::<Vec<_>>().join("\n");
             let body = response.into_body().collect().await.expect("a body").to_bytes();
             (status, warnings, serde_json::from_slice(&body).unwrap_or_default())
         })
     }
 
-    /// Has an object replaced without effect, unknown fields refused, and returns the status with the body; a status of 0 where no answer came.
+    /// Has an object replaced without effect, unknown fields refused, and returns the status with the body; a
+    /// status of 0 where no answer came.
     pub(crate) fn strict_update(&self, namespace: &str, name: &str, object: &Value) -> (u16, Value) {
         let adapter = Kind::of(object).expect("a kind of ours");
         let uri = format!(
             "/apis/{}/{}/namespaces/{namespace}/{}/{name}?dryRun=All&fieldValidation=Strict",
             adapter.group, adapter.version, adapter.resource
         );
-        self.wait(send(&self.client, Method::PUT, &uri, "application/json", object.to_string())).unwrap_or((0, Value::Null))
+        self.wait(send(&self.client, Method::PUT, &uri, "application/json", object.to_string()))
+            .unwrap_or((0, Value::Null))
     }
 
     /// Patches with operations (`json`) or by merging (`merge`), and returns what the API server says.
@@ -139,7 +162,13 @@ impl Drop for Values {
 }
 
 /// Sends one request; the answer must come within 10 s.
-pub(crate) async fn send(client: &Client, method: Method, path: &str, kind: &str, body: String) -> Result<Answer, String> {
+pub(crate) async fn send(
+    client: &Client,
+    method: Method,
+    path: &str,
+    kind: &str,
+    body: String,
+) -> Result<Answer, String> {
     let mut request = Request::builder().method(method).uri(path).header("accept", "application/json");
     if !kind.is_empty() {
         request = request.header("content-type", kind);
@@ -149,13 +178,22 @@ pub(crate) async fn send(client: &Client, method: Method, path: &str, kind: &str
         let response = client.send(request).await.map_err(|e| format!("{e:?}"))?;
         let status = response.status().as_u16();
         let bytes = response.into_body().collect().await.map_err(|e| e.to_string())?.to_bytes();
-        Ok((status, serde_json::from_slice(&bytes).unwrap_or_else(|_| String::from_utf8_lossy(&bytes).into_owned().into())))
+        Ok((
+            status,
+            serde_json::from_slice(&bytes)
+                .unwrap_or_else(|_| String::from_utf8_lossy(&bytes).into_owned().into()),
+        ))
     };
-    tokio::time::timeout(Duration::from_secs(10), exchange).await.unwrap_or_else(|_| Err("no answer within 10 s".to_owned()))
+    tokio::time::timeout(Duration::from_secs(10), exchange)
+        .await
+        .unwrap_or_else(|_| Err("no answer within 10 s".to_owned()))
 }
 
 /// Tries every few milliseconds until it holds, and returns how long that took.
-pub(crate) fn time_until(within: Duration, mut holds: impl FnMut() -> Result<(), String>) -> Result<Duration, String> {
+pub(crate) fn time_until(
+    within: Duration,
+    mut holds: impl FnMut() -> Result<(), String>,
+) -> Result<Duration, String> {
     let began = Instant::now();
     loop {
         match holds() {

@@ -1,4 +1,5 @@
-//! A plain user applies the costliest objects there are while others create Jobs without a deadline: none of those gets in.
+//! A plain user applies the costliest objects there are while others create Jobs without a deadline: none of
+//! those gets in.
 //!
 //! The webhooks are registered as in production, open on failure and with short timeouts, so whoever
 //! slows Jobgate down turns it off.
@@ -23,14 +24,17 @@ use crate::manifests::{endless, job, over};
 use crate::scenario::{Needs, Place, Scenario};
 
 pub(crate) const SCENARIOS: &[Scenario] =
-    &[Scenario::new("costly_objects_of_a_plain_user_do_not_open_the_gate", costly_objects).ungated().needs(Needs::PyTorchJobs)];
+    &[Scenario::new("costly_objects_of_a_plain_user_do_not_open_the_gate", costly_objects)
+        .ungated()
+        .needs(Needs::PyTorchJobs)];
 
 /// Jobs without a deadline that are created in a second.
 const ENDLESS_PER_SECOND: u32 = 20;
 const ATTACKER: &str = "mallory";
 
 fn costly_objects(place: &Place<'_>) {
-    let seconds = std::env::var("JOBGATE_ATTACK_SECONDS").ok().and_then(|text| text.parse().ok()).unwrap_or(10);
+    let seconds =
+        std::env::var("JOBGATE_ATTACK_SECONDS").ok().and_then(|text| text.parse().ok()).unwrap_or(10);
     let setup = Setup {
         failure_policy: "Ignore",
         timeout: 3,
@@ -93,9 +97,19 @@ fn costly_objects(place: &Place<'_>) {
     assert_eq!(stored, "", "no Job without a deadline gets in\n{}", gate.log());
     let endless: BTreeMap<_, _> = answers.iter().filter(|((what, _), _)| *what == "endless").collect();
     assert!(endless.keys().all(|(_, status)| *status == 403), "{endless:?}");
-    assert!(endless.values().copied().sum::<usize>() >= usize::try_from(seconds).expect("few") * 5, "too few to say anything: {endless:?}");
-    assert!((failed_open(place, &setup.name) - opened).abs() < 0.5, "the API server must never have gone on without an answer");
-    assert!(gate.count("jobgate_faults_total", "cause=\"deadline\"") < 0.5, "every object must be judged in time\n{}", gate.log());
+    assert!(
+        endless.values().copied().sum::<usize>() >= usize::try_from(seconds).expect("few") * 5,
+        "too few to say anything: {endless:?}"
+    );
+    assert!(
+        (failed_open(place, &setup.name) - opened).abs() < 0.5,
+        "the API server must never have gone on without an answer"
+    );
+    assert!(
+        gate.count("jobgate_faults_total", "cause=\"deadline\"") < 0.5,
+        "every object must be judged in time\n{}",
+        gate.log()
+    );
     unregister(place.cluster, &setup.name);
 }
 
@@ -109,14 +123,17 @@ fn objects() -> Vec<(&'static str, &'static str, String)> {
     };
     // A fill for each taint in each replica type.
     let limits: Map = TAINTS.iter().map(|(resource, _)| (resource.replace('*', "1g"), 1.into())).collect();
-    let pod =
-        json!({"containers": [{"name": "c", "image": "i", "resources": {"limits": limits}}], "tolerations": [{"key": "x", "operator": "Exists"}]});
+    let pod = json!({"containers": [{"name": "c", "image": "i", "resources": {"limits": limits}}], "tolerations": [{"key": "x", "operator": "Exists"}]});
     let fills = (0..16).map(|nth| (format!("r{nth}"), json!({"template": {"spec": pod}}))).collect();
     let ignored = json!({"template": {"spec": {"restartPolicy": "Never", "containers": [{"name": "c", "image": "i"}]}}});
     let policies = (0..20_000).map(|nth| (format!("r{nth}"), ignored.clone())).collect();
-    let annotated = |names: String| over(job("x", json!({})), json!({"metadata": {"annotations": {"jobgate.dev/ignore": names}}})).to_string();
+    let annotated = |names: String| {
+        over(job("x", json!({})), json!({"metadata": {"annotations": {"jobgate.dev/ignore": names}}}))
+            .to_string()
+    };
     let distinct = (0..400_000).map(|nth| format!("{nth:x}")).collect::<Vec<_>>().join(",");
-    let tolerations: Vec<Value> = (0..40_000).map(|nth| json!({"key": format!("k{nth}"), "operator": "Exists"})).collect();
+    let tolerations: Vec<Value> =
+        (0..40_000).map(|nth| json!({"key": format!("k{nth}"), "operator": "Exists"})).collect();
     let tolerating = json!({"spec": {"template": {"spec": {
         "containers": [{"name": "c", "image": "i", "resources": {"limits": {"nvidia.com/gpu": "1"}}}], "tolerations": tolerations,
     }}}});
@@ -131,7 +148,11 @@ fn objects() -> Vec<(&'static str, &'static str, String)> {
 
 /// Posts as a user; returns the status, or 0 where no answer came.
 async fn post(client: &Client, path: &str, user: &str, object: &str) -> u16 {
-    let request = Request::builder().method(Method::POST).uri(path).header("content-type", "application/json").header("impersonate-user", user);
+    let request = Request::builder()
+        .method(Method::POST)
+        .uri(path)
+        .header("content-type", "application/json")
+        .header("impersonate-user", user);
     let request = request.body(Body::from(object.as_bytes().to_vec())).expect("a request");
     let Ok(response) = client.send(request).await else { return 0 };
     let status = response.status().as_u16();

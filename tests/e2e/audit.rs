@@ -17,12 +17,15 @@ pub(crate) const SCENARIOS: &[Scenario] = &[
 
 fn audit(place: &Place<'_>, user: &str) -> Output {
     let mut command = Command::new(env!("CARGO_BIN_EXE_jobgate"));
-    command.args(["audit", "--format", "json", "-n", &place.namespace, "--kubeconfig"]).arg(place.cluster.kubeconfig_of(user));
+    command
+        .args(["audit", "--format", "json", "-n", &place.namespace, "--kubeconfig"])
+        .arg(place.cluster.kubeconfig_of(user));
     command.output().expect("run jobgate audit")
 }
 
 fn report(output: &Output) -> Value {
-    serde_json::from_slice(&output.stdout).unwrap_or_else(|error| panic!("{error}: {}", String::from_utf8_lossy(&output.stderr)))
+    serde_json::from_slice(&output.stdout)
+        .unwrap_or_else(|error| panic!("{error}: {}", String::from_utf8_lossy(&output.stderr)))
 }
 
 fn says_what(place: &Place<'_>) {
@@ -33,7 +36,11 @@ fn says_what(place: &Place<'_>) {
     let output = audit(place, "admin");
     assert_eq!(output.status.code(), Some(1));
     let report = report(&output);
-    is(&report, "/impact/total", json!({"objects": 3, "denied": 2, "patched": 1, "warned": 0, "unchanged": 0}));
+    is(
+        &report,
+        "/impact/total",
+        json!({"objects": 3, "denied": 2, "patched": 1, "warned": 0, "unchanged": 0}),
+    );
     // What the audit foretells is what the webhook then does.
     place.gate();
     place.dry_run(&endless("again")).denied(&["deadline"]);
@@ -42,23 +49,37 @@ fn says_what(place: &Place<'_>) {
 }
 
 fn pytorch_jobs(place: &Place<'_>) {
-    place.create(&pytorch_job("train", json!({"spec": {"runPolicy": {"activeDeadlineSeconds": null, "ttlSecondsAfterFinished": 60}}}))).ok();
+    place
+        .create(&pytorch_job(
+            "train",
+            json!({"spec": {"runPolicy": {"activeDeadlineSeconds": null, "ttlSecondsAfterFinished": 60}}}),
+        ))
+        .ok();
     let report = report(&audit(place, "admin"));
     is(&report, "/impact/total/denied", json!(1));
     is(&report, "/findings/0/object/kind", json!("PyTorchJob"));
 }
 
-/// A run as the CronJob controller makes it, owned and controlled by the CronJob. Waiting for the controller's own would take a minute.
+/// A run as the CronJob controller makes it, owned and controlled by the CronJob. Waiting for the
+/// controller's own would take a minute.
 fn runs(place: &Place<'_>) {
-    let often = cron_job("often", json!({"spec": {"suspend": true, "jobTemplate": {"spec": {"activeDeadlineSeconds": null}}}}));
+    let often = cron_job(
+        "often",
+        json!({"spec": {"suspend": true, "jobTemplate": {"spec": {"activeDeadlineSeconds": null}}}}),
+    );
     place.create(&often).ok();
     let uid = place.stored("cronjob/often")["metadata"]["uid"].clone();
-    let owner = json!({"apiVersion": "batch/v1", "kind": "CronJob", "name": "often", "uid": uid, "controller": true});
+    let owner =
+        json!({"apiVersion": "batch/v1", "kind": "CronJob", "name": "often", "uid": uid, "controller": true});
     let run = over(endless("often-29393280"), json!({"metadata": {"ownerReferences": [owner]}}));
     place.create(&run).ok();
     let report = report(&audit(place, "admin"));
     is(&report, "/impact/leftOut/children", json!(1));
-    is(&report, "/impact/total", json!({"objects": 1, "denied": 1, "patched": 0, "warned": 0, "unchanged": 0}));
+    is(
+        &report,
+        "/impact/total",
+        json!({"objects": 1, "denied": 1, "patched": 0, "warned": 0, "unchanged": 0}),
+    );
 }
 
 fn filled_in(place: &Place<'_>) {
@@ -69,7 +90,10 @@ fn filled_in(place: &Place<'_>) {
     place.apply(&gpu_job("complete", complete.clone())).ok();
     place.apply_server_side(&gpu_job("complete-too", complete)).ok();
     // As an earlier version left it: more tolerations than were applied.
-    let manifest = gpu_job("earlier", json!({"spec": {"template": {"spec": {"tolerations": [{"key": "team", "operator": "Exists"}]}}}}));
+    let manifest = gpu_job(
+        "earlier",
+        json!({"spec": {"template": {"spec": {"tolerations": [{"key": "team", "operator": "Exists"}]}}}}),
+    );
     let annotation = json!({"metadata": {"annotations": {"kubectl.kubernetes.io/last-applied-configuration": manifest.to_string()}}});
     // `kubectl create` would write the annotation itself.
     let both = json!([{"key": "team", "operator": "Exists"}, toleration("nvidia.com/gpu")]);
@@ -77,7 +101,8 @@ fn filled_in(place: &Place<'_>) {
     place.patch("job/earlier", "merge", &annotation).ok();
 
     let report = report(&audit(place, "admin"));
-    let field = |path: &str, value: Value, reapply: &str| json!({"path": path, "value": value, "reapply": reapply});
+    let field =
+        |path: &str, value: Value, reapply: &str| json!({"path": path, "value": value, "reapply": reapply});
     let fields = |tolerations: &str| {
         json!([
             field("spec.ttlSecondsAfterFinished", json!(86400), "kept"),
@@ -86,7 +111,11 @@ fn filled_in(place: &Place<'_>) {
         ])
     };
     let object = |name: &str, tolerations: &str| json!({"object": format!("job/{}/{name}", place.namespace), "fields": fields(tolerations)});
-    is(&report, "/impact/filled", json!([object("client", "kept"), object("earlier", "refused"), object("server", "kept")]));
+    is(
+        &report,
+        "/impact/filled",
+        json!([object("client", "kept"), object("earlier", "refused"), object("server", "kept")]),
+    );
 }
 
 fn without_permission(place: &Place<'_>) {

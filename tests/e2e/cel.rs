@@ -1,4 +1,5 @@
-//! What `jobgate policy export --vap` prints, judged by a real API server, says of every object what Jobgate says.
+//! What `jobgate policy export --vap` prints, judged by a real API server, says of every object what Jobgate
+//! says.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -19,17 +20,35 @@ use crate::process::eventually;
 use crate::scenario::{Needs, Place, Scenario};
 
 pub(crate) const SCENARIOS: &[Scenario] = &[
-    Scenario::new("policies_in_the_api_server_agree_on_fixtures_and_corpus", default_policy).ungated().needs(Needs::PyTorchJobs),
-    Scenario::new("policies_in_the_api_server_know_overrides_and_exemptions", own_policy).ungated().needs(Needs::PyTorchJobs),
-    Scenario::new("policies_in_the_api_server_let_old_violators_be", updates).ungated().needs(Needs::PyTorchJobs),
-    Scenario::new("policies_in_the_api_server_know_what_has_grown", grown).ungated().needs(Needs::PyTorchJobs),
-    Scenario::new("policies_in_the_api_server_know_no_label_of_kueue", |place| parameters(place, PLAIN)).ungated().needs(Needs::PyTorchJobs),
-    Scenario::new("policies_in_the_api_server_know_labels_of_kueue", |place| parameters(place, KUEUE)).ungated().needs(Needs::PyTorchJobs),
-    Scenario::new("policies_in_the_api_server_know_a_maximum", |place| parameters(place, MAXIMUM)).ungated().needs(Needs::PyTorchJobs),
-    Scenario::new("policies_in_the_api_server_know_parameters_of_overrides", |place| parameters(place, OVERRIDES))
+    Scenario::new("policies_in_the_api_server_agree_on_fixtures_and_corpus", default_policy)
         .ungated()
         .needs(Needs::PyTorchJobs),
-    Scenario::new("policies_in_the_api_server_trust_controllers", trusted).ungated().needs(Needs::PyTorchJobs),
+    Scenario::new("policies_in_the_api_server_know_overrides_and_exemptions", own_policy)
+        .ungated()
+        .needs(Needs::PyTorchJobs),
+    Scenario::new("policies_in_the_api_server_let_old_violators_be", updates)
+        .ungated()
+        .needs(Needs::PyTorchJobs),
+    Scenario::new("policies_in_the_api_server_know_what_has_grown", grown)
+        .ungated()
+        .needs(Needs::PyTorchJobs),
+    Scenario::new("policies_in_the_api_server_know_no_label_of_kueue", |place| parameters(place, PLAIN))
+        .ungated()
+        .needs(Needs::PyTorchJobs),
+    Scenario::new("policies_in_the_api_server_know_labels_of_kueue", |place| parameters(place, KUEUE))
+        .ungated()
+        .needs(Needs::PyTorchJobs),
+    Scenario::new("policies_in_the_api_server_know_a_maximum", |place| parameters(place, MAXIMUM))
+        .ungated()
+        .needs(Needs::PyTorchJobs),
+    Scenario::new("policies_in_the_api_server_know_parameters_of_overrides", |place| {
+        parameters(place, OVERRIDES)
+    })
+    .ungated()
+    .needs(Needs::PyTorchJobs),
+    Scenario::new("policies_in_the_api_server_trust_controllers", trusted)
+        .ungated()
+        .needs(Needs::PyTorchJobs),
 ];
 
 const RULES: [&str; 2] = ["deadline", "restart-policy"];
@@ -48,15 +67,22 @@ impl Drop for InForce<'_> {
 }
 
 impl<'p> InForce<'p> {
-    /// Applies what is exported of a policy, for this scenario's namespace only and by names of its own; nothing where the API server knows no such policies.
+    /// Applies what is exported of a policy, for this scenario's namespace only and by names of its own;
+    /// nothing where the API server knows no such policies.
     fn of(place: &'p Place<'p>, policy: Policy) -> Option<Self> {
-        let served = place.cluster.admin.run(&["get", "--raw", "/apis/admissionregistration.k8s.io/v1"], "").quiet().json();
+        let served = place
+            .cluster
+            .admin
+            .run(&["get", "--raw", "/apis/admissionregistration.k8s.io/v1"], "")
+            .quiet()
+            .json();
         let mut resources = served["resources"].as_array().into_iter().flatten();
         if !resources.any(|resource| resource["name"] == "validatingadmissionpolicies") {
             println!("skipped: this API server has no ValidatingAdmissionPolicy (Kubernetes 1.30 and later)");
             return None;
         }
-        let only = json!({"key": "kubernetes.io/metadata.name", "operator": "In", "values": [place.namespace]});
+        let only =
+            json!({"key": "kubernetes.io/metadata.name", "operator": "In", "values": [place.namespace]});
         let mut objects = Vec::new();
         let mut names = Vec::new();
         for [mut judging, mut binding] in cel::export(&policy, "jobgate", None).objects {
@@ -65,7 +91,9 @@ impl<'p> InForce<'p> {
             judging["metadata"]["name"] = name.as_str().into();
             binding["metadata"]["name"] = name.as_str().into();
             binding["spec"]["policyName"] = name.as_str().into();
-            binding["spec"]["matchResources"]["namespaceSelector"]["matchExpressions"].as_array_mut()?.push(only.clone());
+            binding["spec"]["matchResources"]["namespaceSelector"]["matchExpressions"]
+                .as_array_mut()?
+                .push(only.clone());
             objects.extend([judging, binding]);
             names.push(name);
         }
@@ -74,7 +102,12 @@ impl<'p> InForce<'p> {
         let policies = Self { place, policy, objects };
         // The API server compiles what it is given, and says what does not fit the types of the kinds.
         let typed = || {
-            let all = place.cluster.admin.run(&["get", "validatingadmissionpolicies", "-o", "json"], "").quiet().json();
+            let all = place
+                .cluster
+                .admin
+                .run(&["get", "validatingadmissionpolicies", "-o", "json"], "")
+                .quiet()
+                .json();
             for policy in all["items"].as_array().into_iter().flatten() {
                 let name = policy["metadata"]["name"].as_str().unwrap_or_default();
                 if name.ends_with(&place.namespace) {
@@ -87,7 +120,13 @@ impl<'p> InForce<'p> {
             // The one kind that every policy here is about.
             let probe = pytorch_job(&format!("probe-{name}"), json!({}));
             let told = format!("ValidatingAdmissionPolicy '{name}'");
-            let in_force = || if policies.place.dry_run(&probe).stderr.contains(&told) { Ok(()) } else { Err(format!("{name} is not in force yet")) };
+            let in_force = || {
+                if policies.place.dry_run(&probe).stderr.contains(&told) {
+                    Ok(())
+                } else {
+                    Err(format!("{name} is not in force yet"))
+                }
+            };
             eventually(Duration::from_secs(60), in_force).expect("the policies are judged by");
         }
         typed();
@@ -96,14 +135,20 @@ impl<'p> InForce<'p> {
 
     /// Returns what the API server says of an object by a rule.
     fn says(&self, text: &str, rule: &str) -> Option<Level> {
-        let by = |level: &str| format!("ValidatingAdmissionPolicy 'jobgate-{rule}{level}-{}'", self.place.namespace);
+        let by = |level: &str| {
+            format!("ValidatingAdmissionPolicy 'jobgate-{rule}{level}-{}'", self.place.namespace)
+        };
         let denied = text.contains(&by("")).then_some(Level::Deny);
         denied.or_else(|| text.contains(&by("-warn")).then_some(Level::Warn))
     }
 
     /// Returns what Jobgate says of an object by a rule.
     fn ours(&self, object: &Value, rule: &str) -> Option<Level> {
-        let request = Request { namespace: &self.place.namespace, origin: Origin::Admission, ..Request::of_file(object, None) };
+        let request = Request {
+            namespace: &self.place.namespace,
+            origin: Origin::Admission,
+            ..Request::of_file(object, None)
+        };
         let verdict = engine::evaluate(&self.policy, &NoFacts, &request);
         verdict.findings.iter().filter(|finding| finding.rule == rule).map(|finding| finding.level).max()
     }
@@ -113,7 +158,9 @@ impl<'p> InForce<'p> {
 fn mark(policy: &mut Value, probe: &str) {
     for condition in policy["matchConditions"].as_array_mut().into_iter().flatten() {
         let expression = condition["expression"].as_str().expect("an expression");
-        condition["expression"] = format!("(has(object.metadata.name) && object.metadata.name == '{probe}') || ({expression})").into();
+        condition["expression"] =
+            format!("(has(object.metadata.name) && object.metadata.name == '{probe}') || ({expression})")
+                .into();
     }
     let marker = json!({"expression": format!("!has(object.metadata.name) || object.metadata.name != '{probe}'"), "message": "in force"});
     policy["validations"].as_array_mut().expect("validations").push(marker);
@@ -148,7 +195,9 @@ fn default_policy(place: &Place<'_>) {
         for mut object in documents(&file) {
             let Some(kind) = Kind::of(&object) else { continue };
             let adapter = kind;
-            if object["apiVersion"] != format!("{}/{}", adapter.group, adapter.version) || !object["metadata"].is_object() {
+            if object["apiVersion"] != format!("{}/{}", adapter.group, adapter.version)
+                || !object["metadata"].is_object()
+            {
                 continue;
             }
             object["metadata"]["namespace"] = place.namespace.as_str().into();
@@ -201,7 +250,9 @@ spec:
 "#;
 
 fn own_policy(place: &Place<'_>) {
-    let Some(policies) = InForce::of(place, Policy::parse(OWN, "own.yaml").expect("a policy")) else { return };
+    let Some(policies) = InForce::of(place, Policy::parse(OWN, "own.yaml").expect("a policy")) else {
+        return;
+    };
     let api = Api::admin(place.cluster);
     let mut seen = Vec::new();
     let names = ["plain", "strict-a", "ab7.x", "abc7.x", "mild-a", "legacy", "old-legacy", "strict-legacy"];
@@ -221,7 +272,13 @@ fn own_policy(place: &Place<'_>) {
                 let objects = [
                     over(job(name, endless.clone()), change.clone()),
                     over(cron_job(name, json!({"spec": {"jobTemplate": endless}})), change.clone()),
-                    over(pytorch_job(name, json!({"spec": {"runPolicy": null, "pytorchReplicaSpecs": {"Master": replica}}})), change.clone()),
+                    over(
+                        pytorch_job(
+                            name,
+                            json!({"spec": {"runPolicy": null, "pytorchReplicaSpecs": {"Master": replica}}}),
+                        ),
+                        change.clone(),
+                    ),
                 ];
                 for object in objects {
                     let (_, said) = api.dry_run(&place.namespace, &object);
@@ -231,7 +288,10 @@ fn own_policy(place: &Place<'_>) {
                     let denied = |levels: [Option<Level>; 2]| levels.contains(&Some(Level::Deny));
                     assert_eq!(denied(ours), denied(theirs), "{object:#}: {ours:?} {said}");
                     if denied(ours) {
-                        assert!((0..2).all(|index| theirs[index].is_none_or(|level| ours[index] == Some(level))), "{object:#}: {ours:?} {said}");
+                        assert!(
+                            (0..2).all(|index| theirs[index].is_none_or(|level| ours[index] == Some(level))),
+                            "{object:#}: {ours:?} {said}"
+                        );
                     } else {
                         assert_eq!(ours, theirs, "{object:#}: {said}");
                     }
@@ -246,12 +306,18 @@ fn own_policy(place: &Place<'_>) {
         }
     }
     let odd = over(endless("strict-odd"), json!({"metadata": {"labels": {"tier": "throw-away"}}}));
-    assert_eq!(policies.says(&place.dry_run(&odd).stderr, "deadline"), Some(Level::Deny), "the later override wins");
+    assert_eq!(
+        policies.says(&place.dry_run(&odd).stderr, "deadline"),
+        Some(Level::Deny),
+        "the later override wins"
+    );
 }
 
 const PLAIN: &str = "rules: {deadline: {action: deny}, restart-policy: {action: ignore}}";
-const KUEUE: &str = "rules: {deadline: {action: deny, params: {kueueMaxExecTime: true}}, restart-policy: {action: ignore}}";
-const MAXIMUM: &str = "rules: {deadline: {action: deny, params: {maximum: 3600}}, restart-policy: {action: ignore}}";
+const KUEUE: &str =
+    "rules: {deadline: {action: deny, params: {kueueMaxExecTime: true}}, restart-policy: {action: ignore}}";
+const MAXIMUM: &str =
+    "rules: {deadline: {action: deny, params: {maximum: 3600}}, restart-policy: {action: ignore}}";
 const OVERRIDES: &str = "
   rules: {deadline: {action: deny, params: {maximum: 3600}}, restart-policy: {action: ignore}}
   overrides:
@@ -274,9 +340,22 @@ fn parameters(place: &Place<'_>, spec: &str) {
         over(queue.clone(), json!({"kueue.x-k8s.io/max-exec-time-seconds": "soon"})),
         over(queue, json!({"tier": "short", "kueue.x-k8s.io/max-exec-time-seconds": "0"})),
     ];
-    let deadlines = [json!(null), json!(0), json!(60), json!(3600), json!(3601), json!(9_223_372_036_i64), json!(9_223_372_037_i64)];
-    let source = format!("apiVersion: jobgate.dev/v1alpha1\nkind: Policy\nmetadata: {{name: own}}\nspec:\n  {}\n", spec.trim_start());
-    let Some(policies) = InForce::of(place, Policy::parse(&source, "own.yaml").expect("a policy")) else { return };
+    let deadlines = [
+        json!(null),
+        json!(0),
+        json!(60),
+        json!(3600),
+        json!(3601),
+        json!(9_223_372_036_i64),
+        json!(9_223_372_037_i64),
+    ];
+    let source = format!(
+        "apiVersion: jobgate.dev/v1alpha1\nkind: Policy\nmetadata: {{name: own}}\nspec:\n  {}\n",
+        spec.trim_start()
+    );
+    let Some(policies) = InForce::of(place, Policy::parse(&source, "own.yaml").expect("a policy")) else {
+        return;
+    };
     let mut seen = [0; 2];
     for name in ["plain", "long-run"] {
         for labels in &labels {
@@ -288,12 +367,22 @@ fn parameters(place: &Place<'_>, spec: &str) {
                 let objects = [
                     over(job(name, limits.clone()), own.clone()),
                     over(cron_job(name, json!({"spec": {"jobTemplate": limits}})), own.clone()),
-                    over(cron_job(name, json!({"spec": {"jobTemplate": limits}})), json!({"spec": {"jobTemplate": own}})),
-                    over(pytorch_job(name, json!({"spec": {"runPolicy": run_policy, "pytorchReplicaSpecs": bare}})), own),
+                    over(
+                        cron_job(name, json!({"spec": {"jobTemplate": limits}})),
+                        json!({"spec": {"jobTemplate": own}}),
+                    ),
+                    over(
+                        pytorch_job(
+                            name,
+                            json!({"spec": {"runPolicy": run_policy, "pytorchReplicaSpecs": bare}}),
+                        ),
+                        own,
+                    ),
                 ];
                 for object in objects {
                     let (status, said) = api.dry_run(&place.namespace, &object);
-                    let (ours, theirs) = (policies.ours(&object, "deadline"), policies.says(&said, "deadline"));
+                    let (ours, theirs) =
+                        (policies.ours(&object, "deadline"), policies.says(&said, "deadline"));
                     assert_eq!(ours, theirs, "{source}{object:#}: {status} {said}");
                     seen[usize::from(ours.is_some())] += 1;
                 }
@@ -304,8 +393,11 @@ fn parameters(place: &Place<'_>, spec: &str) {
 }
 
 fn updates(place: &Place<'_>) {
-    let endless_cron = |name: &str| cron_job(name, json!({"spec": {"jobTemplate": {"spec": {"activeDeadlineSeconds": null}}}}));
-    let label = |value: Value| json!({"metadata": {"labels": {"kueue.x-k8s.io/max-exec-time-seconds": value}}});
+    let endless_cron = |name: &str| {
+        cron_job(name, json!({"spec": {"jobTemplate": {"spec": {"activeDeadlineSeconds": null}}}}))
+    };
+    let label =
+        |value: Value| json!({"metadata": {"labels": {"kueue.x-k8s.io/max-exec-time-seconds": value}}});
     place.create(&endless_cron("old")).ok();
     place.create(&over(endless("bounded"), label("60".into()))).ok();
     place.create(&cron_job("good", json!({}))).ok();
@@ -324,22 +416,35 @@ fn updates(place: &Place<'_>) {
     place.patch("pytorchjob/old", "merge", &json!({"metadata": {"labels": {"team": "b"}}})).ok();
     place.patch("pytorchjob/old", "merge", &json!({"spec": {"runPolicy": {"backoffLimit": 3}}})).ok();
     denied(&place.patch("pytorchjob/old", "merge", &always("Worker")).stderr, "restart-policy");
-    denied(&place.patch("pytorchjob/old", "merge", &json!({"spec": {"runPolicy": {"activeDeadlineSeconds": null}}})).stderr, "deadline");
+    denied(
+        &place
+            .patch(
+                "pytorchjob/old",
+                "merge",
+                &json!({"spec": {"runPolicy": {"activeDeadlineSeconds": null}}}),
+            )
+            .stderr,
+        "deadline",
+    );
 }
 
 /// What is new on an update though its place, or its spec, is not.
 fn grown(place: &Place<'_>) {
     let limits = |deadline: Value| json!({"spec": {"activeDeadlineSeconds": deadline, "suspend": true}});
     let label = |queue: Value, seconds: Value| {
-        let labels = json!({"kueue.x-k8s.io/queue-name": queue, "kueue.x-k8s.io/max-exec-time-seconds": seconds});
+        let labels =
+            json!({"kueue.x-k8s.io/queue-name": queue, "kueue.x-k8s.io/max-exec-time-seconds": seconds});
         json!({"metadata": {"labels": labels}})
     };
     place.create(&job("long", limits(7200.into()))).ok();
     place.create(&over(job("bounded", limits(Value::Null)), label("gpu".into(), "60".into()))).ok();
     place.create(&over(job("endless", limits(Value::Null)), label("gpu".into(), "soon".into()))).ok();
     let spec = "{rules: {deadline: {action: deny, params: {maximum: 3600, kueueMaxExecTime: true}}, restart-policy: {action: deny}}}";
-    let source = format!("apiVersion: jobgate.dev/v1alpha1\nkind: Policy\nmetadata: {{name: own}}\nspec: {spec}\n");
-    let Some(policies) = InForce::of(place, Policy::parse(&source, "own.yaml").expect("a policy")) else { return };
+    let source =
+        format!("apiVersion: jobgate.dev/v1alpha1\nkind: Policy\nmetadata: {{name: own}}\nspec: {spec}\n");
+    let Some(policies) = InForce::of(place, Policy::parse(&source, "own.yaml").expect("a policy")) else {
+        return;
+    };
     let denied = |text: &str| assert_eq!(policies.says(text, "deadline"), Some(Level::Deny), "{text}");
 
     denied(&place.patch("job/long", "merge", &limits(7201.into())).stderr);
@@ -357,10 +462,17 @@ fn grown(place: &Place<'_>) {
 fn trusted(place: &Place<'_>) {
     let Some(policies) = InForce::of(place, Policy::default()) else { return };
     let uid = "00000000-0000-4000-8000-000000000000";
-    let owner = json!([{"apiVersion": "batch/v1", "kind": "CronJob", "name": "c", "uid": uid, "controller": true}]);
+    let owner =
+        json!([{"apiVersion": "batch/v1", "kind": "CronJob", "name": "c", "uid": uid, "controller": true}]);
     let run = over(endless("run"), json!({"metadata": {"ownerReferences": owner}}));
     let controller = "system:serviceaccount:kube-system:cronjob-controller";
     place.create_as(controller, &run).ok();
-    assert_eq!(policies.says(&place.create_as(controller, &endless("bare")).stderr, "deadline"), Some(Level::Deny));
-    assert_eq!(policies.says(&place.dry_run(&over(run, json!({"metadata": {"name": "forged"}}))).stderr, "deadline"), Some(Level::Deny));
+    assert_eq!(
+        policies.says(&place.create_as(controller, &endless("bare")).stderr, "deadline"),
+        Some(Level::Deny)
+    );
+    assert_eq!(
+        policies.says(&place.dry_run(&over(run, json!({"metadata": {"name": "forged"}}))).stderr, "deadline"),
+        Some(Level::Deny)
+    );
 }

@@ -1,6 +1,9 @@
 //! A certificate authority for one run.
 
-use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, DnType, ExtendedKeyUsagePurpose, IsCa, KeyPair, KeyUsagePurpose};
+use rcgen::{
+    BasicConstraints, CertificateParams, CertifiedIssuer, DnType, ExtendedKeyUsagePurpose, IsCa, KeyPair,
+    KeyUsagePurpose,
+};
 
 pub(crate) struct Authority(CertifiedIssuer<'static, KeyPair>);
 
@@ -16,7 +19,10 @@ impl Authority {
         params.distinguished_name.push(DnType::CommonName, name);
         params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
         params.key_usages = vec![KeyUsagePurpose::KeyCertSign, KeyUsagePurpose::DigitalSignature];
-        Self(CertifiedIssuer::self_signed(params, KeyPair::generate().expect("make a key")).expect("sign the authority"))
+        Self(
+            CertifiedIssuer::self_signed(params, KeyPair::generate().expect("make a key"))
+                .expect("sign the authority"),
+        )
     }
 
     pub(crate) fn certificate(&self) -> String {
@@ -25,7 +31,8 @@ impl Authority {
 
     /// Makes a certificate for a server on this machine.
     pub(crate) fn server(&self) -> Pair {
-        let mut params = CertificateParams::new(["127.0.0.1".to_owned(), "localhost".to_owned()]).expect("these are names");
+        let mut params = CertificateParams::new(["127.0.0.1".to_owned(), "localhost".to_owned()])
+            .expect("these are names");
         params.distinguished_name.push(DnType::CommonName, "localhost");
         params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ServerAuth];
         let key = KeyPair::generate().expect("make a key");

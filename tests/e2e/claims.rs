@@ -28,7 +28,8 @@ pub(crate) const SCENARIOS: &[Scenario] = &[
     Scenario::new("claims_live_without_a_cache", live).ungated(),
     Scenario::new("claims_off_admit", off).ungated(),
     Scenario::new("claims_without_permission_admit", without_permission).ungated(),
-    Scenario::new("claim_made_again_while_the_watch_is_away_is_judged_as_it_is", made_again_unwatched).ungated(),
+    Scenario::new("claim_made_again_while_the_watch_is_away_is_judged_as_it_is", made_again_unwatched)
+        .ungated(),
     Scenario::new("claims_that_are_too_many_are_not_passed_over_in_silence", too_many).ungated(),
     Scenario::new("claims_of_a_hanging_api_server_admit", hanging).ungated(),
     Scenario::new("claims_of_a_resetting_api_server_admit", resetting).ungated(),
@@ -56,7 +57,8 @@ fn one_node_many_pods(place: &Place<'_>) {
 
 fn one_node_pinned(place: &Place<'_>) {
     let object = with_claim(place, "ReadWriteOnce", 4);
-    let pinned = json!({"spec": {"template": {"spec": {"nodeSelector": {"kubernetes.io/hostname": "gpu-7"}}}}});
+    let pinned =
+        json!({"spec": {"template": {"spec": {"nodeSelector": {"kubernetes.io/hostname": "gpu-7"}}}}});
     place.create(&over(object, pinned)).ok();
 }
 
@@ -85,9 +87,12 @@ fn shared_for_reading(place: &Place<'_>) {
 
 fn ephemeral(place: &Place<'_>) {
     let mut pod = mounts("unused");
-    let template = json!({"spec": {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}}});
+    let template =
+        json!({"spec": {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}}});
     pod["volumes"][0] = json!({"name": "data", "ephemeral": {"volumeClaimTemplate": template}});
-    place.create(&job("a", json!({"spec": {"parallelism": 4, "completions": 4, "template": {"spec": pod}}}))).quiet();
+    place
+        .create(&job("a", json!({"spec": {"parallelism": 4, "completions": 4, "template": {"spec": pod}}})))
+        .quiet();
 }
 
 fn absent(place: &Place<'_>) {
@@ -144,7 +149,8 @@ fn permit(place: &Place<'_>, verbs: &[&str]) {
     place.cluster.admin.run(&["apply", "-f", "-"], &list.to_string()).ok();
 }
 
-/// Permission to watch is taken away; the API server notices when the watch is opened again, within a minute or so.
+/// Permission to watch is taken away; the API server notices when the watch is opened again, within a minute
+/// or so.
 fn made_again_unwatched(place: &Place<'_>) {
     permit(place, &["get", "list", "watch"]);
     with_gate(
@@ -154,7 +160,8 @@ fn made_again_unwatched(place: &Place<'_>) {
             let object = with_claim(place, "ReadWriteOnce", 4);
             place.dry_run(&object).denied(&["checkpoint-volume-access"]);
             permit(place, &["get"]);
-            let broken = || if gate.log().contains("may not list or watch claims") { Ok(()) } else { Err(gate.log()) };
+            let broken =
+                || if gate.log().contains("may not list or watch claims") { Ok(()) } else { Err(gate.log()) };
             eventually(Duration::from_secs(120), broken).expect("the watch must end");
             for _ in 0..3 {
                 make_again(place, "ReadWriteMany");
@@ -177,7 +184,8 @@ fn made_again_unwatched(place: &Place<'_>) {
 fn too_many(place: &Place<'_>) {
     let volume = |name: &str| json!({"name": name, "persistentVolumeClaim": {"claimName": name}});
     let mount = |name: &str| json!({"name": name, "mountPath": format!("/{name}")});
-    let names: Vec<String> = (0..40).map(|i| format!("a-checkpoint-{i}")).chain(["checkpoints".to_owned()]).collect();
+    let names: Vec<String> =
+        (0..40).map(|i| format!("a-checkpoint-{i}")).chain(["checkpoints".to_owned()]).collect();
     let mut pod = mounts("checkpoints");
     pod["volumes"] = names.iter().map(|name| volume(name)).collect();
     pod["containers"][0]["volumeMounts"] = names.iter().map(|name| mount(name)).collect();
@@ -189,7 +197,11 @@ fn too_many(place: &Place<'_>) {
         |_| {
             let denied = || {
                 let output = place.dry_run(&object);
-                if output.is_denied(&["checkpoint-volume-access", "`checkpoints`"]) { Ok(()) } else { Err(output.to_string()) }
+                if output.is_denied(&["checkpoint-volume-access", "`checkpoints`"]) {
+                    Ok(())
+                } else {
+                    Err(output.to_string())
+                }
             };
             eventually(Duration::from_secs(10), denied).expect("the cache knows it");
         },
@@ -275,7 +287,10 @@ fn unhelpful(place: &Place<'_>, reset: bool) {
         }
     });
     let user = place.cluster.unique("unhelpful");
-    place.cluster.write_kubeconfig(&user, "token", &format!("https://127.0.0.1:{port}")).expect("write a kubeconfig");
+    place
+        .cluster
+        .write_kubeconfig(&user, "token", &format!("https://127.0.0.1:{port}"))
+        .expect("write a kubeconfig");
     place.create(&claim("checkpoints", "ReadWriteOnce")).ok();
     for mode in ["live", "cache"] {
         let change = |setup: &mut Setup| {
@@ -288,15 +303,18 @@ fn unhelpful(place: &Place<'_>, reset: bool) {
             for i in 0..10 {
                 place.create(&mounting(&format!("{mode}-{i}"), "checkpoints", 4)).ok();
             }
-            // Five look-ups until the circuit breaker opens, and then one every ten seconds: nobody waits for the others. As many again may be given
-            // up because the machine was busy.
+            // Five look-ups until the circuit breaker opens, and then one every ten seconds: nobody waits for
+            // the others. As many again may be given up because the machine was busy.
             let most = 10 + began.elapsed().as_secs() / 10;
             let lookups = |result: &str| gate.count("jobgate_claim_lookups_total", result);
             let (all, spared) = (lookups(""), lookups("result=\"breaker_open\""));
             println!("{mode}: {spared} of {all} look-ups were spared");
             #[allow(clippy::cast_precision_loss, reason = "nobody counts so far")]
             let most = most as f64;
-            assert!(all >= 10.0 && all - spared <= most, "{spared} of {all} look-ups were spared, and {most} may be tried");
+            assert!(
+                all >= 10.0 && all - spared <= most,
+                "{spared} of {all} look-ups were spared, and {most} may be tried"
+            );
             is(&place.stored(&format!("job/{mode}-0")), "/spec/podReplacementPolicy", json!("Failed"));
         });
     }

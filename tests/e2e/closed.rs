@@ -13,7 +13,8 @@ use crate::scenario::{Needs, Place, Scenario};
 
 pub(crate) const SCENARIOS: &[Scenario] = &[
     Scenario::new("closed_by_client_side_apply_and_back", |place| there_and_back(place, &[])).ungated(),
-    Scenario::new("closed_by_server_side_apply_and_back", |place| there_and_back(place, &["--server-side"])).ungated(),
+    Scenario::new("closed_by_server_side_apply_and_back", |place| there_and_back(place, &["--server-side"]))
+        .ungated(),
     Scenario::new("closed_refuses_the_kinds_and_nothing_else", down).ungated(),
     Scenario::new("closed_refuses_pytorch_jobs", pytorch_jobs).needs(Needs::PyTorchJobs).ungated(),
 ];
@@ -42,12 +43,23 @@ fn there_and_back(place: &Place<'_>, arguments: &[&str]) {
         assert_eq!(bundles(&stored)[0], right, "round {round}: applying must not blank what is published");
         let filled = time_until(Duration::from_secs(20), || {
             let now = installation.bundles(&api);
-            if now == [right.clone(), right.clone(), right.clone()] { Ok(()) } else { Err(format!("{now:?}")) }
+            if now == [right.clone(), right.clone(), right.clone()] {
+                Ok(())
+            } else {
+                Err(format!("{now:?}"))
+            }
         });
-        println!("round {round}: the new webhook can be verified after {:?}", filled.expect("every webhook is published"));
+        println!(
+            "round {round}: the new webhook can be verified after {:?}",
+            filled.expect("every webhook is published")
+        );
         installation.wait_until_judged(&place.namespace);
         installation.apply(arguments).quiet();
-        assert_eq!(installation.bundles(&api), [right.clone(), right.clone(), right.clone()], "applied again");
+        assert_eq!(
+            installation.bundles(&api),
+            [right.clone(), right.clone(), right.clone()],
+            "applied again"
+        );
 
         installation.render("self-managed", "");
         installation.apply(arguments).quiet();
@@ -57,7 +69,8 @@ fn there_and_back(place: &Place<'_>, arguments: &[&str]) {
     installation.wait_until_judged(&place.namespace);
 }
 
-/// Tries until it works: a busy machine may have no answer within the few seconds that the API server waits, and then it refuses.
+/// Tries until it works: a busy machine may have no answer within the few seconds that the API server waits,
+/// and then it refuses.
 fn passes(attempt: impl Fn() -> Output) -> Output {
     let passed = || {
         let output = attempt();
@@ -77,7 +90,10 @@ fn down(place: &Place<'_>) {
 
     for object in [job("a", json!({})), cron_job("a", json!({}))] {
         let output = place.create(&object);
-        assert!(!output.success && output.stderr.contains("failed calling webhook \"validate-closed"), "{output}");
+        assert!(
+            !output.success && output.stderr.contains("failed calling webhook \"validate-closed"),
+            "{output}"
+        );
     }
     // Nothing else is asked about, and what is there can be ended.
     for object in [
@@ -96,12 +112,21 @@ fn down(place: &Place<'_>) {
         assert!(!output.stderr.contains("deadline"), "{output}");
     }
 
-    // Jobgate's own pods can start, also by the strictest of the Pod Security Standards, and then everything is judged again.
-    let template = installation.objects.iter().find(|object| object["kind"] == "Deployment").expect("a Deployment")["spec"]["template"].clone();
-    let pod =
-        json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "own", "labels": template["metadata"]["labels"]}, "spec": template["spec"]});
+    // Jobgate's own pods can start, also by the strictest of the Pod Security Standards, and then everything
+    // is judged again.
+    let template = installation
+        .objects
+        .iter()
+        .find(|object| object["kind"] == "Deployment")
+        .expect("a Deployment")["spec"]["template"]
+        .clone();
+    let pod = json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "own", "labels": template["metadata"]["labels"]}, "spec": template["spec"]});
     place.cluster.admin.run(&["-n", &installation.name, "create", "-f", "-"], &pod.to_string()).quiet();
-    place.cluster.admin.run(&["-n", &installation.name, "delete", "pod", "own", "--force", "--grace-period=0"], "").ok();
+    place
+        .cluster
+        .admin
+        .run(&["-n", &installation.name, "delete", "pod", "own", "--force", "--grace-period=0"], "")
+        .ok();
     installation.start(1, &["--claims=off"]);
     installation.wait_until_ready();
     installation.wait_until_judged(&place.namespace);
@@ -129,6 +154,9 @@ fn pytorch_jobs(place: &Place<'_>) {
     passes(|| dry_run(place.cluster, &place.namespace, &pytorch_job("a", json!({}))));
     installation.kill();
     let output = place.create(&pytorch_job("a", json!({})));
-    assert!(!output.success && output.stderr.contains("failed calling webhook \"validate-closed"), "{output}");
+    assert!(
+        !output.success && output.stderr.contains("failed calling webhook \"validate-closed"),
+        "{output}"
+    );
     installation.delete();
 }

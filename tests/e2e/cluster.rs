@@ -25,8 +25,12 @@ pub(crate) struct Assets(PathBuf);
 
 impl Assets {
     pub(crate) fn find() -> Option<Self> {
-        let place = env::var_os("KUBEBUILDER_ASSETS").map_or_else(|| PathBuf::from("/usr/local/kubebuilder/bin"), PathBuf::from);
-        ["etcd", "kube-apiserver", "kubectl"].iter().all(|name| place.join(name).is_file()).then_some(Self(place))
+        let place = env::var_os("KUBEBUILDER_ASSETS")
+            .map_or_else(|| PathBuf::from("/usr/local/kubebuilder/bin"), PathBuf::from);
+        ["etcd", "kube-apiserver", "kubectl"]
+            .iter()
+            .all(|name| place.join(name).is_file())
+            .then_some(Self(place))
     }
 
     pub(crate) fn has_controllers(&self) -> bool {
@@ -40,7 +44,8 @@ impl Assets {
 
 /// Returns a place in the shared data, if it is there.
 pub(crate) fn shared(what: &str) -> Option<PathBuf> {
-    let place = env::var_os("JOBGATE_SHARED").map_or_else(|| Path::new(env!("CARGO_MANIFEST_DIR")).join("../shared"), PathBuf::from);
+    let place = env::var_os("JOBGATE_SHARED")
+        .map_or_else(|| Path::new(env!("CARGO_MANIFEST_DIR")).join("../shared"), PathBuf::from);
     Some(place.join(what)).filter(|path| path.exists())
 }
 
@@ -97,9 +102,13 @@ const USERS: [(&str, &str, &str); 5] = [
 
 impl Cluster {
     fn start(assets: &Assets, crd: Option<&Path>) -> Result<Self, String> {
-        let dir = tempfile::Builder::new().prefix("jobgate-e2e-").tempdir().map_err(|e| format!("make a directory: {e}"))?;
+        let dir = tempfile::Builder::new()
+            .prefix("jobgate-e2e-")
+            .tempdir()
+            .map_err(|e| format!("make a directory: {e}"))?;
         let at = |name: &str| dir.path().join(name);
-        let write = |name: &str, text: &str| fs::write(at(name), text).map_err(|e| format!("write {name}: {e}"));
+        let write =
+            |name: &str, text: &str| fs::write(at(name), text).map_err(|e| format!("write {name}: {e}"));
         let authority = Authority::new("e2e");
         let server = authority.server();
         write("ca.crt", &authority.certificate())?;
@@ -153,7 +162,11 @@ impl Cluster {
 
         let cluster = Self {
             gate: None,
-            admin: Kubectl { program: assets.0.join("kubectl"), kubeconfig: at("admin.kubeconfig"), cache: at("kubectl") },
+            admin: Kubectl {
+                program: assets.0.join("kubectl"),
+                kubeconfig: at("admin.kubeconfig"),
+                cache: at("kubectl"),
+            },
             _processes: Vec::new(),
             url,
             authority,
@@ -176,7 +189,10 @@ impl Cluster {
         }
         let cluster = Self { _processes: processes, ..cluster };
         cluster.prepare(crd)?;
-        let gate = Gate::start(&cluster, &Setup { selector: json!({"matchLabels": {GATED: "yes"}}), ..Setup::named("everywhere") })?;
+        let gate = Gate::start(
+            &cluster,
+            &Setup { selector: json!({"matchLabels": {GATED: "yes"}}), ..Setup::named("everywhere") },
+        )?;
         Ok(Self { gate: Some(gate), ..cluster })
     }
 
@@ -245,8 +261,8 @@ impl Cluster {
         fs::write(&path, config.to_string()).map_err(|e| format!("write {}: {e}", path.display()))
     }
 
-    /// Returns the kubeconfig of a user: `admin`, `jobgate` (may read claims), `nobody` (may read nothing) or `watcher` (may do
-    /// what the one scenario that uses it says).
+    /// Returns the kubeconfig of a user: `admin`, `jobgate` (may read claims), `nobody` (may read nothing) or
+    /// `watcher` (may do what the one scenario that uses it says).
     pub(crate) fn kubeconfig_of(&self, user: &str) -> PathBuf {
         self.dir.path().join(format!("{user}.kubeconfig"))
     }

@@ -53,7 +53,8 @@ fn run_by_its_controller(place: &Place<'_>) {
 
 /// A CronJob from before the webhook keeps running: denying its children would only be seen in events.
 fn violator_runs_on(place: &Place<'_>) {
-    let endless = over(job_spec(json!({"activeDeadlineSeconds": null})), json!({"spec": {"schedule": "* * * * *"}}));
+    let endless =
+        over(job_spec(json!({"activeDeadlineSeconds": null})), json!({"spec": {"schedule": "* * * * *"}}));
     place.create(&cron_job("a", endless)).ok();
     place.gate();
     let child = first_child(place);
@@ -77,7 +78,10 @@ fn create_is_filled(place: &Place<'_>) {
 fn reapply(place: &Place<'_>) {
     let own = json!({"key": "team", "operator": "Exists"});
     let change = over(gpu(), job_spec(json!({"template": {"spec": {"tolerations": [own]}}})));
-    let lacks = ["gpu-toleration", "tolerations: lacks `{key: nvidia.com/gpu, operator: Exists, effect: NoSchedule}`"];
+    let lacks = [
+        "gpu-toleration",
+        "tolerations: lacks `{key: nvidia.com/gpu, operator: Exists, effect: NoSchedule}`",
+    ];
     let client = cron_job("a", change.clone());
     let server = cron_job("b", change);
     place.apply(&client).warns(&lacks);
@@ -100,9 +104,13 @@ fn filled_on_update(place: &Place<'_>) {
 }
 
 fn without_deadline(place: &Place<'_>) {
-    place.create(&cron_job("a", job_spec(json!({"activeDeadlineSeconds": null})))).denied(&["deadline: spec.jobTemplate.spec"]);
+    place
+        .create(&cron_job("a", job_spec(json!({"activeDeadlineSeconds": null}))))
+        .denied(&["deadline: spec.jobTemplate.spec"]);
     place.create(&cron_job("b", json!({}))).ok();
-    place.patch("cronjob/b", "merge", &job_spec(json!({"activeDeadlineSeconds": null}))).denied(&["deadline: spec.jobTemplate.spec"]);
+    place
+        .patch("cronjob/b", "merge", &job_spec(json!({"activeDeadlineSeconds": null})))
+        .denied(&["deadline: spec.jobTemplate.spec"]);
 }
 
 fn restart_unset(place: &Place<'_>) {
@@ -119,7 +127,8 @@ fn suspend_of_a_violator(place: &Place<'_>) {
 }
 
 fn explicit_values_stay(place: &Place<'_>) {
-    let explicit = job_spec(json!({"podReplacementPolicy": "TerminatingOrFailed", "ttlSecondsAfterFinished": 60}));
+    let explicit =
+        job_spec(json!({"podReplacementPolicy": "TerminatingOrFailed", "ttlSecondsAfterFinished": 60}));
     place.create(&cron_job("a", explicit)).ok();
     let stored = place.stored("cronjob/a");
     is(&stored, REPLACEMENT, json!("TerminatingOrFailed"));

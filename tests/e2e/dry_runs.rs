@@ -24,7 +24,12 @@ fn dry_run(place: &Place<'_>, arguments: &[&str], object: &Value) -> String {
 fn run(place: &Place<'_>, arguments: &[&str], object: &Value) -> Output {
     let mut command = Command::new(env!("CARGO_BIN_EXE_jobgate"));
     command.args(["dry-run", "-n", &place.namespace]).args(arguments).arg("-");
-    let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("start jobgate");
+    let mut child = command
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("start jobgate");
     child.stdin.take().expect("its input").write_all(object.to_string().as_bytes()).expect("write its input");
     child.wait_with_output().expect("wait for jobgate")
 }
@@ -41,7 +46,8 @@ fn shows_what_is_stored(place: &Place<'_>) {
     for object in [job("plain", json!({})), gpu_job("gpu", json!({}))] {
         let name = object["metadata"]["name"].as_str().expect("a name").to_owned();
         assert_eq!(verdict(place, &[], &object), "allowed, patched");
-        let shown: Value = serde_json::from_str(&dry_run(place, &["-o", "json"], &object)).expect("an object");
+        let shown: Value =
+            serde_json::from_str(&dry_run(place, &["-o", "json"], &object)).expect("an object");
         place.apply(&object).quiet();
         let mut stored = place.stored(&format!("job/{name}"));
         // Only the server can make these up.
@@ -73,9 +79,16 @@ fn asks_the_cluster(place: &Place<'_>) {
     let object = job("a", json!({}));
     assert_eq!(verdict(place, &cluster, &object), "allowed, patched");
     place.apply(&object).quiet();
-    assert_eq!(verdict(place, &cluster, &object), "allowed", "nothing changes, and nothing is filled in on UPDATE");
+    assert_eq!(
+        verdict(place, &cluster, &object),
+        "allowed",
+        "nothing changes, and nothing is filled in on UPDATE"
+    );
     place.apply(&object).ok();
-    assert!(dry_run(place, &cluster, &object).contains("Job a (update): allowed"), "it is said what was judged");
+    assert!(
+        dry_run(place, &cluster, &object).contains("Job a (update): allowed"),
+        "it is said what was judged"
+    );
     let containers = json!([{"name": "trainer", "image": "registry.example.com/trainer:2"}]);
     let changed = over(object, json!({"spec": {"template": {"spec": {"containers": containers}}}}));
     assert_eq!(verdict(place, &cluster, &changed), "refused by the API server");
@@ -99,5 +112,9 @@ fn says_what_is_excluded(place: &Place<'_>) {
     let other = place.cluster.unique("excluded");
     place.cluster.admin.run(&["create", "namespace", &other], "").ok();
     let said = unjudged(&other);
-    assert_eq!((&said[0]["reason"], &said[0]["object"]["name"]), (&json!("namespace"), &json!(other)), "{said}");
+    assert_eq!(
+        (&said[0]["reason"], &said[0]["object"]["name"]),
+        (&json!("namespace"), &json!(other)),
+        "{said}"
+    );
 }

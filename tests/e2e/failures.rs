@@ -65,7 +65,8 @@ fn down_with_fail(place: &Place<'_>) {
     let output = eventually(Duration::from_secs(20), refused).expect("the API server must refuse");
     assert!(output.stderr.contains("failed calling webhook"), "{output}");
     unregister(place.cluster, &setup.name);
-    let admitted = || if place.dry_run(&job("a", json!({}))).success { Ok(()) } else { Err("still refused".to_owned()) };
+    let admitted =
+        || if place.dry_run(&job("a", json!({}))).success { Ok(()) } else { Err("still refused".to_owned()) };
     eventually(Duration::from_secs(20), admitted).expect("taking the registration back must help");
 }
 
@@ -78,7 +79,8 @@ fn killed_and_back(place: &Place<'_>) {
     unregister(place.cluster, &setup.name);
     let again = own(place);
     let _gate = start(place, &again);
-    let admitted = || if place.dry_run(&job("a", json!({}))).success { Ok(()) } else { Err("still refused".to_owned()) };
+    let admitted =
+        || if place.dry_run(&job("a", json!({}))).success { Ok(()) } else { Err("still refused".to_owned()) };
     eventually(Duration::from_secs(20), admitted).expect("the first registration must go");
     place.create(&job("a", json!({}))).quiet();
     is(&place.stored("job/a"), "/spec/podReplacementPolicy", json!("Failed"));
@@ -89,7 +91,8 @@ fn killed_and_back(place: &Place<'_>) {
 fn production_timeouts(place: &Place<'_>) {
     let setup = Setup { failure_policy: "Ignore", timeout: 2, ..own(place) };
     let _gate = start(place, &setup);
-    // Whatever passes is one that the API server says it got no answer about in time: on a busy machine that is right now and then.
+    // Whatever passes is one that the API server says it got no answer about in time: on a busy machine that
+    // is right now and then.
     let mut names = (0..20).map(|i| format!("a{i}"));
     let mut judged = |holds: &dyn Fn(&str) -> Result<(), String>| {
         for name in &mut names {
@@ -105,7 +108,8 @@ fn production_timeouts(place: &Place<'_>) {
         judged(&|name| {
             place.create(&gpu_job(name, json!({}))).quiet();
             let stored = place.stored(&format!("job/{name}"));
-            let filled = stored["spec"]["template"]["spec"]["tolerations"] == json!([toleration("nvidia.com/gpu")]);
+            let filled =
+                stored["spec"]["template"]["spec"]["tolerations"] == json!([toleration("nvidia.com/gpu")]);
             if filled { Ok(()) } else { Err(format!("{stored:#}")) }
         });
     }
@@ -129,11 +133,16 @@ fn adds_a_gpu(object: &Value) -> Value {
     let limits = asking("nvidia.com/gpu")[0]["resources"].clone();
     let helper = json!({"name": "helper", "image": "registry.example.com/helper:1", "resources": limits});
     let has = object.pointer("/spec/template/spec/containers/1").is_some();
-    if has { json!([]) } else { json!([{"op": "add", "path": "/spec/template/spec/containers/-", "value": helper}]) }
+    if has {
+        json!([])
+    } else {
+        json!([{"op": "add", "path": "/spec/template/spec/containers/-", "value": helper}])
+    }
 }
 
 fn mutator_after(place: &Place<'_>) {
-    let mutator = Mutator::start(place.cluster, &place.cluster.unique("zz-mutator"), &place.namespace, adds_a_gpu);
+    let mutator =
+        Mutator::start(place.cluster, &place.cluster.unique("zz-mutator"), &place.namespace, adds_a_gpu);
     called(place, &mutator);
     place.create(&job("a", json!({}))).quiet();
     let stored = place.stored("job/a");
@@ -143,7 +152,8 @@ fn mutator_after(place: &Place<'_>) {
 }
 
 fn mutator_before(place: &Place<'_>) {
-    let mutator = Mutator::start(place.cluster, &place.cluster.unique("aa-mutator"), &place.namespace, adds_a_gpu);
+    let mutator =
+        Mutator::start(place.cluster, &place.cluster.unique("aa-mutator"), &place.namespace, adds_a_gpu);
     called(place, &mutator);
     place.create(&job("a", json!({}))).quiet();
     let stored = place.stored("job/a");
@@ -159,7 +169,8 @@ fn mutator_takes_back(place: &Place<'_>) {
             {"op": "add", "path": "/metadata/labels", "value": {"by": "mutator"}},
         ])
     };
-    let mutator = Mutator::start(place.cluster, &place.cluster.unique("zz-mutator"), &place.namespace, takes_back);
+    let mutator =
+        Mutator::start(place.cluster, &place.cluster.unique("zz-mutator"), &place.namespace, takes_back);
     called(place, &mutator);
     place.create(&job("a", json!({}))).ok();
     let stored = place.stored("job/a");
@@ -200,7 +211,8 @@ fn policy_reload(place: &Place<'_>) {
 
 fn policy_exemption(place: &Place<'_>) {
     let exemption = "  exemptions:\n  - match: {names: [\"legacy-*\"]}\n    rules: [deadline]\n    reason: moves out next quarter\n";
-    let (setup, _) = with_policy(place, &format!("{HEAD}  rules:\n    deadline: {{action: deny}}\n{exemption}"));
+    let (setup, _) =
+        with_policy(place, &format!("{HEAD}  rules:\n    deadline: {{action: deny}}\n{exemption}"));
     let _gate = start(place, &setup);
     place.create(&endless("legacy-report")).ok();
     place.create(&endless("report")).denied(&["deadline"]);
@@ -215,7 +227,9 @@ fn built_in(name: &str) -> String {
 fn policy_audit(place: &Place<'_>) {
     let (setup, _) = with_policy(place, &built_in("audit.yaml"));
     let _gate = start(place, &setup);
-    place.create(&over(gpu_job("a", json!({})), json!({"spec": {"activeDeadlineSeconds": null}}))).warns(&["deadline"]);
+    place
+        .create(&over(gpu_job("a", json!({})), json!({"spec": {"activeDeadlineSeconds": null}})))
+        .warns(&["deadline"]);
     let stored = place.stored("job/a");
     is(&stored, "/spec/podReplacementPolicy", json!("TerminatingOrFailed"));
     is(&stored, "/spec/ttlSecondsAfterFinished", Value::Null);
@@ -227,13 +241,19 @@ fn policy_accelerators(place: &Place<'_>) {
     let (setup, _) = with_policy(place, &built_in("accelerators.yaml"));
     let _gate = start(place, &setup);
     place.create(&endless("a")).warns(&["deadline"]);
-    place.create(&over(gpu_job("b", json!({})), json!({"spec": {"activeDeadlineSeconds": null}}))).denied(&["deadline"]);
+    place
+        .create(&over(gpu_job("b", json!({})), json!({"spec": {"activeDeadlineSeconds": null}})))
+        .denied(&["deadline"]);
     unregister(place.cluster, &setup.name);
 }
 
 /// `batch` has one version, so there is nothing to convert; the setting must do no harm.
 fn match_policy(place: &Place<'_>) {
-    let stored = place.cluster.admin.run(&["get", "mutatingwebhookconfiguration", "everywhere", "-o", "json"], "").json();
+    let stored = place
+        .cluster
+        .admin
+        .run(&["get", "mutatingwebhookconfiguration", "everywhere", "-o", "json"], "")
+        .json();
     is(&stored, "/webhooks/0/matchPolicy", json!("Equivalent"));
     place.create(&job("a", json!({}))).quiet();
     place.create(&endless("b")).denied(&["deadline"]);

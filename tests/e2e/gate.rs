@@ -25,16 +25,19 @@ pub(crate) struct Setup {
     pub(crate) claims: &'static str,
     /// The user whose kubeconfig it has.
     pub(crate) user: String,
-    /// What the API server does when it gets no answer. `Fail` here: `Ignore` would hide an answer that the API server cannot use.
+    /// What the API server does when it gets no answer. `Fail` here: `Ignore` would hide an answer that the
+    /// API server cannot use.
     pub(crate) failure_policy: &'static str,
-    /// Seconds that the API server waits. More than in production: two cores run the API server, the webhook and every scenario.
+    /// Seconds that the API server waits. More than in production: two cores run the API server, the webhook
+    /// and every scenario.
     pub(crate) timeout: u32,
     /// Whether it runs with [`PATIENT`].
     pub(crate) patient: bool,
 }
 
-/// Lets a Jobgate wait for a claim nearly as long as the API server waits for the Jobgate. In production it would rather admit what it knows too
-/// little of after 300 ms, which on two cores that run everything happens to any review.
+/// Lets a Jobgate wait for a claim nearly as long as the API server waits for the Jobgate. In production it
+/// would rather admit what it knows too little of after 300 ms, which on two cores that run everything
+/// happens to any review.
 pub(crate) const PATIENT: &str = "--patience-for-testing=8";
 
 impl Setup {
@@ -87,7 +90,9 @@ impl Gate {
         let dir = cluster.dir.path().join(&setup.name);
         fs::create_dir_all(&dir).map_err(|e| format!("make {}: {e}", dir.display()))?;
         let pair = cluster.authority().server();
-        let write = |name: &str, text: &str| fs::write(dir.join(name), text).map_err(|e| format!("write {name}: {e}"));
+        let write = |name: &str, text: &str| {
+            fs::write(dir.join(name), text).map_err(|e| format!("write {name}: {e}"))
+        };
         write("tls.crt", &pair.certificate)?;
         write("tls.key", &pair.key)?;
         let metrics = free_port();
@@ -114,7 +119,8 @@ impl Gate {
         Ok(Self { process: Process::start(&mut command, &dir.join("log"))?, metrics })
     }
 
-    /// A new configuration takes the API server a second or so to notice, and each of the two has a watch of its own.
+    /// A new configuration takes the API server a second or so to notice, and each of the two has a watch of
+    /// its own.
     fn wait_until_called(&self, cluster: &Cluster, setup: &Setup) -> Result<(), String> {
         let labels = setup.selector.pointer("/matchLabels").cloned().unwrap_or_default();
         let namespace = match labels.get("kubernetes.io/metadata.name").and_then(Value::as_str) {
@@ -140,7 +146,8 @@ impl Gate {
         self.process.log()
     }
 
-    /// Sums one of its counters with the label, for example `jobgate_x_total` and `step="sign"`; 0 where nothing was counted.
+    /// Sums one of its counters with the label, for example `jobgate_x_total` and `step="sign"`; 0 where
+    /// nothing was counted.
     pub(crate) fn count(&self, counter: &str, label: &str) -> f64 {
         count(self.metrics, counter, label)
     }
@@ -161,8 +168,19 @@ pub(crate) fn judged(cluster: &Cluster, namespace: &str) -> Result<(), String> {
 /// Tells whether jobs in a namespace are filled in.
 pub(crate) fn filled(cluster: &Cluster, namespace: &str) -> Result<(), String> {
     let probe = manifests::job("probe", json!({})).to_string();
-    let output =
-        cluster.admin.run(&["-n", namespace, "create", "--dry-run=server", "-o", "jsonpath={.spec.podReplacementPolicy}", "-f", "-"], &probe);
+    let output = cluster.admin.run(
+        &[
+            "-n",
+            namespace,
+            "create",
+            "--dry-run=server",
+            "-o",
+            "jsonpath={.spec.podReplacementPolicy}",
+            "-f",
+            "-",
+        ],
+        &probe,
+    );
     if output.success && output.stdout == "Failed" { Ok(()) } else { Err(output.to_string()) }
 }
 

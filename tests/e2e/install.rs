@@ -16,7 +16,9 @@ use crate::scenario::{Needs, Place, Scenario, is};
 
 pub(crate) const SCENARIOS: &[Scenario] = &[
     Scenario::new("install_is_accepted_in_every_way", installed).ungated(),
-    Scenario::new("install_works_at_once_and_leaves_nothing", works_and_goes).needs(Needs::Controllers).ungated(),
+    Scenario::new("install_works_at_once_and_leaves_nothing", works_and_goes)
+        .needs(Needs::Controllers)
+        .ungated(),
     Scenario::new("install_with_a_certificate_by_hand", by_hand).ungated(),
 ];
 
@@ -39,13 +41,15 @@ fn definition((group, kind, plural): (&str, &str, &str)) -> Value {
     })
 }
 
-/// Returns the objects, with webhooks that are called for the scenario's namespace only: nobody listens behind them.
+/// Returns the objects, with webhooks that are called for the scenario's namespace only: nobody listens
+/// behind them.
 fn objects(place: &Place<'_>, rendering: &Rendering) -> Value {
     let mut items = rendering.objects.clone();
     // It exists already, and stays: nothing here ends namespaces.
     items.retain(|item| item["kind"] != "Namespace");
     for webhook in items.iter_mut().filter_map(|item| item.get_mut("webhooks")?.as_array_mut()).flatten() {
-        let only = json!({"key": "kubernetes.io/metadata.name", "operator": "In", "values": [place.namespace]});
+        let only =
+            json!({"key": "kubernetes.io/metadata.name", "operator": "In", "values": [place.namespace]});
         webhook["namespaceSelector"]["matchExpressions"].as_array_mut().expect("expressions").push(only);
     }
     json!({"apiVersion": "v1", "kind": "List", "items": items})
@@ -57,15 +61,24 @@ fn admin(place: &Place<'_>, arguments: &[&str], objects: &Value) -> Output {
 
 fn installed(place: &Place<'_>) {
     let definitions: Vec<Value> = FOREIGN.map(definition).to_vec();
-    admin(place, &["create", "-f", "-"], &json!({"apiVersion": "v1", "kind": "List", "items": definitions})).ok();
-    place.cluster.admin.run(&["wait", "--for=condition=Established", "crd", "--all", "--timeout=30s"], "").ok();
+    admin(place, &["create", "-f", "-"], &json!({"apiVersion": "v1", "kind": "List", "items": definitions}))
+        .ok();
+    place
+        .cluster
+        .admin
+        .run(&["wait", "--for=condition=Established", "crd", "--all", "--timeout=30s"], "")
+        .ok();
     let install = deploy::install();
     admin(place, &["create", "--validate=strict", "-f", "-"], install.the("Namespace")).quiet();
     // An established kind is served a moment later.
     for (group, kind, plural) in FOREIGN {
         let probe = json!({"apiVersion": format!("{group}/v1"), "kind": kind, "metadata": {"name": "probe", "namespace": place.namespace}});
         eventually(Duration::from_secs(60), || {
-            let output = admin(place, &["apply", "--server-side", "--dry-run=server", "--validate=strict", "-f", "-"], &probe);
+            let output = admin(
+                place,
+                &["apply", "--server-side", "--dry-run=server", "--validate=strict", "-f", "-"],
+                &probe,
+            );
             if output.success { Ok(()) } else { Err(output.to_string()) }
         })
         .unwrap_or_else(|e| panic!("{plural}: {e}"));
@@ -74,11 +87,13 @@ fn installed(place: &Place<'_>) {
     // The overlays, and the chart with all sorts of values.
     for rendering in deploy::all() {
         let all = objects(place, rendering);
-        admin(place, &["apply", "--server-side", "--dry-run=server", "--validate=strict", "-f", "-"], &all).quiet();
+        admin(place, &["apply", "--server-side", "--dry-run=server", "--validate=strict", "-f", "-"], &all)
+            .quiet();
     }
     let components = ["service-monitor/service-monitor.yaml", "alerts/prometheus-rule.yaml"];
     for file in components {
-        let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("deploy/components").join(file).display().to_string();
+        let path =
+            Path::new(env!("CARGO_MANIFEST_DIR")).join("deploy/components").join(file).display().to_string();
         place.cluster.admin.run(&["apply", "--dry-run=server", "--validate=strict", "-f", &path], "").quiet();
     }
 
@@ -93,7 +108,8 @@ fn permissions_are_minimal(place: &Place<'_>) {
         let all = [&["auth", "can-i", "--as=system:serviceaccount:jobgate:jobgate"], arguments].concat();
         place.cluster.admin.run(&all, "")
     };
-    // The API server knows of roles and bindings by watches. What it allows comes first: then they are all in force, and a refusal is one.
+    // The API server knows of roles and bindings by watches. What it allows comes first: then they are all in
+    // force, and a refusal is one.
     let must = |arguments: &[&str]| {
         eventually(Duration::from_secs(20), || {
             let output = asked(arguments);
@@ -139,7 +155,8 @@ fn permissions_are_minimal(place: &Place<'_>) {
     assert!(!may(&["update", "persistentvolumeclaims", "-A"]));
 }
 
-/// What a person sees who follows docs/install.md: it denies and fills in as soon as it is ready, and one command takes all of it away again.
+/// What a person sees who follows docs/install.md: it denies and fills in as soon as it is ready, and one
+/// command takes all of it away again.
 fn works_and_goes(place: &Place<'_>) {
     let mut installation = Installation::of(place.cluster, "self-managed", "");
     installation.must_answer();
@@ -169,8 +186,8 @@ fn works_and_goes(place: &Place<'_>) {
     eventually(Duration::from_secs(20), admitted).expect("nobody may be asked any more");
 }
 
-/// Returns what there is of an installation in the whole cluster, whatever its kind but for those that another scenario defines meanwhile: they may
-/// be known and not be served yet.
+/// Returns what there is of an installation in the whole cluster, whatever its kind but for those that
+/// another scenario defines meanwhile: they may be known and not be served yet.
 fn left(place: &Place<'_>, name: &str) -> Result<Vec<String>, String> {
     let run = |arguments: &[&str]| {
         let output = place.cluster.admin.run(arguments, "");
@@ -178,18 +195,28 @@ fn left(place: &Place<'_>, name: &str) -> Result<Vec<String>, String> {
     };
     let foreign = FOREIGN.map(|(group, _, plural)| format!("{plural}.{group}"));
     let kinds = run(&["api-resources", "--verbs=list", "-o", "name"])?;
-    let kinds: Vec<&str> = kinds.lines().filter(|kind| !kind.starts_with("events") && !foreign.iter().any(|one| one == kind)).collect();
+    let kinds: Vec<&str> = kinds
+        .lines()
+        .filter(|kind| !kind.starts_with("events") && !foreign.iter().any(|one| one == kind))
+        .collect();
     let format = "jsonpath={range .items[*]}{.kind} {.metadata.namespace}/{.metadata.name}{\"\\n\"}{end}";
     let all = run(&["get", &kinds.join(","), "-A", "-o", format])?;
-    let of_it = |line: &&str| line.split([' ', '/']).any(|part| part == name || part.starts_with(&format!("{name}-")));
+    let of_it = |line: &&str| {
+        line.split([' ', '/']).any(|part| part == name || part.starts_with(&format!("{name}-")))
+    };
     Ok(all.lines().filter(of_it).map(str::to_owned).collect())
 }
 
-/// No permission and a certificate of one's own, as `jobgate certs init` makes it and says what to do with it.
+/// No permission and a certificate of one's own, as `jobgate certs init` makes it and says what to do with
+/// it.
 fn by_hand(place: &Place<'_>) {
     let mut installation = Installation::of(place.cluster, "no-rbac", "");
     // A second webhook, as the component fail-closed adds it: it has a bundle of its own.
-    let validating = installation.objects.iter_mut().find(|object| object["kind"] == "ValidatingWebhookConfiguration").expect("a configuration");
+    let validating = installation
+        .objects
+        .iter_mut()
+        .find(|object| object["kind"] == "ValidatingWebhookConfiguration")
+        .expect("a configuration");
     let mut closed = validating["webhooks"][0].clone();
     closed["name"] = "validate-closed.jobgate.dev".into();
     closed["failurePolicy"] = "Fail".into();
@@ -205,15 +232,28 @@ fn by_hand(place: &Place<'_>) {
         .expect("UTF-8")
         .replace("webhookconfiguration jobgate", &format!("webhookconfiguration {}", installation.name));
     let kubectl = place.cluster.admin.program.parent().expect("a folder").to_owned();
-    let path = std::env::join_paths([kubectl].into_iter().chain(std::env::split_paths(&std::env::var_os("PATH").unwrap_or_default())));
+    let path = std::env::join_paths(
+        [kubectl].into_iter().chain(std::env::split_paths(&std::env::var_os("PATH").unwrap_or_default())),
+    );
     let mut shell = Command::new("sh");
-    shell.args(["-euc", &script]).env("PATH", path.expect("a path")).env("KUBECONFIG", place.cluster.kubeconfig_of("admin"));
+    shell
+        .args(["-euc", &script])
+        .env("PATH", path.expect("a path"))
+        .env("KUBECONFIG", place.cluster.kubeconfig_of("admin"));
     let output = shell.output().expect("run what it says");
     assert!(output.status.success(), "{script}\n{}", String::from_utf8_lossy(&output.stderr));
 
     let right = std::fs::read_to_string(installation.mounted().join("ca.crt")).expect("read ca.crt");
-    assert_eq!(installation.bundles(&Api::admin(place.cluster)), [right.clone(), right.clone(), right], "every webhook has it");
-    place.cluster.admin.run(&["-n", &installation.name, "get", "secret", "jobgate-tls", "-o", "jsonpath={.type}"], "").ok();
+    assert_eq!(
+        installation.bundles(&Api::admin(place.cluster)),
+        [right.clone(), right.clone(), right],
+        "every webhook has it"
+    );
+    place
+        .cluster
+        .admin
+        .run(&["-n", &installation.name, "get", "secret", "jobgate-tls", "-o", "jsonpath={.type}"], "")
+        .ok();
     installation.start(2, &[]);
     installation.wait_until_ready();
     installation.judge(&place.namespace);

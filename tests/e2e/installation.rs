@@ -1,9 +1,11 @@
-//! What `deploy/` installs, under names of its own so that many can stand side by side, with its Jobgates on this machine.
+//! What `deploy/` installs, under names of its own so that many can stand side by side, with its Jobgates on
+//! this machine.
 //!
-//! Everything is as it is rendered but for what cannot be the same here: the names of what is not in a namespace; the Service, which leads to this
-//! machine (an `ExternalName` that is resolved to the loopback interface), on a port of it; and a label that limits the webhooks to the scenario's
-//! namespaces. The Jobgates run with the arguments of the Deployment, and with the token of its service account: what they may do is what the
-//! rendered roles allow, and no more.
+//! Everything is as it is rendered but for what cannot be the same here: the names of what is not in a
+//! namespace; the Service, which leads to this machine (an `ExternalName` that is resolved to the loopback
+//! interface), on a port of it; and a label that limits the webhooks to the scenario's namespaces. The
+//! Jobgates run with the arguments of the Deployment, and with the token of its service account: what they
+//! may do is what the rendered roles allow, and no more.
 
 use std::fs;
 use std::io;
@@ -36,14 +38,24 @@ pub(crate) struct Installation<'c> {
     pub(crate) replicas: Vec<Replica>,
 }
 
-/// Returns the manifests as they are in the repository: an overlay, or `install.yaml` for `self-managed`, which is the same.
+/// Returns the manifests as they are in the repository: an overlay, or `install.yaml` for `self-managed`,
+/// which is the same.
 pub(crate) fn rendered(cluster: &Cluster, overlay: &str) -> Vec<Value> {
     let deploy = Path::new(env!("CARGO_MANIFEST_DIR")).join("deploy");
     let text = match overlay {
         "self-managed" => fs::read_to_string(deploy.join("install.yaml")).expect("read install.yaml"),
-        _ => cluster.admin.run(&["kustomize", &deploy.join("overlays").join(overlay).display().to_string()], "").ok().stdout,
+        _ => {
+            cluster
+                .admin
+                .run(&["kustomize", &deploy.join("overlays").join(overlay).display().to_string()], "")
+                .ok()
+                .stdout
+        }
     };
-    jobgate::text::yaml::documents(text.as_bytes()).map(|document| document.expect("YAML").value).filter(|value| !value.is_null()).collect()
+    jobgate::text::yaml::documents(text.as_bytes())
+        .map(|document| document.expect("YAML").value)
+        .filter(|value| !value.is_null())
+        .collect()
 }
 
 /// Creates an object in a namespace, which is not stored.
@@ -53,7 +65,9 @@ pub(crate) fn dry_run(cluster: &Cluster, namespace: &str, object: &Value) -> Out
 
 /// Returns the only object of a kind and, if several have the kind, of the name.
 fn find<'o>(objects: &'o [Value], kind: &str, name: &str) -> &'o Value {
-    let mut all = objects.iter().filter(|object| object["kind"] == kind && (name.is_empty() || object["metadata"]["name"] == name));
+    let mut all = objects
+        .iter()
+        .filter(|object| object["kind"] == kind && (name.is_empty() || object["metadata"]["name"] == name));
     match (all.next(), all.next()) {
         (Some(object), None) => object,
         _ => panic!("not one {kind} {name}"),
@@ -61,11 +75,12 @@ fn find<'o>(objects: &'o [Value], kind: &str, name: &str) -> &'o Value {
 }
 
 impl<'c> Installation<'c> {
-    /// Renders a way to install Jobgate; nothing is in the cluster yet. `closed` is the namespace in place of the one that the overlay `fail-closed`
-    /// names as an example.
+    /// Renders a way to install Jobgate; nothing is in the cluster yet. `closed` is the namespace in place of
+    /// the one that the overlay `fail-closed` names as an example.
     pub(crate) fn of(cluster: &'c Cluster, overlay: &str, closed: &str) -> Self {
         let name = cluster.unique("jobgate");
-        let mut installation = Self { cluster, service: Service::start(), replicas: Vec::new(), objects: Vec::new(), name };
+        let mut installation =
+            Self { cluster, service: Service::start(), replicas: Vec::new(), objects: Vec::new(), name };
         installation.render(overlay, closed);
         installation
     }
@@ -80,10 +95,14 @@ impl<'c> Installation<'c> {
 
     /// Marks a namespace as one to look after, if nothing in the manifests excludes it.
     pub(crate) fn look_after(&self, namespace: &str) {
-        self.cluster.admin.run(&["label", "--overwrite", "namespace", namespace, &format!("{FOR}={}", self.name)], "").ok();
+        self.cluster
+            .admin
+            .run(&["label", "--overwrite", "namespace", namespace, &format!("{FOR}={}", self.name)], "")
+            .ok();
     }
 
-    /// Looks after a namespace, and waits until jobs in it are judged and filled in: the API server knows of labels and configurations by watches.
+    /// Looks after a namespace, and waits until jobs in it are judged and filled in: the API server knows of
+    /// labels and configurations by watches.
     pub(crate) fn judge(&self, namespace: &str) {
         self.look_after(namespace);
         self.wait_until_judged(namespace);
@@ -98,13 +117,19 @@ impl<'c> Installation<'c> {
     /// Puts everything into the cluster; the arguments are those of `kubectl apply`.
     pub(crate) fn apply(&self, arguments: &[&str]) -> Output {
         // The namespace must be there before what is in it, and kubectl sends a list in its order.
-        self.cluster.admin.run(&[&["apply", "--validate=strict"], arguments, &["-f", "-"]].concat(), &self.list().to_string())
+        self.cluster.admin.run(
+            &[&["apply", "--validate=strict"], arguments, &["-f", "-"]].concat(),
+            &self.list().to_string(),
+        )
     }
 
-    /// Has the API server refuse what it gets no answer about, so that a failed review is to be seen as a failed request; and lets it wait longer
-    /// than in production: two cores run the API server, the webhooks and every scenario.
+    /// Has the API server refuse what it gets no answer about, so that a failed review is to be seen as a
+    /// failed request; and lets it wait longer than in production: two cores run the API server, the webhooks
+    /// and every scenario.
     pub(crate) fn must_answer(&mut self) {
-        for webhook in self.objects.iter_mut().filter_map(|object| object.get_mut("webhooks")?.as_array_mut()).flatten() {
+        for webhook in
+            self.objects.iter_mut().filter_map(|object| object.get_mut("webhooks")?.as_array_mut()).flatten()
+        {
             webhook["failurePolicy"] = "Fail".into();
             webhook["timeoutSeconds"] = 10.into();
         }
@@ -119,15 +144,23 @@ impl<'c> Installation<'c> {
     pub(crate) fn delete(&self) {
         let items: Vec<&Value> = self.objects.iter().filter(|object| object["kind"] != "Namespace").collect();
         let list = json!({"apiVersion": "v1", "kind": "List", "items": items});
-        self.cluster.admin.run(&["delete", "--ignore-not-found", "--wait=false", "-f", "-"], &list.to_string()).ok();
+        self.cluster
+            .admin
+            .run(&["delete", "--ignore-not-found", "--wait=false", "-f", "-"], &list.to_string())
+            .ok();
     }
 
-    /// Starts so many Jobgates at once, with arguments after those of the Deployment. They join the Service as they become ready.
+    /// Starts so many Jobgates at once, with arguments after those of the Deployment. They join the Service
+    /// as they become ready.
     pub(crate) fn start(&mut self, replicas: usize, arguments: &[&str]) {
         self.wait_until_permitted();
         let kubeconfig = self.kubeconfig();
         let policy = self.cluster.dir.path().join(format!("{}.policy.yaml", self.name));
-        fs::write(&policy, find(&self.objects, "ConfigMap", "")["data"]["policy.yaml"].as_str().expect("a policy")).expect("write the policy");
+        fs::write(
+            &policy,
+            find(&self.objects, "ConfigMap", "")["data"]["policy.yaml"].as_str().expect("a policy"),
+        )
+        .expect("write the policy");
         let container = &find(&self.objects, "Deployment", "")["spec"]["template"]["spec"]["containers"][0];
         for _ in 0..replicas {
             let (port, metrics) = (free_port(), free_port());
@@ -140,8 +173,12 @@ impl<'c> Installation<'c> {
                         format!("--mutating-configuration={}", self.name),
                         format!("--validating-configuration={}", self.name),
                     ]),
-                    "--tls-server-name=jobgate.jobgate.svc" => command.arg(format!("--tls-server-name=jobgate.{}.svc", self.name)),
-                    other => command.arg(other.replace("/etc/jobgate-tls", &self.mounted().display().to_string())),
+                    "--tls-server-name=jobgate.jobgate.svc" => {
+                        command.arg(format!("--tls-server-name=jobgate.{}.svc", self.name))
+                    }
+                    other => {
+                        command.arg(other.replace("/etc/jobgate-tls", &self.mounted().display().to_string()))
+                    }
                 };
             }
             command
@@ -189,22 +226,27 @@ impl<'c> Installation<'c> {
 
     /// Returns the name of the Deployment's service account.
     fn account(&self) -> &str {
-        find(&self.objects, "Deployment", "")["spec"]["template"]["spec"]["serviceAccountName"].as_str().expect("a name")
+        find(&self.objects, "Deployment", "")["spec"]["template"]["spec"]["serviceAccountName"]
+            .as_str()
+            .expect("a name")
     }
 
-    /// Waits until the API server, which hears of roles and bindings by watches, lets the Jobgates do all that the roles say. One that is refused
-    /// once says so, and takes its time to ask again.
+    /// Waits until the API server, which hears of roles and bindings by watches, lets the Jobgates do all
+    /// that the roles say. One that is refused once says so, and takes its time to ask again.
     fn wait_until_permitted(&self) {
         let user = format!("system:serviceaccount:{}:{}", self.name, self.account());
         let mut reviews = Vec::new();
-        for role in self.objects.iter().filter(|object| object["kind"].as_str().is_some_and(|kind| kind.ends_with("Role"))) {
+        for role in self
+            .objects
+            .iter()
+            .filter(|object| object["kind"].as_str().is_some_and(|kind| kind.ends_with("Role")))
+        {
             for rule in role["rules"].as_array().expect("rules") {
                 // Every rule of ours is about one group, and one name if any.
                 let (group, name) = (&rule["apiGroups"][0], &rule["resourceNames"][0]);
                 for resource in rule["resources"].as_array().expect("resources") {
                     for verb in rule["verbs"].as_array().expect("verbs") {
-                        let what =
-                            json!({"namespace": role["metadata"]["namespace"], "group": group, "resource": resource, "verb": verb, "name": name});
+                        let what = json!({"namespace": role["metadata"]["namespace"], "group": group, "resource": resource, "verb": verb, "name": name});
                         let spec = json!({"user": user, "resourceAttributes": what});
                         reviews.push(json!({"apiVersion": "authorization.k8s.io/v1", "kind": "SubjectAccessReview", "spec": spec}));
                     }
@@ -216,7 +258,8 @@ impl<'c> Installation<'c> {
         }
         let list = json!({"apiVersion": "v1", "kind": "List", "items": reviews}).to_string();
         eventually(Duration::from_secs(40), || {
-            let output = self.cluster.admin.run(&["create", "-o", "jsonpath={.status.allowed} ", "-f", "-"], &list);
+            let output =
+                self.cluster.admin.run(&["create", "-o", "jsonpath={.status.allowed} ", "-f", "-"], &list);
             let all = output.stdout.split_whitespace().collect::<Vec<_>>() == vec!["true"; reviews.len()];
             if output.success && all { Ok(()) } else { Err(output.to_string()) }
         })
@@ -225,8 +268,11 @@ impl<'c> Installation<'c> {
 
     /// Returns a kubeconfig with a token of the Deployment's service account, as the kubelet would mount it.
     fn kubeconfig(&self) -> PathBuf {
-        let token = self.cluster.admin.run(&["-n", &self.name, "create", "token", self.account()], "").ok().stdout;
-        self.cluster.write_kubeconfig(&self.name, token.trim(), self.cluster.url()).expect("write a kubeconfig");
+        let token =
+            self.cluster.admin.run(&["-n", &self.name, "create", "token", self.account()], "").ok().stdout;
+        self.cluster
+            .write_kubeconfig(&self.name, token.trim(), self.cluster.url())
+            .expect("write a kubeconfig");
         self.cluster.kubeconfig_of(&self.name)
     }
 
@@ -245,7 +291,10 @@ impl<'c> Installation<'c> {
 
     /// Returns the `caBundle` of every webhook of both configurations, as PEM.
     pub(crate) fn bundles(&self, api: &Api) -> Vec<String> {
-        ["mutating", "validating"].iter().flat_map(|kind| bundles(&api.get(&self.configuration(kind)))).collect()
+        ["mutating", "validating"]
+            .iter()
+            .flat_map(|kind| bundles(&api.get(&self.configuration(kind))))
+            .collect()
     }
 
     /// Sums a counter with the label over all Jobgates.
@@ -275,7 +324,8 @@ pub(crate) fn bundles(configuration: &Value) -> Vec<String> {
     use base64::Engine as _;
     let decode = |webhook: &Value| {
         let text = webhook["clientConfig"]["caBundle"].as_str().unwrap_or_default();
-        String::from_utf8(base64::engine::general_purpose::STANDARD.decode(text).expect("base64")).expect("PEM")
+        String::from_utf8(base64::engine::general_purpose::STANDARD.decode(text).expect("base64"))
+            .expect("PEM")
     };
     configuration["webhooks"].as_array().expect("webhooks").iter().map(decode).collect()
 }
@@ -292,7 +342,9 @@ fn adapt(object: &mut Value, name: &str, closed: &str, port: u16) {
             object["metadata"]["name"] = name.into();
             object["metadata"]["labels"][FOR] = name.into();
         }
-        "MutatingWebhookConfiguration" | "ValidatingWebhookConfiguration" => object["metadata"]["name"] = name.into(),
+        "MutatingWebhookConfiguration" | "ValidatingWebhookConfiguration" => {
+            object["metadata"]["name"] = name.into()
+        }
         _ => object["metadata"]["namespace"] = name.into(),
     }
     match kind.as_str() {
@@ -305,7 +357,8 @@ fn adapt(object: &mut Value, name: &str, closed: &str, port: u16) {
         }
         "RoleBinding" | "ClusterRoleBinding" => {
             if kind == "ClusterRoleBinding" {
-                object["roleRef"]["name"] = format!("{name}-{}", object["roleRef"]["name"].as_str().expect("a name")).into();
+                object["roleRef"]["name"] =
+                    format!("{name}-{}", object["roleRef"]["name"].as_str().expect("a name")).into();
             }
             object["subjects"][0]["namespace"] = name.into();
         }
@@ -319,8 +372,11 @@ fn adapt(object: &mut Value, name: &str, closed: &str, port: u16) {
     for webhook in object.get_mut("webhooks").and_then(Value::as_array_mut).into_iter().flatten() {
         webhook["clientConfig"]["service"]["namespace"] = name.into();
         webhook["clientConfig"]["service"]["port"] = port.into();
-        let expressions = webhook["namespaceSelector"]["matchExpressions"].as_array_mut().expect("expressions");
-        for value in expressions.iter_mut().filter_map(|expression| expression["values"].as_array_mut()).flatten() {
+        let expressions =
+            webhook["namespaceSelector"]["matchExpressions"].as_array_mut().expect("expressions");
+        for value in
+            expressions.iter_mut().filter_map(|expression| expression["values"].as_array_mut()).flatten()
+        {
             match value.as_str() {
                 Some("jobgate") => *value = name.into(),
                 Some("training") => *value = closed.into(),
@@ -343,13 +399,15 @@ impl Replica {
         http_get(self.metrics, "/readyz").map(drop)
     }
 
-    /// Sums a counter with the label, for example `jobgate_x_total` and `step="sign"`; 0 where nothing was counted.
+    /// Sums a counter with the label, for example `jobgate_x_total` and `step="sign"`; 0 where nothing was
+    /// counted.
     pub(crate) fn count(&self, counter: &str, label: &str) -> f64 {
         count(self.metrics, counter, label)
     }
 }
 
-/// What a Service is to those who call it: one address, behind which each connection goes to the next who is ready.
+/// What a Service is to those who call it: one address, behind which each connection goes to the next who is
+/// ready.
 struct Service {
     port: u16,
     ready: Arc<Mutex<Vec<u16>>>,

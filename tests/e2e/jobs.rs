@@ -10,8 +10,14 @@ pub(crate) const SCENARIOS: &[Scenario] = &[
     Scenario::new("job_client_side_apply_is_filled", client_side_apply_is_filled),
     Scenario::new("job_server_side_apply_is_filled", server_side_apply_is_filled),
     Scenario::new("job_create_cannot_tell_explicit_terminating", create_cannot_tell_explicit_terminating),
-    Scenario::new("job_client_side_apply_keeps_explicit_terminating", client_side_apply_keeps_explicit_terminating),
-    Scenario::new("job_server_side_apply_keeps_explicit_terminating", server_side_apply_keeps_explicit_terminating),
+    Scenario::new(
+        "job_client_side_apply_keeps_explicit_terminating",
+        client_side_apply_keeps_explicit_terminating,
+    ),
+    Scenario::new(
+        "job_server_side_apply_keeps_explicit_terminating",
+        server_side_apply_keeps_explicit_terminating,
+    ),
     Scenario::new("job_explicit_failed_stays", explicit_failed_stays),
     Scenario::new("job_keep_annotation_keeps", keep_annotation_keeps),
     Scenario::new("job_explicit_ttl_stays", explicit_ttl_stays),
@@ -28,7 +34,10 @@ pub(crate) const SCENARIOS: &[Scenario] = &[
     Scenario::new("job_with_rdma_card_is_left_alone", rdma_card_is_left_alone),
     Scenario::new("job_with_zero_gpus_is_left_alone", zero_gpus_are_left_alone),
     Scenario::new("job_with_sidecar_is_admitted", sidecar_is_admitted),
-    Scenario::new("job_restart_always_is_denied_with_all_findings", restart_always_is_denied_with_all_findings),
+    Scenario::new(
+        "job_restart_always_is_denied_with_all_findings",
+        restart_always_is_denied_with_all_findings,
+    ),
     Scenario::new("job_restart_unset_is_denied", restart_unset_is_denied),
     Scenario::new("job_restart_on_failure_is_admitted", restart_on_failure_is_admitted),
     Scenario::new("job_without_deadline_is_denied", without_deadline_is_denied),
@@ -84,7 +93,8 @@ fn server_side_apply_is_filled(place: &Place<'_>) {
 }
 
 fn create_cannot_tell_explicit_terminating(place: &Place<'_>) {
-    // `kubectl create` leaves no trace of what the author wrote, so this looks like the API server's default; the keep annotation is the way out.
+    // `kubectl create` leaves no trace of what the author wrote, so this looks like the API server's default;
+    // the keep annotation is the way out.
     place.create(&job("a", terminating())).ok();
     filled(place, "a");
 }
@@ -153,7 +163,10 @@ fn helm_gets_no_ttl(place: &Place<'_>) {
 }
 
 fn flux_gets_no_ttl(place: &Place<'_>) {
-    no_ttl(place, &json!({"labels": {"kustomize.toolkit.fluxcd.io/name": "train", "kustomize.toolkit.fluxcd.io/namespace": "flux-system"}}));
+    no_ttl(
+        place,
+        &json!({"labels": {"kustomize.toolkit.fluxcd.io/name": "train", "kustomize.toolkit.fluxcd.io/namespace": "flux-system"}}),
+    );
 }
 
 fn tolerations_after_create(place: &Place<'_>, object: &Value, expected: Value) {
@@ -185,7 +198,8 @@ fn other_tolerations_are_kept(place: &Place<'_>) {
 }
 
 fn mig_slice_gets_gpu_toleration(place: &Place<'_>) {
-    let object = job("a", json!({"spec": {"template": {"spec": {"containers": asking("nvidia.com/mig-1g.5gb")}}}}));
+    let object =
+        job("a", json!({"spec": {"template": {"spec": {"containers": asking("nvidia.com/mig-1g.5gb")}}}}));
     tolerations_after_create(place, &object, json!([toleration("nvidia.com/gpu")]));
 }
 
@@ -205,7 +219,8 @@ fn gpu_in_an_init_container(place: &Place<'_>) {
 }
 
 fn rdma_card_is_left_alone(place: &Place<'_>) {
-    let object = job("a", json!({"spec": {"template": {"spec": {"containers": asking("nvidia.com/rdma-vf")}}}}));
+    let object =
+        job("a", json!({"spec": {"template": {"spec": {"containers": asking("nvidia.com/rdma-vf")}}}}));
     tolerations_after_create(place, &object, Value::Null);
 }
 
@@ -216,7 +231,8 @@ fn zero_gpus_are_left_alone(place: &Place<'_>) {
 }
 
 fn sidecar_is_admitted(place: &Place<'_>) {
-    let sidecar = json!([{"name": "logs", "image": "registry.example.com/logs:2", "restartPolicy": "Always"}]);
+    let sidecar =
+        json!([{"name": "logs", "image": "registry.example.com/logs:2", "restartPolicy": "Always"}]);
     place.create(&job("a", json!({"spec": {"template": {"spec": {"initContainers": sidecar}}}}))).quiet();
     is(&filled(place, "a"), "/spec/template/spec/initContainers/0/restartPolicy", json!("Always"));
 }
@@ -231,7 +247,9 @@ fn restart_always_is_denied_with_all_findings(place: &Place<'_>) {
 }
 
 fn restart_unset_is_denied(place: &Place<'_>) {
-    place.create(&job("a", json!({"spec": {"template": {"spec": {"restartPolicy": null}}}}))).denied(&["restart-policy: spec.template.spec"]);
+    place
+        .create(&job("a", json!({"spec": {"template": {"spec": {"restartPolicy": null}}}})))
+        .denied(&["restart-policy: spec.template.spec"]);
 }
 
 fn restart_on_failure_is_admitted(place: &Place<'_>) {
@@ -246,7 +264,9 @@ fn without_deadline_is_denied(place: &Place<'_>) {
 }
 
 fn deadline_zero_is_denied(place: &Place<'_>) {
-    place.create(&job("a", json!({"spec": {"activeDeadlineSeconds": 0}}))).denied(&["deadline: spec.activeDeadlineSeconds"]);
+    place
+        .create(&job("a", json!({"spec": {"activeDeadlineSeconds": 0}})))
+        .denied(&["deadline: spec.activeDeadlineSeconds"]);
 }
 
 fn deadline_of_the_pod_only_is_denied(place: &Place<'_>) {
@@ -273,9 +293,10 @@ fn dry_run_of_apply(place: &Place<'_>) {
     let path = place.cluster.dir.path().join(format!("{}.json", place.namespace));
     std::fs::write(&path, text).expect("write a manifest");
     let path = path.display().to_string();
-    for flavour in
-        [&["apply", "--dry-run=server", "-o", "json", "-f", &path][..], &["apply", "--server-side", "--dry-run=server", "-o", "json", "-f", &path]]
-    {
+    for flavour in [
+        &["apply", "--dry-run=server", "-o", "json", "-f", &path][..],
+        &["apply", "--server-side", "--dry-run=server", "-o", "json", "-f", &path],
+    ] {
         is(&place.kubectl(flavour).quiet().json(), REPLACEMENT, json!("Failed"));
     }
     assert!(!place.is_stored("job/a"));
@@ -312,7 +333,8 @@ fn backoff_limit_per_index(place: &Place<'_>) {
 }
 
 fn suspended_for_kueue(place: &Place<'_>) {
-    let queued = json!({"metadata": {"labels": {"kueue.x-k8s.io/queue-name": "fraud"}}, "spec": {"suspend": true}});
+    let queued =
+        json!({"metadata": {"labels": {"kueue.x-k8s.io/queue-name": "fraud"}}, "spec": {"suspend": true}});
     place.create(&gpu_job("a", queued.clone())).ok();
     let stored = filled(place, "a");
     is(&stored, "/spec/suspend", json!(true));
@@ -326,13 +348,15 @@ fn suspended_for_kueue(place: &Place<'_>) {
 fn ignore_annotation_lifts_no_denial(place: &Place<'_>) {
     let ignore = |rule: &str| json!({"metadata": {"annotations": {"jobgate.dev/ignore": rule}}});
     place.create(&over(endless("a"), ignore("deadline"))).denied(&["deadline"]);
-    let tracked = json!({"metadata": {"annotations": {"argocd.argoproj.io/tracking-id": "train:batch/Job:team/a"}}});
+    let tracked =
+        json!({"metadata": {"annotations": {"argocd.argoproj.io/tracking-id": "train:batch/Job:team/a"}}});
     place.create(&job("b", over(tracked, ignore("ttl-after-finished")))).quiet();
     is(&place.stored("job/b"), TTL, Value::Null);
 }
 
 fn large_is_answered(place: &Place<'_>) {
-    let many: Vec<Value> = (0..64).map(|i| json!({"name": format!("TABLE_{i}"), "value": "<".repeat(5000)})).collect();
+    let many: Vec<Value> =
+        (0..64).map(|i| json!({"name": format!("TABLE_{i}"), "value": "<".repeat(5000)})).collect();
     let containers = json!([{"name": "trainer", "image": "registry.example.com/trainer:1.4", "env": many}]);
     let large = json!({"spec": {"template": {"spec": {"containers": containers}}}});
     place.create(&job("a", large.clone())).quiet();
@@ -377,7 +401,9 @@ fn unknown_fields(place: &Place<'_>) {
 
 fn wrong_types(place: &Place<'_>) {
     place.create(&job("a", json!({"spec": {"parallelism": "four"}}))).refused(&["parallelism"]);
-    place.create(&job("a", json!({"spec": {"template": {"spec": {"tolerations": {}}}}}))).refused(&["tolerations"]);
+    place
+        .create(&job("a", json!({"spec": {"template": {"spec": {"tolerations": {}}}}})))
+        .refused(&["tolerations"]);
 }
 
 fn list_of_two(place: &Place<'_>) {

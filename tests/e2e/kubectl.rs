@@ -25,11 +25,14 @@ pub(crate) struct Output {
 }
 
 impl Kubectl {
-    /// Runs kubectl, with something on its standard input. A machine that is too busy for a TLS handshake within kubectl's ten seconds gets another two
-    /// tries: nothing was sent yet.
+    /// Runs kubectl, with something on its standard input. A machine that is too busy for a TLS handshake
+    /// within kubectl's ten seconds gets another two tries: nothing was sent yet.
     pub(crate) fn run(&self, arguments: &[&str], input: &str) -> Output {
         let once = || self.run_once(arguments, input);
-        let unheard = |output: &Output| !output.success && output.stderr.contains("Unable to connect to the server: net/http: TLS handshake timeout");
+        let unheard = |output: &Output| {
+            !output.success
+                && output.stderr.contains("Unable to connect to the server: net/http: TLS handshake timeout")
+        };
         let first = once();
         (0..2).fold(first, |output, _| if unheard(&output) { once() } else { output })
     }
@@ -96,8 +99,13 @@ impl Output {
     #[track_caller]
     pub(crate) fn quiet(self) -> Self {
         let output = self.ok();
-        let told = |line: &str| ["filled in", "put back"].iter().any(|what| line.starts_with(&format!("Warning: jobgate {what}")));
-        assert!(!output.stderr.lines().any(|line| line.contains("Warning:") && !told(line)), "must not warn: {output}");
+        let told = |line: &str| {
+            ["filled in", "put back"].iter().any(|what| line.starts_with(&format!("Warning: jobgate {what}")))
+        };
+        assert!(
+            !output.stderr.lines().any(|line| line.contains("Warning:") && !told(line)),
+            "must not warn: {output}"
+        );
         output
     }
 
@@ -112,7 +120,9 @@ impl Output {
 
     /// Tells whether Jobgate denied the request, saying all this.
     pub(crate) fn is_denied(&self, parts: &[&str]) -> bool {
-        !self.success && self.stderr.contains("denied the request") && parts.iter().all(|part| self.stderr.contains(part))
+        !self.success
+            && self.stderr.contains("denied the request")
+            && parts.iter().all(|part| self.stderr.contains(part))
     }
 
     /// Fails the test unless Jobgate denied the request, saying all this.
@@ -125,7 +135,10 @@ impl Output {
     /// Fails the test unless the API server itself refused the request, saying all this.
     #[track_caller]
     pub(crate) fn refused(self, parts: &[&str]) -> Self {
-        assert!(!self.success && !self.stderr.contains("denied the request"), "must be refused by the API server: {self}");
+        assert!(
+            !self.success && !self.stderr.contains("denied the request"),
+            "must be refused by the API server: {self}"
+        );
         for part in parts {
             assert!(self.stderr.contains(part), "must say {part:?}: {self}");
         }

@@ -1,4 +1,5 @@
-//! Reviews without end: through the API server, or straight to the Jobgates over connections that trust what the configurations publish.
+//! Reviews without end: through the API server, or straight to the Jobgates over connections that trust what
+//! the configurations publish.
 
 use std::future::Future;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -39,7 +40,8 @@ pub(crate) struct Tally {
     pub(crate) per_second: f64,
 }
 
-/// So many wait for an answer at the same time at most, which is what slows the load down where the rate cannot be had.
+/// So many wait for an answer at the same time at most, which is what slows the load down where the rate
+/// cannot be had.
 const AT_ONCE: usize = 32;
 
 impl Load {
@@ -79,9 +81,11 @@ impl Load {
 
     /// Creates Jobs, which are not stored, in a namespace whose webhooks fail closed. Each is two reviews.
     pub(crate) fn through_the_api_server(api: &Api, namespace: &str, per_second: u32) -> Self {
-        let (client, path) = (api.client.clone(), format!("/apis/batch/v1/namespaces/{namespace}/jobs?dryRun=All"));
+        let (client, path) =
+            (api.client.clone(), format!("/apis/batch/v1/namespaces/{namespace}/jobs?dryRun=All"));
         Self::start(api, per_second, move |serial| {
-            let (client, path, body) = (client.clone(), path.clone(), job(&format!("load-{serial}"), json!({})).to_string());
+            let (client, path, body) =
+                (client.clone(), path.clone(), job(&format!("load-{serial}"), json!({})).to_string());
             async move {
                 match send(&client, Method::POST, &path, "application/json", body).await? {
                     (201, _) => Ok(()),
@@ -91,9 +95,13 @@ impl Load {
         })
     }
 
-    /// Posts reviews to the Jobgates in turn, each over a connection of its own that trusts what the configuration holds at the moment.
+    /// Posts reviews to the Jobgates in turn, each over a connection of its own that trusts what the
+    /// configuration holds at the moment.
     pub(crate) fn direct(api: &Api, installation: &Installation<'_>, per_second: u32) -> Self {
-        let trust = Arc::new(api.wait(Trust::of(api.client.clone(), ["mutating", "validating"].map(|kind| installation.configuration(kind)))));
+        let trust = Arc::new(api.wait(Trust::of(
+            api.client.clone(),
+            ["mutating", "validating"].map(|kind| installation.configuration(kind)),
+        )));
         let following = Arc::downgrade(&trust);
         api.spawn(async move {
             while let Some(trust) = following.upgrade() {
@@ -110,7 +118,9 @@ impl Load {
             let (tls, host, body) = (trust.now(which), host.clone(), Arc::clone(&body));
             async move {
                 let exchange = post(tls, port, &host, ["/mutate", "/validate"][which], &body);
-                let answer = timeout(Duration::from_secs(10), exchange).await.map_err(|_| "no answer within 10 s".to_owned())?;
+                let answer = timeout(Duration::from_secs(10), exchange)
+                    .await
+                    .map_err(|_| "no answer within 10 s".to_owned())?;
                 let answer = answer.map_err(|e| format!("{port}: {e}"))?;
                 let body = answer.split_once("\r\n\r\n").map(|(_, body)| body).unwrap_or_default();
                 let review: Value = serde_json::from_str(body).map_err(|e| format!("{e}: {answer}"))?;
@@ -140,8 +150,18 @@ impl Tally {
     /// Fails the test if any request failed, or if there were too few to say anything.
     #[track_caller]
     pub(crate) fn all_well(&self, what: &str, at_least: usize) {
-        println!("{what}: {} answered at {:.0}/s, {} failed", self.answered, self.per_second, self.failed.len());
-        assert!(self.failed.is_empty(), "{what}: {} failed, the first with: {}", self.failed.len(), self.failed[0]);
+        println!(
+            "{what}: {} answered at {:.0}/s, {} failed",
+            self.answered,
+            self.per_second,
+            self.failed.len()
+        );
+        assert!(
+            self.failed.is_empty(),
+            "{what}: {} failed, the first with: {}",
+            self.failed.len(),
+            self.failed[0]
+        );
         assert!(self.answered >= at_least, "{what}: only {} answered", self.answered);
     }
 }
@@ -163,7 +183,10 @@ impl Trust {
 
     async fn look(&self) {
         for (index, path) in self.paths.iter().enumerate() {
-            let Ok((200, configuration)) = send(&self.client, Method::GET, path, "", String::new()).await else { continue };
+            let Ok((200, configuration)) = send(&self.client, Method::GET, path, "", String::new()).await
+            else {
+                continue;
+            };
             let pem = bundles(&configuration).concat();
             let now = &mut self.now.lock().unwrap_or_else(PoisonError::into_inner)[index];
             if now.0 != pem {
@@ -177,7 +200,8 @@ impl Trust {
     }
 }
 
-/// Returns a client that trusts authorities given as PEM, and remembers no session, so that every connection verifies the certificate.
+/// Returns a client that trusts authorities given as PEM, and remembers no session, so that every connection
+/// verifies the certificate.
 pub(crate) fn trusting(pem: &str) -> Arc<ClientConfig> {
     let mut roots = RootCertStore::empty();
     roots.add_parsable_certificates(CertificateDer::pem_slice_iter(pem.as_bytes()).flatten());
@@ -191,7 +215,13 @@ pub(crate) fn trusting(pem: &str) -> Arc<ClientConfig> {
 }
 
 /// Posts a body over a connection of its own and returns the whole answer.
-pub(crate) async fn post(tls: Arc<ClientConfig>, port: u16, host: &str, path: &str, body: &str) -> Result<String, String> {
+pub(crate) async fn post(
+    tls: Arc<ClientConfig>,
+    port: u16,
+    host: &str,
+    path: &str,
+    body: &str,
+) -> Result<String, String> {
     let name = ServerName::try_from(host.to_owned()).map_err(|e| e.to_string())?;
     let exchange = async {
         let stream = TcpStream::connect(("127.0.0.1", port)).await?;

@@ -1,8 +1,14 @@
-//! Jobgate in front of a real API server: etcd, kube-apiserver and, where it is there, kube-controller-manager; people use kubectl.
+//! Jobgate in front of a real API server: etcd, kube-apiserver and, where it is there,
+//! kube-controller-manager; people use kubectl.
 //!
-//! The binaries come from `KUBEBUILDER_ASSETS`, else from `/usr/local/kubebuilder/bin`, as envtest has it. Without them, one line says so and nothing
-//! is tested. One cluster serves all scenarios; each has a namespace of its own, so that they run side by side.
-#![allow(clippy::print_stdout, clippy::print_stderr, reason = "a test tells what it skips, and what Jobgate said when it fails")]
+//! The binaries come from `KUBEBUILDER_ASSETS`, else from `/usr/local/kubebuilder/bin`, as envtest has it.
+//! Without them, one line says so and nothing is tested. One cluster serves all scenarios; each has a
+//! namespace of its own, so that they run side by side.
+#![allow(
+    clippy::print_stdout,
+    clippy::print_stderr,
+    reason = "a test tells what it skips, and what Jobgate said when it fails"
+)]
 #![allow(clippy::needless_pass_by_value, reason = "expected values are written in place")]
 
 mod api;
@@ -50,7 +56,9 @@ use crate::scenario::{Needs, Scenario};
 fn main() -> ExitCode {
     let arguments = Arguments::from_args();
     let Some(assets) = Assets::find() else {
-        println!("skipped: end-to-end tests need etcd, kube-apiserver and kubectl in KUBEBUILDER_ASSETS or /usr/local/kubebuilder/bin");
+        println!(
+            "skipped: end-to-end tests need etcd, kube-apiserver and kubectl in KUBEBUILDER_ASSETS or /usr/local/kubebuilder/bin"
+        );
         return ExitCode::SUCCESS;
     };
     let shared = cluster::pytorch_crd();

@@ -24,7 +24,10 @@ fn merge(base: &mut Value, change: Value) {
 }
 
 fn pod(change: Value) -> Value {
-    over(json!({"restartPolicy": "Never", "containers": [{"name": "trainer", "image": "registry.example.com/trainer:1.4"}]}), change)
+    over(
+        json!({"restartPolicy": "Never", "containers": [{"name": "trainer", "image": "registry.example.com/trainer:1.4"}]}),
+        change,
+    )
 }
 
 /// A Job that every rule is content with but for what the webhook fills in.
@@ -55,7 +58,10 @@ pub(crate) fn gpu_job(name: &str, change: Value) -> Value {
 
 /// A Job whose pods mount a claim where checkpoints go.
 pub(crate) fn mounting(name: &str, claim: &str, parallelism: u32) -> Value {
-    job(name, json!({"spec": {"parallelism": parallelism, "completions": parallelism, "template": {"spec": mounts(claim)}}}))
+    job(
+        name,
+        json!({"spec": {"parallelism": parallelism, "completions": parallelism, "template": {"spec": mounts(claim)}}}),
+    )
 }
 
 /// What a pod needs to mount a claim at `/checkpoints`.
@@ -86,7 +92,8 @@ pub(crate) fn cron_job(name: &str, change: Value) -> Value {
     over(base, change)
 }
 
-/// A PyTorchJob of one master and two workers that every rule is content with but for what the webhook fills in.
+/// A PyTorchJob of one master and two workers that every rule is content with but for what the webhook fills
+/// in.
 pub(crate) fn pytorch_job(name: &str, change: Value) -> Value {
     let replica = |replicas: u32| {
         json!({"replicas": replicas, "restartPolicy": "OnFailure", "template": {"spec": {

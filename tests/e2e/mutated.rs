@@ -1,5 +1,6 @@
-//! What `jobgate dry-run` says of manifests with one thing wrong is what the API server says: each place of some full manifests is taken out, and set to
-//! values of other types and out of range, one at a time; and so it is of real manifests.
+//! What `jobgate dry-run` says of manifests with one thing wrong is what the API server says: each place of
+//! some full manifests is taken out, and set to values of other types and out of range, one at a time; and so
+//! it is of real manifests.
 
 use jobgate::judge::api;
 use jobgate::judge::checks::PLACEHOLDER;
@@ -187,7 +188,10 @@ spec:
 fn places(object: &Value) -> Vec<String> {
     let mut all = Vec::new();
     places_in(object, "", &mut all);
-    all.retain(|place| !["/apiVersion", "/kind", "/metadata", "/metadata/name", "/metadata/namespace"].contains(&place.as_str()));
+    all.retain(|place| {
+        !["/apiVersion", "/kind", "/metadata", "/metadata/name", "/metadata/namespace"]
+            .contains(&place.as_str())
+    });
     all
 }
 
@@ -199,12 +203,15 @@ fn places_in(value: &Value, at: &str, found: &mut Vec<String>) {
     };
     match value {
         Value::Object(map) => map.iter().for_each(|(key, value)| go(key, value)),
-        Value::Array(items) => items.iter().enumerate().for_each(|(index, value)| go(&index.to_string(), value)),
+        Value::Array(items) => {
+            items.iter().enumerate().for_each(|(index, value)| go(&index.to_string(), value))
+        }
         _ => {}
     }
 }
 
-/// Returns the object with one thing changed at a place, each with what was done: taken out, once more, or one of the values in its place.
+/// Returns the object with one thing changed at a place, each with what was done: taken out, once more, or
+/// one of the values in its place.
 fn mutants(object: &Value, place: &str, values: &[Value]) -> Vec<(String, Value)> {
     let (parent, key) = place.rsplit_once('/').expect("a place");
     let key = key.replace("~1", "/").replace("~0", "~");
@@ -226,7 +233,8 @@ fn mutants(object: &Value, place: &str, values: &[Value]) -> Vec<(String, Value)
     });
     let custom = Kind::of(object) == Some(Kind::PY_TORCH_JOB);
     for value in values {
-        // Two things about custom resources we do not tell: that a field inside of a number is unknown, and that an item is null.
+        // Two things about custom resources we do not tell: that a field inside of a number is unknown, and
+        // that an item is null.
         let item = key.parse::<usize>().is_ok();
         if custom && (value == &json!({"x": "y"}) || item && value.is_null()) {
             continue;
@@ -245,7 +253,8 @@ fn mutants(object: &Value, place: &str, values: &[Value]) -> Vec<(String, Value)
 fn values() -> Vec<Value> {
     let texts = ["", "x", "No_Such Thing!", "-1", &"x".repeat(300)].map(Value::from);
     let numbers = [0, -1, 3, 70_000, 3_000_000_000_i64].map(Value::from);
-    let others = [json!(null), json!(1.5), json!(true), json!([]), json!(["x"]), json!({}), json!({"x": "y"})];
+    let others =
+        [json!(null), json!(1.5), json!(true), json!([]), json!(["x"]), json!({}), json!({"x": "y"})];
     texts.into_iter().chain(numbers).chain(others).collect()
 }
 
@@ -269,7 +278,8 @@ impl Comparison {
             (Answer::Refused(_), Answer::Refused(said)) if custom && said.is_empty() => self.same += 1,
             (ours, theirs) if ours == theirs => self.same += 1,
             (Answer::Refused(ours), Answer::Refused(theirs)) => {
-                let (more, less): (Vec<_>, Vec<_>) = (ours.difference(theirs).collect(), theirs.difference(ours).collect());
+                let (more, less): (Vec<_>, Vec<_>) =
+                    (ours.difference(theirs).collect(), theirs.difference(ours).collect());
                 self.differing.push(format!("{what}: only we say {more:?}, only the server {less:?}"));
             }
             _ => self.differing.push(format!("{what}: we say {ours:?}, the server ({status}) {theirs:?}")),
@@ -279,20 +289,25 @@ impl Comparison {
     #[track_caller]
     fn end(self, least: usize) {
         println!("{} answers are the same, {} differ", self.same, self.differing.len());
-        let shown: Vec<String> = self.differing.iter().take(20).map(|line| line.chars().take(600).collect()).collect();
+        let shown: Vec<String> =
+            self.differing.iter().take(20).map(|line| line.chars().take(600).collect()).collect();
         assert!(self.differing.is_empty(), "{} answers differ:\n{}", self.differing.len(), shown.join("\n"));
         assert!(self.same >= least, "only {} questions were asked", self.same);
     }
 }
 
-/// The minor version of Kubernetes whose validation Jobgate knows by heart; that of others differs in words and in what is newer.
+/// The minor version of Kubernetes whose validation Jobgate knows by heart; that of others differs in words
+/// and in what is newer.
 const KNOWN: &str = "36";
 
 fn is_known(place: &Place<'_>) -> bool {
     let version = place.cluster.admin.run(&["get", "--raw", "/version"], "").quiet().json();
     let known = version["minor"] == KNOWN;
     if !known {
-        println!("skipped: this API server is {}, and its validation is compared for 1.{KNOWN}", version["gitVersion"]);
+        println!(
+            "skipped: this API server is {}, and its validation is compared for 1.{KNOWN}",
+            version["gitVersion"]
+        );
     }
     known
 }
@@ -331,18 +346,30 @@ fn updated(place: &Place<'_>) {
     ran["metadata"]["name"] = "ran".into();
     ran["spec"]["suspend"] = false.into();
     for object in [ran, parsed(JOB, place), parsed(CRON_JOB, place), parsed(PY_TORCH_JOB, place)] {
-        let (kind, name) = (Kind::of(&object).expect("a kind"), object["metadata"]["name"].as_str().expect("a name"));
+        let (kind, name) =
+            (Kind::of(&object).expect("a kind"), object["metadata"]["name"].as_str().expect("a name"));
         place.create(&object).ok();
         let stored = place.stored(&format!("{}/{name}", kind.resource));
         // What only the server writes a manifest never takes out.
         let ours = |pointer: &String| {
-            pointer != "/spec" && !["/spec/template", "/spec/template/metadata", "/spec/template/metadata/labels"].contains(&pointer.as_str())
+            pointer != "/spec"
+                && !["/spec/template", "/spec/template/metadata", "/spec/template/metadata/labels"]
+                    .contains(&pointer.as_str())
         };
-        for pointer in places(&object).into_iter().filter(ours).filter(|pointer| stored.pointer(pointer).is_some()) {
-            for (what, mut mutant) in mutants(&stored, &pointer, &[json!(null), json!("x"), json!(-1), json!(3), json!(true)]) {
-                // A controller may write the status meanwhile; of custom resources the server wants to know which version is meant.
+        for pointer in
+            places(&object).into_iter().filter(ours).filter(|pointer| stored.pointer(pointer).is_some())
+        {
+            for (what, mut mutant) in
+                mutants(&stored, &pointer, &[json!(null), json!("x"), json!(-1), json!(3), json!(true)])
+            {
+                // A controller may write the status meanwhile; of custom resources the server wants to know
+                // which version is meant.
                 if kind != Kind::PY_TORCH_JOB {
-                    drop(mutant["metadata"].as_object_mut().and_then(|metadata| metadata.remove("resourceVersion")));
+                    drop(
+                        mutant["metadata"]
+                            .as_object_mut()
+                            .and_then(|metadata| metadata.remove("resourceVersion")),
+                    );
                 }
                 let answer = api.strict_update(&place.namespace, name, &mutant);
                 comparison.add(&format!("{name} {pointer} {what}"), answer, &mutant, Some(&stored));
@@ -365,13 +392,15 @@ fn corpus(place: &Place<'_>) {
     for file in files(&folder) {
         for mut object in documents(&file) {
             let Some(adapter) = Kind::of(&object) else { continue };
-            let served = object["apiVersion"] == format!("{}/{}", adapter.group, adapter.version) && object["metadata"].is_object();
+            let served = object["apiVersion"] == format!("{}/{}", adapter.group, adapter.version)
+                && object["metadata"].is_object();
             // What a tool has yet to put in is not held against its author.
             let is_cut = object["metadata"]["name"] == "...";
             if !served || is_cut || api::check(&object).iter().any(|finding| finding.rule == PLACEHOLDER) {
                 continue;
             }
-            // Kubernetes' own test data sets every field, and many that exclude each other; and labels of a Job that ran elsewhere.
+            // Kubernetes' own test data sets every field, and many that exclude each other; and labels of a
+            // Job that ran elsewhere.
             if file.to_string_lossy().contains("/testdata/") || object["metadata"]["uid"].is_string() {
                 continue;
             }

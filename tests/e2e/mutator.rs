@@ -26,8 +26,14 @@ pub(crate) struct Mutator {
 }
 
 impl Mutator {
-    /// Starts one for a namespace. Its configuration's name decides whether it is called before Jobgate or after.
-    pub(crate) fn start(cluster: &Cluster, name: &str, namespace: &str, patch: impl Fn(&Value) -> Value + Send + Sync + 'static) -> Self {
+    /// Starts one for a namespace. Its configuration's name decides whether it is called before Jobgate or
+    /// after.
+    pub(crate) fn start(
+        cluster: &Cluster,
+        name: &str,
+        namespace: &str,
+        patch: impl Fn(&Value) -> Value + Send + Sync + 'static,
+    ) -> Self {
         let pair = cluster.authority().server();
         let chain = vec![CertificateDer::from_pem_slice(pair.certificate.as_bytes()).expect("a certificate")];
         let key = PrivateKeyDer::from_pem_slice(pair.key.as_bytes()).expect("a key");
@@ -39,7 +45,8 @@ impl Mutator {
         let listener = TcpListener::bind("127.0.0.1:0").expect("listen");
         let port = listener.local_addr().expect("an address").port();
         let mutator = Self { stop: Arc::default(), calls: Arc::default(), port, name: name.to_owned() };
-        let (stop, calls, config, patch) = (Arc::clone(&mutator.stop), Arc::clone(&mutator.calls), Arc::new(config), Arc::new(patch));
+        let (stop, calls, config, patch) =
+            (Arc::clone(&mutator.stop), Arc::clone(&mutator.calls), Arc::new(config), Arc::new(patch));
         thread::spawn(move || {
             for stream in listener.incoming().flatten() {
                 if stop.load(Ordering::Relaxed) {
@@ -88,7 +95,11 @@ impl Drop for Mutator {
     }
 }
 
-fn answer(stream: StreamOwned<ServerConnection, std::net::TcpStream>, calls: &AtomicUsize, patch: &dyn Fn(&Value) -> Value) -> std::io::Result<()> {
+fn answer(
+    stream: StreamOwned<ServerConnection, std::net::TcpStream>,
+    calls: &AtomicUsize,
+    patch: &dyn Fn(&Value) -> Value,
+) -> std::io::Result<()> {
     let mut stream = BufReader::new(stream);
     let mut length = 0;
     loop {
@@ -113,7 +124,11 @@ fn answer(stream: StreamOwned<ServerConnection, std::net::TcpStream>, calls: &At
     })
     .to_string();
     let stream = stream.get_mut();
-    write!(stream, "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: {}\r\nConnection: close\r\n\r\n{answer}", answer.len())?;
+    write!(
+        stream,
+        "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: {}\r\nConnection: close\r\n\r\n{answer}",
+        answer.len()
+    )?;
     stream.conn.send_close_notify();
     stream.flush()
 }

@@ -1,6 +1,8 @@
-//! Jobgates that make their own certificates: what they do at the start, through rotations, and to those who meddle.
+//! Jobgates that make their own certificates: what they do at the start, through rotations, and to those who
+//! meddle.
 //!
-//! The long runs are the ordinary ones with more of them: `JOBGATE_ROUNDS=50` for starts, `JOBGATE_ROTATIONS=5` for rotations, as in
+//! The long runs are the ordinary ones with more of them: `JOBGATE_ROUNDS=50` for starts,
+//! `JOBGATE_ROTATIONS=5` for rotations, as in
 //!
 //! ```sh
 //! JOBGATE_ROUNDS=50 JOBGATE_ROTATIONS=5 cargo test --test e2e own_certificates
@@ -32,7 +34,8 @@ const HEALED: Duration = Duration::from_secs(2);
 const BUSY: Duration = Duration::from_secs(20);
 
 fn number(variable: &str, ordinary: usize) -> usize {
-    std::env::var(variable).map_or(ordinary, |text| text.parse().unwrap_or_else(|e| panic!("{variable}: {e}")))
+    std::env::var(variable)
+        .map_or(ordinary, |text| text.parse().unwrap_or_else(|e| panic!("{variable}: {e}")))
 }
 
 fn five_at_once(place: &Place<'_>) {
@@ -51,20 +54,31 @@ fn five_at_once(place: &Place<'_>) {
 
         let stored = api.get(&installation.secret());
         let ca = stored["data"]["ca.crt"].as_str().expect("an authority");
-        assert_eq!(stored["data"].as_object().expect("data").keys().collect::<Vec<_>>(), ["ca.crt", "ca.key"]);
-        assert_eq!((made.seen(), next.seen()), (vec![ca.to_owned()], Vec::new()), "round {round}: only one was ever written");
+        assert_eq!(
+            stored["data"].as_object().expect("data").keys().collect::<Vec<_>>(),
+            ["ca.crt", "ca.key"]
+        );
+        assert_eq!(
+            (made.seen(), next.seen()),
+            (vec![ca.to_owned()], Vec::new()),
+            "round {round}: only one was ever written"
+        );
         let pem = String::from_utf8(STANDARD.decode(ca).expect("base64")).expect("PEM");
         assert_eq!(pem.matches("BEGIN CERTIFICATE").count(), 1);
         assert_eq!(installation.bundles(&api), [pem.clone(), pem.clone()], "round {round}");
         let host = format!("jobgate.{}.svc", installation.name);
         for replica in &installation.replicas {
-            let answer = api.wait(post(trusting(&pem), replica.port, &host, "/validate", "{}")).expect("a leaf of the one authority");
+            let answer = api
+                .wait(post(trusting(&pem), replica.port, &host, "/validate", "{}"))
+                .expect("a leaf of the one authority");
             assert!(answer.starts_with("HTTP/1.1 400"), "no review: {answer}");
         }
         installation.kill();
         installation.delete();
     }
-    println!("{rounds} rounds of five: one authority in each; the slowest round was ready after {slowest:.1?}");
+    println!(
+        "{rounds} rounds of five: one authority in each; the slowest round was ready after {slowest:.1?}"
+    );
 }
 
 fn rotation(place: &Place<'_>) {
@@ -74,23 +88,42 @@ fn rotation(place: &Place<'_>) {
     installation.must_answer();
     installation.apply(&[]).ok();
     let authorities = api.values(&installation.secrets(), "jobgate-tls", "/data/ca.crt");
-    // Seconds: an authority 48, of which the first is cut short; a leaf 12, renewed after 8 at the latest; 5 published before it signs; 1 more after
-    // its last leaf. A replica that has looked often looks every 2.1 at the latest, so that a leaf has two more to be renewed in.
+    // Seconds: an authority 48, of which the first is cut short; a leaf 12, renewed after 8 at the latest; 5
+    // published before it signs; 1 more after its last leaf. A replica that has looked often looks every 2.1
+    // at the latest, so that a leaf has two more to be renewed in.
     installation.start(2, &["--claims=off", "--lifetimes-for-testing=48,12,5,1"]);
     installation.wait_until_ready();
     installation.judge(&place.namespace);
     let through = Load::through_the_api_server(&api, &place.namespace, 100);
     let direct = Load::direct(&api, &installation, 200);
-    api.patch(&installation.secret(), "merge", &json!({"metadata": {"annotations": {"jobgate.dev/rotate": "now"}}}));
-    let steps = |step: &str| installation.count("jobgate_certificate_steps_total", &format!("step=\"{step}\""));
+    api.patch(
+        &installation.secret(),
+        "merge",
+        &json!({"metadata": {"annotations": {"jobgate.dev/rotate": "now"}}}),
+    );
+    let steps =
+        |step: &str| installation.count("jobgate_certificate_steps_total", &format!("step=\"{step}\""));
     #[allow(clippy::cast_precision_loss, reason = "nobody counts so far")]
     let wanted = rotations as f64;
     eventually(Duration::from_secs(90 + 60 * rotations as u64), || {
         let (promoted, retired) = (steps("promote"), steps("retire"));
-        let least =
-            installation.replicas.iter().map(|replica| replica.count("jobgate_certificate_steps_total", "step=\"sign\"")).fold(99.0, f64::min);
-        let done = promoted >= wanted && retired >= wanted && least >= 5.0 * wanted && direct.answered() >= 2000 * rotations;
-        if done { Ok(()) } else { Err(format!("promoted {promoted}, retired {retired}, leaves {least}, reviews {}", direct.answered())) }
+        let least = installation
+            .replicas
+            .iter()
+            .map(|replica| replica.count("jobgate_certificate_steps_total", "step=\"sign\""))
+            .fold(99.0, f64::min);
+        let done = promoted >= wanted
+            && retired >= wanted
+            && least >= 5.0 * wanted
+            && direct.answered() >= 2000 * rotations;
+        if done {
+            Ok(())
+        } else {
+            Err(format!(
+                "promoted {promoted}, retired {retired}, leaves {least}, reviews {}",
+                direct.answered()
+            ))
+        }
     })
     .unwrap_or_else(|e| panic!("{e}\n{}", installation.logs()));
     let renewed = steps("sign");
@@ -105,7 +138,11 @@ fn rotation(place: &Place<'_>) {
 #[track_caller]
 fn healed(what: &str, took: Result<Duration, String>) {
     let took = took.unwrap_or_else(|e| panic!("{what}: {e}"));
-    println!("{what}: healed after {} ms{}", took.as_millis(), if took > HEALED { ", which is more than 2 s: is this machine busy?" } else { "" });
+    println!(
+        "{what}: healed after {} ms{}",
+        took.as_millis(),
+        if took > HEALED { ", which is more than 2 s: is this machine busy?" } else { "" }
+    );
 }
 
 fn bundle_is_healed(place: &Place<'_>) {
@@ -117,7 +154,8 @@ fn bundle_is_healed(place: &Place<'_>) {
     installation.judge(&place.namespace);
     let right = installation.bundles(&api).swap_remove(0);
     let foreign = Authority::new("foreign").certificate();
-    // A replica writes one object six times a minute at most, the first publication and the last case among them.
+    // A replica writes one object six times a minute at most, the first publication and the last case among
+    // them.
     for (kind, spared) in [("mutating", "foreign"), ("validating", "garbage")] {
         let path = installation.configuration(kind);
         let is_right = || {
@@ -170,7 +208,8 @@ fn secret_is_healed(place: &Place<'_>) {
         if authority(&now) == authority(&good) { Ok(()) } else { Err("another authority".to_owned()) }
     };
     let key = crate::certificates::key_pair().0;
-    // A replica writes the Secret six times a minute at most, the first authority and the last case among them.
+    // A replica writes the Secret six times a minute at most, the first authority and the last case among
+    // them.
     for (what, patch) in [
         ("emptied", json!({"data": null})),
         ("key of another", json!({"data": {"ca.key": STANDARD.encode(&key)}})),
@@ -190,7 +229,8 @@ fn secret_is_healed(place: &Place<'_>) {
     for replica in &installation.replicas {
         replica.ready().expect("it stays ready");
     }
-    let pem = String::from_utf8(STANDARD.decode(good["ca.crt"].as_str().expect("text")).expect("base64")).expect("PEM");
+    let pem = String::from_utf8(STANDARD.decode(good["ca.crt"].as_str().expect("text")).expect("base64"))
+        .expect("PEM");
     for bundle in installation.bundles(&api) {
         assert!(bundle.contains(&pem));
     }

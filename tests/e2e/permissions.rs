@@ -1,4 +1,5 @@
-//! The permissions of the rendered roles, one by one: each is needed, for without it something does not work that must.
+//! The permissions of the rendered roles, one by one: each is needed, for without it something does not work
+//! that must.
 
 use std::time::{Duration, Instant};
 
@@ -22,10 +23,15 @@ struct Permission {
 
 /// Returns every permission of the roles among the objects.
 fn all(objects: &[Value]) -> Vec<Permission> {
-    let words =
-        |list: &Value| -> Vec<String> { list.as_array().expect("a list").iter().map(|word| word.as_str().expect("text").to_owned()).collect() };
+    let words = |list: &Value| -> Vec<String> {
+        list.as_array().expect("a list").iter().map(|word| word.as_str().expect("text").to_owned()).collect()
+    };
     let mut permissions = Vec::new();
-    for (role, object) in objects.iter().enumerate().filter(|(_, object)| object["kind"].as_str().is_some_and(|kind| kind.ends_with("Role"))) {
+    for (role, object) in objects
+        .iter()
+        .enumerate()
+        .filter(|(_, object)| object["kind"].as_str().is_some_and(|kind| kind.ends_with("Role")))
+    {
         for (rule, content) in object["rules"].as_array().expect("rules").iter().enumerate() {
             for resource in words(&content["resources"]) {
                 let one = |verb| Permission { role, rule, resource: resource.clone(), verb };
@@ -43,7 +49,10 @@ fn without(objects: &mut [Value], permission: &Permission) {
     let mut rest = rule.clone();
     rule["resources"] = json!([permission.resource]);
     rule["verbs"].as_array_mut().expect("verbs").retain(|verb| *verb != permission.verb.as_str());
-    rest["resources"].as_array_mut().expect("resources").retain(|resource| *resource != permission.resource.as_str());
+    rest["resources"]
+        .as_array_mut()
+        .expect("resources")
+        .retain(|resource| *resource != permission.resource.as_str());
     let nothing = |rule: &Value, key: &str| rule[key] == json!([]);
     if nothing(rule, "verbs") {
         rules.remove(permission.rule);
@@ -83,14 +92,26 @@ fn needed(place: &Place<'_>) {
         for trial in &trials {
             scope.spawn(|| match &trial.lacks {
                 None => works(place, &api, trial),
-                Some(permission) => println!("without {} on {}: {}", permission.verb, permission.resource, shown(place, &api, trial, permission)),
+                Some(permission) => println!(
+                    "without {} on {}: {}",
+                    permission.verb,
+                    permission.resource,
+                    shown(place, &api, trial, permission)
+                ),
             });
         }
     });
     // Whatever was not ready then is not ready now.
-    for trial in trials.iter().filter(|trial| trial.lacks.as_ref().is_some_and(|lacks| ["get", "update", "patch"].contains(&lacks.verb.as_str()))) {
+    for trial in trials.iter().filter(|trial| {
+        trial.lacks.as_ref().is_some_and(|lacks| ["get", "update", "patch"].contains(&lacks.verb.as_str()))
+    }) {
         let lacks = trial.lacks.as_ref().expect("it lacks something");
-        assert!(lacks.resource == "persistentvolumeclaims" || trial.installation.replicas[0].ready().is_err(), "{} {}", lacks.verb, lacks.resource);
+        assert!(
+            lacks.resource == "persistentvolumeclaims" || trial.installation.replicas[0].ready().is_err(),
+            "{} {}",
+            lacks.verb,
+            lacks.resource
+        );
     }
     for trial in &trials {
         trial.installation.delete();
@@ -98,12 +119,23 @@ fn needed(place: &Place<'_>) {
 }
 
 /// Shows that something does not work without the permission, and says what.
-fn shown(place: &Place<'_>, api: &Api, trial: &Trial<'_>, Permission { resource, verb, .. }: &Permission) -> String {
+fn shown(
+    place: &Place<'_>,
+    api: &Api,
+    trial: &Trial<'_>,
+    Permission { resource, verb, .. }: &Permission,
+) -> String {
     match (resource.as_str(), verb.as_str()) {
         ("secrets", "get" | "update") => never_ready(trial, "the Secret"),
-        ("mutatingwebhookconfigurations", "get" | "patch") => never_ready(trial, "MutatingWebhookConfiguration"),
-        ("validatingwebhookconfigurations", "get" | "patch") => never_ready(trial, "ValidatingWebhookConfiguration"),
-        ("secrets" | "mutatingwebhookconfigurations" | "validatingwebhookconfigurations", "watch") => late(api, trial, resource),
+        ("mutatingwebhookconfigurations", "get" | "patch") => {
+            never_ready(trial, "MutatingWebhookConfiguration")
+        }
+        ("validatingwebhookconfigurations", "get" | "patch") => {
+            never_ready(trial, "ValidatingWebhookConfiguration")
+        }
+        ("secrets" | "mutatingwebhookconfigurations" | "validatingwebhookconfigurations", "watch") => {
+            late(api, trial, resource)
+        }
         ("persistentvolumeclaims", "get") => absent_is_unknown(place, trial),
         ("persistentvolumeclaims", "list" | "watch") => never_from_the_cache(place, trial),
         _ => panic!("nothing shows that {verb} on {resource} is needed: leave it out of the role"),
@@ -115,18 +147,23 @@ fn never_ready(trial: &Trial<'_>, what: &str) -> String {
     let line = eventually(Duration::from_secs(40), || {
         let answer = replica.ready();
         let why = answer.as_ref().err().map(String::as_str).unwrap_or_default();
-        let line = why.lines().find(|line| line.contains("may not be used") && line.contains(what)).map(str::to_owned);
+        let line = why
+            .lines()
+            .find(|line| line.contains("may not be used") && line.contains(what))
+            .map(str::to_owned);
         line.ok_or_else(|| format!("{answer:?}"))
     });
     let line = line.unwrap_or_else(|e| panic!("{e}\n{}", trial.installation.logs()));
     format!("never ready: {line}")
 }
 
-/// Without a watch a change is noticed only at the next look. Soon after one that mended something, the next is seconds away; before the first, it
-/// may come at any moment, and so it may again where something else had it look.
+/// Without a watch a change is noticed only at the next look. Soon after one that mended something, the next
+/// is seconds away; before the first, it may come at any moment, and so it may again where something else had
+/// it look.
 fn late(api: &Api, trial: &Trial<'_>, resource: &str) -> String {
     let (installation, replica) = (&trial.installation, &trial.installation.replicas[0]);
-    eventually(Duration::from_secs(30), || replica.ready()).unwrap_or_else(|e| panic!("{e}\n{}", installation.logs()));
+    eventually(Duration::from_secs(30), || replica.ready())
+        .unwrap_or_else(|e| panic!("{e}\n{}", installation.logs()));
     let (path, patch, pointer) = match resource {
         "secrets" => (installation.secret(), json!({"data": null}), "/data/ca.crt"),
         _ => {
@@ -144,8 +181,10 @@ fn late(api: &Api, trial: &Trial<'_>, resource: &str) -> String {
         let (status, said) = api.patch(&path, "merge", &patch);
         assert_eq!(status, 200, "{said}");
         let began = Instant::now();
-        eventually(Duration::from_secs(40), || if api.get(&path).pointer(pointer).is_some() { Ok(()) } else { Err("still broken".to_owned()) })
-            .unwrap_or_else(|e| panic!("{e}\n{}", installation.logs()));
+        eventually(Duration::from_secs(40), || {
+            if api.get(&path).pointer(pointer).is_some() { Ok(()) } else { Err("still broken".to_owned()) }
+        })
+        .unwrap_or_else(|e| panic!("{e}\n{}", installation.logs()));
         slowest = slowest.max(began.elapsed());
         if slowest > Duration::from_secs(1) {
             break;
@@ -161,14 +200,24 @@ fn late(api: &Api, trial: &Trial<'_>, resource: &str) -> String {
 fn absent_is_unknown(place: &Place<'_>, trial: &Trial<'_>) -> String {
     judged(trial);
     let output = dry_run(place.cluster, &trial.namespace, &mounting("a", "missing", 4)).ok();
-    assert!(!output.stderr.contains("does not exist") && output.stderr.contains("(no permission): missing"), "{output}");
+    assert!(
+        !output.stderr.contains("does not exist") && output.stderr.contains("(no permission): missing"),
+        "{output}"
+    );
     says(trial, "may not read claims");
     "a claim that is not there is unknown".to_owned()
 }
 
 fn never_from_the_cache(place: &Place<'_>, trial: &Trial<'_>) -> String {
     judged(trial);
-    place.cluster.admin.run(&["-n", &trial.namespace, "create", "-f", "-"], &claim("checkpoints", "ReadWriteOnce").to_string()).ok();
+    place
+        .cluster
+        .admin
+        .run(
+            &["-n", &trial.namespace, "create", "-f", "-"],
+            &claim("checkpoints", "ReadWriteOnce").to_string(),
+        )
+        .ok();
     let (began, mut denied) = (Instant::now(), 0);
     eventually(Duration::from_secs(40), || {
         let output = dry_run(place.cluster, &trial.namespace, &mounting("a", "checkpoints", 4));
@@ -190,11 +239,22 @@ fn works(place: &Place<'_>, api: &Api, trial: &Trial<'_>) {
     }
     assert!(trial.installation.bundles(api).iter().all(|pem| !pem.is_empty()));
     dry_run(place.cluster, &trial.namespace, &mounting("a", "missing", 4)).warns(&["missing"]);
-    place.cluster.admin.run(&["-n", &trial.namespace, "create", "-f", "-"], &claim("checkpoints", "ReadWriteOnce").to_string()).ok();
+    place
+        .cluster
+        .admin
+        .run(
+            &["-n", &trial.namespace, "create", "-f", "-"],
+            &claim("checkpoints", "ReadWriteOnce").to_string(),
+        )
+        .ok();
     eventually(Duration::from_secs(40), || {
         let output = dry_run(place.cluster, &trial.namespace, &mounting("a", "checkpoints", 4));
         let denied = output.is_denied(&["checkpoint-volume-access"]);
-        if denied && from_the_cache(trial) > 0.5 { Ok(()) } else { Err(format!("not denied from the cache: {output}")) }
+        if denied && from_the_cache(trial) > 0.5 {
+            Ok(())
+        } else {
+            Err(format!("not denied from the cache: {output}"))
+        }
     })
     .unwrap_or_else(|e| panic!("{e}\n{}", trial.installation.logs()));
     replica.ready().expect("ready");
@@ -202,8 +262,15 @@ fn works(place: &Place<'_>, api: &Api, trial: &Trial<'_>) {
 
 /// Waits until a Jobgate has printed something; it logs beside what it does.
 fn says(trial: &Trial<'_>, what: &str) {
-    let printed = || if trial.installation.replicas[0].process.printed(what) { Ok(()) } else { Err(format!("{what:?} is not printed")) };
-    eventually(Duration::from_secs(10), printed).unwrap_or_else(|e| panic!("{e}\n{}", trial.installation.logs()));
+    let printed = || {
+        if trial.installation.replicas[0].process.printed(what) {
+            Ok(())
+        } else {
+            Err(format!("{what:?} is not printed"))
+        }
+    };
+    eventually(Duration::from_secs(10), printed)
+        .unwrap_or_else(|e| panic!("{e}\n{}", trial.installation.logs()));
 }
 
 fn from_the_cache(trial: &Trial<'_>) -> f64 {
@@ -213,7 +280,8 @@ fn from_the_cache(trial: &Trial<'_>) -> f64 {
 /// Waits until the API server has jobs of the namespace judged.
 fn judged(trial: &Trial<'_>) {
     let replica = &trial.installation.replicas[0];
-    eventually(Duration::from_secs(40), || replica.ready()).unwrap_or_else(|e| panic!("{e}\n{}", trial.installation.logs()));
+    eventually(Duration::from_secs(40), || replica.ready())
+        .unwrap_or_else(|e| panic!("{e}\n{}", trial.installation.logs()));
     trial.installation.join(0);
     trial.installation.wait_until_judged(&trial.namespace);
 }

@@ -17,8 +17,15 @@ pub(crate) struct Process {
 impl Process {
     /// Starts a command; what it prints goes to a file.
     pub(crate) fn start(command: &mut Command, log: &Path) -> Result<Self, String> {
-        let out = File::create(log).and_then(|out| Ok((out.try_clone()?, out))).map_err(|e| format!("create {}: {e}", log.display()))?;
-        let child = command.stdin(Stdio::null()).stdout(out.0).stderr(out.1).spawn().map_err(|e| format!("start {command:?}: {e}"))?;
+        let out = File::create(log)
+            .and_then(|out| Ok((out.try_clone()?, out)))
+            .map_err(|e| format!("create {}: {e}", log.display()))?;
+        let child = command
+            .stdin(Stdio::null())
+            .stdout(out.0)
+            .stderr(out.1)
+            .spawn()
+            .map_err(|e| format!("start {command:?}: {e}"))?;
         Ok(Self { child, log: log.to_owned() })
     }
 
@@ -66,10 +73,11 @@ impl Drop for Process {
     }
 }
 
-/// Returns a port of the loopback interface that nobody listens on, and that this process has not given out before.
+/// Returns a port of the loopback interface that nobody listens on, and that this process has not given out
+/// before.
 ///
-/// It is below those that systems take for outgoing connections (from 32768 on Linux), of which there are hundreds at any moment here: one of them would
-/// have it before whoever is to listen there has started.
+/// It is below those that systems take for outgoing connections (from 32768 on Linux), of which there are
+/// hundreds at any moment here: one of them would have it before whoever is to listen there has started.
 pub(crate) fn free_port() -> u16 {
     static NEXT: AtomicU32 = AtomicU32::new(0);
     const FIRST: u32 = 15_000;
@@ -87,7 +95,10 @@ pub(crate) fn free_port() -> u16 {
 }
 
 /// Tries until it works or the time is over; then says what went wrong last.
-pub(crate) fn eventually<T>(within: Duration, mut attempt: impl FnMut() -> Result<T, String>) -> Result<T, String> {
+pub(crate) fn eventually<T>(
+    within: Duration,
+    mut attempt: impl FnMut() -> Result<T, String>,
+) -> Result<T, String> {
     let began = Instant::now();
     loop {
         match attempt() {
@@ -98,14 +109,17 @@ pub(crate) fn eventually<T>(within: Duration, mut attempt: impl FnMut() -> Resul
     }
 }
 
-/// Sums a counter with the label over the page of metrics on a port, for example `jobgate_x_total` and `step="sign"`; 0 where nothing was counted.
+/// Sums a counter with the label over the page of metrics on a port, for example `jobgate_x_total` and
+/// `step="sign"`; 0 where nothing was counted.
 pub(crate) fn count(port: u16, counter: &str, label: &str) -> f64 {
     sum(&http_get(port, "/metrics").expect("read the metrics"), counter, label)
 }
 
 /// Sums the values that a text of metrics has for a counter with the label.
 pub(crate) fn sum(metrics: &str, counter: &str, label: &str) -> f64 {
-    let lines = metrics.lines().filter(|line| line.strip_prefix(counter).is_some_and(|rest| rest.starts_with(['{', ' '])) && line.contains(label));
+    let lines = metrics.lines().filter(|line| {
+        line.strip_prefix(counter).is_some_and(|rest| rest.starts_with(['{', ' '])) && line.contains(label)
+    });
     lines.filter_map(|line| line.rsplit(' ').next()?.parse::<f64>().ok()).sum()
 }
 

@@ -9,15 +9,20 @@ pub(crate) const SCENARIOS: &[Scenario] = &[
     Scenario::new("pytorch_job_create_is_filled", create_is_filled).needs(Needs::PyTorchJobs),
     Scenario::new("pytorch_job_apply_in_both_flavours", apply).needs(Needs::PyTorchJobs),
     Scenario::new("pytorch_job_with_gpus_gets_tolerations", gpus).needs(Needs::PyTorchJobs),
-    Scenario::new("pytorch_job_with_gpus_as_string_gets_tolerations", gpus_as_string).needs(Needs::PyTorchJobs),
+    Scenario::new("pytorch_job_with_gpus_as_string_gets_tolerations", gpus_as_string)
+        .needs(Needs::PyTorchJobs),
     Scenario::new("pytorch_job_without_deadline_is_denied", without_deadline).needs(Needs::PyTorchJobs),
     Scenario::new("pytorch_job_without_run_policy_is_denied", without_run_policy).needs(Needs::PyTorchJobs),
     Scenario::new("pytorch_job_restart_always_is_denied", restart_always).needs(Needs::PyTorchJobs),
     Scenario::new("pytorch_job_restart_unset_is_admitted", restart_unset).needs(Needs::PyTorchJobs),
-    Scenario::new("pytorch_job_restart_in_the_template_is_a_warning", restart_in_the_template).needs(Needs::PyTorchJobs),
-    Scenario::new("pytorch_job_with_a_claim_of_one_node_is_denied", claim_of_one_node).needs(Needs::PyTorchJobs),
+    Scenario::new("pytorch_job_restart_in_the_template_is_a_warning", restart_in_the_template)
+        .needs(Needs::PyTorchJobs),
+    Scenario::new("pytorch_job_with_a_claim_of_one_node_is_denied", claim_of_one_node)
+        .needs(Needs::PyTorchJobs),
     Scenario::new("pytorch_job_with_a_shared_claim_is_admitted", shared_claim).needs(Needs::PyTorchJobs),
-    Scenario::new("pytorch_job_label_edit_changes_nothing_else", label_edit).needs(Needs::PyTorchJobs).ungated(),
+    Scenario::new("pytorch_job_label_edit_changes_nothing_else", label_edit)
+        .needs(Needs::PyTorchJobs)
+        .ungated(),
     Scenario::new("pytorch_job_scale_up_through_the_scale_subresource", scale).needs(Needs::PyTorchJobs),
     Scenario::new("pytorch_job_finalizer_removal", finalizer_removal).needs(Needs::PyTorchJobs).ungated(),
     Scenario::new("pytorch_job_with_wrong_types_is_never_a_fault", wrong_types).needs(Needs::PyTorchJobs),
@@ -115,7 +120,11 @@ fn restart_in_the_template(place: &Place<'_>) {
 
 fn claim_of_one_node(place: &Place<'_>) {
     place.create(&claim("checkpoints", "ReadWriteOnce")).ok();
-    place.create(&pytorch_job("a", mounting("checkpoints"))).denied(&["checkpoint-volume-access", "checkpoints", "ReadWriteOnce"]);
+    place.create(&pytorch_job("a", mounting("checkpoints"))).denied(&[
+        "checkpoint-volume-access",
+        "checkpoints",
+        "ReadWriteOnce",
+    ]);
 }
 
 fn shared_claim(place: &Place<'_>) {
@@ -134,7 +143,8 @@ fn label_edit(place: &Place<'_>) {
     is(&after, "/metadata/labels/run", json!("2"));
 }
 
-/// The scale subresource is not sent to the webhook; the next change of the object itself sees what came of it, and only warns.
+/// The scale subresource is not sent to the webhook; the next change of the object itself sees what came of
+/// it, and only warns.
 fn scale(place: &Place<'_>) {
     place.create(&pytorch_job("a", json!({}))).ok();
     place.kubectl(&["scale", "pytorchjob/a", "--replicas=5"]).quiet();
@@ -151,8 +161,8 @@ fn finalizer_removal(place: &Place<'_>) {
     assert!(!place.is_stored("pytorchjob/a"));
 }
 
-/// The API server says what is wrong with these, after the mutating webhook and in its own words; ours must not get in between with a patch that does
-/// not fit or an answer that cannot be read.
+/// The API server says what is wrong with these, after the mutating webhook and in its own words; ours must
+/// not get in between with a patch that does not fit or an answer that cannot be read.
 fn wrong_types(place: &Place<'_>) {
     let changes = [
         json!({"spec": {"runPolicy": {"activeDeadlineSeconds": "3600"}}}),

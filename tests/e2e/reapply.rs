@@ -1,5 +1,6 @@
-//! Whoever applies a manifest again, unchanged, is not stopped by what Jobgate has filled in: whether it is up, down, removed, follows another policy, or
-//! was asked to keep away. For each of these the same objects are made under the default policy, and then applied again.
+//! Whoever applies a manifest again, unchanged, is not stopped by what Jobgate has filled in: whether it is
+//! up, down, removed, follows another policy, or was asked to keep away. For each of these the same objects
+//! are made under the default policy, and then applied again.
 
 use std::fs;
 use std::time::Duration;
@@ -17,7 +18,9 @@ pub(crate) const SCENARIOS: &[Scenario] = &[
     Scenario::new("reapply_with_jobgate_removed", removed).needs(Needs::PyTorchJobs).ungated(),
     Scenario::new("reapply_with_another_policy", another_policy).needs(Needs::PyTorchJobs).ungated(),
     Scenario::new("reapply_with_values_kept", kept).needs(Needs::PyTorchJobs).ungated(),
-    Scenario::new("reapply_of_what_an_earlier_version_filled_in", filled_by_an_earlier_version).needs(Needs::PyTorchJobs).ungated(),
+    Scenario::new("reapply_of_what_an_earlier_version_filled_in", filled_by_an_earlier_version)
+        .needs(Needs::PyTorchJobs)
+        .ungated(),
 ];
 
 /// How people write an object again.
@@ -69,8 +72,7 @@ fn job(way: Way, name: &str, tolerations: &Value, suspend: bool) -> Value {
     let unmanaged = json!({"spec": {"managedBy": "e2e.jobgate.dev/nobody", "suspend": suspend, "template": {"spec": {"tolerations": tolerations}}}});
     let object = gpu_job(name, unmanaged);
     // Only a manifest with a selector can replace a Job as it is.
-    let selected =
-        json!({"spec": {"manualSelector": true, "selector": {"matchLabels": {"run": name}}, "template": {"metadata": {"labels": {"run": name}}}}});
+    let selected = json!({"spec": {"manualSelector": true, "selector": {"matchLabels": {"run": name}}, "template": {"metadata": {"labels": {"run": name}}}}});
     if way == Way::Replace { over(object, selected) } else { object }
 }
 
@@ -80,7 +82,8 @@ fn gpus_for(container: &str) -> Value {
     containers
 }
 
-/// All the manifests that are written in one way: the three kinds with the three lists, and Jobs also suspended and finished.
+/// All the manifests that are written in one way: the three kinds with the three lists, and Jobs also
+/// suspended and finished.
 fn manifests(way: Way) -> Vec<Value> {
     let mut all = Vec::new();
     for (list, tolerations) in lists() {
@@ -88,12 +91,17 @@ fn manifests(way: Way) -> Vec<Value> {
         all.push(job(way, &name("running"), &tolerations, false));
         all.push(job(way, &name("suspended"), &tolerations, true));
         all.push(job(way, &name("finished"), &tolerations, false));
-        let pod = json!({"template": {"spec": {"containers": gpus_for("trainer"), "tolerations": tolerations}}});
+        let pod =
+            json!({"template": {"spec": {"containers": gpus_for("trainer"), "tolerations": tolerations}}});
         all.push(cron_job(&name("cron"), json!({"spec": {"suspend": true, "jobTemplate": {"spec": pod}}})));
-        let pod = json!({"template": {"spec": {"containers": gpus_for("pytorch"), "tolerations": tolerations}}});
+        let pod =
+            json!({"template": {"spec": {"containers": gpus_for("pytorch"), "tolerations": tolerations}}});
         let replicas = json!({"pytorchReplicaSpecs": {"Master": pod, "Worker": pod}});
         all.push(pytorch_job(&name("pytorch"), json!({"spec": replicas})));
-        all.push(pytorch_job(&name("queued"), over(json!({"spec": {"runPolicy": {"suspend": true}}}), json!({"spec": replicas}))));
+        all.push(pytorch_job(
+            &name("queued"),
+            over(json!({"spec": {"runPolicy": {"suspend": true}}}), json!({"spec": replicas})),
+        ));
     }
     all
 }
@@ -121,19 +129,23 @@ fn make(place: &Place<'_>) {
                 "conditions": [condition("SuccessCriteriaMet"), condition("Complete")],
             }});
             let name = format!("job/finished-{list}-{}", way.name());
-            place.kubectl(&["patch", &name, "--subresource=status", "--type=merge", "-p", &status.to_string()]).ok();
+            place
+                .kubectl(&["patch", &name, "--subresource=status", "--type=merge", "-p", &status.to_string()])
+                .ok();
         }
     }
 }
 
-/// Writes everything again, unchanged, then with another label: nobody may be refused, and what stays filled in stays.
+/// Writes everything again, unchanged, then with another label: nobody may be refused, and what stays filled
+/// in stays.
 fn write_again(place: &Place<'_>, change: &Value) {
     let labelled = over(change.clone(), json!({"metadata": {"labels": {"run": "2"}}}));
     let mut refusals = Vec::new();
     for way in WAYS {
         let objects = manifests(way);
         for change in [change, change, &labelled] {
-            let again: Vec<Value> = objects.iter().map(|object| over(object.clone(), change.clone())).collect();
+            let again: Vec<Value> =
+                objects.iter().map(|object| over(object.clone(), change.clone())).collect();
             refusals.extend(write(place, way.again(), &again).err());
         }
     }
@@ -146,7 +158,8 @@ fn write_again(place: &Place<'_>, change: &Value) {
 /// Returns the tolerations of the stored object's first pod template.
 fn stored_tolerations(place: &Place<'_>, name: &str) -> Value {
     let stored = place.stored(name);
-    let templates = ["/spec/template", "/spec/jobTemplate/spec/template", "/spec/pytorchReplicaSpecs/Worker/template"];
+    let templates =
+        ["/spec/template", "/spec/jobTemplate/spec/template", "/spec/pytorchReplicaSpecs/Worker/template"];
     let template = templates.into_iter().find_map(|place| stored.pointer(place)).expect("a template");
     template.pointer("/spec/tolerations").cloned().unwrap_or_default()
 }
@@ -163,7 +176,11 @@ fn expect_fills(place: &Place<'_>) {
         }
     }
     assert_eq!(stored_tolerations(place, "cronjob/cron-own-replace"), json!([own(), ours()]));
-    assert_eq!(stored_tolerations(place, "job/running-none-replace"), Value::Null, "its manifest can replace it");
+    assert_eq!(
+        stored_tolerations(place, "job/running-none-replace"),
+        Value::Null,
+        "its manifest can replace it"
+    );
 }
 
 fn setup(place: &Place<'_>) -> Setup {
@@ -197,7 +214,13 @@ fn down(place: &Place<'_>) {
 /// Takes Jobgate away, and waits until the API server has noticed.
 fn remove(place: &Place<'_>, setup: &Setup, gate: Gate) {
     unregister(place.cluster, &setup.name);
-    let gone = || if judged(place.cluster, &place.namespace).is_err() { Ok(()) } else { Err("it is still asked".to_owned()) };
+    let gone = || {
+        if judged(place.cluster, &place.namespace).is_err() {
+            Ok(())
+        } else {
+            Err("it is still asked".to_owned())
+        }
+    };
     eventually(Duration::from_secs(40), gone).expect("the registration goes");
     drop(gate);
 }
@@ -234,9 +257,11 @@ fn kept(place: &Place<'_>) {
     unregister(place.cluster, &setup.name);
 }
 
-/// Version 0.1 filled lists of the author's, too. Such a Job is there, and its manifest is applied again, under a policy that would not fill it.
+/// Version 0.1 filled lists of the author's, too. Such a Job is there, and its manifest is applied again,
+/// under a policy that would not fill it.
 fn filled_by_an_earlier_version(place: &Place<'_>) {
-    let manifest = |name: &str| gpu_job(name, json!({"spec": {"template": {"spec": {"tolerations": [own()]}}}}));
+    let manifest =
+        |name: &str| gpu_job(name, json!({"spec": {"template": {"spec": {"tolerations": [own()]}}}}));
     let both = json!([own(), toleration("nvidia.com/gpu")]);
     for name in ["client", "kept"] {
         // kubectl keeps what it applied in an annotation; `kubectl create` would write what it creates.
@@ -250,8 +275,11 @@ fn filled_by_an_earlier_version(place: &Place<'_>) {
         .expect("write a policy");
     let setup = Setup { policy: Some(file), ..setup(place) };
     let _gate = start(place, &setup);
-    place.apply(&manifest("client")).warns(&["jobgate put back what it had filled in: spec.template.spec.tolerations"]);
-    let label = json!({"metadata": {"labels": {"run": "2"}, "annotations": {"jobgate.dev/keep": "gpu-toleration"}}});
+    place
+        .apply(&manifest("client"))
+        .warns(&["jobgate put back what it had filled in: spec.template.spec.tolerations"]);
+    let label =
+        json!({"metadata": {"labels": {"run": "2"}, "annotations": {"jobgate.dev/keep": "gpu-toleration"}}});
     place.apply(&over(manifest("kept"), label)).ok();
     for name in ["job/client", "job/kept"] {
         assert_eq!(stored_tolerations(place, name), both, "{name}");

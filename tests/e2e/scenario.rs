@@ -92,7 +92,8 @@ impl Place<'_> {
         self.with_input(&["apply", "--server-side", "-f", "-"], &object.to_string())
     }
 
-    /// Replaces whatever version is stored. A controller may write the status between kubectl's look and its write; then kubectl is asked again.
+    /// Replaces whatever version is stored. A controller may write the status between kubectl's look and its
+    /// write; then kubectl is asked again.
     pub(crate) fn replace(&self, object: &Value) -> Output {
         let mut object = object.clone();
         drop(object["metadata"].as_object_mut().and_then(|metadata| metadata.remove("resourceVersion")));
@@ -121,10 +122,12 @@ impl Place<'_> {
         self.kubectl(&["get", what]).success
     }
 
-    /// Puts the namespace under the cluster's own Jobgate, and waits until that is in force: the API server knows namespaces by watches.
+    /// Puts the namespace under the cluster's own Jobgate, and waits until that is in force: the API server
+    /// knows namespaces by watches.
     pub(crate) fn gate(&self) {
         self.cluster.admin.run(&["label", "namespace", &self.namespace, &format!("{GATED}=yes")], "").ok();
-        let in_force = || judged(self.cluster, &self.namespace).and_then(|()| filled(self.cluster, &self.namespace));
+        let in_force =
+            || judged(self.cluster, &self.namespace).and_then(|()| filled(self.cluster, &self.namespace));
         eventually(Duration::from_secs(40), in_force).expect("gate the namespace");
     }
 }

@@ -14,7 +14,8 @@ pub(crate) const SCENARIOS: &[Scenario] = &[
     Scenario::new("reapply_client_side_of_an_unchanged_gpu_job", reapply_client_side),
     Scenario::new("reapply_server_side_of_an_unchanged_gpu_job", reapply_server_side),
     Scenario::new("own_list_of_tolerations_is_left_alone_with_a_warning", own_list),
-    Scenario::new("own_list_of_tolerations_is_filled_and_restored_where_the_policy_says_so", own_list_filled).ungated(),
+    Scenario::new("own_list_of_tolerations_is_filled_and_restored_where_the_policy_says_so", own_list_filled)
+        .ungated(),
     Scenario::new("reapply_with_a_changed_template_is_refused_as_ever", changed_template),
     Scenario::new("label_edit_of_a_violator_from_before", label_edit_of_a_violator).ungated(),
     Scenario::new("label_edit_of_a_gpu_job_from_before", label_edit_of_a_gpu_job).ungated(),
@@ -30,7 +31,9 @@ pub(crate) const SCENARIOS: &[Scenario] = &[
     Scenario::new("status_update_is_not_sent", status_update),
     Scenario::new("delete", delete).ungated(),
     Scenario::new("finalizer_removal_of_a_violator", finalizer_removal).ungated(),
-    Scenario::new("foreground_deletion_of_a_violator", foreground_deletion).needs(Needs::Controllers).ungated(),
+    Scenario::new("foreground_deletion_of_a_violator", foreground_deletion)
+        .needs(Needs::Controllers)
+        .ungated(),
     Scenario::new("garbage_collector_orphans_a_violator", orphaned).needs(Needs::Controllers).ungated(),
 ];
 
@@ -65,10 +68,13 @@ fn with_own_toleration() -> (Value, Value) {
     (object, json!([own, toleration("nvidia.com/gpu")]))
 }
 
-/// The list of tolerations is the author's as a whole, so each re-apply would take an addition out; for a Job that is an edit of an immutable template.
+/// The list of tolerations is the author's as a whole, so each re-apply would take an addition out; for a Job
+/// that is an edit of an immutable template.
 fn own_list(place: &Place<'_>) {
     let (object, _) = with_own_toleration();
-    let lacks = ["gpu-toleration: spec.template.spec.tolerations: lacks `{key: nvidia.com/gpu, operator: Exists, effect: NoSchedule}`"];
+    let lacks = [
+        "gpu-toleration: spec.template.spec.tolerations: lacks `{key: nvidia.com/gpu, operator: Exists, effect: NoSchedule}`",
+    ];
     let own = json!([object["spec"]["template"]["spec"]["tolerations"][0]]);
     place.apply(&object).warns(&lacks);
     place.apply(&over(object.clone(), json!({"metadata": {"labels": {"run": "2"}}}))).warns(&lacks);
@@ -111,7 +117,9 @@ fn changed_template(place: &Place<'_>) {
     let (object, _) = with_own_toleration();
     place.apply(&object).ok();
     let containers = json!([{"name": "trainer", "image": "registry.example.com/trainer:1.5", "resources": {"limits": {"nvidia.com/gpu": 1}}}]);
-    place.apply(&over(object, json!({"spec": {"template": {"spec": {"containers": containers}}}}))).refused(&["field is immutable"]);
+    place
+        .apply(&over(object, json!({"spec": {"template": {"spec": {"containers": containers}}}})))
+        .refused(&["field is immutable"]);
 }
 
 fn label_edit_of_a_violator(place: &Place<'_>) {
@@ -129,7 +137,11 @@ fn label_edit_of_a_gpu_job(place: &Place<'_>) {
     place.create(&gpu_job("a", json!({}))).ok();
     place.gate();
     place.kubectl(&["label", "job/a", "cost-centre=7"]).ok();
-    assert_eq!(template(place, "job/a")["tolerations"], Value::Null, "a template in use cannot be changed any more");
+    assert_eq!(
+        template(place, "job/a")["tolerations"],
+        Value::Null,
+        "a template in use cannot be changed any more"
+    );
 }
 
 fn update_never_sets_a_ttl(place: &Place<'_>) {
@@ -145,7 +157,9 @@ fn update_never_sets_a_ttl(place: &Place<'_>) {
 
 fn update_that_breaks_a_rule(place: &Place<'_>) {
     place.create(&job("a", json!({}))).ok();
-    place.patch("job/a", "merge", &json!({"spec": {"activeDeadlineSeconds": null}})).denied(&["deadline: spec"]);
+    place
+        .patch("job/a", "merge", &json!({"spec": {"activeDeadlineSeconds": null}}))
+        .denied(&["deadline: spec"]);
     is(&place.stored("job/a"), "/spec/activeDeadlineSeconds", json!(3600));
 }
 
@@ -173,7 +187,8 @@ fn suspend_and_resume_of_a_violator(place: &Place<'_>) {
 
 /// Kueue starts a Job with one patch that resumes it and says where it may run.
 fn kueue_admits(place: &Place<'_>) {
-    let queued = json!({"metadata": {"labels": {"kueue.x-k8s.io/queue-name": "fraud"}}, "spec": {"suspend": true}});
+    let queued =
+        json!({"metadata": {"labels": {"kueue.x-k8s.io/queue-name": "fraud"}}, "spec": {"suspend": true}});
     place.create(&gpu_job("a", queued)).ok();
     let flavour = json!({"key": "spot", "operator": "Exists", "effect": "NoSchedule"});
     let tolerations = json!([toleration("nvidia.com/gpu"), flavour]);
@@ -192,7 +207,9 @@ fn work_queue(name: &str, claim: &str, parallelism: u32) -> Value {
 fn scale_up_is_denied(place: &Place<'_>) {
     place.create(&claim("checkpoints", "ReadWriteOnce")).ok();
     place.create(&work_queue("a", "checkpoints", 1)).ok();
-    place.patch("job/a", "merge", &json!({"spec": {"parallelism": 4}})).denied(&["checkpoint-volume-access", "ReadWriteOnce"]);
+    place
+        .patch("job/a", "merge", &json!({"spec": {"parallelism": 4}}))
+        .denied(&["checkpoint-volume-access", "ReadWriteOnce"]);
     is(&place.stored("job/a"), "/spec/parallelism", json!(1));
 }
 
@@ -209,8 +226,16 @@ fn patches_of_every_kind(place: &Place<'_>) {
     let before = template(place, "job/a");
     place.patch("job/a", "merge", &json!({"metadata": {"labels": {"by": "merge"}}})).quiet();
     place.patch("job/a", "strategic", &json!({"spec": {"backoffLimit": 1}})).quiet();
-    place.patch("job/a", "json", &json!([{"op": "replace", "path": "/spec/activeDeadlineSeconds", "value": 7200}])).quiet();
-    place.patch("job/a", "json", &json!([{"op": "remove", "path": "/spec/activeDeadlineSeconds"}])).denied(&["deadline"]);
+    place
+        .patch(
+            "job/a",
+            "json",
+            &json!([{"op": "replace", "path": "/spec/activeDeadlineSeconds", "value": 7200}]),
+        )
+        .quiet();
+    place
+        .patch("job/a", "json", &json!([{"op": "remove", "path": "/spec/activeDeadlineSeconds"}]))
+        .denied(&["deadline"]);
     place.patch("job/a", "strategic", &json!({"spec": {"activeDeadlineSeconds": 0}})).denied(&["deadline"]);
     let stored = place.stored("job/a");
     is(&stored, "/metadata/labels/by", json!("merge"));
@@ -251,7 +276,8 @@ fn gone(place: &Place<'_>, what: &str) {
     eventually(Duration::from_secs(60), absent).expect("the object must go");
 }
 
-/// The last finalizer goes by an UPDATE of an object that breaks the rules; were it denied, the object would stay for ever.
+/// The last finalizer goes by an UPDATE of an object that breaks the rules; were it denied, the object would
+/// stay for ever.
 fn finalizer_removal(place: &Place<'_>) {
     let held = json!({"metadata": {"finalizers": ["e2e.jobgate.dev/hold"]}});
     place.create(&over(endless("a"), held.clone())).ok();

@@ -13,7 +13,10 @@ use kube::client::Body;
 type Script = dyn Fn(&str, usize) -> (u16, Value) + Send + Sync;
 
 /// Runs an audit of what a script answers to each path and its turn among equal ones.
-async fn run(options: &Options, script: impl Fn(&str, usize) -> (u16, Value) + Send + Sync + 'static) -> (Report, Vec<String>) {
+async fn run(
+    options: &Options,
+    script: impl Fn(&str, usize) -> (u16, Value) + Send + Sync + 'static,
+) -> (Report, Vec<String>) {
     let diary: Arc<Mutex<Vec<String>>> = Arc::default();
     let (script, seen): (Arc<Script>, _) = (Arc::new(script), Arc::clone(&diary));
     let service = tower::service_fn(move |request: Request<Body>| {
@@ -21,9 +24,14 @@ async fn run(options: &Options, script: impl Fn(&str, usize) -> (u16, Value) + S
         let turn = seen.lock().unwrap().iter().filter(|known| **known == uri).count();
         seen.lock().unwrap().push(uri.clone());
         let (code, body) = script(&uri, turn);
-        async move { Ok::<_, tower::BoxError>(Response::builder().status(code).body(Body::from(body.to_string().into_bytes())).unwrap()) }
+        async move {
+            Ok::<_, tower::BoxError>(
+                Response::builder().status(code).body(Body::from(body.to_string().into_bytes())).unwrap(),
+            )
+        }
     });
-    let connection = Connection { client: Client::new(service, "default"), server: "https://fake".to_owned() };
+    let connection =
+        Connection { client: Client::new(service, "default"), server: "https://fake".to_owned() };
     let policy = Policy::builtin("default").unwrap();
     let report = audit::audit(&connection, &policy, options, &Progress::default()).await;
     let diary = diary.lock().unwrap().clone();
@@ -61,7 +69,9 @@ fn total(report: &Report) -> Tally {
 async fn pages_are_read_to_the_end() {
     let (report, diary) = run(&Options::default(), |uri, _| match uri {
         "/apis/batch/v1/jobs?limit=500" => page(&[job("a", "one", json!({}))], "x/y"),
-        "/apis/batch/v1/jobs?limit=500&continue=x%2Fy" => page(&[job("a", "two", json!({})), job("b", "three", json!({}))], ""),
+        "/apis/batch/v1/jobs?limit=500&continue=x%2Fy" => {
+            page(&[job("a", "two", json!({})), job("b", "three", json!({}))], "")
+        }
         _ => page(&[], ""),
     })
     .await;
@@ -99,7 +109,9 @@ async fn a_list_that_always_expires_is_a_problem() {
 #[tokio::test(flavor = "multi_thread")]
 async fn what_is_forbidden_is_said_and_the_rest_is_judged() {
     let (report, _) = run(&Options::default(), |uri, _| match uri {
-        uri if uri.contains("/cronjobs") || uri.contains("/persistentvolumeclaims") => status(403, "Forbidden"),
+        uri if uri.contains("/cronjobs") || uri.contains("/persistentvolumeclaims") => {
+            status(403, "Forbidden")
+        }
         uri if uri.contains("/jobs") => page(&[job("a", "one", json!({}))], ""),
         _ => status(404, "NotFound"),
     })
@@ -107,10 +119,21 @@ async fn what_is_forbidden_is_said_and_the_rest_is_judged() {
     assert_eq!(names(&report), ["one"]);
     // The formats for programs say so as well.
     let reasons: Vec<&str> = report.unjudged.iter().map(|unjudged| unjudged.reason.word()).collect();
-    assert!(reasons == ["not-looked-up", "not-looked-up", "not-listed"] && report.is_incomplete(), "{reasons:?}");
+    assert!(
+        reasons == ["not-looked-up", "not-looked-up", "not-listed"] && report.is_incomplete(),
+        "{reasons:?}"
+    );
     let impact = report.impact.unwrap();
-    assert!(impact.problems.len() == 1 && impact.problems[0].contains("cronjobs.batch"), "{:?}", impact.problems);
-    assert!(impact.notices.len() == 1 && impact.notices[0].contains("persistentvolumeclaims"), "{:?}", impact.notices);
+    assert!(
+        impact.problems.len() == 1 && impact.problems[0].contains("cronjobs.batch"),
+        "{:?}",
+        impact.problems
+    );
+    assert!(
+        impact.notices.len() == 1 && impact.notices[0].contains("persistentvolumeclaims"),
+        "{:?}",
+        impact.notices
+    );
     assert_eq!(impact.unserved, Some("PyTorchJob"));
 }
 
@@ -158,11 +181,16 @@ async fn what_enforcement_would_not_hit_is_left_out_and_counted() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn namespaces_and_selectors_are_the_api_servers_to_apply() {
-    let options =
-        Options { namespaces: ["a".to_owned(), "typo".to_owned()].into(), selector: Some("team=x,tier!=y".to_owned()), ..Options::default() };
+    let options = Options {
+        namespaces: ["a".to_owned(), "typo".to_owned()].into(),
+        selector: Some("team=x,tier!=y".to_owned()),
+        ..Options::default()
+    };
     let (report, diary) = run(&options, |uri, _| match uri {
         "/api/v1/namespaces/typo" => status(404, "NotFound"),
-        "/apis/batch/v1/namespaces/a/jobs?labelSelector=team%3Dx%2Ctier%21%3Dy&limit=500" => page(&[job("a", "one", json!({}))], ""),
+        "/apis/batch/v1/namespaces/a/jobs?labelSelector=team%3Dx%2Ctier%21%3Dy&limit=500" => {
+            page(&[job("a", "one", json!({}))], "")
+        }
         _ => page(&[], ""),
     })
     .await;
@@ -174,7 +202,9 @@ async fn namespaces_and_selectors_are_the_api_servers_to_apply() {
 async fn a_claim_that_one_node_can_mount_denies_and_an_unknown_one_does_not() {
     let mounts = json!({"spec": {"activeDeadlineSeconds": 60, "parallelism": 4, "completions": 4, "template": {"spec": {
         "volumes": [{"name": "d", "persistentVolumeClaim": {"claimName": "checkpoints"}}]}}}});
-    let claims = [json!({"metadata": {"namespace": "a", "name": "checkpoints"}, "spec": {"accessModes": ["ReadWriteOnce"]}})];
+    let claims = [
+        json!({"metadata": {"namespace": "a", "name": "checkpoints"}, "spec": {"accessModes": ["ReadWriteOnce"]}}),
+    ];
     for (known, denied) in [(true, 1), (false, 0)] {
         let (mounts, claims) = (mounts.clone(), claims.clone());
         let (report, _) = run(&Options::default(), move |uri, _| match uri {
@@ -215,6 +245,9 @@ async fn batch_kinds_that_are_not_judged_are_counted() {
             "cannot list validatingwebhookconfigurations: the API server forbids it; whether jobs in these namespaces are denied or warned of is not known",
         ]
     );
-    assert_eq!(report.unjudged_in_short().as_deref(), Some("5 objects not judged (JobSet 5); 2 look-ups failed"));
+    assert_eq!(
+        report.unjudged_in_short().as_deref(),
+        Some("5 objects not judged (JobSet 5); 2 look-ups failed")
+    );
     assert!(!diary.iter().any(|path| path.contains("rayservices") || path.contains("status")), "{diary:?}");
 }

@@ -1,4 +1,5 @@
-//! Self-managed certificates against an API server that refuses, hangs, lies, forgets and meddles. Waits are on tokio's clock, which is paused.
+//! Self-managed certificates against an API server that refuses, hangs, lies, forgets and meddles. Waits are
+//! on tokio's clock, which is paused.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
@@ -40,7 +41,8 @@ enum Ask {
 type Script = dyn Fn(Ask, &str) -> Option<Answer> + Send;
 type Meddler = dyn Fn(&str, &mut Value) + Send;
 
-/// An API server with three objects. Where the script has an answer, that is given; else it does as it should.
+/// An API server with three objects. Where the script has an answer, that is given; else it does as it
+/// should.
 struct Fake {
     script: Mutex<Box<Script>>,
     /// Changes an object right after it was written.
@@ -91,20 +93,33 @@ impl Fake {
 
     fn client(self: &Arc<Self>) -> Client {
         let fake = Arc::clone(self);
-        Client::new(tower::service_fn(move |request: Request<Body>| Arc::clone(&fake).answer(request)), "default")
+        Client::new(
+            tower::service_fn(move |request: Request<Body>| Arc::clone(&fake).answer(request)),
+            "default",
+        )
     }
 
-    async fn answer(self: Arc<Self>, request: Request<Body>) -> Result<Response<crate::support::fake::Body>, BoxError> {
+    async fn answer(
+        self: Arc<Self>,
+        request: Request<Body>,
+    ) -> Result<Response<crate::support::fake::Body>, BoxError> {
         let (parts, body) = request.into_parts();
         let body = body.collect().await?.to_bytes();
         let path = parts.uri.path().to_owned();
-        let kind = parts.headers.get("content-type").map(|value| value.to_str().unwrap().to_owned()).unwrap_or_default();
+        let kind = parts
+            .headers
+            .get("content-type")
+            .map(|value| value.to_str().unwrap().to_owned())
+            .unwrap_or_default();
         let ask = match (&parts.method, parts.uri.query().unwrap_or_default()) {
             (&Method::GET, query) if query.contains("watch=true") => Ask::Watch,
             (&Method::GET, _) => Ask::Get,
             (&Method::PUT, _) => Ask::Put,
             (&Method::PATCH, query) if kind.contains("apply-patch") => {
-                assert!(query.contains("fieldManager=jobgate-certs") && query.contains("force=true"), "{query}");
+                assert!(
+                    query.contains("fieldManager=jobgate-certs") && query.contains("force=true"),
+                    "{query}"
+                );
                 Ask::Apply
             }
             (&Method::PATCH, _) => Ask::Release,
@@ -146,10 +161,13 @@ impl Fake {
             _ => {
                 for webhook in body["webhooks"].as_array().unwrap() {
                     let all = object["webhooks"].as_array_mut().unwrap();
-                    let Some(stored) = all.iter_mut().find(|stored| stored["name"] == webhook["name"]) else { return Answer::status(422, "Invalid") };
+                    let Some(stored) = all.iter_mut().find(|stored| stored["name"] == webhook["name"]) else {
+                        return Answer::status(422, "Invalid");
+                    };
                     stored["clientConfig"]["caBundle"] = webhook["clientConfig"]["caBundle"].clone();
                 }
-                object["metadata"]["managedFields"] = json!([{"manager": "kubectl"}, {"manager": "jobgate-certs"}]);
+                object["metadata"]["managedFields"] =
+                    json!([{"manager": "kubectl"}, {"manager": "jobgate-certs"}]);
             }
         }
         (self.meddler.lock().unwrap())(path, &mut object);
@@ -160,10 +178,13 @@ impl Fake {
     fn put(&self, path: &str, mut object: Value) -> Value {
         let mut objects = self.objects.lock().unwrap();
         let stored = objects.get_mut(path).unwrap();
-        let version: u64 = stored["metadata"]["resourceVersion"].as_str().map_or(1, |text| text.parse().unwrap());
+        let version: u64 =
+            stored["metadata"]["resourceVersion"].as_str().map_or(1, |text| text.parse().unwrap());
         object["metadata"]["resourceVersion"] = (version + 1).to_string().into();
         *stored = object.clone();
-        self.watches.lock().unwrap().retain(|(watched, sender)| *watched != path || sender.unbounded_send(event("MODIFIED", &object)).is_ok());
+        self.watches.lock().unwrap().retain(|(watched, sender)| {
+            *watched != path || sender.unbounded_send(event("MODIFIED", &object)).is_ok()
+        });
         object
     }
 
@@ -181,8 +202,14 @@ impl Fake {
     /// Returns the most requests of a kind in any minute.
     fn most(&self, wanted: impl Fn(Ask, &str) -> bool) -> usize {
         let diary = self.diary.lock().unwrap();
-        let times: Vec<Instant> = diary.iter().filter(|(_, ask, path)| wanted(*ask, path)).map(|(time, _, _)| *time).collect();
-        times.iter().enumerate().map(|(first, from)| times[first..].iter().take_while(|time| **time - *from < MINUTE).count()).max().unwrap_or(0)
+        let times: Vec<Instant> =
+            diary.iter().filter(|(_, ask, path)| wanted(*ask, path)).map(|(time, _, _)| *time).collect();
+        times
+            .iter()
+            .enumerate()
+            .map(|(first, from)| times[first..].iter().take_while(|time| **time - *from < MINUTE).count())
+            .max()
+            .unwrap_or(0)
     }
 
     fn forget(&self) {
@@ -190,7 +217,10 @@ impl Fake {
     }
 
     fn bundle(&self, path: &str) -> String {
-        let text = self.object(path)["webhooks"][0]["clientConfig"]["caBundle"].as_str().unwrap_or_default().to_owned();
+        let text = self.object(path)["webhooks"][0]["clientConfig"]["caBundle"]
+            .as_str()
+            .unwrap_or_default()
+            .to_owned();
         String::from_utf8(STANDARD.decode(text).unwrap()).unwrap()
     }
 
@@ -245,12 +275,16 @@ fn troubles() -> Vec<(Answer, &'static str)> {
         (Answer::Reply(200, "[]".to_owned()), "cannot be used"),
         (Answer::Reply(200, "7".to_owned()), "cannot be used"),
         (Answer::Reply(200, "{}".to_owned()), "cannot be used"),
-        (Answer::Reply(200, json!({"kind": "Pod", "metadata": {"name": "jobgate-tls"}}).to_string()), "cannot be used"),
+        (
+            Answer::Reply(200, json!({"kind": "Pod", "metadata": {"name": "jobgate-tls"}}).to_string()),
+            "cannot be used",
+        ),
     ]
 }
 
-/// What one replica sends in a minute, at the worst: 30 looks at 100 ms and one a second after, of three requests each, and the watches. Where writes are
-/// lost to others, up to four looks follow each other, but then none are wasted on broken watches.
+/// What one replica sends in a minute, at the worst: 30 looks at 100 ms and one a second after, of three
+/// requests each, and the watches. Where writes are lost to others, up to four looks follow each other, but
+/// then none are wasted on broken watches.
 const AT_MOST: usize = (30 + 57) * 3 + WATCHES;
 
 /// Watches of three objects in a minute: each is opened anew after 2.5 s or more, and oftener only at first.
@@ -261,7 +295,11 @@ async fn it_gets_ready_and_is_quiet_then() {
     let fake = Fake::new();
     let _replica = Replica::started(&fake).await;
     for path in [MUTATING, VALIDATING] {
-        assert_eq!(fake.object(path)["metadata"]["managedFields"], json!([{"manager": "kubectl"}]), "nothing of it is ours");
+        assert_eq!(
+            fake.object(path)["metadata"]["managedFields"],
+            json!([{"manager": "kubectl"}]),
+            "nothing of it is ours"
+        );
     }
     fake.forget();
     sleep(60 * MINUTE).await;
@@ -312,13 +350,22 @@ async fn once_ready_no_trouble_takes_the_certificate_away() {
 #[tokio::test(start_paused = true)]
 async fn writes_that_fail_are_told_and_not_repeated_without_end() {
     for ask in [Ask::Put, Ask::Apply, Ask::Release] {
-        for (answer, _) in troubles().into_iter().chain([(Answer::status(409, "Conflict"), ""), (Answer::status(422, "Invalid"), "")]) {
+        for (answer, _) in troubles()
+            .into_iter()
+            .chain([(Answer::status(409, "Conflict"), ""), (Answer::status(422, "Invalid"), "")])
+        {
             let (fake, given) = (Fake::new(), answer.clone());
             fake.answers(move |asked, _| (asked == ask).then(|| given.clone()));
             let replica = Replica::start(&fake);
             sleep(10 * MINUTE).await;
-            // What an API server says of a write that it took is not looked at, but for its status; then the object tells what came of it.
-            assert_eq!(replica.managed.ready().is_ok(), ask == Ask::Release, "{ask:?} {answer:?}: {:?}", replica.managed.ready());
+            // What an API server says of a write that it took is not looked at, but for its status; then the
+            // object tells what came of it.
+            assert_eq!(
+                replica.managed.ready().is_ok(),
+                ask == Ask::Release,
+                "{ask:?} {answer:?}: {:?}",
+                replica.managed.ready()
+            );
             let (all, writes) = (fake.most(|_, _| true), fake.most(|asked, _| asked == ask));
             assert!(all <= AT_MOST && writes <= 120, "{ask:?} {answer:?}: {all}, {writes}");
             fake.behaves();
@@ -344,7 +391,9 @@ async fn watches_that_are_none_do_no_harm() {
         let (fake, given) = (Fake::new(), answer.clone());
         fake.answers(move |ask, _| (ask == Ask::Watch).then(|| given.clone()));
         let _replica = Replica::started(&fake).await;
-        fake.change(MUTATING, |object| drop(object["webhooks"][0]["clientConfig"].as_object_mut().unwrap().remove("caBundle")));
+        fake.change(MUTATING, |object| {
+            drop(object["webhooks"][0]["clientConfig"].as_object_mut().unwrap().remove("caBundle"))
+        });
         sleep(10 * SECOND).await;
         assert_eq!(fake.bundle(MUTATING), fake.authority(), "{answer:?}: seen without a watch");
         fake.forget();
@@ -383,7 +432,10 @@ async fn a_webhook_that_is_added_is_published_too() {
     });
     sleep(2 * SECOND).await;
     let object = fake.object(VALIDATING);
-    assert_eq!(object["webhooks"][1]["clientConfig"]["caBundle"], object["webhooks"][0]["clientConfig"]["caBundle"]);
+    assert_eq!(
+        object["webhooks"][1]["clientConfig"]["caBundle"],
+        object["webhooks"][0]["clientConfig"]["caBundle"]
+    );
 }
 
 /// Who undoes every write at once makes us neither faster nor wrong.
@@ -413,8 +465,17 @@ async fn an_adversary_gets_six_writes_a_minute() {
 /// Objects that parse and mean nothing.
 #[tokio::test(start_paused = true)]
 async fn objects_of_the_wrong_shape_are_no_reason_to_panic() {
-    let nonsense =
-        [json!(null), json!(7), json!("text"), json!([]), json!([[]]), json!([null, 7]), json!({}), json!({"ca.crt": 7}), json!([{"name": 7}])];
+    let nonsense = [
+        json!(null),
+        json!(7),
+        json!("text"),
+        json!([]),
+        json!([[]]),
+        json!([null, 7]),
+        json!({}),
+        json!({"ca.crt": 7}),
+        json!([{"name": 7}]),
+    ];
     for value in nonsense {
         let fake = Fake::new();
         let replica = Replica::started(&fake).await;
@@ -426,11 +487,18 @@ async fn objects_of_the_wrong_shape_are_no_reason_to_panic() {
         fake.change(MUTATING, |object| object["metadata"]["managedFields"] = given.clone());
         sleep(MINUTE).await;
         replica.managed.ready().unwrap_or_else(|e| panic!("{value}: {e}"));
-        for (path, kind, word) in [(MUTATING, "MutatingWebhookConfiguration", "mutate"), (VALIDATING, "ValidatingWebhookConfiguration", "validate")] {
+        for (path, kind, word) in [
+            (MUTATING, "MutatingWebhookConfiguration", "mutate"),
+            (VALIDATING, "ValidatingWebhookConfiguration", "validate"),
+        ] {
             fake.change(path, |object| object["webhooks"] = configuration(kind, word)["webhooks"].clone());
         }
         sleep(MINUTE).await;
         assert!(!fake.authority().is_empty(), "{value}");
-        assert_eq!((fake.bundle(MUTATING), fake.bundle(VALIDATING)), (fake.authority(), fake.authority()), "{value}: it still works");
+        assert_eq!(
+            (fake.bundle(MUTATING), fake.bundle(VALIDATING)),
+            (fake.authority(), fake.authority()),
+            "{value}: it still works"
+        );
     }
 }

@@ -1,4 +1,5 @@
-//! `jobgate certs init`, and what is beside it for clusters with cert-manager: certificates by which an API server will know the webhook.
+//! `jobgate certs init`, and what is beside it for clusters with cert-manager: certificates by which an API
+//! server will know the webhook.
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
@@ -13,10 +14,16 @@ use rustls_pki_types::pem::PemObject as _;
 use rustls_pki_types::{CertificateDer, ServerName, UnixTime};
 
 fn init(folder: &Path, arguments: &[&str]) -> Output {
-    Command::new(env!("CARGO_BIN_EXE_jobgate")).args(["certs", "init", "--out"]).arg(folder).args(arguments).output().unwrap()
+    Command::new(env!("CARGO_BIN_EXE_jobgate"))
+        .args(["certs", "init", "--out"])
+        .arg(folder)
+        .args(arguments)
+        .output()
+        .unwrap()
 }
 
-const FILES: [(&str, u32); 4] = [("ca.crt", 0o644), ("ca.key", 0o600), ("tls.crt", 0o644), ("tls.key", 0o600)];
+const FILES: [(&str, u32); 4] =
+    [("ca.crt", 0o644), ("ca.key", 0o600), ("tls.crt", 0o644), ("tls.key", 0o600)];
 
 fn read(folder: &Path) -> Vec<Vec<u8>> {
     FILES.map(|(name, _)| fs::read(folder.join(name)).unwrap()).to_vec()
@@ -28,14 +35,20 @@ fn it_writes_what_can_be_used_and_nobody_else_can_read_the_keys() {
     let folder = temporary.path().join("a new one");
     let output = init(&folder, &["--namespace", "batch", "--service", "gate", "--days", "30"]);
     assert_eq!(output.status.code(), Some(0), "{}", String::from_utf8_lossy(&output.stderr));
-    let mut names: Vec<_> = fs::read_dir(&folder).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
+    let mut names: Vec<_> = fs::read_dir(&folder)
+        .unwrap()
+        .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+        .collect();
     names.sort();
     assert_eq!(names, FILES.map(|(name, _)| name), "and nothing else");
     for (name, mode) in FILES {
         assert_eq!(fs::metadata(folder.join(name)).unwrap().permissions().mode() & 0o777, mode, "{name}");
     }
     let said = String::from_utf8(output.stdout).unwrap();
-    assert!(said.contains("gate.batch.svc") && said.contains("-n batch") && said.contains("{.webhooks[*].name}"), "{said}");
+    assert!(
+        said.contains("gate.batch.svc") && said.contains("-n batch") && said.contains("{.webhooks[*].name}"),
+        "{said}"
+    );
     assert!(!said.contains("PRIVATE KEY"));
     verifies(&folder, "gate.batch.svc");
 }
@@ -55,7 +68,17 @@ fn verifies(folder: &Path, name: &str) {
     verify("kubernetes.default.svc").unwrap_err();
 
     let openssl = |arguments: &[&str]| Command::new("openssl").args(arguments).current_dir(folder).output();
-    let Ok(output) = openssl(&["verify", "-x509_strict", "-purpose", "sslserver", "-verify_hostname", name, "-CAfile", "ca.crt", "tls.crt"]) else {
+    let Ok(output) = openssl(&[
+        "verify",
+        "-x509_strict",
+        "-purpose",
+        "sslserver",
+        "-verify_hostname",
+        name,
+        "-CAfile",
+        "ca.crt",
+        "tls.crt",
+    ]) else {
         println!("skipped: OpenSSL is not asked, for it is not here");
         return;
     };
@@ -66,9 +89,25 @@ fn verifies(folder: &Path, name: &str) {
         assert!(!of_certificate.is_empty());
         assert_eq!(of_certificate, key(&["pkey", "-in", &format!("{pair}.key"), "-pubout"]), "{pair}");
     }
-    let text = String::from_utf8(key(&["x509", "-in", "tls.crt", "-noout", "-checkend", &(29 * 86_400).to_string()])).unwrap();
+    let text = String::from_utf8(key(&[
+        "x509",
+        "-in",
+        "tls.crt",
+        "-noout",
+        "-checkend",
+        &(29 * 86_400).to_string(),
+    ]))
+    .unwrap();
     assert!(text.contains("will not expire"), "{text}");
-    let text = String::from_utf8(key(&["x509", "-in", "tls.crt", "-noout", "-checkend", &(31 * 86_400).to_string()])).unwrap();
+    let text = String::from_utf8(key(&[
+        "x509",
+        "-in",
+        "tls.crt",
+        "-noout",
+        "-checkend",
+        &(31 * 86_400).to_string(),
+    ]))
+    .unwrap();
     assert!(text.contains("will expire"), "{text}");
 }
 
@@ -92,14 +131,20 @@ fn it_replaces_nothing_unless_told_to() {
     fs::set_permissions(folder.path().join("tls.key"), fs::Permissions::from_mode(0o644)).unwrap();
     assert!(init(folder.path(), &["--force", "--days", "30"]).status.success());
     assert!(read(folder.path()).iter().zip(&first).all(|(new, old)| new != old));
-    assert_eq!(fs::metadata(folder.path().join("tls.key")).unwrap().permissions().mode() & 0o777, 0o600, "it was wider before");
+    assert_eq!(
+        fs::metadata(folder.path().join("tls.key")).unwrap().permissions().mode() & 0o777,
+        0o600,
+        "it was wider before"
+    );
     verifies(folder.path(), "jobgate.jobgate.svc");
 }
 
 #[test]
 fn it_says_no_to_what_cannot_be() {
     let folder = tempfile::tempdir().unwrap();
-    for arguments in [&["--namespace", "No"][..], &["--service", "a.b"], &["--days", "0"], &["--days", "4000"]] {
+    for arguments in
+        [&["--namespace", "No"][..], &["--service", "a.b"], &["--days", "0"], &["--days", "4000"]]
+    {
         let output = init(folder.path(), arguments);
         assert_eq!(output.status.code(), Some(2), "{arguments:?}");
         assert!(!output.stderr.is_empty());
@@ -114,16 +159,28 @@ fn documents(path: &str) -> Vec<Value> {
     jobgate::text::yaml::documents(text.as_bytes()).map(|document| document.unwrap().value).collect()
 }
 
-/// cert-manager's own definitions are not here. What its documentation asks for is: an authority that issues, issuers that exist, a Secret for each
-/// certificate, a life longer than its renewal, and the names by which the API server calls the webhook.
+/// cert-manager's own definitions are not here. What its documentation asks for is: an authority that issues,
+/// issuers that exist, a Secret for each certificate, a life longer than its renewal, and the names by which
+/// the API server calls the webhook.
 #[test]
 fn cert_manager_is_asked_for_a_chain_that_holds_together() {
     let objects = documents("deploy/components/cert-manager/certificates.yaml");
-    let named = |kind: &str, name: &Value| objects.iter().find(|object| object["kind"] == kind && object["metadata"]["name"] == *name);
-    let hours = |value: &Value| value.as_str().and_then(|text| text.strip_suffix('h')).and_then(|text| text.parse::<u32>().ok()).unwrap();
+    let named = |kind: &str, name: &Value| {
+        objects.iter().find(|object| object["kind"] == kind && object["metadata"]["name"] == *name)
+    };
+    let hours = |value: &Value| {
+        value
+            .as_str()
+            .and_then(|text| text.strip_suffix('h'))
+            .and_then(|text| text.parse::<u32>().ok())
+            .unwrap()
+    };
     let mut secrets = Vec::new();
     for object in &objects {
-        assert_eq!((&object["apiVersion"], &object["metadata"]["namespace"]), (&json!("cert-manager.io/v1"), &json!("jobgate")));
+        assert_eq!(
+            (&object["apiVersion"], &object["metadata"]["namespace"]),
+            (&json!("cert-manager.io/v1"), &json!("jobgate"))
+        );
         let spec = &object["spec"];
         if object["kind"] == "Issuer" {
             let authority = &spec["ca"]["secretName"];
@@ -132,21 +189,37 @@ fn cert_manager_is_asked_for_a_chain_that_holds_together() {
         }
         assert_eq!(object["kind"], "Certificate");
         assert_eq!(spec["issuerRef"]["kind"], "Issuer");
-        let issuer = named("Issuer", &spec["issuerRef"]["name"]).unwrap_or_else(|| panic!("no such issuer: {object}"));
-        assert_eq!(issuer["spec"]["selfSigned"].is_object(), spec["isCA"] == true, "an authority signs itself, and nothing else does");
+        let issuer =
+            named("Issuer", &spec["issuerRef"]["name"]).unwrap_or_else(|| panic!("no such issuer: {object}"));
+        assert_eq!(
+            issuer["spec"]["selfSigned"].is_object(),
+            spec["isCA"] == true,
+            "an authority signs itself, and nothing else does"
+        );
         assert!(hours(&spec["renewBefore"]) * 2 < hours(&spec["duration"]));
         // An authority that keeps its key goes on verifying what it signed before it was renewed.
         let rotation = if spec["isCA"] == true { "Never" } else { "Always" };
-        assert_eq!(spec["privateKey"], json!({"algorithm": "ECDSA", "size": 256, "rotationPolicy": rotation}));
+        assert_eq!(
+            spec["privateKey"],
+            json!({"algorithm": "ECDSA", "size": 256, "rotationPolicy": rotation})
+        );
         secrets.push(spec["secretName"].clone());
     }
-    let authorities: Vec<&Value> =
-        objects.iter().filter(|object| object["spec"]["isCA"] == true).map(|object| &object["spec"]["secretName"]).collect();
-    let issuing: Vec<&Value> = objects.iter().map(|object| &object["spec"]["ca"]["secretName"]).filter(|name| name.is_string()).collect();
+    let authorities: Vec<&Value> = objects
+        .iter()
+        .filter(|object| object["spec"]["isCA"] == true)
+        .map(|object| &object["spec"]["secretName"])
+        .collect();
+    let issuing: Vec<&Value> = objects
+        .iter()
+        .map(|object| &object["spec"]["ca"]["secretName"])
+        .filter(|name| name.is_string())
+        .collect();
     assert_eq!(authorities, issuing, "what issues is the authority");
     let leaf = &named("Certificate", &json!("jobgate-tls")).unwrap()["spec"];
     assert_eq!(leaf["secretName"], "jobgate-tls", "what the Deployment mounts");
-    let names: Vec<&str> = leaf["dnsNames"].as_array().unwrap().iter().map(|name| name.as_str().unwrap()).collect();
+    let names: Vec<&str> =
+        leaf["dnsNames"].as_array().unwrap().iter().map(|name| name.as_str().unwrap()).collect();
     assert_eq!(names, [jobgate::serve::certs::Names::new("jobgate", "jobgate").unwrap().server_name()]);
     assert_eq!(leaf["usages"], json!(["digital signature", "server auth"]));
     secrets.sort_by_key(Value::to_string);

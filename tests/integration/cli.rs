@@ -37,7 +37,10 @@ fn every_format_is_written() {
     let place = Place::with(&[("job.yaml", JOB)]);
     let of = |format: &str| place.run(&["lint", "--format", format, "job.yaml"]);
     let document = json(&of("json"));
-    assert_eq!((&document["version"], &document["summary"]["deny"], &document["summary"]["files"]), (&1.into(), &1.into(), &1.into()));
+    assert_eq!(
+        (&document["version"], &document["summary"]["deny"], &document["summary"]["files"]),
+        (&1.into(), &1.into(), &1.into())
+    );
     assert_eq!(document["findings"][0]["rule"], "deadline");
     assert_eq!(document["findings"][0]["start"], jobgate::text::value::json!({"line": 6, "column": 1}));
     assert_eq!(document["findings"][0]["object"]["name"], "train");
@@ -52,9 +55,12 @@ fn every_format_is_written() {
 fn a_path_that_cannot_be_read_is_in_every_format() {
     let place = Place::with(&[("job.yaml", &good())]);
     std::os::unix::fs::symlink("gone.yaml", place.path().join("link.yaml")).unwrap();
-    for (command, paths) in
-        [("lint", &["missing.yaml"][..]), ("lint", &["job.yaml", "missing.yaml"]), ("lint", &["."]), ("dry-run", &["missing.yaml", "job.yaml"])]
-    {
+    for (command, paths) in [
+        ("lint", &["missing.yaml"][..]),
+        ("lint", &["job.yaml", "missing.yaml"]),
+        ("lint", &["."]),
+        ("dry-run", &["missing.yaml", "job.yaml"]),
+    ] {
         let file = if paths == ["."] { "link.yaml" } else { "missing.yaml" };
         let of = |format: &str| {
             let output = place.run(&[&[command, "--format", format], paths].concat());
@@ -63,13 +69,26 @@ fn a_path_that_cannot_be_read_is_in_every_format() {
             output
         };
         let unjudged = json(&of("json"))["unjudged"][0].clone();
-        assert_eq!((&unjudged["reason"], unjudged["file"].as_str().unwrap().trim_start_matches("./")), (&"unreadable-path".into(), file));
+        assert_eq!(
+            (&unjudged["reason"], unjudged["file"].as_str().unwrap().trim_start_matches("./")),
+            (&"unreadable-path".into(), file)
+        );
         let invocation = json(&of("sarif"))["runs"][0]["invocations"][0].clone();
         let notification = &invocation["toolExecutionNotifications"][0];
-        assert_eq!((&invocation["executionSuccessful"], &notification["level"]), (&false.into(), &"error".into()));
+        assert_eq!(
+            (&invocation["executionSuccessful"], &notification["level"]),
+            (&false.into(), &"error".into())
+        );
         assert_eq!(notification["locations"][0]["physicalLocation"]["artifactLocation"]["uri"], file);
-        assert_eq!((json(&of("gitlab"))[0]["severity"].clone(), json(&of("gitlab"))[0]["location"]["path"].clone()), ("blocker".into(), file.into()));
-        assert!(stdout(&of("github")).starts_with(&format!("::error file={file},line=1,title=not judged::cannot read this path: ")));
+        assert_eq!(
+            (json(&of("gitlab"))[0]["severity"].clone(), json(&of("gitlab"))[0]["location"]["path"].clone()),
+            ("blocker".into(), file.into())
+        );
+        assert!(
+            stdout(&of("github")).starts_with(&format!(
+                "::error file={file},line=1,title=not judged::cannot read this path: "
+            ))
+        );
         assert!(stdout(&of("junit")).contains(r#"errors="1""#));
         assert!(stdout(&of("human")).contains("1 path not readable"));
     }
@@ -81,9 +100,15 @@ fn a_baseline_holds_what_was_not_judged() {
     let place = Place::with(&[("k8s/job.yaml", &good()), ("k8s/mpi.yaml", mpi)]);
     assert_eq!(code(&place.run(&["lint", "k8s", "--fail-on-unjudged"])), 1);
     let written = place.run(&["lint", "k8s", "--fail-on-unjudged", "--write-baseline", "known.json"]);
-    assert_eq!((code(&written), stderr(&written)), (0, "jobgate: 0 findings and 1 not judged written to known.json\n"));
+    assert_eq!(
+        (code(&written), stderr(&written)),
+        (0, "jobgate: 0 findings and 1 not judged written to known.json\n")
+    );
     let known = place.run(&["lint", "k8s", "--fail-on-unjudged", "--baseline", "known.json"]);
-    assert_eq!((code(&known), stdout(&known)), (0, "2 files, 2 documents, 1 job: nothing found; 1 not judged and baselined\n"));
+    assert_eq!(
+        (code(&known), stdout(&known)),
+        (0, "2 files, 2 documents, 1 job: nothing found; 1 not judged and baselined\n")
+    );
     fs::write(place.path().join("k8s/other.yaml"), mpi.replace("name: a", "name: b")).unwrap();
     assert_eq!(code(&place.run(&["lint", "k8s", "--fail-on-unjudged", "--baseline", "known.json"])), 1);
 }
@@ -101,9 +126,16 @@ fn exit_codes_follow_the_level_asked_for() {
     let good = good();
     let warn = good.replace("metadata:\n", "metadata:\n  annotations: {jobgate.dev/ignore: no-such-rule}\n");
     let note = good.replace("  ttlSecondsAfterFinished: 3600\n", "");
-    let place = Place::with(&[("good.yaml", &good), ("warn.yaml", &warn), ("note.yaml", &note), ("deny.yaml", JOB)]);
-    for (file, codes) in [("good.yaml", [0, 0, 0]), ("note.yaml", [0, 0, 1]), ("warn.yaml", [0, 1, 1]), ("deny.yaml", [1, 1, 1])] {
-        let found = ["deny", "warn", "note"].map(|level| code(&place.run(&["lint", "--fail-on", level, file])));
+    let place =
+        Place::with(&[("good.yaml", &good), ("warn.yaml", &warn), ("note.yaml", &note), ("deny.yaml", JOB)]);
+    for (file, codes) in [
+        ("good.yaml", [0, 0, 0]),
+        ("note.yaml", [0, 0, 1]),
+        ("warn.yaml", [0, 1, 1]),
+        ("deny.yaml", [1, 1, 1]),
+    ] {
+        let found =
+            ["deny", "warn", "note"].map(|level| code(&place.run(&["lint", "--fail-on", level, file])));
         assert_eq!(found, codes, "{file}");
     }
 }
@@ -115,7 +147,11 @@ fn standard_input_is_a_file_called_dash() {
     assert_eq!(code(&output), 1);
     assert_eq!(json(&output)["findings"][0]["file"], "-");
     assert_eq!(code(&place.command(&["dry-run", "-"]).write_stdin(JOB).output().unwrap()), 1);
-    let capped = place.command(&["lint", "-", "--max-file-size", "1K", "--format", "json"]).write_stdin("# x\n".repeat(1000)).output().unwrap();
+    let capped = place
+        .command(&["lint", "-", "--max-file-size", "1K", "--format", "json"])
+        .write_stdin("# x\n".repeat(1000))
+        .output()
+        .unwrap();
     assert_eq!(json(&capped)["findings"][0]["message"], "the text goes on beyond the limit of 1 KiB");
 }
 
@@ -140,9 +176,17 @@ fn what_cannot_be_read_does_not_keep_the_rest_from_being_linted() {
     let output = place.run(&["lint", "gone.yaml", "job.yaml", "*.json", "empty", "--format", "json"]);
     assert_eq!(code(&output), 2);
     assert_eq!(json(&output)["summary"]["deny"], 1);
-    let unjudged: Vec<Value> = json(&output)["unjudged"].as_array().unwrap().iter().map(|unjudged| unjudged["message"].clone()).collect();
+    let unjudged: Vec<Value> = json(&output)["unjudged"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|unjudged| unjudged["message"].clone())
+        .collect();
     let missing = "cannot read this path: No such file or directory (os error 2)";
-    assert_eq!(unjudged, ["cannot read this path: no file matches", "there is nothing to judge in empty", missing]);
+    assert_eq!(
+        unjudged,
+        ["cannot read this path: no file matches", "there is nothing to judge in empty", missing]
+    );
     assert_snapshot!(stderr(&output), @"
     jobgate: cannot read gone.yaml: No such file or directory (os error 2)
     jobgate: cannot read *.json: no file matches
@@ -152,18 +196,31 @@ fn what_cannot_be_read_does_not_keep_the_rest_from_being_linted() {
 #[test]
 fn what_does_not_parse_is_a_finding_and_the_rest_is_linted() {
     let broken = format!("{JOB}---\nkind: Job\nspec: {{a: 1\n---\n{JOB}");
-    let place = Place::with(&[("job.yaml", &broken), ("chart.yaml", "kind: Job\n{{- if .Values.x }}\nname: {{ .x }}\n{{- end }}\n")]);
+    let place = Place::with(&[
+        ("job.yaml", &broken),
+        ("chart.yaml", "kind: Job\n{{- if .Values.x }}\nname: {{ .x }}\n{{- end }}\n"),
+    ]);
     let document = json(&place.run(&["lint", "--format", "json"]));
-    let found: Vec<(&str, &str)> =
-        document["findings"].as_array().unwrap().iter().map(|f| (f["rule"].as_str().unwrap(), f["action"].as_str().unwrap())).collect();
-    assert_eq!(found, [("unrendered-template", "warn"), ("deadline", "deny"), ("syntax", "deny"), ("deadline", "deny")]);
+    let found: Vec<(&str, &str)> = document["findings"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|f| (f["rule"].as_str().unwrap(), f["action"].as_str().unwrap()))
+        .collect();
+    assert_eq!(
+        found,
+        [("unrendered-template", "warn"), ("deadline", "deny"), ("syntax", "deny"), ("deadline", "deny")]
+    );
     assert_eq!((&document["summary"]["files"], &document["summary"]["documents"]), (&2.into(), &4.into()));
 }
 
 #[test]
 fn what_cannot_run_says_why_and_exits_with_2() {
-    let place =
-        Place::with(&[("job.yaml", JOB), ("bad.yaml", "apiVersion: jobgate.dev/v1alpha1\nkind: Policy\nrulez: {}\n"), ("facts.yaml", "a: [")]);
+    let place = Place::with(&[
+        ("job.yaml", JOB),
+        ("bad.yaml", "apiVersion: jobgate.dev/v1alpha1\nkind: Policy\nrulez: {}\n"),
+        ("facts.yaml", "a: ["),
+    ]);
     for (arguments, word) in [
         (&["lint", "--policy", "no-such-policy"][..], "no-such-policy"),
         (&["lint", "--policy", "bad.yaml"], "rulez"),
@@ -186,7 +243,8 @@ fn what_cannot_run_says_why_and_exits_with_2() {
 
 #[test]
 fn a_baseline_lets_only_what_is_new_fail() {
-    let place = Place::with(&[("k8s/a.yaml", JOB), ("k8s/b.yaml", &JOB.replace("name: train\n", "name: other\n"))]);
+    let place =
+        Place::with(&[("k8s/a.yaml", JOB), ("k8s/b.yaml", &JOB.replace("name: train\n", "name: other\n"))]);
     let written = place.run(&["lint", "--write-baseline", "known.json", "k8s"]);
     assert_eq!((code(&written), stderr(&written)), (0, "jobgate: 2 findings written to known.json\n"));
     assert_eq!(stdout(&written), "2 files, 2 documents, 2 jobs: nothing found; 2 baselined\n");
@@ -197,13 +255,22 @@ fn a_baseline_lets_only_what_is_new_fail() {
     {"file":"k8s/b.yaml","object":{"kind":"Job","namespace":"team-a","name":"other"},"path":"spec.activeDeadlineSeconds","rule":"deadline","count":1}
     ]}
     "#);
-    let known = |arguments: &[&str]| place.run(&[&["lint", "--baseline", "known.json", "--format", "json"], arguments].concat());
+    let known = |arguments: &[&str]| {
+        place.run(&[&["lint", "--baseline", "known.json", "--format", "json"], arguments].concat())
+    };
     assert_eq!(code(&known(&["k8s"])), 0);
     // From somewhere else, or a part of it: the rest is not gone.
-    let inside = place.command(&["lint", "--baseline", "../known.json", "a.yaml"]).current_dir(place.path().join("k8s")).output().unwrap();
+    let inside = place
+        .command(&["lint", "--baseline", "../known.json", "a.yaml"])
+        .current_dir(place.path().join("k8s"))
+        .output()
+        .unwrap();
     assert_eq!((code(&inside), stderr(&inside)), (0, ""));
     // One more, with what only the API server says.
-    let worse = format!("---\n# moved\n{}---\n{JOB}", JOB.replace("      restartPolicy", "      tolerations: 5\n      restartPolicy"));
+    let worse = format!(
+        "---\n# moved\n{}---\n{JOB}",
+        JOB.replace("      restartPolicy", "      tolerations: 5\n      restartPolicy")
+    );
     fs::write(place.path().join("k8s/a.yaml"), worse).unwrap();
     fs::write(place.path().join("k8s/b.yaml"), good()).unwrap();
     let output = known(&["k8s"]);
@@ -211,7 +278,10 @@ fn a_baseline_lets_only_what_is_new_fail() {
     assert_eq!(code(&output), 1);
     let summary = &document["summary"];
     assert_eq!((&summary["known"], &summary["gone"], &summary["deny"]), (&1.into(), &1.into(), &2.into()));
-    assert_eq!(stderr(&output), "jobgate: 1 entry of the baseline is resolved; regenerate it with --write-baseline known.json\n");
+    assert_eq!(
+        stderr(&output),
+        "jobgate: 1 entry of the baseline is resolved; regenerate it with --write-baseline known.json\n"
+    );
     let again = place.run(&["lint", "--write-baseline", "known.json", "k8s"]);
     assert_eq!((code(&again), code(&known(&["k8s"]))), (0, 0));
     assert!(fs::read_to_string(place.path().join("known.json")).unwrap().contains("\"count\":2"));
@@ -219,7 +289,11 @@ fn a_baseline_lets_only_what_is_new_fail() {
 
 #[test]
 fn a_baseline_that_is_none_stops_the_run() {
-    let place = Place::with(&[("job.yaml", JOB), ("bad.json", "{\"version\": 1,\n\"findings\": [{}]}"), ("newer.json", "{\"version\": 7}")]);
+    let place = Place::with(&[
+        ("job.yaml", JOB),
+        ("bad.json", "{\"version\": 1,\n\"findings\": [{}]}"),
+        ("newer.json", "{\"version\": 7}"),
+    ]);
     for (arguments, words) in [
         (&["--baseline", "gone.json"][..], "read the baseline gone.json"),
         (&["--baseline", "bad.json"], "missing field `file` at line 2 column 15"),
@@ -228,7 +302,10 @@ fn a_baseline_that_is_none_stops_the_run() {
         (&["--write-baseline", "new.json", "--diff"], "cannot be used with"),
         (&["--baseline", "bad.json", "--diff"], "cannot be used with"),
         (&["--write-baseline", "."], "it is no regular file"),
-        (&["--write-baseline", "no/such/folder.json"], "write the baseline no/such/folder.json: No such file or directory (os error 2)\n"),
+        (
+            &["--write-baseline", "no/such/folder.json"],
+            "write the baseline no/such/folder.json: No such file or directory (os error 2)\n",
+        ),
     ] {
         let output = place.run(&[&["lint", "job.yaml"], arguments].concat());
         assert_eq!((code(&output), stdout(&output)), (2, ""), "{arguments:?}");
@@ -236,7 +313,11 @@ fn a_baseline_that_is_none_stops_the_run() {
     }
     let output = place.run(&["lint", "job.yaml", "gone.yaml", "--write-baseline", "new.json"]);
     assert_eq!(code(&output), 2);
-    assert!(stderr(&output).contains("new.json is not written: not everything could be linted"), "{}", stderr(&output));
+    assert!(
+        stderr(&output).contains("new.json is not written: not everything could be linted"),
+        "{}",
+        stderr(&output)
+    );
     assert!(!place.path().join("new.json").exists());
 }
 
@@ -244,8 +325,13 @@ fn a_baseline_that_is_none_stops_the_run() {
 fn a_baseline_knows_what_fixes_leave() {
     let place = Place::with(&[("job.yaml", &JOB.replace("  ttlSecondsAfterFinished: 3600\n", ""))]);
     let output = place.run(&["lint", "--fix", "--write-baseline", "known.json", "--fail-on", "note"]);
-    assert_eq!((code(&output), stdout(&output)), (0, "1 file, 1 document, 1 job: nothing found; 1 fixed in 1 file; 1 baselined\n"));
-    assert!(fs::read_to_string(place.path().join("job.yaml")).unwrap().contains("ttlSecondsAfterFinished: 86400"));
+    assert_eq!(
+        (code(&output), stdout(&output)),
+        (0, "1 file, 1 document, 1 job: nothing found; 1 fixed in 1 file; 1 baselined\n")
+    );
+    assert!(
+        fs::read_to_string(place.path().join("job.yaml")).unwrap().contains("ttlSecondsAfterFinished: 86400")
+    );
     let text = fs::read_to_string(place.path().join("known.json")).unwrap();
     assert!(text.contains("\"rule\":\"deadline\"") && !text.contains("ttl"), "{text}");
 }
@@ -268,18 +354,29 @@ fn facts_and_files_beside_it_tell_of_a_claim() {
         .replace("      containers:", "      volumes: [{name: checkpoints, persistentVolumeClaim: {claimName: checkpoints}}]\n      containers:")
         + "          volumeMounts: [{name: checkpoints, mountPath: /checkpoints}]\n";
     let claim = |mode: &str| {
-        format!("apiVersion: v1\nkind: PersistentVolumeClaim\nmetadata: {{name: checkpoints, namespace: team-a}}\nspec:\n  accessModes: [{mode}]\n")
+        format!(
+            "apiVersion: v1\nkind: PersistentVolumeClaim\nmetadata: {{name: checkpoints, namespace: team-a}}\nspec:\n  accessModes: [{mode}]\n"
+        )
     };
     let (once, many) = (claim("ReadWriteOnce"), claim("ReadWriteMany"));
-    let place = Place::with(&[("jobs/job.yaml", &job), ("storage/claim.yaml", &once), ("facts.txt", &many), ("far/a/b/claim.yaml", &many)]);
+    let place = Place::with(&[
+        ("jobs/job.yaml", &job),
+        ("storage/claim.yaml", &once),
+        ("facts.txt", &many),
+        ("far/a/b/claim.yaml", &many),
+    ]);
     let found = |arguments: &[&str]| {
         let document = json(&place.run(&[&["lint", "--format", "json"], arguments].concat()));
         let findings = document["findings"].as_array().unwrap().clone();
-        findings.into_iter().filter(|finding| finding["rule"] == "checkpoint-volume-access").collect::<Vec<_>>()
+        findings
+            .into_iter()
+            .filter(|finding| finding["rule"] == "checkpoint-volume-access")
+            .collect::<Vec<_>>()
     };
     let near = found(&["."]);
     assert_eq!(near.len(), 1, "{near:?}");
-    let places: Vec<&Value> = near[0]["related"].as_array().unwrap().iter().map(|related| &related["file"]).collect();
+    let places: Vec<&Value> =
+        near[0]["related"].as_array().unwrap().iter().map(|related| &related["file"]).collect();
     assert!(places.contains(&&"storage/claim.yaml".into()), "{places:?}");
     assert_eq!(found(&["jobs"]).len(), 0, "an unknown claim denies nothing");
     assert_eq!(found(&["--facts", "facts.txt", "."]).len(), 0, "facts win");
@@ -293,7 +390,9 @@ fn pages_and_scripts_are_written() {
     assert!(stdout(&place.run(&["man"])).contains(".TH jobgate 1"));
     assert!(stdout(&place.run(&["explain"])).contains("restart-policy"));
     assert!(stdout(&place.run(&["policy", "show", "audit"])).contains("kind: Policy"));
-    assert!(stdout(&place.run(&["policy", "export", "--vap"])).contains("kind: ValidatingAdmissionPolicyBinding"));
+    assert!(
+        stdout(&place.run(&["policy", "export", "--vap"])).contains("kind: ValidatingAdmissionPolicyBinding")
+    );
     assert_eq!(code(&place.run(&["--version"])), 0);
 }
 
@@ -320,7 +419,17 @@ fn hostile(name: &str, make: impl FnOnce(&Path)) -> String {
     let limited = format!("ulimit -v {}; exec \"$0\" \"$@\"", 512 << 10);
     let start = Instant::now();
     let output = Command::new("bash")
-        .args(["-c", &limited, env!("CARGO_BIN_EXE_jobgate"), "lint", "--threads", "2", "--format", "json", name])
+        .args([
+            "-c",
+            &limited,
+            env!("CARGO_BIN_EXE_jobgate"),
+            "lint",
+            "--threads",
+            "2",
+            "--format",
+            "json",
+            name,
+        ])
         .current_dir(place.path())
         .timeout(Duration::from_secs(20))
         .output()
@@ -347,7 +456,13 @@ fn hostile_files_are_refused_quickly_and_in_words() {
     });
     assert!(hostile_bytes("bomb.yaml", bomb).contains("alias"));
     assert!(hostile_bytes("flow.yaml", "[".repeat(100_000)).contains("deep"));
-    assert!(hostile_bytes("block.yaml", (0..2_000).fold(String::new(), |text, level| text + &" ".repeat(level) + "a:\n")).contains("deep"));
+    assert!(
+        hostile_bytes(
+            "block.yaml",
+            (0..2_000).fold(String::new(), |text, level| text + &" ".repeat(level) + "a:\n")
+        )
+        .contains("deep")
+    );
     assert!(hostile_bytes("dashes.yaml", "- ".repeat(100_000)).contains("deep"));
     assert!(hostile_bytes("deep.json", "{\"a\":".repeat(100_000)).contains("deep"));
     assert!(hostile_bytes("nul.yaml", "kind: Job\0\n").contains("U+0000"));
@@ -359,7 +474,8 @@ fn hostile_files_are_refused_quickly_and_in_words() {
     assert!(zeros.contains("U+0000"), "{zeros}");
 }
 
-/// Arguments, a file's name and its text for so many wrong parts. To look at all parts for each of them takes minutes where there are many.
+/// Arguments, a file's name and its text for so many wrong parts. To look at all parts for each of them takes
+/// minutes where there are many.
 fn large_and_wrong(many: usize) -> Vec<(&'static [&'static str], &'static str, String)> {
     let job = |metadata: &str, spec: &str, pod: &str| {
         format!(
@@ -373,9 +489,13 @@ fn large_and_wrong(many: usize) -> Vec<(&'static [&'static str], &'static str, S
             "- apiVersion: batch/v1\n  kind: Job\n  metadata: {{name: j{at}}}\n  spec: {{template: {{spec: {{restartPolicy: Never, containers: [{{name: a, image: b}}]}}}}}}\n"
         )
     };
-    let claims = lines(&|at| format!("      - {{name: v{at}, persistentVolumeClaim: {{claimName: c{at}}}}}\n"));
+    let claims =
+        lines(&|at| format!("      - {{name: v{at}, persistentVolumeClaim: {{claimName: c{at}}}}}\n"));
     let mounts: Vec<String> = (0..many).map(|at| format!("{{name: v{at}, mountPath: /m{at}}}")).collect();
-    let mounting = format!("      containers: [{{name: a, image: b, volumeMounts: [{}]}}]\n      volumes:\n{claims}", mounts.join(", "));
+    let mounting = format!(
+        "      containers: [{{name: a, image: b, volumeMounts: [{}]}}]\n      volumes:\n{claims}",
+        mounts.join(", ")
+    );
     let replicas = (0..many / 4).map(|at| {
         format!("    W{at}: {{restartPolicy: Always, template: {{spec: {{containers: [{{name: pytorch, image: b, resources: {{limits: {{nvidia.com/gpu: 1}}}}}}]}}}}}}\n")
     });
@@ -383,16 +503,30 @@ fn large_and_wrong(many: usize) -> Vec<(&'static [&'static str], &'static str, S
     let labels = lines(&|at| format!("    l{at}: 5\n"));
     let list = format!("apiVersion: v1\nkind: List\nitems:\n{}", (0..many / 4).map(one).collect::<String>());
     vec![
-        (&["lint", "--format", "sarif"][..], "labels.yaml", job(&format!("  labels:\n{labels}"), "", container)),
+        (
+            &["lint", "--format", "sarif"][..],
+            "labels.yaml",
+            job(&format!("  labels:\n{labels}"), "", container),
+        ),
         (&["lint", "--diff"], "fields.yaml", job("", &lines(&|at| format!("  field{at}: 1\n")), container)),
-        (&["lint"], "tolerations.yaml", job("", "", &format!("{container}      tolerations:\n{}", lines(&|_| "      - {key: 5}\n".to_owned())))),
+        (
+            &["lint"],
+            "tolerations.yaml",
+            job(
+                "",
+                "",
+                &format!("{container}      tolerations:\n{}", lines(&|_| "      - {key: 5}\n".to_owned())),
+            ),
+        ),
         (&["lint"], "volumes.yaml", job("", "", &mounting)),
         (&["lint", "--diff"], "list.yaml", list.clone()),
         (&["dry-run"], "list.yaml", list),
         (
             &["dry-run"],
             "replicas.yaml",
-            format!("apiVersion: kubeflow.org/v1\nkind: PyTorchJob\nmetadata: {{name: wide}}\nspec:\n  pytorchReplicaSpecs:\n{replicas}"),
+            format!(
+                "apiVersion: kubeflow.org/v1\nkind: PyTorchJob\nmetadata: {{name: wide}}\nspec:\n  pytorchReplicaSpecs:\n{replicas}"
+            ),
         ),
     ]
 }
@@ -401,9 +535,14 @@ fn large_and_wrong(many: usize) -> Vec<(&'static [&'static str], &'static str, S
 fn what_is_large_and_wrong_everywhere_takes_no_longer_than_its_length() {
     const MANY: usize = 20_000;
     for (quarter, all) in large_and_wrong(MANY / 4).iter().zip(&large_and_wrong(MANY)) {
-        let (quarter, all, arguments, name) = (processor_seconds(quarter), processor_seconds(all), all.0, all.1);
-        // Four times as long, more or less, and sixteen times for a walk over all the others. What takes no time may take any multiple of it.
-        assert!(all < quarter * 7.0 || all < 1.0, "{arguments:?} {name} took {quarter} s, and {all} s where it is four times as long");
+        let (quarter, all, arguments, name) =
+            (processor_seconds(quarter), processor_seconds(all), all.0, all.1);
+        // Four times as long, more or less, and sixteen times for a walk over all the others. What takes no
+        // time may take any multiple of it.
+        assert!(
+            all < quarter * 7.0 || all < 1.0,
+            "{arguments:?} {name} took {quarter} s, and {all} s where it is four times as long"
+        );
     }
 }
 
@@ -411,13 +550,19 @@ fn what_is_large_and_wrong_everywhere_takes_no_longer_than_its_length() {
 fn processor_seconds((arguments, name, manifest): &(&[&str], &str, String)) -> f64 {
     let place = Place::with(&[(name, manifest)]);
     let mut shell = Command::new("bash");
-    shell.current_dir(place.path()).args(["-c", r#"TIMEFORMAT="%U %S"; time "$@" >/dev/null 2>&1"#, "time", env!("CARGO_BIN_EXE_jobgate")]);
+    shell.current_dir(place.path()).args([
+        "-c",
+        r#"TIMEFORMAT="%U %S"; time "$@" >/dev/null 2>&1"#,
+        "time",
+        env!("CARGO_BIN_EXE_jobgate"),
+    ]);
     let output = shell.args(*arguments).arg(name).timeout(Duration::from_secs(300)).output().unwrap();
     assert_eq!(code(&output), 1, "{arguments:?} {name}: {}", stderr(&output));
     stderr(&output).split_whitespace().map(|seconds| seconds.parse::<f64>().unwrap()).sum()
 }
 
-const MPI_JOB: &str = "apiVersion: kubeflow.org/v2beta1\nkind: MPIJob\nmetadata: {name: allreduce, namespace: ml}\n";
+const MPI_JOB: &str =
+    "apiVersion: kubeflow.org/v2beta1\nkind: MPIJob\nmetadata: {name: allreduce, namespace: ml}\n";
 const TEMPLATE: &str = "apiVersion: batch/v1\nkind: Job\nmetadata:\n  name: {{ .Release.Name }}-x\n{{- if .Values.a }}\n  labels: {}\n{{- end }}\n";
 
 /// Files of which no rule says anything, and of which most cannot be judged.
@@ -431,11 +576,22 @@ fn unjudged() -> Place {
         ("charts/train/templates/a.yaml", TEMPLATE),
         ("charts/train/templates/b.yaml", TEMPLATE),
         ("k8s/job.yaml", &shared),
-        ("k8s/other.yaml", &format!("{MPI_JOB}---\n{unknown}---\nspec: {{template: {{spec: {{containers: [{{name: c}}]}}}}}}\n")),
+        (
+            "k8s/other.yaml",
+            &format!(
+                "{MPI_JOB}---\n{unknown}---\nspec: {{template: {{spec: {{containers: [{{name: c}}]}}}}}}\n"
+            ),
+        ),
         ("over/kustomization.yaml", kustomization),
-        ("over/patch.yaml", "apiVersion: batch/v1\nkind: Job\nmetadata: {name: train}\nspec: {parallelism: 4}\n"),
+        (
+            "over/patch.yaml",
+            "apiVersion: batch/v1\nkind: Job\nmetadata: {name: train}\nspec: {parallelism: 4}\n",
+        ),
         ("over/web.yaml", "- {op: add, path: /a, value: 1}\n"),
-        ("web/deployment.yaml", "apiVersion: apps/v1\nkind: Deployment\nmetadata: {name: w}\nspec: {template: {spec: {containers: [{name: c}]}}}\n"),
+        (
+            "web/deployment.yaml",
+            "apiVersion: apps/v1\nkind: Deployment\nmetadata: {name: w}\nspec: {template: {spec: {containers: [{name: c}]}}}\n",
+        ),
     ])
 }
 
@@ -449,7 +605,14 @@ fn what_is_not_judged_is_said_with_the_reason() {
         .iter()
         .map(|unjudged| {
             let text = |key: &str| unjudged[key].as_str().unwrap().to_owned();
-            format!("{} {} {}: {}; {}", text("file"), unjudged["document"], text("reason"), text("message"), text("help"))
+            format!(
+                "{} {} {}: {}; {}",
+                text("file"),
+                unjudged["document"],
+                text("reason"),
+                text("message"),
+                text("help")
+            )
         })
         .collect();
     assert_snapshot!(said.join("\n"), @"
@@ -463,7 +626,8 @@ fn what_is_not_judged_is_said_with_the_reason() {
     ");
     assert_eq!(document["summary"]["unjudged"], 7);
     // Of a chart there is one finding, and of a patch none for what it lacks.
-    let rules: Vec<&Value> = document["findings"].as_array().unwrap().iter().map(|finding| &finding["rule"]).collect();
+    let rules: Vec<&Value> =
+        document["findings"].as_array().unwrap().iter().map(|finding| &finding["rule"]).collect();
     assert_eq!(rules, ["unrendered-template"]);
     for command in ["lint", "dry-run"] {
         assert_eq!(code(&place.run(&[command])), 0, "{command}");
@@ -522,7 +686,10 @@ fn what_a_chart_or_a_kustomization_takes_from_elsewhere_is_said() {
     3 files, 3 documents: no Job, CronJob or PyTorchJob among them; 1 kustomization not rendered; 1 chart not rendered
     ");
     assert_eq!(code(&place.run(&["lint", "in", "--fail-on-unjudged"])), 1);
-    assert_eq!(stdout(&place.run(&["lint", "."])).lines().filter(|line| line.contains("Kustomization")).count(), 0);
+    assert_eq!(
+        stdout(&place.run(&["lint", "."])).lines().filter(|line| line.contains("Kustomization")).count(),
+        0
+    );
 }
 
 /// Says which files of a tree were not judged, each with the reason, and which errors and warnings there are.
@@ -530,18 +697,28 @@ fn said(files: &[(&str, &str)], arguments: &[&str]) -> Vec<String> {
     let output = Place::with(files).run(&[&["lint", "--format", "json"], arguments].concat());
     let document = json(&output);
     let text = |value: &Value, key: &str| value[key].as_str().unwrap_or_default().to_owned();
-    let unjudged =
-        document["unjudged"].as_array().into_iter().flatten().map(|unjudged| format!("{} {}", text(unjudged, "file"), text(unjudged, "reason")));
+    let unjudged = document["unjudged"]
+        .as_array()
+        .into_iter()
+        .flatten()
+        .map(|unjudged| format!("{} {}", text(unjudged, "file"), text(unjudged, "reason")));
     let found = document["findings"].as_array().into_iter().flatten();
-    let found = found.map(|finding| format!("{} {} {}", text(finding, "file"), text(finding, "action"), text(finding, "rule")));
+    let found = found.map(|finding| {
+        format!("{} {} {}", text(finding, "file"), text(finding, "action"), text(finding, "rule"))
+    });
     unjudged.chain(found.filter(|found| !found.ends_with("unrendered-template"))).collect()
 }
 
 #[test]
 fn what_a_kustomization_does_to_batch_work_is_said() {
     let job = good();
-    let base =
-        |over: &'static str| [("base/kustomization.yaml", "resources: [job.yaml]\n"), ("base/job.yaml", &*job), ("o/kustomization.yaml", over)];
+    let base = |over: &'static str| {
+        [
+            ("base/kustomization.yaml", "resources: [job.yaml]\n"),
+            ("base/job.yaml", &*job),
+            ("o/kustomization.yaml", over),
+        ]
+    };
     let unrendered = ["o/kustomization.yaml kustomization"];
     for over in [
         "# Copyright\n---\nresources: [../base]\npatches: [{target: {kind: Job}, patch: \"- {op: remove, path: /spec/a}\"}]\n",
@@ -561,41 +738,80 @@ fn what_a_kustomization_does_to_batch_work_is_said() {
     ] {
         assert_eq!(said(&base(over), &["."]), [""; 0], "{over}");
     }
-    assert_eq!(said(&base("resources: [../base\n"), &["."]), ["o/kustomization.yaml unreadable", "o/kustomization.yaml deny syntax"]);
+    assert_eq!(
+        said(&base("resources: [../base\n"), &["."]),
+        ["o/kustomization.yaml unreadable", "o/kustomization.yaml deny syntax"]
+    );
 }
 
 #[test]
 fn a_patch_is_said_where_it_is_for_batch_work() {
-    let patch =
-        "apiVersion: batch/v1\nkind: Job\nmetadata: {name: train}\nspec: {template: {spec: {containers: [{name: trainer, image: a/b:v2}]}}}\n";
+    let patch = "apiVersion: batch/v1\nkind: Job\nmetadata: {name: train}\nspec: {template: {spec: {containers: [{name: trainer, image: a/b:v2}]}}}\n";
     let job = good();
-    let far = [("k/kustomization.yaml", "resources: [job.yaml]\npatches: [{path: a/b/p.yaml}]\n"), ("k/job.yaml", &job), ("k/a/b/p.yaml", patch)];
+    let far = [
+        ("k/kustomization.yaml", "resources: [job.yaml]\npatches: [{path: a/b/p.yaml}]\n"),
+        ("k/job.yaml", &job),
+        ("k/a/b/p.yaml", patch),
+    ];
     assert_eq!(said(&far, &["k/a/b"]), ["k/a/b/p.yaml patch"]);
     let place = Place::with(&far);
-    let output = place.command(&["lint", "--format", "json", "b"]).current_dir(place.path().join("k/a")).output().unwrap();
-    assert_eq!((&json(&output)["unjudged"][0]["reason"], code(&output)), (&"patch".into(), 0), "what is below the current directory");
-    let licensed =
-        [("kustomization.yaml", "# Copyright\n---\nresources: [job.yaml]\npatches: [{path: p.yaml}]\n"), ("job.yaml", &job), ("p.yaml", patch)];
+    let output = place
+        .command(&["lint", "--format", "json", "b"])
+        .current_dir(place.path().join("k/a"))
+        .output()
+        .unwrap();
+    assert_eq!(
+        (&json(&output)["unjudged"][0]["reason"], code(&output)),
+        (&"patch".into(), 0),
+        "what is below the current directory"
+    );
+    let licensed = [
+        ("kustomization.yaml", "# Copyright\n---\nresources: [job.yaml]\npatches: [{path: p.yaml}]\n"),
+        ("job.yaml", &job),
+        ("p.yaml", patch),
+    ];
     assert_eq!(said(&licensed, &["."]), ["kustomization.yaml kustomization", "p.yaml patch"]);
     let operations = "- {op: remove, path: /spec/x}\n";
     let part = "spec: {template: {spec: {containers: [{name: a, image: b}]}}}\n";
     let web = "apiVersion: apps/v1\nkind: Deployment\nmetadata: {name: web}\n";
-    for (target, patch) in [("name: web", operations), ("kind: Deployment", operations), ("kind: Deployment|Service", part), ("name: web", part)] {
-        let kustomization = format!("resources: [a.yaml]\npatches: [{{path: p.yaml, target: {{{target}}}}}]\n");
+    for (target, patch) in [
+        ("name: web", operations),
+        ("kind: Deployment", operations),
+        ("kind: Deployment|Service", part),
+        ("name: web", part),
+    ] {
+        let kustomization =
+            format!("resources: [a.yaml]\npatches: [{{path: p.yaml, target: {{{target}}}}}]\n");
         assert_eq!(
-            said(&[("kustomization.yaml", &kustomization), ("a.yaml", web), ("p.yaml", patch), ("job.yaml", &job)], &["."]),
+            said(
+                &[
+                    ("kustomization.yaml", &kustomization),
+                    ("a.yaml", web),
+                    ("p.yaml", patch),
+                    ("job.yaml", &job)
+                ],
+                &["."]
+            ),
             [""; 0],
             "{target}"
         );
     }
-    let listed =
-        [("kustomization.yaml", "resources: [a.yaml]\npatches: [{path: p.yaml, target: {name: t}}]\n"), ("a.yaml", &job), ("p.yaml", operations)];
+    let listed = [
+        ("kustomization.yaml", "resources: [a.yaml]\npatches: [{path: p.yaml, target: {name: t}}]\n"),
+        ("a.yaml", &job),
+        ("p.yaml", operations),
+    ];
     assert_eq!(said(&listed, &["."]), ["kustomization.yaml kustomization", "p.yaml patch"]);
     // A component is for whatever is taken in with it.
     let component = "kind: Component\npatches: [{path: p.yaml, target: {name: t}}]\n";
     let over = ("kustomization.yaml", "resources: [a.yaml]\ncomponents: [c]\n");
     let with = |base: &'static str| {
-        [over, ("a.yaml", if base == "job" { &*job } else { web }), ("c/kustomization.yaml", component), ("c/p.yaml", operations)]
+        [
+            over,
+            ("a.yaml", if base == "job" { &*job } else { web }),
+            ("c/kustomization.yaml", component),
+            ("c/p.yaml", operations),
+        ]
     };
     assert!(said(&with("job"), &["."]).contains(&"c/p.yaml patch".to_owned()));
     assert_eq!(said(&with("web"), &["."]), [". nothing"]);
@@ -604,9 +820,15 @@ fn a_patch_is_said_where_it_is_for_batch_work() {
 #[test]
 fn what_a_cluster_patches_is_said() {
     let flux = |patch: &str| {
-        format!("apiVersion: kustomize.toolkit.fluxcd.io/v1\nkind: Kustomization\nmetadata: {{name: x}}\nspec: {{path: ./a, patches: [{patch}]}}\n")
+        format!(
+            "apiVersion: kustomize.toolkit.fluxcd.io/v1\nkind: Kustomization\nmetadata: {{name: x}}\nspec: {{path: ./a, patches: [{patch}]}}\n"
+        )
     };
-    let argo = |source: &str| format!("apiVersion: argoproj.io/v1alpha1\nkind: Application\nmetadata: {{name: x}}\nspec: {{{source}}}\n");
+    let argo = |source: &str| {
+        format!(
+            "apiVersion: argoproj.io/v1alpha1\nkind: Application\nmetadata: {{name: x}}\nspec: {{{source}}}\n"
+        )
+    };
     for text in [
         flux("{target: {kind: Job}, patch: '[]'}"),
         flux("{patch: 'kind: PyTorchJob'}"),
@@ -615,7 +837,11 @@ fn what_a_cluster_patches_is_said() {
     ] {
         assert_eq!(said(&[("a.yaml", &text)], &["."]), ["a.yaml inside"], "{text}");
     }
-    for text in [flux("{target: {kind: Deployment}, patch: '[]'}"), flux("{patch: 'kind: Service'}"), argo("source: {kustomize: {images: [a]}}")] {
+    for text in [
+        flux("{target: {kind: Deployment}, patch: '[]'}"),
+        flux("{patch: 'kind: Service'}"),
+        argo("source: {kustomize: {images: [a]}}"),
+    ] {
         assert_eq!(said(&[("a.yaml", &text)], &["."]), [". nothing"], "{text}");
     }
 }
@@ -627,14 +853,21 @@ fn a_chart_says_what_may_be_batch_work() {
     assert_eq!(said(&[chart, ("c/templates/.j.yaml", job)], &["."]), [". nothing"], "Helm does not read it");
     assert_eq!(said(&[chart, ("c/templates/j.yaml", job)], &["."]), ["c/templates/j.yaml chart"]);
     let parts = ["c/Chart.yaml chart-parts"];
-    assert_eq!(said(&[("c/Chart.yaml", "# Copyright\n---\nname: c\ndependencies: [{name: sub}]\n")], &["."]), parts);
+    assert_eq!(
+        said(&[("c/Chart.yaml", "# Copyright\n---\nname: c\ndependencies: [{name: sub}]\n")], &["."]),
+        parts
+    );
     assert_eq!(said(&[chart, ("c/requirements.yaml", "dependencies: [{name: sub}]\n")], &["."]), parts);
     let ignored = (".gitignore", "charts/\n");
     let sub = ("c/charts/sub/Chart.yaml", "name: sub\n");
     assert_eq!(said(&[chart, ignored, sub, ("c/charts/sub/templates/j.yaml", job)], &["."]), parts);
-    assert_eq!(said(&[chart, ignored, sub, ("c/charts/sub/templates/s.yaml", "kind: Service\n")], &["."]), [". nothing"]);
+    assert_eq!(
+        said(&[chart, ignored, sub, ("c/charts/sub/templates/s.yaml", "kind: Service\n")], &["."]),
+        [". nothing"]
+    );
     // Behind a separator stands what a value holds.
-    let text = "apiVersion: v1\nkind: Service\nmetadata: {name: a}\n---{{ toYaml .Values.extra | nindent 0 }}\n";
+    let text =
+        "apiVersion: v1\nkind: Service\nmetadata: {name: a}\n---{{ toYaml .Values.extra | nindent 0 }}\n";
     assert_eq!(said(&[chart, ("c/templates/a.yaml", text)], &["."]), ["c/templates/a.yaml chart"]);
 }
 
@@ -664,7 +897,11 @@ fn a_directory_holds_much_that_is_no_manifest() {
     let wide = |text: &str| text.encode_utf16().flat_map(u16::to_le_bytes).collect::<Vec<u8>>();
     fs::write(place.path().join("wide.json"), wide("\u{feff}{\"a\": 1}")).unwrap();
     assert_eq!(code(&place.run(&["lint", ".", "--fail-on-unjudged"])), 0);
-    fs::write(place.path().join("wide.json"), wide("\u{feff}{\"apiVersion\": \"batch/v1\", \"kind\": \"Job\"}")).unwrap();
+    fs::write(
+        place.path().join("wide.json"),
+        wide("\u{feff}{\"apiVersion\": \"batch/v1\", \"kind\": \"Job\"}"),
+    )
+    .unwrap();
     assert_eq!(code(&place.run(&["lint", "."])), 1);
 }
 
@@ -688,18 +925,32 @@ fn what_cannot_be_read_and_may_be_a_manifest_is_an_error() {
 
 #[test]
 fn what_only_looks_like_batch_work_is_said() {
-    let pod = |extra: &str| format!("metadata: {{name: x}}\nspec: {{template: {{spec: {{containers: [{{name: a, image: b{extra}}}]}}}}}}\n");
-    for (version, kind) in
-        [("train.kubedl.io/v1", "PyTorchJob"), ("kubeflow.org/v1", "FooJob"), ("run.ai/v1", "RunaiJob"), ("x.com/v1", "TrainingJob")]
-    {
+    let pod = |extra: &str| {
+        format!(
+            "metadata: {{name: x}}\nspec: {{template: {{spec: {{containers: [{{name: a, image: b{extra}}}]}}}}}}\n"
+        )
+    };
+    for (version, kind) in [
+        ("train.kubedl.io/v1", "PyTorchJob"),
+        ("kubeflow.org/v1", "FooJob"),
+        ("run.ai/v1", "RunaiJob"),
+        ("x.com/v1", "TrainingJob"),
+    ] {
         let text = format!("apiVersion: {version}\nkind: {kind}\n{}", pod(""));
         let said = said(&[("a.yaml", &text)], &["."]);
         assert!(said.len() == 1 || said.len() == 2 && said[1].ends_with("known-kind"), "{said:?}");
     }
-    assert_eq!(said(&[("a.yaml", &format!("apiVersion: x.com/v1\nkind: Run\n{}", pod("")))], &["."]), [". nothing"]);
-    let gpu = format!("apiVersion: x.com/v1\nkind: Serving\n{}", pod(", resources: {limits: {nvidia.com/gpu: 1}}"));
+    assert_eq!(
+        said(&[("a.yaml", &format!("apiVersion: x.com/v1\nkind: Run\n{}", pod("")))], &["."]),
+        [". nothing"]
+    );
+    let gpu =
+        format!("apiVersion: x.com/v1\nkind: Serving\n{}", pod(", resources: {limits: {nvidia.com/gpu: 1}}"));
     let document = json(&Place::with(&[("a.yaml", &gpu)]).run(&["lint", ".", "--format", "json"]));
-    assert_eq!(document["unjudged"][0]["message"], "Jobgate does not know the kind Serving, which runs pods with accelerators");
+    assert_eq!(
+        document["unjudged"][0]["message"],
+        "Jobgate does not know the kind Serving, which runs pods with accelerators"
+    );
     let job = "{apiVersion: batch/v1, kind: Job, metadata: {name: x}, spec: {a: 1}}";
     for text in [
         format!("manifests:\n- {job}\n"),
@@ -715,14 +966,27 @@ fn what_only_looks_like_batch_work_is_said() {
 fn a_key_that_is_to_be_replaced_keeps_an_object_from_being_judged() {
     let job = |resource: &str| {
         let spec = "runPolicy: {activeDeadlineSeconds: 9, cleanPodPolicy: All, ttlSecondsAfterFinished: 9}";
-        let pod = format!("{{containers: [{{name: pytorch, image: a/b:v1, resources: {{limits: {{{resource}: 8}}}}}}]}}");
+        let pod = format!(
+            "{{containers: [{{name: pytorch, image: a/b:v1, resources: {{limits: {{{resource}: 8}}}}}}]}}"
+        );
         let worker = format!("Worker: {{replicas: 1, restartPolicy: Never, template: {{spec: {pod}}}}}");
-        format!("apiVersion: kubeflow.org/v1\nkind: PyTorchJob\nmetadata: {{name: t}}\nspec: {{{spec}, pytorchReplicaSpecs: {{{worker}}}}}\n")
+        format!(
+            "apiVersion: kubeflow.org/v1\nkind: PyTorchJob\nmetadata: {{name: t}}\nspec: {{{spec}, pytorchReplicaSpecs: {{{worker}}}}}\n"
+        )
     };
-    for text in [job("'${GPU_RESOURCE}'"), job("$G"), job("<gpu>"), job("cpu").replace("Worker", "$ROLE"), job("cpu").replace("Worker", "'{{ x }}'")]
-    {
+    for text in [
+        job("'${GPU_RESOURCE}'"),
+        job("$G"),
+        job("<gpu>"),
+        job("cpu").replace("Worker", "$ROLE"),
+        job("cpu").replace("Worker", "'{{ x }}'"),
+    ] {
         let said = said(&[("a.yaml", &text)], &["."]);
-        assert!(said.contains(&"a.yaml placeholder".to_owned()) && said.contains(&"a.yaml warn placeholder".to_owned()), "{said:?} {text}");
+        assert!(
+            said.contains(&"a.yaml placeholder".to_owned())
+                && said.contains(&"a.yaml warn placeholder".to_owned()),
+            "{said:?} {text}"
+        );
     }
     assert_eq!(said(&[("a.yaml", &job("cpu"))], &["."]), [""; 0]);
 }
@@ -730,16 +994,23 @@ fn a_key_that_is_to_be_replaced_keeps_an_object_from_being_judged() {
 #[test]
 fn every_format_says_what_is_not_judged() {
     let place = unjudged();
-    let of = |format: &str, more: &[&str]| place.run(&[&["lint", "--format", format, "k8s/other.yaml"], more].concat());
+    let of = |format: &str, more: &[&str]| {
+        place.run(&[&["lint", "--format", format, "k8s/other.yaml"], more].concat())
+    };
     let sarif = json(&of("sarif", &[]));
     let notification = &sarif["runs"][0]["invocations"][0]["toolExecutionNotifications"][0];
-    assert_eq!((&notification["descriptor"]["id"], &notification["level"]), (&"not-judged/kind".into(), &"warning".into()));
+    assert_eq!(
+        (&notification["descriptor"]["id"], &notification["level"]),
+        (&"not-judged/kind".into(), &"warning".into())
+    );
     assert_eq!(sarif["runs"][0]["invocations"][0]["executionSuccessful"], true);
     assert_eq!(notification["locations"][0]["physicalLocation"]["region"]["startLine"], 2);
     let junit = of("junit", &[]);
     assert!(stdout(&junit).contains(r#"tests="3" skipped="3" failures="0""#), "{}", stdout(&junit));
     assert!(stdout(&of("junit", &["--fail-on-unjudged"])).contains(r#"tests="3" skipped="0" failures="3""#));
-    assert!(stdout(&of("github", &[])).starts_with("::notice file=k8s/other.yaml,line=2,title=not judged%3A MPIJob ml/allreduce::Jobgate does not"));
+    assert!(stdout(&of("github", &[])).starts_with(
+        "::notice file=k8s/other.yaml,line=2,title=not judged%3A MPIJob ml/allreduce::Jobgate does not"
+    ));
     assert!(stdout(&of("github", &["--fail-on-unjudged"])).starts_with("::error file="));
     let gitlab = json(&of("gitlab", &[]));
     assert_eq!((&gitlab[0]["check_name"], &gitlab[0]["severity"]), (&"not-judged".into(), &"info".into()));
@@ -750,7 +1021,11 @@ fn every_format_says_what_is_not_judged() {
 fn a_chart_is_named_as_the_user_would_type_it() {
     let place = unjudged();
     let help = |directory: &str, argument: &str| {
-        let output = place.command(&["lint", "--format", "json", argument]).current_dir(place.path().join(directory)).output().unwrap();
+        let output = place
+            .command(&["lint", "--format", "json", argument])
+            .current_dir(place.path().join(directory))
+            .output()
+            .unwrap();
         json(&output)["findings"][0]["help"].as_str().unwrap().to_owned()
     };
     for (directory, argument, chart) in [
@@ -759,21 +1034,32 @@ fn a_chart_is_named_as_the_user_would_type_it() {
         ("charts/train", "templates/b.yaml", "."),
         ("charts/train/templates", "a.yaml", ".."),
     ] {
-        assert_eq!(help(directory, argument), format!("lint what it renders to: `helm template {chart} | jobgate lint -`"), "{directory}");
+        assert_eq!(
+            help(directory, argument),
+            format!("lint what it renders to: `helm template {chart} | jobgate lint -`"),
+            "{directory}"
+        );
     }
 }
 
 #[test]
 fn a_path_with_nothing_to_judge_is_not_green() {
     let config = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: c}\n";
-    let place = Place::with(&[("web/config.yaml", config), ("k8s/job.yaml", &good()), ("none/readme.md", "")]);
-    for (path, said) in
-        [("web", "nothing to judge in web"), ("web/config.yaml", "nothing to judge in web/config.yaml"), ("none", "nothing to judge in none")]
-    {
+    let place =
+        Place::with(&[("web/config.yaml", config), ("k8s/job.yaml", &good()), ("none/readme.md", "")]);
+    for (path, said) in [
+        ("web", "nothing to judge in web"),
+        ("web/config.yaml", "nothing to judge in web/config.yaml"),
+        ("none", "nothing to judge in none"),
+    ] {
         for command in ["lint", "dry-run"] {
             let output = place.run(&[command, path, "--color", "always"]);
             assert!(code(&output) == 0 && stdout(&output).contains(said), "{}", stdout(&output));
-            assert!(!stdout(&output).contains("nothing found") && !stdout(&output).contains("\u{1b}[92m"), "{}", stdout(&output));
+            assert!(
+                !stdout(&output).contains("nothing found") && !stdout(&output).contains("\u{1b}[92m"),
+                "{}",
+                stdout(&output)
+            );
             assert_eq!(code(&place.run(&[command, path, "--fail-on-unjudged"])), 1);
         }
     }
@@ -806,9 +1092,13 @@ fn a_claim_is_unknown_only_where_it_could_decide() {
 
 #[test]
 fn what_cannot_be_read_counts_as_not_judged() {
-    let place = Place::with(&[("broken.yaml", "kind: Job\nspec: {a: 1\n"), ("large.yaml", &format!("{JOB}{}", "# x\n".repeat(1000)))]);
+    let place = Place::with(&[
+        ("broken.yaml", "kind: Job\nspec: {a: 1\n"),
+        ("large.yaml", &format!("{JOB}{}", "# x\n".repeat(1000))),
+    ]);
     let document = json(&place.run(&["lint", "--max-file-size", "1K", "--format", "json"]));
-    let reasons: Vec<&Value> = document["unjudged"].as_array().unwrap().iter().map(|unjudged| &unjudged["reason"]).collect();
+    let reasons: Vec<&Value> =
+        document["unjudged"].as_array().unwrap().iter().map(|unjudged| &unjudged["reason"]).collect();
     assert_eq!(reasons, ["unreadable", "too-large"]);
 }
 
@@ -817,11 +1107,14 @@ fn lint_and_dry_run_give_a_problem_one_level() {
     let typo = good().replace("  template:", "  paralelism: 2\n  template:");
     let placeholder = good().replace("  template:", "  parallelism: $WORKERS\n  template:");
     let name = good().replace("name: train\n", "name: $NAME\n");
-    let place = Place::with(&[("typo.yaml", &typo), ("placeholder.yaml", &placeholder), ("name.yaml", &name)]);
+    let place =
+        Place::with(&[("typo.yaml", &typo), ("placeholder.yaml", &placeholder), ("name.yaml", &name)]);
     let found = |command: &str, file: &str| {
         let document = json(&place.run(&[command, "--format", "json", file]));
         let findings = document["findings"].as_array().unwrap().iter();
-        let found: Vec<String> = findings.map(|finding| format!("{} {} {}", finding["action"], finding["rule"], finding["path"])).collect();
+        let found: Vec<String> = findings
+            .map(|finding| format!("{} {} {}", finding["action"], finding["rule"], finding["path"]))
+            .collect();
         (found, document["verdicts"][0]["verdict"].as_str().map(str::to_owned))
     };
     for (file, expected, verdict) in [
@@ -830,7 +1123,11 @@ fn lint_and_dry_run_give_a_problem_one_level() {
         ("name.yaml", &[r#""warn" "placeholder" "metadata.name""#], "not judged"),
     ] {
         assert_eq!(found("lint", file).0, expected, "{file}");
-        assert_eq!(found("dry-run", file), (expected.iter().map(|line| (*line).to_owned()).collect(), Some(verdict.to_owned())), "{file}");
+        assert_eq!(
+            found("dry-run", file),
+            (expected.iter().map(|line| (*line).to_owned()).collect(), Some(verdict.to_owned())),
+            "{file}"
+        );
     }
 }
 
@@ -854,16 +1151,28 @@ fn a_cluster_that_cannot_be_asked_is_an_error() {
     for (file, kubeconfig, said) in [
         ("job.yaml", "gone", "https://127.0.0.1:1: reach the API server"),
         ("web.yaml", "gone", "https://127.0.0.1:1: reach the API server"),
-        ("job.yaml", "other", "the kubeconfig other: its current context `b` is not in it; name one with --context (it has a)"),
+        (
+            "job.yaml",
+            "other",
+            "the kubeconfig other: its current context `b` is not in it; name one with --context (it has a)",
+        ),
         ("job.yaml", "broken", "the kubeconfig broken: it is no YAML of a kubeconfig: line 1"),
         ("job.yaml", "none", "the kubeconfig none: cannot read it: No such file"),
     ] {
         let output = place.run(&["dry-run", "--cluster", "--kubeconfig", kubeconfig, file]);
         assert_eq!((code(&output), stdout(&output)), (2, ""), "{kubeconfig}");
-        assert!(stderr(&output).contains(said) && stderr(&output).lines().count() == 1, "{}", stderr(&output));
+        assert!(
+            stderr(&output).contains(said) && stderr(&output).lines().count() == 1,
+            "{}",
+            stderr(&output)
+        );
     }
     let output = place.run(&["dry-run", "--cluster", "--kubeconfig", "gone", "--context", "z", "job.yaml"]);
-    assert!(stderr(&output).contains("the kubeconfig gone: there is no context `z` in it (it has a)"), "{}", stderr(&output));
+    assert!(
+        stderr(&output).contains("the kubeconfig gone: there is no context `z` in it (it has a)"),
+        "{}",
+        stderr(&output)
+    );
 }
 
 /// Answers every request on a port of this machine alike, for as long as the tests run. Returns its URL.
@@ -888,13 +1197,25 @@ fn answering(answer: String) -> String {
 #[cfg(feature = "serve")]
 #[test]
 fn what_is_no_api_server_is_an_error() {
-    let reply = |head: &str, body: &str| answering(format!("HTTP/1.1 {head}\r\nContent-Length: {}\r\nConnection: close\r\n\r\n{body}", body.len()));
-    let status = |code: u16| format!(r#"{{"kind":"Status","apiVersion":"v1","status":"Failure","code":{code}}}"#);
+    let reply = |head: &str, body: &str| {
+        answering(format!(
+            "HTTP/1.1 {head}\r\nContent-Length: {}\r\nConnection: close\r\n\r\n{body}",
+            body.len()
+        ))
+    };
+    let status =
+        |code: u16| format!(r#"{{"kind":"Status","apiVersion":"v1","status":"Failure","code":{code}}}"#);
     let not_found = "404 Not Found";
     for (server, said) in [
-        (reply("500 Internal Server Error", "oops\n"), "500 Internal Server Error and \"oops\": is it a Kubernetes API server?"),
+        (
+            reply("500 Internal Server Error", "oops\n"),
+            "500 Internal Server Error and \"oops\": is it a Kubernetes API server?",
+        ),
         (reply("500 Internal Server Error", &status(500)), "500 Internal Server Error and"),
-        (reply("200 OK", "\n<!DOCTYPE html>\n<title>Sign in</title>"), "200 OK and \"<!DOCTYPE html>\": is it"),
+        (
+            reply("200 OK", "\n<!DOCTYPE html>\n<title>Sign in</title>"),
+            "200 OK and \"<!DOCTYPE html>\": is it",
+        ),
         (reply("200 OK", "{}"), "200 OK and \"{}\": is it"),
         (reply("200 OK", ""), "200 OK and \"an empty body\": is it"),
         (reply("200 OK", r#"{"major":"1","minor":"","gitVersion":"x"}"#), "200 OK and"),
@@ -914,7 +1235,11 @@ fn what_is_no_api_server_is_an_error() {
         for command in [&["dry-run", "--cluster", "job.yaml"][..], &["audit"], &["doctor"]] {
             let output = place.run(&[command, &["--kubeconfig", "config"]].concat());
             assert_eq!((code(&output), stdout(&output)), (2, ""), "{command:?} {said}");
-            assert!(stderr(&output).contains(said) && stderr(&output).contains(&server), "{said}: {}", stderr(&output));
+            assert!(
+                stderr(&output).contains(said) && stderr(&output).contains(&server),
+                "{said}: {}",
+                stderr(&output)
+            );
         }
     }
     // Who may not ask for the version is answered by an API server all the same.
@@ -924,7 +1249,8 @@ fn what_is_no_api_server_is_an_error() {
          clusters: [{{name: c, cluster: {{server: '{server}'}}}}]\nusers: [{{name: u, user: {{token: x}}}}]\n"
     );
     let place = Place::with(&[("job.yaml", &good()), ("config", &config)]);
-    let output = place.run(&["dry-run", "--cluster", "--format", "json", "--kubeconfig", "config", "job.yaml"]);
+    let output =
+        place.run(&["dry-run", "--cluster", "--format", "json", "--kubeconfig", "config", "job.yaml"]);
     assert_eq!(code(&output), 0, "{}", stderr(&output));
     assert_eq!(json(&output)["unjudged"][0]["reason"], "not-looked-up");
 }
@@ -947,7 +1273,10 @@ fn review_says_what_it_could_not_judge() {
     );
     let job = r#"{"apiVersion":"batch/v1","kind":"Job","metadata":{"name":"j"},"spec":{"parallelism":2,"completions":2,"activeDeadlineSeconds":9,"template":{"spec":{
         "restartPolicy":"Never","containers":[{"name":"c","image":"i"}],"volumes":[{"name":"v","persistentVolumeClaim":{"claimName":"ckpt"}}]}}}}"#;
-    assert!(review(job, "batch", "Job").starts_with("jobgate: not judged: the access modes of the claim `ckpt` are not known; pass"));
+    assert!(
+        review(job, "batch", "Job")
+            .starts_with("jobgate: not judged: the access modes of the claim `ckpt` are not known; pass")
+    );
     assert_eq!(review(&job.replace(r#""parallelism":2"#, r#""parallelism":1"#), "batch", "Job"), "");
 }
 
@@ -957,7 +1286,9 @@ fn found_by_both(place: &Place, file: &str) -> Vec<(String, String, String)> {
         let document = json(&place.run(&[command, "--format", "json", file]));
         let findings = document["findings"].as_array().unwrap().iter();
         let text = |finding: &Value, key: &str| finding[key].as_str().unwrap().to_owned();
-        findings.map(|finding| (text(finding, "action"), text(finding, "rule"), text(finding, "message"))).collect::<Vec<_>>()
+        findings
+            .map(|finding| (text(finding, "action"), text(finding, "rule"), text(finding, "message")))
+            .collect::<Vec<_>>()
     };
     let lint = found("lint");
     assert_eq!(lint, found("dry-run"), "{file}");
@@ -966,16 +1297,20 @@ fn found_by_both(place: &Place, file: &str) -> Vec<(String, String, String)> {
 
 #[test]
 fn a_volume_that_a_claim_names_decides_with_it() {
-    let job = good()
-        .replace("  template:", "  parallelism: 2\n  template:")
-        .replace("      containers:", "      volumes: [{name: checkpoints, persistentVolumeClaim: {claimName: c}}]\n      containers:")
-        + "          volumeMounts: [{name: checkpoints, mountPath: /checkpoints}]\n";
+    let job = good().replace("  template:", "  parallelism: 2\n  template:").replace(
+        "      containers:",
+        "      volumes: [{name: checkpoints, persistentVolumeClaim: {claimName: c}}]\n      containers:",
+    ) + "          volumeMounts: [{name: checkpoints, mountPath: /checkpoints}]\n";
     let claim = |extra: &str, mode: &str| {
-        format!("---\napiVersion: v1\nkind: PersistentVolumeClaim\nmetadata: {{name: c{extra}}}\nspec:\n  volumeName: pv\n  accessModes: [{mode}]\n")
+        format!(
+            "---\napiVersion: v1\nkind: PersistentVolumeClaim\nmetadata: {{name: c{extra}}}\nspec:\n  volumeName: pv\n  accessModes: [{mode}]\n"
+        )
     };
     let by_author = claim("", "ReadWriteOnce");
     let bound = claim(", annotations: {pv.kubernetes.io/bind-completed: 'yes'}", "ReadWriteOnce");
-    let volume = |source: &str| format!("---\napiVersion: v1\nkind: PersistentVolume\nmetadata: {{name: pv}}\nspec: {{{source}}}\n");
+    let volume = |source: &str| {
+        format!("---\napiVersion: v1\nkind: PersistentVolume\nmetadata: {{name: pv}}\nspec: {{{source}}}\n")
+    };
     let once = "accessModes: [ReadWriteOnce]";
     let cases = [
         ("unseen", by_author.clone(), &["warn"][..]),
@@ -983,22 +1318,49 @@ fn a_volume_that_a_claim_names_decides_with_it() {
         ("host-path", by_author.clone() + &volume(&format!("{once}, hostPath: {{path: /data}}")), &["warn"]),
         ("nfs", by_author.clone() + &volume(&format!("{once}, nfs: {{server: s, path: /}}")), &[]),
         ("bound-nfs", bound + &volume(&format!("{once}, nfs: {{server: s, path: /}}")), &[]),
-        ("csi", by_author.clone() + &volume(&format!("{once}, csi: {{driver: disk.example.com}}")), &["deny"]),
-        ("csi-many", by_author + &volume("accessModes: [ReadWriteOnce, ReadWriteMany], csi: {driver: files.example.com}"), &[]),
-        ("one-pod", claim("", "ReadWriteOncePod") + &volume(&format!("{once}, nfs: {{server: s, path: /}}")), &["deny"]),
+        (
+            "csi",
+            by_author.clone() + &volume(&format!("{once}, csi: {{driver: disk.example.com}}")),
+            &["deny"],
+        ),
+        (
+            "csi-many",
+            by_author
+                + &volume("accessModes: [ReadWriteOnce, ReadWriteMany], csi: {driver: files.example.com}"),
+            &[],
+        ),
+        (
+            "one-pod",
+            claim("", "ReadWriteOncePod") + &volume(&format!("{once}, nfs: {{server: s, path: /}}")),
+            &["deny"],
+        ),
         ("none", claim("", "ReadWriteOnce").replace("  volumeName: pv\n", ""), &["deny"]),
     ];
     for (name, objects, expected) in cases {
         let place = Place::with(&[("job.yaml", &(job.clone() + &objects))]);
         let found = found_by_both(&place, "job.yaml");
-        let levels: Vec<&str> = found.iter().filter(|found| found.1 == "checkpoint-volume-access").map(|found| &*found.0).collect();
+        let levels: Vec<&str> = found
+            .iter()
+            .filter(|found| found.1 == "checkpoint-volume-access")
+            .map(|found| &*found.0)
+            .collect();
         assert_eq!(levels, expected, "{name}: {found:?}");
     }
     let host_path = volume(&format!("{once}, hostPath: {{path: /data}}"));
-    let place = Place::with(&[("jobs/job.yaml", &job), ("storage/claim.yaml", &claim("", "ReadWriteOnce")), ("storage/volume.yaml", &host_path)]);
+    let place = Place::with(&[
+        ("jobs/job.yaml", &job),
+        ("storage/claim.yaml", &claim("", "ReadWriteOnce")),
+        ("storage/volume.yaml", &host_path),
+    ]);
     // A claim of another directory is meant where its namespace is that of the Job.
-    let found = |arguments: &[&str]| stdout(&place.run(&[&["lint", "--format", "json"], arguments].concat())).contains("bound to a `hostPath`");
-    assert!(!found(&["jobs"]) && found(&["jobs", "--facts", "storage/claim.yaml", "--facts", "storage/volume.yaml"]));
+    let found = |arguments: &[&str]| {
+        stdout(&place.run(&[&["lint", "--format", "json"], arguments].concat()))
+            .contains("bound to a `hostPath`")
+    };
+    assert!(
+        !found(&["jobs"])
+            && found(&["jobs", "--facts", "storage/claim.yaml", "--facts", "storage/volume.yaml"])
+    );
 }
 
 #[test]
@@ -1018,16 +1380,24 @@ fn versions_that_are_not_served_are_errors() {
     ]);
     let kinds = |file: &str| {
         let found = found_by_both(&place, file);
-        let (of_kind, others): (Vec<_>, Vec<_>) = found.into_iter().partition(|found| found.1 == "known-kind");
-        let level = if ["case.yaml", "group.yaml", "operator.yaml"].contains(&file) { "note" } else { "deny" };
+        let (of_kind, others): (Vec<_>, Vec<_>) =
+            found.into_iter().partition(|found| found.1 == "known-kind");
+        let level =
+            if ["case.yaml", "group.yaml", "operator.yaml"].contains(&file) { "note" } else { "deny" };
         assert!(of_kind.len() == 1 && of_kind[0].0 == level, "{file}: {of_kind:?}");
         (of_kind[0].2.clone(), others.into_iter().map(|found| found.1).collect::<Vec<_>>())
     };
     for file in ["case.yaml", "group.yaml", "operator.yaml"] {
         assert_eq!(kinds(file).1, [""; 0], "{file}");
     }
-    assert_eq!(kinds("extensions.yaml"), ("`extensions/v1beta1` of `Job` is no longer served".to_owned(), vec![]));
-    assert_eq!(kinds("old.yaml"), ("`kubeflow.org/v1beta2` of `PyTorchJob` is no longer served".to_owned(), vec![]));
+    assert_eq!(
+        kinds("extensions.yaml"),
+        ("`extensions/v1beta1` of `Job` is no longer served".to_owned(), vec![])
+    );
+    assert_eq!(
+        kinds("old.yaml"),
+        ("`kubeflow.org/v1beta2` of `PyTorchJob` is no longer served".to_owned(), vec![])
+    );
     let (message, others) = kinds("cron.yaml");
     assert_eq!(message, "`batch/v1beta1` of `CronJob` is no longer served since Kubernetes 1.25");
     assert!(others.contains(&"deadline".to_owned()), "{others:?}");
@@ -1035,7 +1405,9 @@ fn versions_that_are_not_served_are_errors() {
 
 #[test]
 fn a_kind_that_does_not_exist_is_no_green_answer() {
-    let typed = |version: &str, kind: &str| good().replace("apiVersion: batch/v1\nkind: Job\n", &format!("{version}\n{kind}\n"));
+    let typed = |version: &str, kind: &str| {
+        good().replace("apiVersion: batch/v1\nkind: Job\n", &format!("{version}\n{kind}\n"))
+    };
     for (version, kind, rule, reason) in [
         ("apiVersion: batch/v1", "kind: Jobs", "known-kind", "misspelled-kind"),
         ("apiVersion: batch/v1", "kind: $KIND", "placeholder", "placeholder"),
@@ -1058,9 +1430,22 @@ fn a_kind_that_does_not_exist_is_no_green_answer() {
         for command in ["lint", "dry-run"] {
             let document = json(&place.run(&[command, "--format", "json", "a.yaml"]));
             let unjudged = document["unjudged"].as_array().map_or(0, Vec::len);
-            assert_eq!((unjudged, document["unjudged"][0]["reason"].as_str()), (1, Some(reason)), "{command} {version} {kind}: {document}");
-            let found: Vec<&str> = document["findings"].as_array().unwrap().iter().map(|finding| finding["rule"].as_str().unwrap()).collect();
-            assert_eq!(found, if rule.is_empty() { vec![] } else { vec![rule] }, "{command} {version} {kind}");
+            assert_eq!(
+                (unjudged, document["unjudged"][0]["reason"].as_str()),
+                (1, Some(reason)),
+                "{command} {version} {kind}: {document}"
+            );
+            let found: Vec<&str> = document["findings"]
+                .as_array()
+                .unwrap()
+                .iter()
+                .map(|finding| finding["rule"].as_str().unwrap())
+                .collect();
+            assert_eq!(
+                found,
+                if rule.is_empty() { vec![] } else { vec![rule] },
+                "{command} {version} {kind}"
+            );
         }
     }
 }
@@ -1068,8 +1453,11 @@ fn a_kind_that_does_not_exist_is_no_green_answer() {
 #[test]
 fn objects_inside_of_others_are_not_judged_and_that_is_said() {
     let inside: String = good().lines().map(|line| format!("    {line}\n")).collect();
-    let wrapped =
-        |version: &str, kind: &str| format!("apiVersion: {version}\nkind: {kind}\nmetadata: {{name: a}}\nspec:\n  manifests:\n  -\n{inside}");
+    let wrapped = |version: &str, kind: &str| {
+        format!(
+            "apiVersion: {version}\nkind: {kind}\nmetadata: {{name: a}}\nspec:\n  manifests:\n  -\n{inside}"
+        )
+    };
     for (version, kind) in [
         ("template.openshift.io/v1", "Template"),
         ("work.open-cluster-management.io/v1", "ManifestWork"),
@@ -1080,7 +1468,11 @@ fn objects_inside_of_others_are_not_judged_and_that_is_said() {
         for command in ["lint", "dry-run"] {
             let document = json(&place.run(&[command, "--format", "json", "a.yaml"]));
             let unjudged = &document["unjudged"][0];
-            assert_eq!((unjudged["reason"].as_str(), unjudged["object"]["kind"].as_str()), (Some("inside"), Some("Job")), "{kind}: {document}");
+            assert_eq!(
+                (unjudged["reason"].as_str(), unjudged["object"]["kind"].as_str()),
+                (Some("inside"), Some("Job")),
+                "{kind}: {document}"
+            );
             assert_eq!(unjudged["message"], format!("the Job inside the {kind} is not judged"));
             let line = unjudged["start"]["line"].as_u64().unwrap();
             assert!(line > 5, "the place is that of the Job: {line}");
@@ -1098,7 +1490,10 @@ fn lint_and_dry_run_name_the_same_placeholders() {
     let place = Place::with(&[
         ("name.yaml", &name("${JOB_NAME}")),
         ("image.yaml", &good().replace("registry.example.com/trainer:v1", "YOUR_REGISTRY/trainer:v1")),
-        ("number.yaml", &good().replace("  template:", "  parallelism: NUM_NODES\n  completions: NUM_NODES\n  template:")),
+        (
+            "number.yaml",
+            &good().replace("  template:", "  parallelism: NUM_NODES\n  completions: NUM_NODES\n  template:"),
+        ),
     ]);
     for (file, message, unjudged) in [
         ("name.yaml", "`name` holds the placeholder `${JOB_NAME}`", 1),
@@ -1106,7 +1501,8 @@ fn lint_and_dry_run_name_the_same_placeholders() {
         ("number.yaml", "`completions` holds the placeholder `NUM_NODES`, here and at 1 more place", 1),
     ] {
         let found = found_by_both(&place, file);
-        let told: Vec<&str> = found.iter().filter(|found| found.1 == "placeholder").map(|found| &*found.2).collect();
+        let told: Vec<&str> =
+            found.iter().filter(|found| found.1 == "placeholder").map(|found| &*found.2).collect();
         assert_eq!(told, [message], "{file}");
         for command in ["lint", "dry-run"] {
             let document = json(&place.run(&[command, "--format", "json", file]));
@@ -1118,7 +1514,10 @@ fn lint_and_dry_run_name_the_same_placeholders() {
 #[test]
 fn an_image_that_is_none_yet_keeps_nothing_from_being_judged() {
     let image = good().replace("registry.example.com/trainer:v1", "<ACCOUNT>.example.com/trainer:v1");
-    let place = Place::with(&[("image.yaml", &image), ("both.yaml", &image.replace("  template:", "  parallelism: <ACCOUNT>\n  template:"))]);
+    let place = Place::with(&[
+        ("image.yaml", &image),
+        ("both.yaml", &image.replace("  template:", "  parallelism: <ACCOUNT>\n  template:")),
+    ]);
     for (file, count) in [("image.yaml", 0), ("both.yaml", 1)] {
         let document = json(&place.run(&["lint", "--format", "json", file]));
         assert_eq!(document["summary"]["unjudged"], count, "{file}");
@@ -1146,7 +1545,10 @@ fn only_pods_with_gpus_hold_gpus() {
 
 /// Returns the findings of files, as JSON.
 fn findings(place: &Place, arguments: &[&str]) -> Vec<Value> {
-    json(&place.run(&[&["lint", "--format", "json"], arguments].concat()))["findings"].as_array().unwrap().clone()
+    json(&place.run(&[&["lint", "--format", "json"], arguments].concat()))["findings"]
+        .as_array()
+        .unwrap()
+        .clone()
 }
 
 /// Returns `rule: message; help` of each finding of a file.
@@ -1155,7 +1557,9 @@ fn texts(file: &str) -> Vec<String> {
     let text = |finding: &Value, key: &str| finding[key].as_str().unwrap().to_owned();
     findings(&place, &["a.yaml"])
         .iter()
-        .map(|finding| format!("{}: {}; {}", text(finding, "rule"), text(finding, "message"), text(finding, "help")))
+        .map(|finding| {
+            format!("{}: {}; {}", text(finding, "rule"), text(finding, "message"), text(finding, "help"))
+        })
         .collect()
 }
 
@@ -1180,21 +1584,34 @@ spec:
 
 #[test]
 fn finished_runs_of_a_cron_job_are_kept_up_to_its_history_limits() {
-    let cron = |limits: &str| CRON.replace("      ttlSecondsAfterFinished: 3600\n", "").replace("  jobTemplate", &format!("{limits}  jobTemplate"));
+    let cron = |limits: &str| {
+        CRON.replace("      ttlSecondsAfterFinished: 3600\n", "")
+            .replace("  jobTemplate", &format!("{limits}  jobTemplate"))
+    };
     let help = "set `spec.jobTemplate.spec.ttlSecondsAfterFinished`, e.g. to 604800 (seconds), which deletes them earlier";
     let begin = "ttl-after-finished: `ttlSecondsAfterFinished` is not set: finished runs are kept up to the history limits";
     assert_eq!(texts(&cron("")), [format!("{begin} (3 successful, 1 failed), with their pods; {help}")]);
-    assert_eq!(texts(&cron("  failedJobsHistoryLimit: 5\n")), [format!("{begin} (3 successful, 5 failed), with their pods; {help}")]);
+    assert_eq!(
+        texts(&cron("  failedJobsHistoryLimit: 5\n")),
+        [format!("{begin} (3 successful, 5 failed), with their pods; {help}")]
+    );
     assert_eq!(texts(&cron("  successfulJobsHistoryLimit: 0\n  failedJobsHistoryLimit: 0\n")), [""; 0]);
-    let terraform = cron("").replace("{name: nightly}", "{name: nightly, managedFields: [{manager: Terraform, operation: Update}]}");
-    assert!(texts(&terraform)[0].contains(": finished runs are kept up to the history limits (3 successful, 1 failed); none is filled in"));
+    let terraform = cron("").replace(
+        "{name: nightly}",
+        "{name: nightly, managedFields: [{manager: Terraform, operation: Update}]}",
+    );
+    assert!(texts(&terraform)[0].contains(
+        ": finished runs are kept up to the history limits (3 successful, 1 failed); none is filled in"
+    ));
 }
 
 #[test]
 fn a_run_that_the_next_one_replaces_does_not_hang_until_someone_notices() {
     let cron = CRON.replace("      activeDeadlineSeconds: 3600\n", "");
     let of = |policy: &str| texts(&cron.replace("Policy: Forbid", policy))[0].clone();
-    assert!(of("Policy: Forbid").starts_with("deadline: no `activeDeadlineSeconds`: a run that hangs holds its nodes until someone notices;"));
+    assert!(of("Policy: Forbid").starts_with(
+        "deadline: no `activeDeadlineSeconds`: a run that hangs holds its nodes until someone notices;"
+    ));
     assert!(
         of("Policy: Replace").starts_with("deadline: no `activeDeadlineSeconds`: a run that hangs holds its nodes until the next run replaces it;")
     );
@@ -1204,19 +1621,38 @@ fn a_run_that_the_next_one_replaces_does_not_hang_until_someone_notices() {
 #[test]
 fn what_a_tool_is_to_delete_is_a_hook_only_where_it_has_hooks() {
     let help = |mark: &str| {
-        let job = good().replace("  ttlSecondsAfterFinished: 3600\n", "").replace("  namespace: team-a\n", &format!("  {mark}\n"));
+        let job = good()
+            .replace("  ttlSecondsAfterFinished: 3600\n", "")
+            .replace("  namespace: team-a\n", &format!("  {mark}\n"));
         texts(&job).pop().unwrap()
     };
     let flux = help("labels: {kustomize.toolkit.fluxcd.io/name: apps}");
-    assert!(flux.ends_with("; take it out of what Flux applies once it has finished, so that Flux deletes it"), "{flux}");
+    assert!(
+        flux.ends_with("; take it out of what Flux applies once it has finished, so that Flux deletes it"),
+        "{flux}"
+    );
     let helm = help("labels: {helm.sh/chart: train-1.0.0}");
-    assert!(helm.ends_with("; let Helm delete it: as a hook (`helm.sh/hook`) with a deletion policy"), "{helm}");
+    assert!(
+        helm.ends_with("; let Helm delete it: as a hook (`helm.sh/hook`) with a deletion policy"),
+        "{helm}"
+    );
     let argo = help("annotations: {argocd.argoproj.io/tracking-id: a}");
-    assert!(argo.ends_with("; let Argo CD delete it: as a hook (`argocd.argoproj.io/hook`) with a deletion policy"), "{argo}");
+    assert!(
+        argo.ends_with(
+            "; let Argo CD delete it: as a hook (`argocd.argoproj.io/hook`) with a deletion policy"
+        ),
+        "{argo}"
+    );
     let either = help("labels: {app.kubernetes.io/instance: train}");
     assert!(either.ends_with("; let the tool delete it: as a hook with a deletion policy"), "{either}");
-    for (mark, tool) in [("labels: {kapp.k14s.io/app: a}", "kapp"), ("labels: {crossplane.io/composite: a}", "Crossplane")] {
-        assert!(!help(mark).contains("hook") && help(mark).contains(&format!("so that {tool} deletes it")), "{}", help(mark));
+    for (mark, tool) in
+        [("labels: {kapp.k14s.io/app: a}", "kapp"), ("labels: {crossplane.io/composite: a}", "Crossplane")]
+    {
+        assert!(
+            !help(mark).contains("hook") && help(mark).contains(&format!("so that {tool} deletes it")),
+            "{}",
+            help(mark)
+        );
     }
 }
 
@@ -1229,10 +1665,16 @@ fn an_old_cron_job_gets_its_version_first_and_then_what_that_version_has() {
     let place = Place::with(&[("a.yaml", &old)]);
     place.run(&["lint", "--fix", "a.yaml"]);
     let safe = fs::read_to_string(place.path().join("a.yaml")).unwrap();
-    assert!(safe.contains("v1beta1") && safe.contains("ttlSeconds") && !safe.contains("podReplacementPolicy"), "{safe}");
+    assert!(
+        safe.contains("v1beta1") && safe.contains("ttlSeconds") && !safe.contains("podReplacementPolicy"),
+        "{safe}"
+    );
     place.run(&["lint", "--fix", "--unsafe-fixes", "a.yaml"]);
     let all = fs::read_to_string(place.path().join("a.yaml")).unwrap();
-    assert!(all.starts_with("apiVersion: batch/v1\n") && all.contains("podReplacementPolicy: Failed"), "{all}");
+    assert!(
+        all.starts_with("apiVersion: batch/v1\n") && all.contains("podReplacementPolicy: Failed"),
+        "{all}"
+    );
 }
 
 #[test]
@@ -1245,12 +1687,21 @@ fn a_second_volume_type_is_named_as_manifests_name_it() {
     let found = findings(&place, &["a.yaml"]);
     for (field, said) in [("cephfs", "cephFS"), ("downwardAPI", "downwarAPI")] {
         let at = format!("spec.template.spec.volumes[0].{field}");
-        let one = found.iter().find(|finding| finding["path"] == at.as_str()).unwrap_or_else(|| panic!("{field}: {found:#?}"));
-        assert!(one["message"].as_str().unwrap().contains(&format!("volumes[0].{said}: Forbidden")), "the server's own words: {one}");
+        let one = found
+            .iter()
+            .find(|finding| finding["path"] == at.as_str())
+            .unwrap_or_else(|| panic!("{field}: {found:#?}"));
+        assert!(
+            one["message"].as_str().unwrap().contains(&format!("volumes[0].{said}: Forbidden")),
+            "the server's own words: {one}"
+        );
         assert_eq!(one["help"], format!("remove `{at}`"));
         let column = job.lines().find(|line| line.contains("emptyDir")).unwrap().find(field).unwrap() + 1;
         assert!(column <= usize::try_from(one["start"]["column"].as_u64().unwrap()).unwrap(), "{one}");
-        assert!(one["pointer"].as_str().is_none_or(|pointer| pointer.ends_with(&format!("/volumes/0/{field}"))), "{one}");
+        assert!(
+            one["pointer"].as_str().is_none_or(|pointer| pointer.ends_with(&format!("/volumes/0/{field}"))),
+            "{one}"
+        );
     }
 }
 
@@ -1261,13 +1712,27 @@ fn a_claim_of_another_namespace_says_nothing_of_a_job_that_names_none() {
         .replace("  template:", "  parallelism: 2\n  template:")
         .replace("      containers:", "      volumes: [{name: checkpoints, persistentVolumeClaim: {claimName: checkpoints}}]\n      containers:")
         + "          volumeMounts: [{name: checkpoints, mountPath: /checkpoints}]\n";
-    let claim =
-        "apiVersion: v1\nkind: PersistentVolumeClaim\nmetadata: {name: checkpoints, namespace: team-b}\nspec: {accessModes: [ReadWriteOnce]}\n";
-    let place = Place::with(&[("job.yaml", &job), ("claims.txt", claim), ("open.txt", &claim.replace(", namespace: team-b", ""))]);
+    let claim = "apiVersion: v1\nkind: PersistentVolumeClaim\nmetadata: {name: checkpoints, namespace: team-b}\nspec: {accessModes: [ReadWriteOnce]}\n";
+    let place = Place::with(&[
+        ("job.yaml", &job),
+        ("claims.txt", claim),
+        ("open.txt", &claim.replace(", namespace: team-b", "")),
+    ]);
     let of = |arguments: &[&str]| {
         let document = json(&place.run(&[arguments, &["--format", "json", "job.yaml"]].concat()));
-        let denied = document["findings"].as_array().unwrap().iter().any(|finding| finding["rule"] == "checkpoint-volume-access");
-        (denied, document["unjudged"].as_array().into_iter().flatten().any(|unjudged| unjudged["reason"] == "claim"))
+        let denied = document["findings"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .any(|finding| finding["rule"] == "checkpoint-volume-access");
+        (
+            denied,
+            document["unjudged"]
+                .as_array()
+                .into_iter()
+                .flatten()
+                .any(|unjudged| unjudged["reason"] == "claim"),
+        )
     };
     let facts = ["--facts", "claims.txt"];
     assert_eq!(of(&["lint", facts[0], facts[1]]), (false, true));
@@ -1275,35 +1740,60 @@ fn a_claim_of_another_namespace_says_nothing_of_a_job_that_names_none() {
     assert_eq!(of(&["dry-run", facts[0], facts[1]]), (false, true));
     assert_eq!(of(&["dry-run", facts[0], facts[1], "--namespace", "team-a"]), (false, true));
     assert_eq!(of(&["dry-run", facts[0], facts[1], "--namespace", "team-b"]), (true, false));
-    // Manifests that are linted together mean one another, and the second place is called by its own namespace.
+    // Manifests that are linted together mean one another, and the second place is called by its own
+    // namespace.
     let both = Place::with(&[("job.yaml", &(job + "---\n" + claim))]);
     let found = findings(&both, &["job.yaml"]);
-    let related: Vec<&str> = found[0]["related"].as_array().unwrap().iter().filter_map(|related| related["object"].as_str()).collect();
-    assert_eq!((found.len(), &related[..]), (1, &["PersistentVolumeClaim team-b/checkpoints"][..]), "{found:#?}");
+    let related: Vec<&str> = found[0]["related"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .filter_map(|related| related["object"].as_str())
+        .collect();
+    assert_eq!(
+        (found.len(), &related[..]),
+        (1, &["PersistentVolumeClaim team-b/checkpoints"][..]),
+        "{found:#?}"
+    );
 }
 
 #[test]
 fn a_claim_on_a_host_path_points_at_the_host_path() {
-    let job = good()
-        .replace("  template:", "  parallelism: 2\n  template:")
-        .replace("      containers:", "      volumes: [{name: v, persistentVolumeClaim: {claimName: c}}]\n      containers:")
-        + "          volumeMounts: [{name: v, mountPath: /checkpoints}]\n";
+    let job = good().replace("  template:", "  parallelism: 2\n  template:").replace(
+        "      containers:",
+        "      volumes: [{name: v, persistentVolumeClaim: {claimName: c}}]\n      containers:",
+    ) + "          volumeMounts: [{name: v, mountPath: /checkpoints}]\n";
     let claim = "---\napiVersion: v1\nkind: PersistentVolumeClaim\nmetadata: {name: c}\nspec:\n  volumeName: pv\n  accessModes: [ReadWriteOnce]\n";
-    let volume =
-        "apiVersion: v1\nkind: PersistentVolume\nmetadata: {name: pv}\nspec:\n  accessModes: [ReadWriteOnce]\n  hostPath:\n    path: /data\n";
+    let volume = "apiVersion: v1\nkind: PersistentVolume\nmetadata: {name: pv}\nspec:\n  accessModes: [ReadWriteOnce]\n  hostPath:\n    path: /data\n";
     for (files, file, line) in [
-        (vec![("a.yaml", format!("{job}{claim}---\n{volume}"))], "a.yaml", (job.clone() + claim).lines().count() + 7),
+        (
+            vec![("a.yaml", format!("{job}{claim}---\n{volume}"))],
+            "a.yaml",
+            (job.clone() + claim).lines().count() + 7,
+        ),
         (vec![("a.yaml", job.clone() + claim), ("b.yaml", volume.to_owned())], "b.yaml", 6),
     ] {
         let files: Vec<(&str, &str)> = files.iter().map(|(name, text)| (*name, text.as_str())).collect();
         let place = Place::with(&files);
         let found = findings(&place, &["."]);
-        assert!(found.len() == 1 && found[0]["message"].as_str().unwrap().contains("bound to a `hostPath`"), "{found:#?}");
-        let elsewhere: Vec<&Value> = found[0]["related"].as_array().unwrap().iter().filter(|related| related["object"].is_string()).collect();
-        assert_eq!(elsewhere.len(), 1, "{found:#?}");
-        assert_eq!((&elsewhere[0]["object"], &elsewhere[0]["start"]["line"]), (&"PersistentVolume pv".into(), &(line as u64).into()));
         assert!(
-            elsewhere[0]["file"].as_str().unwrap().ends_with(file) && elsewhere[0]["message"] == "another directory on each node",
+            found.len() == 1 && found[0]["message"].as_str().unwrap().contains("bound to a `hostPath`"),
+            "{found:#?}"
+        );
+        let elsewhere: Vec<&Value> = found[0]["related"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .filter(|related| related["object"].is_string())
+            .collect();
+        assert_eq!(elsewhere.len(), 1, "{found:#?}");
+        assert_eq!(
+            (&elsewhere[0]["object"], &elsewhere[0]["start"]["line"]),
+            (&"PersistentVolume pv".into(), &(line as u64).into())
+        );
+        assert!(
+            elsewhere[0]["file"].as_str().unwrap().ends_with(file)
+                && elsewhere[0]["message"] == "another directory on each node",
             "{elsewhere:?}"
         );
     }
@@ -1319,27 +1809,47 @@ fn an_old_py_torch_job_is_told_what_has_changed() {
         "apiVersion: kubeflow.org/v1alpha1\nkind: PyTorchJob\nmetadata: {{name: p}}\nspec:\n  replicaSpecs:\n  - replicas: 1\n    template: {template}\n"
     );
     let text = texts(&alpha).remove(0);
-    assert!(text.contains("`spec.pytorchReplicaSpecs` instead of `spec.replicaSpecs[]`") && text.contains("alone is not enough"), "{text}");
+    assert!(
+        text.contains("`spec.pytorchReplicaSpecs` instead of `spec.replicaSpecs[]`")
+            && text.contains("alone is not enough"),
+        "{text}"
+    );
     for version in ["v1alpha2", "v1beta1", "v1beta2"] {
         let text = texts(&alpha.replace("v1alpha1", version)).remove(0);
-        assert!(text.contains("in `spec.runPolicy` instead of `spec`") && text.contains("alone is not enough"), "{text}");
+        assert!(
+            text.contains("in `spec.runPolicy` instead of `spec`") && text.contains("alone is not enough"),
+            "{text}"
+        );
     }
     let place = Place::with(&[("a.yaml", &alpha), ("b.yaml", &alpha.replace("v1alpha1", "v1"))]);
     let old = place.run(&["lint", "--format", "json", "a.yaml"]);
     assert_eq!(json(&old)["unjudged"][0]["reason"], "not-served");
     assert_eq!(json(&old)["unjudged"][0]["message"], "this version is no longer served");
-    assert!(stdout(&place.run(&["lint", "a.yaml"])).contains("0 jobs: 1 error; 1 of 1 object not judged (PyTorchJob 1)"));
+    assert!(
+        stdout(&place.run(&["lint", "a.yaml"]))
+            .contains("0 jobs: 1 error; 1 of 1 object not judged (PyTorchJob 1)")
+    );
     // With another version alone it is whole, and lacks what that version requires.
     let new = json(&place.run(&["lint", "--format", "json", "b.yaml"]));
-    let said: Vec<&str> = new["findings"].as_array().unwrap().iter().map(|finding| finding["message"].as_str().unwrap()).collect();
-    assert!(said.contains(&"the API server refuses this: spec.pytorchReplicaSpecs: Required value"), "{said:?}");
+    let said: Vec<&str> = new["findings"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|finding| finding["message"].as_str().unwrap())
+        .collect();
+    assert!(
+        said.contains(&"the API server refuses this: spec.pytorchReplicaSpecs: Required value"),
+        "{said:?}"
+    );
     assert_eq!(new["summary"]["unjudged"], 0, "{new}");
 }
 
 #[test]
 fn an_object_that_lacks_what_runs_is_wrong_and_no_part_of_one() {
     let job = |spec: &str| format!("apiVersion: batch/v1\nkind: Job\nmetadata: {{name: j}}\nspec:{spec}");
-    let torch = |spec: &str| job(spec).replace("batch/v1", "kubeflow.org/v1").replace("kind: Job", "kind: PyTorchJob");
+    let torch = |spec: &str| {
+        job(spec).replace("batch/v1", "kubeflow.org/v1").replace("kind: Job", "kind: PyTorchJob")
+    };
     let pod = "\n  activeDeadlineSeconds: 60\n  template:\n    spec:\n      restartPolicy: Never\n";
     for (object, is_part) in [
         (job("\n"), false),
@@ -1360,7 +1870,12 @@ fn an_object_that_lacks_what_runs_is_wrong_and_no_part_of_one() {
     ] {
         let place = Place::with(&[("a.yaml", &object)]);
         let document = json(&place.run(&["lint", "--format", "json", "a.yaml"]));
-        let parts = document["unjudged"].as_array().into_iter().flatten().filter(|unjudged| unjudged["reason"] == "partial").count();
+        let parts = document["unjudged"]
+            .as_array()
+            .into_iter()
+            .flatten()
+            .filter(|unjudged| unjudged["reason"] == "partial")
+            .count();
         assert_eq!(parts, usize::from(is_part), "{object}\n{document}");
         assert!(is_part || !document["findings"].as_array().unwrap().is_empty(), "{object}");
     }
@@ -1368,8 +1883,10 @@ fn an_object_that_lacks_what_runs_is_wrong_and_no_part_of_one() {
 
 #[test]
 fn the_name_of_a_claim_in_capitals_is_a_placeholder() {
-    let job = good().replace("      containers:", "      volumes: [{name: v, persistentVolumeClaim: {claimName: CKPT_PVC_NAME}}]\n      containers:")
-        + "          volumeMounts: [{name: v, mountPath: /checkpoints}]\n";
+    let job = good().replace(
+        "      containers:",
+        "      volumes: [{name: v, persistentVolumeClaim: {claimName: CKPT_PVC_NAME}}]\n      containers:",
+    ) + "          volumeMounts: [{name: v, mountPath: /checkpoints}]\n";
     let job = job.replace("  template:", "  parallelism: 2\n  template:");
     let place = Place::with(&[("a.yaml", &job)]);
     let found = found_by_both(&place, "a.yaml");
@@ -1383,17 +1900,26 @@ fn the_name_of_a_claim_in_capitals_is_a_placeholder() {
 
 #[test]
 fn a_field_of_a_misspelled_name_is_not_missing_as_well() {
-    let job = good().replace("restartPolicy", "RestartPolicy").replace("activeDeadlineSeconds", "activeDeadlineSecond");
+    let job = good()
+        .replace("restartPolicy", "RestartPolicy")
+        .replace("activeDeadlineSeconds", "activeDeadlineSecond");
     let place = Place::with(&[("a.yaml", &job)]);
     let rules = |place: &Place, arguments: &[&str]| {
         let document = json(&place.run(&[arguments, &["--format", "json", "a.yaml"]].concat()));
-        document["findings"].as_array().unwrap().iter().map(|finding| finding["rule"].as_str().unwrap().to_owned()).collect::<Vec<_>>()
+        document["findings"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .map(|finding| finding["rule"].as_str().unwrap().to_owned())
+            .collect::<Vec<_>>()
     };
     for command in ["lint", "dry-run"] {
         assert_eq!(rules(&place, &[command]), ["unknown-field", "unknown-field"], "{command}");
     }
     // At another level it is found as well, and moved.
-    let moved = CRON.replace("      activeDeadlineSeconds: 3600\n", "").replace("  jobTemplate", "  activeDeadlineSeconds: 3600\n  jobTemplate");
+    let moved = CRON
+        .replace("      activeDeadlineSeconds: 3600\n", "")
+        .replace("  jobTemplate", "  activeDeadlineSeconds: 3600\n  jobTemplate");
     let place = Place::with(&[("a.yaml", &moved)]);
     assert_eq!(rules(&place, &["lint"]), ["unknown-field"]);
     assert_eq!(code(&place.run(&["lint", "--fix", "--unsafe-fixes", "a.yaml"])), 0);
@@ -1406,7 +1932,9 @@ fn a_field_of_a_misspelled_name_is_not_missing_as_well() {
     assert_eq!(code(&place.run(&["lint", "--fix", "--unsafe-fixes", "a.yaml"])), 0);
     let fixed = fs::read_to_string(place.path().join("a.yaml")).unwrap();
     assert!(
-        fixed.contains("    activeDeadlineSeconds: 5\n") && fixed.contains("    cleanPodPolicy: All\n") && fixed.contains("    ttlSeconds"),
+        fixed.contains("    activeDeadlineSeconds: 5\n")
+            && fixed.contains("    cleanPodPolicy: All\n")
+            && fixed.contains("    ttlSeconds"),
         "{fixed}"
     );
     // Where it cannot be moved, both are to be done.
@@ -1415,15 +1943,22 @@ fn a_field_of_a_misspelled_name_is_not_missing_as_well() {
     assert!(both.contains(&"unknown-field".to_owned()) && both.contains(&"deadline".to_owned()), "{both:?}");
     // What is dropped silently is missing.
     let loose = rules(&Place::with(&[("a.yaml", &job)]), &["dry-run", "--validate", "warn"]);
-    assert!(loose.contains(&"deadline".to_owned()) && loose.contains(&"restart-policy".to_owned()), "{loose:?}");
+    assert!(
+        loose.contains(&"deadline".to_owned()) && loose.contains(&"restart-policy".to_owned()),
+        "{loose:?}"
+    );
 }
 
 #[test]
 fn a_kind_of_an_operator_that_is_gone_is_no_green_answer() {
     let replica = "{replicas: 2, restartPolicy: Never, template: {spec: {containers: [{name: c, image: 'example.com/c:1'}]}}}";
     let of = |version: &str, kind: &str| {
-        let object = format!("apiVersion: {version}\nkind: {kind}\nmetadata: {{name: a}}\nspec: {{replicaSpecs: {{Worker: {replica}}}}}\n");
-        json(&Place::with(&[("a.yaml", &object)]).run(&["lint", "--format", "json", "a.yaml"]))["unjudged"][0]["reason"].clone()
+        let object = format!(
+            "apiVersion: {version}\nkind: {kind}\nmetadata: {{name: a}}\nspec: {{replicaSpecs: {{Worker: {replica}}}}}\n"
+        );
+        json(&Place::with(&[("a.yaml", &object)]).run(&["lint", "--format", "json", "a.yaml"]))["unjudged"][0]
+            ["reason"]
+            .clone()
     };
     assert_eq!(of("xgboostjob.kubeflow.org/v1", "XGBoostJob"), "kind");
     assert_eq!(of("xgboostjob.kubeflow.org/v1alpha1", "XGBoostJob"), "kind");

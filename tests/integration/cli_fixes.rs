@@ -1,4 +1,5 @@
-//! What the real binary writes into files, and what it says would become of them: `lint --fix`, `--diff`, `--unsafe-fixes`, and `dry-run`.
+//! What the real binary writes into files, and what it says would become of them: `lint --fix`, `--diff`,
+//! `--unsafe-fixes`, and `dry-run`.
 
 use std::fs;
 use std::path::Path;
@@ -10,7 +11,9 @@ use jobgate::text::value::json;
 
 /// Lacks two values that are filled in.
 fn open() -> String {
-    good().replace("  ttlSecondsAfterFinished: 3600\n", "").replace("  podReplacementPolicy: Failed\n", "  # The pod template.\n")
+    good()
+        .replace("  ttlSecondsAfterFinished: 3600\n", "")
+        .replace("  podReplacementPolicy: Failed\n", "  # The pod template.\n")
 }
 
 /// The same as the webhook would have it.
@@ -30,7 +33,11 @@ fn pipe(place: &Place, arguments: &[&str], text: &str) -> std::process::Output {
 
 #[test]
 fn a_file_is_mended_and_the_report_is_about_what_is_left() {
-    let place = Place::with(&[("a.yaml", &open()), ("b.yaml", &open().replace("  activeDeadlineSeconds: 3600\n", "")), ("c.yaml", &good())]);
+    let place = Place::with(&[
+        ("a.yaml", &open()),
+        ("b.yaml", &open().replace("  activeDeadlineSeconds: 3600\n", "")),
+        ("c.yaml", &good()),
+    ]);
     let output = place.run(&["lint", "--fix"]);
     assert_eq!((code(&output), stderr(&output)), (1, ""));
     assert_snapshot!(stdout(&output), @"
@@ -51,9 +58,15 @@ fn a_file_is_mended_and_the_report_is_about_what_is_left() {
     ");
     assert_eq!((read(&place, "a.yaml"), read(&place, "c.yaml")), (mended(), good()));
     let again = json(&place.run(&["lint", "--fix", "--format", "json"]));
-    assert_eq!((&again["summary"]["fixed"], &again["summary"]["changed"], &again["summary"]["deny"]), (&json!(0), &json!(0), &json!(1)));
+    assert_eq!(
+        (&again["summary"]["fixed"], &again["summary"]["changed"], &again["summary"]["deny"]),
+        (&json!(0), &json!(0), &json!(1))
+    );
     let guessed = place.run(&["lint", "--fix", "--unsafe-fixes", "b.yaml"]);
-    assert_eq!((code(&guessed), stdout(&guessed)), (0, "1 file, 1 document, 1 job: nothing found; 1 fixed in 1 file\n"));
+    assert_eq!(
+        (code(&guessed), stdout(&guessed)),
+        (0, "1 file, 1 document, 1 job: nothing found; 1 fixed in 1 file\n")
+    );
     assert!(read(&place, "b.yaml").contains("\n  activeDeadlineSeconds: 86400\n"));
     assert_eq!(code(&place.run(&["lint", "--unsafe-fixes"])), 2, "it asks for --fix or --diff");
 }
@@ -62,7 +75,10 @@ fn a_file_is_mended_and_the_report_is_about_what_is_left() {
 fn a_diff_changes_nothing_and_is_one_that_tools_read() {
     let place = Place::with(&[("k8s/a job.yaml", &open()), ("k8s/good.yaml", &good())]);
     let output = place.run(&["lint", "--diff", "k8s"]);
-    assert_eq!((code(&output), stderr(&output)), (1, "2 findings would be fixed in 1 file; left are: nothing found\n"));
+    assert_eq!(
+        (code(&output), stderr(&output)),
+        (1, "2 findings would be fixed in 1 file; left are: nothing found\n")
+    );
     assert_snapshot!(stdout(&output).replace('\t', "<tab>"), @"
     --- a/k8s/a job.yaml<tab>
     +++ b/k8s/a job.yaml<tab>
@@ -86,7 +102,10 @@ fn a_diff_changes_nothing_and_is_one_that_tools_read() {
         fs::write(place.path().join("the.patch"), place.run(&["lint", "--diff", paths]).stdout).unwrap();
         for tool in [["patch", "--dry-run"], ["git", "apply"]] {
             let mut command = Command::new(tool[0]);
-            command.arg(tool[1]).args(if tool[0] == "git" { &["--check"][..] } else { &[] }).arg(format!("-p{strip}"));
+            command
+                .arg(tool[1])
+                .args(if tool[0] == "git" { &["--check"][..] } else { &[] })
+                .arg(format!("-p{strip}"));
             command.args(if tool[0] == "git" { ["the.patch"] } else { ["-ithe.patch"] });
             // Where a tool is missing, there is nothing to be read by.
             let Ok(read) = command.current_dir(place.path()).output() else { continue };
@@ -124,13 +143,22 @@ fn links_and_permissions_are_kept() {
     use std::os::unix::fs::{PermissionsExt as _, symlink};
     let place = Place::with(&[("real/job.yaml", &open()), ("locked.yaml", &open())]);
     symlink("real/job.yaml", place.path().join("link.yaml")).unwrap();
-    let set = |name: &str, mode| fs::set_permissions(place.path().join(name), fs::Permissions::from_mode(mode)).unwrap();
+    let set = |name: &str, mode| {
+        fs::set_permissions(place.path().join(name), fs::Permissions::from_mode(mode)).unwrap()
+    };
     set("real/job.yaml", 0o640);
     set("locked.yaml", 0o444);
     let output = place.run(&["lint", "--fix", "link.yaml", "locked.yaml"]);
-    assert_eq!((code(&output), stderr(&output)), (2, "jobgate: cannot write locked.yaml: the file is read-only\n"));
+    assert_eq!(
+        (code(&output), stderr(&output)),
+        (2, "jobgate: cannot write locked.yaml: the file is read-only\n")
+    );
     // What was not written is still found.
-    assert!(stdout(&output).contains("2 notes (filled in by the webhook); 2 fixed in 1 file"), "{}", stdout(&output));
+    assert!(
+        stdout(&output).contains("2 notes (filled in by the webhook); 2 fixed in 1 file"),
+        "{}",
+        stdout(&output)
+    );
     assert!(stdout(&output).contains("1 file not written"));
     for (format, words) in [
         ("sarif", r#"not fixed: cannot write this file: the file is read-only"#),
@@ -144,7 +172,10 @@ fn links_and_permissions_are_kept() {
     }
     assert!(fs::symlink_metadata(place.path().join("link.yaml")).unwrap().is_symlink());
     assert_eq!((read(&place, "real/job.yaml"), read(&place, "locked.yaml")), (mended(), open()));
-    assert_eq!(fs::metadata(place.path().join("real/job.yaml")).unwrap().permissions().mode() & 0o7777, 0o640);
+    assert_eq!(
+        fs::metadata(place.path().join("real/job.yaml")).unwrap().permissions().mode() & 0o7777,
+        0o640
+    );
 }
 
 #[cfg(unix)]
@@ -170,11 +201,15 @@ fn a_folder_that_may_not_be_written_is_said_and_left_alone() {
     let output = output.unwrap();
     assert_eq!(code(&output), 2, "{}", stderr(&output));
     assert!(
-        stderr(&output).starts_with("jobgate: cannot write k8s/job.yaml: ") && stderr(&output).contains("ermission denied"),
+        stderr(&output).starts_with("jobgate: cannot write k8s/job.yaml: ")
+            && stderr(&output).contains("ermission denied"),
         "{}",
         stderr(&output)
     );
-    assert_eq!((json(&output)["summary"]["fixed"].clone(), json(&output)["summary"]["note"].clone()), (json!(0), json!(2)));
+    assert_eq!(
+        (json(&output)["summary"]["fixed"].clone(), json(&output)["summary"]["note"].clone()),
+        (json!(0), json!(2))
+    );
     let unjudged = &json(&output)["unjudged"][0];
     assert_eq!((&unjudged["file"], &unjudged["reason"]), (&json!("k8s/job.yaml"), &json!("not-written")));
     assert_eq!((read(&place, "k8s/job.yaml"), fs::read_dir(&folder).unwrap().count()), (open(), 1));
@@ -186,7 +221,8 @@ fn a_dry_run_prints_what_would_be_stored() {
     let of = |output: &str, files: &[&str]| place.run(&[&["dry-run", "-o", output], files].concat());
     let yaml = of("yaml", &["job.yaml", "bad.yaml"]);
     assert_eq!(code(&yaml), 1);
-    let stored: Vec<_> = jobgate::text::yaml::documents(&yaml.stdout).map(|document| document.unwrap().value).collect();
+    let stored: Vec<_> =
+        jobgate::text::yaml::documents(&yaml.stdout).map(|document| document.unwrap().value).collect();
     assert_eq!(stored.len(), 1, "what is refused is not stored");
     let spec = &stored[0]["spec"];
     assert_eq!(
@@ -194,7 +230,11 @@ fn a_dry_run_prints_what_would_be_stored() {
         (&json!("Failed"), &json!(86400), &json!(6))
     );
     assert_eq!(stored[0]["metadata"], json!({"name": "train", "namespace": "team-a"}));
-    assert!(stderr(&yaml).ends_with("2 objects: 1 allowed, patched; 1 denied by jobgate\n"), "{}", stderr(&yaml));
+    assert!(
+        stderr(&yaml).ends_with("2 objects: 1 allowed, patched; 1 denied by jobgate\n"),
+        "{}",
+        stderr(&yaml)
+    );
     assert_eq!(json(&of("json", &["job.yaml"])), stored[0]);
     assert_eq!(json(&of("json", &["bad.yaml"])), json!({"apiVersion": "v1", "kind": "List", "items": []}));
     let patch = of("patch", &["job.yaml", "bad.yaml"]);
@@ -219,7 +259,10 @@ fn a_dry_run_reports_verdicts() {
     );
     let output = pipe(&place, &["dry-run", "-"], &helm);
     assert_eq!((code(&output), stderr(&output)), (1, ""));
-    let lines: Vec<&str> = stdout(&output).lines().filter(|line| line.starts_with("-:") || line.ends_with("API server")).collect();
+    let lines: Vec<&str> = stdout(&output)
+        .lines()
+        .filter(|line| line.starts_with("-:") || line.ends_with("API server"))
+        .collect();
     assert_eq!(
         lines,
         [
@@ -230,7 +273,12 @@ fn a_dry_run_reports_verdicts() {
     );
     assert!(stdout(&output).contains("\n--- a/stdin\n+++ b/stdin\n"), "{}", stdout(&output));
     let document = json(&pipe(&place, &["dry-run", "--format", "json", "-"], &helm));
-    let verdicts: Vec<_> = document["verdicts"].as_array().unwrap().iter().map(|verdict| verdict["verdict"].as_str().unwrap()).collect();
+    let verdicts: Vec<_> = document["verdicts"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|verdict| verdict["verdict"].as_str().unwrap())
+        .collect();
     assert_eq!(verdicts, ["allowed, patched", "refused by the API server"]);
     assert_eq!(document["verdicts"][0]["source"], "train/templates/job.yaml");
     for (format, start) in [("sarif", "{"), ("junit", "<?xml"), ("github", "::"), ("gitlab", "[")] {
@@ -239,7 +287,10 @@ fn a_dry_run_reports_verdicts() {
         assert!(stdout(&output).starts_with(start), "{format}: {}", stdout(&output));
     }
     let nothing = pipe(&place, &["dry-run", "-"], "kind: ConfigMap\n");
-    assert_eq!((code(&nothing), stdout(&nothing)), (0, "no Job, CronJob or PyTorchJob found; nothing to judge in standard input\n"));
+    assert_eq!(
+        (code(&nothing), stdout(&nothing)),
+        (0, "no Job, CronJob or PyTorchJob found; nothing to judge in standard input\n")
+    );
 }
 
 #[test]
@@ -254,7 +305,17 @@ fn a_dry_run_against_what_is_there_is_an_update() {
     ]);
     let line = |old: &str, new: &str| {
         let output = place.run(&["dry-run", "--against", old, new]);
-        (code(&output), stdout(&output).lines().next().unwrap_or_default().split(": ").last().unwrap_or_default().to_owned())
+        (
+            code(&output),
+            stdout(&output)
+                .lines()
+                .next()
+                .unwrap_or_default()
+                .split(": ")
+                .last()
+                .unwrap_or_default()
+                .to_owned(),
+        )
     };
     assert_eq!(line("old", "same"), (0, "allowed".to_owned()));
     assert_eq!(line("old", "new"), (1, "refused by the API server".to_owned()));
@@ -262,18 +323,26 @@ fn a_dry_run_against_what_is_there_is_an_update() {
     assert_eq!(line("lax", "lax"), (0, "allowed".to_owned()), "it was as bad before");
     let immutable = place.run(&["dry-run", "--against", "old", "new", "--format", "json"]);
     let finding = &json(&immutable)["findings"][0];
-    assert_eq!((&finding["rule"], &finding["start"]), (&json!("api-server"), &json!({"line": 15, "column": 18})));
+    assert_eq!(
+        (&finding["rule"], &finding["start"]),
+        (&json!("api-server"), &json!({"line": 15, "column": 18}))
+    );
     assert!(finding["message"].as_str().unwrap().ends_with("field is immutable"), "{finding}");
     for bad in ["gone", "broken.yaml"] {
         let output = place.run(&["dry-run", "--against", bad, "new"]);
         assert_eq!((code(&output), stdout(&output)), (2, ""), "{bad}");
-        assert!(stderr(&output).contains("read the objects that exist") && stderr(&output).contains(bad), "{}", stderr(&output));
+        assert!(
+            stderr(&output).contains("read the objects that exist") && stderr(&output).contains(bad),
+            "{}",
+            stderr(&output)
+        );
     }
 }
 
 #[test]
 fn fields_that_the_api_does_not_know_are_refused_or_dropped() {
-    let place = Place::with(&[("job.yaml", &good().replace("spec:\n  active", "spec:\n  deadline: 5\n  active"))]);
+    let place =
+        Place::with(&[("job.yaml", &good().replace("spec:\n  active", "spec:\n  deadline: 5\n  active"))]);
     assert_eq!(code(&place.run(&["dry-run"])), 1);
     let lax = place.run(&["dry-run", "--validate", "warn", "-o", "json"]);
     assert_eq!((code(&lax), json(&lax)["spec"].get("deadline")), (0, None));
@@ -281,7 +350,8 @@ fn fields_that_the_api_does_not_know_are_refused_or_dropped() {
 
 /// Returns the Job with environment variables.
 fn with_values(values: &[&str]) -> String {
-    let list: Vec<String> = values.iter().map(|value| format!("            - {{name: A, value: {value}}}\n")).collect();
+    let list: Vec<String> =
+        values.iter().map(|value| format!("            - {{name: A, value: {value}}}\n")).collect();
     good() + "          env:\n" + &list.concat()
 }
 
@@ -292,11 +362,21 @@ fn what_needs_quotes_is_quoted_as_it_is_written() {
     let wanted: Vec<String> = texts.iter().map(|text| format!("put it in quotes: \"{text}\"")).collect();
     for command in ["lint", "dry-run"] {
         let document = json(&place.run(&[command, "--format", "json", "job.yaml"]));
-        let findings = document["findings"].as_array().unwrap().iter().filter(|finding| finding["rule"] == "field-type");
-        assert_eq!(findings.map(|finding| finding["help"].as_str().unwrap()).collect::<Vec<_>>(), wanted, "{command}");
+        let findings =
+            document["findings"].as_array().unwrap().iter().filter(|finding| finding["rule"] == "field-type");
+        assert_eq!(
+            findings.map(|finding| finding["help"].as_str().unwrap()).collect::<Vec<_>>(),
+            wanted,
+            "{command}"
+        );
     }
     let fixed = pipe(&place, &["lint", "--fix", "--unsafe-fixes", "-"], &with_values(&texts));
-    assert_eq!(stdout(&fixed), with_values(&texts.map(|text| format!("\"{text}\"")).each_ref().map(String::as_str)), "{}", stderr(&fixed));
+    assert_eq!(
+        stdout(&fixed),
+        with_values(&texts.map(|text| format!("\"{text}\"")).each_ref().map(String::as_str)),
+        "{}",
+        stderr(&fixed)
+    );
     // The text of an alias is no value.
     let alias = with_values(&["*x"]).replace("  name: train\n", "  name: train\n  generation: &x 5\n");
     let document = json(&pipe(&place, &["lint", "--format", "json", "-"], &alias));
@@ -316,5 +396,9 @@ fn a_misspelled_field_is_renamed_and_not_written_anew() {
         .replace("ttlSecondsAfterFinished: 3600", "ttlSecondsAfterFinished: 200");
     let fixed = pipe(&place, &["lint", "--fix", "--unsafe-fixes", "-"], &typos);
     assert_eq!((stdout(&fixed), code(&fixed)), (&*wanted, 0), "{}", stderr(&fixed));
-    assert_eq!(stdout(&pipe(&place, &["lint", "--fix", "-"], &typos)), typos, "the safe fixes do not write it anew either");
+    assert_eq!(
+        stdout(&pipe(&place, &["lint", "--fix", "-"], &typos)),
+        typos,
+        "the safe fixes do not write it anew either"
+    );
 }

@@ -1,4 +1,5 @@
-//! Claims from an API server that lists, hangs, resets, lies and comes back. The clock is tokio's and is paused: hours pass in milliseconds.
+//! Claims from an API server that lists, hangs, resets, lies and comes back. The clock is tokio's and is
+//! paused: hours pass in milliseconds.
 
 use std::io::Write;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -96,10 +97,16 @@ impl Fake {
 
     fn client(self: &Arc<Self>) -> Client {
         let fake = Arc::clone(self);
-        Client::new(tower::service_fn(move |request: Request<Body>| Arc::clone(&fake).answer(request)), "default")
+        Client::new(
+            tower::service_fn(move |request: Request<Body>| Arc::clone(&fake).answer(request)),
+            "default",
+        )
     }
 
-    async fn answer(self: Arc<Self>, request: Request<Body>) -> Result<Response<crate::support::fake::Body>, BoxError> {
+    async fn answer(
+        self: Arc<Self>,
+        request: Request<Body>,
+    ) -> Result<Response<crate::support::fake::Body>, BoxError> {
         let uri = request.uri().to_string();
         self.diary.lock().unwrap().push(uri.clone());
         let now = self.at_once.fetch_add(1, Ordering::SeqCst) + 1;
@@ -126,11 +133,18 @@ impl Fake {
     /// Sends an event on the watch opened last.
     fn send(&self, kind: &str, object: &Value) {
         let watches = self.watches.lock().unwrap();
-        watches.last().expect("no watch is open").unbounded_send(format!("{}\n", json!({"type": kind, "object": object}))).unwrap();
+        watches
+            .last()
+            .expect("no watch is open")
+            .unbounded_send(format!("{}\n", json!({"type": kind, "object": object})))
+            .unwrap();
     }
 
     fn bookmark(&self, version: u64) {
-        self.send("BOOKMARK", &json!({"kind": "PersistentVolumeClaim", "metadata": {"resourceVersion": version.to_string()}}));
+        self.send(
+            "BOOKMARK",
+            &json!({"kind": "PersistentVolumeClaim", "metadata": {"resourceVersion": version.to_string()}}),
+        );
     }
 
     /// Ends the watch opened last, as the API server does after `timeoutSeconds`.
@@ -157,7 +171,10 @@ impl Fake {
 
 /// Claims that several pods share, so that a denial may rest on them.
 fn wanted(names: &[&str]) -> Vec<WantedClaim> {
-    names.iter().map(|name| WantedClaim { namespace: "ml".to_owned(), name: (*name).to_owned(), shared: true }).collect()
+    names
+        .iter()
+        .map(|name| WantedClaim { namespace: "ml".to_owned(), name: (*name).to_owned(), shared: true })
+        .collect()
 }
 
 async fn ask(claims: &Claims, names: &[&str]) -> FactTable {
@@ -244,7 +261,9 @@ async fn modes_from_the_future_are_unknown() {
 
 #[tokio::test(start_paused = true)]
 async fn an_answer_holds_five_seconds_and_an_absence_one() {
-    let fake = Fake::new().on_get(|uri| if uri.ends_with("/a") { found("ml", "a", &["ReadWriteOnce"]) } else { Answer::absent() });
+    let fake = Fake::new().on_get(|uri| {
+        if uri.ends_with("/a") { found("ml", "a", &["ReadWriteOnce"]) } else { Answer::absent() }
+    });
     let claims = live(&fake);
     assert_eq!((one(&claims, "a").await, one(&claims, "b").await), (rwo(), Err("absent")));
     sleep(SECOND - 2 * MS).await;
@@ -262,7 +281,8 @@ async fn an_answer_holds_five_seconds_and_an_absence_one() {
 
 #[tokio::test(start_paused = true)]
 async fn one_flight_serves_all_who_ask() {
-    let fake = Fake::new().on_get(|_| Answer::Late(100 * MS, claim("ml", "a", &["ReadWriteOnce"], 1).to_string()));
+    let fake =
+        Fake::new().on_get(|_| Answer::Late(100 * MS, claim("ml", "a", &["ReadWriteOnce"], 1).to_string()));
     let claims = live(&fake);
     let asked = future::join_all((0..20).map(|_| one(&claims, "a"))).await;
     assert!(asked.iter().all(|got| *got == rwo()));
@@ -271,7 +291,8 @@ async fn one_flight_serves_all_who_ask() {
 
 #[tokio::test(start_paused = true)]
 async fn a_flight_outlives_who_asked_first() {
-    let fake = Fake::new().on_get(|_| Answer::Late(200 * MS, claim("ml", "a", &["ReadWriteOnce"], 1).to_string()));
+    let fake =
+        Fake::new().on_get(|_| Answer::Late(200 * MS, claim("ml", "a", &["ReadWriteOnce"], 1).to_string()));
     let claims = live(&fake);
     let gone = timeout(50 * MS, one(&claims, "a")).await;
     assert!(gone.is_err());
@@ -307,9 +328,18 @@ async fn the_seventeenth_claim_is_unknown_and_the_author_is_told() {
     let names: Vec<String> = (0..20).rev().map(|i| format!("c{i:02}")).collect();
     let names: Vec<&str> = names.iter().map(String::as_str).collect();
     let facts = claims.facts(&wanted(&names), Instant::now() + SECOND).await;
-    let unknown: Vec<_> = facts.table.claims.iter().filter(|(_, fact)| **fact == Fact::Unknown).map(|((_, name), _)| name.as_str()).collect();
+    let unknown: Vec<_> = facts
+        .table
+        .claims
+        .iter()
+        .filter(|(_, fact)| **fact == Fact::Unknown)
+        .map(|((_, name), _)| name.as_str())
+        .collect();
     assert_eq!(unknown, ["c00", "c01", "c02", "c03"]);
-    assert_eq!((facts.table.claims.len(), fake.gets(), claims.stats().unknown_for(Why::TooMany)), (20, 16, 4));
+    assert_eq!(
+        (facts.table.claims.len(), fake.gets(), claims.stats().unknown_for(Why::TooMany)),
+        (20, 16, 4)
+    );
     let caveat = "jobgate could not look up 4 claims and did not check them (too many in one object): c03, c02, c01, …";
     assert_eq!(facts.caveat(), Some(caveat));
     // What was just answered costs no request: the second attempt gets further.
@@ -339,7 +369,9 @@ async fn the_cache_answers_for_any_number_of_claims() {
     let objects: Vec<Value> = names.iter().map(|name| claim("ml", name, &["ReadWriteOnce"], 1)).collect();
     let fake = Fake::new().on_list(move |_| page(&objects, 1, ""));
     let claims = cached(&fake).await;
-    let facts = claims.facts(&wanted(&names.iter().map(String::as_str).collect::<Vec<_>>()), Instant::now() + SECOND).await;
+    let facts = claims
+        .facts(&wanted(&names.iter().map(String::as_str).collect::<Vec<_>>()), Instant::now() + SECOND)
+        .await;
     let known = facts.table.claims.values().filter(|fact| matches!(fact, Fact::Known(_))).count();
     assert_eq!((known, fake.gets(), facts.caveat()), (1000, 0, None));
 }
@@ -363,7 +395,9 @@ async fn all_reviews_together_ask_at_a_bounded_rate() {
 
 #[tokio::test(start_paused = true)]
 async fn answers_from_memory_do_not_count_against_the_rate() {
-    let fake = Fake::new().on_list(two_pages).on_get(|uri| found("ml", uri.rsplit('/').next().unwrap(), &["ReadWriteOnce"]));
+    let fake = Fake::new()
+        .on_list(two_pages)
+        .on_get(|uri| found("ml", uri.rsplit('/').next().unwrap(), &["ReadWriteOnce"]));
     let claims = cached(&fake).await;
     for _ in 0..1000 {
         ask(&claims, &["a", "b", "fresh"]).await;
@@ -400,7 +434,11 @@ async fn a_denial_is_confirmed_while_the_watch_is_not_open() {
         assert_eq!(one(&claims, "a").await, Err("absent"), "{what}: the last answer counts, not the cache");
         fake.on_get(|_| Answer::Hang);
         sleep(SECOND).await;
-        assert_eq!(one(&claims, "a").await, Err("unknown"), "{what}: what cannot be confirmed in time never denies");
+        assert_eq!(
+            one(&claims, "a").await,
+            Err("unknown"),
+            "{what}: what cannot be confirmed in time never denies"
+        );
         assert_eq!(fake.gets(), 3, "{what}");
     }
 }
@@ -418,7 +456,10 @@ async fn what_cannot_be_denied_is_not_confirmed() {
 
 #[tokio::test(start_paused = true)]
 async fn a_confirmation_is_good_for_both_reviews_of_a_request_and_no_longer() {
-    let fake = Fake::new().on_list(two_pages).on_watch(|_| Some(Answer::Reset)).on_get(|_| found("ml", "a", &["ReadWriteOnce"]));
+    let fake = Fake::new()
+        .on_list(two_pages)
+        .on_watch(|_| Some(Answer::Reset))
+        .on_get(|_| found("ml", "a", &["ReadWriteOnce"]));
     let claims = cached(&fake).await;
     assert_eq!((one(&claims, "a").await, one(&claims, "a").await), (rwo(), rwo()));
     assert_eq!(fake.gets(), 1);
@@ -429,9 +470,11 @@ async fn a_confirmation_is_good_for_both_reviews_of_a_request_and_no_longer() {
 
 #[tokio::test(start_paused = true)]
 async fn confirmations_come_first_and_have_a_share_of_the_rate() {
-    let fake = Fake::new().on_list(two_pages).on_watch(|_| Some(Answer::Reset)).on_get(|uri| match uri.rsplit('/').next() {
-        Some("a") => found("ml", "a", &["ReadWriteOnce"]),
-        _ => Answer::absent(),
+    let fake = Fake::new().on_list(two_pages).on_watch(|_| Some(Answer::Reset)).on_get(|uri| {
+        match uri.rsplit('/').next() {
+            Some("a") => found("ml", "a", &["ReadWriteOnce"]),
+            _ => Answer::absent(),
+        }
     });
     let claims = cached(&fake).await;
     // Anybody can name claims that do not exist.
@@ -470,7 +513,8 @@ async fn a_watch_that_was_away_catches_up_before_it_is_relied_on() {
     assert_eq!((one(&claims, "a").await, fake.gets()), (rwo(), 1));
 }
 
-/// Ends a watch when the time is over that the request asks for, as the API server does, and sends nothing before.
+/// Ends a watch when the time is over that the request asks for, as the API server does, and sends nothing
+/// before.
 fn quiet(uri: &str) -> Answer {
     let seconds = uri.split(['?', '&']).find_map(|part| part.strip_prefix("timeoutSeconds=")).unwrap();
     Answer::Quiet(Duration::from_secs(seconds.parse().unwrap()))
@@ -512,7 +556,8 @@ async fn no_more_than_thirty_two_requests_at_once() {
         let name = uri.rsplit('/').next().unwrap();
         Answer::Late(20 * MS, claim("ml", name, &["ReadWriteOnce"], 1).to_string())
     });
-    let claims = Claims::with(Mode::Live, fake.client(), Settings { request_burst: 320, ..Settings::default() });
+    let claims =
+        Claims::with(Mode::Live, fake.client(), Settings { request_burst: 320, ..Settings::default() });
     let names: Vec<String> = (0..320).map(|i| format!("c{i:03}")).collect();
     let reviews = names.chunks(16).map(|names| names.iter().map(String::as_str).collect::<Vec<_>>());
     let tables = future::join_all(reviews.map(|names| {
@@ -520,7 +565,11 @@ async fn no_more_than_thirty_two_requests_at_once() {
         async move { ask(&claims, &names).await }
     }))
     .await;
-    let known = tables.iter().flat_map(|table| table.claims.values()).filter(|fact| matches!(fact, Fact::Known(_))).count();
+    let known = tables
+        .iter()
+        .flat_map(|table| table.claims.values())
+        .filter(|fact| matches!(fact, Fact::Known(_)))
+        .count();
     assert_eq!(known, 320, "ten rounds of 20 ms fit into 300 ms");
     assert_eq!(fake.most_at_once.load(Ordering::SeqCst), 32);
 }
@@ -562,7 +611,10 @@ async fn whatever_goes_wrong_is_unknown_and_in_time() {
         ("another namespace", found("other", "a", &["ReadWriteOnce"]), Why::Garbage),
         (
             "wrong types",
-            Answer::Reply(200, r#"{"metadata":{"namespace":"ml","name":"a"},"spec":{"accessModes":"ReadWriteOnce"}}"#.into()),
+            Answer::Reply(
+                200,
+                r#"{"metadata":{"namespace":"ml","name":"a"},"spec":{"accessModes":"ReadWriteOnce"}}"#.into(),
+            ),
             Why::Garbage,
         ),
         ("no modes", found("ml", "a", &[]), Why::Modes),
@@ -689,14 +741,21 @@ async fn the_cache_answers_without_a_request() {
     assert_eq!(fake.lists(), 2);
     assert!(fake.last("limit=").contains("limit=500") && fake.last("limit=").contains("continue=to%26b%3D2"));
     let watch = fake.last("watch=true");
-    assert!(watch.contains("resourceVersion=7") && watch.contains("allowWatchBookmarks=true") && watch.contains("timeoutSeconds="), "{watch}");
+    assert!(
+        watch.contains("resourceVersion=7")
+            && watch.contains("allowWatchBookmarks=true")
+            && watch.contains("timeoutSeconds="),
+        "{watch}"
+    );
     let stats = claims.stats();
     assert_eq!((stats.claims, stats.cached, stats.lists, stats.stale), (2, 2, 1, false));
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_miss_is_verified_by_a_get() {
-    let fake = Fake::new().on_get(|uri| if uri.ends_with("/fresh") { found("ml", "fresh", &["ReadWriteOnce"]) } else { Answer::absent() });
+    let fake = Fake::new().on_get(|uri| {
+        if uri.ends_with("/fresh") { found("ml", "fresh", &["ReadWriteOnce"]) } else { Answer::absent() }
+    });
     let claims = cached(&fake).await;
     assert_eq!(one(&claims, "fresh").await, rwo(), "made a moment ago, not in the cache yet");
     assert_eq!(one(&claims, "gone").await, Err("absent"));
@@ -729,7 +788,13 @@ async fn an_event_may_come_in_pieces() {
     let claims = cached(&fake).await;
     let text = format!("{}\n", json!({"type": "ADDED", "object": claim("ml", "a", &["ReadWriteOnce"], 2)}));
     for piece in text.as_bytes().chunks(7) {
-        fake.watches.lock().unwrap().last().unwrap().unbounded_send(String::from_utf8(piece.to_vec()).unwrap()).unwrap();
+        fake.watches
+            .lock()
+            .unwrap()
+            .last()
+            .unwrap()
+            .unbounded_send(String::from_utf8(piece.to_vec()).unwrap())
+            .unwrap();
         settle().await;
     }
     assert_eq!(one(&claims, "a").await, rwo());
@@ -762,14 +827,25 @@ async fn a_watch_that_ends_at_once_does_not_spin() {
 async fn too_old_a_version_brings_a_new_list() {
     for gone in [
         Answer::status(410, "Expired"),
-        Answer::Reply(200, "{\"type\":\"ERROR\",\"object\":{\"kind\":\"Status\",\"reason\":\"Expired\",\"code\":410}}\n".into()),
+        Answer::Reply(
+            200,
+            "{\"type\":\"ERROR\",\"object\":{\"kind\":\"Status\",\"reason\":\"Expired\",\"code\":410}}\n"
+                .into(),
+        ),
     ] {
-        let fake = Fake::new().on_list(|_| page(&[claim("ml", "a", &["ReadWriteOnce"], 1)], 1, "")).on_watch(move |_| Some(gone.clone()));
+        let fake = Fake::new()
+            .on_list(|_| page(&[claim("ml", "a", &["ReadWriteOnce"], 1)], 1, ""))
+            .on_watch(move |_| Some(gone.clone()));
         let claims = Claims::start(Mode::Cache, fake.client());
         assert!(claims.ready().await);
-        fake.on_list(|_| page(&[claim("ml", "b", &["ReadWriteMany"], 1)], 9, "")).on_get(|_| found("ml", "a", &["ReadWriteOnce"]));
+        fake.on_list(|_| page(&[claim("ml", "b", &["ReadWriteMany"], 1)], 9, ""))
+            .on_get(|_| found("ml", "a", &["ReadWriteOnce"]));
         settle().await;
-        assert_eq!((one(&claims, "a").await, fake.gets()), (rwo(), 1), "the old list answers, confirmed, until the new one is there");
+        assert_eq!(
+            (one(&claims, "a").await, fake.gets()),
+            (rwo(), 1),
+            "the old list answers, confirmed, until the new one is there"
+        );
         fake.on_get(|_| Answer::absent());
         fake.on_watch(|_| None);
         sleep(11 * SECOND).await;
@@ -795,7 +871,13 @@ async fn a_list_that_expires_half_way_starts_again() {
 async fn garbage_on_the_watch_is_survived() {
     let fake = Fake::new().on_list(|_| page(&[claim("ml", "a", &["ReadWriteOnce"], 1)], 5, ""));
     let claims = cached(&fake).await;
-    for garbage in ["<html>\n", "{}\n", "{\"type\":\"ADDED\",\"object\":7}\n", "{\"type\":\"WHAT\",\"object\":{}}\n", "\n"] {
+    for garbage in [
+        "<html>\n",
+        "{}\n",
+        "{\"type\":\"ADDED\",\"object\":7}\n",
+        "{\"type\":\"WHAT\",\"object\":{}}\n",
+        "\n",
+    ] {
         fake.watches.lock().unwrap().last().unwrap().unbounded_send(garbage.into()).unwrap();
         sleep(40 * SECOND).await;
         assert_eq!(one(&claims, "a").await, rwo(), "{garbage:?}");
@@ -808,7 +890,9 @@ async fn garbage_on_the_watch_is_survived() {
 
 #[tokio::test(start_paused = true)]
 async fn a_watch_that_does_not_end_in_time_is_dead() {
-    let fake = Fake::new().on_list(|_| page(&[claim("ml", "a", &["ReadWriteOnce"], 1)], 1, "")).on_get(|_| Answer::Hang);
+    let fake = Fake::new()
+        .on_list(|_| page(&[claim("ml", "a", &["ReadWriteOnce"], 1)], 1, ""))
+        .on_get(|_| Answer::Hang);
     let claims = cached(&fake).await;
     fake.on_watch(|_| Some(Answer::Hang));
     sleep(60 * SECOND).await;
@@ -854,7 +938,8 @@ async fn start_up_waits_ten_seconds_and_then_works_without_the_cache() {
         Answer::Reply(200, "<html>".into()),
     ] {
         let what = format!("{broken:?}");
-        let fake = Fake::new().on_list(move |_| broken.clone()).on_get(|_| found("ml", "a", &["ReadWriteOnce"]));
+        let fake =
+            Fake::new().on_list(move |_| broken.clone()).on_get(|_| found("ml", "a", &["ReadWriteOnce"]));
         let began = Instant::now();
         let claims = Claims::start(Mode::Cache, fake.client());
         assert!(!claims.ready().await && !claims.is_synced(), "{what}");
@@ -873,7 +958,9 @@ async fn start_up_waits_ten_seconds_and_then_works_without_the_cache() {
 async fn a_forbidden_list_is_said_once_and_tried_seldom() {
     let log = Log::default();
     let _guard = log.listen();
-    let fake = Fake::new().on_list(|_| Answer::status(403, "Forbidden")).on_get(|_| Answer::status(403, "Forbidden"));
+    let fake = Fake::new()
+        .on_list(|_| Answer::status(403, "Forbidden"))
+        .on_get(|_| Answer::status(403, "Forbidden"));
     let claims = Claims::start(Mode::Cache, fake.client());
     assert!(!claims.ready().await);
     for _ in 0..600 {
@@ -914,7 +1001,9 @@ async fn pages_that_are_too_large_come_in_smaller_ones() {
     let seen = Arc::clone(&most_seen);
     // Every claim weighs 40 kB: a page of 500 would be 20 MB.
     let fake = Fake::new().on_list(move |uri| {
-        let number = |key: &str| uri.split(['?', '&']).find_map(|p| p.strip_prefix(key)).map_or(0, |v| v.parse::<usize>().unwrap());
+        let number = |key: &str| {
+            uri.split(['?', '&']).find_map(|p| p.strip_prefix(key)).map_or(0, |v| v.parse::<usize>().unwrap())
+        };
         let (limit, from) = (number("limit="), number("continue="));
         let until = (from + limit).min(1000);
         let heavy = |i: usize| {
@@ -935,7 +1024,13 @@ async fn pages_that_are_too_large_come_in_smaller_ones() {
 #[tokio::test(start_paused = true)]
 async fn too_many_claims_are_not_kept() {
     let fake = Fake::new()
-        .on_list(|_| page(&(0..11).map(|i| claim("ml", &format!("c{i}"), &["ReadWriteOnce"], 1)).collect::<Vec<_>>(), 1, ""))
+        .on_list(|_| {
+            page(
+                &(0..11).map(|i| claim("ml", &format!("c{i}"), &["ReadWriteOnce"], 1)).collect::<Vec<_>>(),
+                1,
+                "",
+            )
+        })
         .on_get(|_| found("ml", "c1", &["ReadWriteOnce"]));
     let claims = Claims::with(Mode::Cache, fake.client(), Settings { max_claims: 10, ..Settings::default() });
     assert!(claims.ready().await);
@@ -960,11 +1055,14 @@ async fn the_watch_ends_with_the_last_handle() {
 
 #[tokio::test(start_paused = true)]
 async fn an_observer_hears_of_every_look_up() {
-    let fake = Fake::new().on_list(|_| page(&[claim("ml", "a", &["ReadWriteOnce"], 1)], 1, "")).on_get(|uri| match uri.rsplit('/').next() {
-        Some("b") => found("ml", "b", &["ReadWriteOnce"]),
-        Some("c") => Answer::status(403, "Forbidden"),
-        _ => Answer::absent(),
-    });
+    let fake =
+        Fake::new().on_list(|_| page(&[claim("ml", "a", &["ReadWriteOnce"], 1)], 1, "")).on_get(|uri| {
+            match uri.rsplit('/').next() {
+                Some("b") => found("ml", "b", &["ReadWriteOnce"]),
+                Some("c") => Answer::status(403, "Forbidden"),
+                _ => Answer::absent(),
+            }
+        });
     let claims = cached(&fake).await;
     let heard = Arc::new(Mutex::new(Vec::new()));
     let ear = Arc::clone(&heard);
@@ -972,7 +1070,16 @@ async fn an_observer_hears_of_every_look_up() {
     for name in ["a", "b", "c", "d", "no name"] {
         ask(&claims, &[name]).await;
     }
-    assert_eq!(*heard.lock().unwrap(), [("cache", "found"), ("live", "found"), ("live", "forbidden"), ("live", "absent"), ("none", "absent")]);
+    assert_eq!(
+        *heard.lock().unwrap(),
+        [
+            ("cache", "found"),
+            ("live", "found"),
+            ("live", "forbidden"),
+            ("live", "absent"),
+            ("none", "absent")
+        ]
+    );
 }
 
 /// The log lines at `info` and above of the test's own thread, where the runtime of a test lives.
@@ -982,7 +1089,9 @@ struct Log(Arc<Mutex<Vec<u8>>>);
 impl Log {
     fn listen(&self) -> tracing::subscriber::DefaultGuard {
         let log = self.clone();
-        tracing::subscriber::set_default(tracing_subscriber::fmt().with_ansi(false).with_writer(move || log.clone()).finish())
+        tracing::subscriber::set_default(
+            tracing_subscriber::fmt().with_ansi(false).with_writer(move || log.clone()).finish(),
+        )
     }
 
     fn lines(&self) -> Vec<String> {

@@ -1,6 +1,8 @@
-//! Real manifests, templates and hand-made edge cases: nothing panics or hangs, every place is in its file, and each edge case ends as its index says.
+//! Real manifests, templates and hand-made edge cases: nothing panics or hangs, every place is in its file,
+//! and each edge case ends as its index says.
 //!
-//! The files are shared data, found by `JOBGATE_SHARED` (default `../shared`); without them each test prints a line and passes.
+//! The files are shared data, found by `JOBGATE_SHARED` (default `../shared`); without them each test prints
+//! a line and passes.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -27,7 +29,9 @@ fn lint_all(path: &Path) -> Linted {
 /// Checks that a place is inside its file, on character boundaries, and where its line and column say.
 fn check_place(report: &Report, lines: &BTreeMap<&str, Lines<'_>>, location: &Location) {
     let text = report.sources.get(&location.file).unwrap_or_else(|| panic!("no source of {}", location.file));
-    let shown = || format!("{}:{}:{} ({:?})", location.file, location.start.line, location.start.column, location.span);
+    let shown = || {
+        format!("{}:{}:{} ({:?})", location.file, location.start.line, location.start.column, location.span)
+    };
     // A file that is not UTF-8 is quoted up to where it breaks.
     let span = location.span.start.min(text.len())..location.span.end.min(text.len());
     assert!(text.get(span).is_some(), "{}", shown());
@@ -40,22 +44,36 @@ fn check_place(report: &Report, lines: &BTreeMap<&str, Lines<'_>>, location: &Lo
 
 /// Checks what must hold of any report.
 fn check(report: &Report) {
-    let lines: BTreeMap<&str, Lines<'_>> = report.sources.iter().map(|(path, text)| (&**path, Lines::new(text.as_bytes()))).collect();
+    let lines: BTreeMap<&str, Lines<'_>> =
+        report.sources.iter().map(|(path, text)| (&**path, Lines::new(text.as_bytes()))).collect();
     for located in &report.findings {
         check_place(report, &lines, &located.location);
-        located.related.iter().filter_map(|related| related.location.as_ref()).for_each(|place| check_place(report, &lines, place));
-        assert!(!located.finding.message.is_empty() && !located.finding.message.ends_with('.'), "{:?}", located.finding);
+        located
+            .related
+            .iter()
+            .filter_map(|related| related.location.as_ref())
+            .for_each(|place| check_place(report, &lines, place));
+        assert!(
+            !located.finding.message.is_empty() && !located.finding.message.ends_with('.'),
+            "{:?}",
+            located.finding
+        );
         assert_eq!(located.related.len(), located.finding.labels.len());
     }
     let order = |a: &report::Located, b: &report::Located| {
-        (&a.location.file, a.location.span.start, a.finding.rule) <= (&b.location.file, b.location.span.start, b.finding.rule)
+        (&a.location.file, a.location.span.start, a.finding.rule)
+            <= (&b.location.file, b.location.span.start, b.finding.rule)
     };
     assert!(report.findings.is_sorted_by(order), "findings are out of order");
-    for format in [Format::Human, Format::Json, Format::Sarif, Format::Junit, Format::Github, Format::Gitlab] {
+    for format in [Format::Human, Format::Json, Format::Sarif, Format::Junit, Format::Github, Format::Gitlab]
+    {
         let mut out = Vec::new();
         report::write(report, format, &report::Options::default(), &mut out).expect("write to memory");
         let text = String::from_utf8(out).expect("reports are UTF-8");
-        assert!(!text.chars().any(|c| c.is_control() && c != '\n'), "{format:?} has a control character in it");
+        assert!(
+            !text.chars().any(|c| c.is_control() && c != '\n'),
+            "{format:?} has a control character in it"
+        );
     }
 }
 
@@ -69,7 +87,12 @@ fn real_manifests() {
     let Linted { report, unreadable, .. } = lint_all(&path);
     assert!(unreadable.is_empty());
     check(&report);
-    assert!(report.files > 1200 && report.objects > 700, "{} files, {} objects", report.files, report.objects);
+    assert!(
+        report.files > 1200 && report.objects > 700,
+        "{} files, {} objects",
+        report.files,
+        report.objects
+    );
     // The corpus is made of files that parse, as far as a lax parser could tell.
     assert!(count(&report, SYNTAX) <= 3, "{} syntax findings", count(&report, SYNTAX));
     assert_eq!(count(&report, UNRENDERED_TEMPLATE), 0);
@@ -80,12 +103,27 @@ fn real_manifests() {
 fn claims_of_another_repository_are_not_taken() {
     let Some(path) = shared::path("corpus") else { return };
     let report = lint_all(&path).report;
-    let repository =
-        |file: &str| Path::new(file).strip_prefix(&path).ok().and_then(|rest| rest.components().next().map(|part| part.as_os_str().to_owned()));
+    let repository = |file: &str| {
+        Path::new(file)
+            .strip_prefix(&path)
+            .ok()
+            .and_then(|rest| rest.components().next().map(|part| part.as_os_str().to_owned()))
+    };
     let mut elsewhere = 0;
     for located in &report.findings {
-        for place in located.related.iter().filter(|related| related.object.is_some()).filter_map(|related| related.location.as_ref()) {
-            assert_eq!(repository(&place.file), repository(&located.location.file), "{} and {}", place.file, located.location.file);
+        for place in located
+            .related
+            .iter()
+            .filter(|related| related.object.is_some())
+            .filter_map(|related| related.location.as_ref())
+        {
+            assert_eq!(
+                repository(&place.file),
+                repository(&located.location.file),
+                "{} and {}",
+                place.file,
+                located.location.file
+            );
             elsewhere += 1;
         }
     }
@@ -104,7 +142,12 @@ fn templates() {
     assert!(per_file.values().all(|count| *count == 1), "a template is one finding");
     assert!(per_file.len() > 50, "only {} templates were told from manifests", per_file.len());
     // What breaks for another reason has no directive in it that a template engine would know.
-    let broken: Vec<&str> = report.findings.iter().filter(|located| located.finding.rule == SYNTAX).map(|located| &*located.location.file).collect();
+    let broken: Vec<&str> = report
+        .findings
+        .iter()
+        .filter(|located| located.finding.rule == SYNTAX)
+        .map(|located| &*located.location.file)
+        .collect();
     assert!(broken.len() * 10 <= per_file.len(), "{broken:#?}");
 }
 
@@ -114,7 +157,13 @@ fn the_report_does_not_depend_on_the_number_of_threads() {
     let json = |threads: usize| {
         let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().expect("a thread pool");
         let mut out = Vec::new();
-        report::write(&pool.install(|| lint_all(&path)).report, Format::Json, &report::Options::default(), &mut out).expect("write to memory");
+        report::write(
+            &pool.install(|| lint_all(&path)).report,
+            Format::Json,
+            &report::Options::default(),
+            &mut out,
+        )
+        .expect("write to memory");
         out
     };
     assert!(json(1) == json(4), "the reports differ");
@@ -141,7 +190,9 @@ impl Outcome {
     }
 
     fn has(&self, level: Level, rules: &[&str]) -> bool {
-        self.report.findings.iter().any(|located| located.finding.level == level && (rules.is_empty() || rules.contains(&located.finding.rule)))
+        self.report.findings.iter().any(|located| {
+            located.finding.level == level && (rules.is_empty() || rules.contains(&located.finding.rule))
+        })
     }
 
     /// The file is refused, for what it is and not for what a rule says.
@@ -160,14 +211,19 @@ impl Outcome {
 }
 
 impl Row<'_> {
-    /// Tells whether the outcome is the one that the index expects. A wording that is not known here fails: the index has grown.
+    /// Tells whether the outcome is the one that the index expects. A wording that is not known here fails:
+    /// the index has grown.
     fn holds(&self, outcome: &Outcome) -> Option<bool> {
         let word = self.expected.split([' ', ';', ',']).next().unwrap_or_default();
         Some(match (word, self.expected) {
-            (_, expected) if expected.starts_with("must NOT be linted") => outcome.report.objects == 0 && outcome.is_silent(),
+            (_, expected) if expected.starts_with("must NOT be linted") => {
+                outcome.report.objects == 0 && outcome.is_silent()
+            }
             (_, "no crash") => outcome.report.objects > 0,
             (_, expected) if expected.starts_with("clear finding") => outcome.has(Level::Deny, &[]),
-            (_, expected) if expected.starts_with("typed error / unresolved-placeholder note") => self.replicas(outcome)?,
+            (_, expected) if expected.starts_with("typed error / unresolved-placeholder note") => {
+                self.replicas(outcome)?
+            }
             (_, "typed error") => outcome.has(Level::Deny, &[FIELD_TYPE]),
             ("finding", _) => outcome.has(Level::Deny, &["deadline"]),
             ("lint", _) => outcome.is_linted(),
@@ -177,18 +233,25 @@ impl Row<'_> {
             ("clear-error-or-skip", _) => outcome.is_refused() || outcome.is_silent(),
             ("warn-or-clear-error", _) => outcome.is_refused() || outcome.has(Level::Warn, &[DUPLICATE_KEY]),
             ("ok-nothing", _) => outcome.report.objects == 0 && outcome.is_silent(),
-            ("skip-or-note", _) => outcome.report.objects == 0 && !outcome.has(Level::Deny, &[]) && !outcome.has(Level::Warn, &[]),
+            ("skip-or-note", _) => {
+                outcome.report.objects == 0
+                    && !outcome.has(Level::Deny, &[])
+                    && !outcome.has(Level::Warn, &[])
+            }
             _ => return None,
         })
     }
 
-    /// `replicas` of eleven kinds: what the API server reads as an integer is one, and each of the others is spoken of.
+    /// `replicas` of eleven kinds: what the API server reads as an integer is one, and each of the others is
+    /// spoken of.
     fn replicas(&self, outcome: &Outcome) -> Option<bool> {
-        let (refused, stands_in) = (outcome.has(Level::Deny, &[FIELD_TYPE]), outcome.has(Level::Warn, &[PLACEHOLDER]));
+        let (refused, stands_in) =
+            (outcome.has(Level::Deny, &[FIELD_TYPE]), outcome.has(Level::Warn, &[PLACEHOLDER]));
         Some(match self.file.strip_prefix("replicas-")?.strip_suffix(".yaml")? {
             "envsubst" | "braces" => stands_in && !refused,
             "string" | "huge" | "bool" => refused && !stands_in,
-            // 4.0 and 1_000 and 010 are integers to a YAML 1.1 reader, and null is the default; -1 is an integer of the right size.
+            // 4.0 and 1_000 and 010 are integers to a YAML 1.1 reader, and null is the default; -1 is an
+            // integer of the right size.
             "float" | "null" | "octal" | "underscore" | "negative" => !refused && !stands_in,
             _ => return None,
         })
@@ -212,7 +275,11 @@ fn edge_cases_end_as_their_index_says() {
         match row.holds(&outcome) {
             Some(true) => {}
             Some(false) => {
-                let found = outcome.report.findings.iter().map(|located| format!("\n    {} {}", located.finding.rule, located.finding.message));
+                let found = outcome
+                    .report
+                    .findings
+                    .iter()
+                    .map(|located| format!("\n    {} {}", located.finding.rule, located.finding.message));
                 wrong.push(format!(
                     "{}: expected {}, found {} objects and{}",
                     row.file,
@@ -221,7 +288,9 @@ fn edge_cases_end_as_their_index_says() {
                     found.collect::<String>()
                 ));
             }
-            None => wrong.push(format!("{}: nobody has taught this test what `{}` means", row.file, row.expected)),
+            None => {
+                wrong.push(format!("{}: nobody has taught this test what `{}` means", row.file, row.expected))
+            }
         }
     }
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
@@ -244,7 +313,14 @@ fn errors_of_edge_cases_stand_where_the_trouble_is() {
     ] {
         let report = Outcome::of(&folder.join(file)).report;
         let found = report.findings.iter().filter(|located| located.finding.rule == rule);
-        let found: Vec<_> = found.map(|located| (located.location.start.line, located.location.start.column, &located.finding.message)).collect();
-        assert!(matches!(found[..], [(l, c, message)] if (l, c) == (line, column) && message.contains(words)), "{file}: {found:?}");
+        let found: Vec<_> = found
+            .map(|located| {
+                (located.location.start.line, located.location.start.column, &located.finding.message)
+            })
+            .collect();
+        assert!(
+            matches!(found[..], [(l, c, message)] if (l, c) == (line, column) && message.contains(words)),
+            "{file}: {found:?}"
+        );
     }
 }

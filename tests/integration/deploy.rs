@@ -1,5 +1,6 @@
-//! The manifests hold what Kubernetes' good practices for admission webhooks ask of them (GP and EX are the numbers of that list), in every way that
-//! installs Jobgate; and the ways agree with each other and with the program.
+//! The manifests hold what Kubernetes' good practices for admission webhooks ask of them (GP and EX are the
+//! numbers of that list), in every way that installs Jobgate; and the ways agree with each other and with the
+//! program.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -42,15 +43,25 @@ fn fails_closed(webhook: &Value) -> bool {
 /// The value lists of the namespace selector, by operator.
 fn namespaces<'w>(webhook: &'w Value, operator: &str) -> Vec<Vec<&'w str>> {
     let expressions = webhook["namespaceSelector"]["matchExpressions"].as_array().expect("expressions");
-    expressions.iter().filter(|expression| expression["operator"] == operator).map(|expression| words(&expression["values"])).collect()
+    expressions
+        .iter()
+        .filter(|expression| expression["operator"] == operator)
+        .map(|expression| words(&expression["values"]))
+        .collect()
 }
 
 #[test]
 fn gp3_one_webhook_for_each_purpose_and_failure_policy() {
     each(|rendering| {
-        let [mutating, validating] = ["MutatingWebhookConfiguration", "ValidatingWebhookConfiguration"].map(|kind| rendering.the(kind));
+        let [mutating, validating] = ["MutatingWebhookConfiguration", "ValidatingWebhookConfiguration"]
+            .map(|kind| rendering.the(kind));
         assert_eq!(mutating["webhooks"].as_array().unwrap().len(), 1);
-        let policies: Vec<_> = validating["webhooks"].as_array().unwrap().iter().map(|webhook| &webhook["failurePolicy"]).collect();
+        let policies: Vec<_> = validating["webhooks"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .map(|webhook| &webhook["failurePolicy"])
+            .collect();
         assert!(policies == ["Ignore"] || policies == ["Ignore", "Fail"], "{policies:?}");
     });
 }
@@ -72,10 +83,19 @@ fn gp6_two_replicas_behind_a_service_that_a_roll_out_never_empties() {
         let deployment = rendering.the("Deployment");
         let selector = &deployment["spec"]["selector"]["matchLabels"];
         assert!(deployment["spec"]["replicas"].as_u64().unwrap() >= 2);
-        assert_eq!(deployment["spec"]["strategy"], json!({"type": "RollingUpdate", "rollingUpdate": {"maxUnavailable": 0, "maxSurge": 1}}));
+        assert_eq!(
+            deployment["spec"]["strategy"],
+            json!({"type": "RollingUpdate", "rollingUpdate": {"maxUnavailable": 0, "maxSurge": 1}})
+        );
         let spread = rendering.pod()["topologySpreadConstraints"].as_array().unwrap();
-        assert_eq!(spread.iter().map(|each| &each["topologyKey"]).collect::<Vec<_>>(), ["kubernetes.io/hostname", "topology.kubernetes.io/zone"]);
-        assert!(spread.iter().all(|each| &each["labelSelector"]["matchLabels"] == selector), "and it must spread these pods");
+        assert_eq!(
+            spread.iter().map(|each| &each["topologyKey"]).collect::<Vec<_>>(),
+            ["kubernetes.io/hostname", "topology.kubernetes.io/zone"]
+        );
+        assert!(
+            spread.iter().all(|each| &each["labelSelector"]["matchLabels"] == selector),
+            "and it must spread these pods"
+        );
         let budget = &rendering.the("PodDisruptionBudget")["spec"];
         assert_eq!((&budget["minAvailable"], &budget["selector"]["matchLabels"]), (&json!(1), selector));
         let service = &rendering.the("Service")["spec"];
@@ -92,7 +112,9 @@ fn gp6_the_pods_have_time_to_drain_and_probes_on_the_plain_port() {
         let longest = limits.drain_accept + limits.first_request + limits.drain;
         assert!(rendering.pod()["terminationGracePeriodSeconds"].as_u64().unwrap() > longest.as_secs());
         let container = &rendering.pod()["containers"][0];
-        for (probe, path) in [("startupProbe", "/healthz"), ("livenessProbe", "/healthz"), ("readinessProbe", "/readyz")] {
+        for (probe, path) in
+            [("startupProbe", "/healthz"), ("livenessProbe", "/healthz"), ("readinessProbe", "/readyz")]
+        {
             assert_eq!(container[probe]["httpGet"], json!({"path": path, "port": "metrics"}));
         }
         assert!(container["lifecycle"].is_null(), "there is no shell in the image, and it drains by itself");
@@ -101,9 +123,10 @@ fn gp6_the_pods_have_time_to_drain_and_probes_on_the_plain_port() {
 
 #[test]
 fn gp7_gp9_only_the_kinds_that_are_judged_and_nothing_below_them() {
-    let judged: BTreeSet<(String, String, String)> = [("batch", "v1", "jobs"), ("batch", "v1", "cronjobs"), ("kubeflow.org", "v1", "pytorchjobs")]
-        .map(|(g, v, r)| (g.into(), v.into(), r.into()))
-        .into();
+    let judged: BTreeSet<(String, String, String)> =
+        [("batch", "v1", "jobs"), ("batch", "v1", "cronjobs"), ("kubeflow.org", "v1", "pytorchjobs")]
+            .map(|(g, v, r)| (g.into(), v.into(), r.into()))
+            .into();
     each_webhook(|webhook| {
         let mut matched = BTreeSet::new();
         for rule in webhook["rules"].as_array().unwrap() {
@@ -111,7 +134,11 @@ fn gp7_gp9_only_the_kinds_that_are_judged_and_nothing_below_them() {
             assert_eq!(rule["scope"], "Namespaced");
             for group in words(&rule["apiGroups"]) {
                 for version in words(&rule["apiVersions"]) {
-                    matched.extend(words(&rule["resources"]).into_iter().map(|resource| (group.to_owned(), version.to_owned(), resource.to_owned())));
+                    matched.extend(
+                        words(&rule["resources"])
+                            .into_iter()
+                            .map(|resource| (group.to_owned(), version.to_owned(), resource.to_owned())),
+                    );
                 }
             }
         }
@@ -127,7 +154,12 @@ fn gp8_gp10_the_systems_namespaces_and_our_own_are_left_alone_by_the_label_that_
             assert_eq!(expression["key"], "kubernetes.io/metadata.name");
         }
         let excluded: BTreeSet<_> = namespaces(webhook, "NotIn").concat().into_iter().collect();
-        assert!(["kube-system", "kube-node-lease", "kube-public", "jobgate"].iter().all(|name| excluded.contains(name)), "{excluded:?}");
+        assert!(
+            ["kube-system", "kube-node-lease", "kube-public", "jobgate"]
+                .iter()
+                .all(|name| excluded.contains(name)),
+            "{excluded:?}"
+        );
     });
 }
 
@@ -136,10 +168,13 @@ fn gp11_conditions_look_at_the_request_alone() {
     each_webhook(|webhook| {
         for condition in webhook["matchConditions"].as_array().unwrap() {
             let expression = condition["expression"].as_str().unwrap();
-            // Outside of text there is `request.…`, `has`, and operators: nothing that costs more with the object, and nothing that can be absent.
+            // Outside of text there is `request.…`, `has`, and operators: nothing that costs more with the
+            // object, and nothing that can be absent.
             let outside: String = expression.split('\'').step_by(2).collect();
-            let mut words: Vec<&str> =
-                outside.split(|char: char| !(char.is_alphanumeric() || char == '.' || char == '_')).filter(|word| !word.is_empty()).collect();
+            let mut words: Vec<&str> = outside
+                .split(|char: char| !(char.is_alphanumeric() || char == '.' || char == '_'))
+                .filter(|word| !word.is_empty())
+                .collect();
             words.sort_unstable();
             words.dedup();
             assert_eq!(words, ["has", "request.operation", "request.userInfo.username"]);
@@ -161,7 +196,11 @@ fn gp16_no_side_effects() {
 fn gp17_gp18_an_installation_asks_for_nothing_that_waits_for_itself() {
     each(|rendering| {
         for object in &rendering.objects {
-            assert!(!matches!(object["kind"].as_str(), Some("Job" | "CronJob" | "Pod")), "{}: {object}", rendering.name);
+            assert!(
+                !matches!(object["kind"].as_str(), Some("Job" | "CronJob" | "Pod")),
+                "{}: {object}",
+                rendering.name
+            );
             assert!(object["metadata"]["annotations"]["helm.sh/hook"].is_null());
         }
         assert!(rendering.pod()["initContainers"].is_null());
@@ -171,7 +210,13 @@ fn gp17_gp18_an_installation_asks_for_nothing_that_waits_for_itself() {
 #[test]
 fn gp19_gp29_everything_fails_open_but_for_what_validates_in_named_namespaces() {
     each(|rendering| {
-        assert!(rendering.the("MutatingWebhookConfiguration")["webhooks"].as_array().unwrap().iter().all(|webhook| !fails_closed(webhook)));
+        assert!(
+            rendering.the("MutatingWebhookConfiguration")["webhooks"]
+                .as_array()
+                .unwrap()
+                .iter()
+                .all(|webhook| !fails_closed(webhook))
+        );
         for webhook in rendering.webhooks() {
             if !fails_closed(webhook) {
                 assert_eq!(webhook["failurePolicy"], "Ignore");
@@ -198,15 +243,28 @@ fn gp30_permissions_have_names_and_no_wildcard() {
     each(|rendering| {
         for role in rendering.all("Role").chain(rendering.all("ClusterRole")) {
             for rule in role["rules"].as_array().unwrap() {
-                let all: Vec<&str> = ["apiGroups", "resources", "verbs"].into_iter().flat_map(|key| words(&rule[key])).collect();
+                let all: Vec<&str> = ["apiGroups", "resources", "verbs"]
+                    .into_iter()
+                    .flat_map(|key| words(&rule[key]))
+                    .collect();
                 assert!(!all.iter().any(|word| word.contains('*')), "{role}");
-                assert!(!words(&rule["verbs"]).iter().any(|verb| ["create", "delete", "deletecollection"].contains(verb)), "{role}");
+                assert!(
+                    !words(&rule["verbs"])
+                        .iter()
+                        .any(|verb| ["create", "delete", "deletecollection"].contains(verb)),
+                    "{role}"
+                );
                 match words(&rule["resources"])[..] {
                     ["persistentvolumeclaims"] => assert_eq!(role["metadata"]["name"], "jobgate-claims"),
                     ["secrets"] => {
-                        assert_eq!((&role["kind"], &rule["resourceNames"]), (&json!("Role"), &json!(["jobgate-tls"])));
+                        assert_eq!(
+                            (&role["kind"], &rule["resourceNames"]),
+                            (&json!("Role"), &json!(["jobgate-tls"]))
+                        );
                     }
-                    ["mutatingwebhookconfigurations", "validatingwebhookconfigurations"] => assert_eq!(rule["resourceNames"], json!(["jobgate"])),
+                    ["mutatingwebhookconfigurations", "validatingwebhookconfigurations"] => {
+                        assert_eq!(rule["resourceNames"], json!(["jobgate"]))
+                    }
                     ref other => panic!("{}: no business with {other:?}", rendering.name),
                 }
             }
@@ -241,7 +299,11 @@ fn the_pods_are_restricted() {
             assert!(volume["configMap"].is_object() || volume["secret"].is_object());
         }
         for mount in container["volumeMounts"].as_array().unwrap() {
-            assert_eq!((&mount["readOnly"], &mount["subPath"]), (&json!(true), &Value::Null), "what is mounted by subPath never changes");
+            assert_eq!(
+                (&mount["readOnly"], &mount["subPath"]),
+                (&json!(true), &Value::Null),
+                "what is mounted by subPath never changes"
+            );
         }
     });
 }
@@ -251,7 +313,13 @@ fn the_pods_are_restricted() {
 fn the_memory_limit_is_above_what_the_program_bounds_itself_to() {
     each(|rendering| {
         let container = &rendering.pod()["containers"][0];
-        let mebibytes: usize = container["resources"]["limits"]["memory"].as_str().unwrap().strip_suffix("Mi").unwrap().parse().unwrap();
+        let mebibytes: usize = container["resources"]["limits"]["memory"]
+            .as_str()
+            .unwrap()
+            .strip_suffix("Mi")
+            .unwrap()
+            .parse()
+            .unwrap();
         let ceiling = jobgate::serve::server::Limits::default().memory_ceiling();
         assert!(ceiling <= mebibytes << 20, "{} MiB of {mebibytes}", ceiling >> 20);
         // And not far above it: a limit that nothing can reach hides a leak.
@@ -266,9 +334,22 @@ fn what_is_called_is_what_is_served() {
         let container = &rendering.pod()["containers"][0];
         for webhook in rendering.webhooks() {
             let called = &webhook["clientConfig"]["service"];
-            assert_eq!((&called["name"], &called["namespace"]), (&service["metadata"]["name"], &service["metadata"]["namespace"]));
-            let port = service["spec"]["ports"].as_array().unwrap().iter().find(|port| port["port"] == called["port"]).unwrap();
-            let target = container["ports"].as_array().unwrap().iter().find(|served| served["name"] == port["targetPort"]).unwrap();
+            assert_eq!(
+                (&called["name"], &called["namespace"]),
+                (&service["metadata"]["name"], &service["metadata"]["namespace"])
+            );
+            let port = service["spec"]["ports"]
+                .as_array()
+                .unwrap()
+                .iter()
+                .find(|port| port["port"] == called["port"])
+                .unwrap();
+            let target = container["ports"]
+                .as_array()
+                .unwrap()
+                .iter()
+                .find(|served| served["name"] == port["targetPort"])
+                .unwrap();
             assert_eq!(target["containerPort"], 10250, "the port that managed clusters let through");
             assert!(["/mutate", "/validate"].contains(&called["path"].as_str().unwrap()));
         }
@@ -277,8 +358,16 @@ fn what_is_called_is_what_is_served() {
 
 #[test]
 fn nobody_but_who_makes_the_certificates_owns_the_bundle() {
-    each_webhook(|webhook| assert!(webhook["clientConfig"].get("caBundle").is_none(), "applying it again must not blank it"));
-    each(|rendering| assert!(rendering.all("Secret").all(|secret| secret.get("data").is_none() && secret.get("stringData").is_none())));
+    each_webhook(|webhook| {
+        assert!(webhook["clientConfig"].get("caBundle").is_none(), "applying it again must not blank it")
+    });
+    each(|rendering| {
+        assert!(
+            rendering
+                .all("Secret")
+                .all(|secret| secret.get("data").is_none() && secret.get("stringData").is_none())
+        )
+    });
 }
 
 #[test]
@@ -294,7 +383,8 @@ fn everything_has_the_label_by_which_it_is_found() {
 fn the_program_takes_the_arguments() {
     each(|rendering| {
         let arguments = rendering.arguments();
-        let parsed = jobgate::cli::args::Cli::try_parse_from(["jobgate"].into_iter().chain(arguments.iter().copied()));
+        let parsed =
+            jobgate::cli::args::Cli::try_parse_from(["jobgate"].into_iter().chain(arguments.iter().copied()));
         assert!(parsed.is_ok(), "{arguments:?}: {}", parsed.unwrap_err());
     });
 }
@@ -310,14 +400,16 @@ fn the_policy_is_good_and_is_where_the_program_looks() {
         let path = format!("--policy={}/policy.yaml", mount["mountPath"].as_str().unwrap());
         assert!(rendering.arguments().contains(&path.as_str()));
         let expected = if rendering.name.contains("audit") { "audit" } else { "default" };
-        let builtin = jobgate::judge::policy::BUILTINS.iter().find(|builtin| builtin.name == expected).unwrap();
+        let builtin =
+            jobgate::judge::policy::BUILTINS.iter().find(|builtin| builtin.name == expected).unwrap();
         assert_eq!(source, builtin.source);
     });
 }
 
 /// Objects in an order that does not depend on how they were rendered, without what Helm says of itself.
 fn comparable(rendering: &Rendering) -> Vec<Value> {
-    let mut objects: Vec<Value> = rendering.objects.iter().filter(|object| object["kind"] != "Namespace").cloned().collect();
+    let mut objects: Vec<Value> =
+        rendering.objects.iter().filter(|object| object["kind"] != "Namespace").cloned().collect();
     for object in &mut objects {
         let labels = object["metadata"]["labels"].as_object_mut().expect("labels");
         labels.remove("app.kubernetes.io/managed-by");
@@ -356,7 +448,9 @@ fn the_chart_agrees_with_the_overlays() {
     for (overlay, values) in pairs {
         match (deploy::kustomize(&Path::new("overlays").join(overlay)), deploy::chart(&values)) {
             (Some(overlay), Some(chart)) => same(&overlay, &chart),
-            _ => println!("skipped: needs kubectl, and helm or a Python with helm-python-sdk (JOBGATE_HELM_PYTHON)"),
+            _ => println!(
+                "skipped: needs kubectl, and helm or a Python with helm-python-sdk (JOBGATE_HELM_PYTHON)"
+            ),
         }
     }
 }
@@ -364,8 +458,12 @@ fn the_chart_agrees_with_the_overlays() {
 #[test]
 fn the_charts_options_agree_with_the_components() {
     let values = json!({"serviceMonitor": {"enabled": true}, "alerts": {"enabled": true}, "dashboard": {"enabled": true}});
-    let folder = tempfile::tempdir_in(Path::new(env!("CARGO_MANIFEST_DIR")).join("target")).or_else(|_| tempfile::tempdir()).unwrap();
-    let at = |what: &str| pathdiff(folder.path(), &Path::new(env!("CARGO_MANIFEST_DIR")).join("deploy").join(what));
+    let folder = tempfile::tempdir_in(Path::new(env!("CARGO_MANIFEST_DIR")).join("target"))
+        .or_else(|_| tempfile::tempdir())
+        .unwrap();
+    let at = |what: &str| {
+        pathdiff(folder.path(), &Path::new(env!("CARGO_MANIFEST_DIR")).join("deploy").join(what))
+    };
     let all = json!({
         "apiVersion": "kustomize.config.k8s.io/v1beta1", "kind": "Kustomization", "resources": [at("base")],
         "components": [at("components/service-monitor"), at("components/alerts"), at("components/dashboard")],
@@ -373,13 +471,16 @@ fn the_charts_options_agree_with_the_components() {
     std::fs::write(folder.path().join("kustomization.yaml"), all.to_string()).unwrap();
     match (deploy::kustomize(folder.path()), deploy::chart(&values)) {
         (Some(overlay), Some(chart)) => same(&overlay, &chart),
-        _ => println!("skipped: needs kubectl, and helm or a Python with helm-python-sdk (JOBGATE_HELM_PYTHON)"),
+        _ => println!(
+            "skipped: needs kubectl, and helm or a Python with helm-python-sdk (JOBGATE_HELM_PYTHON)"
+        ),
     }
 }
 
 /// Kustomize takes folders by relative paths only.
 fn pathdiff(from: &Path, to: &Path) -> String {
-    let (from, to) = (from.canonicalize().expect("an existing folder"), to.canonicalize().expect("an existing folder"));
+    let (from, to) =
+        (from.canonicalize().expect("an existing folder"), to.canonicalize().expect("an existing folder"));
     let up = from.components().skip(1).map(|_| "..").collect::<Vec<_>>().join("/");
     format!("{up}{}", to.display())
 }
@@ -398,7 +499,9 @@ fn the_chart_refuses_values_that_mean_nothing() {
     for values in wrong {
         match deploy::chart_refuses(&values) {
             Some(refused) => assert!(refused, "{values}"),
-            None => println!("skipped: the chart needs helm, or a Python with helm-python-sdk (JOBGATE_HELM_PYTHON)"),
+            None => println!(
+                "skipped: the chart needs helm, or a Python with helm-python-sdk (JOBGATE_HELM_PYTHON)"
+            ),
         }
     }
     assert_ne!(deploy::chart_refuses(&json!({})), Some(true));
@@ -419,14 +522,31 @@ fn the_charts_values_reach_what_they_are_about() {
         return;
     };
     let (pod, container) = (rendering.pod(), &rendering.pod()["containers"][0]);
-    assert_eq!(container["image"], format!("registry.example.com/jobgate@sha256:{}", "0".repeat(64)).as_str());
-    assert_eq!((&pod["hostNetwork"], &pod["priorityClassName"]), (&json!(true), &json!("system-cluster-critical")));
+    assert_eq!(
+        container["image"],
+        format!("registry.example.com/jobgate@sha256:{}", "0".repeat(64)).as_str()
+    );
+    assert_eq!(
+        (&pod["hostNetwork"], &pod["priorityClassName"]),
+        (&json!(true), &json!("system-cluster-critical"))
+    );
     assert_eq!(rendering.all("PriorityClass").count(), 0);
-    let arguments = ["--claims=live", "--listen=0.0.0.0:10260", "--metrics-listen=0.0.0.0:8081", "--log=debug"];
-    assert!(arguments.iter().all(|argument| rendering.arguments().contains(argument)), "{:?}", rendering.arguments());
-    assert!(jobgate::cli::args::Cli::try_parse_from(["jobgate"].into_iter().chain(rendering.arguments())).is_ok());
+    let arguments =
+        ["--claims=live", "--listen=0.0.0.0:10260", "--metrics-listen=0.0.0.0:8081", "--log=debug"];
+    assert!(
+        arguments.iter().all(|argument| rendering.arguments().contains(argument)),
+        "{:?}",
+        rendering.arguments()
+    );
+    assert!(
+        jobgate::cli::args::Cli::try_parse_from(["jobgate"].into_iter().chain(rendering.arguments())).is_ok()
+    );
     assert_eq!(rendering.the("Deployment")["spec"]["template"]["metadata"]["labels"]["team"], "platform");
-    assert_eq!(rendering.the("ClusterRole")["rules"][0]["verbs"], json!(["get"]), "a live look-up lists nothing");
+    assert_eq!(
+        rendering.the("ClusterRole")["rules"][0]["verbs"],
+        json!(["get"]),
+        "a live look-up lists nothing"
+    );
     let network = &rendering.the("NetworkPolicy")["spec"];
     assert_eq!(network["ingress"][0]["from"], json!([{"ipBlock": {"cidr": "192.0.2.0/28"}}]));
     assert_eq!(network["egress"][0]["ports"][0]["port"], 8443);
@@ -437,7 +557,10 @@ fn the_charts_values_reach_what_they_are_about() {
 fn nobody_evicts_the_work_of_others_with_our_priority() {
     each(|rendering| {
         for class in rendering.all("PriorityClass") {
-            assert_eq!((&class["preemptionPolicy"], &class["globalDefault"]), (&json!("Never"), &json!(false)));
+            assert_eq!(
+                (&class["preemptionPolicy"], &class["globalDefault"]),
+                (&json!("Never"), &json!(false))
+            );
         }
     });
     assert_eq!(deploy::install().all("PriorityClass").count(), 1);
@@ -448,18 +571,29 @@ fn a_mounted_certificate_must_be_for_the_service() {
     each(|rendering| {
         let arguments = rendering.arguments();
         let mounted = arguments.iter().any(|argument| argument.starts_with("--tls-cert="));
-        assert_eq!(arguments.contains(&"--tls-server-name=jobgate.jobgate.svc"), mounted, "{}: {arguments:?}", rendering.name);
+        assert_eq!(
+            arguments.contains(&"--tls-server-name=jobgate.jobgate.svc"),
+            mounted,
+            "{}: {arguments:?}",
+            rendering.name
+        );
     });
 }
 
 /// What anybody can send to the port must not be able to raise an alert about faults.
 #[test]
 fn no_alert_is_on_what_a_stranger_sends() {
-    let text = std::fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("deploy/components/alerts/prometheus-rule.yaml")).unwrap();
+    let text = std::fs::read_to_string(
+        Path::new(env!("CARGO_MANIFEST_DIR")).join("deploy/components/alerts/prometheus-rule.yaml"),
+    )
+    .unwrap();
     let rule = jobgate::text::yaml::documents(text.as_bytes()).next().unwrap().unwrap().value;
     for rule in rule["spec"]["groups"][0]["rules"].as_array().unwrap() {
         let expression = rule["expr"].as_str().unwrap();
-        assert!(!expression.contains("malformed_reviews") || expression.contains("caller=\"authenticated\""), "{expression}");
+        assert!(
+            !expression.contains("malformed_reviews") || expression.contains("caller=\"authenticated\""),
+            "{expression}"
+        );
         for metric in ["requests_rejected", "handshake_errors", "connections_refused", "connections_closed"] {
             assert!(!expression.contains(metric), "{expression}");
         }
@@ -469,7 +603,10 @@ fn no_alert_is_on_what_a_stranger_sends() {
 /// Every metric that an alert names is one that the program prints, or the API server's own.
 #[test]
 fn alerts_are_written_on_metrics_that_there_are() {
-    let text = std::fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("deploy/components/alerts/prometheus-rule.yaml")).unwrap();
+    let text = std::fs::read_to_string(
+        Path::new(env!("CARGO_MANIFEST_DIR")).join("deploy/components/alerts/prometheus-rule.yaml"),
+    )
+    .unwrap();
     let rule = jobgate::text::yaml::documents(text.as_bytes()).next().unwrap().unwrap().value;
     let metrics = Metrics::new();
     // What has labels is printed once there is something to say.
@@ -481,16 +618,26 @@ fn alerts_are_written_on_metrics_that_there_are() {
     assert!(rules.len() >= 10);
     for rule in rules {
         assert!(
-            rule["annotations"]["summary"].is_string() && rule["annotations"]["description"].is_string() && rule["labels"]["severity"].is_string()
+            rule["annotations"]["summary"].is_string()
+                && rule["annotations"]["description"].is_string()
+                && rule["labels"]["severity"].is_string()
         );
         let expression = rule["expr"].as_str().unwrap();
-        let mut named =
-            expression.split(|char: char| !(char.is_alphanumeric() || char == '_')).filter(|word| word.starts_with("jobgate_")).peekable();
+        let mut named = expression
+            .split(|char: char| !(char.is_alphanumeric() || char == '_'))
+            .filter(|word| word.starts_with("jobgate_"))
+            .peekable();
         assert!(named.peek().is_some() || expression.contains("apiserver_admission_"), "{expression}");
         for metric in named {
-            let base = ["_total", "_bucket", "_info"].iter().find_map(|suffix| metric.strip_suffix(suffix)).unwrap_or(metric);
-            let declared =
-                |name: &str| printed.lines().any(|line| line.strip_prefix("# TYPE ").is_some_and(|rest| rest.split(' ').next() == Some(name)));
+            let base = ["_total", "_bucket", "_info"]
+                .iter()
+                .find_map(|suffix| metric.strip_suffix(suffix))
+                .unwrap_or(metric);
+            let declared = |name: &str| {
+                printed.lines().any(|line| {
+                    line.strip_prefix("# TYPE ").is_some_and(|rest| rest.split(' ').next() == Some(name))
+                })
+            };
             assert!(declared(base) || declared(metric), "{metric}");
         }
     }

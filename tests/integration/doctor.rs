@@ -45,7 +45,8 @@ async fn look(script: impl Fn(&str, &str) -> Answer + Send + Sync + 'static) -> 
         seen.lock().unwrap().push(format!("{method} {uri}"));
         script(&method, &uri).give()
     });
-    let connection = Connection { client: Client::new(service, "default"), server: "https://fake".to_owned() };
+    let connection =
+        Connection { client: Client::new(service, "default"), server: "https://fake".to_owned() };
     let observed = observe(&connection, &options()).await;
     let diary = diary.lock().unwrap().clone();
     (observed, diary)
@@ -65,7 +66,9 @@ fn outcome(observed: &Observed, id: &str) -> Outcome {
 
 #[tokio::test]
 async fn what_is_forbidden_is_not_checked_and_says_what_it_takes() {
-    let (observed, diary) = look(|_, uri| if uri == "/version" { ok(&version()) } else { Answer::status(403, "Forbidden") }).await;
+    let (observed, diary) =
+        look(|_, uri| if uri == "/version" { ok(&version()) } else { Answer::status(403, "Forbidden") })
+            .await;
     let examination = examine(&observed);
     for outcome in &examination.outcomes {
         let expected = if outcome.id == "api-server" { Status::Ok } else { Status::NotChecked };
@@ -86,8 +89,9 @@ async fn what_is_forbidden_is_not_checked_and_says_what_it_takes() {
 
 /// Answers as a cluster in which all is as the manifests have it, for what the checks of a guess are about.
 fn installed(uri: &str) -> Answer {
-    let objects: Vec<Value> =
-        jobgate::text::yaml::documents(include_bytes!("../../deploy/install.yaml")).map(|document| document.unwrap().value).collect();
+    let objects: Vec<Value> = jobgate::text::yaml::documents(include_bytes!("../../deploy/install.yaml"))
+        .map(|document| document.unwrap().value)
+        .collect();
     let the = |kind: &str| ok(objects.iter().find(|object| object["kind"] == kind).unwrap());
     match uri {
         "/version" => ok(&version()),
@@ -106,12 +110,15 @@ async fn what_only_the_deployment_names_is_not_guessed() {
     let (observed, _) = look(|_, uri| installed(uri)).await;
     let expected = [Status::Ok, Status::Ok, Status::Ok, Status::Problem];
     assert_eq!(named.map(|id| outcome(&observed, id).status), expected, "the Secret is empty");
-    let (observed, _) = look(|_, uri| if uri == DEPLOYMENT { Answer::status(403, "Forbidden") } else { installed(uri) }).await;
+    let (observed, _) =
+        look(|_, uri| if uri == DEPLOYMENT { Answer::status(403, "Forbidden") } else { installed(uri) })
+            .await;
     for id in named {
         let outcome = outcome(&observed, id);
         assert_eq!(outcome.status, Status::NotChecked, "{outcome:?}");
         assert_eq!(
-            outcome.finding, "needs the permission to get deployments/jobgate in the namespace jobgate, which tells what the pods use",
+            outcome.finding,
+            "needs the permission to get deployments/jobgate in the namespace jobgate, which tells what the pods use",
             "{outcome:?}"
         );
     }
@@ -131,23 +138,52 @@ async fn what_only_the_deployment_names_is_not_guessed() {
 
 #[tokio::test]
 async fn arguments_of_another_version_are_not_guessed_at() {
-    let mut deployment = json!({"metadata": {}, "spec": {"template": {"spec": {"containers": [{"name": "jobgate"}]}}}});
-    deployment["spec"]["template"]["spec"]["containers"][0]["args"] = json!(["serve", "--self-managed-certs", "--brand-new"]);
-    let (observed, _) = look(move |_, uri| if uri.ends_with("/deployments/jobgate") { ok(&deployment) } else { installed(uri) }).await;
+    let mut deployment =
+        json!({"metadata": {}, "spec": {"template": {"spec": {"containers": [{"name": "jobgate"}]}}}});
+    deployment["spec"]["template"]["spec"]["containers"][0]["args"] =
+        json!(["serve", "--self-managed-certs", "--brand-new"]);
+    let (observed, _) =
+        look(
+            move |_, uri| {
+                if uri.ends_with("/deployments/jobgate") { ok(&deployment) } else { installed(uri) }
+            },
+        )
+        .await;
     for id in ["permissions", "policy", "exemptions", "certificate-secret"] {
         let outcome = outcome(&observed, id);
-        assert!(outcome.status == Status::NotChecked && outcome.finding.contains("unexpected argument found: --brand-new"), "{outcome:?}");
-        assert!(outcome.remedy.as_ref().is_some_and(|remedy| remedy.contains("-n jobgate get deployment jobgate")), "{outcome:?}");
+        assert!(
+            outcome.status == Status::NotChecked
+                && outcome.finding.contains("unexpected argument found: --brand-new"),
+            "{outcome:?}"
+        );
+        assert!(
+            outcome
+                .remedy
+                .as_ref()
+                .is_some_and(|remedy| remedy.contains("-n jobgate get deployment jobgate")),
+            "{outcome:?}"
+        );
     }
 }
 
 #[tokio::test]
 async fn a_certificate_that_is_in_no_secret_is_not_looked_for() {
-    let mut deployment = json!({"metadata": {}, "spec": {"template": {"spec": {"containers": [{"name": "jobgate"}]}}}});
-    deployment["spec"]["template"]["spec"]["containers"][0]["args"] = json!(["serve", "--tls-cert=/host/tls.crt", "--tls-key=/host/tls.key"]);
-    let (observed, diary) = look(move |_, uri| if uri.ends_with("/deployments/jobgate") { ok(&deployment) } else { installed(uri) }).await;
+    let mut deployment =
+        json!({"metadata": {}, "spec": {"template": {"spec": {"containers": [{"name": "jobgate"}]}}}});
+    deployment["spec"]["template"]["spec"]["containers"][0]["args"] =
+        json!(["serve", "--tls-cert=/host/tls.crt", "--tls-key=/host/tls.key"]);
+    let (observed, diary) =
+        look(
+            move |_, uri| {
+                if uri.ends_with("/deployments/jobgate") { ok(&deployment) } else { installed(uri) }
+            },
+        )
+        .await;
     let outcome = outcome(&observed, "certificate-secret");
-    assert_eq!((outcome.status, outcome.finding.as_str()), (Status::NotChecked, "the pods read /host/tls.crt, which is in no Secret"));
+    assert_eq!(
+        (outcome.status, outcome.finding.as_str()),
+        (Status::NotChecked, "the pods read /host/tls.crt, which is in no Secret")
+    );
     assert!(!diary.iter().any(|request| request.contains("/secrets/")), "{diary:?}");
 }
 
@@ -157,7 +193,8 @@ async fn nothing_is_changed() {
     for request in &diary {
         let harmless = request.starts_with("GET ")
             || request == "POST /apis/authorization.k8s.io/v1/subjectaccessreviews"
-            || (request.starts_with("POST /apis/batch/v1/namespaces/default/jobs?") && request.contains("dryRun=All"));
+            || (request.starts_with("POST /apis/batch/v1/namespaces/default/jobs?")
+                && request.contains("dryRun=All"));
         assert!(harmless, "{request}");
     }
     assert_eq!(diary.iter().filter(|request| request.contains("dryRun=All")).count(), 2);
@@ -165,7 +202,8 @@ async fn nothing_is_changed() {
 
 #[tokio::test]
 async fn an_empty_cluster_has_no_webhook() {
-    let (observed, _) = look(|_, uri| if uri == "/version" { ok(&version()) } else { Answer::absent() }).await;
+    let (observed, _) =
+        look(|_, uri| if uri == "/version" { ok(&version()) } else { Answer::absent() }).await;
     let examination = examine(&observed);
     for id in ["configurations", "namespace", "replicas", "certificate-secret", "service", "policy"] {
         assert_eq!(status_of(&examination, id), Status::Problem, "{id}");
@@ -178,7 +216,10 @@ async fn an_api_server_that_hangs_is_not_waited_for() {
     let (observed, _) = look(|_, uri| if uri == "/version" { ok(&version()) } else { Answer::Hang }).await;
     assert!(began.elapsed() <= 4 * options().timeout, "{:?}", began.elapsed());
     let examination = examine(&observed);
-    assert!(examination.outcomes.iter().skip(1).all(|outcome| outcome.status <= Status::NotChecked), "{examination:#?}");
+    assert!(
+        examination.outcomes.iter().skip(1).all(|outcome| outcome.status <= Status::NotChecked),
+        "{examination:#?}"
+    );
     assert_eq!(examination.count(Status::Ok), 1);
 }
 
@@ -264,13 +305,20 @@ struct Forwarding {
 
 impl Forwarding {
     fn new(way: Way) -> Arc<Self> {
-        let (names, now, day) = (Names::new("jobgate", "jobgate").unwrap(), SystemTime::now(), Duration::from_secs(86_400));
+        let (names, now, day) =
+            (Names::new("jobgate", "jobgate").unwrap(), SystemTime::now(), Duration::from_secs(86_400));
         let authority = Authority::generate(&names, now, 30 * day).unwrap();
         let leaf = authority.sign(&names, now, 7 * day).unwrap();
         let chain = vec![CertificateDer::from_pem_slice(leaf.certificate_pem().as_bytes()).unwrap()];
         let key = PrivateKeyDer::from_pem_slice(leaf.key_pem().as_bytes()).unwrap();
-        let config = rustls::ServerConfig::builder_with_provider(Arc::new(rustls::crypto::ring::default_provider()));
-        let config = config.with_safe_default_protocol_versions().unwrap().with_no_client_auth().with_single_cert(chain, key).unwrap();
+        let config =
+            rustls::ServerConfig::builder_with_provider(Arc::new(rustls::crypto::ring::default_provider()));
+        let config = config
+            .with_safe_default_protocol_versions()
+            .unwrap()
+            .with_no_client_auth()
+            .with_single_cert(chain, key)
+            .unwrap();
         let bundle = base64::engine::general_purpose::STANDARD.encode(authority.root().pem());
         Arc::new(Self { way, tls: tokio_rustls::TlsAcceptor::from(Arc::new(config)), bundle })
     }
@@ -296,12 +344,17 @@ impl Forwarding {
             let (near, far) = tokio::io::duplex(1 << 16);
             tokio::spawn(Arc::clone(&server).answer(far));
             async move {
-                let (mut sender, connection) = hyper::client::conn::http1::handshake(TokioIo::new(near)).await?;
+                let (mut sender, connection) =
+                    hyper::client::conn::http1::handshake(TokioIo::new(near)).await?;
                 tokio::spawn(connection.with_upgrades());
                 sender.send_request(request).await
             }
         });
-        observe(&Connection { client: Client::new(service, "default"), server: "https://fake".to_owned() }, &options()).await
+        observe(
+            &Connection { client: Client::new(service, "default"), server: "https://fake".to_owned() },
+            &options(),
+        )
+        .await
     }
 
     /// Answers one request of a connection.
@@ -339,9 +392,15 @@ impl Forwarding {
     async fn forward<S: Socket>(&self, mut stream: S, head: &str) {
         let header = |name: &str| {
             let mut lines = head.lines().filter_map(|line| line.split_once(": "));
-            lines.find(|(key, _)| key.eq_ignore_ascii_case(name)).unwrap_or_else(|| panic!("no {name}: {head}")).1
+            lines
+                .find(|(key, _)| key.eq_ignore_ascii_case(name))
+                .unwrap_or_else(|| panic!("no {name}: {head}"))
+                .1
         };
-        assert!(header("sec-websocket-protocol").split(", ").any(|protocol| protocol == "v4.channel.k8s.io"), "{head}");
+        assert!(
+            header("sec-websocket-protocol").split(", ").any(|protocol| protocol == "v4.channel.k8s.io"),
+            "{head}"
+        );
         let mut key = header("sec-websocket-key").to_owned();
         match self.way {
             Way::Hang => return std::future::pending().await,
@@ -363,7 +422,9 @@ impl Forwarding {
             return;
         }
         let mut socket = WebSocketStream::from_raw_socket(stream, Role::Server, None).await;
-        let mut tell = async |channel: u8, bytes: &[u8]| socket.send(Message::binary([&[channel], bytes].concat())).await.unwrap();
+        let mut tell = async |channel: u8, bytes: &[u8]| {
+            socket.send(Message::binary([&[channel], bytes].concat())).await.unwrap()
+        };
         for channel in [0, 1] {
             tell(channel, &10_250_u16.to_le_bytes()).await;
         }
@@ -399,7 +460,10 @@ impl Forwarding {
 }
 
 async fn reply(mut stream: impl Socket, status: &str, body: &str) {
-    let head = format!("HTTP/1.1 {status}\r\nContent-Type: application/json\r\nContent-Length: {}\r\nConnection: close\r\n\r\n", body.len());
+    let head = format!(
+        "HTTP/1.1 {status}\r\nContent-Type: application/json\r\nContent-Length: {}\r\nConnection: close\r\n\r\n",
+        body.len()
+    );
     let _ = stream.write_all(format!("{head}{body}").as_bytes()).await;
 }
 
@@ -418,12 +482,21 @@ async fn the_certificate_of_a_pod_is_seen_through_the_api_server() {
     let server = Forwarding::new(Way::Through);
     let mut observed = server.look_from_outside().await;
     let says = observed.replicas[0].says.known().unwrap();
-    assert_eq!((says.version.as_str(), says.policy.as_str()), ("0.1.0", "94db1c48fb7b"), "and so are its metrics");
+    assert_eq!(
+        (says.version.as_str(), says.policy.as_str()),
+        ("0.1.0", "94db1c48fb7b"),
+        "and so are its metrics"
+    );
     let fine = outcome(&observed, "served-certificate");
     assert_eq!(fine.status, Status::Ok, "{fine:?}");
     assert!(fine.finding.starts_with("pod jobgate-0: the certificate holds for 6 days"), "{fine:?}");
     // The same certificate, under a bundle of somebody else.
-    let stranger = Authority::generate(&Names::new("jobgate", "jobgate").unwrap(), SystemTime::now(), Duration::from_secs(86_400)).unwrap();
+    let stranger = Authority::generate(
+        &Names::new("jobgate", "jobgate").unwrap(),
+        SystemTime::now(),
+        Duration::from_secs(86_400),
+    )
+    .unwrap();
     let text = serde_json::to_string(observed.mutating.known().unwrap()).unwrap();
     let strange = base64::engine::general_purpose::STANDARD.encode(stranger.root().pem());
     let text = text.replace(&server.bundle, &strange);
@@ -435,16 +508,26 @@ async fn the_certificate_of_a_pod_is_seen_through_the_api_server() {
 
 #[tokio::test(start_paused = true)]
 async fn a_port_that_cannot_be_forwarded_is_not_checked_and_says_why() {
-    let forbidden = r#"{"kind": "Status", "reason": "Forbidden", "message": "pods is forbidden: User x", "code": 403}"#;
+    let forbidden =
+        r#"{"kind": "Status", "reason": "Forbidden", "message": "pods is forbidden: User x", "code": 403}"#;
     let refusal = r#"{"kind": "Status", "reason": "InternalError", "message": "error dialing backend:\n dial tcp: lookup nowhere", "code": 500}"#;
     for (way, words) in [
-        (Way::Refuse("403 Forbidden", forbidden), "needs the permission to create and get pods/portforward in the namespace jobgate"),
-        (Way::Refuse("403 Forbidden", "no entry"), "needs the permission to create and get pods/portforward in the namespace jobgate"),
+        (
+            Way::Refuse("403 Forbidden", forbidden),
+            "needs the permission to create and get pods/portforward in the namespace jobgate",
+        ),
+        (
+            Way::Refuse("403 Forbidden", "no entry"),
+            "needs the permission to create and get pods/portforward in the namespace jobgate",
+        ),
         (
             Way::Refuse("500 Internal Server Error", refusal),
             "could not forward the port 10250: the API server says: error dialing backend: dial tcp: lookup nowhere",
         ),
-        (Way::Refuse("502 Bad Gateway", "{}"), "could not forward the port 10250: the API server refuses it, and does not say why"),
+        (
+            Way::Refuse("502 Bad Gateway", "{}"),
+            "could not forward the port 10250: the API server refuses it, and does not say why",
+        ),
         (
             Way::Refuse("200 OK", "{}"),
             "could not forward the port 10250: the API server, or a proxy before it, speaks no WebSocket: failed to switch protocol: 200 OK",
@@ -461,7 +544,10 @@ async fn a_port_that_cannot_be_forwarded_is_not_checked_and_says_why() {
     ] {
         let outcome = outcome(&Forwarding::look(way).await, "served-certificate");
         assert_eq!(outcome.status, Status::NotChecked, "{way:?}: {outcome:?}");
-        assert!(outcome.finding.starts_with("pod jobgate-0: ") && outcome.finding.contains(words), "{way:?}: {outcome:?}");
+        assert!(
+            outcome.finding.starts_with("pod jobgate-0: ") && outcome.finding.contains(words),
+            "{way:?}: {outcome:?}"
+        );
         assert!(outcome.remedy.is_some(), "{way:?}: {outcome:?}");
     }
 }
@@ -477,7 +563,11 @@ async fn a_port_forward_that_hangs_ends_with_the_patience() {
     ] {
         let began = Instant::now();
         let outcome = outcome(&Forwarding::look(way).await, "served-certificate");
-        assert_eq!((outcome.status, outcome.finding.as_str()), (Status::NotChecked, format!("pod jobgate-0: {words}").as_str()), "{way:?}");
+        assert_eq!(
+            (outcome.status, outcome.finding.as_str()),
+            (Status::NotChecked, format!("pod jobgate-0: {words}").as_str()),
+            "{way:?}"
+        );
         assert_eq!(began.elapsed(), options().timeout, "{way:?}: nothing else is waited for");
     }
 }
@@ -486,7 +576,13 @@ async fn a_port_forward_that_hangs_ends_with_the_patience() {
 fn without_a_cluster_it_could_not_run() {
     let run = |arguments: &[&str], url: &str| {
         let file = kubeconfig(url);
-        let output = Command::new(env!("CARGO_BIN_EXE_jobgate")).arg("doctor").arg("--kubeconfig").arg(file.path()).args(arguments).output().unwrap();
+        let output = Command::new(env!("CARGO_BIN_EXE_jobgate"))
+            .arg("doctor")
+            .arg("--kubeconfig")
+            .arg(file.path())
+            .args(arguments)
+            .output()
+            .unwrap();
         (output.status.code(), String::from_utf8(output.stderr).unwrap())
     };
     // A port that was free a moment ago.
@@ -496,7 +592,10 @@ fn without_a_cluster_it_could_not_run() {
     let silent = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let began = std::time::Instant::now();
     let (code, said) = run(&["--timeout", "1"], &format!("http://{}", silent.local_addr().unwrap()));
-    assert!(code == Some(2) && said.contains("said nothing") && began.elapsed() < Duration::from_secs(20), "{code:?} {said}");
+    assert!(
+        code == Some(2) && said.contains("said nothing") && began.elapsed() < Duration::from_secs(20),
+        "{code:?} {said}"
+    );
     let (code, said) = run(&["--canary-namespace", "../x"], "http://127.0.0.1:1");
     assert!(code == Some(2) && said.contains("is not the name of an object"), "{code:?} {said}");
 }
@@ -504,7 +603,8 @@ fn without_a_cluster_it_could_not_run() {
 #[tokio::test]
 async fn a_configuration_of_another_name_is_found_by_where_it_leads() {
     let named = |kind: &str| {
-        let objects = jobgate::text::yaml::documents(include_bytes!("../../deploy/install.yaml")).map(|document| document.unwrap().value);
+        let objects = jobgate::text::yaml::documents(include_bytes!("../../deploy/install.yaml"))
+            .map(|document| document.unwrap().value);
         let mut configuration = objects.into_iter().find(|object| object["kind"] == kind).unwrap();
         configuration["metadata"] = json!({"name": "batch-gate"});
         configuration["webhooks"][0]["name"] = json!("gate.example.com");
@@ -512,12 +612,18 @@ async fn a_configuration_of_another_name_is_found_by_where_it_leads() {
     };
     let other = json!({"metadata": {"name": "other"}, "webhooks": [{"name": "x", "clientConfig": {"url": "https://example.com/mutate"}}]});
     let list = move |items: Vec<Value>| ok(&json!({"metadata": {}, "items": items}));
-    let namespace = |name: &str| json!({"metadata": {"name": name, "labels": {"kubernetes.io/metadata.name": name}}});
+    let namespace =
+        |name: &str| json!({"metadata": {"name": name, "labels": {"kubernetes.io/metadata.name": name}}});
     let (observed, _) = look(move |_, uri| match uri {
-        "/apis/admissionregistration.k8s.io/v1/mutatingwebhookconfigurations" => list(vec![other.clone(), named("MutatingWebhookConfiguration")]),
+        "/apis/admissionregistration.k8s.io/v1/mutatingwebhookconfigurations" => {
+            list(vec![other.clone(), named("MutatingWebhookConfiguration")])
+        }
         "/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations" => {
             let mut configuration = named("ValidatingWebhookConfiguration");
-            configuration["webhooks"][0]["namespaceSelector"]["matchExpressions"][0]["values"].as_array_mut().unwrap().push(json!("team-a"));
+            configuration["webhooks"][0]["namespaceSelector"]["matchExpressions"][0]["values"]
+                .as_array_mut()
+                .unwrap()
+                .push(json!("team-a"));
             list(vec![configuration])
         }
         "/api/v1/namespaces" => list(["kube-system", "jobgate", "team-a", "team-b"].map(namespace).into()),
@@ -527,12 +633,19 @@ async fn a_configuration_of_another_name_is_found_by_where_it_leads() {
     let configurations = outcome(&observed, "configurations");
     assert_eq!(configurations.status, Status::Warning, "{configurations:?}");
     assert!(
-        configurations.finding.contains("there is no MutatingWebhookConfiguration `jobgate`; `batch-gate` leads to Jobgate"),
+        configurations
+            .finding
+            .contains("there is no MutatingWebhookConfiguration `jobgate`; `batch-gate` leads to Jobgate"),
         "{configurations:?}"
     );
-    assert!(configurations.remedy.is_some_and(|remedy| remedy.contains("--mutating-configuration batch-gate")));
+    assert!(
+        configurations.remedy.is_some_and(|remedy| remedy.contains("--mutating-configuration batch-gate"))
+    );
     let selectors = outcome(&observed, "selectors");
     assert_eq!(selectors.status, Status::Warning, "{selectors:?}");
-    assert!(selectors.finding.contains("1 namespace left out, where no job is denied or warned of: team-a"), "{selectors:?}");
+    assert!(
+        selectors.finding.contains("1 namespace left out, where no job is denied or warned of: team-a"),
+        "{selectors:?}"
+    );
     assert_eq!(outcome(&observed, "rules").status, Status::Ok);
 }

@@ -1,6 +1,8 @@
-//! Git equals live, from one end to the other: what `lint --fix` makes of files is what the webhook would have made of their objects, and nothing else.
+//! Git equals live, from one end to the other: what `lint --fix` makes of files is what the webhook would
+//! have made of their objects, and nothing else.
 //!
-//! The fixtures of the rules, and real manifests where they are (`JOBGATE_SHARED`, default `../shared`); without those, a test prints a line and passes.
+//! The fixtures of the rules, and real manifests where they are (`JOBGATE_SHARED`, default `../shared`);
+//! without those, a test prints a line and passes.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -25,15 +27,24 @@ const WITHHELD: usize = 2;
 fn a_fixed_fixture_is_admitted_unpatched() {
     let (mut objects, mut patched) = (0, 0);
     // A part of an object (a kustomize patch) never comes as far as a webhook.
-    let fixtures = RULES.iter().flat_map(|entry| fixture::of_rule(entry.rule)).filter(|fixture| !fixture.case.starts_with("edge-partial"));
+    let fixtures = RULES
+        .iter()
+        .flat_map(|entry| fixture::of_rule(entry.rule))
+        .filter(|fixture| !fixture.case.starts_with("edge-partial"));
     for fixture in fixtures {
         let source = std::fs::read(&fixture.path).expect("a fixture");
-        patched += workloads(&source).iter().filter(|object| patch_of(&fixture.policy, object).is_some()).count();
+        patched +=
+            workloads(&source).iter().filter(|object| patch_of(&fixture.policy, object).is_some()).count();
         for most in [Safety::Safe, Safety::Unsafe] {
             let (_, mut changed) = fixing::fix(&[Input::named(&fixture.path)], &fixture.policy, most);
             let text = changed.pop_first().map_or_else(|| source.clone(), |(_, changed)| changed.new);
             for object in workloads(&text) {
-                assert_eq!(patch_of(&fixture.policy, &object), None, "{} is patched once more: {object:#}", fixture.path.display());
+                assert_eq!(
+                    patch_of(&fixture.policy, &object),
+                    None,
+                    "{} is patched once more: {object:#}",
+                    fixture.path.display()
+                );
                 objects += 1;
             }
         }
@@ -49,7 +60,9 @@ fn copy(from: &Path, to: &Path) {
         let target = to.join(entry.file_name());
         match entry.file_type().expect("a type") {
             kind if kind.is_dir() => copy(&entry.path(), &target),
-            kind if kind.is_file() => std::fs::write(target, std::fs::read(entry.path()).expect("a file")).expect("a copy"),
+            kind if kind.is_file() => {
+                std::fs::write(target, std::fs::read(entry.path()).expect("a file")).expect("a copy")
+            }
             _ => {}
         }
     }
@@ -99,11 +112,25 @@ fn real_manifests_are_fixed_as_the_webhook_would() {
     let (linted, changed) = fixing::fix(&inputs, &policy, Safety::Safe);
     let report = &linted.report;
     let mut reasons: BTreeMap<&str, usize> = BTreeMap::new();
-    report.findings.iter().filter_map(|located| located.withheld.as_deref()).for_each(|why| *reasons.entry(why).or_default() += 1);
+    report
+        .findings
+        .iter()
+        .filter_map(|located| located.withheld.as_deref())
+        .for_each(|why| *reasons.entry(why).or_default() += 1);
     println!("{} fixed in {} files, {} withheld: {reasons:?}", report.fixed, report.changed, report.withheld);
     assert!(linted.unwritten.is_empty(), "{:?}", linted.unwritten);
-    assert!(report.withheld * 100 <= (report.fixed + report.withheld) * WITHHELD, "{} of {} are withheld", report.withheld, report.fixed);
-    assert!(report.fixed > 1000 && changed.len() == report.changed, "{} fixed in {} files", report.fixed, changed.len());
+    assert!(
+        report.withheld * 100 <= (report.fixed + report.withheld) * WITHHELD,
+        "{} of {} are withheld",
+        report.withheld,
+        report.fixed
+    );
+    assert!(
+        report.fixed > 1000 && changed.len() == report.changed,
+        "{} fixed in {} files",
+        report.fixed,
+        changed.len()
+    );
     let left: Vec<String> = report
         .findings
         .iter()
@@ -114,7 +141,8 @@ fn real_manifests_are_fixed_as_the_webhook_would() {
 
     for (path, changed) in &changed {
         check_edits(path, changed);
-        let wanted: Vec<Value> = workloads(&changed.old).iter().map(|object| mended(&policy, object)).collect();
+        let wanted: Vec<Value> =
+            workloads(&changed.old).iter().map(|object| mended(&policy, object)).collect();
         assert_eq!(workloads(&changed.new), wanted, "{path}");
         for object in &wanted {
             assert_eq!(patch_of(&policy, object), None, "{path}: {object:#}");
@@ -124,14 +152,22 @@ fn real_manifests_are_fixed_as_the_webhook_would() {
     // The program writes the same files, and finds nothing more to do in them.
     let run = || -> Value {
         let mut command = Command::new(env!("CARGO_BIN_EXE_jobgate"));
-        let output = command.args(["lint", "--fix", "--format", "json"]).arg(&corpus_copy).output().expect("the binary runs");
+        let output = command
+            .args(["lint", "--fix", "--format", "json"])
+            .arg(&corpus_copy)
+            .output()
+            .expect("the binary runs");
         assert!(output.stderr.is_empty(), "{}", String::from_utf8_lossy(&output.stderr));
         serde_json::from_slice::<Value>(&output.stdout).expect("a report")["summary"].take()
     };
     assert_eq!(run()["fixed"], report.fixed);
     for input in &inputs {
-        let (now, before) = (std::fs::read(&*input.path).expect("a file"), std::fs::read(original(&corpus, &corpus_copy, &input.path)));
-        let wanted = changed.get(&*input.path).map_or_else(|| before.expect("a file"), |changed| changed.new.clone());
+        let (now, before) = (
+            std::fs::read(&*input.path).expect("a file"),
+            std::fs::read(original(&corpus, &corpus_copy, &input.path)),
+        );
+        let wanted =
+            changed.get(&*input.path).map_or_else(|| before.expect("a file"), |changed| changed.new.clone());
         assert!(now == wanted, "{} was written as something else", input.path);
     }
     let again = run();

@@ -32,15 +32,20 @@ const POLICIES: [&str; 8] = [
 ];
 
 /// Bytes behind an input that draw operations. Where they differ, so do the operations.
-const DRAWS: [&[u8]; 4] =
-    [b"", b"\x01\x07\x00\x08\x09\x05", b"\x03\x20\x01\x01\x44\x02\x05\x30\x00\x10\x09\x09\x05", b"\xff\xfe\xfd\xfc\xfb\xfa\xf9\xf8"];
+const DRAWS: [&[u8]; 4] = [
+    b"",
+    b"\x01\x07\x00\x08\x09\x05",
+    b"\x03\x20\x01\x01\x44\x02\x05\x30\x00\x10\x09\x09\x05",
+    b"\xff\xfe\xfd\xfc\xfb\xfa\xf9\xf8",
+];
 
 /// Returns the files of a folder and those below it, by name.
 fn files(folder: &Path) -> Vec<PathBuf> {
     let mut found = Vec::new();
     let mut open = vec![folder.to_owned()];
     while let Some(folder) = open.pop() {
-        let entries = std::fs::read_dir(&folder).unwrap_or_else(|error| panic!("read {}: {error}", folder.display()));
+        let entries =
+            std::fs::read_dir(&folder).unwrap_or_else(|error| panic!("read {}: {error}", folder.display()));
         for path in entries.map(|entry| entry.expect("an entry").path()) {
             match path.metadata() {
                 Ok(data) if data.is_dir() => open.push(path),
@@ -57,12 +62,18 @@ fn files(folder: &Path) -> Vec<PathBuf> {
 fn texts(own: &[&str], others: &[&str]) -> Vec<Vec<u8>> {
     let own = own.iter().map(|folder| Path::new(env!("CARGO_MANIFEST_DIR")).join(folder));
     let folders: Vec<PathBuf> = own.chain(others.iter().filter_map(|folder| shared::path(folder))).collect();
-    folders.iter().flat_map(|folder| files(folder)).map(|path| std::fs::read(path).expect("a readable file")).collect()
+    folders
+        .iter()
+        .flat_map(|folder| files(folder))
+        .map(|path| std::fs::read(path).expect("a readable file"))
+        .collect()
 }
 
 /// Returns the rows of a table of answers of Kubernetes' own code.
 fn rows(table: &str) -> Vec<Value> {
-    let text = shared::path(table).map(|path| std::fs::read_to_string(path).expect("a readable table")).unwrap_or_default();
+    let text = shared::path(table)
+        .map(|path| std::fs::read_to_string(path).expect("a readable table"))
+        .unwrap_or_default();
     text.lines().map(|row| serde_json::from_str(row).expect("a row")).collect()
 }
 
@@ -81,31 +92,73 @@ fn drawn(number: usize, mut input: Vec<u8>) -> Vec<u8> {
 }
 
 fn cron() -> Vec<Vec<u8>> {
-    let own = ["*/5 1-3,7 ? jan-dec/2 MON", "@every 1h2m3.5s", "@weekly", "TZ=Europe/Berlin 30 2 * * *", "0 0 29 2 *", "0 0 31 2 1"];
+    let own = [
+        "*/5 1-3,7 ? jan-dec/2 MON",
+        "@every 1h2m3.5s",
+        "@weekly",
+        "TZ=Europe/Berlin 30 2 * * *",
+        "0 0 29 2 *",
+        "0 0 31 2 1",
+    ];
     let rows = rows("oracles/cron.jsonl");
     let schedules = rows.iter().filter_map(|row| row["schedule"].as_str()).chain(own);
     // Zones whose clocks change at midnight, by half an hour, or by a whole day.
-    let zones = ["", "UTC", "Europe/Berlin", "America/Sao_Paulo", "America/Havana", "Australia/Lord_Howe", "Pacific/Apia", "Asia/Beirut"];
+    let zones = [
+        "",
+        "UTC",
+        "Europe/Berlin",
+        "America/Sao_Paulo",
+        "America/Havana",
+        "Australia/Lord_Howe",
+        "Pacific/Apia",
+        "Asia/Beirut",
+    ];
     assert!(zones.iter().all(|zone| load_location(zone).is_ok()));
     let starts = [1_769_903_970_i64, 0, -86_399, 1_325_239_200, 1_540_695_600, 253_402_207_200];
     let inputs = schedules.enumerate();
-    inputs.map(|(number, text)| format!("{text}\n{}\n{}", zones[number % zones.len()], starts[number % starts.len()]).into_bytes()).collect()
+    inputs
+        .map(|(number, text)| {
+            format!("{text}\n{}\n{}", zones[number % zones.len()], starts[number % starts.len()]).into_bytes()
+        })
+        .collect()
 }
 
 fn quantity() -> Vec<Vec<u8>> {
     let rows = rows("oracles/quantity.jsonl");
-    let own = ["500m", "1.5Gi", "2", "1e3", "-0.0001Ki", "12345678901234567890123", "9Ei", "1E", "0x1", ".", "1e-999999999"];
+    let own = [
+        "500m",
+        "1.5Gi",
+        "2",
+        "1e3",
+        "-0.0001Ki",
+        "12345678901234567890123",
+        "9Ei",
+        "1E",
+        "0x1",
+        ".",
+        "1e-999999999",
+    ];
     let texts: Vec<&str> = rows.iter().filter_map(|row| row["input"].as_str()).chain(own).collect();
-    texts.iter().zip(texts.iter().cycle().skip(7)).map(|(first, second)| format!("{first}\n{second}").into_bytes()).collect()
+    texts
+        .iter()
+        .zip(texts.iter().cycle().skip(7))
+        .map(|(first, second)| format!("{first}\n{second}").into_bytes())
+        .collect()
 }
 
 fn policy() -> Vec<Vec<u8>> {
     let mut found: Vec<Vec<u8>> = texts(&["policies", "tests/rules"], &[]);
-    found.retain(|text| text.starts_with(b"apiVersion: jobgate.dev/") || memchr::memmem::find(text, b"\nkind: Policy").is_some());
+    found.retain(|text| {
+        text.starts_with(b"apiVersion: jobgate.dev/")
+            || memchr::memmem::find(text, b"\nkind: Policy").is_some()
+    });
     // Each block of the manual that is a policy.
     let readme = include_str!("../../README.md").split("```").filter(|block| block.contains("kind: Policy"));
     found.extend(readme.map(|block| block.trim_start_matches("yaml").as_bytes().to_vec()));
-    found.extend(POLICIES.map(|spec| format!("apiVersion: jobgate.dev/v1alpha1\nkind: Policy\nmetadata: {{name: a}}\nspec: {spec}\n").into_bytes()));
+    found.extend(POLICIES.map(|spec| {
+        format!("apiVersion: jobgate.dev/v1alpha1\nkind: Policy\nmetadata: {{name: a}}\nspec: {spec}\n")
+            .into_bytes()
+    }));
     found
 }
 
@@ -138,7 +191,10 @@ fn review() -> Vec<Vec<u8>> {
     // In a part that is passed over, what cannot be read: found by fuzzing.
     for status in [r#"{"\ud800": 1}"#.to_owned(), "[".repeat(200) + &"]".repeat(200)] {
         let status = format!("\"status\":{status},\"spec\":");
-        let odd = found.iter().take(5).map(|body| String::from_utf8_lossy(body).replacen("\"spec\":", &status, 1).into_bytes());
+        let odd = found
+            .iter()
+            .take(5)
+            .map(|body| String::from_utf8_lossy(body).replacen("\"spec\":", &status, 1).into_bytes());
         let odd: Vec<Vec<u8>> = odd.collect();
         found.extend(odd);
     }

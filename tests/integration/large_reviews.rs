@@ -58,7 +58,14 @@ impl Server {
         loop {
             let mut line = String::new();
             assert!(said.read_line(&mut line).unwrap() > 0, "it ended");
-            port = port.or_else(|| line.split("https://localhost:").nth(1)?.split(|char: char| !char.is_ascii_digit()).next()?.parse().ok());
+            port = port.or_else(|| {
+                line.split("https://localhost:")
+                    .nth(1)?
+                    .split(|char: char| !char.is_ascii_digit())
+                    .next()?
+                    .parse()
+                    .ok()
+            });
             pem += &line;
             // The last it says.
             if line.starts_with("kubectl delete") {
@@ -89,9 +96,18 @@ impl Server {
     }
 
     /// Begins a request from a source, lets `send` send its body, and returns the status of the answer.
-    fn request(&self, source: u8, path: &str, framing: &str, send: impl FnOnce(&mut Stream) -> io::Result<()>) -> io::Result<u16> {
+    fn request(
+        &self,
+        source: u8,
+        path: &str,
+        framing: &str,
+        send: impl FnOnce(&mut Stream) -> io::Result<()>,
+    ) -> io::Result<u16> {
         let mut stream = self.connect(source)?;
-        write!(stream, "POST {path}?timeout=10s HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n{framing}\r\n\r\n")?;
+        write!(
+            stream,
+            "POST {path}?timeout=10s HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n{framing}\r\n\r\n"
+        )?;
         // The answer may come before all is sent.
         let sent = send(&mut stream);
         let mut head = [0; 12];
@@ -101,7 +117,9 @@ impl Server {
 
     /// Posts a review and returns the status of the answer.
     fn post(&self, source: u8, path: &str, body: &str) -> io::Result<u16> {
-        self.request(source, path, &format!("Content-Length: {}", body.len()), |stream| stream.write_all(body.as_bytes()))
+        self.request(source, path, &format!("Content-Length: {}", body.len()), |stream| {
+            stream.write_all(body.as_bytes())
+        })
     }
 
     /// Returns the lines of its metrics that begin with one of these words and are above zero.
@@ -128,7 +146,8 @@ impl Server {
 
 /// An update of a Job with as many environment variables as fit into 3 MiB, before and after.
 fn costly() -> String {
-    let variables: Vec<Value> = (0..120_000).map(|i| json!({"name": format!("V{i}"), "value": "x"})).collect();
+    let variables: Vec<Value> =
+        (0..120_000).map(|i| json!({"name": format!("V{i}"), "value": "x"})).collect();
     let object = job(&json!({"name": "a", "image": "registry.example.com/a:1", "env": variables}));
     review("UPDATE", &object, &object)
 }
@@ -179,13 +198,22 @@ fn the_memory_limit_holds_under_the_worst_mix() {
     let objects = jobgate::text::yaml::documents(text.as_bytes()).map(|document| document.unwrap().value);
     let deployment = objects.into_iter().find(|object| object["kind"] == "Deployment").unwrap();
     let container = &deployment["spec"]["template"]["spec"]["containers"][0];
-    let limit: u64 = container["resources"]["limits"]["memory"].as_str().unwrap().strip_suffix("Mi").unwrap().parse().unwrap();
+    let limit: u64 = container["resources"]["limits"]["memory"]
+        .as_str()
+        .unwrap()
+        .strip_suffix("Mi")
+        .unwrap()
+        .parse()
+        .unwrap();
 
     let rounds: u32 = std::env::var("JOBGATE_ROUNDS").map_or(3, |text| text.parse().unwrap());
     let (server, body) = (&Server::start(), &costly());
     let until = Instant::now() + rounds * Duration::from_secs(5);
     let (small, sixty) = (&ordinary(8 << 10), &ordinary(60 << 10));
-    assert!(server.post(1, "/validate", small).unwrap() == 200 && server.post(1, "/mutate", sixty).unwrap() == 200);
+    assert!(
+        server.post(1, "/validate", small).unwrap() == 200
+            && server.post(1, "/mutate", sixty).unwrap() == 200
+    );
 
     let mut slowest = Duration::ZERO;
     let mut all: BTreeMap<&str, Statuses> = BTreeMap::new();
@@ -199,12 +227,19 @@ fn the_memory_limit_holds_under_the_worst_mix() {
         }
         for source in 10..10 + ATTACKERS {
             for _ in 0..HELD {
-                let hold = move || server.request(source, "/validate", "Content-Length: 33554432", |stream| flood(stream, &[b' '; 16384], 31 << 20));
+                let hold = move || {
+                    server.request(source, "/validate", "Content-Length: 33554432", |stream| {
+                        flood(stream, &[b' '; 16384], 31 << 20)
+                    })
+                };
                 start("held", Box::new(hold));
             }
             let chunk = format!("10000\r\n{}\r\n", " ".repeat(0x10000));
-            let endless =
-                move || server.request(source, "/mutate", "Transfer-Encoding: chunked", |stream| flood(stream, chunk.as_bytes(), 100 << 20));
+            let endless = move || {
+                server.request(source, "/mutate", "Transfer-Encoding: chunked", |stream| {
+                    flood(stream, chunk.as_bytes(), 100 << 20)
+                })
+            };
             start("endless", Box::new(endless));
             let trickle = move || {
                 server.request(source, "/validate", "Content-Length: 65536", |stream| {
@@ -217,14 +252,22 @@ fn the_memory_limit_holds_under_the_worst_mix() {
             start("trickle", Box::new(trickle));
         }
         let crumbs = "1\r\n \r\n".repeat(4096);
-        start("crumbs", Box::new(move || server.request(20, "/validate", "Transfer-Encoding: chunked", |s| flood(s, crumbs.as_bytes(), 8 << 20))));
+        start(
+            "crumbs",
+            Box::new(move || {
+                server.request(20, "/validate", "Transfer-Encoding: chunked", |s| {
+                    flood(s, crumbs.as_bytes(), 8 << 20)
+                })
+            }),
+        );
         let mut calls = 0;
         let slowest = &mut slowest;
         let ordinary = scope.spawn(move || {
             repeat(until, Duration::from_millis(20), || {
                 calls += 1;
                 let start = Instant::now();
-                let status = server.post(1, ["/mutate", "/validate"][calls % 2], [small, sixty][calls / 2 % 2]);
+                let status =
+                    server.post(1, ["/mutate", "/validate"][calls % 2], [small, sixty][calls / 2 % 2]);
                 *slowest = start.elapsed().max(*slowest);
                 status
             })
@@ -236,9 +279,17 @@ fn the_memory_limit_holds_under_the_worst_mix() {
         }
         all.insert("ordinary", ordinary.join().unwrap());
     });
-    let counted = server.counted(&["jobgate_shed_total", "jobgate_bodies_ended_total", "jobgate_requests_rejected_total", "jobgate_reviews_total"]);
+    let counted = server.counted(&[
+        "jobgate_shed_total",
+        "jobgate_bodies_ended_total",
+        "jobgate_requests_rejected_total",
+        "jobgate_reviews_total",
+    ]);
     println!("{}", counted.join("\n"));
-    println!("{} MiB at most of {limit}; slowest ordinary review {slowest:?}; answers by status (0: none): {all:?}", server.peak());
+    println!(
+        "{} MiB at most of {limit}; slowest ordinary review {slowest:?}; answers by status (0: none): {all:?}",
+        server.peak()
+    );
     assert!(server.peak() < limit, "{} MiB of {limit}", server.peak());
     let ordinary = &all["ordinary"];
     assert!(ordinary.keys().eq([&200]) && ordinary[&200] > 10, "{ordinary:?}");

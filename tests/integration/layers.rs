@@ -25,7 +25,8 @@ fn named(source: &str) -> Vec<(usize, String)> {
         for (start, _) in code.match_indices("crate::") {
             let rest = &code[start + "crate::".len()..];
             assert!(!rest.starts_with('{'), "line {}: one `use` for each module of the crate", at + 1);
-            let name = rest.split(|char: char| !char.is_alphanumeric() && char != '_').next().unwrap_or_default();
+            let name =
+                rest.split(|char: char| !char.is_alphanumeric() && char != '_').next().unwrap_or_default();
             found.push((at + 1, name.to_owned()));
         }
     }
@@ -52,7 +53,9 @@ fn imports_point_down() {
             for (line, name) in named(&fs::read_to_string(&path).unwrap()) {
                 let place = || format!("{}:{line}", path.strip_prefix(&root).unwrap().display());
                 match rank(&name) {
-                    Some(other) if other < at => wrong.push(format!("{} uses `{name}`, which is above `{layer}`", place())),
+                    Some(other) if other < at => {
+                        wrong.push(format!("{} uses `{name}`, which is above `{layer}`", place()))
+                    }
                     Some(_) => {}
                     None => wrong.push(format!("{} uses `{name}`, which is no layer", place())),
                 }
@@ -61,6 +64,7 @@ fn imports_point_down() {
     }
     assert!(wrong.is_empty(), "{} imports do not point down:\n{}", wrong.len(), wrong.join("\n"));
     // A file beside the layers would belong to none of them.
-    let all = files(&root).into_iter().filter(|path| path.extension().is_some_and(|ending| ending == "rs")).count();
+    let all =
+        files(&root).into_iter().filter(|path| path.extension().is_some_and(|ending| ending == "rs")).count();
     assert_eq!(all, seen + ["lib.rs", "main.rs"].len(), "every file is in a layer");
 }

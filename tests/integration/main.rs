@@ -1,6 +1,11 @@
-//! The library and the program from outside, in one program: what is linked once need not be linked thirty times. What measures its own process
-//! is in `tests/load`, the fixtures of the rules are in `tests/rules`, what needs a real API server in `tests/e2e`.
-#![allow(clippy::unwrap_used, clippy::print_stdout, reason = "a test that cannot set up its files fails, and one that does not run says so")]
+//! The library and the program from outside, in one program: what is linked once need not be linked thirty
+//! times. What measures its own process is in `tests/load`, the fixtures of the rules are in `tests/rules`,
+//! what needs a real API server in `tests/e2e`.
+#![allow(
+    clippy::unwrap_used,
+    clippy::print_stdout,
+    reason = "a test that cannot set up its files fails, and one that does not run says so"
+)]
 
 #[path = "../../fuzz/laws/mod.rs"]
 mod laws;

@@ -27,14 +27,19 @@ fn without_server_parts(object: &Value) -> Value {
     }
     let generated = object["metadata"].get("generateName").is_some();
     let manual = object["spec"]["manualSelector"] == true;
-    trim(&mut object, "/metadata", &["creationTimestamp", "generation", "managedFields", "namespace", "resourceVersion", "uid"]);
+    trim(
+        &mut object,
+        "/metadata",
+        &["creationTimestamp", "generation", "managedFields", "namespace", "resourceVersion", "uid"],
+    );
     if generated {
         trim(&mut object, "/metadata", &["name"]);
     }
     if !manual {
         trim(&mut object, "/spec", &["selector"]);
     }
-    const LABELS: [&str; 4] = ["batch.kubernetes.io/controller-uid", "batch.kubernetes.io/job-name", "controller-uid", "job-name"];
+    const LABELS: [&str; 4] =
+        ["batch.kubernetes.io/controller-uid", "batch.kubernetes.io/job-name", "controller-uid", "job-name"];
     for metadata in ["/metadata", "/spec/template/metadata"] {
         let labels = format!("{metadata}/labels");
         trim(&mut object, &labels, &LABELS);
@@ -49,12 +54,16 @@ fn without_server_parts(object: &Value) -> Value {
 #[test]
 fn a_dry_run_ends_as_the_oracle_does() {
     let Some(rows) = crate::support::shared::rows("oracles/apiserver.jsonl") else { return };
-    let source = RULES.iter().map(|entry| format!("    {}: {{action: ignore}}\n", entry.rule.id)).collect::<String>();
-    let source = format!("apiVersion: jobgate.dev/v1alpha1\nkind: Policy\nmetadata: {{name: none}}\nspec:\n  rules:\n{source}");
+    let source =
+        RULES.iter().map(|entry| format!("    {}: {{action: ignore}}\n", entry.rule.id)).collect::<String>();
+    let source = format!(
+        "apiVersion: jobgate.dev/v1alpha1\nkind: Policy\nmetadata: {{name: none}}\nspec:\n  rules:\n{source}"
+    );
     let policy = Policy::parse(&source, "none").expect("a policy");
     let mut wrong = Vec::new();
     for row in &rows {
-        let question = Question { object: &row["input"], old: None, namespace: "", strict: true, today: None };
+        let question =
+            Question { object: &row["input"], old: None, namespace: "", strict: true, today: None };
         let answer = dry_run::answer(&policy, &NoFacts, &question);
         if answer.outcome.is_allowed() != (row["code"] == 201) {
             wrong.push(format!("{}: {} {:#?}", row["name"], answer.outcome.as_str(), answer.findings));
@@ -64,12 +73,14 @@ fn a_dry_run_ends_as_the_oracle_does() {
             Answer::Refused(said) => said.into_iter().map(|(field, _)| field).collect(),
             Answer::Unreadable | Answer::Accepted => Vec::new(),
         };
-        let named: Vec<String> = answer.findings.iter().map(|finding| plain(&finding.path.to_string())).collect();
+        let named: Vec<String> =
+            answer.findings.iter().map(|finding| plain(&finding.path.to_string())).collect();
         let missing = fields.iter().filter(|field| !named.contains(&plain(field))).collect::<Vec<_>>();
         if row["code"] == 422 && !missing.is_empty() {
             wrong.push(format!("{}: names {named:?}, not {missing:?}", row["name"]));
         }
-        if let Some(stored) = answer.admitted.filter(|_| row["input"]["kind"] != "PyTorchJob" && row["code"] == 201)
+        if let Some(stored) =
+            answer.admitted.filter(|_| row["input"]["kind"] != "PyTorchJob" && row["code"] == 201)
             && without_server_parts(&stored) != without_server_parts(&row["admitted"])
         {
             wrong.push(format!("{}: stores {stored}", row["name"]));
@@ -89,7 +100,8 @@ fn agrees_with_the_oracle() {
         if given != expected {
             wrong.push(format!("{name}: {expected:#?}, given {given:#?}"));
         } else if given == Answer::Accepted {
-            let (given, expected) = (without_server_parts(&defaulted(input)), without_server_parts(&row["admitted"]));
+            let (given, expected) =
+                (without_server_parts(&defaulted(input)), without_server_parts(&row["admitted"]));
             if given != expected {
                 wrong.push(format!("{name}: stored as\n  {expected}, given\n  {given}"));
             }

@@ -1,5 +1,5 @@
-//! The API server's patch engine, by `oracles/jsonpatch.jsonl`: the model of it that other tests use is right, and the operations that Jobgate
-//! makes mean the same to it and to an engine that follows the RFC.
+//! The API server's patch engine, by `oracles/jsonpatch.jsonl`: the model of it that other tests use is
+//! right, and the operations that Jobgate makes mean the same to it and to an engine that follows the RFC.
 
 use jobgate::text::patch;
 use jobgate::text::patch::Op;

@@ -22,6 +22,9 @@ fn agrees_with_the_oracle() {
     let Some(rows) = crate::support::shared::rows("oracles/quantity.jsonl") else { return };
     assert!(rows.len() >= 50, "only {} rows", rows.len());
     let answers = rows.iter().map(|row| (row, answer(row["input"].as_str().expect("input is text"))));
-    let wrong: Vec<String> = answers.filter(|(row, given)| *row != given).map(|(row, given)| format!("expected {row}\n   given {given}")).collect();
+    let wrong: Vec<String> = answers
+        .filter(|(row, given)| *row != given)
+        .map(|(row, given)| format!("expected {row}\n   given {given}"))
+        .collect();
     assert!(wrong.is_empty(), "{} rows:\n{}", wrong.len(), wrong.join("\n"));
 }

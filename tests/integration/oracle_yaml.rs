@@ -7,8 +7,10 @@ use jobgate::text::yaml::{self, SyntaxError};
 use crate::support::shared;
 
 /// Rows where we differ on purpose.
-const DIFFERENT: &[(&str, &str)] =
-    &[("deepmapflow1000", "kubectl nests to 10,000 levels, we stop at 127, which is what serde_json reads in the webhook")];
+const DIFFERENT: &[(&str, &str)] = &[(
+    "deepmapflow1000",
+    "kubectl nests to 10,000 levels, we stop at 127, which is what serde_json reads in the webhook",
+)];
 
 /// Reads a source as kubectl would: the values before the first error, and that error.
 fn read(source: &[u8]) -> (Vec<Value>, Option<SyntaxError>) {
@@ -16,7 +18,10 @@ fn read(source: &[u8]) -> (Vec<Value>, Option<SyntaxError>) {
     let mut end = None;
     for document in yaml::documents(source) {
         let (document, error) = match document {
-            Ok(document) => (document.value, document.refused.map(|error| (error, document.span.clone())).ok_or(document.span)),
+            Ok(document) => (
+                document.value,
+                document.refused.map(|error| (error, document.span.clone())).ok_or(document.span),
+            ),
             Err(error) => return (values, Some(error)),
         };
         match error {
@@ -41,7 +46,9 @@ fn same(ours: &Value, theirs: &Value) -> bool {
     match (ours, theirs) {
         (Value::Number(a), Value::Number(b)) => a == b || a.as_f64() == b.as_f64(),
         (Value::Array(a), Value::Array(b)) => a.len() == b.len() && a.iter().zip(b).all(|(a, b)| same(a, b)),
-        (Value::Object(a), Value::Object(b)) => a.len() == b.len() && a.iter().all(|(key, a)| b.get(key).is_some_and(|b| same(a, b))),
+        (Value::Object(a), Value::Object(b)) => {
+            a.len() == b.len() && a.iter().all(|(key, a)| b.get(key).is_some_and(|b| same(a, b)))
+        }
         _ => ours == theirs,
     }
 }
@@ -69,8 +76,9 @@ fn oracle_kubectl() {
         };
         let (values, error) = read(&input);
         let expected = row["documents"].as_array().unwrap();
-        let agrees =
-            error.is_some() == row.get("error").is_some() && values.len() == expected.len() && values.iter().zip(expected).all(|(a, b)| same(a, b));
+        let agrees = error.is_some() == row.get("error").is_some()
+            && values.len() == expected.len()
+            && values.iter().zip(expected).all(|(a, b)| same(a, b));
         if !agrees {
             failed.push(format!(
                 "{name}: {:?}\n  kubectl {expected:?} {}\n  ours    {values:?} {error:?}",
@@ -102,10 +110,15 @@ fn oracle_edge_corpus() {
         let all: Vec<_> = yaml::documents(&source).collect();
         assert!(start.elapsed().as_millis() < 1000, "{name} took {:?}", start.elapsed());
         let errors: Vec<&SyntaxError> = all.iter().filter_map(|document| document.as_ref().err()).collect();
-        let values: Vec<&Value> = all.iter().flatten().map(|document| &document.value).filter(|value| !value.is_null()).collect();
-        if expected.starts_with("clear-error") && !expected.contains("or-skip") && !by_meaning.contains(&name) {
+        let values: Vec<&Value> =
+            all.iter().flatten().map(|document| &document.value).filter(|value| !value.is_null()).collect();
+        if expected.starts_with("clear-error") && !expected.contains("or-skip") && !by_meaning.contains(&name)
+        {
             assert!(!errors.is_empty(), "{name} is read as {values:?}");
-            assert!(errors.iter().all(|error| !error.span.is_empty() && error.span.end <= source.len()), "{name}: {errors:?}");
+            assert!(
+                errors.iter().all(|error| !error.span.is_empty() && error.span.end <= source.len()),
+                "{name}: {errors:?}"
+            );
         } else if expected == "ok-nothing" {
             assert!(errors.is_empty(), "{name}: {errors:?}");
             assert!(values.is_empty() || name == "list-null-items.yaml", "{name}: {values:?}");
@@ -131,7 +144,11 @@ fn oracle_real_manifests_are_read() {
             let source = std::fs::read(&path).unwrap();
             for document in yaml::documents(&source).flatten() {
                 read += 1;
-                assert!(document.locate(&jobgate::text::pointer::Pointer::root()).is_some(), "{}", path.display());
+                assert!(
+                    document.locate(&jobgate::text::pointer::Pointer::root()).is_some(),
+                    "{}",
+                    path.display()
+                );
             }
         }
     }

@@ -1,4 +1,5 @@
-//! Laws of the admission answers, over generated Jobs, CronJobs and PyTorchJobs with any JSON type in any field.
+//! Laws of the admission answers, over generated Jobs, CronJobs and PyTorchJobs with any JSON type in any
+//! field.
 //!
 //! 20 thousand cases in the ordinary test run; the long run is
 //!
@@ -6,13 +7,16 @@
 //! JOBGATE_CASES=1000000 cargo test --release --test integration property_admission
 //! ```
 //!
-//! A failing case prints its number; `JOBGATE_CASE=<number>` runs that one alone. Every case is made from its number, on any machine alike.
+//! A failing case prints its number; `JOBGATE_CASE=<number>` runs that one alone. Every case is made from its
+//! number, on any machine alike.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use base64::Engine as _;
-use jobgate::admission::{self, Answer, Endpoint, Fault, LONGEST_LINE, LONGEST_WARNING, MOST_FINDINGS, MOST_WARNINGS, Review};
+use jobgate::admission::{
+    self, Answer, Endpoint, Fault, LONGEST_LINE, LONGEST_WARNING, MOST_FINDINGS, MOST_WARNINGS, Review,
+};
 use jobgate::judge::facts::{Fact, FactTable};
 use jobgate::judge::finding::Level;
 use jobgate::judge::policy::Policy;
@@ -52,12 +56,22 @@ fn answers_are_well_formed_and_patches_fit() {
     let threads = std::thread::available_parallelism().map_or(1, usize::from);
     let seen = std::thread::scope(|scope| {
         let workers: Vec<_> = (0..threads).map(|_| scope.spawn(work)).collect();
-        workers.into_iter().map(|worker| worker.join().expect("no case fails")).fold(Seen::default(), Seen::plus)
+        workers
+            .into_iter()
+            .map(|worker| worker.join().expect("no case fails"))
+            .fold(Seen::default(), Seen::plus)
     });
     println!("{cases} cases: {seen:?}");
     // Laws that are never put to the test hold too easily.
     let enough = cases / 200;
-    assert!(seen.patched > enough && seen.restored > enough / 10 && seen.denied > enough && seen.warned > enough && seen.passed > enough, "{seen:?}");
+    assert!(
+        seen.patched > enough
+            && seen.restored > enough / 10
+            && seen.denied > enough
+            && seen.warned > enough
+            && seen.passed > enough,
+        "{seen:?}"
+    );
 }
 
 /// What the cases were like.
@@ -88,25 +102,41 @@ impl Seen {
     fn check(&mut self, policies: &[Policy], case: &Case) {
         let policy = &policies[case.policy];
         let (wet, dry) = (case.review(false).to_string(), case.review(true).to_string());
-        let ask = |endpoint, body: &str| admission::answer(endpoint, policy, &case.facts, body.as_bytes(), None);
+        let ask =
+            |endpoint, body: &str| admission::answer(endpoint, policy, &case.facts, body.as_bytes(), None);
         let (mutate, validate) = (ask(Endpoint::Mutate, &wet), ask(Endpoint::Validate, &wet));
         let ops = well_formed(case, &mutate).unwrap_or_default();
         assert_eq!(well_formed(case, &validate), None, "/validate never patches");
         assert_eq!(mutate.body, ask(Endpoint::Mutate, &dry).body, "a dry run is answered alike");
         assert_eq!(validate.body, ask(Endpoint::Validate, &dry).body, "a dry run is answered alike");
         for (endpoint, skimmed) in [(Endpoint::Mutate, &mutate), (Endpoint::Validate, &validate)] {
-            let whole = Review::read_whole(wet.as_bytes()).map(|review| admission::judge(endpoint, policy, &case.facts, review, None));
-            assert_eq!(whole.ok().as_ref(), Some(skimmed), "what is passed over while reading changes no answer");
+            let whole = Review::read_whole(wet.as_bytes())
+                .map(|review| admission::judge(endpoint, policy, &case.facts, review, None));
+            assert_eq!(
+                whole.ok().as_ref(),
+                Some(skimmed),
+                "what is passed over while reading changes no answer"
+            );
         }
         for answer in [&mutate, &validate] {
-            assert!(!matches!(answer.meta.fault, Some(Fault::Patch(_) | Fault::Malformed | Fault::Panic)), "{:?}", answer.meta.fault);
+            assert!(
+                !matches!(answer.meta.fault, Some(Fault::Patch(_) | Fault::Malformed | Fault::Panic)),
+                "{:?}",
+                answer.meta.fault
+            );
             self.faults += u64::from(answer.meta.fault.is_some());
         }
         let denied = denials(&validate);
         assert_eq!(allowed(&validate), denied == 0, "/validate refuses for a denial and for nothing else");
-        assert!(allowed(&mutate) || (denied > 0 && ops.is_empty()), "/mutate refuses nothing that /validate would not");
+        assert!(
+            allowed(&mutate) || (denied > 0 && ops.is_empty()),
+            "/mutate refuses nothing that /validate would not"
+        );
         if !allowed(&mutate) {
-            assert!(mutate.meta.findings.contains_key(&("restart-policy", Level::Deny)) && case.kind != "PyTorchJob");
+            assert!(
+                mutate.meta.findings.contains_key(&("restart-policy", Level::Deny))
+                    && case.kind != "PyTorchJob"
+            );
             self.denied_early += 1;
         }
         self.unknown_claims_never_deny(policy, case, &wet);
@@ -120,7 +150,8 @@ impl Seen {
             return;
         }
         self.patched += 1;
-        let patched = crate::support::evanphx::apply(&case.object, &Value::Array(ops)).expect("the API server's engine applies it");
+        let patched = crate::support::evanphx::apply(&case.object, &Value::Array(ops))
+            .expect("the API server's engine applies it");
         assert_ne!(patched, case.object, "a patch changes something");
         assert_eq!(
             crate::support::generate::without_fills(&case.object, &case.object),
@@ -129,7 +160,11 @@ impl Seen {
         );
         if case.operation == "UPDATE" && case.kind != "CronJob" {
             self.restored += 1;
-            crate::support::generate::assert_restored(&case.object, &patched, case.old.as_ref().expect("an UPDATE has an old object"));
+            crate::support::generate::assert_restored(
+                &case.object,
+                &patched,
+                case.old.as_ref().expect("an UPDATE has an old object"),
+            );
         }
         let again = case.with_object(patched);
         let second = ask(Endpoint::Mutate, &again.review(false).to_string());
@@ -139,15 +174,22 @@ impl Seen {
     }
 
     fn unknown_claims_never_deny(&self, policy: &Policy, case: &Case, body: &str) {
-        let unknown = FactTable { claims: case.facts.claims.keys().map(|key| (key.clone(), Fact::Unknown)).collect() };
+        let unknown =
+            FactTable { claims: case.facts.claims.keys().map(|key| (key.clone(), Fact::Unknown)).collect() };
         let answer = admission::answer(Endpoint::Validate, policy, &unknown, body.as_bytes(), None);
-        assert!(!answer.meta.findings.contains_key(&("checkpoint-volume-access", Level::Deny)), "nobody knows the claim");
+        assert!(
+            !answer.meta.findings.contains_key(&("checkpoint-volume-access", Level::Deny)),
+            "nobody knows the claim"
+        );
     }
 }
 
 fn response(answer: &Answer) -> Value {
     let mut review: Value = serde_json::from_slice(&answer.body).expect("JSON");
-    assert_eq!((&review["apiVersion"], &review["kind"]), (&json!("admission.k8s.io/v1"), &json!("AdmissionReview")));
+    assert_eq!(
+        (&review["apiVersion"], &review["kind"]),
+        (&json!("admission.k8s.io/v1"), &json!("AdmissionReview"))
+    );
     review["response"].take()
 }
 
@@ -167,12 +209,23 @@ fn well_formed(case: &Case, answer: &Answer) -> Option<Vec<Value>> {
     assert!(response.as_object().expect("a mapping").keys().all(|key| known.contains(&key)), "{response}");
     assert_eq!(response["uid"], case.uid, "the uid is echoed");
     let plain = |text: &str| !text.contains(|c: char| c.is_control());
-    let warnings: Vec<&str> = response
-        .get("warnings")
-        .map_or_else(Vec::new, |list| list.as_array().expect("a list").iter().map(|text| text.as_str().expect("text")).collect());
+    let warnings: Vec<&str> = response.get("warnings").map_or_else(Vec::new, |list| {
+        list.as_array().expect("a list").iter().map(|text| text.as_str().expect("text")).collect()
+    });
     assert!(warnings.len() <= MOST_WARNINGS && warnings.len() == answer.meta.warnings);
-    assert!(warnings.iter().all(|text| !text.is_empty() && plain(text) && text.chars().count() <= LONGEST_WARNING), "{warnings:?}");
-    assert!(warnings.iter().enumerate().all(|(at, text)| !warnings[..at].contains(text) && !text.starts_with("Warning:")), "{warnings:?}");
+    assert!(
+        warnings
+            .iter()
+            .all(|text| !text.is_empty() && plain(text) && text.chars().count() <= LONGEST_WARNING),
+        "{warnings:?}"
+    );
+    assert!(
+        warnings
+            .iter()
+            .enumerate()
+            .all(|(at, text)| !warnings[..at].contains(text) && !text.starts_with("Warning:")),
+        "{warnings:?}"
+    );
     for (key, value) in response["auditAnnotations"].as_object().expect("annotations") {
         assert!(!key.is_empty() && key.len() <= 63 && key.chars().all(|c| c.is_ascii_lowercase()), "{key}");
         assert!(plain(value.as_str().expect("text")), "{key}: {value}");
@@ -187,7 +240,8 @@ fn well_formed(case: &Case, answer: &Answer) -> Option<Vec<Value>> {
     assert_eq!(response.get("patch").is_some(), response.get("patchType").is_some(), "both or neither");
     let patch = response.get("patch")?;
     assert_eq!((&response["patchType"], &response["allowed"]), (&json!("JSONPatch"), &json!(true)));
-    let bytes = base64::engine::general_purpose::STANDARD.decode(patch.as_str().expect("text")).expect("base64");
+    let bytes =
+        base64::engine::general_purpose::STANDARD.decode(patch.as_str().expect("text")).expect("base64");
     let ops: Vec<Value> = serde_json::from_slice(&bytes).expect("a list");
     assert!(!ops.is_empty() && ops.len() == answer.meta.patch_ops);
     Some(ops)
@@ -199,7 +253,13 @@ fn denial_reads_well(message: &str, count: usize) {
     assert_eq!(lines.next(), Some(&*format!("{count} {noun}:")), "the count comes first");
     let lines: Vec<&str> = lines.collect();
     assert!(lines.len() <= MOST_FINDINGS + 3, "{} lines", lines.len());
-    assert!(lines.iter().all(|line| !line.is_empty() && line.len() <= LONGEST_LINE && !line.contains(|c: char| c.is_control())), "{message:?}");
-    let problems = lines.iter().take_while(|line| !line.ends_with(" warning:") && !line.ends_with(" warnings:"));
+    assert!(
+        lines.iter().all(|line| !line.is_empty()
+            && line.len() <= LONGEST_LINE
+            && !line.contains(|c: char| c.is_control())),
+        "{message:?}"
+    );
+    let problems =
+        lines.iter().take_while(|line| !line.ends_with(" warning:") && !line.ends_with(" warnings:"));
     assert!(problems.count() >= count.min(MOST_FINDINGS), "every problem is listed: {message}");
 }

@@ -1,6 +1,8 @@
-//! Golden answers: every review that was recorded from a real API server, with the verdict and the patch that it must get.
+//! Golden answers: every review that was recorded from a real API server, with the verdict and the patch that
+//! it must get.
 //!
-//! The expectations are `reviews/expected.jsonl`, one line a review, with the reason. They were derived from the rules' table, not from output.
+//! The expectations are `reviews/expected.jsonl`, one line a review, with the reason. They were derived from
+//! the rules' table, not from output.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -30,12 +32,20 @@ fn facts() -> FactTable {
         ("data-rox", "ReadOnlyMany"),
         ("ckpt-rwop", "ReadWriteOncePod"),
     ];
-    let claim = |mode: &str| Fact::Known(Claim { access_modes: vec![mode.to_owned()], source: Source::Cluster });
-    FactTable { claims: claims.iter().map(|(name, mode)| (("team-fraud".to_owned(), (*name).to_owned()), claim(mode))).collect() }
+    let claim =
+        |mode: &str| Fact::Known(Claim { access_modes: vec![mode.to_owned()], source: Source::Cluster });
+    FactTable {
+        claims: claims
+            .iter()
+            .map(|(name, mode)| (("team-fraud".to_owned(), (*name).to_owned()), claim(mode)))
+            .collect(),
+    }
 }
 
 fn expected() -> BTreeMap<String, Value> {
-    let rows = include_str!("../reviews/expected.jsonl").lines().map(|line| serde_json::from_str::<Value>(line).expect("a row"));
+    let rows = include_str!("../reviews/expected.jsonl")
+        .lines()
+        .map(|line| serde_json::from_str::<Value>(line).expect("a row"));
     rows.map(|row| (row["review"].as_str().expect("a name").to_owned(), row)).collect()
 }
 
@@ -44,8 +54,11 @@ fn endpoint(review: &str) -> Endpoint {
 }
 
 fn names(folder: &Path) -> Vec<String> {
-    let files = std::fs::read_dir(folder).expect("a folder").map(|entry| entry.expect("an entry").file_name().into_string().expect("a name"));
-    let mut names: Vec<String> = files.filter_map(|file| file.strip_suffix(".json").map(str::to_owned)).collect();
+    let files = std::fs::read_dir(folder)
+        .expect("a folder")
+        .map(|entry| entry.expect("an entry").file_name().into_string().expect("a name"));
+    let mut names: Vec<String> =
+        files.filter_map(|file| file.strip_suffix(".json").map(str::to_owned)).collect();
     names.sort();
     names
 }
@@ -54,7 +67,13 @@ fn names(folder: &Path) -> Vec<String> {
 fn summary(review: &str, answer: &Answer, why: &Value) -> Value {
     let response = &serde_json::from_slice::<Value>(&answer.body).expect("JSON")["response"];
     let rules = |level| {
-        let mut rules: Vec<&str> = answer.meta.findings.keys().filter(|finding| finding.1 == level).map(|finding| finding.0).collect();
+        let mut rules: Vec<&str> = answer
+            .meta
+            .findings
+            .keys()
+            .filter(|finding| finding.1 == level)
+            .map(|finding| finding.0)
+            .collect();
         rules.sort_unstable();
         rules.dedup();
         rules
@@ -71,7 +90,8 @@ fn patch(response: &Value) -> Vec<Value> {
         return Vec::new();
     };
     assert_eq!(response["patchType"], "JSONPatch");
-    let bytes = base64::engine::general_purpose::STANDARD.decode(text.as_str().expect("text")).expect("base64");
+    let bytes =
+        base64::engine::general_purpose::STANDARD.decode(text.as_str().expect("text")).expect("base64");
     let mut ops: Vec<Value> = serde_json::from_slice(&bytes).expect("a list");
     ops.sort_by_key(|op| op["path"].to_string());
     ops
@@ -92,12 +112,17 @@ fn every_recorded_review_gets_the_right_answer() {
             wrong.push(format!("{name}: no expectation"));
             continue;
         };
-        let body = std::fs::read(folder.join(name).with_extension(format!("{}.json", endpoint(name).as_str()))).expect("a review");
+        let body =
+            std::fs::read(folder.join(name).with_extension(format!("{}.json", endpoint(name).as_str())))
+                .expect("a review");
         let answer = admission::answer(endpoint(name), &policy, &facts, &body, None);
         assert_eq!((answer.status, answer.meta.fault), (200, None), "{name}");
         let got = summary(name, &answer, &want["why"]);
         if got != *want {
-            wrong.push(format!("{name}\n  want {want}\n  got  {got}\n  {}", String::from_utf8_lossy(&answer.body)));
+            wrong.push(format!(
+                "{name}\n  want {want}\n  got  {got}\n  {}",
+                String::from_utf8_lossy(&answer.body)
+            ));
         }
     }
     assert!(wrong.is_empty(), "{} of {}:\n{}", wrong.len(), names.len(), wrong.join("\n"));
@@ -108,13 +133,33 @@ fn every_recorded_review_gets_the_right_answer() {
 fn the_answer_is_the_same_for_a_dry_run_and_without_facts_it_is_never_harder() {
     let Some(folder) = folder() else { return };
     for name in names(&folder) {
-        let body = std::fs::read_to_string(folder.join(&name).with_extension(format!("{}.json", endpoint(&name).as_str()))).expect("a review");
-        let (dry, wet) = (body.replace("\"dryRun\":false", "\"dryRun\":true"), body.replace("\"dryRun\":true", "\"dryRun\":false"));
-        let answer = |body: &str| admission::answer(endpoint(&name), &policy(), &facts(), body.as_bytes(), None);
+        let body = std::fs::read_to_string(
+            folder.join(&name).with_extension(format!("{}.json", endpoint(&name).as_str())),
+        )
+        .expect("a review");
+        let (dry, wet) = (
+            body.replace("\"dryRun\":false", "\"dryRun\":true"),
+            body.replace("\"dryRun\":true", "\"dryRun\":false"),
+        );
+        let answer =
+            |body: &str| admission::answer(endpoint(&name), &policy(), &facts(), body.as_bytes(), None);
         assert_eq!(answer(&dry).body, answer(&wet).body, "{name}");
-        let unknown = admission::answer(endpoint(&name), &policy(), &jobgate::judge::facts::NoFacts, body.as_bytes(), None);
-        let denials =
-            |answer: &Answer| answer.meta.findings.iter().filter(|(finding, _)| finding.1 == Level::Deny).map(|(_, count)| count).sum::<usize>();
+        let unknown = admission::answer(
+            endpoint(&name),
+            &policy(),
+            &jobgate::judge::facts::NoFacts,
+            body.as_bytes(),
+            None,
+        );
+        let denials = |answer: &Answer| {
+            answer
+                .meta
+                .findings
+                .iter()
+                .filter(|(finding, _)| finding.1 == Level::Deny)
+                .map(|(_, count)| count)
+                .sum::<usize>()
+        };
         assert!(denials(&unknown) <= denials(&answer(&body)), "{name}");
     }
 }

@@ -1,4 +1,5 @@
-//! The examples on the rules' pages are true: each one under `## Bad` breaks the rule, each one under `## Good` breaks none.
+//! The examples on the rules' pages are true: each one under `## Bad` breaks the rule, each one under `##
+//! Good` breaks none.
 
 use jobgate::cli::pages::examples;
 use jobgate::judge::engine::{self, Request};
@@ -12,16 +13,25 @@ use jobgate::text::yaml;
 
 /// Judges the workloads of an example, with its claims as facts.
 fn findings(example: &str) -> Vec<Finding> {
-    let values: Vec<Value> = yaml::documents(example.as_bytes()).map(|document| document.expect("an example is YAML").value).collect();
-    let text = |value: &Value, pointer: &str| value.pointer(pointer).and_then(Value::as_str).unwrap_or_default().to_owned();
+    let values: Vec<Value> = yaml::documents(example.as_bytes())
+        .map(|document| document.expect("an example is YAML").value)
+        .collect();
+    let text = |value: &Value, pointer: &str| {
+        value.pointer(pointer).and_then(Value::as_str).unwrap_or_default().to_owned()
+    };
     let mut facts = FactTable::default();
     for value in values.iter().filter(|value| text(value, "/kind") == "PersistentVolumeClaim") {
-        let claim = Claim::from_object(value, Source::Cluster).expect("a claim in an example has access modes");
-        facts.claims.insert((text(value, "/metadata/namespace"), text(value, "/metadata/name")), Fact::Known(claim));
+        let claim =
+            Claim::from_object(value, Source::Cluster).expect("a claim in an example has access modes");
+        facts
+            .claims
+            .insert((text(value, "/metadata/namespace"), text(value, "/metadata/name")), Fact::Known(claim));
     }
     let workloads: Vec<&Value> = values.iter().filter(|value| Kind::of(value).is_some()).collect();
     assert!(!workloads.is_empty(), "an example shows a workload:\n{example}");
-    let judged = workloads.into_iter().map(|value| engine::evaluate(&Policy::default(), &facts, &Request::of_file(value, None)));
+    let judged = workloads
+        .into_iter()
+        .map(|value| engine::evaluate(&Policy::default(), &facts, &Request::of_file(value, None)));
     judged.flat_map(|verdict| verdict.findings).collect()
 }
 
@@ -38,14 +48,18 @@ fn each_example(heading: &str, judge: impl Fn(&'static str, &str, &[Finding])) {
 #[test]
 fn bad_examples_break_their_rule() {
     each_example("Bad", |rule, example, found| {
-        assert!(found.iter().any(|finding| finding.rule == rule), "{rule} finds nothing in\n{example}\nbut {found:#?}");
+        assert!(
+            found.iter().any(|finding| finding.rule == rule),
+            "{rule} finds nothing in\n{example}\nbut {found:#?}"
+        );
     });
 }
 
 #[test]
 fn good_examples_break_no_rule() {
     each_example("Good", |rule, example, found| {
-        let bad: Vec<&Finding> = found.iter().filter(|finding| finding.level > Level::Note || finding.rule == rule).collect();
+        let bad: Vec<&Finding> =
+            found.iter().filter(|finding| finding.level > Level::Note || finding.rule == rule).collect();
         assert!(bad.is_empty(), "{rule}: {bad:#?}\nin\n{example}");
     });
 }

@@ -1,4 +1,5 @@
-//! The server over real TLS on the loopback interface, in front of an application that does what the body tells it.
+//! The server over real TLS on the loopback interface, in front of an application that does what the body
+//! tells it.
 mod crowds;
 mod framing;
 
@@ -45,7 +46,14 @@ impl Application for Obedient {
             _ => {}
         }
         let left = call.deadline.saturating_duration_since(Instant::now()).as_millis();
-        answer(Outcome::Allowed, &format!(r#"{{"endpoint":"{}","length":{},"left":{left}}}"#, call.endpoint.as_str(), call.body.len()))
+        answer(
+            Outcome::Allowed,
+            &format!(
+                r#"{{"endpoint":"{}","length":{},"left":{left}}}"#,
+                call.endpoint.as_str(),
+                call.body.len()
+            ),
+        )
     }
 
     fn weight(&self, body: &[u8]) -> usize {
@@ -62,11 +70,15 @@ impl Application for Obedient {
 
     fn too_large(&self, prefix: &[u8], limit: usize) -> Option<Answer> {
         let uid = String::from_utf8_lossy(prefix).split('"').nth(3)?.to_owned();
-        Some(answer(Outcome::Denied, &format!(r#"{{"denied":"{uid}","limit":{limit},"prefix":{}}}"#, prefix.len())))
+        Some(answer(
+            Outcome::Denied,
+            &format!(r#"{{"denied":"{uid}","limit":{limit},"prefix":{}}}"#, prefix.len()),
+        ))
     }
 
     fn fault(&self, body: &[u8], fault: Fault) -> Option<Answer> {
-        (!body.ends_with(b"no answer")).then(|| answer(Outcome::Faulted, &format!(r#"{{"fault":"{}"}}"#, fault.as_str())))
+        (!body.ends_with(b"no answer"))
+            .then(|| answer(Outcome::Faulted, &format!(r#"{{"fault":"{}"}}"#, fault.as_str())))
     }
 }
 
@@ -94,7 +106,11 @@ fn word(body: &[u8]) -> &str {
 }
 
 fn answer(outcome: Outcome, body: &str) -> Answer {
-    Answer { status: 200, body: body.as_bytes().to_vec(), meta: Meta { kind: Some(Kind::JOB), outcome, ..Meta::default() } }
+    Answer {
+        status: 200,
+        body: body.as_bytes().to_vec(),
+        meta: Meta { kind: Some(Kind::JOB), outcome, ..Meta::default() },
+    }
 }
 
 fn order(word: &str) -> String {
@@ -126,7 +142,11 @@ async fn start(change: impl FnOnce(&mut Config)) -> Running {
         tokens: None,
         http2: false,
         readiness: Readiness::default(),
-        limits: Limits { drain_accept: Duration::ZERO, first_request: Duration::from_millis(100), ..Limits::default() },
+        limits: Limits {
+            drain_accept: Duration::ZERO,
+            first_request: Duration::from_millis(100),
+            ..Limits::default()
+        },
     };
     change(&mut config);
     let (identity, readiness) = (config.identity.clone(), config.readiness.clone());
@@ -158,7 +178,9 @@ impl Running {
 
     async fn shake_hands(&self, tls: ClientConfig, stream: TcpStream) -> io::Result<Client> {
         stream.set_nodelay(true)?;
-        let stream = TlsConnector::from(Arc::new(tls)).connect(ServerName::try_from("localhost").unwrap(), stream).await?;
+        let stream = TlsConnector::from(Arc::new(tls))
+            .connect(ServerName::try_from("localhost").unwrap(), stream)
+            .await?;
         Ok(Client { stream, buffer: Vec::new() })
     }
 
@@ -182,7 +204,10 @@ impl Running {
     /// Asks the plain second port.
     async fn probe(&self, path: &str) -> (u16, String) {
         let mut stream = TcpStream::connect(self.probe_address).await.unwrap();
-        stream.write_all(format!("GET {path} HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n").as_bytes()).await.unwrap();
+        stream
+            .write_all(format!("GET {path} HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n").as_bytes())
+            .await
+            .unwrap();
         let mut reply = String::new();
         stream.read_to_string(&mut reply).await.unwrap();
         let (head, body) = reply.split_once("\r\n\r\n").unwrap();
@@ -199,7 +224,9 @@ fn client_tls(ca: &str, own: Option<(&str, &str)>) -> ClientConfig {
         None => builder.with_no_client_auth(),
         Some((certificate, key)) => {
             let chain = vec![CertificateDer::from_pem_slice(certificate.as_bytes()).unwrap()];
-            builder.with_client_auth_cert(chain, PrivateKeyDer::from_pem_slice(key.as_bytes()).unwrap()).unwrap()
+            builder
+                .with_client_auth_cert(chain, PrivateKeyDer::from_pem_slice(key.as_bytes()).unwrap())
+                .unwrap()
         }
     }
 }
@@ -242,7 +269,11 @@ impl Client {
             self.more().await?;
         };
         let head = String::from_utf8_lossy(&self.buffer[..end]).to_lowercase();
-        let length = head.split("content-length: ").nth(1).and_then(|rest| rest.split("\r\n").next()).map_or(0, |length| length.parse().unwrap());
+        let length = head
+            .split("content-length: ")
+            .nth(1)
+            .and_then(|rest| rest.split("\r\n").next())
+            .map_or(0, |length| length.parse().unwrap());
         while self.buffer.len() < end + length {
             self.more().await?;
         }
@@ -273,7 +304,10 @@ impl Client {
 }
 
 fn request(path: &str, body: &str) -> String {
-    format!("POST {path} HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\ncontent-length: {}\r\n\r\n{body}", body.len())
+    format!(
+        "POST {path} HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\ncontent-length: {}\r\n\r\n{body}",
+        body.len()
+    )
 }
 
 fn ms(count: u64) -> Duration {
@@ -285,10 +319,18 @@ async fn two_endpoints_and_nothing_else() {
     let server = start(|_| {}).await;
     let mut client = server.connect().await;
     let reply = client.post("/mutate?timeout=2s", "{}").await.unwrap();
-    assert_eq!((reply.status, reply.body.contains(r#""endpoint":"mutate","length":2"#)), (200, true), "{reply:?}");
+    assert_eq!(
+        (reply.status, reply.body.contains(r#""endpoint":"mutate","length":2"#)),
+        (200, true),
+        "{reply:?}"
+    );
     let reply = client.post("/validate", "{}").await.unwrap();
     assert_eq!((reply.status, reply.body.contains(r#""endpoint":"validate""#)), (200, true), "{reply:?}");
-    assert!(!reply.head.contains("\r\nserver:") && reply.head.contains("content-type: application/json"), "{}", reply.head);
+    assert!(
+        !reply.head.contains("\r\nserver:") && reply.head.contains("content-type: application/json"),
+        "{}",
+        reply.head
+    );
     for (request, status) in [
         (request("/", "{}"), 404),
         (request("/mutate/", "{}"), 404),
@@ -308,7 +350,10 @@ async fn two_endpoints_and_nothing_else() {
         assert_eq!(reply.status, status, "{request}");
     }
     assert_eq!(server.metric(r#"jobgate_requests_rejected_total{code="405"}"#), 3.0);
-    assert_eq!(server.metric(r#"jobgate_reviews_total{endpoint="mutate",kind="Job",verdict="allowed"}"#), 1.0);
+    assert_eq!(
+        server.metric(r#"jobgate_reviews_total{endpoint="mutate",kind="Job",verdict="allowed"}"#),
+        1.0
+    );
 }
 
 #[tokio::test]
@@ -318,13 +363,19 @@ async fn what_is_not_http_is_refused() {
     for bytes in [
         "GARBAGE\r\n\r\n".to_owned(),
         "POST /mutate HTTP/9.9\r\n\r\n".to_owned(),
-        format!("POST /mutate HTTP/1.1\r\nhost: x\r\n{body}content-length: 2\r\ncontent-length: 3\r\n\r\n{{}}"),
+        format!(
+            "POST /mutate HTTP/1.1\r\nhost: x\r\n{body}content-length: 2\r\ncontent-length: 3\r\n\r\n{{}}"
+        ),
         format!("POST /mutate HTTP/1.1\r\nhost: x\r\n{body}content-length: -2\r\n\r\n{{}}"),
-        format!("POST /mutate HTTP/1.1\r\nhost: x\r\n{body}transfer-encoding: chunked, identity\r\n\r\n0\r\n\r\n"),
+        format!(
+            "POST /mutate HTTP/1.1\r\nhost: x\r\n{body}transfer-encoding: chunked, identity\r\n\r\n0\r\n\r\n"
+        ),
         format!("POST /mutate HTTP/1.1\r\nhost: x\r\n{body}transfer-encoding: xchunked\r\n\r\n0\r\n\r\n"),
         format!("POST /mutate HTTP/1.1\r\nhost: x\r\n folded\r\n{body}content-length: 2\r\n\r\n{{}}"),
         format!("POST /mutate HTTP/1.1\r\nhost : x\r\n{body}content-length: 2\r\n\r\n{{}}"),
-        format!("POST /mutate HTTP/1.1\r\nhost: x\r\n{body}transfer-encoding: chunked\r\n\r\nzz\r\n{{}}\r\n0\r\n\r\n"),
+        format!(
+            "POST /mutate HTTP/1.1\r\nhost: x\r\n{body}transfer-encoding: chunked\r\n\r\nzz\r\n{{}}\r\n0\r\n\r\n"
+        ),
     ] {
         let mut client = server.connect().await;
         client.send(&bytes).await.unwrap();
@@ -346,7 +397,11 @@ async fn headers_have_limits() {
         client.closed().await;
     }
     let mut client = server.connect().await;
-    let some = format!("x: {}\r\n{}host:", "y".repeat(15 << 10), (0..60).map(|number| format!("x{number}: y\r\n")).collect::<String>());
+    let some = format!(
+        "x: {}\r\n{}host:",
+        "y".repeat(15 << 10),
+        (0..60).map(|number| format!("x{number}: y\r\n")).collect::<String>()
+    );
     client.send(request("/mutate", "{}").replace("host:", &some)).await.unwrap();
     assert_eq!(client.reply().await.unwrap().status, 200);
 }
@@ -412,14 +467,22 @@ async fn slow_headers_do_not_hurt_others() {
 
 /// The beginning of a request whose body has this length, or comes in chunks.
 fn head(path: &str, length: Option<usize>) -> String {
-    let framing = length.map_or("transfer-encoding: chunked".to_owned(), |length| format!("content-length: {length}"));
+    let framing =
+        length.map_or("transfer-encoding: chunked".to_owned(), |length| format!("content-length: {length}"));
     format!("POST {path} HTTP/1.1\r\nhost: x\r\ncontent-type: application/json\r\n{framing}\r\n\r\n")
 }
 
 #[tokio::test]
 async fn a_body_without_progress_is_ended() {
-    let server = start(|config| (config.limits.body_grace, config.limits.review) = (ms(300), Duration::from_secs(60))).await;
-    for (length, sent) in [(Some(9), "{".into()), (Some(32 << 20), "x".repeat(3 << 20)), (None, "1\r\n{\r\n".into()), (Some(9), String::new())] {
+    let server =
+        start(|config| (config.limits.body_grace, config.limits.review) = (ms(300), Duration::from_secs(60)))
+            .await;
+    for (length, sent) in [
+        (Some(9), "{".into()),
+        (Some(32 << 20), "x".repeat(3 << 20)),
+        (None, "1\r\n{\r\n".into()),
+        (Some(9), String::new()),
+    ] {
         let mut client = server.connect().await;
         client.send(format!("{}{sent}", head("/mutate", length))).await.unwrap();
         let reply = client.reply().await.unwrap();
@@ -439,7 +502,9 @@ async fn a_body_without_progress_is_ended() {
 
 #[tokio::test]
 async fn a_body_that_makes_progress_is_waited_for() {
-    let limits = |limits: &mut Limits| (limits.body_grace, limits.body_rate, limits.review) = (ms(1000), 10_000, Duration::from_secs(60));
+    let limits = |limits: &mut Limits| {
+        (limits.body_grace, limits.body_rate, limits.review) = (ms(1000), 10_000, Duration::from_secs(60))
+    };
     let server = start(|config| limits(&mut config.limits)).await;
     let mut client = server.connect().await;
     client.send(head("/mutate?timeout=30s", Some(60_000))).await.unwrap();
@@ -447,7 +512,11 @@ async fn a_body_that_makes_progress_is_waited_for() {
         sleep(ms(100)).await;
         client.send("x".repeat(5000)).await.unwrap();
     }
-    assert_eq!(client.reply().await.unwrap().status, 200, "five times the least rate, for longer than the grace");
+    assert_eq!(
+        client.reply().await.unwrap().status,
+        200,
+        "five times the least rate, for longer than the grace"
+    );
 }
 
 #[tokio::test]
@@ -483,7 +552,8 @@ async fn a_body_in_crumbs_is_ended() {
 
 #[tokio::test]
 async fn a_client_that_reads_nothing_is_given_up() {
-    let server = start(|config| (config.limits.write, config.limits.idle) = (ms(300), Duration::from_secs(60))).await;
+    let server =
+        start(|config| (config.limits.write, config.limits.idle) = (ms(300), Duration::from_secs(60))).await;
     let mut client = server.connect().await;
     // Answers pile up until the sockets between the two are full.
     let requests = request("/mutate", "{}").repeat(2000);
@@ -554,7 +624,8 @@ async fn an_endless_body_takes_no_memory() {
 fn narrow(config: &mut Config) {
     let limits = &mut config.limits;
     (limits.inline_bytes, limits.body_memory, limits.body_memory_per_source) = (1000, 240_000, 180_000);
-    (limits.queue, limits.body_grace, limits.review) = (ms(100), Duration::from_secs(30), Duration::from_secs(60));
+    (limits.queue, limits.body_grace, limits.review) =
+        (ms(100), Duration::from_secs(30), Duration::from_secs(60));
 }
 
 /// The address of one of several clients. All of 127.0.0.0/8 is the loopback interface's.
@@ -572,7 +643,11 @@ async fn one_source_has_a_part_of_the_memory() {
     server.until_metric("jobgate_body_buffered_bytes", 80_000.0).await;
     let mut second = server.connect_from(source(1)).await;
     let reply = second.post("/mutate?timeout=30s", &body).await.unwrap();
-    assert_eq!((reply.status, reply.closes(), reply.head.contains("retry-after: 1\r\n")), (429, true, true), "{reply:?}");
+    assert_eq!(
+        (reply.status, reply.closes(), reply.head.contains("retry-after: 1\r\n")),
+        (429, true, true),
+        "{reply:?}"
+    );
     assert_eq!(server.metric(r#"jobgate_shed_total{cause="memory-per-source"}"#), 1.0);
     // Another one has its own.
     assert_eq!(server.connect_from(source(2)).await.post("/mutate", &body).await.unwrap().status, 200);
@@ -589,7 +664,10 @@ async fn small_bodies_cost_the_large_ones_nothing_and_the_other_way_round() {
     let mut held = Vec::new();
     for number in 1..=6 {
         let mut client = server.connect_from(source(number)).await;
-        client.send(format!("{}{}", head("/mutate?timeout=30s", Some(80_000)), "x".repeat(30_000))).await.unwrap();
+        client
+            .send(format!("{}{}", head("/mutate?timeout=30s", Some(80_000)), "x".repeat(30_000)))
+            .await
+            .unwrap();
         held.push(client);
     }
     server.until_metric("jobgate_body_buffered_bytes", 120_000.0).await;
@@ -612,11 +690,17 @@ async fn whoever_has_most_gives_way() {
     // One source has what it may have, and would keep it.
     let mut greedy = [server.connect_from(source(1)).await, server.connect_from(source(1)).await];
     for client in &mut greedy {
-        client.send(format!("{}{}", head("/mutate?timeout=30s", Some(60_000)), "x".repeat(59_000))).await.unwrap();
+        client
+            .send(format!("{}{}", head("/mutate?timeout=30s", Some(60_000)), "x".repeat(59_000)))
+            .await
+            .unwrap();
         server.until_metric("jobgate_body_buffered_bytes", 60_000.0).await;
     }
     server.until_metric("jobgate_body_buffered_bytes", 120_000.0).await;
-    assert_eq!(server.connect_from(source(2)).await.post("/mutate?timeout=30s", &body).await.unwrap().status, 200);
+    assert_eq!(
+        server.connect_from(source(2)).await.post("/mutate?timeout=30s", &body).await.unwrap().status,
+        200
+    );
     assert_eq!(server.metric(r#"jobgate_shed_total{cause="memory-revoked"}"#), 1.0);
     let mut statuses = Vec::new();
     for client in &mut greedy {
@@ -635,7 +719,10 @@ async fn what_is_too_heavy_is_denied_and_the_heavy_wait_for_each_other() {
     let large = |order: &str, end: &str| format!("{order}{}{end}", "x".repeat(100_000));
     assert_eq!(client.post("/mutate", &large(&order("weigh"), "")).await.unwrap().body, r#"{"heavy":true}"#);
     assert_eq!(client.post("/mutate", &large(&order("weigh"), "no answer")).await.unwrap().status, 413);
-    assert_eq!(client.post("/mutate", &large(&order("overweigh"), "")).await.unwrap().body, r#"{"fault":"panic"}"#);
+    assert_eq!(
+        client.post("/mutate", &large(&order("overweigh"), "")).await.unwrap().body,
+        r#"{"fault":"panic"}"#
+    );
     // A small one is never too heavy.
     assert!(client.post("/mutate", &order("weigh")).await.unwrap().body.contains(r#""length""#));
     // Two fit in, each with half a megabyte, and a third has to wait longer than it may.
@@ -659,7 +746,11 @@ async fn overload_is_shed_without_loss() {
     busy.send(request("/mutate", &order("linger"))).await.unwrap();
     server.until_metric("jobgate_reviews_in_flight", 1.0).await;
     let reply = other.post("/mutate", "{}").await.unwrap();
-    assert_eq!((reply.status, reply.closes(), reply.head.contains("retry-after: 1\r\n")), (429, false, true), "{reply:?}");
+    assert_eq!(
+        (reply.status, reply.closes(), reply.head.contains("retry-after: 1\r\n")),
+        (429, false, true),
+        "{reply:?}"
+    );
     assert_eq!(busy.reply().await.unwrap().status, 200);
     assert_eq!(other.post("/mutate", "{}").await.unwrap().status, 200, "on the same connection");
     assert_eq!(server.metric(r#"jobgate_shed_total{cause="in-flight"}"#), 1.0);
@@ -667,11 +758,15 @@ async fn overload_is_shed_without_loss() {
 
 #[tokio::test]
 async fn a_short_queue_hides_a_burst() {
-    let server = Arc::new(start(|config| (config.limits.in_flight, config.limits.queue) = (1, Duration::from_secs(5))).await);
+    let server = Arc::new(
+        start(|config| (config.limits.in_flight, config.limits.queue) = (1, Duration::from_secs(5))).await,
+    );
     let mut burst = JoinSet::new();
     for _ in 0..3 {
         let server = server.clone();
-        burst.spawn(async move { server.connect().await.post("/mutate", &order("wait")).await.unwrap().status });
+        burst.spawn(
+            async move { server.connect().await.post("/mutate", &order("wait")).await.unwrap().status },
+        );
     }
     assert_eq!(burst.join_all().await, [200, 200, 200]);
 }
@@ -686,7 +781,10 @@ async fn a_panic_costs_one_review() {
         assert_eq!(client.post("/mutate", "{}").await.unwrap().status, 200, "on the same connection");
     }
     assert_eq!(server.metric(r#"jobgate_faults_total{cause="panic"}"#), 2.0);
-    assert_eq!(server.metric(r#"jobgate_reviews_total{endpoint="mutate",kind="Job",verdict="faulted"}"#), 2.0);
+    assert_eq!(
+        server.metric(r#"jobgate_reviews_total{endpoint="mutate",kind="Job",verdict="faulted"}"#),
+        2.0
+    );
     let reply = client.post("/mutate", &format!("{}no answer", order("panic"))).await.unwrap();
     assert_eq!((reply.status, reply.body.as_str()), (500, ""));
     assert_eq!(server.metric("jobgate_reviews_in_flight"), 0.0);
@@ -698,11 +796,15 @@ async fn a_late_application_is_answered_for_in_time() {
     let mut client = server.connect().await;
     let mut late = 0;
     for (word, pad) in [("hang", 0), ("hang", 2000), ("compute", 2000)] {
-        // A machine with much else to do may miss 200 ms by itself now and then, but not three times in a row.
+        // A machine with much else to do may miss 200 ms by itself now and then, but not three times in a
+        // row.
         let mut tries = 3;
         loop {
             let start = Instant::now();
-            let reply = client.post("/mutate?timeout=800ms", &format!("{}{}", order(word), " ".repeat(pad))).await.unwrap();
+            let reply = client
+                .post("/mutate?timeout=800ms", &format!("{}{}", order(word), " ".repeat(pad)))
+                .await
+                .unwrap();
             let took = start.elapsed();
             late += 1;
             tries -= 1;
@@ -721,11 +823,13 @@ async fn the_application_knows_its_deadline() {
     let server = start(|_| {}).await;
     let mut client = server.connect().await;
     for (query, most) in [("", 2300), ("?timeout=30s", 2300), ("?timeout=1s", 800)] {
-        // A machine with much else to do may take 300 ms by itself to come to it, but not five times in a row.
+        // A machine with much else to do may take 300 ms by itself to come to it, but not five times in a
+        // row.
         let mut tries = 5;
         loop {
             let reply = client.post(&format!("/mutate{query}"), "{}").await.unwrap();
-            let left: u128 = reply.body.split(r#""left":"#).nth(1).unwrap().trim_end_matches('}').parse().unwrap();
+            let left: u128 =
+                reply.body.split(r#""left":"#).nth(1).unwrap().trim_end_matches('}').parse().unwrap();
             tries -= 1;
             assert!(left <= most && (left + 300 > most || tries > 0), "{query}: {left}");
             if left + 300 > most {
@@ -765,7 +869,11 @@ async fn where_all_are_being_answered_a_newcomer_is_refused_at_once() {
     server.until_metric("jobgate_reviews_in_flight", 1.0).await;
     assert!(server.try_connect(server.tls()).await.is_err());
     assert_eq!(server.metric(r#"jobgate_connections_refused_total{cause="connections"}"#), 1.0);
-    assert_eq!(server.metric("jobgate_reviews_in_flight"), 1.0, "while the other one is still being answered");
+    assert_eq!(
+        server.metric("jobgate_reviews_in_flight"),
+        1.0,
+        "while the other one is still being answered"
+    );
     assert_eq!(busy.reply().await.unwrap().status, 200);
     assert_eq!(server.connect().await.post("/mutate", "{}").await.unwrap().status, 200);
 }
@@ -779,7 +887,9 @@ async fn handshakes_have_a_limit() {
     garbage.write_all(b"GET / HTTP/1.1\r\n\r\n").await.unwrap();
     for stream in [&mut silent, &mut garbage] {
         let mut rest = Vec::new();
-        let _ = timeout(Duration::from_secs(10), stream.read_to_end(&mut rest)).await.expect("the server ends the connection");
+        let _ = timeout(Duration::from_secs(10), stream.read_to_end(&mut rest))
+            .await
+            .expect("the server ends the connection");
     }
     for cause in ["timeout", "invalid", "disconnected"] {
         server.until_metric(&format!(r#"jobgate_handshake_errors_total{{cause="{cause}"}}"#), 1.0).await;
@@ -794,7 +904,11 @@ async fn tls_1_2_and_1_3_and_no_resumption() {
         let mut roots = rustls::RootCertStore::empty();
         roots.add(CertificateDer::from_pem_slice(server.ca.as_bytes()).unwrap()).unwrap();
         let builder = ClientConfig::builder_with_provider(Arc::new(rustls::crypto::ring::default_provider()));
-        let tls = builder.with_protocol_versions(&[version]).unwrap().with_root_certificates(roots).with_no_client_auth();
+        let tls = builder
+            .with_protocol_versions(&[version])
+            .unwrap()
+            .with_root_certificates(roots)
+            .with_no_client_auth();
         for _ in 0..2 {
             let mut client = server.try_connect(tls.clone()).await.unwrap();
             assert_eq!(client.post("/mutate", "{}").await.unwrap().status, 200);
@@ -805,7 +919,8 @@ async fn tls_1_2_and_1_3_and_no_resumption() {
     }
 }
 
-/// Puts a pair where the kubelet would: files are links into `..data`, which is a link that is replaced in one step.
+/// Puts a pair where the kubelet would: files are links into `..data`, which is a link that is replaced in
+/// one step.
 fn mount(dir: &Path, generation: usize, certificate: &str, key: &str) {
     let real = format!("..{generation}");
     std::fs::create_dir(dir.join(&real)).unwrap();
@@ -827,7 +942,10 @@ async fn certificates_rotate_without_a_failed_request() {
     let pairs: Vec<Development> = (0..6).map(|_| Development::generate().unwrap()).collect();
     mount(dir.path(), 0, &pairs[0].certificate, &pairs[0].key);
     let metrics = Metrics::new();
-    let (identity, _follower) = Identity::from_files(dir.path().join("tls.crt"), dir.path().join("tls.key"), ms(20), &metrics).await.unwrap();
+    let (identity, _follower) =
+        Identity::from_files(dir.path().join("tls.crt"), dir.path().join("tls.key"), ms(20), &metrics)
+            .await
+            .unwrap();
     let server = Arc::new(start(|config| config.identity = identity).await);
     let all: Vec<String> = pairs.iter().map(|pair| pair.ca.clone()).collect();
     let ended = Arc::new(AtomicBool::new(false));
@@ -840,8 +958,13 @@ async fn certificates_rotate_without_a_failed_request() {
             for ca in &all {
                 roots.add(CertificateDer::from_pem_slice(ca.as_bytes()).unwrap()).unwrap();
             }
-            let builder = ClientConfig::builder_with_provider(Arc::new(rustls::crypto::ring::default_provider()));
-            let tls = builder.with_safe_default_protocol_versions().unwrap().with_root_certificates(roots).with_no_client_auth();
+            let builder =
+                ClientConfig::builder_with_provider(Arc::new(rustls::crypto::ring::default_provider()));
+            let tls = builder
+                .with_safe_default_protocol_versions()
+                .unwrap()
+                .with_root_certificates(roots)
+                .with_no_client_auth();
             let mut client = server.try_connect(tls.clone()).await.unwrap();
             while !ended.load(Ordering::SeqCst) {
                 if !keep {
@@ -873,7 +996,10 @@ async fn certificates_rotate_without_a_failed_request() {
             sleep(ms(5)).await;
         }
         assert!(metrics.text().contains(&format!("{failures} {number}\n")));
-        let mut client = server.try_connect(client_tls(&pairs[number - 1].ca, None)).await.expect("the last good one is served");
+        let mut client = server
+            .try_connect(client_tls(&pairs[number - 1].ca, None))
+            .await
+            .expect("the last good one is served");
         assert_eq!(client.post("/mutate", "{}").await.unwrap().status, 200);
         generation += 1;
         mount(dir.path(), generation, &pair.certificate, &pair.key);
@@ -890,7 +1016,11 @@ async fn certificates_rotate_without_a_failed_request() {
     ended.store(true, Ordering::SeqCst);
     load.join_all().await;
     assert!(answered.load(Ordering::SeqCst) > 50);
-    assert!(metrics.text().contains("jobgate_reloads_total{file=\"certificate\",result=\"success\"} 6\n"), "{}", metrics.text());
+    assert!(
+        metrics.text().contains("jobgate_reloads_total{file=\"certificate\",result=\"success\"} 6\n"),
+        "{}",
+        metrics.text()
+    );
 }
 
 #[tokio::test]
@@ -905,8 +1035,12 @@ async fn without_a_certificate_nothing_is_served_and_nobody_is_sent() {
     assert!(server.try_connect(client_tls(&made.ca, None)).await.is_ok());
 }
 
-/// Runs `jobgate serve` with a certificate for `localhost`, and returns how it ended; without a code if it had to be ended.
-fn serve_with(arguments: &[&str], change: impl FnOnce(&mut rcgen::CertificateParams)) -> (Option<i32>, String) {
+/// Runs `jobgate serve` with a certificate for `localhost`, and returns how it ended; without a code if it
+/// had to be ended.
+fn serve_with(
+    arguments: &[&str],
+    change: impl FnOnce(&mut rcgen::CertificateParams),
+) -> (Option<i32>, String) {
     let dir = tempfile::tempdir().unwrap();
     let [certificate, key] = ["tls.crt", "tls.key"].map(|name| dir.path().join(name));
     let mut params = rcgen::CertificateParams::new(vec!["localhost".to_owned()]).unwrap();
@@ -915,8 +1049,16 @@ fn serve_with(arguments: &[&str], change: impl FnOnce(&mut rcgen::CertificatePar
     std::fs::write(&certificate, params.self_signed(&pair).unwrap().pem()).unwrap();
     std::fs::write(&key, pair.serialize_pem()).unwrap();
     let mut command = std::process::Command::new(env!("CARGO_BIN_EXE_jobgate"));
-    command.args(["serve", "--claims=off", "--listen=127.0.0.1:0", "--metrics-listen=127.0.0.1:0", "--tls-cert"]).arg(certificate);
-    let mut process = command.arg("--tls-key").arg(key).args(arguments).stderr(std::process::Stdio::piped()).spawn().unwrap();
+    command
+        .args(["serve", "--claims=off", "--listen=127.0.0.1:0", "--metrics-listen=127.0.0.1:0", "--tls-cert"])
+        .arg(certificate);
+    let mut process = command
+        .arg("--tls-key")
+        .arg(key)
+        .args(arguments)
+        .stderr(std::process::Stdio::piped())
+        .spawn()
+        .unwrap();
     let patience = Instant::now() + Duration::from_secs(20);
     while process.try_wait().unwrap().is_none() && Instant::now() < patience {
         std::thread::sleep(ms(10));
@@ -930,8 +1072,15 @@ fn serve_with(arguments: &[&str], change: impl FnOnce(&mut rcgen::CertificatePar
 fn a_certificate_that_the_api_server_would_not_accept_stops_the_start() {
     let (code, said) = serve_with(&["--tls-server-name", "jobgate.jobgate.svc"], |_| {});
     assert_eq!(code, Some(2), "{said}");
-    assert!(said.contains("the certificate is for localhost, and not for jobgate.jobgate.svc, which the API server calls"), "{said}");
-    let (code, said) = serve_with(&[], |params| params.extended_key_usages = vec![rcgen::ExtendedKeyUsagePurpose::ClientAuth]);
+    assert!(
+        said.contains(
+            "the certificate is for localhost, and not for jobgate.jobgate.svc, which the API server calls"
+        ),
+        "{said}"
+    );
+    let (code, said) = serve_with(&[], |params| {
+        params.extended_key_usages = vec![rcgen::ExtendedKeyUsagePurpose::ClientAuth]
+    });
     assert_eq!(code, Some(2), "{said}");
     assert!(said.contains("is not for servers") && said.contains("serverAuth"), "{said}");
     let (code, said) = serve_with(&[], |params| params.subject_alt_names.clear());
@@ -960,7 +1109,8 @@ fn client_pairs(names: &[(&str, &str)]) -> (String, Vec<(String, String)>) {
         client.distinguished_name = rcgen::DistinguishedName::new();
         client.distinguished_name.push(rcgen::DnType::CommonName, *common_name);
         let text = (*name).try_into().unwrap();
-        client.subject_alt_names = vec![if name.contains(':') { rcgen::SanType::URI(text) } else { rcgen::SanType::DnsName(text) }];
+        client.subject_alt_names =
+            vec![if name.contains(':') { rcgen::SanType::URI(text) } else { rcgen::SanType::DnsName(text) }];
         client.extended_key_usages = vec![rcgen::ExtendedKeyUsagePurpose::ClientAuth];
         let key = rcgen::KeyPair::generate().unwrap();
         (client.signed_by(&key, &issuer).unwrap().pem(), key.serialize_pem())
@@ -1027,7 +1177,12 @@ async fn tokens_are_checked_before_the_body() {
     let server = start(|config| config.tokens = Some(tokens)).await;
     let ask = async |token: &str| {
         let mut client = server.connect().await;
-        client.send(request("/mutate", "{}").replace("host:", &format!("authorization: Bearer {token}\r\nhost:"))).await.unwrap();
+        client
+            .send(
+                request("/mutate", "{}").replace("host:", &format!("authorization: Bearer {token}\r\nhost:")),
+            )
+            .await
+            .unwrap();
         client.reply().await.unwrap().status
     };
     assert_eq!(ask("secret").await, 200);
@@ -1061,12 +1216,14 @@ async fn http_2_is_spoken_only_when_asked_for() {
         }
         assert_eq!(agreed.as_deref(), Some(&b"h2"[..]));
         let io = hyper_util::rt::TokioIo::new(client.stream);
-        let (sender, connection) = hyper::client::conn::http2::handshake(hyper_util::rt::TokioExecutor::new(), io).await.unwrap();
+        let (sender, connection) =
+            hyper::client::conn::http2::handshake(hyper_util::rt::TokioExecutor::new(), io).await.unwrap();
         let connection = tokio::spawn(connection);
         let ask = |body: String| {
             let mut sender = sender.clone();
             async move {
-                let request = http::Request::post("https://localhost/validate?timeout=2s").header("content-type", "application/json");
+                let request = http::Request::post("https://localhost/validate?timeout=2s")
+                    .header("content-type", "application/json");
                 let response = sender.send_request(request.body(body).unwrap()).await.unwrap();
                 (response.status().as_u16(), response.headers().contains_key("connection"))
             }
@@ -1089,17 +1246,27 @@ async fn http_2_connections_have_an_idle_time_too() {
     let mut tls = server.tls();
     tls.alpn_protocols = vec![b"h2".to_vec()];
     let io = hyper_util::rt::TokioIo::new(server.try_connect(tls).await.unwrap().stream);
-    let (mut sender, connection) = hyper::client::conn::http2::handshake(hyper_util::rt::TokioExecutor::new(), io).await.unwrap();
+    let (mut sender, connection) =
+        hyper::client::conn::http2::handshake(hyper_util::rt::TokioExecutor::new(), io).await.unwrap();
     let connection = tokio::spawn(connection);
-    let request = http::Request::post("https://localhost/validate").header("content-type", "application/json").body(order("linger")).unwrap();
+    let request = http::Request::post("https://localhost/validate")
+        .header("content-type", "application/json")
+        .body(order("linger"))
+        .unwrap();
     assert_eq!(sender.send_request(request).await.unwrap().status(), 200);
     assert!(!connection.is_finished());
-    timeout(Duration::from_secs(5), connection).await.expect("the server ends the connection").unwrap().unwrap();
+    timeout(Duration::from_secs(5), connection)
+        .await
+        .expect("the server ends the connection")
+        .unwrap()
+        .unwrap();
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_drain_loses_nothing() {
-    let server = start(|config| (config.limits.drain_accept, config.limits.first_request) = (ms(2000), ms(2000))).await;
+    let server =
+        start(|config| (config.limits.drain_accept, config.limits.first_request) = (ms(2000), ms(2000)))
+            .await;
     let (address, ca) = (server.address, server.ca.clone());
     let draining = Arc::new(AtomicBool::new(false));
     let mut load = JoinSet::new();
@@ -1112,7 +1279,8 @@ async fn a_drain_loses_nothing() {
                 let name = ServerName::try_from("localhost").unwrap();
                 let stream = match TlsConnector::from(tls.clone()).connect(name, stream).await {
                     Ok(stream) => stream,
-                    // Between the last accept and the end of the listener the system may still have taken it in.
+                    // Between the last accept and the end of the listener the system may still have taken it
+                    // in.
                     Err(error) => return (answered, after, Some(format!("handshake: {error}"))),
                 };
                 let mut client = Client { stream, buffer: Vec::new() };
@@ -1205,8 +1373,13 @@ async fn the_second_port() {
     assert_eq!(server.probe("/mutate").await.0, 404);
     let loaded = Arc::new(AtomicBool::new(false));
     let check = loaded.clone();
-    server.readiness.require("claims", move || if check.load(Ordering::SeqCst) { Ok(()) } else { Err("not synced".into()) });
-    assert_eq!(server.probe("/readyz").await, (503, "ok certificate\nok running\nfailed claims: not synced\n".into()));
+    server.readiness.require("claims", move || {
+        if check.load(Ordering::SeqCst) { Ok(()) } else { Err("not synced".into()) }
+    });
+    assert_eq!(
+        server.probe("/readyz").await,
+        (503, "ok certificate\nok running\nfailed claims: not synced\n".into())
+    );
     loaded.store(true, Ordering::SeqCst);
     assert_eq!(server.probe("/readyz").await.0, 200);
 
@@ -1215,7 +1388,11 @@ async fn the_second_port() {
     assert_eq!(status, 200);
     let mut seen = std::collections::BTreeSet::new();
     for line in text.lines() {
-        if line == "# EOF" || line.starts_with("# HELP jobgate_") || line.starts_with("# TYPE jobgate_") || line.starts_with("# UNIT jobgate_") {
+        if line == "# EOF"
+            || line.starts_with("# HELP jobgate_")
+            || line.starts_with("# TYPE jobgate_")
+            || line.starts_with("# UNIT jobgate_")
+        {
             continue;
         }
         let (series, value) = line.rsplit_once(' ').unwrap();
@@ -1227,7 +1404,9 @@ async fn the_second_port() {
         }
     }
     assert!(text.ends_with("# EOF\n"));
-    let first = text.find("jobgate_review_duration_seconds_bucket{le=\"0.00005\"").or_else(|| text.find("le=\"5e-5\""));
+    let first = text
+        .find("jobgate_review_duration_seconds_bucket{le=\"0.00005\"")
+        .or_else(|| text.find("le=\"5e-5\""));
     assert!(first.is_some(), "{text}");
 }
 
@@ -1253,9 +1432,13 @@ async fn a_port_that_is_taken_is_an_error() {
 async fn a_small_body_that_computes_without_end_is_stopped_at_its_deadline() {
     let server = start(|_| {}).await;
     let (mut churning, mut ordinary) = (server.connect().await, server.connect().await);
-    let churn = tokio::spawn(async move { churning.post("/mutate?timeout=2s", &order("churn")).await.unwrap() });
+    let churn =
+        tokio::spawn(async move { churning.post("/mutate?timeout=2s", &order("churn")).await.unwrap() });
     for _ in 0..20 {
-        let reply = timeout(Duration::from_secs(1), ordinary.post("/mutate?timeout=2s", "{}")).await.expect("others are answered").unwrap();
+        let reply = timeout(Duration::from_secs(1), ordinary.post("/mutate?timeout=2s", "{}"))
+            .await
+            .expect("others are answered")
+            .unwrap();
         assert_eq!(reply.status, 200);
     }
     assert_eq!(churn.await.unwrap().body, r#"{"fault":"deadline"}"#);

@@ -24,11 +24,20 @@ impl Ink {
     }
 
     fn text(&mut self, text: &str, flow: bool) -> String {
-        let plain = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_alphabetic() || matches!(byte, b'/' | b'.')) && text.len() > 5;
+        let plain = !text.is_empty()
+            && text.bytes().all(|byte| byte.is_ascii_alphabetic() || matches!(byte, b'/' | b'.'))
+            && text.len() > 5;
         match self.draw(4) {
             0 | 1 if plain => text.to_owned(),
             2 if !text.contains(['\n', '\\', '\u{7}']) => format!("'{}'", text.replace('\'', "''")),
-            3 if !flow && !text.is_empty() && !text.contains('\u{7}') && !text.starts_with([' ', '\n']) && text.ends_with('\n') => "|".to_owned(),
+            3 if !flow
+                && !text.is_empty()
+                && !text.contains('\u{7}')
+                && !text.starts_with([' ', '\n'])
+                && text.ends_with('\n') =>
+            {
+                "|".to_owned()
+            }
             _ => serde_json::to_string(text).unwrap(),
         }
     }
@@ -42,8 +51,12 @@ impl Ink {
                 ('"', text[1..text.len() - 1].to_owned())
             }
         };
-        let is_letter = |part: &str, at: usize| part.as_bytes().get(at).is_some_and(u8::is_ascii_alphanumeric);
-        let at = text.match_indices(' ').map(|(at, _)| at).find(|at| *at > 0 && is_letter(&text, at - 1) && is_letter(&text, at + 1))?;
+        let is_letter =
+            |part: &str, at: usize| part.as_bytes().get(at).is_some_and(u8::is_ascii_alphanumeric);
+        let at = text
+            .match_indices(' ')
+            .map(|(at, _)| at)
+            .find(|at| *at > 0 && is_letter(&text, at - 1) && is_letter(&text, at + 1))?;
         let blanks = ["", " ", "\t", "     "][self.draw(4) as usize];
         Some(format!("{quote}{}{}{blanks}{}{quote}", &text[..at], self.newline, &text[at + 1..]))
     }
@@ -62,7 +75,10 @@ impl Ink {
                 format!("[{pad}{}{pad}]", items.join(comma))
             }
             Value::Object(map) => {
-                let entries: Vec<String> = map.iter().map(|(key, value)| format!("{}: {}", self.text(key, true), self.flow(value))).collect();
+                let entries: Vec<String> = map
+                    .iter()
+                    .map(|(key, value)| format!("{}: {}", self.text(key, true), self.flow(value)))
+                    .collect();
                 format!("{{{pad}{}{pad}}}", entries.join(comma))
             }
             Value::String(text) => self.text(text, true),
@@ -73,12 +89,16 @@ impl Ink {
     /// Writes what follows a colon or a dash, with its line break.
     fn value(&mut self, value: &Value, column: usize, dash: bool) -> String {
         let newline = self.newline;
-        let inline = matches!(value, Value::Array(items) if items.is_empty()) || matches!(value, Value::Object(map) if map.is_empty());
+        let inline = matches!(value, Value::Array(items) if items.is_empty())
+            || matches!(value, Value::Object(map) if map.is_empty());
         match value {
             Value::Null if self.draw(2) == 0 => format!("{}{newline}", self.comment()),
-            Value::Array(_) | Value::Object(_) if inline || self.draw(4) == 0 => format!(" {}{}{newline}", self.flow(value), self.comment()),
+            Value::Array(_) | Value::Object(_) if inline || self.draw(4) == 0 => {
+                format!(" {}{}{newline}", self.flow(value), self.comment())
+            }
             Value::Array(items) => {
-                let column = if dash { column + 2 } else { column + if self.draw(2) == 0 { 0 } else { self.step } };
+                let column =
+                    if dash { column + 2 } else { column + if self.draw(2) == 0 { 0 } else { self.step } };
                 let mut out = format!("{}{newline}", self.comment());
                 for item in items {
                     out += &format!("{}-{}", " ".repeat(column), self.value(item, column, true));
@@ -105,7 +125,10 @@ impl Ink {
                 block if block == "|" => {
                     let mut out = format!(" |{newline}");
                     for line in text.lines() {
-                        out += &format!("{}{line}{newline}", if line.is_empty() { String::new() } else { " ".repeat(column + 2) });
+                        out += &format!(
+                            "{}{line}{newline}",
+                            if line.is_empty() { String::new() } else { " ".repeat(column + 2) }
+                        );
                     }
                     out
                 }
@@ -156,7 +179,8 @@ fn value() -> impl Strategy<Value = Value> {
     leaf.prop_recursive(4, 24, 4, |inner| {
         prop_oneof![
             prop::collection::vec(inner.clone(), 0..4).prop_map(Value::from),
-            prop::collection::btree_map(string(), inner, 0..4).prop_map(|map| Value::Object(map.into_iter().collect())),
+            prop::collection::btree_map(string(), inner, 0..4)
+                .prop_map(|map| Value::Object(map.into_iter().collect())),
         ]
     })
 }
@@ -166,7 +190,11 @@ fn object() -> impl Strategy<Value = Map> {
 }
 
 fn ink() -> impl Strategy<Value = Ink> {
-    (prop::collection::vec(any::<u8>(), 16), prop::sample::select(vec!["\n", "\r\n"]), prop::sample::select(vec![2_usize, 4]))
+    (
+        prop::collection::vec(any::<u8>(), 16),
+        prop::sample::select(vec!["\n", "\r\n"]),
+        prop::sample::select(vec![2_usize, 4]),
+    )
         .prop_map(|(bits, newline, step)| Ink { bits, at: 0, newline, step })
 }
 
@@ -174,7 +202,9 @@ fn ink() -> impl Strategy<Value = Ink> {
 fn places(value: &Value, at: &Pointer, out: &mut Vec<Pointer>) {
     out.push(at.clone());
     match value {
-        Value::Array(items) => items.iter().enumerate().for_each(|(index, item)| places(item, &(at / index), out)),
+        Value::Array(items) => {
+            items.iter().enumerate().for_each(|(index, item)| places(item, &(at / index), out))
+        }
         Value::Object(map) => map.iter().for_each(|(key, value)| places(value, &at.key(key), out)),
         _ => {}
     }
@@ -190,7 +220,9 @@ fn ops(value: &Value, draws: &[(u16, u8, Value)]) -> Vec<Op> {
         let at = &all[*place as usize % all.len()];
         let op = match (at.find(&current), what % 3) {
             (Some(Value::Object(_)), 0) => Op::Add(at.key(&format!("new{}", what % 8)), new.clone()),
-            (Some(Value::Array(items)), 0) => Op::Add(at / (*what as usize / 3 % (items.len() + 1)), new.clone()),
+            (Some(Value::Array(items)), 0) => {
+                Op::Add(at / (*what as usize / 3 % (items.len() + 1)), new.clone())
+            }
             _ if at == &Pointer::root() => continue,
             (_, 1) => Op::Remove(at.clone()),
             _ => Op::Replace(at.clone(), new.clone()),
@@ -203,7 +235,8 @@ fn ops(value: &Value, draws: &[(u16, u8, Value)]) -> Vec<Op> {
 
 fn only(source: &str) -> Document {
     let mut documents = yaml::documents(source.as_bytes());
-    let document = documents.next().unwrap().unwrap_or_else(|error| panic!("{error} at {:?} of {source}", error.span));
+    let document =
+        documents.next().unwrap().unwrap_or_else(|error| panic!("{error} at {:?} of {source}", error.span));
     assert!(documents.next().is_none(), "{source}");
     document
 }
@@ -232,7 +265,9 @@ fn check_places(source: &str, document: &Document) {
         let column = source[line..span.value.start].chars().count();
         let text = format!("{}{}", " ".repeat(column), &source[span.value.clone()]);
         let text = if document.is_json() { format!("# a scalar may stand alone\n{text}") } else { text };
-        let read = yaml::documents(text.as_bytes()).next().map_or(Value::Null, |read| read.unwrap_or_else(|error| panic!("{error}: {text:?}")).value);
+        let read = yaml::documents(text.as_bytes())
+            .next()
+            .map_or(Value::Null, |read| read.unwrap_or_else(|error| panic!("{error}: {text:?}")).value);
         assert_eq!(Some(&read), at.find(&document.value), "{at} is {text:?} in\n{source}");
         if let (Some(Token::Key(key)), Some(span)) = (at.last(), span.key) {
             let read = only(&format!("{}: 1", &source[span])).value;
@@ -300,7 +335,8 @@ proptest! {
         check_places(&source, &document);
     }
 
-    /// The positions of an error lie inside of the text, at the borders of characters, whatever it is that breaks it.
+    /// The positions of an error lie inside of the text, at the borders of characters, whatever it is that
+    /// breaks it.
     #[test]
     fn what_comes_near_to_yaml_is_read_or_refused(pieces in prop::collection::vec(prop::sample::select(PIECES), 0..24)) {
         let source = pieces.concat();
@@ -478,8 +514,13 @@ fn walk(source: &[u8]) {
                 let mut all = Vec::new();
                 places(&document.value, &Pointer::root(), &mut all);
                 for at in all.iter().take(100) {
-                    let span = document.locate(at).unwrap_or_else(|| panic!("{at} in {:?}", String::from_utf8_lossy(source)));
-                    assert!(source.get(span.value.clone()).is_some() && source.get(span.key.unwrap_or_default()).is_some());
+                    let span = document
+                        .locate(at)
+                        .unwrap_or_else(|| panic!("{at} in {:?}", String::from_utf8_lossy(source)));
+                    assert!(
+                        source.get(span.value.clone()).is_some()
+                            && source.get(span.key.unwrap_or_default()).is_some()
+                    );
                     let _ = lines.position(span.value.start);
                     let _ = yaml::edit(source, &document, &[Op::Replace(at.clone(), json!({"a": [1]}))]);
                     let _ = yaml::edit(source, &document, &[Op::Remove(at.clone())]);
@@ -487,10 +528,16 @@ fn walk(source: &[u8]) {
                     let _ = yaml::edit(source, &document, &[Op::Add(at / 0, json!(null))]);
                 }
                 for duplicate in &document.duplicates {
-                    assert!(source.get(duplicate.dropped.clone()).is_some() && source.get(duplicate.kept.clone()).is_some());
+                    assert!(
+                        source.get(duplicate.dropped.clone()).is_some()
+                            && source.get(duplicate.kept.clone()).is_some()
+                    );
                 }
             }
-            Err(error) => assert!(source.get(error.span.clone()).is_some() && !error.message.ends_with('.'), "{error:?}"),
+            Err(error) => assert!(
+                source.get(error.span.clone()).is_some() && !error.message.ends_with('.'),
+                "{error:?}"
+            ),
         }
     }
 }

@@ -53,23 +53,41 @@ pub(crate) const ATTACKS: &[Attack] = &[
     full("bodies of 32 MiB, declared and not sent", |field| field.crowd(16, 1, 20, declared_body)),
     gate("chunked bodies without end", |field| field.crowd(4, 1, 20, endless_body)),
     full("slow headers from 1 address", |field| field.crowd(field.scaled(1200), 1, RECONNECTS, slow_header)),
-    gate("slow headers from 6 addresses", |field| field.crowd(field.scaled(1200), 6, RECONNECTS, slow_header)),
+    gate("slow headers from 6 addresses", |field| {
+        field.crowd(field.scaled(1200), 6, RECONNECTS, slow_header)
+    }),
     full("slow bodies from 1 address", |field| field.crowd(field.scaled(1200), 1, RECONNECTS, slow_body)),
     gate("slow bodies from 6 addresses", |field| field.crowd(field.scaled(1200), 6, RECONNECTS, slow_body)),
-    gate("idle TCP connections from 40 addresses", |field| field.crowd(field.scaled(10_000), 40, 4000, idle_tcp)),
-    gate("idle TLS connections from 6 addresses", |field| field.crowd(field.scaled(1300), 6, RECONNECTS, idle_tls)),
+    gate("idle TCP connections from 40 addresses", |field| {
+        field.crowd(field.scaled(10_000), 40, 4000, idle_tcp)
+    }),
+    gate("idle TLS connections from 6 addresses", |field| {
+        field.crowd(field.scaled(1300), 6, RECONNECTS, idle_tls)
+    }),
     full("handshakes from 1 address, 1,200/s", |field| handshakes(field, 1)),
     gate("handshakes from 6 addresses, 1,200/s", |field| handshakes(field, 6)),
     full("probe port: 1 byte each from 1 address", |field| field.crowd(300, 1, RECONNECTS, probe_byte)),
     gate("probe port: 1 byte each from 6 addresses", |field| field.crowd(300, 6, RECONNECTS, probe_byte)),
-    gate("probe port: half heads from 40 addresses", |field| field.crowd(300, 40, RECONNECTS, probe_half_head)),
+    gate("probe port: half heads from 40 addresses", |field| {
+        field.crowd(300, 40, RECONNECTS, probe_half_head)
+    }),
     gate("probe port: GET /metrics from 6 addresses, 200/s", |field| field.flood(200, 6, probe_metrics)),
     gate("malformed bodies from 6 addresses, 300/s", malformed),
-    gate("PyTorchJobs of 5 KB (8 to 16 replica types), 10/s", |field| costly(field, 10.0, objects::py_torch_jobs)),
-    gate("annotations of 2.8 MB with distinct names, 1/s", |field| costly(field, 1.0, objects::distinct_names)),
-    gate("annotations of 2.8 MB with one name repeated, 1/s", |field| costly(field, 1.0, objects::repeated_names)),
-    gate("updates of 1.3 MB with 2,600 templates, 1/s", |field| costly(field, 1.0, objects::updated_templates)),
-    gate("20,000 replica types with a restartPolicy in the template, 1/s", |field| costly(field, 1.0, objects::replica_types)),
+    gate("PyTorchJobs of 5 KB (8 to 16 replica types), 10/s", |field| {
+        costly(field, 10.0, objects::py_torch_jobs)
+    }),
+    gate("annotations of 2.8 MB with distinct names, 1/s", |field| {
+        costly(field, 1.0, objects::distinct_names)
+    }),
+    gate("annotations of 2.8 MB with one name repeated, 1/s", |field| {
+        costly(field, 1.0, objects::repeated_names)
+    }),
+    gate("updates of 1.3 MB with 2,600 templates, 1/s", |field| {
+        costly(field, 1.0, objects::updated_templates)
+    }),
+    gate("20,000 replica types with a restartPolicy in the template, 1/s", |field| {
+        costly(field, 1.0, objects::replica_types)
+    }),
     gate("50,000 tolerations, 1/s", |field| costly(field, 1.0, objects::tolerations)),
     gate("4,000 mounts, volumes and variables, 1/s", |field| costly(field, 1.0, objects::mounts)),
 ];
@@ -100,7 +118,8 @@ pub(crate) struct Field {
 pub(crate) fn run(attack: &Attack, target: Target, stop: oneshot::Receiver<()>) -> String {
     lower_priority();
     let Target { address: server, probe, tls, scale } = target;
-    let field = Rc::new(Field { server, probe, tls, scale, counts: RefCell::default(), slowest: Cell::default() });
+    let field =
+        Rc::new(Field { server, probe, tls, scale, counts: RefCell::default(), slowest: Cell::default() });
     let runtime = Builder::new_current_thread().enable_all().build().expect("a runtime");
     let local = LocalSet::new();
     local.block_on(&runtime, async {
@@ -109,7 +128,8 @@ pub(crate) fn run(attack: &Attack, target: Target, stop: oneshot::Receiver<()>) 
     });
     // What is still open ends here.
     drop(local);
-    let mut words: Vec<String> = field.counts.borrow().iter().map(|(event, count)| format!("{count} {event}")).collect();
+    let mut words: Vec<String> =
+        field.counts.borrow().iter().map(|(event, count)| format!("{count} {event}")).collect();
     if !field.slowest.get().is_zero() {
         words.push(format!("slowest {} ms", field.slowest.get().as_millis()));
     }
@@ -121,7 +141,12 @@ pub(crate) fn run(attack: &Attack, target: Target, stop: oneshot::Receiver<()>) 
 fn lower_priority() {
     let Ok(thread) = fs::read_link("/proc/thread-self") else { return };
     let Some(id) = thread.file_name() else { return };
-    let _ = Command::new("renice").args(["-n", "15", "-p"]).arg(id).stdout(Stdio::null()).stderr(Stdio::null()).status();
+    let _ = Command::new("renice")
+        .args(["-n", "15", "-p"])
+        .arg(id)
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .status();
 }
 
 impl Field {
@@ -135,8 +160,13 @@ impl Field {
 
     /// Keeps so many clients busy, spread over addresses, each of which begins again when the server has
     /// ended it.
-    fn crowd<F>(self: &Rc<Self>, clients: usize, sources: u8, connects_per_second: u32, act: impl Fn(Rc<Self>, IpAddr) -> F + Copy + 'static)
-    where
+    fn crowd<F>(
+        self: &Rc<Self>,
+        clients: usize,
+        sources: u8,
+        connects_per_second: u32,
+        act: impl Fn(Rc<Self>, IpAddr) -> F + Copy + 'static,
+    ) where
         F: Future<Output = io::Result<()>> + 'static,
     {
         let most = descriptors().saturating_sub(DESCRIPTORS_KEPT);
@@ -192,7 +222,9 @@ fn source(number: usize, sources: u8) -> IpAddr {
 /// Returns how many files this process may have open.
 fn descriptors() -> usize {
     let limits = fs::read_to_string("/proc/self/limits").unwrap_or_default();
-    let limit = limits.lines().find_map(|line| line.strip_prefix("Max open files")?.split_whitespace().next()?.parse().ok());
+    let limit = limits
+        .lines()
+        .find_map(|line| line.strip_prefix("Max open files")?.split_whitespace().next()?.parse().ok());
     limit.unwrap_or(1024)
 }
 
@@ -271,13 +303,17 @@ async fn endless_body(field: Rc<Field>, source: IpAddr) -> io::Result<()> {
 static PART: &[u8] = &[b' '; 64 << 10];
 
 fn head(length: &str) -> String {
-    format!("POST /validate?timeout=30s HTTP/1.1\r\nHost: {NAME}\r\nContent-Type: application/json\r\n{length}\r\n\r\n")
+    format!(
+        "POST /validate?timeout=30s HTTP/1.1\r\nHost: {NAME}\r\nContent-Type: application/json\r\n{length}\r\n\r\n"
+    )
 }
 
 /// Of six handshakes one is completed, two and a half end after the ClientHello, and the rest are not TLS.
 fn handshakes(field: &Rc<Field>, sources: u8) {
     let hello = client_hello(&field.tls);
-    field.flood(200, sources, |field, source| async move { connect_tls(source, field.server, &field.tls).await.map(drop) });
+    field.flood(200, sources, |field, source| async move {
+        connect_tls(source, field.server, &field.tls).await.map(drop)
+    });
     field.flood(500, sources, move |field, source| {
         let hello = Rc::clone(&hello);
         async move { connect(source, field.server).await?.write_all(&hello).await }
@@ -320,8 +356,11 @@ async fn probe_metrics(field: Rc<Field>, source: IpAddr) -> io::Result<()> {
 /// Posts what is not a review, over connections that are kept.
 fn malformed(field: &Rc<Field>) {
     const SOURCES: u8 = 6;
-    let clients: Vec<Rc<Client>> =
-        (0..SOURCES).map(|number| Client::new(field.server, Ipv4Addr::new(127, 0, 0, FIRST_SOURCE + number), field.tls.clone())).collect();
+    let clients: Vec<Rc<Client>> = (0..SOURCES)
+        .map(|number| {
+            Client::new(field.server, Ipv4Addr::new(127, 0, 0, FIRST_SOURCE + number), field.tls.clone())
+        })
+        .collect();
     let bodies = objects::malformed();
     let number = Cell::new(0_usize);
     field.flood(300, SOURCES, move |field, source| {
@@ -330,7 +369,8 @@ fn malformed(field: &Rc<Field>) {
         let client = Rc::clone(&clients[usize::from(source.octets()[3] - FIRST_SOURCE)]);
         let body = bodies[number % bodies.len()].clone();
         async move {
-            let reply = client.post("/validate?timeout=3s", body, REVIEW_TIMEOUT).await.map_err(io::Error::other)?;
+            let reply =
+                client.post("/validate?timeout=3s", body, REVIEW_TIMEOUT).await.map_err(io::Error::other)?;
             field.count(if reply.status == 400 { "of status 400" } else { "of another status" });
             Ok(())
         }
@@ -342,13 +382,17 @@ fn malformed(field: &Rc<Field>) {
 fn costly(field: &Rc<Field>, per_second: f64, objects: fn() -> Vec<objects::Costly>) {
     let client = Client::new(field.server, Ipv4Addr::LOCALHOST, field.tls.clone());
     let field = Rc::clone(field);
-    let bodies: Vec<Bytes> = objects().iter().map(|costly| reviews::body_of(objects::UID, &costly.object, costly.old.as_ref())).collect();
+    let bodies: Vec<Bytes> = objects()
+        .iter()
+        .map(|costly| reviews::body_of(objects::UID, &costly.object, costly.old.as_ref()))
+        .collect();
     spawn_local(async move {
         let mut ticks = interval(Duration::from_secs_f64(1.0 / per_second));
         ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
         for number in 0_usize.. {
             ticks.tick().await;
-            let (client, field, body) = (Rc::clone(&client), Rc::clone(&field), bodies[number / 2 % bodies.len()].clone());
+            let (client, field, body) =
+                (Rc::clone(&client), Rc::clone(&field), bodies[number / 2 % bodies.len()].clone());
             let path = ["/mutate?timeout=3s", "/validate?timeout=3s"][number % 2];
             spawn_local(async move {
                 let began = Instant::now();

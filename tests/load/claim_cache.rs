@@ -41,19 +41,27 @@ fn claim() -> Value {
 
 fn page(uri: &str) -> String {
     static CLAIM: LazyLock<String> = LazyLock::new(|| claim().to_string());
-    let number = |key: &str| uri.split(['?', '&']).find_map(|part| part.strip_prefix(key)).map_or(0, |text| text.parse::<usize>().unwrap());
+    let number = |key: &str| {
+        uri.split(['?', '&'])
+            .find_map(|part| part.strip_prefix(key))
+            .map_or(0, |text| text.parse::<usize>().unwrap())
+    };
     let (from, limit) = (number("continue="), number("limit="));
     let until = (from + limit).min(CLAIMS);
     let item = |i: usize| {
         let namespace = format!("team-{:04}-training", i / 50);
-        CLAIM.replace("NAMESPACE", &namespace).replace("NAME", &format!("data-distributed-training-worker-{i:06}-checkpoints"))
+        CLAIM
+            .replace("NAMESPACE", &namespace)
+            .replace("NAME", &format!("data-distributed-training-worker-{i:06}-checkpoints"))
     };
     let items: Vec<String> = (from..until).map(item).collect();
     let next = if until < CLAIMS { until.to_string() } else { String::new() };
     format!(r#"{{"metadata":{{"resourceVersion":"1","continue":"{next}"}},"items":[{}]}}"#, items.join(","))
 }
 
-async fn answer(request: Request<Body>) -> Result<Response<http_body_util::combinators::BoxBody<Bytes, BoxError>>, BoxError> {
+async fn answer(
+    request: Request<Body>,
+) -> Result<Response<http_body_util::combinators::BoxBody<Bytes, BoxError>>, BoxError> {
     let uri = request.uri().to_string();
     if uri.contains("watch=true") {
         // A watch without an event.
@@ -68,7 +76,8 @@ fn resident() -> usize {
     text.split(' ').nth(1).unwrap().parse::<usize>().unwrap() * 4096
 }
 
-/// Lists claims of a made-up API server and looks at the memory of this process, so nothing else may have run in it.
+/// Lists claims of a made-up API server and looks at the memory of this process, so nothing else may have run
+/// in it.
 #[tokio::main(flavor = "current_thread")]
 pub(crate) async fn a_hundred_thousand_claims_cost_less_than_two_hundred_bytes_each() {
     let before = resident();

@@ -54,10 +54,16 @@ fn answer(stream: TcpStream) -> std::io::Result<()> {
         }
     }
     let all = [claim(SHARED, "ReadWriteMany"), claim(ONE_NODE, "ReadWriteOnce")];
-    let one = all.iter().find(|claim| path.ends_with(&format!("/{}", claim["metadata"]["name"].as_str().unwrap_or_default())));
+    let one = all.iter().find(|claim| {
+        path.ends_with(&format!("/{}", claim["metadata"]["name"].as_str().unwrap_or_default()))
+    });
     let list = || json!({"kind": "PersistentVolumeClaimList", "apiVersion": "v1", "metadata": {"resourceVersion": "1"}, "items": all});
     let body = one.cloned().unwrap_or_else(list).to_string();
-    write!(stream, "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: {}\r\nConnection: close\r\n\r\n{body}", body.len())
+    write!(
+        stream,
+        "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: {}\r\nConnection: close\r\n\r\n{body}",
+        body.len()
+    )
 }
 
 fn claim(name: &str, mode: &str) -> Value {

@@ -103,12 +103,19 @@ impl Client {
     ///
     /// # Errors
     /// If there is none within the time: what happened.
-    pub(crate) async fn post(self: &Rc<Self>, path: &'static str, body: Bytes, within: Duration) -> Result<Reply, String> {
+    pub(crate) async fn post(
+        self: &Rc<Self>,
+        path: &'static str,
+        body: Bytes,
+        within: Duration,
+    ) -> Result<Reply, String> {
         let stage = Cell::new("waits for a connection");
         let retries = Cell::new(0);
         match timeout(within, self.post_with_retries(path, body, &stage, &retries)).await {
             Ok(result) => result,
-            Err(_) if retries.get() > 0 => Err(format!("timeout: {}, after being put off {} times", stage.get(), retries.get())),
+            Err(_) if retries.get() > 0 => {
+                Err(format!("timeout: {}, after being put off {} times", stage.get(), retries.get()))
+            }
             Err(_) => Err(format!("timeout: {}", stage.get())),
         }
     }
@@ -124,7 +131,8 @@ impl Client {
             stage.set("waits for a connection");
             let mut connection = self.connection().await?;
             stage.set("waits for the answer");
-            let (status, retry_after, body) = match exchange(&mut connection.sender, path, body.clone()).await {
+            let (status, retry_after, body) = match exchange(&mut connection.sender, path, body.clone()).await
+            {
                 Ok(answer) => answer,
                 Err(Broken::Unsent) => continue,
                 Err(Broken::Sent(error)) => return Err(error),
@@ -154,7 +162,9 @@ impl Client {
         self.waiting.borrow_mut().push_back(Waiter { id, give });
         let client = Rc::clone(self);
         spawn_local(async move {
-            let dialed = timeout(DIAL_TIMEOUT, client.dial()).await.unwrap_or_else(|_| Err(io::ErrorKind::TimedOut.into()));
+            let dialed = timeout(DIAL_TIMEOUT, client.dial())
+                .await
+                .unwrap_or_else(|_| Err(io::ErrorKind::TimedOut.into()));
             let waiter = {
                 let mut waiting = client.waiting.borrow_mut();
                 let place = waiting.iter().position(|waiter| waiter.id == id);
@@ -213,7 +223,11 @@ impl Client {
     }
 }
 
-async fn exchange(sender: &mut SendRequest<Full<Bytes>>, path: &str, body: Bytes) -> Result<(u16, Option<Duration>, Bytes), Broken> {
+async fn exchange(
+    sender: &mut SendRequest<Full<Bytes>>,
+    path: &str,
+    body: Bytes,
+) -> Result<(u16, Option<Duration>, Bytes), Broken> {
     let request = Request::post(path)
         .header(header::HOST, format!("{NAME}:443"))
         .header(header::USER_AGENT, "kube-apiserver-admission")
@@ -232,8 +246,13 @@ async fn exchange(sender: &mut SendRequest<Full<Bytes>>, path: &str, body: Bytes
         }
     };
     let status = answer.status().as_u16();
-    let retry_after = answer.headers().get(header::RETRY_AFTER).and_then(|value| value.to_str().ok()?.parse().ok());
-    let body = answer.into_body().collect().await.map_err(|error| Broken::Sent(format!("broken in the answer: {}", chain(&error))))?;
+    let retry_after =
+        answer.headers().get(header::RETRY_AFTER).and_then(|value| value.to_str().ok()?.parse().ok());
+    let body = answer
+        .into_body()
+        .collect()
+        .await
+        .map_err(|error| Broken::Sent(format!("broken in the answer: {}", chain(&error))))?;
     Ok((status, retry_after.map(Duration::from_secs), body.to_bytes()))
 }
 
@@ -254,7 +273,11 @@ pub(crate) async fn connect(source: IpAddr, to: SocketAddr) -> io::Result<TcpStr
 }
 
 /// Connects from an address of this machine, and completes the TLS handshake.
-pub(crate) async fn connect_tls(source: IpAddr, to: SocketAddr, tls: &TlsConnector) -> io::Result<TlsStream<TcpStream>> {
+pub(crate) async fn connect_tls(
+    source: IpAddr,
+    to: SocketAddr,
+    tls: &TlsConnector,
+) -> io::Result<TlsStream<TcpStream>> {
     let name = ServerName::try_from(NAME).map_err(io::Error::other)?;
     tls.connect(name, connect(source, to).await?).await
 }

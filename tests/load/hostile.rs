@@ -1,10 +1,12 @@
-//! Searches for objects that cost more than their bytes: every list, mapping and text of every kind made long, alone, in pairs and in threes,
-//! nested in each other, with names that differ and names that repeat.
+//! Searches for objects that cost more than their bytes: every list, mapping and text of every kind made
+//! long, alone, in pairs and in threes, nested in each other, with names that differ and names that repeat.
 //!
-//! The measure is deterministic: steps of the meter, and bytes allocated. For each shape an object four times as long may cost at most
-//! one and a half times four times as many steps, and no shape may cost more for each byte, or keep more memory, than the bounds below.
+//! The measure is deterministic: steps of the meter, and bytes allocated. For each shape an object four times
+//! as long may cost at most one and a half times four times as many steps, and no shape may cost more for
+//! each byte, or keep more memory, than the bounds below.
 //!
-//! `JOBGATE_HOSTILE=time` times the costliest shapes at 64 KiB and 3 MiB instead; it wants a release build. `.ci/hostile` runs that.
+//! `JOBGATE_HOSTILE=time` times the costliest shapes at 64 KiB and 3 MiB instead; it wants a release build.
+//! `.ci/hostile` runs that.
 mod objects;
 mod shapes;
 
@@ -27,11 +29,13 @@ static HELD: PeakAlloc = PeakAlloc;
 #[global_allocator]
 static ALL: Cap<PeakAlloc> = Cap::new(HELD, usize::MAX);
 
-/// Bytes of a small object, some four times that of one with an entry in each place; a large one has four times as much again.
+/// Bytes of a small object, some four times that of one with an entry in each place; a large one has four
+/// times as much again.
 const SMALL: usize = 12 << 10;
 /// How much more than the input the steps may grow.
 const GROWTH: f64 = 1.5;
-/// How much more than the input the bytes allocated may grow: a vector that doubles can have allocated twice what it needs, or just that.
+/// How much more than the input the bytes allocated may grow: a vector that doubles can have allocated twice
+/// what it needs, or just that.
 const GROWTH_WITH_DOUBLING: f64 = 2.0 * GROWTH;
 /// The most steps for a byte of a review. An ordinary one takes about a tenth of a step.
 const MAX_STEPS_PER_BYTE: f64 = 8.0;
@@ -45,7 +49,8 @@ const MAX_HELD: usize = 256 << 20;
 /// The largest answer, in bytes.
 const MAX_ANSWER: usize = 1 << 20;
 /// How long a review of so many bytes may take.
-const TIMES: [(usize, Duration); 2] = [(64 << 10, Duration::from_millis(100)), (3 << 20, Duration::from_secs(1))];
+const TIMES: [(usize, Duration); 2] =
+    [(64 << 10, Duration::from_millis(100)), (3 << 20, Duration::from_secs(1))];
 /// How many of the costliest pairs the search goes on from, for each base.
 const BEST: usize = 12;
 /// How many of the costliest shapes are kept, and timed.
@@ -137,8 +142,9 @@ pub(crate) fn no_object_costs_more_than_its_bytes() {
     for base in &bases {
         // The others have the same texts; `.ci/hostile` tries them all.
         let singles = shapes::singles(&base.object, timed || base.name == "Job");
-        let bare = [(Endpoint::Mutate, false), (Endpoint::Validate, true)]
-            .map(|(endpoint, update)| Trial { base, shape: Shape::default(), endpoint, update }.cost(&policy, 0));
+        let bare = [(Endpoint::Mutate, false), (Endpoint::Validate, true)].map(|(endpoint, update)| {
+            Trial { base, shape: Shape::default(), endpoint, update }.cost(&policy, 0)
+        });
         let mut ranked: Vec<(f64, Shape)> = Vec::new();
         let mut try_one = |shape: Shape| {
             let mut worst = 0.0_f64;
@@ -158,7 +164,8 @@ pub(crate) fn no_object_costs_more_than_its_bytes() {
         for shape in singles.clone() {
             ranked.push((try_one(shape.clone()), shape));
         }
-        // A PyTorchJob has all that the others have; pairs of these take long, and are tried by `.ci/hostile`.
+        // A PyTorchJob has all that the others have; pairs of these take long, and are tried by
+        // `.ci/hostile`.
         let pairs = if timed || base.name == "PyTorchJob" { shapes::pairs(&singles) } else { Vec::new() };
         for pair in pairs {
             ranked.push((try_one(pair.clone()), pair));
@@ -191,27 +198,36 @@ pub(crate) fn no_object_costs_more_than_its_bytes() {
     assert!(faults.is_empty(), "some shapes cost too much");
 }
 
-/// Says what is beyond the bounds in the costs of one shape at two sizes. What the object costs without it does not count for the growth.
+/// Says what is beyond the bounds in the costs of one shape at two sizes. What the object costs without it
+/// does not count for the growth.
 fn too_much(bare: &Cost, small: &Cost, large: &Cost) -> Option<String> {
     #[allow(clippy::cast_precision_loss, reason = "sizes of test objects")]
     let growth = |of: &dyn Fn(&Cost) -> usize| {
         let (bare, small, large) = (of(bare), of(small), of(large));
         // A shape that costs next to nothing grows by chance.
         let matters = small > bare && large > 2 * bare;
-        if matters { large.saturating_sub(bare) as f64 / small.saturating_sub(bare).max(1) as f64 } else { 0.0 }
+        if matters {
+            large.saturating_sub(bare) as f64 / small.saturating_sub(bare).max(1) as f64
+        } else {
+            0.0
+        }
     };
     let input = growth(&|cost| cost.bytes);
     let steps = growth(&|cost| usize::try_from(cost.steps).unwrap());
     let allocated = growth(&|cost| cost.allocated);
     if input > 0.0 && (steps > GROWTH * input || allocated > GROWTH_WITH_DOUBLING * input) {
-        return Some(format!("input grows by {input:.2}, steps by {steps:.2}, bytes allocated by {allocated:.2}: {bare:?} {small:?} {large:?}"));
+        return Some(format!(
+            "input grows by {input:.2}, steps by {steps:.2}, bytes allocated by {allocated:.2}: {bare:?} {small:?} {large:?}"
+        ));
     }
     (large.score() > 1.0).then(|| format!("{large:?}"))
 }
 
-/// Times shapes at a size of which the time is promised, best of three, and prints the slowest and the one that holds most.
+/// Times shapes at a size of which the time is promised, best of three, and prints the slowest and the one
+/// that holds most.
 fn too_slow(trials: &[&Trial<'_>], policy: &Policy, size: usize, most: Duration) -> Vec<String> {
-    let timed = |trial: &&Trial<'_>| (0..3).map(|_| trial.cost(policy, size)).min_by_key(|cost| cost.took).unwrap();
+    let timed =
+        |trial: &&Trial<'_>| (0..3).map(|_| trial.cost(policy, size)).min_by_key(|cost| cost.took).unwrap();
     let timed: Vec<(Cost, String)> = trials.iter().map(|trial| (timed(trial), trial.name())).collect();
     let slowest = timed.iter().max_by_key(|(cost, _)| cost.took);
     let largest = timed.iter().max_by_key(|(cost, _)| cost.held);

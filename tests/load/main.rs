@@ -15,7 +15,12 @@
 //! quarter of the connections that a server has by default. `JOBGATE_BIN` names another program to test,
 //! `JOBGATE_LOAD_SECONDS` and `JOBGATE_LOAD_RATE` change how long and how often, `JOBGATE_SOAK_MINUTES` adds
 //! the soak.
-#![allow(clippy::expect_used, clippy::unwrap_used, clippy::print_stdout, reason = "helpers of tests; what was measured is printed")]
+#![allow(
+    clippy::expect_used,
+    clippy::unwrap_used,
+    clippy::print_stdout,
+    reason = "helpers of tests; what was measured is printed"
+)]
 
 mod attackers;
 mod claim_cache;
@@ -68,7 +73,12 @@ impl Settings {
         // attack is slower than a second.
         let (seconds, rate, scale, p99) = if full { (20, 200, 1, 100) } else { (3, 100, 4, 1000) };
         let time = Duration::from_secs(number("JOBGATE_LOAD_SECONDS").unwrap_or(seconds).into());
-        Self { plan: Plan { rate: number("JOBGATE_LOAD_RATE").unwrap_or(rate), time }, scale, p99: Duration::from_millis(p99), full }
+        Self {
+            plan: Plan { rate: number("JOBGATE_LOAD_RATE").unwrap_or(rate), time },
+            scale,
+            p99: Duration::from_millis(p99),
+            full,
+        }
     }
 }
 
@@ -94,7 +104,9 @@ fn main() -> ExitCode {
         Trial::test("wrong_verdicts_are_noticed", || Ok(wrong_verdicts_are_noticed()?)),
         Trial::test("an_end_of_service_is_noticed", || Ok(an_end_of_service_is_noticed()?)),
     ];
-    for attack in std::iter::once(None).chain(ATTACKS.iter().filter(|attack| settings.full || !attack.full_only).map(Some)) {
+    for attack in std::iter::once(None)
+        .chain(ATTACKS.iter().filter(|attack| settings.full || !attack.full_only).map(Some))
+    {
         let rows = Arc::clone(&rows);
         trials.push(Trial::test(name(attack), move || {
             let row = beside(attack, settings)?;
@@ -121,7 +133,9 @@ fn main() -> ExitCode {
 }
 
 fn number(variable: &str) -> Option<u32> {
-    std::env::var(variable).ok().map(|text| text.parse().unwrap_or_else(|_| panic!("{variable} is not a number: {text}")))
+    std::env::var(variable)
+        .ok()
+        .map(|text| text.parse().unwrap_or_else(|_| panic!("{variable} is not a number: {text}")))
 }
 
 fn name(attack: Option<&Attack>) -> &'static str {
@@ -147,7 +161,15 @@ fn beside(attack: Option<&'static Attack>, settings: Settings) -> Result<Row, St
     let note = attackers.join().expect("the attackers do not panic");
     server.check()?;
     let faults = eventually(Duration::from_secs(15), || server.counter("jobgate_faults_total", "")).ok();
-    Ok(Row { name: name(attack).to_owned(), tally, probes, unready, faults, peak: server.memory("VmHWM"), note })
+    Ok(Row {
+        name: name(attack).to_owned(),
+        tally,
+        probes,
+        unready,
+        faults,
+        peak: server.memory("VmHWM"),
+        note,
+    })
 }
 
 /// The load test can fail: a policy that only warns gives wrong verdicts and no patches, and leaves what
@@ -159,7 +181,11 @@ fn wrong_verdicts_are_noticed() -> Result<(), String> {
     let of = |cause: &str| tally.lost.iter().filter(|lost| lost.cause.starts_with(cause)).count();
     let (verdicts, patches) = (of("verdict: not denied by deadline"), of("patch: none"));
     let complete = tally.lost.iter().any(|lost| lost.review.contains("complete"));
-    if verdicts > 0 && patches > 0 && verdicts + patches == tally.lost.len() && !complete { Ok(()) } else { Err(format!("{:?}", tally.lost)) }
+    if verdicts > 0 && patches > 0 && verdicts + patches == tally.lost.len() && !complete {
+        Ok(())
+    } else {
+        Err(format!("{:?}", tally.lost))
+    }
 }
 
 /// The load test can fail: reviews and probes after the end of the process are lost.
@@ -180,9 +206,17 @@ fn an_end_of_service_is_noticed() -> Result<(), String> {
     let tally = load.join().expect("the load does not panic");
     let (probes, unready) = probe.join().expect("the probe does not panic");
     let answered = tally.latencies.len();
-    if answered > 0 && tally.lost.len() > 10 && !unready.is_empty() && unready.len() < usize::try_from(probes).unwrap_or_default() {
+    if answered > 0
+        && tally.lost.len() > 10
+        && !unready.is_empty()
+        && unready.len() < usize::try_from(probes).unwrap_or_default()
+    {
         Ok(())
     } else {
-        Err(format!("{answered} answered, {} lost; {} of {probes} probes failed", tally.lost.len(), unready.len()))
+        Err(format!(
+            "{answered} answered, {} lost; {} of {probes} probes failed",
+            tally.lost.len(),
+            unready.len()
+        ))
     }
 }

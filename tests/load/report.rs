@@ -28,7 +28,12 @@ impl Row {
     /// Returns the time within which this share of the right answers came.
     pub(crate) fn percentile(&self, share: f64) -> Duration {
         let times = &self.tally.latencies;
-        #[allow(clippy::cast_precision_loss, clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "an index of a sample")]
+        #[allow(
+            clippy::cast_precision_loss,
+            clippy::cast_possible_truncation,
+            clippy::cast_sign_loss,
+            reason = "an index of a sample"
+        )]
         let index = (times.len() as f64 * share) as usize;
         times.get(index.min(times.len().saturating_sub(1))).copied().unwrap_or_default()
     }
@@ -46,9 +51,16 @@ impl Row {
     pub(crate) fn check(&self, p99: Duration) -> Result<(), String> {
         let mut wrong = String::new();
         if !self.tally.lost.is_empty() {
-            let _ = writeln!(wrong, "{} of {} reviews lost: {:?}", self.tally.lost.len(), self.tally.sent, self.causes());
+            let _ = writeln!(
+                wrong,
+                "{} of {} reviews lost: {:?}",
+                self.tally.lost.len(),
+                self.tally.sent,
+                self.causes()
+            );
             for Lost { at, review, path, cause } in self.tally.lost.iter().take(MAX_SHOWN) {
-                let _ = writeln!(wrong, "  after {:.3} s, {review} to {path}: {cause:.300}", at.as_secs_f64());
+                let _ =
+                    writeln!(wrong, "  after {:.3} s, {review} to {path}: {cause:.300}", at.as_secs_f64());
             }
         }
         if !self.unready.is_empty() {
@@ -70,7 +82,8 @@ impl Row {
 
 /// Returns what the manifests give the container, in MiB.
 fn memory_limit() -> u64 {
-    let mut objects = jobgate::text::yaml::documents(include_bytes!("../../deploy/install.yaml")).filter_map(|document| Some(document.ok()?.value));
+    let mut objects = jobgate::text::yaml::documents(include_bytes!("../../deploy/install.yaml"))
+        .filter_map(|document| Some(document.ok()?.value));
     let deployment = objects.find(|object| object["kind"] == "Deployment").expect("a Deployment");
     let limit = &deployment["spec"]["template"]["spec"]["containers"][0]["resources"]["limits"]["memory"];
     limit.as_str().and_then(|text| text.strip_suffix("Mi")?.parse().ok()).expect("a limit in Mi")
@@ -84,11 +97,20 @@ pub(crate) const HEAD: &str = "\
 impl std::fmt::Display for Row {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let ms = |share| self.percentile(share).as_secs_f64() * 1e3;
-        let causes: Vec<String> = self.causes().iter().map(|(cause, count)| format!("{count} {cause}")).collect();
-        let lost = if causes.is_empty() { "0".to_owned() } else { format!("{} ({})", self.tally.lost.len(), causes.join(", ")) };
+        let causes: Vec<String> =
+            self.causes().iter().map(|(cause, count)| format!("{count} {cause}")).collect();
+        let lost = if causes.is_empty() {
+            "0".to_owned()
+        } else {
+            format!("{} ({})", self.tally.lost.len(), causes.join(", "))
+        };
         // More than this says that the machine was too busy for the figures to mean much.
         const LATE: Duration = Duration::from_millis(50);
-        let late = if self.tally.late > LATE { format!(" (the generator was up to {} ms late)", self.tally.late.as_millis()) } else { String::new() };
+        let late = if self.tally.late > LATE {
+            format!(" (the generator was up to {} ms late)", self.tally.late.as_millis())
+        } else {
+            String::new()
+        };
         let faults = self.faults.map_or_else(|| "unknown".to_owned(), |faults| faults.to_string());
         write!(
             f,

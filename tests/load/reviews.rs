@@ -53,7 +53,10 @@ impl Review {
     /// What is wrong with it.
     pub(crate) fn check(&self, uid: &str, answer: &[u8]) -> Result<(), String> {
         let same = |[before, after]: &[Vec<u8>; 2]| {
-            answer.strip_prefix(&before[..]).and_then(|rest| rest.strip_prefix(uid.as_bytes())).is_some_and(|rest| rest == after)
+            answer
+                .strip_prefix(&before[..])
+                .and_then(|rest| rest.strip_prefix(uid.as_bytes()))
+                .is_some_and(|rest| rest == after)
         };
         if self.right.borrow().as_ref().is_some_and(same) {
             return Ok(());
@@ -80,14 +83,20 @@ impl Review {
                     return Err(format!("verdict: not denied by {rule}: {response}"));
                 }
             }
-            Expected::Allowed | Expected::Filled(_) if response["allowed"] != true => return Err(format!("verdict: not allowed: {response}")),
-            Expected::Allowed if patch.is_some() => return Err(format!("patch: none was expected: {response}")),
+            Expected::Allowed | Expected::Filled(_) if response["allowed"] != true => {
+                return Err(format!("verdict: not allowed: {response}"));
+            }
+            Expected::Allowed if patch.is_some() => {
+                return Err(format!("patch: none was expected: {response}"));
+            }
             Expected::Allowed => {}
             Expected::Filled(fields) => {
                 let mut object = self.object.clone();
                 let patch = patch.ok_or_else(|| format!("patch: none: {response}"))?;
                 json_patch::patch(&mut object, &patch).map_err(|e| format!("patch: does not apply: {e}"))?;
-                if let Some((pointer, value)) = fields.iter().find(|(pointer, value)| object.pointer(pointer) != Some(value)) {
+                if let Some((pointer, value)) =
+                    fields.iter().find(|(pointer, value)| object.pointer(pointer) != Some(value))
+                {
                     return Err(format!("patch: {pointer} is not {value}"));
                 }
             }
@@ -116,14 +125,20 @@ pub(crate) fn body_of(uid: &str, object: &Value, old: Option<&Value>) -> Bytes {
 }
 
 fn after_uid(object: &Value, old: Option<&Value>) -> String {
-    let (group, version) = object["apiVersion"].as_str().and_then(|text| text.split_once('/')).unwrap_or(("batch", "v1"));
+    let (group, version) =
+        object["apiVersion"].as_str().and_then(|text| text.split_once('/')).unwrap_or(("batch", "v1"));
     let kind = object["kind"].as_str().unwrap_or_default();
-    let resource = json!({"group": group, "version": version, "resource": format!("{}s", kind.to_lowercase())});
+    let resource =
+        json!({"group": group, "version": version, "resource": format!("{}s", kind.to_lowercase())});
     let kind = json!({"group": group, "version": version, "kind": kind});
     let (name, namespace) = (&object["metadata"]["name"], &object["metadata"]["namespace"]);
-    let (operation, options) = if old.is_some() { ("UPDATE", "UpdateOptions") } else { ("CREATE", "CreateOptions") };
+    let (operation, options) =
+        if old.is_some() { ("UPDATE", "UpdateOptions") } else { ("CREATE", "CreateOptions") };
     let mut text = String::new();
-    let _ = write!(text, r#"","kind":{kind},"resource":{resource},"requestKind":{kind},"requestResource":{resource},"#);
+    let _ = write!(
+        text,
+        r#"","kind":{kind},"resource":{resource},"requestKind":{kind},"requestResource":{resource},"#
+    );
     let _ = write!(text, r#""name":{name},"namespace":{namespace},"operation":"{operation}","#);
     text += r#""userInfo":{"username":"ada@example.com","groups":["researchers","system:authenticated"]},"#;
     let _ = write!(text, r#""object":{object},"oldObject":{},"dryRun":false,"#, old.unwrap_or(&Value::Null));
@@ -169,7 +184,12 @@ pub(crate) fn ordinary() -> Vec<Review> {
     // The name, the object, and what the two endpoints answer.
     let all = [
         ("a Job of 8 KiB", job("train", 8), job_fills(), Allowed),
-        ("a Job of 4 KiB without a deadline", without(job("forever", 4), "/spec", "activeDeadlineSeconds"), job_fills(), Denied("deadline")),
+        (
+            "a Job of 4 KiB without a deadline",
+            without(job("forever", 4), "/spec", "activeDeadlineSeconds"),
+            job_fills(),
+            Denied("deadline"),
+        ),
         ("a complete Job of 2 KiB", complete, Allowed, Allowed),
         ("a CronJob of 4 KiB", cron_job("nightly", 4), cron_fills(), Allowed),
         ("a PyTorchJob of 6 KiB", py_torch_job("pretrain", 6), torch_fills(), Allowed),
@@ -189,7 +209,10 @@ pub(crate) fn ordinary() -> Vec<Review> {
         ),
     ];
     let both = all.into_iter().flat_map(|(name, object, mutated, validated)| {
-        [Review::new(name, "/mutate?timeout=3s", object.clone(), mutated), Review::new(name, "/validate?timeout=3s", object, validated)]
+        [
+            Review::new(name, "/mutate?timeout=3s", object.clone(), mutated),
+            Review::new(name, "/validate?timeout=3s", object, validated),
+        ]
     });
     both.collect()
 }
@@ -260,7 +283,9 @@ fn job_spec(variables: usize, replacement: &str) -> Value {
 }
 
 fn container(name: &str, variables: usize) -> Value {
-    let env: Vec<Value> = (0..variables).map(|at| json!({"name": format!("OPTION_{at}"), "value": format!("--step={}", at * 1009)})).collect();
+    let env: Vec<Value> = (0..variables)
+        .map(|at| json!({"name": format!("OPTION_{at}"), "value": format!("--step={}", at * 1009)}))
+        .collect();
     let resources = json!({"cpu": "8", "memory": "64Gi", "nvidia.com/gpu": "8"});
     json!({
         "name": name, "image": "registry.example.com/research/trainer:2.4.1", "imagePullPolicy": "IfNotPresent",

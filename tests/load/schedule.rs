@@ -63,7 +63,10 @@ pub(crate) struct Lost {
 pub(crate) fn run(target: Target, plan: Plan, stop: &AtomicBool) -> Tally {
     let runtime = Builder::new_current_thread().enable_all().build().expect("a runtime");
     let tally = Rc::new(RefCell::new(Tally::default()));
-    LocalSet::new().block_on(&runtime, send_all(Client::new(target.address, Ipv4Addr::LOCALHOST, target.tls), plan, stop, &tally));
+    LocalSet::new().block_on(
+        &runtime,
+        send_all(Client::new(target.address, Ipv4Addr::LOCALHOST, target.tls), plan, stop, &tally),
+    );
     let mut tally = tally.take();
     tally.latencies.sort_unstable();
     tally
@@ -95,7 +98,9 @@ async fn send_all(client: Rc<Client>, plan: Plan, stop: &AtomicBool, tally: &Rc<
                     tally.latencies.push(took);
                     tally.put_off += u64::from(retries);
                 }
-                Err(cause) => tally.lost.push(Lost { at: due, review: review.name, path: review.path, cause }),
+                Err(cause) => {
+                    tally.lost.push(Lost { at: due, review: review.name, path: review.path, cause })
+                }
             }
         });
         while waiting.try_join_next().is_some() {}
@@ -156,7 +161,10 @@ fn probe_once(address: SocketAddr) -> Result<(), String> {
         let timed_out = || std::io::Error::from(std::io::ErrorKind::TimedOut);
         let mut stream = TcpStream::connect_timeout(&address, PROBE_TIMEOUT)?;
         stream.set_write_timeout(Some(PROBE_TIMEOUT))?;
-        write!(stream, "GET /readyz HTTP/1.1\r\nHost: {address}\r\nUser-Agent: kube-probe/1.36\r\nAccept: */*\r\nConnection: close\r\n\r\n")?;
+        write!(
+            stream,
+            "GET /readyz HTTP/1.1\r\nHost: {address}\r\nUser-Agent: kube-probe/1.36\r\nAccept: */*\r\nConnection: close\r\n\r\n"
+        )?;
         let (mut answer, mut buffer) = (Vec::new(), [0; 1024]);
         loop {
             stream.set_read_timeout(Some(left().ok_or_else(timed_out)?))?;
@@ -168,5 +176,9 @@ fn probe_once(address: SocketAddr) -> Result<(), String> {
     };
     let answer = ask().map_err(|error| error.to_string())?;
     let answer = String::from_utf8_lossy(&answer);
-    if answer.starts_with("HTTP/1.1 200 ") { Ok(()) } else { Err(answer.lines().next().unwrap_or("no answer").to_owned()) }
+    if answer.starts_with("HTTP/1.1 200 ") {
+        Ok(())
+    } else {
+        Err(answer.lines().next().unwrap_or("no answer").to_owned())
+    }
 }

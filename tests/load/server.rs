@@ -10,7 +10,10 @@ use std::process::Command;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
-use rcgen::{BasicConstraints, CertificateParams, DnType, ExtendedKeyUsagePurpose, IsCa, Issuer, KeyPair, KeyUsagePurpose};
+use rcgen::{
+    BasicConstraints, CertificateParams, DnType, ExtendedKeyUsagePurpose, IsCa, Issuer, KeyPair,
+    KeyUsagePurpose,
+};
 use rustls::client::Resumption;
 use rustls::{ClientConfig, RootCertStore};
 use rustls_pki_types::CertificateDer;
@@ -78,8 +81,14 @@ impl Server {
         fs::write(&kubeconfig, claims::kubeconfig()).map_err(|e| e.to_string())?;
 
         let mut command = Command::new(program());
-        command.args(["serve", "--listen=127.0.0.1:0", "--metrics-listen=127.0.0.1:0", "--claims=cache"]).env("KUBECONFIG", kubeconfig);
-        command.arg("--tls-cert").arg(certificates.path("tls.crt")).arg("--tls-key").arg(certificates.path("tls.key"));
+        command
+            .args(["serve", "--listen=127.0.0.1:0", "--metrics-listen=127.0.0.1:0", "--claims=cache"])
+            .env("KUBECONFIG", kubeconfig);
+        command
+            .arg("--tls-cert")
+            .arg(certificates.path("tls.crt"))
+            .arg("--tls-key")
+            .arg(certificates.path("tls.key"));
         command.arg("--policy").arg(policies.path("policy.yaml")).env_remove("JOBGATE_LOG");
         if scale > 1 {
             command.arg(format!("--max-connections={}", CONNECTIONS / scale));
@@ -89,10 +98,19 @@ impl Server {
 
         let serving = eventually(READY_TIMEOUT, || {
             process.check()?;
-            let lines: Vec<Value> = process.log().lines().filter_map(|line| serde_json::from_str(line).ok()).collect();
-            lines.into_iter().find(|line| line["message"] == "serving" && line["probe_address"].is_string()).ok_or_else(|| process.log())
+            let lines: Vec<Value> =
+                process.log().lines().filter_map(|line| serde_json::from_str(line).ok()).collect();
+            lines
+                .into_iter()
+                .find(|line| line["message"] == "serving" && line["probe_address"].is_string())
+                .ok_or_else(|| process.log())
         })?;
-        let address = |key: &str| serving[key].as_str().and_then(|text| text.parse().ok()).ok_or_else(|| format!("no {key} in {serving}"));
+        let address = |key: &str| {
+            serving[key]
+                .as_str()
+                .and_then(|text| text.parse().ok())
+                .ok_or_else(|| format!("no {key} in {serving}"))
+        };
         let (address, probe): (SocketAddr, SocketAddr) = (address("address")?, address("probe_address")?);
         eventually(READY_TIMEOUT, || http_get(probe.port(), "/readyz"))?;
         let target = Target { address, probe, tls: authority.client()?, scale };
@@ -113,7 +131,9 @@ impl Server {
     /// Returns a size of the process by its name in `/proc/PID/status`, in KiB; 0 once the process has ended.
     pub(crate) fn memory(&self, name: &str) -> u64 {
         let status = fs::read_to_string(format!("/proc/{}/status", self.process.id())).unwrap_or_default();
-        let size = status.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':')?.split_whitespace().next()?.parse().ok());
+        let size = status.lines().find_map(|line| {
+            line.strip_prefix(name)?.strip_prefix(':')?.split_whitespace().next()?.parse().ok()
+        });
         size.unwrap_or_default()
     }
 
@@ -157,7 +177,11 @@ impl Mount {
     fn swap(&self, files: &[(&str, String)]) -> std::io::Result<()> {
         let data = self.folder.join("..data");
         let old = fs::read_link(&data).ok();
-        let number = old.as_deref().and_then(Path::to_str).and_then(|name| name.trim_start_matches('.').parse::<u64>().ok()).unwrap_or_default();
+        let number = old
+            .as_deref()
+            .and_then(Path::to_str)
+            .and_then(|name| name.trim_start_matches('.').parse::<u64>().ok())
+            .unwrap_or_default();
         let name = format!("..{}", number + 1);
         fs::create_dir(self.folder.join(&name))?;
         for (file, contents) in files {
@@ -167,7 +191,9 @@ impl Mount {
         fs::rename(self.folder.join("..next"), data)?;
         match old {
             Some(old) => fs::remove_dir_all(self.folder.join(old)),
-            None => files.iter().try_for_each(|(file, _)| symlink(Path::new("..data").join(file), self.path(file))),
+            None => files
+                .iter()
+                .try_for_each(|(file, _)| symlink(Path::new("..data").join(file), self.path(file))),
         }
     }
 }
@@ -208,7 +234,9 @@ impl Authority {
     /// Returns a client that trusts this authority alone. Like an API server it does not resume sessions.
     fn client(&self) -> Result<TlsConnector, String> {
         let mut roots = RootCertStore::empty();
-        roots.add(CertificateDer::from_pem_slice(self.pem.as_bytes()).map_err(|e| e.to_string())?).map_err(|e| e.to_string())?;
+        roots
+            .add(CertificateDer::from_pem_slice(self.pem.as_bytes()).map_err(|e| e.to_string())?)
+            .map_err(|e| e.to_string())?;
         let builder = ClientConfig::builder_with_provider(Arc::new(rustls::crypto::ring::default_provider()));
         let builder = builder.with_safe_default_protocol_versions().map_err(|e| e.to_string())?;
         let mut config = builder.with_root_certificates(roots).with_no_client_auth();

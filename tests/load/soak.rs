@@ -52,7 +52,12 @@ pub(crate) fn run(plan: Plan, p99: Duration) -> Result<(Row, Result<(), String>)
     let probe = thread::spawn(move || schedule::probe(target.probe, &probe_stopped));
 
     let mut random = Random::new();
-    println!("soak: {} minutes at {} reviews/s, JOBGATE_SOAK_SEED={}", plan.time.as_secs() / 60, plan.rate, random.0);
+    println!(
+        "soak: {} minutes at {} reviews/s, JOBGATE_SOAK_SEED={}",
+        plan.time.as_secs() / 60,
+        plan.rate,
+        random.0
+    );
     let began = Instant::now();
     let mut samples: Vec<Sample> = Vec::new();
     let mut attacks = 0_u64;
@@ -72,7 +77,11 @@ pub(crate) fn run(plan: Plan, p99: Duration) -> Result<(Row, Result<(), String>)
         if u64::from(tick) % TICKS_PER_ATTACK == 0 {
             finish(&mut attack);
             #[allow(clippy::cast_precision_loss, reason = "sizes of a process")]
-            let sample = Sample { at: began.elapsed(), memory: server.memory("VmRSS") as f64, descriptors: server.descriptors() as f64 };
+            let sample = Sample {
+                at: began.elapsed(),
+                memory: server.memory("VmRSS") as f64,
+                descriptors: server.descriptors() as f64,
+            };
             let next = &ATTACKS[random.below(ATTACKS.len())];
             println!(
                 "soak: {:>5.0} s, {:.1} MiB, {} descriptors; next: {}",
@@ -109,8 +118,10 @@ pub(crate) fn run(plan: Plan, p99: Duration) -> Result<(Row, Result<(), String>)
         descriptors[0],
         descriptors[1]
     );
-    let row = Row { name: "soak".to_owned(), tally, probes, unready, faults, peak: server.memory("VmHWM"), note };
-    let flat = memory[1] <= memory[0] * MEMORY_GROWTH + MEMORY_SLACK_KIB && descriptors[1] <= descriptors[0] + DESCRIPTORS_SLACK;
+    let row =
+        Row { name: "soak".to_owned(), tally, probes, unready, faults, peak: server.memory("VmHWM"), note };
+    let flat = memory[1] <= memory[0] * MEMORY_GROWTH + MEMORY_SLACK_KIB
+        && descriptors[1] <= descriptors[0] + DESCRIPTORS_SLACK;
     // Each tick changes the certificate and the policy.
     let swaps = 2.0 * (plan.time.as_secs_f64() / TICK.as_secs_f64() - 1.0);
     let result = row.check(p99).and_then(|()| match (flat, reloads >= swaps && failed == 0.0) {

@@ -1,5 +1,5 @@
-//! What people read of each rule, as text: every message with its help, one report, and one denial. A change of words is a change of
-//! `tests/golden/<rule>.txt`, which `UPDATE=1` writes.
+//! What people read of each rule, as text: every message with its help, one report, and one denial. A change
+//! of words is a change of `tests/golden/<rule>.txt`, which `UPDATE=1` writes.
 
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
@@ -68,12 +68,14 @@ fn denial(fixture: &Fixture, object: &Value) -> Option<String> {
     let kind = Kind::of(object)?;
     let namespace = object["metadata"]["namespace"].as_str().unwrap_or("default");
     let kind = json!({"group": kind.group, "version": kind.version, "kind": kind.name});
-    let request = json!({"uid": "u", "kind": kind, "operation": "CREATE", "namespace": namespace, "object": object});
+    let request =
+        json!({"uid": "u", "kind": kind, "operation": "CREATE", "namespace": namespace, "object": object});
     let review = json!({"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "request": request});
     let with_claims = engine::evaluate(&fixture.policy, &fixture.facts, &Request::of_file(object, None));
     let denies = with_claims.findings.iter().any(|finding| finding.level == Level::Deny);
     let facts: &dyn jobgate::judge::facts::Facts = if denies { &fixture.facts } else { &NoFacts };
-    let answer = admission::answer(Endpoint::Validate, &fixture.policy, facts, review.to_string().as_bytes(), None);
+    let answer =
+        admission::answer(Endpoint::Validate, &fixture.policy, facts, review.to_string().as_bytes(), None);
     let answer: Value = serde_json::from_slice(&answer.body).ok()?;
     answer["response"]["status"]["message"].as_str().map(str::to_owned)
 }

@@ -7,9 +7,11 @@
 //! # expect: nothing
 //! ```
 //!
-//! that is, level, rule, object name, field. `PersistentVolumeClaim`s of the file are facts. `<case>.policy.yaml` is the policy, else the default.
-//! What `lint --fix` makes of it stands in `<case>.fixed.yaml`, byte for byte, and what `--unsafe-fixes` makes of it in `<case>.unsafe.yaml` where that is
-//! something else. A file that is missing or one too many fails; `UPDATE=1` writes them anew. Read what it has written: users will see it in their files.
+//! that is, level, rule, object name, field. `PersistentVolumeClaim`s of the file are facts.
+//! `<case>.policy.yaml` is the policy, else the default. What `lint --fix` makes of it stands in
+//! `<case>.fixed.yaml`, byte for byte, and what `--unsafe-fixes` makes of it in `<case>.unsafe.yaml` where
+//! that is something else. A file that is missing or one too many fails; `UPDATE=1` writes them anew. Read
+//! what it has written: users will see it in their files.
 //!
 //! Cases are called `bad-…`, `good-…` and `edge-…`; a rule without one of each fails.
 
@@ -39,13 +41,21 @@ fn main() -> ExitCode {
         for sort in ["bad-", "good-", "edge-"] {
             let found = fixtures.iter().any(|fixture| fixture.case.starts_with(sort));
             let name = format!("{}::has_a_{}case", rule.file(), sort.replace('-', "_"));
-            trials.push(Trial::test(name, move || found.then_some(()).ok_or_else(|| format!("no {sort}… case").into())));
+            trials.push(Trial::test(name, move || {
+                found.then_some(()).ok_or_else(|| format!("no {sort}… case").into())
+            }));
         }
         let cases: Vec<String> = fixtures.iter().map(|fixture| fixture.case.clone()).collect();
         let folder = fixture::folder(rule);
-        trials.push(Trial::test(format!("{}::has_no_stray_file", rule.file()), move || strays(&folder, &cases)));
+        trials.push(Trial::test(format!("{}::has_no_stray_file", rule.file()), move || {
+            strays(&folder, &cases)
+        }));
         for fixture in fixtures {
-            let (name, path, policy) = (format!("{}::{}::fixed", rule.file(), fixture.case), fixture.path.clone(), fixture.policy.clone());
+            let (name, path, policy) = (
+                format!("{}::{}::fixed", rule.file(), fixture.case),
+                fixture.path.clone(),
+                fixture.policy.clone(),
+            );
             trials.push(Trial::test(name, move || fixed(&path, &policy)));
             trials.push(Trial::test(format!("{}::{}", rule.file(), fixture.case), move || check(&fixture)));
         }
@@ -59,11 +69,19 @@ fn main() -> ExitCode {
 fn check(fixture: &Fixture) -> Result<(), Failed> {
     let mut found = Vec::new();
     for object in fixture.workloads() {
-        let verdict = jobgate::judge::engine::evaluate(&fixture.policy, &fixture.facts, &jobgate::judge::engine::Request::of_file(object, None));
+        let verdict = jobgate::judge::engine::evaluate(
+            &fixture.policy,
+            &fixture.facts,
+            &jobgate::judge::engine::Request::of_file(object, None),
+        );
         found.extend(fixture::lines(object, &verdict.findings));
     }
     found.sort();
-    if found == fixture.expected { Ok(()) } else { Err(format!("expected {:#?}\nfound {found:#?}", fixture.expected).into()) }
+    if found == fixture.expected {
+        Ok(())
+    } else {
+        Err(format!("expected {:#?}\nfound {found:#?}", fixture.expected).into())
+    }
 }
 
 /// Fixes the fixture's file, and holds what comes out against the files beside it.
@@ -71,7 +89,12 @@ fn fixed(path: &Path, policy: &jobgate::judge::policy::Policy) -> Result<(), Fai
     let source = std::fs::read(path)?;
     let make = |most: Safety| {
         let (linted, mut changed) = fixing::fix(&[Input::named(path)], policy, most);
-        let withheld: Vec<String> = linted.report.findings.iter().filter_map(|located| located.withheld.as_deref().map(str::to_owned)).collect();
+        let withheld: Vec<String> = linted
+            .report
+            .findings
+            .iter()
+            .filter_map(|located| located.withheld.as_deref().map(str::to_owned))
+            .collect();
         match withheld.is_empty() {
             true => Ok(changed.pop_first().map_or_else(|| source.clone(), |(_, changed)| changed.new)),
             false => Err(Failed::from(format!("{most:?} fixes are withheld: {withheld:?}"))),
@@ -98,8 +121,14 @@ pub(crate) fn golden_file(path: &Path, wanted: Option<&Vec<u8>>) -> Result<(), F
         }
         return Ok(());
     }
-    let shown = |text: Option<&Vec<u8>>| text.map_or_else(|| "is not there".to_owned(), |text| format!("is\n{}", String::from_utf8_lossy(text)));
-    Err(format!("{} {}\nand should be as in\n{}", path.display(), shown(there.as_ref()), shown(wanted)).into())
+    let shown = |text: Option<&Vec<u8>>| {
+        text.map_or_else(
+            || "is not there".to_owned(),
+            |text| format!("is\n{}", String::from_utf8_lossy(text)),
+        )
+    };
+    Err(format!("{} {}\nand should be as in\n{}", path.display(), shown(there.as_ref()), shown(wanted))
+        .into())
 }
 
 /// Fails for a file that belongs to no case.
@@ -107,7 +136,9 @@ fn strays(folder: &Path, cases: &[String]) -> Result<(), Failed> {
     for entry in std::fs::read_dir(folder)? {
         let name = entry?.file_name().to_string_lossy().into_owned();
         let (case, ending) = name.split_once('.').unwrap_or((&name, ""));
-        if !cases.iter().any(|known| known == case) || !["yaml", "policy.yaml", "fixed.yaml", "unsafe.yaml"].contains(&ending) {
+        if !cases.iter().any(|known| known == case)
+            || !["yaml", "policy.yaml", "fixed.yaml", "unsafe.yaml"].contains(&ending)
+        {
             return Err(format!("{name} belongs to no case").into());
         }
     }

@@ -1,4 +1,5 @@
-//! A kind is one value: with its definition, and nothing else, it is linted, filled, registered and documented.
+//! A kind is one value: with its definition, and nothing else, it is linted, filled, registered and
+//! documented.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot read its input fails")]
 
@@ -52,14 +53,23 @@ pub(crate) fn trials() -> Vec<Trial> {
             Ok(())
         })
     };
-    vec![trial("linted", linted), trial("filled", filled), trial("registered", registered), trial("documented", documented)]
+    vec![
+        trial("linted", linted),
+        trial("filled", filled),
+        trial("registered", registered),
+        trial("documented", documented),
+    ]
 }
 
 fn linted() {
     let input = Input::text("swarm.yaml", MANIFEST.as_bytes());
     let policy = Policy::builtin("default").unwrap();
     let report = lint::lint(&[input], &policy, &Claims::default(), &Options::default()).report;
-    let found: Vec<String> = report.findings.iter().map(|located| format!("{} {}", located.finding.rule, located.finding.path.to_path())).collect();
+    let found: Vec<String> = report
+        .findings
+        .iter()
+        .map(|located| format!("{} {}", located.finding.rule, located.finding.path.to_path()))
+        .collect();
     assert_eq!(
         found,
         [
@@ -73,7 +83,10 @@ fn linted() {
 }
 
 fn filled() {
-    let object = serde_json::to_string(&jobgate::text::yaml::documents(MANIFEST.as_bytes()).next().unwrap().unwrap().value).unwrap();
+    let object = serde_json::to_string(
+        &jobgate::text::yaml::documents(MANIFEST.as_bytes()).next().unwrap().unwrap().value,
+    )
+    .unwrap();
     let body = format!(
         r#"{{"apiVersion":"admission.k8s.io/v1","kind":"AdmissionReview","request":{{"uid":"u","kind":{{"group":"example.dev","version":"v1","kind":"SwarmJob"}},"operation":"CREATE","namespace":"ml","object":{object}}}}}"#
     );
@@ -86,10 +99,14 @@ fn filled() {
 }
 
 fn registered() {
-    let [mutating, validating] = configurations("jobgate", &Target::Url("https://127.0.0.1".to_owned()), None);
+    let [mutating, validating] =
+        configurations("jobgate", &Target::Url("https://127.0.0.1".to_owned()), None);
     for configuration in [mutating, validating] {
         let rules = configuration["webhooks"][0]["rules"].as_array().unwrap();
-        assert!(rules.iter().any(|rule| rule["apiGroups"] == json!(["example.dev"]) && rule["resources"] == json!(["swarmjobs"])));
+        assert!(
+            rules.iter().any(|rule| rule["apiGroups"] == json!(["example.dev"])
+                && rule["resources"] == json!(["swarmjobs"]))
+        );
     }
 }
 

@@ -1,8 +1,10 @@
-//! One verdict: runs the fixtures of the rules through the real HTTPS webhook and asserts what is asserted of the linter.
+//! One verdict: runs the fixtures of the rules through the real HTTPS webhook and asserts what is asserted of
+//! the linter.
 //!
-//! Each object of a fixture is sent to `/mutate` and `/validate` as an API server would send it: with its defaults in the fields that rules read. The
-//! claims of the fixture are served by a stand-in for the API server, through the real look-up. For fills, the patched object must be what
-//! the edited file is, byte edits included; and the fixed file must be admitted without a patch.
+//! Each object of a fixture is sent to `/mutate` and `/validate` as an API server would send it: with its
+//! defaults in the fields that rules read. The claims of the fixture are served by a stand-in for the API
+//! server, through the real look-up. For fills, the patched object must be what the edited file is, byte
+//! edits included; and the fixed file must be admitted without a patch.
 
 use std::convert::Infallible;
 use std::sync::Arc;
@@ -38,8 +40,12 @@ const NAMESPACE: &str = "default";
 pub(crate) fn trials() -> Vec<Trial> {
     let mut trials = Vec::new();
     for entry in RULES {
-        // A part of an object (a kustomize patch) never comes as far as a webhook: it has no container that an API server would accept.
-        for fixture in fixture::of_rule(entry.rule).into_iter().filter(|fixture| !fixture.case.starts_with("edge-partial")) {
+        // A part of an object (a kustomize patch) never comes as far as a webhook: it has no container that
+        // an API server would accept.
+        for fixture in fixture::of_rule(entry.rule)
+            .into_iter()
+            .filter(|fixture| !fixture.case.starts_with("edge-partial"))
+        {
             let name = format!("served::{}::{}", entry.rule.file(), fixture.case);
             trials.push(Trial::test(name, move || check(&fixture)));
         }
@@ -56,7 +62,11 @@ fn check(fixture: &Fixture) -> Result<(), Failed> {
             found.extend(served.findings(fixture, object).await?);
         }
         found.sort();
-        if found == fixture.expected { Ok(()) } else { Err(format!("expected {:#?}\nfound {found:#?}", fixture.expected).into()) }
+        if found == fixture.expected {
+            Ok(())
+        } else {
+            Err(format!("expected {:#?}\nfound {found:#?}", fixture.expected).into())
+        }
     })
 }
 
@@ -95,7 +105,8 @@ impl Served {
         let server = Server::bind(config, metrics.clone()).await?;
         let address = server.address;
         let (stop, told) = watch::channel(Stop::No);
-        let webhook = Webhook::new(fixture.policy.clone(), claims(fixture), metrics, || jiff::civil::date(2026, 1, 1));
+        let webhook =
+            Webhook::new(fixture.policy.clone(), claims(fixture), metrics, || jiff::civil::date(2026, 1, 1));
         tokio::spawn(server.run(webhook, told));
         Ok(Self { address, ca: made.ca, _stop: stop })
     }
@@ -107,19 +118,27 @@ impl Served {
         let mut lines = Vec::new();
         let name = object.pointer("/metadata/name").and_then(Value::as_str).unwrap_or_default();
         // An API server refuses a Job that restarts always between the two calls.
-        let reply = if mutated.allowed { self.review("validate", &sent).await? } else { mutated_denial(&mutated) };
+        let reply =
+            if mutated.allowed { self.review("validate", &sent).await? } else { mutated_denial(&mutated) };
         if reply.patch.is_some() {
             return Err("/validate sent a patch".into());
         }
-        // The reference for levels and paths is the linter's verdict; the webhook must say of each finding what its level asks for, and no more.
+        // The reference for levels and paths is the linter's verdict; the webhook must say of each finding
+        // what its level asks for, and no more.
         let verdict = engine::evaluate(&fixture.policy, &fixture.facts, &Review::of_file(object, None));
         for finding in &verdict.findings {
             let line = format!("{} {} {name} {}", finding.level.as_str(), finding.rule, finding.path);
             let told = match finding.level.as_str() {
                 // What is not filled in after all is for the person with the file.
                 "note" if !finding.fills => true,
-                "note" => mutated.patch.as_ref().is_some_and(|patch| touches(patch, &finding.path.to_json_pointer())),
-                _ if !reply.allowed => reply.message.lines().any(|text| text.starts_with(&format!("{}: {}: ", finding.rule, finding.path))),
+                "note" => mutated
+                    .patch
+                    .as_ref()
+                    .is_some_and(|patch| touches(patch, &finding.path.to_json_pointer())),
+                _ if !reply.allowed => reply
+                    .message
+                    .lines()
+                    .any(|text| text.starts_with(&format!("{}: {}: ", finding.rule, finding.path))),
                 _ => reply.warnings.iter().any(|text| text.contains(finding.rule)),
             };
             if told || (finding.level.as_str() == "note" && !mutated.allowed) {
@@ -128,10 +147,15 @@ impl Served {
         }
         let expected_denial = verdict.findings.iter().any(|finding| finding.level.as_str() == "deny");
         if reply.allowed == expected_denial {
-            return Err(format!("the linter {} and the webhook answers {reply:?}", if expected_denial { "denies" } else { "admits" }).into());
+            return Err(format!(
+                "the linter {} and the webhook answers {reply:?}",
+                if expected_denial { "denies" } else { "admits" }
+            )
+            .into());
         }
         // Beside the findings there is a line about claims that nobody knows, where such are shared.
-        let caveats = reply.warnings.iter().filter(|text| text.starts_with("jobgate could not look up ")).count();
+        let caveats =
+            reply.warnings.iter().filter(|text| text.starts_with("jobgate could not look up ")).count();
         if caveats > 1 {
             return Err(format!("{caveats} lines about claims: {reply:?}").into());
         }
@@ -140,7 +164,9 @@ impl Served {
         let more = if reply.allowed { reply.warnings.len() - caveats } else { listed() };
         let said = verdict.findings.iter().filter(|finding| finding.level.as_str() != "note").count();
         if more != said {
-            return Err(format!("{said} findings above a note, and the webhook says {more}: {reply:?}").into());
+            return Err(
+                format!("{said} findings above a note, and the webhook says {more}: {reply:?}").into()
+            );
         }
         if mutated.allowed {
             self.check_fill(object, &sent, &mutated, &verdict.fill_ops()).await?;
@@ -149,8 +175,15 @@ impl Served {
         Ok(lines)
     }
 
-    /// Git equals live: the patched object is the edited file, as an API server would default it, and is then left alone.
-    async fn check_fill(&self, object: &Value, sent: &Value, mutated: &Reply, ops: &[patch::Op]) -> Result<(), Failed> {
+    /// Git equals live: the patched object is the edited file, as an API server would default it, and is then
+    /// left alone.
+    async fn check_fill(
+        &self,
+        object: &Value,
+        sent: &Value,
+        mutated: &Reply,
+        ops: &[patch::Op],
+    ) -> Result<(), Failed> {
         let mut patched = sent.to_json();
         if let Some(patch) = &mutated.patch {
             let patch: json_patch::Patch = serde_json::from_value(patch.to_json())?;
@@ -170,7 +203,9 @@ impl Served {
             object
         };
         if without_owners(&as_sent(&fixed).to_json()) != without_owners(&patched) {
-            return Err(format!("the fixed file is {:#}\nthe patched object {patched:#}", as_sent(&fixed)).into());
+            return Err(
+                format!("the fixed file is {:#}\nthe patched object {patched:#}", as_sent(&fixed)).into()
+            );
         }
         let told = mutated.warnings.iter().filter(|text| text.starts_with("jobgate filled in")).count();
         if mutated.warnings.len() != told || told != usize::from(mutated.patch.is_some()) {
@@ -185,7 +220,8 @@ impl Served {
 
     async fn review(&self, endpoint: &str, object: &Value) -> Result<Reply, Failed> {
         let kind = Kind::of(object).ok_or("a kind of ours")?;
-        let (group, version) = object["apiVersion"].as_str().and_then(|text| text.split_once('/')).ok_or("an apiVersion")?;
+        let (group, version) =
+            object["apiVersion"].as_str().and_then(|text| text.split_once('/')).ok_or("an apiVersion")?;
         let body = json!({
             "apiVersion": "admission.k8s.io/v1",
             "kind": "AdmissionReview",
@@ -209,7 +245,9 @@ impl Served {
             return Err(format!("another uid: {answer}").into());
         }
         let patch = match response["patch"].as_str() {
-            Some(text) => Some(serde_json::from_slice(&base64::engine::general_purpose::STANDARD.decode(text)?)?),
+            Some(text) => {
+                Some(serde_json::from_slice(&base64::engine::general_purpose::STANDARD.decode(text)?)?)
+            }
             None => None,
         };
         let warnings = response["warnings"].as_array().map(Vec::as_slice).unwrap_or_default();
@@ -224,10 +262,16 @@ impl Served {
     async fn post(&self, endpoint: &str, body: &str) -> Result<String, Failed> {
         let mut roots = rustls::RootCertStore::empty();
         roots.add(CertificateDer::from_pem_slice(self.ca.as_bytes())?)?;
-        let builder = rustls::ClientConfig::builder_with_provider(Arc::new(rustls::crypto::ring::default_provider()));
-        let config = builder.with_safe_default_protocol_versions()?.with_root_certificates(roots).with_no_client_auth();
+        let builder =
+            rustls::ClientConfig::builder_with_provider(Arc::new(rustls::crypto::ring::default_provider()));
+        let config = builder
+            .with_safe_default_protocol_versions()?
+            .with_root_certificates(roots)
+            .with_no_client_auth();
         let stream = TcpStream::connect(self.address).await?;
-        let mut stream = tokio_rustls::TlsConnector::from(Arc::new(config)).connect(ServerName::try_from("localhost")?, stream).await?;
+        let mut stream = tokio_rustls::TlsConnector::from(Arc::new(config))
+            .connect(ServerName::try_from("localhost")?, stream)
+            .await?;
         let head = format!(
             "POST /{endpoint}?timeout=10s HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\ncontent-length: {}\r\nconnection: close\r\n\r\n",
             body.len()
@@ -241,25 +285,52 @@ impl Served {
     }
 }
 
-/// One verdict: a dry run says what the webhook says, finds what the linter finds, and its edits are the linter's.
-fn check_dry_run(fixture: &Fixture, object: &Value, linted: &engine::Verdict, mutated: &Reply, allowed: bool) -> Result<(), Failed> {
-    let question = Question { object, old: None, namespace: NAMESPACE, strict: true, today: Some(jiff::civil::date(2026, 1, 1)) };
+/// One verdict: a dry run says what the webhook says, finds what the linter finds, and its edits are the
+/// linter's.
+fn check_dry_run(
+    fixture: &Fixture,
+    object: &Value,
+    linted: &engine::Verdict,
+    mutated: &Reply,
+    allowed: bool,
+) -> Result<(), Failed> {
+    let question = Question {
+        object,
+        old: None,
+        namespace: NAMESPACE,
+        strict: true,
+        today: Some(jiff::civil::date(2026, 1, 1)),
+    };
     let answer = dry_run::answer(&fixture.policy, &Scoped(fixture), &question);
     let rules = |findings: &[Finding]| -> Vec<String> {
         let ours = findings.iter().filter(|finding| RULES.iter().any(|entry| entry.rule.id == finding.rule));
-        let mut lines: Vec<String> = ours.map(|finding| format!("{} {} {}", finding.level.as_str(), finding.rule, finding.path)).collect();
+        let mut lines: Vec<String> = ours
+            .map(|finding| format!("{} {} {}", finding.level.as_str(), finding.rule, finding.path))
+            .collect();
         lines.sort();
         lines
     };
     if rules(&answer.findings) != rules(&linted.findings) {
-        return Err(format!("a dry run finds {:#?}\nthe linter {:#?}", rules(&answer.findings), rules(&linted.findings)).into());
+        return Err(format!(
+            "a dry run finds {:#?}\nthe linter {:#?}",
+            rules(&answer.findings),
+            rules(&linted.findings)
+        )
+        .into());
     }
     match answer.outcome {
-        // The webhook has not been asked about what the API server refuses, or about what comes instead of a placeholder.
+        // The webhook has not been asked about what the API server refuses, or about what comes instead of a
+        // placeholder.
         Predicted::Refused | Predicted::Unjudged => return Ok(()),
-        outcome if outcome.is_allowed() != allowed => return Err(format!("a dry run says {}", outcome.as_str()).into()),
-        Predicted::Patched if mutated.patch.is_none() => return Err("a dry run patches and the webhook does not".into()),
-        Predicted::Allowed if mutated.patch.is_some() => return Err("the webhook patches and a dry run does not".into()),
+        outcome if outcome.is_allowed() != allowed => {
+            return Err(format!("a dry run says {}", outcome.as_str()).into());
+        }
+        Predicted::Patched if mutated.patch.is_none() => {
+            return Err("a dry run patches and the webhook does not".into());
+        }
+        Predicted::Allowed if mutated.patch.is_some() => {
+            return Err("the webhook patches and a dry run does not".into());
+        }
         _ => {}
     }
     let changed = |ops: &[patch::Op]| patch::apply(object, ops);
@@ -269,7 +340,8 @@ fn check_dry_run(fixture: &Fixture, object: &Value, linted: &engine::Verdict, mu
     Ok(())
 }
 
-/// The fixture's claims as a cluster has them: those that name no namespace are in the one that requests go to.
+/// The fixture's claims as a cluster has them: those that name no namespace are in the one that requests go
+/// to.
 struct Scoped<'f>(&'f Fixture);
 
 impl Facts for Scoped<'_> {
@@ -288,15 +360,17 @@ fn mutated_denial(mutated: &Reply) -> Reply {
 
 /// Tells whether a patch sets a place: itself, something in it, or a mapping around it.
 fn touches(patch: &Value, pointer: &str) -> bool {
-    let paths = patch.as_array().map(Vec::as_slice).unwrap_or_default().iter().filter_map(|op| op["path"].as_str());
+    let paths =
+        patch.as_array().map(Vec::as_slice).unwrap_or_default().iter().filter_map(|op| op["path"].as_str());
     paths.into_iter().any(|path| path.starts_with(pointer) || pointer.starts_with(path))
 }
 
-/// Returns an object as an API server sends it when it is applied on the server's side: its namespace, who owns which field, and its defaults in the
-/// fields that rules read (kubernetes.md §7.3).
+/// Returns an object as an API server sends it when it is applied on the server's side: its namespace, who
+/// owns which field, and its defaults in the fields that rules read (kubernetes.md §7.3).
 fn as_sent(object: &Value) -> Value {
     let mut sent = object.clone();
-    let applied = json!({"manager": "ada", "operation": "Apply", "fieldsType": "FieldsV1", "fieldsV1": owned(object)});
+    let applied =
+        json!({"manager": "ada", "operation": "Apply", "fieldsType": "FieldsV1", "fieldsV1": owned(object)});
     let others = sent["metadata"]["managedFields"].as_array().cloned().unwrap_or_default();
     sent["metadata"]["managedFields"] = others.into_iter().chain([applied]).collect();
     if sent["metadata"]["namespace"].is_null() {
@@ -304,13 +378,18 @@ fn as_sent(object: &Value) -> Value {
     }
     let Some(kind) = Kind::of(&sent).filter(|kind| kind.is_built_in()) else { return sent };
     let is_job = kind == Kind::JOB;
-    let Some(spec) = sent.pointer_mut(&format!("/{}", kind.limits.join("/"))).and_then(Value::as_object_mut) else { return sent };
+    let Some(spec) = sent.pointer_mut(&format!("/{}", kind.limits.join("/"))).and_then(Value::as_object_mut)
+    else {
+        return sent;
+    };
     spec.retain(|_, value| !value.is_null());
     if is_job && !spec.contains_key("podReplacementPolicy") {
         let policy = if spec.contains_key("podFailurePolicy") { "Failed" } else { "TerminatingOrFailed" };
         spec.insert("podReplacementPolicy".to_owned(), policy.into());
     }
-    if let Some(pod) = spec.get_mut("template").and_then(|template| template.get_mut("spec")).and_then(Value::as_object_mut) {
+    if let Some(pod) =
+        spec.get_mut("template").and_then(|template| template.get_mut("spec")).and_then(Value::as_object_mut)
+    {
         pod.retain(|_, value| !value.is_null());
         pod.get_or_insert_with("restartPolicy", || "Always".into());
     }
@@ -320,10 +399,14 @@ fn as_sent(object: &Value) -> Value {
 /// Returns the fields of a mapping as managedFields have them, lists as one.
 fn owned(value: &Value) -> Value {
     let fields = value.as_object().into_iter().flatten().filter(|(_, value)| !value.is_null());
-    fields.map(|(key, value)| (format!("f:{key}"), owned(value))).collect::<jobgate::text::value::Map>().into()
+    fields
+        .map(|(key, value)| (format!("f:{key}"), owned(value)))
+        .collect::<jobgate::text::value::Map>()
+        .into()
 }
 
-/// Returns look-ups against a stand-in for the API server that knows the fixture's claims, and will not say anything of others.
+/// Returns look-ups against a stand-in for the API server that knows the fixture's claims, and will not say
+/// anything of others.
 fn claims(fixture: &Fixture) -> Claims {
     let known: Vec<(String, Value)> = fixture
         .facts
@@ -349,7 +432,10 @@ fn claims(fixture: &Fixture) -> Claims {
             Some((_, claim)) => (200, claim.to_string()),
             None => (403, forbidden.to_string()),
         };
-        let response = Response::builder().status(status).header("content-type", "application/json").body(Body::from(body.into_bytes()));
+        let response = Response::builder()
+            .status(status)
+            .header("content-type", "application/json")
+            .body(Body::from(body.into_bytes()));
         std::future::ready(Ok::<_, Infallible>(response.expect("a response")))
     });
     Claims::start(Mode::Live, kube::Client::new(service, NAMESPACE))

@@ -36,7 +36,9 @@ impl Rendering {
 
     /// Returns the webhooks of both configurations.
     pub fn webhooks(&self) -> Vec<&Value> {
-        let configurations = self.objects.iter().filter(|object| object["kind"].as_str().is_some_and(|kind| kind.ends_with("WebhookConfiguration")));
+        let configurations = self.objects.iter().filter(|object| {
+            object["kind"].as_str().is_some_and(|kind| kind.ends_with("WebhookConfiguration"))
+        });
         configurations.flat_map(|object| object["webhooks"].as_array().expect("webhooks")).collect()
     }
 
@@ -47,7 +49,12 @@ impl Rendering {
 
     /// Returns the container's arguments.
     pub fn arguments(&self) -> Vec<&str> {
-        self.pod()["containers"][0]["args"].as_array().expect("args").iter().map(|arg| arg.as_str().expect("text")).collect()
+        self.pod()["containers"][0]["args"]
+            .as_array()
+            .expect("args")
+            .iter()
+            .map(|arg| arg.as_str().expect("text"))
+            .collect()
     }
 }
 
@@ -56,8 +63,11 @@ fn root() -> &'static Path {
 }
 
 fn parse(name: &str, text: &str) -> Rendering {
-    let documents = jobgate::text::yaml::documents(text.as_bytes()).map(|document| document.unwrap_or_else(|e| panic!("{name}: {e:?}")));
-    let objects = documents.inspect(|document| assert!(document.duplicates.is_empty(), "{name}: a key stands twice")).map(|document| document.value);
+    let documents = jobgate::text::yaml::documents(text.as_bytes())
+        .map(|document| document.unwrap_or_else(|e| panic!("{name}: {e:?}")));
+    let objects = documents
+        .inspect(|document| assert!(document.duplicates.is_empty(), "{name}: a key stands twice"))
+        .map(|document| document.value);
     Rendering { name: name.to_owned(), objects: objects.filter(|value| !value.is_null()).collect() }
 }
 
@@ -75,7 +85,8 @@ fn run(command: &mut Command) -> String {
 
 /// Returns kubectl, if it is there.
 pub fn kubectl() -> Option<PathBuf> {
-    let assets = env::var_os("KUBEBUILDER_ASSETS").map_or_else(|| PathBuf::from("/usr/local/kubebuilder/bin"), PathBuf::from);
+    let assets = env::var_os("KUBEBUILDER_ASSETS")
+        .map_or_else(|| PathBuf::from("/usr/local/kubebuilder/bin"), PathBuf::from);
     on_path("kubectl").or_else(|| Some(assets.join("kubectl")).filter(|program| program.is_file()))
 }
 
@@ -100,8 +111,14 @@ fn helm() -> Option<Helm> {
     if let Some(program) = on_path("helm") {
         return Some(Helm::Program(program));
     }
-    let candidates = env::var_os("JOBGATE_HELM_PYTHON").map(PathBuf::from).into_iter().chain(on_path("python3"));
-    let has_library = |python: &PathBuf| Command::new(python).args(["-c", "import helm_python"]).output().is_ok_and(|output| output.status.success());
+    let candidates =
+        env::var_os("JOBGATE_HELM_PYTHON").map(PathBuf::from).into_iter().chain(on_path("python3"));
+    let has_library = |python: &PathBuf| {
+        Command::new(python)
+            .args(["-c", "import helm_python"])
+            .output()
+            .is_ok_and(|output| output.status.success())
+    };
     candidates.into_iter().find(has_library).map(Helm::Python)
 }
 
@@ -110,7 +127,12 @@ fn template(values: &Value) -> Option<Command> {
     Some(match helm()? {
         Helm::Program(program) => {
             let mut command = Command::new(program);
-            command.args(["template", "jobgate"]).arg(chart).args(["--namespace", "jobgate", "--kube-version", "1.36.0"]);
+            command.args(["template", "jobgate"]).arg(chart).args([
+                "--namespace",
+                "jobgate",
+                "--kube-version",
+                "1.36.0",
+            ]);
             for (key, value) in values.as_object().expect("values") {
                 command.arg("--set-json").arg(format!("{key}={value}"));
             }

@@ -1,5 +1,6 @@
-//! A model of the JSON Patch engine of the API server, gopkg.in/evanphx/json-patch.v4 with its `SupportNegativeIndices`, as far as it departs from
-//! RFC 6902: written from the behaviour recorded in the oracle table, and tested against all of it (`oracle_jsonpatch`).
+//! A model of the JSON Patch engine of the API server, gopkg.in/evanphx/json-patch.v4 with its
+//! `SupportNegativeIndices`, as far as it departs from RFC 6902: written from the behaviour recorded in the
+//! oracle table, and tested against all of it (`oracle_jsonpatch`).
 
 use jobgate::text::value::Value;
 
@@ -57,10 +58,12 @@ fn one(doc: &mut Value, op: &Value) -> Result<(), String> {
     }
 }
 
-/// Finds the mapping or list that a path's last step is in. A null on the way counts as missing, and so does a scalar.
+/// Finds the mapping or list that a path's last step is in. A null on the way counts as missing, and so does
+/// a scalar.
 fn find<'v>(doc: &'v mut Value, path: &str) -> Result<(&'v mut Value, String), String> {
     let missing = || format!("doc is missing path: {path:?}");
-    let steps: Vec<String> = path.split('/').skip(1).map(|step| step.replace("~1", "/").replace("~0", "~")).collect();
+    let steps: Vec<String> =
+        path.split('/').skip(1).map(|step| step.replace("~1", "/").replace("~0", "~")).collect();
     let (last, parents) = steps.split_last().ok_or_else(missing)?;
     let mut here = doc;
     for step in parents {
@@ -92,7 +95,9 @@ fn add(parent: &mut Value, key: &str, value: Value) -> Result<(), String> {
 fn remove(doc: &mut Value, path: &str) -> Result<Value, String> {
     let (parent, key) = find(doc, path)?;
     match parent {
-        Value::Object(map) => map.remove(&key).ok_or_else(|| format!("Unable to remove nonexistent key: {key}")),
+        Value::Object(map) => {
+            map.remove(&key).ok_or_else(|| format!("Unable to remove nonexistent key: {key}"))
+        }
         Value::Array(list) => {
             let at = index(&key, list.len(), list.len())?;
             Ok(list.remove(at))
@@ -110,7 +115,8 @@ fn get(doc: &mut Value, path: &str) -> Result<Value, String> {
     }
 }
 
-/// Reads an index as Go's `strconv.Atoi` does (`01` and `+1` are numbers), below `end`; a negative one counts from `from`.
+/// Reads an index as Go's `strconv.Atoi` does (`01` and `+1` are numbers), below `end`; a negative one counts
+/// from `from`.
 fn index(step: &str, from: usize, end: usize) -> Result<usize, String> {
     let invalid = || format!("Unable to access invalid index: {step}");
     let at: i64 = step.parse().map_err(|_| invalid())?;

@@ -47,7 +47,9 @@ impl Answer {
 
     /// Gives the answer.
     pub async fn give(self) -> Result<Response<Body>, BoxError> {
-        let reply = |code: u16, text: String| Ok(Response::builder().status(code).body(body(futures::stream::iter([text])))?);
+        let reply = |code: u16, text: String| {
+            Ok(Response::builder().status(code).body(body(futures::stream::iter([text])))?)
+        };
         match self {
             Self::Hang => future::pending().await,
             Self::Reset => Err("connection reset by peer".into()),
@@ -55,7 +57,9 @@ impl Answer {
                 sleep(pause).await;
                 reply(200, text)
             }
-            Self::Stall(text) => Ok(Response::new(body(futures::stream::iter([text]).chain(futures::stream::pending())))),
+            Self::Stall(text) => {
+                Ok(Response::new(body(futures::stream::iter([text]).chain(futures::stream::pending()))))
+            }
             Self::Quiet(pause) => {
                 let end = futures::stream::once(sleep(pause)).filter_map(|()| future::ready(None));
                 Ok(Response::new(body(end)))

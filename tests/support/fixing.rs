@@ -29,7 +29,8 @@ struct Kept(Mutex<BTreeMap<String, Changed>>);
 
 impl Sink for Kept {
     fn take(&self, change: &Change<'_>) -> Result<(), Unwritten> {
-        let changed = Changed { old: change.old.to_vec(), new: change.new.to_vec(), edits: change.edits.to_vec() };
+        let changed =
+            Changed { old: change.old.to_vec(), new: change.new.to_vec(), edits: change.edits.to_vec() };
         self.0.lock().expect("a sound lock").insert(change.input.path.to_string(), changed);
         Ok(())
     }
@@ -47,13 +48,17 @@ pub fn fix(inputs: &[Input], policy: &Policy, most: Safety) -> (Linted, BTreeMap
 pub fn workloads(text: &[u8]) -> Vec<Value> {
     fn take(value: Value, found: &mut Vec<Value>) {
         match value.get("items") {
-            Some(Value::Array(items)) if Kind::of(&value).is_none() => items.iter().for_each(|item| take(item.clone(), found)),
+            Some(Value::Array(items)) if Kind::of(&value).is_none() => {
+                items.iter().for_each(|item| take(item.clone(), found))
+            }
             _ if Kind::of(&value).is_some() => found.push(value),
             _ => {}
         }
     }
     let mut found = Vec::new();
-    jobgate::text::yaml::documents(text).filter_map(Result::ok).for_each(|document| take(document.value, &mut found));
+    jobgate::text::yaml::documents(text)
+        .filter_map(Result::ok)
+        .for_each(|document| take(document.value, &mut found));
     found
 }
 
@@ -71,9 +76,14 @@ pub fn patch_of(policy: &Policy, object: &Value) -> Option<String> {
     }});
     let body = review.to_string();
     for endpoint in Endpoint::ALL {
-        let whole = Review::read_whole(body.as_bytes()).map(|review| admission::judge(endpoint, policy, &NoFacts, review, None));
+        let whole = Review::read_whole(body.as_bytes())
+            .map(|review| admission::judge(endpoint, policy, &NoFacts, review, None));
         let skimmed = admission::answer(endpoint, policy, &NoFacts, body.as_bytes(), None);
-        assert_eq!(whole.ok(), Some(skimmed), "what is passed over while reading changes no answer, nor a word of it: {object}");
+        assert_eq!(
+            whole.ok(),
+            Some(skimmed),
+            "what is passed over while reading changes no answer, nor a word of it: {object}"
+        );
     }
     let answer = admission::answer(Endpoint::Mutate, policy, &NoFacts, body.as_bytes(), None);
     assert_eq!((answer.status, answer.meta.fault), (200, None), "{object}");

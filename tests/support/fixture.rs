@@ -33,11 +33,13 @@ pub fn folder(rule: &Rule) -> PathBuf {
 /// Returns the fixtures of a rule, by name.
 pub fn of_rule(rule: &Rule) -> Vec<Fixture> {
     let folder = folder(rule);
-    let entries = std::fs::read_dir(&folder).unwrap_or_else(|error| panic!("read {}: {error}", folder.display()));
+    let entries =
+        std::fs::read_dir(&folder).unwrap_or_else(|error| panic!("read {}: {error}", folder.display()));
     let mut paths: Vec<PathBuf> = entries.map(|entry| entry.expect("a folder entry").path()).collect();
     paths.sort();
     let case = |path: &PathBuf| Some(path.file_name()?.to_str()?.strip_suffix(".yaml")?.to_owned());
-    let cases = paths.iter().filter_map(|path| Some((case(path)?, path))).filter(|(case, _)| !case.contains('.'));
+    let cases =
+        paths.iter().filter_map(|path| Some((case(path)?, path))).filter(|(case, _)| !case.contains('.'));
     cases.map(|(case, path)| read(case, path)).collect()
 }
 
@@ -56,20 +58,23 @@ fn read(case: String, path: &Path) -> Fixture {
     }
     let mut facts = FactTable::default();
     for object in objects.iter().filter(|object| object["kind"] == "PersistentVolumeClaim") {
-        let text = |pointer: &str| object.pointer(pointer).and_then(Value::as_str).unwrap_or_default().to_owned();
+        let text =
+            |pointer: &str| object.pointer(pointer).and_then(Value::as_str).unwrap_or_default().to_owned();
         if let Some(claim) = Claim::from_object(object, Source::Cluster) {
             facts.claims.insert((text("/metadata/namespace"), text("/metadata/name")), Fact::Known(claim));
         }
     }
     let policy = match std::fs::read_to_string(path.with_extension("policy.yaml")) {
-        Ok(source) => Policy::parse(&source, "policy.yaml").unwrap_or_else(|errors| panic!("{}: {errors}", path.display())),
+        Ok(source) => Policy::parse(&source, "policy.yaml")
+            .unwrap_or_else(|errors| panic!("{}: {errors}", path.display())),
         Err(_) => Policy::default(),
     };
     Fixture { case, path: path.to_owned(), objects, facts, policy, expected }
 }
 
 fn expected(source: &str) -> Vec<String> {
-    let mut lines: Vec<String> = source.lines().filter_map(|line| line.strip_prefix("# expect: ")).map(str::to_owned).collect();
+    let mut lines: Vec<String> =
+        source.lines().filter_map(|line| line.strip_prefix("# expect: ")).map(str::to_owned).collect();
     lines.sort();
     lines
 }
@@ -84,5 +89,8 @@ impl Fixture {
 /// Returns findings in the form of the `# expect:` lines.
 pub fn lines(object: &Value, findings: &[Finding]) -> Vec<String> {
     let name = object.pointer("/metadata/name").and_then(Value::as_str).unwrap_or_default();
-    findings.iter().map(|finding| format!("{} {} {name} {}", finding.level.as_str(), finding.rule, finding.path)).collect()
+    findings
+        .iter()
+        .map(|finding| format!("{} {} {name} {}", finding.level.as_str(), finding.rule, finding.path))
+        .collect()
 }

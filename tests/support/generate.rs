@@ -1,4 +1,5 @@
-//! Objects that nobody would write and an API server may still send: right in most places, wrong in some, with strangers in between.
+//! Objects that nobody would write and an API server may still send: right in most places, wrong in some,
+//! with strangers in between.
 
 use std::collections::BTreeMap;
 
@@ -71,7 +72,9 @@ impl Case {
 
     /// Tells whether Jobgate must keep its hands off.
     pub(crate) fn is_none_of_ours(&self) -> bool {
-        !matches!(self.operation, "CREATE" | "UPDATE") || self.subresource.is_some() || self.said_kind != self.kind
+        !matches!(self.operation, "CREATE" | "UPDATE")
+            || self.subresource.is_some()
+            || self.said_kind != self.kind
     }
 
     /// Returns the same request for another object.
@@ -82,10 +85,15 @@ impl Case {
 
 /// Policies of every sort: the built-in ones, and every rule set to each action that it may have.
 pub(crate) fn policies() -> Vec<Policy> {
-    let mut policies: Vec<Policy> = ["default", "audit", "accelerators"].iter().map(|name| Policy::builtin(name).expect("a policy")).collect();
+    let mut policies: Vec<Policy> = ["default", "audit", "accelerators"]
+        .iter()
+        .map(|name| Policy::builtin(name).expect("a policy"))
+        .collect();
     for action in [Action::Deny, Action::Warn, Action::Fill] {
         let settings = |may: bool| RuleSettings { action: may.then_some(action), params: BTreeMap::new() };
-        let rules = RULES.iter().map(|entry| (entry.rule.id.to_owned(), settings(action != Action::Fill || entry.rule.can_fill())));
+        let rules = RULES.iter().map(|entry| {
+            (entry.rule.id.to_owned(), settings(action != Action::Fill || entry.rule.can_fill()))
+        });
         policies.push(Policy::builtin("default").expect("a policy").with_rules(rules.collect()));
     }
     policies
@@ -114,7 +122,11 @@ pub(crate) fn case(random: &mut Random, policies: usize) -> Case {
         facts,
         // The default policy as often as all others.
         policy: if random.percent(50) { 0 } else { random.below(policies) },
-        said_kind: if random.percent(2) { random.pick::<&str>(&["Job", "CronJob", "PyTorchJob", "ReplicaSet"]) } else { kind },
+        said_kind: if random.percent(2) {
+            random.pick::<&str>(&["Job", "CronJob", "PyTorchJob", "ReplicaSet"])
+        } else {
+            kind
+        },
         subresource: random.percent(2).then_some("status"),
         user: random.pick::<&str>(&[
             "admin",
@@ -126,8 +138,24 @@ pub(crate) fn case(random: &mut Random, policies: usize) -> Case {
     }
 }
 
-const STRANGE_TEXT: [&str; 16] =
-    ["", "x", "Always", "-", "0", "-1", "01", "a/b", "a~b", "~1", "\u{1b}[31mred", "line\nbreak", "\u{202e}turned", "\u{0}", "ü𝔘", "$NUM_NODES"];
+const STRANGE_TEXT: [&str; 16] = [
+    "",
+    "x",
+    "Always",
+    "-",
+    "0",
+    "-1",
+    "01",
+    "a/b",
+    "a~b",
+    "~1",
+    "\u{1b}[31mred",
+    "line\nbreak",
+    "\u{202e}turned",
+    "\u{0}",
+    "ü𝔘",
+    "$NUM_NODES",
+];
 const RESOURCES: [&str; 9] = [
     "cpu",
     "memory",
@@ -178,13 +206,23 @@ impl Maker<'_> {
             map.insert(key.to_owned(), value);
         }
         if self.random.percent(5 + self.mess) {
-            map.insert((*self.random.pick(&["x-unknown", "", "a/b~c", "-", "0", "tolerations", "runPolicy"])).to_owned(), self.anything(3));
+            map.insert(
+                (*self.random.pick(&["x-unknown", "", "a/b~c", "-", "0", "tolerations", "runPolicy"]))
+                    .to_owned(),
+                self.anything(3),
+            );
         }
         map.into()
     }
 
     /// Puts a field in with so much of a chance in a hundred.
-    fn maybe<'k>(&mut self, fields: &mut Vec<(&'k str, Value)>, percent: usize, key: &'k str, make: impl FnOnce(&mut Self) -> Value) {
+    fn maybe<'k>(
+        &mut self,
+        fields: &mut Vec<(&'k str, Value)>,
+        percent: usize,
+        key: &'k str,
+        make: impl FnOnce(&mut Self) -> Value,
+    ) {
         if self.random.percent(percent) {
             let value = make(self);
             fields.push((key, value));
@@ -214,7 +252,11 @@ impl Maker<'_> {
         self.maybe(&mut fields, 30, "annotations", |maker| {
             let mut annotations = Vec::new();
             maker.maybe(&mut annotations, 20, "jobgate.dev/keep", |maker| {
-                maker.one_of(&["ttl-after-finished".into(), "pod-replacement-policy, gpu-toleration".into(), "nonsense\n".into()])
+                maker.one_of(&[
+                    "ttl-after-finished".into(),
+                    "pod-replacement-policy, gpu-toleration".into(),
+                    "nonsense\n".into(),
+                ])
             });
             maker.maybe(&mut annotations, 20, "jobgate.dev/ignore", |maker| {
                 maker.one_of(&["deadline".into(), "gpu-toleration,ttl-after-finished".into()])
@@ -268,7 +310,9 @@ impl Maker<'_> {
     }
 
     fn limits(&mut self, fields: &mut Vec<(&str, Value)>) {
-        self.maybe(fields, 50, "activeDeadlineSeconds", |maker| maker.one_of(&[3600.into(), 86400.into(), 0.into(), i64::MAX.into()]));
+        self.maybe(fields, 50, "activeDeadlineSeconds", |maker| {
+            maker.one_of(&[3600.into(), 86400.into(), 0.into(), i64::MAX.into()])
+        });
         self.maybe(fields, 40, "ttlSecondsAfterFinished", |maker| maker.one_of(&[0.into(), 86400.into()]));
     }
 
@@ -276,7 +320,9 @@ impl Maker<'_> {
         let spec = self.job_spec(false);
         let template = self.mapping(vec![("metadata", json!({})), ("spec", spec)]);
         let mut fields = vec![("jobTemplate", template), ("schedule", "0 2 * * *".into())];
-        self.maybe(&mut fields, 50, "concurrencyPolicy", |maker| maker.one_of(&["Allow".into(), "Forbid".into(), "Replace".into()]));
+        self.maybe(&mut fields, 50, "concurrencyPolicy", |maker| {
+            maker.one_of(&["Allow".into(), "Forbid".into(), "Replace".into()])
+        });
         self.mapping(fields)
     }
 
@@ -307,7 +353,9 @@ impl Maker<'_> {
         let template = self.template(false);
         let mut fields = vec![("template", template)];
         self.maybe(&mut fields, 70, "replicas", |maker| maker.one_of(&[1.into(), 3.into()]));
-        self.maybe(&mut fields, 50, "restartPolicy", |maker| maker.one_of(&["Always".into(), "OnFailure".into(), "Never".into(), "ExitCode".into()]));
+        self.maybe(&mut fields, 50, "restartPolicy", |maker| {
+            maker.one_of(&["Always".into(), "OnFailure".into(), "Never".into(), "ExitCode".into()])
+        });
         self.mapping(fields)
     }
 
@@ -336,7 +384,8 @@ impl Maker<'_> {
     }
 
     fn container(&mut self, at: usize) -> Value {
-        let mut fields = vec![("name", format!("c{at}").into()), ("image", "registry.example.com/a:v1".into())];
+        let mut fields =
+            vec![("name", format!("c{at}").into()), ("image", "registry.example.com/a:v1".into())];
         self.maybe(&mut fields, 60, "resources", |maker| {
             let mut resources = Vec::new();
             for list in ["limits", "requests"] {
@@ -357,7 +406,18 @@ impl Maker<'_> {
     }
 
     fn quantity(&mut self) -> Value {
-        self.one_of(&["1".into(), 1.into(), "0".into(), 0.into(), "4".into(), "1k".into(), 1.5.into(), "$GPUS".into(), "many".into(), (-1).into()])
+        self.one_of(&[
+            "1".into(),
+            1.into(),
+            "0".into(),
+            0.into(),
+            "4".into(),
+            "1k".into(),
+            1.5.into(),
+            "$GPUS".into(),
+            "many".into(),
+            (-1).into(),
+        ])
     }
 
     fn tolerations(&mut self) -> Value {
@@ -366,12 +426,17 @@ impl Maker<'_> {
                 let key = *self.random.pick(&["nvidia.com/gpu", "amd.com/gpu", "other", ""]);
                 let operator = *self.random.pick(&["Exists", "Exists", "Equal", ""]);
                 let effect = *self.random.pick(&["NoSchedule", "NoExecute", ""]);
-                self.mapping(vec![("key", key.into()), ("operator", operator.into()), ("effect", effect.into())])
+                self.mapping(vec![
+                    ("key", key.into()),
+                    ("operator", operator.into()),
+                    ("effect", effect.into()),
+                ])
             })
             .collect()
     }
 
-    /// Makes an object that the new one may have come from: the same, another, or one that still has what an apply took out.
+    /// Makes an object that the new one may have come from: the same, another, or one that still has what an
+    /// apply took out.
     fn old(&mut self, kind: &'static str, object: &Value) -> Value {
         let mut old = object.clone();
         match self.random.below(10) {
@@ -403,7 +468,10 @@ impl Maker<'_> {
             let fact = match self.random.below(6) {
                 0 => Fact::Unknown,
                 1 => Fact::Absent,
-                at => Fact::Known(Claim { access_modes: modes[(at - 2) % 4].map(str::to_owned).to_vec(), source: Source::Cluster }),
+                at => Fact::Known(Claim {
+                    access_modes: modes[(at - 2) % 4].map(str::to_owned).to_vec(),
+                    source: Source::Cluster,
+                }),
             };
             facts.claims.insert(("team-a".to_owned(), name.to_owned()), fact);
         }
@@ -419,13 +487,16 @@ fn templates(object: &mut Value) -> Vec<&mut Value> {
         "Job" => spec.get_mut("template").into_iter().collect(),
         "CronJob" => spec.pointer_mut("/jobTemplate/spec/template").into_iter().collect(),
         _ => match spec.get_mut("pytorchReplicaSpecs").and_then(Value::as_object_mut) {
-            Some(replicas) => replicas.values_mut().filter_map(|replica| replica.get_mut("template")).collect(),
+            Some(replicas) => {
+                replicas.values_mut().filter_map(|replica| replica.get_mut("template")).collect()
+            }
             None => Vec::new(),
         },
     }
 }
 
-/// Adds what the webhook would have added for one NVIDIA or AMD card: sometimes right, which is what an old object to be restored is like.
+/// Adds what the webhook would have added for one NVIDIA or AMD card: sometimes right, which is what an old
+/// object to be restored is like.
 fn add_tolerations(template: &mut Value) {
     let text = template.to_string();
     let Some(spec) = template.get_mut("spec").and_then(Value::as_object_mut) else { return };
@@ -441,11 +512,14 @@ fn add_tolerations(template: &mut Value) {
     }
 }
 
-/// Returns an object without the fields that may be filled in. Of tolerations the ones that `original` had stay: nobody's may change.
+/// Returns an object without the fields that may be filled in. Of tolerations the ones that `original` had
+/// stay: nobody's may change.
 pub(crate) fn without_fills(object: &Value, original: &Value) -> Value {
     let (mut object, mut original) = (object.clone(), original.clone());
     // A null is as good as nothing: what takes its place is ours.
-    let before = templates(&mut original).into_iter().map(|template| template.pointer("/spec/tolerations").filter(|list| !list.is_null()).cloned());
+    let before = templates(&mut original)
+        .into_iter()
+        .map(|template| template.pointer("/spec/tolerations").filter(|list| !list.is_null()).cloned());
     for (template, before) in templates(&mut object).into_iter().zip(before.collect::<Vec<_>>()) {
         let Some(spec) = template.get_mut("spec").and_then(Value::as_object_mut) else { continue };
         match (before, spec.get_mut("tolerations")) {
@@ -463,7 +537,11 @@ pub(crate) fn without_fills(object: &Value, original: &Value) -> Value {
     };
     let had = original.pointer(path).cloned();
     if let Some(limits) = object.pointer_mut(path).and_then(Value::as_object_mut) {
-        let own = |key: &str| had.as_ref().and_then(|had| had.get(key)).is_some_and(|value| !value.is_null() && value != "TerminatingOrFailed");
+        let own = |key: &str| {
+            had.as_ref()
+                .and_then(|had| had.get(key))
+                .is_some_and(|value| !value.is_null() && value != "TerminatingOrFailed")
+        };
         for key in ["ttlSecondsAfterFinished", "podReplacementPolicy"] {
             if !own(key) {
                 limits.remove(key);
@@ -480,11 +558,14 @@ pub(crate) fn without_fills(object: &Value, original: &Value) -> Value {
     object
 }
 
-/// Checks that an update was given back what an apply took out of its pod templates, and that nothing else was done.
+/// Checks that an update was given back what an apply took out of its pod templates, and that nothing else
+/// was done.
 pub(crate) fn assert_restored(object: &Value, patched: &Value, old: &Value) {
     let (mut object, mut patched, mut old) = (object.clone(), patched.clone(), old.clone());
     let mut restored = 0;
-    for ((before, after), old) in templates(&mut object).into_iter().zip(templates(&mut patched)).zip(templates(&mut old)) {
+    for ((before, after), old) in
+        templates(&mut object).into_iter().zip(templates(&mut patched)).zip(templates(&mut old))
+    {
         if before != after {
             assert_eq!(after, old, "a template is changed back or not at all");
             restored += 1;

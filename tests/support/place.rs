@@ -78,7 +78,8 @@ pub fn stderr(output: &Output) -> &str {
 
 /// What it wrote, as JSON.
 pub fn json(output: &Output) -> Value {
-    serde_json::from_slice(&output.stdout).unwrap_or_else(|error| panic!("{error}: {}{}", stdout(output), stderr(output)))
+    serde_json::from_slice(&output.stdout)
+        .unwrap_or_else(|error| panic!("{error}: {}{}", stdout(output), stderr(output)))
 }
 
 /// How it ended.

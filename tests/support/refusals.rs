@@ -23,7 +23,8 @@ pub enum Answer {
     Accepted,
 }
 
-/// Returns a message without what stands for a whole mapping: the server prints Go's names of its fields, and we leave it out.
+/// Returns a message without what stands for a whole mapping: the server prints Go's names of its fields, and
+/// we leave it out.
 fn brief(message: &str) -> String {
     match (message.strip_prefix("Invalid value: {"), message.rfind("}: ")) {
         (Some(_), Some(end)) => format!("Invalid value: {{…{}", &message[end..]),
@@ -33,24 +34,33 @@ fn brief(message: &str) -> String {
 
 /// The validation of custom resources writes all paths with dots.
 pub fn plain(path: &str) -> String {
-    path.replace("pytorchReplicaSpecs[", "pytorchReplicaSpecs.").replace("limits[", "limits.").replace("].", ".").trim_end_matches(']').to_owned()
+    path.replace("pytorchReplicaSpecs[", "pytorchReplicaSpecs.")
+        .replace("limits[", "limits.")
+        .replace("].", ".")
+        .trim_end_matches(']')
+        .to_owned()
 }
 
 /// Returns what Jobgate says; `old` is what the object replaces.
 pub fn ours(object: &Value, old: Option<&Value>) -> Answer {
     let found = api::check(object);
     let custom = Kind::of(object) == Some(Kind::PY_TORCH_JOB);
-    if found.iter().any(|finding| finding.rule == UNKNOWN_FIELD || finding.rule == FIELD_TYPE && finding.level == Level::Deny && !custom) {
+    if found.iter().any(|finding| {
+        finding.rule == UNKNOWN_FIELD || finding.rule == FIELD_TYPE && finding.level == Level::Deny && !custom
+    }) {
         return Answer::Unreadable;
     }
     let causes = match old {
         Some(old) => validate_update(&stored(object), &stored(old)),
         None => validate(&stored(object)),
     };
-    let said = |path: &Pointer, message: &str| if custom { (plain(&path.to_string()), None) } else { (path.to_string(), Some(brief(message))) };
+    let said = |path: &Pointer, message: &str| {
+        if custom { (plain(&path.to_string()), None) } else { (path.to_string(), Some(brief(message))) }
+    };
     let mut all: Said = causes.iter().map(|cause| said(&cause.path, &cause.message)).collect();
     if custom {
-        let types = found.iter().filter(|finding| finding.level == Level::Deny && finding.rule != TRAINING_OPERATOR);
+        let types =
+            found.iter().filter(|finding| finding.level == Level::Deny && finding.rule != TRAINING_OPERATOR);
         all.extend(types.map(|finding| said(&finding.path, "")));
     }
     if all.is_empty() { Answer::Accepted } else { Answer::Refused(all) }
@@ -67,7 +77,8 @@ pub fn theirs(status: u64, causes: &Value, custom: bool) -> Answer {
     let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
     let causes = causes.as_array().map_or(&[][..], Vec::as_slice);
     let said = causes.iter().map(|cause| (text(&cause["field"]), text(&cause["message"])));
-    let said = said.map(|(field, message)| if custom { (plain(&field), None) } else { (field, Some(brief(&message))) });
+    let said = said
+        .map(|(field, message)| if custom { (plain(&field), None) } else { (field, Some(brief(&message))) });
     // The second mention of a field that the scale subresource reads, and what is said of no field.
     Answer::Refused(said.filter(|(field, _)| field != "<nil>" && !field.starts_with('.')).collect())
 }

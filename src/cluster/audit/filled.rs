@@ -1,7 +1,8 @@
 //! What a live object has that its author did not write, at the places where Jobgate fills values in.
 //!
-//! The author's manifest is the annotation that `kubectl apply` leaves, or else the fields that a server-side apply owns. Of an object without either
-//! nobody knows what its author wrote. Who filled a value in is not recorded anywhere: a value counts that Jobgate would have written.
+//! The author's manifest is the annotation that `kubectl apply` leaves, or else the fields that a server-side
+//! apply owns. Of an object without either nobody knows what its author wrote. Who filled a value in is not
+//! recorded anywhere: a value counts that Jobgate would have written.
 
 use crate::judge::appliers::{LAST_APPLIED, owned};
 use crate::kinds::accelerator;
@@ -33,7 +34,9 @@ impl Manifest {
         let entries = workload.object.at(&["metadata", "managedFields"]);
         let applies = entries.items().filter(|entry| entry.get("operation").text() == Field::Set("Apply"));
         // Others apply labels or the status only.
-        let specs = applies.filter_map(|entry| entry.get("fieldsV1").value).filter(|fields| fields.get("f:spec").is_some());
+        let specs = applies
+            .filter_map(|entry| entry.get("fieldsV1").value)
+            .filter(|fields| fields.get("f:spec").is_some());
         specs.cloned().reduce(joined).map(Self::Owned)
     }
 
@@ -69,7 +72,11 @@ pub(super) fn filled(object: &Value) -> Vec<Filled> {
         }
     }
     // The API server's own default is `Failed` where there is a podFailurePolicy.
-    let job_spec = workload.runs.iter().filter_map(|run| run.job_spec.as_ref()).filter(|spec| !spec.get("podFailurePolicy").is_set());
+    let job_spec = workload
+        .runs
+        .iter()
+        .filter_map(|run| run.job_spec.as_ref())
+        .filter(|spec| !spec.get("podFailurePolicy").is_set());
     for policy in job_spec.map(|spec| spec.get("podReplacementPolicy")) {
         if let (Field::Set("Failed"), Written::No) = (policy.text(), manifest.says(&policy.pointer)) {
             found.push(Filled { path: policy.pointer, value: "Failed".into(), reapply: Reapply::Kept });
@@ -87,11 +94,15 @@ fn tolerations(list: &Part<'_>, manifest: &Manifest, workload: &Workload<'_>) ->
     let live = list.value?.as_array()?;
     let (beginning, reapply) = match manifest.says(&list.pointer) {
         Written::No => (&[][..], Reapply::Kept),
-        // An apply sends the author's list, and the API server refuses that for a Job whose template is not to change any more.
+        // An apply sends the author's list, and the API server refuses that for a Job whose template is not
+        // to change any more.
         Written::As(list) => {
             let suspended = workload.object.at(&["spec", "suspend"]).bool() == Field::Set(true);
             let refused = workload.kind.on_update == OnUpdate::TemplateImmutable && !suspended;
-            (list.as_array().map_or(&[][..], Vec::as_slice), if refused { Reapply::Refused } else { Reapply::Lost })
+            (
+                list.as_array().map_or(&[][..], Vec::as_slice),
+                if refused { Reapply::Refused } else { Reapply::Lost },
+            )
         }
         // What is in a list that a server-side apply owns is not recorded.
         Written::Yes => return None,
@@ -127,7 +138,13 @@ mod tests {
     fn what_the_manifest_lacks_was_filled_in() {
         let ours = || accelerator::toleration("nvidia.com/gpu");
         let own = json!({"key": "team", "operator": "Exists"});
-        let all = |reapply| vec![(TTL.to_owned(), Reapply::Kept), (POLICY.to_owned(), Reapply::Kept), (TOLERATIONS.to_owned(), reapply)];
+        let all = |reapply| {
+            vec![
+                (TTL.to_owned(), Reapply::Kept),
+                (POLICY.to_owned(), Reapply::Kept),
+                (TOLERATIONS.to_owned(), reapply),
+            ]
+        };
         assert_eq!(found(&job(&applied(&json!({})), &json!([ours()]))), all(Reapply::Kept));
         let listed = applied(&json!({"template": {"spec": {"tolerations": [own]}}}));
         assert_eq!(found(&job(&listed, &json!([own, ours()]))), all(Reapply::Refused));
@@ -140,8 +157,9 @@ mod tests {
     fn what_the_author_wrote_was_not() {
         let own = json!({"key": "team", "operator": "Exists"});
         let ours = accelerator::toleration("nvidia.com/gpu");
-        let written =
-            applied(&json!({"ttlSecondsAfterFinished": 60, "podReplacementPolicy": "Failed", "template": {"spec": {"tolerations": [own, ours]}}}));
+        let written = applied(
+            &json!({"ttlSecondsAfterFinished": 60, "podReplacementPolicy": "Failed", "template": {"spec": {"tolerations": [own, ours]}}}),
+        );
         assert_eq!(found(&job(&written, &json!([own, ours]))), []);
         assert_eq!(found(&job(&json!({}), &json!([ours]))), [], "nobody knows what its author wrote");
         let mut policy = job(&applied(&json!({"ttlSecondsAfterFinished": 60})), &Value::Null);
@@ -162,8 +180,13 @@ mod tests {
             ]})
         };
         let template = json!({"f:spec": {"f:tolerations": {}}});
-        let paths = |spec: &Value| found(&job(&fields(spec), &json!([ours]))).into_iter().map(|(path, _)| path).collect::<Vec<_>>();
+        let paths = |spec: &Value| {
+            found(&job(&fields(spec), &json!([ours]))).into_iter().map(|(path, _)| path).collect::<Vec<_>>()
+        };
         assert_eq!(paths(&json!({"f:template": template})), [TTL, POLICY]);
-        assert_eq!(paths(&json!({"f:ttlSecondsAfterFinished": {}, "f:podReplacementPolicy": {}})), [TOLERATIONS]);
+        assert_eq!(
+            paths(&json!({"f:ttlSecondsAfterFinished": {}, "f:podReplacementPolicy": {}})),
+            [TOLERATIONS]
+        );
     }
 }

@@ -1,12 +1,15 @@
-//! What `kubectl apply` of a manifest makes of an object that exists: three ways, of what was applied last, what is applied now, and what is there.
+//! What `kubectl apply` of a manifest makes of an object that exists: three ways, of what was applied last,
+//! what is applied now, and what is there.
 //!
-//! Fields that the manifest sets are taken from it, fields that it no longer sets are taken out, and everything else stays as it is there. Lists are
-//! replaced as wholes, but for those whose items have a key (`patchMergeKey` in the API's types).
+//! Fields that the manifest sets are taken from it, fields that it no longer sets are taken out, and
+//! everything else stays as it is there. Lists are replaced as wholes, but for those whose items have a key
+//! (`patchMergeKey` in the API's types).
 
 use crate::kinds::Kind;
 use crate::text::value::{Map, Value};
 
-/// Lists whose items are merged by a key, by the name of the field. In pod templates each name means one type.
+/// Lists whose items are merged by a key, by the name of the field. In pod templates each name means one
+/// type.
 const KEYED: [(&str, &str); 12] = [
     ("containers", "name"),
     ("env", "name"),
@@ -27,12 +30,14 @@ pub(crate) const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-config
 
 /// Returns the object that `kubectl apply` of a manifest asks the server to store in the place of `old`.
 ///
-/// What was applied last is what the annotation of `old` says. Without one nothing is known of it, and `old` loses no field; but an object that no
-/// server has seen (it has no `uid`) is an earlier version of the manifest itself.
+/// What was applied last is what the annotation of `old` says. Without one nothing is known of it, and `old`
+/// loses no field; but an object that no server has seen (it has no `uid`) is an earlier version of the
+/// manifest itself.
 #[must_use]
 pub fn applied(manifest: &Value, old: &Value) -> Value {
     let metadata = |key: &str| old.get("metadata").and_then(|metadata| metadata.get(key));
-    let annotation = metadata("annotations").and_then(|annotations| annotations.get(LAST_APPLIED)).and_then(Value::as_str);
+    let annotation =
+        metadata("annotations").and_then(|annotations| annotations.get(LAST_APPLIED)).and_then(Value::as_str);
     let last: Value = match annotation {
         Some(text) => serde_json::from_str(text).unwrap_or_default(),
         None if metadata("uid").is_none() => old.clone(),
@@ -53,7 +58,9 @@ struct Merge {
 
 impl Merge {
     fn mapping(&self, target: &mut Map, manifest: &Map, last: Option<&Map>) {
-        for key in last.into_iter().flat_map(Map::keys).filter(|key| manifest.get(key).is_none_or(Value::is_null)) {
+        for key in
+            last.into_iter().flat_map(Map::keys).filter(|key| manifest.get(key).is_none_or(Value::is_null))
+        {
             target.remove(key);
         }
         for (key, value) in manifest.iter().filter(|(_, value)| !value.is_null()) {
@@ -67,20 +74,29 @@ impl Merge {
 
     fn value(&self, field: &str, target: &mut Value, manifest: &Value, last: Option<&Value>) {
         match (&mut *target, manifest) {
-            (Value::Object(target), Value::Object(manifest)) => self.mapping(target, manifest, last.and_then(Value::as_object)),
-            (Value::Array(target), Value::Array(manifest)) if self.keyed => match KEYED.iter().find(|(name, _)| *name == field) {
-                Some((_, key)) => self.list(key, target, manifest, last.and_then(Value::as_array)),
-                None => target.clone_from(manifest),
-            },
+            (Value::Object(target), Value::Object(manifest)) => {
+                self.mapping(target, manifest, last.and_then(Value::as_object))
+            }
+            (Value::Array(target), Value::Array(manifest)) if self.keyed => {
+                match KEYED.iter().find(|(name, _)| *name == field) {
+                    Some((_, key)) => self.list(key, target, manifest, last.and_then(Value::as_array)),
+                    None => target.clone_from(manifest),
+                }
+            }
             _ => *target = manifest.clone(),
         }
     }
 
     fn list(&self, key: &str, target: &mut Vec<Value>, manifest: &[Value], last: Option<&Vec<Value>>) {
-        let of = |list: &[Value], item: &Value| list.iter().find(|other| other.get(key) == item.get(key)).cloned();
+        let of =
+            |list: &[Value], item: &Value| list.iter().find(|other| other.get(key) == item.get(key)).cloned();
         let last = last.map_or(&[][..], Vec::as_slice);
         // Items that the manifest does not speak of stay behind its own, unless it spoke of them before.
-        let others: Vec<Value> = target.iter().filter(|item| of(manifest, item).is_none() && of(last, item).is_none()).cloned().collect();
+        let others: Vec<Value> = target
+            .iter()
+            .filter(|item| of(manifest, item).is_none() && of(last, item).is_none())
+            .cloned()
+            .collect();
         let mut merged: Vec<Value> = Vec::new();
         for item in manifest {
             let mut there = of(target, item).unwrap_or_else(|| Value::Object(Map::new()));
@@ -113,7 +129,8 @@ mod tests {
             &json!({"name": "j", "uid": "u", "annotations": {LAST_APPLIED: job(&json!({"name": "j"}), &json!({"nodeSelector": {"a": "b"}})).to_string()}}),
             &json!({"nodeSelector": {"a": "b", "c": "d"}, "schedulerName": "s", "containers": [{"name": "x", "image": "1", "imagePullPolicy": "Always"}]}),
         );
-        let new = applied(&job(&json!({"name": "j"}), &json!({"containers": [{"name": "x", "image": "2"}]})), &old);
+        let new =
+            applied(&job(&json!({"name": "j"}), &json!({"containers": [{"name": "x", "image": "2"}]})), &old);
         assert_eq!(
             new["spec"]["template"]["spec"],
             json!({"schedulerName": "s", "containers": [{"name": "x", "image": "2", "imagePullPolicy": "Always"}]})
@@ -123,13 +140,24 @@ mod tests {
 
     #[test]
     fn lists_without_a_key_are_replaced_and_those_with_one_merged() {
-        let tolerations = |keys: &[&str]| keys.iter().map(|key| json!({"key": key, "operator": "Exists"})).collect::<Vec<_>>();
+        let tolerations = |keys: &[&str]| {
+            keys.iter().map(|key| json!({"key": key, "operator": "Exists"})).collect::<Vec<_>>()
+        };
         let uid = json!({"name": "j", "uid": "u"});
-        let old = job(&uid, &json!({"tolerations": tolerations(&["a", "gpu"]), "volumes": [{"name": "theirs"}, {"name": "v", "emptyDir": {}}]}));
-        let manifest = job(&json!({"name": "j"}), &json!({"tolerations": tolerations(&["a"]), "volumes": [{"name": "v"}]}));
+        let old = job(
+            &uid,
+            &json!({"tolerations": tolerations(&["a", "gpu"]), "volumes": [{"name": "theirs"}, {"name": "v", "emptyDir": {}}]}),
+        );
+        let manifest = job(
+            &json!({"name": "j"}),
+            &json!({"tolerations": tolerations(&["a"]), "volumes": [{"name": "v"}]}),
+        );
         let new = applied(&manifest, &old);
         assert_eq!(new["spec"]["template"]["spec"]["tolerations"], json!(tolerations(&["a"])));
-        assert_eq!(new["spec"]["template"]["spec"]["volumes"], json!([{"name": "v", "emptyDir": {}}, {"name": "theirs"}]));
+        assert_eq!(
+            new["spec"]["template"]["spec"]["volumes"],
+            json!([{"name": "v", "emptyDir": {}}, {"name": "theirs"}])
+        );
     }
 
     #[test]

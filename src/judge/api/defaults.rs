@@ -1,7 +1,9 @@
-//! What the API server makes of an object when it reads it: defaults, canonical quantities, and no trace of what is unset.
+//! What the API server makes of an object when it reads it: defaults, canonical quantities, and no trace of
+//! what is unset.
 //!
-//! Defaults come in as they do in the server (kubernetes.md §1.4, §7.3): those of a Job for a Job, but not for the Job inside a `CronJob`; those of pods
-//! for a template only as far as they are defaults of a pod spec.
+//! Defaults come in as they do in the server (kubernetes.md §1.4, §7.3): those of a Job for a Job, but not
+//! for the Job inside a `CronJob`; those of pods for a template only as far as they are defaults of a pod
+//! spec.
 
 use super::schema::{Id, Root, Schema, Shape};
 use super::stored::{Entries, Stored};
@@ -15,8 +17,8 @@ pub fn defaulted(object: &Value) -> Value {
     stored(object).to_value()
 }
 
-/// Returns an object as the API server holds it right after reading it. An object of a kind or version that is not known here comes back as it is;
-/// so does whatever has a type that the server refuses.
+/// Returns an object as the API server holds it right after reading it. An object of a kind or version that
+/// is not known here comes back as it is; so does whatever has a type that the server refuses.
 #[must_use]
 pub fn stored(object: &Value) -> Stored<'_> {
     let schema = Schema::get();
@@ -34,8 +36,16 @@ pub fn stored(object: &Value) -> Stored<'_> {
 /// Booleans that the API's types hold as they are, so that `false` is the same as unset.
 const PLAIN_BOOLS: [&str; 7] = ["hostIPC", "hostNetwork", "hostPID", "readOnly", "stdin", "stdinOnce", "tty"];
 /// Integers of that sort.
-const PLAIN_INTS: [&str; 8] =
-    ["failureThreshold", "hostPort", "initialDelaySeconds", "partition", "periodSeconds", "port", "successThreshold", "timeoutSeconds"];
+const PLAIN_INTS: [&str; 8] = [
+    "failureThreshold",
+    "hostPort",
+    "initialDelaySeconds",
+    "partition",
+    "periodSeconds",
+    "port",
+    "successThreshold",
+    "timeoutSeconds",
+];
 /// Strings for which empty and unset differ.
 const POINTER_TEXTS: [&str; 14] = [
     "apiGroup",
@@ -54,7 +64,8 @@ const POINTER_TEXTS: [&str; 14] = [
     "volumeName",
 ];
 
-/// Returns a value without what is unset, and without what the server's types cannot tell from unset; numbers and quantities as the server writes them.
+/// Returns a value without what is unset, and without what the server's types cannot tell from unset; numbers
+/// and quantities as the server writes them.
 fn tidied<'a>(schema: &Schema, id: Id, value: &'a Value) -> Stored<'a> {
     match (schema.shape(id), value) {
         (Shape::Object(fields), Value::Object(entries)) => {
@@ -65,7 +76,9 @@ fn tidied<'a>(schema: &Schema, id: Id, value: &'a Value) -> Stored<'a> {
                 let unset = match (schema.shape(field), &value) {
                     (_, Stored::Null) => true,
                     // Only of numbers it shows whether an empty list was written.
-                    (Shape::List(item), Stored::List(items)) => items.is_empty() && !matches!(schema.shape(*item), Shape::Int32),
+                    (Shape::List(item), Stored::List(items)) => {
+                        items.is_empty() && !matches!(schema.shape(*item), Shape::Int32)
+                    }
                     (Shape::Map(_), Stored::Mapping(entries)) => entries.is_empty(),
                     (Shape::Text | Shape::Choice, Stored::Text(text)) => {
                         // Of containers alone, and of the codes of a failure policy alone.
@@ -77,24 +90,34 @@ fn tidied<'a>(schema: &Schema, id: Id, value: &'a Value) -> Stored<'a> {
                         text.is_empty() && !here()
                     }
                     (Shape::Bool, Stored::Bool(false)) => PLAIN_BOOLS.contains(&key),
-                    (Shape::Int32 | Shape::Int64, Stored::Number(number)) => number.as_i64() == Some(0) && PLAIN_INTS.contains(&key),
+                    (Shape::Int32 | Shape::Int64, Stored::Number(number)) => {
+                        number.as_i64() == Some(0) && PLAIN_INTS.contains(&key)
+                    }
                     _ => false,
                 };
                 (!unset).then_some(value)
             }))
         }
-        (Shape::List(item), Value::Array(items)) => Stored::List(items.iter().map(|value| item_of(schema, *item, value)).collect()),
+        (Shape::List(item), Value::Array(items)) => {
+            Stored::List(items.iter().map(|value| item_of(schema, *item, value)).collect())
+        }
         (Shape::Map(item), Value::Object(entries)) => {
-            let empty_text = |value: Stored<'a>| if value.is_null() && matches!(schema.shape(*item), Shape::Text) { "".into() } else { value };
+            let empty_text = |value: Stored<'a>| {
+                if value.is_null() && matches!(schema.shape(*item), Shape::Text) { "".into() } else { value }
+            };
             Stored::Mapping(Entries::of(entries, |_, value| Some(empty_text(tidied(schema, *item, value)))))
         }
-        (Shape::Quantity, value) => Quantity::from_json(value).map_or_else(|_| Stored::of(value), |quantity| quantity.canonical().into()),
-        (Shape::Int32 | Shape::Int64 | Shape::IntOrText, Value::Number(number)) => whole(number).map_or_else(|| Stored::of(value), Stored::from),
+        (Shape::Quantity, value) => Quantity::from_json(value)
+            .map_or_else(|_| Stored::of(value), |quantity| quantity.canonical().into()),
+        (Shape::Int32 | Shape::Int64 | Shape::IntOrText, Value::Number(number)) => {
+            whole(number).map_or_else(|| Stored::of(value), Stored::from)
+        }
         (_, value) => Stored::of(value),
     }
 }
 
-/// Returns an item of a list. The server's lists have no room for `null`: it is the item of which nothing is said.
+/// Returns an item of a list. The server's lists have no room for `null`: it is the item of which nothing is
+/// said.
 fn item_of<'a>(schema: &Schema, id: Id, value: &'a Value) -> Stored<'a> {
     match (schema.shape(id), tidied(schema, id, value)) {
         (Shape::Object(_), Stored::Null) => Stored::Mapping(Entries::default()),
@@ -121,7 +144,12 @@ fn at<'m, 'a>(object: &'m mut Stored<'a>, path: &[&str]) -> Option<&'m mut Entri
 
 /// Returns the mappings in a list.
 fn each<'m, 'a>(entries: &'m mut Entries<'a>, key: &str) -> impl Iterator<Item = &'m mut Entries<'a>> {
-    entries.get_mut(key).and_then(Stored::as_list_mut).into_iter().flatten().filter_map(Stored::as_mapping_mut)
+    entries
+        .get_mut(key)
+        .and_then(Stored::as_list_mut)
+        .into_iter()
+        .flatten()
+        .filter_map(Stored::as_mapping_mut)
 }
 
 fn set<'a>(entries: &mut Entries<'a>, key: &'static str, value: impl Into<Stored<'a>>) {
@@ -138,7 +166,11 @@ fn job(object: &mut Stored<'_>) {
     set(spec, "backoffLimit", if spec.contains("backoffLimitPerIndex") { i64::from(i32::MAX) } else { 6 });
     set(spec, "completionMode", "NonIndexed");
     set(spec, "suspend", false);
-    set(spec, "podReplacementPolicy", if spec.contains("podFailurePolicy") { "Failed" } else { "TerminatingOrFailed" });
+    set(
+        spec,
+        "podReplacementPolicy",
+        if spec.contains("podFailurePolicy") { "Failed" } else { "TerminatingOrFailed" },
+    );
     set(spec, "manualSelector", false);
     job_spec(spec);
     let labels = spec.get("template").and_then(|template| template.get("metadata")?.get("labels")).cloned();
@@ -224,7 +256,9 @@ fn container(container: &mut Entries<'_>) {
     }
     for name in ["livenessProbe", "readinessProbe", "startupProbe"] {
         let Some(probe) = existing(container, name) else { continue };
-        for (key, value) in [("timeoutSeconds", 1), ("periodSeconds", 10), ("successThreshold", 1), ("failureThreshold", 3)] {
+        for (key, value) in
+            [("timeoutSeconds", 1), ("periodSeconds", 10), ("successThreshold", 1), ("failureThreshold", 3)]
+        {
             set(probe, key, value);
         }
         http(probe);
@@ -305,7 +339,14 @@ fn volume(volume: &mut Entries<'_>) {
     const PLAIN: [(&str, &[(&str, Default)]); 5] = [
         ("hostPath", &[("type", Default::Text(""))]),
         ("iscsi", &[("iscsiInterface", Default::Text("default"))]),
-        ("rbd", &[("pool", Default::Text("rbd")), ("user", Default::Text("admin")), ("keyring", Default::Text("/etc/ceph/keyring"))]),
+        (
+            "rbd",
+            &[
+                ("pool", Default::Text("rbd")),
+                ("user", Default::Text("admin")),
+                ("keyring", Default::Text("/etc/ceph/keyring")),
+            ],
+        ),
         (
             "azureDisk",
             &[
@@ -328,7 +369,9 @@ fn volume(volume: &mut Entries<'_>) {
         let pull = pull_policy(image.get("reference").and_then(Stored::as_str).unwrap_or_default());
         set(image, "pullPolicy", pull);
     }
-    if let Some(template) = existing(volume, "ephemeral").and_then(|source| existing(source, "volumeClaimTemplate")) {
+    if let Some(template) =
+        existing(volume, "ephemeral").and_then(|source| existing(source, "volumeClaimTemplate"))
+    {
         mapping(template, "metadata");
         if let Some(spec) = mapping(template, "spec") {
             set(spec, "volumeMode", "Filesystem");
@@ -369,10 +412,15 @@ fn pull_policy(image: &str) -> &'static str {
         Some((_, tag)) => (&name[..name.len() - tag.len() - 1], Some(tag)),
         None => (name, None),
     };
-    // The first part may be a host with a port, and upper case; anything odd in the rest makes no reference, and no tag either.
-    let host = repository.split_once('/').filter(|(host, _)| host.contains(['.', ':']) || *host == "localhost");
+    // The first part may be a host with a port, and upper case; anything odd in the rest makes no reference,
+    // and no tag either.
+    let host =
+        repository.split_once('/').filter(|(host, _)| host.contains(['.', ':']) || *host == "localhost");
     let rest = host.map_or(repository, |(_, rest)| rest);
-    let fine = !rest.is_empty() && rest.bytes().all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit() || b"/._-".contains(&byte));
+    let fine = !rest.is_empty()
+        && rest
+            .bytes()
+            .all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit() || b"/._-".contains(&byte));
     match (tag, digest) {
         _ if !fine => "IfNotPresent",
         (Some("latest"), _) | (None, None) => "Always",
@@ -387,10 +435,15 @@ fn custom(kind: Kind, object: &mut Stored<'_>) {
         set(limits, "suspend", false);
     }
     let Pods::Roles { at: roles, .. } = kind.pods else { return };
-    for replica in at(object, roles).into_iter().flat_map(|roles| roles.values_mut()).filter_map(Stored::as_mapping_mut) {
-        let Some(pod) = existing(replica, "template").and_then(|template| existing(template, "spec")) else { continue };
+    for replica in
+        at(object, roles).into_iter().flat_map(|roles| roles.values_mut()).filter_map(Stored::as_mapping_mut)
+    {
+        let Some(pod) = existing(replica, "template").and_then(|template| existing(template, "spec")) else {
+            continue;
+        };
         for list in ["initContainers", "containers", "ephemeralContainers"] {
-            each(pod, list).for_each(|container| each(container, "ports").for_each(|port| set(port, "protocol", "TCP")));
+            each(pod, list)
+                .for_each(|container| each(container, "ports").for_each(|port| set(port, "protocol", "TCP")));
         }
     }
 }
@@ -421,11 +474,17 @@ mod tests {
     #[test]
     fn a_job_in_a_cron_job_gets_less() {
         let template = json!({"spec": {"containers": [{"name": "c", "image": "i:1"}]}});
-        let job = defaulted(&json!({"apiVersion": "batch/v1", "kind": "Job", "spec": {"template": template}}));
+        let job =
+            defaulted(&json!({"apiVersion": "batch/v1", "kind": "Job", "spec": {"template": template}}));
         assert_eq!(job["spec"]["backoffLimit"], json!(6));
         assert_eq!(job["spec"]["podReplacementPolicy"], json!("TerminatingOrFailed"));
-        let cron = defaulted(&json!({"apiVersion": "batch/v1", "kind": "CronJob", "spec": {"jobTemplate": {"spec": {"template": template}}}}));
-        assert_eq!(cron["spec"]["jobTemplate"]["spec"].as_object().map(|spec| spec.keys().collect::<Vec<_>>()), Some(vec!["template"]));
+        let cron = defaulted(
+            &json!({"apiVersion": "batch/v1", "kind": "CronJob", "spec": {"jobTemplate": {"spec": {"template": template}}}}),
+        );
+        assert_eq!(
+            cron["spec"]["jobTemplate"]["spec"].as_object().map(|spec| spec.keys().collect::<Vec<_>>()),
+            Some(vec!["template"])
+        );
         assert_eq!(cron["spec"]["jobTemplate"]["spec"]["template"]["spec"]["restartPolicy"], json!("Always"));
     }
 
@@ -433,13 +492,23 @@ mod tests {
     fn what_stands_behind_a_closed_gate_is_dropped() {
         let stop = json!({"stopSignal": "SIGTERM"});
         let both = json!({"stopSignal": "SIGTERM", "preStop": {"sleep": {"seconds": 1}}});
-        let volumes = json!([{"name": "v", "projected": {"sources": [{"podCertificate": {"keyType": "ED25519"}}]}}]);
+        let volumes =
+            json!([{"name": "v", "projected": {"sources": [{"podCertificate": {"keyType": "ED25519"}}]}}]);
         let pod = json!({"schedulingGroup": {"podGroupName": "g"}, "volumes": volumes, "containers": [{"lifecycle": stop}, {"lifecycle": both}, {"lifecycle": {}}]});
         let got =
-            defaulted(&json!({"apiVersion": "batch/v1", "kind": "Job", "spec": {"template": {"spec": pod}}}))["spec"]["template"]["spec"].clone();
-        assert_eq!((got.get("schedulingGroup"), &got["volumes"][0]["projected"]["sources"]), (None, &json!([{}])));
-        let lifecycles: Vec<Option<&Value>> = (0..3).map(|nth| got["containers"][nth].get("lifecycle")).collect();
-        assert_eq!(lifecycles, [None, Some(&json!({"preStop": {"sleep": {"seconds": 1}}})), Some(&json!({}))]);
+            defaulted(&json!({"apiVersion": "batch/v1", "kind": "Job", "spec": {"template": {"spec": pod}}}))
+                ["spec"]["template"]["spec"]
+                .clone();
+        assert_eq!(
+            (got.get("schedulingGroup"), &got["volumes"][0]["projected"]["sources"]),
+            (None, &json!([{}]))
+        );
+        let lifecycles: Vec<Option<&Value>> =
+            (0..3).map(|nth| got["containers"][nth].get("lifecycle")).collect();
+        assert_eq!(
+            lifecycles,
+            [None, Some(&json!({"preStop": {"sleep": {"seconds": 1}}})), Some(&json!({}))]
+        );
     }
 
     #[test]
@@ -447,7 +516,10 @@ mod tests {
         let resources = json!({"limits": {"cpu": 0.5, "memory": "1024Mi", "nvidia.com/gpu": 1}, "requests": {"cpu": "100n"}});
         let object = json!({"apiVersion": "batch/v1", "kind": "Job", "spec": {"template": {"spec": {"containers": [{"resources": resources}]}}}});
         let got = &defaulted(&object)["spec"]["template"]["spec"]["containers"][0]["resources"];
-        assert_eq!(*got, json!({"limits": {"cpu": "500m", "memory": "1Gi", "nvidia.com/gpu": "1"}, "requests": {"cpu": "1m"}}));
+        assert_eq!(
+            *got,
+            json!({"limits": {"cpu": "500m", "memory": "1Gi", "nvidia.com/gpu": "1"}, "requests": {"cpu": "1m"}})
+        );
     }
 
     proptest! {

@@ -1,4 +1,5 @@
-//! Objects as a cluster holds them, `kubectl get -o yaml`: the API server takes none of them for a new object.
+//! Objects as a cluster holds them, `kubectl get -o yaml`: the API server takes none of them for a new
+//! object.
 
 use crate::judge::checks::{self, API_SERVER};
 use crate::judge::finding::{Finding, Level, Safety};
@@ -10,17 +11,25 @@ use crate::text::value::Value;
 /// The labels in which the server writes the uid of a Job.
 const UIDS: [&str; 2] = ["batch.kubernetes.io/controller-uid", "controller-uid"];
 /// What the server writes into the metadata of every object.
-const METADATA: [&str; 6] = ["uid", "resourceVersion", "creationTimestamp", "generation", "managedFields", "selfLink"];
+const METADATA: [&str; 6] =
+    ["uid", "resourceVersion", "creationTimestamp", "generation", "managedFields", "selfLink"];
 
-/// Says of a Job that was copied from a cluster what to leave out, instead of what the server finds wrong with each part of it.
+/// Says of a Job that was copied from a cluster what to leave out, instead of what the server finds wrong
+/// with each part of it.
 pub(super) fn explain(object: &Value, found: &mut Vec<Finding>) {
     let selector = Pointer::of(&["spec", "selector"]);
     let labels = Pointer::of(&["spec", "template", "metadata", "labels"]);
     let is_own = |at: &Pointer| at.is_within(&selector) || at.is_within(&labels);
-    let refuses = |finding: &Finding| finding.rule == API_SERVER && finding.level == Level::Deny && is_own(&finding.path);
-    let holds_uid = |at: &Pointer| at.find(object).is_some_and(|map| UIDS.iter().any(|key| map.get(key).is_some()));
+    let refuses = |finding: &Finding| {
+        finding.rule == API_SERVER && finding.level == Level::Deny && is_own(&finding.path)
+    };
+    let holds_uid =
+        |at: &Pointer| at.find(object).is_some_and(|map| UIDS.iter().any(|key| map.get(key).is_some()));
     let (in_selector, in_labels) = (holds_uid(&(selector.clone() / "matchLabels")), holds_uid(&labels));
-    if Kind::of(object).is_none_or(|kind| kind.api != Api::Job) || !(in_selector || in_labels) || !found.iter().any(refuses) {
+    if Kind::of(object).is_none_or(|kind| kind.api != Api::Job)
+        || !(in_selector || in_labels)
+        || !found.iter().any(refuses)
+    {
         return;
     }
     let mut ops = Vec::new();
@@ -39,7 +48,8 @@ pub(super) fn explain(object: &Value, found: &mut Vec<Finding>) {
     found.retain(|finding| !refuses(finding));
     let at = if in_selector { selector } else { labels };
     let message = "this is a copy of a live object: the API server refuses a selector and labels with the uid of another Job";
-    let mut finding = checks::finding(API_SERVER, Level::Deny, at, message, format!("remove {}", names.join(", ")));
+    let mut finding =
+        checks::finding(API_SERVER, Level::Deny, at, message, format!("remove {}", names.join(", ")));
     finding.at_key().fix(Safety::Unsafe, ops);
     found.push(finding);
 }
@@ -70,7 +80,10 @@ mod tests {
         let mut object = dump();
         let found = check(&object);
         assert_eq!(found.len(), 1, "{found:#?}");
-        assert!(found[0].help.contains("`spec.selector`") && found[0].help.contains("`metadata.uid`"), "{found:#?}");
+        assert!(
+            found[0].help.contains("`spec.selector`") && found[0].help.contains("`metadata.uid`"),
+            "{found:#?}"
+        );
         patch::apply_in_place(&mut object, &found[0].fix.as_ref().unwrap().ops).unwrap();
         assert!(check(&object).is_empty(), "{:#?}", check(&object));
         assert_eq!(object["metadata"], json!({"name": "a", "labels": {"app": "a"}}));
@@ -86,6 +99,9 @@ mod tests {
         object["spec"]["selector"] = json!({"matchLabels": {"app": "a"}});
         object["spec"]["template"]["metadata"]["labels"] = json!({"app": "b"});
         let found = check(&object);
-        assert!(found.iter().all(|finding| !finding.message.contains("copy")) && !found.is_empty(), "{found:#?}");
+        assert!(
+            found.iter().all(|finding| !finding.message.contains("copy")) && !found.is_empty(),
+            "{found:#?}"
+        );
     }
 }

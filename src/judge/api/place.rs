@@ -1,4 +1,5 @@
-//! The way to a place, kept on the stack while an object is walked: a [`Pointer`] is only made for what is found there.
+//! The way to a place, kept on the stack while an object is walked: a [`Pointer`] is only made for what is
+//! found there.
 
 use crate::text::pointer::Pointer;
 

@@ -1,7 +1,7 @@
 //! The shapes that the API server reads: fields, types and required fields, as a compact table.
 //!
-//! The shapes of built-in kinds come from their own types (k8s-openapi), those of others from their definitions. The table is made once, when it is
-//! first needed.
+//! The shapes of built-in kinds come from their own types (k8s-openapi), those of others from their
+//! definitions. The table is made once, when it is first needed.
 
 use std::collections::BTreeMap;
 use std::sync::OnceLock;
@@ -55,7 +55,8 @@ pub(super) enum Shape {
 pub(super) struct Fields {
     /// Names and shapes, sorted by name.
     fields: Vec<Field>,
-    /// One more than a field's index, in the first free slot from the one that its name hashes to; 0 where there is none. At least half of them are free.
+    /// One more than a field's index, in the first free slot from the one that its name hashes to; 0 where
+    /// there is none. At least half of them are free.
     slots: Box<[u16]>,
     /// Names of the fields that must be there, sorted.
     pub(super) required: Vec<Box<str>>,
@@ -68,7 +69,8 @@ struct Field {
     shape: Id,
 }
 
-/// Returns the slot that a name hashes to, of so many, which are a power of two. What begins alike and is as long shares one: that is rare.
+/// Returns the slot that a name hashes to, of so many, which are a power of two. What begins alike and is as
+/// long shares one: that is rare.
 fn slot(name: &str, slots: usize) -> usize {
     let begin = match name.as_bytes().first_chunk::<8>() {
         Some(begin) => u64::from_be_bytes(*begin),
@@ -83,7 +85,8 @@ impl Fields {
     fn of(mut fields: Vec<(&str, Id)>, mut required: Vec<Box<str>>) -> Self {
         fields.sort_unstable_by_key(|(name, _)| *name);
         required.sort();
-        let fields: Vec<Field> = fields.into_iter().map(|(name, shape)| Field { name: name.into(), shape }).collect();
+        let fields: Vec<Field> =
+            fields.into_iter().map(|(name, shape)| Field { name: name.into(), shape }).collect();
         let mut slots = vec![0; (2 * fields.len()).next_power_of_two().max(2)].into_boxed_slice();
         for (number, field) in (1..).zip(&fields) {
             let mut at = slot(&field.name, slots.len());
@@ -120,7 +123,8 @@ pub(super) struct Root {
     pub(super) kind: Option<Kind>,
     /// The shape.
     pub(super) shape: Id,
-    /// Whether the API server itself refuses an object that lacks a required field. It does so for custom resources; built-in kinds have validation instead.
+    /// Whether the API server itself refuses an object that lacks a required field. It does so for custom
+    /// resources; built-in kinds have validation instead.
     pub(super) required: bool,
 }
 
@@ -165,12 +169,18 @@ impl Schema {
         let version = object.get("apiVersion").and_then(value::Value::as_str)?;
         let kind = Kind::of(object);
         let built_in = |shape| Some(Root { kind, shape, required: false });
-        let known = kind.filter(|kind| kind.knows(version.split_once('/').map_or(version, |(_, version)| version)));
+        let known =
+            kind.filter(|kind| kind.knows(version.split_once('/').map_or(version, |(_, version)| version)));
         match known.map(|kind| kind.api) {
             Some(Api::Job) => built_in(self.job),
             Some(Api::CronJob) => built_in(self.cron_job),
-            Some(Api::Custom { .. }) => Some(Root { kind, shape: *self.custom.get(&known?)?, required: true }),
-            None if kind.is_none() && version == "v1" && object.get("kind").and_then(value::Value::as_str) == Some("PersistentVolumeClaim") => {
+            Some(Api::Custom { .. }) => {
+                Some(Root { kind, shape: *self.custom.get(&known?)?, required: true })
+            }
+            None if kind.is_none()
+                && version == "v1"
+                && object.get("kind").and_then(value::Value::as_str) == Some("PersistentVolumeClaim") =>
+            {
                 built_in(self.claim)
             }
             None => None,
@@ -191,9 +201,12 @@ impl Schema {
             generator.subschema_for::<PodTemplateSpec>(),
             generator.subschema_for::<MetricSpec>(),
         ];
-        let mut definitions: BTreeMap<String, Value> = generator.take_definitions(false).into_iter().collect();
-        let customs: Vec<(Kind, String)> =
-            Kind::all().filter(|kind| !kind.is_built_in()).map(|kind| (kind, format!("{}.{}", kind.resource, kind.group))).collect();
+        let mut definitions: BTreeMap<String, Value> =
+            generator.take_definitions(false).into_iter().collect();
+        let customs: Vec<(Kind, String)> = Kind::all()
+            .filter(|kind| !kind.is_built_in())
+            .map(|kind| (kind, format!("{}.{}", kind.resource, kind.group)))
+            .collect();
         for (kind, name) in &customs {
             if let Api::Custom { schema, .. } = kind.api {
                 // A test reads them all.
@@ -239,7 +252,11 @@ impl<'d> Builder<'d> {
     }
 
     fn add(&mut self, schema: &'d Value, field: &str) -> Id {
-        match schema.get("$ref").and_then(Value::as_str).and_then(|reference| reference.strip_prefix("#/$defs/")) {
+        match schema
+            .get("$ref")
+            .and_then(Value::as_str)
+            .and_then(|reference| reference.strip_prefix("#/$defs/"))
+        {
             Some(name) => self.named(name, field),
             None => {
                 let shape = self.shape(schema, field);
@@ -261,7 +278,9 @@ impl<'d> Builder<'d> {
             (Some("integer"), _) => Shape::Int32,
             (Some("number"), _) => Shape::Number,
             (Some("boolean"), _) => Shape::Bool,
-            (Some("array"), _) => schema.get("items").map_or(Shape::Any, |items| Shape::List(self.add(items, ""))),
+            (Some("array"), _) => {
+                schema.get("items").map_or(Shape::Any, |items| Shape::List(self.add(items, "")))
+            }
             (Some("object"), _) => self.mapping(schema),
             _ => Shape::Any,
         }
@@ -272,9 +291,11 @@ impl<'d> Builder<'d> {
             return Shape::Map(self.add(values, ""));
         }
         let Some(properties) = schema.get("properties").and_then(Value::as_object) else { return Shape::Any };
-        let fields = properties.iter().map(|(name, schema)| (name.as_str(), self.add(schema, name))).collect();
+        let fields =
+            properties.iter().map(|(name, schema)| (name.as_str(), self.add(schema, name))).collect();
         let required = schema.get("required").and_then(Value::as_array).map_or(&[][..], Vec::as_slice);
-        // The names of references: required by the descriptions, and with a default by the schemas that API servers have.
+        // The names of references: required by the descriptions, and with a default by the schemas that API
+        // servers have.
         let has_default = |name: &str| {
             let description = properties.get(name).and_then(|field| field.get("description")?.as_str());
             description.is_some_and(|text| text.contains("is allowed to be empty"))
@@ -297,21 +318,29 @@ mod tests {
 
     #[test]
     fn fields_are_found_by_their_names() {
-        let names = ["", "a", "ab", "b", "failure", "failureP", "failurePolicy", "failureThreshold", "z", "é"];
-        let fields = Fields::of(names.iter().rev().enumerate().map(|(nth, name)| (*name, Id(nth as u16))).collect(), Vec::new());
+        let names =
+            ["", "a", "ab", "b", "failure", "failureP", "failurePolicy", "failureThreshold", "z", "é"];
+        let fields = Fields::of(
+            names.iter().rev().enumerate().map(|(nth, name)| (*name, Id(nth as u16))).collect(),
+            Vec::new(),
+        );
         assert!(fields.names().eq(names));
         assert!(["failurePolice", "failureQ", "c"].iter().all(|name| fields.get(name).is_none()));
         assert_eq!(Fields::of(Vec::new(), Vec::new()).get("a"), None);
         for (nth, name) in names.iter().rev().enumerate() {
             assert_eq!(fields.get(name), Some(Id(nth as u16)), "{name}");
         }
-        assert!(["c", "failureT", "failureZ", "a\0", "abcdefgh"].iter().all(|name| fields.get(name).is_none()));
+        assert!(
+            ["c", "failureT", "failureZ", "a\0", "abcdefgh"].iter().all(|name| fields.get(name).is_none())
+        );
     }
 
     #[test]
     fn shapes_come_from_the_apis_own_types() {
         let schema = Schema::build();
-        for id in [schema.job, schema.cron_job, schema.claim].into_iter().chain(schema.custom.values().copied()) {
+        for id in
+            [schema.job, schema.cron_job, schema.claim].into_iter().chain(schema.custom.values().copied())
+        {
             assert_eq!(names(&schema, id), ["apiVersion", "kind", "metadata", "spec", "status"]);
         }
         let Shape::Object(job) = schema.shape(schema.job) else { panic!("a Job is a mapping") };

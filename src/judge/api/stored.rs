@@ -1,7 +1,9 @@
-//! An object as the API server holds it: what its author wrote is borrowed, and only what the server adds or rewrites is new.
+//! An object as the API server holds it: what its author wrote is borrowed, and only what the server adds or
+//! rewrites is new.
 //!
-//! Every manifest is turned into one of these to be validated, so keys and texts are not copied, and the fields of a mapping lie in one sorted vector:
-//! nearly all fields that validation asks for are not there, and that is told without following a pointer.
+//! Every manifest is turned into one of these to be validated, so keys and texts are not copied, and the
+//! fields of a mapping lie in one sorted vector: nearly all fields that validation asks for are not there,
+//! and that is told without following a pointer.
 
 use std::borrow::Cow;
 
@@ -51,7 +53,9 @@ impl<'a> Stored<'a> {
             Self::Number(number) => Value::Number(number.clone()),
             Self::Text(text) => Value::String((**text).into()),
             Self::List(items) => items.iter().map(Self::to_value).collect(),
-            Self::Mapping(entries) => Value::Object(entries.iter().map(|(key, value)| (key.to_owned(), value.to_value())).collect()),
+            Self::Mapping(entries) => {
+                Value::Object(entries.iter().map(|(key, value)| (key.to_owned(), value.to_value())).collect())
+            }
         }
     }
 
@@ -112,7 +116,8 @@ impl<'a> Stored<'a> {
         self.as_mapping()?.get(key)
     }
 
-    /// Returns the kind of an object, as [`Kind::of`] does, if its version is one of which the fields are known.
+    /// Returns the kind of an object, as [`Kind::of`] does, if its version is one of which the fields are
+    /// known.
     #[must_use]
     pub fn kind(&self) -> Option<Kind> {
         let version = self.get("apiVersion")?.as_str()?;
@@ -160,7 +165,8 @@ impl From<bool> for Stored<'_> {
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Entries<'a>(Vec<(&'a str, Stored<'a>)>);
 
-/// Up to so many fields are looked through one after another: keys of different lengths, which most are, differ at once.
+/// Up to so many fields are looked through one after another: keys of different lengths, which most are,
+/// differ at once.
 const FEW: usize = 16;
 
 /// Room for the defaults that a mapping may get.
@@ -178,7 +184,11 @@ impl<'a> Entries<'a> {
     }
 
     fn position(&self, key: &str) -> Option<usize> {
-        if self.0.len() <= FEW { self.0.iter().position(|(known, _)| *known == key) } else { self.search(key).ok() }
+        if self.0.len() <= FEW {
+            self.0.iter().position(|(known, _)| *known == key)
+        } else {
+            self.search(key).ok()
+        }
     }
 
     /// Returns where a field is, or else where it belongs.

@@ -1,4 +1,5 @@
-//! One walk over an object, along the shapes that the API server reads: wrong types, placeholders, missing and unknown fields.
+//! One walk over an object, along the shapes that the API server reads: wrong types, placeholders, missing
+//! and unknown fields.
 
 use super::Reading;
 use super::place::{Place, Step};
@@ -17,14 +18,18 @@ use crate::text::value::{Map, Value, json};
 pub(super) fn check(object: &Value, reading: Reading) -> Vec<Finding> {
     let schema = Schema::get();
     let Some(root) = schema.root(object) else { return Vec::new() };
-    let mut walk = Walk { schema, object, root: root.shape, required: root.required, reading, found: Vec::new() };
+    let mut walk =
+        Walk { schema, object, root: root.shape, required: root.required, reading, found: Vec::new() };
     walk.visit(root.shape, object, &Place::ROOT);
-    // Whatever else a part of an object lacks stands in the rest of it, unless it says itself that there is nothing.
+    // Whatever else a part of an object lacks stands in the rest of it, unless it says itself that there is
+    // nothing.
     if reading == Reading::Manifest
         && walk.found.iter().any(|finding| finding.rule == API_SERVER)
         && Workload::of(object).is_some_and(|workload| workload.is_partial())
     {
-        walk.found.retain(|finding| finding.rule != API_SERVER || super::is_said_to_be_nothing(&finding.path, object));
+        walk.found.retain(|finding| {
+            finding.rule != API_SERVER || super::is_said_to_be_nothing(&finding.path, object)
+        });
     }
     walk.found
 }
@@ -47,16 +52,21 @@ impl Walk<'_> {
             return;
         }
         match (self.schema.shape(id), value) {
-            (Shape::Any, _) | (Shape::Text, Value::String(_)) | (Shape::Number, Value::Number(_)) | (Shape::Bool, Value::Bool(_)) => {}
+            (Shape::Any, _)
+            | (Shape::Text, Value::String(_))
+            | (Shape::Number, Value::Number(_))
+            | (Shape::Bool, Value::Bool(_)) => {}
             (Shape::Choice, Value::String(text)) => {
                 if is_placeholder(text) {
                     self.placeholder(path, text);
                 }
             }
-            (Shape::Int32, Value::Number(number)) if whole(number).is_some_and(|number| i32::try_from(number).is_ok()) => {}
+            (Shape::Int32, Value::Number(number))
+                if whole(number).is_some_and(|number| i32::try_from(number).is_ok()) => {}
             (Shape::Int64, Value::Number(number)) if whole(number).is_some() => {}
             (Shape::IntOrText, Value::String(_)) => {}
-            (Shape::IntOrText, Value::Number(number)) if whole(number).is_some_and(|number| i32::try_from(number).is_ok()) => {}
+            (Shape::IntOrText, Value::Number(number))
+                if whole(number).is_some_and(|number| i32::try_from(number).is_ok()) => {}
             // In a custom resource it is an integer or a string, to the schema.
             (shape @ Shape::Quantity, Value::Number(number)) if self.required && whole(number).is_none() => {
                 self.wrong_type(shape, value, path.pointer());
@@ -85,9 +95,15 @@ impl Walk<'_> {
                         Some(field) => {
                             let path = path.step(Step::Key(key));
                             match (self.schema.shape(field), value) {
-                                (Shape::Text, Value::String(text)) if key == "image" && is_no_image(text) => self.placeholder(&path, text),
+                                (Shape::Text, Value::String(text)) if key == "image" && is_no_image(text) => {
+                                    self.placeholder(&path, text)
+                                }
                                 // No claim can have such a name.
-                                (Shape::Choice, Value::String(text)) if key == "claimName" && is_to_replace(text) => self.placeholder(&path, text),
+                                (Shape::Choice, Value::String(text))
+                                    if key == "claimName" && is_to_replace(text) =>
+                                {
+                                    self.placeholder(&path, text)
+                                }
                                 _ => self.visit(field, value, &path),
                             }
                         }
@@ -95,18 +111,32 @@ impl Walk<'_> {
                     }
                 }
                 if self.required {
-                    for name in fields.required.iter().filter(|name| entries.get(name.as_ref()).is_none_or(Value::is_null)) {
+                    for name in fields
+                        .required
+                        .iter()
+                        .filter(|name| entries.get(name.as_ref()).is_none_or(Value::is_null))
+                    {
                         self.missing(&path.pointer(), name, entries.contains_key(name.as_ref()));
                     }
                 }
             }
-            // What it is written for is refused as it is, so capitals are enough to tell that something is to replace it.
-            (_, Value::String(text)) if is_placeholder(text) || is_to_replace(text) => self.placeholder(path, text),
+            // What it is written for is refused as it is, so capitals are enough to tell that something is to
+            // replace it.
+            (_, Value::String(text)) if is_placeholder(text) || is_to_replace(text) => {
+                self.placeholder(path, text)
+            }
             (shape, _) => self.wrong_type(shape, value, path.pointer()),
         }
     }
 
-    fn report(&mut self, id: &'static str, level: Level, pointer: Pointer, message: String, help: String) -> &mut Finding {
+    fn report(
+        &mut self,
+        id: &'static str,
+        level: Level,
+        pointer: Pointer,
+        message: String,
+        help: String,
+    ) -> &mut Finding {
         self.found.push(checks::finding(id, level, pointer, message, help));
         let last = self.found.len() - 1;
         &mut self.found[last]
@@ -116,7 +146,14 @@ impl Walk<'_> {
     fn blank(&mut self, pointer: Pointer) {
         let what = if self.required { "drops it" } else { "reads it as 0" };
         let message = format!("`{}` has no value, and the API server {what}", name_of(&pointer));
-        self.report(FIELD_TYPE, Level::Warn, pointer, message, "write an amount, or remove the line".to_owned()).at_key();
+        self.report(
+            FIELD_TYPE,
+            Level::Warn,
+            pointer,
+            message,
+            "write an amount, or remove the line".to_owned(),
+        )
+        .at_key();
     }
 
     fn placeholder(&mut self, path: &Place<'_>, text: &str) {
@@ -153,7 +190,8 @@ impl Walk<'_> {
         }
     }
 
-    /// Says that a required field is missing, in the API server's words. The finding points at the nearest place that exists.
+    /// Says that a required field is missing, in the API server's words. The finding points at the nearest
+    /// place that exists.
     fn missing(&mut self, parent: &Pointer, name: &str, is_null: bool) {
         let path = parent.key(name);
         let message = format!("the API server refuses this: {path}: Required value");
@@ -165,20 +203,38 @@ impl Walk<'_> {
     fn unknown(&mut self, fields: &Fields, key: &str, value: &Value, parent: &Pointer) {
         let pointer = parent.key(key);
         let (level, begin) = match self.reading {
-            Reading::Body { strict: true } => (Level::Deny, format!("the API server refuses this: unknown field \"{pointer}\"")),
-            Reading::Body { strict: false } => (Level::Warn, format!("the API server drops `{}` here silently", short(key))),
+            Reading::Body { strict: true } => {
+                (Level::Deny, format!("the API server refuses this: unknown field \"{pointer}\""))
+            }
+            Reading::Body { strict: false } => {
+                (Level::Warn, format!("the API server drops `{}` here silently", short(key)))
+            }
             // kubectl asks for strict validation unless `--validate` says otherwise.
-            Reading::Manifest => (Level::Deny, format!("kubectl refuses `{}` here, and tools that are less strict drop it silently", short(key))),
+            Reading::Manifest => (
+                Level::Deny,
+                format!(
+                    "kubectl refuses `{}` here, and tools that are less strict drop it silently",
+                    short(key)
+                ),
+            ),
         };
         let sibling = suggest::closest(key, fields.names()).filter(|name| near(key, name));
-        let home = if sibling.is_some_and(|name| name.eq_ignore_ascii_case(key)) { None } else { self.home(key, fields, parent) };
+        let home = if sibling.is_some_and(|name| name.eq_ignore_ascii_case(key)) {
+            None
+        } else {
+            self.home(key, fields, parent)
+        };
         if let Some(home) = home {
             let message = format!("{begin}; it belongs at `{home}`");
             let target = home.key(key);
             let is_mapping = |at: &Pointer| at.find(self.object).is_some_and(Value::is_object);
             let moved = match home.find(self.object) {
-                Some(Value::Object(fields)) if fields.get(key).is_none() => Some(Op::Add(target.clone(), value.clone())),
-                None if home.parent().is_some_and(|around| is_mapping(&around)) => Some(Op::Add(home.clone(), json!({key: value.clone()}))),
+                Some(Value::Object(fields)) if fields.get(key).is_none() => {
+                    Some(Op::Add(target.clone(), value.clone()))
+                }
+                None if home.parent().is_some_and(|around| is_mapping(&around)) => {
+                    Some(Op::Add(home.clone(), json!({key: value.clone()})))
+                }
                 _ => None,
             };
             let help = format!("move it to `{target}`");
@@ -189,13 +245,18 @@ impl Walk<'_> {
             return;
         }
         if let Some(inner) = inner(fields, value) {
-            // An older form of the API, or a key too many: `source` of a pod's resource claim, until Kubernetes 1.31.
+            // An older form of the API, or a key too many: `source` of a pod's resource claim, until
+            // Kubernetes 1.31.
             let message = format!("{begin}: what is in it belongs directly in `{parent}`");
             let names = inner.keys().map(|name| format!("`{name}`")).collect::<Vec<_>>().join(" and ");
             let help = format!("take `{}` out, and write {names} in its place", short(key));
             let around = parent.find(self.object);
-            let free = !parent.is_root() && inner.keys().all(|name| around.is_some_and(|around| around.get(name).is_none()));
-            let ops = inner.iter().map(|(name, value)| Op::Add(parent.key(name), value.clone())).chain([Op::Remove(pointer.clone())]);
+            let free = !parent.is_root()
+                && inner.keys().all(|name| around.is_some_and(|around| around.get(name).is_none()));
+            let ops = inner
+                .iter()
+                .map(|(name, value)| Op::Add(parent.key(name), value.clone()))
+                .chain([Op::Remove(pointer.clone())]);
             let ops: Vec<Op> = if free { ops.collect() } else { Vec::new() };
             let finding = self.report(UNKNOWN_FIELD, level, pointer, message, help).at_key();
             if !ops.is_empty() {
@@ -203,9 +264,17 @@ impl Walk<'_> {
             }
             return;
         }
-        let help = sibling.map_or_else(|| "remove it, or look its name up".to_owned(), |name| format!("did you mean `{name}`?"));
-        let message = if parent.is_root() { format!("{begin}: no object has it") } else { format!("{begin}: `{parent}` has no such field") };
-        let taken = sibling.is_none_or(|name| parent.find(self.object).is_some_and(|parent| parent.get(name).is_some()));
+        let help = sibling.map_or_else(
+            || "remove it, or look its name up".to_owned(),
+            |name| format!("did you mean `{name}`?"),
+        );
+        let message = if parent.is_root() {
+            format!("{begin}: no object has it")
+        } else {
+            format!("{begin}: `{parent}` has no such field")
+        };
+        let taken = sibling
+            .is_none_or(|name| parent.find(self.object).is_some_and(|parent| parent.get(name).is_some()));
         let target = sibling.map(|name| parent.key(name));
         let finding = self.report(UNKNOWN_FIELD, level, pointer.clone(), message, help).at_key();
         if let Some(target) = target.filter(|_| !taken) {
@@ -221,12 +290,24 @@ impl Walk<'_> {
         let mut levels = Vec::new();
         self.levels(self.root, Some(self.object), Pointer::root(), &mut levels);
         let holders = levels.into_iter().filter(|(at, fields)| at != parent && fields.get(key).is_some());
-        holders.map(|(at, _)| (distance(&at, parent), at)).min_by(|left, right| left.0.cmp(&right.0)).map(|(_, at)| at)
+        holders
+            .map(|(at, _)| (distance(&at, parent), at))
+            .min_by(|left, right| left.0.cmp(&right.0))
+            .map(|(_, at)| at)
     }
 
     /// Collects the mappings that authors mix up: the object, its specs, templates and first containers.
     fn levels(&self, id: Id, value: Option<&Value>, at: Pointer, out: &mut Vec<(Pointer, &'static Fields)>) {
-        const SPINE: [&str; 8] = ["metadata", "spec", "jobTemplate", "template", "containers", "runPolicy", "pytorchReplicaSpecs", "securityContext"];
+        const SPINE: [&str; 8] = [
+            "metadata",
+            "spec",
+            "jobTemplate",
+            "template",
+            "containers",
+            "runPolicy",
+            "pytorchReplicaSpecs",
+            "securityContext",
+        ];
         match self.schema.shape(id) {
             Shape::Object(fields) => {
                 for name in SPINE {
@@ -237,7 +318,9 @@ impl Walk<'_> {
                 out.push((at, fields));
             }
             Shape::List(item) => self.levels(*item, value.and_then(|value| value.get(0)), at / 0, out),
-            Shape::Map(item) if at.last().is_some_and(|last| *last == Token::Key("pytorchReplicaSpecs".into())) => {
+            Shape::Map(item)
+                if at.last().is_some_and(|last| *last == Token::Key("pytorchReplicaSpecs".into())) =>
+            {
                 for (key, value) in value.and_then(Value::as_object).into_iter().flatten() {
                     self.levels(*item, Some(value), at.key(key), out);
                 }
@@ -253,7 +336,8 @@ pub(crate) fn held(pointer: Pointer, text: &str) -> Finding {
     checks::finding(PLACEHOLDER, Level::Warn, pointer, message, placeholder::help(text))
 }
 
-/// Returns how many steps lead from one place to another; a place above counts as slightly farther than one below.
+/// Returns how many steps lead from one place to another; a place above counts as slightly farther than one
+/// below.
 fn distance(from: &Pointer, to: &Pointer) -> (usize, usize) {
     let common = from.tokens().into_iter().zip(to.tokens()).take_while(|(left, right)| left == right).count();
     let (up, down) = (to.depth() - common, from.depth() - common);
@@ -282,9 +366,14 @@ fn name_of(pointer: &Pointer) -> String {
     let text = pointer.to_string();
     match (tokens.get(named), tokens.get(named + 1)) {
         (Some(Token::Key(key)), None) if !text.ends_with(']') => short(key),
-        (Some(Token::Key(key)), Some(_)) => text.rfind(&**key).map_or_else(|| text.clone(), |at| text[at..].to_owned()),
+        (Some(Token::Key(key)), Some(_)) => {
+            text.rfind(&**key).map_or_else(|| text.clone(), |at| text[at..].to_owned())
+        }
         // A key of the author's choice: `limits[memory]`.
-        _ => text.rfind('[').map_or_else(|| text.clone(), |at| text[text[..at].rfind('.').map_or(0, |dot| dot + 1)..].to_owned()),
+        _ => text.rfind('[').map_or_else(
+            || text.clone(),
+            |at| text[text[..at].rfind('.').map_or(0, |dot| dot + 1)..].to_owned(),
+        ),
     }
 }
 
@@ -302,7 +391,9 @@ fn describe(value: &Value) -> String {
     match value {
         Value::Null => "null".to_owned(),
         Value::Bool(value) => format!("the boolean {value}"),
-        Value::Number(number) if whole(number).is_some() || number.is_u64() => format!("the integer {number}"),
+        Value::Number(number) if whole(number).is_some() || number.is_u64() => {
+            format!("the integer {number}")
+        }
         Value::Number(number) => format!("the number {number}"),
         Value::String(text) => format!("the string \"{}\"", short(text)),
         Value::Array(_) => "a list".to_owned(),
@@ -313,15 +404,17 @@ fn describe(value: &Value) -> String {
 /// The help where a string is wanted and another scalar found, as long as its text is not known.
 const IN_QUOTES: &str = "put it in quotes";
 
-/// Lets a finding that a scalar needs quotes name its text in the file. Without a text nothing is proposed: what the value prints as may be another
-/// text than its author's (`1.10`, `5e-5`, `NO`).
+/// Lets a finding that a scalar needs quotes name its text in the file. Without a text nothing is proposed:
+/// what the value prints as may be another text than its author's (`1.10`, `5e-5`, `NO`).
 pub(crate) fn quote(finding: &mut Finding, text: Option<&str>) {
     if finding.rule != FIELD_TYPE || finding.help != IN_QUOTES {
         return;
     }
     let Some(fix) = &mut finding.fix else { return };
     // Only plain scalars: quotes would make something else of an alias or a tag.
-    let is_plain = |text: &&str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"+-._".contains(&byte));
+    let is_plain = |text: &&str| {
+        !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"+-._".contains(&byte))
+    };
     match (text.filter(is_plain), fix.ops.first_mut()) {
         (Some(text), Some(Op::Replace(_, value))) => {
             // A safe fix is for a quantity, which not every text of a number is (`1_0.5`).
@@ -345,15 +438,25 @@ fn mend(shape: &Shape, value: &Value) -> (String, Option<(Safety, Value)>) {
         (Shape::Bool, Value::String(text)) if matches!(text.as_str(), "true" | "false") => {
             (format!("write it without quotes: {text}"), Some((Safety::Safe, (text == "true").into())))
         }
-        // What the author wrote may read otherwise (`yes`, `0777`): whoever has the file puts the text of it here (see [`quote`]).
-        (Shape::Text | Shape::Choice, Value::Number(_) | Value::Bool(_)) => (IN_QUOTES.to_owned(), Some((Safety::Unsafe, value.to_string().into()))),
-        (Shape::Quantity, Value::Number(_)) => (IN_QUOTES.to_owned(), Some((Safety::Safe, value.to_string().into()))),
-        (Shape::List(_), Value::String(_) | Value::Number(_) | Value::Bool(_)) => ("write it as a list of one item".to_owned(), None),
+        // What the author wrote may read otherwise (`yes`, `0777`): whoever has the file puts the text of it
+        // here (see [`quote`]).
+        (Shape::Text | Shape::Choice, Value::Number(_) | Value::Bool(_)) => {
+            (IN_QUOTES.to_owned(), Some((Safety::Unsafe, value.to_string().into())))
+        }
+        (Shape::Quantity, Value::Number(_)) => {
+            (IN_QUOTES.to_owned(), Some((Safety::Safe, value.to_string().into())))
+        }
+        (Shape::List(_), Value::String(_) | Value::Number(_) | Value::Bool(_)) => {
+            ("write it as a list of one item".to_owned(), None)
+        }
         (Shape::List(_), Value::Object(fields)) => {
-            let rest = if fields.len() > 1 { ", and move its other keys two columns to the right," } else { "" };
+            let rest =
+                if fields.len() > 1 { ", and move its other keys two columns to the right," } else { "" };
             (format!("put `- ` before its first key{rest} so that it is a list of one item"), None)
         }
-        (Shape::Map(_) | Shape::Object(_), Value::Array(_)) => ("write keys and values instead of a list".to_owned(), None),
+        (Shape::Map(_) | Shape::Object(_), Value::Array(_)) => {
+            ("write keys and values instead of a list".to_owned(), None)
+        }
         _ => ("write a value of that type; the API server refuses any other".to_owned(), None),
     }
 }
@@ -386,7 +489,12 @@ mod tests {
                 assert!(check(&patched, Reading::Manifest).len() < found.len(), "{finding:?}");
             }
         }
-        found.iter().map(|finding| format!("{} {}: {} ({})", finding.rule, finding.path, finding.message, finding.help)).collect()
+        found
+            .iter()
+            .map(|finding| {
+                format!("{} {}: {} ({})", finding.rule, finding.path, finding.message, finding.help)
+            })
+            .collect()
     }
 
     #[test]
@@ -401,7 +509,10 @@ mod tests {
         assert_eq!(said(&with_container(whole)), [""; 0]);
         assert_eq!(said(&job(Value::Null)), [""; 0]);
         assert_eq!(said(&job(json!({"parallelism": 4.0, "completions": null}))), [""; 0]);
-        assert_eq!(said(&json!({"apiVersion": "batch.volcano.sh/v1alpha1", "kind": "Job", "spec": 5})), [""; 0]);
+        assert_eq!(
+            said(&json!({"apiVersion": "batch.volcano.sh/v1alpha1", "kind": "Job", "spec": 5})),
+            [""; 0]
+        );
     }
 
     #[test]
@@ -410,11 +521,15 @@ mod tests {
             json!({"apiVersion": "kubeflow.org/v1", "kind": "PyTorchJob", "metadata": {"name": "p"},
                    "spec": {"pytorchReplicaSpecs": {}, "elasticPolicy": {"metrics": [metric]}}})
         };
-        let resource = |target: Value| json!({"type": "Resource", "resource": {"name": "cpu", "target": target}});
+        let resource =
+            |target: Value| json!({"type": "Resource", "resource": {"name": "cpu", "target": target}});
         assert_eq!(said(&job(resource(json!({"type": "Utilization", "averageUtilization": 80})))), [""; 0]);
         let wrong = said(&job(resource(json!({"type": "Utilization", "averageUtilization": "80%"}))));
         assert!(
-            wrong.len() == 1 && wrong[0].starts_with("field-type spec.elasticPolicy.metrics[0].resource.target.averageUtilization"),
+            wrong.len() == 1
+                && wrong[0].starts_with(
+                    "field-type spec.elasticPolicy.metrics[0].resource.target.averageUtilization"
+                ),
             "{wrong:#?}"
         );
         let unknown = said(&job(resource(json!({"type": "Value", "averageUse": "80"}))));
@@ -431,22 +546,33 @@ mod tests {
         );
         assert_eq!(
             said(&with_container(json!({"args": "--x"}))),
-            ["field-type spec.template.spec.containers[0].args: `args` must be a list, is the string \"--x\" (write it as a list of one item)"]
+            [
+                "field-type spec.template.spec.containers[0].args: `args` must be a list, is the string \"--x\" (write it as a list of one item)"
+            ]
         );
         let ports = |ports: Value| said(&with_container(json!({"ports": ports})))[0].clone();
         let help = "(put `- ` before its first key, and move its other keys two columns to the right, so that it is a list of one item)";
         assert!(ports(json!({"containerPort": 80, "name": "http"})).ends_with(help));
-        assert!(ports(json!({"containerPort": 80})).ends_with("(put `- ` before its first key so that it is a list of one item)"));
+        assert!(
+            ports(json!({"containerPort": 80}))
+                .ends_with("(put `- ` before its first key so that it is a list of one item)")
+        );
         assert_eq!(
             said(&with_container(json!({"args": [1]}))),
-            ["field-type spec.template.spec.containers[0].args[0]: `args[0]` must be a string, is the integer 1 (put it in quotes)"]
+            [
+                "field-type spec.template.spec.containers[0].args[0]: `args[0]` must be a string, is the integer 1 (put it in quotes)"
+            ]
         );
         assert_eq!(
             said(&with_container(json!({"resources": {"limits": {"memory": "1KB"}}}))),
-            ["field-type spec.template.spec.containers[0].resources.limits[memory]: `limits[memory]` must be a quantity (`500m`, `2Gi`), \
-              is the string \"1KB\" (write a value of that type; the API server refuses any other)"]
+            [
+                "field-type spec.template.spec.containers[0].resources.limits[memory]: `limits[memory]` must be a quantity (`500m`, `2Gi`), \
+              is the string \"1KB\" (write a value of that type; the API server refuses any other)"
+            ]
         );
-        let big = said(&job(json!({"parallelism": 3_000_000_000_u64, "ttlSecondsAfterFinished": 1e20, "suspend": "true", "backoffLimit": 1.5})));
+        let big = said(&job(
+            json!({"parallelism": 3_000_000_000_u64, "ttlSecondsAfterFinished": 1e20, "suspend": "true", "backoffLimit": 1.5}),
+        ));
         assert_eq!(big.len(), 4, "{big:#?}");
         assert!(big[1].contains("must be an integer of 32 bits, is the integer 3000000000"), "{big:#?}");
         assert_eq!(said(&json!({"apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": 20240101, "labels": {"a": true}}})).len(), 2);
@@ -455,7 +581,9 @@ mod tests {
 
     #[test]
     fn one_finding_for_each_placeholder() {
-        let found = said(&job(json!({"parallelism": "$NODES", "completions": "${N:-4}", "template": {"spec": {"restartPolicy": "<POLICY>"}}})));
+        let found = said(&job(
+            json!({"parallelism": "$NODES", "completions": "${N:-4}", "template": {"spec": {"restartPolicy": "<POLICY>"}}}),
+        ));
         assert_eq!(found.len(), 3, "{found:#?}");
         assert!(found.iter().all(|line| line.starts_with("placeholder ")), "{found:#?}");
     }
@@ -465,7 +593,9 @@ mod tests {
         let containers = json!([
             {"name": "a", "image": "<ACCOUNT>.dkr.ecr.example.com/a:1"}, {"name": "b", "image": "YOUR_IMAGE"}, {"name": "c", "image": "a:LATEST"},
         ]);
-        let mut object = job(json!({"parallelism": "$NODES", "completions": "$NODES", "backoffLimit": "$NODES", "activeDeadlineSeconds": "${N}"}));
+        let mut object = job(
+            json!({"parallelism": "$NODES", "completions": "$NODES", "backoffLimit": "$NODES", "activeDeadlineSeconds": "${N}"}),
+        );
         object["spec"]["template"] = json!({"spec": {"containers": containers}});
         object["metadata"]["name"] = "TARGET_NODE_NAME".into();
         let found: Vec<String> = super::super::check(&object)
@@ -475,15 +605,23 @@ mod tests {
             .collect();
         assert_eq!(found.len(), 5, "{found:#?}");
         assert!(found.iter().any(|line| line.contains("`$NODES`, here and at 2 more places")), "{found:#?}");
-        assert!(found.iter().any(|line| line.contains("`name` holds the placeholder `TARGET_NODE_NAME`")), "{found:#?}");
+        assert!(
+            found.iter().any(|line| line.contains("`name` holds the placeholder `TARGET_NODE_NAME`")),
+            "{found:#?}"
+        );
     }
 
     #[test]
     fn a_blank_amount_is_none() {
-        for (value, expected) in [(Value::Null, "warn field-type"), (json!(""), "deny field-type"), (json!("$N"), "warn placeholder")] {
+        for (value, expected) in [
+            (Value::Null, "warn field-type"),
+            (json!(""), "deny field-type"),
+            (json!("$N"), "warn placeholder"),
+        ] {
             let object = with_container(json!({"resources": {"limits": {"nvidia.com/gpu": value}}}));
             let found = super::super::check(&object);
-            let at = found.iter().find(|finding| finding.path.to_string().contains("nvidia.com/gpu")).unwrap();
+            let at =
+                found.iter().find(|finding| finding.path.to_string().contains("nvidia.com/gpu")).unwrap();
             assert_eq!(format!("{} {}", at.level.as_str(), at.rule), expected);
         }
         assert!(said(&with_container(json!({"resources": {"limits": {"nvidia.com/gpu": 0}}}))).is_empty());
@@ -495,11 +633,16 @@ mod tests {
         let found = said(&cron);
         assert!(found[0].contains("it belongs at `spec.jobTemplate.spec`"), "{found:#?}");
         assert!(found[1].contains("it belongs at `spec.jobTemplate.spec.template.spec`"), "{found:#?}");
-        let found = said(&job(json!({"tolerations": [], "template": {"spec": {"imagePullPolicy": "Always", "containers": [{"image": "i"}]}}})));
+        let found = said(&job(
+            json!({"tolerations": [], "template": {"spec": {"imagePullPolicy": "Always", "containers": [{"image": "i"}]}}}),
+        ));
         assert!(found[1].contains("it belongs at `spec.template.spec`"), "{found:#?}");
         assert!(found[0].contains("it belongs at `spec.template.spec.containers[0]`"), "{found:#?}");
         let found = said(&with_container(json!({"resources": {"nvidia.com/gpu": 1}})));
-        assert!(found[0].contains("it belongs at `spec.template.spec.containers[0].resources.limits`"), "{found:#?}");
+        assert!(
+            found[0].contains("it belongs at `spec.template.spec.containers[0].resources.limits`"),
+            "{found:#?}"
+        );
     }
 
     #[test]
@@ -511,13 +654,26 @@ mod tests {
             (with_container(json!({"volumeMount": []})), "volumeMounts"),
         ] {
             let found = said(&object);
-            assert!(found.len() == 1 && found[0].ends_with(&format!("(did you mean `{name}`?)")), "{found:#?}");
+            assert!(
+                found.len() == 1 && found[0].ends_with(&format!("(did you mean `{name}`?)")),
+                "{found:#?}"
+            );
         }
         let source = json!([{"name": "gpu", "source": {"resourceClaimTemplateName": "one"}}]);
-        let object = job(json!({"template": {"spec": {"resourceClaims": source, "containers": [{"name": "c", "image": "i"}]}}}));
+        let object = job(
+            json!({"template": {"spec": {"resourceClaims": source, "containers": [{"name": "c", "image": "i"}]}}}),
+        );
         let found = said(&object);
-        assert!(found.len() == 1 && found[0].contains("what is in it belongs directly in `spec.template.spec.resourceClaims[0]`"), "{found:#?}");
-        assert!(found[0].ends_with("(take `source` out, and write `resourceClaimTemplateName` in its place)"), "{found:#?}");
+        assert!(
+            found.len() == 1
+                && found[0]
+                    .contains("what is in it belongs directly in `spec.template.spec.resourceClaims[0]`"),
+            "{found:#?}"
+        );
+        assert!(
+            found[0].ends_with("(take `source` out, and write `resourceClaimTemplateName` in its place)"),
+            "{found:#?}"
+        );
         let found = said(&with_container(json!({"colour": "red"})));
         assert!(found[0].ends_with("(remove it, or look its name up)"), "{found:#?}");
     }
@@ -525,20 +681,43 @@ mod tests {
     #[test]
     fn custom_resources_lack_what_their_schema_requires() {
         let object = |spec: Value| json!({"apiVersion": "kubeflow.org/v1", "kind": "PyTorchJob", "metadata": {"name": "p"}, "spec": spec});
-        let worker = |container: Value| object(json!({"pytorchReplicaSpecs": {"Worker": {"template": {"spec": {"containers": [container]}}}}}));
+        let worker = |container: Value| {
+            object(
+                json!({"pytorchReplicaSpecs": {"Worker": {"template": {"spec": {"containers": [container]}}}}}),
+            )
+        };
         assert_eq!(said(&worker(json!({"name": "pytorch", "image": "i"}))), [""; 0]);
         let found = said(&worker(json!({"image": "i"})));
-        assert!(found[0].contains("spec.pytorchReplicaSpecs[Worker].template.spec.containers[0].name: Required value"), "{found:#?}");
+        assert!(
+            found[0].contains(
+                "spec.pytorchReplicaSpecs[Worker].template.spec.containers[0].name: Required value"
+            ),
+            "{found:#?}"
+        );
         // A patch lacks what it does not change.
         assert_eq!(said(&worker(json!({"env": []}))), [""; 0]);
-        let found = said(&worker(json!({"name": "pytorch", "image": "i", "resources": {"limits": {"cpu": 0.5, "memory": 1}}})));
+        let found = said(&worker(
+            json!({"name": "pytorch", "image": "i", "resources": {"limits": {"cpu": 0.5, "memory": 1}}}),
+        ));
         assert_eq!(found.len(), 1, "{found:#?}");
         assert!(found[0].contains("limits[cpu]") && found[0].ends_with("(put it in quotes)"), "{found:#?}");
-        let found = said(&object(json!({"activeDeadlineSeconds": 5, "pytorchReplicaSpecs": {"Worker": {"image": "i", "replicas": "4"}}})));
+        let found = said(&object(
+            json!({"activeDeadlineSeconds": 5, "pytorchReplicaSpecs": {"Worker": {"image": "i", "replicas": "4"}}}),
+        ));
         assert!(found[0].contains("it belongs at `spec.runPolicy`"), "{found:#?}");
-        let moved = check(&object(json!({"activeDeadlineSeconds": 5, "pytorchReplicaSpecs": {}})), Reading::Manifest).remove(0).fix.expect("a fix");
-        assert_eq!(moved.ops[0], Op::Add(Pointer::of(&["spec", "runPolicy"]), json!({"activeDeadlineSeconds": 5})));
-        assert!(found[1].contains("it belongs at `spec.pytorchReplicaSpecs[Worker].template.spec.containers[0]`"), "{found:#?}");
+        let moved =
+            check(&object(json!({"activeDeadlineSeconds": 5, "pytorchReplicaSpecs": {}})), Reading::Manifest)
+                .remove(0)
+                .fix
+                .expect("a fix");
+        assert_eq!(
+            moved.ops[0],
+            Op::Add(Pointer::of(&["spec", "runPolicy"]), json!({"activeDeadlineSeconds": 5}))
+        );
+        assert!(
+            found[1].contains("it belongs at `spec.pytorchReplicaSpecs[Worker].template.spec.containers[0]`"),
+            "{found:#?}"
+        );
         assert!(found[2].starts_with("field-type spec.pytorchReplicaSpecs[Worker].replicas"), "{found:#?}");
     }
 }

@@ -1,7 +1,8 @@
 //! The API server's own validation of a new object, in its own words.
 //!
-//! Follows the order of `pkg/apis/batch/validation` and `pkg/apis/core/validation` (1.36). It is given an object with [defaults](super::defaults);
-//! fields of a wrong type count as unset here, since the walk along the shapes has spoken of them already.
+//! Follows the order of `pkg/apis/batch/validation` and `pkg/apis/core/validation` (1.36). It is given an
+//! object with [defaults](super::defaults); fields of a wrong type count as unset here, since the walk along
+//! the shapes has spoken of them already.
 
 mod cause;
 mod container;
@@ -29,10 +30,11 @@ use crate::k8s::go::quoted;
 use crate::k8s::names;
 use crate::kinds::{Api, Pods};
 
-/// Returns why the API server would refuse to create an object; nothing where it would create it, or where its kind or version is not known here.
+/// Returns why the API server would refuse to create an object; nothing where it would create it, or where
+/// its kind or version is not known here.
 ///
-/// `object` is as [`stored`](super::defaults::stored) returns it. Of a custom resource the server knows its schema only, and that is
-/// among the shapes.
+/// `object` is as [`stored`](super::defaults::stored) returns it. Of a custom resource the server knows its
+/// schema only, and that is among the shapes.
 #[must_use]
 pub fn validate(object: &Stored<'_>) -> Vec<Cause> {
     let mut causes = Causes::default();
@@ -55,7 +57,10 @@ pub fn validate(object: &Stored<'_>) -> Vec<Cause> {
 
 fn metadata(metadata: &Part<'_, '_>, causes: &mut Causes) {
     let (name, prefix) = (metadata.get("name"), metadata.get("generateName"));
-    causes.invalid_each(&prefix, if prefix.text().is_empty() { Vec::new() } else { names::name_prefix(prefix.text()) });
+    causes.invalid_each(
+        &prefix,
+        if prefix.text().is_empty() { Vec::new() } else { names::name_prefix(prefix.text()) },
+    );
     if !name.text().is_empty() {
         causes.invalid_each(&name, names::dns_subdomain(name.text()));
     } else if prefix.text().is_empty() {
@@ -97,11 +102,15 @@ fn finalizers(finalizers: &Part<'_, '_>, causes: &mut Causes) {
 fn owners(owners: &Part<'_, '_>, causes: &mut Causes) {
     for owner in owners.items() {
         // The server leaves the reference's index out.
-        for (field, message) in
-            [("apiVersion", "version must not be empty"), ("kind", "must not be empty"), ("name", "must not be empty"), ("uid", "must not be empty")]
-        {
+        for (field, message) in [
+            ("apiVersion", "version must not be empty"),
+            ("kind", "must not be empty"),
+            ("name", "must not be empty"),
+            ("uid", "must not be empty"),
+        ] {
             if owner.get(field).text().is_empty() {
-                causes.invalid_text(&(owners.pointer() / field), "", message).pointer = owner.get(field).pointer();
+                causes.invalid_text(&(owners.pointer() / field), "", message).pointer =
+                    owner.get(field).pointer();
             }
         }
     }
@@ -115,14 +124,16 @@ const JOB_NAMES: [&str; 2] = ["batch.kubernetes.io/job-name", "job-name"];
 /// See [`JOB_NAMES`].
 const CONTROLLER_UIDS: [&str; 2] = ["batch.kubernetes.io/controller-uid", "controller-uid"];
 
-/// Returns what the API server says to the pods that the training operator makes, and not to the object itself: mounts of volumes that are not there.
+/// Returns what the API server says to the pods that the training operator makes, and not to the object
+/// itself: mounts of volumes that are not there.
 #[must_use]
 pub fn pods_refused(object: &Stored<'_>) -> Vec<Cause> {
     let mut causes = Causes::default();
     let Some(Pods::Roles { at: roles, .. }) = object.kind().map(|kind| kind.pods) else { return Vec::new() };
     for (_, replica) in Part::root(object).at(roles).entries() {
         let pod = replica.at(&["template", "spec"]);
-        let volumes: HashSet<&str> = pod.get("volumes").items().map(|volume| volume.get("name").text()).collect();
+        let volumes: HashSet<&str> =
+            pod.get("volumes").items().map(|volume| volume.get("name").text()).collect();
         for list in ["initContainers", "containers"] {
             for container in pod.get(list).items() {
                 for mount in container.get("volumeMounts").items() {
@@ -146,8 +157,8 @@ fn generated_by_the_server(object: &Part<'_, '_>, causes: &mut Causes) {
     let labels = spec.at(&["template", "metadata", "labels"]);
     let selector = spec.get("selector");
     let name = object.at(&["metadata", "name"]).text();
-    // The server puts these into the selector and the labels where they are not. The uid is its own, and so is a name that it generates: neither is
-    // anything that an author can have written.
+    // The server puts these into the selector and the labels where they are not. The uid is its own, and so
+    // is a name that it generates: neither is anything that an author can have written.
     const OWN: &str = "\0";
     let generated = |key: &str| match key {
         key if JOB_NAMES.contains(&key) => Some(if name.is_empty() { OWN } else { name }),
@@ -171,7 +182,11 @@ fn generated_by_the_server(object: &Part<'_, '_>, causes: &mut Causes) {
     for label in CONTROLLER_UIDS {
         let value = labels.get(label);
         if value.is_set() {
-            causes.invalid_shown(&value, &quoted(value.text()), "must be the uid that the server gives the Job");
+            causes.invalid_shown(
+                &value,
+                &quoted(value.text()),
+                "must be the uid that the server gives the Job",
+            );
         }
     }
 }
@@ -206,12 +221,17 @@ fn job(object: &Part<'_, '_>, causes: &mut Causes) {
             }
         }
     }
-    if let ("Indexed", Some(completions @ 1..)) = (spec.get("completionMode").text(), spec.get("completions").number())
+    if let ("Indexed", Some(completions @ 1..)) =
+        (spec.get("completionMode").text(), spec.get("completions").number())
         && !name.text().is_empty()
     {
         let host = format!("{}-{}", name.text(), completions - 1);
         if !names::dns_label(&host).is_empty() {
-            causes.invalid_text(&name, name.text(), &format!("will not able to create pod with invalid DNS label: {host}"));
+            causes.invalid_text(
+                &name,
+                name.text(),
+                &format!("will not able to create pod with invalid DNS label: {host}"),
+            );
         }
     }
 }
@@ -229,9 +249,15 @@ fn manual_selector(spec: &Part<'_, '_>, causes: &mut Causes) {
 }
 
 fn job_spec(spec: &Part<'_, '_>, causes: &mut Causes) {
-    for field in
-        ["parallelism", "completions", "activeDeadlineSeconds", "backoffLimit", "ttlSecondsAfterFinished", "backoffLimitPerIndex", "maxFailedIndexes"]
-    {
+    for field in [
+        "parallelism",
+        "completions",
+        "activeDeadlineSeconds",
+        "backoffLimit",
+        "ttlSecondsAfterFinished",
+        "backoffLimitPerIndex",
+        "maxFailedIndexes",
+    ] {
         causes.not_negative(&spec.get(field));
     }
     let per_index = spec.get("backoffLimitPerIndex");
@@ -254,7 +280,11 @@ fn job_spec(spec: &Part<'_, '_>, causes: &mut Causes) {
     }
     let replacement = spec.get("podReplacementPolicy");
     if replacement.is_set() {
-        let known: &[&str] = if spec.get("podFailurePolicy").is_set() { &["Failed"] } else { &["Failed", "TerminatingOrFailed"] };
+        let known: &[&str] = if spec.get("podFailurePolicy").is_set() {
+            &["Failed"]
+        } else {
+            &["Failed", "TerminatingOrFailed"]
+        };
         causes.one_of(&replacement, known);
     }
     pod::template(&spec.get("template"), causes);
@@ -279,8 +309,10 @@ fn managed_by(field: &Part<'_, '_>, causes: &mut Causes) {
             for message in names::dns_subdomain(host) {
                 causes.invalid_text(field, host, &message);
             }
-            if !path.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"/-._~%!$&'()*+,;=:".contains(&byte)) {
-                let message = "Invalid path (regex used for validation is '[A-Za-z0-9/\\-._~%!$&'()*+,;=:]+')";
+            if !path.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"/-._~%!$&'()*+,;=:".contains(&byte))
+            {
+                let message =
+                    "Invalid path (regex used for validation is '[A-Za-z0-9/\\-._~%!$&'()*+,;=:]+')";
                 causes.invalid_text(field, path, message);
             }
         }
@@ -342,12 +374,15 @@ fn pod_failure_policy(spec: &Part<'_, '_>, causes: &mut Causes) {
     causes.at_most(&rules, 20);
     let pod = spec.at(&["template", "spec"]);
     let lists = [pod.get("containers"), pod.get("initContainers")];
-    let names: Vec<&str> = lists.iter().flat_map(Part::items).map(|container| container.get("name").text()).collect();
+    let names: Vec<&str> =
+        lists.iter().flat_map(Part::items).map(|container| container.get("name").text()).collect();
     for rule in rules.items() {
         let action = rule.get("action");
         const ACTIONS: [&str; 4] = ["Count", "FailIndex", "FailJob", "Ignore"];
         match action.text() {
-            "" => _ = causes.required(&action, "valid values: [\"Count\" \"FailIndex\" \"FailJob\" \"Ignore\"]"),
+            "" => {
+                _ = causes.required(&action, "valid values: [\"Count\" \"FailIndex\" \"FailJob\" \"Ignore\"]")
+            }
             "FailIndex" if !spec.get("backoffLimitPerIndex").is_set() => {
                 causes.invalid(&action, "requires the backoffLimitPerIndex to be set");
             }
@@ -370,8 +405,12 @@ fn pod_failure_policy(spec: &Part<'_, '_>, causes: &mut Causes) {
             }
         }
         match (codes.is_set(), has_conditions) {
-            (true, true) => causes.invalid_bare(&rule, "specifying both OnExitCodes and OnPodConditions is not supported"),
-            (false, false) => causes.invalid_bare(&rule, "specifying one of OnExitCodes and OnPodConditions is required"),
+            (true, true) => {
+                causes.invalid_bare(&rule, "specifying both OnExitCodes and OnPodConditions is not supported")
+            }
+            (false, false) => {
+                causes.invalid_bare(&rule, "specifying one of OnExitCodes and OnPodConditions is required")
+            }
             _ => {}
         }
     }
@@ -388,7 +427,8 @@ fn exit_codes(codes: &Part<'_, '_>, containers: &[&str], causes: &mut Causes) {
         causes.invalid(&container, "must be one of the container or initContainer names in the pod template");
     }
     let values = codes.get("values");
-    let numbers: Vec<(Part<'_, '_>, i64)> = values.items().map(|value| (value, value.number().unwrap_or_default())).collect();
+    let numbers: Vec<(Part<'_, '_>, i64)> =
+        values.items().map(|value| (value, value.number().unwrap_or_default())).collect();
     if numbers.is_empty() {
         causes.invalid_value(&values, "at least one value is required");
     }
@@ -436,7 +476,10 @@ fn success_policy(spec: &Part<'_, '_>, causes: &mut Causes) {
         causes.not_negative(&count);
         let Some(wanted) = count.number() else { continue };
         if wanted > completions {
-            causes.invalid(&count, &format!("must be less than or equal to {completions} (the number of specified completions)"));
+            causes.invalid(
+                &count,
+                &format!("must be less than or equal to {completions} (the number of specified completions)"),
+            );
         }
         if let Some(listed) = listed.filter(|listed| wanted > *listed) {
             causes
@@ -452,7 +495,9 @@ fn count_indexes(text: &str, completions: i64) -> Result<i64, String> {
         return Ok(0);
     }
     let index = |text: &str| -> Result<i64, String> {
-        let number: i64 = text.parse().map_err(|_| format!("cannot convert string to integer for index: {}", quoted(text)))?;
+        let number: i64 = text
+            .parse()
+            .map_err(|_| format!("cannot convert string to integer for index: {}", quoted(text)))?;
         if number >= completions { Err(format!("too large index: {}", quoted(text))) } else { Ok(number) }
     };
     let falling = |last: i64, next: i64| format!("non-increasing order, previous: {last}, current: {next}");
@@ -462,7 +507,8 @@ fn count_indexes(text: &str, completions: i64) -> Result<i64, String> {
         let mut limits = interval.split('-');
         let (first, second) = (limits.next().unwrap_or_default(), limits.next());
         if limits.next().is_some() {
-            let rule = "violates the requirement that an index interval can have at most two parts separated by '-'";
+            let rule =
+                "violates the requirement that an index interval can have at most two parts separated by '-'";
             return Err(format!("the fragment {} {rule}", quoted(interval)));
         }
         let first = index(first)?;
@@ -529,7 +575,8 @@ fn cron_job(object: &Part<'_, '_>, old: Option<&Part<'_, '_>>, causes: &mut Caus
     // The server cuts a prefix at 58 characters and appends five.
     if old.is_none() && name.text().is_empty() && prefix.text().len() > 47 {
         let generated = format!("{}xxxxx", prefix.text().chars().take(58).collect::<String>());
-        causes.invalid_text(&name, &generated, "must be no more than 52 characters").pointer = prefix.pointer();
+        causes.invalid_text(&name, &generated, "must be no more than 52 characters").pointer =
+            prefix.pointer();
     }
 }
 
@@ -554,7 +601,10 @@ fn time_zone(field: &Part<'_, '_>, causes: &mut Causes) {
         return;
     }
     if name.eq_ignore_ascii_case("Local") {
-        causes.invalid(field, "timeZone must be an explicit time zone as defined in https://www.iana.org/time-zones");
+        causes.invalid(
+            field,
+            "timeZone must be an explicit time zone as defined in https://www.iana.org/time-zones",
+        );
     }
     if let Err(error) = load_location(name) {
         causes.invalid(field, &error.to_string());
@@ -576,13 +626,17 @@ mod tests {
             ("3-1", "non-increasing order, previous: 3, current: 1"),
             ("2,1", "non-increasing order, previous: 2, current: 1"),
             ("a", "cannot convert string to integer for index: \"a\""),
-            ("1-2-3", "the fragment \"1-2-3\" violates the requirement that an index interval can have at most two parts separated by '-'"),
+            (
+                "1-2-3",
+                "the fragment \"1-2-3\" violates the requirement that an index interval can have at most two parts separated by '-'",
+            ),
         ] {
             assert_eq!(count_indexes(text, 5), Err(error.to_owned()), "{text}");
         }
     }
 
-    /// The causes for a Job with one container, into which a patch is merged, as `field: message`; the fields below `spec.template.spec` without that.
+    /// The causes for a Job with one container, into which a patch is merged, as `field: message`; the fields
+    /// below `spec.template.spec` without that.
     fn causes(patch: Value) -> Vec<String> {
         let mut job = json!({
             "apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": "j"},
@@ -590,7 +644,10 @@ mod tests {
         });
         crate::text::patch::merge(&mut job, &patch);
         let found = validate(&crate::judge::api::defaults::stored(&job));
-        found.into_iter().map(|cause| format!("{}: {}", cause.path, cause.message).replacen("spec.template.spec.", "", 1)).collect()
+        found
+            .into_iter()
+            .map(|cause| format!("{}: {}", cause.path, cause.message).replacen("spec.template.spec.", "", 1))
+            .collect()
     }
 
     fn pod(patch: Value) -> Vec<String> {
@@ -622,7 +679,9 @@ mod tests {
         );
         let own = json!([{"name": "c", "image": "i", "securityContext": {"runAsUser": 5}}]);
         assert_eq!(
-            pod(json!({"os": {"name": "windows"}, "hostPID": true, "containers": own, "securityContext": {"fsGroup": 1}})),
+            pod(
+                json!({"os": {"name": "windows"}, "hostPID": true, "containers": own, "securityContext": {"fsGroup": 1}})
+            ),
             [
                 "hostPID: Forbidden: cannot be set for a windows pod",
                 "securityContext.fsGroup: Forbidden: cannot be set for a windows pod",
@@ -631,7 +690,9 @@ mod tests {
         );
         assert_eq!(
             pod(json!({"os": {"name": "linux"}, "containers": containers, "hostNetwork": true})),
-            ["containers[0].securityContext.windowsOptions: Forbidden: windows options cannot be set for a linux pod"]
+            [
+                "containers[0].securityContext.windowsOptions: Forbidden: windows options cannot be set for a linux pod"
+            ]
         );
     }
 
@@ -645,7 +706,10 @@ mod tests {
                 "hostnameOverride: Forbidden: may not be specified when hostNetwork is true"
             ]
         );
-        assert_eq!(pod(json!({"hostnameOverride": "h".repeat(65)})), ["hostnameOverride: Too long: may not be more than 64 bytes"]);
+        assert_eq!(
+            pod(json!({"hostnameOverride": "h".repeat(65)})),
+            ["hostnameOverride: Too long: may not be more than 64 bytes"]
+        );
         assert_eq!(pod(json!({"hostnameOverride": ""})).len(), 1);
         assert_eq!(pod(json!({"hostnameOverride": "a.b", "setHostnameAsFQDN": false})), [""; 0]);
     }
@@ -653,17 +717,32 @@ mod tests {
     #[test]
     fn a_claim_of_a_pod_is_filled_from_something_that_is_named() {
         let of = |spec: Value| {
-            let mut claim = json!({"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}});
+            let mut claim =
+                json!({"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}});
             crate::text::patch::merge(&mut claim, &spec);
-            let found = pod(json!({"volumes": [{"name": "v", "ephemeral": {"volumeClaimTemplate": {"spec": claim}}}]}));
-            found.into_iter().map(|cause| cause.replace("volumes[0].ephemeral.volumeClaimTemplate.spec", "claim")).collect::<Vec<_>>()
+            let found = pod(
+                json!({"volumes": [{"name": "v", "ephemeral": {"volumeClaimTemplate": {"spec": claim}}}]}),
+            );
+            found
+                .into_iter()
+                .map(|cause| cause.replace("volumes[0].ephemeral.volumeClaimTemplate.spec", "claim"))
+                .collect::<Vec<_>>()
         };
-        let (claim, snapshot) = (json!({"kind": "PersistentVolumeClaim", "name": "x"}), json!({"apiGroup": "a.b", "kind": "S", "name": "x"}));
+        let (claim, snapshot) = (
+            json!({"kind": "PersistentVolumeClaim", "name": "x"}),
+            json!({"apiGroup": "a.b", "kind": "S", "name": "x"}),
+        );
         let wrong = "must be 'PersistentVolumeClaim' when referencing the default apiGroup";
         assert_eq!(of(json!({"dataSource": claim, "dataSourceRef": claim})), [""; 0]);
         assert_eq!(of(json!({"dataSourceRef": snapshot})), [""; 0]);
-        assert_eq!(of(json!({"dataSource": claim, "dataSourceRef": snapshot})), ["claim: Invalid value: {}: must match dataSourceRef"]);
-        assert_eq!(of(json!({"dataSourceRef": {"kind": "Foo", "name": "x"}})), [format!("claim.dataSourceRef: Invalid value: \"Foo\": {wrong}")]);
+        assert_eq!(
+            of(json!({"dataSource": claim, "dataSourceRef": snapshot})),
+            ["claim: Invalid value: {}: must match dataSourceRef"]
+        );
+        assert_eq!(
+            of(json!({"dataSourceRef": {"kind": "Foo", "name": "x"}})),
+            [format!("claim.dataSourceRef: Invalid value: \"Foo\": {wrong}")]
+        );
         assert_eq!(
             of(json!({"dataSource": {}})),
             [
@@ -672,7 +751,10 @@ mod tests {
                 format!("claim.dataSource: Invalid value: \"\": {wrong}")
             ]
         );
-        assert!(of(json!({"dataSource": {"apiGroup": "A_b", "kind": "S", "name": "x"}}))[0].starts_with("claim.dataSource.apiGroup: Invalid value"));
+        assert!(
+            of(json!({"dataSource": {"apiGroup": "A_b", "kind": "S", "name": "x"}}))[0]
+                .starts_with("claim.dataSource.apiGroup: Invalid value")
+        );
     }
 
     fn container(patch: Value) -> Vec<String> {
@@ -687,7 +769,9 @@ mod tests {
             (json!({}), &[][..]),
             (
                 json!({"managedBy": "a/b c"}),
-                &["spec.managedBy: Invalid value: \"b c\": Invalid path (regex used for validation is '[A-Za-z0-9/\\-._~%!$&'()*+,;=:]+')"],
+                &[
+                    "spec.managedBy: Invalid value: \"b c\": Invalid path (regex used for validation is '[A-Za-z0-9/\\-._~%!$&'()*+,;=:]+')",
+                ],
             ),
             (
                 json!({"completionMode": "Indexed", "completions": 100_001, "backoffLimitPerIndex": 1, "parallelism": 10_001}),
@@ -696,7 +780,10 @@ mod tests {
                     "spec.parallelism: Invalid value: 10001: must be less than or equal to 10000 when completions are above 100000 and used with backoff limit per index",
                 ],
             ),
-            (json!({"backoffLimitPerIndex": 1}), &["spec.backoffLimitPerIndex: Invalid value: 1: requires indexed completion mode"]),
+            (
+                json!({"backoffLimitPerIndex": 1}),
+                &["spec.backoffLimitPerIndex: Invalid value: 1: requires indexed completion mode"],
+            ),
             (
                 json!({"completionMode": "Indexed", "completions": 3, "successPolicy": {"rules": [{"succeededIndexes": "0,2", "succeededCount": 4}, {}]}}),
                 &[
@@ -725,11 +812,16 @@ mod tests {
             ),
             (
                 json!({"manualSelector": true}),
-                &["spec.selector: Required value", "spec.template.metadata.labels: Invalid value: null: `selector` does not match template `labels`"],
+                &[
+                    "spec.selector: Required value",
+                    "spec.template.metadata.labels: Invalid value: null: `selector` does not match template `labels`",
+                ],
             ),
             (
                 json!({"manualSelector": true, "selector": {"matchLabels": {"a": "b"}}}),
-                &["spec.template.metadata.labels: Invalid value: null: `selector` does not match template `labels`"],
+                &[
+                    "spec.template.metadata.labels: Invalid value: null: `selector` does not match template `labels`",
+                ],
             ),
         ] {
             assert_eq!(causes(json!({"spec": spec})), said, "{spec}");
@@ -741,9 +833,15 @@ mod tests {
         for (spec, said) in [
             (
                 json!({"hostNetwork": true, "hostUsers": false, "hostPID": true}),
-                &["hostNetwork: Forbidden: when `hostUsers` is false", "HostPID: Forbidden: when `hostUsers` is false"][..],
+                &[
+                    "hostNetwork: Forbidden: when `hostUsers` is false",
+                    "HostPID: Forbidden: when `hostUsers` is false",
+                ][..],
             ),
-            (json!({"dnsPolicy": "None"}), &["dnsConfig: Required value: must provide `dnsConfig` when `dnsPolicy` is None"]),
+            (
+                json!({"dnsPolicy": "None"}),
+                &["dnsConfig: Required value: must provide `dnsConfig` when `dnsPolicy` is None"],
+            ),
             (
                 json!({"tolerations": [{"value": "a"}, {"key": "a", "operator": "Lt"}]}),
                 &[
@@ -770,7 +868,9 @@ mod tests {
             ),
             (
                 json!({"resources": {"limits": {"nvidia.com/gpu": 1}}}),
-                &["resources.limits[nvidia.com/gpu]: Unsupported value: \"nvidia.com/gpu\": supported values: \"cpu\", \"hugepages-\", \"memory\""],
+                &[
+                    "resources.limits[nvidia.com/gpu]: Unsupported value: \"nvidia.com/gpu\": supported values: \"cpu\", \"hugepages-\", \"memory\"",
+                ],
             ),
             (
                 json!({"volumes": [{"name": "v", "emptyDir": {}, "secret": {"secretName": "s"}}, {"name": "w", "projected": {"sources": [{"serviceAccountToken": {"path": "t", "expirationSeconds": 5}}]}}]}),
@@ -786,10 +886,15 @@ mod tests {
                     "volumes[0].ephemeral.volumeClaimTemplate.spec.resources[storage]: Required value",
                 ],
             ),
-            (json!({"initContainers": [{"name": "c", "image": "i"}]}), &["initContainers[0].name: Duplicate value: \"c\""]),
+            (
+                json!({"initContainers": [{"name": "c", "image": "i"}]}),
+                &["initContainers[0].name: Duplicate value: \"c\""],
+            ),
             (
                 json!({"initContainers": [{"name": "s", "image": "i", "livenessProbe": {"exec": {"command": ["a"]}}}]}),
-                &["initContainers[0].livenessProbe: Forbidden: may not be set for init containers without restartPolicy=Always"],
+                &[
+                    "initContainers[0].livenessProbe: Forbidden: may not be set for init containers without restartPolicy=Always",
+                ],
             ),
         ] {
             assert_eq!(pod(spec.clone()), said, "{spec}");
@@ -821,7 +926,12 @@ mod tests {
                     "containers[0].env[2].valueFrom: Invalid value: \"\": must specify one of: `fieldRef`, `resourceFieldRef`, `configMapKeyRef`, `secretKeyRef` or `fileKeyRef`",
                 ],
             ),
-            (json!({"envFrom": [{}]}), &["containers[0].envFrom: Invalid value: \"\": must specify one of: `configMapRef` or `secretRef`"]),
+            (
+                json!({"envFrom": [{}]}),
+                &[
+                    "containers[0].envFrom: Invalid value: \"\": must specify one of: `configMapRef` or `secretRef`",
+                ],
+            ),
             (
                 json!({"ports": [{"name": "A", "containerPort": 70_000}, {"hostPort": 1}]}),
                 &[
@@ -849,15 +959,21 @@ mod tests {
             ),
             (
                 json!({"restartPolicy": "Sometimes"}),
-                &["containers[0].restartPolicy: Unsupported value: \"Sometimes\": supported values: \"Always\", \"Never\", \"OnFailure\""],
+                &[
+                    "containers[0].restartPolicy: Unsupported value: \"Sometimes\": supported values: \"Always\", \"Never\", \"OnFailure\"",
+                ],
             ),
             (
                 json!({"imagePullPolicy": "Often"}),
-                &["containers[0].imagePullPolicy: Unsupported value: \"Often\": supported values: \"Always\", \"IfNotPresent\", \"Never\""],
+                &[
+                    "containers[0].imagePullPolicy: Unsupported value: \"Often\": supported values: \"Always\", \"IfNotPresent\", \"Never\"",
+                ],
             ),
             (
                 json!({"securityContext": {"runAsUser": -1}}),
-                &["containers[0].securityContext.runAsUser: Invalid value: -1: must be between 0 and 2147483647, inclusive"],
+                &[
+                    "containers[0].securityContext.runAsUser: Invalid value: -1: must be between 0 and 2147483647, inclusive",
+                ],
             ),
         ] {
             assert_eq!(container(patch.clone()), said, "{patch}");

@@ -3,11 +3,15 @@
 use crate::judge::rule::Kinds;
 use crate::kinds::{Kind, Path, Pods};
 
-/// Returns an expression with the roles that a rule names put in: `$limits(FIELD)` and `$roles`, which may be missing, `$labels` of what runs, and
-/// `$place(FIELD)` and `$rolesPlace`, which are the places as text.
+/// Returns an expression with the roles that a rule names put in: `$limits(FIELD)` and `$roles`, which may be
+/// missing, `$labels` of what runs, and `$place(FIELD)` and `$rolesPlace`, which are the places as text.
 pub(super) fn with_roles(text: &str, kinds: Kinds) -> String {
-    let text = with_argument(text, "$limits(", |field| choose(kinds, |kind| format!("{}.?{field}", value(kind, kind.limits))));
-    let text = with_argument(&text, "$place(", |field| choose(kinds, |kind| format!("'{}.{field}'", kind.limits.join("."))));
+    let text = with_argument(text, "$limits(", |field| {
+        choose(kinds, |kind| format!("{}.?{field}", value(kind, kind.limits)))
+    });
+    let text = with_argument(&text, "$place(", |field| {
+        choose(kinds, |kind| format!("'{}.{field}'", kind.limits.join(".")))
+    });
     let labels = || choose(kinds, |kind| format!("{}.?labels.orValue({{}})", value(kind, kind.run_metadata)));
     text.replace("$labels", &labels())
         .replace("$rolesPlace", &roles(kinds, |at, _| format!("'{}'", at.join("."))))
@@ -27,7 +31,9 @@ pub(super) fn templates(kinds: Kinds) -> String {
 
 /// Returns the types of the conditions that say that an object, which is called `o`, has ended.
 pub(super) fn finished(kinds: Kinds) -> String {
-    choose(kinds, |kind| format!("[{}]", kind.finished.iter().map(|end| format!("'{end}'")).collect::<Vec<_>>().join(", ")))
+    choose(kinds, |kind| {
+        format!("[{}]", kind.finished.iter().map(|end| format!("'{end}'")).collect::<Vec<_>>().join(", "))
+    })
 }
 
 /// Returns an expression that is one thing for each kind of the object that is called `o`.
@@ -35,11 +41,13 @@ fn choose(kinds: Kinds, of: impl Fn(Kind) -> String) -> String {
     let mut all: Vec<(Kind, String)> = kinds.iter().map(|kind| (kind, of(kind))).collect();
     let Some((_, last)) = all.first().cloned() else { return "[]".to_owned() };
     all.retain(|(_, text)| *text != last);
-    let others: String = all.iter().map(|(kind, text)| format!("o.kind == '{}' ? {text} :\n  ", kind.name)).collect();
+    let others: String =
+        all.iter().map(|(kind, text)| format!("o.kind == '{}' ? {text} :\n  ", kind.name)).collect();
     if others.is_empty() { last } else { format!("({others}{last})") }
 }
 
-/// Returns a mapping of an object. What comes behind its body may be missing; then so is what is selected of it by `.?`.
+/// Returns a mapping of an object. What comes behind its body may be missing; then so is what is selected of
+/// it by `.?`.
 fn value(kind: Kind, path: Path) -> String {
     let certain = |at: usize| path[at] == "metadata" && at == 0 || kind.body.get(..=at) == Some(&path[..=at]);
     (0..path.len()).fold("o".to_owned(), |text, at| text + if certain(at) { "." } else { ".?" } + path[at])

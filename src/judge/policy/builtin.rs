@@ -25,5 +25,9 @@ pub const BUILTINS: [Builtin; 3] = [
         summary: "Warn only: nothing is denied and nothing filled in, for a roll-out",
         source: include_str!("../../../policies/audit.yaml"),
     },
-    Builtin { name: "accelerators", summary: "Deny only what asks for an accelerator", source: include_str!("../../../policies/accelerators.yaml") },
+    Builtin {
+        name: "accelerators",
+        summary: "Deny only what asks for an accelerator",
+        source: include_str!("../../../policies/accelerators.yaml"),
+    },
 ];

@@ -33,9 +33,20 @@ pub struct PolicyErrors {
 }
 
 impl PolicyError {
-    pub(super) fn new(source: &str, lines: &Lines<'_>, span: Range<usize>, message: String, help: Option<String>) -> Self {
+    pub(super) fn new(
+        source: &str,
+        lines: &Lines<'_>,
+        span: Range<usize>,
+        message: String,
+        help: Option<String>,
+    ) -> Self {
         let start = character_at(source, span.start);
-        Self { message, help, span: start..character_at(source, span.end).max(start), position: lines.position(start) }
+        Self {
+            message,
+            help,
+            span: start..character_at(source, span.end).max(start),
+            position: lines.position(start),
+        }
     }
 }
 
@@ -46,7 +57,9 @@ impl PolicyErrors {
         let renderer = if styled { Renderer::styled() } else { Renderer::plain() };
         let mut out = String::new();
         for error in &self.errors {
-            let snippet = Snippet::source(&*self.source).path(self.name.as_str()).annotation(AnnotationKind::Primary.span(error.span.clone()));
+            let snippet = Snippet::source(&*self.source)
+                .path(self.name.as_str())
+                .annotation(AnnotationKind::Primary.span(error.span.clone()));
             let group = Level::ERROR.primary_title(error.message.as_str()).element(snippet);
             let group = match &error.help {
                 Some(help) => group.element(Level::HELP.message(help.as_str())),
@@ -81,7 +94,13 @@ mod tests {
     use super::*;
 
     fn error(source: &str, span: Range<usize>, message: &str, help: Option<&str>) -> PolicyError {
-        PolicyError::new(source, &Lines::new(source.as_bytes()), span, message.to_owned(), help.map(str::to_owned))
+        PolicyError::new(
+            source,
+            &Lines::new(source.as_bytes()),
+            span,
+            message.to_owned(),
+            help.map(str::to_owned),
+        )
     }
 
     #[test]
@@ -113,7 +132,10 @@ mod tests {
 
     #[test]
     fn display_is_one_line_each() {
-        assert_eq!(errors().to_string(), "p.yaml:2:3: unknown key `rulez`; did you mean `rules`?\np.yaml:1:1: nothing of use");
+        assert_eq!(
+            errors().to_string(),
+            "p.yaml:2:3: unknown key `rulez`; did you mean `rules`?\np.yaml:1:1: nothing of use"
+        );
     }
 
     #[test]

@@ -1,13 +1,17 @@
 //! From the source of a policy to a [`Policy`], or to everything that is wrong with it.
 //!
-//! The document is walked by hand rather than by serde: serde stops at the first error and knows no positions.
+//! The document is walked by hand rather than by serde: serde stops at the first error and knows no
+//! positions.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
 
 use jiff::civil::Date;
 
-use super::{API_VERSION, Action, Exemption, KIND, Matcher, OptOut, Override, Policy, PolicyError, PolicyErrors, RuleSettings};
+use super::{
+    API_VERSION, Action, Exemption, KIND, Matcher, OptOut, Override, Policy, PolicyError, PolicyErrors,
+    RuleSettings,
+};
 use crate::judge::checks::CHECKS;
 use crate::judge::finding::Part;
 use crate::judge::rule::{Param, ParamDefault, Rule};
@@ -23,7 +27,8 @@ use crate::text::yaml::{self, Document};
 pub(super) mod keys {
     pub(in super::super) const TOP: &[&str] = &["apiVersion", "kind", "metadata", "spec"];
     pub(in super::super) const METADATA: &[&str] = &["name"];
-    pub(in super::super) const SPEC: &[&str] = &["rules", "overrides", "exemptions", "optOut", "reportFills", "trustedControllers"];
+    pub(in super::super) const SPEC: &[&str] =
+        &["rules", "overrides", "exemptions", "optOut", "reportFills", "trustedControllers"];
     pub(in super::super) const RULE: &[&str] = &["action", "params"];
     pub(in super::super) const OVERRIDE: &[&str] = &["match", "rules"];
     pub(in super::super) const EXEMPTION: &[&str] = &["match", "rules", "reason", "until"];
@@ -47,7 +52,13 @@ pub(super) fn policy(source: &str, name: &str) -> Result<Policy, PolicyErrors> {
     match documents.split_first() {
         None if errors.is_empty() => {
             let help = format!("begin with `apiVersion: {API_VERSION}` and `kind: {KIND}`");
-            errors.push(PolicyError::new(source, &lines, 0..0, "there is no policy here".to_owned(), Some(help)));
+            errors.push(PolicyError::new(
+                source,
+                &lines,
+                0..0,
+                "there is no policy here".to_owned(),
+                Some(help),
+            ));
         }
         None => {}
         Some((document, more)) => {
@@ -56,7 +67,13 @@ pub(super) fn policy(source: &str, name: &str) -> Result<Policy, PolicyErrors> {
             errors = reader.errors;
             for document in more {
                 let span = first_line(source, document.span.clone());
-                errors.push(PolicyError::new(source, &lines, span, "a policy is one document, and this is another".to_owned(), None));
+                errors.push(PolicyError::new(
+                    source,
+                    &lines,
+                    span,
+                    "a policy is one document, and this is another".to_owned(),
+                    None,
+                ));
             }
         }
     }
@@ -71,7 +88,8 @@ pub(super) fn policy(source: &str, name: &str) -> Result<Policy, PolicyErrors> {
 fn first_line(source: &str, span: Range<usize>) -> Range<usize> {
     let Some(text) = source.get(span.clone()) else { return span };
     let start = span.start + (text.len() - text.trim_start().len());
-    let length = source[start..span.end.max(start)].find(['\n', '\r']).unwrap_or(span.end.saturating_sub(start));
+    let length =
+        source[start..span.end.max(start)].find(['\n', '\r']).unwrap_or(span.end.saturating_sub(start));
     start..start + length
 }
 
@@ -157,7 +175,13 @@ impl<'s> Reader<'s> {
     }
 
     /// Reads a mapping whose keys are known.
-    fn fields(&mut self, at: &Pointer, value: Option<&'s Value>, name: &str, known: &'static [&'static str]) -> Fields<'s> {
+    fn fields(
+        &mut self,
+        at: &Pointer,
+        value: Option<&'s Value>,
+        name: &str,
+        known: &'static [&'static str],
+    ) -> Fields<'s> {
         let map = self.mapping(at, value, name);
         for key in map.into_iter().flat_map(Map::keys).filter(|key| !known.contains(key)) {
             let message = format!("{name} has no key `{}`", shown(key));
@@ -167,18 +191,28 @@ impl<'s> Reader<'s> {
     }
 
     /// Reads a list that may be left out or, if `may_be_empty`, empty.
-    fn list(&mut self, field: &Field<'s>, name: &str, may_be_empty: bool) -> impl Iterator<Item = Field<'s>> + use<'s> {
+    fn list(
+        &mut self,
+        field: &Field<'s>,
+        name: &str,
+        may_be_empty: bool,
+    ) -> impl Iterator<Item = Field<'s>> + use<'s> {
         let items: &[Value] = match field.value {
             None => &[],
             Some(Value::Null) if may_be_empty => &[],
             Some(Value::Array(items)) => {
                 if items.is_empty() && !may_be_empty {
-                    self.wrong(&field.at, format!("{name} is an empty list"), Some("leave the key out to mean all".to_owned()));
+                    self.wrong(
+                        &field.at,
+                        format!("{name} is an empty list"),
+                        Some("leave the key out to mean all".to_owned()),
+                    );
                 }
                 items
             }
             Some(other) => {
-                let help = matches!(other, Value::String(_)).then(|| "write the one item in brackets: `[…]`".to_owned());
+                let help = matches!(other, Value::String(_))
+                    .then(|| "write the one item in brackets: `[…]`".to_owned());
                 self.wrong(&field.at, format!("{name} is a list, not {}", what(other)), help);
                 &[]
             }
@@ -193,7 +227,8 @@ impl<'s> Reader<'s> {
             Value::String(text) if !text.trim().is_empty() => return Some(text),
             Value::String(_) => self.wrong(&field.at, format!("{name} is empty"), None),
             other => {
-                let help = matches!(other, Value::Bool(_) | Value::Number(_)).then(|| "put it in quotes".to_owned());
+                let help =
+                    matches!(other, Value::Bool(_) | Value::Number(_)).then(|| "put it in quotes".to_owned());
                 self.wrong(&field.at, format!("{name} is a string, not {}", what(other)), help);
             }
         }
@@ -230,12 +265,25 @@ impl<'s> Reader<'s> {
     fn policy(&mut self, policy: &mut Policy) {
         let root = Pointer::root();
         for duplicate in &self.document.duplicates {
-            let message = format!("the key `{}` stands here for the second time", shown(self.source.get(duplicate.kept.clone()).unwrap_or_default()));
-            self.errors.push(PolicyError::new(self.source, self.lines, duplicate.kept.clone(), message, Some("remove one of the two".to_owned())));
+            let message = format!(
+                "the key `{}` stands here for the second time",
+                shown(self.source.get(duplicate.kept.clone()).unwrap_or_default())
+            );
+            self.errors.push(PolicyError::new(
+                self.source,
+                self.lines,
+                duplicate.kept.clone(),
+                message,
+                Some("remove one of the two".to_owned()),
+            ));
         }
         let Some(map) = self.document.value.as_object() else {
             let help = format!("begin with `apiVersion: {API_VERSION}` and `kind: {KIND}`");
-            return self.wrong(&root, format!("a policy is a mapping, not {}", what(&self.document.value)), Some(help));
+            return self.wrong(
+                &root,
+                format!("a policy is a mapping, not {}", what(&self.document.value)),
+                Some(help),
+            );
         };
         if !self.is_policy(map) {
             return;
@@ -249,32 +297,49 @@ impl<'s> Reader<'s> {
         }
         let spec = self.nested(&top, "spec", keys::SPEC);
         let rules = self.rules(&spec.get("rules"));
-        policy.overrides = self.list(&spec.get("overrides"), "`overrides`", true).map(|item| self.an_override(&item)).collect();
-        policy.exemptions = self.list(&spec.get("exemptions"), "`exemptions`", true).filter_map(|item| self.exemption(&item)).collect();
+        policy.overrides = self
+            .list(&spec.get("overrides"), "`overrides`", true)
+            .map(|item| self.an_override(&item))
+            .collect();
+        policy.exemptions = self
+            .list(&spec.get("exemptions"), "`exemptions`", true)
+            .filter_map(|item| self.exemption(&item))
+            .collect();
         let opt_outs = OptOut::ALL.map(|opt_out| (opt_out.as_str(), opt_out));
         policy.opt_out = self.choice(&spec.get("optOut"), "`optOut`", &opt_outs).unwrap_or_default();
-        policy.report_fills = self.boolean(&spec.get("reportFills"), "`reportFills`").unwrap_or(policy.report_fills);
+        policy.report_fills =
+            self.boolean(&spec.get("reportFills"), "`reportFills`").unwrap_or(policy.report_fills);
         let controllers = spec.get("trustedControllers");
         if controllers.value.is_some_and(|value| !value.is_null()) {
             let names = self.list(&controllers, "`trustedControllers`", true);
-            policy.trusted_controllers = names.filter_map(|name| self.text(&name, "a user name")).map(str::to_owned).collect();
+            policy.trusted_controllers =
+                names.filter_map(|name| self.text(&name, "a user name")).map(str::to_owned).collect();
         }
         *policy = std::mem::take(policy).with_rules(rules);
     }
 
-    /// Tells whether the document means to be a policy. Of an object of another sort there is nothing more to say.
+    /// Tells whether the document means to be a policy. Of an object of another sort there is nothing more to
+    /// say.
     fn is_policy(&mut self, map: &Map) -> bool {
         let root = Pointer::root();
         let mut known = 0;
         let mut foreign = 0;
         for (key, expected) in [("apiVersion", API_VERSION), ("kind", KIND)] {
             match map.get(key) {
-                None => self.error(&root, Part::Key, format!("`{key}` is missing"), Some(format!("add `{key}: {expected}`"))),
+                None => self.error(
+                    &root,
+                    Part::Key,
+                    format!("`{key}` is missing"),
+                    Some(format!("add `{key}: {expected}`")),
+                ),
                 Some(Value::String(text)) if text == expected => known += 1,
                 Some(found) => {
                     foreign += 1;
                     let message = match found {
-                        Value::String(text) => format!("`{key}` is `{}`, which is not what this version of Jobgate reads", shown(text)),
+                        Value::String(text) => format!(
+                            "`{key}` is `{}`, which is not what this version of Jobgate reads",
+                            shown(text)
+                        ),
                         other => format!("`{key}` is a string, not {}", what(other)),
                     };
                     self.wrong(&(&root / key), message, Some(format!("expected `{expected}`")));
@@ -284,7 +349,12 @@ impl<'s> Reader<'s> {
         known > 0 || foreign == 0
     }
 
-    fn nested(&mut self, outer: &Fields<'s>, key: &'static str, known: &'static [&'static str]) -> Fields<'s> {
+    fn nested(
+        &mut self,
+        outer: &Fields<'s>,
+        key: &'static str,
+        known: &'static [&'static str],
+    ) -> Fields<'s> {
         let field = outer.get(key);
         self.fields(&field.at, field.value, &format!("`{key}`"), known)
     }
@@ -323,15 +393,17 @@ impl<'s> Reader<'s> {
             return RuleSettings::default();
         }
         let fields = self.fields(&field.at, field.value, &name, keys::RULE);
-        let actions: Vec<(&str, Action)> = Action::allowed(rule).map(|action| (action.as_str(), action)).collect();
+        let actions: Vec<(&str, Action)> =
+            Action::allowed(rule).map(|action| (action.as_str(), action)).collect();
         let action = fields.get("action");
-        let action = if action.value.and_then(Value::as_str) == Some(Action::Fill.as_str()) && !rule.can_fill() {
-            let help = format!("expected {}", one_of(actions.iter().map(|(word, _)| *word)));
-            self.wrong(&action.at, format!("{name} cannot fill in a value"), Some(help));
-            None
-        } else {
-            self.choice(&action, "`action`", &actions)
-        };
+        let action =
+            if action.value.and_then(Value::as_str) == Some(Action::Fill.as_str()) && !rule.can_fill() {
+                let help = format!("expected {}", one_of(actions.iter().map(|(word, _)| *word)));
+                self.wrong(&action.at, format!("{name} cannot fill in a value"), Some(help));
+                None
+            } else {
+                self.choice(&action, "`action`", &actions)
+            };
         let place = fields.get("params");
         let mut params = BTreeMap::new();
         for (key, value) in self.mapping(&place.at, place.value, "`params`").into_iter().flatten() {
@@ -362,13 +434,24 @@ impl<'s> Reader<'s> {
             }
             ParamDefault::Int { least, .. } => match value.as_i64() {
                 Some(number) if number < *least => {
-                    self.wrong(&field.at, format!("{name} is {number}, below the least that makes sense, {least}"), None);
+                    self.wrong(
+                        &field.at,
+                        format!("{name} is {number}, below the least that makes sense, {least}"),
+                        None,
+                    );
                 }
                 Some(_) => {}
                 None => {
-                    let seconds = value.as_str().and_then(|text| text.parse::<jiff::SignedDuration>().ok()).map(|duration| duration.as_secs());
+                    let seconds = value
+                        .as_str()
+                        .and_then(|text| text.parse::<jiff::SignedDuration>().ok())
+                        .map(|duration| duration.as_secs());
                     let help = seconds.map(|seconds| format!("write it in seconds: `{seconds}`"));
-                    let found = if value.as_number().is_some() { "a number that is not whole, or too large" } else { what(value) };
+                    let found = if value.as_number().is_some() {
+                        "a number that is not whole, or too large"
+                    } else {
+                        what(value)
+                    };
                     self.wrong(&field.at, format!("{name} is a whole number, not {found}"), help);
                 }
             },
@@ -385,7 +468,10 @@ impl<'s> Reader<'s> {
                     self.wrong(&field.at, format!("{name} is a mapping, not nothing"), None);
                 }
                 for (key, value) in self.mapping(&field.at, field.value, &name).into_iter().flatten() {
-                    self.text(&Field { at: field.at.key(key), value: Some(value) }, &format!("`{}` of {name}", shown(key)));
+                    self.text(
+                        &Field { at: field.at.key(key), value: Some(value) },
+                        &format!("`{}` of {name}", shown(key)),
+                    );
                 }
             }
         }
@@ -442,7 +528,12 @@ impl<'s> Reader<'s> {
         if field.value.is_none_or(|value| value.is_null() || value.as_object().is_some_and(Map::is_empty)) {
             let at = if field.value.is_some() { &field.at } else { &outer.at };
             let help = format!("name at least one of {}", one_of(keys::MATCH.iter().copied()));
-            self.error(at, Part::Key, format!("{whose} needs a `match` that says which objects it is for"), Some(help));
+            self.error(
+                at,
+                Part::Key,
+                format!("{whose} needs a `match` that says which objects it is for"),
+                Some(help),
+            );
             return Matcher::default();
         }
         let fields = self.fields(&field.at, field.value, "`match`", keys::MATCH);
@@ -457,13 +548,20 @@ impl<'s> Reader<'s> {
                 }
                 other => {
                     let help = Some("put it in quotes".to_owned());
-                    self.wrong(&place.at.key(key), format!("the label `{}` is a string, not {}", shown(key), what(other)), help);
+                    self.wrong(
+                        &place.at.key(key),
+                        format!("the label `{}` is a string, not {}", shown(key), what(other)),
+                        help,
+                    );
                 }
             }
         }
         Matcher {
             namespaces: self.globs(&fields.get("namespaces"), "`namespaces`"),
-            kinds: self.list(&fields.get("kinds"), "`kinds`", false).filter_map(|kind| self.choice::<Kind>(&kind, "a kind", &kinds)).collect(),
+            kinds: self
+                .list(&fields.get("kinds"), "`kinds`", false)
+                .filter_map(|kind| self.choice::<Kind>(&kind, "a kind", &kinds))
+                .collect(),
             names: self.globs(&fields.get("names"), "`names`"),
             labels,
             accelerators: self.boolean(&fields.get("accelerators"), "`accelerators`"),
@@ -476,7 +574,9 @@ impl<'s> Reader<'s> {
             let Some(text) = self.text(&item, &format!("an item of {name}")) else { continue };
             match globset::Glob::new(text) {
                 Ok(glob) => globs.push(glob.compile_matcher()),
-                Err(error) => self.wrong(&item.at, format!("`{}` is no glob: {}", shown(text), error.kind()), None),
+                Err(error) => {
+                    self.wrong(&item.at, format!("`{}` is no glob: {}", shown(text), error.kind()), None)
+                }
             }
         }
         globs

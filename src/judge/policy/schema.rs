@@ -1,4 +1,5 @@
-//! The JSON Schema of policies, for editors. Made from the rules, so that it knows every rule, parameter and action there is.
+//! The JSON Schema of policies, for editors. Made from the rules, so that it knows every rule, parameter and
+//! action there is.
 //!
 //! It says what a policy may look like; [`super::Policy::parse`] says more, and decides.
 
@@ -174,7 +175,9 @@ fn parameter(param: &Param) -> Value {
         ParamDefault::Bool(_) => json!({"type": "boolean"}),
         ParamDefault::Int { least, .. } => json!({"type": "integer", "minimum": least}),
         ParamDefault::Strings(_) => json!({"type": "array", "items": {"type": "string", "pattern": "\\S"}}),
-        ParamDefault::Map(_) => json!({"type": "object", "additionalProperties": {"type": "string", "pattern": "\\S"}}),
+        ParamDefault::Map(_) => {
+            json!({"type": "object", "additionalProperties": {"type": "string", "pattern": "\\S"}})
+        }
     };
     schema["description"] = param.doc.into();
     schema["default"] = param.default.to_value();
@@ -196,7 +199,10 @@ mod tests {
             assert_eq!(actions.contains(&json!("fill")), entry.rule.can_fill(), "{}", entry.rule.id);
             for param in entry.rule.params {
                 let schema = &rule["properties"]["params"]["properties"][param.name];
-                assert_eq!((&schema["description"], &schema["default"]), (&json!(param.doc), &param.default.to_value()));
+                assert_eq!(
+                    (&schema["description"], &schema["default"]),
+                    (&json!(param.doc), &param.default.to_value())
+                );
             }
         }
         assert_eq!(schema["$defs"]["ruleId"]["enum"].as_array().unwrap().len(), RULES.len());
@@ -205,7 +211,9 @@ mod tests {
     #[test]
     fn every_key_that_is_read_is_in_it() {
         let schema = schema();
-        let keys_of = |pointer: &str| -> Vec<String> { schema.pointer(pointer).unwrap().as_object().unwrap().keys().map(str::to_owned).collect() };
+        let keys_of = |pointer: &str| -> Vec<String> {
+            schema.pointer(pointer).unwrap().as_object().unwrap().keys().map(str::to_owned).collect()
+        };
         let sorted = |keys: &[&str]| -> Vec<String> {
             let mut keys: Vec<String> = keys.iter().map(|key| (*key).to_owned()).collect();
             keys.sort();
@@ -215,7 +223,10 @@ mod tests {
         assert_eq!(keys_of("/properties/metadata/properties"), sorted(keys::METADATA));
         assert_eq!(keys_of("/properties/spec/properties"), sorted(keys::SPEC));
         assert_eq!(keys_of("/properties/spec/properties/overrides/items/properties"), sorted(keys::OVERRIDE));
-        assert_eq!(keys_of("/properties/spec/properties/exemptions/items/properties"), sorted(keys::EXEMPTION));
+        assert_eq!(
+            keys_of("/properties/spec/properties/exemptions/items/properties"),
+            sorted(keys::EXEMPTION)
+        );
         assert_eq!(keys_of("/$defs/match/properties"), sorted(keys::MATCH));
         assert_eq!(keys_of("/$defs/rules/properties/deadline/properties"), sorted(keys::RULE));
     }

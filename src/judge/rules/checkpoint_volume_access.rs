@@ -2,11 +2,12 @@
 //!
 //! ## Why
 //!
-//! A `ReadWriteOnce` volume is attached to one node at a time, and a `hostPath` is another directory on each node. With the first, pods that land on
-//! another node wait in ContainerCreating, without a time limit, holding their GPUs, with nothing but a `FailedAttachVolume` event to say why. The
-//! scheduler does not look at access modes, so it happens at random: the job runs when all pods fit on one node, and hangs when they do not.
-//! `readOnly` on the volume or the mount does not lift it. With `ReadWriteOncePod` only one pod in the whole cluster may mount the volume,
-//! wherever it runs.
+//! A `ReadWriteOnce` volume is attached to one node at a time, and a `hostPath` is another directory on each
+//! node. With the first, pods that land on another node wait in ContainerCreating, without a time limit,
+//! holding their GPUs, with nothing but a `FailedAttachVolume` event to say why. The scheduler does not look
+//! at access modes, so it happens at random: the job runs when all pods fit on one node, and hangs when they
+//! do not. `readOnly` on the volume or the mount does not lift it. With `ReadWriteOncePod` only one pod in
+//! the whole cluster may mount the volume, wherever it runs.
 //!
 //! ## Bad
 //!
@@ -68,47 +69,56 @@
 //!
 //! ## Fix
 //!
-//! None: whether to ask for another volume, to keep the pods together, or to let one pod write, is a decision. Ways out:
+//! None: whether to ask for another volume, to keep the pods together, or to let one pod write, is a
+//! decision. Ways out:
 //!
 //! * a claim with `ReadWriteMany` (NFS, CephFS, a parallel file system), or checkpoints in object storage;
-//! * all pods on one node: a required `podAffinity` to the job's own pods with `topologyKey: kubernetes.io/hostname`;
+//! * all pods on one node: a required `podAffinity` to the job's own pods with `topologyKey:
+//!   kubernetes.io/hostname`;
 //! * a claim for each pod: a generic ephemeral volume (`volumes[].ephemeral`), where pods need not share.
 //!
 //! ## Details
 //!
-//! The action of the policy is for claims that hold checkpoints, and for pods of which it is certain that they cannot all start, whatever the claim
-//! holds. Everything else is a warning at most, since the pods may happen to fit on one node. It is certain
+//! The action of the policy is for claims that hold checkpoints, and for pods of which it is certain that
+//! they cannot all start, whatever the claim holds. Everything else is a warning at most, since the pods may
+//! happen to fit on one node. It is certain
 //!
-//! * where a `ReadWriteOncePod` claim is used by several pods that are to run at the same time: all but one wait. The pods of a Job with more
-//!   `completions` than `parallelism`, or without `completions`, may take turns, so there it is not certain;
-//! * where a `ReadWriteOnce` claim is used by pods that are never on one node: their templates name different nodes, or a required `podAntiAffinity`
-//!   with the topology `kubernetes.io/hostname` keeps them apart.
+//! * where a `ReadWriteOncePod` claim is used by several pods that are to run at the same time: all but one
+//!   wait. The pods of a Job with more `completions` than `parallelism`, or without `completions`, may take
+//!   turns, so there it is not certain;
+//! * where a `ReadWriteOnce` claim is used by pods that are never on one node: their templates name different
+//!   nodes, or a required `podAntiAffinity` with the topology `kubernetes.io/hostname` keeps them apart.
 //!
 //! Pods that only an autoscaler would add (`elasticPolicy`) are not counted for that.
 //!
-//! A claim holds checkpoints when a word of the parameter `words` is in its name, the volume's name or a mount path, or in the name of a flag or
-//! variable whose value points into the mount (`--save-dir /data/x`, `trainer.ckpt_path=/data/x`; Hydra's `hydra.run.dir` and `hydra.sweep.dir`,
-//! and `default_root_dir`, count as well). Names are split where they have other characters than letters and digits, between letters and digits, and
-//! before a capital (`saveDir`). A word is one whole part, or its plural: `neox-checkpoints`, `ckpt2`, `logs`. One with a hyphen is as many parts in a
-//! row: `model-zoo` is in `team-model-zoo` and `modelZoo`. Besides the word a part may have `train`, `training`, `run`, `exp`, `job`, `eval` or `my`
-//! before it, or `dir`, `path`, `root`, `folder`, `vol`, `volume`, `pvc` or `claim` after it (`trainlogs`, `modelvol`). So `login`, `lightweight-cache`
-//! and `artifactory` hold none.
+//! A claim holds checkpoints when a word of the parameter `words` is in its name, the volume's name or a
+//! mount path, or in the name of a flag or variable whose value points into the mount (`--save-dir /data/x`,
+//! `trainer.ckpt_path=/data/x`; Hydra's `hydra.run.dir` and `hydra.sweep.dir`, and `default_root_dir`, count
+//! as well). Names are split where they have other characters than letters and digits, between letters and
+//! digits, and before a capital (`saveDir`). A word is one whole part, or its plural: `neox-checkpoints`,
+//! `ckpt2`, `logs`. One with a hyphen is as many parts in a row: `model-zoo` is in `team-model-zoo` and
+//! `modelZoo`. Besides the word a part may have `train`, `training`, `run`, `exp`, `job`, `eval` or `my`
+//! before it, or `dir`, `path`, `root`, `folder`, `vol`, `volume`, `pvc` or `claim` after it (`trainlogs`,
+//! `modelvol`). So `login`, `lightweight-cache` and `artifactory` hold none.
 //!
-//! The access modes come from the claim: from the linted files or `--facts`, or from the cluster. Of a bound claim the
-//! modes of the volume count. Of `--facts` a claim that names its namespace is that of a job in the same namespace;
-//! where the job names none, it is unknown which claim is meant, unless `dry-run --namespace` says it. A claim that
-//! nobody has seen is unknown and gives no finding; one that the cluster says is not there gives a warning, since its
-//! pods will wait for it. Modes with `ReadWriteMany` are fine; `ReadOnlyMany` is fine where every mount is read-only,
-//! and worth a warning where one is not.
+//! The access modes come from the claim: from the linted files or `--facts`, or from the cluster. Of a bound
+//! claim the modes of the volume count. Of `--facts` a claim that names its namespace is that of a job in the
+//! same namespace; where the job names none, it is unknown which claim is meant, unless `dry-run --namespace`
+//! says it. A claim that nobody has seen is unknown and gives no finding; one that the cluster says is not
+//! there gives a warning, since its pods will wait for it. Modes with `ReadWriteMany` are fine;
+//! `ReadOnlyMany` is fine where every mount is read-only, and worth a warning where one is not.
 //!
-//! A claim in a file may name its PersistentVolume (`volumeName`). If that is among the files, its access modes count as well, and one that no node
-//! attaches (NFS, `local`, …) is fine; a `hostPath` gives a warning, since each node has its own directory. If nobody has seen it, there is a warning
-//! at most. A claim that the cluster has bound names its volume, too; its access modes are those of the volume.
+//! A claim in a file may name its PersistentVolume (`volumeName`). If that is among the files, its access
+//! modes count as well, and one that no node attaches (NFS, `local`, …) is fine; a `hostPath` gives a
+//! warning, since each node has its own directory. If nobody has seen it, there is a warning at most. A claim
+//! that the cluster has bound names its volume, too; its access modes are those of the volume.
 //!
-//! How many pods there are: `parallelism`, but not more than `completions`; or the sum of `replicas` over the replica types that use the claim, the
-//! workers counted up to `elasticPolicy.maxReplicas`. Pods are on one node if `nodeName`, a node selector or a required node affinity names
-//! one host, or a required pod affinity with the topology `kubernetes.io/hostname` selects the pods themselves.
-//! A CronJob of one pod whose runs may overlap (`concurrencyPolicy: Allow`, and no deadline shorter than the time between two runs) gets a warning.
+//! How many pods there are: `parallelism`, but not more than `completions`; or the sum of `replicas` over the
+//! replica types that use the claim, the workers counted up to `elasticPolicy.maxReplicas`. Pods are on one
+//! node if `nodeName`, a node selector or a required node affinity names one host, or a required pod affinity
+//! with the topology `kubernetes.io/hostname` selects the pods themselves. A CronJob of one pod whose runs
+//! may overlap (`concurrencyPolicy: Allow`, and no deadline shorter than the time between two runs) gets a
+//! warning.
 //!
 //! ## References
 //!
@@ -124,7 +134,9 @@ use crate::judge::finding::{Finding, Level, Part as FindingPart, Place, Source};
 use crate::judge::policy::Action;
 use crate::judge::rule::{Cx, Exportable, Fills, Kinds, ParamDefault, Ratchet, Rule, Strings};
 use crate::k8s::cron::Schedule;
-use crate::kinds::{Among, ClaimUse, Container, Field, Part, PodCount, PodTemplate, Workload, on_one_node, on_several_nodes};
+use crate::kinds::{
+    Among, ClaimUse, Container, Field, Part, PodCount, PodTemplate, Workload, on_one_node, on_several_nodes,
+};
 use crate::text::lines::cut;
 use crate::text::meter;
 use crate::text::placeholder::{is_placeholder, is_to_replace};
@@ -203,8 +215,9 @@ enum Nodes {
     Any,
 }
 
-/// In so many sets of templates, on average, a template is looked at. A claim is used by one set, and four templates make
-/// sixteen: what has more is an object made to take long. Whether its pods are on one node is then unknown, and never denies.
+/// In so many sets of templates, on average, a template is looked at. A claim is used by one set, and four
+/// templates make sixteen: what has more is an object made to take long. Whether its pods are on one node is
+/// then unknown, and never denies.
 const SETS_PER_TEMPLATE: usize = 16;
 
 /// What the containers of one pod template mount.
@@ -216,7 +229,8 @@ struct PodMounts<'a> {
     telling: Vec<OnceCell<BTreeSet<&'a str>>>,
 }
 
-/// The mounts of one volume. What is found out about them is kept: any number of volumes may have the same name.
+/// The mounts of one volume. What is found out about them is kept: any number of volumes may have the same
+/// name.
 #[derive(Default)]
 struct VolumeMounts<'a> {
     mounts: Vec<Mount<'a>>,
@@ -236,7 +250,9 @@ impl<'a> PodMounts<'a> {
         let mut all = Self { containers: pod.containers().collect(), ..Self::default() };
         all.telling.resize_with(all.containers.len(), OnceCell::new);
         let mounts = all.containers.iter().enumerate();
-        for (container, mount) in mounts.flat_map(|(at, one)| one.part.get("volumeMounts").items().map(move |mount| (at, mount))) {
+        for (container, mount) in
+            mounts.flat_map(|(at, one)| one.part.get("volumeMounts").items().map(move |mount| (at, mount)))
+        {
             let Some(volume) = mount.get("name").value.and_then(Value::as_str) else { continue };
             let path = mount.get("mountPath").value.and_then(Value::as_str);
             let read_only = mount.get("readOnly").bool() == Field::Set(true);
@@ -251,15 +267,21 @@ impl<'a> PodMounts<'a> {
         self.by_volume.get(volume).is_none_or(|volume| *volume.read_only.get_or_init(|| all(volume)))
     }
 
-    /// Tells whether a volume is mounted where checkpoints are kept, or something with such a name points into it.
+    /// Tells whether a volume is mounted where checkpoints are kept, or something with such a name points
+    /// into it.
     fn is_for_checkpoints(&self, volume: &str, words: &[&str]) -> bool {
         let one = |mount: &Mount<'_>| {
             meter::spend(1);
             let Some(path) = mount.path else { return false };
-            let values = || self.telling[mount.container].get_or_init(|| telling_values(&self.containers[mount.container], words));
+            let values = || {
+                self.telling[mount.container]
+                    .get_or_init(|| telling_values(&self.containers[mount.container], words))
+            };
             has_word(path, words) || is_one_inside(path, values())
         };
-        self.by_volume.get(volume).is_some_and(|volume| *volume.for_checkpoints.get_or_init(|| volume.mounts.iter().any(one)))
+        self.by_volume
+            .get(volume)
+            .is_some_and(|volume| *volume.for_checkpoints.get_or_init(|| volume.mounts.iter().any(one)))
     }
 }
 
@@ -267,7 +289,13 @@ impl<'w, 'a> Scene<'w, 'a> {
     fn of(workload: &'w Workload<'a>) -> Self {
         let mounts = workload.pods.iter().map(|_| OnceCell::new()).collect();
         let placement_weights = workload.pods.iter().map(|_| OnceCell::new()).collect();
-        Self { workload, mounts, colocated: RefCell::default(), placement_weights, colocation_work_left: Cell::new(None) }
+        Self {
+            workload,
+            mounts,
+            colocated: RefCell::default(),
+            placement_weights,
+            colocation_work_left: Cell::new(None),
+        }
     }
 
     /// Returns the claims of the object, by name.
@@ -285,22 +313,26 @@ impl<'w, 'a> Scene<'w, 'a> {
         self.mounts[pod].get_or_init(|| PodMounts::of(&self.workload.pods[pod]))
     }
 
-    /// Returns on how many nodes the pods of the templates are bound to be; nothing beyond as many sets of templates as
-    /// [`SETS_PER_TEMPLATE`] allows.
+    /// Returns on how many nodes the pods of the templates are bound to be; nothing beyond as many sets of
+    /// templates as [`SETS_PER_TEMPLATE`] allows.
     fn nodes(&self, pods: &[usize], among: Among) -> Option<Nodes> {
         let key = (pods.to_vec(), among);
         if let Some(known) = self.colocated.borrow().get(&key) {
             return Some(*known);
         }
         let work: usize = pods.iter().map(|pod| 1 + self.placement_weight(*pod)).sum();
-        let all = || SETS_PER_TEMPLATE * (0..self.workload.pods.len()).map(|pod| 1 + self.placement_weight(pod)).sum::<usize>();
+        let all = || {
+            SETS_PER_TEMPLATE
+                * (0..self.workload.pods.len()).map(|pod| 1 + self.placement_weight(pod)).sum::<usize>()
+        };
         let left = self.colocation_work_left.get().unwrap_or_else(all);
         self.colocation_work_left.set(Some(left.saturating_sub(work)));
         if work > left {
             return None;
         }
         let templates: Vec<&PodTemplate<'_>> = pods.iter().map(|pod| &self.workload.pods[*pod]).collect();
-        let least = || pods.iter().map(|pod| (&self.workload.pods[*pod], self.least(*pod))).collect::<Vec<_>>();
+        let least =
+            || pods.iter().map(|pod| (&self.workload.pods[*pod], self.least(*pod))).collect::<Vec<_>>();
         let nodes = match among {
             _ if on_one_node(self.workload, &templates, among) => Nodes::One,
             Among::OneRun if on_several_nodes(self.workload, &least()) => Nodes::Several,
@@ -310,7 +342,8 @@ impl<'w, 'a> Scene<'w, 'a> {
         Some(nodes)
     }
 
-    /// Returns how many pods of a template run at once for certain: what an autoscaler may add or take away is not counted.
+    /// Returns how many pods of a template run at once for certain: what an autoscaler may add or take away
+    /// is not counted.
     fn least(&self, pod: usize) -> i64 {
         let template = &self.workload.pods[pod];
         let Some(replica) = &template.replica else { return template.count.most.unwrap_or(0).max(0) };
@@ -327,7 +360,11 @@ impl<'w, 'a> Scene<'w, 'a> {
     fn placement_weight(&self, pod: usize) -> usize {
         *self.placement_weights[pod].get_or_init(|| {
             let pod = &self.workload.pods[pod];
-            let parts = [pod.template.at(&["metadata", "labels"]), pod.spec.get("affinity"), pod.spec.get("nodeSelector")];
+            let parts = [
+                pod.template.at(&["metadata", "labels"]),
+                pod.spec.get("affinity"),
+                pod.spec.get("nodeSelector"),
+            ];
             parts.iter().filter_map(|part| part.value).map(weight).sum()
         })
     }
@@ -340,7 +377,9 @@ impl<'w, 'a> Scene<'w, 'a> {
     /// Tells whether a claim holds checkpoints, by the names that people give to such things (corpus.md §7).
     fn holds_checkpoints(&self, shared: &Shared<'_>, words: &[&str]) -> bool {
         has_word(shared.name, words)
-            || shared.uses.iter().any(|(pod, claim)| has_word(claim.volume, words) || self.mounts(*pod).is_for_checkpoints(claim.volume, words))
+            || shared.uses.iter().any(|(pod, claim)| {
+                has_word(claim.volume, words) || self.mounts(*pod).is_for_checkpoints(claim.volume, words)
+            })
     }
 }
 
@@ -389,7 +428,8 @@ fn check_claim(cx: &mut Cx<'_>, scene: &Scene<'_, '_>, shared: &Shared<'_>, clai
     }
     let one_pod = claim.has("ReadWriteOncePod");
     // The scheduler keeps a second pod away from a claim for one pod, whatever the volume is.
-    let volume = if one_pod { Volume::OfCluster } else { cx.facts().volume(cx.request.namespace, shared.name) };
+    let volume =
+        if one_pod { Volume::OfCluster } else { cx.facts().volume(cx.request.namespace, shared.name) };
     match &volume {
         Volume::Free => return,
         Volume::Attached(modes) => {
@@ -403,14 +443,19 @@ fn check_claim(cx: &mut Cx<'_>, scene: &Scene<'_, '_>, shared: &Shared<'_>, clai
     let pods = shared.pods();
     let workload = cx.workload;
     // How many pods of one run may mount it at once: unknown where one of the counts is.
-    let at_once = pods.iter().try_fold(0_i64, |sum, pod| Some(sum.saturating_add(workload.pods[*pod].count.most?.max(0))));
+    let at_once = pods
+        .iter()
+        .try_fold(0_i64, |sum, pod| Some(sum.saturating_add(workload.pods[*pod].count.most?.max(0))));
     let Some(at_once) = at_once else { return };
     if at_once > 1 {
         let nodes = if one_pod { Some(Nodes::Any) } else { scene.nodes(&pods, Among::OneRun) };
         if nodes == Some(Nodes::One) {
             return;
         }
-        let together = || !takes_turns(workload) && pods.iter().map(|pod| scene.least(*pod)).fold(0, i64::saturating_add) > 1;
+        let together = || {
+            !takes_turns(workload)
+                && pods.iter().map(|pod| scene.least(*pod)).fold(0, i64::saturating_add) > 1
+        };
         let sure = match nodes {
             Some(Nodes::Several) => Sure::Certain("pods that are never on one node use it"),
             _ if one_pod && together() => Sure::Certain(""),
@@ -424,7 +469,8 @@ fn check_claim(cx: &mut Cx<'_>, scene: &Scene<'_, '_>, shared: &Shared<'_>, clai
         let finding = report(cx, scene, shared, claim, &users, sure);
         if let Some(finding) = finding.filter(|_| volume == Volume::Unseen) {
             finding.at_most(Level::Warn);
-            finding.help = format!("show the PersistentVolume that it names (`--facts`), or {}", finding.help).into();
+            finding.help =
+                format!("show the PersistentVolume that it names (`--facts`), or {}", finding.help).into();
         }
     } else if at_once == 1 && runs_may_overlap(workload) && !matches!(volume, Volume::HostPath { .. }) {
         if !one_pod && scene.nodes(&pods, Among::SeveralRuns) == Some(Nodes::One) {
@@ -436,7 +482,10 @@ fn check_claim(cx: &mut Cx<'_>, scene: &Scene<'_, '_>, shared: &Shared<'_>, clai
         if let (Some(finding), Some(policy)) = (finding, policy) {
             finding.help(help);
             if policy.is_set() {
-                finding.label(Place::Here(policy.pointer, FindingPart::Value), "lets a run start beside another");
+                finding.label(
+                    Place::Here(policy.pointer, FindingPart::Value),
+                    "lets a run start beside another",
+                );
             }
         }
     }
@@ -445,16 +494,22 @@ fn check_claim(cx: &mut Cx<'_>, scene: &Scene<'_, '_>, shared: &Shared<'_>, clai
 /// Says that pods on several nodes do not share what they write.
 fn host_path(cx: &mut Cx<'_>, shared: &Shared<'_>, (name, source): (&str, &Source), users: &str) {
     let Some((_, first)) = shared.uses.first() else { return };
-    let message = format!("the claim `{}` is bound to a `hostPath`: each node has its own directory, and {users}", shared.name);
+    let message = format!(
+        "the claim `{}` is bound to a `hostPath`: each node has its own directory, and {users}",
+        shared.name
+    );
     let workload = cx.workload;
     let finding = cx.report(&first.part.pointer, message);
-    finding.at_most(Level::Warn).help("use a volume that nodes share, or a required `podAffinity` that keeps the pods on one node");
+    finding
+        .at_most(Level::Warn)
+        .help("use a volume that nodes share, or a required `podAffinity` that keeps the pods on one node");
     label_uses(finding, workload, shared);
     let object = format!("PersistentVolume {}", cut(name, MAX_NAME_BYTES, "…"));
     finding.label(Place::Elsewhere { object, source: source.clone() }, "another directory on each node");
 }
 
-/// Tells whether the pods of a Job may do their work one after another: it says how many may run at once, and not that they must.
+/// Tells whether the pods of a Job may do their work one after another: it says how many may run at once, and
+/// not that they must.
 fn takes_turns(workload: &Workload<'_>) -> bool {
     let specs: Vec<_> = workload.runs.iter().filter_map(|run| run.job_spec.as_ref()).collect();
     !specs.is_empty() && specs.into_iter().all(may_take_turns)
@@ -476,7 +531,14 @@ enum Sure {
     Unknown,
 }
 
-fn report<'c>(cx: &'c mut Cx<'_>, scene: &Scene<'_, '_>, shared: &Shared<'_>, claim: &Claim, users: &str, sure: Sure) -> Option<&'c mut Finding> {
+fn report<'c>(
+    cx: &'c mut Cx<'_>,
+    scene: &Scene<'_, '_>,
+    shared: &Shared<'_>,
+    claim: &Claim,
+    users: &str,
+    sure: Sure,
+) -> Option<&'c mut Finding> {
     let (_, first) = shared.uses.first()?;
     let words: Vec<&str> = cx.strings(&WORDS).collect();
     let counts = match sure {
@@ -505,7 +567,8 @@ fn report<'c>(cx: &'c mut Cx<'_>, scene: &Scene<'_, '_>, shared: &Shared<'_>, cl
         "use a claim with `ReadWriteMany`, one claim for each pod (`volumes[].ephemeral`), or a required `podAffinity` that keeps the pods on one node"
     };
     let workload = cx.workload;
-    let finding = cx.report(&first.part.pointer, format!("the claim `{}` is `{modes}`: {limit} {users}", shared.name));
+    let finding =
+        cx.report(&first.part.pointer, format!("the claim `{}` is `{modes}`: {limit} {users}", shared.name));
     finding.help(help);
     // With ReadOnlyMany the volume is attached everywhere; whether a write fails is up to its driver.
     if !counts || claim.has("ReadOnlyMany") {
@@ -527,7 +590,14 @@ fn label_uses(finding: &mut Finding, workload: &Workload<'_>, shared: &Shared<'_
     }
 }
 
-fn label_places(finding: &mut Finding, workload: &Workload<'_>, shared: &Shared<'_>, claim: &Claim, namespace: &str, modes: &str) {
+fn label_places(
+    finding: &mut Finding,
+    workload: &Workload<'_>,
+    shared: &Shared<'_>,
+    claim: &Claim,
+    namespace: &str,
+    modes: &str,
+) {
     label_uses(finding, workload, shared);
     let namespace = match &claim.source {
         Source::File { namespace: own, .. } if !own.is_empty() => own,
@@ -535,24 +605,30 @@ fn label_places(finding: &mut Finding, workload: &Workload<'_>, shared: &Shared<
     };
     // The namespace is repeated for each claim: more of it than a name can have is not.
     let namespace = cut(namespace, MAX_NAMESPACE_BYTES, "…");
-    let full = if namespace.is_empty() { shared.name.to_owned() } else { format!("{namespace}/{}", shared.name) };
+    let full =
+        if namespace.is_empty() { shared.name.to_owned() } else { format!("{namespace}/{}", shared.name) };
     let object = format!("PersistentVolumeClaim {full}");
-    finding.label(Place::Elsewhere { object, source: claim.source.clone() }, format!("the claim is `{modes}`"));
+    finding
+        .label(Place::Elsewhere { object, source: claim.source.clone() }, format!("the claim is `{modes}`"));
 }
 
 /// Tells whether a second run may start while the first still runs.
 ///
-/// `Forbid` waits. `Replace` deletes the first run; its pod's volume follows once the pod is gone. With `Allow` only a deadline shorter than the
-/// shortest time between two runs keeps them apart.
+/// `Forbid` waits. `Replace` deletes the first run; its pod's volume follows once the pod is gone. With
+/// `Allow` only a deadline shorter than the shortest time between two runs keeps them apart.
 fn runs_may_overlap(workload: &Workload<'_>) -> bool {
     let Some(cron) = &workload.schedule else { return false };
     if !matches!(cron.get("concurrencyPolicy").text(), Field::Unset | Field::Set("Allow" | "")) {
         return false;
     }
-    let Some(schedule) = cron.get("schedule").text().set().and_then(|text| Schedule::parse(text).ok()) else { return false };
+    let Some(schedule) = cron.get("schedule").text().set().and_then(|text| Schedule::parse(text).ok()) else {
+        return false;
+    };
     let Some(period) = schedule.shortest_period_seconds() else { return false };
     workload.runs.iter().any(|run| match run.limits.get("activeDeadlineSeconds").int() {
-        Field::Set(deadline) if deadline > 0 => u64::try_from(deadline).is_ok_and(|deadline| deadline >= period),
+        Field::Set(deadline) if deadline > 0 => {
+            u64::try_from(deadline).is_ok_and(|deadline| deadline >= period)
+        }
         Field::Unset | Field::Set(_) => true,
         Field::Placeholder(_) | Field::Wrong => false,
     })
@@ -571,32 +647,43 @@ fn telling_values<'a>(container: &Container<'a>, words: &[&str]) -> BTreeSet<&'a
 fn is_one_inside(directory: &str, values: &BTreeSet<&str>) -> bool {
     let directory = directory.trim_end_matches('/');
     let inside = format!("{directory}/");
-    values.contains(directory) || values.range(inside.as_str()..).next().is_some_and(|value| value.starts_with(&inside))
+    values.contains(directory)
+        || values.range(inside.as_str()..).next().is_some_and(|value| value.starts_with(&inside))
 }
 
-/// Returns the flags of a container's command line with their values: `--flag=value`, `--flag value`, `key=value`, within shell scripts too.
+/// Returns the flags of a container's command line with their values: `--flag=value`, `--flag value`,
+/// `key=value`, within shell scripts too.
 fn flags<'a>(container: &Container<'a>) -> impl Iterator<Item = (&'a str, &'a str)> {
     let lists = ["command", "args"].map(|list| container.part.get(list));
-    let texts = lists.into_iter().flat_map(|list| list.items().filter_map(|item| item.value.and_then(Value::as_str)).collect::<Vec<_>>());
-    let words: Vec<&str> = texts.inspect(|text| meter::spend_text(text)).flat_map(str::split_whitespace).collect();
+    let texts = lists.into_iter().flat_map(|list| {
+        list.items().filter_map(|item| item.value.and_then(Value::as_str)).collect::<Vec<_>>()
+    });
+    let words: Vec<&str> =
+        texts.inspect(|text| meter::spend_text(text)).flat_map(str::split_whitespace).collect();
     let mut found = Vec::new();
     for (at, word) in words.iter().enumerate() {
         match word.split_once('=') {
             Some((flag, value)) => found.push((flag, value.trim_matches(['"', '\'']))),
-            None if word.starts_with('-') => found.extend(words.get(at + 1).map(|value| (*word, value.trim_matches(['"', '\''])))),
+            None if word.starts_with('-') => {
+                found.extend(words.get(at + 1).map(|value| (*word, value.trim_matches(['"', '\'']))))
+            }
             None => {}
         }
     }
     found.into_iter()
 }
 
-/// Names of settings for the directory of a run, which say so without one of the words: Hydra's and Lightning's.
+/// Names of settings for the directory of a run, which say so without one of the words: Hydra's and
+/// Lightning's.
 const RUN_DIRECTORIES: [&str; 3] = ["hydra.run.dir", "hydra.sweep.dir", "default_root_dir"];
 
 /// Tells whether a flag or variable is for checkpoints by its name.
 fn is_telling(name: &str, words: &[&str]) -> bool {
     let name = name.trim_start_matches(['+', '~', '-', '\'', '"']);
-    has_word(name, words) || RUN_DIRECTORIES.iter().any(|directory| name.rsplit_once("trainer.").map_or(name, |(_, last)| last) == *directory)
+    has_word(name, words)
+        || RUN_DIRECTORIES
+            .iter()
+            .any(|directory| name.rsplit_once("trainer.").map_or(name, |(_, last)| last) == *directory)
 }
 
 /// What may be before one of the words in a part of a name, or after it.
@@ -609,10 +696,17 @@ fn has_word(name: &str, words: &[&str]) -> bool {
     let parts = name_parts(name);
     let is_compound = |part: &str, word: &str| {
         BEFORE.iter().any(|before| without_prefix(part, before).is_some_and(|rest| is_word(rest, word)))
-            || AFTER.iter().any(|after| without_suffix(singular(part), after).is_some_and(|rest| is_word(rest, word)))
+            || AFTER
+                .iter()
+                .any(|after| without_suffix(singular(part), after).is_some_and(|rest| is_word(rest, word)))
     };
-    let words = words.iter().map(|word| word.trim_matches(|char: char| !char.is_alphanumeric())).filter(|word| !word.is_empty());
-    let has = |word: &str| (0..parts.len()).any(|at| start_with(&parts[at..], word) || is_compound(parts[at].text, word));
+    let words = words
+        .iter()
+        .map(|word| word.trim_matches(|char: char| !char.is_alphanumeric()))
+        .filter(|word| !word.is_empty());
+    let has = |word: &str| {
+        (0..parts.len()).any(|at| start_with(&parts[at..], word) || is_compound(parts[at].text, word))
+    };
     words.into_iter().any(has)
 }
 
@@ -623,7 +717,8 @@ struct NamePart<'a> {
     adjoins: bool,
 }
 
-/// Splits a name where it has other characters than letters and digits, between letters and digits, and where a capital starts a word.
+/// Splits a name where it has other characters than letters and digits, between letters and digits, and where
+/// a capital starts a word.
 fn name_parts(name: &str) -> Vec<NamePart<'_>> {
     let mut parts = Vec::new();
     for run in name.split(|char: char| !char.is_alphanumeric()).filter(|run| !run.is_empty()) {
@@ -631,9 +726,12 @@ fn name_parts(name: &str) -> Vec<NamePart<'_>> {
         let mut before: Option<char> = None;
         let mut chars = run.char_indices().peekable();
         while let Some((at, char)) = chars.next() {
-            let starts_word = char.is_uppercase() && chars.peek().is_some_and(|(_, next)| next.is_lowercase());
+            let starts_word =
+                char.is_uppercase() && chars.peek().is_some_and(|(_, next)| next.is_lowercase());
             let is_new = before.is_some_and(|before| {
-                before.is_numeric() != char.is_numeric() || (char.is_uppercase() && before.is_lowercase()) || (starts_word && before.is_uppercase())
+                before.is_numeric() != char.is_numeric()
+                    || (char.is_uppercase() && before.is_lowercase())
+                    || (starts_word && before.is_uppercase())
             });
             if is_new {
                 parts.push(NamePart { text: &run[start..at], adjoins: start > 0 });
@@ -646,7 +744,8 @@ fn name_parts(name: &str) -> Vec<NamePart<'_>> {
     parts
 }
 
-/// Tells whether the first of the parts, or the first few, make a word: `TensorBoard`, or one that has a hyphen itself.
+/// Tells whether the first of the parts, or the first few, make a word: `TensorBoard`, or one that has a
+/// hyphen itself.
 fn start_with(parts: &[NamePart<'_>], word: &str) -> bool {
     let mut left = word;
     for (at, part) in parts.iter().enumerate() {
@@ -665,7 +764,8 @@ fn start_with(parts: &[NamePart<'_>], word: &str) -> bool {
 
 /// Tells whether a text is a word, or its plural.
 fn is_word(text: &str, word: &str) -> bool {
-    text.eq_ignore_ascii_case(word) || (singular(text).len() < text.len() && singular(text).eq_ignore_ascii_case(word))
+    text.eq_ignore_ascii_case(word)
+        || (singular(text).len() < text.len() && singular(text).eq_ignore_ascii_case(word))
 }
 
 fn singular(text: &str) -> &str {
@@ -684,10 +784,12 @@ fn without_suffix<'t>(text: &'t str, suffix: &str) -> Option<&'t str> {
     tail.eq_ignore_ascii_case(suffix).then_some(rest)
 }
 
-/// Returns whether the name of a claim or volume has one of the default `words`: a guess, made before the policy is asked,
-/// at which claims are worth a look-up first.
+/// Returns whether the name of a claim or volume has one of the default `words`: a guess, made before the
+/// policy is asked, at which claims are worth a look-up first.
 pub(crate) fn is_named_like_checkpoints(name: &str) -> bool {
-    RULE.params.iter().any(|param| matches!(param.default, ParamDefault::Strings(words) if has_word(name, words)))
+    RULE.params
+        .iter()
+        .any(|param| matches!(param.default, ParamDefault::Strings(words) if has_word(name, words)))
 }
 
 #[cfg(test)]
@@ -798,7 +900,14 @@ mod tests {
 
     #[test]
     fn settings_tell_by_their_names() {
-        for name in ["hydra.run.dir", "'hydra.sweep.dir", "+trainer.default_root_dir", "--save-dir", "checkpoint.path", "trainer.ckpt_path"] {
+        for name in [
+            "hydra.run.dir",
+            "'hydra.sweep.dir",
+            "+trainer.default_root_dir",
+            "--save-dir",
+            "checkpoint.path",
+            "trainer.ckpt_path",
+        ] {
             assert!(is_telling(name, words()), "{name}");
         }
         for name in ["data.dir", "hydra.job.name", "--dir", "run.dir", "root_dir"] {

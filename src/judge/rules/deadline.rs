@@ -2,10 +2,11 @@
 //!
 //! ## Why
 //!
-//! A Job without a deadline runs until it succeeds, fails often enough, or someone notices. A training job that hangs in a collective
-//! operation does none of the three: it holds its GPUs over the weekend. `activeDeadlineSeconds` is the one bound that the API server's own
-//! controllers enforce. The clock runs from the start of the Job, includes the time its pods are pending, stops while the Job is suspended,
-//! and starts again from zero when it is resumed.
+//! A Job without a deadline runs until it succeeds, fails often enough, or someone notices. A training job
+//! that hangs in a collective operation does none of the three: it holds its GPUs over the weekend.
+//! `activeDeadlineSeconds` is the one bound that the API server's own controllers enforce. The clock runs
+//! from the start of the Job, includes the time its pods are pending, stops while the Job is suspended, and
+//! starts again from zero when it is resumed.
 //!
 //! ## Bad
 //!
@@ -36,40 +37,49 @@
 //!
 //! ## Fix
 //!
-//! Unsafe: adds the parameter `suggestion` (86400 seconds, a day), or `maximum` where that is less. How long a run may take is the author's to
-//! say, so the webhook never fills it in.
+//! Unsafe: adds the parameter `suggestion` (86400 seconds, a day), or `maximum` where that is less. How long
+//! a run may take is the author's to say, so the webhook never fills it in.
 //!
 //! ## Details
 //!
-//! The field is in `spec` of a Job, in `spec.jobTemplate.spec` of a CronJob and in `spec.runPolicy` of a PyTorchJob.
+//! The field is in `spec` of a Job, in `spec.jobTemplate.spec` of a CronJob and in `spec.runPolicy` of a
+//! PyTorchJob.
 //!
-//! A value of 0 is accepted by the API server and ends the Job at its first sync. One above 9223372036 overflows in the Job controller and ends
-//! it just as soon. Both count as missing. `activeDeadlineSeconds` of the pod template bounds a pod once it runs, and
-//! the Job may then make another: it is no deadline for the run.
+//! A value of 0 is accepted by the API server and ends the Job at its first sync. One above 9223372036
+//! overflows in the Job controller and ends it just as soon. Both count as missing. `activeDeadlineSeconds`
+//! of the pod template bounds a pod once it runs, and the Job may then make another: it is no deadline for
+//! the run.
 //!
-//! A CronJob with `concurrencyPolicy: Replace` needs a deadline, too: a run that hangs holds its nodes until the next one is due, which may hang as well.
+//! A CronJob with `concurrencyPolicy: Replace` needs a deadline, too: a run that hangs holds its nodes until
+//! the next one is due, which may hang as well.
 //!
-//! The parameter `maximum` is the longest deadline that an author may set. A longer one is reported as a missing one is; the unsafe fix writes
-//! the maximum.
+//! The parameter `maximum` is the longest deadline that an author may set. A longer one is reported as a
+//! missing one is; the unsafe fix writes the maximum.
 //!
-//! Kueue suspends a workload that runs longer than its label `kueue.x-k8s.io/max-exec-time-seconds` says. Where Kueue does not run, or does not
-//! manage the object, the label does nothing, so it is no bound unless the parameter `kueueMaxExecTime` says that Kueue runs. Even then it
-//! counts only beside a queue name (the label `kueue.x-k8s.io/queue-name`), and for a CronJob only in `spec.jobTemplate.metadata.labels`:
-//! its Jobs do not inherit the CronJob's own labels. It never makes up for a deadline of 0. A finding says why a label does not count.
+//! Kueue suspends a workload that runs longer than its label `kueue.x-k8s.io/max-exec-time-seconds` says.
+//! Where Kueue does not run, or does not manage the object, the label does nothing, so it is no bound unless
+//! the parameter `kueueMaxExecTime` says that Kueue runs. Even then it counts only beside a queue name (the
+//! label `kueue.x-k8s.io/queue-name`), and for a CronJob only in `spec.jobTemplate.metadata.labels`: its Jobs
+//! do not inherit the CronJob's own labels. It never makes up for a deadline of 0. A finding says why a label
+//! does not count.
 //!
-//! On UPDATE a violation that the object has already is a warning, and two things are denied as new ones: a deadline that grows beyond `maximum`
-//! (a longer one, or none), and a change of Kueue's two labels after which they no longer bound the run. So the bound cannot be got round by
-//! taking the label away while the Job is suspended. Nothing is denied on a Job or PyTorchJob that has finished, and no other change of labels
-//! is: Kueue itself changes neither of the two.
+//! On UPDATE a violation that the object has already is a warning, and two things are denied as new ones: a
+//! deadline that grows beyond `maximum` (a longer one, or none), and a change of Kueue's two labels after
+//! which they no longer bound the run. So the bound cannot be got round by taking the label away while the
+//! Job is suspended. Nothing is denied on a Job or PyTorchJob that has finished, and no other change of
+//! labels is: Kueue itself changes neither of the two.
 //!
-//! Since release 1.9.4 the training operator marks a PyTorchJob as failed at its deadline and then leaves its pods running, unless
-//! `runPolicy.cleanPodPolicy` says `Running` or `All`: they hold their nodes until `ttlSecondsAfterFinished` deletes the job, or somebody does.
-//! Before that release the pods were always deleted. A PyTorchJob with a deadline and without such a `cleanPodPolicy` gets a warning, whatever
-//! the action of the rule is, and is never denied for it. A policy that is exported for the API server does not have this warning.
+//! Since release 1.9.4 the training operator marks a PyTorchJob as failed at its deadline and then leaves its
+//! pods running, unless `runPolicy.cleanPodPolicy` says `Running` or `All`: they hold their nodes until
+//! `ttlSecondsAfterFinished` deletes the job, or somebody does. Before that release the pods were always
+//! deleted. A PyTorchJob with a deadline and without such a `cleanPodPolicy` gets a warning, whatever the
+//! action of the rule is, and is never denied for it. A policy that is exported for the API server does not
+//! have this warning.
 //!
-//! `cleanPodPolicy: Running` deletes the pods that still run when the job has ended, whether it succeeded, failed or ran out of time, and keeps
-//! those that have finished, with their logs. `All` deletes the finished ones as well. The fix is unsafe, since a worker that goes on after the
-//! master has succeeded, to upload results for example, is then stopped.
+//! `cleanPodPolicy: Running` deletes the pods that still run when the job has ended, whether it succeeded,
+//! failed or ran out of time, and keeps those that have finished, with their logs. `All` deletes the finished
+//! ones as well. The fix is unsafe, since a worker that goes on after the master has succeeded, to upload
+//! results for example, is then stopped.
 //!
 //! ## References
 //!
@@ -87,10 +97,14 @@ use crate::kinds::{Field, Part, PodTemplate, Run, Workload};
 use crate::text::patch::Op;
 use crate::text::pointer::Pointer;
 
-const KUEUE: Flag =
-    Flag::off("kueueMaxExecTime", "Whether Kueue runs, so that its label `kueue.x-k8s.io/max-exec-time-seconds` bounds a run that is in a queue.");
-const MAXIMUM: Number = Number::new("maximum", "The longest deadline that an author may set, in seconds; 0 for none.", 0, 0);
-const SUGGESTION: Number = Number::new("suggestion", "Seconds that the unsafe fix writes, and that the help proposes.", 86_400, 1);
+const KUEUE: Flag = Flag::off(
+    "kueueMaxExecTime",
+    "Whether Kueue runs, so that its label `kueue.x-k8s.io/max-exec-time-seconds` bounds a run that is in a queue.",
+);
+const MAXIMUM: Number =
+    Number::new("maximum", "The longest deadline that an author may set, in seconds; 0 for none.", 0, 0);
+const SUGGESTION: Number =
+    Number::new("suggestion", "Seconds that the unsafe fix writes, and that the help proposes.", 86_400, 1);
 
 pub(super) static RULE: Rule = Rule {
     id: "deadline",
@@ -127,7 +141,8 @@ const KUEUE_MAX_EXEC_TIME: &str = "kueue.x-k8s.io/max-exec-time-seconds";
 /// The label that puts an object in a queue of Kueue's.
 const KUEUE_QUEUE: &str = "kueue.x-k8s.io/queue-name";
 
-/// Returns how long a run may take by its own deadline: forever without one, and no time where the Job controller ends it at once.
+/// Returns how long a run may take by its own deadline: forever without one, and no time where the Job
+/// controller ends it at once.
 fn longest(workload: &Workload<'_>) -> i64 {
     let of_run = |run: &Run<'_>| match run.limits.get(FIELD).int() {
         Field::Set(value) if value <= 0 || value > MOST => 0,
@@ -165,7 +180,10 @@ fn check_run(cx: &mut Cx<'_>, index: usize, run: &Run<'_>) {
         Field::Set(_) if bound_by_kueue => keeps_pods(cx, index, run),
         Field::Set(value) if !is_short(value) => {
             let most = maximum.unwrap_or(value);
-            let finding = cx.report(&field.pointer, format!("`{FIELD}` is {value}, and the policy allows {most} at most"));
+            let finding = cx.report(
+                &field.pointer,
+                format!("`{FIELD}` is {value}, and the policy allows {most} at most"),
+            );
             finding.help(format!("write at most {most}, or ask for an exemption"));
             rewrite(finding, &field, most);
         }
@@ -179,7 +197,10 @@ fn check_run(cx: &mut Cx<'_>, index: usize, run: &Run<'_>) {
 /// Says what to write.
 fn ask(finding: &mut Finding, field: &Part<'_>, maximum: Option<i64>) {
     let most = maximum.map(|most| format!("; the policy allows {most} at most")).unwrap_or_default();
-    finding.help(format!("set `{}` to the longest time a run may take, in seconds (a day is 86400{most})", field.pointer));
+    finding.help(format!(
+        "set `{}` to the longest time a run may take, in seconds (a day is 86400{most})",
+        field.pointer
+    ));
 }
 
 /// Returns the seconds that a fix writes.
@@ -195,10 +216,22 @@ fn rewrite(finding: &mut Finding, field: &Part<'_>, seconds: i64) {
     finding.fix(Safety::Unsafe, vec![Op::Replace(field.pointer.clone(), seconds.into())]);
 }
 
-fn is_missing(cx: &mut Cx<'_>, (index, run): (usize, &Run<'_>), field: &Part<'_>, maximum: Option<i64>, kueue: Option<&Kueue>) {
+fn is_missing(
+    cx: &mut Cx<'_>,
+    (index, run): (usize, &Run<'_>),
+    field: &Part<'_>,
+    maximum: Option<i64>,
+    kueue: Option<&Kueue>,
+) {
     let workload = cx.workload;
-    let of_pods: Vec<Pointer> =
-        workload.pods.iter().filter(|pod| pod.run == index).map(|pod| pod.spec.get(FIELD)).filter(Part::is_set).map(|part| part.pointer).collect();
+    let of_pods: Vec<Pointer> = workload
+        .pods
+        .iter()
+        .filter(|pod| pod.run == index)
+        .map(|pod| pod.spec.get(FIELD))
+        .filter(Part::is_set)
+        .map(|part| part.pointer)
+        .collect();
     let until = if is_replaced(workload) { "the next run replaces it" } else { "someone notices" };
     let mut message = format!("no `{FIELD}`: a run that hangs holds its nodes until {until}");
     if !of_pods.is_empty() {
@@ -206,7 +239,9 @@ fn is_missing(cx: &mut Cx<'_>, (index, run): (usize, &Run<'_>), field: &Part<'_>
     }
     let why_not = kueue.map(|kueue| match (&kueue.seconds, maximum) {
         (Err(why), _) => (*why).to_owned(),
-        (Ok(seconds), most) => format!("is {seconds}, and the policy allows {} at most", most.unwrap_or(*seconds)),
+        (Ok(seconds), most) => {
+            format!("is {seconds}, and the policy allows {} at most", most.unwrap_or(*seconds))
+        }
     });
     if let Some(why) = &why_not {
         let _ = write!(message, " (Kueue's label {why})");
@@ -228,7 +263,10 @@ fn is_missing(cx: &mut Cx<'_>, (index, run): (usize, &Run<'_>), field: &Part<'_>
 /// Tells whether the next run of a CronJob stops one that still runs.
 fn is_replaced(workload: &Workload<'_>) -> bool {
     let replaces = |cron: &Part<'_>| cron.get("concurrencyPolicy").text() == Field::Set("Replace");
-    workload.schedule.as_ref().is_some_and(|cron| replaces(cron) && cron.get("suspend").bool() != Field::Set(true))
+    workload
+        .schedule
+        .as_ref()
+        .is_some_and(|cron| replaces(cron) && cron.get("suspend").bool() != Field::Set(true))
 }
 
 /// Kueue's label for the longest run, where the object has one.
@@ -244,7 +282,9 @@ fn kueue(cx: &Cx<'_>, run: &Run<'_>) -> Option<Kueue> {
     let label = labels.get(KUEUE_MAX_EXEC_TIME);
     if !label.is_set() {
         let own = workload.object.at(&["metadata", "labels"]).get(KUEUE_MAX_EXEC_TIME);
-        let seconds = Err("is the CronJob's own, which its Jobs do not inherit: `spec.jobTemplate.metadata.labels` is the place");
+        let seconds = Err(
+            "is the CronJob's own, which its Jobs do not inherit: `spec.jobTemplate.metadata.labels` is the place",
+        );
         return own.is_set().then_some(Kueue { label: own.pointer, seconds });
     }
     let is_queued = labels.get(KUEUE_QUEUE).text().set().is_some_and(|queue| !queue.is_empty());
@@ -271,11 +311,20 @@ fn keeps_pods(cx: &mut Cx<'_>, index: usize, run: &Run<'_>) {
     }
     let what = if field.is_set() { format!("`{clean_up}` is `None`") } else { format!("no `{clean_up}`") };
     let holds = |pod: &PodTemplate<'_>| accelerator::requests(pod, accelerator::TAINTS).next().is_some();
-    let run_on = if cx.workload.pods.iter().filter(|pod| pod.run == index).any(holds) { "run on and hold their GPUs" } else { "run on" };
-    let until = ttl.map(|ttl| format!(" for {ttl} more seconds (`ttlSecondsAfterFinished`)")).unwrap_or_default();
+    let run_on = if cx.workload.pods.iter().filter(|pod| pod.run == index).any(holds) {
+        "run on and hold their GPUs"
+    } else {
+        "run on"
+    };
+    let until =
+        ttl.map(|ttl| format!(" for {ttl} more seconds (`ttlSecondsAfterFinished`)")).unwrap_or_default();
     let message = format!("{what}: at the deadline the job fails, but its pods {run_on}{until}");
     let Some(fix) = limits.set(clean_up, "Running".into()) else { return };
-    let finding = if field.is_set() { Some(cx.report(&field.pointer, message)) } else { cx.missing(&field.pointer, message) };
+    let finding = if field.is_set() {
+        Some(cx.report(&field.pointer, message))
+    } else {
+        cx.missing(&field.pointer, message)
+    };
     if let Some(finding) = finding {
         finding
             .at_most(Level::Warn)

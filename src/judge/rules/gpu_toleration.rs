@@ -2,8 +2,9 @@
 //!
 //! ## Why
 //!
-//! Nodes with accelerators usually carry a taint, so that nothing else lands on them (GKE sets `nvidia.com/gpu=present:NoSchedule` by itself). A pod that
-//! asks for a GPU and does not tolerate the taint stays Pending beside an idle node. (Only GKE, and clusters that have turned on
+//! Nodes with accelerators usually carry a taint, so that nothing else lands on them (GKE sets
+//! `nvidia.com/gpu=present:NoSchedule` by itself). A pod that asks for a GPU and does not tolerate the taint
+//! stays Pending beside an idle node. (Only GKE, and clusters that have turned on
 //! `ExtendedResourceToleration`, add the toleration to pods by themselves.)
 //!
 //! ## Bad
@@ -47,47 +48,60 @@
 //!
 //! ## Fix
 //!
-//! Safe: adds `{key: <taint>, operator: Exists, effect: NoSchedule}` to `tolerations`. A toleration draws a pod nowhere: where it runs is decided by
-//! the resources it asks for. The webhook fills in the same, except where that would tie the author down (see below).
+//! Safe: adds `{key: <taint>, operator: Exists, effect: NoSchedule}` to `tolerations`. A toleration draws a
+//! pod nowhere: where it runs is decided by the resources it asks for. The webhook fills in the same, except
+//! where that would tie the author down (see below).
 //!
-//! Unsafe: makes the author's toleration of one value (`operator: Equal`) one of all values (`operator: Exists`, and no `value`).
+//! Unsafe: makes the author's toleration of one value (`operator: Equal`) one of all values (`operator:
+//! Exists`, and no `value`).
 //!
 //! ## Details
 //!
-//! **What is an accelerator.** Which resource sits behind which taint is the parameter `taints`; a policy that sets it replaces the whole table.
-//! MIG slices and shared GPUs sit behind the taint of the whole GPU. A resource that is not in the table is no accelerator: `nvidia.com/rdma-vf` is
-//! a network card. Limits and requests of all containers are read, init containers and sidecars included; a quantity of zero asks for nothing.
+//! **What is an accelerator.** Which resource sits behind which taint is the parameter `taints`; a policy
+//! that sets it replaces the whole table. MIG slices and shared GPUs sit behind the taint of the whole GPU. A
+//! resource that is not in the table is no accelerator: `nvidia.com/rdma-vf` is a network card. Limits and
+//! requests of all containers are read, init containers and sidecars included; a quantity of zero asks for
+//! nothing.
 //!
-//! **What covers a taint.** A taint's value differs from cloud to cloud (`present`, `true`, none), so the toleration says `Exists`. One of the
-//! author's with `operator: Equal` covers one value only: that is worth a warning, and nothing is added beside it. GKE sets `present`, and adds the
-//! toleration of `nvidia.com/gpu` and `google.com/tpu` by itself to pods that ask for them: of pods that select its nodes by a label of GKE
+//! **What covers a taint.** A taint's value differs from cloud to cloud (`present`, `true`, none), so the
+//! toleration says `Exists`. One of the author's with `operator: Equal` covers one value only: that is worth
+//! a warning, and nothing is added beside it. GKE sets `present`, and adds the toleration of `nvidia.com/gpu`
+//! and `google.com/tpu` by itself to pods that ask for them: of pods that select its nodes by a label of GKE
 //! (`cloud.google.com/gke-…`) nothing is said.
 //!
-//! **Which lists are filled.** `tolerations` is atomic: whoever applies a list owns it as a whole, and each apply sends it as it is in the manifest.
-//! After a fill into the author's own list, an apply of the unchanged manifest is a change of the pod template. For a running Job the API server
-//! refuses that (`field is immutable`) unless Jobgate puts the toleration back, so Jobgate could no longer be down, or removed. So:
+//! **Which lists are filled.** `tolerations` is atomic: whoever applies a list owns it as a whole, and each
+//! apply sends it as it is in the manifest. After a fill into the author's own list, an apply of the
+//! unchanged manifest is a change of the pod template. For a running Job the API server refuses that (`field
+//! is immutable`) unless Jobgate puts the toleration back, so Jobgate could no longer be down, or removed.
+//! So:
 //!
 //! * A template without `tolerations` is filled: no apply touches a field that its manifest does not have.
-//! * A list of the author's, also an empty one, in an object that will be applied again is left alone. The webhook warns, on CREATE and on UPDATE, with
-//!   the toleration to add.
+//! * A list of the author's, also an empty one, in an object that will be applied again is left alone. The
+//!   webhook warns, on CREATE and on UPDATE, with the toleration to add.
 //! * A list of the author's where nothing says so (`kubectl create`, SDKs, `generateName`) is filled.
-//! * A Job with `manualSelector: true` is left alone, since `kubectl replace` can replace it as a whole, and so is what Terraform manages: its next
-//!   plan would replace the Job. The webhook warns.
+//! * A Job with `manualSelector: true` is left alone, since `kubectl replace` can replace it as a whole, and
+//!   so is what Terraform manages: its next plan would replace the Job. The webhook warns.
 //!
-//! That an object will be applied again is read off the annotation `kubectl.kubernetes.io/last-applied-configuration`, an `Apply` entry of
-//! `managedFields`, and the marks of tools that apply (Argo CD, Flux, Helm, …). A file counts as such an object. Who creates a Job with
-//! `kubectl create` and applies the same manifest later conflicts with the fill: `kubectl apply` is refused while Jobgate is away, and
-//! `kubectl apply --server-side` until it is forced. `lint --fix` beforehand is the way out.
+//! That an object will be applied again is read off the annotation
+//! `kubectl.kubernetes.io/last-applied-configuration`, an `Apply` entry of `managedFields`, and the marks of
+//! tools that apply (Argo CD, Flux, Helm, …). A file counts as such an object. Who creates a Job with
+//! `kubectl create` and applies the same manifest later conflicts with the fill: `kubectl apply` is refused
+//! while Jobgate is away, and `kubectl apply --server-side` until it is forced. `lint --fix` beforehand is
+//! the way out.
 //!
-//! The parameter `ownLists` fills those lists as well. Its price: every apply of such a Job needs Jobgate to be there, with this parameter, for as
-//! long as the Job exists; `kubectl apply` says `configured` each time, and `kubectl apply --server-side` by a second manager conflicts.
+//! The parameter `ownLists` fills those lists as well. Its price: every apply of such a Job needs Jobgate to
+//! be there, with this parameter, for as long as the Job exists; `kubectl apply` says `configured` each time,
+//! and `kubectl apply --server-side` by a second manager conflicts.
 //!
-//! **On UPDATE** nothing is filled into a Job or PyTorchJob. What an author's list lacks, and what the UPDATE takes out, is a warning. One thing is put back, so that what Jobgate has filled in
-//! (or an earlier version of it) is in nobody's way: tolerations of exactly the shape above at the end of the list, which the new object lacks while
-//! its pod template is the old one otherwise. For a Job whose template cannot be changed any more that holds whatever the policy says, and whatever the
-//! key: the request would be refused without it. In a PyTorchJob, which can be changed, it holds where the action is `fill`, for taints of what the
-//! pods ask for, in an object that was created and not applied: what an author applied, an author may take out. It does not hold for what is
-//! suspended, in which queues such as Kueue's add and remove tolerations of their own. A warning says what was put back.
+//! **On UPDATE** nothing is filled into a Job or PyTorchJob. What an author's list lacks, and what the UPDATE
+//! takes out, is a warning. One thing is put back, so that what Jobgate has filled in (or an earlier version
+//! of it) is in nobody's way: tolerations of exactly the shape above at the end of the list, which the new
+//! object lacks while its pod template is the old one otherwise. For a Job whose template cannot be changed
+//! any more that holds whatever the policy says, and whatever the key: the request would be refused without
+//! it. In a PyTorchJob, which can be changed, it holds where the action is `fill`, for taints of what the
+//! pods ask for, in an object that was created and not applied: what an author applied, an author may take
+//! out. It does not hold for what is suspended, in which queues such as Kueue's add and remove tolerations of
+//! their own. A warning says what was put back.
 //!
 //! ## References
 //!
@@ -115,8 +129,11 @@ const OWN_LISTS: Flag = Flag::off(
     "ownLists",
     "Whether lists of the author's are filled although they will be applied again. Then every apply needs Jobgate to be there.",
 );
-const TAINTS: Mapping =
-    Mapping::new("taints", "Resource name, or a glob with one `*`, to the key of the taint on the nodes that have it.", accelerator::TAINTS);
+const TAINTS: Mapping = Mapping::new(
+    "taints",
+    "Resource name, or a glob with one `*`, to the key of the taint on the nodes that have it.",
+    accelerator::TAINTS,
+);
 
 pub(super) static RULE: Rule = Rule {
     id: "gpu-toleration",
@@ -125,7 +142,9 @@ pub(super) static RULE: Rule = Rule {
     default: Action::Fill,
     fills: Fills::Pods("tolerations"),
     params: &[OWN_LISTS.0, TAINTS.0],
-    export: Exportable::No("what it fills in, or denies where a policy says so, depends on more than CEL says well"),
+    export: Exportable::No(
+        "what it fills in, or denies where a policy says so, depends on more than CEL says well",
+    ),
     check,
     restore: Some(restore),
     ratchet: Ratchet::BY_PLACE,
@@ -139,7 +158,12 @@ fn check(cx: &mut Cx<'_>) {
     }
 }
 
-fn check_pod<'a>(cx: &mut Cx<'a>, pod: &PodTemplate<'a>, taints: &[(&str, &'a str)], author: &mut Option<Author<'a>>) {
+fn check_pod<'a>(
+    cx: &mut Cx<'a>,
+    pod: &PodTemplate<'a>,
+    taints: &[(&str, &'a str)],
+    author: &mut Option<Author<'a>>,
+) {
     let tolerations = pod.spec.get("tolerations");
     if tolerations.is_set() && !tolerations.value.is_some_and(Value::is_array) {
         return;
@@ -156,7 +180,10 @@ fn check_pod<'a>(cx: &mut Cx<'a>, pod: &PodTemplate<'a>, taints: &[(&str, &'a st
     let on_gke = selects_gke(&pod.spec);
     let mut uncovered = Vec::new();
     for (taint, request) in wanted {
-        if covered.all || covered.whole.contains(taint) || (on_gke && request.resource == taint && GKE_TAINTS.contains(&taint)) {
+        if covered.all
+            || covered.whole.contains(taint)
+            || (on_gke && request.resource == taint && GKE_TAINTS.contains(&taint))
+        {
             continue;
         }
         match covered.one_value.get(taint) {
@@ -165,13 +192,14 @@ fn check_pod<'a>(cx: &mut Cx<'a>, pod: &PodTemplate<'a>, taints: &[(&str, &'a st
         }
     }
     if !uncovered.is_empty() {
-        let room = author.get_or_insert_with(|| Author::of(cx)).room_in(&tolerations, cx.request.old, &uncovered);
+        let room =
+            author.get_or_insert_with(|| Author::of(cx)).room_in(&tolerations, cx.request.old, &uncovered);
         report_uncovered(cx, pod, &tolerations, &uncovered, room);
     }
 }
 
-/// The taints that GKE sets on its nodes, with the value `present`, and tolerates by itself for pods that ask for the resource of that name
-/// (kubernetes.md §6).
+/// The taints that GKE sets on its nodes, with the value `present`, and tolerates by itself for pods that ask
+/// for the resource of that name (kubernetes.md §6).
 const GKE_TAINTS: [&str; 2] = ["google.com/tpu", "nvidia.com/gpu"];
 const GKE_VALUE: &str = "present";
 const GKE_LABELS: &str = "cloud.google.com/gke-";
@@ -182,7 +210,12 @@ fn selects_gke(spec: &Part<'_>) -> bool {
     if selector.entries().any(|(label, _)| label.starts_with(GKE_LABELS)) {
         return true;
     }
-    let required = spec.at(&["affinity", "nodeAffinity", "requiredDuringSchedulingIgnoredDuringExecution", "nodeSelectorTerms"]);
+    let required = spec.at(&[
+        "affinity",
+        "nodeAffinity",
+        "requiredDuringSchedulingIgnoredDuringExecution",
+        "nodeSelectorTerms",
+    ]);
     let mut terms = required.items().peekable();
     // One of the terms is enough for a node, so each of them must ask for GKE.
     terms.peek().is_some()
@@ -214,10 +247,11 @@ impl<'a> Author<'a> {
         let workload = cx.workload;
         let ours = cx.flag(&OWN_LISTS);
         // What has its name made for it can be created only.
-        let from_file = cx.request.origin == Origin::File && workload.object.at(&["metadata", "name"]).is_set();
+        let from_file =
+            cx.request.origin == Origin::File && workload.object.at(&["metadata", "name"]).is_set();
         // Without it the API server makes the selector, and refuses a manifest that lacks it.
-        let selects =
-            workload.kind.on_update == OnUpdate::TemplateImmutable && workload.object.at(&["spec", "manualSelector"]).bool() == Field::Set(true);
+        let selects = workload.kind.on_update == OnUpdate::TemplateImmutable
+            && workload.object.at(&["spec", "manualSelector"]).bool() == Field::Set(true);
         let replaces = selects || appliers::writes_whole(workload).is_some();
         // The API server drops an empty list of a built-in kind; a custom resource still has it.
         let is_built_in = workload.kind.is_built_in();
@@ -227,7 +261,8 @@ impl<'a> Author<'a> {
         });
         Self {
             managers: is_built_in.then(|| workload.object.at(&["metadata", "managedFields"])),
-            is_filled: cx.request.operation == Operation::Create || workload.kind.on_update == OnUpdate::NextRuns,
+            is_filled: cx.request.operation == Operation::Create
+                || workload.kind.on_update == OnUpdate::NextRuns,
             applies_again: !ours && (from_file || appliers::applied_again(workload).is_some()),
             replaces,
             applied: applied.map(|manifest| serde_json::from_str(manifest).unwrap_or_default()),
@@ -235,12 +270,18 @@ impl<'a> Author<'a> {
     }
 
     /// Tells what can be done about tolerations that a list lacks. `old` is the object before an UPDATE.
-    fn room_in(&self, tolerations: &Part<'_>, old: Option<&Value>, lacks: &[accelerator::Request<'_>]) -> Room {
+    fn room_in(
+        &self,
+        tolerations: &Part<'_>,
+        old: Option<&Value>,
+        lacks: &[accelerator::Request<'_>],
+    ) -> Room {
         let is_own = self.has_own(tolerations);
         if self.is_filled && !self.replaces && !(self.applies_again && is_own) {
             return Room::Fill;
         }
-        // A change that takes out what was filled in must not go by in silence; an edit of something else need not speak of it.
+        // A change that takes out what was filled in must not go by in silence; an edit of something else
+        // need not speak of it.
         let lost = || {
             let before = old.and_then(|old| tolerations.pointer.find(old));
             let covered = Part { pointer: tolerations.pointer.clone(), value: before };
@@ -253,7 +294,9 @@ impl<'a> Author<'a> {
     /// Tells whether the author has written the list, also an empty one.
     fn has_own(&self, tolerations: &Part<'_>) -> bool {
         let written = |object: &Value| tolerations.pointer.find(object).is_some();
-        tolerations.value.is_some() || self.applied.as_ref().is_some_and(written) || self.owns(&tolerations.pointer)
+        tolerations.value.is_some()
+            || self.applied.as_ref().is_some_and(written)
+            || self.owns(&tolerations.pointer)
     }
 
     /// Tells whether a server-side apply owns the field.
@@ -262,7 +305,10 @@ impl<'a> Author<'a> {
         let owns = |set: &Value| field.find(set).is_some();
         // A walk over all managers: built-in kinds have one template.
         let mut entries = self.managers.iter().flat_map(Part::items);
-        entries.any(|entry| entry.get("operation").text() == Field::Set("Apply") && entry.get("fieldsV1").value.is_some_and(owns))
+        entries.any(|entry| {
+            entry.get("operation").text() == Field::Set("Apply")
+                && entry.get("fieldsV1").value.is_some_and(owns)
+        })
     }
 }
 
@@ -277,14 +323,16 @@ enum Room {
     Note,
 }
 
-/// Which taints with the effect NoSchedule a list of tolerations covers (kubernetes.md §6), from one walk over it.
+/// Which taints with the effect NoSchedule a list of tolerations covers (kubernetes.md §6), from one walk
+/// over it.
 #[derive(Default)]
 struct Covered<'a> {
     /// Every taint: `operator: Exists` without a key.
     all: bool,
     /// The keys of taints that are covered whatever their value.
     whole: BTreeSet<&'a str>,
-    /// The keys of taints of which one value is covered, by `operator: Equal` (an unset one means the same), with the first toleration that does.
+    /// The keys of taints of which one value is covered, by `operator: Equal` (an unset one means the same),
+    /// with the first toleration that does.
     one_value: BTreeMap<&'a str, usize>,
 }
 
@@ -298,7 +346,9 @@ impl<'a> Covered<'a> {
             match (toleration.get("operator").text(), toleration.get("key").text()) {
                 (Field::Set("Exists"), Field::Unset | Field::Set("")) => covered.all = true,
                 (Field::Set("Exists"), Field::Set(key)) => _ = covered.whole.insert(key),
-                (Field::Unset | Field::Set("" | "Equal"), Field::Set(key)) => _ = covered.one_value.entry(key).or_insert(index),
+                (Field::Unset | Field::Set("" | "Equal"), Field::Set(key)) => {
+                    _ = covered.one_value.entry(key).or_insert(index)
+                }
                 _ => {}
             }
         }
@@ -309,7 +359,8 @@ impl<'a> Covered<'a> {
 fn report_one_value(cx: &mut Cx<'_>, tolerations: &Part<'_>, index: usize, taint: &str) {
     let Some(toleration) = tolerations.items().nth(index) else { return };
     let value = toleration.get("value").text().set().unwrap_or_default();
-    let as_gke = if value == GKE_VALUE && GKE_TAINTS.contains(&taint) { ", which is that of GKE" } else { "" };
+    let as_gke =
+        if value == GKE_VALUE && GKE_TAINTS.contains(&taint) { ", which is that of GKE" } else { "" };
     let operator = toleration.get("operator");
     let exists = match operator.value {
         Some(_) => Op::Replace(operator.pointer, "Exists".into()),
@@ -317,29 +368,52 @@ fn report_one_value(cx: &mut Cx<'_>, tolerations: &Part<'_>, index: usize, taint
     };
     let no_value = toleration.get("value");
     let ops = std::iter::once(exists).chain(no_value.value.map(|_| Op::Remove(no_value.pointer))).collect();
-    cx.report(&toleration.pointer, format!("the taint `{taint}` is tolerated only with the value `{}`{as_gke}", value.escape_debug()))
-        .instead_of_fill(Level::Warn)
-        .at_most(Level::Warn)
-        .help("write `operator: Exists` and no value: clouds give the taint different values")
-        .fix(Safety::Unsafe, ops);
+    cx.report(
+        &toleration.pointer,
+        format!("the taint `{taint}` is tolerated only with the value `{}`{as_gke}", value.escape_debug()),
+    )
+    .instead_of_fill(Level::Warn)
+    .at_most(Level::Warn)
+    .help("write `operator: Exists` and no value: clouds give the taint different values")
+    .fix(Safety::Unsafe, ops);
 }
 
 /// Reports all that is missing in one template as one finding, so that its fix is one change of one list.
-fn report_uncovered(cx: &mut Cx<'_>, pod: &PodTemplate<'_>, tolerations: &Part<'_>, uncovered: &[accelerator::Request<'_>], room: Room) {
+fn report_uncovered(
+    cx: &mut Cx<'_>,
+    pod: &PodTemplate<'_>,
+    tolerations: &Part<'_>,
+    uncovered: &[accelerator::Request<'_>],
+    room: Room,
+) {
     let Some(first) = uncovered.first() else { return };
     let additions = uncovered.iter().map(|request| toleration(request.taint));
     let ops = match tolerations.value.and_then(Value::as_array) {
         None => vec![Op::Add(tolerations.pointer.clone(), additions.collect::<Vec<_>>().into())],
-        Some(list) => additions.enumerate().map(|(at, addition)| Op::Add(&tolerations.pointer / (list.len() + at), addition)).collect(),
+        Some(list) => additions
+            .enumerate()
+            .map(|(at, addition)| Op::Add(&tolerations.pointer / (list.len() + at), addition))
+            .collect(),
     };
-    let lines: Vec<String> = uncovered.iter().map(|request| format!("`{{key: {}, operator: Exists, effect: NoSchedule}}`", request.taint)).collect();
+    let lines: Vec<String> = uncovered
+        .iter()
+        .map(|request| format!("`{{key: {}, operator: Exists, effect: NoSchedule}}`", request.taint))
+        .collect();
     let place = first.place(pod);
     // What to add comes first: it is what a warning of the webhook must have room for.
-    let message = format!("lacks {}: a pod that asks for `{}` stays Pending where such nodes are tainted", lines.join(", and "), first.resource);
+    let message = format!(
+        "lacks {}: a pod that asks for `{}` stays Pending where such nodes are tainted",
+        lines.join(", and "),
+        first.resource
+    );
     let finding = cx.report(if tolerations.is_set() { &tolerations.pointer } else { &place }, message);
     finding.field(tolerations.pointer.clone()).fix(Safety::Safe, ops);
     let what = if lines.len() == 1 { "the toleration" } else { "the tolerations" };
-    let why = if matches!(room, Room::Warn) && finding.fills { "; the webhook does not change a list that you apply" } else { "" };
+    let why = if matches!(room, Room::Warn) && finding.fills {
+        "; the webhook does not change a list that you apply"
+    } else {
+        ""
+    };
     finding.help(format!("add {what} to `{}`{why}", tolerations.pointer));
     match room {
         Room::Fill => {}
@@ -351,7 +425,8 @@ fn report_uncovered(cx: &mut Cx<'_>, pod: &PodTemplate<'_>, tolerations: &Part<'
     }
 }
 
-/// Returns what puts tolerations of our shape back that an UPDATE takes out and changes nothing else in the pod template: see the page.
+/// Returns what puts tolerations of our shape back that an UPDATE takes out and changes nothing else in the
+/// pod template: see the page.
 fn restore(cx: &Cx<'_>) -> Vec<Op> {
     let Some(old) = cx.request.old else { return Vec::new() };
     let change = Change::of(cx, old);
@@ -367,7 +442,11 @@ fn restore(cx: &Cx<'_>) -> Vec<Op> {
             None => vec![Op::Add(list.pointer.clone(), missing.to_vec().into())],
             Some(left) => {
                 let at = |index: usize| &list.pointer / (left.len() + index);
-                missing.iter().enumerate().map(|(index, toleration)| Op::Add(at(index), toleration.clone())).collect()
+                missing
+                    .iter()
+                    .enumerate()
+                    .map(|(index, toleration)| Op::Add(at(index), toleration.clone()))
+                    .collect()
             }
         };
         // Only the template is copied: all of the object once for each template would be its size squared.
@@ -379,14 +458,17 @@ fn restore(cx: &Cx<'_>) -> Vec<Op> {
     ops
 }
 
-/// Returns the end of the old template's list of tolerations that the new one lacks, if all of it has our shape.
+/// Returns the end of the old template's list of tolerations that the new one lacks, if all of it has our
+/// shape.
 fn taken_out<'a>(before: &'a Value, after: &Value) -> Option<&'a [Value]> {
     let list = |template: &'a Value| template.get("spec")?.get("tolerations")?.as_array();
-    let left = after.get("spec").and_then(|spec| spec.get("tolerations")?.as_array()).map_or(&[][..], Vec::as_slice);
+    let left =
+        after.get("spec").and_then(|spec| spec.get("tolerations")?.as_array()).map_or(&[][..], Vec::as_slice);
     accelerator::filled_behind(list(before)?, left)
 }
 
-/// Tells whether somebody has applied the object as it was: then nobody knows whether the author wrote what is taken out, or it was filled in.
+/// Tells whether somebody has applied the object as it was: then nobody knows whether the author wrote what
+/// is taken out, or it was filled in.
 fn was_applied(old: &Value) -> bool {
     Workload::of(old).is_some_and(|old| appliers::applied_again(&old).is_some())
 }
@@ -403,15 +485,18 @@ enum Change<'a> {
 
 impl<'a> Change<'a> {
     fn of(cx: &Cx<'a>, old: &Value) -> Self {
-        let is = |object: &Value, pointer: &str| object.pointer(pointer).and_then(Value::as_bool) == Some(true);
+        let is =
+            |object: &Value, pointer: &str| object.pointer(pointer).and_then(Value::as_bool) == Some(true);
         let suspended = |object: &Value| is(object, "/spec/suspend") || is(object, "/spec/runPolicy/suspend");
-        // Kubernetes.md §2.2: only what is suspended, and has not started since, can be changed; releases from 1.35 on ask for less.
+        // Kubernetes.md §2.2: only what is suspended, and has not started since, can be changed; releases
+        // from 1.35 on ask for less.
         let started = old.pointer("/status/startTime").is_some_and(|time| !time.is_null());
         if cx.workload.kind.on_update == OnUpdate::TemplateImmutable && (!suspended(old) || started) {
             return Self::Refused;
         }
         let kept = checks::annotation_names(cx.workload.annotation(KEEP)).any(|name| name == RULE.id);
-        let is_free = cx.flag(&OWN_LISTS) || !(suspended(old) || suspended(cx.request.object) || was_applied(old));
+        let is_free =
+            cx.flag(&OWN_LISTS) || !(suspended(old) || suspended(cx.request.object) || was_applied(old));
         if kept || !is_free || cx.settings.action != Action::Fill {
             return Self::Wanted;
         }
@@ -425,8 +510,11 @@ impl<'a> Change<'a> {
             Self::Refused => true,
             Self::Wanted => false,
             Self::Free { taints } => {
-                let needed: BTreeSet<&str> = accelerator::requests(pod, taints).map(|request| request.taint).collect();
-                missing.iter().all(|toleration| toleration.get("key").and_then(Value::as_str).is_some_and(|key| needed.contains(key)))
+                let needed: BTreeSet<&str> =
+                    accelerator::requests(pod, taints).map(|request| request.taint).collect();
+                missing.iter().all(|toleration| {
+                    toleration.get("key").and_then(Value::as_str).is_some_and(|key| needed.contains(key))
+                })
             }
         }
     }
@@ -455,7 +543,8 @@ mod tests {
     fn pytorch_job(tolerations: &Value) -> Value {
         let template = job(&json!({}), tolerations)["spec"]["template"].clone();
         let worker = json!({"replicas": 2, "template": template});
-        let spec = json!({"runPolicy": {"activeDeadlineSeconds": 60}, "pytorchReplicaSpecs": {"Worker": worker}});
+        let spec =
+            json!({"runPolicy": {"activeDeadlineSeconds": 60}, "pytorchReplicaSpecs": {"Worker": worker}});
         json!({"apiVersion": "kubeflow.org/v1", "kind": "PyTorchJob", "metadata": {}, "spec": spec})
     }
 
@@ -464,14 +553,23 @@ mod tests {
     }
 
     fn policy(rule: &str) -> Policy {
-        let source =
-            format!("{{apiVersion: jobgate.dev/v1alpha1, kind: Policy, metadata: {{name: test}}, spec: {{rules: {{gpu-toleration: {rule}}}}}}}");
+        let source = format!(
+            "{{apiVersion: jobgate.dev/v1alpha1, kind: Policy, metadata: {{name: test}}, spec: {{rules: {{gpu-toleration: {rule}}}}}}}"
+        );
         Policy::parse(&source, "test.yaml").expect("a policy")
     }
 
     fn judge(policy: &Policy, object: &Value, old: Option<&Value>) -> Verdict {
         let operation = if old.is_some() { Operation::Update } else { Operation::Create };
-        let request = Request { operation, origin: Origin::Admission, object, old, namespace: "team", user: None, today: None };
+        let request = Request {
+            operation,
+            origin: Origin::Admission,
+            object,
+            old,
+            namespace: "team",
+            user: None,
+            today: None,
+        };
         let mut verdict = evaluate(policy, &NoFacts, &request);
         verdict.findings.retain(|finding| finding.rule == RULE.id);
         verdict
@@ -493,11 +591,29 @@ mod tests {
         let updated = json!({"managedFields": [{"manager": "kubectl-create", "operation": "Update", "fieldsV1": {"f:spec": {"f:template": {}}}}]});
         let tracked = json!({"labels": {"kustomize.toolkit.fluxcd.io/name": "jobs"}});
         let default = Policy::default();
-        for (metadata, expected) in [(&json!({}), "fill"), (&updated, "fill"), (&applied, "warn"), (&server_side, "warn"), (&tracked, "warn")] {
+        for (metadata, expected) in [
+            (&json!({}), "fill"),
+            (&updated, "fill"),
+            (&applied, "warn"),
+            (&server_side, "warn"),
+            (&tracked, "warn"),
+        ] {
             assert_eq!(on_create(&default, &job(metadata, &json!([own()]))), expected, "{metadata}");
-            assert_eq!(on_create(&default, &job(metadata, &Value::Null)), "fill", "without a list: {metadata}");
-            assert_eq!(on_create(&policy("{params: {ownLists: true}}"), &job(metadata, &json!([own()]))), "fill", "{metadata}");
-            assert_eq!(on_create(&policy("{action: deny}"), &job(metadata, &json!([own()]))), "deny", "{metadata}");
+            assert_eq!(
+                on_create(&default, &job(metadata, &Value::Null)),
+                "fill",
+                "without a list: {metadata}"
+            );
+            assert_eq!(
+                on_create(&policy("{params: {ownLists: true}}"), &job(metadata, &json!([own()]))),
+                "fill",
+                "{metadata}"
+            );
+            assert_eq!(
+                on_create(&policy("{action: deny}"), &job(metadata, &json!([own()]))),
+                "deny",
+                "{metadata}"
+            );
         }
         assert_eq!(on_create(&default, &job(&applied, &json!([toleration(TAINT)]))), "nothing");
     }
@@ -509,8 +625,14 @@ mod tests {
         assert_eq!(on_create(&Policy::default(), &job(&applied(&json!([])), &Value::Null)), "warn");
         assert_eq!(on_create(&Policy::default(), &job(&applied(&Value::Null), &Value::Null)), "fill");
         let owner = |pod: &Value| json!({"managedFields": [{"operation": "Apply", "fieldsV1": {"f:spec": {"f:template": {"f:spec": pod}}}}]});
-        assert_eq!(on_create(&Policy::default(), &job(&owner(&json!({"f:tolerations": {}})), &Value::Null)), "warn");
-        assert_eq!(on_create(&Policy::default(), &job(&owner(&json!({"f:containers": {}})), &Value::Null)), "fill");
+        assert_eq!(
+            on_create(&Policy::default(), &job(&owner(&json!({"f:tolerations": {}})), &Value::Null)),
+            "warn"
+        );
+        assert_eq!(
+            on_create(&Policy::default(), &job(&owner(&json!({"f:containers": {}})), &Value::Null)),
+            "fill"
+        );
     }
 
     #[test]
@@ -551,14 +673,27 @@ mod tests {
         assert_eq!(with("nodeSelector", json!({"cloud.google.com/gke-accelerator": "nvidia-l4"})), "nothing");
         assert_eq!(with("nodeSelector", json!({"pool": "cloud.google.com/gke-accelerator"})), "fill");
         let mut object = job(&json!({}), &Value::Null);
-        object["spec"]["template"]["spec"]["nodeSelector"] = json!({"cloud.google.com/gke-accelerator": "nvidia-l4"});
-        assert_eq!(on_create(&policy("{params: {taints: {nvidia.com/gpu: dedicated}}}"), &object), "fill", "GKE knows its own taints");
+        object["spec"]["template"]["spec"]["nodeSelector"] =
+            json!({"cloud.google.com/gke-accelerator": "nvidia-l4"});
+        assert_eq!(
+            on_create(&policy("{params: {taints: {nvidia.com/gpu: dedicated}}}"), &object),
+            "fill",
+            "GKE knows its own taints"
+        );
         let affinity = |terms: Value| json!({"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": terms}}});
-        let term = |key: &str, operator: &str| json!({"matchExpressions": [{"key": key, "operator": operator}]});
+        let term =
+            |key: &str, operator: &str| json!({"matchExpressions": [{"key": key, "operator": operator}]});
         let gke = term("cloud.google.com/gke-accelerator", "Exists");
         assert_eq!(with("affinity", affinity(json!([gke]))), "nothing");
-        assert_eq!(with("affinity", affinity(json!([gke, term("pool", "Exists")]))), "fill", "any of the terms will do");
-        assert_eq!(with("affinity", affinity(json!([term("cloud.google.com/gke-accelerator", "DoesNotExist")]))), "fill");
+        assert_eq!(
+            with("affinity", affinity(json!([gke, term("pool", "Exists")]))),
+            "fill",
+            "any of the terms will do"
+        );
+        assert_eq!(
+            with("affinity", affinity(json!([term("cloud.google.com/gke-accelerator", "DoesNotExist")]))),
+            "fill"
+        );
         assert_eq!(with("affinity", affinity(json!([]))), "fill");
     }
 
@@ -569,10 +704,17 @@ mod tests {
 
     #[test]
     fn what_an_apply_takes_out_of_a_running_job_comes_back_whatever_the_policy_says() {
-        let (was, is) = (job(&json!({}), &json!([own(), toleration("accelerator")])), job(&json!({}), &json!([own()])));
+        let (was, is) =
+            (job(&json!({}), &json!([own(), toleration("accelerator")])), job(&json!({}), &json!([own()])));
         let place = Pointer::of(&["spec", "template", "spec", "tolerations"]);
         let again = [Op::Add(&place / 1_usize, toleration("accelerator"))];
-        for policy in ["{action: fill}", "{action: warn}", "{action: ignore}", "{params: {taints: {}}}", "{params: {ownLists: true}}"] {
+        for policy in [
+            "{action: fill}",
+            "{action: warn}",
+            "{action: ignore}",
+            "{params: {taints: {}}}",
+            "{params: {ownLists: true}}",
+        ] {
             assert_eq!(restored(&self::policy(policy), &was, &is), again, "{policy}");
         }
         let keep = json!({"annotations": {"jobgate.dev/keep": "gpu-toleration"}});
@@ -580,7 +722,10 @@ mod tests {
         // A whole list, and two at once.
         let two = json!([toleration(TAINT), toleration("amd.com/gpu")]);
         let whole = [Op::Add(place, two.clone())];
-        assert_eq!(restored(&Policy::default(), &job(&json!({}), &two), &job(&json!({}), &Value::Null)), whole);
+        assert_eq!(
+            restored(&Policy::default(), &job(&json!({}), &two), &job(&json!({}), &Value::Null)),
+            whole
+        );
     }
 
     #[test]
@@ -614,9 +759,17 @@ mod tests {
         assert_eq!(restored(&Policy::default(), &was, &is), [], "a queue takes back what it added");
         assert_eq!(restored(&policy("{params: {ownLists: true}}"), &was, &is).len(), 1);
         let warning = judge(&Policy::default(), &is, Some(&was));
-        assert_eq!(warning.findings.iter().map(|finding| finding.level).collect::<Vec<_>>(), [Level::Warn], "but not in silence");
+        assert_eq!(
+            warning.findings.iter().map(|finding| finding.level).collect::<Vec<_>>(),
+            [Level::Warn],
+            "but not in silence"
+        );
         was["status"] = json!({"startTime": "2030-01-01T00:00:00Z"});
-        assert_eq!(restored(&Policy::default(), &was, &is).len(), 1, "one that has started was not made for a change");
+        assert_eq!(
+            restored(&Policy::default(), &was, &is).len(),
+            1,
+            "one that has started was not made for a change"
+        );
     }
 
     #[test]
@@ -625,12 +778,20 @@ mod tests {
         let is = pytorch_job(&json!([own()]));
         let default = Policy::default();
         assert_eq!(restored(&default, &was, &is).len(), 1);
-        assert_eq!(restored(&policy("{params: {taints: {}}}"), &was, &is).len(), 1, "the table of before counts, too");
+        assert_eq!(
+            restored(&policy("{params: {taints: {}}}"), &was, &is).len(),
+            1,
+            "the table of before counts, too"
+        );
         assert_eq!(restored(&policy("{action: warn}"), &was, &is), [], "a policy that changes nothing");
         let mut applied = was.clone();
         applied["metadata"] = json!({"annotations": {LAST_APPLIED: was.to_string()}});
         assert_eq!(restored(&default, &applied, &is), [], "an author may take out what was applied");
-        assert_eq!(restored(&default, &pytorch_job(&json!([own(), toleration("spot")])), &is), [], "nothing asks for that");
+        assert_eq!(
+            restored(&default, &pytorch_job(&json!([own(), toleration("spot")])), &is),
+            [],
+            "nothing asks for that"
+        );
         let mut kept = is.clone();
         kept["metadata"] = json!({"annotations": {"jobgate.dev/keep": "gpu-toleration"}});
         assert_eq!(restored(&default, &was, &kept), []);
@@ -641,12 +802,19 @@ mod tests {
 
     #[test]
     fn an_update_warns_of_a_list_of_the_authors_and_of_what_it_takes_out() {
-        let level = |new: &Value, old: &Value| judge(&Policy::default(), new, Some(old)).findings.first().map(|finding| finding.level);
+        let level = |new: &Value, old: &Value| {
+            judge(&Policy::default(), new, Some(old)).findings.first().map(|finding| finding.level)
+        };
         let (none, listed) = (pytorch_job(&Value::Null), pytorch_job(&json!([own()])));
         assert_eq!(level(&none, &none), Some(Level::Note), "it was so before");
         assert_eq!(level(&listed, &listed), Some(Level::Warn));
         let mut changed = none.clone();
-        changed["spec"]["pytorchReplicaSpecs"]["Worker"]["template"]["spec"]["nodeSelector"] = json!({"pool": "a"});
-        assert_eq!(level(&changed, &pytorch_job(&json!([toleration(TAINT)]))), Some(Level::Warn), "it was filled in, and is lost");
+        changed["spec"]["pytorchReplicaSpecs"]["Worker"]["template"]["spec"]["nodeSelector"] =
+            json!({"pool": "a"});
+        assert_eq!(
+            level(&changed, &pytorch_job(&json!([toleration(TAINT)]))),
+            Some(Level::Warn),
+            "it was filled in, and is lost"
+        );
     }
 }

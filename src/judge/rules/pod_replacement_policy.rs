@@ -2,9 +2,10 @@
 //!
 //! ## Why
 //!
-//! By default (`TerminatingOrFailed`) the Job controller starts a replacement as soon as a pod is marked for deletion. For a while both run:
-//! they hold twice the GPUs, the new one waits for the old one's ReadWriteOnce volume, and frameworks that give each worker an identity,
-//! TensorFlow among them, refuse two of the same. With `Failed` the replacement waits until the old pod has come to its end.
+//! By default (`TerminatingOrFailed`) the Job controller starts a replacement as soon as a pod is marked for
+//! deletion. For a while both run: they hold twice the GPUs, the new one waits for the old one's
+//! ReadWriteOnce volume, and frameworks that give each worker an identity, TensorFlow among them, refuse two
+//! of the same. With `Failed` the replacement waits until the old pod has come to its end.
 //!
 //! ## Bad
 //!
@@ -41,18 +42,23 @@
 //!
 //! Safe: writes `podReplacementPolicy: Failed`; the webhook fills in the same.
 //!
-//! **Before you rely on it:** with `Failed` a pod that traps SIGTERM, writes a checkpoint and exits 0 has *succeeded*. Evict such a pod and the
-//! Job is complete, with half of the training done; with `TerminatingOrFailed` the pod would have been replaced. Exit with another status after the
-//! checkpoint (143 is the custom), and let `podFailurePolicy` ignore the condition `DisruptionTarget`, so that an eviction costs no retry.
+//! **Before you rely on it:** with `Failed` a pod that traps SIGTERM, writes a checkpoint and exits 0 has
+//! *succeeded*. Evict such a pod and the Job is complete, with half of the training done; with
+//! `TerminatingOrFailed` the pod would have been replaced. Exit with another status after the checkpoint (143
+//! is the custom), and let `podFailurePolicy` ignore the condition `DisruptionTarget`, so that an eviction
+//! costs no retry.
 //!
 //! ## Details
 //!
 //! Jobs and CronJobs only. A Job with a `podFailurePolicy` has `Failed` already, and may have nothing else.
-//! `TerminatingOrFailed` that the author chose stays. The API server writes the same value into every Job that leaves the field unset, before any
-//! webhook sees it, so on CREATE of a Job the webhook takes it for a choice only if a server-side apply owns the field, or the last-applied
-//! annotation of `kubectl apply` sets it, or `jobgate.dev/keep: pod-replacement-policy` says so. After a plain `kubectl create` nobody can tell, and it is replaced.
+//! `TerminatingOrFailed` that the author chose stays. The API server writes the same value into every Job
+//! that leaves the field unset, before any webhook sees it, so on CREATE of a Job the webhook takes it for a
+//! choice only if a server-side apply owns the field, or the last-applied annotation of `kubectl apply` sets
+//! it, or `jobgate.dev/keep: pod-replacement-policy` says so. After a plain `kubectl create` nobody can tell,
+//! and it is replaced.
 //!
-//! The field is filled into what Terraform writes as well: its provider does not know the field, so there is no change in its plans.
+//! The field is filled into what Terraform writes as well: its provider does not know the field, so there is
+//! no change in its plans.
 //!
 //! ## References
 //!
@@ -74,7 +80,9 @@ pub(super) static RULE: Rule = Rule {
     default: Action::Fill,
     fills: Fills::JobSpec(FIELD),
     params: &[],
-    export: Exportable::No("the API server has set the field by then, so that an author's choice cannot be told from its default"),
+    export: Exportable::No(
+        "the API server has set the field by then, so that an author's choice cannot be told from its default",
+    ),
     check,
     restore: None,
     ratchet: Ratchet::BY_PLACE,
@@ -100,14 +108,15 @@ fn check_run(cx: &mut Cx<'_>, spec: &Part<'_>) {
         Field::Unset => {
             let Some(fix) = spec.set(FIELD, "Failed".into()) else { return };
             let version = cx.workload.object.get("apiVersion").text();
-            if let Some(finding) =
-                cx.missing(&field.pointer, "no `podReplacementPolicy`: a replacement starts beside a pod that is still terminating")
-            {
+            if let Some(finding) = cx.missing(
+                &field.pointer,
+                "no `podReplacementPolicy`: a replacement starts beside a pod that is still terminating",
+            ) {
                 match version {
                     Field::Set(version @ ("batch/v1beta1" | "batch/v2alpha1")) => {
-                        finding
-                            .instead_of_fill(Level::Note)
-                            .help(format!("write `apiVersion: batch/v1` first: no server of `{version}` has the field"));
+                        finding.instead_of_fill(Level::Note).help(format!(
+                            "write `apiVersion: batch/v1` first: no server of `{version}` has the field"
+                        ));
                     }
                     _ => {
                         finding.help(HELP).fix(Safety::Safe, vec![fix]);
@@ -115,9 +124,12 @@ fn check_run(cx: &mut Cx<'_>, spec: &Part<'_>) {
                 }
             }
         }
-        // In a file, and in the template of a CronJob, a value is a choice. The API server puts its default into Jobs only.
+        // In a file, and in the template of a CronJob, a value is a choice. The API server puts its default
+        // into Jobs only.
         Field::Set("TerminatingOrFailed")
-            if cx.workload.kind.api == Api::Job && cx.request.origin == Origin::Admission && !is_chosen(&cx.workload.object) =>
+            if cx.workload.kind.api == Api::Job
+                && cx.request.origin == Origin::Admission
+                && !is_chosen(&cx.workload.object) =>
         {
             cx.report(
                 &field.pointer,
@@ -130,14 +142,22 @@ fn check_run(cx: &mut Cx<'_>, spec: &Part<'_>) {
     }
 }
 
-/// Tells whether the author of a Job chose its `podReplacementPolicy` (kubernetes.md §7.3). `Update` entries of managedFields own defaults
-/// too, so they prove nothing. Both marks can be forged by the requester, who only decides about their own Job.
+/// Tells whether the author of a Job chose its `podReplacementPolicy` (kubernetes.md §7.3). `Update` entries
+/// of managedFields own defaults too, so they prove nothing. Both marks can be forged by the requester, who
+/// only decides about their own Job.
 fn is_chosen(object: &Part<'_>) -> bool {
     let metadata = object.get("metadata");
     let applied = metadata.get("managedFields").items().any(|entry| {
-        entry.get("operation").text() == Field::Set("Apply") && entry.at(&["fieldsV1", "f:spec", "f:podReplacementPolicy"]).value.is_some()
+        entry.get("operation").text() == Field::Set("Apply")
+            && entry.at(&["fieldsV1", "f:spec", "f:podReplacementPolicy"]).value.is_some()
     });
-    applied || metadata.get("annotations").get("kubectl.kubernetes.io/last-applied-configuration").value.and_then(Value::as_str).is_some_and(sets_it)
+    applied
+        || metadata
+            .get("annotations")
+            .get("kubectl.kubernetes.io/last-applied-configuration")
+            .value
+            .and_then(Value::as_str)
+            .is_some_and(sets_it)
 }
 
 /// Tells whether a last-applied manifest sets the field.

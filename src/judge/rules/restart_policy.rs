@@ -2,10 +2,11 @@
 //!
 //! ## Why
 //!
-//! With `restartPolicy: Always` a container that has finished its work is started again, forever. The API server refuses it for Jobs and
-//! CronJobs, and an unset field means the same, because `Always` is the default of every pod. It says so only after mutating webhooks have
-//! run, so Jobgate says it together with everything else that is wrong. The training operator accepts `Always` for a PyTorchJob replica,
-//! and restarts the finished run.
+//! With `restartPolicy: Always` a container that has finished its work is started again, forever. The API
+//! server refuses it for Jobs and CronJobs, and an unset field means the same, because `Always` is the
+//! default of every pod. It says so only after mutating webhooks have run, so Jobgate says it together with
+//! everything else that is wrong. The training operator accepts `Always` for a PyTorchJob replica, and
+//! restarts the finished run.
 //!
 //! ## Bad
 //!
@@ -53,14 +54,16 @@
 //!
 //! ## Fix
 //!
-//! Unsafe: writes `OnFailure`, or `Never` where the Job has a `podFailurePolicy` or a `backoffLimitPerIndex`, which need it. `OnFailure` starts a
-//! failed container again in the same pod, with the same volumes; with `Never` a failed pod stays for its logs to be read, and another is made.
+//! Unsafe: writes `OnFailure`, or `Never` where the Job has a `podFailurePolicy` or a `backoffLimitPerIndex`,
+//! which need it. `OnFailure` starts a failed container again in the same pod, with the same volumes; with
+//! `Never` a failed pod stays for its logs to be read, and another is made.
 //!
 //! ## Details
 //!
-//! An init container with `restartPolicy: Always` is a sidecar and fine. For a PyTorchJob the field of the replica counts, and unset is fine: the
-//! operator uses `OnFailure`. `template.spec.restartPolicy` of a replica is overwritten by the operator, which is worth a warning.
-//! The webhook denies this at its mutating endpoint already, with all other findings, since the validating one would never be asked.
+//! An init container with `restartPolicy: Always` is a sidecar and fine. For a PyTorchJob the field of the
+//! replica counts, and unset is fine: the operator uses `OnFailure`. `template.spec.restartPolicy` of a
+//! replica is overwritten by the operator, which is worth a warning. The webhook denies this at its mutating
+//! endpoint already, with all other findings, since the validating one would never be asked.
 //!
 //! ## References
 //!
@@ -104,15 +107,11 @@ fn check(cx: &mut Cx<'_>) {
 
 fn check_template(cx: &mut Cx<'_>, pod: &PodTemplate<'_>) {
     let field = pod.spec.get("restartPolicy");
-    let never = cx
-        .workload
-        .run_of(pod)
-        .job_spec
-        .as_ref()
-        .is_some_and(|spec| spec.get("podFailurePolicy").is_set() || spec.get("backoffLimitPerIndex").is_set());
+    let never = cx.workload.run_of(pod).job_spec.as_ref().is_some_and(|spec| {
+        spec.get("podFailurePolicy").is_set() || spec.get("backoffLimitPerIndex").is_set()
+    });
     let policy = if never { "Never" } else { "OnFailure" };
-    let help =
-        "write `restartPolicy: OnFailure` (start a failed container again in its pod) or `restartPolicy: Never` (let a new pod take its place)";
+    let help = "write `restartPolicy: OnFailure` (start a failed container again in its pod) or `restartPolicy: Never` (let a new pod take its place)";
     let fix = vec![Op::Add(field.pointer.clone(), policy.into())];
     match field.text() {
         Field::Unset => {
@@ -138,9 +137,15 @@ fn check_template(cx: &mut Cx<'_>, pod: &PodTemplate<'_>) {
 fn check_replica(cx: &mut Cx<'_>, pod: &PodTemplate<'_>, replica: &Replica<'_>) {
     let field = replica.part.get("restartPolicy");
     if field.text() == Field::Set("Always") {
-        cx.report(&field.pointer, format!("`restartPolicy` of `{}` is `Always`: a replica that has finished would start over", replica.name))
-            .help("write `restartPolicy: OnFailure`, `Never` or `ExitCode`")
-            .fix(Safety::Unsafe, vec![Op::Replace(field.pointer.clone(), "OnFailure".into())]);
+        cx.report(
+            &field.pointer,
+            format!(
+                "`restartPolicy` of `{}` is `Always`: a replica that has finished would start over",
+                replica.name
+            ),
+        )
+        .help("write `restartPolicy: OnFailure`, `Never` or `ExitCode`")
+        .fix(Safety::Unsafe, vec![Op::Replace(field.pointer.clone(), "OnFailure".into())]);
     }
     let ignored = pod.spec.get("restartPolicy");
     if ignored.is_set() {

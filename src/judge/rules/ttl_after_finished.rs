@@ -2,8 +2,8 @@
 //!
 //! ## Why
 //!
-//! Without it a finished Job or PyTorchJob stays forever, and a run of a CronJob until the history limits delete it, each with its pods: they fill
-//! etcd, slow every list, and keep volumes "in use".
+//! Without it a finished Job or PyTorchJob stays forever, and a run of a CronJob until the history limits
+//! delete it, each with its pods: they fill etcd, slow every list, and keep volumes "in use".
 //!
 //! ## Bad
 //!
@@ -38,38 +38,46 @@
 //!
 //! ## Fix
 //!
-//! Safe: writes the parameter `seconds` (86400, a day), or `cronSeconds` (604800, a week) into the template of a CronJob; the webhook fills in the same.
+//! Safe: writes the parameter `seconds` (86400, a day), or `cronSeconds` (604800, a week) into the template
+//! of a CronJob; the webhook fills in the same.
 //!
 //! ## Details
 //!
 //! The field is beside `activeDeadlineSeconds`: in `spec`, in `spec.jobTemplate.spec`, in `spec.runPolicy`.
 //!
-//! The runs of a CronJob are kept up to its history limits, with their pods: the last `successfulJobsHistoryLimit` that succeeded (3 where it is not
-//! set) and the last `failedJobsHistoryLimit` that failed (1). A TTL deletes them earlier, and never keeps one longer. Where both limits are 0 no run
+//! The runs of a CronJob are kept up to its history limits, with their pods: the last
+//! `successfulJobsHistoryLimit` that succeeded (3 where it is not set) and the last `failedJobsHistoryLimit`
+//! that failed (1). A TTL deletes them earlier, and never keeps one longer. Where both limits are 0 no run
 //! stays, so nothing is filled in and nothing is reported.
 //!
-//! A day is enough where people look at their jobs every day. Choose a week (`seconds: 604800`) where they do not: a run that fails on Friday evening
-//! is gone on Monday with its pods and their logs, unless the logs are kept elsewhere. An author who wants another time writes the field.
+//! A day is enough where people look at their jobs every day. Choose a week (`seconds: 604800`) where they do
+//! not: a run that fails on Friday evening is gone on Monday with its pods and their logs, unless the logs
+//! are kept elsewhere. An author who wants another time writes the field.
 //!
-//! Nothing is filled in, and a warning given, where a tool tracks the object: Argo CD, Flux, Helm, Config Sync, Fleet, kapp, Pulumi, Terraform or
-//! Crossplane, by the labels, annotations and field managers that they write. To them a Job that deleted itself is a Job that is missing, so they
-//! make it again, some at once and some the next time they run, and the training runs again. Any label or annotation of Argo CD's or Flux's own counts
-//! (`argocd.argoproj.io/sync-wave`, `kustomize.toolkit.fluxcd.io/ssa`). Most files in git carry no mark; where all manifests are applied by such a
-//! tool, set the parameter `gitops: true`. A CronJob is filled all the same: the tool tracks the CronJob, and its runs do not
-//! come back. Only a CronJob of Terraform's is not filled, and gets a warning: what its configuration does not have would be a change
-//! in every plan.
+//! Nothing is filled in, and a warning given, where a tool tracks the object: Argo CD, Flux, Helm, Config
+//! Sync, Fleet, kapp, Pulumi, Terraform or Crossplane, by the labels, annotations and field managers that
+//! they write. To them a Job that deleted itself is a Job that is missing, so they make it again, some at
+//! once and some the next time they run, and the training runs again. Any label or annotation of Argo CD's or
+//! Flux's own counts (`argocd.argoproj.io/sync-wave`, `kustomize.toolkit.fluxcd.io/ssa`). Most files in git
+//! carry no mark; where all manifests are applied by such a tool, set the parameter `gitops: true`. A CronJob
+//! is filled all the same: the tool tracks the CronJob, and its runs do not come back. Only a CronJob of
+//! Terraform's is not filled, and gets a warning: what its configuration does not have would be a change in
+//! every plan.
 //!
-//! A hook of Helm or Argo CD is not filled either. It does not come back before the next release, and the tool deletes it as its deletion policy says
-//! (`helm.sh/hook-delete-policy`, `argocd.argoproj.io/hook-delete-policy`). One that has such a policy is fine; for one without there is a warning,
-//! since it stays until it runs again.
+//! A hook of Helm or Argo CD is not filled either. It does not come back before the next release, and the
+//! tool deletes it as its deletion policy says (`helm.sh/hook-delete-policy`,
+//! `argocd.argoproj.io/hook-delete-policy`). One that has such a policy is fine; for one without there is a
+//! warning, since it stays until it runs again.
 //!
-//! Nothing is written into an object that has a `status` with content, such as what `kubectl get -o yaml` printed: to apply that to a Job that has
-//! finished would delete it at once, with its pods. Write the field into the manifest that the object was made from.
+//! Nothing is written into an object that has a `status` with content, such as what `kubectl get -o yaml`
+//! printed: to apply that to a Job that has finished would delete it at once, with its pods. Write the field
+//! into the manifest that the object was made from.
 //!
 //! A Job whose controller is another object than a CronJob is its owner's to clean up, and is left alone.
 //!
-//! The webhook never sets the field on UPDATE of a Job or PyTorchJob: one that has finished would be deleted at once.
-//! The training operator ignores the field while a PyTorchJob is suspended, and in release 1.9 never deletes one that failed with a permanent exit code.
+//! The webhook never sets the field on UPDATE of a Job or PyTorchJob: one that has finished would be deleted
+//! at once. The training operator ignores the field while a PyTorchJob is suspended, and in release 1.9 never
+//! deletes one that failed with a permanent exit code.
 //!
 //! ## References
 //!
@@ -82,9 +90,16 @@ use crate::judge::policy::Action;
 use crate::judge::rule::{Cx, Exportable, Fills, Flag, Kinds, Number, Ratchet, Rule};
 use crate::kinds::{Field, Part, Run, Workload};
 
-const CRON_SECONDS: Number =
-    Number::new("cronSeconds", "Seconds to keep a finished run of a CronJob, unless its history limits delete it earlier.", 604_800, 0);
-const GITOPS: Flag = Flag::off("gitops", "Whether every object is taken to be tracked by a GitOps tool, so that nothing is filled in.");
+const CRON_SECONDS: Number = Number::new(
+    "cronSeconds",
+    "Seconds to keep a finished run of a CronJob, unless its history limits delete it earlier.",
+    604_800,
+    0,
+);
+const GITOPS: Flag = Flag::off(
+    "gitops",
+    "Whether every object is taken to be tracked by a GitOps tool, so that nothing is filled in.",
+);
 const SECONDS: Number = Number::new("seconds", "Seconds to keep a finished Job or PyTorchJob.", 86_400, 0);
 
 pub(super) static RULE: Rule = Rule {
@@ -94,7 +109,9 @@ pub(super) static RULE: Rule = Rule {
     default: Action::Fill,
     fills: Fills::Limits(FIELD),
     params: &[CRON_SECONDS.0, GITOPS.0, SECONDS.0],
-    export: Exportable::No("what it fills in, or denies where a policy says so, depends on more than CEL says well"),
+    export: Exportable::No(
+        "what it fills in, or denies where a policy says so, depends on more than CEL says well",
+    ),
     check,
     restore: None,
     ratchet: Ratchet::BY_PLACE,
@@ -122,7 +139,10 @@ fn check_run(cx: &mut Cx<'_>, run: &Run<'_>) {
     }
     if let Some(hook) = hook(workload).filter(|_| !is_template) {
         if !hook.has_policy {
-            let message = format!("no `{FIELD}` and no deletion policy: this hook stays when it has finished, until {} runs it again", hook.tool);
+            let message = format!(
+                "no `{FIELD}` and no deletion policy: this hook stays when it has finished, until {} runs it again",
+                hook.tool
+            );
             if let Some(finding) = cx.missing(&field.pointer, message) {
                 finding.instead_of_fill(Level::Warn).at_most(Level::Warn);
                 finding.help(format!("write the annotation `{}: {}`", hook.policy, hook.suggestion));
@@ -130,7 +150,8 @@ fn check_run(cx: &mut Cx<'_>, run: &Run<'_>) {
         }
         return;
     }
-    let tracker = if cx.flag(&GITOPS) { Some("a GitOps tool (the policy says so)") } else { tracker(workload) };
+    let tracker =
+        if cx.flag(&GITOPS) { Some("a GitOps tool (the policy says so)") } else { tracker(workload) };
     if let Some(tracker) = tracker.filter(|_| !is_template) {
         let message = format!(
             "no `{FIELD}`, so what has finished is never deleted; none is filled in, as {tracker} would make it again and it would run again"
@@ -165,7 +186,9 @@ fn check_run(cx: &mut Cx<'_>, run: &Run<'_>) {
     let Some(fix) = run.limits.set(FIELD, seconds.into()) else { return };
     if let Some(finding) = cx.missing(&field.pointer, message) {
         let earlier = if is_template { ", which deletes them earlier" } else { "" };
-        finding.help(format!("set `{}`, e.g. to {seconds} (seconds){earlier}", field.pointer)).fix(Safety::Safe, vec![fix]);
+        finding
+            .help(format!("set `{}`, e.g. to {seconds} (seconds){earlier}", field.pointer))
+            .fix(Safety::Safe, vec![fix]);
     }
 }
 
@@ -179,7 +202,10 @@ struct Kept {
 impl Kept {
     fn of(cron: &Part<'_>) -> Self {
         let limit = |field, default| cron.get(field).int().or_default(default);
-        Self { successful: limit("successfulJobsHistoryLimit", 3), failed: limit("failedJobsHistoryLimit", 1) }
+        Self {
+            successful: limit("successfulJobsHistoryLimit", 3),
+            failed: limit("failedJobsHistoryLimit", 1),
+        }
     }
 
     fn words(self) -> String {
@@ -194,12 +220,18 @@ impl Kept {
 /// Returns how a tool is brought to delete what has finished. Only Argo CD and Helm have hooks.
 fn clean_up(tool: &str) -> String {
     match tool {
-        "Argo CD" => "let Argo CD delete it: as a hook (`argocd.argoproj.io/hook`) with a deletion policy".to_owned(),
+        "Argo CD" => {
+            "let Argo CD delete it: as a hook (`argocd.argoproj.io/hook`) with a deletion policy".to_owned()
+        }
         "Helm" => "let Helm delete it: as a hook (`helm.sh/hook`) with a deletion policy".to_owned(),
-        _ if tool.starts_with("Argo CD or Helm") => "let the tool delete it: as a hook with a deletion policy".to_owned(),
-        _ if tool.starts_with("a GitOps tool") => "let the tool delete it: as a hook with a deletion policy (Argo CD, Helm), or take it out \
+        _ if tool.starts_with("Argo CD or Helm") => {
+            "let the tool delete it: as a hook with a deletion policy".to_owned()
+        }
+        _ if tool.starts_with("a GitOps tool") => {
+            "let the tool delete it: as a hook with a deletion policy (Argo CD, Helm), or take it out \
                                                    of the manifests once it has finished"
-            .to_owned(),
+                .to_owned()
+        }
         _ => format!("take it out of what {tool} applies once it has finished, so that {tool} deletes it"),
     }
 }
@@ -207,5 +239,8 @@ fn clean_up(tool: &str) -> String {
 /// Tells whether another object than a CronJob controls this one, and so decides when it goes.
 fn is_owned(workload: &Workload<'_>) -> bool {
     let owners = workload.object.at(&["metadata", "ownerReferences"]);
-    owners.items().any(|owner| owner.get("controller").bool() == Field::Set(true) && owner.get("kind").text() != Field::Set("CronJob"))
+    owners.items().any(|owner| {
+        owner.get("controller").bool() == Field::Set(true)
+            && owner.get("kind").text() != Field::Set("CronJob")
+    })
 }

@@ -2,15 +2,17 @@
 
 use crate::text::value::Value;
 
-/// Tells whether a `LabelSelector` selects what has the labels, of which `label` returns the values. An empty selector, and none, select everything;
-/// an operator that is not known selects nothing.
+/// Tells whether a `LabelSelector` selects what has the labels, of which `label` returns the values. An empty
+/// selector, and none, select everything; an operator that is not known selects nothing.
 pub(crate) fn selects<'a>(selector: &Value, label: impl Fn(&str) -> Option<&'a str>) -> bool {
     let equal = selector["matchLabels"].as_object().into_iter().flatten();
     let expressions = selector["matchExpressions"].as_array().into_iter().flatten();
     equal.into_iter().all(|(key, value)| label(key).is_some_and(|have| value == have))
         && expressions.into_iter().all(|expression| {
             let have = expression["key"].as_str().and_then(&label);
-            let listed = |have| expression["values"].as_array().is_some_and(|values| values.iter().any(|value| value == have));
+            let listed = |have| {
+                expression["values"].as_array().is_some_and(|values| values.iter().any(|value| value == have))
+            };
             match expression["operator"].as_str() {
                 Some("In") => have.is_some_and(listed),
                 Some("NotIn") => !have.is_some_and(listed),
@@ -35,8 +37,7 @@ mod tests {
     #[test]
     fn selectors_select_as_the_api_server_does() {
         let object = json!({"metadata": {"labels": {"a": "1", "b": ""}}});
-        let expression =
-            |key: &str, operator: &str, values: &[&str]| json!({"matchExpressions": [{"key": key, "operator": operator, "values": values}]});
+        let expression = |key: &str, operator: &str, values: &[&str]| json!({"matchExpressions": [{"key": key, "operator": operator, "values": values}]});
         for (selector, selected) in [
             (json!(null), true),
             (json!({}), true),

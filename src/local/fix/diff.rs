@@ -1,4 +1,5 @@
-//! Edits as a unified diff. The edits are known, so only the lines that they touch are compared: it takes one pass over the file.
+//! Edits as a unified diff. The edits are known, so only the lines that they touch are compared: it takes one
+//! pass over the file.
 
 use std::borrow::Cow;
 use std::fmt::Write as _;
@@ -13,11 +14,11 @@ use crate::text::yaml::Edit;
 /// Lines around a change that a diff shows.
 const CONTEXT: usize = 3;
 
-/// Returns edits of a file, which are sorted and apart from each other, as a unified diff that `git apply` and `patch -p1` read; nothing where they
-/// change nothing.
+/// Returns edits of a file, which are sorted and apart from each other, as a unified diff that `git apply`
+/// and `patch -p1` read; nothing where they change nothing.
 ///
-/// Paths are written as `git` writes them: from the root for an absolute path, and `stdin` for standard input. What is not UTF-8 is shown as well as it
-/// can be.
+/// Paths are written as `git` writes them: from the root for an absolute path, and `stdin` for standard
+/// input. What is not UTF-8 is shown as well as it can be.
 #[must_use]
 pub fn diff(path: &str, old: &[u8], edits: &[Edit]) -> String {
     let changes = changes(old, edits);
@@ -30,7 +31,11 @@ pub fn diff(path: &str, old: &[u8], edits: &[Edit]) -> String {
     while let Some(first) = rest.first() {
         let before = tail(&old[at..first.old.start]);
         line += lines(&old[at..before.start + at]);
-        let hunk = rest.windows(2).take_while(|pair| lines(&old[pair[0].old.end..pair[1].old.start]) <= 2 * CONTEXT).count() + 1;
+        let hunk = rest
+            .windows(2)
+            .take_while(|pair| lines(&old[pair[0].old.end..pair[1].old.start]) <= 2 * CONTEXT)
+            .count()
+            + 1;
         let (now, later) = rest.split_at(hunk);
         let end = later.first().map_or(old.len(), |next| next.old.start);
         let mut body = String::new();
@@ -44,9 +49,17 @@ pub fn diff(path: &str, old: &[u8], edits: &[Edit]) -> String {
         let after = from + head(&old[from..end]);
         write_lines(&mut body, ' ', &old[from..after]);
         let removed = lines(&old[at + before.start..after]);
-        let growth: isize = now.iter().map(|change| lines(&change.new).cast_signed() - lines(&old[change.old.clone()]).cast_signed()).sum();
+        let growth: isize = now
+            .iter()
+            .map(|change| lines(&change.new).cast_signed() - lines(&old[change.old.clone()]).cast_signed())
+            .sum();
         let added = removed.saturating_add_signed(growth);
-        let _ = writeln!(out, "@@ -{} +{} @@", place(line, removed), place(line.saturating_add_signed(grown), added));
+        let _ = writeln!(
+            out,
+            "@@ -{} +{} @@",
+            place(line, removed),
+            place(line.saturating_add_signed(grown), added)
+        );
         out.push_str(&body);
         line += removed;
         grown += growth;
@@ -68,15 +81,23 @@ fn changes(old: &[u8], edits: &[Edit]) -> Vec<Change> {
     let mut rest = edits;
     while let Some(first) = rest.first() {
         let start = memchr::memrchr(b'\n', &old[..first.span.start]).map_or(0, |at| at + 1);
-        // Edits that touch a line together are looked at together. What is put behind a last line without a break touches that line.
+        // Edits that touch a line together are looked at together. What is put behind a last line without a
+        // break touches that line.
         let (mut end, mut count) = (start, 0);
-        while let Some(edit) = rest.get(count).filter(|edit| count == 0 || edit.span.start < end || !old[..end].ends_with(b"\n")) {
+        while let Some(edit) =
+            rest.get(count).filter(|edit| count == 0 || edit.span.start < end || !old[..end].ends_with(b"\n"))
+        {
             end = memchr::memchr(b'\n', &old[edit.span.end..]).map_or(old.len(), |at| edit.span.end + at + 1);
             count += 1;
         }
         let (now, later) = rest.split_at(count);
-        let moved: Vec<Edit> =
-            now.iter().map(|edit| Edit { span: edit.span.start - start..edit.span.end - start, text: edit.text.clone() }).collect();
+        let moved: Vec<Edit> = now
+            .iter()
+            .map(|edit| Edit {
+                span: edit.span.start - start..edit.span.end - start,
+                text: edit.text.clone(),
+            })
+            .collect();
         compare(&old[start..end], &apply(&old[start..end], &moved), start, &mut changes);
         rest = later;
     }
@@ -226,7 +247,10 @@ mod tests {
         let edits = [edit(19..19, "\nx: 9"), edit(29..29, "\ng: 7")];
         assert_eq!(diff("k8s/job.yaml", old.as_bytes(), &edits), wanted);
         let edits = [edit(28..29, ""), edit(29..29, "\ng: 7")];
-        assert_eq!(patched(old, &diff("x", old.as_bytes(), &edits)), "a: 1\nb: 2\nc: 3\nd: 4\ne: 5\nf: \ng: 7");
+        assert_eq!(
+            patched(old, &diff("x", old.as_bytes(), &edits)),
+            "a: 1\nb: 2\nc: 3\nd: 4\ne: 5\nf: \ng: 7"
+        );
         assert_eq!(diff("x", b"a", &[]), "");
         assert_eq!(diff("x", b"a", &[edit(0..1, "a")]), "");
         assert_eq!(diff("x", b"", &[edit(0..0, "a\n")]), "--- a/x\n+++ b/x\n@@ -0,0 +1 @@\n+a\n");
@@ -237,7 +261,10 @@ mod tests {
     fn changes_far_apart_are_hunks_of_their_own() {
         let old: String = (1..=20).map(|line| format!("{line:02}\n")).collect();
         let diff = diff("x", old.as_bytes(), &[edit(6..8, "aa\nbb"), edit(30..33, ""), edit(57..59, "cc")]);
-        assert_eq!(patched(&old, &diff), "01\n02\naa\nbb\n04\n05\n06\n07\n08\n09\n10\n12\n13\n14\n15\n16\n17\n18\n19\ncc\n");
+        assert_eq!(
+            patched(&old, &diff),
+            "01\n02\naa\nbb\n04\n05\n06\n07\n08\n09\n10\n12\n13\n14\n15\n16\n17\n18\n19\ncc\n"
+        );
         let hunks: Vec<&str> = diff.lines().filter(|line| line.starts_with('@')).collect();
         assert_eq!(hunks, ["@@ -1,6 +1,7 @@", "@@ -8,7 +9,6 @@", "@@ -17,4 +17,4 @@"]);
     }

@@ -1,4 +1,5 @@
-//! What would become of the objects in the linted files: [`crate::admission::dry_run`], with what is known of the objects that exist.
+//! What would become of the objects in the linted files: [`crate::admission::dry_run`], with what is known of
+//! the objects that exist.
 
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
@@ -35,14 +36,25 @@ pub struct DryRun<'a> {
 
 impl DryRun<'_> {
     /// Asks what would become of one object of a kind that is judged.
-    pub(super) fn answer(&self, policy: &Policy, facts: &dyn Facts, object: &Value, today: Option<Date>) -> Prediction {
+    pub(super) fn answer(
+        &self,
+        policy: &Policy,
+        facts: &dyn Facts,
+        object: &Value,
+        today: Option<Date>,
+    ) -> Prediction {
         let old = Key::of(object, self.namespace).and_then(|key| self.against.find(&key));
         let layered = Layered { cluster: self.cluster, files: facts };
-        dry_run::answer(policy, &layered, &Question { object, old, namespace: self.namespace, strict: self.strict, today })
+        dry_run::answer(
+            policy,
+            &layered,
+            &Question { object, old, namespace: self.namespace, strict: self.strict, today },
+        )
     }
 }
 
-/// What the cluster says of a claim, or else the files: a claim that is not there yet may be created with the workload.
+/// What the cluster says of a claim, or else the files: a claim that is not there yet may be created with the
+/// workload.
 struct Layered<'a> {
     cluster: Option<&'a FactTable>,
     files: &'a dyn Facts,
@@ -94,7 +106,10 @@ impl Facts for Worst<'_> {
         match self.known.claim(namespace, name) {
             Fact::Unknown => {
                 self.made_up.borrow_mut().insert(name.to_owned());
-                Fact::Known(Claim { access_modes: vec!["ReadWriteOncePod".to_owned()], source: Source::Cluster })
+                Fact::Known(Claim {
+                    access_modes: vec!["ReadWriteOncePod".to_owned()],
+                    source: Source::Cluster,
+                })
             }
             known => known,
         }
@@ -117,7 +132,8 @@ pub struct Key {
 }
 
 impl Key {
-    /// Returns the key of an object of a kind that is judged; nothing for one whose name is yet to be generated.
+    /// Returns the key of an object of a kind that is judged; nothing for one whose name is yet to be
+    /// generated.
     #[must_use]
     pub fn of(object: &Value, namespace: &str) -> Option<Self> {
         let metadata = |key: &str| object.get("metadata")?.get(key)?.as_str().filter(|text| !text.is_empty());
@@ -136,7 +152,8 @@ impl Against {
     /// Reads the objects of files.
     ///
     /// # Errors
-    /// A file cannot be read or is not YAML: an object that is silently missing would turn an UPDATE into a CREATE.
+    /// A file cannot be read or is not YAML: an object that is silently missing would turn an UPDATE into a
+    /// CREATE.
     pub fn in_files(inputs: &[Input], options: &Options<'_>, namespace: &str) -> Result<Self, FactsError> {
         let mut against = Self::default();
         let limits = options.limits();
@@ -144,12 +161,22 @@ impl Against {
             let path = || input.path.to_string();
             let loaded = match source::load(input, options.max_file_size)? {
                 Ok(loaded) => loaded,
-                Err(source::TooLarge { .. }) => return Err(FactsError::TooLarge { path: path(), limit: document::bytes(options.max_file_size) }),
+                Err(source::TooLarge { .. }) => {
+                    return Err(FactsError::TooLarge {
+                        path: path(),
+                        limit: document::bytes(options.max_file_size),
+                    });
+                }
             };
             for chunk in yaml::split(loaded.bytes(), &limits) {
                 let document = chunk.and_then(|chunk| yaml::parse(loaded.bytes(), &chunk, &limits));
-                let line = |error: &yaml::SyntaxError| Lines::new(loaded.bytes()).position(error.span.start).line;
-                let document = document.map_err(|source| FactsError::Syntax { path: path(), line: line(&source), source })?;
+                let line =
+                    |error: &yaml::SyntaxError| Lines::new(loaded.bytes()).position(error.span.start).line;
+                let document = document.map_err(|source| FactsError::Syntax {
+                    path: path(),
+                    line: line(&source),
+                    source,
+                })?;
                 for object in objects(&document.value) {
                     against.add(object.value.into_owned(), namespace);
                 }
@@ -165,12 +192,17 @@ impl Against {
         }
     }
 
-    /// Returns the object of a key. A namespace that either side leaves open may be any, if only one object fits.
+    /// Returns the object of a key. A namespace that either side leaves open may be any, if only one object
+    /// fits.
     fn find(&self, key: &Key) -> Option<&Value> {
         if let Some(object) = self.objects.get(key) {
             return Some(object);
         }
-        let open = |known: &Key| known.kind == key.kind && known.name == key.name && (known.namespace.is_empty() || key.namespace.is_empty());
+        let open = |known: &Key| {
+            known.kind == key.kind
+                && known.name == key.name
+                && (known.namespace.is_empty() || key.namespace.is_empty())
+        };
         let mut fitting = self.objects.iter().filter(|(known, _)| open(known)).map(|(_, object)| object);
         let first = fitting.next()?;
         fitting.next().is_none().then_some(first)
@@ -188,7 +220,8 @@ pub struct Mentioned {
     pub namespaces: BTreeSet<String>,
 }
 
-/// Finds the workloads of files and what they need, for whoever looks it up. What cannot be read is left out; judging it will say so.
+/// Finds the workloads of files and what they need, for whoever looks it up. What cannot be read is left out;
+/// judging it will say so.
 #[must_use]
 pub fn mentioned(inputs: &[Input], options: &Options<'_>, namespace: &str) -> Mentioned {
     let limits = options.limits();
@@ -196,7 +229,9 @@ pub fn mentioned(inputs: &[Input], options: &Options<'_>, namespace: &str) -> Me
     let mut brought: BTreeSet<String> = BTreeSet::new();
     for input in inputs {
         let Ok(Ok(loaded)) = source::load(input, options.max_file_size) else { continue };
-        let documents = yaml::split(loaded.bytes(), &limits).flatten().filter_map(|chunk| yaml::parse(loaded.bytes(), &chunk, &limits).ok());
+        let documents = yaml::split(loaded.bytes(), &limits)
+            .flatten()
+            .filter_map(|chunk| yaml::parse(loaded.bytes(), &chunk, &limits).ok());
         for document in documents {
             for object in objects(&document.value) {
                 let text = |pointer: &str| object.value.pointer(pointer).and_then(Value::as_str);
@@ -205,9 +240,16 @@ pub fn mentioned(inputs: &[Input], options: &Options<'_>, namespace: &str) -> Me
                 }
                 let Some(workload) = crate::kinds::Workload::of(&object.value) else { continue };
                 found.objects.extend(Key::of(&object.value, namespace));
-                let own = object.value.pointer("/metadata/namespace").and_then(Value::as_str).unwrap_or(namespace);
+                let own =
+                    object.value.pointer("/metadata/namespace").and_then(Value::as_str).unwrap_or(namespace);
                 found.namespaces.extend(Some(own).filter(|own| !own.is_empty()).map(str::to_owned));
-                found.claims.extend(workload.pods.iter().flat_map(|pod| pod.claims()).map(|used| (own.to_owned(), used.claim.to_owned())));
+                found.claims.extend(
+                    workload
+                        .pods
+                        .iter()
+                        .flat_map(|pod| pod.claims())
+                        .map(|used| (own.to_owned(), used.claim.to_owned())),
+                );
             }
         }
     }

@@ -12,8 +12,10 @@ use crate::text::yaml::{self, Limits};
 
 /// The words that are in the names of most batch kinds, and in those of their fields.
 const WORDS: [&str; 2] = ["Job", "job"];
-/// Kinds of Kubernetes that are no batch work whatever their pods' `restartPolicy` is; a Pod is the business of whoever made it.
-const RESTARTING: [&str; 7] = ["DaemonSet", "Deployment", "Pod", "PodTemplate", "ReplicaSet", "ReplicationController", "StatefulSet"];
+/// Kinds of Kubernetes that are no batch work whatever their pods' `restartPolicy` is; a Pod is the business
+/// of whoever made it.
+const RESTARTING: [&str; 7] =
+    ["DaemonSet", "Deployment", "Pod", "PodTemplate", "ReplicaSet", "ReplicationController", "StatefulSet"];
 
 /// Tells whether a text may speak of batch work: of the kinds that are judged, or of one that is known.
 pub(super) fn mentions(text: &[u8]) -> bool {
@@ -50,15 +52,22 @@ fn is_batch(object: &Value) -> bool {
 fn some_object(text: &[u8], limits: &Limits, test: impl Fn(&Value) -> bool) -> bool {
     yaml::split(text, limits).any(|chunk| match chunk.and_then(|chunk| yaml::parse(text, &chunk, limits)) {
         // A list that is no list of objects is a patch of operations.
-        Ok(document) => document.value.is_array() || objects(&document.value).iter().any(|object| test(&object.value)),
+        Ok(document) => {
+            document.value.is_array() || objects(&document.value).iter().any(|object| test(&object.value))
+        }
         Err(_) => true,
     })
 }
 
-/// Tells whether a text that cannot be read may be a manifest, or was to be one of batch work: by its fields, wherever they are in it.
+/// Tells whether a text that cannot be read may be a manifest, or was to be one of batch work: by its fields,
+/// wherever they are in it.
 pub(super) fn may_be_manifest(text: &[u8]) -> bool {
     // In UTF-16, each second byte of these words is zero.
-    let text: Cow<'_, [u8]> = if text.contains(&0) { text.iter().copied().filter(|byte| *byte != 0).collect() } else { text.into() };
+    let text: Cow<'_, [u8]> = if text.contains(&0) {
+        text.iter().copied().filter(|byte| *byte != 0).collect()
+    } else {
+        text.into()
+    };
     let text = String::from_utf8_lossy(&text);
     let mut versions = values(&text, "apiVersion").peekable();
     let has = |key: &str| values(&text, key).next().is_some();
@@ -71,8 +80,13 @@ pub(super) fn may_be_manifest(text: &[u8]) -> bool {
 /// Returns what a text has behind a key, wherever that is: with quotes or without, in a flow or on a line.
 fn values<'t>(text: &'t str, key: &'t str) -> impl Iterator<Item = &'t str> {
     memmem::find_iter(text.as_bytes(), key).filter_map(move |at| {
-        let is_part = text[..at].ends_with(|before: char| before.is_alphanumeric() || matches!(before, '_' | '-' | '.' | '/'));
-        let rest = text[at + key.len()..].trim_start_matches(['"', '\'']).trim_start_matches(' ').strip_prefix(':').filter(|_| !is_part)?;
+        let is_part = text[..at]
+            .ends_with(|before: char| before.is_alphanumeric() || matches!(before, '_' | '-' | '.' | '/'));
+        let rest = text[at + key.len()..]
+            .trim_start_matches(['"', '\''])
+            .trim_start_matches(' ')
+            .strip_prefix(':')
+            .filter(|_| !is_part)?;
         let line = rest.split(['\n', ',', '}']).next().unwrap_or_default();
         Some(line.split(" #").next().unwrap_or_default().trim().trim_matches(['"', '\'']))
     })
@@ -82,10 +96,11 @@ fn group(version: &str) -> &str {
     version.split_once('/').map_or("", |(group, _)| group)
 }
 
-/// Tells whether a template of text may render to batch work: unless each of its documents has a kind that is none.
+/// Tells whether a template of text may render to batch work: unless each of its documents has a kind that is
+/// none.
 ///
-/// `of_chart` says that Helm renders it to manifests. Elsewhere there are the templates of many tools: what has fields, and neither a version nor a
-/// kind, is no manifest.
+/// `of_chart` says that Helm renders it to manifests. Elsewhere there are the templates of many tools: what
+/// has fields, and neither a version nor a kind, is no manifest.
 pub(super) fn is_in_template(text: &[u8], of_chart: bool) -> bool {
     let text = String::from_utf8_lossy(text);
     let text = on_one_line(&without_comments(&text));
@@ -172,21 +187,26 @@ impl Section {
                 self.inside.1 |= version.contains("{{") || is_batch_group(group(version));
             }
         }
-        self.ends |= values(text, "restartPolicy").any(|policy| ["Never", "OnFailure", "{{"].iter().any(|end| policy.contains(end)));
+        self.ends |= values(text, "restartPolicy")
+            .any(|policy| ["Never", "OnFailure", "{{"].iter().any(|end| policy.contains(end)));
         self.ends |= TAINTS.iter().any(|(resource, _)| asks_for(text, resource));
     }
 
     fn may_be_batch(&self, of_chart: bool) -> bool {
-        let may_hold = self.version.as_ref().is_none_or(|version| version.contains(['.', '{'])) || self.kinds.iter().any(|kind| kind == "Template");
+        let may_hold = self.version.as_ref().is_none_or(|version| version.contains(['.', '{']))
+            || self.kinds.iter().any(|kind| kind == "Template");
         let is_unknown = self.kinds.is_empty() && (of_chart || self.version.is_some() || !self.has_fields);
         let is_inside = self.inside == (true, true) && may_hold;
-        self.has_content && (self.has_batch || self.prints || is_unknown || is_inside || self.ends && !self.restarts())
+        self.has_content
+            && (self.has_batch || self.prints || is_unknown || is_inside || self.ends && !self.restarts())
     }
 
     /// Tells whether its kinds are those whose pods restart.
     fn restarts(&self) -> bool {
         let version = self.version.as_deref().filter(|version| !version.contains("{{"));
-        let restarts = |kind: &String| RESTARTING.contains(&kind.as_str()) || version.is_some_and(|version| is_no_batch(version, kind));
+        let restarts = |kind: &String| {
+            RESTARTING.contains(&kind.as_str()) || version.is_some_and(|version| is_no_batch(version, kind))
+        };
         // Without a kind it is no manifest, or was found to be unknown.
         self.kinds.iter().all(restarts)
     }
@@ -196,8 +216,13 @@ impl Section {
 fn asks_for(line: &str, resource: &str) -> bool {
     let name = resource.trim_end_matches('*');
     memmem::find_iter(line.as_bytes(), name).any(|at| {
-        let rest = line[at + name.len()..].trim_start_matches(|c: char| name.len() < resource.len() && (c.is_alphanumeric() || c == '.' || c == '-'));
-        let amount = rest.trim_start_matches(['"', '\'']).strip_prefix(':').map(|rest| rest.trim_start_matches([' ', '"', '\'']));
+        let rest = line[at + name.len()..].trim_start_matches(|c: char| {
+            name.len() < resource.len() && (c.is_alphanumeric() || c == '.' || c == '-')
+        });
+        let amount = rest
+            .trim_start_matches(['"', '\''])
+            .strip_prefix(':')
+            .map(|rest| rest.trim_start_matches([' ', '"', '\'']));
         amount.is_some_and(|amount| !amount.starts_with('0'))
     })
 }
@@ -205,7 +230,10 @@ fn asks_for(line: &str, resource: &str) -> bool {
 /// Tells whether a line opens a block of text.
 fn is_block(line: &str) -> bool {
     let mut words = line.split(" #").next().unwrap_or_default().split_whitespace().rev();
-    let is_header = |word: &str| word.starts_with(['|', '>']) && word[1..].bytes().all(|byte| matches!(byte, b'+' | b'-' | b'0'..=b'9'));
+    let is_header = |word: &str| {
+        word.starts_with(['|', '>'])
+            && word[1..].bytes().all(|byte| matches!(byte, b'+' | b'-' | b'0'..=b'9'))
+    };
     words.next().is_some_and(is_header) && words.next().is_some_and(|word| word.ends_with(':') || word == "-")
 }
 
@@ -261,7 +289,9 @@ fn without_control(line: &str) -> Cow<'_, str> {
 
 /// Tells whether an action renders to nothing by itself.
 fn is_control(action: &str) -> bool {
-    let inner = |open: &str, close: &str| Some(action.strip_prefix(open)?.strip_suffix(close)?.trim_matches(['-', '+', ' ']));
+    let inner = |open: &str, close: &str| {
+        Some(action.strip_prefix(open)?.strip_suffix(close)?.trim_matches(['-', '+', ' ']))
+    };
     if let Some(inner) = inner("{%", "%}") {
         return !["include", "import", "from", "extends"].iter().any(|word| inner.starts_with(word));
     }
@@ -272,7 +302,10 @@ fn is_control(action: &str) -> bool {
         let rest = rest.trim_start_matches(|c: char| c.is_alphanumeric() || c == '_').trim_start();
         rest.starts_with(":=") || rest.starts_with('=')
     });
-    sets || matches!(word, "" | "block" | "break" | "continue" | "define" | "else" | "end" | "fail" | "if" | "range" | "with")
+    sets || matches!(
+        word,
+        "" | "block" | "break" | "continue" | "define" | "else" | "end" | "fail" | "if" | "range" | "with"
+    )
 }
 
 /// Returns a template's text with each action on one line.
@@ -334,14 +367,23 @@ mod tests {
         ] {
             assert!(is_in(text), "{text}");
         }
-        assert!(!is_in("apiVersion: apps/v1\nkind: Deployment\nmetadata: {annotations: {prometheus.io/job: web}}\n"));
-        assert!(!is_in("apiVersion: monitoring.coreos.com/v1\nkind: ServiceMonitor\nspec: {jobLabel: app}\n"));
+        assert!(!is_in(
+            "apiVersion: apps/v1\nkind: Deployment\nmetadata: {annotations: {prometheus.io/job: web}}\n"
+        ));
+        assert!(!is_in(
+            "apiVersion: monitoring.coreos.com/v1\nkind: ServiceMonitor\nspec: {jobLabel: app}\n"
+        ));
     }
 
     #[test]
     fn a_patch_says_what_it_is_for() {
         let may_be = |text: &str| is_patched_by(text.as_bytes(), &Limits::default());
-        assert!(may_be("kind: Job\n") && may_be("spec: {}\n") && may_be("- {op: remove, path: /x}\n") && may_be("a: ["));
+        assert!(
+            may_be("kind: Job\n")
+                && may_be("spec: {}\n")
+                && may_be("- {op: remove, path: /x}\n")
+                && may_be("a: [")
+        );
         assert!(!may_be("kind: Deployment\n---\nkind: Service\n"));
     }
 

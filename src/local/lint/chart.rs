@@ -25,7 +25,8 @@ pub(super) fn of(input: &Input) -> Option<Arc<str>> {
         return Some(shown(dir).into());
     }
     // The chart may be what the user is in.
-    let depth = if path.is_relative() { std::env::current_dir().ok()?.components().count().min(ABOVE) } else { 0 };
+    let depth =
+        if path.is_relative() { std::env::current_dir().ok()?.components().count().min(ABOVE) } else { 0 };
     (1..depth)
         .map(|up| ["..", "/"].concat().repeat(up))
         .map(|dir| dir.trim_end_matches('/').to_owned())
@@ -64,15 +65,17 @@ pub(super) fn is_chart(path: &Path) -> bool {
     path.file_name().is_some_and(|name| name == CHART)
 }
 
-/// Returns the charts among the inputs that may render batch work of which the inputs show nothing: the path of the chart's file, and its directory.
-/// Dependencies may be packed, or not be here at all, and every file of `templates` is a template, whatever its name ends in.
+/// Returns the charts among the inputs that may render batch work of which the inputs show nothing: the path
+/// of the chart's file, and its directory. Dependencies may be packed, or not be here at all, and every file
+/// of `templates` is a template, whatever its name ends in.
 pub(super) fn with_more(inputs: &[Input], options: &Options<'_>) -> Vec<(Arc<str>, Arc<str>)> {
     let files = inputs.iter().filter_map(|input| match &input.content {
         Content::File(path) => Some(path),
         Content::Bytes(_) => None,
     });
     let charts: Vec<_> = files.clone().filter(|path| is_chart(path)).collect();
-    let known: BTreeSet<PathBuf> = if charts.is_empty() { BTreeSet::new() } else { files.map(|path| normal(path)).collect() };
+    let known: BTreeSet<PathBuf> =
+        if charts.is_empty() { BTreeSet::new() } else { files.map(|path| normal(path)).collect() };
     let mut found = Vec::new();
     for path in charts {
         let dir = path.parent().unwrap_or(Path::new(""));
@@ -83,7 +86,8 @@ pub(super) fn with_more(inputs: &[Input], options: &Options<'_>) -> Vec<(Arc<str
     found
 }
 
-/// Tells whether a chart has dependencies that are not unpacked beside it, or that hold batch work which is not among the inputs.
+/// Tells whether a chart has dependencies that are not unpacked beside it, or that hold batch work which is
+/// not among the inputs.
 fn depends_on_more(dir: &Path, known: &BTreeSet<PathBuf>, options: &Options<'_>) -> bool {
     let charts = dir.join("charts");
     let is_more = |entry: std::fs::DirEntry| {
@@ -92,21 +96,30 @@ fn depends_on_more(dir: &Path, known: &BTreeSet<PathBuf>, options: &Options<'_>)
         // The charts among the inputs speak for themselves.
         let is_unseen = || path.join(CHART).is_file() && !known.contains(&normal(&path.join(CHART)));
         // A link may lead around in a circle.
-        let is_here = || entry.file_type().is_ok_and(|kind| kind.is_dir()) && depends_on_more(&path, known, options);
+        let is_here =
+            || entry.file_type().is_ok_and(|kind| kind.is_dir()) && depends_on_more(&path, known, options);
         let is_packed = name.ends_with(".tgz") || name.ends_with(".tar.gz");
         // Helm passes over names that begin so.
-        !name.starts_with(['_', '.']) && (is_packed || is_unseen() && (has_more_templates(&path, known, options) || is_here()))
+        !name.starts_with(['_', '.'])
+            && (is_packed || is_unseen() && (has_more_templates(&path, known, options) || is_here()))
     };
     let mut entries = std::fs::read_dir(&charts).into_iter().flatten().filter_map(Result::ok);
     // Charts of the first version of the format say in a file of its own what they depend on.
-    entries.any(is_more) || [CHART, "requirements.yaml"].iter().any(|file| lacks_dependencies(&dir.join(file), &charts, options))
+    entries.any(is_more)
+        || [CHART, "requirements.yaml"]
+            .iter()
+            .any(|file| lacks_dependencies(&dir.join(file), &charts, options))
 }
 
 /// Tells whether a file says that its chart depends on one that is not unpacked beside it.
 fn lacks_dependencies(file: &Path, charts: &Path, options: &Options<'_>) -> bool {
-    let Some(text) = source::load(&Input::named(file), options.max_file_size).ok().and_then(Result::ok) else { return false };
+    let Some(text) = source::load(&Input::named(file), options.max_file_size).ok().and_then(Result::ok)
+    else {
+        return false;
+    };
     let Some(document) = first(text.bytes(), &options.limits()) else { return false };
-    let dependencies = document.value.get("dependencies").and_then(Value::as_array).map_or(&[][..], Vec::as_slice);
+    let dependencies =
+        document.value.get("dependencies").and_then(Value::as_array).map_or(&[][..], Vec::as_slice);
     let mut names = dependencies.iter().filter_map(|dependency| dependency.get("name")?.as_str());
     names.any(|name| !charts.join(name).join(CHART).is_file())
 }
@@ -115,12 +128,16 @@ fn lacks_dependencies(file: &Path, charts: &Path, options: &Options<'_>) -> bool
 fn has_more_templates(dir: &Path, known: &BTreeSet<PathBuf>, options: &Options<'_>) -> bool {
     // Helm knows nothing of `.gitignore`.
     let walk = WalkBuilder::new(dir.join("templates")).standard_filters(false).build();
-    let files = walk.filter_map(Result::ok).filter(|entry| entry.file_type().is_some_and(|kind| kind.is_file()));
+    let files =
+        walk.filter_map(Result::ok).filter(|entry| entry.file_type().is_some_and(|kind| kind.is_file()));
     let is_rendered = |entry: &ignore::DirEntry| {
         let name = entry.file_name().to_string_lossy();
         !name.starts_with(['_', '.']) && name != "NOTES.txt"
     };
-    let more = files.filter(is_rendered).map(|entry| entry.into_path()).filter(|path| !known.contains(&normal(path)));
+    let more = files
+        .filter(is_rendered)
+        .map(|entry| entry.into_path())
+        .filter(|path| !known.contains(&normal(path)));
     more.into_iter().any(|path| {
         let loaded = source::load(&Input::named(&path), options.max_file_size);
         loaded.is_ok_and(|loaded| loaded.is_ok_and(|text| batch::is_in_template(text.bytes(), true)))
@@ -145,7 +162,9 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let nested = "charts/train/charts/sub/templates/jobs/job.yaml";
         write(dir.path(), nested, "");
-        let of = |path: &str| of(&Input::named(&dir.path().join(path))).map(|dir| dir.rsplit('/').next().unwrap().to_owned());
+        let of = |path: &str| {
+            of(&Input::named(&dir.path().join(path))).map(|dir| dir.rsplit('/').next().unwrap().to_owned())
+        };
         assert_eq!(of(nested), None);
         write(dir.path(), "charts/train/Chart.yaml", "");
         assert_eq!(of(nested).as_deref(), Some("train"));

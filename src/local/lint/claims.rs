@@ -95,22 +95,30 @@ impl Claims {
             let path = || input.path.to_string();
             let loaded = match source::load(input, options.max_file_size)? {
                 Ok(loaded) => loaded,
-                Err(TooLarge { .. }) => return Err(FactsError::TooLarge { path: path(), limit: document::bytes(options.max_file_size) }),
+                Err(TooLarge { .. }) => {
+                    return Err(FactsError::TooLarge {
+                        path: path(),
+                        limit: document::bytes(options.max_file_size),
+                    });
+                }
             };
             let (lines, input) = (Lines::new(loaded.bytes()), Arc::new(input.clone()));
             let limits = options.limits();
             for chunk in yaml::split(loaded.bytes(), &limits) {
                 let document = chunk.and_then(|chunk| yaml::parse(loaded.bytes(), &chunk, &limits));
-                let document =
-                    document.map_err(|source| FactsError::Syntax { path: path(), line: lines.position(source.span.start).line, source })?;
+                let document = document.map_err(|source| FactsError::Syntax {
+                    path: path(),
+                    line: lines.position(source.span.start).line,
+                    source,
+                })?;
                 claims.extend(entries(&input, &lines, &document));
             }
         }
         Ok(claims)
     }
 
-    /// Finds the claims in the files that are to be linted. What cannot be read is left out here; judging the file will say so.
-    /// `alone` is the only file's content, where there is but one.
+    /// Finds the claims in the files that are to be linted. What cannot be read is left out here; judging the
+    /// file will say so. `alone` is the only file's content, where there is but one.
     pub(super) fn in_inputs(inputs: &[Input], alone: Option<&Loaded>, options: &Options<'_>) -> Self {
         let read = |input: &Input| -> Vec<Read> {
             let mentions = match alone {
@@ -120,12 +128,16 @@ impl Claims {
             if !mentions {
                 return Vec::new();
             }
-            let loaded = alone.cloned().map_or_else(|| source::load(input, options.max_file_size), |loaded| Ok(Ok(loaded)));
+            let loaded = alone
+                .cloned()
+                .map_or_else(|| source::load(input, options.max_file_size), |loaded| Ok(Ok(loaded)));
             let Ok(Ok(loaded)) = loaded else { return Vec::new() };
             let source = loaded.bytes();
             let (lines, input) = (Lines::new(source), Arc::new(input.clone()));
             let limits = options.limits();
-            let chunks = yaml::split(source, &limits).flatten().filter(|chunk| KIND.find(&source[chunk.span.clone()]).is_some());
+            let chunks = yaml::split(source, &limits)
+                .flatten()
+                .filter(|chunk| KIND.find(&source[chunk.span.clone()]).is_some());
             let documents = chunks.filter_map(|chunk| yaml::parse(source, &chunk, &limits).ok());
             documents.flat_map(|document| entries(&input, &lines, &document)).collect()
         };
@@ -148,7 +160,10 @@ impl Claims {
                     (location, input)
                 }
             };
-            let file = self.by_file.entry(Arc::clone(&input.path)).or_insert_with(|| InFile { input, places: BTreeMap::new() });
+            let file = self
+                .by_file
+                .entry(Arc::clone(&input.path))
+                .or_insert_with(|| InFile { input, places: BTreeMap::new() });
             file.places.insert((location.span.start, location.span.end), location);
         }
     }
@@ -168,8 +183,8 @@ impl Claims {
         self.volumes.get(name).map_or_else(Vec::new, |volumes| volumes.of(""))
     }
 
-    /// Returns what is said of the claims of a name that are in a namespace, or leave theirs open. Where an object that names none goes to is
-    /// unknown.
+    /// Returns what is said of the claims of a name that are in a namespace, or leave theirs open. Where an
+    /// object that names none goes to is unknown.
     fn stated(&self, namespace: &str, name: &str) -> Vec<&Entry> {
         self.by_name.get(name).map_or_else(Vec::new, |entries| entries.stated(namespace))
     }
@@ -194,19 +209,36 @@ fn entries(input: &Arc<Input>, lines: &Lines<'_>, document: &Document) -> Vec<Re
 
 fn entry(input: &Arc<Input>, lines: &Lines<'_>, document: &Document, object: &Object<'_>) -> Option<Read> {
     let text = |pointer: &str| object.value.pointer(pointer).and_then(Value::as_str);
-    let (Some(kind @ ("PersistentVolume" | "PersistentVolumeClaim")), Some("v1")) = (text("/kind"), text("/apiVersion")) else { return None };
+    let (Some(kind @ ("PersistentVolume" | "PersistentVolumeClaim")), Some("v1")) =
+        (text("/kind"), text("/apiVersion"))
+    else {
+        return None;
+    };
     let name = text("/metadata/name")?.to_owned();
     let namespace = text("/metadata/namespace").unwrap_or_default().to_owned();
     let spec = &object.at / "spec";
     let found = match kind {
-        "PersistentVolume" => document.locate(&(&spec / "hostPath")).map(|span| span.key.unwrap_or(span.value)),
+        "PersistentVolume" => {
+            document.locate(&(&spec / "hostPath")).map(|span| span.key.unwrap_or(span.value))
+        }
         _ => document.locate(&(&spec / "accessModes")).map(|span| span.value),
     };
-    let span = found.or_else(|| Some(document.locate(&object.at)?.value)).unwrap_or_else(|| document.span.clone());
-    let location = Location { file: Arc::clone(&input.path), start: lines.position(span.start), end: lines.position(span.end), span: span.clone() };
+    let span =
+        found.or_else(|| Some(document.locate(&object.at)?.value)).unwrap_or_else(|| document.span.clone());
+    let location = Location {
+        file: Arc::clone(&input.path),
+        start: lines.position(span.start),
+        end: lines.position(span.end),
+        span: span.clone(),
+    };
     let source = Source::File { path: Arc::clone(&input.path), span, namespace: namespace.clone() };
     if kind == "PersistentVolume" {
-        return Some(Read::Volume(name, Volume::from_object(&object.value, source)?, location, Arc::clone(input)));
+        return Some(Read::Volume(
+            name,
+            Volume::from_object(&object.value, source)?,
+            location,
+            Arc::clone(input),
+        ));
     }
     let claim = Claim::from_object(&object.value, source)?;
     let volume = VolumeName::of_claim(&object.value);
@@ -252,10 +284,14 @@ impl Facts for Scope<'_> {
 impl Scope<'_> {
     /// Returns what those of the linted claims of a name say that are nearest.
     fn nearest(&self, namespace: &str, name: &str) -> Vec<&Entry> {
-        self.linted.by_name.get(name).map_or_else(Vec::new, |entries| entries.nearest(&self.file.path, namespace))
+        self.linted
+            .by_name
+            .get(name)
+            .map_or_else(Vec::new, |entries| entries.nearest(&self.file.path, namespace))
     }
 
-    /// Returns what is said of the volumes of a name: what is stated, or else what the nearest of the linted say.
+    /// Returns what is said of the volumes of a name: what is stated, or else what the nearest of the linted
+    /// say.
     fn volumes(&self, name: &str) -> Vec<&Volume> {
         let stated = self.facts.volumes(name);
         if !stated.is_empty() {
@@ -266,12 +302,19 @@ impl Scope<'_> {
 
     /// Returns the place of a claim that this scope has spoken of.
     pub(super) fn location(&self, path: &Arc<str>, span: &Range<usize>) -> Option<Location> {
-        [self.facts, self.linted].into_iter().find_map(|claims| claims.by_file.get(path)?.places.get(&(span.start, span.end))).cloned()
+        [self.facts, self.linted]
+            .into_iter()
+            .find_map(|claims| claims.by_file.get(path)?.places.get(&(span.start, span.end)))
+            .cloned()
     }
 }
 
-/// Returns what is known of the volume behind claims that may all be meant. Of several that differ it is unknown.
-fn volume<'e, 'v>(claims: impl IntoIterator<Item = &'e Entry>, seen: impl Fn(&str) -> Vec<&'v Volume>) -> Volume {
+/// Returns what is known of the volume behind claims that may all be meant. Of several that differ it is
+/// unknown.
+fn volume<'e, 'v>(
+    claims: impl IntoIterator<Item = &'e Entry>,
+    seen: impl Fn(&str) -> Vec<&'v Volume>,
+) -> Volume {
     let mut claims = claims.into_iter().map(|entry| entry.volume.as_ref());
     let first = claims.next().flatten();
     if !claims.all(|other| other == first) {
@@ -288,7 +331,11 @@ fn volume<'e, 'v>(claims: impl IntoIterator<Item = &'e Entry>, seen: impl Fn(&st
 /// Returns what claims that may all be meant say, if they say the same.
 fn agreed(entries: &[&Entry]) -> Fact<Claim> {
     match entries {
-        [first, rest @ ..] if rest.iter().all(|entry| entry.claim.access_modes == first.claim.access_modes) => Fact::Known(first.claim.clone()),
+        [first, rest @ ..]
+            if rest.iter().all(|entry| entry.claim.access_modes == first.claim.access_modes) =>
+        {
+            Fact::Known(first.claim.clone())
+        }
         _ => Fact::Unknown,
     }
 }

@@ -14,14 +14,20 @@ use super::objects::{Object, objects};
 use super::{DryRun, Fixing, Options, answers, batch};
 use crate::judge::api;
 use crate::judge::checks::{
-    self, API_SERVER, DUPLICATE_KEY, FIELD_TYPE, KNOWN_KIND, PLACEHOLDER, SYNTAX, TRAINING_OPERATOR, UNKNOWN_FIELD, UNRENDERED_TEMPLATE,
+    self, API_SERVER, DUPLICATE_KEY, FIELD_TYPE, KNOWN_KIND, PLACEHOLDER, SYNTAX, TRAINING_OPERATOR,
+    UNKNOWN_FIELD, UNRENDERED_TEMPLATE,
 };
 use crate::judge::engine::{self, Request};
 use crate::judge::finding::{Finding, Fix, Label, Level, Part, Place, Safety, Source};
 use crate::judge::policy::Policy;
-use crate::kinds::{Definition, Kind, Pods, Workload, each_inside, has_batch_pod, has_pod, is_batch_group, is_other, looks_like_batch, meant};
+use crate::kinds::{
+    Definition, Kind, Pods, Workload, each_inside, has_batch_pod, has_pod, is_batch_group, is_other,
+    looks_like_batch, meant,
+};
 use crate::local::fix;
-use crate::report::{Answered, Located, Location, ObjectId, Reason, Related, Report, Unjudged, first_line, span};
+use crate::report::{
+    Answered, Located, Location, ObjectId, Reason, Related, Report, Unjudged, first_line, span,
+};
 use crate::text::lines::Lines;
 use crate::text::lines::Position;
 use crate::text::patch::Op;
@@ -30,7 +36,8 @@ use crate::text::pointer::{Pointer, Token};
 use crate::text::value::Value;
 use crate::text::yaml::{self, Document, Draft, Edit, SyntaxError, SyntaxErrorKind};
 
-/// How often the fixes of a document are made: a fix may bring to light what another rule mends, or give way to one that wants the same place.
+/// How often the fixes of a document are made: a fix may bring to light what another rule mends, or give way
+/// to one that wants the same place.
 const ROUNDS: usize = 8;
 /// What is said of what is behind the end of a document.
 const BEHIND_END: &str = "kubectl reads nothing behind `...`, up to the next `---`";
@@ -69,8 +76,8 @@ pub(super) struct Judged {
     pub(super) report: Report,
     /// What is wrong with the others.
     pub(super) broken: Vec<(SyntaxErrorKind, Located)>,
-    /// Edits of the source, in order: what is fixed, or what a dry run would see filled in. When they fix, findings are where they are then, but for the
-    /// edits of other documents.
+    /// Edits of the source, in order: what is fixed, or what a dry run would see filled in. When they fix,
+    /// findings are where they are then, but for the edits of other documents.
     pub(super) edits: Vec<Edit>,
 }
 
@@ -84,7 +91,13 @@ impl Judged {
 }
 
 impl<'a> Context<'a> {
-    pub(super) fn new(policy: &'a Policy, scope: &'a Scope<'a>, options: &'a Options<'a>, input: &'a Input, source: &'a [u8]) -> Self {
+    pub(super) fn new(
+        policy: &'a Policy,
+        scope: &'a Scope<'a>,
+        options: &'a Options<'a>,
+        input: &'a Input,
+        source: &'a [u8],
+    ) -> Self {
         Self { policy, scope, options, input, source, lines: Lines::new(source), patch: None }
     }
 
@@ -102,23 +115,38 @@ impl<'a> Context<'a> {
                     None => self.read(index, &document, Depth::All),
                 };
                 let now = |offset: usize| {
-                    let before = found.edits.iter().filter(|edit| self.options.fix.is_some() && edit.span.end <= offset);
+                    let before = found
+                        .edits
+                        .iter()
+                        .filter(|edit| self.options.fix.is_some() && edit.span.end <= offset);
                     before.fold(offset, |at, edit| at + edit.text.len() - edit.span.len())
                 };
                 if let Some(behind) = self.behind_end(&document) {
                     let help = "separate the documents by `---`; nothing in this one was checked";
-                    let finding = checks::finding(SYNTAX, Level::Deny, Pointer::root(), BEHIND_END.to_owned(), help);
-                    let located = self.located(index, None, finding, now(behind.start)..now(behind.end), Vec::new());
+                    let finding =
+                        checks::finding(SYNTAX, Level::Deny, Pointer::root(), BEHIND_END.to_owned(), help);
+                    let located =
+                        self.located(index, None, finding, now(behind.start)..now(behind.end), Vec::new());
                     judged.broken.push((SyntaxErrorKind::Syntax, located));
                 }
                 match &document.refused {
                     Some(refused) if self.is_template(refused) => {
-                        let error = SyntaxError { kind: SyntaxErrorKind::Template, message: TEMPLATE.to_owned(), span: refused.span.clone() };
+                        let error = SyntaxError {
+                            kind: SyntaxErrorKind::Template,
+                            message: TEMPLATE.to_owned(),
+                            span: refused.span.clone(),
+                        };
                         judged.broken.push((error.kind, self.broken(index, &error)));
                     }
                     Some(refused) if self.input.named || batch::may_be_manifest(self.text(&document)) => {
                         let help = "other tools may read this document, so it was checked all the same";
-                        let finding = checks::finding(SYNTAX, Level::Warn, Pointer::root(), refused.message.clone(), help);
+                        let finding = checks::finding(
+                            SYNTAX,
+                            Level::Warn,
+                            Pointer::root(),
+                            refused.message.clone(),
+                            help,
+                        );
                         let span = now(refused.span.start)..now(refused.span.end);
                         found.report.findings.push(self.located(index, None, finding, span, Vec::new()));
                         found.report.findings.sort_by(order);
@@ -126,7 +154,12 @@ impl<'a> Context<'a> {
                     _ => {}
                 }
                 if !self.options.keep_fixes {
-                    found.report.findings.iter_mut().filter_map(|located| located.finding.fix.as_mut()).for_each(|fix| fix.ops = Vec::new());
+                    found
+                        .report
+                        .findings
+                        .iter_mut()
+                        .filter_map(|located| located.finding.fix.as_mut())
+                        .for_each(|fix| fix.ops = Vec::new());
                 }
                 judged.append(found);
             }
@@ -143,7 +176,9 @@ impl<'a> Context<'a> {
     /// Returns the line that ends a document, if there is more of a manifest behind it.
     fn behind_end(&self, document: &Document) -> Option<Range<usize>> {
         let text = self.text(document);
-        let at = memmem::find_iter(text, "\n...").map(|at| at + 1).find(|at| text.get(at + 3).is_none_or(u8::is_ascii_whitespace))?;
+        let at = memmem::find_iter(text, "\n...")
+            .map(|at| at + 1)
+            .find(|at| text.get(at + 3).is_none_or(u8::is_ascii_whitespace))?;
         let start = document.span.start + at;
         batch::may_be_manifest(&text[at..]).then_some(start..start + 3)
     }
@@ -156,7 +191,15 @@ impl<'a> Context<'a> {
     fn read(&self, index: usize, document: &Document, depth: Depth) -> Judged {
         let mut judged = Judged::default();
         let source = self.options.dry_run.and_then(|_| helm_source(self.source, document));
-        let mut view = View { context: self, document, depth, index, source, fills: Vec::new(), judged: &mut judged.report };
+        let mut view = View {
+            context: self,
+            document,
+            depth,
+            index,
+            source,
+            fills: Vec::new(),
+            judged: &mut judged.report,
+        };
         match &document.value {
             Value::Null => {}
             value @ Value::Object(_) => {
@@ -164,8 +207,11 @@ impl<'a> Context<'a> {
                     view.object(&object);
                 }
             }
-            Value::Array(items) if self.patch.is_some() && !is_list_of_manifests(&document.value) => view.json_patch(items),
-            // A named file is meant to be a manifest; in a directory there are playbooks and package lists, too.
+            Value::Array(items) if self.patch.is_some() && !is_list_of_manifests(&document.value) => {
+                view.json_patch(items)
+            }
+            // A named file is meant to be a manifest; in a directory there are playbooks and package lists,
+            // too.
             other if self.input.named || is_list_of_manifests(other) => view.not_an_object(other),
             _ => view.inside_list(),
         }
@@ -182,11 +228,16 @@ impl<'a> Context<'a> {
     fn mend(&self, index: usize, document: &Document, fixing: Fixing<'_>) -> Judged {
         // What has no fix is of no interest yet, and the fixes may mend it.
         let mut found = self.read(index, document, Depth::Fixes);
-        let draft = if fixing.fixes(&found.report.findings).is_empty() { None } else { Draft::new(self.source, document).ok() };
+        let draft = if fixing.fixes(&found.report.findings).is_empty() {
+            None
+        } else {
+            Draft::new(self.source, document).ok()
+        };
         let Some(mut draft) = draft else { return self.read(index, document, Depth::All) };
         let mut fixed = 0;
         for _ in 0..ROUNDS {
-            let (places, fixes): (Vec<usize>, Vec<&Fix>) = fixing.fixes(&found.report.findings).into_iter().unzip();
+            let (places, fixes): (Vec<usize>, Vec<&Fix>) =
+                fixing.fixes(&found.report.findings).into_iter().unzip();
             if fixes.is_empty() {
                 break;
             }
@@ -205,7 +256,9 @@ impl<'a> Context<'a> {
                 }
                 break;
             }
-            let context = Context::new(self.policy, self.scope, self.options, self.input, draft.text().as_bytes()).patching(self.patch);
+            let context =
+                Context::new(self.policy, self.scope, self.options, self.input, draft.text().as_bytes())
+                    .patching(self.patch);
             found = context.read(index, draft.document(), Depth::All);
             fixed += count - withheld.len();
         }
@@ -213,9 +266,15 @@ impl<'a> Context<'a> {
             found.report.fixed = fixed;
             found.edits = draft.edits();
             // The draft is a text by itself, and stands where the document stood.
-            found.report.findings.iter_mut().for_each(|located| shift(located, |offset| offset + document.span.start));
-            for location in found.report.unjudged.iter_mut().filter_map(|unjudged| unjudged.location.as_mut()) {
-                location.span = location.span.start + document.span.start..location.span.end + document.span.start;
+            found
+                .report
+                .findings
+                .iter_mut()
+                .for_each(|located| shift(located, |offset| offset + document.span.start));
+            for location in found.report.unjudged.iter_mut().filter_map(|unjudged| unjudged.location.as_mut())
+            {
+                location.span =
+                    location.span.start + document.span.start..location.span.end + document.span.start;
             }
         }
         found
@@ -223,22 +282,52 @@ impl<'a> Context<'a> {
 
     fn broken(&self, document: usize, error: &SyntaxError) -> Located {
         let (rule, level, help) = match error.kind {
-            SyntaxErrorKind::Template => (UNRENDERED_TEMPLATE, Level::Warn, "lint what it renders to: pipe it into `jobgate lint -`"),
-            SyntaxErrorKind::Syntax => (SYNTAX, Level::Deny, "kubectl refuses this document, and nothing in it was checked"),
-            SyntaxErrorKind::Limit => (SYNTAX, Level::Deny, "write it without so much nesting or so many aliases; nothing in it was checked"),
-            SyntaxErrorKind::Encoding => (SYNTAX, Level::Deny, "save the file as UTF-8; nothing in it was checked"),
+            SyntaxErrorKind::Template => {
+                (UNRENDERED_TEMPLATE, Level::Warn, "lint what it renders to: pipe it into `jobgate lint -`")
+            }
+            SyntaxErrorKind::Syntax => {
+                (SYNTAX, Level::Deny, "kubectl refuses this document, and nothing in it was checked")
+            }
+            SyntaxErrorKind::Limit => (
+                SYNTAX,
+                Level::Deny,
+                "write it without so much nesting or so many aliases; nothing in it was checked",
+            ),
+            SyntaxErrorKind::Encoding => {
+                (SYNTAX, Level::Deny, "save the file as UTF-8; nothing in it was checked")
+            }
         };
         let finding = checks::finding(rule, level, Pointer::root(), error.message.clone(), help);
         self.located(document, None, finding, error.span.clone(), Vec::new())
     }
 
-    fn located(&self, document: usize, object: Option<Arc<ObjectId>>, finding: Finding, span: Range<usize>, related: Vec<Related>) -> Located {
-        Located { location: self.location(span), document, object, finding, related, withheld: None, by_name: None }
+    fn located(
+        &self,
+        document: usize,
+        object: Option<Arc<ObjectId>>,
+        finding: Finding,
+        span: Range<usize>,
+        related: Vec<Related>,
+    ) -> Located {
+        Located {
+            location: self.location(span),
+            document,
+            object,
+            finding,
+            related,
+            withheld: None,
+            by_name: None,
+        }
     }
 
     fn location(&self, span: Range<usize>) -> Location {
         let (start, end) = (span.start.min(self.source.len()), span.end.min(self.source.len()));
-        Location { file: Arc::clone(&self.input.path), start: self.lines.position(start), end: self.lines.position(end), span: start..end.max(start) }
+        Location {
+            file: Arc::clone(&self.input.path),
+            start: self.lines.position(start),
+            end: self.lines.position(end),
+            span: start..end.max(start),
+        }
     }
 }
 
@@ -300,7 +389,12 @@ impl View<'_> {
             Depth::All => api::check(value),
         };
         // A rule that denies the same field says more than the API server does.
-        refused.retain(|refusal| !verdict.findings.iter().any(|finding| finding.level == Level::Deny && finding.path == refusal.path));
+        refused.retain(|refusal| {
+            !verdict
+                .findings
+                .iter()
+                .any(|finding| finding.level == Level::Deny && finding.path == refusal.path)
+        });
         if patch.is_some() {
             // What it says is as wrong as elsewhere; what it lacks is in what it is a patch of.
             verdict.findings.retain(|finding| finding.path.find(value).is_some());
@@ -356,7 +450,12 @@ impl View<'_> {
         let mut any = false;
         each_inside(&object.value, &mut |at, inner| {
             any = true;
-            self.unjudged_at(&Arc::new(ObjectId::of(inner)), &object.at.join(&at), Part::Key, Reason::Inside(kind.into()));
+            self.unjudged_at(
+                &Arc::new(ObjectId::of(inner)),
+                &object.at.join(&at),
+                Part::Key,
+                Reason::Inside(kind.into()),
+            );
         });
         any
     }
@@ -365,7 +464,12 @@ impl View<'_> {
     fn patches_inside(&mut self, object: &Object<'_>, kind: &str) {
         for at in kustomization::patched_in_cluster(&object.value, &self.context.options.limits()) {
             let identity = ObjectId { kind: "patch".to_owned(), ..ObjectId::default() };
-            self.unjudged_at(&Arc::new(identity), &object.at.join(&at), Part::Key, Reason::Inside(kind.into()));
+            self.unjudged_at(
+                &Arc::new(identity),
+                &object.at.join(&at),
+                Part::Key,
+                Reason::Inside(kind.into()),
+            );
         }
     }
 
@@ -379,8 +483,12 @@ impl View<'_> {
 
     /// Says that an RFC 6902 patch was not judged, where it may be for batch work.
     fn json_patch(&mut self, items: &[Value]) {
-        let Some(patch) = self.context.patch.filter(|patch| patch.for_batch && !items.is_empty()) else { return };
-        let location = Some(self.context.location(first_line(self.context.source, self.span(&Pointer::root(), Part::Value))));
+        let Some(patch) = self.context.patch.filter(|patch| patch.for_batch && !items.is_empty()) else {
+            return;
+        };
+        let location = Some(
+            self.context.location(first_line(self.context.source, self.span(&Pointer::root(), Part::Value))),
+        );
         let reason = Reason::Patch(patch.by.clone());
         self.judged.unjudged.push(Unjudged { location, document: Some(self.index), object: None, reason });
     }
@@ -394,11 +502,21 @@ impl View<'_> {
             return;
         }
         let location = Some(self.context.location(self.span(at, part)));
-        self.judged.unjudged.push(Unjudged { location, document: Some(self.index), object: Some(Arc::clone(identity)), reason });
+        self.judged.unjudged.push(Unjudged {
+            location,
+            document: Some(self.index),
+            object: Some(Arc::clone(identity)),
+            reason,
+        });
     }
 
     /// Says that placeholders keep an object from being judged. An image does not: no rule reads it.
-    fn placeholders<'f>(&mut self, object: &Object<'_>, identity: &Arc<ObjectId>, findings: impl Iterator<Item = &'f Finding>) {
+    fn placeholders<'f>(
+        &mut self,
+        object: &Object<'_>,
+        identity: &Arc<ObjectId>,
+        findings: impl Iterator<Item = &'f Finding>,
+    ) {
         let held = findings.filter(|finding| finding.rule == PLACEHOLDER && !api::is_of_image(finding));
         if let Some(first) = held.min_by(|left, right| left.pointer.cmp(&right.pointer)) {
             let reason = Reason::Placeholder(first.path.to_string().into());
@@ -406,9 +524,17 @@ impl View<'_> {
         }
     }
 
-    /// Says which claims nobody knows whose access modes could decide: those of which the rules would speak if only one pod could mount them.
-    fn unknown_claims(&mut self, object: &Object<'_>, identity: &Arc<ObjectId>, workload: &Workload<'_>, dry_run: Option<&DryRun<'_>>) {
-        if matches!(self.depth, Depth::Fixes) || workload.pods.iter().all(|pod| pod.claims().next().is_none()) {
+    /// Says which claims nobody knows whose access modes could decide: those of which the rules would speak
+    /// if only one pod could mount them.
+    fn unknown_claims(
+        &mut self,
+        object: &Object<'_>,
+        identity: &Arc<ObjectId>,
+        workload: &Workload<'_>,
+        dry_run: Option<&DryRun<'_>>,
+    ) {
+        if matches!(self.depth, Depth::Fixes) || workload.pods.iter().all(|pod| pod.claims().next().is_none())
+        {
             return;
         }
         let worst = answers::Worst::new(self.context.scope, dry_run.and_then(|dry_run| dry_run.cluster));
@@ -420,17 +546,31 @@ impl View<'_> {
         if !worst.is_asked() {
             return;
         }
-        for finding in verdict.findings.iter().filter(|finding| finding.rule == CLAIMS_RULE && finding.level >= Level::Warn) {
+        for finding in verdict
+            .findings
+            .iter()
+            .filter(|finding| finding.rule == CLAIMS_RULE && finding.level >= Level::Warn)
+        {
             let name = finding.pointer.find(&object.value).and_then(Value::as_str);
             if let Some(name) = name.filter(|name| worst.has_made_up(name)) {
-                self.unjudged_at(identity, &object.at.join(&finding.pointer), finding.part, Reason::Claim(name.into()));
+                self.unjudged_at(
+                    identity,
+                    &object.at.join(&finding.pointer),
+                    finding.part,
+                    Reason::Claim(name.into()),
+                );
             }
         }
     }
 
     /// Asks what would become of an object.
     fn ask(&mut self, object: &Object<'_>, identity: &Arc<ObjectId>, dry_run: &DryRun<'_>) {
-        let mut answer = dry_run.answer(self.context.policy, self.context.scope, &object.value, self.context.options.today);
+        let mut answer = dry_run.answer(
+            self.context.policy,
+            self.context.scope,
+            &object.value,
+            self.context.options.today,
+        );
         self.judged.lifted += answer.lifted;
         let findings = std::mem::take(&mut answer.findings);
         let operator_refuses = findings.iter().any(|finding| finding.rule == TRAINING_OPERATOR);
@@ -443,7 +583,14 @@ impl View<'_> {
         let location = self.context.location(self.span(&object.at, Part::Value));
         let source = self.source.clone();
         let object_id = Arc::clone(identity);
-        self.judged.answers.push(Answered { location, document: self.index, source, object: object_id, answer, operator_refuses });
+        self.judged.answers.push(Answered {
+            location,
+            document: self.index,
+            source,
+            object: object_id,
+            answer,
+            operator_refuses,
+        });
         self.placeholders(object, identity, findings.iter());
         for finding in findings {
             self.add(object, identity, finding);
@@ -456,22 +603,42 @@ impl View<'_> {
         let document = self.document;
         for duplicate in document.duplicates_within(&object.at) {
             let key = String::from_utf8_lossy(&self.context.source[duplicate.dropped.clone()]);
-            let message = format!("the key `{}` stands here twice, and kubectl drops this one", key.trim_matches(['"', '\'']).escape_debug());
-            let mut finding = checks::finding(DUPLICATE_KEY, Level::Warn, duplicate.pointer.clone(), message, "remove one of the two");
+            let message = format!(
+                "the key `{}` stands here twice, and kubectl drops this one",
+                key.trim_matches(['"', '\'']).escape_debug()
+            );
+            let mut finding = checks::finding(
+                DUPLICATE_KEY,
+                Level::Warn,
+                duplicate.pointer.clone(),
+                message,
+                "remove one of the two",
+            );
             finding.part = Part::Key;
             finding.path = duplicate.pointer.below(&object.at).unwrap_or_default();
             let by_name = finding.path.by_name(&object.value);
             let text = "this one counts".to_owned();
-            finding.labels.push(Label { place: Place::Here(duplicate.pointer.clone(), Part::Key), text: text.clone() });
-            let kept = Related { location: Some(self.context.location(duplicate.kept.clone())), object: None, text };
-            let located = self.context.located(self.index, Some(Arc::clone(identity)), finding, duplicate.dropped.clone(), vec![kept]);
+            finding
+                .labels
+                .push(Label { place: Place::Here(duplicate.pointer.clone(), Part::Key), text: text.clone() });
+            let kept =
+                Related { location: Some(self.context.location(duplicate.kept.clone())), object: None, text };
+            let located = self.context.located(
+                self.index,
+                Some(Arc::clone(identity)),
+                finding,
+                duplicate.dropped.clone(),
+                vec![kept],
+            );
             self.judged.findings.push(Located { by_name, ..located });
         }
     }
 
     fn not_an_object(&mut self, value: &Value) {
         let (what, help) = match value {
-            Value::Array(_) => ("a list", "separate the objects by `---`, or wrap them in `kind: List` with `items:`"),
+            Value::Array(_) => {
+                ("a list", "separate the objects by `---`, or wrap them in `kind: List` with `items:`")
+            }
             Value::String(_) => ("a string", "a manifest is a mapping with `apiVersion` and `kind`"),
             Value::Number(_) => ("a number", "a manifest is a mapping with `apiVersion` and `kind`"),
             _ => ("a boolean", "a manifest is a mapping with `apiVersion` and `kind`"),
@@ -494,10 +661,19 @@ impl View<'_> {
         if matches!(self.depth, Depth::Fixes) {
             // Nobody will see it: it is only to be put in order, and mended.
             let nowhere = Position { line: 1, column: 1 };
-            let location = Location { file: Arc::clone(&self.context.input.path), start: nowhere, end: nowhere, span };
+            let location =
+                Location { file: Arc::clone(&self.context.input.path), start: nowhere, end: nowhere, span };
             let object = Some(Arc::clone(identity));
             let (document, related, withheld, by_name) = (self.index, Vec::new(), None, None);
-            return self.judged.findings.push(Located { location, document, object, finding, related, withheld, by_name });
+            return self.judged.findings.push(Located {
+                location,
+                document,
+                object,
+                finding,
+                related,
+                withheld,
+                by_name,
+            });
         }
         let related = finding.labels.iter().map(|label| self.related(label)).collect();
         let by_name = finding.path.by_name(&object.value);
@@ -509,7 +685,9 @@ impl View<'_> {
         let (location, object) = match &label.place {
             Place::Here(pointer, part) => (Some(self.context.location(self.span(pointer, *part))), None),
             Place::Elsewhere { object, source: Source::Cluster } => (None, Some(object.clone())),
-            Place::Elsewhere { object, source: Source::File { path, span, .. } } => (self.context.scope.location(path, span), Some(object.clone())),
+            Place::Elsewhere { object, source: Source::File { path, span, .. } } => {
+                (self.context.scope.location(path, span), Some(object.clone()))
+            }
         };
         Related { location, object, text: label.text.clone() }
     }
@@ -522,7 +700,8 @@ impl View<'_> {
 /// Returns the template that Helm says a document comes from, in the comment that it puts first.
 fn helm_source(source: &[u8], document: &Document) -> Option<String> {
     let text = str::from_utf8(source.get(document.span.clone())?).ok()?;
-    let mut comments = text.lines().map(str::trim).take_while(|line| line.is_empty() || line.starts_with('#'));
+    let mut comments =
+        text.lines().map(str::trim).take_while(|line| line.is_empty() || line.starts_with('#'));
     comments.find_map(|line| line.strip_prefix("# Source: ")).map(|path| path.trim().to_owned())
 }
 
@@ -532,10 +711,24 @@ pub(super) fn too_large(input: &Input, size: Option<u64>, limit: u64) -> Located
         Some(size) => format!("the file has {}, more than the limit of {}", bytes(size), bytes(limit)),
         None => format!("the text goes on beyond the limit of {}", bytes(limit)),
     };
-    let finding = checks::finding(SYNTAX, Level::Deny, Pointer::root(), message, "raise the limit with `--max-file-size`");
+    let finding = checks::finding(
+        SYNTAX,
+        Level::Deny,
+        Pointer::root(),
+        message,
+        "raise the limit with `--max-file-size`",
+    );
     let start = Position { line: 1, column: 1 };
     let location = Location { file: Arc::clone(&input.path), span: 0..0, start, end: start };
-    Located { location, document: 0, object: None, finding, related: Vec::new(), withheld: None, by_name: None }
+    Located {
+        location,
+        document: 0,
+        object: None,
+        finding,
+        related: Vec::new(),
+        withheld: None,
+        by_name: None,
+    }
 }
 
 /// Writes a size for people.
@@ -550,11 +743,15 @@ pub(super) fn bytes(count: u64) -> String {
 
 /// Compares findings of one file: offset, rule, and what tells two of one rule at one place apart.
 pub(super) fn order(a: &Located, b: &Located) -> std::cmp::Ordering {
-    let key = |located: &Located| (located.location.span.start, located.finding.rule, located.location.span.end);
-    key(a).cmp(&key(b)).then_with(|| (&a.finding.path, &a.finding.message).cmp(&(&b.finding.path, &b.finding.message)))
+    let key =
+        |located: &Located| (located.location.span.start, located.finding.rule, located.location.span.end);
+    key(a)
+        .cmp(&key(b))
+        .then_with(|| (&a.finding.path, &a.finding.message).cmp(&(&b.finding.path, &b.finding.message)))
 }
 
-/// Moves the places of a finding that stand in its own file. Lines and columns are left as they are: see [`settle`].
+/// Moves the places of a finding that stand in its own file. Lines and columns are left as they are: see
+/// [`settle`].
 pub(super) fn shift(located: &mut Located, to: impl Fn(usize) -> usize) {
     for location in here(located) {
         location.span = to(location.span.start)..to(location.span.end);
@@ -564,7 +761,8 @@ pub(super) fn shift(located: &mut Located, to: impl Fn(usize) -> usize) {
 /// Writes lines and columns for the places of a finding that stand in its own file.
 pub(super) fn settle(located: &mut Located, lines: &Lines<'_>) {
     for location in here(located) {
-        (location.start, location.end) = (lines.position(location.span.start), lines.position(location.span.end));
+        (location.start, location.end) =
+            (lines.position(location.span.start), lines.position(location.span.end));
     }
 }
 
@@ -574,7 +772,8 @@ fn here(located: &mut Located) -> impl Iterator<Item = &mut Location> {
     std::iter::once(&mut located.location).chain(related.filter_map(|related| related.location.as_mut()))
 }
 
-/// Moves a finding from its object into the document. Its `path` stays: that is the field as Kubernetes names it in this object.
+/// Moves a finding from its object into the document. Its `path` stays: that is the field as Kubernetes names
+/// it in this object.
 fn place(finding: &mut Finding, at: &Pointer) {
     if at.is_root() {
         return;
@@ -590,15 +789,16 @@ fn place(finding: &mut Finding, at: &Pointer) {
     }
 }
 
-/// Tells whether one of the findings says of the containers, or of what is around them, that they are missing, or not what they must be. The object is
-/// then no part of another one: it is wrong.
+/// Tells whether one of the findings says of the containers, or of what is around them, that they are
+/// missing, or not what they must be. The object is then no part of another one: it is wrong.
 fn says_what_runs(workload: &Workload<'_>, refused: &[Finding]) -> bool {
     let replicas = match workload.kind.pods {
         Pods::Roles { at, .. } => Some(workload.object.at(at).pointer),
         Pods::JobSpec => None,
     };
     let lists = workload.pods.iter().map(|pod| pod.spec.get("containers").pointer).chain(replicas);
-    let around: BTreeSet<Pointer> = lists.flat_map(|list| std::iter::successors(Some(list), Pointer::parent)).collect();
+    let around: BTreeSet<Pointer> =
+        lists.flat_map(|list| std::iter::successors(Some(list), Pointer::parent)).collect();
     refused.iter().filter(|finding| [API_SERVER, FIELD_TYPE, TRAINING_OPERATOR, UNKNOWN_FIELD].contains(&finding.rule)).any(|finding| {
         // They may be there under another name.
         let moves = |op: &Op| matches!(op, Op::Add(to, value) if around.contains(to) && (value.is_array() || has_pod(value)));
@@ -609,9 +809,11 @@ fn says_what_runs(workload: &Workload<'_>, refused: &[Finding]) -> bool {
 /// What to do about an object of the group `batch` that is of none of its kinds.
 const OF_BATCH: &str = "write `kind: Job` or `kind: CronJob`";
 
-/// Says that an object is nearly of a batch kind, so that its author may think it was checked, and why it was not judged.
+/// Says that an object is nearly of a batch kind, so that its author may think it was checked, and why it was
+/// not judged.
 ///
-/// Only what looks like an object is spoken of (`spec` or `metadata`): a Helm values file may have a `kind: CronJob`, too.
+/// Only what looks like an object is spoken of (`spec` or `metadata`): a Helm values file may have a `kind:
+/// CronJob`, too.
 fn unknown_kind(object: &Value) -> Option<(Reason, Finding)> {
     let fields = object.as_object()?;
     if !fields.contains_key("spec") && !fields.contains_key("metadata") {
@@ -628,23 +830,40 @@ fn unknown_kind(object: &Value) -> Option<(Reason, Finding)> {
         Kind::all().find(|kind| manifest(kind))?;
         let message = format!("`{key}` must be a string, and is `{value}`");
         let help = "the API server refuses this object, and it was not checked";
-        return Some((Reason::Misspelled, checks::finding(FIELD_TYPE, Level::Deny, Pointer::of(&[key]), message, help)));
+        return Some((
+            Reason::Misspelled,
+            checks::finding(FIELD_TYPE, Level::Deny, Pointer::of(&[key]), message, help),
+        ));
     }
     let (kind, version) = (kind.and_then(Value::as_str), version.and_then(Value::as_str));
     let of = version.map(group);
     let of_batch = of.is_some_and(is_batch_group);
-    let held = |key: &'static str, text: &str| Some((Reason::Placeholder(key.into()), api::structure::held(Pointer::of(&[key]), text)));
+    let held = |key: &'static str, text: &str| {
+        Some((Reason::Placeholder(key.into()), api::structure::held(Pointer::of(&[key]), text)))
+    };
     // Another kind may be called so; that it was not judged is said as well.
     let misspelled = |key: &'static str, message: String, help: String| {
-        Some((Reason::Misspelled, checks::finding(KNOWN_KIND, Level::Note, Pointer::of(&[key]), message, help)))
+        Some((
+            Reason::Misspelled,
+            checks::finding(KNOWN_KIND, Level::Note, Pointer::of(&[key]), message, help),
+        ))
     };
     let shown = |text: &str| text.escape_debug().to_string();
     let Some(kind) = kind else {
         let help = if of == Some("batch") { OF_BATCH } else { "write its `kind`" };
-        return if of_batch { misspelled("apiVersion", "this object has no `kind`; it was not checked".to_owned(), help.to_owned()) } else { None };
+        return if of_batch {
+            misspelled(
+                "apiVersion",
+                "this object has no `kind`; it was not checked".to_owned(),
+                help.to_owned(),
+            )
+        } else {
+            None
+        };
     };
     if is_placeholder(kind) {
-        let may_be_batch = || of.is_none_or(|group| group.contains('.')) || version.is_some_and(is_placeholder);
+        let may_be_batch =
+            || of.is_none_or(|group| group.contains('.')) || version.is_some_and(is_placeholder);
         return if of_batch || may_be_batch() && has_batch_pod(object) { held("kind", kind) } else { None };
     }
     if let Some(version) = version.filter(|version| is_placeholder(version) && !of_batch) {
@@ -666,22 +885,30 @@ fn unknown_kind(object: &Value) -> Option<(Reason, Finding)> {
     match (version, of, meant) {
         (_, Some("batch"), None) if kind.ends_with("List") => None,
         (_, Some(group), meant) if meant.is_some() && of_batch || group == "batch" => {
-            let message = format!("there is no kind `{}` in `{group}`; this object was not checked", shown(kind));
+            let message =
+                format!("there is no kind `{}` in `{group}`; this object was not checked", shown(kind));
             misspelled("kind", message, meant.map_or_else(|| OF_BATCH.to_owned(), help))
         }
         // Many a tool has kinds and specs, so that other names count only with pods.
         (Some(version), _, Some(meant)) if is_ours || has_pod(object) => {
-            let message = format!("there is no `{}` in `apiVersion: {}`; this object was not checked", shown(kind), shown(version));
+            let message = format!(
+                "there is no `{}` in `apiVersion: {}`; this object was not checked",
+                shown(kind),
+                shown(version)
+            );
             misspelled("apiVersion", message, help(meant))
         }
-        (None, _, Some(meant)) if is_ours || has_pod(object) => {
-            misspelled("kind", format!("this `{}` has no `apiVersion`; it was not checked", shown(kind)), help(meant))
-        }
+        (None, _, Some(meant)) if is_ours || has_pod(object) => misspelled(
+            "kind",
+            format!("this `{}` has no `apiVersion`; it was not checked", shown(kind)),
+            help(meant),
+        ),
         _ => None,
     }
 }
 
-/// Says that an object of a kind of ours is of a version that nobody knows, or will only know. The rules judge it all the same.
+/// Says that an object of a kind of ours is of a version that nobody knows, or will only know. The rules
+/// judge it all the same.
 fn unknown_version(version: &str, adapter: &Definition) -> Option<(Option<Reason>, Finding)> {
     let known = format!("{}/{}", adapter.group, adapter.version);
     if version == known || no_longer_served(version, adapter.name).is_some() {
@@ -691,8 +918,15 @@ fn unknown_version(version: &str, adapter: &Definition) -> Option<(Option<Reason
     if is_placeholder(version) {
         return Some((Some(Reason::Placeholder("apiVersion".into())), api::structure::held(at, version)));
     }
-    let message = format!("there is no `{}` in `apiVersion: {}`, so only Jobgate's rules were checked", adapter.name, version.escape_debug());
-    Some((None, checks::finding(KNOWN_KIND, Level::Note, at, message, format!("write `apiVersion: {known}`"))))
+    let message = format!(
+        "there is no `{}` in `apiVersion: {}`, so only Jobgate's rules were checked",
+        adapter.name,
+        version.escape_debug()
+    );
+    Some((
+        None,
+        checks::finding(KNOWN_KIND, Level::Note, at, message, format!("write `apiVersion: {known}`")),
+    ))
 }
 
 /// Says that a version of a kind is one that API servers no longer serve.
@@ -701,20 +935,30 @@ fn no_longer_served(version: &str, kind: &str) -> Option<Finding> {
         ("batch/v2alpha1", "CronJob") => (" since Kubernetes 1.21", "batch/v1"),
         ("batch/v1beta1", "CronJob") => (" since Kubernetes 1.25", "batch/v1"),
         ("extensions/v1beta1", "Job") => ("", "batch/v1"),
-        ("kubeflow.org/v1alpha1" | "kubeflow.org/v1alpha2" | "kubeflow.org/v1beta1" | "kubeflow.org/v1beta2", "PyTorchJob") => {
-            ("", "kubeflow.org/v1")
-        }
+        (
+            "kubeflow.org/v1alpha1"
+            | "kubeflow.org/v1alpha2"
+            | "kubeflow.org/v1beta1"
+            | "kubeflow.org/v1beta2",
+            "PyTorchJob",
+        ) => ("", "kubeflow.org/v1"),
         _ => return None,
     };
     let message = format!("`{version}` of `{kind}` is no longer served{since}");
     let moved = match (version, kind) {
-        ("kubeflow.org/v1alpha1", "PyTorchJob") => ", and `spec.pytorchReplicaSpecs` instead of `spec.replicaSpecs[]`",
-        (_, "PyTorchJob") => ", and run limits such as `cleanPodPolicy` in `spec.runPolicy` instead of `spec`",
+        ("kubeflow.org/v1alpha1", "PyTorchJob") => {
+            ", and `spec.pytorchReplicaSpecs` instead of `spec.replicaSpecs[]`"
+        }
+        (_, "PyTorchJob") => {
+            ", and run limits such as `cleanPodPolicy` in `spec.runPolicy` instead of `spec`"
+        }
         _ => "",
     };
     let help = match moved {
         "" => format!("use `apiVersion: {serves}`"),
-        moved => format!("write `apiVersion: {serves}`{moved}: the shape has changed, so another `apiVersion` alone is not enough"),
+        moved => format!(
+            "write `apiVersion: {serves}`{moved}: the shape has changed, so another `apiVersion` alone is not enough"
+        ),
     };
     let at = Pointer::of(&["apiVersion"]);
     let mut finding = checks::finding(KNOWN_KIND, Level::Deny, at.clone(), message, help);
@@ -731,7 +975,9 @@ fn group(version: &str) -> &str {
 
 /// Tells whether a list's items look like Kubernetes objects.
 fn is_list_of_manifests(value: &Value) -> bool {
-    value.as_array().is_some_and(|items| items.iter().any(|item| item.get("apiVersion").is_some() && item.get("kind").is_some()))
+    value.as_array().is_some_and(|items| {
+        items.iter().any(|item| item.get("apiVersion").is_some() && item.get("kind").is_some())
+    })
 }
 
 /// Tells whether a field says how a patch is merged: `$patch`, `$retainKeys` and the like.

@@ -21,13 +21,17 @@ impl Fixing<'_> {
         fix.safety <= self.most
     }
 
-    /// Returns the fixes to make among findings, each with its finding's index. What its author has written counts for more than what would be filled
-    /// in for want of it, and comes first.
+    /// Returns the fixes to make among findings, each with its finding's index. What its author has written
+    /// counts for more than what would be filled in for want of it, and comes first.
     pub(super) fn fixes<'f>(&self, findings: &'f [Located]) -> Vec<(usize, &'f Fix)> {
         let mut fixes = Vec::new();
         for fills in [false, true] {
             let of_sort = findings.iter().enumerate().filter(|(_, located)| located.finding.fills == fills);
-            fixes.extend(of_sort.filter_map(|(at, located)| Some((at, located.finding.fix.as_ref()?))).filter(|(_, fix)| self.makes(fix)));
+            fixes.extend(
+                of_sort
+                    .filter_map(|(at, located)| Some((at, located.finding.fix.as_ref()?)))
+                    .filter(|(_, fix)| self.makes(fix)),
+            );
         }
         fixes
     }
@@ -79,7 +83,8 @@ impl Shifts {
         Self(sums.collect())
     }
 
-    /// Returns where a place of the source stands once all edits that start before another place, `from`, are made.
+    /// Returns where a place of the source stands once all edits that start before another place, `from`, are
+    /// made.
     pub(super) fn of(&self, from: usize, place: usize) -> usize {
         let before = self.0.partition_point(|(start, _)| *start < from);
         let shift = before.checked_sub(1).map_or(0, |last| self.0[last].1);
@@ -91,7 +96,9 @@ impl Shifts {
         let next = old.iter().skip(1).map(start).chain([usize::MAX]);
         old.len() == new.len()
             && old.iter().zip(next).zip(new).all(|((old, next), new)| match (old, new) {
-                (Ok(old), Ok(new)) => new.span == (self.of(old.span.start, old.span.start)..self.of(next, old.span.end)),
+                (Ok(old), Ok(new)) => {
+                    new.span == (self.of(old.span.start, old.span.start)..self.of(next, old.span.end))
+                }
                 (Err(old), Err(new)) => old.kind == new.kind,
                 _ => false,
             })

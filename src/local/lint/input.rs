@@ -16,7 +16,8 @@ pub struct Input {
     pub path: Arc<str>,
     /// Where its text is.
     pub content: Content,
-    /// Whether the user named this very file, so that it is meant to be a manifest, and not just the directory it lies in.
+    /// Whether the user named this very file, so that it is meant to be a manifest, and not just the
+    /// directory it lies in.
     pub named: bool,
     /// The directory argument it was found under; nothing for a named file.
     pub root: Option<Arc<str>>,
@@ -66,11 +67,12 @@ impl Input {
     }
 }
 
-/// Finds the files that arguments mean: files, directories, globs that the shell left alone, and `-` for standard input. That and pipes are `drained`
-/// at once.
+/// Finds the files that arguments mean: files, directories, globs that the shell left alone, and `-` for
+/// standard input. That and pipes are `drained` at once.
 ///
-/// A directory is walked as git sees it: hidden files and directories are read, what `.gitignore` files exclude is left out. A symbolic link to a file
-/// is read, one to a directory is not followed. In globs, as in a shell, a wildcard matches no hidden file or directory.
+/// A directory is walked as git sees it: hidden files and directories are read, what `.gitignore` files
+/// exclude is left out. A symbolic link to a file is read, one to a directory is not followed. In globs, as
+/// in a shell, a wildcard matches no hidden file or directory.
 pub fn collect(arguments: &[PathBuf], mut drained: impl FnMut(&Path) -> io::Result<Vec<u8>>) -> Inputs {
     let mut inputs = Inputs::default();
     let mut pipes: Vec<&Path> = Vec::new();
@@ -83,8 +85,12 @@ pub fn collect(arguments: &[PathBuf], mut drained: impl FnMut(&Path) -> io::Resu
             }
             pipes.push(argument);
             match drained(argument) {
-                Ok(bytes) => inputs.files.push(Input { content: Content::Bytes(bytes.into()), ..Input::named(argument) }),
-                Err(error) => inputs.unreadable.push(Unreadable { path: argument.display().to_string(), reason: error.to_string() }),
+                Ok(bytes) => inputs
+                    .files
+                    .push(Input { content: Content::Bytes(bytes.into()), ..Input::named(argument) }),
+                Err(error) => inputs
+                    .unreadable
+                    .push(Unreadable { path: argument.display().to_string(), reason: error.to_string() }),
             }
             continue;
         }
@@ -93,7 +99,9 @@ pub fn collect(arguments: &[PathBuf], mut drained: impl FnMut(&Path) -> io::Resu
             Ok(_) => inputs.files.push(Input::named(argument)),
             Err(error) => match glob(argument) {
                 Some((base, matcher)) => inputs.matches(argument, &base, &matcher),
-                None => inputs.unreadable.push(Unreadable { path: argument.display().to_string(), reason: error.to_string() }),
+                None => inputs
+                    .unreadable
+                    .push(Unreadable { path: argument.display().to_string(), reason: error.to_string() }),
             },
         }
     }
@@ -110,7 +118,8 @@ impl Inputs {
         let wanted = |path: &Path| {
             let ending = path.extension().and_then(|ending| ending.to_str()).unwrap_or_default();
             // kustomize knows a file by its name, too.
-            ["yaml", "yml", "json"].iter().any(|known| ending.eq_ignore_ascii_case(known)) || path.ends_with("Kustomization")
+            ["yaml", "yml", "json"].iter().any(|known| ending.eq_ignore_ascii_case(known))
+                || path.ends_with("Kustomization")
         };
         self.find(directory, true, wanted, |path| Input {
             path: shown(&path),
@@ -125,22 +134,41 @@ impl Inputs {
 
     fn matches(&mut self, argument: &Path, base: &Path, matcher: &GlobMatcher) {
         let before = (self.files.len(), self.unreadable.len());
-        self.find(base, false, |path| matcher.is_match(path.strip_prefix(".").unwrap_or(path)), |path| Input::named(&path));
+        self.find(
+            base,
+            false,
+            |path| matcher.is_match(path.strip_prefix(".").unwrap_or(path)),
+            |path| Input::named(&path),
+        );
         if before == (self.files.len(), self.unreadable.len()) {
-            self.unreadable.push(Unreadable { path: argument.display().to_string(), reason: "no file matches".to_owned() });
+            self.unreadable.push(Unreadable {
+                path: argument.display().to_string(),
+                reason: "no file matches".to_owned(),
+            });
         }
     }
 
-    fn find(&mut self, directory: &Path, hidden: bool, wanted: impl Fn(&Path) -> bool, input: impl Fn(PathBuf) -> Input) {
+    fn find(
+        &mut self,
+        directory: &Path,
+        hidden: bool,
+        wanted: impl Fn(&Path) -> bool,
+        input: impl Fn(PathBuf) -> Input,
+    ) {
         // What one machine's global git configuration ignores must not pass in one place and fail in another.
         let mut walk = WalkBuilder::new(directory);
         walk.require_git(false).git_global(false).git_exclude(false).hidden(!hidden);
         // A directory that is named itself is walked.
-        walk.filter_entry(|entry| entry.depth() == 0 || !VERSION_CONTROL.iter().any(|name| entry.file_name() == *name));
+        walk.filter_entry(|entry| {
+            entry.depth() == 0 || !VERSION_CONTROL.iter().any(|name| entry.file_name() == *name)
+        });
         for entry in walk.build() {
             match entry {
                 // kubectl follows a link to a file, too; one to a directory neither of the two does.
-                Ok(entry) if (entry.file_type().is_some_and(|kind| kind.is_file()) || links_to_file(&entry)) && wanted(entry.path()) => {
+                Ok(entry)
+                    if (entry.file_type().is_some_and(|kind| kind.is_file()) || links_to_file(&entry))
+                        && wanted(entry.path()) =>
+                {
                     self.files.push(input(entry.into_path()));
                 }
                 // To git it is a file: it must not be missing in silence.
@@ -192,8 +220,10 @@ fn glob(argument: &Path) -> Option<(PathBuf, GlobMatcher)> {
     if !wild(text) {
         return None;
     }
-    let mut base: PathBuf =
-        Path::new(text).components().take_while(|part| !matches!(part, Component::Normal(name) if name.to_str().is_none_or(wild))).collect();
+    let mut base: PathBuf = Path::new(text)
+        .components()
+        .take_while(|part| !matches!(part, Component::Normal(name) if name.to_str().is_none_or(wild)))
+        .collect();
     if base.as_os_str().is_empty() {
         base.push(".");
     }
@@ -230,17 +260,38 @@ mod tests {
 
     fn names(dir: &tempfile::TempDir, inputs: &Inputs) -> Vec<String> {
         let prefix = format!("{}/", dir.path().display());
-        inputs.files.iter().map(|input| input.path.strip_prefix(&prefix).unwrap_or(&input.path).to_owned()).collect()
+        inputs
+            .files
+            .iter()
+            .map(|input| input.path.strip_prefix(&prefix).unwrap_or(&input.path).to_owned())
+            .collect()
     }
 
     #[test]
     fn a_directory_is_walked_sorted_and_as_git_sees_it() {
-        let dir = tree(&["b/job.yml", "b.YAML", "a.json", "notes.txt", ".tekton/x.yaml", ".x.yaml", "out/gen.yaml", "b/a/x.yaml", ".git/x.yaml"]);
+        let dir = tree(&[
+            "b/job.yml",
+            "b.YAML",
+            "a.json",
+            "notes.txt",
+            ".tekton/x.yaml",
+            ".x.yaml",
+            "out/gen.yaml",
+            "b/a/x.yaml",
+            ".git/x.yaml",
+        ]);
         fs::write(dir.path().join(".gitignore"), "out/\n").unwrap();
         let inputs = found(&dir, &[""]);
-        assert_eq!(names(&dir, &inputs), [".tekton/x.yaml", ".x.yaml", "a.json", "b.YAML", "b/a/x.yaml", "b/job.yml"]);
+        assert_eq!(
+            names(&dir, &inputs),
+            [".tekton/x.yaml", ".x.yaml", "a.json", "b.YAML", "b/a/x.yaml", "b/job.yml"]
+        );
         assert_eq!(names(&dir, &found(&dir, &[".tekton"])), [".tekton/x.yaml"]);
-        assert_eq!(names(&dir, &found(&dir, &["*.yaml", "*/*.yaml"])), [""; 0], "a wildcard matches nothing hidden");
+        assert_eq!(
+            names(&dir, &found(&dir, &["*.yaml", "*/*.yaml"])),
+            [""; 0],
+            "a wildcard matches nothing hidden"
+        );
         assert_eq!(names(&dir, &found(&dir, &[".tekton/*.yaml"])), [".tekton/x.yaml"]);
         assert!(inputs.files.iter().all(|input| !input.named && input.root.is_some()));
         assert!(inputs.unreadable.is_empty() && inputs.empty.is_empty());
@@ -299,7 +350,11 @@ mod tests {
         let dir = tree(&["empty/readme.md"]);
         let inputs = found(&dir, &["missing.yaml", "empty"]);
         assert!(inputs.files.is_empty());
-        assert!(inputs.unreadable[0].to_string().contains("missing.yaml: No such file"), "{:?}", inputs.unreadable);
+        assert!(
+            inputs.unreadable[0].to_string().contains("missing.yaml: No such file"),
+            "{:?}",
+            inputs.unreadable
+        );
         assert_eq!(inputs.empty.len(), 1);
     }
 

@@ -16,7 +16,8 @@ use crate::text::yaml::Limits;
 /// The names that kustomize gives its file.
 pub(super) const NAMES: [&str; 3] = ["kustomization.yaml", "kustomization.yml", "Kustomization"];
 
-/// What changes nothing that a rule or a check of the API server reads in a batch object. Patches are looked at one by one.
+/// What changes nothing that a rule or a check of the API server reads in a batch object. Patches are looked
+/// at one by one.
 const HARMLESS: &[&str] = &[
     "apiVersion",
     "bases",
@@ -103,7 +104,10 @@ impl Kustomizations {
             Content::Bytes(_) => None,
         });
         let directories: BTreeSet<PathBuf> = files.collect();
-        let mut all = Self { beside: directories.iter().filter_map(|directory| file_in(directory)).collect(), ..Self::default() };
+        let mut all = Self {
+            beside: directories.iter().filter_map(|directory| file_in(directory)).collect(),
+            ..Self::default()
+        };
         let above = above(&directories).into_iter().filter_map(|directory| file_in(&directory));
         let mut open: Vec<PathBuf> = all.beside.iter().cloned().chain(above).collect();
         let mut known = Known::new();
@@ -119,11 +123,15 @@ impl Kustomizations {
             }
             all.read.insert(path, kustomization);
         }
-        all.with_helm = all.above(all.read.iter().filter(|(_, read)| read.needs_helm).map(|(path, _)| path.clone()), |_| true);
+        all.with_helm = all
+            .above(all.read.iter().filter(|(_, read)| read.needs_helm).map(|(path, _)| path.clone()), |_| {
+                true
+            });
         for (path, read) in &all.read {
             for (file, for_batch) in &read.patches {
                 let by = all.kustomized(path);
-                all.patches.entry(file.clone()).or_insert(Patch { by, for_batch: false }).for_batch |= *for_batch;
+                all.patches.entry(file.clone()).or_insert(Patch { by, for_batch: false }).for_batch |=
+                    *for_batch;
             }
         }
         all
@@ -138,40 +146,51 @@ impl Kustomizations {
         self.patches.get(&seen(path))
     }
 
-    /// Finds out which kustomizations take in batch work. `inputs` are the files that were linted, and whether there is batch work in them.
-    pub(super) fn taking<'i>(&self, inputs: &'i BTreeMap<PathBuf, bool>, options: &Options<'_>) -> Taking<'i> {
+    /// Finds out which kustomizations take in batch work. `inputs` are the files that were linted, and
+    /// whether there is batch work in them.
+    pub(super) fn taking<'i>(
+        &self,
+        inputs: &'i BTreeMap<PathBuf, bool>,
+        options: &Options<'_>,
+    ) -> Taking<'i> {
         let more = || self.read.iter().filter(|(_, read)| read.has_more).map(|(path, _)| path.clone());
         let leaves = self.takers.keys().filter(|path| !self.read.contains_key(*path));
         let (inside, outside): (Vec<_>, Vec<_>) = leaves.partition(|path| inputs.contains_key(*path));
-        let inside = inside.into_iter().filter(|path| inputs.get(*path).is_some_and(|has_batch| *has_batch)).cloned();
-        let outside: Vec<PathBuf> = outside.into_iter().filter(|path| may_hold_batch(path, options)).cloned().collect();
+        let inside =
+            inside.into_iter().filter(|path| inputs.get(*path).is_some_and(|has_batch| *has_batch)).cloned();
+        let outside: Vec<PathBuf> =
+            outside.into_iter().filter(|path| may_hold_batch(path, options)).cloned().collect();
         let batch = self.above(inside.chain(outside.iter().cloned()).chain(more()), |_| true);
         // Whoever takes in a kustomization that is reported need not be.
         let more = self.above(outside.into_iter().chain(more()), |path| !inputs.contains_key(path));
         Taking { inputs, batch, more }
     }
 
-    /// Tells whether a kustomization's patches may be of batch work, as far as it takes in any. A component patches what is taken in with it.
+    /// Tells whether a kustomization's patches may be of batch work, as far as it takes in any. A component
+    /// patches what is taken in with it.
     pub(super) fn patches_batch(&self, by: &Kustomized, taking: &Taking<'_>) -> bool {
         let path = PathBuf::from(&*by.path);
         let Some(read) = self.read.get(&path) else { return true };
         taking.batch.contains(&path)
-            || read.is_component && self.above(std::iter::once(path), |_| true).iter().any(|path| taking.batch.contains(path))
+            || read.is_component
+                && self.above(std::iter::once(path), |_| true).iter().any(|path| taking.batch.contains(path))
     }
 
-    /// Returns the kustomizations whose batch work was not judged as they render it: those that change it, and those among the inputs that take in what
-    /// is not among them.
+    /// Returns the kustomizations whose batch work was not judged as they render it: those that change it,
+    /// and those among the inputs that take in what is not among them.
     pub(super) fn unrendered(&self, taking: &Taking<'_>) -> Vec<Kustomized> {
         let is_unrendered = |path: &PathBuf, read: &Kustomization| {
             let changes = read.changes && taking.batch.contains(path) && self.beside.contains(path);
             // A component is rendered by those that take it in.
-            (changes || taking.inputs.contains_key(path) && taking.more.contains(path)) && !(read.is_component && self.takers.contains_key(path))
+            (changes || taking.inputs.contains_key(path) && taking.more.contains(path))
+                && !(read.is_component && self.takers.contains_key(path))
         };
         let found = self.read.iter().filter(|(path, read)| is_unrendered(path, read));
         found.map(|(path, _)| self.kustomized(path)).collect()
     }
 
-    /// Returns paths and all that take them in, without those that take in what does not `pass`. Each way is gone once, whatever takes in whatever.
+    /// Returns paths and all that take them in, without those that take in what does not `pass`. Each way is
+    /// gone once, whatever takes in whatever.
     fn above(&self, from: impl Iterator<Item = PathBuf>, pass: impl Fn(&Path) -> bool) -> BTreeSet<PathBuf> {
         let mut open: Vec<PathBuf> = from.collect();
         let mut found = BTreeSet::new();
@@ -205,7 +224,8 @@ fn file_in(directory: &Path) -> Option<PathBuf> {
     NAMES.iter().map(|name| directory.join(name)).find(|file| file.is_file())
 }
 
-/// Tells whether a file that a kustomization takes in may hold batch work. What is not here may: kustomize takes it from the net, or something makes it.
+/// Tells whether a file that a kustomization takes in may hold batch work. What is not here may: kustomize
+/// takes it from the net, or something makes it.
 fn may_hold_batch(path: &Path, options: &Options<'_>) -> bool {
     if path.is_dir() {
         return false;
@@ -217,8 +237,8 @@ fn load(path: &Path, options: &Options<'_>) -> Option<Loaded> {
     source::load(&Input::named(path), options.max_file_size).ok()?.ok()
 }
 
-/// Returns the directories above those of inputs, up to the root of a repository: a patch may be in a directory far below that of its kustomization,
-/// which may be all that is walked.
+/// Returns the directories above those of inputs, up to the root of a repository: a patch may be in a
+/// directory far below that of its kustomization, which may be all that is walked.
 fn above(directories: &BTreeSet<PathBuf>) -> BTreeSet<PathBuf> {
     let mut found = BTreeSet::new();
     for directory in directories {
@@ -227,23 +247,30 @@ fn above(directories: &BTreeSet<PathBuf>) -> BTreeSet<PathBuf> {
             if at.join(".git").exists() {
                 break;
             }
-            let Some(up) = parent(&at).filter(|up| !directories.contains(up) && found.insert(up.clone())) else { break };
+            let Some(up) = parent(&at).filter(|up| !directories.contains(up) && found.insert(up.clone()))
+            else {
+                break;
+            };
             at = up;
         }
     }
     found
 }
 
-/// Reads a kustomization. Of one that is a template, its text says what it may take in. Nothing if it cannot be read: linting it says so.
+/// Reads a kustomization. Of one that is a template, its text says what it may take in. Nothing if it cannot
+/// be read: linting it says so.
 fn read(path: &Path, known: &mut Known, options: &Options<'_>) -> Option<Kustomization> {
     let loaded = load(path, options)?;
     let limits = options.limits();
     let directory = path.parent()?;
     let place = |file: &str| normal(&directory.join(file));
-    let Some(document) = first(loaded.bytes(), &limits) else { return template(&String::from_utf8_lossy(loaded.bytes()), place) };
+    let Some(document) = first(loaded.bytes(), &limits) else {
+        return template(&String::from_utf8_lossy(loaded.bytes()), place);
+    };
     let fields = document.value.as_object()?;
     let mut is_for_batch = |file: &PathBuf| {
-        let is_for_batch = || load(file, options).is_none_or(|loaded| batch::is_patched_by(loaded.bytes(), &limits));
+        let is_for_batch =
+            || load(file, options).is_none_or(|loaded| batch::is_patched_by(loaded.bytes(), &limits));
         *known.entry(file.clone()).or_insert_with(is_for_batch)
     };
     let mut patches = Vec::new();
@@ -260,30 +287,40 @@ fn read(path: &Path, known: &mut Known, options: &Options<'_>) -> Option<Kustomi
         patches_batch |= for_batch;
         patches.extend(file.map(|file| (seen(&file), for_batch)));
     }
-    let taken: Vec<&str> = ["resources", "bases", "components"].iter().flat_map(|key| list(fields, key)).filter_map(Value::as_str).collect();
+    let taken: Vec<&str> = ["resources", "bases", "components"]
+        .iter()
+        .flat_map(|key| list(fields, key))
+        .filter_map(Value::as_str)
+        .collect();
     Some(Kustomization {
         is_component: fields.get("kind").and_then(Value::as_str) == Some("Component"),
         changes: patches_batch || fields.keys().any(|key| !HARMLESS.contains(&key)),
-        has_more: taken.iter().any(|item| is_remote(item)) || GENERATING.iter().any(|key| fields.get(key).is_some()),
+        has_more: taken.iter().any(|item| is_remote(item))
+            || GENERATING.iter().any(|key| fields.get(key).is_some()),
         needs_helm: ["helmChartInflationGenerator", "helmCharts"].iter().any(|key| fields.get(key).is_some()),
         takes: taken.iter().filter(|item| !is_remote(item)).map(|item| place(item)).collect(),
         patches,
     })
 }
 
-/// Reads what can be known of a kustomization that is a template: it takes in whatever is there of what it names, and may change it.
+/// Reads what can be known of a kustomization that is a template: it takes in whatever is there of what it
+/// names, and may change it.
 fn template(text: &str, place: impl Fn(&str) -> PathBuf) -> Option<Kustomization> {
     if !text.contains("{{") && !text.contains("{%") {
         return None;
     }
     let lines = || text.lines().map(str::trim).filter(|line| !line.starts_with('#'));
-    let words =
-        lines().flat_map(|line| line.split(|c: char| c.is_whitespace() || "[]{},\"'".contains(c))).filter(|word| !matches!(*word, "" | "-" | "."));
-    let is_open = |line: &str| line.strip_prefix("- ").is_some_and(|item| item.trim_start_matches(['"', '\'']).starts_with("{{"));
+    let words = lines()
+        .flat_map(|line| line.split(|c: char| c.is_whitespace() || "[]{},\"'".contains(c)))
+        .filter(|word| !matches!(*word, "" | "-" | "."));
+    let is_open = |line: &str| {
+        line.strip_prefix("- ").is_some_and(|item| item.trim_start_matches(['"', '\'']).starts_with("{{"))
+    };
     Some(Kustomization {
         is_component: lines().any(|line| line == "kind: Component"),
         changes: true,
-        has_more: lines().any(|line| is_open(line) || GENERATING.iter().any(|key| line.starts_with(key))) || words.clone().any(is_remote),
+        has_more: lines().any(|line| is_open(line) || GENERATING.iter().any(|key| line.starts_with(key)))
+            || words.clone().any(is_remote),
         needs_helm: lines().any(|line| line.starts_with("helmChart")),
         takes: words.map(place).filter(|path| path.exists()).collect(),
         patches: Vec::new(),
@@ -291,11 +328,14 @@ fn template(text: &str, place: impl Fn(&str) -> PathBuf) -> Option<Kustomization
 }
 
 fn is_remote(item: &str) -> bool {
-    item.contains("://") || item.contains("?ref=") || item.starts_with("git@") || item.starts_with("github.com/")
+    item.contains("://")
+        || item.contains("?ref=")
+        || item.starts_with("git@")
+        || item.starts_with("github.com/")
 }
 
-/// Returns the lists of patches in an object that a cluster renders, of which one may be for batch work: a Kustomization of Flux, or an Application of
-/// Argo CD.
+/// Returns the lists of patches in an object that a cluster renders, of which one may be for batch work: a
+/// Kustomization of Flux, or an Application of Argo CD.
 pub(super) fn patched_in_cluster(object: &Value, limits: &Limits) -> Vec<Pointer> {
     let text = |key: &str| object.get(key).and_then(Value::as_str).unwrap_or_default();
     let group = text("apiVersion").split('/').next().unwrap_or_default();
@@ -316,7 +356,11 @@ pub(super) fn patched_in_cluster(object: &Value, limits: &Limits) -> Vec<Pointer
             (None, text) => text.is_none_or(|text| batch::is_patched_by(text.as_bytes(), limits)),
         })
     };
-    places.into_iter().filter(|at| at.find(object).and_then(Value::as_object).is_some_and(is_for_batch)).map(|at| at / "patches").collect()
+    places
+        .into_iter()
+        .filter(|at| at.find(object).and_then(Value::as_object).is_some_and(is_for_batch))
+        .map(|at| at / "patches")
+        .collect()
 }
 
 /// A patch, as a kustomization lists it.
@@ -329,7 +373,11 @@ struct Listed<'a> {
 fn patches_of(fields: &Map) -> impl Iterator<Item = Listed<'_>> {
     let with_target = ["patches", "patchesJson6902"].iter().flat_map(|key| list(fields, key)).map(|item| {
         let text = |key: &str| item.get(key).and_then(Value::as_str);
-        Listed { file: text("path"), text: text("patch"), target: item.get("target").filter(|target| target.is_object()) }
+        Listed {
+            file: text("path"),
+            text: text("patch"),
+            target: item.get("target").filter(|target| target.is_object()),
+        }
     });
     // An item may be the patch itself, which is no file.
     let merged = list(fields, "patchesStrategicMerge").iter().filter_map(Value::as_str).map(|item| {
@@ -350,7 +398,10 @@ fn may_be_batch(target: &Value) -> bool {
 
 /// Tells whether a regular expression may be of a kind of batch work.
 fn may_be_kind(kind: &str) -> bool {
-    let mut names = kind.split(['|', '(', ')', '^', '$']).map(|name| name.trim_start_matches("?:")).filter(|name| !name.is_empty());
+    let mut names = kind
+        .split(['|', '(', ')', '^', '$'])
+        .map(|name| name.trim_start_matches("?:"))
+        .filter(|name| !name.is_empty());
     names.any(|name| batch::is_kind(name) || !name.chars().all(char::is_alphanumeric))
 }
 
@@ -364,7 +415,8 @@ mod tests {
 
     use super::*;
 
-    /// Files of a directory, of which those with a path that begins with `in/` are inputs. Returns the kustomizations that are not rendered.
+    /// Files of a directory, of which those with a path that begins with `in/` are inputs. Returns the
+    /// kustomizations that are not rendered.
     fn unrendered(files: &[(&str, &str)]) -> (Vec<String>, Kustomizations, Vec<Input>) {
         let dir = tempfile::tempdir().unwrap();
         let mut inputs = Vec::new();
@@ -373,7 +425,12 @@ mod tests {
             fs::create_dir_all(path.parent().unwrap()).unwrap();
             fs::write(&path, text).unwrap();
             if name.starts_with("in/") {
-                inputs.push(Input { path: path.to_string_lossy().into(), content: Content::File(path), named: false, root: None });
+                inputs.push(Input {
+                    path: path.to_string_lossy().into(),
+                    content: Content::File(path),
+                    named: false,
+                    root: None,
+                });
             }
         }
         let options = Options::default();
@@ -385,7 +442,13 @@ mod tests {
         let linted = inputs.iter().map(has_batch).collect();
         let found = all.unrendered(&all.taking(&linted, &options));
         let names = found.iter().map(|kustomized| {
-            let place = Path::new(&*kustomized.path).strip_prefix(dir.path()).unwrap().parent().unwrap().to_string_lossy().into_owned();
+            let place = Path::new(&*kustomized.path)
+                .strip_prefix(dir.path())
+                .unwrap()
+                .parent()
+                .unwrap()
+                .to_string_lossy()
+                .into_owned();
             match kustomized.render {
                 Render::Build => place,
                 Render::WithHelm => format!("{place} (Helm)"),
@@ -400,7 +463,10 @@ mod tests {
     }
 
     const JOB: (&str, &str) = ("in/base/job.yaml", "apiVersion: batch/v1\nkind: Job\n");
-    const WEB: (&str, &str) = ("in/base/web.yaml", "apiVersion: apps/v1\nkind: Deployment\nmetadata: {annotations: {prometheus.io/job: web}}\n");
+    const WEB: (&str, &str) = (
+        "in/base/web.yaml",
+        "apiVersion: apps/v1\nkind: Deployment\nmetadata: {annotations: {prometheus.io/job: web}}\n",
+    );
     const BASE: (&str, &str) = ("in/base/kustomization.yaml", "resources: [job.yaml]\n");
 
     #[test]
@@ -408,7 +474,10 @@ mod tests {
         let (names, all, inputs) = unrendered(&[
             JOB,
             BASE,
-            ("in/prod/kustomization.yaml", "resources: [../base]\npatches:\n- path: more.yaml\n- {path: web.yaml, target: {kind: Deployment}}\n"),
+            (
+                "in/prod/kustomization.yaml",
+                "resources: [../base]\npatches:\n- path: more.yaml\n- {path: web.yaml, target: {kind: Deployment}}\n",
+            ),
             ("in/prod/more.yaml", "a: 1\n"),
             ("in/web/kustomization.yml", "resources: [../base/web.yaml]\nnamespace: web\n"),
             WEB,
@@ -417,7 +486,10 @@ mod tests {
             ("in/ring/b/kustomization.yaml", "resources: [../a]\nnamespace: b\n"),
         ]);
         assert_eq!(names, ["in/prod"]);
-        assert!(all.patch(&inputs[3]).is_some_and(|patch| patch.for_batch && patch.by.path.ends_with("prod/kustomization.yaml")));
+        assert!(
+            all.patch(&inputs[3])
+                .is_some_and(|patch| patch.for_batch && patch.by.path.ends_with("prod/kustomization.yaml"))
+        );
         assert!(all.patch(&inputs[0]).is_none());
         assert!(all.patches.values().any(|patch| !patch.for_batch));
     }
@@ -431,7 +503,16 @@ mod tests {
             "resources: [../base]\npatches:\n- patch: |-\n    kind: Deployment\n",
             "resources: [../base]\npatches: [{patch: '[]', target: {kind: Deployment}}]\n",
         ] {
-            assert!(names(&[JOB, BASE, ("in/over/kustomization.yaml", text), ("in/over/web.yaml", "kind: Deployment\n")]).is_empty(), "{text}");
+            assert!(
+                names(&[
+                    JOB,
+                    BASE,
+                    ("in/over/kustomization.yaml", text),
+                    ("in/over/web.yaml", "kind: Deployment\n")
+                ])
+                .is_empty(),
+                "{text}"
+            );
         }
         for text in [
             "resources: [../base]\nnamespace: prod\n",
@@ -447,11 +528,24 @@ mod tests {
     #[test]
     fn what_is_taken_in_from_elsewhere_was_not_judged() {
         let job = ("out/job.yaml", JOB.1);
-        assert_eq!(names(&[job, ("out/kustomization.yaml", "resources: [job.yaml]\n"), ("in/kustomization.yaml", "resources: [../out]\n")]), ["in"]);
-        assert!(names(&[("out/web.yaml", WEB.1), ("in/kustomization.yaml", "resources: [../out/web.yaml]\n")]).is_empty());
-        for text in
-            ["resources: [../out/job.tpl]\n", "resources: [missing.yaml]\n", "generators: [g.yaml]\n", "resources: ['https://example.com/x.yaml']\n"]
-        {
+        assert_eq!(
+            names(&[
+                job,
+                ("out/kustomization.yaml", "resources: [job.yaml]\n"),
+                ("in/kustomization.yaml", "resources: [../out]\n")
+            ]),
+            ["in"]
+        );
+        assert!(
+            names(&[("out/web.yaml", WEB.1), ("in/kustomization.yaml", "resources: [../out/web.yaml]\n")])
+                .is_empty()
+        );
+        for text in [
+            "resources: [../out/job.tpl]\n",
+            "resources: [missing.yaml]\n",
+            "generators: [g.yaml]\n",
+            "resources: ['https://example.com/x.yaml']\n",
+        ] {
             assert_eq!(names(&[("in/kustomization.yaml", text), ("out/job.tpl", JOB.1)]), ["in"], "{text}");
         }
         assert_eq!(names(&[job, ("in/Kustomization", "resources: [../out/job.yaml]\n")]), ["in"]);
@@ -461,16 +555,21 @@ mod tests {
         // What is beside a named file was not asked about.
         let beside = ("in/base/Kustomization", "resources: [job.yaml, ../../out/job.yaml]\n");
         let (_, all, inputs) = unrendered(&[JOB, job, beside]);
-        let only: BTreeMap<PathBuf, bool> = inputs[..1].iter().map(|input| (PathBuf::from(&*input.path), true)).collect();
+        let only: BTreeMap<PathBuf, bool> =
+            inputs[..1].iter().map(|input| (PathBuf::from(&*input.path), true)).collect();
         assert!(all.unrendered(&all.taking(&only, &Options::default())).is_empty());
     }
 
     #[test]
     fn a_kustomization_says_how_it_is_rendered() {
         assert_eq!(names(&[("in/kustomization.yaml", "helmCharts: [{name: a}]\n")]), ["in (Helm)"]);
-        let part = ("in/part/kustomization.yaml", "kind: Component\nresources: [../base/job.yaml]\nnamespace: x\n");
+        let part =
+            ("in/part/kustomization.yaml", "kind: Component\nresources: [../base/job.yaml]\nnamespace: x\n");
         assert_eq!(names(&[JOB, part]), ["in/part (component)"]);
-        assert_eq!(names(&[JOB, part, ("in/over/kustomization.yaml", "components: [../part]\n")]), ["in/over"]);
+        assert_eq!(
+            names(&[JOB, part, ("in/over/kustomization.yaml", "components: [../part]\n")]),
+            ["in/over"]
+        );
     }
 
     #[test]

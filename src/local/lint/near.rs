@@ -1,4 +1,5 @@
-//! What is said of one name in several files, by how near a file is to the one that asks. To ask takes no longer the more is said.
+//! What is said of one name in several files, by how near a file is to the one that asks. To ask takes no
+//! longer the more is said.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -57,24 +58,30 @@ impl<T: Said> Near<T> {
         }
     }
 
-    /// Returns what is said in all files of a namespace, or of one that is left open; without a namespace, of any.
+    /// Returns what is said in all files of a namespace, or of one that is left open; without a namespace, of
+    /// any.
     pub(super) fn of(&self, namespace: &str) -> Vec<&T> {
         self.get(self.in_place(&Place::Anywhere, namespace))
     }
 
-    /// Returns what is said in all files of a namespace, or of one that is left open. Without a namespace, only the latter.
+    /// Returns what is said in all files of a namespace, or of one that is left open. Without a namespace,
+    /// only the latter.
     pub(super) fn stated(&self, namespace: &str) -> Vec<&T> {
         match self.places.get(&Place::Anywhere) {
-            Some(namespaces) if namespace.is_empty() => self.get(namespaces.by_name.get("").cloned().unwrap_or_default()),
+            Some(namespaces) if namespace.is_empty() => {
+                self.get(namespaces.by_name.get("").cloned().unwrap_or_default())
+            }
             _ => self.of(namespace),
         }
     }
 
-    /// Returns what is said nearest to a file: in itself, in its directory, or in one that is beside, directly above or directly below it
-    /// (`jobs/train.yaml` finds `storage/claim.yaml`). In another directory, the namespaces must be the same, too, or left open by both.
+    /// Returns what is said nearest to a file: in itself, in its directory, or in one that is beside,
+    /// directly above or directly below it (`jobs/train.yaml` finds `storage/claim.yaml`). In another
+    /// directory, the namespaces must be the same, too, or left open by both.
     ///
-    /// In 1,300 files of 180 repositories side by side this finds four claims that the same directory does not have, all of them meant; a look at
-    /// the whole set would find 17 more, which belong to somebody else.
+    /// In 1,300 files of 180 repositories side by side this finds four claims that the same directory does
+    /// not have, all of them meant; a look at the whole set would find 17 more, which belong to somebody
+    /// else.
     pub(super) fn nearest(&self, file: &Arc<str>, namespace: &str) -> Vec<&T> {
         let directory = directory(file);
         let above = above(&directory).map(ToOwned::to_owned);
@@ -84,9 +91,11 @@ impl<T: Said> Near<T> {
                 return self.get(found);
             }
         }
-        let around = above.into_iter().flat_map(|above| [Place::Directory(above.clone()), Place::Below(above)]);
+        let around =
+            above.into_iter().flat_map(|above| [Place::Directory(above.clone()), Place::Below(above)]);
         let around = around.chain([Place::Below(directory)]);
-        let found = around.filter_map(|place| self.places.get(&place)?.by_name.get(namespace)).flatten().copied();
+        let found =
+            around.filter_map(|place| self.places.get(&place)?.by_name.get(namespace)).flatten().copied();
         self.get(found.collect())
     }
 
@@ -153,7 +162,9 @@ mod tests {
             ("a/b/d/x", "m", ('4', '4')),
             ("x", "", ('5', '5')),
         ]);
-        let nearest = |file: &str, namespace: &str| near.nearest(&file.into(), namespace).iter().map(|said| said.0).collect::<String>();
+        let nearest = |file: &str, namespace: &str| {
+            near.nearest(&file.into(), namespace).iter().map(|said| said.0).collect::<String>()
+        };
         for (file, namespace, found) in [
             ("a/b/x", "", "1"),
             ("./a/b/y", "n", "1"),

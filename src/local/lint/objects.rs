@@ -17,15 +17,17 @@ pub(super) struct Object<'v> {
 
 /// Returns the objects of a document, in order: itself, or, if it is a list of objects, its items and theirs.
 ///
-/// A list is an object whose kind ends in `List` and that has `items`. An item with neither `apiVersion` nor `kind` takes those of the list, without
-/// the `List`, as client-go does it for a `JobList`. Items that are no objects are left out.
+/// A list is an object whose kind ends in `List` and that has `items`. An item with neither `apiVersion` nor
+/// `kind` takes those of the list, without the `List`, as client-go does it for a `JobList`. Items that are
+/// no objects are left out.
 pub(super) fn objects(document: &Value) -> Vec<Object<'_>> {
     let mut found = Vec::new();
     take_apart(Pointer::root(), Cow::Borrowed(document), &mut found);
     found
 }
 
-/// Returns the first document of a file that has anything in it: a licence, and a separator below it, are a document by themselves.
+/// Returns the first document of a file that has anything in it: a licence, and a separator below it, are a
+/// document by themselves.
 pub(super) fn first(text: &[u8], limits: &Limits) -> Option<Document> {
     let mut documents = yaml::split(text, limits).map(|chunk| yaml::parse(text, &chunk?, limits));
     documents.find(|document| document.as_ref().map_or(true, |document| !document.is_empty()))?.ok()
@@ -78,13 +80,25 @@ mod tests {
     use crate::text::value::json;
 
     fn places(document: Value) -> Vec<(String, String)> {
-        let name = |value: &Value| format!("{}/{}", value["apiVersion"].as_str().unwrap_or_default(), value["kind"].as_str().unwrap_or_default());
-        objects(&document).into_iter().map(|object| (object.at.to_json_pointer(), name(&object.value))).collect()
+        let name = |value: &Value| {
+            format!(
+                "{}/{}",
+                value["apiVersion"].as_str().unwrap_or_default(),
+                value["kind"].as_str().unwrap_or_default()
+            )
+        };
+        objects(&document)
+            .into_iter()
+            .map(|object| (object.at.to_json_pointer(), name(&object.value)))
+            .collect()
     }
 
     #[test]
     fn an_object_is_itself() {
-        assert_eq!(places(json!({"apiVersion": "batch/v1", "kind": "Job"})), [(String::new(), "batch/v1/Job".to_owned())]);
+        assert_eq!(
+            places(json!({"apiVersion": "batch/v1", "kind": "Job"})),
+            [(String::new(), "batch/v1/Job".to_owned())]
+        );
         assert_eq!(places(json!([1])), []);
         // A custom resource whose name ends so, and that is no list.
         assert_eq!(places(json!({"apiVersion": "x/v1", "kind": "PriceList"})).len(), 1);
@@ -95,7 +109,13 @@ mod tests {
         let job = json!({"apiVersion": "batch/v1", "kind": "Job"});
         let inner = json!({"apiVersion": "v1", "kind": "List", "items": [null, job]});
         let found = places(json!({"apiVersion": "v1", "kind": "List", "items": [job, inner, null, 5]}));
-        assert_eq!(found, [("/items/0".to_owned(), "batch/v1/Job".to_owned()), ("/items/1/items/1".to_owned(), "batch/v1/Job".to_owned())]);
+        assert_eq!(
+            found,
+            [
+                ("/items/0".to_owned(), "batch/v1/Job".to_owned()),
+                ("/items/1/items/1".to_owned(), "batch/v1/Job".to_owned())
+            ]
+        );
         assert_eq!(places(json!({"apiVersion": "v1", "kind": "List", "items": []})), []);
     }
 

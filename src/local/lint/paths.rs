@@ -8,7 +8,9 @@ pub(super) fn normal(path: &Path) -> PathBuf {
     for part in path.components() {
         match part {
             Component::CurDir => {}
-            Component::ParentDir if matches!(out.components().next_back(), Some(Component::Normal(_))) => _ = out.pop(),
+            Component::ParentDir if matches!(out.components().next_back(), Some(Component::Normal(_))) => {
+                _ = out.pop()
+            }
             part => out.push(part),
         }
     }
@@ -53,13 +55,32 @@ mod tests {
 
     #[test]
     fn paths_are_put_in_one_form() {
-        for (path, form) in [("./a/../b", "b"), ("../a", "../a"), ("a/b/../../c", "c"), ("/x/./y", "/x/y"), ("../../a/..", "../..")] {
+        for (path, form) in [
+            ("./a/../b", "b"),
+            ("../a", "../a"),
+            ("a/b/../../c", "c"),
+            ("/x/./y", "/x/y"),
+            ("../../a/..", "../.."),
+        ] {
             assert_eq!(normal(Path::new(path)), Path::new(form));
         }
-        for (path, form) in [("../b/x", "x"), ("../../a/b/x", "x"), ("../../a/c", "../c"), ("../../../d", "../../../d"), ("../c/b", "../c/b")] {
+        for (path, form) in [
+            ("../b/x", "x"),
+            ("../../a/b/x", "x"),
+            ("../../a/c", "../c"),
+            ("../../../d", "../../../d"),
+            ("../c/b", "../c/b"),
+        ] {
             assert_eq!(seen_from(Path::new("/r/a/b"), Path::new(path)), Path::new(form));
         }
-        for (path, up) in [("a/b", Some("a")), ("a", Some("")), ("", Some("..")), ("..", Some("../..")), ("/a", Some("/")), ("/", None)] {
+        for (path, up) in [
+            ("a/b", Some("a")),
+            ("a", Some("")),
+            ("", Some("..")),
+            ("..", Some("../..")),
+            ("/a", Some("/")),
+            ("/", None),
+        ] {
             assert_eq!(parent(Path::new(path)).as_deref(), up.map(Path::new));
         }
         assert_eq!((shown(Path::new("./")), shown(Path::new(""))), (".".to_owned(), ".".to_owned()));

@@ -19,7 +19,8 @@ pub(super) struct TooLarge {
     pub(super) size: Option<u64>,
 }
 
-/// The bytes of a file. They are not copied, once they are read: to touch fresh memory takes longer than to read what is in the cache.
+/// The bytes of a file. They are not copied, once they are read: to touch fresh memory takes longer than to
+/// read what is in the cache.
 #[derive(Clone, Debug)]
 pub(super) struct Loaded(Bytes);
 
@@ -44,11 +45,14 @@ impl Loaded {
         }
     }
 
-    /// Returns the text for a report to quote: as far as it is UTF-8, so that every offset into it still holds.
+    /// Returns the text for a report to quote: as far as it is UTF-8, so that every offset into it still
+    /// holds.
     pub(super) fn text(&self) -> Arc<String> {
         match &self.0 {
             Bytes::Text(text) => Arc::clone(text),
-            Bytes::Other(bytes) => Arc::new(bytes.utf8_chunks().next().map_or("", |chunk| chunk.valid()).to_owned()),
+            Bytes::Other(bytes) => {
+                Arc::new(bytes.utf8_chunks().next().map_or("", |chunk| chunk.valid()).to_owned())
+            }
         }
     }
 }
@@ -75,7 +79,9 @@ pub(super) fn load(input: &Input, limit: u64) -> Result<Result<Loaded, TooLarge>
 pub(super) fn mentions(input: &Input, finder: &Finder<'_>, limit: u64) -> bool {
     match &input.content {
         Content::Bytes(bytes) => finder.find(bytes).is_some(),
-        Content::File(path) => File::open(path).and_then(|file| search(file.take(limit), finder)).unwrap_or(false),
+        Content::File(path) => {
+            File::open(path).and_then(|file| search(file.take(limit), finder)).unwrap_or(false)
+        }
     }
 }
 
@@ -108,7 +114,8 @@ fn bounded(reader: impl Read, expected: u64, limit: u64) -> io::Result<Result<Ve
     Ok(if bytes.len() as u64 > limit { Err(TooLarge { size: None }) } else { Ok(bytes) })
 }
 
-/// Reads standard input to its end, or to one byte beyond the limit, which [`lint`](super::lint) then refuses.
+/// Reads standard input to its end, or to one byte beyond the limit, which [`lint`](super::lint) then
+/// refuses.
 ///
 /// # Errors
 /// Standard input cannot be read.

@@ -1,4 +1,5 @@
-//! Certificates as values: the names they are for, authorities, roots (an authority without its key), and the leaves an authority signs.
+//! Certificates as values: the names they are for, authorities, roots (an authority without its key), and the
+//! leaves an authority signs.
 
 use std::fmt;
 use std::sync::Arc;
@@ -6,8 +7,8 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use base64::Engine as _;
 use rcgen::{
-    BasicConstraints, CertificateParams, DnType, ExtendedKeyUsagePurpose, GeneralSubtree, IsCa, Issuer, KeyPair, KeyUsagePurpose, NameConstraints,
-    SerialNumber,
+    BasicConstraints, CertificateParams, DnType, ExtendedKeyUsagePurpose, GeneralSubtree, IsCa, Issuer,
+    KeyPair, KeyUsagePurpose, NameConstraints, SerialNumber,
 };
 use rustls::client::danger::ServerCertVerifier as _;
 use rustls::client::{WebPkiServerVerifier, verify_server_name};
@@ -109,7 +110,8 @@ impl Names {
         &self.namespace
     }
 
-    /// Returns the name under which the API server calls the Service, and which it looks for in the certificate.
+    /// Returns the name under which the API server calls the Service, and which it looks for in the
+    /// certificate.
     #[must_use]
     pub fn server_name(&self) -> String {
         format!("{}.{}.svc", self.service, self.namespace)
@@ -136,8 +138,10 @@ impl Root {
     /// # Errors
     /// If it is not X.509.
     pub fn from_der(der: CertificateDer<'static>) -> Result<Self, AuthorityError> {
-        let (_, certificate) = X509Certificate::from_der(&der).map_err(|error| AuthorityError::Decode(error.to_string()))?;
-        let (not_before, not_after) = (certificate.validity().not_before.timestamp(), certificate.validity().not_after.timestamp());
+        let (_, certificate) =
+            X509Certificate::from_der(&der).map_err(|error| AuthorityError::Decode(error.to_string()))?;
+        let (not_before, not_after) =
+            (certificate.validity().not_before.timestamp(), certificate.validity().not_after.timestamp());
         Ok(Self { not_before: at(not_before), not_after: at(not_after), der })
     }
 
@@ -147,7 +151,10 @@ impl Root {
         let mut clean = true;
         let mut roots: Vec<Self> = Vec::new();
         for certificate in CertificateDer::pem_slice_iter(pem) {
-            match certificate.map_err(|error| AuthorityError::Pem("a certificate", error)).and_then(Self::from_der) {
+            match certificate
+                .map_err(|error| AuthorityError::Pem("a certificate", error))
+                .and_then(Self::from_der)
+            {
                 Ok(root) if roots.contains(&root) => {}
                 Ok(root) => roots.push(root),
                 Err(_) => clean = false,
@@ -156,10 +163,12 @@ impl Root {
         (roots, clean)
     }
 
-    /// Tells whether it may sign other certificates. The first version of X.509 had no way to say so, and Go lets such a root sign.
+    /// Tells whether it may sign other certificates. The first version of X.509 had no way to say so, and Go
+    /// lets such a root sign.
     #[must_use]
     pub fn is_authority(&self) -> bool {
-        X509Certificate::from_der(&self.der).is_ok_and(|(_, certificate)| certificate.is_ca() || certificate.version() == X509Version::V1)
+        X509Certificate::from_der(&self.der)
+            .is_ok_and(|(_, certificate)| certificate.is_ca() || certificate.version() == X509Version::V1)
     }
 
     /// Returns when it begins to hold.
@@ -239,7 +248,9 @@ impl Authority {
         let serial = serial()?;
         let mut params = CertificateParams::default();
         // Authorities that are told apart by their names spare a verifier trying one key after the other.
-        params.distinguished_name.push(DnType::CommonName, format!("jobgate authority {}", hex(&serial[..4])));
+        params
+            .distinguished_name
+            .push(DnType::CommonName, format!("jobgate authority {}", hex(&serial[..4])));
         params.serial_number = Some(SerialNumber::from_slice(&serial));
         (params.not_before, params.not_after) = ((now - SKEW).into(), (now + life).into());
         params.is_ca = IsCa::Ca(BasicConstraints::Constrained(0));
@@ -253,16 +264,20 @@ impl Authority {
         Ok(Self { root: Root::from_der(certificate.into())?, key: Arc::new(key) })
     }
 
-    /// Reads an authority from its certificate and key, both PEM, and tries it: what it signs for the names must verify.
+    /// Reads an authority from its certificate and key, both PEM, and tries it: what it signs for the names
+    /// must verify.
     ///
     /// # Errors
-    /// If one of the two is broken, they do not belong together, or it is no authority for the names. Its dates are not looked at.
+    /// If one of the two is broken, they do not belong together, or it is no authority for the names. Its
+    /// dates are not looked at.
     pub fn read(certificate: &[u8], key: &[u8], names: &Names) -> Result<Self, AuthorityError> {
         let first = CertificateDer::pem_slice_iter(certificate).next().ok_or(AuthorityError::Empty)?;
         let root = Root::from_der(first.map_err(|error| AuthorityError::Pem("a certificate", error))?)?;
-        let key = std::str::from_utf8(key).map_err(|_| AuthorityError::Key(rcgen::Error::CouldNotParseKeyPair))?;
+        let key =
+            std::str::from_utf8(key).map_err(|_| AuthorityError::Key(rcgen::Error::CouldNotParseKeyPair))?;
         let key = Arc::new(KeyPair::from_pem(key).map_err(AuthorityError::Key)?);
-        let (_, parsed) = X509Certificate::from_der(&root.der).map_err(|error| AuthorityError::Decode(error.to_string()))?;
+        let (_, parsed) = X509Certificate::from_der(&root.der)
+            .map_err(|error| AuthorityError::Decode(error.to_string()))?;
         if parsed.public_key().subject_public_key.data.as_ref() != key.public_key_raw() {
             return Err(AuthorityError::OtherKey);
         }
@@ -273,7 +288,11 @@ impl Authority {
         let authority = Self { root, key };
         let begin = authority.root.not_before;
         let trial = authority.sign(names, begin + SKEW, SKEW)?;
-        if trial.verifies(std::slice::from_ref(&authority.root), begin) { Ok(authority) } else { Err(AuthorityError::Unfit(names.server_name())) }
+        if trial.verifies(std::slice::from_ref(&authority.root), begin) {
+            Ok(authority)
+        } else {
+            Err(AuthorityError::Unfit(names.server_name()))
+        }
     }
 
     /// Returns its public half.
@@ -288,7 +307,8 @@ impl Authority {
         self.key.serialize_pem()
     }
 
-    /// Makes a certificate for the Service, with a key of its own, until `life` from now or as long as the authority itself.
+    /// Makes a certificate for the Service, with a key of its own, until `life` from now or as long as the
+    /// authority itself.
     ///
     /// # Errors
     /// If the system gives no randomness.
@@ -305,7 +325,13 @@ impl Authority {
         let issuer = Issuer::from_ca_cert_der(&self.root.der, &*self.key).map_err(AuthorityError::Make)?;
         let certificate = params.signed_by(&key, &issuer).map_err(AuthorityError::Make)?;
         let root = Root::from_der(certificate.into())?;
-        Ok(Leaf { certificate: root, key: key.serialize_pem(), signer: self.clone(), signed: now, server_name: names.server_name() })
+        Ok(Leaf {
+            certificate: root,
+            key: key.serialize_pem(),
+            signer: self.clone(),
+            signed: now,
+            server_name: names.server_name(),
+        })
     }
 }
 
@@ -362,15 +388,17 @@ impl Leaf {
         self.certificate.holds_at(time)
     }
 
-    /// Tells whether the API server, trusting the roots, takes it for the Service at that time (see [`verify`]).
+    /// Tells whether the API server, trusting the roots, takes it for the Service at that time (see
+    /// [`verify`]).
     #[must_use]
     pub fn verifies(&self, roots: &[Root], time: SystemTime) -> bool {
         verify(&self.certificate.der, &[], roots, &self.server_name, time).is_ok()
     }
 }
 
-/// Verifies the certificate that a server shows, with what it shows beside it, as the API server does, which is written in Go: roots that have expired,
-/// and roots that may not sign, do not count, and a root may be the server's own certificate.
+/// Verifies the certificate that a server shows, with what it shows beside it, as the API server does, which
+/// is written in Go: roots that have expired, and roots that may not sign, do not count, and a root may be
+/// the server's own certificate.
 ///
 /// # Errors
 /// It is not to be trusted at that time.
@@ -394,16 +422,26 @@ pub fn verify(
         };
     }
     let mut store = RootCertStore::empty();
-    store.add_parsable_certificates(roots.iter().filter(|root| root.holds_at(time) && root.is_authority()).map(|root| root.der.clone()));
+    store.add_parsable_certificates(
+        roots.iter().filter(|root| root.holds_at(time) && root.is_authority()).map(|root| root.der.clone()),
+    );
     if store.is_empty() {
         return Err(Distrust::Unsigned);
     }
-    let verifier = WebPkiServerVerifier::builder_with_provider(Arc::new(store), provider()).build().map_err(|error| other(&error))?;
-    let Err(error) = verifier.verify_server_cert(leaf, intermediates, &name, &[], UnixTime::since_unix_epoch(since)) else { return Ok(()) };
+    let verifier = WebPkiServerVerifier::builder_with_provider(Arc::new(store), provider())
+        .build()
+        .map_err(|error| other(&error))?;
+    let Err(error) =
+        verifier.verify_server_cert(leaf, intermediates, &name, &[], UnixTime::since_unix_epoch(since))
+    else {
+        return Ok(());
+    };
     Err(match error {
         rustls::Error::InvalidCertificate(error) => match error {
             CertificateError::UnknownIssuer | CertificateError::BadSignature => Distrust::Unsigned,
-            CertificateError::NotValidForName | CertificateError::NotValidForNameContext { .. } => Distrust::Name(server_name.to_owned()),
+            CertificateError::NotValidForName | CertificateError::NotValidForNameContext { .. } => {
+                Distrust::Name(server_name.to_owned())
+            }
             CertificateError::Expired | CertificateError::ExpiredContext { .. } => Distrust::Expired,
             CertificateError::NotValidYet | CertificateError::NotValidYetContext { .. } => Distrust::Early,
             error => other(&error),
@@ -446,9 +484,16 @@ mod tests {
         let judge = |roots: &[Root], name: &str, time: SystemTime| verify(der, &[], roots, name, time);
         let (own, name) = ([authority.root().clone()], "jobgate.jobgate-system.svc");
         assert_eq!(judge(&own, name, now()), Ok(()));
-        assert_eq!(judge(&own, "jobgate.other.svc", now()), Err(Distrust::Name("jobgate.other.svc".to_owned())));
+        assert_eq!(
+            judge(&own, "jobgate.other.svc", now()),
+            Err(Distrust::Name("jobgate.other.svc".to_owned()))
+        );
         assert_eq!(judge(&own, name, now() + 8 * DAY), Err(Distrust::Expired));
-        assert_eq!(judge(&own, name, now() + 400 * DAY), Err(Distrust::Unsigned), "the root has expired, too");
+        assert_eq!(
+            judge(&own, name, now() + 400 * DAY),
+            Err(Distrust::Unsigned),
+            "the root has expired, too"
+        );
         assert_eq!(judge(&[self::authority().root().clone()], name, now()), Err(Distrust::Unsigned));
         assert_eq!(judge(&[], name, now()), Err(Distrust::Unsigned));
         assert!(matches!(judge(&own, "no name", now()), Err(Distrust::Other(_))));
@@ -461,7 +506,10 @@ mod tests {
         let (own, name) = ([leaf.certificate.clone()], "jobgate.jobgate-system.svc");
         assert!(!own[0].is_authority() && authority.root().is_authority());
         assert_eq!(verify(&leaf.certificate.der, &[], &own, name, now()), Ok(()));
-        assert_eq!(verify(&leaf.certificate.der, &[], &own, "other", now()), Err(Distrust::Name("other".to_owned())));
+        assert_eq!(
+            verify(&leaf.certificate.der, &[], &own, "other", now()),
+            Err(Distrust::Name("other".to_owned()))
+        );
         assert_eq!(verify(&leaf.certificate.der, &[], &own, name, now() + 8 * DAY), Err(Distrust::Expired));
         let other = authority.sign(&names(), now(), 7 * DAY).unwrap();
         assert_eq!(verify(&other.certificate.der, &[], &own, name, now()), Err(Distrust::Unsigned));
@@ -473,7 +521,10 @@ mod tests {
         let leaf = authority.sign(&names(), now(), 7 * DAY).unwrap();
         let roots = [authority.root().clone()];
         assert!(leaf.verifies(&roots, now() - SKEW) && leaf.verifies(&roots, now() + 6 * DAY));
-        assert!(!leaf.verifies(&roots, now() - SKEW - Duration::from_secs(1)) && !leaf.verifies(&roots, now() + 8 * DAY));
+        assert!(
+            !leaf.verifies(&roots, now() - SKEW - Duration::from_secs(1))
+                && !leaf.verifies(&roots, now() + 8 * DAY)
+        );
         assert!(!leaf.verifies(&[], now()) && !leaf.verifies(&[samples::authority().root().clone()], now()));
         let long = authority.sign(&names(), now(), 900 * DAY).unwrap();
         assert_eq!(long.not_after(), authority.root().not_after(), "a leaf does not outlive its authority");
@@ -484,7 +535,11 @@ mod tests {
         let leaf = authority().sign(&names(), now(), DAY).unwrap();
         let (_, parsed) = X509Certificate::from_der(&leaf.certificate.der).unwrap();
         let text = format!("{:?}", parsed.subject_alternative_name().unwrap().unwrap().value);
-        assert!(text.contains("DNSName(\"jobgate.jobgate-system.svc\")") && text.contains("DNSName(\"jobgate.jobgate-system\")"), "{text}");
+        assert!(
+            text.contains("DNSName(\"jobgate.jobgate-system.svc\")")
+                && text.contains("DNSName(\"jobgate.jobgate-system\")"),
+            "{text}"
+        );
         let usage = parsed.extended_key_usage().unwrap().unwrap().value;
         assert!(usage.server_auth && !usage.client_auth && !usage.any);
         assert!(!parsed.is_ca());
@@ -508,7 +563,8 @@ mod tests {
     #[test]
     fn what_is_written_is_read() {
         let made = authority();
-        let read = Authority::read(made.root().pem().as_bytes(), made.key_pem().as_bytes(), &names()).unwrap();
+        let read =
+            Authority::read(made.root().pem().as_bytes(), made.key_pem().as_bytes(), &names()).unwrap();
         assert_eq!(read.root(), made.root());
         assert!(read.sign(&names(), now(), DAY).unwrap().verifies(&[made.root().clone()], now()));
         let other = authority();
@@ -563,7 +619,8 @@ mod tests {
 
     #[test]
     fn names_are_labels() {
-        for (service, namespace) in [("", "a"), ("a", ""), ("a.b", "c"), ("A", "b"), ("a", "b/c"), ("a", "*")] {
+        for (service, namespace) in [("", "a"), ("a", ""), ("a.b", "c"), ("A", "b"), ("a", "b/c"), ("a", "*")]
+        {
             Names::new(service, namespace).unwrap_err();
         }
     }

@@ -1,4 +1,5 @@
-//! The one task that reads the cluster, asks the plan what to do, and does it. Nothing here decides anything about certificates.
+//! The one task that reads the cluster, asks the plan what to do, and does it. Nothing here decides anything
+//! about certificates.
 
 use std::collections::BTreeSet;
 use std::error::Error as _;
@@ -76,19 +77,23 @@ const DEADLINE: Duration = Duration::from_secs(5);
 const SILENCE: Duration = Duration::from_secs(90);
 /// The shortest time between two looks.
 const BREATH: Duration = Duration::from_millis(100);
-/// The time between two looks after [`LOOKS`] of them within a minute: whoever changes things without end, or breaks every watch, must not make us wear
-/// the API server down. A change is still mended within two seconds.
+/// The time between two looks after [`LOOKS`] of them within a minute: whoever changes things without end, or
+/// breaks every watch, must not make us wear the API server down. A change is still mended within two
+/// seconds.
 const LONG_BREATH: Duration = Duration::from_secs(1);
 /// See [`LONG_BREATH`].
 const LOOKS: usize = 30;
-/// Writes to one object in any minute: two writers that undo each other must not wear the API server down either.
+/// Writes to one object in any minute: two writers that undo each other must not wear the API server down
+/// either.
 const WRITES: usize = 6;
 /// A write that others keep getting ahead of is tried so often at once, and then at the next look.
 const IN_A_ROW: usize = 4;
-/// A clock that differs by less is taken for the same: the `Date` of an answer has no fractions, and answers take time.
+/// A clock that differs by less is taken for the same: the `Date` of an answer has no fractions, and answers
+/// take time.
 const SAME_CLOCK: i64 = 30;
 
-/// Certificates being managed, until this is dropped. Nothing is taken back then: other replicas, and the next start, need what is there.
+/// Certificates being managed, until this is dropped. Nothing is taken back then: other replicas, and the
+/// next start, need what is there.
 #[derive(Debug)]
 #[must_use = "certificates are managed only while this lives"]
 pub struct Managed {
@@ -105,14 +110,21 @@ impl Drop for Managed {
 }
 
 impl Managed {
-    /// Starts to manage what `identity` serves. Needs a tokio runtime; comes back at once, whatever the API server does.
+    /// Starts to manage what `identity` serves. Needs a tokio runtime; comes back at once, whatever the API
+    /// server does.
     pub fn start(client: Client, settings: Settings, identity: Arc<Identity>, metrics: Metrics) -> Self {
         let state = Arc::new(Mutex::new(Err("the API server has not been reached yet".to_owned())));
         let wake = Arc::new(Notify::new());
-        let mut watched = vec![(format!("/api/v1/namespaces/{}/secrets", settings.names.namespace()), settings.secret.clone())];
-        watched.extend(Kind::ALL.map(|kind| (kind.path().to_owned(), settings.configuration(kind).to_owned())));
-        let mut tasks: Vec<AbortHandle> =
-            watched.into_iter().map(|(path, name)| tokio::spawn(watch(client.clone(), path, name, wake.clone())).abort_handle()).collect();
+        let mut watched = vec![(
+            format!("/api/v1/namespaces/{}/secrets", settings.names.namespace()),
+            settings.secret.clone(),
+        )];
+        watched
+            .extend(Kind::ALL.map(|kind| (kind.path().to_owned(), settings.configuration(kind).to_owned())));
+        let mut tasks: Vec<AbortHandle> = watched
+            .into_iter()
+            .map(|(path, name)| tokio::spawn(watch(client.clone(), path, name, wake.clone())).abort_handle())
+            .collect();
         let driver = Driver {
             client,
             settings,
@@ -220,7 +232,8 @@ impl Driver {
         let look = self.look().await;
         let contents = match &look.secret {
             Ok(object) => {
-                let rotate = object.pointer("/metadata/annotations").is_some_and(|all| all.get(ROTATE).is_some());
+                let rotate =
+                    object.pointer("/metadata/annotations").is_some_and(|all| all.get(ROTATE).is_some());
                 let contents = Contents::read(&data(object), rotate, &self.settings.names);
                 for fault in contents.faults() {
                     self.metrics.certificate_error("broken");
@@ -239,7 +252,10 @@ impl Driver {
                 Err(failure) => drop(wrong.insert(self.explain(kind.name(), name, failure))),
                 Ok(published) if published.is_empty() => {
                     let service = self.settings.names.server_name();
-                    wrong.insert(format!("no webhook of the {} {name} leads to the Service {service}", kind.name()));
+                    wrong.insert(format!(
+                        "no webhook of the {} {name} leads to the Service {service}",
+                        kind.name()
+                    ));
                 }
                 Ok(_) => {}
             }
@@ -269,7 +285,9 @@ impl Driver {
                 return false;
             }
         };
-        if let Some(Ok(authority)) = contents.as_ref().map(|contents| contents.current.usable(view.now).ok_or(())) {
+        if let Some(Ok(authority)) =
+            contents.as_ref().map(|contents| contents.current.usable(view.now).ok_or(()))
+        {
             self.metrics.authority_not_after(authority.root().not_after());
         }
         // The Secret comes first: nobody may serve or publish what another replica could still be ahead of.
@@ -309,7 +327,9 @@ impl Driver {
     /// Reads the three objects, the Secret first: the clock comes with it.
     async fn look(&mut self) -> Look {
         let secret = self.get(&self.settings.secret_uri()).await;
-        let secret = match secret.and_then(|(object, date)| Ok((known(object, "Secret", &self.settings.secret)?, date))) {
+        let secret = match secret
+            .and_then(|(object, date)| Ok((known(object, "Secret", &self.settings.secret)?, date)))
+        {
             Ok((object, date)) => {
                 if let Some(date) = date {
                     self.set_clock(date);
@@ -321,7 +341,8 @@ impl Driver {
         let mut configurations = Vec::with_capacity(2);
         for kind in Kind::ALL {
             let got = self.get(&self.settings.uri(kind)).await;
-            let got = got.and_then(|(object, _)| known(object, kind.name(), self.settings.configuration(kind)));
+            let got =
+                got.and_then(|(object, _)| known(object, kind.name(), self.settings.configuration(kind)));
             configurations.push(got.map(|object| Published::read(&object, &self.settings.names)));
         }
         let second = configurations.pop().unwrap_or(Err(Failure::Silence));
@@ -334,7 +355,10 @@ impl Driver {
         self.send(request).await
     }
 
-    async fn send(&self, request: http::Result<Request<Body>>) -> Result<(Value, Option<SystemTime>), Failure> {
+    async fn send(
+        &self,
+        request: http::Result<Request<Body>>,
+    ) -> Result<(Value, Option<SystemTime>), Failure> {
         let exchange = async {
             let response = fetch::send(&self.client, request).await?;
             let date = response.headers().get(DATE).and_then(|value| value.to_str().ok()).and_then(time);
@@ -352,7 +376,10 @@ impl Driver {
         };
         let ahead = if ahead.abs() < SAME_CLOCK { 0 } else { ahead };
         if ahead.abs_diff(self.ahead) >= SAME_CLOCK.unsigned_abs() {
-            tracing::warn!(ahead_seconds = ahead, "the clock of the API server is not this machine's; certificates go by the API server's");
+            tracing::warn!(
+                ahead_seconds = ahead,
+                "the clock of the API server is not this machine's; certificates go by the API server's"
+            );
             self.ahead = ahead;
             self.identity.set_clock(ahead);
             self.metrics.clock_ahead(ahead);
@@ -360,11 +387,20 @@ impl Driver {
     }
 
     /// Changes the Secret as it was read; tells whether to read again.
-    async fn store(&mut self, step: Step, change: &Change, object: &Value, wrong: &mut BTreeSet<String>) -> bool {
+    async fn store(
+        &mut self,
+        step: Step,
+        change: &Change,
+        object: &Value,
+        wrong: &mut BTreeSet<String>,
+    ) -> bool {
         let uptime = self.began.elapsed();
         if !self.store_pace.allows(uptime) {
             self.metrics.certificate_error("pace");
-            wrong.insert(format!("the Secret {} is changed over and over by somebody else; waiting before it is written again", self.place()));
+            wrong.insert(format!(
+                "the Secret {} is changed over and over by somebody else; waiting before it is written again",
+                self.place()
+            ));
             return false;
         }
         let mut object = object.clone();
@@ -373,17 +409,23 @@ impl Driver {
         let encode = |value: &Vec<u8>| Value::from(base64::engine::general_purpose::STANDARD.encode(value));
         object["data"] = entries.iter().map(|(key, value)| (key.clone(), encode(value))).collect();
         if change.clear_rotate
-            && let Some(annotations) = object.pointer_mut("/metadata/annotations").and_then(Value::as_object_mut)
+            && let Some(annotations) =
+                object.pointer_mut("/metadata/annotations").and_then(Value::as_object_mut)
         {
             annotations.remove(ROTATE);
         }
         let uri = format!("{}?fieldManager={FIELD_MANAGER}", self.settings.secret_uri());
-        let request = Request::put(uri).header(ACCEPT, "application/json").header(CONTENT_TYPE, "application/json");
+        let request =
+            Request::put(uri).header(ACCEPT, "application/json").header(CONTENT_TYPE, "application/json");
         match self.send(request.body(Body::from(object.to_string().into_bytes()))).await {
             Ok(_) => {
                 self.store_pace.note(uptime);
                 self.metrics.certificate_step(step.as_str());
-                tracing::info!(step = step.as_str(), secret = self.place(), "the Secret with the authority is changed");
+                tracing::info!(
+                    step = step.as_str(),
+                    secret = self.place(),
+                    "the Secret with the authority is changed"
+                );
                 true
             }
             Err(Failure::Status(StatusCode::CONFLICT)) => {
@@ -392,7 +434,11 @@ impl Driver {
                 true
             }
             Err(failure) => {
-                wrong.insert(format!("{} ({})", self.explain("the Secret", &self.place(), &failure), "update"));
+                wrong.insert(format!(
+                    "{} ({})",
+                    self.explain("the Secret", &self.place(), &failure),
+                    "update"
+                ));
                 false
             }
         }
@@ -401,14 +447,22 @@ impl Driver {
     fn serve(&mut self, leaf: Leaf) -> Result<(), Trouble> {
         self.identity.replace(leaf.certificate_pem().as_bytes(), leaf.key_pem().as_bytes())?;
         self.metrics.certificate_step("sign");
-        let until = jiff::Timestamp::try_from(leaf.not_after()).map(|time| time.to_string()).unwrap_or_default();
+        let until =
+            jiff::Timestamp::try_from(leaf.not_after()).map(|time| time.to_string()).unwrap_or_default();
         tracing::info!(authority = leaf.signer().root().id(), until, "serving a new certificate");
         self.leaf = Some(leaf);
         Ok(())
     }
 
     /// Sets the bundle of a configuration; tells whether to look again.
-    async fn publish(&mut self, index: usize, kind: Kind, published: &Published, bundle: &[Root], wrong: &mut BTreeSet<String>) -> bool {
+    async fn publish(
+        &mut self,
+        index: usize,
+        kind: Kind,
+        published: &Published,
+        bundle: &[Root],
+        wrong: &mut BTreeSet<String>,
+    ) -> bool {
         let uptime = self.began.elapsed();
         let name = self.settings.configuration(kind).to_owned();
         if !self.paces[index].allows(uptime) {
@@ -420,14 +474,21 @@ impl Driver {
             return false;
         }
         let uri = format!("{}?fieldManager={FIELD_MANAGER}&force=true", self.settings.uri(kind));
-        let request = Request::patch(uri).header(ACCEPT, "application/json").header(CONTENT_TYPE, "application/apply-patch+yaml");
+        let request = Request::patch(uri)
+            .header(ACCEPT, "application/json")
+            .header(CONTENT_TYPE, "application/apply-patch+yaml");
         let body = published.apply(kind, &name, bundle).to_string();
         match self.send(request.body(Body::from(body.into_bytes()))).await {
             Ok(_) => {
                 self.paces[index].note(uptime);
                 self.metrics.bundle_write("success");
                 let roots: Vec<String> = bundle.iter().map(Root::id).collect();
-                tracing::info!(configuration = name, kind = kind.name(), authorities = roots.join(","), "the caBundle is set");
+                tracing::info!(
+                    configuration = name,
+                    kind = kind.name(),
+                    authorities = roots.join(","),
+                    "the caBundle is set"
+                );
                 true
             }
             Err(Failure::Status(StatusCode::CONFLICT)) => {
@@ -443,34 +504,50 @@ impl Driver {
     }
 
     /// Gives up the ownership that comes with setting a bundle.
-    async fn release(&mut self, index: usize, kind: Kind, published: &Published, wrong: &mut BTreeSet<String>) {
+    async fn release(
+        &mut self,
+        index: usize,
+        kind: Kind,
+        published: &Published,
+        wrong: &mut BTreeSet<String>,
+    ) {
         let uptime = self.uptime();
         if !self.release_paces[index].allows(uptime) {
             return;
         }
         let uri = format!("{}?fieldManager={FIELD_MANAGER}", self.settings.uri(kind));
-        let request = Request::patch(uri).header(ACCEPT, "application/json").header(CONTENT_TYPE, "application/merge-patch+json");
+        let request = Request::patch(uri)
+            .header(ACCEPT, "application/json")
+            .header(CONTENT_TYPE, "application/merge-patch+json");
         match self.send(request.body(Body::from(published.release().to_string().into_bytes()))).await {
             Ok(_) => self.release_paces[index].note(uptime),
             // Something newer is there: the next look tells.
             Err(Failure::Status(StatusCode::CONFLICT)) => {}
-            Err(failure) => drop(wrong.insert(format!("{} (patch)", self.explain(kind.name(), self.settings.configuration(kind), &failure)))),
+            Err(failure) => drop(wrong.insert(format!(
+                "{} (patch)",
+                self.explain(kind.name(), self.settings.configuration(kind), &failure)
+            ))),
         }
     }
 
-    /// Settles whether we are ready. Once we are, only the certificate itself can change that, and the server looks after that.
+    /// Settles whether we are ready. Once we are, only the certificate itself can change that, and the server
+    /// looks after that.
     fn judge(&mut self, both: Option<&[Root]>, wrong: &BTreeSet<String>) {
         if check(&self.state).is_ok() {
             return;
         }
         let now = self.now();
-        let right = both.is_some_and(|roots| self.leaf.as_ref().is_some_and(|leaf| leaf.verifies(roots, now)));
+        let right =
+            both.is_some_and(|roots| self.leaf.as_ref().is_some_and(|leaf| leaf.verifies(roots, now)));
         let uptime = self.uptime();
         self.right_since = if right { self.right_since.or(Some(uptime)) } else { None };
         let verdict = match self.right_since {
             Some(since) if uptime.saturating_sub(since) >= self.settings.lifetimes.settle => Ok(()),
             Some(_) => Err("waiting for the API server to notice the caBundle".to_owned()),
-            None => Err(wrong.first().cloned().unwrap_or_else(|| "the webhook configurations do not hold our authority yet".to_owned())),
+            None => Err(wrong
+                .first()
+                .cloned()
+                .unwrap_or_else(|| "the webhook configurations do not hold our authority yet".to_owned())),
         };
         if verdict.is_ok() {
             tracing::info!("the API server can verify the certificate");
@@ -485,9 +562,14 @@ impl Driver {
     /// Says in one line what went wrong and what to do, and counts it.
     fn explain(&self, what: &str, name: &str, failure: &Failure) -> String {
         let (cause, advice) = match failure {
-            Failure::NotFound if what == "the Secret" => ("missing", "does not exist: create it, empty; it is filled then"),
+            Failure::NotFound if what == "the Secret" => {
+                ("missing", "does not exist: create it, empty; it is filled then")
+            }
             Failure::NotFound => ("missing", "does not exist: apply it; its caBundle is filled then"),
-            Failure::Forbidden => ("forbidden", "may not be used: give the service account the permissions that certs/README.md lists"),
+            Failure::Forbidden => (
+                "forbidden",
+                "may not be used: give the service account the permissions that certs/README.md lists",
+            ),
             Failure::Transport(_) | Failure::Silence => ("unreachable", "cannot be reached"),
             _ => ("refused", "cannot be used"),
         };
@@ -519,7 +601,11 @@ enum Trouble {
 
 /// Returns an object if it is the one that was asked for.
 fn known(object: Value, kind: &str, name: &str) -> Result<Value, Failure> {
-    if object["kind"] == kind && object["metadata"]["name"] == name { Ok(object) } else { Err(Failure::Foreign) }
+    if object["kind"] == kind && object["metadata"]["name"] == name {
+        Ok(object)
+    } else {
+        Err(Failure::Foreign)
+    }
 }
 
 fn common(a: &Published, b: &Published) -> Vec<Root> {
@@ -556,7 +642,12 @@ async fn watch(client: Client, path: String, name: String, wake: Arc<Notify>) {
                 pause.longest();
             }
             if !std::mem::replace(&mut failing, true) {
-                tracing::warn!(path, name, error = chain(&failure), "cannot watch; looking every few seconds instead");
+                tracing::warn!(
+                    path,
+                    name,
+                    error = chain(&failure),
+                    "cannot watch; looking every few seconds instead"
+                );
             }
             wake.notify_one();
         }

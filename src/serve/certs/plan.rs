@@ -1,8 +1,10 @@
-//! What to do next, decided from what was just read. Pure: no clock, no network, no randomness but that of a new key.
+//! What to do next, decided from what was just read. Pure: no clock, no network, no randomness but that of a
+//! new key.
 //!
-//! The order of a rotation is what keeps every handshake valid: an authority is published, then waited for, then it signs; and one that signed stays
-//! published until the last leaf it signed is gone. The waiting counts from when this process saw the authority in both configurations, not from
-//! when somebody wrote it into the Secret, so a replica that is alone, new or forbidden to look only waits longer.
+//! The order of a rotation is what keeps every handshake valid: an authority is published, then waited for,
+//! then it signs; and one that signed stays published until the last leaf it signed is gone. The waiting
+//! counts from when this process saw the authority in both configurations, not from when somebody wrote it
+//! into the Secret, so a replica that is alone, new or forbidden to look only waits longer.
 
 use std::time::{Duration, SystemTime};
 
@@ -16,24 +18,33 @@ pub struct Lifetimes {
     pub authority: Duration,
     /// A served certificate: 7 days. At two thirds of it, or a little before, it is renewed.
     pub leaf: Duration,
-    /// How long an authority is published before it signs: 10 minutes, for API servers that hear late of a configuration.
+    /// How long an authority is published before it signs: 10 minutes, for API servers that hear late of a
+    /// configuration.
     pub soak: Duration,
-    /// How long an authority stays published beyond the life of the last certificate it signed: 24 hours, for replicas that hear late of the Secret.
+    /// How long an authority stays published beyond the life of the last certificate it signed: 24 hours, for
+    /// replicas that hear late of the Secret.
     pub grace: Duration,
-    /// How long after the configurations are right a replica says it is ready: 2 seconds, in which API servers hear of them.
+    /// How long after the configurations are right a replica says it is ready: 2 seconds, in which API
+    /// servers hear of them.
     pub settle: Duration,
 }
 
 impl Default for Lifetimes {
     fn default() -> Self {
         const DAY: Duration = Duration::from_secs(86_400);
-        Self { authority: 365 * DAY, leaf: 7 * DAY, soak: Duration::from_secs(600), grace: DAY, settle: Duration::from_secs(2) }
+        Self {
+            authority: 365 * DAY,
+            leaf: 7 * DAY,
+            soak: Duration::from_secs(600),
+            grace: DAY,
+            settle: Duration::from_secs(2),
+        }
     }
 }
 
 impl Lifetimes {
-    /// Returns how often everything is to be looked at, whether or not a watch tells of a change: every 10 seconds, and oftener where a leaf's life is
-    /// so short that it would be over before.
+    /// Returns how often everything is to be looked at, whether or not a watch tells of a change: every 10
+    /// seconds, and oftener where a leaf's life is so short that it would be over before.
     #[must_use]
     pub fn look_every(&self) -> Duration {
         (self.leaf / 20).min(Duration::from_secs(10))
@@ -49,7 +60,8 @@ pub struct View<'a> {
     pub contents: Option<&'a Contents>,
     /// What this replica serves.
     pub leaf: Option<&'a Leaf>,
-    /// Roots that both configurations have held for the time of [`Lifetimes::soak`], without a break, as this replica saw it.
+    /// Roots that both configurations have held for the time of [`Lifetimes::soak`], without a break, as this
+    /// replica saw it.
     pub soaked: &'a [Root],
     /// Roots that some configuration holds at the moment.
     pub published: &'a [Root],
@@ -80,7 +92,16 @@ pub enum Step {
 
 impl Step {
     /// Every step, in order.
-    pub const ALL: [Self; 8] = [Self::Create, Self::Restore, Self::Next, Self::Promote, Self::Keep, Self::Date, Self::Clear, Self::Retire];
+    pub const ALL: [Self; 8] = [
+        Self::Create,
+        Self::Restore,
+        Self::Next,
+        Self::Promote,
+        Self::Keep,
+        Self::Date,
+        Self::Clear,
+        Self::Retire,
+    ];
 
     /// Returns the word used in the log and the metrics.
     #[must_use]
@@ -120,7 +141,10 @@ pub fn plan(view: &View<'_>, names: &Names, lifetimes: &Lifetimes) -> Result<Pla
     };
     let now = view.now;
     // What this replica serves, once it has done what it is about to do.
-    let served = sign.as_ref().or_else(|| view.leaf.filter(|leaf| leaf.holds_at(now)).map(Leaf::signer)).map(Authority::root);
+    let served = sign
+        .as_ref()
+        .or_else(|| view.leaf.filter(|leaf| leaf.holds_at(now)).map(Leaf::signer))
+        .map(Authority::root);
     let store = match contents.current.usable(now) {
         None => Some(replace(view, contents, names, lifetimes)?),
         Some(current) => store(view, contents, current, served, names, lifetimes)?,
@@ -141,7 +165,9 @@ fn sign(view: &View<'_>) -> Option<Authority> {
         return current.or_else(last).cloned();
     };
     let signer = leaf.signer();
-    if let Some(current) = current.filter(|current| current.root() != signer.root() && view.soaked.contains(current.root())) {
+    if let Some(current) =
+        current.filter(|current| current.root() != signer.root() && view.soaked.contains(current.root()))
+    {
         return Some(current.clone());
     }
     // A certificate that ends with its authority does not become longer by being renewed.
@@ -155,21 +181,35 @@ fn renewal(leaf: &Leaf, spread: f64) -> SystemTime {
     leaf.signed() + life.mul_f64(2.0 / 3.0 - 0.1 * spread.clamp(0.0, 1.0))
 }
 
-/// Replaces an authority that cannot sign: it is missing, broken, or out of its time. There is nothing to wait for.
-fn replace(view: &View<'_>, contents: &Contents, names: &Names, lifetimes: &Lifetimes) -> Result<(Step, Change), AuthorityError> {
+/// Replaces an authority that cannot sign: it is missing, broken, or out of its time. There is nothing to
+/// wait for.
+fn replace(
+    view: &View<'_>,
+    contents: &Contents,
+    names: &Names,
+    lifetimes: &Lifetimes,
+) -> Result<(Step, Change), AuthorityError> {
     let now = view.now;
-    // What anybody may still serve stays published: the Secret may have lost an authority that signed for another replica.
+    // What anybody may still serve stays published: the Secret may have lost an authority that signed for
+    // another replica.
     let mut previous = contents.current.roots();
     previous.extend(contents.previous.iter().cloned());
     previous.extend(view.published.iter().cloned());
     if let Some(held) = view.leaf.map(Leaf::signer).filter(|held| held.root().holds_at(now)) {
-        return Ok((Step::Restore, Change::default().current(held).previous(&distinct(previous, held.root(), now), now)));
+        return Ok((
+            Step::Restore,
+            Change::default().current(held).previous(&distinct(previous, held.root(), now), now),
+        ));
     }
     if let Some(next) = contents.next.usable(now) {
-        return Ok((Step::Promote, Change::default().current(next).no_next().previous(&distinct(previous, next.root(), now), now)));
+        return Ok((
+            Step::Promote,
+            Change::default().current(next).no_next().previous(&distinct(previous, next.root(), now), now),
+        ));
     }
     let made = Authority::generate(names, now, lifetimes.authority)?;
-    let mut change = Change::default().current(&made).no_next().previous(&distinct(previous, made.root(), now), now);
+    let mut change =
+        Change::default().current(&made).no_next().previous(&distinct(previous, made.root(), now), now);
     change.clear_rotate = contents.rotate;
     Ok((Step::Create, change))
 }
@@ -187,7 +227,10 @@ fn store(
     if let Some(root) = served.filter(|root| !contents.roots(now).contains(root)) {
         let mut previous = vec![root.clone()];
         previous.extend(contents.previous.iter().cloned());
-        return Ok(Some((Step::Keep, Change::default().previous(&distinct(previous, current.root(), now), now))));
+        return Ok(Some((
+            Step::Keep,
+            Change::default().previous(&distinct(previous, current.root(), now), now),
+        )));
     }
     let begin = current.root().not_before() + SKEW;
     let life = current.root().not_after().duration_since(begin).unwrap_or_default();
@@ -197,7 +240,10 @@ fn store(
             if view.soaked.contains(next.root()) {
                 let mut previous = vec![current.root().clone()];
                 previous.extend(contents.previous.iter().cloned());
-                let change = Change::default().current(next).no_next().previous(&distinct(previous, next.root(), now), now);
+                let change = Change::default()
+                    .current(next)
+                    .no_next()
+                    .previous(&distinct(previous, next.root(), now), now);
                 return Ok(Some((Step::Promote, change)));
             }
         }
@@ -264,7 +310,11 @@ impl Soak {
     /// Returns the roots that have been there for the time given, at an uptime.
     #[must_use]
     pub fn over(&self, uptime: Duration, time: Duration) -> Vec<Root> {
-        self.since.iter().filter(|(_, since)| uptime.saturating_sub(*since) >= time).map(|(root, _)| root.clone()).collect()
+        self.since
+            .iter()
+            .filter(|(_, since)| uptime.saturating_sub(*since) >= time)
+            .map(|(root, _)| root.clone())
+            .collect()
     }
 }
 

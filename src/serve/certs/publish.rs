@@ -1,4 +1,5 @@
-//! The `caBundle` of the two webhook configurations: what it holds, whether it is right, and how often it may be written.
+//! The `caBundle` of the two webhook configurations: what it holds, whether it is right, and how often it may
+//! be written.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -8,8 +9,9 @@ use base64::Engine as _;
 use super::authority::{Names, Root, bundle};
 use crate::text::value::{Value, json};
 
-/// The owner, in `managedFields`, of the `caBundle` fields for the moment in which they are written. Then they belong to nobody: a webhook of which
-/// somebody owns a field cannot be taken out by server-side apply, which would leave the rest of it and fail.
+/// The owner, in `managedFields`, of the `caBundle` fields for the moment in which they are written. Then
+/// they belong to nobody: a webhook of which somebody owns a field cannot be taken out by server-side apply,
+/// which would leave the rest of it and fail.
 pub const FIELD_MANAGER: &str = "jobgate-certs";
 
 /// A kind of webhook configuration.
@@ -44,7 +46,8 @@ impl Kind {
     }
 }
 
-/// The webhooks of one configuration that lead to our Service, each with its bundle: the roots, and whether it holds nothing else.
+/// The webhooks of one configuration that lead to our Service, each with its bundle: the roots, and whether
+/// it holds nothing else.
 #[derive(Clone, Debug, Default)]
 pub struct Published {
     webhooks: Vec<(String, Vec<Root>, bool)>,
@@ -54,7 +57,8 @@ pub struct Published {
 }
 
 impl Published {
-    /// Reads a configuration. Webhooks that name another Service are left alone; those with a `url` are taken for ours.
+    /// Reads a configuration. Webhooks that name another Service are left alone; those with a `url` are taken
+    /// for ours.
     #[must_use]
     pub fn read(configuration: &Value, names: &Names) -> Self {
         let ours = |webhook: &&Value| match webhook.pointer("/clientConfig/service") {
@@ -70,7 +74,11 @@ impl Published {
         let webhooks = configuration["webhooks"].as_array().map(Vec::as_slice).unwrap_or_default();
         Self {
             webhooks: webhooks.iter().filter(ours).map(read).collect(),
-            version: configuration.pointer("/metadata/resourceVersion").and_then(Value::as_str).unwrap_or_default().to_owned(),
+            version: configuration
+                .pointer("/metadata/resourceVersion")
+                .and_then(Value::as_str)
+                .unwrap_or_default()
+                .to_owned(),
             others: others(configuration),
         }
     }
@@ -91,7 +99,9 @@ impl Published {
     /// Tells whether every webhook holds these roots and nothing else, in any order.
     #[must_use]
     pub fn holds(&self, wanted: &[Root]) -> bool {
-        self.webhooks.iter().all(|(_, roots, clean)| *clean && roots.len() == wanted.len() && wanted.iter().all(|root| roots.contains(root)))
+        self.webhooks.iter().all(|(_, roots, clean)| {
+            *clean && roots.len() == wanted.len() && wanted.iter().all(|root| roots.contains(root))
+        })
     }
 
     /// Tells whether no webhook leads to our Service.
@@ -106,22 +116,29 @@ impl Published {
         self.others.is_some()
     }
 
-    /// Returns the merge patch after which nothing of it is ours. It changes no field, and nothing if the configuration is newer than what was read.
+    /// Returns the merge patch after which nothing of it is ours. It changes no field, and nothing if the
+    /// configuration is newer than what was read.
     #[must_use]
     pub fn release(&self) -> Value {
         let mut left = self.others.clone().unwrap_or_default();
         if left.is_empty() {
-            // The API server takes an empty list for one that was left out, and a list of one empty entry for an empty list.
+            // The API server takes an empty list for one that was left out, and a list of one empty entry for
+            // an empty list.
             left.push(json!({}));
         }
         json!({"metadata": {"resourceVersion": self.version, "managedFields": left}})
     }
 
-    /// Returns the server-side apply that makes them hold the roots. It names the version that was read, so that it changes nothing newer.
+    /// Returns the server-side apply that makes them hold the roots. It names the version that was read, so
+    /// that it changes nothing newer.
     #[must_use]
     pub fn apply(&self, kind: Kind, name: &str, wanted: &[Root]) -> Value {
         let text = base64::engine::general_purpose::STANDARD.encode(bundle(wanted));
-        let webhooks: Vec<Value> = self.webhooks.iter().map(|(name, _, _)| json!({"name": name, "clientConfig": {"caBundle": text}})).collect();
+        let webhooks: Vec<Value> = self
+            .webhooks
+            .iter()
+            .map(|(name, _, _)| json!({"name": name, "clientConfig": {"caBundle": text}}))
+            .collect();
         json!({
             "apiVersion": "admissionregistration.k8s.io/v1",
             "kind": kind.name(),
@@ -134,7 +151,8 @@ impl Published {
 /// Returns what others own of a configuration, if we own something of it.
 fn others(configuration: &Value) -> Option<Vec<Value>> {
     let managed = configuration.pointer("/metadata/managedFields")?.as_array()?;
-    let (ours, others): (Vec<&Value>, Vec<&Value>) = managed.iter().partition(|entry| entry["manager"] == FIELD_MANAGER);
+    let (ours, others): (Vec<&Value>, Vec<&Value>) =
+        managed.iter().partition(|entry| entry["manager"] == FIELD_MANAGER);
     (!ours.is_empty()).then(|| others.into_iter().cloned().collect())
 }
 
@@ -157,7 +175,8 @@ impl Pace {
     /// Tells whether it may be done at an uptime.
     #[must_use]
     pub fn allows(&self, uptime: Duration) -> bool {
-        self.times.len() < self.most || self.times.front().is_none_or(|first| uptime.saturating_sub(*first) >= Self::MINUTE)
+        self.times.len() < self.most
+            || self.times.front().is_none_or(|first| uptime.saturating_sub(*first) >= Self::MINUTE)
     }
 
     /// Notes that it was done.
@@ -181,7 +200,8 @@ mod tests {
     fn webhook(name: &str, service: &str, pem: Option<&str>) -> Value {
         let mut webhook = json!({"name": name, "clientConfig": {"service": {"name": service, "namespace": names().namespace()}}});
         if let Some(pem) = pem {
-            webhook["clientConfig"]["caBundle"] = base64::engine::general_purpose::STANDARD.encode(pem).into();
+            webhook["clientConfig"]["caBundle"] =
+                base64::engine::general_purpose::STANDARD.encode(pem).into();
         }
         webhook
     }
@@ -192,10 +212,14 @@ mod tests {
 
     #[test]
     fn only_what_leads_to_us_is_written() {
-        let published =
-            read(&[webhook("a", "jobgate", None), webhook("b", "theirs", None), json!({"name": "c", "clientConfig": {"url": "https://x"}})]);
+        let published = read(&[
+            webhook("a", "jobgate", None),
+            webhook("b", "theirs", None),
+            json!({"name": "c", "clientConfig": {"url": "https://x"}}),
+        ]);
         let apply = published.apply(Kind::Mutating, "jobgate", &[root()]);
-        let written: Vec<_> = apply["webhooks"].as_array().unwrap().iter().map(|webhook| webhook["name"].clone()).collect();
+        let written: Vec<_> =
+            apply["webhooks"].as_array().unwrap().iter().map(|webhook| webhook["name"].clone()).collect();
         assert_eq!(written, ["a", "c"]);
         assert_eq!(apply["metadata"], json!({"name": "jobgate", "resourceVersion": "7"}));
         assert!(read(&[webhook("b", "theirs", None)]).is_empty() && read(&[]).is_empty());
@@ -207,12 +231,19 @@ mod tests {
         let with = |pem: &str| read(&[webhook("a", "jobgate", Some(pem))]);
         let wanted = [a.clone(), b.clone()];
         assert!(with(&bundle(&[b.clone(), a.clone()])).holds(&wanted));
-        for pem in [bundle(std::slice::from_ref(&a)), bundle(&[a.clone(), b.clone(), root()]), String::new(), "garbage".to_owned()] {
+        for pem in [
+            bundle(std::slice::from_ref(&a)),
+            bundle(&[a.clone(), b.clone(), root()]),
+            String::new(),
+            "garbage".to_owned(),
+        ] {
             assert!(!with(&pem).holds(&wanted), "{pem}");
         }
-        let torn = format!("{}-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n", bundle(&wanted));
+        let torn =
+            format!("{}-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n", bundle(&wanted));
         assert!(!with(&torn).holds(&wanted));
-        let uneven = read(&[webhook("a", "jobgate", Some(&bundle(&wanted))), webhook("b", "jobgate", Some(&a.pem()))]);
+        let uneven =
+            read(&[webhook("a", "jobgate", Some(&bundle(&wanted))), webhook("b", "jobgate", Some(&a.pem()))]);
         assert_eq!((uneven.roots(), uneven.any().len(), uneven.holds(&wanted)), (vec![a], 3, false));
     }
 
@@ -220,9 +251,15 @@ mod tests {
     fn what_is_ours_is_let_go_and_what_is_not_is_kept() {
         let read = |managed: Value| {
             let metadata = json!({"resourceVersion": "7", "managedFields": managed});
-            Published::read(&json!({"metadata": metadata, "webhooks": [webhook("a", "jobgate", None)]}), &names())
+            Published::read(
+                &json!({"metadata": metadata, "webhooks": [webhook("a", "jobgate", None)]}),
+                &names(),
+            )
         };
-        let (ours, theirs) = (json!({"manager": FIELD_MANAGER, "operation": "Apply"}), json!({"manager": "kubectl", "operation": "Apply"}));
+        let (ours, theirs) = (
+            json!({"manager": FIELD_MANAGER, "operation": "Apply"}),
+            json!({"manager": "kubectl", "operation": "Apply"}),
+        );
         let both = read(json!([theirs, ours]));
         assert!(both.is_owned());
         assert_eq!(both.release(), json!({"metadata": {"resourceVersion": "7", "managedFields": [theirs]}}));

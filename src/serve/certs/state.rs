@@ -7,8 +7,8 @@
 //! | `ca-prev.crt` | authorities that signed, and whose leaves may still be served; any number |
 //! | `ca-prev.since` | since when they do not sign any more, RFC 3339 |
 //!
-//! Other keys are somebody else's and stay as they are. The times stand beside the certificates they are about, and not in annotations, so that a
-//! Secret that is emptied, replaced or restored is consistent.
+//! Other keys are somebody else's and stay as they are. The times stand beside the certificates they are
+//! about, and not in annotations, so that a Secret that is emptied, replaced or restored is consistent.
 
 use std::collections::BTreeMap;
 use std::time::{Duration, SystemTime};
@@ -51,7 +51,9 @@ impl Slot {
         }
         match Authority::read(certificate, key, names) {
             Ok(authority) => Self::Good(authority),
-            Err(error) => Self::Broken(crate::serve::server::hot::chain(&error), Root::read_all(certificate).0),
+            Err(error) => {
+                Self::Broken(crate::serve::server::hot::chain(&error), Root::read_all(certificate).0)
+            }
         }
     }
 
@@ -96,17 +98,31 @@ impl Contents {
     /// Reads the data of a Secret, and whether it has the annotation [`ROTATE`].
     #[must_use]
     pub fn read(data: &Data, rotate: bool, names: &Names) -> Self {
-        let (mut previous, previous_clean) = Root::read_all(data.get(PREVIOUS).map(Vec::as_slice).unwrap_or_default());
+        let (mut previous, previous_clean) =
+            Root::read_all(data.get(PREVIOUS).map(Vec::as_slice).unwrap_or_default());
         previous.truncate(MOST_PREVIOUS);
-        let since = data.get(SINCE).and_then(|text| std::str::from_utf8(text).ok()?.trim().parse::<Timestamp>().ok()).map(SystemTime::from);
-        Self { current: Slot::read(data, CURRENT, names), next: Slot::read(data, NEXT, names), previous, previous_clean, since, rotate }
+        let since = data
+            .get(SINCE)
+            .and_then(|text| std::str::from_utf8(text).ok()?.trim().parse::<Timestamp>().ok())
+            .map(SystemTime::from);
+        Self {
+            current: Slot::read(data, CURRENT, names),
+            next: Slot::read(data, NEXT, names),
+            previous,
+            previous_clean,
+            since,
+            rotate,
+        }
     }
 
-    /// Returns every root in it that has not expired, each once: the signing one first, then the next, then those before.
+    /// Returns every root in it that has not expired, each once: the signing one first, then the next, then
+    /// those before.
     #[must_use]
     pub fn roots(&self, now: SystemTime) -> Vec<Root> {
         let mut roots = Vec::new();
-        for root in self.current.roots().into_iter().chain(self.next.roots()).chain(self.previous.iter().cloned()) {
+        for root in
+            self.current.roots().into_iter().chain(self.next.roots()).chain(self.previous.iter().cloned())
+        {
             if now < root.not_after() && !roots.contains(&root) {
                 roots.push(root);
             }
@@ -122,8 +138,12 @@ impl Contents {
             _ => None,
         };
         let previous = (!self.previous_clean).then(|| format!("{PREVIOUS}: not only certificates"));
-        let since = (!self.previous.is_empty() && self.since.is_none()).then(|| format!("{SINCE}: not a time"));
-        [slot(&self.current, CURRENT), slot(&self.next, NEXT), previous, since].into_iter().flatten().collect()
+        let since =
+            (!self.previous.is_empty() && self.since.is_none()).then(|| format!("{SINCE}: not a time"));
+        [slot(&self.current, CURRENT), slot(&self.next, NEXT), previous, since]
+            .into_iter()
+            .flatten()
+            .collect()
     }
 }
 
@@ -198,7 +218,8 @@ mod tests {
     #[test]
     fn what_is_written_is_read_and_the_rest_stays() {
         let [a, b, c] = [authority(), authority(), authority()];
-        let mut data = Data::from([("theirs".to_owned(), vec![1, 2, 3]), ("ca-prev.crt".to_owned(), b"old".to_vec())]);
+        let mut data =
+            Data::from([("theirs".to_owned(), vec![1, 2, 3]), ("ca-prev.crt".to_owned(), b"old".to_vec())]);
         Change::default().current(&a).next(&b).previous(&[c.root().clone()], now()).apply(&mut data);
         let contents = Contents::read(&data, false, &names());
         assert!(contents.faults().is_empty(), "{:?}", contents.faults());
@@ -229,7 +250,12 @@ mod tests {
         assert_eq!(salvaged(&read(&[("ca.crt", pem(&a))])), 1);
         assert_eq!(salvaged(&read(&[("ca.key", key(&a))])), 0);
         assert_eq!(salvaged(&read(&[("ca.crt", vec![0xff; 99]), ("ca.key", key(&a))])), 0);
-        let contents = read(&[("ca.crt", pem(&a)), ("ca.key", key(&a)), ("ca-prev.crt", pem(&b)), ("ca-prev.since", b"soon".to_vec())]);
+        let contents = read(&[
+            ("ca.crt", pem(&a)),
+            ("ca.key", key(&a)),
+            ("ca-prev.crt", pem(&b)),
+            ("ca-prev.since", b"soon".to_vec()),
+        ]);
         assert_eq!((contents.previous.len(), contents.since, contents.faults().len()), (1, None, 1));
     }
 

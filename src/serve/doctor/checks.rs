@@ -16,7 +16,8 @@ use super::{Check, Judged, Note};
 use crate::report::plural;
 use crate::serve::certs::authority::Root;
 
-/// All checks, from the API server over the registration and the certificates to the pods and the policy, and at last what comes of it all.
+/// All checks, from the API server over the registration and the certificates to the pods and the policy, and
+/// at last what comes of it all.
 pub static CHECKS: &[Check] = &[
     Check {
         id: "api-server",
@@ -239,7 +240,8 @@ fn need<T>(seen: &Seen<T>, absent: impl FnOnce() -> Note) -> Result<&T, Note> {
     }
 }
 
-/// Returns the webhooks of both configurations, or why they are not known. What is missing is told by `configurations` alone.
+/// Returns the webhooks of both configurations, or why they are not known. What is missing is told by
+/// `configurations` alone.
 fn entries(observed: &Observed) -> Result<Vec<Entry<'_>>, Note> {
     for seen in [&observed.mutating, &observed.validating] {
         if let Seen::Unread(unread) = seen {
@@ -247,7 +249,11 @@ fn entries(observed: &Observed) -> Result<Vec<Entry<'_>>, Note> {
         }
     }
     let entries: Vec<Entry<'_>> = observed.entries().collect();
-    if entries.is_empty() { Err(Note::not_checked("there is no webhook").remedy("see `configurations`")) } else { Ok(entries) }
+    if entries.is_empty() {
+        Err(Note::not_checked("there is no webhook").remedy("see `configurations`"))
+    } else {
+        Ok(entries)
+    }
 }
 
 /// Returns the notes, or the one that all is well.
@@ -273,7 +279,8 @@ fn day(time: SystemTime) -> String {
 
 /// Says what is wrong with the dates of a certificate, and how much time it has.
 ///
-/// Near is a tenth of its life, not a number of days: a short-lived certificate is not always about to end (reliability.md §2 no. 12).
+/// Near is a tenth of its life, not a number of days: a short-lived certificate is not always about to end
+/// (reliability.md §2 no. 12).
 fn dates(what: &str, root: &Root, now: SystemTime) -> Note {
     let (begin, end) = (root.not_before(), root.not_after());
     let life = end.duration_since(begin).unwrap_or_default();
@@ -281,7 +288,9 @@ fn dates(what: &str, root: &Root, now: SystemTime) -> Note {
         (_, Err(_)) => Note::problem(format!("{what} expired on {}", day(end))),
         (_, Ok(Duration::ZERO)) => Note::problem(format!("{what} expired on {}", day(end))),
         (Err(_), _) => Note::problem(format!("{what} does not hold before {}", day(begin))),
-        (_, Ok(left)) if left < life / 10 => Note::warning(format!("{what} ends in {}, on {}", span(left), day(end))),
+        (_, Ok(left)) if left < life / 10 => {
+            Note::warning(format!("{what} ends in {}, on {}", span(left), day(end)))
+        }
         (_, Ok(left)) => Note::ok(format!("{what} holds for {}, until {}", span(left), day(end))),
     }
 }

@@ -1,4 +1,5 @@
-//! The look at the cluster: a few dozen requests, each with a bound on its time and its answer, and none that changes anything.
+//! The look at the cluster: a few dozen requests, each with a bound on its time and its answer, and none that
+//! changes anything.
 //!
 //! ```text
 //! names that are known ──> what they name ──> counters, canaries, counters
@@ -26,7 +27,8 @@ use tokio::time::{Instant, timeout, timeout_at};
 pub(super) use self::canary::MANAGER;
 use self::forward::ForwardError;
 use super::observed::{
-    Certificates, DEPLOYMENT, Observed, Place, PolicySource, Replica, Right, Says, Seen, Served, Source, Unread, container, mounted, serve_arguments,
+    Certificates, DEPLOYMENT, Observed, Place, PolicySource, Replica, Right, Says, Seen, Served, Source,
+    Unread, container, mounted, serve_arguments,
 };
 use crate::cluster::fetch::{self, Failure, Lines};
 use crate::cluster::{Connection, Mode, chain, is_own};
@@ -80,13 +82,18 @@ struct Api<'a>(&'static str, &'static str, &'a str);
 impl Api<'_> {
     fn path(self) -> String {
         let Self(base, resource, namespace) = self;
-        if namespace.is_empty() { format!("{base}/{resource}") } else { format!("{base}/namespaces/{namespace}/{resource}") }
+        if namespace.is_empty() {
+            format!("{base}/{resource}")
+        } else {
+            format!("{base}/namespaces/{namespace}/{resource}")
+        }
     }
 
     fn needs(self, verb: &str, name: &str) -> String {
         let Self(_, resource, namespace) = self;
         let name = if name.is_empty() { String::new() } else { format!("/{name}") };
-        let place = if namespace.is_empty() { String::new() } else { format!(" in the namespace {namespace}") };
+        let place =
+            if namespace.is_empty() { String::new() } else { format!(" in the namespace {namespace}") };
         format!("{verb} {resource}{name}{place}")
     }
 }
@@ -98,7 +105,9 @@ const ADMISSION: &str = "/apis/admissionregistration.k8s.io/v1";
 fn nearest<'a>(all: &'a [Value], namespace: &str) -> Option<&'a Value> {
     let leads = |configuration: &&Value| {
         let webhooks = configuration["webhooks"].as_array().into_iter().flatten();
-        webhooks.into_iter().any(|webhook| webhook.pointer("/clientConfig/service/namespace").is_some_and(|name| name == namespace))
+        webhooks.into_iter().any(|webhook| {
+            webhook.pointer("/clientConfig/service/namespace").is_some_and(|name| name == namespace)
+        })
     };
     all.iter().filter(|configuration| is_ours(configuration)).find(leads)
 }
@@ -120,7 +129,10 @@ impl Ask<'_> {
     }
 
     async fn get(&self, path: String) -> Result<Value, Failure> {
-        self.within(async { Ok(serde_json::from_slice(&fetch::read(fetch::get(self.client, path).await?, LARGEST).await?)?) }).await
+        self.within(async {
+            Ok(serde_json::from_slice(&fetch::read(fetch::get(self.client, path).await?, LARGEST).await?)?)
+        })
+        .await
     }
 
     async fn object(&self, api: Api<'_>, name: &str) -> Seen<Value> {
@@ -130,22 +142,34 @@ impl Ask<'_> {
         }
         let answer = self.get(format!("{}/{name}", api.path())).await;
         // What answers but is no object would be taken for one that lacks everything.
-        let answer = answer.and_then(|value| if value["metadata"].is_object() { Ok(value) } else { Err(Failure::TooLarge(0)) });
+        let answer = answer.and_then(|value| {
+            if value["metadata"].is_object() { Ok(value) } else { Err(Failure::TooLarge(0)) }
+        });
         match answer {
-            Err(Failure::TooLarge(0)) => Seen::Unread(Unread::Failed(format!("could not {}: the answer is no object", api.needs("get", name)))),
+            Err(Failure::TooLarge(0)) => Seen::Unread(Unread::Failed(format!(
+                "could not {}: the answer is no object",
+                api.needs("get", name)
+            ))),
             answer => seen(answer, || api.needs("get", name)),
         }
     }
 
     async fn list(&self, api: Api<'_>, selector: &str) -> Seen<Vec<Value>> {
-        let selector = if selector.is_empty() { String::new() } else { format!("?labelSelector={}", fetch::escaped(selector)) };
+        let selector = if selector.is_empty() {
+            String::new()
+        } else {
+            format!("?labelSelector={}", fetch::escaped(selector))
+        };
         let answer = self.get(format!("{}{selector}", api.path())).await;
         match answer {
             Ok(mut list) => match list.get_mut("items").map(Value::take) {
                 Some(Value::Array(items)) => Seen::Known(items),
                 // Go writes an empty list so.
                 Some(Value::Null) if list["metadata"].is_object() => Seen::Known(Vec::new()),
-                _ => Seen::Unread(Unread::Failed(format!("could not {}: the answer is no list", api.needs("list", "")))),
+                _ => Seen::Unread(Unread::Failed(format!(
+                    "could not {}: the answer is no list",
+                    api.needs("list", "")
+                ))),
             },
             Err(failure) => seen(Err(failure), || api.needs("list", "")),
         }
@@ -160,7 +184,20 @@ impl Ask<'_> {
         };
         let (mutating, validating) = (configurations(Kind::Mutating), configurations(Kind::Validating));
         let apps = Api("/apis/apps/v1", "deployments", ns);
-        let (version, first, second, all_first, all_second, namespace, deployment, pods, budgets, network_policies, canary_namespace, namespaces) = tokio::join!(
+        let (
+            version,
+            first,
+            second,
+            all_first,
+            all_second,
+            namespace,
+            deployment,
+            pods,
+            budgets,
+            network_policies,
+            canary_namespace,
+            namespaces,
+        ) = tokio::join!(
             self.version(),
             self.object(mutating, &place.mutating),
             self.object(validating, &place.validating),
@@ -177,11 +214,15 @@ impl Ask<'_> {
         let (mut first, mut second) = (first, second);
         let mut place = place.clone();
         let mut renamed = Vec::new();
-        for (kind, seen, name, all) in
-            [(Kind::Mutating, &mut first, &mut place.mutating, &all_first), (Kind::Validating, &mut second, &mut place.validating, &all_second)]
-        {
-            if let (Seen::Absent, Some(found)) = (&*seen, all.known().and_then(|all| nearest(all, &place.namespace))) {
-                let called = found.pointer("/metadata/name").and_then(Value::as_str).unwrap_or_default().to_owned();
+        for (kind, seen, name, all) in [
+            (Kind::Mutating, &mut first, &mut place.mutating, &all_first),
+            (Kind::Validating, &mut second, &mut place.validating, &all_second),
+        ] {
+            if let (Seen::Absent, Some(found)) =
+                (&*seen, all.known().and_then(|all| nearest(all, &place.namespace)))
+            {
+                let called =
+                    found.pointer("/metadata/name").and_then(Value::as_str).unwrap_or_default().to_owned();
                 renamed.push((kind, std::mem::replace(name, called)));
                 *seen = Seen::Known(found.clone());
             }
@@ -238,7 +279,10 @@ impl Ask<'_> {
     async fn named(&self, observed: &mut Observed) {
         let ns = observed.place.namespace.clone();
         let service_name = observed.service_name();
-        let class = observed.deployment.known().and_then(|deployment| deployment.pointer("/spec/template/spec/priorityClassName")?.as_str());
+        let class = observed
+            .deployment
+            .known()
+            .and_then(|deployment| deployment.pointer("/spec/template/spec/priorityClassName")?.as_str());
         let class = class.unwrap_or_default().to_owned();
         let slices = format!("kubernetes.io/service-name={service_name}");
         let rights = rights(observed);
@@ -277,7 +321,10 @@ impl Ask<'_> {
                 Err(why) => return Seen::Unread(Unread::Strange(why)),
             };
             if let Some(builtin) = BUILTINS.iter().find(|builtin| builtin.name == serve.policy) {
-                return Seen::Known(PolicySource { name: format!("the built-in policy {}", builtin.name), text: builtin.source.to_owned() });
+                return Seen::Known(PolicySource {
+                    name: format!("the built-in policy {}", builtin.name),
+                    text: builtin.source.to_owned(),
+                });
             }
             if mounted(deployment, Path::new(&serve.policy), Source::ConfigMap).is_none() {
                 return Seen::skipped(&format!("the pods read {}, which is in no ConfigMap", serve.policy));
@@ -286,9 +333,9 @@ impl Ask<'_> {
         let (map, key) = observed.policy_source();
         let name = format!("configmap/{map}");
         match self.object(Api(CORE, "configmaps", &observed.place.namespace), &map).await {
-            Seen::Known(object) => {
-                object["data"][&key].as_str().map_or(Seen::Absent, |text| Seen::Known(PolicySource { name, text: text.to_owned() }))
-            }
+            Seen::Known(object) => object["data"][&key]
+                .as_str()
+                .map_or(Seen::Absent, |text| Seen::Known(PolicySource { name, text: text.to_owned() })),
             Seen::Absent => Seen::Absent,
             Seen::Unread(unread) => Seen::Unread(unread),
         }
@@ -297,13 +344,19 @@ impl Ask<'_> {
     /// Asks which of the rights the pods' service account has.
     async fn may(&self, observed: &Observed, rights: Vec<Right>) -> Vec<(Right, Seen<bool>)> {
         let namespace = &observed.place.namespace;
-        let named = |deployment: &Value| Some(deployment.pointer("/spec/template/spec/serviceAccountName")?.as_str()?.to_owned());
+        let named = |deployment: &Value| {
+            Some(deployment.pointer("/spec/template/spec/serviceAccountName")?.as_str()?.to_owned())
+        };
         let account = match observed.deployment.known() {
             Some(deployment) => named(deployment).unwrap_or_else(|| "default".to_owned()),
             None => DEPLOYMENT.to_owned(),
         };
         let user = format!("system:serviceaccount:{namespace}:{account}");
-        let groups = ["system:serviceaccounts".to_owned(), format!("system:serviceaccounts:{namespace}"), "system:authenticated".to_owned()];
+        let groups = [
+            "system:serviceaccounts".to_owned(),
+            format!("system:serviceaccounts:{namespace}"),
+            "system:authenticated".to_owned(),
+        ];
         let asked = rights.iter().map(|right| {
             let Right { verb, group, resource, namespace, name, .. } = right;
             let review = json!({
@@ -328,14 +381,20 @@ impl Ask<'_> {
     }
 
     async fn post(&self, path: String, body: &Value) -> Result<Value, Failure> {
-        let request = Request::post(path).header(ACCEPT, "application/json").header(CONTENT_TYPE, "application/json");
-        let response = fetch::send(self.client, request.body(Body::from(body.to_string().into_bytes()))).await?;
+        let request =
+            Request::post(path).header(ACCEPT, "application/json").header(CONTENT_TYPE, "application/json");
+        let response =
+            fetch::send(self.client, request.body(Body::from(body.to_string().into_bytes()))).await?;
         Ok(serde_json::from_slice(&fetch::read(response, LARGEST).await?)?)
     }
 
     /// Asks each pod for its metrics, through the API server.
     async fn replicas(&self, observed: &Observed) -> Vec<Replica> {
-        let port = observed.deployment.known().and_then(|deployment| port_named(deployment, "metrics")).unwrap_or(8080);
+        let port = observed
+            .deployment
+            .known()
+            .and_then(|deployment| port_named(deployment, "metrics"))
+            .unwrap_or(8080);
         let namespace = &observed.place.namespace;
         let pods: Vec<&str> = running(observed).take(PODS).collect();
         join_all(pods.into_iter().map(|pod| async move {
@@ -393,22 +452,39 @@ impl Ask<'_> {
             }
             done.push(at.clone());
             let spec = service.map(|service| &service["spec"]);
-            if let Some(host) = spec.filter(|spec| spec["type"] == "ExternalName").and_then(|spec| spec["externalName"].as_str()) {
-                served.push(self.direct(format!("{host}:{}", entry.port()), host, entry.port(), &name, false).await);
+            if let Some(host) = spec
+                .filter(|spec| spec["type"] == "ExternalName")
+                .and_then(|spec| spec["externalName"].as_str())
+            {
+                served.push(
+                    self.direct(format!("{host}:{}", entry.port()), host, entry.port(), &name, false).await,
+                );
             } else if self.inside {
                 served.push(self.direct(at, &name, entry.port(), &name, true).await);
             } else {
                 let target = |port: &&Value| port["port"] == entry.port();
-                let target = spec.and_then(|spec| spec["ports"].as_array()?.iter().find(target)).map(|port| &port["targetPort"]);
-                let named = |port: &str| observed.deployment.known().and_then(|deployment| port_named(deployment, port));
+                let target = spec
+                    .and_then(|spec| spec["ports"].as_array()?.iter().find(target))
+                    .map(|port| &port["targetPort"]);
+                let named = |port: &str| {
+                    observed.deployment.known().and_then(|deployment| port_named(deployment, port))
+                };
                 let port = match target {
-                    Some(Value::Number(number)) => number.as_u64().and_then(|number| u16::try_from(number).ok()),
+                    Some(Value::Number(number)) => {
+                        number.as_u64().and_then(|number| u16::try_from(number).ok())
+                    }
                     Some(Value::String(port)) => named(port),
                     _ => None,
                 };
                 let port = port.or_else(|| named("webhook")).unwrap_or(10250);
                 let pods: Vec<&str> = running(observed).take(PODS).collect();
-                served.extend(join_all(pods.into_iter().map(|pod| self.forwarded(&observed.place.namespace, pod, port, &name))).await);
+                served.extend(
+                    join_all(
+                        pods.into_iter()
+                            .map(|pod| self.forwarded(&observed.place.namespace, pod, port, &name)),
+                    )
+                    .await,
+                );
             }
         }
         served
@@ -422,14 +498,20 @@ impl Ask<'_> {
             Ok(Err(error)) => Err(format!("cannot connect from here: {}", chain(&error))),
             Err(_) => Err("cannot connect from here: no answer".to_owned()),
         };
-        Served { at, telling, chain: shaken.map_or_else(|why| Seen::Unread(Unread::Failed(why)), Seen::Known) }
+        Served {
+            at,
+            telling,
+            chain: shaken.map_or_else(|why| Seen::Unread(Unread::Failed(why)), Seen::Known),
+        }
     }
 
     /// Connects to a pod through the API server.
     async fn forwarded(&self, namespace: &str, pod: &str, port: u16, name: &str) -> Served {
         let deadline = Instant::now() + self.patience;
         let failed = |why: &str| Unread::Failed(format!("could not forward the port {port}: {why}"));
-        let dialled = timeout_at(deadline, forward::dial(self.client, namespace, pod, port)).await.unwrap_or(Err(ForwardError::Silence));
+        let dialled = timeout_at(deadline, forward::dial(self.client, namespace, pod, port))
+            .await
+            .unwrap_or(Err(ForwardError::Silence));
         let shaken = match dialled {
             Ok((stream, trouble)) => tokio::select! {
                 // What the far end says tells more than a connection that ends.
@@ -437,10 +519,16 @@ impl Ask<'_> {
                 why = trouble => Err(failed(&why)),
                 shaken = handshake::chain(stream, name, deadline) => shaken.map_err(Unread::Failed),
             },
-            Err(ForwardError::Forbidden) => Err(Unread::Forbidden(format!("create and get pods/portforward in the namespace {namespace}"))),
+            Err(ForwardError::Forbidden) => Err(Unread::Forbidden(format!(
+                "create and get pods/portforward in the namespace {namespace}"
+            ))),
             Err(error) => Err(failed(&chain(&error))),
         };
-        Served { at: format!("pod {pod}"), telling: false, chain: shaken.map_or_else(Seen::Unread, Seen::Known) }
+        Served {
+            at: format!("pod {pod}"),
+            telling: false,
+            chain: shaken.map_or_else(Seen::Unread, Seen::Known),
+        }
     }
 }
 
@@ -456,7 +544,8 @@ fn running(observed: &Observed) -> impl Iterator<Item = &str> {
     pods.filter_map(|pod| pod["metadata"]["name"].as_str()).filter(|name| fetch::is_name(name))
 }
 
-/// Returns what the pods' service account needs, by the container's arguments; by those of the manifests where they cannot be read.
+/// Returns what the pods' service account needs, by the container's arguments; by those of the manifests
+/// where they cannot be read.
 fn rights(observed: &Observed) -> Vec<Right> {
     let serve = observed.serve();
     let (namespace, place) = (&observed.place.namespace, &observed.place);
@@ -469,10 +558,19 @@ fn rights(observed: &Observed) -> Vec<Right> {
         let managed = serve.as_ref().map(|serve| &serve.managed);
         let mutating = managed.map_or(&place.mutating, |managed| &managed.mutating_configuration);
         let validating = managed.map_or(&place.validating, |managed| &managed.validating_configuration);
-        for (resource, name) in [("mutatingwebhookconfigurations", mutating), ("validatingwebhookconfigurations", validating)] {
+        for (resource, name) in
+            [("mutatingwebhookconfigurations", mutating), ("validatingwebhookconfigurations", validating)]
+        {
             for verb in ["get", "watch", "patch"] {
                 let (namespace, name) = (String::new(), name.clone());
-                rights.push(Right { verb, group: "admissionregistration.k8s.io", resource, namespace, name, certificates: true });
+                rights.push(Right {
+                    verb,
+                    group: "admissionregistration.k8s.io",
+                    resource,
+                    namespace,
+                    name,
+                    certificates: true,
+                });
             }
         }
     }
@@ -507,7 +605,9 @@ impl Says {
 
 /// Returns the webhook and the count of a line that counts calls which failed open.
 fn fail_open_of(line: &str) -> Option<(String, u64)> {
-    let name = line.strip_prefix("apiserver_admission_webhook_fail_open_count{").and_then(|line| label(line, "name"))?;
+    let name = line
+        .strip_prefix("apiserver_admission_webhook_fail_open_count{")
+        .and_then(|line| label(line, "name"))?;
     Some((name.to_owned(), value(line)?))
 }
 

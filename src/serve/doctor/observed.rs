@@ -44,7 +44,8 @@ impl<T> Seen<T> {
         }
     }
 
-    /// Takes what was found under a guessed name for unread, for the reason why the name is not known. What could not be read stays so.
+    /// Takes what was found under a guessed name for unread, for the reason why the name is not known. What
+    /// could not be read stays so.
     pub fn unless(self, guessed: Option<&Unread>) -> Self {
         match (self, guessed) {
             (Self::Known(_) | Self::Absent, Some(why)) => Self::Unread(why.clone()),
@@ -61,7 +62,8 @@ impl<T> Seen<T> {
 /// Why something could not be read.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Unread {
-    /// The API server forbids it; this is what it takes, such as `get secrets/jobgate-tls in the namespace jobgate`.
+    /// The API server forbids it; this is what it takes, such as `get secrets/jobgate-tls in the namespace
+    /// jobgate`.
     Forbidden(String),
     /// It failed: what was tried, and what happened.
     Failed(String),
@@ -111,7 +113,12 @@ pub struct Place {
 impl Default for Place {
     fn default() -> Self {
         let name = || DEPLOYMENT.to_owned();
-        Self { namespace: name(), mutating: name(), validating: name(), canary_namespace: "default".to_owned() }
+        Self {
+            namespace: name(),
+            mutating: name(),
+            validating: name(),
+            canary_namespace: "default".to_owned(),
+        }
     }
 }
 
@@ -164,7 +171,8 @@ pub struct Observed {
     pub canary_namespace: Seen<Value>,
     /// All namespaces: who is left out.
     pub namespaces: Seen<Vec<Value>>,
-    /// Configurations that are not there under the name that was asked for, and what was found in their place: the kind and that name.
+    /// Configurations that are not there under the name that was asked for, and what was found in their
+    /// place: the kind and that name.
     pub renamed: Vec<(Kind, String)>,
     /// The canary that is to be denied, or warned of where the policy denies nothing.
     pub judged: Seen<Canary>,
@@ -202,7 +210,11 @@ impl Right {
     /// Returns what it is about: `secrets/jobgate-tls`.
     #[must_use]
     pub fn object(&self) -> String {
-        if self.name.is_empty() { self.resource.to_owned() } else { format!("{}/{}", self.resource, self.name) }
+        if self.name.is_empty() {
+            self.resource.to_owned()
+        } else {
+            format!("{}/{}", self.resource, self.name)
+        }
     }
 }
 
@@ -270,12 +282,21 @@ impl Expected {
         let denied = answer.outcome == dry_run::Predicted::Denied;
         let level = if denied { Level::Deny } else { Level::Warn };
         let ids = |wanted: &dyn Fn(&Finding) -> bool| {
-            let mut ids: Vec<&'static str> = answer.findings.iter().filter(|finding| wanted(finding)).map(|finding| finding.rule).collect();
+            let mut ids: Vec<&'static str> = answer
+                .findings
+                .iter()
+                .filter(|finding| wanted(finding))
+                .map(|finding| finding.rule)
+                .collect();
             ids.sort_unstable();
             ids.dedup();
             ids
         };
-        Self { denied, rules: ids(&|finding| finding.level == level), fills: ids(&|finding| finding.fills && !answer.patch.is_empty()) }
+        Self {
+            denied,
+            rules: ids(&|finding| finding.level == level),
+            fills: ids(&|finding| finding.fills && !answer.patch.is_empty()),
+        }
     }
 }
 
@@ -379,10 +400,18 @@ pub fn serve_arguments(deployment: &Value) -> Result<Serve, String> {
     let all = std::iter::once("jobgate".to_owned()).chain(arguments);
     match Program::try_parse_from(all) {
         Ok(Program { command: Command::Serve(serve) }) => Ok(*serve),
-        Err(error) if error.kind() == ErrorKind::InvalidSubcommand => Err("the container does not run `jobgate serve`".to_owned()),
+        Err(error) if error.kind() == ErrorKind::InvalidSubcommand => {
+            Err("the container does not run `jobgate serve`".to_owned())
+        }
         Err(error) => {
-            let about = error.get(ContextKind::InvalidArg).map(|argument| format!(": {argument}")).unwrap_or_default();
-            Err(format!("this version does not understand the container's arguments ({}{about})", error.kind()))
+            let about = error
+                .get(ContextKind::InvalidArg)
+                .map(|argument| format!(": {argument}"))
+                .unwrap_or_default();
+            Err(format!(
+                "this version does not understand the container's arguments ({}{about})",
+                error.kind()
+            ))
         }
     }
 }
@@ -405,8 +434,13 @@ pub(super) fn mounted(deployment: &Value, file: &Path, source: Source) -> Option
     let mounts = container(deployment)?["volumeMounts"].as_array()?.iter();
     let within = |mount: &Value| Some(file.strip_prefix(mount["mountPath"].as_str()?).ok()?.to_path_buf());
     // A mount may lie in another; the innermost is what the container sees.
-    let (mount, rest) = mounts.filter_map(|mount| Some((mount, within(mount)?))).min_by_key(|(_, rest)| rest.components().count())?;
-    let inside: PathBuf = Path::new(mount["subPath"].as_str().unwrap_or_default()).components().chain(rest.components()).collect();
+    let (mount, rest) = mounts
+        .filter_map(|mount| Some((mount, within(mount)?)))
+        .min_by_key(|(_, rest)| rest.components().count())?;
+    let inside: PathBuf = Path::new(mount["subPath"].as_str().unwrap_or_default())
+        .components()
+        .chain(rest.components())
+        .collect();
     let inside = inside.to_string_lossy();
     let volumes = deployment.pointer("/spec/template/spec/volumes")?.as_array()?;
     let volume = volumes.iter().find(|volume| volume["name"] == mount["name"])?;
@@ -448,7 +482,9 @@ impl Observed {
 
     /// Returns the webhooks of the configurations that are there.
     pub fn entries(&self) -> impl Iterator<Item = Entry<'_>> {
-        self.configurations().flat_map(|(kind, configuration)| webhooks(configuration).iter().map(move |webhook| Entry { kind, webhook }))
+        self.configurations().flat_map(|(kind, configuration)| {
+            webhooks(configuration).iter().map(move |webhook| Entry { kind, webhook })
+        })
     }
 
     /// Returns the arguments that the pods run with, where they can be read.
@@ -469,7 +505,11 @@ impl Observed {
     pub fn certificates(&self) -> Option<Certificates> {
         let (deployment, serve) = self.deployment.known().zip(self.serve())?;
         let Some(file) = serve.tls_cert else {
-            return Some(if serve.dev { Certificates::Memory } else { Certificates::Own(serve.managed.secret_name) });
+            return Some(if serve.dev {
+                Certificates::Memory
+            } else {
+                Certificates::Own(serve.managed.secret_name)
+            });
         };
         let Some((secret, certificate)) = mounted(deployment, &file, Source::Secret) else {
             return Some(Certificates::Elsewhere(file.to_string_lossy().into_owned()));
@@ -479,7 +519,8 @@ impl Observed {
         Some(Certificates::Mounted(secret, certificate, key))
     }
 
-    /// Returns the name of the Secret with the certificates; the manifests' where there is none, or none that is known.
+    /// Returns the name of the Secret with the certificates; the manifests' where there is none, or none that
+    /// is known.
     #[must_use]
     pub fn secret_name(&self) -> String {
         match self.certificates() {
@@ -488,26 +529,31 @@ impl Observed {
         }
     }
 
-    /// Returns why it is not known what only the Deployment tells, such as the names of the policy, the Secret and the service account; nothing
-    /// where it is known, and where there is no Deployment, so that nothing else can be meant than what the manifests call so.
+    /// Returns why it is not known what only the Deployment tells, such as the names of the policy, the
+    /// Secret and the service account; nothing where it is known, and where there is no Deployment, so that
+    /// nothing else can be meant than what the manifests call so.
     #[must_use]
     pub fn untold(&self) -> Option<Unread> {
         match &self.deployment {
             Seen::Known(deployment) => serve_arguments(deployment).err().map(Unread::Strange),
             Seen::Absent => None,
             Seen::Unread(unread) => Some(match unread.clone() {
-                Unread::Forbidden(what) => Unread::Forbidden(format!("{what}, which tells what the pods use")),
+                Unread::Forbidden(what) => {
+                    Unread::Forbidden(format!("{what}, which tells what the pods use"))
+                }
                 Unread::Failed(what) => Unread::Failed(format!("{what}; it tells what the pods use")),
                 other @ (Unread::Skipped(_) | Unread::Strange(_)) => other,
             }),
         }
     }
 
-    /// Returns the ConfigMap with the policy, and the key in it, as the Deployment tells; those of the manifests where it tells none.
+    /// Returns the ConfigMap with the policy, and the key in it, as the Deployment tells; those of the
+    /// manifests where it tells none.
     #[must_use]
     pub fn policy_source(&self) -> (String, String) {
         let told = self.deployment.known().zip(self.serve());
-        let told = told.and_then(|(deployment, serve)| mounted(deployment, Path::new(&serve.policy), Source::ConfigMap));
+        let told = told
+            .and_then(|(deployment, serve)| mounted(deployment, Path::new(&serve.policy), Source::ConfigMap));
         told.unwrap_or_else(|| (POLICY.0.to_owned(), POLICY.1.to_owned()))
     }
 }

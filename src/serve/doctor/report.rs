@@ -20,7 +20,8 @@ fn style(status: Status) -> Style {
     }
 }
 
-/// Writes the examination for people, with ANSI styles; `out` takes them out where nobody sees colours. `server` is the API server's URL.
+/// Writes the examination for people, with ANSI styles; `out` takes them out where nobody sees colours.
+/// `server` is the API server's URL.
 ///
 /// # Errors
 /// `out` cannot be written.
@@ -30,7 +31,13 @@ pub fn write_human(examination: &Examination, server: &str, out: &mut dyn Write)
     let mut before: Option<&str> = None;
     for outcome in &examination.outcomes {
         let style = style(outcome.status);
-        writeln!(out, "{style}{:first$}{style:#}  {:second$}  {}", outcome.status.as_str(), outcome.id, clean(&outcome.finding))?;
+        writeln!(
+            out,
+            "{style}{:first$}{style:#}  {:second$}  {}",
+            outcome.status.as_str(),
+            outcome.id,
+            clean(&outcome.finding)
+        )?;
         // What is wrong comes with what must hold, for one who does not know the check.
         if outcome.status > Status::NotChecked {
             writeln!(out, "{:first$}  {:second$}  must hold: {}", "", "", outcome.title)?;
@@ -42,10 +49,18 @@ pub fn write_human(examination: &Examination, server: &str, out: &mut dyn Write)
             writeln!(out, "{:first$}  {:second$}  to do: {}", "", "", clean(remedy))?;
         }
     }
-    let counted = |status: Status, noun: &str| Some(examination.count(status)).filter(|count| *count > 0).map(|count| plural(count, noun));
-    let unchecked = Some(examination.count(Status::NotChecked)).filter(|count| *count > 0).map(|count| format!("{count} not checked"));
-    let parts =
-        [counted(Status::Problem, "problem"), counted(Status::Warning, "warning"), unchecked, Some(format!("{} ok", examination.count(Status::Ok)))];
+    let counted = |status: Status, noun: &str| {
+        Some(examination.count(status)).filter(|count| *count > 0).map(|count| plural(count, noun))
+    };
+    let unchecked = Some(examination.count(Status::NotChecked))
+        .filter(|count| *count > 0)
+        .map(|count| format!("{count} not checked"));
+    let parts = [
+        counted(Status::Problem, "problem"),
+        counted(Status::Warning, "warning"),
+        unchecked,
+        Some(format!("{} ok", examination.count(Status::Ok))),
+    ];
     let parts: Vec<String> = parts.into_iter().flatten().collect();
     writeln!(out, "\n{}: {}", clean(server), parts.join(", "))
 }

@@ -6,7 +6,9 @@ use base64::Engine as _;
 use rustls_pki_types::CertificateDer;
 use rustls_pki_types::pem::PemObject as _;
 
-use super::observed::{Canary, Expected, Place, PolicySource, Replica, Right, Says, Seen, Served, Source, mounted};
+use super::observed::{
+    Canary, Expected, Place, PolicySource, Replica, Right, Says, Seen, Served, Source, mounted,
+};
 use super::*;
 use crate::judge::policy::Policy;
 use crate::serve::certs::Names;
@@ -36,14 +38,16 @@ fn authority(at: SystemTime) -> Authority {
 fn trust(observed: &mut Observed, authority: &Authority, leaf_life: Duration) {
     bundle(observed, &authority.root().pem());
     let Seen::Known(secret) = &mut observed.secret else { panic!("there is a Secret") };
-    secret["data"] = json!({"ca.crt": base64(&authority.root().pem()), "ca.key": base64(&authority.key_pem())});
+    secret["data"] =
+        json!({"ca.crt": base64(&authority.root().pem()), "ca.key": base64(&authority.key_pem())});
     let leaf = authority.sign(&names(), now(), leaf_life).unwrap();
     serve(observed, &leaf.certificate_pem());
 }
 
 fn serve(observed: &mut Observed, pem: &str) {
     let chain = vec![CertificateDer::from_pem_slice(pem.as_bytes()).unwrap()];
-    observed.served = vec![Served { at: "pod jobgate-0".to_owned(), telling: false, chain: Seen::Known(chain) }];
+    observed.served =
+        vec![Served { at: "pod jobgate-0".to_owned(), telling: false, chain: Seen::Known(chain) }];
 }
 
 fn bundle(observed: &mut Observed, pem: &str) {
@@ -58,7 +62,8 @@ fn bundle(observed: &mut Observed, pem: &str) {
 /// An installation of `deploy/install.yaml` with which everything is fine.
 pub(super) fn fine() -> Observed {
     let install = include_str!("../../../deploy/install.yaml");
-    let objects: Vec<Value> = crate::text::yaml::documents(install.as_bytes()).map(|document| document.unwrap().value).collect();
+    let objects: Vec<Value> =
+        crate::text::yaml::documents(install.as_bytes()).map(|document| document.unwrap().value).collect();
     let the = |kind: &str| objects.iter().find(|object| object["kind"] == kind).unwrap().clone();
     let mut deployment = the("Deployment");
     deployment["status"] = json!({"readyReplicas": 2, "observedGeneration": 1});
@@ -75,7 +80,14 @@ pub(super) fn fine() -> Observed {
     };
     let endpoint = |ready: bool| json!({"addresses": ["10.1.0.1"], "conditions": {"ready": ready}});
     let (mutating, validating) = (the("MutatingWebhookConfiguration"), the("ValidatingWebhookConfiguration"));
-    let right = |verb, resource, certificates| Right { verb, group: "", resource, namespace: String::new(), name: String::new(), certificates };
+    let right = |verb, resource, certificates| Right {
+        verb,
+        group: "",
+        resource,
+        namespace: String::new(),
+        name: String::new(),
+        certificates,
+    };
     let namespace = |name: &str| json!({"metadata": {"name": name, "labels": {"kubernetes.io/metadata.name": name}}, "status": {"phase": "Active"}});
     let denial = "admission webhook \"validate.jobgate.dev\" denied the request: 1 problem:\ndeadline: spec.activeDeadlineSeconds: missing";
     let stored = json!({
@@ -104,12 +116,19 @@ pub(super) fn fine() -> Observed {
         priority_class: Seen::Known(the("PriorityClass")),
         secret: Seen::Known(the("Secret")),
         policy: Seen::Known(PolicySource { name: "configmap/jobgate-policy".to_owned(), text: policy }),
-        rights: vec![(right("get", "secrets", true), Seen::Known(true)), (right("list", "persistentvolumeclaims", false), Seen::Known(true))],
+        rights: vec![
+            (right("get", "secrets", true), Seen::Known(true)),
+            (right("list", "persistentvolumeclaims", false), Seen::Known(true)),
+        ],
         served: Vec::new(),
         replicas: vec![Replica { pod: "jobgate-0".to_owned(), says: Seen::Known(says) }],
         fail_open: Seen::Known(BTreeMap::from([("somebody.else".to_owned(), 7)])),
         canary_namespace: Seen::Known(namespace("default")),
-        namespaces: Seen::Known(["default", "jobgate", "kube-node-lease", "kube-public", "kube-system", "team-a"].map(namespace).into()),
+        namespaces: Seen::Known(
+            ["default", "jobgate", "kube-node-lease", "kube-public", "kube-system", "team-a"]
+                .map(namespace)
+                .into(),
+        ),
         renamed: Vec::new(),
         judged: Seen::Known(Canary {
             expected: Some(Expected { denied: true, rules: vec!["deadline"], fills: Vec::new() }),
@@ -137,10 +156,13 @@ fn outcome(observed: &Observed, id: &str) -> Outcome {
 #[test]
 fn a_fine_installation_is_fine() {
     let examination = examine(&fine());
-    let bad: Vec<&Outcome> = examination.outcomes.iter().filter(|outcome| outcome.status != Status::Ok).collect();
+    let bad: Vec<&Outcome> =
+        examination.outcomes.iter().filter(|outcome| outcome.status != Status::Ok).collect();
     assert!(bad.is_empty(), "{bad:#?}");
     assert_eq!(examination.outcomes.len(), CHECKS.len());
-    assert!(examination.outcomes.iter().all(|outcome| outcome.remedy.is_none() && !outcome.finding.is_empty()));
+    assert!(
+        examination.outcomes.iter().all(|outcome| outcome.remedy.is_none() && !outcome.finding.is_empty())
+    );
 }
 
 #[test]
@@ -148,10 +170,20 @@ fn every_check_says_what_must_hold_why_and_what_to_do() {
     let mut ids: Vec<&str> = CHECKS.iter().map(|check| check.id).collect();
     for check in CHECKS {
         for text in [check.title, check.about, check.remedy] {
-            assert!(text.len() > 20 && !text.ends_with('.') && !text.contains("  "), "{}: {text:?}", check.id);
+            assert!(
+                text.len() > 20 && !text.ends_with('.') && !text.contains("  "),
+                "{}: {text:?}",
+                check.id
+            );
         }
         assert!(page().contains(&format!("\n### {}\n", check.id)), "{}", check.id);
-        assert!(!["{ns}", "{deployment}", "{service}", "{secret}", "{policy}", "{key}"].iter().any(|mark| page().contains(mark)), "{}", check.id);
+        assert!(
+            !["{ns}", "{deployment}", "{service}", "{secret}", "{policy}", "{key}"]
+                .iter()
+                .any(|mark| page().contains(mark)),
+            "{}",
+            check.id
+        );
     }
     ids.sort_unstable();
     ids.dedup();
@@ -225,9 +257,16 @@ fn one_thing_that_cannot_be_read_is_said_where_it_matters() {
         let mut observed = fine();
         breaks(&mut observed);
         let outcomes = examine(&observed).outcomes;
-        let unread: Vec<&str> = outcomes.iter().filter(|outcome| outcome.status == NotChecked).map(|outcome| outcome.id).collect();
+        let unread: Vec<&str> = outcomes
+            .iter()
+            .filter(|outcome| outcome.status == NotChecked)
+            .map(|outcome| outcome.id)
+            .collect();
         assert!(ids.iter().all(|id| unread.contains(id)), "{ids:?}: {unread:?}");
-        assert!(outcomes.iter().all(|outcome| outcome.status <= NotChecked), "nothing is wrong for that: {outcomes:#?}");
+        assert!(
+            outcomes.iter().all(|outcome| outcome.status <= NotChecked),
+            "nothing is wrong for that: {outcomes:#?}"
+        );
     }
 }
 
@@ -236,7 +275,12 @@ type Break = Box<dyn Fn(&mut Observed)>;
 /// One row: the check that tells, how bad it is, words of its finding, and what is broken.
 struct Case(&'static str, Status, &'static str, Break);
 
-fn case(id: &'static str, status: Status, words: &'static str, breaks: impl Fn(&mut Observed) + 'static) -> Case {
+fn case(
+    id: &'static str,
+    status: Status,
+    words: &'static str,
+    breaks: impl Fn(&mut Observed) + 'static,
+) -> Case {
     Case(id, status, words, Box::new(breaks))
 }
 
@@ -265,7 +309,12 @@ fn run(cases: Vec<Case>) {
         assert!(outcome.finding.contains(words), "{words:?}: {outcome:?}");
         assert_eq!(outcome.remedy.is_some(), status != Status::Ok, "{outcome:?}");
         let rest = outcome.remedy.unwrap_or_default();
-        assert!(!["{ns}", "{deployment}", "{service}", "{secret}", "{policy}", "{key}"].iter().any(|mark| rest.contains(mark)), "{rest}");
+        assert!(
+            !["{ns}", "{deployment}", "{service}", "{secret}", "{policy}", "{key}"]
+                .iter()
+                .any(|mark| rest.contains(mark)),
+            "{rest}"
+        );
     }
 }
 
@@ -274,16 +323,35 @@ use Status::{NotChecked, Ok as Fine, Problem, Warning};
 #[test]
 fn registration() {
     run(vec![
-        case("api-server", Problem, "v1.28", |o| o.version = Seen::Known(json!({"major": "1", "minor": "28", "gitVersion": "v1.28.0"}))),
-        case("api-server", Warning, "newer", |o| o.version = Seen::Known(json!({"major": "1", "minor": "99+", "gitVersion": "v1.99.0"}))),
+        case("api-server", Problem, "v1.28", |o| {
+            o.version = Seen::Known(json!({"major": "1", "minor": "28", "gitVersion": "v1.28.0"}))
+        }),
+        case("api-server", Warning, "newer", |o| {
+            o.version = Seen::Known(json!({"major": "1", "minor": "99+", "gitVersion": "v1.99.0"}))
+        }),
         case("api-server", NotChecked, "version", |o| o.version = Seen::Known(json!("garbage"))),
-        case("configurations", Problem, "no MutatingWebhookConfiguration `jobgate`: nothing is filled in", |o| o.mutating = Seen::Absent),
+        case(
+            "configurations",
+            Problem,
+            "no MutatingWebhookConfiguration `jobgate`: nothing is filled in",
+            |o| o.mutating = Seen::Absent,
+        ),
         case("configurations", Problem, "no ValidatingWebhookConfiguration", |o| o.validating = Seen::Absent),
-        case("configurations", Problem, "has no webhooks", |o| value(&mut o.validating)["webhooks"] = json!(null)),
-        case("target", Problem, "not to one in jobgate", |o| first(&mut o.mutating)["clientConfig"]["service"]["namespace"] = json!("old")),
-        case("target", Problem, "different places", |o| first(&mut o.mutating)["clientConfig"]["service"]["name"] = json!("old")),
-        case("target", Problem, "and not /validate", |o| first(&mut o.validating)["clientConfig"]["service"]["path"] = json!("/mutate")),
-        case("target", Problem, "no such port", |o| each(o, |w| w["clientConfig"]["service"]["port"] = json!(8443))),
+        case("configurations", Problem, "has no webhooks", |o| {
+            value(&mut o.validating)["webhooks"] = json!(null)
+        }),
+        case("target", Problem, "not to one in jobgate", |o| {
+            first(&mut o.mutating)["clientConfig"]["service"]["namespace"] = json!("old")
+        }),
+        case("target", Problem, "different places", |o| {
+            first(&mut o.mutating)["clientConfig"]["service"]["name"] = json!("old")
+        }),
+        case("target", Problem, "and not /validate", |o| {
+            first(&mut o.validating)["clientConfig"]["service"]["path"] = json!("/mutate")
+        }),
+        case("target", Problem, "no such port", |o| {
+            each(o, |w| w["clientConfig"]["service"]["port"] = json!(8443))
+        }),
         case("target", Problem, "leads nowhere", |o| first(&mut o.mutating)["clientConfig"] = json!({})),
         case("target", Fine, "https://127.0.0.1:1/mutate", |o| {
             first(&mut o.mutating)["clientConfig"] = json!({"url": "https://127.0.0.1:1/mutate"});
@@ -292,49 +360,99 @@ fn registration() {
         case("rules", Problem, "CREATE of pytorchjobs.kubeflow.org, UPDATE of pytorchjobs", |o| {
             first(&mut o.validating)["rules"].as_array_mut().unwrap().pop();
         }),
-        case("rules", Problem, "UPDATE of jobs.batch", |o| first(&mut o.mutating)["rules"][0]["operations"] = json!(["CREATE"])),
-        case("rules", Warning, "* in apiGroups", |o| first(&mut o.mutating)["rules"][0]["apiGroups"] = json!(["*"])),
-        case("rules", Warning, "DELETE in operations", |o| first(&mut o.mutating)["rules"][0]["operations"] = json!(["CREATE", "UPDATE", "DELETE"])),
-        case("failure-policy", Warning, "whole cluster", |o| first(&mut o.validating)["failurePolicy"] = json!("Fail")),
-        case("failure-policy", Warning, "mutate.jobgate.dev has `Fail`", |o| first(&mut o.mutating)["failurePolicy"] = json!(null)),
+        case("rules", Problem, "UPDATE of jobs.batch", |o| {
+            first(&mut o.mutating)["rules"][0]["operations"] = json!(["CREATE"])
+        }),
+        case("rules", Warning, "* in apiGroups", |o| {
+            first(&mut o.mutating)["rules"][0]["apiGroups"] = json!(["*"])
+        }),
+        case("rules", Warning, "DELETE in operations", |o| {
+            first(&mut o.mutating)["rules"][0]["operations"] = json!(["CREATE", "UPDATE", "DELETE"])
+        }),
+        case("failure-policy", Warning, "whole cluster", |o| {
+            first(&mut o.validating)["failurePolicy"] = json!("Fail")
+        }),
+        case("failure-policy", Warning, "mutate.jobgate.dev has `Fail`", |o| {
+            first(&mut o.mutating)["failurePolicy"] = json!(null)
+        }),
         case("failure-policy", Fine, "fails closed in training", |o| {
             let mut closed = first(&mut o.validating).clone();
             closed["failurePolicy"] = json!("Fail");
-            let only = json!({"key": "kubernetes.io/metadata.name", "operator": "In", "values": ["training"]});
+            let only =
+                json!({"key": "kubernetes.io/metadata.name", "operator": "In", "values": ["training"]});
             closed["namespaceSelector"]["matchExpressions"].as_array_mut().unwrap().push(only);
             value(&mut o.validating)["webhooks"].as_array_mut().unwrap().push(closed);
         }),
         case("selectors", Warning, "asked about kube-node-lease, kube-public, kube-system", |o| {
-            first(&mut o.mutating)["namespaceSelector"] =
-                json!({"matchExpressions": [{"key": "kubernetes.io/metadata.name", "operator": "NotIn", "values": ["jobgate"]}]});
+            first(&mut o.mutating)["namespaceSelector"] = json!({"matchExpressions": [{"key": "kubernetes.io/metadata.name", "operator": "NotIn", "values": ["jobgate"]}]});
         }),
         case("selectors", Problem, "own namespace jobgate", |o| {
             each(o, |w| (w["failurePolicy"], w["namespaceSelector"]) = (json!("Fail"), json!({})));
         }),
-        case("selectors", Warning, "1 namespace left out, where no job is filled in or denied or warned of: team-a", |o| {
-            each(o, |w| w["namespaceSelector"]["matchExpressions"][0]["values"].as_array_mut().unwrap().push(json!("team-a")));
+        case(
+            "selectors",
+            Warning,
+            "1 namespace left out, where no job is filled in or denied or warned of: team-a",
+            |o| {
+                each(o, |w| {
+                    w["namespaceSelector"]["matchExpressions"][0]["values"]
+                        .as_array_mut()
+                        .unwrap()
+                        .push(json!("team-a"))
+                });
+            },
+        ),
+        case(
+            "selectors",
+            Warning,
+            "2 namespaces left out, where no job is denied or warned of: default, team-a",
+            |o| {
+                first(&mut o.validating)["namespaceSelector"] = json!({"matchExpressions": [{"key": "kubernetes.io/metadata.name", "operator": "In", "values": ["team-b"]}]});
+            },
+        ),
+        case(
+            "configurations",
+            Problem,
+            "unless this is meant, which leads to a Jobgate elsewhere: `away`",
+            |o| {
+                let Seen::Known(all) = &mut o.all[0] else { panic!("a list") };
+                all[0]["metadata"]["name"] = json!("away");
+                o.mutating = Seen::Absent;
+            },
+        ),
+        case("selectors", NotChecked, "list namespaces", |o| {
+            o.namespaces = Seen::Unread(Unread::Forbidden("list namespaces".to_owned()))
         }),
-        case("selectors", Warning, "2 namespaces left out, where no job is denied or warned of: default, team-a", |o| {
-            first(&mut o.validating)["namespaceSelector"] =
-                json!({"matchExpressions": [{"key": "kubernetes.io/metadata.name", "operator": "In", "values": ["team-b"]}]});
+        case(
+            "configurations",
+            Warning,
+            "no ValidatingWebhookConfiguration `jobgate`; `batch-gate` leads to Jobgate",
+            |o| {
+                o.place.validating = "batch-gate".to_owned();
+                o.renamed = vec![(Kind::Validating, "jobgate".to_owned())];
+            },
+        ),
+        case("selectors", Warning, "who may label a namespace", |o| {
+            each(o, |w| w["namespaceSelector"] = json!({"matchLabels": {"gate": "on"}}))
         }),
-        case("configurations", Problem, "unless this is meant, which leads to a Jobgate elsewhere: `away`", |o| {
-            let Seen::Known(all) = &mut o.all[0] else { panic!("a list") };
-            all[0]["metadata"]["name"] = json!("away");
-            o.mutating = Seen::Absent;
+        case("selectors", Warning, "object selector", |o| {
+            first(&mut o.validating)["objectSelector"] = json!({"matchLabels": {"a": "b"}})
         }),
-        case("selectors", NotChecked, "list namespaces", |o| o.namespaces = Seen::Unread(Unread::Forbidden("list namespaces".to_owned()))),
-        case("configurations", Warning, "no ValidatingWebhookConfiguration `jobgate`; `batch-gate` leads to Jobgate", |o| {
-            o.place.validating = "batch-gate".to_owned();
-            o.renamed = vec![(Kind::Validating, "jobgate".to_owned())];
+        case("selectors", Warning, "mine", |o| {
+            first(&mut o.validating)["matchConditions"] = json!([{"name": "mine", "expression": "false"}])
         }),
-        case("selectors", Warning, "who may label a namespace", |o| each(o, |w| w["namespaceSelector"] = json!({"matchLabels": {"gate": "on"}}))),
-        case("selectors", Warning, "object selector", |o| first(&mut o.validating)["objectSelector"] = json!({"matchLabels": {"a": "b"}})),
-        case("selectors", Warning, "mine", |o| first(&mut o.validating)["matchConditions"] = json!([{"name": "mine", "expression": "false"}])),
-        case("settings", Warning, "`matchPolicy: Exact`", |o| first(&mut o.validating)["matchPolicy"] = json!("Exact")),
-        case("settings", Warning, "`reinvocationPolicy: Never`", |o| first(&mut o.mutating)["reinvocationPolicy"] = json!("Never")),
-        case("settings", Problem, "v1", |o| first(&mut o.mutating)["admissionReviewVersions"] = json!(["v1beta1"])),
-        case("timeouts", Warning, "hold every job up", |o| first(&mut o.mutating)["timeoutSeconds"] = json!(10)),
+        case("settings", Warning, "`matchPolicy: Exact`", |o| {
+            first(&mut o.validating)["matchPolicy"] = json!("Exact")
+        }),
+        case("settings", Warning, "`reinvocationPolicy: Never`", |o| {
+            first(&mut o.mutating)["reinvocationPolicy"] = json!("Never")
+        }),
+        case("settings", Problem, "v1", |o| {
+            first(&mut o.mutating)["admissionReviewVersions"] = json!(["v1beta1"])
+        }),
+        case("timeouts", Warning, "hold every job up", |o| {
+            first(&mut o.mutating)["timeoutSeconds"] = json!(10)
+        }),
         case("timeouts", Warning, "45 s together", |o| {
             let rules = json!([{"apiGroups": ["*"], "apiVersions": ["*"], "resources": ["*/*"], "operations": ["*"]}]);
             let other = json!({"metadata": {"name": "others"}, "webhooks": (0..4).map(|n| json!({"name": format!("w{n}"), "rules": rules})).collect::<Vec<_>>()});
@@ -353,10 +471,18 @@ fn registration() {
 #[test]
 fn certificates() {
     run(vec![
-        case("ca-bundle", Problem, "is empty", |o| first(&mut o.mutating)["clientConfig"]["caBundle"] = json!("")),
-        case("ca-bundle", Problem, "is empty", |o| first(&mut o.mutating)["clientConfig"]["caBundle"] = json!(null)),
-        case("ca-bundle", Problem, "is not base64", |o| first(&mut o.mutating)["clientConfig"]["caBundle"] = json!("%%%")),
-        case("ca-bundle", Problem, "holds no certificate", |o| first(&mut o.mutating)["clientConfig"]["caBundle"] = json!("Z2FyYmFnZQ==")),
+        case("ca-bundle", Problem, "is empty", |o| {
+            first(&mut o.mutating)["clientConfig"]["caBundle"] = json!("")
+        }),
+        case("ca-bundle", Problem, "is empty", |o| {
+            first(&mut o.mutating)["clientConfig"]["caBundle"] = json!(null)
+        }),
+        case("ca-bundle", Problem, "is not base64", |o| {
+            first(&mut o.mutating)["clientConfig"]["caBundle"] = json!("%%%")
+        }),
+        case("ca-bundle", Problem, "holds no certificate", |o| {
+            first(&mut o.mutating)["clientConfig"]["caBundle"] = json!("Z2FyYmFnZQ==")
+        }),
         case("ca-bundle", Problem, "expired on 2026-11-20", |o| trust(o, &authority(now() - 366 * DAY), DAY)),
         case("ca-bundle", Problem, "does not hold before", |o| trust(o, &authority(now() + 9 * DAY), DAY)),
         case("ca-bundle", Warning, "ends in 15 days", |o| trust(o, &authority(now() - 350 * DAY), DAY)),
@@ -366,13 +492,23 @@ fn certificates() {
             bundle(o, &format!("{}{}", old.root().pem(), new.root().pem()));
         }),
         case("ca-bundle-agrees", Warning, "they differ", |o| {
-            first(&mut o.mutating)["clientConfig"]["caBundle"] = base64(&authority(now()).root().pem()).into();
+            first(&mut o.mutating)["clientConfig"]["caBundle"] =
+                base64(&authority(now()).root().pem()).into();
         }),
-        case("ca-bundle-is-ours", Problem, "not in the caBundle of mutate.jobgate.dev, validate.jobgate.dev", |o| {
-            bundle(o, &authority(now()).root().pem());
+        case(
+            "ca-bundle-is-ours",
+            Problem,
+            "not in the caBundle of mutate.jobgate.dev, validate.jobgate.dev",
+            |o| {
+                bundle(o, &authority(now()).root().pem());
+            },
+        ),
+        case("ca-bundle-is-ours", NotChecked, "holds no certificate", |o| {
+            mount(o, json!({"secretName": "ours"}), &[])
         }),
-        case("ca-bundle-is-ours", NotChecked, "holds no certificate", |o| mount(o, json!({"secretName": "ours"}), &[])),
-        case("ca-bundle-is-ours", NotChecked, "holds no authority", |o| value(&mut o.secret)["data"] = json!({})),
+        case("ca-bundle-is-ours", NotChecked, "holds no authority", |o| {
+            value(&mut o.secret)["data"] = json!({})
+        }),
         case(
             "served-certificate",
             Problem,
@@ -397,20 +533,32 @@ fn certificates() {
         }),
         case("certificate-secret", Problem, "no Secret jobgate-tls in jobgate", |o| o.secret = Seen::Absent),
         case("certificate-secret", Problem, "it is empty", |o| value(&mut o.secret)["data"] = json!(null)),
-        case("certificate-secret", Problem, "ca.crt and ca.key", |o| value(&mut o.secret)["data"]["ca.key"] = json!("Z2FyYmFnZQ==")),
+        case("certificate-secret", Problem, "ca.crt and ca.key", |o| {
+            value(&mut o.secret)["data"]["ca.key"] = json!("Z2FyYmFnZQ==")
+        }),
         case("certificate-secret", Problem, "the authority expired", |o| o.now += 400 * DAY),
         case("certificate-secret", Fine, "the next one", |o| {
             let next = authority(now());
             value(&mut o.secret)["data"]["ca-next.crt"] = base64(&next.root().pem()).into();
             value(&mut o.secret)["data"]["ca-next.key"] = base64(&next.key_pem()).into();
         }),
-        case("certificate-secret", Problem, "ca.crt and ca.key: the key belongs to another certificate", |o| {
-            value(&mut o.secret)["data"]["ca.key"] = base64(&authority(now()).key_pem()).into();
-        }),
-        case("certificate-secret", Problem, "ca-next.crt and ca-next.key: the key belongs to another certificate", |o| {
-            value(&mut o.secret)["data"]["ca-next.crt"] = base64(&authority(now()).root().pem()).into();
-            value(&mut o.secret)["data"]["ca-next.key"] = base64(&authority(now()).key_pem()).into();
-        }),
+        case(
+            "certificate-secret",
+            Problem,
+            "ca.crt and ca.key: the key belongs to another certificate",
+            |o| {
+                value(&mut o.secret)["data"]["ca.key"] = base64(&authority(now()).key_pem()).into();
+            },
+        ),
+        case(
+            "certificate-secret",
+            Problem,
+            "ca-next.crt and ca-next.key: the key belongs to another certificate",
+            |o| {
+                value(&mut o.secret)["data"]["ca-next.crt"] = base64(&authority(now()).root().pem()).into();
+                value(&mut o.secret)["data"]["ca-next.key"] = base64(&authority(now()).key_pem()).into();
+            },
+        ),
     ]);
 }
 
@@ -421,7 +569,8 @@ fn mount(observed: &mut Observed, source: Value, data: &[(&str, &str)]) {
     let mounts = pod["containers"][0]["volumeMounts"].as_array_mut().unwrap();
     mounts.push(json!({"name": "certificate", "mountPath": "/certs"}));
     pod["volumes"].as_array_mut().unwrap().push(json!({"name": "certificate", "secret": source}));
-    value(&mut observed.secret)["data"] = data.iter().map(|(key, text)| ((*key).to_owned(), Value::from(base64(text)))).collect();
+    value(&mut observed.secret)["data"] =
+        data.iter().map(|(key, text)| ((*key).to_owned(), Value::from(base64(text)))).collect();
 }
 
 #[test]
@@ -434,7 +583,11 @@ fn mounted_certificates() {
     let holding = |status: Status, words: &'static str, data: [(&'static str, &str); 2]| {
         let data = data.map(|(key, text)| (key, text.to_owned()));
         case("certificate-secret", status, words, move |o| {
-            mount(o, json!({"secretName": "ours"}), &data.each_ref().map(|(key, text)| (*key, text.as_str())));
+            mount(
+                o,
+                json!({"secretName": "ours"}),
+                &data.each_ref().map(|(key, text)| (*key, text.as_str())),
+            );
         })
     };
     let garbled = key.replace('M', "N");
@@ -445,9 +598,21 @@ fn mounted_certificates() {
             "tls.crt and tls.key in the Secret ours cannot be served: the private key belongs to another certificate",
             [("tls.crt", &leaf), ("tls.key", &other)],
         ),
-        holding(Problem, "cannot be served: read the private key from PEM", [("tls.crt", &leaf), ("tls.key", "garbage")]),
-        holding(Problem, "cannot be served: read the private key from PEM", [("tls.crt", &leaf), ("tls.key", &leaf)]),
-        holding(Problem, "cannot be served: use the private key", [("tls.crt", &leaf), ("tls.key", &garbled)]),
+        holding(
+            Problem,
+            "cannot be served: read the private key from PEM",
+            [("tls.crt", &leaf), ("tls.key", "garbage")],
+        ),
+        holding(
+            Problem,
+            "cannot be served: read the private key from PEM",
+            [("tls.crt", &leaf), ("tls.key", &leaf)],
+        ),
+        holding(
+            Problem,
+            "cannot be served: use the private key",
+            [("tls.crt", &leaf), ("tls.key", &garbled)],
+        ),
         holding(
             Problem,
             "cannot be served: read the certificate from PEM",
@@ -463,12 +628,16 @@ fn mounted_certificates() {
     assert!(remedy.contains("jobgate certs init --service jobgate --namespace jobgate"), "{remedy}");
     observed.now += 400 * DAY;
     let finding = outcome(&observed, "certificate-secret").finding;
-    assert!(finding.contains("belongs to another") && finding.contains("the certificate expired on"), "all is told: {finding}");
+    assert!(
+        finding.contains("belongs to another") && finding.contains("the certificate expired on"),
+        "all is told: {finding}"
+    );
     // Whether the API server trusts it, with the authority beside it and without.
     let root = authority.root().pem();
-    for (data, told) in
-        [(vec![("tls.crt", leaf.as_str()), ("ca.crt", &root)], "ca.crt in the Secret ours"), (vec![("tls.crt", &leaf)], "tls.crt in the Secret ours")]
-    {
+    for (data, told) in [
+        (vec![("tls.crt", leaf.as_str()), ("ca.crt", &root)], "ca.crt in the Secret ours"),
+        (vec![("tls.crt", &leaf)], "tls.crt in the Secret ours"),
+    ] {
         let mut observed = fine();
         mount(&mut observed, json!({"secretName": "ours"}), &data);
         let strange = outcome(&observed, "ca-bundle-is-ours");
@@ -482,21 +651,39 @@ fn mounted_certificates() {
         assert_ne!(outcome(&bare, "ca-bundle-is-ours").status, Fine, "there is none to hold it against");
         observed.now += 8 * DAY;
         let late = outcome(&observed, "ca-bundle-is-ours");
-        assert!(late.status == if data.len() > 1 { Fine } else { NotChecked }, "an authority may outlive what it has signed: {late:?}");
+        assert!(
+            late.status == if data.len() > 1 { Fine } else { NotChecked },
+            "an authority may outlive what it has signed: {late:?}"
+        );
         observed.now -= 8 * DAY;
         each(&mut observed, |webhook| webhook["clientConfig"]["service"]["name"] = json!("other"));
         let other = outcome(&observed, "ca-bundle-is-ours");
-        assert!(data.len() > 1 || other.status == Problem && other.finding.contains("not for the name other.jobgate.svc"), "{other:?}");
+        assert!(
+            data.len() > 1
+                || other.status == Problem && other.finding.contains("not for the name other.jobgate.svc"),
+            "{other:?}"
+        );
     }
     // The Secret may call them otherwise.
     let items = json!([{"key": "chain.pem", "path": "tls.crt"}, {"key": "key.pem", "path": "tls.key"}]);
     let mut observed = fine();
-    mount(&mut observed, json!({"secretName": "ours", "items": items}), &[("chain.pem", &leaf), ("key.pem", &key)]);
+    mount(
+        &mut observed,
+        json!({"secretName": "ours", "items": items}),
+        &[("chain.pem", &leaf), ("key.pem", &key)],
+    );
     assert_eq!(outcome(&observed, "certificate-secret").status, Fine);
     let mut observed = fine();
-    mount(&mut observed, json!({"secretName": "ours", "items": [items[0]]}), &[("chain.pem", &leaf), ("key.pem", &key)]);
+    mount(
+        &mut observed,
+        json!({"secretName": "ours", "items": [items[0]]}),
+        &[("chain.pem", &leaf), ("key.pem", &key)],
+    );
     let keyless = outcome(&observed, "certificate-secret");
-    assert!(keyless.status == NotChecked && keyless.finding.contains("not read from the Secret ours"), "never fine: {keyless:?}");
+    assert!(
+        keyless.status == NotChecked && keyless.finding.contains("not read from the Secret ours"),
+        "never fine: {keyless:?}"
+    );
 }
 
 #[test]
@@ -540,29 +727,41 @@ fn workload() {
     }
     run(vec![
         case("namespace", Problem, "no namespace jobgate", |o| o.namespace = Seen::Absent),
-        case("namespace", Problem, "being deleted", |o| value(&mut o.namespace)["status"]["phase"] = json!("Terminating")),
+        case("namespace", Problem, "being deleted", |o| {
+            value(&mut o.namespace)["status"]["phase"] = json!("Terminating")
+        }),
         case("replicas", Problem, "no Deployment", |o| o.deployment = Seen::Absent),
         case("replicas", Problem, "none of 2", |o| value(&mut o.deployment)["status"] = json!({})),
-        case("replicas", Warning, "1 of 2", |o| value(&mut o.deployment)["status"]["readyReplicas"] = json!(1)),
-        case("replicas", Problem, "scaled to none", |o| value(&mut o.deployment)["spec"]["replicas"] = json!(0)),
+        case("replicas", Warning, "1 of 2", |o| {
+            value(&mut o.deployment)["status"]["readyReplicas"] = json!(1)
+        }),
+        case("replicas", Problem, "scaled to none", |o| {
+            value(&mut o.deployment)["spec"]["replicas"] = json!(0)
+        }),
         case("replicas", Warning, "scaled to one", |o| {
-            (value(&mut o.deployment)["spec"]["replicas"], value(&mut o.deployment)["status"]["readyReplicas"]) = (json!(1), json!(1));
+            (
+                value(&mut o.deployment)["spec"]["replicas"],
+                value(&mut o.deployment)["status"]["readyReplicas"],
+            ) = (json!(1), json!(1));
         }),
         case("replicas", Problem, "FailedCreate: violates PodSecurity", |o| {
-            value(&mut o.deployment)["status"]["conditions"] =
-                json!([{"type": "ReplicaFailure", "status": "True", "reason": "FailedCreate", "message": "violates PodSecurity"}]);
+            value(&mut o.deployment)["status"]["conditions"] = json!([{"type": "ReplicaFailure", "status": "True", "reason": "FailedCreate", "message": "violates PodSecurity"}]);
         }),
         case("pods", Problem, "no pods", |o| o.pods = Seen::Known(Vec::new())),
         case("pods", Problem, "ImagePullBackOff: no such image", |o| {
-            status(o)["containerStatuses"][0]["state"] = json!({"waiting": {"reason": "ImagePullBackOff", "message": "no such image"}});
+            status(o)["containerStatuses"][0]["state"] =
+                json!({"waiting": {"reason": "ImagePullBackOff", "message": "no such image"}});
         }),
         case("pods", Warning, "restarted 5 times, last: OOMKilled", |o| {
             status(o)["containerStatuses"][0]["restartCount"] = json!(5);
             status(o)["containerStatuses"][0]["lastState"] = json!({"terminated": {"reason": "OOMKilled"}});
         }),
-        case("pods", Warning, "jobgate-0 is not ready", |o| status(o)["conditions"][0]["status"] = json!("False")),
+        case("pods", Warning, "jobgate-0 is not ready", |o| {
+            status(o)["conditions"][0]["status"] = json!("False")
+        }),
         case("pods", Problem, "has no node: Insufficient memory", |o| {
-            status(o)["conditions"] = json!([{"type": "PodScheduled", "status": "False", "message": "Insufficient memory"}]);
+            status(o)["conditions"] =
+                json!([{"type": "PodScheduled", "status": "False", "message": "Insufficient memory"}]);
         }),
         case("version", Warning, "9.9.9 in the cluster", |o| {
             o.replicas[0].says = Seen::Known(Says { version: "9.9.9".to_owned(), ..Says::default() });
@@ -570,29 +769,38 @@ fn workload() {
         case("version", Fine, env!("CARGO_PKG_VERSION"), |o| o.replicas.clear()),
         case("version", NotChecked, "does not tell", |o| {
             o.replicas.clear();
-            value(&mut o.deployment)["spec"]["template"]["spec"]["containers"][0]["image"] = json!("jobgate@sha256:00");
+            value(&mut o.deployment)["spec"]["template"]["spec"]["containers"][0]["image"] =
+                json!("jobgate@sha256:00");
         }),
         case("service", Problem, "no Service jobgate", |o| o.service = Seen::Absent),
         case("service", Problem, "no endpoint", |o| o.slices = Seen::Known(Vec::new())),
         case("service", Problem, "none of its 1 endpoint is ready", |o| {
             o.slices = Seen::Known(vec![json!({"endpoints": [{"conditions": {"ready": false}}]})]);
         }),
-        case("service", Problem, "does not fit the pods' labels: app", |o| value(&mut o.service)["spec"]["selector"] = json!({"app": "other"})),
+        case("service", Problem, "does not fit the pods' labels: app", |o| {
+            value(&mut o.service)["spec"]["selector"] = json!({"app": "other"})
+        }),
         case("network-policy", Fine, "none selects", |o| o.network_policies = Seen::Known(Vec::new())),
         case("network-policy", Problem, "keeps the API server from port 10250", |o| {
-            o.network_policies =
-                Seen::Known(vec![json!({"metadata": {"name": "deny-all"}, "spec": {"podSelector": {}, "policyTypes": ["Ingress"]}})]);
+            o.network_policies = Seen::Known(vec![
+                json!({"metadata": {"name": "deny-all"}, "spec": {"podSelector": {}, "policyTypes": ["Ingress"]}}),
+            ]);
         }),
         case("network-policy", Fine, "from 10.0.0.0/24", |o| {
             let rule = json!({"ports": [{"port": 10250}], "from": [{"ipBlock": {"cidr": "10.0.0.0/24"}}]});
-            o.network_policies =
-                Seen::Known(vec![json!({"metadata": {"name": "x"}, "spec": {"podSelector": {}, "policyTypes": ["Ingress"], "ingress": [rule]}})]);
+            o.network_policies = Seen::Known(vec![
+                json!({"metadata": {"name": "x"}, "spec": {"podSelector": {}, "policyTypes": ["Ingress"], "ingress": [rule]}}),
+            ]);
         }),
         case("disruption-budget", Warning, "none covers", |o| o.budgets = Seen::Known(Vec::new())),
         case("priority-class", Problem, "no PriorityClass jobgate", |o| o.priority_class = Seen::Absent),
-        case("priority-class", Warning, "have none", |o| value(&mut o.deployment)["spec"]["template"]["spec"]["priorityClassName"] = json!(null)),
+        case("priority-class", Warning, "have none", |o| {
+            value(&mut o.deployment)["spec"]["template"]["spec"]["priorityClassName"] = json!(null)
+        }),
         case("permissions", Problem, "it may not get secrets", |o| o.rights[0].1 = Seen::Known(false)),
-        case("permissions", Warning, "it may not list persistentvolumeclaims", |o| o.rights[1].1 = Seen::Known(false)),
+        case("permissions", Warning, "it may not list persistentvolumeclaims", |o| {
+            o.rights[1].1 = Seen::Known(false)
+        }),
         case("permissions", Fine, "needs none", |o| o.rights.clear()),
         case("permissions", NotChecked, "no Deployment", |o| o.deployment = Seen::Absent),
     ]);
@@ -604,26 +812,45 @@ fn the_remedy_is_for_the_worst() {
     observed.rights[0].1 = Seen::Known(false);
     observed.rights[1].1 = Seen::Unread(Unread::Skipped("nobody asked".to_owned()));
     let outcome = outcome(&observed, "permissions");
-    assert!(outcome.finding.contains("it may not get secrets") && outcome.finding.contains("nobody asked"), "{outcome:?}");
+    assert!(
+        outcome.finding.contains("it may not get secrets") && outcome.finding.contains("nobody asked"),
+        "{outcome:?}"
+    );
     assert!(outcome.remedy.unwrap().starts_with("apply the manifests again"));
 }
 
 #[test]
 fn policies() {
     fn write(observed: &mut Observed, spec: &str) {
-        let text = format!("apiVersion: jobgate.dev/v1alpha1\nkind: Policy\nmetadata: {{name: ours}}\nspec:\n{spec}");
+        let text = format!(
+            "apiVersion: jobgate.dev/v1alpha1\nkind: Policy\nmetadata: {{name: ours}}\nspec:\n{spec}"
+        );
         observed.policy = Seen::Known(PolicySource { name: "configmap/jobgate-policy".to_owned(), text });
     }
     let ended = "  exemptions:\n  - {match: {names: [a]}, rules: [deadline], reason: see PLAT-1, until: 2026-01-01}\n";
     run(vec![
-        case("policy", Problem, "read policy.yaml of the ConfigMap jobgate-policy in jobgate, which is not there", |o| o.policy = Seen::Absent),
-        case("policy", Problem, "configmap/jobgate-policy cannot be read: line 6: ", |o| write(o, "  rules:\n    deadlin: {action: deny}\n")),
-        case("policy", Fine, "it denies nothing", |o| {
-            o.policy = Seen::Known(PolicySource { name: "p".to_owned(), text: crate::judge::policy::BUILTINS[1].source.to_owned() });
+        case(
+            "policy",
+            Problem,
+            "read policy.yaml of the ConfigMap jobgate-policy in jobgate, which is not there",
+            |o| o.policy = Seen::Absent,
+        ),
+        case("policy", Problem, "configmap/jobgate-policy cannot be read: line 6: ", |o| {
+            write(o, "  rules:\n    deadlin: {action: deny}\n")
         }),
-        case("exemptions", Warning, "spec.exemptions[0] ended on 2026-01-01 (see PLAT-1)", move |o| write(o, ended)),
+        case("policy", Fine, "it denies nothing", |o| {
+            o.policy = Seen::Known(PolicySource {
+                name: "p".to_owned(),
+                text: crate::judge::policy::BUILTINS[1].source.to_owned(),
+            });
+        }),
+        case("exemptions", Warning, "spec.exemptions[0] ended on 2026-01-01 (see PLAT-1)", move |o| {
+            write(o, ended)
+        }),
         case("exemptions", NotChecked, "cannot be read", |o| write(o, "  rules: 1\n")),
-        case("policy-in-force", Warning, "jobgate-0 follows none, not ", |o| o.replicas[0].says = Seen::Known(Says::default())),
+        case("policy-in-force", Warning, "jobgate-0 follows none, not ", |o| {
+            o.replicas[0].says = Seen::Known(Says::default())
+        }),
         case("policy-in-force", Warning, "refused 2 changed files", |o| {
             let Seen::Known(says) = &mut o.replicas[0].says else { panic!("it says") };
             says.failed_reloads = 2;
@@ -656,16 +883,28 @@ fn canaries() {
     };
     let mut cases = Vec::new();
     for (cause, meaning) in [
-        ("tls: failed to verify certificate: x509: certificate signed by unknown authority", "does not trust the certificate"),
-        ("tls: failed to verify certificate: x509: certificate has expired or is not yet valid: current time", "time is over"),
-        ("tls: failed to verify certificate: x509: certificate is valid for localhost, not jobgate.jobgate.svc", "another name"),
+        (
+            "tls: failed to verify certificate: x509: certificate signed by unknown authority",
+            "does not trust the certificate",
+        ),
+        (
+            "tls: failed to verify certificate: x509: certificate has expired or is not yet valid: current time",
+            "time is over",
+        ),
+        (
+            "tls: failed to verify certificate: x509: certificate is valid for localhost, not jobgate.jobgate.svc",
+            "another name",
+        ),
         ("no endpoints available for service \"jobgate\"", "no pod is ready"),
         ("service \"jobgate\" not found", "the Service, or its port, is gone"),
         ("dial tcp 10.0.0.7:10250: connect: connection refused", "nobody listens"),
         ("dial tcp 10.0.0.7:10250: connect: no route to host", "cannot reach the pods' network"),
         ("dial tcp: lookup nowhere.example on 10.0.0.1:53: no such host", "cannot resolve"),
         ("context deadline exceeded", "no answer came in time"),
-        ("net/http: request canceled (Client.Timeout exceeded while awaiting headers)", "no answer came in time"),
+        (
+            "net/http: request canceled (Client.Timeout exceeded while awaiting headers)",
+            "no answer came in time",
+        ),
         ("EOF", "the connection broke"),
         ("something nobody has seen", "cannot use the webhook; it says: Internal error"),
     ] {
@@ -678,25 +917,36 @@ fn canaries() {
     run(cases);
     let admitted = json!({"apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": "c"},
         "spec": {"podReplacementPolicy": "TerminatingOrFailed", "template": {"spec": {"restartPolicy": "Never", "containers": [{"name": "c", "image": "i"}]}}}});
-    let (first, second, third, fourth) = (admitted.clone(), admitted.clone(), admitted.clone(), admitted.clone());
+    let (first, second, third, fourth) =
+        (admitted.clone(), admitted.clone(), admitted.clone(), admitted.clone());
     run(vec![
         case("canary-denied", NotChecked, "--no-canary", |o| o.judged = Seen::skipped("--no-canary")),
-        case("canary-denied", NotChecked, "there is no namespace default", |o| o.canary_namespace = Seen::Absent),
+        case("canary-denied", NotChecked, "there is no namespace default", |o| {
+            o.canary_namespace = Seen::Absent
+        }),
         case("canary-denied", NotChecked, "leave the namespace kube-system alone", |o| {
             o.place.canary_namespace = "kube-system".to_owned();
-            o.canary_namespace = Seen::Known(json!({"metadata": {"labels": {"kubernetes.io/metadata.name": "kube-system"}}}));
+            o.canary_namespace =
+                Seen::Known(json!({"metadata": {"labels": {"kubernetes.io/metadata.name": "kube-system"}}}));
         }),
-        case("canary-denied", Problem, "the gate failed open: the API server asked, got no answer", move |o| {
-            let canary = canary(&mut o.judged);
-            (canary.status, canary.answer, canary.failed_open) = (201, first.clone(), Some(1));
-        }),
+        case(
+            "canary-denied",
+            Problem,
+            "the gate failed open: the API server asked, got no answer",
+            move |o| {
+                let canary = canary(&mut o.judged);
+                (canary.status, canary.answer, canary.failed_open) = (201, first.clone(), Some(1));
+            },
+        ),
         case("canary-denied", Problem, "the gate failed open: the API server asked", move |o| {
             // Whatever the policy says, which nobody may read.
             let canary = canary(&mut o.judged);
-            (canary.status, canary.answer, canary.failed_open, canary.expected) = (201, fourth.clone(), Some(1), None);
+            (canary.status, canary.answer, canary.failed_open, canary.expected) =
+                (201, fourth.clone(), Some(1), None);
         }),
         case("canary-denied", NotChecked, "an object selector leaves the canary out", |o| {
-            value(&mut o.validating)["webhooks"][0]["objectSelector"] = json!({"matchLabels": {"gate": "on"}});
+            value(&mut o.validating)["webhooks"][0]["objectSelector"] =
+                json!({"matchLabels": {"gate": "on"}});
         }),
         case("canary-denied", Problem, "the API server did not ask, or was", move |o| {
             let canary = canary(&mut o.judged);
@@ -714,15 +964,20 @@ fn canaries() {
         case("canary-denied", Warning, "but not for gpu-toleration", |o| {
             canary(&mut o.judged).expected.as_mut().unwrap().rules.push("gpu-toleration");
         }),
-        case("canary-denied", Problem, "though the policy admits it", |o| canary(&mut o.judged).expected = Some(Expected::default())),
-        case("canary-denied", NotChecked, "nobody knows whether rightly", |o| canary(&mut o.judged).expected = None),
+        case("canary-denied", Problem, "though the policy admits it", |o| {
+            canary(&mut o.judged).expected = Some(Expected::default())
+        }),
+        case("canary-denied", NotChecked, "nobody knows whether rightly", |o| {
+            canary(&mut o.judged).expected = None
+        }),
         case("canary-denied", NotChecked, "neither denies it nor warns", |o| {
             let canary = canary(&mut o.judged);
             (canary.status, canary.expected) = (201, Some(Expected::default()));
         }),
         case("canary-denied", Fine, "warned of for deadline", |o| {
             let canary = canary(&mut o.judged);
-            (canary.status, canary.warnings) = (201, vec!["deadline: spec.activeDeadlineSeconds: missing".to_owned()]);
+            (canary.status, canary.warnings) =
+                (201, vec!["deadline: spec.activeDeadlineSeconds: missing".to_owned()]);
             canary.expected = Some(Expected { rules: vec!["deadline"], ..Expected::default() });
         }),
         case("canary-denied", Problem, "admitted without the warning of deadline", |o| {
@@ -734,11 +989,24 @@ fn canaries() {
             both(o, 403, "admission webhook \"validate.kyverno.svc\" denied the request: no");
         }),
         case("canary-denied", NotChecked, "needs the permission to create jobs.batch", |o| {
-            both(o, 403, "jobs.batch is forbidden: User \"a\" cannot create resource \"jobs\" in API group \"batch\" in the namespace \"default\"");
+            both(
+                o,
+                403,
+                "jobs.batch is forbidden: User \"a\" cannot create resource \"jobs\" in API group \"batch\" in the namespace \"default\"",
+            );
         }),
-        case("canary-denied", NotChecked, "somebody else refused it first: jobs.batch \"jobgate-doctor\" is forbidden: exceeded quota", |o| {
-            both(o, 403, "jobs.batch \"jobgate-doctor\" is forbidden: exceeded quota: q, requested: count/jobs.batch=1");
-        }),
+        case(
+            "canary-denied",
+            NotChecked,
+            "somebody else refused it first: jobs.batch \"jobgate-doctor\" is forbidden: exceeded quota",
+            |o| {
+                both(
+                    o,
+                    403,
+                    "jobs.batch \"jobgate-doctor\" is forbidden: exceeded quota: q, requested: count/jobs.batch=1",
+                );
+            },
+        ),
         case("canary-denied", NotChecked, "before the webhook was asked", |o| {
             both(
                 o,
@@ -749,12 +1017,18 @@ fn canaries() {
         case("canary-denied", NotChecked, "that is not Jobgate's, other.example.com, fails", |o| {
             both(o, 500, "Internal error occurred: failed calling webhook \"other.example.com\": x");
         }),
-        case("canary-denied", Problem, "no answer came in time", |o| both(o, 504, "Timeout: request did not complete within the allotted timeout")),
-        case("canary-filled", NotChecked, "fills nothing in", |o| canary(&mut o.filled).expected = Some(Expected::default())),
+        case("canary-denied", Problem, "no answer came in time", |o| {
+            both(o, 504, "Timeout: request did not complete within the allotted timeout")
+        }),
+        case("canary-filled", NotChecked, "fills nothing in", |o| {
+            canary(&mut o.filled).expected = Some(Expected::default())
+        }),
         case("canary-filled", Problem, "though the policy admits it", |o| {
             both(o, 403, "admission webhook \"mutate.jobgate.dev\" denied the request: x");
         }),
-        case("fail-open", Warning, "mutate.jobgate.dev 3", |o| o.fail_open = Seen::Known(BTreeMap::from([("mutate.jobgate.dev".to_owned(), 3)]))),
+        case("fail-open", Warning, "mutate.jobgate.dev 3", |o| {
+            o.fail_open = Seen::Known(BTreeMap::from([("mutate.jobgate.dev".to_owned(), 3)]))
+        }),
     ]);
 }
 
@@ -770,9 +1044,23 @@ fn the_worst_comes_first_and_everything_is_told() {
     let mut text = Vec::new();
     write_human(&examination, "https://example.com", &mut text).unwrap();
     let text = anstream::adapter::strip_str(&String::from_utf8(text).unwrap()).to_string();
-    assert!(text.starts_with("problem      configurations      there is no ValidatingWebhookConfiguration `jobgate`"), "{text}");
-    assert!(text.contains("\nnot checked  fail-open           needs the permission to get the path /metrics\n"), "{text}");
-    assert!(text.ends_with(&format!("\nhttps://example.com: 1 problem, 1 warning, 1 not checked, {} ok\n", CHECKS.len() - 3)), "{text}");
+    assert!(
+        text.starts_with(
+            "problem      configurations      there is no ValidatingWebhookConfiguration `jobgate`"
+        ),
+        "{text}"
+    );
+    assert!(
+        text.contains("\nnot checked  fail-open           needs the permission to get the path /metrics\n"),
+        "{text}"
+    );
+    assert!(
+        text.ends_with(&format!(
+            "\nhttps://example.com: 1 problem, 1 warning, 1 not checked, {} ok\n",
+            CHECKS.len() - 3
+        )),
+        "{text}"
+    );
     let mut json = Vec::new();
     write_json(&examination, "https://example.com", &mut json).unwrap();
     let json: Value = serde_json::from_slice(&json).unwrap();
@@ -787,7 +1075,9 @@ fn the_versions_are_those_that_are_promised() {
     assert!(promised.contains("Kubernetes 1.29 to 1.37.") && CHECKS[0].about.contains("1.29 to 1.37"));
     for (minor, status) in [(28, Problem), (29, Fine), (37, Fine), (38, Warning)] {
         let mut observed = fine();
-        observed.version = Seen::Known(json!({"major": "1", "minor": minor.to_string(), "gitVersion": format!("v1.{minor}.0")}));
+        observed.version = Seen::Known(
+            json!({"major": "1", "minor": minor.to_string(), "gitVersion": format!("v1.{minor}.0")}),
+        );
         assert_eq!(outcome(&observed, "api-server").status, status);
     }
 }

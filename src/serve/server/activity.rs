@@ -33,7 +33,8 @@ pub(super) enum Phase {
 }
 
 impl Phase {
-    const ALL: [Self; 7] = [Self::Handshake, Self::Idle, Self::Head, Self::Body, Self::Busy, Self::Writing, Self::Closing];
+    const ALL: [Self; 7] =
+        [Self::Handshake, Self::Idle, Self::Head, Self::Body, Self::Busy, Self::Writing, Self::Closing];
     const BITS: u32 = 3;
 }
 

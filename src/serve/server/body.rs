@@ -79,20 +79,30 @@ impl Bodies {
     pub(super) fn new(limits: Arc<Limits>, metrics: &Metrics) -> Self {
         let held = metrics.body_bytes();
         Self {
-            small: Pool::new(limits.small_body_memory(), limits.connections_per_source * limits.inline_bytes, held.clone()),
+            small: Pool::new(
+                limits.small_body_memory(),
+                limits.connections_per_source * limits.inline_bytes,
+                held.clone(),
+            ),
             large: Pool::new(limits.body_memory, limits.body_memory_per_source, held),
             limits,
         }
     }
 
     /// Reads a whole body. After `deadline` nobody waits for what would come of it.
-    pub(super) async fn read(&self, mut body: Body, source: IpAddr, deadline: Instant) -> Result<Received, BodyError> {
+    pub(super) async fn read(
+        &self,
+        mut body: Body,
+        source: IpAddr,
+        deadline: Instant,
+    ) -> Result<Received, BodyError> {
         let limits = &*self.limits;
         let hint = body.size_hint();
         // What is declared too large is not read further than the uid.
         let declared_too_large = hint.lower() > limits.body_bytes as u64;
         let cap = if declared_too_large { PREFIX.min(limits.body_bytes) } else { limits.body_bytes };
-        let declared = hint.exact().and_then(|length| usize::try_from(length).ok()).filter(|_| !declared_too_large);
+        let declared =
+            hint.exact().and_then(|length| usize::try_from(length).ok()).filter(|_| !declared_too_large);
         let mut buffer = Buffer { bytes: Vec::new(), memory: None };
         let mut pace = Pace::new(limits, Instant::now());
         let mut alarm = std::pin::pin!(sleep_until(pace.due.min(deadline).into()));
@@ -133,7 +143,13 @@ impl Bodies {
                 return Err(BodyError::TooLarge(prefix.into(), body));
             }
             if held + data.len() > buffer.bytes.capacity() {
-                let capacity = capacity(limits, held + data.len(), buffer.bytes.capacity(), declared.unwrap_or(cap), declared.is_some());
+                let capacity = capacity(
+                    limits,
+                    held + data.len(),
+                    buffer.bytes.capacity(),
+                    declared.unwrap_or(cap),
+                    declared.is_some(),
+                );
                 let patience = (Instant::now() + limits.queue).min(deadline);
                 if let Err(cause) = buffer.grow(self, source, capacity, patience).await {
                     return Err(BodyError::NoMemory(cause, body));
@@ -200,7 +216,13 @@ struct Buffer {
 
 impl Buffer {
     /// Moves to a larger buffer; the old one counts until it is freed. The error is the cause to count.
-    async fn grow(&mut self, bodies: &Bodies, source: IpAddr, capacity: usize, patience: Instant) -> Result<(), &'static str> {
+    async fn grow(
+        &mut self,
+        bodies: &Bodies,
+        source: IpAddr,
+        capacity: usize,
+        patience: Instant,
+    ) -> Result<(), &'static str> {
         let pool = if capacity > bodies.limits.inline_bytes { &bodies.large } else { &bodies.small };
         let over_cap = pool.is_over_cap(source, capacity);
         let granted = tokio::select! {

@@ -1,6 +1,7 @@
 //! Who the server is, and who may call it.
 //!
-//! Everything here can be replaced while connections are being made: a handshake takes what is current at that moment.
+//! Everything here can be replaced while connections are being made: a handshake takes what is current at
+//! that moment.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -51,7 +52,9 @@ pub enum CertificateError {
     #[error("the certificate is not for servers: its extended key usage must include serverAuth")]
     NotForServers,
     /// Nobody who calls a server by name can accept it.
-    #[error("the certificate has no DNS name and no address in its subjectAltName; the common name does not count")]
+    #[error(
+        "the certificate has no DNS name and no address in its subjectAltName; the common name does not count"
+    )]
     NoNames,
     /// It is for other names than the API server calls.
     #[error("the certificate is for {}, and not for {missing}, which the API server calls", .has.join(", "))]
@@ -96,7 +99,8 @@ impl CertificateError {
     }
 }
 
-/// The only cryptography in the program. It is handed to rustls explicitly, so that nothing depends on a process-wide default.
+/// The only cryptography in the program. It is handed to rustls explicitly, so that nothing depends on a
+/// process-wide default.
 pub(super) fn provider() -> Arc<CryptoProvider> {
     Arc::new(rustls::crypto::ring::default_provider())
 }
@@ -133,10 +137,16 @@ impl Identity {
     /// Returns one that has no certificate yet: handshakes fail, and the server is not ready.
     #[must_use]
     pub fn empty(metrics: &Metrics) -> Self {
-        Self { current: ArcSwapOption::empty(), metrics: metrics.clone(), required: Vec::new(), ahead: AtomicI64::new(0) }
+        Self {
+            current: ArcSwapOption::empty(),
+            metrics: metrics.clone(),
+            required: Vec::new(),
+            ahead: AtomicI64::new(0),
+        }
     }
 
-    /// Accepts from now on only certificates for all of these names: DNS names or addresses, as the API server calls the webhook.
+    /// Accepts from now on only certificates for all of these names: DNS names or addresses, as the API
+    /// server calls the webhook.
     #[must_use]
     pub fn requiring(mut self, names: Vec<String>) -> Self {
         self.required = names;
@@ -147,16 +157,28 @@ impl Identity {
     ///
     /// # Errors
     /// As [`follow`](Self::follow).
-    pub async fn from_files(certificate: PathBuf, key: PathBuf, every: Duration, metrics: &Metrics) -> Result<(Arc<Self>, Follower), HotError> {
+    pub async fn from_files(
+        certificate: PathBuf,
+        key: PathBuf,
+        every: Duration,
+        metrics: &Metrics,
+    ) -> Result<(Arc<Self>, Follower), HotError> {
         Self::empty(metrics).follow(certificate, key, every).await
     }
 
-    /// Reads a chain and its key from two PEM files, and follows them for as long as the [`Follower`] lives. What is refused is tried again
-    /// each time the files are looked at: a certificate that is not valid yet is served once it is.
+    /// Reads a chain and its key from two PEM files, and follows them for as long as the [`Follower`] lives.
+    /// What is refused is tried again each time the files are looked at: a certificate that is not valid yet
+    /// is served once it is.
     ///
     /// # Errors
-    /// If the files cannot be used as they are now, by the rules of [`replace`](Self::replace). Later trouble leaves the last good pair in place.
-    pub async fn follow(self, certificate: PathBuf, key: PathBuf, every: Duration) -> Result<(Arc<Self>, Follower), HotError> {
+    /// If the files cannot be used as they are now, by the rules of [`replace`](Self::replace). Later trouble
+    /// leaves the last good pair in place.
+    pub async fn follow(
+        self,
+        certificate: PathBuf,
+        key: PathBuf,
+        every: Duration,
+    ) -> Result<(Arc<Self>, Follower), HotError> {
         let identity = Arc::new(self);
         let target = identity.clone();
         let files = Files { every, retry: true, ..Files::new("certificate", [certificate, key]) };
@@ -170,26 +192,31 @@ impl Identity {
 
     /// Serves another certificate from now on. Open connections are not touched.
     ///
-    /// A certificate that no API server would accept must not replace one that it accepts. So one is refused that is not for servers, has no name,
-    /// lacks a name that is [required](Self::requiring), or has expired; and, as long as the one in use holds, also one that is not valid yet, or
-    /// lacks a name of the one in use. A change of names that is meant takes a restart, which begins without one in use.
+    /// A certificate that no API server would accept must not replace one that it accepts. So one is refused
+    /// that is not for servers, has no name, lacks a name that is [required](Self::requiring), or has
+    /// expired; and, as long as the one in use holds, also one that is not valid yet, or lacks a name of the
+    /// one in use. A change of names that is meant takes a restart, which begins without one in use.
     ///
-    /// Where none is in use that holds, one that is not valid yet is served, and the server is not [ready](Self::ready) until it is. To refuse it
-    /// would help nobody: an API server whose clock is ahead of this machine's accepts it already, and a process that ended for it would be
-    /// started later and later. No time is allowed for clocks that differ: who issues certificates dates them back (Jobgate itself by an hour), and
-    /// what is refused for being early is tried again every few seconds.
+    /// Where none is in use that holds, one that is not valid yet is served, and the server is not
+    /// [ready](Self::ready) until it is. To refuse it would help nobody: an API server whose clock is ahead
+    /// of this machine's accepts it already, and a process that ended for it would be started later and
+    /// later. No time is allowed for clocks that differ: who issues certificates dates them back (Jobgate
+    /// itself by an hour), and what is refused for being early is tried again every few seconds.
     ///
     /// # Errors
-    /// If the chain or the key cannot be read, do not belong together, or are refused for one of these reasons. Then nothing changes, and the
-    /// refusal is counted.
+    /// If the chain or the key cannot be read, do not belong together, or are refused for one of these
+    /// reasons. Then nothing changes, and the refusal is counted.
     pub fn replace(&self, certificate: &[u8], key: &[u8]) -> Result<(), CertificateError> {
-        let served = self.examine(certificate, key).inspect_err(|error| self.metrics.certificate_error(error.cause()))?;
+        let served = self
+            .examine(certificate, key)
+            .inspect_err(|error| self.metrics.certificate_error(error.cause()))?;
         self.metrics.certificate_not_after(served.not_after);
         self.current.store(Some(Arc::new(served)));
         Ok(())
     }
 
-    /// Reads a pair and decides whether it may be served. The reasons that time changes come last, so that what is logged stays true.
+    /// Reads a pair and decides whether it may be served. The reasons that time changes come last, so that
+    /// what is logged stays true.
     fn examine(&self, certificate: &[u8], key: &[u8]) -> Result<Served, CertificateError> {
         let now = self.now();
         let served = read_pair(certificate, key)?;
@@ -201,7 +228,10 @@ impl Identity {
             return Err(CertificateError::NoNames);
         }
         if let Some(missing) = self.required.iter().find(|name| !leaf.is_for(name)) {
-            return Err(CertificateError::NameMissing { missing: missing.clone(), has: leaf.hosts().to_vec() });
+            return Err(CertificateError::NameMissing {
+                missing: missing.clone(),
+                has: leaf.hosts().to_vec(),
+            });
         }
         if let Ok(age) = now.duration_since(served.not_after) {
             return Err(CertificateError::Expired(age));
@@ -209,7 +239,8 @@ impl Identity {
         let early = served.not_before.duration_since(now).ok().filter(|wait| !wait.is_zero());
         match self.current.load().as_ref().filter(|current| current.holds_at(now)) {
             Some(current) => {
-                let lost: Vec<String> = current.leaf.hosts().iter().filter(|name| !leaf.is_for(name)).cloned().collect();
+                let lost: Vec<String> =
+                    current.leaf.hosts().iter().filter(|name| !leaf.is_for(name)).cloned().collect();
                 match early {
                     _ if !lost.is_empty() => Err(CertificateError::NameLost(lost)),
                     Some(wait) => Err(CertificateError::NotYetValid(wait)),
@@ -218,14 +249,18 @@ impl Identity {
             }
             None => {
                 if let Some(wait) = early {
-                    tracing::warn!(seconds = wait.as_secs(), "the certificate is not valid yet; not ready until it is");
+                    tracing::warn!(
+                        seconds = wait.as_secs(),
+                        "the certificate is not valid yet; not ready until it is"
+                    );
                 }
                 Ok(served)
             }
         }
     }
 
-    /// Counts by another clock from now on, which is so many seconds ahead of this machine's: that of the API server, which judges the certificate.
+    /// Counts by another clock from now on, which is so many seconds ahead of this machine's: that of the API
+    /// server, which judges the certificate.
     pub fn set_clock(&self, seconds_ahead: i64) {
         self.ahead.store(seconds_ahead, Ordering::Relaxed);
     }
@@ -244,10 +279,12 @@ impl Identity {
         self.current.load().as_ref().map(|served| served.not_after)
     }
 
-    /// Tells whether a client can be served, and if not, why. A new certificate that was refused does not matter while the last good one holds.
+    /// Tells whether a client can be served, and if not, why. A new certificate that was refused does not
+    /// matter while the last good one holds.
     ///
     /// # Errors
-    /// If there is no certificate, or the one there is has expired or is not valid yet, by the clock that counts.
+    /// If there is no certificate, or the one there is has expired or is not valid yet, by the clock that
+    /// counts.
     pub fn ready(&self) -> Result<(), &'static str> {
         let now = self.now();
         match self.current.load().as_ref() {
@@ -260,7 +297,8 @@ impl Identity {
 }
 
 impl ResolvesServerCert for Identity {
-    /// Serves the one certificate under any name: the API server's view of the name is checked by the API server.
+    /// Serves the one certificate under any name: the API server's view of the name is checked by the API
+    /// server.
     fn resolve(&self, _: ClientHello<'_>) -> Option<Arc<CertifiedKey>> {
         self.current.load().as_ref().map(|served| served.key.clone())
     }
@@ -268,8 +306,12 @@ impl ResolvesServerCert for Identity {
 
 fn read_pair(certificate: &[u8], key: &[u8]) -> Result<Served, CertificateError> {
     let chain = read_chain(certificate)?;
-    let key = PrivateKeyDer::from_pem_slice(key).map_err(|error| CertificateError::Pem("private key", error))?;
-    let claims = chain.iter().map(|each| Claims::read(each).map_err(CertificateError::Decode)).collect::<Result<Vec<_>, _>>()?;
+    let key =
+        PrivateKeyDer::from_pem_slice(key).map_err(|error| CertificateError::Pem("private key", error))?;
+    let claims = chain
+        .iter()
+        .map(|each| Claims::read(each).map_err(CertificateError::Decode))
+        .collect::<Result<Vec<_>, _>>()?;
     let not_before = claims.iter().map(|claims| claims.not_before).max().ok_or(CertificateError::Empty)?;
     let not_after = claims.iter().map(|claims| claims.not_after).min().ok_or(CertificateError::Empty)?;
     let leaf = claims.into_iter().next().ok_or(CertificateError::Empty)?;
@@ -315,19 +357,25 @@ impl Default for Authorities {
 }
 
 impl Authorities {
-    /// Lets in, of the certificates that the authorities have signed, only those with one of these names: a DNS name or URI of the subjectAltName, or
-    /// the common name, compared whole. An authority that signs for others too (a cluster's does, for every kubelet) says nothing else about who calls.
+    /// Lets in, of the certificates that the authorities have signed, only those with one of these names: a
+    /// DNS name or URI of the subjectAltName, or the common name, compared whole. An authority that signs for
+    /// others too (a cluster's does, for every kubelet) says nothing else about who calls.
     #[must_use]
     pub fn naming(mut self, names: Vec<String>) -> Self {
         self.names = names;
         self
     }
 
-    /// Reads authorities from a PEM file, and follows it for as long as the [`Follower`] lives. Their clients may have any name.
+    /// Reads authorities from a PEM file, and follows it for as long as the [`Follower`] lives. Their clients
+    /// may have any name.
     ///
     /// # Errors
     /// If the file cannot be used as it is now. Later trouble leaves the last good authorities in place.
-    pub async fn from_file(path: PathBuf, every: Duration, metrics: &Metrics) -> Result<(Arc<Self>, Follower), HotError> {
+    pub async fn from_file(
+        path: PathBuf,
+        every: Duration,
+        metrics: &Metrics,
+    ) -> Result<(Arc<Self>, Follower), HotError> {
         Self::default().follow(path, every, metrics).await
     }
 
@@ -335,11 +383,19 @@ impl Authorities {
     ///
     /// # Errors
     /// As [`from_file`](Self::from_file).
-    pub async fn follow(self, path: PathBuf, every: Duration, metrics: &Metrics) -> Result<(Arc<Self>, Follower), HotError> {
+    pub async fn follow(
+        self,
+        path: PathBuf,
+        every: Duration,
+        metrics: &Metrics,
+    ) -> Result<(Arc<Self>, Follower), HotError> {
         let authorities = Arc::new(self);
         let target = authorities.clone();
         let take = move |contents: &[Vec<u8>]| Ok(target.replace(&contents.concat())?);
-        Ok((authorities, hot::follow(Files { every, ..Files::new("client-ca", [path]) }, metrics, take).await?))
+        Ok((
+            authorities,
+            hot::follow(Files { every, ..Files::new("client-ca", [path]) }, metrics, take).await?,
+        ))
     }
 
     /// Tells whether a client of this name is let in.
@@ -357,7 +413,8 @@ impl Authorities {
         Err(rustls::CertificateError::ApplicationVerificationFailure.into())
     }
 
-    /// Lets in the certificates of other authorities from now on, given as PEM text. Open connections are not touched.
+    /// Lets in the certificates of other authorities from now on, given as PEM text. Open connections are not
+    /// touched.
     ///
     /// # Errors
     /// If there is no authority in it, or one cannot be used. Then nothing changes.
@@ -366,7 +423,8 @@ impl Authorities {
         for certificate in read_chain(pem)? {
             roots.add(certificate).map_err(|error| CertificateError::Authorities(error.into()))?;
         }
-        let verifier = WebPkiClientVerifier::builder_with_provider(Arc::new(roots), self.provider.clone()).build();
+        let verifier =
+            WebPkiClientVerifier::builder_with_provider(Arc::new(roots), self.provider.clone()).build();
         let verifier = verifier.map_err(|error| CertificateError::Authorities(error.into()))?;
         self.current.store(Some(Arc::new(Verifier(verifier))));
         Ok(())
@@ -401,7 +459,12 @@ impl ClientCertVerifier for Authorities {
         certificate: &CertificateDer<'_>,
         signed: &DigitallySignedStruct,
     ) -> Result<HandshakeSignatureValid, rustls::Error> {
-        rustls::crypto::verify_tls12_signature(message, certificate, signed, &self.provider.signature_verification_algorithms)
+        rustls::crypto::verify_tls12_signature(
+            message,
+            certificate,
+            signed,
+            &self.provider.signature_verification_algorithms,
+        )
     }
 
     fn verify_tls13_signature(
@@ -410,7 +473,12 @@ impl ClientCertVerifier for Authorities {
         certificate: &CertificateDer<'_>,
         signed: &DigitallySignedStruct,
     ) -> Result<HandshakeSignatureValid, rustls::Error> {
-        rustls::crypto::verify_tls13_signature(message, certificate, signed, &self.provider.signature_verification_algorithms)
+        rustls::crypto::verify_tls13_signature(
+            message,
+            certificate,
+            signed,
+            &self.provider.signature_verification_algorithms,
+        )
     }
 
     fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
@@ -430,14 +498,19 @@ impl Tokens {
     ///
     /// # Errors
     /// If the file cannot be used as it is now. Later trouble leaves the last good tokens in place.
-    pub async fn from_file(path: PathBuf, every: Duration, metrics: &Metrics) -> Result<(Arc<Self>, Follower), HotError> {
+    pub async fn from_file(
+        path: PathBuf,
+        every: Duration,
+        metrics: &Metrics,
+    ) -> Result<(Arc<Self>, Follower), HotError> {
         let tokens = Arc::new(Self::default());
         let target = tokens.clone();
         let take = move |contents: &[Vec<u8>]| Ok(target.replace(&contents.concat())?);
         Ok((tokens, hot::follow(Files { every, ..Files::new("client-token", [path]) }, metrics, take).await?))
     }
 
-    /// Lets in other tokens from now on: the lines of a text, without the white space around them. Several allow one to replace another gently.
+    /// Lets in other tokens from now on: the lines of a text, without the white space around them. Several
+    /// allow one to replace another gently.
     ///
     /// # Errors
     /// If there is none. Then nothing changes.
@@ -454,7 +527,9 @@ impl Tokens {
     /// Tells whether the value of an `Authorization` header bears one of the tokens.
     #[must_use]
     pub fn admit(&self, header: Option<&HeaderValue>) -> bool {
-        let Some((scheme, token)) = header.and_then(|value| value.as_bytes().split_at_checked(7)) else { return false };
+        let Some((scheme, token)) = header.and_then(|value| value.as_bytes().split_at_checked(7)) else {
+            return false;
+        };
         let digest: [u8; 32] = Sha256::digest(token.trim_ascii()).into();
         scheme.eq_ignore_ascii_case(b"bearer ") && self.current.load().contains(&digest)
     }
@@ -462,8 +537,13 @@ impl Tokens {
 
 /// Returns the TLS settings of the server: TLS 1.2 and 1.3, HTTP/2 only if asked for.
 ///
-/// Sessions are not resumed: the API server never does, and a resumed one would pass by the check of the client's certificate.
-pub(super) fn tls(identity: Arc<Identity>, clients: Option<Arc<Authorities>>, http2: bool) -> Result<Arc<ServerConfig>, rustls::Error> {
+/// Sessions are not resumed: the API server never does, and a resumed one would pass by the check of the
+/// client's certificate.
+pub(super) fn tls(
+    identity: Arc<Identity>,
+    clients: Option<Arc<Authorities>>,
+    http2: bool,
+) -> Result<Arc<ServerConfig>, rustls::Error> {
     let builder = ServerConfig::builder_with_provider(provider()).with_safe_default_protocol_versions()?;
     let builder = match clients {
         Some(authorities) => builder.with_client_cert_verifier(authorities),
@@ -472,7 +552,8 @@ pub(super) fn tls(identity: Arc<Identity>, clients: Option<Arc<Authorities>>, ht
     let mut config = builder.with_cert_resolver(identity);
     config.session_storage = Arc::new(NoServerSessionStorage {});
     config.send_tls13_tickets = 0;
-    config.alpn_protocols = if http2 { vec![b"h2".to_vec(), b"http/1.1".to_vec()] } else { vec![b"http/1.1".to_vec()] };
+    config.alpn_protocols =
+        if http2 { vec![b"h2".to_vec(), b"http/1.1".to_vec()] } else { vec![b"http/1.1".to_vec()] };
     Ok(Arc::new(config))
 }
 
@@ -497,7 +578,10 @@ impl Development {
     }
 
     fn try_generate() -> Result<Self, rcgen::Error> {
-        use rcgen::{BasicConstraints, CertificateParams, DnType, ExtendedKeyUsagePurpose, IsCa, Issuer, KeyPair, KeyUsagePurpose};
+        use rcgen::{
+            BasicConstraints, CertificateParams, DnType, ExtendedKeyUsagePurpose, IsCa, Issuer, KeyPair,
+            KeyUsagePurpose,
+        };
         let day = Duration::from_secs(86_400);
         let now = SystemTime::now();
         let params = |names: Vec<String>, name: &str| -> Result<CertificateParams, rcgen::Error> {
@@ -537,7 +621,10 @@ mod tests {
         identity.replace(made.certificate.as_bytes(), made.key.as_bytes()).unwrap();
         assert_eq!(identity.ready(), Ok(()));
         let left = identity.not_after().unwrap().duration_since(SystemTime::now()).unwrap();
-        assert!(left > Duration::from_secs(29 * 86_400) && left < Duration::from_secs(31 * 86_400), "{left:?}");
+        assert!(
+            left > Duration::from_secs(29 * 86_400) && left < Duration::from_secs(31 * 86_400),
+            "{left:?}"
+        );
     }
 
     #[test]
@@ -568,7 +655,8 @@ mod tests {
         params.not_before = rcgen::date_time_ymd(2020, 1, 1);
         params.not_after = rcgen::date_time_ymd(2021, 1, 1);
         let certificate = params.self_signed(&key).unwrap();
-        let error = identity().replace(certificate.pem().as_bytes(), key.serialize_pem().as_bytes()).unwrap_err();
+        let error =
+            identity().replace(certificate.pem().as_bytes(), key.serialize_pem().as_bytes()).unwrap_err();
         assert!(matches!(error, CertificateError::Expired(_)), "{error}");
     }
 
@@ -598,13 +686,23 @@ mod tests {
         use rcgen::ExtendedKeyUsagePurpose::ClientAuth;
         let metrics = Metrics::new();
         let identity = Identity::empty(&metrics).requiring(vec![SERVICE.to_owned()]);
-        let good = pair(&[SERVICE, "jobgate.jobgate", "10.0.0.1"], |params| params.not_after = (SystemTime::now() + 1000 * HOUR).into());
+        let good = pair(&[SERVICE, "jobgate.jobgate", "10.0.0.1"], |params| {
+            params.not_after = (SystemTime::now() + 1000 * HOUR).into()
+        });
         replace(&identity, &good).unwrap();
         let before = identity.not_after();
         let cases = [
             ("not-yet-valid", early(&[SERVICE, "jobgate.jobgate", "10.0.0.1"])),
-            ("not-for-servers", pair(&[SERVICE, "jobgate.jobgate", "10.0.0.1"], |params| params.extended_key_usages = vec![ClientAuth])),
-            ("no-names", pair(&[], |params| params.distinguished_name.push(rcgen::DnType::CommonName, SERVICE))),
+            (
+                "not-for-servers",
+                pair(&[SERVICE, "jobgate.jobgate", "10.0.0.1"], |params| {
+                    params.extended_key_usages = vec![ClientAuth]
+                }),
+            ),
+            (
+                "no-names",
+                pair(&[], |params| params.distinguished_name.push(rcgen::DnType::CommonName, SERVICE)),
+            ),
             ("name-missing", pair(&["jobgate.other.svc"], |_| {})),
             ("name-lost", pair(&[SERVICE, "10.0.0.1"], |_| {})),
             ("name-lost", pair(&[SERVICE, "jobgate.jobgate", "10.0.0.2"], |_| {})),
@@ -613,21 +711,31 @@ mod tests {
         for (cause, refused) in &cases {
             let error = replace(&identity, refused).unwrap_err();
             assert_eq!(error.cause(), *cause, "{error}");
-            assert_eq!((identity.not_after(), identity.ready()), (before, Ok(())), "{cause}: the last good one stays");
+            assert_eq!(
+                (identity.not_after(), identity.ready()),
+                (before, Ok(())),
+                "{cause}: the last good one stays"
+            );
         }
         let text = metrics.text();
         assert!(text.contains(r#"jobgate_certificate_errors_total{cause="name-lost"} 2"#), "{text}");
         assert!(text.contains(r#"jobgate_certificate_errors_total{cause="not-for-servers"} 1"#), "{text}");
-        replace(&identity, &pair(&["*.jobgate.svc", SERVICE, "JOBGATE.jobgate", "10.0.0.1", "more"], |_| {})).unwrap();
-        replace(&identity, &pair(&["*.jobgate.svc", "jobgate.jobgate", "10.0.0.1", "more"], |_| {})).expect("a wildcard covers a name");
-        replace(&identity, &pair(&[SERVICE, "jobgate.jobgate", "10.0.0.1", "more"], |_| {})).expect_err("and a name does not cover a wildcard");
+        replace(&identity, &pair(&["*.jobgate.svc", SERVICE, "JOBGATE.jobgate", "10.0.0.1", "more"], |_| {}))
+            .unwrap();
+        replace(&identity, &pair(&["*.jobgate.svc", "jobgate.jobgate", "10.0.0.1", "more"], |_| {}))
+            .expect("a wildcard covers a name");
+        replace(&identity, &pair(&[SERVICE, "jobgate.jobgate", "10.0.0.1", "more"], |_| {}))
+            .expect_err("and a name does not cover a wildcard");
     }
 
     #[test]
     fn the_message_says_what_is_wrong_and_what_to_do() {
         let identity = identity().requiring(vec!["a.example".to_owned()]);
         let error = replace(&identity, &pair(&["b.example", "10.0.0.1"], |_| {})).unwrap_err().to_string();
-        assert_eq!(error, "the certificate is for b.example, 10.0.0.1, and not for a.example, which the API server calls");
+        assert_eq!(
+            error,
+            "the certificate is for b.example, 10.0.0.1, and not for a.example, which the API server calls"
+        );
         replace(&identity, &pair(&["a.example", "b.example"], |_| {})).unwrap();
         let error = replace(&identity, &pair(&["a.example"], |_| {})).unwrap_err().to_string();
         assert!(error.starts_with("the certificate is not for b.example, which the one in use is for; if that is meant, restart "), "{error}");
@@ -636,9 +744,12 @@ mod tests {
     #[test]
     fn the_first_certificate_must_be_fit_and_may_be_early() {
         let fresh = || identity().requiring(vec![SERVICE.to_owned()]);
-        for unfit in
-            [pair(&["localhost"], |_| {}), pair(&[SERVICE], |params| params.extended_key_usages = vec![rcgen::ExtendedKeyUsagePurpose::ClientAuth])]
-        {
+        for unfit in [
+            pair(&["localhost"], |_| {}),
+            pair(&[SERVICE], |params| {
+                params.extended_key_usages = vec![rcgen::ExtendedKeyUsagePurpose::ClientAuth]
+            }),
+        ] {
             let identity = fresh();
             replace(&identity, &unfit).unwrap_err();
             assert_eq!(identity.ready(), Err("not loaded"));
@@ -653,7 +764,8 @@ mod tests {
     #[test]
     fn what_does_not_hold_keeps_nothing_out() {
         let identity = identity();
-        replace(&identity, &pair(&["a", "b"], |params| params.not_after = (SystemTime::now() + HOUR).into())).unwrap();
+        replace(&identity, &pair(&["a", "b"], |params| params.not_after = (SystemTime::now() + HOUR).into()))
+            .unwrap();
         let other = pair(&["a"], |_| {});
         replace(&identity, &other).unwrap_err();
         identity.set_clock(7200);
@@ -674,7 +786,10 @@ mod tests {
         let (first, next) = (pair(&["a"], |_| {}), early(&["a"]));
         write(&first);
         let metrics = Metrics::new();
-        let (identity, _follower) = Identity::from_files(certificate.clone(), key.clone(), Duration::from_millis(5), &metrics).await.unwrap();
+        let (identity, _follower) =
+            Identity::from_files(certificate.clone(), key.clone(), Duration::from_millis(5), &metrics)
+                .await
+                .unwrap();
         let served = |pair: &(String, String)| {
             let current = identity.current.load();
             let der = CertificateDer::from_pem_slice(pair.0.as_bytes()).unwrap();
@@ -692,10 +807,17 @@ mod tests {
             panic!("waited ten seconds in vain\n{}", metrics.text());
         };
         let failures = |text: &str| {
-            text.lines().find(|line| line.starts_with(r#"jobgate_reloads_total{file="certificate",result="failure"}"#)).map(str::to_owned)
+            text.lines()
+                .find(|line| {
+                    line.starts_with(r#"jobgate_reloads_total{file="certificate",result="failure"}"#)
+                })
+                .map(str::to_owned)
         };
-        // More than once: it is tried again, and neither taken nor reported again. The two are counted one after the other.
-        let again = |text: &str| !text.contains(r#"cause="not-yet-valid"} 1"#) && text.contains(r#"cause="not-yet-valid""#);
+        // More than once: it is tried again, and neither taken nor reported again. The two are counted one
+        // after the other.
+        let again = |text: &str| {
+            !text.contains(r#"cause="not-yet-valid"} 1"#) && text.contains(r#"cause="not-yet-valid""#)
+        };
         until(&|| again(&metrics.text()) && failures(&metrics.text()).is_some()).await;
         let reported = failures(&metrics.text());
         assert!(reported.is_some() && served(&first));

@@ -1,8 +1,9 @@
 //! One connection, from the first byte of its requests to its end.
 //!
-//! hyper has one clock for "the next request has not begun" and "its headers do not get finished". They must differ: the first has to be longer than
-//! the 90 s after which the API server drops an idle connection (or it would be told of our end when it has just sent a review), the second short.
-//! So the clock is here, driven by what passes through the socket.
+//! hyper has one clock for "the next request has not begun" and "its headers do not get finished". They must
+//! differ: the first has to be longer than the 90 s after which the API server drops an idle connection (or
+//! it would be told of our end when it has just sent a review), the second short. So the clock is here,
+//! driven by what passes through the socket.
 
 use std::future::{Future as _, poll_fn};
 use std::io;
@@ -34,7 +35,8 @@ use super::body::Source;
 use super::framing::{Framing, Misframed};
 use super::{Limits, Metrics};
 
-/// What hyper gets to see instead of a request that is not framed well: a byte that no head can have, and the end of the head. It answers 400.
+/// What hyper gets to see instead of a request that is not framed well: a byte that no head can have, and the
+/// end of the head. It answers 400.
 const MISFRAMED: &[u8] = b"\0\r\n\r\n";
 
 /// What all connections are told.
@@ -86,11 +88,20 @@ impl Capped {
 }
 
 impl AsyncRead for Capped {
-    fn poll_read(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buffer: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buffer: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
         let before = buffer.filled().len();
         ready!(Pin::new(&mut self.stream).poll_read(cx, buffer))?;
         if self.left < usize::MAX {
-            let error = || io::Error::new(io::ErrorKind::InvalidData, rustls::Error::from(InvalidMessage::HandshakePayloadTooLarge));
+            let error = || {
+                io::Error::new(
+                    io::ErrorKind::InvalidData,
+                    rustls::Error::from(InvalidMessage::HandshakePayloadTooLarge),
+                )
+            };
             self.left = self.left.checked_sub(buffer.filled().len() - before).ok_or_else(error)?;
         }
         Poll::Ready(Ok(()))
@@ -102,7 +113,11 @@ impl AsyncWrite for Capped {
         Pin::new(&mut self.stream).poll_write(cx, bytes)
     }
 
-    fn poll_write_vectored(mut self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[io::IoSlice<'_>]) -> Poll<io::Result<usize>> {
+    fn poll_write_vectored(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        bytes: &[io::IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
         Pin::new(&mut self.stream).poll_write_vectored(cx, bytes)
     }
 
@@ -135,7 +150,11 @@ struct Observed<IO> {
 }
 
 impl<IO: AsyncRead + Arrivals + Unpin> AsyncRead for Observed<IO> {
-    fn poll_read(self: Pin<&mut Self>, cx: &mut Context<'_>, buffer: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
+    fn poll_read(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buffer: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
         let this = self.get_mut();
         if this.framing.refused() {
             return this.poll_refusal(buffer);
@@ -144,7 +163,10 @@ impl<IO: AsyncRead + Arrivals + Unpin> AsyncRead for Observed<IO> {
         match Pin::new(&mut this.io).poll_read(cx, buffer) {
             Poll::Ready(result) => result?,
             Poll::Pending => {
-                if this.activity.is_evicted() && this.activity.phase() == Phase::Idle && this.io.has_arrivals() {
+                if this.activity.is_evicted()
+                    && this.activity.phase() == Phase::Idle
+                    && this.io.has_arrivals()
+                {
                     this.activity.set(Phase::Head);
                 }
                 return Poll::Pending;
@@ -188,7 +210,11 @@ impl<IO: AsyncRead + AsyncWrite + Unpin> AsyncWrite for Observed<IO> {
         Poll::Ready(Ok(count))
     }
 
-    fn poll_write_vectored(mut self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[io::IoSlice<'_>]) -> Poll<io::Result<usize>> {
+    fn poll_write_vectored(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        bytes: &[io::IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
         let count = ready!(Pin::new(&mut self.io).poll_write_vectored(cx, bytes))?;
         self.wrote();
         Poll::Ready(Ok(count))
@@ -239,7 +265,10 @@ impl http_body::Body for Watched {
     type Data = Bytes;
     type Error = hyper::Error;
 
-    fn poll_frame(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, hyper::Error>>> {
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, hyper::Error>>> {
         let frame = ready!(Pin::new(&mut self.body).poll_frame(cx));
         if !matches!(frame, Some(Ok(_))) || self.body.is_end_stream() {
             self.incomplete = None;
@@ -277,8 +306,13 @@ pub(super) struct Surroundings {
 }
 
 /// Serves a connection to its end. Each of its requests carries its `source` as an extension.
-pub(super) async fn serve<IO>(io: IO, protocol: Protocol, source: Source, activity: Arc<Activity>, around: Surroundings)
-where
+pub(super) async fn serve<IO>(
+    io: IO,
+    protocol: Protocol,
+    source: Source,
+    activity: Arc<Activity>,
+    around: Surroundings,
+) where
     IO: AsyncRead + AsyncWrite + Arrivals + Unpin + Send + 'static,
 {
     let Surroundings { router, limits, metrics, stages, once } = around;
@@ -288,7 +322,8 @@ where
     let service = service_fn(move |request: Request<Incoming>| {
         let (serving, incomplete) = Serving::begin(&serving, then);
         // Nobody counts chunks off but hyper, so nothing may follow them.
-        let last = request.version() < Version::HTTP_2 && (once || request.headers().contains_key(header::TRANSFER_ENCODING));
+        let last = request.version() < Version::HTTP_2
+            && (once || request.headers().contains_key(header::TRANSFER_ENCODING));
         let mut request = request.map(|body| {
             let incomplete = Some(incomplete).filter(|_| !http_body::Body::is_end_stream(&body));
             Body::new(Watched { body, incomplete })
@@ -312,7 +347,10 @@ where
     match protocol {
         Protocol::One => {
             let mut builder = hyper::server::conn::http1::Builder::new();
-            builder.header_read_timeout(None).max_headers(limits.header_fields).max_header_size(limits.header_bytes);
+            builder
+                .header_read_timeout(None)
+                .max_headers(limits.header_fields)
+                .max_header_size(limits.header_bytes);
             // Its own default is 408 KiB, kept for as long as the connection lives.
             builder.max_buf_size(limits.connection_buffer);
             let io = TokioIo::new(Observed {
@@ -324,7 +362,8 @@ where
                 discard: limits.body_bytes,
                 shut_down: false,
             });
-            drive(builder.serve_connection(io, service), protocol, &activity, &limits, &metrics, stages).await;
+            drive(builder.serve_connection(io, service), protocol, &activity, &limits, &metrics, stages)
+                .await;
         }
         Protocol::Two => {
             let mut builder = hyper::server::conn::http2::Builder::new(TokioExecutor::new());
@@ -349,12 +388,19 @@ enum Event {
     Evicted,
 }
 
-async fn drive<C>(connection: C, protocol: Protocol, activity: &Activity, limits: &Limits, metrics: &Metrics, mut stages: watch::Receiver<Stage>)
-where
+async fn drive<C>(
+    connection: C,
+    protocol: Protocol,
+    activity: &Activity,
+    limits: &Limits,
+    metrics: &Metrics,
+    mut stages: watch::Receiver<Stage>,
+) where
     C: GracefulConnection<Error = hyper::Error>,
 {
     let mut connection = pin!(connection);
-    let mut watchdog = Watchdog { sleep: Box::pin(tokio::time::sleep(limits.idle)), armed: 0, idle: limits.idle };
+    let mut watchdog =
+        Watchdog { sleep: Box::pin(tokio::time::sleep(limits.idle)), armed: 0, idle: limits.idle };
     if *stages.borrow() == Stage::Closing {
         stages.mark_changed();
     }
@@ -405,7 +451,8 @@ where
                 // HTTP/2 has a word for it (GOAWAY), after which nothing that was sent is lost.
                 (Stage::Draining | Stage::Closing, Protocol::Two) => true,
                 (Stage::Closing, Protocol::One) => {
-                    // A connection that has just been made is about to be used; one that is being used ends by its answer.
+                    // A connection that has just been made is about to be used; one that is being used ends
+                    // by its answer.
                     if activity.phase() == Phase::Idle && !activity.served() {
                         watchdog.idle = limits.first_request;
                         activity.set(Phase::Idle);
@@ -451,7 +498,10 @@ impl Watchdog {
             }
             // A later end is noticed when the sleep is over; only an earlier one needs another sleep.
             if self.armed == 0 || due < self.armed {
-                let deadline = activity.origin().checked_add(Duration::from_millis(due)).unwrap_or_else(|| activity.origin() + limits.idle);
+                let deadline = activity
+                    .origin()
+                    .checked_add(Duration::from_millis(due))
+                    .unwrap_or_else(|| activity.origin() + limits.idle);
                 self.sleep.as_mut().reset(deadline.into());
                 self.armed = due;
             }

@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-/// Reads what Go's `time.Duration.String` writes: `1m30s`, `2.5s`, `100ms`. Returns nothing for anything else, and for a negative one.
+/// Reads what Go's `time.Duration.String` writes: `1m30s`, `2.5s`, `100ms`. Returns nothing for anything
+/// else, and for a negative one.
 ///
 /// The API server sends at most 30 s. Fractions are kept to the nanosecond.
 pub(super) fn parse(text: &str) -> Option<Duration> {
@@ -23,7 +24,8 @@ pub(super) fn parse(text: &str) -> Option<Duration> {
         if whole.is_empty() && fraction.is_empty() {
             return None;
         }
-        let (unit, after) = after.split_at(after.find(|c: char| c == '.' || c.is_ascii_digit()).unwrap_or(after.len()));
+        let (unit, after) =
+            after.split_at(after.find(|c: char| c == '.' || c.is_ascii_digit()).unwrap_or(after.len()));
         let nanoseconds: u128 = match unit {
             "ns" => 1,
             "us" | "µs" | "μs" => 1_000,
@@ -79,7 +81,21 @@ mod tests {
 
     #[test]
     fn refuses_the_rest() {
-        for text in ["", "s", "10", "-1s", "+1s", "1 s", "10x", ".s", "1e3s", "1s1", "99999999999999999999999999999999999999h", "٣s", "10S"] {
+        for text in [
+            "",
+            "s",
+            "10",
+            "-1s",
+            "+1s",
+            "1 s",
+            "10x",
+            ".s",
+            "1e3s",
+            "1s1",
+            "99999999999999999999999999999999999999h",
+            "٣s",
+            "10S",
+        ] {
             assert_eq!(parse(text), None, "{text}");
         }
     }

@@ -97,7 +97,8 @@ impl Framing {
                 }
                 At::Chunks => return Ok(()),
                 // Most of a head is between the end of a name and the end of a line.
-                At::Line | At::Value(Field::Other | Field::Host) => match memchr::memchr2(b'\r', b'\n', rest) {
+                At::Line | At::Value(Field::Other | Field::Host) => match memchr::memchr2(b'\r', b'\n', rest)
+                {
                     None => return Ok(()),
                     Some(end) => {
                         next += end;
@@ -226,8 +227,14 @@ impl Head {
     fn take(&mut self, field: Field) -> Option<()> {
         let once = match field {
             Field::Host => !std::mem::replace(&mut self.host, true),
-            Field::ContentLength => self.value.bytes > 0 && !self.chunked && self.length.replace(self.value.number).is_none(),
-            Field::TransferEncoding => self.value.bytes == CHUNKED.len() && self.length.is_none() && !std::mem::replace(&mut self.chunked, true),
+            Field::ContentLength => {
+                self.value.bytes > 0 && !self.chunked && self.length.replace(self.value.number).is_none()
+            }
+            Field::TransferEncoding => {
+                self.value.bytes == CHUNKED.len()
+                    && self.length.is_none()
+                    && !std::mem::replace(&mut self.chunked, true)
+            }
             Field::Other => true,
         };
         once.then_some(())
@@ -250,12 +257,23 @@ mod tests {
         let get = "GET /healthz HTTP/1.1\r\nHost: a\r\n\r\n";
         let post = "POST /mutate?timeout=2s HTTP/1.1\r\nhost:a\r\nContent-Length: \t 12 \r\nX: \r\nx-y: a b, c\r\n\r\n{\n\r\n\n: [1]\n}";
         let chunked = "POST / HTTP/1.1\r\nTRANSFER-ENCODING: Chunked\t\r\n\r\n5\nno request";
-        for text in [get.to_owned(), format!("\r\n\r\n{get}{get}"), format!("{post}{post}{get}"), format!("{post}{chunked}")] {
+        for text in [
+            get.to_owned(),
+            format!("\r\n\r\n{get}{get}"),
+            format!("{post}{post}{get}"),
+            format!("{post}{chunked}"),
+        ] {
             let (result, framing) = whole(&text);
             assert_eq!(result, Ok(()), "{text}");
             assert!(!framing.in_head() && !framing.refused(), "{text}: {framing:?}");
         }
-        for text in ["G", "GET / HTTP/1.1\r", "GET / HTTP/1.1\r\n", "GET / HTTP/1.1\r\nhost: a\r\n", "GET / HTTP/1.1\r\n\r"] {
+        for text in [
+            "G",
+            "GET / HTTP/1.1\r",
+            "GET / HTTP/1.1\r\n",
+            "GET / HTTP/1.1\r\nhost: a\r\n",
+            "GET / HTTP/1.1\r\n\r",
+        ] {
             assert!(whole(text).1.in_head(), "{text}");
         }
         assert!(!whole("POST / HTTP/1.1\r\ncontent-length: 2\r\n\r\n{").1.in_head());
@@ -302,7 +320,11 @@ mod tests {
             assert_eq!(whole(text).0, Err(Misframed(at)), "{text:?}");
         }
         let mut framing = whole("\n").1;
-        assert_eq!(framing.scan(b"GET / HTTP/1.1\r\n"), Err(Misframed(0)), "nothing is taken after a refusal");
+        assert_eq!(
+            framing.scan(b"GET / HTTP/1.1\r\n"),
+            Err(Misframed(0)),
+            "nothing is taken after a refusal"
+        );
     }
 
     /// Requests, good and bad, as a sequence of the pieces that matter.

@@ -21,7 +21,8 @@ use super::activity::{Activity, Eviction};
 /// A source that has so few connections which never served keeps them while another one fills more than half
 /// of its share with idle ones.
 const FEW: usize = 16;
-/// For so long, in milliseconds, a connection that has not asked yet is spared where another one has been idle for longer.
+/// For so long, in milliseconds, a connection that has not asked yet is spared where another one has been
+/// idle for longer.
 const YOUNG_MILLIS: u64 = 1000;
 /// How many connections that have served are looked at for one newcomer.
 const MAX_EXAMINED: usize = 512;
@@ -104,7 +105,8 @@ type Waste = (usize, Reverse<usize>, Reverse<u64>);
 
 impl Source {
     fn waste(&self) -> Option<Waste> {
-        let (class, since) = self.unserved.iter().enumerate().find_map(|(class, all)| Some((class, all.first()?.0)))?;
+        let (class, since) =
+            self.unserved.iter().enumerate().find_map(|(class, all)| Some((class, all.first()?.0)))?;
         Some((self.unserved.iter().map(BTreeSet::len).sum(), Reverse(class), Reverse(since)))
     }
 
@@ -137,7 +139,8 @@ impl Guests {
         let id = list.number();
         let activity = Arc::new(Activity::new(self.clone(), id, source));
         let since = list.number();
-        list.guests.insert(id, Seat { activity: activity.clone(), class: Class::Opening, since, leaving: false });
+        list.guests
+            .insert(id, Seat { activity: activity.clone(), class: Class::Opening, since, leaving: false });
         list.seat(id);
         *list.connected.entry(source).or_default() += 1;
         Ok(Guest { activity, id, guests: self.clone() })
@@ -151,13 +154,16 @@ impl Guests {
         }
     }
 
-    /// Moves a connection to the class that it has now. That is asked for here, so that of two threads that say
-    /// that it has changed the last one is right.
+    /// Moves a connection to the class that it has now. That is asked for here, so that of two threads that
+    /// say that it has changed the last one is right.
     pub(super) fn classify(&self, id: u64, class: impl FnOnce() -> Class) {
         let mut list = self.lock();
         let class = class();
         let since = list.number();
-        let Some(leaving) = list.guests.get(&id).filter(|seat| seat.class != class).map(|seat| seat.leaving) else { return };
+        let Some(leaving) = list.guests.get(&id).filter(|seat| seat.class != class).map(|seat| seat.leaving)
+        else {
+            return;
+        };
         if !leaving {
             list.unseat(id);
         }
@@ -229,19 +235,24 @@ impl List {
     /// Returns who makes room for another connection of a source that has all it may have.
     fn victim_of(&self, source: IpAddr) -> Option<(u64, Eviction)> {
         let source = self.sources.get(&source)?;
-        source.least().map(|id| (id, Eviction::Unserved)).or_else(|| Some((self.longest(source, Activity::idle_since)?, Eviction::Idle)))
+        source
+            .least()
+            .map(|id| (id, Eviction::Unserved))
+            .or_else(|| Some((self.longest(source, Activity::idle_since)?, Eviction::Idle)))
     }
 
     /// Returns who makes room for a connection of a source that has so many.
     fn victim(&self, own: usize) -> Option<(u64, Eviction)> {
         let spared = self.wasteful.last().is_none_or(|&((count, ..), _)| count <= FEW);
         let hoarder = self.large.last().filter(|&&(count, _)| spared && count > self.per_source / 2);
-        let hoarder = hoarder.and_then(|(_, source)| self.longest(self.sources.get(source)?, Activity::idle_since));
+        let hoarder =
+            hoarder.and_then(|(_, source)| self.longest(self.sources.get(source)?, Activity::idle_since));
         if let Some(id) = hoarder {
             return Some((id, Eviction::Idle));
         }
         if let Some(id) = self.least() {
-            // One that came a moment ago may be about to ask; one that has been idle for longer can do without.
+            // One that came a moment ago may be about to ask; one that has been idle for longer can do
+            // without.
             let young = self.guests.get(&id).is_some_and(|seat| seat.activity.now() < YOUNG_MILLIS);
             let idle = if spared && young { self.longest_idle(own) } else { None };
             return Some(idle.map_or((id, Eviction::Unserved), |id| (id, Eviction::Idle)));
@@ -266,17 +277,28 @@ impl List {
         None
     }
 
-    /// Returns which connection that has served has been idle for longest, and for longer than the youngest may take to ask, of the sources that have
-    /// at least so many.
+    /// Returns which connection that has served has been idle for longest, and for longer than the youngest
+    /// may take to ask, of the sources that have at least so many.
     fn longest_idle(&self, own: usize) -> Option<u64> {
-        let sources = self.large.iter().rev().take_while(|(count, _)| *count >= own).filter_map(|(_, source)| self.sources.get(source));
+        let sources = self
+            .large
+            .iter()
+            .rev()
+            .take_while(|(count, _)| *count >= own)
+            .filter_map(|(_, source)| self.sources.get(source));
         let served = sources.flat_map(|source| &source.served).take(MAX_EXAMINED);
         let idle = served.filter_map(|id| Some((self.guests.get(id)?.activity.idle_since()?, *id)));
-        idle.filter(|(since, _)| since.elapsed().as_millis() > u128::from(YOUNG_MILLIS)).min().map(|(_, id)| id)
+        idle.filter(|(since, _)| since.elapsed().as_millis() > u128::from(YOUNG_MILLIS))
+            .min()
+            .map(|(_, id)| id)
     }
 
     /// Returns which of a source's connections that have served has been something for longest.
-    fn longest(&self, source: &Source, since: impl Fn(&Activity) -> Option<std::time::Instant>) -> Option<u64> {
+    fn longest(
+        &self,
+        source: &Source,
+        since: impl Fn(&Activity) -> Option<std::time::Instant>,
+    ) -> Option<u64> {
         let all = source.served.iter().filter_map(|id| Some((since(&self.guests.get(id)?.activity)?, *id)));
         all.min().map(|(_, id)| id)
     }
@@ -294,7 +316,9 @@ impl List {
         self.arrange(id, |source, class, since| {
             source.present += 1;
             match class {
-                Class::Opening | Class::Unused | Class::Sending => source.unserved[class as usize].insert((since, id)),
+                Class::Opening | Class::Unused | Class::Sending => {
+                    source.unserved[class as usize].insert((since, id))
+                }
                 Class::Answering => true,
                 Class::Served => source.served.insert(id),
             };
@@ -306,7 +330,9 @@ impl List {
         self.arrange(id, |source, class, since| {
             source.present -= 1;
             match class {
-                Class::Opening | Class::Unused | Class::Sending => source.unserved[class as usize].remove(&(since, id)),
+                Class::Opening | Class::Unused | Class::Sending => {
+                    source.unserved[class as usize].remove(&(since, id))
+                }
                 Class::Answering => true,
                 Class::Served => source.served.remove(&id),
             };
@@ -330,7 +356,12 @@ impl List {
     }
 }
 
-fn move_within<R: Ord>(order: &mut BTreeSet<(R, IpAddr)>, source: IpAddr, before: Option<R>, after: Option<R>) {
+fn move_within<R: Ord>(
+    order: &mut BTreeSet<(R, IpAddr)>,
+    source: IpAddr,
+    before: Option<R>,
+    after: Option<R>,
+) {
     if before == after {
         return;
     }
@@ -394,9 +425,16 @@ mod tests {
     fn what_has_served_goes_last_and_the_largest_source_pays_first() {
         let list = Guests::new(8, 100);
         let mut guests: Vec<(&'static str, Guest)> = Vec::new();
-        for (name, last) in
-            [("api server", 1), ("api server, new", 1), ("handshake", 2), ("unused", 2), ("headers", 2), ("body", 2), ("answer", 2), ("other", 3)]
-        {
+        for (name, last) in [
+            ("api server", 1),
+            ("api server, new", 1),
+            ("handshake", 2),
+            ("unused", 2),
+            ("headers", 2),
+            ("body", 2),
+            ("answer", 2),
+            ("other", 3),
+        ] {
             let guest = list.admit(source(last)).unwrap();
             guest.activity.set(if name == "handshake" { Phase::Handshake } else { Phase::Idle });
             guests.push((name, guest));
@@ -462,7 +500,8 @@ mod tests {
         let list = Guests::new(3, 3);
         let guests: Vec<_> = (0..3).map(|_| list.admit(source(1)).unwrap()).collect();
         guests.iter().for_each(serve);
-        let _bodies: Vec<_> = guests.iter().map(|guest| Serving::begin(&guest.activity, Phase::Writing)).collect();
+        let _bodies: Vec<_> =
+            guests.iter().map(|guest| Serving::begin(&guest.activity, Phase::Writing)).collect();
         assert_eq!(list.admit(source(1)).unwrap_err(), Refusal::FullOfOneSource);
         let newcomer = list.admit(source(2)).unwrap();
         assert!(guests[0].activity.is_evicted() && guests[0].activity.gives_way());
@@ -484,14 +523,20 @@ mod tests {
         drop(second);
         drop((serving, first, third));
         let list = list.lock();
-        assert!(list.guests.is_empty() && list.sources.is_empty() && list.large.is_empty() && list.wasteful.is_empty());
+        assert!(
+            list.guests.is_empty()
+                && list.sources.is_empty()
+                && list.large.is_empty()
+                && list.wasteful.is_empty()
+        );
         assert_eq!((list.present, list.guests.values().filter(|seat| seat.leaving).count()), (0, 0));
     }
 
     #[test]
     fn hoarders_do_not_turn_handshakes_away() {
         let list = Guests::new(20, 16);
-        let hoarders: Vec<_> = (0..20).map(|number| list.admit(source(if number < 9 { 1 } else { 2 })).unwrap()).collect();
+        let hoarders: Vec<_> =
+            (0..20).map(|number| list.admit(source(if number < 9 { 1 } else { 2 })).unwrap()).collect();
         hoarders.iter().for_each(serve);
         let first = list.admit(source(3)).unwrap();
         let _second = list.admit(source(3)).unwrap();
@@ -503,7 +548,9 @@ mod tests {
     fn the_cost_of_a_newcomer_does_not_grow_with_their_number() {
         // Each newcomer evicts one, which never notices: then there is an end of it.
         let list = Guests::new(1000, 1000);
-        let all: Vec<_> = (0..2000_u32).filter_map(|number| list.admit([10, 0, (number / 25 % 40) as u8, 1].into()).ok()).collect();
+        let all: Vec<_> = (0..2000_u32)
+            .filter_map(|number| list.admit([10, 0, (number / 25 % 40) as u8, 1].into()).ok())
+            .collect();
         assert_eq!(all.len(), 1250, "no more than a quarter of the places is given twice");
     }
 }

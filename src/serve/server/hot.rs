@@ -1,7 +1,8 @@
 //! Files that may change while the server runs: certificates, client authorities, tokens, the policy.
 //!
-//! Content is compared every few seconds. Notification by inode is of no use: the kubelet swaps a symbolic link two directories up, after which a
-//! watch on the file is dead (kubernetes#111947). Time stamps are not compared either, only bytes.
+//! Content is compared every few seconds. Notification by inode is of no use: the kubelet swaps a symbolic
+//! link two directories up, after which a watch on the file is dead (kubernetes#111947). Time stamps are not
+//! compared either, only bytes.
 
 use std::error::Error;
 use std::fs::File;
@@ -54,8 +55,8 @@ pub struct Files {
     pub paths: Vec<PathBuf>,
     /// How often to look.
     pub every: Duration,
-    /// Whether content that was refused is tried again at each look, because what is wrong today may be right tomorrow: a certificate that is
-    /// not valid yet.
+    /// Whether content that was refused is tried again at each look, because what is wrong today may be right
+    /// tomorrow: a certificate that is not valid yet.
     pub retry: bool,
 }
 
@@ -80,8 +81,9 @@ impl Drop for Follower {
 
 /// Loads the files through `take`, and does so again whenever their content changes.
 ///
-/// `take` gets the contents in the order of the paths, and stores what it makes of them. If it refuses, or a file cannot be read, whatever it stored
-/// before stays; that is logged and counted once for each new content, also where it is tried [again](Files::retry).
+/// `take` gets the contents in the order of the paths, and stores what it makes of them. If it refuses, or a
+/// file cannot be read, whatever it stored before stays; that is logged and counted once for each new
+/// content, also where it is tried [again](Files::retry).
 ///
 /// # Errors
 /// If the first load fails: what to do without a certificate or a policy is for the caller to say.
@@ -112,7 +114,9 @@ where
             metrics.reload(what, result.is_ok());
             match result {
                 Ok(()) => tracing::info!(files = list(&state.files.paths), "{what} reloaded"),
-                Err(error) => tracing::error!(error = chain(&error), "{what} not reloaded; the last good one stays"),
+                Err(error) => {
+                    tracing::error!(error = chain(&error), "{what} not reloaded; the last good one stays")
+                }
             }
         }
     });

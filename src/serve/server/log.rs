@@ -1,7 +1,7 @@
 //! Log lines that never make a review wait.
 //!
-//! A line is formatted where it happens and put into a bounded queue; one thread writes the queue to standard error. A queue that is full (a pipe
-//! that nobody reads) drops the line and counts it.
+//! A line is formatted where it happens and put into a bounded queue; one thread writes the queue to standard
+//! error. A queue that is full (a pipe that nobody reads) drops the line and counts it.
 
 use std::io::{self, Write};
 use std::sync::mpsc::{self, Receiver, SyncSender, TrySendError};
@@ -64,7 +64,10 @@ pub enum LogError {
 /// If the writing thread cannot be started, or a global subscriber is set already.
 pub fn start(format: Format, filter: EnvFilter, metrics: &Metrics) -> Result<Guard, LogError> {
     let (queue, messages) = mpsc::sync_channel(QUEUE);
-    std::thread::Builder::new().name("log".into()).spawn(move || write_all(&messages, io::stderr())).map_err(LogError::Thread)?;
+    std::thread::Builder::new()
+        .name("log".into())
+        .spawn(move || write_all(&messages, io::stderr()))
+        .map_err(LogError::Thread)?;
     let lines = Lines { queue: queue.clone(), dropped: metrics.log_lines_dropped() };
     let builder = tracing_subscriber::fmt().with_env_filter(filter).with_target(false).with_writer(lines);
     match format {
@@ -75,7 +78,10 @@ pub fn start(format: Format, filter: EnvFilter, metrics: &Metrics) -> Result<Gua
     std::panic::set_hook(Box::new(|panic| {
         let place = panic.location().map(ToString::to_string).unwrap_or_default();
         let payload = panic.payload();
-        let text = payload.downcast_ref::<&str>().copied().or_else(|| payload.downcast_ref::<String>().map(String::as_str));
+        let text = payload
+            .downcast_ref::<&str>()
+            .copied()
+            .or_else(|| payload.downcast_ref::<String>().map(String::as_str));
         tracing::error!(place, text = text.unwrap_or("not a string"), "panic");
     }));
     Ok(Guard(queue))

@@ -1,7 +1,7 @@
 //! What the server counts, for Prometheus.
 //!
-//! One [`Metrics`] is made by the caller, cloned into everything that has something to count, and printed by `/metrics`. Label values are static
-//! words, so nothing that a client sends can make a new time series.
+//! One [`Metrics`] is made by the caller, cloned into everything that has something to count, and printed by
+//! `/metrics`. Label values are static words, so nothing that a client sends can make a new time series.
 
 use std::fmt::Write as _;
 use std::sync::Arc;
@@ -19,9 +19,12 @@ use prometheus_client::registry::{Registry, Unit};
 
 use crate::admission::{Endpoint, Fault, Meta};
 
-/// Upper bounds of the buckets of `jobgate_review_duration_seconds`. An ordinary answer takes well under a millisecond; one that waits for a claim
-/// look-up takes up to the deadline.
-const BUCKETS: [f64; 16] = [0.000_05, 0.000_1, 0.000_2, 0.000_5, 0.001, 0.002, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.0, 3.0];
+/// Upper bounds of the buckets of `jobgate_review_duration_seconds`. An ordinary answer takes well under a
+/// millisecond; one that waits for a claim look-up takes up to the deadline.
+const BUCKETS: [f64; 16] = [
+    0.000_05, 0.000_1, 0.000_2, 0.000_5, 0.001, 0.002, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.0,
+    3.0,
+];
 
 /// The content type of [`Metrics::text`].
 pub const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
@@ -175,30 +178,41 @@ impl Metrics {
     /// Counts one answered review, and the time from its complete headers to the answer.
     pub fn review(&self, endpoint: Endpoint, meta: &Meta, took: Duration) {
         let verdict = meta.outcome.as_str();
-        self.0.reviews.get_or_create(&ReviewLabels { endpoint: endpoint.as_str(), kind: meta.kind(), verdict }).inc();
-        self.0.duration.get_or_create(&EndpointLabel { endpoint: endpoint.as_str() }).observe(took.as_secs_f64());
+        self.0
+            .reviews
+            .get_or_create(&ReviewLabels { endpoint: endpoint.as_str(), kind: meta.kind(), verdict })
+            .inc();
+        self.0
+            .duration
+            .get_or_create(&EndpointLabel { endpoint: endpoint.as_str() })
+            .observe(took.as_secs_f64());
         for ((rule, level), count) in &meta.findings {
             self.0.findings.get_or_create(&RuleLabels { rule, level: level.as_str() }).inc_by(*count as u64);
         }
     }
 
-    /// Counts a fault of our own, after which a request was allowed with a warning. The server itself reports `panic` and `deadline`.
+    /// Counts a fault of our own, after which a request was allowed with a warning. The server itself reports
+    /// `panic` and `deadline`.
     pub fn fault(&self, cause: &'static str) {
         self.0.faults.get_or_create(&CauseLabel { cause }).inc();
     }
 
-    /// Counts a review that could not be judged, or not be patched, for what was sent. Without authentication anybody who reaches the port can raise this,
-    /// so no alert is written on it then; from an [authenticated](super::Call::authenticated) caller, which is the API server, some causes are worth one.
+    /// Counts a review that could not be judged, or not be patched, for what was sent. Without authentication
+    /// anybody who reaches the port can raise this, so no alert is written on it then; from an
+    /// [authenticated](super::Call::authenticated) caller, which is the API server, some causes are worth
+    /// one.
     pub fn malformed_review(&self, cause: &'static str, authenticated: bool) {
         self.0.malformed.get_or_create(&MalformedLabels { cause, caller: caller(authenticated) }).inc();
     }
 
-    /// Counts an object that was let through because a trusted controller made it from a parent that was judged.
+    /// Counts an object that was let through because a trusted controller made it from a parent that was
+    /// judged.
     pub fn trusted_child(&self) {
         self.0.trusted_children.inc();
     }
 
-    /// Counts one look-up of a claim. `source` says where it was looked up (`cache`, `live`), `result` what came of it (`found`, `absent`, `unknown`).
+    /// Counts one look-up of a claim. `source` says where it was looked up (`cache`, `live`), `result` what
+    /// came of it (`found`, `absent`, `unknown`).
     pub fn claim_lookup(&self, source: &'static str, result: &'static str) {
         self.0.lookups.get_or_create(&LookupLabels { source, result }).inc();
     }
@@ -218,7 +232,10 @@ impl Metrics {
 
     /// Counts one attempt to take over the new content of a watched file (`certificate`, `policy`, …).
     pub fn reload(&self, file: &'static str, succeeded: bool) {
-        self.0.reloads.get_or_create(&ReloadLabels { file, result: if succeeded { "success" } else { "failure" } }).inc();
+        self.0
+            .reloads
+            .get_or_create(&ReloadLabels { file, result: if succeeded { "success" } else { "failure" } })
+            .inc();
     }
 
     /// Says when the first certificate of the served chain expires.
@@ -231,13 +248,15 @@ impl Metrics {
         self.0.authority_not_after.set(unix_seconds(time));
     }
 
-    /// Counts a step in the life of self-managed certificates: one of `crate::serve::certs::plan::Step`, or `sign` for a new served certificate.
+    /// Counts a step in the life of self-managed certificates: one of `crate::serve::certs::plan::Step`, or
+    /// `sign` for a new served certificate.
     pub fn certificate_step(&self, step: &'static str) {
         self.0.certificate_steps.get_or_create(&StepLabel { step }).inc();
     }
 
-    /// Counts something that stood in the way of managing certificates, and each time that a certificate was refused
-    /// ([`CertificateError::cause`](super::certificate::CertificateError::cause)); one that is still there is refused again every few seconds.
+    /// Counts something that stood in the way of managing certificates, and each time that a certificate was
+    /// refused ([`CertificateError::cause`](super::certificate::CertificateError::cause)); one that is still
+    /// there is refused again every few seconds.
     pub fn certificate_error(&self, cause: &'static str) {
         self.0.certificate_errors.get_or_create(&CauseLabel { cause }).inc();
     }
@@ -257,7 +276,8 @@ impl Metrics {
     pub fn text(&self) -> String {
         let mut out = String::with_capacity(16 * 1024);
         if text::encode(&mut out, &self.0.registry).is_err() {
-            // Writing to a String cannot fail; a broken metric would, and then a scrape that ends is better than none.
+            // Writing to a String cannot fail; a broken metric would, and then a scrape that ends is better
+            // than none.
             let _ = out.write_str("# EOF\n");
         }
         out
@@ -311,7 +331,11 @@ impl Inner {
     fn register(&mut self) {
         let registry = &mut self.registry;
         registry.register("reviews", "Reviews answered", self.reviews.clone());
-        registry.register("findings", "What the rules said of the objects under review", self.findings.clone());
+        registry.register(
+            "findings",
+            "What the rules said of the objects under review",
+            self.findings.clone(),
+        );
         registry.register_with_unit(
             "review_duration",
             "Time from the complete headers of a review to its answer",
@@ -319,7 +343,12 @@ impl Inner {
             self.duration.clone(),
         );
         registry.register("reviews_in_flight", "Reviews being evaluated", self.in_flight.clone());
-        registry.register_with_unit("body_buffered", "Memory taken by request bodies", Unit::Bytes, self.body_bytes.clone());
+        registry.register_with_unit(
+            "body_buffered",
+            "Memory taken by request bodies",
+            Unit::Bytes,
+            self.body_bytes.clone(),
+        );
         registry.register(
             "bodies_ended",
             "Request bodies ended before they were whole: slow, late (at the deadline of the review), or in too many pieces",
@@ -327,21 +356,37 @@ impl Inner {
         );
         registry.register("connections", "Open connections", self.connections.clone());
         registry.register("connections_refused", "Connections closed on arrival", self.refused.clone());
-        registry.register("connections_closed", "Connections that the server ended for cause", self.closed.clone());
+        registry.register(
+            "connections_closed",
+            "Connections that the server ended for cause",
+            self.closed.clone(),
+        );
         registry.register("shed", "Requests answered 429 with Retry-After", self.shed.clone());
         registry.register(
             "trusted_children",
             "Objects let through because a trusted controller made them from a parent that was judged",
             self.trusted_children.clone(),
         );
-        registry.register("faults", "Faults of the webhook itself; the requests were allowed with a warning", self.faults.clone());
+        registry.register(
+            "faults",
+            "Faults of the webhook itself; the requests were allowed with a warning",
+            self.faults.clone(),
+        );
         registry.register(
             "malformed_reviews",
             "Reviews that could not be judged for what was sent; those with a uid were allowed with a warning",
             self.malformed.clone(),
         );
-        registry.register("requests_rejected", "Requests that are no review, by HTTP status", self.rejected.clone());
-        registry.register("handshake_errors", "TLS handshakes that came to nothing", self.handshake_errors.clone());
+        registry.register(
+            "requests_rejected",
+            "Requests that are no review, by HTTP status",
+            self.rejected.clone(),
+        );
+        registry.register(
+            "handshake_errors",
+            "TLS handshakes that came to nothing",
+            self.handshake_errors.clone(),
+        );
         registry.register(
             "certificate_not_after_timestamp_seconds",
             "When the first certificate of the served chain expires",
@@ -352,13 +397,21 @@ impl Inner {
             "When the authority of self-managed certificates expires",
             self.authority_not_after.clone(),
         );
-        registry.register("certificate_steps", "Steps in the life of self-managed certificates", self.certificate_steps.clone());
+        registry.register(
+            "certificate_steps",
+            "Steps in the life of self-managed certificates",
+            self.certificate_steps.clone(),
+        );
         registry.register(
             "certificate_errors",
             "What stood in the way of managing certificates, and certificates refused",
             self.certificate_errors.clone(),
         );
-        registry.register("bundle_writes", "Attempts to set the caBundle of a webhook configuration", self.bundle_writes.clone());
+        registry.register(
+            "bundle_writes",
+            "Attempts to set the caBundle of a webhook configuration",
+            self.bundle_writes.clone(),
+        );
         registry.register_with_unit(
             "api_server_clock_ahead",
             "How far the API server's clock is ahead of this machine's; 0 within half a minute",
@@ -367,14 +420,31 @@ impl Inner {
         );
         registry.register("reloads", "Attempts to take over a changed file", self.reloads.clone());
         registry.register("policy_info", "The policy in force", self.policy.clone());
-        registry.register("policy_loaded_timestamp_seconds", "When the policy in force was loaded", self.policy_loaded.clone());
+        registry.register(
+            "policy_loaded_timestamp_seconds",
+            "When the policy in force was loaded",
+            self.policy_loaded.clone(),
+        );
         registry.register("claim_lookups", "Look-ups of PersistentVolumeClaims", self.lookups.clone());
         registry.register("claim_cache_claims", "Claims in the cache", self.claims.clone());
-        registry.register("claim_cache_stale", "Whether the cache has not heard from the API server lately", self.claims_stale.clone());
-        registry.register("log_lines_dropped", "Log lines given up because the log could not be written fast enough", self.log_lines_dropped.clone());
-        registry.register("build", "The running version", Info::new([("version", env!("CARGO_PKG_VERSION"))]));
+        registry.register(
+            "claim_cache_stale",
+            "Whether the cache has not heard from the API server lately",
+            self.claims_stale.clone(),
+        );
+        registry.register(
+            "log_lines_dropped",
+            "Log lines given up because the log could not be written fast enough",
+            self.log_lines_dropped.clone(),
+        );
+        registry.register(
+            "build",
+            "The running version",
+            Info::new([("version", env!("CARGO_PKG_VERSION"))]),
+        );
         registry.register_collector(Box::new(Process));
-        // Series that alerts are written on exist from the start: a counter that appears with its first event has no increase to see.
+        // Series that alerts are written on exist from the start: a counter that appears with its first event
+        // has no increase to see.
         for cause in Fault::OURS.map(Fault::as_str) {
             drop(self.faults.get_or_create(&CauseLabel { cause }));
         }
@@ -424,7 +494,9 @@ impl Collector for Process {
         if let Some(bytes) = resident_bytes() {
             gauge("process_resident_memory", "Resident memory", Some(&Unit::Bytes), bytes)?;
         }
-        if let Some(count) = std::fs::read_dir("/proc/self/fd").ok().and_then(|entries| i64::try_from(entries.count()).ok()) {
+        if let Some(count) =
+            std::fs::read_dir("/proc/self/fd").ok().and_then(|entries| i64::try_from(entries.count()).ok())
+        {
             gauge("process_open_fds", "Open file descriptors", None, count)?;
         }
         Ok(())
@@ -446,7 +518,9 @@ mod tests {
     use crate::text::value::Value;
 
     fn value(text: &str, series: &str) -> Option<f64> {
-        text.lines().find_map(|line| line.strip_prefix(series)?.strip_prefix(' ')).map(|value| value.parse().unwrap())
+        text.lines()
+            .find_map(|line| line.strip_prefix(series)?.strip_prefix(' '))
+            .map(|value| value.parse().unwrap())
     }
 
     #[test]
@@ -465,8 +539,14 @@ mod tests {
         metrics.certificate_not_after(UNIX_EPOCH + Duration::from_secs(2_000_000_000));
         let held = metrics.begin_review();
         let text = metrics.text();
-        assert_eq!(value(&text, r#"jobgate_reviews_total{endpoint="validate",kind="Job",verdict="denied"}"#), Some(2.0));
-        assert_eq!(value(&text, r#"jobgate_review_duration_seconds_bucket{le="0.0001",endpoint="validate"}"#), Some(1.0));
+        assert_eq!(
+            value(&text, r#"jobgate_reviews_total{endpoint="validate",kind="Job",verdict="denied"}"#),
+            Some(2.0)
+        );
+        assert_eq!(
+            value(&text, r#"jobgate_review_duration_seconds_bucket{le="0.0001",endpoint="validate"}"#),
+            Some(1.0)
+        );
         assert_eq!(value(&text, r#"jobgate_review_duration_seconds_count{endpoint="validate"}"#), Some(2.0));
         assert_eq!(value(&text, r#"jobgate_findings_total{rule="deadline",level="deny"}"#), Some(2.0));
         assert_eq!(value(&text, r#"jobgate_faults_total{cause="panic"}"#), Some(1.0));
@@ -486,7 +566,11 @@ mod tests {
     #[test]
     fn the_dashboard_shows_what_there_is() {
         let metrics = Metrics::new();
-        metrics.review(Endpoint::Mutate, &Meta { findings: [(("deadline", Level::Deny), 1)].into(), ..Meta::default() }, Duration::ZERO);
+        metrics.review(
+            Endpoint::Mutate,
+            &Meta { findings: [(("deadline", Level::Deny), 1)].into(), ..Meta::default() },
+            Duration::ZERO,
+        );
         metrics.claim_lookup("cache", "found");
         metrics.policy("default", "aa");
         metrics.reload("policy", true);
@@ -495,17 +579,25 @@ mod tests {
         metrics.rejected(404);
         metrics.handshake_error("timeout");
         let text = metrics.text();
-        let dashboard: Value = serde_json::from_str(include_str!("../../../deploy/components/dashboard/grafana-dashboard.json")).unwrap();
+        let dashboard: Value =
+            serde_json::from_str(include_str!("../../../deploy/components/dashboard/grafana-dashboard.json"))
+                .unwrap();
         let mut shown = std::collections::BTreeSet::new();
         for panel in dashboard["panels"].as_array().unwrap() {
             for target in panel["targets"].as_array().unwrap() {
-                let words = target["expr"].as_str().unwrap().split(|c: char| !c.is_ascii_alphanumeric() && c != '_');
+                let words =
+                    target["expr"].as_str().unwrap().split(|c: char| !c.is_ascii_alphanumeric() && c != '_');
                 shown.extend(words.filter(|word| word.starts_with("jobgate_")).map(str::to_owned));
             }
         }
         assert!(shown.len() > 15, "{shown:?}");
         for name in shown {
-            assert!(text.lines().any(|line| line.starts_with(&format!("{name}{{")) || line.starts_with(&format!("{name} "))), "{name} in {text}");
+            assert!(
+                text.lines()
+                    .any(|line| line.starts_with(&format!("{name}{{"))
+                        || line.starts_with(&format!("{name} "))),
+                "{name} in {text}"
+            );
         }
     }
 }

@@ -1,7 +1,8 @@
 //! What a certificate says that its holder may do: the names in it, what it is for, and when it holds.
 //!
-//! A server is known by its subject alternative names only: no API server since 1.19 looks at the common name. A client is
-//! known by the common name too, because that is where Kubernetes puts a client's user name.
+//! A server is known by its subject alternative names only: no API server since 1.19 looks at the common
+//! name. A client is known by the common name too, because that is where Kubernetes puts a client's user
+//! name.
 
 use std::net::IpAddr;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -43,7 +44,9 @@ impl Claims {
         for name in names.iter().flat_map(|names| &names.value.general_names) {
             match name {
                 GeneralName::DNSName(name) => hosts.push(name.to_ascii_lowercase()),
-                GeneralName::IPAddress(bytes) => hosts.extend(address(bytes).map(|address| address.to_string())),
+                GeneralName::IPAddress(bytes) => {
+                    hosts.extend(address(bytes).map(|address| address.to_string()))
+                }
                 GeneralName::URI(uri) => uris.push((*uri).to_owned()),
                 _ => {}
             }
@@ -65,8 +68,9 @@ impl Claims {
         &self.hosts
     }
 
-    /// Tells whether a client that calls `name` takes it for the server's, as far as names go. A wildcard of its own answers for the
-    /// names that it covers; a `name` that is a wildcard itself must be there as it is.
+    /// Tells whether a client that calls `name` takes it for the server's, as far as names go. A wildcard of
+    /// its own answers for the names that it covers; a `name` that is a wildcard itself must be there as it
+    /// is.
     pub(super) fn is_for(&self, name: &str) -> bool {
         let name = name.to_ascii_lowercase();
         if self.hosts.contains(&name) {
@@ -76,8 +80,8 @@ impl Claims {
         ParsedCertificate::try_from(&self.der).is_ok_and(|parsed| verify_server_name(&parsed, &name).is_ok())
     }
 
-    /// Tells whether its holder is called so: by a DNS name, a URI or a common name. Names are compared whole; a wildcard is no name of a
-    /// client.
+    /// Tells whether its holder is called so: by a DNS name, a URI or a common name. Names are compared
+    /// whole; a wildcard is no name of a client.
     pub(super) fn is_called(&self, name: &str) -> bool {
         let exactly = |names: &[String]| names.iter().any(|each| each == name);
         exactly(&self.uris) || exactly(&self.common_names) || self.hosts.contains(&name.to_ascii_lowercase())
@@ -105,14 +109,17 @@ mod tests {
     use super::*;
 
     fn claims(names: &[&str], change: impl FnOnce(&mut CertificateParams)) -> Claims {
-        let mut params = CertificateParams::new(names.iter().map(|name| (*name).to_owned()).collect::<Vec<_>>()).unwrap();
+        let mut params =
+            CertificateParams::new(names.iter().map(|name| (*name).to_owned()).collect::<Vec<_>>()).unwrap();
         change(&mut params);
         Claims::read(params.self_signed(&KeyPair::generate().unwrap()).unwrap().der()).unwrap()
     }
 
     #[test]
     fn a_server_is_known_by_its_alternative_names_alone() {
-        let read = claims(&["a.example", "*.b.example", "10.0.0.1", "::1"], |params| params.distinguished_name.push(DnType::CommonName, "c.example"));
+        let read = claims(&["a.example", "*.b.example", "10.0.0.1", "::1"], |params| {
+            params.distinguished_name.push(DnType::CommonName, "c.example")
+        });
         assert_eq!(read.hosts(), ["a.example", "*.b.example", "10.0.0.1", "::1"]);
         for (name, expected) in [
             ("a.example", true),
@@ -135,7 +142,9 @@ mod tests {
 
     #[test]
     fn a_use_that_is_not_restricted_includes_servers() {
-        let used = |usages: &[ExtendedKeyUsagePurpose]| claims(&["a"], |params| params.extended_key_usages = usages.to_vec()).for_servers;
+        let used = |usages: &[ExtendedKeyUsagePurpose]| {
+            claims(&["a"], |params| params.extended_key_usages = usages.to_vec()).for_servers
+        };
         assert!(used(&[]));
         assert!(used(&[ExtendedKeyUsagePurpose::ClientAuth, ExtendedKeyUsagePurpose::ServerAuth]));
         assert!(used(&[ExtendedKeyUsagePurpose::Any]));

@@ -132,13 +132,21 @@ impl State {
     }
 
     fn fits(&self, pool: &Inner, source: IpAddr, amount: usize) -> bool {
-        amount <= pool.total.saturating_sub(self.taken) && self.of(source).saturating_add(amount) <= pool.per_source
+        amount <= pool.total.saturating_sub(self.taken)
+            && self.of(source).saturating_add(amount) <= pool.per_source
     }
 
     /// Returns who is next: whose source would have the least, and of these the one that came first.
     fn first(&self, pool: &Inner) -> Option<u64> {
-        let next = |(ticket, waiting): (&u64, &Waiting)| (self.of(waiting.source).saturating_add(waiting.amount), *ticket);
-        self.waiting.iter().map(next).filter(|(then, _)| *then <= pool.per_source).min().map(|(_, ticket)| ticket)
+        let next = |(ticket, waiting): (&u64, &Waiting)| {
+            (self.of(waiting.source).saturating_add(waiting.amount), *ticket)
+        };
+        self.waiting
+            .iter()
+            .map(next)
+            .filter(|(then, _)| *then <= pool.per_source)
+            .min()
+            .map(|(_, ticket)| ticket)
     }
 
     /// Revokes portions until what comes back is enough for the first in line; never one of a source that has
@@ -146,11 +154,22 @@ impl State {
     fn revoke(&mut self, pool: &Inner, source: IpAddr, amount: usize) {
         let will_have = self.of(source).saturating_add(amount);
         while amount > pool.total.saturating_sub(self.taken).saturating_add(self.coming_back) {
-            let coming = |source: IpAddr| self.revocable.values().filter(|it| it.source == source && it.revoke.is_none()).map(|it| it.amount).sum();
+            let coming = |source: IpAddr| {
+                self.revocable
+                    .values()
+                    .filter(|it| it.source == source && it.revoke.is_none())
+                    .map(|it| it.amount)
+                    .sum()
+            };
             let richest = self.revocable.values().filter(|it| it.revoke.is_some() && it.amount > 0);
-            let richest = richest.map(|it| (self.of(it.source).saturating_sub(coming(it.source)), it.source)).max();
+            let richest =
+                richest.map(|it| (self.of(it.source).saturating_sub(coming(it.source)), it.source)).max();
             let Some((_, richest)) = richest.filter(|(has, _)| *has > will_have) else { break };
-            let largest = self.revocable.values_mut().filter(|it| it.source == richest && it.revoke.is_some()).max_by_key(|it| it.amount);
+            let largest = self
+                .revocable
+                .values_mut()
+                .filter(|it| it.source == richest && it.revoke.is_some())
+                .max_by_key(|it| it.amount);
             let Some(largest) = largest else { break };
             self.coming_back += largest.amount;
             if let Some(revoke) = largest.revoke.take() {
@@ -209,7 +228,9 @@ impl Portion {
         let (revoke, revoked) = oneshot::channel();
         let mut state = self.pool.lock();
         let ticket = state.ticket();
-        state.revocable.insert(ticket, Revocable { source: self.source, amount: self.amount, revoke: Some(revoke) });
+        state
+            .revocable
+            .insert(ticket, Revocable { source: self.source, amount: self.amount, revoke: Some(revoke) });
         let waiting = !state.waiting.is_empty();
         drop(state);
         self.revocable = Some(ticket);
@@ -274,7 +295,12 @@ mod tests {
         drop((first, second));
         assert_eq!(pool.0.taken.get(), 0);
         let state = pool.0.lock();
-        assert!(state.taken == 0 && state.sources.is_empty() && state.waiting.is_empty() && state.revocable.is_empty());
+        assert!(
+            state.taken == 0
+                && state.sources.is_empty()
+                && state.waiting.is_empty()
+                && state.revocable.is_empty()
+        );
     }
 
     #[test]
@@ -297,7 +323,9 @@ mod tests {
         let (mut large_revoked, mut small_revoked) = (large.revocable(), small.revocable());
         let mut waiting = Box::pin(pool.take(source(2), 3));
         assert!(waiting.as_mut().now_or_never().is_none());
-        assert!((&mut large_revoked).now_or_never().is_some() && (&mut small_revoked).now_or_never().is_none());
+        assert!(
+            (&mut large_revoked).now_or_never().is_some() && (&mut small_revoked).now_or_never().is_none()
+        );
         large.keep();
         assert!(small_revoked.now_or_never().is_some(), "whoever waits counts on it instead");
         drop(small);
@@ -307,7 +335,10 @@ mod tests {
     #[test]
     fn the_source_that_has_least_is_served_first() {
         let pool = pool(10, 10);
-        let (held, rest) = (pool.take(source(1), 2).now_or_never().unwrap(), pool.take(source(3), 8).now_or_never().unwrap());
+        let (held, rest) = (
+            pool.take(source(1), 2).now_or_never().unwrap(),
+            pool.take(source(3), 8).now_or_never().unwrap(),
+        );
         let mut rich = Box::pin(pool.take(source(1), 4));
         assert!(rich.as_mut().now_or_never().is_none());
         let mut poor = Box::pin(pool.take(source(2), 5));
@@ -342,7 +373,9 @@ mod tests {
     #[test]
     fn the_source_that_has_most_gives_way() {
         let pool = pool(10, 8);
-        let mut portions: Vec<_> = [(1, 2), (1, 5), (2, 3)].map(|(from, amount)| pool.take(source(from), amount).now_or_never().unwrap()).into();
+        let mut portions: Vec<_> = [(1, 2), (1, 5), (2, 3)]
+            .map(|(from, amount)| pool.take(source(from), amount).now_or_never().unwrap())
+            .into();
         let mut revoked: Vec<_> = portions.iter_mut().map(Portion::revocable).collect();
         let mut poor = Box::pin(pool.take(source(3), 4));
         assert!(poor.as_mut().now_or_never().is_none());

@@ -46,7 +46,11 @@ pub struct Readiness(Arc<Mutex<Vec<(&'static str, Check)>>>);
 
 impl Readiness {
     /// Adds a check. It is called for every probe, and must not block.
-    pub fn require(&self, name: &'static str, check: impl Fn() -> Result<(), String> + Send + Sync + 'static) {
+    pub fn require(
+        &self,
+        name: &'static str,
+        check: impl Fn() -> Result<(), String> + Send + Sync + 'static,
+    ) {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).push((name, Box::new(check)));
     }
 
@@ -190,7 +194,13 @@ impl Printed {
 }
 
 fn router(readiness: Readiness, metrics: Metrics, pulse: Pulse) -> Router {
-    let healthy = move || async move { if pulse.is_missing() { (StatusCode::SERVICE_UNAVAILABLE, "hangs\n") } else { (StatusCode::OK, "ok\n") } };
+    let healthy = move || async move {
+        if pulse.is_missing() {
+            (StatusCode::SERVICE_UNAVAILABLE, "hangs\n")
+        } else {
+            (StatusCode::OK, "ok\n")
+        }
+    };
     let ready = move || async move {
         let (ready, lines) = readiness.report();
         (if ready { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE }, lines)
@@ -214,6 +224,9 @@ mod tests {
         readiness.require("certificate", || Ok(()));
         readiness.require("policy", || Err("not loaded".into()));
         readiness.require("claims", || Ok(()));
-        assert_eq!(readiness.report(), (false, "ok certificate\nfailed policy: not loaded\nok claims\n".into()));
+        assert_eq!(
+            readiness.report(),
+            (false, "ok certificate\nfailed policy: not loaded\nok claims\n".into())
+        );
     }
 }

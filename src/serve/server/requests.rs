@@ -50,7 +50,13 @@ pub(super) struct Site<A> {
 }
 
 impl<A: Application> Site<A> {
-    pub(super) fn new(app: A, limits: Arc<Limits>, metrics: Metrics, tokens: Option<Arc<Tokens>>, stages: watch::Receiver<Stage>) -> Self {
+    pub(super) fn new(
+        app: A,
+        limits: Arc<Limits>,
+        metrics: Metrics,
+        tokens: Option<Arc<Tokens>>,
+        stages: watch::Receiver<Stage>,
+    ) -> Self {
         // One source leaves a quarter to others.
         let turns = |all: usize| Pool::new(all, all - all / 4, Gauge::default());
         let memory = |all: usize| Pool::new(all, all, Gauge::default());
@@ -83,12 +89,15 @@ impl<A: Application> Site<A> {
         let mut router = Router::new();
         for endpoint in Endpoint::ALL {
             let site = site.clone();
-            router = router.route(endpoint.path(), post(move |request| site.clone().respond(endpoint, request)));
+            router =
+                router.route(endpoint.path(), post(move |request| site.clone().respond(endpoint, request)));
         }
         let (not_found, not_allowed) = (site.clone(), site);
         router
             .fallback(move || std::future::ready(not_found.refuse(StatusCode::NOT_FOUND)))
-            .method_not_allowed_fallback(move || std::future::ready(not_allowed.refuse(StatusCode::METHOD_NOT_ALLOWED)))
+            .method_not_allowed_fallback(move || {
+                std::future::ready(not_allowed.refuse(StatusCode::METHOD_NOT_ALLOWED))
+            })
     }
 
     async fn respond(self: Arc<Self>, endpoint: Endpoint, request: Request) -> Response {
@@ -116,7 +125,8 @@ impl<A: Application> Site<A> {
         let deadline = began + self.limits.time_for(request.uri().query());
         let version = request.version();
         // What comes through no connection (a test of the router alone) is from one source.
-        let Source(source) = request.extensions().get().copied().unwrap_or(Source(IpAddr::V4(Ipv4Addr::UNSPECIFIED)));
+        let Source(source) =
+            request.extensions().get().copied().unwrap_or(Source(IpAddr::V4(Ipv4Addr::UNSPECIFIED)));
         let received = match self.bodies.read(request.into_body(), source, deadline).await {
             Ok(received) => received,
             Err(error) => {
@@ -133,10 +143,14 @@ impl<A: Application> Site<A> {
             }
             Err(Unfit::Ever(Some(answer))) => return self.finish(endpoint, answer, bytes, began),
             Err(Unfit::Ever(None)) => return self.refuse(StatusCode::PAYLOAD_TOO_LARGE),
-            Err(Unfit::Unknown) => return self.finish(endpoint, self.excuse(body, Fault::Panic).await, bytes, began),
+            Err(Unfit::Unknown) => {
+                return self.finish(endpoint, self.excuse(body, Fault::Panic).await, bytes, began);
+            }
         };
         let in_flight = self.metrics.begin_review();
-        let answer = self.evaluate(Call { endpoint, authenticated: self.authenticated, body, deadline }, source, permits).await;
+        let answer = self
+            .evaluate(Call { endpoint, authenticated: self.authenticated, body, deadline }, source, permits)
+            .await;
         drop(in_flight);
         match answer {
             Some(answer) => self.finish(endpoint, answer, bytes, began),
@@ -168,7 +182,9 @@ impl<A: Application> Site<A> {
             }
             BodyError::TooLarge(prefix, rest) => {
                 self.bodies.discard(rest);
-                match std::panic::catch_unwind(AssertUnwindSafe(|| self.app.too_large(&prefix, self.limits.body_bytes))) {
+                match std::panic::catch_unwind(AssertUnwindSafe(|| {
+                    self.app.too_large(&prefix, self.limits.body_bytes)
+                })) {
                     Ok(Some(answer)) => self.finish(endpoint, answer, self.limits.body_bytes, began),
                     Ok(None) | Err(_) => self.refuse(StatusCode::PAYLOAD_TOO_LARGE),
                 }
@@ -177,14 +193,23 @@ impl<A: Application> Site<A> {
     }
 
     /// Waits a little for permission to evaluate a body.
-    async fn admit(&self, endpoint: Endpoint, body: Received, source: IpAddr, deadline: Instant) -> Result<Permits, Unfit> {
+    async fn admit(
+        &self,
+        endpoint: Endpoint,
+        body: Received,
+        source: IpAddr,
+        deadline: Instant,
+    ) -> Result<Permits, Unfit> {
         let all = async {
             let (body, turn, memory) = if body.bytes.len() > self.limits.inline_bytes {
                 self.make_room(endpoint, body, source).await?
             } else {
                 let weigh = AssertUnwindSafe(|| self.app.weight(&body.bytes));
                 let weight = std::panic::catch_unwind(weigh).map_err(|_| Unfit::Unknown)?;
-                let memory = self.small_evaluation_memory.take(source, weight.min(self.limits.small_evaluation_memory / 2)).await;
+                let memory = self
+                    .small_evaluation_memory
+                    .take(source, weight.min(self.limits.small_evaluation_memory / 2))
+                    .await;
                 (body, None, memory)
             };
             let review = self.reviews.take(source, 1).await;
@@ -194,7 +219,12 @@ impl<A: Application> Site<A> {
     }
 
     /// Waits for a processor and for memory to evaluate a large body with.
-    async fn make_room(&self, endpoint: Endpoint, body: Received, source: IpAddr) -> Result<(Received, Option<Portion>, Portion), Unfit> {
+    async fn make_room(
+        &self,
+        endpoint: Endpoint,
+        body: Received,
+        source: IpAddr,
+    ) -> Result<(Received, Option<Portion>, Portion), Unfit> {
         let turn = self.large_reviews.take(source, 1).await;
         let (app, all) = (self.app.clone(), self.limits.evaluation_memory);
         // What is weighed is held until that has ended, even if nobody waits for it any more.
@@ -216,8 +246,9 @@ impl<A: Application> Site<A> {
 
     /// Lets the application answer, and answers for it if it cannot; nothing where there was no turn for it.
     ///
-    /// A small body is evaluated where it was read, as nearly all need less time than it takes to hand them to another thread. That is tried for
-    /// a number of steps only; what needs more, and every large body, is evaluated on a thread that no connection waits for.
+    /// A small body is evaluated where it was read, as nearly all need less time than it takes to hand them
+    /// to another thread. That is tried for a number of steps only; what needs more, and every large body, is
+    /// evaluated on a thread that no connection waits for.
     async fn evaluate(&self, call: Call, source: IpAddr, permits: Permits) -> Option<Answer> {
         let (body, deadline) = (call.body.clone(), call.deadline);
         let result = if body.len() <= self.limits.inline_bytes {
@@ -225,7 +256,8 @@ impl<A: Application> Site<A> {
             let answer = AssertUnwindSafe(Bounded::new(self.app.review(call.clone()), bounds)).catch_unwind();
             match timeout_at(deadline.into(), answer).await {
                 Ok(Ok(Err(Stopped))) => {
-                    let turn = timeout(self.queue_time(deadline), self.slow_reviews.take(source, 1)).await.ok()?;
+                    let turn =
+                        timeout(self.queue_time(deadline), self.slow_reviews.take(source, 1)).await.ok()?;
                     self.evaluate_apart(call, (permits, turn)).await
                 }
                 Ok(Ok(Ok(answer))) => Ok(answer),
@@ -241,15 +273,16 @@ impl<A: Application> Site<A> {
         })
     }
 
-    /// Lets the application answer on a thread of its own. The work ends with the deadline, or when the client is gone; what it takes is taken until
-    /// then.
+    /// Lets the application answer on a thread of its own. The work ends with the deadline, or when the
+    /// client is gone; what it takes is taken until then.
     async fn evaluate_apart(&self, call: Call, taken: impl Send + 'static) -> Result<Answer, Fault> {
         let (app, deadline, runtime) = (self.app.clone(), call.deadline, Handle::current());
         let stop = Arc::new(AtomicBool::new(false));
         let _stop = StopOnDrop(stop.clone());
         let task = spawn_blocking(move || {
             let bounds = Bounds { steps: None, stop: Some(stop) };
-            let answer = AssertUnwindSafe(Bounded::new(async move { app.review(call).await }, bounds)).catch_unwind();
+            let answer =
+                AssertUnwindSafe(Bounded::new(async move { app.review(call).await }, bounds)).catch_unwind();
             let result = runtime.block_on(async { timeout_at(deadline.into(), answer).await });
             drop(taken);
             result
@@ -266,7 +299,11 @@ impl<A: Application> Site<A> {
         self.metrics.fault(fault.as_str());
         let (app, inline) = (self.app.clone(), body.len() <= self.limits.inline_bytes);
         let answer = move || app.fault(&body, fault);
-        let answer = if inline { std::panic::catch_unwind(AssertUnwindSafe(answer)).ok() } else { spawn_blocking(answer).await.ok() };
+        let answer = if inline {
+            std::panic::catch_unwind(AssertUnwindSafe(answer)).ok()
+        } else {
+            spawn_blocking(answer).await.ok()
+        };
         answer.flatten().unwrap_or_else(|| Answer {
             status: StatusCode::INTERNAL_SERVER_ERROR.as_u16(),
             body: Vec::new(),
@@ -279,7 +316,8 @@ impl<A: Application> Site<A> {
         let Answer { status, body, meta } = answer;
         let status = StatusCode::from_u16(status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
         let took = began.elapsed();
-        let finding = |((rule, level), count): (&(&str, Level), &usize)| format!("{}:{rule}={count}", level.as_str());
+        let finding =
+            |((rule, level), count): (&(&str, Level), &usize)| format!("{}:{rule}={count}", level.as_str());
         let findings = || meta.findings.iter().map(finding).collect::<Vec<_>>().join(" ");
         self.metrics.review(endpoint, &meta, took);
         macro_rules! log {
@@ -317,7 +355,8 @@ impl<A: Application> Site<A> {
         (status, status.canonical_reason().unwrap_or_default()).into_response()
     }
 
-    /// The API server's client tries again after a 429 with this header, within the time it has for the webhook (client-go `rest/with_retry.go`).
+    /// The API server's client tries again after a 429 with this header, within the time it has for the
+    /// webhook (client-go `rest/with_retry.go`).
     fn refuse_for_now(&self) -> Response {
         let mut response = StatusCode::TOO_MANY_REQUESTS.into_response();
         response.headers_mut().insert(header::RETRY_AFTER, HeaderValue::from_static("1"));
@@ -356,7 +395,8 @@ impl Limits {
     /// Returns how long the answer to a request with this query may take: less than the API server will wait.
     fn time_for(&self, query: Option<&str>) -> Duration {
         let pairs = query.unwrap_or_default().split('&').filter_map(|pair| pair.split_once('='));
-        let asked = pairs.filter(|(name, _)| *name == "timeout").find_map(|(_, value)| duration::parse(value));
+        let asked =
+            pairs.filter(|(name, _)| *name == "timeout").find_map(|(_, value)| duration::parse(value));
         let time = asked.unwrap_or(super::DEFAULT_TIMEOUT).min(self.review);
         time.saturating_sub(self.margin.min(time / 4))
     }
@@ -366,7 +406,8 @@ impl Limits {
 fn is_json(headers: &HeaderMap) -> bool {
     let text = |name| headers.get(name).map(|value| value.to_str().unwrap_or("?"));
     let media = text(header::CONTENT_TYPE).unwrap_or_default().split(';').next().unwrap_or_default().trim();
-    media.eq_ignore_ascii_case("application/json") && text(header::CONTENT_ENCODING).is_none_or(|coding| coding.eq_ignore_ascii_case("identity"))
+    media.eq_ignore_ascii_case("application/json")
+        && text(header::CONTENT_ENCODING).is_none_or(|coding| coding.eq_ignore_ascii_case("identity"))
 }
 
 /// The time between two log lines of one level about reviews that anybody can send.
@@ -411,8 +452,9 @@ mod tests {
 
     #[test]
     fn only_plain_json_is_read() {
-        let headers =
-            |pairs: &[(&'static str, &'static str)]| pairs.iter().map(|(name, value)| (name.parse().unwrap(), value.parse().unwrap())).collect();
+        let headers = |pairs: &[(&'static str, &'static str)]| {
+            pairs.iter().map(|(name, value)| (name.parse().unwrap(), value.parse().unwrap())).collect()
+        };
         for (pairs, json) in [
             (&[("content-type", "application/json")][..], true),
             (&[("content-type", "Application/JSON; charset=utf-8")], true),

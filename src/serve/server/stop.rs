@@ -17,7 +17,8 @@ pub enum Stop {
     Now,
 }
 
-/// Returns a channel that says [`Stop::Drain`] after the first SIGTERM or SIGINT, and [`Stop::Now`] after the second.
+/// Returns a channel that says [`Stop::Drain`] after the first SIGTERM or SIGINT, and [`Stop::Now`] after the
+/// second.
 ///
 /// # Errors
 /// If the process cannot install signal handlers.
@@ -31,7 +32,11 @@ pub fn on_signals() -> io::Result<watch::Receiver<Stop>> {
                 _ = terminate.recv() => "SIGTERM",
                 _ = interrupt.recv() => "SIGINT",
             };
-            tracing::info!(signal = name, "{}", if stop == Stop::Drain { "draining" } else { "stopping at once" });
+            tracing::info!(
+                signal = name,
+                "{}",
+                if stop == Stop::Drain { "draining" } else { "stopping at once" }
+            );
             sender.send_replace(stop);
         }
     });

@@ -26,7 +26,11 @@ pub(super) struct Turn(Option<Turns>);
 impl Turns {
     /// Makes a queue with so many permits.
     pub(super) fn new(permits: usize) -> Self {
-        Self(Arc::new(Mutex::new(Queue { free: permits.max(1), waiting: BTreeMap::new(), order: VecDeque::new() })))
+        Self(Arc::new(Mutex::new(Queue {
+            free: permits.max(1),
+            waiting: BTreeMap::new(),
+            order: VecDeque::new(),
+        })))
     }
 
     /// Waits for a permit. Sources take turns, and one source is served in the order of its calls. Whoever
@@ -114,11 +118,15 @@ mod tests {
         let turns = Turns::new(1);
         let mut held = turns.take(source(1)).now_or_never();
         assert!(held.is_some());
-        let mut waiting: Vec<_> = [1, 1, 1, 1, 2, 2, 3].into_iter().map(|last| (last, Box::pin(turns.take(source(last))))).collect();
+        let mut waiting: Vec<_> = [1, 1, 1, 1, 2, 2, 3]
+            .into_iter()
+            .map(|last| (last, Box::pin(turns.take(source(last)))))
+            .collect();
         assert!(waiting.iter_mut().all(|(_, turn)| turn.now_or_never().is_none()));
         let mut order = Vec::new();
         while held.take().is_some() {
-            let next = waiting.iter_mut().enumerate().find_map(|(at, (_, turn))| Some((at, turn.now_or_never()?)));
+            let next =
+                waiting.iter_mut().enumerate().find_map(|(at, (_, turn))| Some((at, turn.now_or_never()?)));
             if let Some((at, turn)) = next {
                 order.push(waiting.remove(at).0);
                 held = Some(turn);
@@ -134,7 +142,10 @@ mod tests {
         let held: Vec<_> = (0..2).map(|_| turns.take(source(1)).now_or_never().unwrap()).collect();
         let mut gone: Vec<_> = (0..5).map(|_| Box::pin(turns.take(source(1)))).collect();
         let mut stays = Box::pin(turns.take(source(2)));
-        assert!(gone.iter_mut().all(|turn| turn.now_or_never().is_none()) && stays.as_mut().now_or_never().is_none());
+        assert!(
+            gone.iter_mut().all(|turn| turn.now_or_never().is_none())
+                && stays.as_mut().now_or_never().is_none()
+        );
         gone.truncate(1);
         drop(held);
         // A permit that was sent and not received yet is not lost either.

@@ -14,21 +14,24 @@ pub struct Clash(pub Pointer);
 
 /// Changes that were each made for the same object, joined into operations on places apart from each other.
 ///
-/// What one change puts below a place that another one makes becomes a part of the latter's value, so two that each bring the same missing mapping
-/// bring one that has what both put into it. A change that would undo something of one that is in already stays out.
+/// What one change puts below a place that another one makes becomes a part of the latter's value, so two
+/// that each bring the same missing mapping bring one that has what both put into it. A change that would
+/// undo something of one that is in already stays out.
 #[derive(Clone, Debug, Default)]
 pub struct Joined {
     ops: Vec<Op>,
     places: Places,
 }
 
-/// The operations by their places, so that what lies around a place, or in it, is found without a look at all the others.
+/// The operations by their places, so that what lies around a place, or in it, is found without a look at all
+/// the others.
 #[derive(Clone, Debug, Default)]
 struct Places {
     /// The operations that end here: one, or several insertions before the same item.
     ops: Vec<usize>,
     below: BTreeMap<Token, Self>,
-    /// The items of a list before which something is put in, or that are taken out: they move those behind them.
+    /// The items of a list before which something is put in, or that are taken out: they move those behind
+    /// them.
     moving: BTreeSet<usize>,
     /// Those of them that are taken out. What is put in behind them would land elsewhere, or behind the end.
     removed: BTreeSet<usize>,
@@ -139,8 +142,11 @@ impl Joined {
         let inserts = matches!(op, Op::Add(..)) && matches!(last, Token::Index(_));
         if inserts || matches!(op, Op::Remove(_)) && matches!(last, Token::Index(_)) {
             // What stands behind in the list moves. Only insertions do not mind one another.
-            let mut behind = places.below.range((*last).clone()..).filter(|(token, _)| matches!(token, Token::Index(_)));
-            let moves = behind.any(|(_, place)| !place.below.is_empty() || !inserts || place.ops.iter().any(|at| !self.is_insertion(*at)));
+            let mut behind =
+                places.below.range((*last).clone()..).filter(|(token, _)| matches!(token, Token::Index(_)));
+            let moves = behind.any(|(_, place)| {
+                !place.below.is_empty() || !inserts || place.ops.iter().any(|at| !self.is_insertion(*at))
+            });
             let shifted = if inserts { before(&places.removed, last) } else { places.shifts(last) };
             if moves || shifted {
                 return None;
@@ -168,7 +174,8 @@ impl Joined {
 }
 
 impl Places {
-    /// Tells whether an item of a list, these places being those of the list, is moved by an operation before it.
+    /// Tells whether an item of a list, these places being those of the list, is moved by an operation before
+    /// it.
     fn shifts(&self, item: &Token) -> bool {
         before(&self.moving, item)
     }
@@ -209,14 +216,17 @@ fn brings_mapping(op: &Op) -> bool {
     matches!(op, Op::Add(_, Value::Object(_)) | Op::Replace(_, Value::Object(_)))
 }
 
-/// Makes an operation at a place inside of what another one brings a part of the latter's value. Nothing that the value has is changed.
+/// Makes an operation at a place inside of what another one brings a part of the latter's value. Nothing that
+/// the value has is changed.
 fn grow(around: &mut Op, op: &Op) -> Option<()> {
     let (Op::Add(place, value) | Op::Replace(place, value)) = around else { return None };
     let below = op.pointer().below(place)?;
     match op {
         Op::Add(_, new) | Op::Replace(_, new) if below.is_root() => merge(value, new),
         Op::Add(_, new) => match below.find(value) {
-            Some(_) if !matches!(below.last(), Some(Token::Index(_))) => merge(value.pointer_mut(&below.to_json_pointer())?, new),
+            Some(_) if !matches!(below.last(), Some(Token::Index(_))) => {
+                merge(value.pointer_mut(&below.to_json_pointer())?, new)
+            }
             _ => apply_one(value, &Op::Add(below, new.clone())),
         },
         Op::Replace(..) | Op::Remove(_) => None,
@@ -226,13 +236,15 @@ fn grow(around: &mut Op, op: &Op) -> Option<()> {
 /// Adds to a value what another one has besides. Nothing where the two differ in what both have.
 fn merge(value: &mut Value, other: &Value) -> Option<()> {
     match (value, other) {
-        (Value::Object(entries), Value::Object(others)) => others.iter().try_for_each(|(key, other)| match entries.get_mut(key) {
-            Some(value) => merge(value, other),
-            None => {
-                entries.insert(key, other.clone());
-                Some(())
-            }
-        }),
+        (Value::Object(entries), Value::Object(others)) => {
+            others.iter().try_for_each(|(key, other)| match entries.get_mut(key) {
+                Some(value) => merge(value, other),
+                None => {
+                    entries.insert(key, other.clone());
+                    Some(())
+                }
+            })
+        }
         (value, other) => (value == other).then_some(()),
     }
 }
@@ -252,27 +264,49 @@ mod tests {
 
     fn joined(changes: &[&[Op]]) -> (Vec<Op>, Vec<usize>) {
         let mut joined = Joined::default();
-        let clashes = changes.iter().enumerate().filter(|(_, change)| joined.join(change).is_err()).map(|(index, _)| index).collect();
+        let clashes = changes
+            .iter()
+            .enumerate()
+            .filter(|(_, change)| joined.join(change).is_err())
+            .map(|(index, _)| index)
+            .collect();
         (joined.into_ops(), clashes)
     }
 
     #[test]
     fn two_that_bring_the_same_mapping_bring_it_together() {
-        let (a, b) = (add(&["spec", "runPolicy"], json!({"a": 1})), add(&["spec", "runPolicy"], json!({"b": {"c": 2}})));
+        let (a, b) = (
+            add(&["spec", "runPolicy"], json!({"a": 1})),
+            add(&["spec", "runPolicy"], json!({"b": {"c": 2}})),
+        );
         let c = add(&["spec", "runPolicy", "b", "d"], json!(3));
-        assert_eq!(joined(&[&[a], &[b], &[c]]), (vec![add(&["spec", "runPolicy"], json!({"a": 1, "b": {"c": 2, "d": 3}}))], vec![]));
+        assert_eq!(
+            joined(&[&[a], &[b], &[c]]),
+            (vec![add(&["spec", "runPolicy"], json!({"a": 1, "b": {"c": 2, "d": 3}}))], vec![])
+        );
         let replace = |value: Value| Op::Replace(at(&["spec", "runPolicy"]), value);
-        assert_eq!(joined(&[&[replace(json!({"a": 1}))], &[replace(json!({"b": 2}))]]).0, [replace(json!({"a": 1, "b": 2}))]);
+        assert_eq!(
+            joined(&[&[replace(json!({"a": 1}))], &[replace(json!({"b": 2}))]]).0,
+            [replace(json!({"a": 1, "b": 2}))]
+        );
     }
 
     #[test]
     fn who_comes_second_may_not_undo_the_first() {
         let (one, two) = (add(&["spec", "ttl"], json!(1)), add(&["spec", "ttl"], json!(2)));
-        assert_eq!(joined(&[std::slice::from_ref(&one), std::slice::from_ref(&two), std::slice::from_ref(&one)]), (vec![one.clone()], vec![1]));
+        assert_eq!(
+            joined(&[std::slice::from_ref(&one), std::slice::from_ref(&two), std::slice::from_ref(&one)]),
+            (vec![one.clone()], vec![1])
+        );
         // All of a change stays out, also what another change would not mind.
         let other = add(&["spec", "other"], json!(3));
-        assert_eq!(joined(&[std::slice::from_ref(&one), &[other.clone(), two], std::slice::from_ref(&other)]), (vec![one.clone(), other], vec![1]));
-        for around in [Op::Remove(at(&["spec"])), Op::Replace(at(&["spec"]), json!(null)), add(&["spec"], json!({}))] {
+        assert_eq!(
+            joined(&[std::slice::from_ref(&one), &[other.clone(), two], std::slice::from_ref(&other)]),
+            (vec![one.clone(), other], vec![1])
+        );
+        for around in
+            [Op::Remove(at(&["spec"])), Op::Replace(at(&["spec"]), json!(null)), add(&["spec"], json!({}))]
+        {
             assert_eq!(joined(&[std::slice::from_ref(&one), &[around]]).1, [1]);
         }
         assert_eq!(joined(&[&[Op::Remove(at(&["spec"]))], std::slice::from_ref(&one)]).1, [1]);
@@ -284,11 +318,17 @@ mod tests {
     fn insertions_do_not_mind_one_another_but_move_everything_else() {
         let list = at(&["list"]);
         let insert = |index: usize, value: i32| Op::Add(&list / index, value.into());
-        assert_eq!(joined(&[&[insert(2, 1), insert(3, 2)], &[insert(2, 3)]]), (vec![insert(2, 1), insert(3, 2), insert(2, 3)], vec![]));
+        assert_eq!(
+            joined(&[&[insert(2, 1), insert(3, 2)], &[insert(2, 3)]]),
+            (vec![insert(2, 1), insert(3, 2), insert(2, 3)], vec![])
+        );
         let inside = |index: usize| Op::Add(&(&list / index) / "key", json!(1));
         assert_eq!(joined(&[&[inside(0)], &[insert(1, 1)], &[inside(1)], &[inside(0)]]).1, [2]);
         assert_eq!(joined(&[&[inside(1)], &[insert(1, 1)]]).1, [1]);
-        assert_eq!(joined(&[&[Op::Remove(&list / 0)], &[inside(1)], &[Op::Replace(&list / 0, json!(1))]]).1, [1, 2]);
+        assert_eq!(
+            joined(&[&[Op::Remove(&list / 0)], &[inside(1)], &[Op::Replace(&list / 0, json!(1))]]).1,
+            [1, 2]
+        );
         assert_eq!(joined(&[&[Op::Replace(&list / 0, json!(1))], &[inside(1)]]).1, [0; 0]);
     }
 
@@ -300,14 +340,19 @@ mod tests {
         // Of a list of one: to append to it would be to insert behind its end.
         assert_eq!(joined(&[&[remove(0)], &[insert(1)], &[insert(0)]]).1, [1, 2]);
         assert_eq!(joined(&[&[insert(1)], &[remove(0)]]).1, [1]);
-        assert_eq!(joined(&[&[remove(2)], &[insert(1)], &[insert(0)]]).1, [1, 2], "what is taken out would be another item");
+        assert_eq!(
+            joined(&[&[remove(2)], &[insert(1)], &[insert(0)]]).1,
+            [1, 2],
+            "what is taken out would be another item"
+        );
         // What stays out leaves no trace.
         assert_eq!(joined(&[&[remove(0), insert(2)], &[insert(1)]]).1, [0]);
     }
 
     #[test]
     fn what_a_change_makes_it_may_go_on_with() {
-        let change = [add(&["a"], json!({})), add(&["a", "b"], json!([])), Op::Add(&at(&["a", "b"]) / 0, json!(1))];
+        let change =
+            [add(&["a"], json!({})), add(&["a", "b"], json!([])), Op::Add(&at(&["a", "b"]) / 0, json!(1))];
         assert_eq!(joined(&[&change]), (vec![add(&["a"], json!({"b": [1]}))], vec![]));
         let moved = [add(&["spec", "ttl"], json!(1)), Op::Remove(at(&["ttl"]))];
         assert_eq!(joined(&[&moved]), (moved.to_vec(), vec![]));

@@ -1,8 +1,10 @@
-//! RFC 6902 operations as byte edits of the file: only the bytes of the change move, in the style of what stands around them.
+//! RFC 6902 operations as byte edits of the file: only the bytes of the change move, in the style of what
+//! stands around them.
 //!
-//! A [`Draft`] is a document's text on its way: operations are made on it, what results is read, and compared with what the patch makes of the
-//! value. An edit that would not give exactly that is withheld, with the reason. So the law `parse(edit(source, ops)) == patch(parse(source), ops)`
-//! holds for every edit that is returned. Reading is what takes time, so operations are made all at once where they let themselves be.
+//! A [`Draft`] is a document's text on its way: operations are made on it, what results is read, and compared
+//! with what the patch makes of the value. An edit that would not give exactly that is withheld, with the
+//! reason. So the law `parse(edit(source, ops)) == patch(parse(source), ops)` holds for every edit that is
+//! returned. Reading is what takes time, so operations are made all at once where they let themselves be.
 
 use std::borrow::Cow;
 use std::collections::BTreeSet;
@@ -56,7 +58,8 @@ pub enum Withheld {
     Differs(Pointer),
 }
 
-/// Lowers operations on a document to edits of the source that it was read from, sorted and apart from each other.
+/// Lowers operations on a document to edits of the source that it was read from, sorted and apart from each
+/// other.
 ///
 /// Operations are meant in order: one may speak of a place that an earlier one has made.
 ///
@@ -65,7 +68,9 @@ pub enum Withheld {
 pub fn edit(source: &[u8], document: &Document, ops: &[Op]) -> Result<Vec<Edit>, Withheld> {
     let draft = Draft::new(source, document)?;
     let draft = match draft.make(ops) {
-        Err(_) if ops.len() > 1 => ops.iter().try_fold(draft, |draft, op| draft.make(std::slice::from_ref(op))),
+        Err(_) if ops.len() > 1 => {
+            ops.iter().try_fold(draft, |draft, op| draft.make(std::slice::from_ref(op)))
+        }
         made => made,
     };
     Ok(draft?.edits())
@@ -81,7 +86,8 @@ pub struct Draft<'d> {
     pieces: Pieces,
     /// The bytes of the source that it is about.
     span: Range<usize>,
-    /// A stream that starts with a brace is read as JSON; an edit must not make it one, nor the other way round.
+    /// A stream that starts with a brace is read as JSON; an edit must not make it one, nor the other way
+    /// round.
     has_brace: bool,
     at_line_start: bool,
     /// The line break that the source has first.
@@ -108,8 +114,9 @@ impl<'d> Draft<'d> {
         })
     }
 
-    /// Makes operations that are meant in order, all at once: each must speak of a place that is there before the others, or of one more item of the
-    /// same list. Where they are not like that, what results does not read as it should and they are withheld; one after the other they may do.
+    /// Makes operations that are meant in order, all at once: each must speak of a place that is there before
+    /// the others, or of one more item of the same list. Where they are not like that, what results does not
+    /// read as it should and they are withheld; one after the other they may do.
     ///
     /// # Errors
     /// As [`edit`].
@@ -118,15 +125,19 @@ impl<'d> Draft<'d> {
         let mut wanted = self.document.value.clone();
         patch::apply_in_place(&mut wanted, ops).map_err(|patch::DoesNotApply(at)| Withheld::NotThere(at))?;
         let mut splices = self.lower(ops)?;
-        // What is put in at one place comes in the order of the operations, but behind what is put in deeper down: that belongs to an inner part.
-        splices.sort_by_key(|(container, splice)| (splice.span.start, splice.span.end, std::cmp::Reverse(*container)));
+        // What is put in at one place comes in the order of the operations, but behind what is put in deeper
+        // down: that belongs to an inner part.
+        splices.sort_by_key(|(container, splice)| {
+            (splice.span.start, splice.span.end, std::cmp::Reverse(*container))
+        });
         if let Some(pair) = splices.windows(2).find(|pair| pair[0].1.span.end > pair[1].1.span.start) {
             return Err(Withheld::Layout(pair[1].1.op.map_or_else(place, |op| ops[op].pointer().clone())));
         }
         self.spliced(splices.into_iter().map(|(_, splice)| splice).collect(), &wanted, place)
     }
 
-    /// Makes changes of the text, sorted and apart from each other, that come from an [`Excerpt`] and do what the operations do.
+    /// Makes changes of the text, sorted and apart from each other, that come from an [`Excerpt`] and do what
+    /// the operations do.
     ///
     /// # Errors
     /// As [`edit`].
@@ -141,7 +152,12 @@ impl<'d> Draft<'d> {
     }
 
     /// Makes changes of the text, sorted and apart from each other, if it then reads as is wanted.
-    fn spliced(&self, splices: Vec<Splice>, wanted: &Value, place: impl Fn() -> Pointer) -> Result<Draft<'static>, Withheld> {
+    fn spliced(
+        &self,
+        splices: Vec<Splice>,
+        wanted: &Value,
+        place: impl Fn() -> Pointer,
+    ) -> Result<Draft<'static>, Withheld> {
         let (mut text, mut pieces) = (String::with_capacity(self.text.len() + 256), self.pieces.clone());
         let mut at = 0;
         for splice in &splices {
@@ -155,19 +171,37 @@ impl<'d> Draft<'d> {
         if splits || starts_with_brace(&text) != self.has_brace {
             return Err(Withheld::Differs(place()));
         }
-        let document = self.read(&text).filter(|document| same(&document.value, wanted)).ok_or_else(|| Withheld::Differs(place()))?;
+        let document = self
+            .read(&text)
+            .filter(|document| same(&document.value, wanted))
+            .ok_or_else(|| Withheld::Differs(place()))?;
         let Self { ref span, has_brace, at_line_start, newline, .. } = *self;
-        Ok(Draft { text: text.into(), document: Cow::Owned(document), pieces, span: span.clone(), has_brace, at_line_start, newline })
+        Ok(Draft {
+            text: text.into(),
+            document: Cow::Owned(document),
+            pieces,
+            span: span.clone(),
+            has_brace,
+            at_line_start,
+            newline,
+        })
     }
 
     /// Reads another text in the place of the document.
     fn read(&self, text: &str) -> Option<Document> {
         meter::spend_text(text);
-        let chunk = Chunk { index: self.document.index, span: 0..text.len(), form: self.document.form, refused: None, not_json: None };
+        let chunk = Chunk {
+            index: self.document.index,
+            span: 0..text.len(),
+            form: self.document.form,
+            refused: None,
+            not_json: None,
+        };
         super::parse(text.as_bytes(), &chunk, &LIMITS).ok()
     }
 
-    /// Returns an item of a list with what is around that list, but one value for each run of other items; nothing where that would read otherwise.
+    /// Returns an item of a list with what is around that list, but one value for each run of other items;
+    /// nothing where that would read otherwise.
     #[must_use]
     pub fn excerpt(&self, item: &Pointer) -> Option<Excerpt> {
         let (list, Some(Token::Index(index))) = (item.parent()?, item.last()) else { return None };
@@ -214,7 +248,9 @@ impl<'d> Draft<'d> {
             next = keep + 1;
         }
         short.push_str(&self.text[at..]);
-        let document = self.read(&short).filter(|document| same(&document.value, &shortened(&self.document.value, &list.tokens(), &items)))?;
+        let document = self.read(&short).filter(|document| {
+            same(&document.value, &shortened(&self.document.value, &list.tokens(), &items))
+        })?;
         let editor = Editor {
             text: &self.text,
             document: &self.document,
@@ -237,7 +273,8 @@ impl<'d> Draft<'d> {
         Some(Excerpt { draft, cuts, there: item.clone(), here: list / here? })
     }
 
-    /// Tells whether operations could be made as far as the text around their places tells, without reading what results.
+    /// Tells whether operations could be made as far as the text around their places tells, without reading
+    /// what results.
     ///
     /// # Errors
     /// As [`Draft::make`], for the first that cannot be made.
@@ -262,22 +299,30 @@ impl<'d> Draft<'d> {
             let renamed = ops.get(index + 1).and_then(|next| editor.rename(op, next));
             let count = if renamed.is_some() { 2 } else { 1 };
             let (container, splices) = renamed.map_or_else(|| editor.lower(op), Ok)?;
-            all.extend(splices.into_iter().map(|splice| (container, Splice { op: Some(index), ..self.before_comment(splice) })));
+            all.extend(
+                splices
+                    .into_iter()
+                    .map(|splice| (container, Splice { op: Some(index), ..self.before_comment(splice) })),
+            );
             index += count;
         }
         Ok(all)
     }
 
-    /// Keeps a comment that follows a bracket or a quote at once from becoming a part of what comes in its place.
+    /// Keeps a comment that follows a bracket or a quote at once from becoming a part of what comes in its
+    /// place.
     fn before_comment(&self, mut splice: Splice) -> Splice {
         let before = splice.text.chars().last().or_else(|| self.text[..splice.span.start].chars().last());
-        if self.text[splice.span.end..].starts_with('#') && before.is_some_and(|before| !before.is_whitespace()) {
+        if self.text[splice.span.end..].starts_with('#')
+            && before.is_some_and(|before| !before.is_whitespace())
+        {
             splice.text.push(' ');
         }
         splice
     }
 
-    /// Returns the document as it reads now. Before anything was made, its span is that of the source; then it stands alone.
+    /// Returns the document as it reads now. Before anything was made, its span is that of the source; then
+    /// it stands alone.
     #[must_use]
     pub fn document(&self) -> &Document {
         &self.document
@@ -321,7 +366,8 @@ struct Cut {
     span: Range<usize>,
 }
 
-/// An item of a list with little around it, as a draft by itself: what is tried there takes no reading of all the others. See [`Draft::excerpt`].
+/// An item of a list with little around it, as a draft by itself: what is tried there takes no reading of all
+/// the others. See [`Draft::excerpt`].
 #[derive(Debug)]
 pub struct Excerpt {
     draft: Draft<'static>,
@@ -356,11 +402,20 @@ impl Excerpt {
     /// Returns what has become of the excerpt as changes of the text that it is from.
     #[must_use]
     pub fn edits(&self, draft: &Draft<'_>) -> Vec<Edit> {
-        let there = |here: usize| match self.cuts.partition_point(|cut| cut.at < here).checked_sub(1).map(|last| &self.cuts[last]) {
+        let there = |here: usize| match self
+            .cuts
+            .partition_point(|cut| cut.at < here)
+            .checked_sub(1)
+            .map(|last| &self.cuts[last])
+        {
             Some(cut) => cut.span.end + here.saturating_sub(cut.at + CUT.len()),
             None => here,
         };
-        draft.edits().into_iter().map(|Edit { span, text }| Edit { span: there(span.start)..there(span.end), text }).collect()
+        draft
+            .edits()
+            .into_iter()
+            .map(|Edit { span, text }| Edit { span: there(span.start)..there(span.end), text })
+            .collect()
     }
 
     /// Says of the whole document why something was withheld here.
@@ -380,13 +435,19 @@ impl Excerpt {
 /// Returns a value with some items of the list at a place, and `0` for those that are left out.
 fn shortened(value: &Value, way: &[&Token], items: &[Option<usize>]) -> Value {
     match (way, value) {
-        ([], Value::Array(list)) => items.iter().map(|item| item.and_then(|item| list.get(item)).cloned().unwrap_or_else(|| 0.into())).collect(),
+        ([], Value::Array(list)) => items
+            .iter()
+            .map(|item| item.and_then(|item| list.get(item)).cloned().unwrap_or_else(|| 0.into()))
+            .collect(),
         ([Token::Key(key), rest @ ..], Value::Object(map)) => {
-            let entry = |(name, value): (&str, &Value)| (name.to_owned(), if name == *key { shortened(value, rest, items) } else { value.clone() });
+            let entry = |(name, value): (&str, &Value)| {
+                (name.to_owned(), if name == *key { shortened(value, rest, items) } else { value.clone() })
+            };
             map.iter().map(entry).collect()
         }
         ([Token::Index(index), rest @ ..], Value::Array(list)) => {
-            let item = |(at, item)| if at == *index { shortened(item, rest, items) } else { Value::clone(item) };
+            let item =
+                |(at, item)| if at == *index { shortened(item, rest, items) } else { Value::clone(item) };
             list.iter().enumerate().map(item).collect()
         }
         _ => value.clone(),
@@ -403,7 +464,9 @@ fn same(a: &Value, b: &Value) -> bool {
     match (a, b) {
         (Value::Number(a), Value::Number(b)) => number(a, b),
         (Value::Array(a), Value::Array(b)) => a.len() == b.len() && a.iter().zip(b).all(|(a, b)| same(a, b)),
-        (Value::Object(a), Value::Object(b)) => a.len() == b.len() && a.iter().zip(b).all(|(a, b)| a.0 == b.0 && same(a.1, b.1)),
+        (Value::Object(a), Value::Object(b)) => {
+            a.len() == b.len() && a.iter().zip(b).all(|(a, b)| a.0 == b.0 && same(a.1, b.1))
+        }
         _ => a == b,
     }
 }
@@ -429,7 +492,8 @@ fn splice(span: Range<usize>, text: impl Into<String>) -> Splice {
     Splice { span, text: text.into(), op: None }
 }
 
-/// A text put together from parts of the original and new ones: how edits of edits become edits of the original.
+/// A text put together from parts of the original and new ones: how edits of edits become edits of the
+/// original.
 #[derive(Clone, Debug)]
 struct Pieces(Vec<Piece>);
 
@@ -529,7 +593,9 @@ impl<'e> Editor<'e> {
     fn lower(&self, op: &Op) -> Result<(usize, Vec<Splice>), Withheld> {
         let (Some(parent), Some(last)) = (op.pointer().parent(), op.pointer().last()) else {
             return match op {
-                Op::Add(_, value) | Op::Replace(_, value) if !self.tree.is_empty() => Ok((0, self.replace(None, 0, value)?)),
+                Op::Add(_, value) | Op::Replace(_, value) if !self.tree.is_empty() => {
+                    Ok((0, self.replace(None, 0, value)?))
+                }
                 _ => Err(self.layout()),
             };
         };
@@ -537,13 +603,16 @@ impl<'e> Editor<'e> {
         Ok((container, self.change(container, last, op)?))
     }
 
-    /// Returns the change of a key, and the mapping that it stands in, if two operations move a value to another key of the same mapping. So it stays
-    /// where it is, with the comments around it.
+    /// Returns the change of a key, and the mapping that it stands in, if two operations move a value to
+    /// another key of the same mapping. So it stays where it is, with the comments around it.
     fn rename(&self, add: &Op, remove: &Op) -> Option<(usize, Vec<Splice>)> {
         let (Op::Add(to, value), Op::Remove(from)) = (add, remove) else { return None };
         let (Some(Token::Key(new)), Some(Token::Key(old))) = (to.last(), from.last()) else { return None };
         let parent = to.parent()?;
-        if from.parent()? != parent || from.find(&self.document.value)? != value || to.find(&self.document.value).is_some() {
+        if from.parent()? != parent
+            || from.find(&self.document.value)? != value
+            || to.find(&self.document.value).is_some()
+        {
             return None;
         }
         let mapping = self.container(&parent).ok().filter(|at| self.tree.node(*at).kind == Kind::Mapping)?;
@@ -556,7 +625,10 @@ impl<'e> Editor<'e> {
             return None;
         }
         let look = Look { key_quote: self.quote(key), ..self.look(mapping) };
-        Some((mapping, vec![splice(self.span(key), look.key(new, self.tree.node(mapping).style == Style::Flow))]))
+        Some((
+            mapping,
+            vec![splice(self.span(key), look.key(new, self.tree.node(mapping).style == Style::Flow))],
+        ))
     }
 
     fn change(&self, container: usize, last: &Token, op: &Op) -> Splices {
@@ -570,9 +642,10 @@ impl<'e> Editor<'e> {
                 match (op, field) {
                     (Op::Remove(_), Some(Found { via: None, .. })) => self.remove_key(container, &key),
                     (Op::Remove(_), _) => Err(self.shared()),
-                    (Op::Add(_, value) | Op::Replace(_, value), Some(Found { via: None, key: Some(key), value: at, .. })) => {
-                        self.replace(Some((self.owner(container, at), Some(key))), at, value)
-                    }
+                    (
+                        Op::Add(_, value) | Op::Replace(_, value),
+                        Some(Found { via: None, key: Some(key), value: at, .. }),
+                    ) => self.replace(Some((self.owner(container, at), Some(key))), at, value),
                     (Op::Add(_, value) | Op::Replace(_, value), _) => self.add_key(container, &key, value),
                 }
             }
@@ -580,8 +653,12 @@ impl<'e> Editor<'e> {
                 let items: Vec<usize> = self.tree.children(container).collect();
                 let Token::Index(index) = *last else { return Err(self.not_there()) };
                 match op {
-                    Op::Add(_, value) if index <= items.len() + self.added() => self.insert(container, &items, index.min(items.len()), value),
-                    Op::Replace(_, value) if index < items.len() => self.replace(Some((container, None)), items[index], value),
+                    Op::Add(_, value) if index <= items.len() + self.added() => {
+                        self.insert(container, &items, index.min(items.len()), value)
+                    }
+                    Op::Replace(_, value) if index < items.len() => {
+                        self.replace(Some((container, None)), items[index], value)
+                    }
                     Op::Remove(_) if index < items.len() => self.remove_item(container, &items, index),
                     _ => Err(self.not_there()),
                 }
@@ -611,7 +688,10 @@ impl<'e> Editor<'e> {
     /// Finds the mapping or list that the operation changes.
     fn container(&self, pointer: &Pointer) -> Result<usize, Withheld> {
         let found = locate::find(self.document.text(), pointer).ok_or_else(|| self.not_there())?;
-        if found.via.is_some() || self.tree.node(found.value).kind == Kind::Alias || self.tree.is_shared(found.value) {
+        if found.via.is_some()
+            || self.tree.node(found.value).kind == Kind::Alias
+            || self.tree.is_shared(found.value)
+        {
             return Err(self.shared());
         }
         if self.tree.node(0).style == Style::Block && !self.at_line_start {
@@ -622,7 +702,10 @@ impl<'e> Editor<'e> {
 
     /// Returns the mapping that a field stands in: the one that is changed, or one that it merges in.
     fn owner(&self, mapping: usize, value: usize) -> usize {
-        let inside = |at: &usize| self.tree.node(*at).kind == Kind::Mapping && (*at..self.tree.node(*at).next as usize).contains(&value);
+        let inside = |at: &usize| {
+            self.tree.node(*at).kind == Kind::Mapping
+                && (*at..self.tree.node(*at).next as usize).contains(&value)
+        };
         let mut owner = mapping;
         while let Some(inner) = self.tree.children(owner).find(|child| *child != value && inside(child)) {
             owner = inner;
@@ -664,7 +747,8 @@ impl<'e> Editor<'e> {
         self.text[self.line_start(at)..at].chars().count()
     }
 
-    /// Tells whether only blanks stand before a place on its line. The line may be the whole file, so nothing but the blanks is looked at.
+    /// Tells whether only blanks stand before a place on its line. The line may be the whole file, so nothing
+    /// but the blanks is looked at.
     fn is_first(&self, at: usize) -> bool {
         let before = self.text[..at].trim_end_matches(' ');
         before.is_empty() || before.ends_with(['\n', '\r']) || before == "\u{FEFF}"
@@ -683,15 +767,16 @@ impl<'e> Editor<'e> {
         let blanks = rest.len() - trimmed.len();
         match trimmed.chars().next() {
             None | Some('\n' | '\r') => Ok(at + blanks),
-            // Behind a quote, a bracket or a comma a comment needs no blank; behind plain text there is none without.
+            // Behind a quote, a bracket or a comma a comment needs no blank; behind plain text there is none
+            // without.
             Some('#') => Ok(self.line_end(at + blanks)),
             // The line may be the whole file: its end is not looked for.
             Some(_) => Err(self.layout()),
         }
     }
 
-    /// Returns the end of the comment lines that go on below a part whose line ends at `end`. They are about that part if they are indented deeper than
-    /// what comes next.
+    /// Returns the end of the comment lines that go on below a part whose line ends at `end`. They are about
+    /// that part if they are indented deeper than what comes next.
     fn with_comments(&self, mut end: usize, column: usize) -> usize {
         loop {
             let next = self.next_line(end);
@@ -704,7 +789,8 @@ impl<'e> Editor<'e> {
         }
     }
 
-    /// Returns the lines of a range as one span, with the line break behind them, or before them at the end of the text.
+    /// Returns the lines of a range as one span, with the line break behind them, or before them at the end
+    /// of the text.
     fn lines(&self, start: usize, end: usize) -> Result<Range<usize>, Withheld> {
         let start = self.line_start(start);
         let end = self.end_of_line(end)?;
@@ -712,7 +798,9 @@ impl<'e> Editor<'e> {
         if next > end || start == 0 {
             return Ok(start..next);
         }
-        let before = self.text[..start].strip_suffix('\n').map_or(&self.text[..start], |text| text.strip_suffix('\r').unwrap_or(text));
+        let before = self.text[..start]
+            .strip_suffix('\n')
+            .map_or(&self.text[..start], |text| text.strip_suffix('\r').unwrap_or(text));
         Ok(before.len()..end)
     }
 
@@ -730,29 +818,41 @@ impl<'e> Editor<'e> {
     fn look(&self, container: usize) -> Look {
         let json = self.document.is_json();
         let node = self.tree.node(container);
-        let mapping = (container..node.next as usize)
-            .chain(0..container)
-            .find(|at| self.tree.node(*at).kind == Kind::Mapping && self.tree.node(*at).next as usize > at + 1);
+        let mapping = (container..node.next as usize).chain(0..container).find(|at| {
+            self.tree.node(*at).kind == Kind::Mapping && self.tree.node(*at).next as usize > at + 1
+        });
         let key = mapping.map(|mapping| mapping + 1);
         let key_quote = if json { Some('"') } else { key.and_then(|key| self.quote(key)) };
         // Where keys are quoted in brackets, somebody writes JSON.
         let quote = (json || node.style == Style::Flow && key_quote == Some('"')).then_some('"');
         let tight = |at: usize, mark: char| {
-            let rest = self.text[self.clamp(self.tree.node(at).end as usize)..].trim_start_matches([' ', '\t']);
+            let rest =
+                self.text[self.clamp(self.tree.node(at).end as usize)..].trim_start_matches([' ', '\t']);
             rest.strip_prefix(mark).is_some_and(|rest| !rest.starts_with([' ', '\t', '\n', '\r']))
         };
         let flow_mapping = mapping.filter(|at| self.tree.node(*at).style == Style::Flow);
-        let colon = if quote.is_some() && flow_mapping.is_some_and(|at| tight(at + 1, ':')) { ":" } else { ": " };
+        let colon =
+            if quote.is_some() && flow_mapping.is_some_and(|at| tight(at + 1, ':')) { ":" } else { ": " };
         let first = self.tree.children(container).nth(usize::from(node.kind == Kind::Mapping));
         let comma = match first {
             Some(at) if self.tree.node(at).next < node.next => tight(at, ','),
             _ => colon == ":",
         };
         let (step, indented_lists) = *self.tree.indentation.get_or_init(|| self.indentation());
-        Look { newline: self.newline, step, indented_lists, key_quote, quote, colon, comma: if comma { "," } else { ", " }, names_first: true }
+        Look {
+            newline: self.newline,
+            step,
+            indented_lists,
+            key_quote,
+            quote,
+            colon,
+            comma: if comma { "," } else { ", " },
+            names_first: true,
+        }
     }
 
-    /// Returns the spaces per level and whether lists are indented, as the document has it where it first shows.
+    /// Returns the spaces per level and whether lists are indented, as the document has it where it first
+    /// shows.
     fn indentation(&self) -> (usize, bool) {
         let (mut step, mut lists) = (None, None);
         let mut stack = vec![0];
@@ -771,7 +871,11 @@ impl<'e> Editor<'e> {
                         _ => _ = step.get_or_insert(deeper),
                     }
                 }
-                if child.kind == Kind::Sequence { stack.extend(self.tree.children(value)) } else { stack.push(value) }
+                if child.kind == Kind::Sequence {
+                    stack.extend(self.tree.children(value))
+                } else {
+                    stack.push(value)
+                }
             }
             if step.is_some() && lists.is_some() {
                 break;
@@ -793,7 +897,9 @@ impl<'e> Editor<'e> {
         let place = self.above(mapping, value);
         if node.style == Style::Flow {
             let print = |spread: Option<(&str, &str)>| match spread {
-                Some((indent, step)) => format!("{}{}{}", look.key(key, true), look.colon, look.spread(value, indent, step)),
+                Some((indent, step)) => {
+                    format!("{}{}{}", look.key(key, true), look.colon, look.spread(value, indent, step))
+                }
                 None => look.entry(key, value),
             };
             let start = |key: usize| self.tree.node(key).start as usize;
@@ -812,7 +918,9 @@ impl<'e> Editor<'e> {
         let column = self.column(node.content as usize);
         let entry = look.block_entry(key, value, column);
         let end = match place {
-            Some(Above { behind: Some((_, before)), .. }) => self.end_of_line(self.clamp(self.tree.node(before).end as usize))?,
+            Some(Above { behind: Some((_, before)), .. }) => {
+                self.end_of_line(self.clamp(self.tree.node(before).end as usize))?
+            }
             Some(Above { behind: None, large }) => {
                 let at = self.head(self.tree.node(large).start as usize);
                 return Ok(vec![splice(at..at, entry + &look.line(column))]);
@@ -823,8 +931,9 @@ impl<'e> Editor<'e> {
         Ok(vec![splice(end..end, look.line(column) + &entry)])
     }
 
-    /// Returns where something short goes in a mapping that has something long, such as a limit beside the template of a pod: above the long part,
-    /// behind the scalars there if it is a scalar itself. What stands right above the long part belongs to that.
+    /// Returns where something short goes in a mapping that has something long, such as a limit beside the
+    /// template of a pod: above the long part, behind the scalars there if it is a scalar itself. What stands
+    /// right above the long part belongs to that.
     fn above(&self, mapping: usize, value: &Value) -> Option<Above> {
         let is_collection = |value: &Value| value.is_object() || value.is_array();
         let is_mapping = match value {
@@ -849,9 +958,14 @@ impl<'e> Editor<'e> {
     fn is_long(&self, at: usize) -> bool {
         const LOT: usize = 200;
         let node = self.tree.node(at);
-        let inner = |at: usize| self.tree.children(at).filter(|child| matches!(self.tree.node(*child).kind, Kind::Mapping | Kind::Sequence));
+        let inner = |at: usize| {
+            self.tree
+                .children(at)
+                .filter(|child| matches!(self.tree.node(*child).kind, Kind::Mapping | Kind::Sequence))
+        };
         node.kind == Kind::Mapping
-            && (node.next as usize - at > LOT || inner(at).any(|inside| inner(inside).any(|inside| inner(inside).next().is_some())))
+            && (node.next as usize - at > LOT
+                || inner(at).any(|inside| inner(inside).any(|inside| inner(inside).next().is_some())))
     }
 
     /// Returns where a key with the comment right above it starts.
@@ -863,7 +977,11 @@ impl<'e> Editor<'e> {
             let above = self.line_start(before.len());
             let comment = &before[above.min(before.len())..];
             let blanks = comment.len() - comment.trim_start_matches(' ').len();
-            if line == 0 || self.next_line(before.len()) != line || !comment[blanks..].starts_with('#') || above + blanks == start {
+            if line == 0
+                || self.next_line(before.len()) != line
+                || !comment[blanks..].starts_with('#')
+                || above + blanks == start
+            {
                 break;
             }
             if blanks != self.column(key) {
@@ -876,13 +994,19 @@ impl<'e> Editor<'e> {
     }
 
     /// Puts a part before another one of a collection in brackets, which starts at `start`.
-    fn prepend(&self, container: usize, start: usize, print: impl Fn(Option<(&str, &str)>) -> String) -> Vec<Splice> {
+    fn prepend(
+        &self,
+        container: usize,
+        start: usize,
+        print: impl Fn(Option<(&str, &str)>) -> String,
+    ) -> Vec<Splice> {
         let look = self.look(container);
         if !self.is_first(start) {
             return vec![splice(start..start, print(None) + look.comma)];
         }
         let indent = self.indent(start);
-        let step = indent.strip_prefix(self.indent(self.tree.node(container).content as usize)).unwrap_or_default();
+        let step =
+            indent.strip_prefix(self.indent(self.tree.node(container).content as usize)).unwrap_or_default();
         let text = print((!step.is_empty()).then_some((indent, step)));
         let start = self.head(start);
         vec![splice(start..start, format!("{text},{}{indent}", look.newline))]
@@ -894,23 +1018,41 @@ impl<'e> Editor<'e> {
         if blank { inside } else { inside.start..inside.start }
     }
 
-    /// Appends to a collection in brackets, behind its last part. What is printed gets the indentation if parts stand on lines of their own.
-    fn append(&self, container: usize, last: usize, end: usize, print: impl Fn(Option<(&str, &str)>) -> String) -> Vec<Splice> {
+    /// Appends to a collection in brackets, behind its last part. What is printed gets the indentation if
+    /// parts stand on lines of their own.
+    fn append(
+        &self,
+        container: usize,
+        last: usize,
+        end: usize,
+        print: impl Fn(Option<(&str, &str)>) -> String,
+    ) -> Vec<Splice> {
         let look = self.look(container);
         let rest = &self.text[end..];
-        let comma = rest.trim_start_matches([' ', '\t', '\n', '\r']).starts_with(',').then(|| end + rest.find(',').unwrap_or_default() + 1);
+        let comma = rest
+            .trim_start_matches([' ', '\t', '\n', '\r'])
+            .starts_with(',')
+            .then(|| end + rest.find(',').unwrap_or_default() + 1);
         let behind = comma.unwrap_or(end);
         if !self.is_first(last) {
             let space = if look.comma == "," { "" } else { " " };
             let text = print(None);
-            return vec![splice(behind..behind, if comma.is_some() { format!("{space}{text}") } else { format!("{}{text}", look.comma) })];
+            return vec![splice(
+                behind..behind,
+                if comma.is_some() { format!("{space}{text}") } else { format!("{}{text}", look.comma) },
+            )];
         }
         let indent = self.indent(last);
         let outer = self.indent(self.tree.node(container).content as usize);
         let step = indent.strip_prefix(outer).unwrap_or_default();
-        let text =
-            format!("{}{indent}{}{}", look.newline, print((!step.is_empty()).then_some((indent, step))), if comma.is_some() { "," } else { "" });
-        let line = self.end_of_line(behind).map_or(behind, |line| self.with_comments(line, self.column(last)));
+        let text = format!(
+            "{}{indent}{}{}",
+            look.newline,
+            print((!step.is_empty()).then_some((indent, step))),
+            if comma.is_some() { "," } else { "" }
+        );
+        let line =
+            self.end_of_line(behind).map_or(behind, |line| self.with_comments(line, self.column(last)));
         if comma.is_some() {
             return vec![splice(line..line, text)];
         }
@@ -935,7 +1077,12 @@ impl<'e> Editor<'e> {
         if node.style == Style::Flow {
             if index == items.len() {
                 let last = items[index - 1];
-                return Ok(self.append(list, self.tree.node(last).start as usize, self.span(last).end, print));
+                return Ok(self.append(
+                    list,
+                    self.tree.node(last).start as usize,
+                    self.span(last).end,
+                    print,
+                ));
             }
             return Ok(self.prepend(list, self.tree.node(items[index]).start as usize, print));
         }
@@ -945,7 +1092,10 @@ impl<'e> Editor<'e> {
         if index == 0 {
             return Ok(vec![splice(start..start, item + &look.line(column))]);
         }
-        let end = self.with_comments(self.end_of_line(self.clamp(self.tree.node(items[index - 1]).end as usize))?, column);
+        let end = self.with_comments(
+            self.end_of_line(self.clamp(self.tree.node(items[index - 1]).end as usize))?,
+            column,
+        );
         Ok(vec![splice(end..end, look.line(column) + &item)])
     }
 
@@ -963,13 +1113,15 @@ impl<'e> Editor<'e> {
         // An anchor that nothing refers to may stay; a tag was for the old value.
         let start = if node.tag == Tag::None { node.content } else { node.start } as usize;
         let (start, end) = (self.clamp(start), self.clamp(node.end as usize));
-        let is_flow = parent.is_some_and(|parent| self.tree.node(parent).style == Style::Flow) || self.document.is_json();
+        let is_flow = parent.is_some_and(|parent| self.tree.node(parent).style == Style::Flow)
+            || self.document.is_json();
         if is_flow {
             if node.is_absent() {
                 let colon = if self.text[..start].trim_end().ends_with(':') { " " } else { ": " };
                 return Ok(vec![splice(start..start, colon.to_owned() + &look.inline(value, true))]);
             }
-            let own_line = place.map_or(start, |(_, key)| key.map_or(start, |key| self.tree.node(key).start as usize));
+            let own_line =
+                place.map_or(start, |(_, key)| key.map_or(start, |key| self.tree.node(key).start as usize));
             let outer = || Some(self.indent(self.tree.node(parent?).content as usize));
             let indent = self.is_first(own_line).then(|| self.indent(own_line));
             let step = indent.and_then(|indent| indent.strip_prefix(outer()?)).unwrap_or_default();
@@ -984,14 +1136,21 @@ impl<'e> Editor<'e> {
         }
         match (is_inline(value), node.style == Style::Block) {
             (true, false) => {
-                let space = if node.is_absent() && !self.text[..start].ends_with([' ', '\t', '\n', '\r']) { " " } else { "" };
+                let space = if node.is_absent() && !self.text[..start].ends_with([' ', '\t', '\n', '\r']) {
+                    " "
+                } else {
+                    ""
+                };
                 Ok(vec![splice(start..end, space.to_owned() + &look.inline(value, false))])
             }
             (true, true) => self.replace_block(place, at, &look.inline(value, false)),
             (false, true) => {
                 let column = self.column(node.content as usize);
                 let outer = parent.map(|parent| self.column(self.tree.node(parent).content as usize));
-                if value.is_object() && node.kind == Kind::Sequence && outer.is_some_and(|outer| outer >= column) {
+                if value.is_object()
+                    && node.kind == Kind::Sequence
+                    && outer.is_some_and(|outer| outer >= column)
+                {
                     return Err(self.layout());
                 }
                 Ok(vec![splice(node.content as usize..end, look.block(value, column))])
@@ -1018,7 +1177,13 @@ impl<'e> Editor<'e> {
     }
 
     /// Puts a collection by indentation in the place of a scalar.
-    fn replace_inline(&self, place: Option<(usize, Option<usize>)>, at: usize, look: &Look, value: &Value) -> Splices {
+    fn replace_inline(
+        &self,
+        place: Option<(usize, Option<usize>)>,
+        at: usize,
+        look: &Look,
+        value: &Value,
+    ) -> Splices {
         let node = self.tree.node(at);
         let (start, end) = (self.clamp(node.start as usize), self.clamp(node.end as usize));
         let Some((parent, key)) = place else { return Ok(vec![splice(start..end, look.block(value, 0))]) };
@@ -1049,7 +1214,8 @@ impl<'e> Editor<'e> {
 
     /// Returns the place of an item's dash.
     fn dash(&self, item: usize) -> Result<usize, Withheld> {
-        let before = self.text[..self.clamp(self.tree.node(item).start as usize)].trim_end_matches([' ', '\t', '\n', '\r']);
+        let before = self.text[..self.clamp(self.tree.node(item).start as usize)]
+            .trim_end_matches([' ', '\t', '\n', '\r']);
         if before.ends_with('-') { Ok(before.len() - 1) } else { Err(self.layout()) }
     }
 
@@ -1104,7 +1270,8 @@ impl<'e> Editor<'e> {
                     Some(next) => part.start..next.start,
                     // The comma before it goes along, and the whole tail if that goes too.
                     None => {
-                        let stays = (0..index).rev().find(|index| !doomed.contains(index)).unwrap_or_default();
+                        let stays =
+                            (0..index).rev().find(|index| !doomed.contains(index)).unwrap_or_default();
                         parts[stays].end..part.end
                     }
                 };
@@ -1193,7 +1360,12 @@ mod tests {
             "s:\n    t: 1\n    v:\n        w:\n            - 1\n            - x: \"yes\"\n\n# next\nu: 1\n",
         );
         add("l:\n- a: 1\n- a: 2\n", "/l/0/b", json!([1]), "l:\n- a: 1\n  b:\n  - 1\n- a: 2\n");
-        add("a: 1\r\nb:\r\n  c: 1\r\n", "/b/d", json!({"k": null}), "a: 1\r\nb:\r\n  c: 1\r\n  d:\r\n    k: null\r\n");
+        add(
+            "a: 1\r\nb:\r\n  c: 1\r\n",
+            "/b/d",
+            json!({"k": null}),
+            "a: 1\r\nb:\r\n  c: 1\r\n  d:\r\n    k: null\r\n",
+        );
         add("a: |\n  text\n\nb: 1\n", "/c", json!("n"), "a: |\n  text\n\nb: 1\nc: \"n\"\n");
         add("s:\n  a: |+\n    text\n\nb: 1\n", "/s/c", json!(1), "s:\n  a: |+\n    text\n\n  c: 1\nb: 1\n");
         add("\"a\": \"1\"\n", "/b", json!("x"), "\"a\": \"1\"\n\"b\": x\n");
@@ -1219,7 +1391,12 @@ mod tests {
         }
         // A comment stays above what it is about.
         let comment = "  # the pods\n  # of it\n";
-        add(&with(&format!("  a: 1\n{comment}"), ""), "/spec/l", json!(2), &with(&format!("  a: 1\n  l: 2\n{comment}"), ""));
+        add(
+            &with(&format!("  a: 1\n{comment}"), ""),
+            "/spec/l",
+            json!(2),
+            &with(&format!("  a: 1\n  l: 2\n{comment}"), ""),
+        );
         add(&with(comment, ""), "/spec/l", json!(2), &with(&format!("  l: 2\n{comment}"), ""));
         add(
             &with(&format!("  a: 1\n  b:\n    c: 1\n{comment}"), ""),
@@ -1228,7 +1405,12 @@ mod tests {
             &with(&format!("  a: 1\n  b:\n    c: 1\n  l:\n    x: 1\n{comment}"), ""),
         );
         // A scalar stays with the scalars; something long goes to the end.
-        add(&with("  a: 1\n  b:\n    c: 1\n", ""), "/spec/l", json!(2), &with("  a: 1\n  l: 2\n  b:\n    c: 1\n", ""));
+        add(
+            &with("  a: 1\n  b:\n    c: 1\n", ""),
+            "/spec/l",
+            json!(2),
+            &with("  a: 1\n  l: 2\n  b:\n    c: 1\n", ""),
+        );
         add(&with("  a: 1\n", ""), "/spec/l", json!([1]), &format!("{}  l:\n  - 1\n", with("  a: 1\n", "")));
         // In an item, where the dash is, and in brackets.
         add("- template: {a: {b: {c: {}}}}\n", "/0/l", json!(2), "- l: 2\n  template: {a: {b: {c: {}}}}\n");
@@ -1251,7 +1433,12 @@ mod tests {
         add("a: { }\n", "/a/b", json!(1), "a: {b: 1}\n");
         add("a: { b: 1 }\n", "/a/c", json!({"d": [1]}), "a: { b: 1, c: {d: [1]} }\n");
         add("a: {b: 1,}\n", "/a/c", json!(2), "a: {b: 1, c: 2}\n");
-        add("a: {\n  b: 1, # one\n  c: 2 # two\n}\n", "/a/d", json!(3), "a: {\n  b: 1, # one\n  c: 2, # two\n  d: 3\n}\n");
+        add(
+            "a: {\n  b: 1, # one\n  c: 2 # two\n}\n",
+            "/a/d",
+            json!(3),
+            "a: {\n  b: 1, # one\n  c: 2, # two\n  d: 3\n}\n",
+        );
         add("a: {\n  b: 1,\n}\n", "/a/d", json!({"e": 3}), "a: {\n  b: 1,\n  d: {\n    e: 3\n  },\n}\n");
         add("{\"a\":1,\"b\":[]}", "/c", json!({"d": ["x", 1]}), "{\"a\":1,\"b\":[],\"c\":{\"d\":[\"x\",1]}}");
         add(
@@ -1261,18 +1448,33 @@ mod tests {
             "{\n    \"a\": 1,\n    \"c\": {\n        \"d\": [\n            \"x\"\n        ]\n    }\n}\n",
         );
         add("{\"a\": {}, \"b\": 1}", "/a/c", json!("y"), "{\"a\": {\"c\": \"y\"}, \"b\": 1}");
-        add("# JSON in YAML\n{\"a\": \"x\"}\n", "/b", json!("y"), "# JSON in YAML\n{\"a\": \"x\", \"b\": \"y\"}\n");
+        add(
+            "# JSON in YAML\n{\"a\": \"x\"}\n",
+            "/b",
+            json!("y"),
+            "# JSON in YAML\n{\"a\": \"x\", \"b\": \"y\"}\n",
+        );
     }
 
     #[test]
     fn inserts_into_lists() {
-        add("a:\n- 1\n- 2 # two\nb: 1\n", "/a/2", json!({"x": 1, "z": [2]}), "a:\n- 1\n- 2 # two\n- x: 1\n  z:\n  - 2\nb: 1\n");
+        add(
+            "a:\n- 1\n- 2 # two\nb: 1\n",
+            "/a/2",
+            json!({"x": 1, "z": [2]}),
+            "a:\n- 1\n- 2 # two\n- x: 1\n  z:\n  - 2\nb: 1\n",
+        );
         add("a:\n  # first\n  - 1\n  - 2\n", "/a/0", json!("n"), "a:\n  # first\n  - \"n\"\n  - 1\n  - 2\n");
         add("a:\n  - 1 # one\n  - 2\n", "/a/1", json!(5), "a:\n  - 1 # one\n  - 5\n  - 2\n");
         add("a: []\n", "/a/0", json!({"k": 1}), "a: [{k: 1}]\n");
         add("a: [1, 2]\n", "/a/2", json!("x,y"), "a: [1, 2, \"x,y\"]\n");
         add("a: [1, 2]\n", "/a/1", json!(5), "a: [1, 5, 2]\n");
-        add("{\n \"a\": [\n  1\n ]\n}", "/a/1", json!({"b": 1}), "{\n \"a\": [\n  1,\n  {\n   \"b\": 1\n  }\n ]\n}");
+        add(
+            "{\n \"a\": [\n  1\n ]\n}",
+            "/a/1",
+            json!({"b": 1}),
+            "{\n \"a\": [\n  1,\n  {\n   \"b\": 1\n  }\n ]\n}",
+        );
         add("{\n \"a\": [\n  1\n ]\n}", "/a/0", json!(0), "{\n \"a\": [\n  0,\n  1\n ]\n}");
         add("- - 1\n  - 2\n- 3\n", "/0/2", json!(4), "- - 1\n  - 2\n  - 4\n- 3\n");
     }
@@ -1325,9 +1527,24 @@ mod tests {
             let target = from.parent().unwrap().key(to);
             check(source, &[Op::Add(target, value), Op::Remove(from)], expected);
         };
-        renamed("s:\n  # why\n  wrong: 1 # so\n  b: 2\n", "/s/wrong", "right", "s:\n  # why\n  right: 1 # so\n  b: 2\n");
-        renamed("wrong:\n  - a # one\n  - {b: 2}\nc: 3\n", "/wrong", "right", "right:\n  - a # one\n  - {b: 2}\nc: 3\n");
-        renamed("{\"a\": 1, \"wrong\": {\"x\": [1]}}", "/wrong", "right", "{\"a\": 1, \"right\": {\"x\": [1]}}");
+        renamed(
+            "s:\n  # why\n  wrong: 1 # so\n  b: 2\n",
+            "/s/wrong",
+            "right",
+            "s:\n  # why\n  right: 1 # so\n  b: 2\n",
+        );
+        renamed(
+            "wrong:\n  - a # one\n  - {b: 2}\nc: 3\n",
+            "/wrong",
+            "right",
+            "right:\n  - a # one\n  - {b: 2}\nc: 3\n",
+        );
+        renamed(
+            "{\"a\": 1, \"wrong\": {\"x\": [1]}}",
+            "/wrong",
+            "right",
+            "{\"a\": 1, \"right\": {\"x\": [1]}}",
+        );
         renamed("a: {'wrong': 1, b: 2}\n", "/a/wrong", "on", "a: {'on': 1, b: 2}\n");
         renamed("wrong: 1\n", "/wrong", "on", "\"on\": 1\n");
         renamed("? wrong\n: 1\n", "/wrong", "right", "? right\n: 1\n");
@@ -1339,17 +1556,36 @@ mod tests {
         let merged = "base: &b {wrong: 1}\nuse:\n  <<: *b\n  c: 1\n";
         let ops = [Op::Add(p("/use/right", merged), json!(1)), Op::Remove(p("/use/wrong", merged))];
         assert!(matches!(try_make(merged, &ops), Err(Withheld::Shared(_))));
-        check("a: 1\nwrong: 1\n", &[Op::Add(Pointer::of(&["right"]), json!(2)), Op::Remove(Pointer::of(&["wrong"]))], "a: 1\nright: 2\n");
+        check(
+            "a: 1\nwrong: 1\n",
+            &[Op::Add(Pointer::of(&["right"]), json!(2)), Op::Remove(Pointer::of(&["wrong"]))],
+            "a: 1\nright: 2\n",
+        );
     }
 
     #[test]
     fn a_comment_that_goes_on_stays_with_its_key() {
         let on = "# one\n       # two\n";
         add(&format!("a: 1 {on}"), "/b", json!(2), &format!("a: 1 {on}b: 2\n"));
-        add(&format!("a:\n  b: 1 {on}# three\nc: 1\n"), "/a/d", json!(2), &format!("a:\n  b: 1 {on}  d: 2\n# three\nc: 1\n"));
+        add(
+            &format!("a:\n  b: 1 {on}# three\nc: 1\n"),
+            "/a/d",
+            json!(2),
+            &format!("a:\n  b: 1 {on}  d: 2\n# three\nc: 1\n"),
+        );
         add("a:\n  b: 1\n  # c: 2\n", "/d", json!(2), "a:\n  b: 1\n  # c: 2\nd: 2\n");
-        add("a:\n- 1 # one\n    # two\n# three\n", "/a/1", json!(2), "a:\n- 1 # one\n    # two\n- 2\n# three\n");
-        add("a: {\n  b: 1 # one\n       # two\n}\n", "/a/c", json!(2), "a: {\n  b: 1, # one\n       # two\n  c: 2\n}\n");
+        add(
+            "a:\n- 1 # one\n    # two\n# three\n",
+            "/a/1",
+            json!(2),
+            "a:\n- 1 # one\n    # two\n- 2\n# three\n",
+        );
+        add(
+            "a: {\n  b: 1 # one\n       # two\n}\n",
+            "/a/c",
+            json!(2),
+            "a: {\n  b: 1, # one\n       # two\n  c: 2\n}\n",
+        );
         // Above what is long, the comment of that stays with it.
         let long = "  # the pods\n  t: {a: {b: {c: {}}}}\n";
         for before in ["s: # one\n   # two\n", "s:\n  a: 1 # one\n       # two\n"] {
@@ -1378,7 +1614,12 @@ mod tests {
         add("a: 1\n", "/b", item.clone(), "a: 1\nb:\n  - key: k\n    operator: o\n    effect: e\n");
         let valued = json!([{"value": "v", "effect": "e", "operator": "o", "key": "k"}]);
         add("a: 1\n", "/b", valued, "a: 1\nb:\n  - key: k\n    operator: o\n    value: v\n    effect: e\n");
-        add("{\"a\": 1}", "/b", item, "{\"a\": 1, \"b\": [{\"key\": \"k\", \"operator\": \"o\", \"effect\": \"e\"}]}");
+        add(
+            "{\"a\": 1}",
+            "/b",
+            item,
+            "{\"a\": 1, \"b\": [{\"key\": \"k\", \"operator\": \"o\", \"effect\": \"e\"}]}",
+        );
     }
 
     #[test]
@@ -1401,7 +1642,8 @@ mod tests {
     #[test]
     fn edits_speak_of_the_whole_source() {
         let source = "a: 1\n---\n# second\nb: 1\n---\nc: 1\n";
-        let edits = edit(source.as_bytes(), &at(source, 1), &[Op::Add(Pointer::of(&["x"]), json!(2))]).unwrap();
+        let edits =
+            edit(source.as_bytes(), &at(source, 1), &[Op::Add(Pointer::of(&["x"]), json!(2))]).unwrap();
         assert_eq!(edits, [Edit { span: 22..22, text: "\nx: 2".into() }]);
         let source = "{\"a\":1}\n{\"b\":1}\n";
         let edits = edit(source.as_bytes(), &at(source, 1), &[Op::Remove(Pointer::of(&["b"]))]).unwrap();
@@ -1417,8 +1659,16 @@ mod tests {
         }
         assert_eq!(try_make(source, &[Op::Remove(of("/more/x"))]), Err(Withheld::Shared(of("/more/x"))));
         // A key of the mapping's own overrides what it merges in.
-        check(source, &[Op::Replace(of("/more/x"), json!(5))], "base: &b {x: 1}\nuse: *b\nmore:\n  <<: *b\n  y: 2\n  x: 5\n");
-        check(source, &[Op::Replace(of("/use"), json!({"x": 5}))], "base: &b {x: 1}\nuse:\n  x: 5\nmore:\n  <<: *b\n  y: 2\n");
+        check(
+            source,
+            &[Op::Replace(of("/more/x"), json!(5))],
+            "base: &b {x: 1}\nuse: *b\nmore:\n  <<: *b\n  y: 2\n  x: 5\n",
+        );
+        check(
+            source,
+            &[Op::Replace(of("/use"), json!({"x": 5}))],
+            "base: &b {x: 1}\nuse:\n  x: 5\nmore:\n  <<: *b\n  y: 2\n",
+        );
         let list = "a: &l\n  - 1\nb: *l\n";
         assert!(matches!(try_make(list, &[Op::Add(p("/a/1", list), json!(2))]), Err(Withheld::Shared(_))));
         assert!(matches!(try_make(list, &[Op::Remove(p("/nothing", list))]), Err(Withheld::NotThere(_))));

@@ -1,4 +1,5 @@
-//! JSON text into the same tree as YAML, by the rules of Go's decoder: no comments, no trailing commas, the last of two equal keys counts.
+//! JSON text into the same tree as YAML, by the rules of Go's decoder: no comments, no trailing commas, the
+//! last of two equal keys counts.
 
 use std::ops::Range;
 
@@ -7,7 +8,8 @@ use super::{Limits, SyntaxError, SyntaxErrorKind};
 
 /// Returns the length of the JSON value at the start of `source`, which is not blank; it need not be valid.
 ///
-/// A value whose brackets never close ends before the next line that starts with `{`, so that one broken object of a stream costs no other.
+/// A value whose brackets never close ends before the next line that starts with `{`, so that one broken
+/// object of a stream costs no other.
 pub(super) fn skim(source: &[u8]) -> usize {
     let mut depth = 0_usize;
     let mut at = 0;
@@ -52,14 +54,19 @@ fn string_len(source: &[u8]) -> Option<usize> {
 pub(super) fn check(source: &[u8], span: Range<usize>, limits: &Limits) -> Result<(), SyntaxError> {
     let text = str::from_utf8(&source[span.clone()]).map_err(|error| {
         let at = span.start + error.valid_up_to();
-        SyntaxError { message: "the file is not UTF-8 text".into(), span: at..at + 1, kind: SyntaxErrorKind::Encoding }
+        SyntaxError {
+            message: "the file is not UTF-8 text".into(),
+            span: at..at + 1,
+            kind: SyntaxErrorKind::Encoding,
+        }
     })?;
     read(text, limits).map(|_| ()).map_err(|error| error.shifted(span.start))
 }
 
 /// Reads one JSON value.
 pub(super) fn read(source: &str, limits: &Limits) -> Result<Tree, SyntaxError> {
-    let mut reader = Reader { bytes: source.as_bytes(), source, at: 0, builder: Builder::new(source, limits) };
+    let mut reader =
+        Reader { bytes: source.as_bytes(), source, at: 0, builder: Builder::new(source, limits) };
     reader.document()?;
     Ok(reader.builder.finish())
 }
@@ -82,7 +89,11 @@ impl Reader<'_> {
             loop {
                 self.blank();
                 let Some(close) = open.last().copied() else {
-                    return if self.at == self.bytes.len() { Ok(()) } else { Err(self.error("text behind the end of the JSON value")) };
+                    return if self.at == self.bytes.len() {
+                        Ok(())
+                    } else {
+                        Err(self.error("text behind the end of the JSON value"))
+                    };
                 };
                 match self.bytes.get(self.at) {
                     Some(byte) if *byte == close => {
@@ -146,7 +157,10 @@ impl Reader<'_> {
             }
             Some(b'"') => self.string().map(|()| false),
             Some(_) => {
-                let len = self.bytes[start..].iter().take_while(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'+' | b'.')).count();
+                let len = self.bytes[start..]
+                    .iter()
+                    .take_while(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'+' | b'.'))
+                    .count();
                 let word = &self.source[start..start + len];
                 if !(matches!(word, "true" | "false" | "null") || is_number(word.as_bytes())) {
                     return Err(self.error("a JSON value belongs here"));
@@ -161,7 +175,9 @@ impl Reader<'_> {
 
     fn string(&mut self) -> Result<(), SyntaxError> {
         let start = self.at;
-        let Some(len) = string_len(&self.bytes[start + 1..]) else { return Err(self.error("this quote is never closed")) };
+        let Some(len) = string_len(&self.bytes[start + 1..]) else {
+            return Err(self.error("this quote is never closed"));
+        };
         let end = start + 1 + len;
         let inner = &self.source[start + 1..end - 1];
         if let Some(control) = inner.bytes().position(|byte| byte < 0x20) {
@@ -184,7 +200,11 @@ impl Reader<'_> {
 
     fn error(&self, message: &str) -> SyntaxError {
         let len = self.source[self.at..].chars().next().map_or(0, char::len_utf8);
-        SyntaxError { message: message.to_owned(), span: self.at..self.at + len, kind: SyntaxErrorKind::Syntax }
+        SyntaxError {
+            message: message.to_owned(),
+            span: self.at..self.at + len,
+            kind: SyntaxErrorKind::Syntax,
+        }
     }
 }
 
@@ -207,14 +227,16 @@ pub(super) fn is_number(word: &[u8]) -> bool {
         rest_of = after;
     }
     if let [b'e' | b'E', exponent @ ..] = rest_of {
-        let exponent = exponent.strip_prefix(b"+").or_else(|| exponent.strip_prefix(b"-")).unwrap_or(exponent);
+        let exponent =
+            exponent.strip_prefix(b"+").or_else(|| exponent.strip_prefix(b"-")).unwrap_or(exponent);
         let (count, after) = digits(exponent);
         return count > 0 && after.is_empty();
     }
     rest_of.is_empty()
 }
 
-/// Resolves the escapes of a string; halves of surrogate pairs become U+FFFD, as in Go. Fails with the offset of an unknown escape.
+/// Resolves the escapes of a string; halves of surrogate pairs become U+FFFD, as in Go. Fails with the offset
+/// of an unknown escape.
 fn unescape(text: &str) -> Result<String, usize> {
     let bytes = text.as_bytes();
     let hex = |at: usize| -> Option<u32> {
@@ -236,11 +258,18 @@ fn unescape(text: &str) -> Result<String, usize> {
             Some(b'u') => {
                 let high = hex(at + 2).ok_or(at)?;
                 at += 6;
-                let low = if (0xD800..0xDC00).contains(&high) && bytes.get(at..at + 2) == Some(b"\\u") { hex(at + 2) } else { None };
+                let low = if (0xD800..0xDC00).contains(&high) && bytes.get(at..at + 2) == Some(b"\\u") {
+                    hex(at + 2)
+                } else {
+                    None
+                };
                 match low {
                     Some(low @ 0xDC00..0xE000) => {
                         at += 6;
-                        out.push(char::from_u32(0x10000 + ((high - 0xD800) << 10) + (low - 0xDC00)).unwrap_or(char::REPLACEMENT_CHARACTER));
+                        out.push(
+                            char::from_u32(0x10000 + ((high - 0xD800) << 10) + (low - 0xDC00))
+                                .unwrap_or(char::REPLACEMENT_CHARACTER),
+                        );
                     }
                     _ => out.push(char::from_u32(high).unwrap_or(char::REPLACEMENT_CHARACTER)),
                 }

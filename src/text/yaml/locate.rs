@@ -51,7 +51,11 @@ pub(super) fn find(text: Text<'_>, pointer: &Pointer) -> Option<Found> {
 /// Finds a key of a mapping: the one that is assigned last, as the value has it.
 pub(super) fn field(text: Text<'_>, mapping: usize, name: &str, within: Found) -> Option<Found> {
     if let Some(Wide::Fields { own, merges }) = wide(text, mapping) {
-        let mut last = own.get(name).map(|(key, value)| Found { key: Some(*key as usize), value: *value as usize, ..within });
+        let mut last = own.get(name).map(|(key, value)| Found {
+            key: Some(*key as usize),
+            value: *value as usize,
+            ..within
+        });
         let own = last.and_then(|found| found.key);
         for (key, value) in merges {
             // Nodes are numbered in the order of the source.
@@ -80,11 +84,16 @@ pub(super) fn field(text: Text<'_>, mapping: usize, name: &str, within: Found) -
     last
 }
 
-/// Finds a key in what a merge key brings in; nothing inside where it is not there, and nothing at all where there is something else than mappings.
+/// Finds a key in what a merge key brings in; nothing inside where it is not there, and nothing at all where
+/// there is something else than mappings.
 fn in_merge(text: Text<'_>, value: usize, name: &str, within: Found) -> Option<Option<Found>> {
     for part in text.merged(value).ok()? {
         let node = text.tree.node(part);
-        let (target, via) = if node.kind == Kind::Alias { (node.target(), within.via.or(Some(part))) } else { (part, within.via) };
+        let (target, via) = if node.kind == Kind::Alias {
+            (node.target(), within.via.or(Some(part)))
+        } else {
+            (part, within.via)
+        };
         let within = Found { via, merge: within.merge.or(Some(value)), ..within };
         if let Some(found) = field(text, target, name, within) {
             return Some(Some(found));
@@ -93,7 +102,8 @@ fn in_merge(text: Text<'_>, value: usize, name: &str, within: Found) -> Option<O
     Some(None)
 }
 
-/// A collection with so many nodes in it is not walked over for each place, because there may be as many places to find.
+/// A collection with so many nodes in it is not walked over for each place, because there may be as many
+/// places to find.
 const WIDE: usize = 4096;
 
 /// The parts of a large collection, by what a pointer calls them.
@@ -101,7 +111,8 @@ const WIDE: usize = 4096;
 pub(super) enum Wide {
     /// The items of a list.
     Items(Box<[u32]>),
-    /// The entries of a mapping: key and value by name, of equal keys the last one; and its merge keys with their values, in source order.
+    /// The entries of a mapping: key and value by name, of equal keys the last one; and its merge keys with
+    /// their values, in source order.
     Fields { own: BTreeMap<Box<str>, (u32, u32)>, merges: Vec<(u32, u32)> },
 }
 
@@ -144,7 +155,8 @@ fn all_wide(text: Text<'_>) -> BTreeMap<usize, Wide> {
 pub(super) fn locate(text: Text<'_>, document: &Range<usize>, pointer: &Pointer) -> Option<Span> {
     let base = document.start;
     // The text was read with a line break at its end, which the source may lack.
-    let shift = |range: Range<usize>| (range.start + base).min(document.end)..(range.end + base).min(document.end);
+    let shift =
+        |range: Range<usize>| (range.start + base).min(document.end)..(range.end + base).min(document.end);
     let span = |at: usize| shift(text.tree.node(at).span());
     if text.tree.is_empty() {
         return pointer.is_root().then_some(Span { key: None, value: base..base, via_alias: false });
@@ -175,8 +187,15 @@ pub(super) fn duplicates(text: Text<'_>, base: usize, mut twice: Vec<Twice>) -> 
         let range = text.tree.node(at as usize).span();
         range.start + base..range.end + base
     };
-    let mut out: Vec<Duplicate> =
-        places.out.iter().map(|(pointer, pair)| Duplicate { pointer: pointer.clone(), dropped: span(pair.dropped), kept: span(pair.kept) }).collect();
+    let mut out: Vec<Duplicate> = places
+        .out
+        .iter()
+        .map(|(pointer, pair)| Duplicate {
+            pointer: pointer.clone(),
+            dropped: span(pair.dropped),
+            kept: span(pair.kept),
+        })
+        .collect();
     out.sort_by_key(|duplicate| duplicate.dropped.start);
     out
 }
@@ -245,7 +264,10 @@ impl Places<'_> {
         let mut pointer = Pointer::root();
         for step in self.path.iter().copied().chain(last.map(Step::Key)) {
             match step {
-                Step::Key(at) => pointer = pointer.key(&self.text.key(at).map(|(name, _)| name.into_owned()).unwrap_or_default()),
+                Step::Key(at) => {
+                    pointer =
+                        pointer.key(&self.text.key(at).map(|(name, _)| name.into_owned()).unwrap_or_default())
+                }
                 Step::Index(index) => pointer = pointer / index,
                 Step::Merge => {}
             }
@@ -272,7 +294,12 @@ mod tests {
             let spans = ["a", "b", "c", "d", "1", "e", "e/f/1", "g"].map(|place| {
                 let span = document.locate(&Pointer::parse(&format!("/map/{place}"), &document.value)?)?;
                 let shift = |at: usize| at.checked_sub(start);
-                Some((span.key.map(|key| shift(key.start)), shift(span.value.start), shift(span.value.end), span.via_alias))
+                Some((
+                    span.key.map(|key| shift(key.start)),
+                    shift(span.value.start),
+                    shift(span.value.end),
+                    span.via_alias,
+                ))
             });
             let values = ["a", "b", "c", "d", "1", "e"].map(|key| document.value["map"][key].to_string());
             (spans, values)

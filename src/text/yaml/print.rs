@@ -21,11 +21,13 @@ pub(super) struct Look {
     pub(super) colon: &'static str,
     /// What stands between two items on one line, in brackets.
     pub(super) comma: &'static str,
-    /// Whether what a mapping is called stands first in it, as people write it; the rest is in the order of the alphabet.
+    /// Whether what a mapping is called stands first in it, as people write it; the rest is in the order of
+    /// the alphabet.
     pub(super) names_first: bool,
 }
 
-/// The keys that people write first in the items of a list: what Kubernetes tells them apart by, and what is said of a toleration's key.
+/// The keys that people write first in the items of a list: what Kubernetes tells them apart by, and what is
+/// said of a toleration's key.
 const FIRST: [&str; 4] = ["name", "key", "operator", "value"];
 
 /// Tells whether a value takes no lines of its own.
@@ -39,8 +41,16 @@ pub(super) fn is_inline(value: &Value) -> bool {
 
 impl Look {
     /// The look of a text of its own, as kubectl prints objects.
-    pub(super) const PLAIN: Self =
-        Self { newline: "\n", step: 2, indented_lists: false, key_quote: None, quote: None, colon: ": ", comma: ", ", names_first: false };
+    pub(super) const PLAIN: Self = Self {
+        newline: "\n",
+        step: 2,
+        indented_lists: false,
+        key_quote: None,
+        quote: None,
+        colon: ": ",
+        comma: ", ",
+        names_first: false,
+    };
 
     /// Returns the entries of a mapping in the order in which they are printed.
     fn entries<'m>(&self, map: &'m Map) -> impl Iterator<Item = (&'m str, &'m Value)> {
@@ -63,7 +73,8 @@ impl Look {
                 format!("[{}]", items.join(self.comma))
             }
             Value::Object(map) => {
-                let entries: Vec<String> = self.entries(map).map(|(key, value)| self.entry(key, value)).collect();
+                let entries: Vec<String> =
+                    self.entries(map).map(|(key, value)| self.entry(key, value)).collect();
                 format!("{{{}}}", entries.join(self.comma))
             }
             scalar => scalar.to_string(),
@@ -75,7 +86,8 @@ impl Look {
         format!("{}{}{}", self.key(key, true), self.colon, self.inline(value, true))
     }
 
-    /// Prints a value in brackets over several lines; the first line is not indented, the others stand below `indent`.
+    /// Prints a value in brackets over several lines; the first line is not indented, the others stand below
+    /// `indent`.
     pub(super) fn spread(&self, value: &Value, indent: &str, step: &str) -> String {
         let deeper = format!("{indent}{step}");
         let join = |parts: Vec<String>| parts.join(&format!(",{}{deeper}", self.newline));
@@ -86,7 +98,9 @@ impl Look {
                 format!("[{newline}{deeper}{items}{newline}{indent}]")
             }
             Value::Object(map) if !map.is_empty() => {
-                let entry = |(key, value): (&str, &Value)| format!("{}{}{}", self.key(key, true), self.colon, self.spread(value, &deeper, step));
+                let entry = |(key, value): (&str, &Value)| {
+                    format!("{}{}{}", self.key(key, true), self.colon, self.spread(value, &deeper, step))
+                };
                 let entries = join(self.entries(map).map(entry).collect());
                 format!("{{{newline}{deeper}{entries}{newline}{indent}}}")
             }
@@ -94,7 +108,8 @@ impl Look {
         }
     }
 
-    /// Prints a value by indentation. The first line is not indented; it is to stand in column `column`, from 0.
+    /// Prints a value by indentation. The first line is not indented; it is to stand in column `column`, from
+    /// 0.
     pub(super) fn block(&self, value: &Value, column: usize) -> String {
         let mut out = String::new();
         self.push_block(value, column, &mut out);
@@ -214,13 +229,15 @@ fn is_plain(text: &str, flow: bool) -> bool {
     let bytes = text.as_bytes();
     let Some(first) = bytes.first() else { return false };
     // Nearly all keys and many values are words, about which there is nothing to ask.
-    if is_word(text) && bytes.iter().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_' | b'.' | b'/')) {
+    if is_word(text)
+        && bytes.iter().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_' | b'.' | b'/'))
+    {
         return true;
     }
     let starts = match first {
         b'-' => bytes.get(1).is_some_and(u8::is_ascii_alphanumeric),
-        b'?' | b':' | b',' | b'[' | b']' | b'{' | b'}' | b'#' | b'&' | b'*' | b'!' | b'|' | b'>' | b'\'' | b'"' | b'%' | b'@' | b'`' | b'='
-        | b'<' => false,
+        b'?' | b':' | b',' | b'[' | b']' | b'{' | b'}' | b'#' | b'&' | b'*' | b'!' | b'|' | b'>' | b'\''
+        | b'"' | b'%' | b'@' | b'`' | b'=' | b'<' => false,
         _ => true,
     };
     starts
@@ -232,14 +249,18 @@ fn is_plain(text: &str, flow: bool) -> bool {
         && text.chars().all(is_printable)
         && !(flow && text.contains([',', '[', ']', '{', '}', ':', '#', '?']))
         && resolve::scalar(text, Style::Plain, Tag::None) == Ok(Scalar::Text(text.into()))
-        // Plain in YAML 1.1 but something else to other readers, such as sexagesimal numbers: quotes harm nobody.
+        // Plain in YAML 1.1 but something else to other readers, such as sexagesimal numbers: quotes harm
+        // nobody.
         && !(first.is_ascii_digit() && text.bytes().all(|byte| byte.is_ascii_digit() || matches!(byte, b':' | b'.' | b'-' | b'_' | b'+' | b'e' | b'E')))
 }
 
-/// Tells whether text of several lines reads back as the same text when it is written as a literal block without a break at its end.
+/// Tells whether text of several lines reads back as the same text when it is written as a literal block
+/// without a break at its end.
 fn is_literal(text: &str) -> bool {
     let edges = |text: &str| text.starts_with([' ', '\n']) || text.ends_with([' ', '\n']);
-    text.contains('\n') && !edges(text) && text.split('\n').all(|line| !line.ends_with(' ') && line.chars().all(is_printable))
+    text.contains('\n')
+        && !edges(text)
+        && text.split('\n').all(|line| !line.ends_with(' ') && line.chars().all(is_printable))
 }
 
 /// Tells whether a character may stand in plain or single-quoted text on one line.

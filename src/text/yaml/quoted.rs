@@ -1,8 +1,10 @@
-//! Text in quotes as Go's decoder reads it: its lines may be indented anyhow, and `\'` is an escape. And comments as that reads them: they may follow a
-//! closing quote, a bracket, a comma in brackets, and the header of a block of text at once.
+//! Text in quotes as Go's decoder reads it: its lines may be indented anyhow, and `\'` is an escape. And
+//! comments as that reads them: they may follow a closing quote, a bracket, a comma in brackets, and the
+//! header of a block of text at once.
 //!
-//! The parser is stricter. So a document that it refuses for that is read a second time through [`Covered`], which shows it such text as one line of
-//! as many letters, and such comments as blanks. The text itself is then read apart, by [`super::tree`].
+//! The parser is stricter. So a document that it refuses for that is read a second time through [`Covered`],
+//! which shows it such text as one line of as many letters, and such comments as blanks. The text itself is
+//! then read apart, by [`super::tree`].
 
 use std::cell::{Cell, RefCell};
 use std::ops::Range;
@@ -13,7 +15,8 @@ use memchr::memmem;
 
 /// How far the parser looks ahead at most.
 const WINDOW: usize = 128;
-/// How far it looks ahead where a token or a text in quotes starts, and nowhere else where it asks for the end.
+/// How far it looks ahead where a token or a text in quotes starts, and nowhere else where it asks for the
+/// end.
 const AT_TOKEN: usize = 4;
 
 /// What [`Covered`] has done, for whoever must check it.
@@ -44,18 +47,22 @@ pub(super) struct Covered<'s> {
 
 impl<'s> Covered<'s> {
     pub(super) fn new(source: &'s str, covers: Rc<Covers>) -> Self {
-        let (text, comment, known, token) = (Cell::default(), Cell::default(), Cell::new(0), Cell::new(usize::MAX));
+        let (text, comment, known, token) =
+            (Cell::default(), Cell::default(), Cell::new(0), Cell::new(usize::MAX));
         Self { source, at: 0, text, comment, known, ahead: 0, token, covers }
     }
 
-    /// Notes where the parser stands. Right behind a quote that is a token by itself, it reads what is in quotes.
+    /// Notes where the parser stands. Right behind a quote that is a token by itself, it reads what is in
+    /// quotes.
     fn stand(&self) {
         if self.ahead != AT_TOKEN {
             return;
         }
         let before = self.token.replace(self.at);
         let bytes = self.source.as_bytes();
-        let open = self.at.checked_sub(1).filter(|open| *open == before && *open >= self.known.get() && matches!(bytes[*open], b'\'' | b'"'));
+        let open = self.at.checked_sub(1).filter(|open| {
+            *open == before && *open >= self.known.get() && matches!(bytes[*open], b'\'' | b'"')
+        });
         let Some(open) = open else { return self.cover_comment(self.behind_token()) };
         let quote = bytes[open];
         let Some(close) = closing(bytes, self.at, quote) else {
@@ -71,13 +78,18 @@ impl<'s> Covered<'s> {
         self.cover_comment(Some(close + 1));
     }
 
-    /// Returns the place behind the bracket, the comma or the header of a block of text that the parser stands at.
+    /// Returns the place behind the bracket, the comma or the header of a block of text that the parser
+    /// stands at.
     fn behind_token(&self) -> Option<usize> {
         // Within quotes there is none.
         let rest = self.source.as_bytes().get(self.at..).filter(|_| self.at >= self.known.get())?;
         match rest.first()? {
             b'[' | b']' | b'{' | b'}' | b',' => Some(self.at + 1),
-            b'|' | b'>' => Some(self.at + 1 + rest[1..].iter().take_while(|byte| matches!(byte, b'+' | b'-' | b'0'..=b'9')).count()),
+            b'|' | b'>' => Some(
+                self.at
+                    + 1
+                    + rest[1..].iter().take_while(|byte| matches!(byte, b'+' | b'-' | b'0'..=b'9')).count(),
+            ),
             _ => None,
         }
     }
@@ -112,7 +124,8 @@ impl<'s> Covered<'s> {
 
 /// Tells whether a text, which starts with its quote, is one that the parser does not get to see.
 pub(super) fn is_covered(text: &[u8]) -> bool {
-    memchr::memchr2(b'\n', b'\r', text).is_some() || text.starts_with(b"\"") && memmem::find(text, b"\\'").is_some()
+    memchr::memchr2(b'\n', b'\r', text).is_some()
+        || text.starts_with(b"\"") && memmem::find(text, b"\\'").is_some()
 }
 
 /// Returns the places of the backslashes in `\'`, in a text in double quotes.

@@ -1,6 +1,8 @@
-//! What a syntax tree means: scalars by YAML 1.1 as Go's decoder has it, keys as text, aliases and merge keys followed, the last of equal keys kept.
+//! What a syntax tree means: scalars by YAML 1.1 as Go's decoder has it, keys as text, aliases and merge keys
+//! followed, the last of equal keys kept.
 //!
-//! The decoder is go.yaml.in/yaml/v2 under sigs.k8s.io/yaml, whose result goes through JSON: a whole float becomes an integer, infinity an error.
+//! The decoder is go.yaml.in/yaml/v2 under sigs.k8s.io/yaml, whose result goes through JSON: a whole float
+//! becomes an integer, infinity an error.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -36,7 +38,11 @@ pub(super) fn scalar(text: &str, style: Style, tag: Tag) -> Result<Scalar<'_>, S
         Tag::None if style == Style::Plain => return Ok(plain(text, true)),
         Tag::NonSpecific => return Ok(plain(text, true)),
         Tag::None | Tag::Str | Tag::Other | Tag::Merge => return Ok(Scalar::Text(text.into())),
-        Tag::Binary => return binary(text).map(|text| Scalar::Text(text.into())).ok_or_else(|| "not base64, which `!!binary` asks for".to_owned()),
+        Tag::Binary => {
+            return binary(text)
+                .map(|text| Scalar::Text(text.into()))
+                .ok_or_else(|| "not base64, which `!!binary` asks for".to_owned());
+        }
         // Go resolves a timestamp and then keeps the text.
         Tag::Timestamp if is_timestamp(text) => return Ok(Scalar::Text(text.into())),
         Tag::Timestamp => return Err("not a time, which `!!timestamp` asks for".to_owned()),
@@ -55,8 +61,9 @@ pub(super) fn scalar(text: &str, style: Style, tag: Tag) -> Result<Scalar<'_>, S
     Err(format!("not {wanted}, which `{name}` asks for"))
 }
 
-/// Tells, without looking further, that text without quotes means nothing but itself, as nearly all keys do: all words that mean something else, such
-/// as `false`, have at most five letters and begin with one of these.
+/// Tells, without looking further, that text without quotes means nothing but itself, as nearly all keys do:
+/// all words that mean something else, such as `false`, have at most five letters and begin with one of
+/// these.
 pub(super) fn is_word(text: &str) -> bool {
     match text.as_bytes().first() {
         Some(b'y' | b'Y' | b'n' | b'N' | b't' | b'T' | b'f' | b'F' | b'o' | b'O') => text.len() > 5,
@@ -75,8 +82,12 @@ fn plain(text: &str, timestamps: bool) -> Scalar<'_> {
             _ => go_float(text),
         },
         b'y' | b'Y' | b'n' | b'N' | b't' | b'T' | b'f' | b'F' | b'o' | b'O' | b'~' => match text {
-            "y" | "Y" | "yes" | "Yes" | "YES" | "true" | "True" | "TRUE" | "on" | "On" | "ON" => Scalar::Bool(true),
-            "n" | "N" | "no" | "No" | "NO" | "false" | "False" | "FALSE" | "off" | "Off" | "OFF" => Scalar::Bool(false),
+            "y" | "Y" | "yes" | "Yes" | "YES" | "true" | "True" | "TRUE" | "on" | "On" | "ON" => {
+                Scalar::Bool(true)
+            }
+            "n" | "N" | "no" | "No" | "NO" | "false" | "False" | "FALSE" | "off" | "Off" | "OFF" => {
+                Scalar::Bool(false)
+            }
             "~" | "null" | "Null" | "NULL" => Scalar::Null,
             _ => Scalar::Text(text.into()),
         },
@@ -91,8 +102,11 @@ fn number(text: &str, timestamps: bool) -> Scalar<'_> {
         "-.inf" | "-.Inf" | "-.INF" => return Scalar::Float(f64::NEG_INFINITY),
         _ => {}
     }
-    // Everything that follows is ASCII letters, digits and signs; most text that starts with a digit (images, quantities) is told by this.
-    if !text.bytes().all(|byte| byte.is_ascii_hexdigit() || matches!(byte, b'_' | b'.' | b'+' | b'-' | b'x' | b'X' | b'o' | b'O')) {
+    // Everything that follows is ASCII letters, digits and signs; most text that starts with a digit (images,
+    // quantities) is told by this.
+    if !text.bytes().all(|byte| {
+        byte.is_ascii_hexdigit() || matches!(byte, b'_' | b'.' | b'+' | b'-' | b'x' | b'X' | b'o' | b'O')
+    }) {
         return Scalar::Text(text.into());
     }
     if timestamps && is_timestamp(text) {
@@ -118,7 +132,9 @@ fn go_int(text: &str) -> Option<Scalar<'static>> {
         b'+' => (false, true, &text[1..]),
         _ => (false, false, text),
     };
-    let lower = |prefix: char| digits.strip_prefix('0').and_then(|rest| rest.strip_prefix([prefix, prefix.to_ascii_uppercase()]));
+    let lower = |prefix: char| {
+        digits.strip_prefix('0').and_then(|rest| rest.strip_prefix([prefix, prefix.to_ascii_uppercase()]))
+    };
     let (radix, digits) = if let Some(rest) = lower('x') {
         (16, rest)
     } else if let Some(rest) = lower('b') {
@@ -176,7 +192,8 @@ fn go_float(text: &str) -> Scalar<'_> {
     }
 }
 
-/// Tells whether Go's decoder takes text for a time. Such a text stays text, so only texts that could be something else matter: `2024-1-2`.
+/// Tells whether Go's decoder takes text for a time. Such a text stays text, so only texts that could be
+/// something else matter: `2024-1-2`.
 fn is_timestamp(text: &str) -> bool {
     let bytes = text.as_bytes();
     if bytes.len() < 8 || !bytes[..4].iter().all(u8::is_ascii_digit) || bytes[4] != b'-' {
@@ -200,10 +217,12 @@ fn is_timestamp(text: &str) -> bool {
 
 /// Reads a number of one or two digits.
 fn small(text: &str) -> Option<u32> {
-    ((1..=2).contains(&text.len()) && text.bytes().all(|byte| byte.is_ascii_digit())).then(|| text.parse().ok())?
+    ((1..=2).contains(&text.len()) && text.bytes().all(|byte| byte.is_ascii_digit()))
+        .then(|| text.parse().ok())?
 }
 
-/// Tells whether text is nothing, or the time of a day behind `T`, `t` (with a zone) or a space (without one).
+/// Tells whether text is nothing, or the time of a day behind `T`, `t` (with a zone) or a space (without
+/// one).
 fn is_time(text: &str) -> bool {
     let Some(lead) = text.chars().next() else { return true };
     let mut rest = &text[lead.len_utf8()..];
@@ -240,7 +259,8 @@ fn is_time(text: &str) -> bool {
     }
 }
 
-/// Decodes base64 as Go does: line breaks do not count. Bytes that are not UTF-8 become U+FFFD when Go prints them as JSON.
+/// Decodes base64 as Go does: line breaks do not count. Bytes that are not UTF-8 become U+FFFD when Go prints
+/// them as JSON.
 fn binary(text: &str) -> Option<String> {
     let config = GeneralPurposeConfig::new().with_decode_allow_trailing_bits(true);
     let bare: String = text.chars().filter(|char| !matches!(char, '\n' | '\r')).collect();
@@ -253,7 +273,8 @@ fn binary(text: &str) -> Option<String> {
     Some(out)
 }
 
-/// Returns a float as it comes out of Go's JSON: whole numbers without a fraction, which makes them integers. Nothing for what JSON cannot say.
+/// Returns a float as it comes out of Go's JSON: whole numbers without a fraction, which makes them integers.
+/// Nothing for what JSON cannot say.
 fn json_float(float: f64) -> Option<Value> {
     if !float.is_finite() {
         return None;
@@ -342,7 +363,8 @@ pub(super) struct Text<'t> {
 }
 
 impl<'t> Text<'t> {
-    /// Returns a key of a mapping that can be told, without looking further, to be a text and no merge, as nearly all keys can.
+    /// Returns a key of a mapping that can be told, without looking further, to be a text and no merge, as
+    /// nearly all keys can.
     pub(super) fn word(self, at: usize) -> Option<&'t str> {
         let node = self.tree.node(at);
         if node.kind != Kind::Scalar || node.tag != Tag::None || node.style != Style::Plain {
@@ -358,16 +380,22 @@ impl<'t> Text<'t> {
         if node.kind == Kind::Alias {
             node = self.tree.node(node.target());
         }
-        let syntax = |message: String| SyntaxError { message, span: span.clone(), kind: SyntaxErrorKind::Syntax };
+        let syntax =
+            |message: String| SyntaxError { message, span: span.clone(), kind: SyntaxErrorKind::Syntax };
         if node.kind != Kind::Scalar {
-            let message = if node.kind == Kind::Mapping { "a key cannot be a mapping" } else { "a key cannot be a list" };
+            let message = if node.kind == Kind::Mapping {
+                "a key cannot be a mapping"
+            } else {
+                "a key cannot be a list"
+            };
             return Err(syntax(message.to_owned()));
         }
         let text = self.tree.text(self.source, node);
         if self.json || node.tag == Tag::None && (node.style != Style::Plain || is_word(text)) {
             return Ok((text.into(), KeyType::Text));
         }
-        let scalar = scalar(text, node.style, node.tag).map_err(|why| syntax(format!("a key that is {why}")))?;
+        let scalar =
+            scalar(text, node.style, node.tag).map_err(|why| syntax(format!("a key that is {why}")))?;
         key_text(scalar).map_err(|why| syntax(why.to_owned()))
     }
 
@@ -392,7 +420,8 @@ impl<'t> Text<'t> {
         };
         let is_mapping = |at: &usize| {
             let node = self.tree.node(*at);
-            node.kind == Kind::Mapping || node.kind == Kind::Alias && self.tree.node(node.target()).kind == Kind::Mapping
+            node.kind == Kind::Mapping
+                || node.kind == Kind::Alias && self.tree.node(node.target()).kind == Kind::Mapping
         };
         if is_mapping(&at) {
             return Ok(vec![at]);
@@ -411,7 +440,8 @@ pub(super) fn value(text: Text<'_>, limits: &Limits) -> Result<(Value, Vec<Twice
         return Ok((Value::Null, Vec::new()));
     }
     // Go counts the document itself as one.
-    let mut resolver = Resolver { text, limits, decoded: 1, aliased: 0, aliases: Vec::new(), twice: Vec::new() };
+    let mut resolver =
+        Resolver { text, limits, decoded: 1, aliased: 0, aliases: Vec::new(), twice: Vec::new() };
     let value = resolver.value(0, 0)?;
     Ok((value, resolver.twice))
 }
@@ -452,7 +482,10 @@ impl<'t> Resolver<'t> {
     fn follow(&mut self, at: usize) -> Result<usize, SyntaxError> {
         let node = self.text.tree.node(at);
         if self.aliases.contains(&at) {
-            let message = format!("`{}` stands inside of what it refers to", self.text.source.get(node.span()).unwrap_or_default());
+            let message = format!(
+                "`{}` stands inside of what it refers to",
+                self.text.source.get(node.span()).unwrap_or_default()
+            );
             return Err(SyntaxError { message, span: node.span(), kind: SyntaxErrorKind::Syntax });
         }
         self.aliases.push(at);
@@ -493,7 +526,11 @@ impl<'t> Resolver<'t> {
             return Ok(());
         }
         let node = self.aliases.first().map_or(node, |alias| self.text.tree.node(*alias));
-        Err(SyntaxError { message: format!("nested more than {} levels deep", self.limits.depth), span: node.span(), kind: SyntaxErrorKind::Limit })
+        Err(SyntaxError {
+            message: format!("nested more than {} levels deep", self.limits.depth),
+            span: node.span(),
+            kind: SyntaxErrorKind::Limit,
+        })
     }
 
     fn scalar(&self, node: &Node) -> Result<Value, SyntaxError> {
@@ -501,7 +538,8 @@ impl<'t> Resolver<'t> {
         if node.tag == Tag::None && (node.style != Style::Plain || !self.text.json && is_word(text)) {
             return Ok(Value::String(text.into()));
         }
-        let fails = |message: String| SyntaxError { message, span: node.span(), kind: SyntaxErrorKind::Syntax };
+        let fails =
+            |message: String| SyntaxError { message, span: node.span(), kind: SyntaxErrorKind::Syntax };
         if self.text.json {
             return json_word(text).ok_or_else(|| fails("a number that is too large".to_owned()));
         }
@@ -510,12 +548,15 @@ impl<'t> Resolver<'t> {
             Scalar::Bool(bool) => Value::Bool(bool),
             Scalar::Int(int) => int.into(),
             Scalar::Uint(int) => int.into(),
-            Scalar::Float(float) => json_float(float).ok_or_else(|| fails(format!("`{text}` is a number that JSON cannot say; put it in quotes")))?,
+            Scalar::Float(float) => json_float(float).ok_or_else(|| {
+                fails(format!("`{text}` is a number that JSON cannot say; put it in quotes"))
+            })?,
             Scalar::Text(text) => Value::String(text.into()),
         })
     }
 
-    /// Puts the keys of a mapping into `fields`, in the order in which Go does: a merge overrides what stands before it.
+    /// Puts the keys of a mapping into `fields`, in the order in which Go does: a merge overrides what stands
+    /// before it.
     fn mapping(&mut self, at: usize, fields: &mut Fields, depth: usize) -> Result<(), SyntaxError> {
         let end = self.text.tree.node(at).next as usize;
         // Keys of this mapping by text; made when one of them turns up twice.
@@ -562,7 +603,11 @@ impl<'t> Resolver<'t> {
     }
 
     /// Returns the keys of a mapping up to one of them.
-    fn keys_before(&self, at: usize, end: usize) -> Result<BTreeMap<Cow<'t, str>, (usize, KeyType)>, SyntaxError> {
+    fn keys_before(
+        &self,
+        at: usize,
+        end: usize,
+    ) -> Result<BTreeMap<Cow<'t, str>, (usize, KeyType)>, SyntaxError> {
         let mut seen = BTreeMap::new();
         for (key, _) in self.text.tree.entries(at).take_while(|(key, _)| *key < end) {
             if !self.text.is_merge(key) {
@@ -573,8 +618,16 @@ impl<'t> Resolver<'t> {
         Ok(seen)
     }
 
-    /// Notes a key; tells whether it counts. Of keys that only print alike Go keeps either, at random; here it is the first.
-    fn note(&mut self, at: usize, key: usize, name: Cow<'t, str>, ty: KeyType, seen: &mut BTreeMap<Cow<'t, str>, (usize, KeyType)>) -> bool {
+    /// Notes a key; tells whether it counts. Of keys that only print alike Go keeps either, at random; here
+    /// it is the first.
+    fn note(
+        &mut self,
+        at: usize,
+        key: usize,
+        name: Cow<'t, str>,
+        ty: KeyType,
+        seen: &mut BTreeMap<Cow<'t, str>, (usize, KeyType)>,
+    ) -> bool {
         let Some(first) = seen.get_mut(&name) else {
             seen.insert(name, (key, ty));
             return true;

@@ -1,7 +1,9 @@
-//! Where documents begin and end, exactly as kubectl draws the borders: it splits a stream textually, before any YAML is read.
+//! Where documents begin and end, exactly as kubectl draws the borders: it splits a stream textually, before
+//! any YAML is read.
 //!
-//! A stream whose first non-blank byte is `{` is read as a row of JSON values; kubectl turns to YAML for good where the first or the second value is
-//! no JSON. Otherwise a line that starts with `---` ends a document; nothing but blanks and a comment may follow on that line.
+//! A stream whose first non-blank byte is `{` is read as a row of JSON values; kubectl turns to YAML for good
+//! where the first or the second value is no JSON. Otherwise a line that starts with `---` ends a document;
+//! nothing but blanks and a comment may follow on that line.
 
 use std::ops::Range;
 
@@ -23,7 +25,8 @@ pub(super) enum Form {
     YamlWithDirectives,
 }
 
-/// The bytes of one document, not read yet. Chunks are independent: they can be parsed in parallel, by [`super::parse`].
+/// The bytes of one document, not read yet. Chunks are independent: they can be parsed in parallel, by
+/// [`super::parse`].
 #[derive(Clone, Debug)]
 pub struct Chunk {
     /// The document's number in the source, from 0; documents without content count, as kubectl counts them.
@@ -70,7 +73,11 @@ impl<'s> Chunks<'s> {
     /// Decides how the stream is read.
     fn sniff(&mut self) -> Result<(), SyntaxError> {
         if self.source.starts_with(b"\xFF\xFE") || self.source.starts_with(b"\xFE\xFF") {
-            return Err(self.fail("the file is UTF-16; Kubernetes reads UTF-8".into(), 0..2, SyntaxErrorKind::Encoding));
+            return Err(self.fail(
+                "the file is UTF-16; Kubernetes reads UTF-8".into(),
+                0..2,
+                SyntaxErrorKind::Encoding,
+            ));
         }
         let head = &self.source[..self.source.len().min(SNIFFED)];
         let text = match str::from_utf8(head) {
@@ -194,7 +201,8 @@ impl Separator {
         if !source.get(start..)?.starts_with(b"---") {
             return None;
         }
-        let line_end = memchr::memchr(b'\n', &source[start..]).map_or(source.len(), |offset| start + offset + 1);
+        let line_end =
+            memchr::memchr(b'\n', &source[start..]).map_or(source.len(), |offset| start + offset + 1);
         let line = String::from_utf8_lossy(&source[start + 3..line_end]);
         let trimmed = line.trim();
         if trimmed.is_empty() || trimmed.starts_with('#') {
@@ -210,10 +218,15 @@ impl Separator {
 fn separator_error(source: &[u8], line: usize, rest: &Range<usize>) -> SyntaxError {
     let message = if rest.start == line + 3 {
         let dashes = source[line..rest.end].iter().all(|byte| *byte == b'-');
-        let what = if dashes { "a separator has three dashes, no more" } else { "a line that starts with `---` separates documents" };
+        let what = if dashes {
+            "a separator has three dashes, no more"
+        } else {
+            "a line that starts with `---` separates documents"
+        };
         format!("kubectl refuses this separator: {what}")
     } else {
-        "kubectl refuses a document that starts on the line of its `---`; start it on the next line".to_owned()
+        "kubectl refuses a document that starts on the line of its `---`; start it on the next line"
+            .to_owned()
     };
     SyntaxError { message, span: line..rest.end, kind: SyntaxErrorKind::Syntax }
 }
@@ -223,7 +236,8 @@ fn directive_error(span: Range<usize>) -> SyntaxError {
     SyntaxError { message, span, kind: SyntaxErrorKind::Syntax }
 }
 
-/// Returns the first directive of a text that has nothing but directives, comments and blank lines, and at least one directive.
+/// Returns the first directive of a text that has nothing but directives, comments and blank lines, and at
+/// least one directive.
 fn directives_only(source: &[u8], span: Range<usize>) -> Option<Range<usize>> {
     let mut first = None;
     let mut start = span.start;

@@ -4,7 +4,8 @@ use std::ops::Range;
 
 /// Returns the first template action of a text that stands outside of quotes and comments.
 ///
-/// Quotes are matched line by line: an unrendered template need not be YAML, so nothing better can be relied upon.
+/// Quotes are matched line by line: an unrendered template need not be YAML, so nothing better can be relied
+/// upon.
 pub(super) fn find(text: &str) -> Option<Range<usize>> {
     let mut start = 0;
     for line in text.split_inclusive('\n') {
@@ -30,7 +31,11 @@ fn find_in_line(line: &str) -> Option<usize> {
             Some(_) => {}
             None => match byte {
                 // A quote opens where a value may start; an apostrophe inside a word does not.
-                b'"' | b'\'' if at == 0 || matches!(bytes[at - 1], b' ' | b'\t' | b'[' | b'{' | b',' | b':') => quote = Some(byte),
+                b'"' | b'\''
+                    if at == 0 || matches!(bytes[at - 1], b' ' | b'\t' | b'[' | b'{' | b',' | b':') =>
+                {
+                    quote = Some(byte)
+                }
                 b'#' if at == 0 || bytes[at - 1].is_ascii_whitespace() => return None,
                 b'{' if matches!(bytes.get(at + 1), Some(b'{' | b'%')) => return Some(at),
                 _ => {}

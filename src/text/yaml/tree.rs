@@ -1,7 +1,9 @@
-//! The syntax tree of one document: what stands where, before any of it means something. This file and `quoted` are the only ones that know the YAML parser.
+//! The syntax tree of one document: what stands where, before any of it means something. This file and
+//! `quoted` are the only ones that know the YAML parser.
 //!
-//! Nodes lie in one vector in the order in which they start, so that a node's children follow it directly and [`Node::next`] leaps over them.
-//! Offsets are bytes of the document's own text. There are no pointers to follow on drop, so no input can make dropping it deep.
+//! Nodes lie in one vector in the order in which they start, so that a node's children follow it directly and
+//! [`Node::next`] leaps over them. Offsets are bytes of the document's own text. There are no pointers to
+//! follow on drop, so no input can make dropping it deep.
 
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
@@ -9,7 +11,10 @@ use std::ops::Range;
 use std::rc::Rc;
 use std::sync::OnceLock;
 
-use granit_parser::{ErrorKind, Event, Options, Parser, ScalarStyle, ScanError, Span, StructureStyle, TryLoadError, TrySpannedEventReceiver};
+use granit_parser::{
+    ErrorKind, Event, Options, Parser, ScalarStyle, ScanError, Span, StructureStyle, TryLoadError,
+    TrySpannedEventReceiver,
+};
 
 use super::locate::Wide;
 use super::quoted::{Covered, Covers, apostrophes, is_covered};
@@ -147,7 +152,8 @@ impl Tree {
     /// Tells whether an alias stands for a node or for something that it is a part of.
     pub(super) fn is_shared(&self, at: usize) -> bool {
         let shared = self.shared.get_or_init(|| {
-            let targets: BTreeSet<usize> = self.nodes.iter().filter(|node| node.kind == Kind::Alias).map(Node::target).collect();
+            let targets: BTreeSet<usize> =
+                self.nodes.iter().filter(|node| node.kind == Kind::Alias).map(Node::target).collect();
             let mut ranges: Vec<Range<usize>> = Vec::new();
             for target in targets {
                 // Nodes lie within one another or apart.
@@ -230,8 +236,19 @@ impl<'t> Builder<'t> {
         if self.open.len() >= self.limits.depth {
             return Err(too_deep(self.limits, content as usize..content as usize + 1));
         }
-        let node =
-            Node { kind, style, tag: Tag::None, anchored: false, owned: false, start: content, content, end: content, next: 0, text: 0, text_len: 0 };
+        let node = Node {
+            kind,
+            style,
+            tag: Tag::None,
+            anchored: false,
+            owned: false,
+            start: content,
+            content,
+            end: content,
+            next: 0,
+            text: 0,
+            text_len: 0,
+        };
         let at = self.push(node)?;
         self.open.push(Open { at: at as u32, children: 0 });
         Ok(at)
@@ -239,12 +256,16 @@ impl<'t> Builder<'t> {
 
     /// Tells whether what comes next is the value of a key.
     fn is_at_value(&self) -> bool {
-        self.open.last().is_some_and(|open| open.children % 2 == 1 && self.tree.nodes[open.at as usize].kind == Kind::Mapping)
+        self.open.last().is_some_and(|open| {
+            open.children % 2 == 1 && self.tree.nodes[open.at as usize].kind == Kind::Mapping
+        })
     }
 
     /// Tells whether what comes next is a key.
     fn is_at_key(&self) -> bool {
-        self.open.last().is_some_and(|open| open.children.is_multiple_of(2) && self.tree.nodes[open.at as usize].kind == Kind::Mapping)
+        self.open.last().is_some_and(|open| {
+            open.children.is_multiple_of(2) && self.tree.nodes[open.at as usize].kind == Kind::Mapping
+        })
     }
 
     /// Closes the innermost collection; one in brackets ends at `end`, any other where its last part ends.
@@ -260,7 +281,12 @@ impl<'t> Builder<'t> {
     }
 
     /// Adds a scalar. Text that is a part of the document is referred to, not copied.
-    pub(super) fn scalar(&mut self, style: Style, span: Range<u32>, text: &str) -> Result<usize, SyntaxError> {
+    pub(super) fn scalar(
+        &mut self,
+        style: Style,
+        span: Range<u32>,
+        text: &str,
+    ) -> Result<usize, SyntaxError> {
         let base = self.source.as_ptr() as usize;
         let offset = (text.as_ptr() as usize).wrapping_sub(base);
         let owned = offset > self.source.len() || offset + text.len() > self.source.len();
@@ -288,10 +314,17 @@ impl<'t> Builder<'t> {
         })
     }
 
-    /// Returns where the innermost collection in brackets that is not closed starts. A pair in a list (`[a: b]`) is a mapping that has none.
+    /// Returns where the innermost collection in brackets that is not closed starts. A pair in a list (`[a:
+    /// b]`) is a mapping that has none.
     fn open_bracket(&self, source: &str) -> Option<usize> {
-        let open = self.open.iter().rev().map(|open| &self.tree.nodes[open.at as usize]).filter(|node| node.style == Style::Flow);
-        open.map(|node| node.content as usize).find(|at| matches!(source.as_bytes().get(*at), Some(b'[' | b'{')))
+        let open = self
+            .open
+            .iter()
+            .rev()
+            .map(|open| &self.tree.nodes[open.at as usize])
+            .filter(|node| node.style == Style::Flow);
+        open.map(|node| node.content as usize)
+            .find(|at| matches!(source.as_bytes().get(*at), Some(b'[' | b'{')))
     }
 
     /// Returns the tree.
@@ -301,7 +334,11 @@ impl<'t> Builder<'t> {
 }
 
 fn too_deep(limits: &Limits, span: Range<usize>) -> SyntaxError {
-    SyntaxError { message: format!("nested more than {} levels deep", limits.depth), span, kind: SyntaxErrorKind::Limit }
+    SyntaxError {
+        message: format!("nested more than {} levels deep", limits.depth),
+        span,
+        kind: SyntaxErrorKind::Limit,
+    }
 }
 
 /// Reads the first YAML document of a text; Go's decoder looks no further either.
@@ -320,7 +357,11 @@ pub(super) fn read(source: &str, directives: bool, limits: &Limits) -> Result<Tr
         Err(TryLoadError::Receiver(error)) => Err(error),
         Err(TryLoadError::Scan(error)) => {
             let explained = explain(&error, source, limits, &reader.builder);
-            if is_strict(error.kind()) { read_covered(source, options, limits, explained) } else { Err(explained) }
+            if is_strict(error.kind()) {
+                read_covered(source, options, limits, explained)
+            } else {
+                Err(explained)
+            }
         }
     }
 }
@@ -329,15 +370,25 @@ pub(super) fn read(source: &str, directives: bool, limits: &Limits) -> Result<Tr
 fn is_strict(kind: &ErrorKind) -> bool {
     matches!(
         kind,
-        ErrorKind::InvalidQuotedScalarIndent | ErrorKind::TabInIndentation | ErrorKind::UnknownQuotedScalarEscape | ErrorKind::CommentNotSeparated
+        ErrorKind::InvalidQuotedScalarIndent
+            | ErrorKind::TabInIndentation
+            | ErrorKind::UnknownQuotedScalarEscape
+            | ErrorKind::CommentNotSeparated
     )
 }
 
-/// Reads a text in which lines in quotes are not indented as the parser wants them. `refused` says what it stumbled over first.
-fn read_covered(source: &str, options: Options, limits: &Limits, refused: SyntaxError) -> Result<Tree, SyntaxError> {
+/// Reads a text in which lines in quotes are not indented as the parser wants them. `refused` says what it
+/// stumbled over first.
+fn read_covered(
+    source: &str,
+    options: Options,
+    limits: &Limits,
+    refused: SyntaxError,
+) -> Result<Tree, SyntaxError> {
     let covers = Rc::new(Covers::default());
     let mut reader = Reader::new(source, limits, Some(options.clone()));
-    let result = Parser::with_options(Covered::new(source, Rc::clone(&covers)), options).try_load(&mut reader, false);
+    let result =
+        Parser::with_options(Covered::new(source, Rc::clone(&covers)), options).try_load(&mut reader, false);
     if let Some(open) = covers.unclosed.get() {
         let line = memchr::memchr2(b'\n', b'\r', &source.as_bytes()[open..]).unwrap_or(source.len() - open);
         let message = "this quote is never closed".to_owned();
@@ -353,7 +404,12 @@ fn read_covered(source: &str, options: Options, limits: &Limits, refused: Syntax
 }
 
 /// Reads a text in quotes by itself, where its lines need no indentation.
-fn quoted(source: &str, span: Range<usize>, options: &Options, limits: &Limits) -> Result<String, SyntaxError> {
+fn quoted(
+    source: &str,
+    span: Range<usize>,
+    options: &Options,
+    limits: &Limits,
+) -> Result<String, SyntaxError> {
     let text = &source[span.clone()];
     let dropped = if text.starts_with('"') { apostrophes(text.as_bytes()) } else { Vec::new() };
     let alone: Cow<'_, str> = if dropped.is_empty() { text.into() } else { without(text, &dropped).into() };
@@ -421,7 +477,8 @@ impl<'i> TrySpannedEventReceiver<'i> for Reader<'_> {
                 let style = collection_style(style);
                 let mut content = start;
                 if style == Style::Block && self.builder.is_at_value() {
-                    // A list whose dashes stand right below the key's first letter is reported at its first item.
+                    // A list whose dashes stand right below the key's first letter is reported at its first
+                    // item.
                     let from = self.builder.last_end.max(tag_end(&span));
                     content = introducer(self.source, from as usize, start as usize, b"-") as u32;
                 }
@@ -479,7 +536,11 @@ impl<'t> Reader<'t> {
         let style = match style {
             // The parser calls a value that is left out `~`, or the empty text, and puts it before the colon.
             ScalarStyle::Plain if start == end => {
-                let place = if self.builder.is_at_value() { behind_colon(self.source, start as usize) as u32 } else { start };
+                let place = if self.builder.is_at_value() {
+                    behind_colon(self.source, start as usize) as u32
+                } else {
+                    start
+                };
                 return self.builder.scalar(Style::Plain, place..place, "");
             }
             ScalarStyle::Plain => Style::Plain,
@@ -565,14 +626,16 @@ fn resolve_tag(tag: &granit_parser::Tag) -> Tag {
     }
 }
 
-/// Returns the place behind the colon that follows the end of a key, or that end itself where no colon follows.
+/// Returns the place behind the colon that follows the end of a key, or that end itself where no colon
+/// follows.
 fn behind_colon(source: &str, end: usize) -> usize {
     let rest = source.get(end..).unwrap_or_default();
     let trimmed = rest.trim_start_matches([' ', '\t', '\n', '\r']);
     if trimmed.starts_with(':') { source.len() - trimmed.len() + 1 } else { end }
 }
 
-/// Returns where one of the given indicators stands, behind the end of what came before and before `content`; otherwise `content`.
+/// Returns where one of the given indicators stands, behind the end of what came before and before `content`;
+/// otherwise `content`.
 fn introducer(source: &str, from: usize, content: usize, indicators: &[u8]) -> usize {
     let bytes = source.as_bytes();
     let mut at = from;
@@ -581,29 +644,39 @@ fn introducer(source: &str, from: usize, content: usize, indicators: &[u8]) -> u
             byte if indicators.contains(&byte) => return at,
             b'#' => at += memchr::memchr2(b'\n', b'\r', &bytes[at..content]).unwrap_or(content - at),
             // An anchor or a verbatim tag may have any character.
-            b'&' | b'!' => at += bytes[at..content].iter().take_while(|byte| !byte.is_ascii_whitespace()).count(),
+            b'&' | b'!' => {
+                at += bytes[at..content].iter().take_while(|byte| !byte.is_ascii_whitespace()).count()
+            }
             _ => at += 1,
         }
     }
     content
 }
 
-/// Returns where a block scalar ends for a reader: before its last line break and, where they do not count, the blank lines behind it.
+/// Returns where a block scalar ends for a reader: before its last line break and, where they do not count,
+/// the blank lines behind it.
 fn trim_block(source: &str, header: usize, content: usize, end: usize) -> usize {
-    let keeps = source[header..content].split(['\n', '\r', '#']).next().is_some_and(|line| line.contains('+'));
+    let keeps =
+        source[header..content].split(['\n', '\r', '#']).next().is_some_and(|line| line.contains('+'));
     let end = end.max(content);
     let text = &source[content..end];
     let text = if keeps {
         // The parser may have gone on into the indentation of what follows.
-        let text = Some(text.trim_end_matches(' ')).filter(|text| text.ends_with(['\n', '\r'])).unwrap_or(text);
+        let text =
+            Some(text.trim_end_matches(' ')).filter(|text| text.ends_with(['\n', '\r'])).unwrap_or(text);
         text.strip_suffix("\r\n").or_else(|| text.strip_suffix(['\n', '\r'])).unwrap_or(text)
     } else {
         text.trim_end_matches(['\n', '\r', ' '])
     };
-    if text.is_empty() { source[..content].trim_end_matches(['\n', '\r', ' ']).len().max(header + 1) } else { content + text.len() }
+    if text.is_empty() {
+        source[..content].trim_end_matches(['\n', '\r', ' ']).len().max(header + 1)
+    } else {
+        content + text.len()
+    }
 }
 
-/// Refuses tabs where Go's decoder takes no blanks: at the start of a line or behind a dash, outside of brackets and text.
+/// Refuses tabs where Go's decoder takes no blanks: at the start of a line or behind a dash, outside of
+/// brackets and text.
 ///
 /// That holds for lines that are blank or have nothing but a comment, too.
 fn check_tabs(source: &str, tree: &Tree) -> Result<(), SyntaxError> {
@@ -623,9 +696,20 @@ fn check_tabs(source: &str, tree: &Tree) -> Result<(), SyntaxError> {
         if tab < covered {
             continue;
         }
-        let known = behind.is_some_and(|behind: usize| bytes[behind..tab].iter().all(|byte| matches!(byte, b' ' | b'\t')));
-        if !known && bytes[..tab].iter().rev().take_while(|byte| !matches!(byte, b'\n' | b'\r')).all(|byte| matches!(byte, b' ' | b'\t' | b'-')) {
-            return Err(SyntaxError { message: TAB.to_owned(), span: tab..tab + 1, kind: SyntaxErrorKind::Syntax });
+        let known = behind
+            .is_some_and(|behind: usize| bytes[behind..tab].iter().all(|byte| matches!(byte, b' ' | b'\t')));
+        if !known
+            && bytes[..tab]
+                .iter()
+                .rev()
+                .take_while(|byte| !matches!(byte, b'\n' | b'\r'))
+                .all(|byte| matches!(byte, b' ' | b'\t' | b'-'))
+        {
+            return Err(SyntaxError {
+                message: TAB.to_owned(),
+                span: tab..tab + 1,
+                kind: SyntaxErrorKind::Syntax,
+            });
         }
         behind = Some(tab);
     }
@@ -634,7 +718,8 @@ fn check_tabs(source: &str, tree: &Tree) -> Result<(), SyntaxError> {
 
 const TAB: &str = "a tab in the indentation; YAML is indented with spaces";
 
-/// Refuses the escapes of a double-quoted scalar that Go's decoder does not know: `\/`, and halves of surrogate pairs.
+/// Refuses the escapes of a double-quoted scalar that Go's decoder does not know: `\/`, and halves of
+/// surrogate pairs.
 fn check_escapes(source: &str, span: Range<usize>) -> Result<(), SyntaxError> {
     let bytes = source.as_bytes();
     let mut at = span.start;
@@ -651,7 +736,8 @@ fn check_escapes(source: &str, span: Range<usize>) -> Result<(), SyntaxError> {
         match bytes.get(at + 1) {
             Some(b'/') => return refuse(2, ""),
             Some(b'u')
-                if matches!(bytes.get(at + 2), Some(b'd' | b'D')) && matches!(bytes.get(at + 3), Some(b'8'..=b'9' | b'a'..=b'f' | b'A'..=b'F')) =>
+                if matches!(bytes.get(at + 2), Some(b'd' | b'D'))
+                    && matches!(bytes.get(at + 3), Some(b'8'..=b'9' | b'a'..=b'f' | b'A'..=b'F')) =>
             {
                 return refuse(6, ": it is half of a character; write the character itself");
             }
@@ -671,7 +757,9 @@ fn explain(error: &ScanError, source: &str, limits: &Limits, builder: &Builder<'
     let mut span = at..at + word.len().max(rest.chars().next().map_or(0, char::len_utf8));
     let first = rest.chars().next();
     // Inside of brackets that opened on a line above, the bracket that is missing is the better guess.
-    let bracket = builder.open_bracket(source).filter(|bracket| source.get(*bracket..at).is_some_and(|between| between.contains(['\n', '\r'])));
+    let bracket = builder
+        .open_bracket(source)
+        .filter(|bracket| source.get(*bracket..at).is_some_and(|between| between.contains(['\n', '\r'])));
     let message = match error.kind() {
         ErrorKind::MappingValueNotAllowed
         | ErrorKind::InvalidColonPlacement
@@ -683,9 +771,14 @@ fn explain(error: &ScanError, source: &str, limits: &Limits, builder: &Builder<'
         {
             let bracket = bracket.unwrap_or_default();
             span = bracket..bracket + 1;
-            format!("this `{}` is not closed where it should be, or a `,` is missing behind it", &source[span.clone()])
+            format!(
+                "this `{}` is not closed where it should be, or a `,` is missing behind it",
+                &source[span.clone()]
+            )
         }
-        ErrorKind::RecursionLimitExceeded => return too_deep(limits, at..at + first.map_or(0, char::len_utf8)),
+        ErrorKind::RecursionLimitExceeded => {
+            return too_deep(limits, at..at + first.map_or(0, char::len_utf8));
+        }
         ErrorKind::TabInBlockIndentation | ErrorKind::TabInIndentation | ErrorKind::TabAtBlockScalarStart => {
             let line = source[..at].rfind(['\n', '\r']).map_or(0, |line| line + 1);
             if let Some(tab) = source[line..at].find('\t') {
@@ -695,9 +788,16 @@ fn explain(error: &ScanError, source: &str, limits: &Limits, builder: &Builder<'
         }
         ErrorKind::TabNotAllowed | ErrorKind::TabInPlainScalar => "a tab where YAML wants a space".to_owned(),
         ErrorKind::UnexpectedCharacter { character: '\t' } => TAB.to_owned(),
-        ErrorKind::UnexpectedCharacter { character } => format!("a value cannot start with `{}`; put it in quotes", character.escape_default()),
-        ErrorKind::DirectiveDisallowed => "a line that starts with `%` is a directive, which kubectl refuses".to_owned(),
-        ErrorKind::UnknownAnchor => format!("`{}` refers to an anchor that is not defined before it", word.trim_end_matches([',', ']', '}'])),
+        ErrorKind::UnexpectedCharacter { character } => {
+            format!("a value cannot start with `{}`; put it in quotes", character.escape_default())
+        }
+        ErrorKind::DirectiveDisallowed => {
+            "a line that starts with `%` is a directive, which kubectl refuses".to_owned()
+        }
+        ErrorKind::UnknownAnchor => format!(
+            "`{}` refers to an anchor that is not defined before it",
+            word.trim_end_matches([',', ']', '}'])
+        ),
         ErrorKind::MappingValueNotAllowed | ErrorKind::InvalidColonPlacement => {
             "a `:` that makes no key here; check the indentation, or put the value in quotes".to_owned()
         }
@@ -706,21 +806,33 @@ fn explain(error: &ScanError, source: &str, limits: &Limits, builder: &Builder<'
             Some('}' | ']') => format!("a `{}` that closes nothing", first.unwrap_or_default()),
             _ => "a key belongs here; check the indentation".to_owned(),
         },
-        ErrorKind::SimpleKeyExpected | ErrorKind::InvalidSimpleKey => "a key without a `:` behind it".to_owned(),
-        ErrorKind::ExpectedBlockSequenceEntry => "a list item, `- …`, belongs here; check the indentation".to_owned(),
-        ErrorKind::BlockSequenceEntryNotAllowed => "a list cannot start here; start it on a line of its own".to_owned(),
-        ErrorKind::BlockEntryInFlowCollection => "a `- ` inside of brackets; separate the items with `,`".to_owned(),
+        ErrorKind::SimpleKeyExpected | ErrorKind::InvalidSimpleKey => {
+            "a key without a `:` behind it".to_owned()
+        }
+        ErrorKind::ExpectedBlockSequenceEntry => {
+            "a list item, `- …`, belongs here; check the indentation".to_owned()
+        }
+        ErrorKind::BlockSequenceEntryNotAllowed => {
+            "a list cannot start here; start it on a line of its own".to_owned()
+        }
+        ErrorKind::BlockEntryInFlowCollection => {
+            "a `- ` inside of brackets; separate the items with `,`".to_owned()
+        }
         ErrorKind::MappingKeyNotAllowed => "a key cannot start here".to_owned(),
         ErrorKind::ExpectedFlowMappingSeparator => "a `,` or `}` belongs here".to_owned(),
         ErrorKind::ExpectedFlowSequenceSeparator => "a `,` or `]` belongs here".to_owned(),
         ErrorKind::UnclosedFlowCollection { open } => format!("this `{open}` is never closed"),
-        ErrorKind::MismatchedFlowCollectionEnd { open, close } => format!("a `{close}` where the bracket `{open}` is open"),
+        ErrorKind::MismatchedFlowCollectionEnd { open, close } => {
+            format!("a `{close}` where the bracket `{open}` is open")
+        }
         ErrorKind::MisplacedFlowCollectionEnd => "a bracket that closes nothing".to_owned(),
         ErrorKind::UnexpectedEofFlowSequence => "the document ends inside of `[`".to_owned(),
-        ErrorKind::UnexpectedEofFlowMapping | ErrorKind::UnexpectedEofImplicitFlowMapping => "the document ends inside of `{`".to_owned(),
-        ErrorKind::UnexpectedEof | ErrorKind::UnexpectedEofBlockMapping | ErrorKind::UnexpectedEofBlockSequence => {
-            "the document ends too early".to_owned()
+        ErrorKind::UnexpectedEofFlowMapping | ErrorKind::UnexpectedEofImplicitFlowMapping => {
+            "the document ends inside of `{`".to_owned()
         }
+        ErrorKind::UnexpectedEof
+        | ErrorKind::UnexpectedEofBlockMapping
+        | ErrorKind::UnexpectedEofBlockSequence => "the document ends too early".to_owned(),
         ErrorKind::InvalidQuotedScalarIndent if rest.trim().is_empty() => {
             // The text ends inside of quotes, which opened behind the last thing that was read.
             let open = introducer(source, builder.last_end as usize, at, b"'\"");
@@ -729,22 +841,30 @@ fn explain(error: &ScanError, source: &str, limits: &Limits, builder: &Builder<'
         }
         ErrorKind::UnclosedQuotedScalar => "this quote is never closed".to_owned(),
         ErrorKind::DocumentIndicatorInQuotedScalar => "a document ends inside of quotes".to_owned(),
-        ErrorKind::InvalidTrailingSingleQuotedScalar | ErrorKind::InvalidTrailingDoubleQuotedScalar => "text behind a closing quote".to_owned(),
+        ErrorKind::InvalidTrailingSingleQuotedScalar | ErrorKind::InvalidTrailingDoubleQuotedScalar => {
+            "text behind a closing quote".to_owned()
+        }
         ErrorKind::InvalidQuotedScalarIndent | ErrorKind::InvalidFlowScalarIndent => {
             "a line inside of quotes or brackets that is not indented enough".to_owned()
         }
-        ErrorKind::UnknownQuotedScalarEscape | ErrorKind::InvalidQuotedScalarHexEscape | ErrorKind::InvalidUnicodeEscape => {
+        ErrorKind::UnknownQuotedScalarEscape
+        | ErrorKind::InvalidQuotedScalarHexEscape
+        | ErrorKind::InvalidUnicodeEscape => {
             "an escape that YAML does not know; use `'` instead of `\"`, or double the backslash".to_owned()
         }
         ErrorKind::InvalidLowSurrogateHexEscape
         | ErrorKind::InvalidLowSurrogate
         | ErrorKind::MissingLowSurrogate
         | ErrorKind::UnpairedLowSurrogate => "an escape that is half of a character".to_owned(),
-        ErrorKind::InvalidIndentation | ErrorKind::InvalidBlockScalarIndent => "the indentation does not fit what stands above".to_owned(),
+        ErrorKind::InvalidIndentation | ErrorKind::InvalidBlockScalarIndent => {
+            "the indentation does not fit what stands above".to_owned()
+        }
         ErrorKind::InvalidBlockScalarHeader | ErrorKind::ZeroBlockScalarIndent => {
             "this is no header of a block of text; write `|` or `>` alone".to_owned()
         }
-        ErrorKind::CommentInterceptedScalar => "a comment in the middle of a text of several lines".to_owned(),
+        ErrorKind::CommentInterceptedScalar => {
+            "a comment in the middle of a text of several lines".to_owned()
+        }
         ErrorKind::CommentNotSeparated => "a comment needs a space before its `#`".to_owned(),
         ErrorKind::BomInsideDocument => "a byte-order mark in the middle of the document".to_owned(),
         ErrorKind::UndeclaredTagHandle => "a tag whose handle is not declared".to_owned(),

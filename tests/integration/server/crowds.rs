@@ -49,7 +49,9 @@ async fn waste(server: &Running, last: u8, waste: Waste) -> Option<Held> {
     match waste {
         Waste::Silent | Waste::Idle => {}
         Waste::Headers => client.send("POST /mutate HTTP/1.1\r\nhost:").await.ok()?,
-        Waste::Body => client.send(&request("/mutate", "{}")[..request("/mutate", "{}").len() - 1]).await.ok()?,
+        Waste::Body => {
+            client.send(&request("/mutate", "{}")[..request("/mutate", "{}").len() - 1]).await.ok()?
+        }
         Waste::Served => drop(client.post("/mutate", "{}").await.ok()?),
     }
     Some(Held::Tls(Box::new(client)))
@@ -58,7 +60,8 @@ async fn waste(server: &Running, last: u8, waste: Waste) -> Option<Held> {
 /// Fills a server beyond its places with one kind of waste from several addresses, and checks what the API
 /// server sees of it.
 async fn crowd(addresses: impl Iterator<Item = u8> + Clone, kind: Waste) {
-    let server = start(|config| (config.limits.connections, config.limits.connections_per_source) = (PLACES, 8)).await;
+    let server =
+        start(|config| (config.limits.connections, config.limits.connections_per_source) = (PLACES, 8)).await;
     let mut pool = Vec::new();
     for _ in 0..3 {
         let mut client = server.connect().await;
@@ -72,10 +75,16 @@ async fn crowd(addresses: impl Iterator<Item = u8> + Clone, kind: Waste) {
         }
         for (number, client) in pool.iter_mut().enumerate() {
             let reply = client.post("/mutate", "{}").await;
-            assert_eq!(reply.unwrap_or_else(|error| panic!("{kind:?}, round {round}, {number}: {error}")).status, 200);
+            assert_eq!(
+                reply.unwrap_or_else(|error| panic!("{kind:?}, round {round}, {number}: {error}")).status,
+                200
+            );
         }
         let begun = Instant::now();
-        let mut new = server.try_connect(server.tls()).await.unwrap_or_else(|error| panic!("{kind:?}, round {round}: {error}"));
+        let mut new = server
+            .try_connect(server.tls())
+            .await
+            .unwrap_or_else(|error| panic!("{kind:?}, round {round}: {error}"));
         assert_eq!(new.post("/mutate", "{}").await.unwrap().status, 200, "{kind:?}");
         assert!(begun.elapsed() < ms(2500), "a newcomer does not wait: {:?}", begun.elapsed());
     }
@@ -135,7 +144,8 @@ async fn a_handshake_that_does_not_end_is_not_kept() {
     let server = start(|_| {}).await;
     let mut stream = TcpStream::connect(server.address).await.unwrap();
     // The beginning of a ClientHello of 65,520 bytes, in records of 16 KiB.
-    let record = |message: &[u8]| [&[22, 3, 1, 0x40, 0][..], message, &vec![0; 0x4000 - message.len()]].concat();
+    let record =
+        |message: &[u8]| [&[22, 3, 1, 0x40, 0][..], message, &vec![0; 0x4000 - message.len()]].concat();
     let _ = stream.write_all(&[record(&[1, 0, 0xff, 0xf0]), record(&[])].concat()).await;
     server.until_metric(r#"jobgate_handshake_errors_total{cause="invalid"}"#, 1.0).await;
 }
@@ -143,14 +153,19 @@ async fn a_handshake_that_does_not_end_is_not_kept() {
 /// Probes as the kubelet does: each on a connection of its own, with a second for it.
 async fn probes_succeed(server: &Running, what: &str) {
     for path in ["/healthz", "/readyz", "/healthz", "/readyz"] {
-        let reply = timeout(ms(1000), server.probe(path)).await.unwrap_or_else(|_| panic!("{path} beside {what}"));
+        let reply =
+            timeout(ms(1000), server.probe(path)).await.unwrap_or_else(|_| panic!("{path} beside {what}"));
         assert_eq!(reply.0, 200, "{path} beside {what}: {}", reply.1);
     }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn probes_are_answered_beside_any_crowd() {
-    for (name, begin) in [("idle connections", ""), ("single bytes", "G"), ("half-sent headers", "GET /readyz HTTP/1.1\r\nhost: x\r\n")] {
+    for (name, begin) in [
+        ("idle connections", ""),
+        ("single bytes", "G"),
+        ("half-sent headers", "GET /readyz HTTP/1.1\r\nhost: x\r\n"),
+    ] {
         for addresses in [2..=2, SIX, FORTY] {
             let server = start(|_| {}).await;
             let what = format!("{name} from {} addresses", addresses.len());
@@ -182,8 +197,14 @@ async fn a_probe_is_the_only_one_of_its_connection() {
     let mut stream = TcpStream::connect(server.probe_address).await.unwrap();
     stream.write_all(b"GET /readyz HTTP/1.1\r\nhost: x\r\n\r\n").await.unwrap();
     let mut reply = String::new();
-    timeout(Duration::from_secs(10), stream.read_to_string(&mut reply)).await.expect("the server ends the connection").unwrap();
-    assert!(reply.starts_with("HTTP/1.1 200") && reply.to_lowercase().contains("connection: close"), "{reply}");
+    timeout(Duration::from_secs(10), stream.read_to_string(&mut reply))
+        .await
+        .expect("the server ends the connection")
+        .unwrap();
+    assert!(
+        reply.starts_with("HTTP/1.1 200") && reply.to_lowercase().contains("connection: close"),
+        "{reply}"
+    );
 }
 
 #[tokio::test]

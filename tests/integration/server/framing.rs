@@ -74,7 +74,9 @@ async fn a_refusal_arrives_though_the_client_is_still_sending() {
     let server = start(|_| {}).await;
     for _ in 0..10 {
         let mut client = server.connect().await;
-        let head = format!("POST /mutate HTTP/1.1\r\nhost: x\r\n{FIELDS}content-length: 2000000\r\ncontent-length: 2000000\r\n\r\n");
+        let head = format!(
+            "POST /mutate HTTP/1.1\r\nhost: x\r\n{FIELDS}content-length: 2000000\r\ncontent-length: 2000000\r\n\r\n"
+        );
         client.send(format!("{head}{}", "x".repeat(2_000_000))).await.expect("it may be sent whole");
         assert_eq!(client.reply().await.unwrap().status, 400);
     }

@@ -22,14 +22,23 @@ impl From<Value> for Costly {
 }
 
 /// One resource for each taint of the default policy.
-const ACCELERATORS: [&str; 7] =
-    ["amd.com/gpu", "aws.amazon.com/neuron", "google.com/tpu", "gpu.intel.com/i915", "gpu.intel.com/xe", "habana.ai/gaudi", "nvidia.com/gpu"];
+const ACCELERATORS: [&str; 7] = [
+    "amd.com/gpu",
+    "aws.amazon.com/neuron",
+    "google.com/tpu",
+    "gpu.intel.com/i915",
+    "gpu.intel.com/xe",
+    "habana.ai/gaudi",
+    "nvidia.com/gpu",
+];
 
 /// Many additions to many lists that are there already.
 pub(super) fn py_torch_jobs() -> Vec<Costly> {
-    let limits: Map<String, Value> = ACCELERATORS.iter().map(|name| ((*name).to_owned(), "1".into())).collect();
+    let limits: Map<String, Value> =
+        ACCELERATORS.iter().map(|name| ((*name).to_owned(), "1".into())).collect();
     let spec = json!({"tolerations": [{"key": "a"}], "containers": [{"name": "pytorch", "image": "a", "resources": {"limits": limits}}]});
-    let of = |types: usize| Costly::from(py_torch_job((0..types).map(|_| json!({"template": {"spec": spec}}))));
+    let of =
+        |types: usize| Costly::from(py_torch_job((0..types).map(|_| json!({"template": {"spec": spec}}))));
     [8, 12, 16].map(of).into()
 }
 
@@ -53,7 +62,8 @@ pub(super) fn updated_templates() -> Vec<Costly> {
     let replica = |tolerated: bool| {
         let mut spec = json!({"containers": [{"name": "pytorch", "image": "a", "resources": {"limits": {"nvidia.com/gpu": 1}}}]});
         if tolerated {
-            spec["tolerations"] = json!([{"key": "nvidia.com/gpu", "operator": "Exists", "effect": "NoSchedule"}]);
+            spec["tolerations"] =
+                json!([{"key": "nvidia.com/gpu", "operator": "Exists", "effect": "NoSchedule"}]);
         }
         json!({"replicas": 1, "restartPolicy": "Never", "template": {"spec": spec}})
     };
@@ -73,7 +83,8 @@ pub(super) fn tolerations() -> Vec<Costly> {
     let spec = &mut object["spec"]["template"]["spec"];
     let tolerations = (0..50_000).map(|number| json!({"key": format!("k{number}"), "operator": "Exists"}));
     spec["tolerations"] = tolerations.collect();
-    spec["containers"][0]["resources"]["limits"] = ACCELERATORS.iter().map(|name| ((*name).to_owned(), Value::from("1"))).collect();
+    spec["containers"][0]["resources"]["limits"] =
+        ACCELERATORS.iter().map(|name| ((*name).to_owned(), Value::from("1"))).collect();
     vec![object.into()]
 }
 
@@ -82,14 +93,18 @@ pub(super) fn mounts() -> Vec<Costly> {
     let numbered = |make: fn(usize) -> Value| -> Value { (0..4000).map(make).collect() };
     let mut object = job("mounted", 2);
     let spec = &mut object["spec"]["template"]["spec"];
-    spec["volumes"] = numbered(|at| json!({"name": format!("v{at}"), "persistentVolumeClaim": {"claimName": ONE_NODE}}));
-    spec["containers"][0]["volumeMounts"] = numbered(|at| json!({"name": format!("v{at}"), "mountPath": format!("/m/{at}")}));
-    spec["containers"][0]["env"] = numbered(|at| json!({"name": format!("CHECKPOINT_{at}"), "value": format!("/n/{at}")}));
+    spec["volumes"] =
+        numbered(|at| json!({"name": format!("v{at}"), "persistentVolumeClaim": {"claimName": ONE_NODE}}));
+    spec["containers"][0]["volumeMounts"] =
+        numbered(|at| json!({"name": format!("v{at}"), "mountPath": format!("/m/{at}")}));
+    spec["containers"][0]["env"] =
+        numbered(|at| json!({"name": format!("CHECKPOINT_{at}"), "value": format!("/n/{at}")}));
     vec![object.into()]
 }
 
 fn py_torch_job(replicas: impl Iterator<Item = Value>) -> Value {
-    let replicas: Map<String, Value> = replicas.enumerate().map(|(at, replica)| (format!("T{at}"), replica)).collect();
+    let replicas: Map<String, Value> =
+        replicas.enumerate().map(|(at, replica)| (format!("T{at}"), replica)).collect();
     json!({
         "apiVersion": "kubeflow.org/v1", "kind": "PyTorchJob", "metadata": {"name": "costly", "namespace": "research"},
         "spec": {"runPolicy": {"activeDeadlineSeconds": 60, "cleanPodPolicy": "All"}, "pytorchReplicaSpecs": replicas},

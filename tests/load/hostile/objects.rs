@@ -1,4 +1,5 @@
-//! An object of each kind that has one of everything: each list, mapping and text that something of Jobgate reads, with one entry.
+//! An object of each kind that has one of everything: each list, mapping and text that something of Jobgate
+//! reads, with one entry.
 
 use std::fmt::Write as _;
 
@@ -19,7 +20,8 @@ pub(crate) struct Base {
 }
 
 impl Base {
-    /// Returns a review of the object in a shape, of about so many bytes; for an UPDATE the old object, beside it, is what was admitted of the same.
+    /// Returns a review of the object in a shape, of about so many bytes; for an UPDATE the old object,
+    /// beside it, is what was admitted of the same.
     pub(crate) fn review(&self, shape: &Shape, update: bool, size: usize) -> String {
         let object = shape.of_size(&self.object, size).to_string();
         let old = if update { self.admitted(&object) } else { "null".to_owned() };
@@ -37,10 +39,17 @@ impl Base {
         review
     }
 
-    /// Returns the object as a CREATE would have stored it, with what is filled in; suspended, so that its spec differs.
+    /// Returns the object as a CREATE would have stored it, with what is filled in; suspended, so that its
+    /// spec differs.
     fn admitted(&self, object: &str) -> String {
         let policy = Policy::builtin("default").unwrap_or_default();
-        let answer = admission::answer(Endpoint::Mutate, &policy, &NoFacts, self.request("CREATE", object, "null").as_bytes(), None);
+        let answer = admission::answer(
+            Endpoint::Mutate,
+            &policy,
+            &NoFacts,
+            self.request("CREATE", object, "null").as_bytes(),
+            None,
+        );
         let review: Value = serde_json::from_slice(&answer.body).unwrap();
         let mut old: jobgate::text::value::Value = serde_json::from_str(object).unwrap();
         if let Some(patch) = review.pointer("/response/patch").and_then(Value::as_str) {
@@ -73,8 +82,18 @@ pub(crate) fn all() -> Vec<Base> {
     });
     vec![
         Base { name: "Job", group: "batch", kind: "Job", object: job },
-        Base { name: "CronJob", group: "batch", kind: "CronJob", object: object("batch", "v1", "CronJob", cron) },
-        Base { name: "PyTorchJob", group: "kubeflow.org", kind: "PyTorchJob", object: object("kubeflow.org", "v1", "PyTorchJob", torch) },
+        Base {
+            name: "CronJob",
+            group: "batch",
+            kind: "CronJob",
+            object: object("batch", "v1", "CronJob", cron),
+        },
+        Base {
+            name: "PyTorchJob",
+            group: "kubeflow.org",
+            kind: "PyTorchJob",
+            object: object("kubeflow.org", "v1", "PyTorchJob", torch),
+        },
     ]
 }
 

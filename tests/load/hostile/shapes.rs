@@ -58,14 +58,18 @@ fn collect(value: &Value, at: &mut String, places: &mut Vec<Place>) {
     let mut add = |growth| places.push(Place { pointer: at.clone(), growth });
     match value {
         Value::Array(_) => [Growth::Distinct, Growth::Renamed, Growth::Same].into_iter().for_each(&mut add),
-        Value::Object(_) if has_keys_of_the_author(at) => [Growth::Distinct, Growth::Same, Growth::Key].into_iter().for_each(&mut add),
+        Value::Object(_) if has_keys_of_the_author(at) => {
+            [Growth::Distinct, Growth::Same, Growth::Key].into_iter().for_each(&mut add)
+        }
         Value::Object(_) => add(Growth::Same),
         Value::String(_) => TEXTS.into_iter().for_each(|text| add(Growth::Text(text))),
         Value::Null | Value::Bool(_) | Value::Number(_) => {}
     }
     let steps: Vec<(String, &Value)> = match value {
         Value::Array(items) => items.iter().take(1).map(|item| ("0".to_owned(), item)).collect(),
-        Value::Object(entries) => entries.iter().map(|(key, value)| (key.replace('~', "~0").replace('/', "~1"), value)).collect(),
+        Value::Object(entries) => {
+            entries.iter().map(|(key, value)| (key.replace('~', "~0").replace('/', "~1"), value)).collect()
+        }
         _ => Vec::new(),
     };
     for (step, child) in steps {
@@ -79,19 +83,38 @@ fn collect(value: &Value, at: &mut String, places: &mut Vec<Place>) {
 
 /// Tells whether the keys of a mapping are names, not fields.
 fn has_keys_of_the_author(at: &str) -> bool {
-    let maps = ["labels", "annotations", "matchLabels", "nodeSelector", "limits", "requests", "minResources", "f:spec", "pytorchReplicaSpecs"];
+    let maps = [
+        "labels",
+        "annotations",
+        "matchLabels",
+        "nodeSelector",
+        "limits",
+        "requests",
+        "minResources",
+        "f:spec",
+        "pytorchReplicaSpecs",
+    ];
     maps.iter().any(|map| at.ends_with(map))
 }
 
-/// Returns pairs of lists and mappings, nested ones in both ways; each pair once for each way to grow that both have.
+/// Returns pairs of lists and mappings, nested ones in both ways; each pair once for each way to grow that
+/// both have.
 pub(crate) fn pairs(singles: &[Shape]) -> Vec<Shape> {
     let mut pairs = Vec::new();
     for growth in [Growth::Distinct, Growth::Renamed, Growth::Same] {
         let of = |shape: &&Shape| {
             let place = &shape.places[0];
-            place.growth == growth || growth == Growth::Renamed && place.growth == Growth::Same && has_keys_of_the_author(&place.pointer)
+            place.growth == growth
+                || growth == Growth::Renamed
+                    && place.growth == Growth::Same
+                    && has_keys_of_the_author(&place.pointer)
         };
-        let places: Vec<&Place> = singles.iter().filter(of).map(|shape| &shape.places[0]).filter(|place| is_worth_a_pair(place)).collect();
+        let places: Vec<&Place> = singles
+            .iter()
+            .filter(of)
+            .map(|shape| &shape.places[0])
+            .filter(|place| is_worth_a_pair(place))
+            .collect();
         for (nth, one) in places.iter().enumerate() {
             for other in &places[nth + 1..] {
                 if one.pointer != other.pointer {
@@ -108,21 +131,42 @@ pub(crate) fn pairs(singles: &[Shape]) -> Vec<Shape> {
 
 /// Leaves out what is the same code for another list: containers of other slots, and what nothing reads.
 fn is_worth_a_pair(place: &Place) -> bool {
-    let skipped = ["initContainers", "ephemeralContainers", "podFailurePolicy", "envFrom", "ports", "finalizers", "matchFields", "schedulingPolicy"];
+    let skipped = [
+        "initContainers",
+        "ephemeralContainers",
+        "podFailurePolicy",
+        "envFrom",
+        "ports",
+        "finalizers",
+        "matchFields",
+        "schedulingPolicy",
+    ];
     !skipped.iter().any(|name| place.pointer.contains(name))
 }
 
 /// Returns shapes with one place more.
 pub(crate) fn threes<'s>(shapes: impl Iterator<Item = &'s Shape>, singles: &[Shape]) -> Vec<Shape> {
-    let third = singles.iter().map(|shape| &shape.places[0]).filter(|place| place.growth == Growth::Distinct && is_worth_a_pair(place));
+    let third = singles
+        .iter()
+        .map(|shape| &shape.places[0])
+        .filter(|place| place.growth == Growth::Distinct && is_worth_a_pair(place));
     let third: Vec<&Place> = third.collect();
     let with = |shape: &Shape, place: &Place| {
         let mut shape = shape.clone();
         shape.places.push(place.clone());
         shape
     };
-    let is_new = |shape: &Shape, place: &Place| !shape.places.iter().any(|known| known.pointer == place.pointer);
-    shapes.flat_map(|shape| third.iter().filter(|place| is_new(shape, place)).map(|place| with(shape, place)).collect::<Vec<_>>()).collect()
+    let is_new =
+        |shape: &Shape, place: &Place| !shape.places.iter().any(|known| known.pointer == place.pointer);
+    shapes
+        .flat_map(|shape| {
+            third
+                .iter()
+                .filter(|place| is_new(shape, place))
+                .map(|place| with(shape, place))
+                .collect::<Vec<_>>()
+        })
+        .collect()
 }
 
 fn is_inside(inner: &str, outer: &str) -> bool {
@@ -139,8 +183,15 @@ impl Shape {
             if (size * 8 / 10..size * 11 / 10).contains(&length) {
                 break;
             }
-            #[allow(clippy::cast_precision_loss, clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "sizes of test objects")]
-            let next = ((count as f64) * (size as f64 / length as f64).powf(if self.each { 0.5 } else { 1.0 })).ceil() as usize;
+            #[allow(
+                clippy::cast_precision_loss,
+                clippy::cast_possible_truncation,
+                clippy::cast_sign_loss,
+                reason = "sizes of test objects"
+            )]
+            let next = ((count as f64)
+                * (size as f64 / length as f64).powf(if self.each { 0.5 } else { 1.0 }))
+            .ceil() as usize;
             if next == count || length > size && count == 1 {
                 break;
             }
@@ -175,12 +226,19 @@ fn grow(value: &mut Value, growth: Growth, count: usize) {
             items.extend((1..count).map(|nth| renamed(&first, growth, nth)));
         }
         (Value::Object(entries), Growth::Key) => {
-            let Some((key, value)) = entries.iter().next().map(|(key, value)| (key.clone(), value.clone())) else { return };
+            let Some((key, value)) = entries.iter().next().map(|(key, value)| (key.clone(), value.clone()))
+            else {
+                return;
+            };
             entries.insert(key + &"k".repeat(count * 16), value);
         }
         (Value::Object(entries), growth) => {
-            let Some((key, value)) = entries.iter().next().map(|(key, value)| (key.clone(), value.clone())) else { return };
-            let more: Map<String, Value> = (1..count).map(|nth| (format!("{key}-{nth}"), renamed(&value, growth, nth))).collect();
+            let Some((key, value)) = entries.iter().next().map(|(key, value)| (key.clone(), value.clone()))
+            else {
+                return;
+            };
+            let more: Map<String, Value> =
+                (1..count).map(|nth| (format!("{key}-{nth}"), renamed(&value, growth, nth))).collect();
             entries.extend(more);
         }
         _ => {}
@@ -194,7 +252,8 @@ fn renamed(value: &Value, growth: Growth, nth: usize) -> Value {
         (Value::String(text), Growth::Distinct) => format!("{text}-{nth}").into(),
         (Value::Object(entries), growth) => {
             let rename = |(key, value): (&String, &Value)| {
-                let name = growth == Growth::Renamed && key == "name" || growth == Growth::Distinct && is_a_name(key);
+                let name = growth == Growth::Renamed && key == "name"
+                    || growth == Growth::Distinct && is_a_name(key);
                 let value = if name { renamed(value, Growth::Distinct, nth) } else { value.clone() };
                 (key.clone(), value)
             };
@@ -204,7 +263,11 @@ fn renamed(value: &Value, growth: Growth, nth: usize) -> Value {
     }
 }
 
-/// Tells whether a field's value is a name of the author's, or refers to one. Some must stay what they are for a rule to look further.
+/// Tells whether a field's value is a name of the author's, or refers to one. Some must stay what they are
+/// for a rule to look further.
 fn is_a_name(key: &str) -> bool {
-    matches!(key, "name" | "key" | "mountPath" | "persistentVolumeClaim" | "claimName" | "value" | "manager" | "uid")
+    matches!(
+        key,
+        "name" | "key" | "mountPath" | "persistentVolumeClaim" | "claimName" | "value" | "manager" | "uid"
+    )
 }

@@ -167,7 +167,8 @@ impl Causes {
         self.push(Reason::NotSupported, at, value, &format!("supported values: {}", known.join(", ")));
     }
 
-    /// Says that a value is none of the known ones, if so. A field that a stand-in or a wrong type fills is left alone.
+    /// Says that a value is none of the known ones, if so. A field that a stand-in or a wrong type fills is
+    /// left alone.
     pub(super) fn one_of(&mut self, field: &Part<'_, '_>, known: &[&str]) {
         match field.value {
             Some(Stored::Text(text)) if known.contains(&&**text) => {}

@@ -44,10 +44,20 @@ pub(super) fn common(container: &Part<'_, '_>, pod: &Pod<'_>, causes: &mut Cause
     }
     if security.get("allowPrivilegeEscalation").bool() == Some(false) {
         if security.get("privileged").is_true() {
-            causes.invalid_value(&security, "cannot set `allowPrivilegeEscalation` to false and `privileged` to true");
+            causes.invalid_value(
+                &security,
+                "cannot set `allowPrivilegeEscalation` to false and `privileged` to true",
+            );
         }
-        if security.at(&["capabilities", "add"]).items().any(|capability| capability.text() == "CAP_SYS_ADMIN") {
-            causes.invalid_value(&security, "cannot set `allowPrivilegeEscalation` to false and `capabilities.Add` CAP_SYS_ADMIN");
+        if security
+            .at(&["capabilities", "add"])
+            .items()
+            .any(|capability| capability.text() == "CAP_SYS_ADMIN")
+        {
+            causes.invalid_value(
+                &security,
+                "cannot set `allowPrivilegeEscalation` to false and `capabilities.Add` CAP_SYS_ADMIN",
+            );
         }
     }
 }
@@ -196,7 +206,9 @@ fn value_source(variable: &Part<'_, '_>, source: &Part<'_, '_>, causes: &mut Cau
     }
     let sources = ["fieldRef", "resourceFieldRef", "configMapKeyRef", "secretKeyRef", "fileKeyRef"];
     let problem = match sources.into_iter().filter(|kind| source.get(kind).is_set()).count() {
-        0 => "must specify one of: `fieldRef`, `resourceFieldRef`, `configMapKeyRef`, `secretKeyRef` or `fileKeyRef`",
+        0 => {
+            "must specify one of: `fieldRef`, `resourceFieldRef`, `configMapKeyRef`, `secretKeyRef` or `fileKeyRef`"
+        }
         _ if !variable.get("value").text().is_empty() => "may not be specified when `value` is not empty",
         1 => return,
         _ => "may not have more than one field specified at a time",
@@ -246,18 +258,27 @@ pub(super) fn field_ref(field: &Part<'_, '_>, known: &[&str], causes: &mut Cause
         return;
     }
     if version.text() != "v1" {
-        causes.invalid(&path, &format!("error converting fieldPath: unsupported pod version: {}", version.text()));
+        causes.invalid(
+            &path,
+            &format!("error converting fieldPath: unsupported pod version: {}", version.text()),
+        );
         return;
     }
     if let Some((path_of_map, key)) = asked.strip_suffix("']").and_then(|path| path.split_once("['")) {
         match path_of_map {
             "metadata.annotations" | "metadata.labels" => {
-                let key = if path_of_map == "metadata.annotations" { key.to_lowercase() } else { key.to_owned() };
+                let key =
+                    if path_of_map == "metadata.annotations" { key.to_lowercase() } else { key.to_owned() };
                 for message in names::qualified_name(&key) {
                     causes.invalid_text(field, &key, &message);
                 }
             }
-            _ => _ = causes.invalid(&path, &format!("error converting fieldPath: field label does not support subscript: {asked}")),
+            _ => {
+                _ = causes.invalid(
+                    &path,
+                    &format!("error converting fieldPath: field label does not support subscript: {asked}"),
+                )
+            }
         }
         return;
     }
@@ -271,9 +292,16 @@ pub(super) fn field_ref(field: &Part<'_, '_>, known: &[&str], causes: &mut Cause
 
 /// Checks a reference to a request or limit of a container.
 pub(super) fn resource_ref(reference: &Part<'_, '_>, in_volume: bool, causes: &mut Causes) {
-    const KNOWN: [&str; 6] =
-        ["limits.cpu", "limits.ephemeral-storage", "limits.memory", "requests.cpu", "requests.ephemeral-storage", "requests.memory"];
-    let (container, resource, divisor) = (reference.get("containerName"), reference.get("resource"), reference.get("divisor"));
+    const KNOWN: [&str; 6] = [
+        "limits.cpu",
+        "limits.ephemeral-storage",
+        "limits.memory",
+        "requests.cpu",
+        "requests.ephemeral-storage",
+        "requests.memory",
+    ];
+    let (container, resource, divisor) =
+        (reference.get("containerName"), reference.get("resource"), reference.get("divisor"));
     let name = resource.text();
     let huge = name.starts_with("limits.hugepages-") || name.starts_with("requests.hugepages-");
     if in_volume && container.text().is_empty() {
@@ -283,13 +311,22 @@ pub(super) fn resource_ref(reference: &Part<'_, '_>, in_volume: bool, causes: &m
     } else if !huge {
         causes.one_of(&resource, &KNOWN);
     }
-    let Some(divisor_value) = divisor.value.and_then(|value| value.quantity().ok()).filter(|value| !value.is_zero()) else { return };
-    const SIZES: [&str; 13] = ["1", "1k", "1M", "1G", "1T", "1P", "1E", "1Ki", "1Mi", "1Gi", "1Ti", "1Pi", "1Ei"];
+    let Some(divisor_value) =
+        divisor.value.and_then(|value| value.quantity().ok()).filter(|value| !value.is_zero())
+    else {
+        return;
+    };
+    const SIZES: [&str; 13] =
+        ["1", "1k", "1M", "1G", "1T", "1P", "1E", "1Ki", "1Mi", "1Gi", "1Ti", "1Pi", "1Ei"];
     let canonical = divisor_value.canonical();
     let what = match name {
         "limits.cpu" | "requests.cpu" => {
             if canonical != "1m" && canonical != "1" {
-                causes.invalid_text(&divisor, name, "only divisor's values 1m and 1 are supported with the cpu resource");
+                causes.invalid_text(
+                    &divisor,
+                    name,
+                    "only divisor's values 1m and 1 are supported with the cpu resource",
+                );
             }
             return;
         }
@@ -300,7 +337,11 @@ pub(super) fn resource_ref(reference: &Part<'_, '_>, in_volume: bool, causes: &m
     };
     if !SIZES.contains(&canonical.as_str()) {
         let sizes = SIZES.join(", ");
-        causes.invalid_text(&divisor, name, &format!("only divisor's values {sizes} are supported with the {what} resource"));
+        causes.invalid_text(
+            &divisor,
+            name,
+            &format!("only divisor's values {sizes} are supported with the {what} resource"),
+        );
     }
 }
 
@@ -318,8 +359,16 @@ fn variables_from(sources: &Part<'_, '_>, causes: &mut Causes) {
             }
         }
         match kinds.iter().filter(|reference| reference.is_set()).count() {
-            0 => causes.invalid_text(sources, "", "must specify one of: `configMapRef` or `secretRef`").pointer = source.pointer(),
-            2 => causes.invalid_text(sources, "", "may not have more than one field specified at a time").pointer = source.pointer(),
+            0 => {
+                causes
+                    .invalid_text(sources, "", "must specify one of: `configMapRef` or `secretRef`")
+                    .pointer = source.pointer()
+            }
+            2 => {
+                causes
+                    .invalid_text(sources, "", "may not have more than one field specified at a time")
+                    .pointer = source.pointer()
+            }
             _ => {}
         }
     }
@@ -369,7 +418,10 @@ fn mounts(container: &Part<'_, '_>, pod: &Pod<'_>, causes: &mut Causes) {
             let before = causes.len();
             causes.one_of(&propagation, &["Bidirectional", "HostToContainer", "None"]);
             if propagation.text() == "Bidirectional" && !privileged {
-                causes.forbidden(&propagation, "Bidirectional mount propagation is available only to privileged containers");
+                causes.forbidden(
+                    &propagation,
+                    "Bidirectional mount propagation is available only to privileged containers",
+                );
             }
             causes.rename_since(before, &mount, &list);
         }
@@ -382,7 +434,10 @@ fn mounts(container: &Part<'_, '_>, pod: &Pod<'_>, causes: &mut Causes) {
                     causes.forbidden(&recursive, "may only be specified when readOnly is true");
                 }
                 if !matches!(propagation.text(), "" | "None") {
-                    causes.forbidden(&recursive, "may only be specified when mountPropagation is None or not specified");
+                    causes.forbidden(
+                        &recursive,
+                        "may only be specified when mountPropagation is None or not specified",
+                    );
                 }
             }
             causes.rename_since(before, &mount, &list);
@@ -406,7 +461,10 @@ fn mounts(container: &Part<'_, '_>, pod: &Pod<'_>, causes: &mut Causes) {
         match pod.volumes.get(name.text()) {
             None => causes.not_found(&name, name.text(), ""),
             Some(false) => {
-                causes.invalid(&name, "can only use volume source type of PersistentVolumeClaim or Ephemeral for block mode");
+                causes.invalid(
+                    &name,
+                    "can only use volume source type of PersistentVolumeClaim or Ephemeral for block mode",
+                );
             }
             Some(true) => {}
         }
@@ -429,7 +487,9 @@ pub(super) fn probes(container: &Part<'_, '_>, pod: &Pod<'_>, causes: &mut Cause
             continue;
         }
         handler(&probe, pod.grace, causes);
-        for field in ["initialDelaySeconds", "timeoutSeconds", "periodSeconds", "successThreshold", "failureThreshold"] {
+        for field in
+            ["initialDelaySeconds", "timeoutSeconds", "periodSeconds", "successThreshold", "failureThreshold"]
+        {
             causes.not_negative(&probe.get(field));
         }
         let grace = probe.get("terminationGracePeriodSeconds");
@@ -480,7 +540,8 @@ fn handler(handler: &Part<'_, '_>, grace: Option<i64>, causes: &mut Causes) {
     } else {
         let seconds = sleep.get("seconds").number().unwrap_or_default();
         if let Some(grace) = grace.filter(|grace| !(0..=*grace).contains(&seconds)) {
-            let detail = format!("must be non-negative and less than terminationGracePeriodSeconds ({grace})");
+            let detail =
+                format!("must be non-negative and less than terminationGracePeriodSeconds ({grace})");
             causes.invalid_number(sleep, seconds, &detail);
         }
     }

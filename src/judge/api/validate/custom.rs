@@ -1,7 +1,8 @@
-//! What the schema of a `PyTorchJob` refuses besides types and fields: what is missing, and list items that the API server takes for the same.
+//! What the schema of a `PyTorchJob` refuses besides types and fields: what is missing, and list items that
+//! the API server takes for the same.
 //!
-//! The keys are those of the training operator's CustomResourceDefinition (v1.9). In a Job the server only warns of two variables of one name; in a
-//! custom resource it refuses them.
+//! The keys are those of the training operator's CustomResourceDefinition (v1.9). In a Job the server only
+//! warns of two variables of one name; in a custom resource it refuses them.
 
 use std::collections::HashSet;
 
@@ -24,8 +25,12 @@ const OF_POD: [(&str, &[&str]); 9] = [
 ];
 
 /// Those of a container.
-const OF_CONTAINER: [(&str, &[&str]); 4] =
-    [("env", &["name"]), ("ports", &["containerPort", "protocol"]), ("volumeDevices", &["devicePath"]), ("volumeMounts", &["mountPath"])];
+const OF_CONTAINER: [(&str, &[&str]); 4] = [
+    ("env", &["name"]),
+    ("ports", &["containerPort", "protocol"]),
+    ("volumeDevices", &["devicePath"]),
+    ("volumeMounts", &["mountPath"]),
+];
 
 /// Checks an object of a kind with roles.
 pub(super) fn check(kind: Kind, object: &Part<'_, '_>, causes: &mut Causes) {
@@ -64,7 +69,9 @@ fn told_apart(list: &Part<'_, '_>, keys: &[&'static str], causes: &mut Causes) {
     for item in list.items().filter(Part::is_mapping) {
         let field = |key: &'static str| item.get(key).value.map_or(Value::Null, |value| value.to_value());
         // The one default among the keys.
-        let value = |key: &'static str| if key == "protocol" && !item.get(key).is_set() { "TCP".into() } else { field(key) };
+        let value = |key: &'static str| {
+            if key == "protocol" && !item.get(key).is_set() { "TCP".into() } else { field(key) }
+        };
         let identity = keys.iter().map(|key| ((*key).to_owned(), value(key))).collect::<Map>();
         let identity = Value::Object(identity).to_string();
         if let Some(twice) = known.replace(identity) {
@@ -90,8 +97,14 @@ mod tests {
     fn replicas_are_required_and_workers_not_below_zero() {
         assert_eq!(said(&json!({})), ["spec.pytorchReplicaSpecs: Required value"]);
         assert_eq!(said(&json!({"pytorchReplicaSpecs": {}})), [""; 0]);
-        let replicas = json!({"pytorchReplicaSpecs": {"Master": {"replicas": -1}, "Worker": {"replicas": -1}}});
-        assert_eq!(said(&replicas), ["spec.pytorchReplicaSpecs[Worker].replicas: Invalid value: -1: should be a non-negative integer"]);
+        let replicas =
+            json!({"pytorchReplicaSpecs": {"Master": {"replicas": -1}, "Worker": {"replicas": -1}}});
+        assert_eq!(
+            said(&replicas),
+            [
+                "spec.pytorchReplicaSpecs[Worker].replicas: Invalid value: -1: should be a non-negative integer"
+            ]
+        );
     }
 
     #[test]
@@ -108,7 +121,9 @@ mod tests {
             [
                 format!("spec.{at}[1]: Duplicate value: {{\"name\":\"pytorch\"}}"),
                 format!("spec.{at}[0].env[2]: Duplicate value: {{\"name\":\"A\"}}"),
-                format!("spec.{at}[0].ports[2]: Duplicate value: {{\"containerPort\":1,\"protocol\":\"TCP\"}}"),
+                format!(
+                    "spec.{at}[0].ports[2]: Duplicate value: {{\"containerPort\":1,\"protocol\":\"TCP\"}}"
+                ),
             ]
         );
     }

@@ -9,7 +9,8 @@ use crate::k8s::go::quoted;
 use crate::k8s::names;
 use crate::kinds::{Api, Operator};
 
-/// Returns why the training operator's webhook, if it is there, would refuse to create an object; nothing for one that is not its own.
+/// Returns why the training operator's webhook, if it is there, would refuse to create an object; nothing for
+/// one that is not its own.
 #[must_use]
 pub fn refusals(object: &Stored<'_>) -> Vec<Cause> {
     let mut causes = Causes::default();
@@ -23,7 +24,10 @@ fn training(object: &Part<'_, '_>, causes: &mut Causes) {
     let name = object.at(&["metadata", "name"]);
     if !name.text().is_empty() {
         let messages = names::dns_label_1035(name.text());
-        causes.invalid_each(&name, messages.into_iter().map(|message| format!("should match: {message}")).collect());
+        causes.invalid_each(
+            &name,
+            messages.into_iter().map(|message| format!("should match: {message}")).collect(),
+        );
     }
     let spec = object.get("spec");
     let replicas = spec.get("pytorchReplicaSpecs");
@@ -69,7 +73,9 @@ fn training(object: &Part<'_, '_>, causes: &mut Causes) {
         let count = replica.get("replicas");
         match count.number() {
             Some(number) if role == "Master" && number != 1 => _ = causes.invalid(&count, "must be 1"),
-            None if role == "Master" && replica.is_mapping() && !count.is_set() => _ = causes.required(&count, "must be 1"),
+            None if role == "Master" && replica.is_mapping() && !count.is_set() => {
+                _ = causes.required(&count, "must be 1")
+            }
             Some(number) if number < least => _ = causes.invalid(&count, "must be at least 1"),
             _ => {}
         }
@@ -83,7 +89,10 @@ mod tests {
     use crate::text::value::{Value, json};
 
     fn said(object: &Value) -> Vec<String> {
-        refusals(&Stored::of(object)).into_iter().map(|cause| format!("{}: {}", cause.path, cause.message)).collect()
+        refusals(&Stored::of(object))
+            .into_iter()
+            .map(|cause| format!("{}: {}", cause.path, cause.message))
+            .collect()
     }
 
     fn job(name: &str, spec: Value) -> Value {
@@ -93,10 +102,18 @@ mod tests {
     #[test]
     fn a_master_is_one_and_says_so() {
         let template = json!({"spec": {"containers": [{"name": "pytorch", "image": "i"}]}});
-        let with = |replicas: Value| job("p", json!({"pytorchReplicaSpecs": {"Master": {"replicas": replicas, "template": template}}}));
+        let with = |replicas: Value| {
+            job("p", json!({"pytorchReplicaSpecs": {"Master": {"replicas": replicas, "template": template}}}))
+        };
         assert_eq!(said(&with(json!(1))), [""; 0]);
-        assert_eq!(said(&with(json!(2))), ["spec.pytorchReplicaSpecs[Master].replicas: Invalid value: 2: must be 1"]);
-        assert_eq!(said(&with(Value::Null)), ["spec.pytorchReplicaSpecs[Master].replicas: Required value: must be 1"]);
+        assert_eq!(
+            said(&with(json!(2))),
+            ["spec.pytorchReplicaSpecs[Master].replicas: Invalid value: 2: must be 1"]
+        );
+        assert_eq!(
+            said(&with(Value::Null)),
+            ["spec.pytorchReplicaSpecs[Master].replicas: Required value: must be 1"]
+        );
         // A stand-in is nobody's number.
         assert_eq!(said(&with(json!("$N"))), [""; 0]);
     }

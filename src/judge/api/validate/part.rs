@@ -8,12 +8,14 @@ use crate::judge::api::stored::{Entries, Stored};
 use crate::kinds::whole;
 use crate::text::pointer::Pointer;
 
-/// A place of an object. Of the hundreds that validation looks at most are not there, so it costs no more than the look.
+/// A place of an object. Of the hundreds that validation looks at most are not there, so it costs no more
+/// than the look.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Part<'p, 'v> {
     /// Where it is, or would be.
     place: Place<'p>,
-    /// What is there; nothing where the place does not exist. `null` is a value here and "unset" to [`Part::is_set`].
+    /// What is there; nothing where the place does not exist. `null` is a value here and "unset" to
+    /// [`Part::is_set`].
     pub(super) value: Option<&'v Stored<'v>>,
 }
 
@@ -37,10 +39,14 @@ impl<'v> Part<'_, 'v> {
     /// Returns the items of a list; none where there is no list.
     pub(super) fn items(&self) -> impl Iterator<Item = Part<'_, 'v>> {
         let items = self.value.and_then(Stored::as_list).unwrap_or_default();
-        items.iter().enumerate().map(|(index, value)| Part { place: self.place.step(Step::Index(index)), value: Some(value) })
+        items
+            .iter()
+            .enumerate()
+            .map(|(index, value)| Part { place: self.place.step(Step::Index(index)), value: Some(value) })
     }
 
-    /// Returns the entries of a mapping with keys of the author's choice, in key order; none where there is no mapping.
+    /// Returns the entries of a mapping with keys of the author's choice, in key order; none where there is
+    /// no mapping.
     pub(super) fn entries<'s>(&'s self) -> impl Iterator<Item = (&'v str, Part<'s, 'v>)>
     where
         'v: 's,

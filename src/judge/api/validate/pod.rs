@@ -31,7 +31,8 @@ pub(super) fn template(template: &Part<'_, '_>, causes: &mut Causes) {
     let spec = template.get("spec");
     pod(&spec, causes);
     if spec.get("ephemeralContainers").items().next().is_some() {
-        causes.forbidden(&spec.get("ephemeralContainers"), "ephemeral containers not allowed in pod template");
+        causes
+            .forbidden(&spec.get("ephemeralContainers"), "ephemeral containers not allowed in pod template");
     }
 }
 
@@ -47,7 +48,10 @@ fn pod(spec: &Part<'_, '_>, causes: &mut Causes) {
         for container in spec.get("containers").items() {
             for port in container.get("ports").items() {
                 let host = port.get("hostPort");
-                if host.number().is_some_and(|host| host != 0 && Some(host) != port.get("containerPort").number()) {
+                if host
+                    .number()
+                    .is_some_and(|host| host != 0 && Some(host) != port.get("containerPort").number())
+                {
                     causes.invalid(&host, "must match `containerPort` when `hostNetwork` is true");
                 }
             }
@@ -65,11 +69,17 @@ fn pod(spec: &Part<'_, '_>, causes: &mut Causes) {
         if !config.is_set() {
             causes.required(&config, "must provide `dnsConfig` when `dnsPolicy` is None");
         } else if config.get("nameservers").items().next().is_none() {
-            causes.required(&config.get("nameservers"), "must provide at least one DNS nameserver when `dnsPolicy` is None");
+            causes.required(
+                &config.get("nameservers"),
+                "must provide at least one DNS nameserver when `dnsPolicy` is None",
+            );
         }
     }
     for gate in spec.get("readinessGates").items() {
-        causes.invalid_each(&gate.get("conditionType"), names::qualified_name(gate.get("conditionType").text()));
+        causes.invalid_each(
+            &gate.get("conditionType"),
+            names::qualified_name(gate.get("conditionType").text()),
+        );
     }
     let mut gates: Vec<&str> = Vec::new();
     for gate in spec.get("schedulingGates").items() {
@@ -194,7 +204,8 @@ fn lists_of<'s, 'v>(spec: &'s Part<'_, 'v>) -> [Part<'s, 'v>; 2] {
     [spec.get("initContainers"), spec.get("containers")]
 }
 
-/// Checks that all containers of a pod, or none, are processes of a Windows host, and that those are in its network.
+/// Checks that all containers of a pod, or none, are processes of a Windows host, and that those are in its
+/// network.
 fn host_process(spec: &Part<'_, '_>, causes: &mut Causes) {
     const PROCESS: [&str; 3] = ["securityContext", "windowsOptions", "hostProcess"];
     let pod = spec.at(&PROCESS).bool();
@@ -205,7 +216,10 @@ fn host_process(spec: &Part<'_, '_>, causes: &mut Causes) {
         if let (Some(pod), Some(value)) = (pod, own.bool())
             && pod != value
         {
-            causes.invalid(&own, &format!("pod hostProcess value must be identical if both are specified, was {pod}"));
+            causes.invalid(
+                &own,
+                &format!("pod hostProcess value must be identical if both are specified, was {pod}"),
+            );
         }
         containers += 1;
         processes += usize::from(own.bool().or(pod) == Some(true));
@@ -214,10 +228,18 @@ fn host_process(spec: &Part<'_, '_>, causes: &mut Causes) {
         return;
     }
     if processes < containers {
-        causes.invalid_text(spec, "", "If pod contains any hostProcess containers then all containers must be HostProcess containers");
+        causes.invalid_text(
+            spec,
+            "",
+            "If pod contains any hostProcess containers then all containers must be HostProcess containers",
+        );
     }
     if !spec.get("hostNetwork").is_true() {
-        causes.invalid_shown(&(spec.pointer() / "hostNetwork"), "false", "hostNetwork must be true if pod contains any hostProcess containers");
+        causes.invalid_shown(
+            &(spec.pointer() / "hostNetwork"),
+            "false",
+            "hostNetwork must be true if pod contains any hostProcess containers",
+        );
     }
 }
 
@@ -272,11 +294,15 @@ fn pod_security(spec: &Part<'_, '_>, causes: &mut Causes) {
     for setting in security.get("sysctls").items() {
         let name = setting.get("name");
         let part = |part: &str| {
-            let edge = |byte: Option<&u8>| byte.is_some_and(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit());
+            let edge = |byte: Option<&u8>| {
+                byte.is_some_and(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit())
+            };
             let bytes = part.as_bytes();
             edge(bytes.first())
                 && edge(bytes.last())
-                && bytes.iter().all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit() || b"-_".contains(byte))
+                && bytes
+                    .iter()
+                    .all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit() || b"-_".contains(byte))
         };
         if name.text().is_empty() {
             causes.required(&name, "");
@@ -288,7 +314,9 @@ fn pod_security(spec: &Part<'_, '_>, causes: &mut Causes) {
         }
         let host = |field: &'static str| spec.get(field).is_true();
         if host("hostIPC")
-            && (name.text().starts_with("kernel.shm") || name.text().starts_with("kernel.msg") || name.text().starts_with("kernel.sem"))
+            && (name.text().starts_with("kernel.shm")
+                || name.text().starts_with("kernel.msg")
+                || name.text().starts_with("kernel.sem"))
         {
             causes.invalid(&name, "may not be specified when 'hostIPC' is true");
         }
@@ -309,8 +337,9 @@ fn pod_security(spec: &Part<'_, '_>, causes: &mut Causes) {
     profiles(&security, causes);
     if spec.get("hostPID").is_true() && spec.get("shareProcessNamespace").is_true() {
         let said = security.pointer() / "shareProcessNamespace";
-        causes.invalid_shown(&said, "true", "ShareProcessNamespace and HostPID cannot both be enabled").pointer =
-            spec.get("shareProcessNamespace").pointer();
+        causes
+            .invalid_shown(&said, "true", "ShareProcessNamespace and HostPID cannot both be enabled")
+            .pointer = spec.get("shareProcessNamespace").pointer();
     }
 }
 
@@ -329,9 +358,13 @@ pub(super) fn profiles(security: &Part<'_, '_>, causes: &mut Causes) {
             causes.one_of(&kind, &TYPES);
         }
         match (kind.text(), file.is_set()) {
-            ("Localhost", false) => _ = causes.required(&file, &format!("must be set when {what} type is Localhost")),
+            ("Localhost", false) => {
+                _ = causes.required(&file, &format!("must be set when {what} type is Localhost"))
+            }
             ("Localhost", true) if what == "seccomp" => volume::inner_path(&file, &file, causes),
-            ("Localhost", true) if file.text().trim() != file.text() => _ = causes.invalid(&file, "must not be padded with whitespace"),
+            ("Localhost", true) if file.text().trim() != file.text() => {
+                _ = causes.invalid(&file, "must not be padded with whitespace")
+            }
             ("Localhost", _) | (_, false) => {}
             (_, true) => _ = causes.invalid(&file, &format!("can only be set when {what} type is Localhost")),
         }
@@ -352,8 +385,14 @@ fn resource_claims<'a>(claims: &Part<'_, 'a>, causes: &mut Causes) -> BTreeSet<&
         }
         let sources = [claim.get("resourceClaimName"), claim.get("resourceClaimTemplateName")];
         match sources.iter().filter(|source| source.is_set()).count() {
-            0 => causes.invalid_value(&claim, "must specify one of: `resourceClaimName`, `resourceClaimTemplateName`"),
-            2 => causes.invalid_value(&claim, "at most one of `resourceClaimName` or `resourceClaimTemplateName` may be specified"),
+            0 => causes.invalid_value(
+                &claim,
+                "must specify one of: `resourceClaimName`, `resourceClaimTemplateName`",
+            ),
+            2 => causes.invalid_value(
+                &claim,
+                "at most one of `resourceClaimName` or `resourceClaimTemplateName` may be specified",
+            ),
             _ => {}
         }
         for source in sources.iter().filter(|source| source.is_set()) {
@@ -417,7 +456,8 @@ pub(super) fn user_ids(security: &Part<'_, '_>, causes: &mut Causes) {
 
 fn spread(constraints: &Part<'_, '_>, causes: &mut Causes) {
     for (index, constraint) in constraints.items().enumerate() {
-        let (skew, key, action) = (constraint.get("maxSkew"), constraint.get("topologyKey"), constraint.get("whenUnsatisfiable"));
+        let (skew, key, action) =
+            (constraint.get("maxSkew"), constraint.get("topologyKey"), constraint.get("whenUnsatisfiable"));
         if skew.number().is_none_or(|skew| skew <= 0) {
             causes.invalid_number(&skew, skew.number().unwrap_or_default(), "must be greater than zero");
         }
@@ -425,7 +465,10 @@ fn spread(constraints: &Part<'_, '_>, causes: &mut Causes) {
             causes.required(&key, "can not be empty");
         }
         causes.one_of(&action, &["DoNotSchedule", "ScheduleAnyway"]);
-        let same = |other: &Part<'_, '_>| other.get("topologyKey").text() == key.text() && other.get("whenUnsatisfiable").text() == action.text();
+        let same = |other: &Part<'_, '_>| {
+            other.get("topologyKey").text() == key.text()
+                && other.get("whenUnsatisfiable").text() == action.text()
+        };
         if constraints.items().skip(index + 1).any(|other| same(&other)) {
             let both = Pointer::key(&constraint.pointer(), "{topologyKey, whenUnsatisfiable}");
             causes.duplicate(&both, &quoted(&format!("{{{}, {}}}", key.text(), action.text())));
@@ -435,7 +478,10 @@ fn spread(constraints: &Part<'_, '_>, causes: &mut Causes) {
             causes.invalid(&domains, "must be greater than zero");
         }
         if domains.is_set() && action.text() != "DoNotSchedule" {
-            causes.invalid(&domains, &format!("can only use minDomains if whenUnsatisfiable=DoNotSchedule, not {}", action.text()));
+            causes.invalid(
+                &domains,
+                &format!("can only use minDomains if whenUnsatisfiable=DoNotSchedule, not {}", action.text()),
+            );
         }
         for policy in ["nodeAffinityPolicy", "nodeTaintsPolicy"] {
             let policy = constraint.get(policy);
@@ -461,7 +507,8 @@ fn host_users(spec: &Part<'_, '_>, causes: &mut Causes) {
 
 fn tolerations(tolerations: &Part<'_, '_>, causes: &mut Causes) {
     for toleration in tolerations.items() {
-        let [key, operator, value, effect] = ["key", "operator", "value", "effect"].map(|field| toleration.get(field));
+        let [key, operator, value, effect] =
+            ["key", "operator", "value", "effect"].map(|field| toleration.get(field));
         if key.text().is_empty() {
             if operator.text() != "Exists" {
                 let rule = "operator must be Exists when `key` is empty, which means \"match all values and all keys\"";
@@ -471,21 +518,34 @@ fn tolerations(tolerations: &Part<'_, '_>, causes: &mut Causes) {
             causes.invalid_each(&key, names::qualified_name(key.text()));
         }
         if toleration.get("tolerationSeconds").is_set() && effect.text() != "NoExecute" {
-            causes.invalid_text(&effect, effect.text(), "effect must be 'NoExecute' when `tolerationSeconds` is set");
+            causes.invalid_text(
+                &effect,
+                effect.text(),
+                "effect must be 'NoExecute' when `tolerationSeconds` is set",
+            );
         }
         match operator.text() {
             "" | "Equal" => {
                 let messages = names::label_value(value.text());
                 if !messages.is_empty() {
-                    causes.invalid_text(&operator, value.text(), &messages.join(";")).pointer = value.pointer();
+                    causes.invalid_text(&operator, value.text(), &messages.join(";")).pointer =
+                        value.pointer();
                 }
             }
             "Exists" => {
                 if !value.text().is_empty() {
-                    causes.invalid_text(&operator, value.text(), "value must be empty when `operator` is 'Exists'").pointer = value.pointer();
+                    causes
+                        .invalid_text(
+                            &operator,
+                            value.text(),
+                            "value must be empty when `operator` is 'Exists'",
+                        )
+                        .pointer = value.pointer();
                 }
             }
-            "Lt" | "Gt" => causes.unsupported(&operator, &quoted(operator.text()), &["Equal", "Exists", "Lt", "Gt"]),
+            "Lt" | "Gt" => {
+                causes.unsupported(&operator, &quoted(operator.text()), &["Equal", "Exists", "Lt", "Gt"])
+            }
             _ => causes.one_of(&operator, &["Equal", "Exists"]),
         }
         if !effect.text().is_empty() {

@@ -19,7 +19,9 @@ fn is_huge_page(name: &str) -> bool {
 
 /// Tells whether a resource is one that a device plugin offers, such as `nvidia.com/gpu`.
 fn is_extended(name: &str) -> bool {
-    !is_native(name) && !name.starts_with("requests.") && names::qualified_name(&format!("requests.{name}")).is_empty()
+    !is_native(name)
+        && !name.starts_with("requests.")
+        && names::qualified_name(&format!("requests.{name}")).is_empty()
 }
 
 /// Tells whether more of a resource may be asked for than there is, so that request and limit may differ.
@@ -53,7 +55,11 @@ fn is_standard(name: &str) -> bool {
         "requests.memory",
         "requests.storage",
     ];
-    OTHER.contains(&name) || COUNTED.contains(&name) || name == "storage" || is_huge_page(name) || name.starts_with("requests.hugepages-")
+    OTHER.contains(&name)
+        || COUNTED.contains(&name)
+        || name == "storage"
+        || is_huge_page(name)
+        || name.starts_with("requests.hugepages-")
 }
 
 fn container_resource_name(name: &str, at: &dyn At, causes: &mut Causes) {
@@ -81,8 +87,14 @@ pub(super) fn quantity(name: &str, field: &Part<'_, '_>, quantity: &Quantity, ca
     }
     if let Some(size) = name.strip_prefix("hugepages-") {
         let page = Quantity::parse(size).ok();
-        if page.is_none_or(|page| page.value() <= 0 || quantity.value() <= 0 || quantity.value() % page.value() != 0) {
-            causes.invalid_shown(field, &shown(), &format!("{} is not positive integer multiple of {name}", quantity.canonical()));
+        if page.is_none_or(|page| {
+            page.value() <= 0 || quantity.value() <= 0 || quantity.value() % page.value() != 0
+        }) {
+            causes.invalid_shown(
+                field,
+                &shown(),
+                &format!("{} is not positive integer multiple of {name}", quantity.canonical()),
+            );
         }
     }
     if (COUNTED.contains(&name) || is_extended(name)) && !quantity.is_integer() {
@@ -101,7 +113,10 @@ pub(super) fn of_container(resources: &Part<'_, '_>, claims: &BTreeSet<&str>, ca
             causes.required(&claim, "");
             continue;
         }
-        if seen.iter().any(|(other, part)| *other == key.0 && (part.is_empty() || key.1.is_empty() || *part == key.1)) {
+        if seen
+            .iter()
+            .any(|(other, part)| *other == key.0 && (part.is_empty() || key.1.is_empty() || *part == key.1))
+        {
             causes.duplicate(&claim, &quoted(key.0));
         }
         seen.push(key);
@@ -110,8 +125,16 @@ pub(super) fn of_container(resources: &Part<'_, '_>, claims: &BTreeSet<&str>, ca
         }
         if !claims.contains(key.0) {
             let known: Vec<&str> = claims.iter().copied().collect();
-            let known = if known.is_empty() { " which is empty".to_owned() } else { format!(": {}", known.join(", ")) };
-            causes.not_found(&claim, key.0, &format!("must be one of the names in pod.spec.resourceClaims{known}"));
+            let known = if known.is_empty() {
+                " which is empty".to_owned()
+            } else {
+                format!(": {}", known.join(", "))
+            };
+            causes.not_found(
+                &claim,
+                key.0,
+                &format!("must be one of the names in pod.spec.resourceClaims{known}"),
+            );
         }
     }
 }
@@ -143,10 +166,12 @@ pub(super) fn of_pod_and_containers(spec: &Part<'_, '_>, causes: &mut Causes) {
     for (name, field) in resources.get("requests").entries() {
         let Some(amount) = read(&field) else { continue };
         let containers = spec.get("containers");
-        let asked = containers.items().filter_map(|container| of(container.at(&["resources", "requests"]), name));
+        let asked =
+            containers.items().filter_map(|container| of(container.at(&["resources", "requests"]), name));
         let total = asked.fold(0_i64, |total, more| total.saturating_add(more.milli_value()));
         if amount.milli_value() < total {
-            let total = Quantity::parse(&format!("{total}m")).map_or_else(|_| total.to_string(), |total| total.canonical());
+            let total = Quantity::parse(&format!("{total}m"))
+                .map_or_else(|_| total.to_string(), |total| total.canonical());
             let detail = format!("must be greater than or equal to aggregate container requests of {total}");
             causes.invalid_shown(&field, &quoted(&amount.canonical()), &detail);
         }
@@ -156,7 +181,9 @@ pub(super) fn of_pod_and_containers(spec: &Part<'_, '_>, causes: &mut Causes) {
         for (index, container) in spec.get("containers").items().enumerate() {
             let limits = container.at(&["resources", "limits"]);
             let at = limits.pointer().key(name);
-            let Some(amount) = of(limits, name).filter(|amount| amount.amount_cmp(&most).is_gt()) else { continue };
+            let Some(amount) = of(limits, name).filter(|amount| amount.amount_cmp(&most).is_gt()) else {
+                continue;
+            };
             let said = resources.pointer().key(&format!("containers[{index}][{name}]")).key("limits");
             let detail = format!("must be less than or equal to pod limits of {}", most.canonical());
             causes.invalid_shown(&said, &quoted(&amount.canonical()), &detail).pointer = at;

@@ -45,7 +45,10 @@ mod tests {
     fn few_and_many_are_told_alike() {
         let mut seen = Seen::default();
         for value in 0..3 * FEW {
-            assert!(!seen.contains(&value) && seen.insert(value) && seen.contains(&value) && !seen.insert(value), "{value}");
+            assert!(
+                !seen.contains(&value) && seen.insert(value) && seen.contains(&value) && !seen.insert(value),
+                "{value}"
+            );
         }
         assert!((0..3 * FEW).all(|value| seen.contains(&value)));
     }

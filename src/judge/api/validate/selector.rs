@@ -27,10 +27,13 @@ pub(super) fn label_selector(selector: &Part<'_, '_>, causes: &mut Causes) {
 
 /// Checks one expression of a selector; those of nodes also know `Gt` and `Lt`.
 fn requirement(expression: &Part<'_, '_>, of_nodes: bool, check_values: bool, causes: &mut Causes) {
-    let (operator, values, key) = (expression.get("operator"), expression.get("values"), expression.get("key"));
+    let (operator, values, key) =
+        (expression.get("operator"), expression.get("values"), expression.get("key"));
     let count = values.items().count();
     match operator.text() {
-        "In" | "NotIn" if count == 0 => _ = causes.required(&values, "must be specified when `operator` is 'In' or 'NotIn'"),
+        "In" | "NotIn" if count == 0 => {
+            _ = causes.required(&values, "must be specified when `operator` is 'In' or 'NotIn'")
+        }
         "Exists" | "DoesNotExist" if count > 0 => {
             causes.forbidden(&values, "may not be specified when `operator` is 'Exists' or 'DoesNotExist'");
         }
@@ -60,7 +63,10 @@ pub(super) fn node_term(term: &Part<'_, '_>, required: bool, causes: &mut Causes
         match operator.text() {
             "In" | "NotIn" => {
                 if values.items().count() != 1 {
-                    causes.required(&values, "must be only one value when `operator` is 'In' or 'NotIn' for node field selector");
+                    causes.required(
+                        &values,
+                        "must be only one value when `operator` is 'In' or 'NotIn' for node field selector",
+                    );
                 }
             }
             _ => _ = causes.invalid(&operator, "not a valid selector operator"),
@@ -82,11 +88,15 @@ pub(super) fn label<'v>(labels: &Part<'_, 'v>, key: &str) -> Option<&'v str> {
 
 /// Tells whether a selector picks what has the labels.
 pub(super) fn matches<'v>(selector: &Part<'_, '_>, label: impl Fn(&str) -> Option<&'v str>) -> bool {
-    let all = selector.get("matchLabels").entries().all(|(key, value)| label(key) == value.value.and_then(Stored::as_str));
+    let all = selector
+        .get("matchLabels")
+        .entries()
+        .all(|(key, value)| label(key) == value.value.and_then(Stored::as_str));
     all && selector.get("matchExpressions").items().all(|expression| {
         let key = expression.get("key");
         let found = label(key.text());
-        let listed = found.is_some_and(|found| expression.get("values").items().any(|value| value.text() == found));
+        let listed =
+            found.is_some_and(|found| expression.get("values").items().any(|value| value.text() == found));
         match expression.get("operator").text() {
             "In" => listed,
             "NotIn" => !listed,
@@ -138,14 +148,17 @@ fn pod_term(term: &Part<'_, '_>, causes: &mut Causes) {
     label_selector(&term.get("namespaceSelector"), causes);
     for namespace in term.get("namespaces").items() {
         for message in names::dns_label(namespace.text()) {
-            causes.invalid_text(&(term.pointer() / "namespace"), namespace.text(), &message).pointer = namespace.pointer();
+            causes.invalid_text(&(term.pointer() / "namespace"), namespace.text(), &message).pointer =
+                namespace.pointer();
         }
     }
     for keys in ["matchLabelKeys", "mismatchLabelKeys"] {
         label_keys(&term.get(keys), &term.get("labelSelector"), causes);
     }
     let others = term.get("mismatchLabelKeys");
-    for key in term.get("matchLabelKeys").items().filter(|key| others.items().any(|other| other.value == key.value)) {
+    for key in
+        term.get("matchLabelKeys").items().filter(|key| others.items().any(|other| other.value == key.value))
+    {
         causes.invalid(&key, "exists in both matchLabelKeys and mismatchLabelKeys");
     }
     let key = term.get("topologyKey");

@@ -1,4 +1,5 @@
-//! What may change in an object that exists (kubernetes.md §2): what the API server asks of an UPDATE besides the validation of the new object.
+//! What may change in an object that exists (kubernetes.md §2): what the API server asks of an UPDATE besides
+//! the validation of the new object.
 
 use super::cause::{At as _, Cause, Causes};
 use super::part::Part;
@@ -7,8 +8,8 @@ use crate::kinds::{Api, Kind};
 use crate::text::pointer::{Pointer, Token};
 use crate::text::value::{Map, Value};
 
-/// Returns why the API server would refuse to put an object into the place of another; nothing where it would, or where the kind or version is not known
-/// here.
+/// Returns why the API server would refuse to put an object into the place of another; nothing where it
+/// would, or where the kind or version is not known here.
 ///
 /// Both objects have their [defaults](crate::judge::api::defaults::stored).
 #[must_use]
@@ -55,11 +56,17 @@ fn metadata(new: &Part<'_, '_>, old: &Part<'_, '_>, causes: &mut Causes) {
         return;
     }
     let (after, before) = (new.at(&["metadata", "finalizers"]), old.at(&["metadata", "finalizers"]));
-    let added: Vec<&str> =
-        after.items().filter(|item| !before.items().any(|known| known.value == item.value)).filter_map(|item| item.value?.as_str()).collect();
+    let added: Vec<&str> = after
+        .items()
+        .filter(|item| !before.items().any(|known| known.value == item.value))
+        .filter_map(|item| item.value?.as_str())
+        .collect();
     if !added.is_empty() {
         let added: Vec<String> = added.iter().map(|name| crate::k8s::go::quoted(name)).collect();
-        let detail = format!("no new finalizers can be added if the object is being deleted, found new finalizers []string{{{}}}", added.join(", "));
+        let detail = format!(
+            "no new finalizers can be added if the object is being deleted, found new finalizers []string{{{}}}",
+            added.join(", ")
+        );
         causes.forbidden(&after, &detail);
     }
 }
@@ -69,7 +76,8 @@ fn job(new: &Part<'_, '_>, old: &Part<'_, '_>, causes: &mut Causes) {
     completions(&spec, &before, causes);
     immutable(&spec.get("selector"), &before.get("selector"), causes);
     template(&spec, old, causes);
-    for field in ["completionMode", "podFailurePolicy", "backoffLimitPerIndex", "managedBy", "successPolicy"] {
+    for field in ["completionMode", "podFailurePolicy", "backoffLimitPerIndex", "managedBy", "successPolicy"]
+    {
         immutable(&spec.get(field), &before.get(field), causes);
     }
 }
@@ -100,7 +108,8 @@ fn shown(value: Option<&Stored<'_>>) -> String {
     }
 }
 
-/// The parts of a pod spec that decide where pods go: they may change while the Job is suspended, and the template's metadata with them.
+/// The parts of a pod spec that decide where pods go: they may change while the Job is suspended, and the
+/// template's metadata with them.
 const DIRECTIVES: [&str; 3] = ["nodeSelector", "tolerations", "schedulingGates"];
 
 fn template(spec: &Part<'_, '_>, old: &Part<'_, '_>, causes: &mut Causes) {
@@ -124,9 +133,12 @@ fn template(spec: &Part<'_, '_>, old: &Part<'_, '_>, causes: &mut Causes) {
 /// Tells whether a Job is suspended and has no pods left: since 1.36 it may have run before.
 fn is_idle(job: &Part<'_, '_>) -> bool {
     let status = job.get("status");
-    let says_so =
-        status.get("conditions").items().any(|condition| condition.get("type").text() == "Suspended" && condition.get("status").text() == "True");
-    job.at(&["spec", "suspend"]).is_true() && (!status.get("startTime").is_set() || says_so) && status.get("active").number().unwrap_or_default() == 0
+    let says_so = status.get("conditions").items().any(|condition| {
+        condition.get("type").text() == "Suspended" && condition.get("status").text() == "True"
+    });
+    job.at(&["spec", "suspend"]).is_true()
+        && (!status.get("startTime").is_set() || says_so)
+        && status.get("active").number().unwrap_or_default() == 0
 }
 
 /// Returns the old pod spec with what may change of a suspended Job taken from the new one.
@@ -156,7 +168,8 @@ fn with_directives(old: &Value, new: &Value) -> Value {
 /// Makes a place of one value what it is in another.
 fn take(target: &mut Value, from: &Value, way: &[&str]) {
     let Some((last, way)) = way.split_last() else { return };
-    let value = way.iter().try_fold(from, |value, key| value.get(key)).and_then(|value| value.get(last)).cloned();
+    let value =
+        way.iter().try_fold(from, |value, key| value.get(key)).and_then(|value| value.get(last)).cloned();
     let mut here = target;
     for key in way {
         let Some(entries) = here.as_object_mut() else { return };
@@ -182,13 +195,17 @@ fn difference(new: &Value, old: &Value) -> Option<Pointer> {
             keys.sort_unstable();
             keys.dedup();
             keys.into_iter().find_map(|key| match (new.get(key), old.get(key)) {
-                (Some(new), Some(old)) => Some(below(Token::Key(key.to_owned().into()), difference(new, old)?)),
+                (Some(new), Some(old)) => {
+                    Some(below(Token::Key(key.to_owned().into()), difference(new, old)?))
+                }
                 _ => Some(Pointer::root().key(key)),
             })
         }
-        (Value::Array(new), Value::Array(old)) if new.len() == old.len() => {
-            new.iter().zip(old).enumerate().find_map(|(index, (new, old))| Some(below(Token::Index(index), difference(new, old)?)))
-        }
+        (Value::Array(new), Value::Array(old)) if new.len() == old.len() => new
+            .iter()
+            .zip(old)
+            .enumerate()
+            .find_map(|(index, (new, old))| Some(below(Token::Index(index), difference(new, old)?))),
         _ => Some(Pointer::root()),
     }
 }
@@ -221,7 +238,10 @@ mod tests {
     /// Returns why an object, changed by one patch, may not be changed further by another: `field: message`.
     fn update(object: &Value, before: &Value, change: &Value) -> Vec<String> {
         let old = merged(object, before);
-        refusals(&merged(&old, change), &old).into_iter().map(|cause| format!("{}: {}", cause.path, cause.message)).collect()
+        refusals(&merged(&old, change), &old)
+            .into_iter()
+            .map(|cause| format!("{}: {}", cause.path, cause.message))
+            .collect()
     }
 
     fn a_job() -> Value {
@@ -256,12 +276,17 @@ mod tests {
         ] {
             assert_eq!(job(json!({}), json!({"spec": change})), NONE, "{change}");
         }
-        assert_eq!(job(json!({}), json!({"metadata": {"labels": {"x": "y"}, "annotations": {"x": "y"}}})), NONE);
+        assert_eq!(
+            job(json!({}), json!({"metadata": {"labels": {"x": "y"}, "annotations": {"x": "y"}}})),
+            NONE
+        );
     }
 
     #[test]
     fn what_says_what_a_job_is_may_not() {
-        let immutable = |field: &str, shown: &str| vec![format!("spec.{field}: Invalid value: {shown}: field is immutable")];
+        let immutable = |field: &str, shown: &str| {
+            vec![format!("spec.{field}: Invalid value: {shown}: field is immutable")]
+        };
         for (change, found) in [
             (json!({"completions": 2}), immutable("completions", "2")),
             (json!({"completionMode": "Indexed"}), immutable("completionMode", "\"Indexed\"")),
@@ -270,7 +295,10 @@ mod tests {
         ] {
             assert_eq!(job(json!({}), json!({"spec": change})), found, "{change}");
         }
-        let selector = job(json!({}), json!({"spec": {"selector": {"matchLabels": {"a": "c"}}, "template": {"metadata": {"labels": {"a": "c"}}}}}));
+        let selector = job(
+            json!({}),
+            json!({"spec": {"selector": {"matchLabels": {"a": "c"}}, "template": {"metadata": {"labels": {"a": "c"}}}}}),
+        );
         assert_eq!(selector, [immutable("selector", "{…}"), immutable("template", "{…}")].concat());
         let rules = |code: i32| json!({"spec": {"podFailurePolicy": {"rules": [{"action": "FailJob", "onExitCodes": {"operator": "In", "values": [code]}}]}}});
         assert_eq!(job(rules(1), rules(1)), NONE);
@@ -325,7 +353,11 @@ mod tests {
                 {"weight": 1, "podAffinityTerm": {"topologyKey": "zone", "labelSelector": {}}}
             ]}}}}),
         ] {
-            assert_eq!(job(suspended(), template(change.clone())), ["spec.template.spec: Invalid value: {…}: field is immutable"], "{change}");
+            assert_eq!(
+                job(suspended(), template(change.clone())),
+                ["spec.template.spec: Invalid value: {…}: field is immutable"],
+                "{change}"
+            );
         }
     }
 
@@ -337,7 +369,10 @@ mod tests {
         for (status, found) in [
             (json!({}), 0),
             (json!({"startTime": "2026-01-01T00:00:00Z"}), 1),
-            (json!({"startTime": "2026-01-01T00:00:00Z", "conditions": [{"type": "Suspended", "status": "False"}]}), 1),
+            (
+                json!({"startTime": "2026-01-01T00:00:00Z", "conditions": [{"type": "Suspended", "status": "False"}]}),
+                1,
+            ),
             (json!({"startTime": "2026-01-01T00:00:00Z", "conditions": rest}), 0),
             (json!({"startTime": "2026-01-01T00:00:00Z", "conditions": rest, "active": 1}), 1),
         ] {
@@ -349,20 +384,33 @@ mod tests {
     fn the_place_of_a_change_is_as_deep_as_both_have_it() {
         let old = defaulted(&a_job());
         let at = |change: Value| refusals(&merged(&old, &template(change)), &old)[0].pointer.to_string();
-        assert_eq!(at(json!({"spec": {"containers": [{"name": "c", "image": "other"}]}})), "spec.template.spec.containers[0].image");
-        assert_eq!(at(json!({"spec": {"containers": [{"name": "c", "image": "i"}, {"name": "d", "image": "i"}]}})), "spec.template.spec.containers");
-        assert_eq!(at(json!({"spec": {"priorityClassName": "high"}})), "spec.template.spec.priorityClassName");
+        assert_eq!(
+            at(json!({"spec": {"containers": [{"name": "c", "image": "other"}]}})),
+            "spec.template.spec.containers[0].image"
+        );
+        assert_eq!(
+            at(json!({"spec": {"containers": [{"name": "c", "image": "i"}, {"name": "d", "image": "i"}]}})),
+            "spec.template.spec.containers"
+        );
+        assert_eq!(
+            at(json!({"spec": {"priorityClassName": "high"}})),
+            "spec.template.spec.priorityClassName"
+        );
         assert_eq!(at(json!({"spec": {"dnsPolicy": "Default"}})), "spec.template.spec.dnsPolicy");
     }
 
     #[test]
     fn a_job_is_validated_as_a_new_one_is_too() {
-        assert_eq!(job(json!({}), json!({"spec": {"parallelism": -1}})), ["spec.parallelism: Invalid value: -1: must be greater than or equal to 0"]);
+        assert_eq!(
+            job(json!({}), json!({"spec": {"parallelism": -1}})),
+            ["spec.parallelism: Invalid value: -1: must be greater than or equal to 0"]
+        );
     }
 
     #[test]
     fn nothing_new_may_hold_on_to_what_is_being_deleted() {
-        let deleting = json!({"metadata": {"deletionTimestamp": "2026-01-01T00:00:00Z", "finalizers": ["a.b/c"]}});
+        let deleting =
+            json!({"metadata": {"deletionTimestamp": "2026-01-01T00:00:00Z", "finalizers": ["a.b/c"]}});
         assert_eq!(job(deleting.clone(), json!({"metadata": {"finalizers": []}})), NONE);
         let more = json!({"metadata": {"finalizers": ["a.b/c", "d.e/f"]}});
         assert_eq!(
@@ -384,11 +432,13 @@ mod tests {
 
     #[test]
     fn a_cron_job_may_change_in_everything() {
-        let image =
-            json!({"spec": {"jobTemplate": {"spec": {"completions": 2, "template": {"spec": {"containers": [{"name": "c", "image": "j"}]}}}}}});
+        let image = json!({"spec": {"jobTemplate": {"spec": {"completions": 2, "template": {"spec": {"containers": [{"name": "c", "image": "j"}]}}}}}});
         assert_eq!(cron_job(json!({}), image), NONE);
         assert_eq!(cron_job(json!({}), json!({"spec": {"suspend": true, "schedule": "5 0 * * *"}})), NONE);
-        assert!(cron_job(json!({}), json!({"spec": {"schedule": "never"}}))[0].starts_with("spec.schedule: Invalid value"));
+        assert!(
+            cron_job(json!({}), json!({"spec": {"schedule": "never"}}))[0]
+                .starts_with("spec.schedule: Invalid value")
+        );
     }
 
     #[test]
@@ -403,7 +453,10 @@ mod tests {
         assert_eq!(cron_job(unknown.clone(), json!({"spec": {"suspend": true}})), NONE);
         assert_eq!(cron_job(json!({}), unknown).len(), 1);
         // A name that is too long for the Jobs it makes.
-        assert_eq!(cron_job(json!({"metadata": {"name": "n".repeat(60)}}), json!({"spec": {"suspend": true}})), NONE);
+        assert_eq!(
+            cron_job(json!({"metadata": {"name": "n".repeat(60)}}), json!({"spec": {"suspend": true}})),
+            NONE
+        );
     }
 
     #[test]
@@ -419,7 +472,8 @@ mod tests {
 
     #[test]
     fn other_kinds_and_versions_are_not_judged() {
-        let object = json!({"apiVersion": "batch.volcano.sh/v1alpha1", "kind": "Job", "spec": {"completions": 1}});
+        let object =
+            json!({"apiVersion": "batch.volcano.sh/v1alpha1", "kind": "Job", "spec": {"completions": 1}});
         assert_eq!(update(&object, &json!({}), &json!({"spec": {"completions": 2}})), NONE);
     }
 }

@@ -9,7 +9,8 @@ use super::{container, selector};
 use crate::k8s::go::quoted;
 use crate::k8s::names;
 
-/// All kinds of volumes, in the order in which the server looks for them, with its name for a second one where that differs.
+/// All kinds of volumes, in the order in which the server looks for them, with its name for a second one
+/// where that differs.
 const SOURCES: [(&str, &str); 30] = [
     ("emptyDir", "emptyDir"),
     ("hostPath", "hostPath"),
@@ -43,7 +44,8 @@ const SOURCES: [(&str, &str); 30] = [
     ("image", "image"),
 ];
 
-/// Checks the volumes, and returns the names of the sound ones: mounts of any other are not found. The flag marks those that can be block devices.
+/// Checks the volumes, and returns the names of the sound ones: mounts of any other are not found. The flag
+/// marks those that can be block devices.
 pub(super) fn all<'a>(volumes: &Part<'_, 'a>, causes: &mut Causes) -> BTreeMap<&'a str, bool> {
     let mut known = BTreeMap::new();
     for volume in volumes.items() {
@@ -59,7 +61,10 @@ pub(super) fn all<'a>(volumes: &Part<'_, 'a>, causes: &mut Causes) -> BTreeMap<&
             causes.duplicate(&name, &quoted(name.text()));
         }
         if causes.len() == before {
-            known.insert(name.text(), volume.get("persistentVolumeClaim").is_set() || volume.get("ephemeral").is_set());
+            known.insert(
+                name.text(),
+                volume.get("persistentVolumeClaim").is_set() || volume.get("ephemeral").is_set(),
+            );
         }
     }
     known
@@ -68,7 +73,8 @@ pub(super) fn all<'a>(volumes: &Part<'_, 'a>, causes: &mut Causes) -> BTreeMap<&
 fn source(volume: &Part<'_, '_>, causes: &mut Causes) {
     // There are many kinds, and a volume has hardly more fields than its name and one of them.
     let set = volume.entries().filter(|(_, source)| source.is_set());
-    let mut kinds: Vec<usize> = set.filter_map(|(field, _)| SOURCES.iter().position(|(kind, _)| *kind == field)).collect();
+    let mut kinds: Vec<usize> =
+        set.filter_map(|(field, _)| SOURCES.iter().position(|(kind, _)| *kind == field)).collect();
     kinds.sort_unstable();
     let Some((first, more)) = kinds.split_first() else {
         causes.required(volume, "must specify a volume type");
@@ -77,7 +83,8 @@ fn source(volume: &Part<'_, '_>, causes: &mut Causes) {
     let (kind, _) = SOURCES[*first];
     of_kind(kind, &volume.get(kind), causes);
     for (kind, said) in more.iter().map(|kind| SOURCES[*kind]) {
-        causes.forbidden(&volume.get(kind), "may not specify more than 1 volume type").path = volume.pointer() / said;
+        causes.forbidden(&volume.get(kind), "may not specify more than 1 volume type").path =
+            volume.pointer() / said;
     }
 }
 
@@ -102,7 +109,16 @@ fn of_kind(kind: &str, source: &Part<'_, '_>, causes: &mut Causes) {
         "hostPath" => {
             need(source, &["path"], causes);
             no_steps_up(&source.get("path"), &source.get("path"), causes);
-            let known = ["", "BlockDevice", "CharDevice", "Directory", "DirectoryOrCreate", "File", "FileOrCreate", "Socket"];
+            let known = [
+                "",
+                "BlockDevice",
+                "CharDevice",
+                "Directory",
+                "DirectoryOrCreate",
+                "File",
+                "FileOrCreate",
+                "Socket",
+            ];
             if source.get("type").is_set() {
                 causes.one_of(&source.get("type"), &known);
             }
@@ -193,7 +209,9 @@ fn of_kind(kind: &str, source: &Part<'_, '_>, causes: &mut Causes) {
             }
             need(source, &["volume"], causes);
         }
-        "flocker" if source.get("datasetName").text().is_empty() && source.get("datasetUUID").text().is_empty() => {
+        "flocker"
+            if source.get("datasetName").text().is_empty() && source.get("datasetUUID").text().is_empty() =>
+        {
             causes.required(source, "one of datasetName and datasetUUID is required");
         }
         _ => {}
@@ -255,7 +273,8 @@ fn pod_fields(source: &Part<'_, '_>, causes: &mut Causes) {
 }
 
 fn pod_field_file(item: &Part<'_, '_>, causes: &mut Causes) {
-    const FIELDS: [&str; 5] = ["metadata.annotations", "metadata.labels", "metadata.name", "metadata.namespace", "metadata.uid"];
+    const FIELDS: [&str; 5] =
+        ["metadata.annotations", "metadata.labels", "metadata.name", "metadata.namespace", "metadata.uid"];
     need(item, &["path"], causes);
     file_path(&item.get("path"), causes);
     let (field, resource) = (item.get("fieldRef"), item.get("resourceFieldRef"));
@@ -263,7 +282,11 @@ fn pod_field_file(item: &Part<'_, '_>, causes: &mut Causes) {
         (true, both) => {
             container::field_ref(&field, &FIELDS, causes);
             if both {
-                causes.invalid_text(item, "resource", "fieldRef and resourceFieldRef can not be specified simultaneously");
+                causes.invalid_text(
+                    item,
+                    "resource",
+                    "fieldRef and resourceFieldRef can not be specified simultaneously",
+                );
             }
         }
         (false, true) => container::resource_ref(&resource, true, causes),
@@ -297,7 +320,14 @@ fn projected(source: &Part<'_, '_>, causes: &mut Causes) {
             }
             inner_path(&token.get("path"), &said, causes);
         }
-        let kinds = ["secret", "configMap", "downwardAPI", "serviceAccountToken", "clusterTrustBundle", "podCertificate"];
+        let kinds = [
+            "secret",
+            "configMap",
+            "downwardAPI",
+            "serviceAccountToken",
+            "clusterTrustBundle",
+            "podCertificate",
+        ];
         if kinds.into_iter().filter(|kind| part.get(kind).is_set()).count() > 1 {
             causes.forbidden(&part, "may not specify more than 1 volume type per source");
         }
@@ -332,7 +362,11 @@ fn data_source(source: &Part<'_, '_>, causes: &mut Causes) {
     if !group.text().is_empty() {
         causes.invalid_each(&group, names::dns_subdomain(group.text()));
     } else if kind.text() != "PersistentVolumeClaim" {
-        causes.invalid_text(source, kind.text(), "must be 'PersistentVolumeClaim' when referencing the default apiGroup");
+        causes.invalid_text(
+            source,
+            kind.text(),
+            "must be 'PersistentVolumeClaim' when referencing the default apiGroup",
+        );
     }
 }
 
@@ -355,7 +389,9 @@ fn ephemeral(source: &Part<'_, '_>, causes: &mut Causes) {
         }
     }
     let alone = |mode: &Part<'_, '_>| mode.text() == "ReadWriteOncePod";
-    if modes.items().any(|mode| alone(&mode)) && modes.items().any(|mode| !alone(&mode) && MODES.contains(&mode.text())) {
+    if modes.items().any(|mode| alone(&mode))
+        && modes.items().any(|mode| !alone(&mode) && MODES.contains(&mode.text()))
+    {
         causes.forbidden(&modes, "may not use ReadWriteOncePod with other access modes");
     }
     let (data, reference) = (spec.get("dataSource"), spec.get("dataSourceRef"));
@@ -373,7 +409,8 @@ fn ephemeral(source: &Part<'_, '_>, causes: &mut Causes) {
             causes.required(&said, "").pointer = spec.get("resources").pointer();
         }
         Some(amount) if !amount.is_positive() => {
-            causes.invalid_shown(&said, &quoted(&amount.canonical()), "must be greater than zero").pointer = storage.pointer();
+            causes.invalid_shown(&said, &quoted(&amount.canonical()), "must be greater than zero").pointer =
+                storage.pointer();
         }
         _ => {}
     }

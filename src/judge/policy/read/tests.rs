@@ -56,7 +56,10 @@ trustedControllers: [me]",
     assert_eq!(policy.rules()["deadline"].action, Some(Action::Warn));
     assert_eq!(policy.rules()["deadline"].params["suggestion"], json!(3600));
     let matcher = &policy.overrides[0].matcher;
-    assert_eq!((matcher.namespaces.len(), matcher.names.len(), matcher.labels.len(), matcher.accelerators), (1, 2, 2, Some(false)));
+    assert_eq!(
+        (matcher.namespaces.len(), matcher.names.len(), matcher.labels.len(), matcher.accelerators),
+        (1, 2, 2, Some(false))
+    );
     assert_eq!(matcher.kinds, [Kind::JOB, Kind::CRON_JOB]);
     assert_eq!(policy.overrides[0].rules["deadline"].action, Some(Action::Ignore));
     assert_eq!(policy.exemptions[0].rules, ["deadline", "restart-policy"]);
@@ -68,7 +71,11 @@ trustedControllers: [me]",
 
 #[test]
 fn a_policy_may_be_short() {
-    for source in [HEAD.to_owned(), format!("{HEAD}spec:\n"), format!("{HEAD}spec: {{rules: , overrides: , exemptions: , trustedControllers: }}\n")] {
+    for source in [
+        HEAD.to_owned(),
+        format!("{HEAD}spec:\n"),
+        format!("{HEAD}spec: {{rules: , overrides: , exemptions: , trustedControllers: }}\n"),
+    ] {
         let policy = Policy::parse(&source, "p.yaml").unwrap_or_else(|errors| panic!("{errors}"));
         assert_eq!(policy.trusted_controllers, super::super::TRUSTED_CONTROLLERS);
         assert_eq!(policy.opt_out, OptOut::Warnings);
@@ -87,8 +94,14 @@ fn reads_json_too() {
 #[test]
 fn unknown_keys_are_errors_with_a_hint() {
     assert_eq!(error("rulez: {}"), "1:1: `spec` has no key `rulez`; did you mean `rules`?");
-    assert_eq!(error("rules: {deadline: {actoin: deny}}"), "1:20: `deadline` has no key `actoin`; did you mean `action`?");
-    assert_eq!(error("overrides:\n- match: {namespace: [a]}\n  rules: {}"), "2:11: `match` has no key `namespace`; did you mean `namespaces`?");
+    assert_eq!(
+        error("rules: {deadline: {actoin: deny}}"),
+        "1:20: `deadline` has no key `actoin`; did you mean `action`?"
+    );
+    assert_eq!(
+        error("overrides:\n- match: {namespace: [a]}\n  rules: {}"),
+        "2:11: `match` has no key `namespace`; did you mean `namespaces`?"
+    );
     assert_eq!(
         error("exemptions:\n- match: {names: [a]}\n  reason: r\n  expires: 2030-01-01"),
         "4:3: an exemption has no key `expires`; expected `match`, `rules`, `reason` or `until`"
@@ -98,11 +111,26 @@ fn unknown_keys_are_errors_with_a_hint() {
 #[test]
 fn unknown_rules_parameters_actions_and_kinds_are_errors_with_a_hint() {
     assert_eq!(error("rules: {dedline: {}}"), "1:9: there is no rule `dedline`; did you mean `deadline`?");
-    assert_eq!(error("rules: {placeholder: {}}"), "1:9: `placeholder` is a check of the input, which a policy cannot set");
-    assert_eq!(error("rules: {deadline: {params: {sugestion: 1}}}"), "1:29: `deadline` has no parameter `sugestion`; did you mean `suggestion`?");
-    assert_eq!(error("rules: {restart-policy: {params: {x: 1}}}"), "1:35: `restart-policy` has no parameter `x`; it has no parameters");
-    assert_eq!(error("rules: {deadline: {action: denny}}"), "1:28: `action` cannot be `denny`; did you mean `deny`?");
-    assert_eq!(error("rules: {deadline: {action: off}}"), "1:28: `action` is a word, not a boolean; expected `deny`, `warn` or `ignore`");
+    assert_eq!(
+        error("rules: {placeholder: {}}"),
+        "1:9: `placeholder` is a check of the input, which a policy cannot set"
+    );
+    assert_eq!(
+        error("rules: {deadline: {params: {sugestion: 1}}}"),
+        "1:29: `deadline` has no parameter `sugestion`; did you mean `suggestion`?"
+    );
+    assert_eq!(
+        error("rules: {restart-policy: {params: {x: 1}}}"),
+        "1:35: `restart-policy` has no parameter `x`; it has no parameters"
+    );
+    assert_eq!(
+        error("rules: {deadline: {action: denny}}"),
+        "1:28: `action` cannot be `denny`; did you mean `deny`?"
+    );
+    assert_eq!(
+        error("rules: {deadline: {action: off}}"),
+        "1:28: `action` is a word, not a boolean; expected `deny`, `warn` or `ignore`"
+    );
     assert_eq!(error("optOut: warning"), "1:9: `optOut` cannot be `warning`; did you mean `warnings`?");
     let kind = error("overrides:\n- match: {kinds: [Cronjob]}\n  rules: {}");
     assert_eq!(kind, "2:19: a kind cannot be `Cronjob`; did you mean `CronJob`?");
@@ -112,7 +140,10 @@ fn unknown_rules_parameters_actions_and_kinds_are_errors_with_a_hint() {
 
 #[test]
 fn only_rules_that_fill_can_fill() {
-    assert_eq!(error("rules: {deadline: {action: fill}}"), "1:28: `deadline` cannot fill in a value; expected `deny`, `warn` or `ignore`");
+    assert_eq!(
+        error("rules: {deadline: {action: fill}}"),
+        "1:28: `deadline` cannot fill in a value; expected `deny`, `warn` or `ignore`"
+    );
     assert!(read("rules: {gpu-toleration: {action: fill}}").is_ok());
 }
 
@@ -121,15 +152,27 @@ fn parameters_are_checked_by_type_and_least_value() {
     let with = |value: &str| format!("rules: {{ttl-after-finished: {{params: {value}}}}}");
     assert!(read(&with("{seconds: 0, gitops: true}")).is_ok());
     assert_eq!(error(&with("{seconds: -1}")), "1:48: `seconds` is -1, below the least that makes sense, 0");
-    assert_eq!(error(&with("{seconds: 1h}")), "1:48: `seconds` is a whole number, not a string; write it in seconds: `3600`");
-    assert_eq!(error(&with("{seconds: 1.5}")), "1:48: `seconds` is a whole number, not a number that is not whole, or too large");
+    assert_eq!(
+        error(&with("{seconds: 1h}")),
+        "1:48: `seconds` is a whole number, not a string; write it in seconds: `3600`"
+    );
+    assert_eq!(
+        error(&with("{seconds: 1.5}")),
+        "1:48: `seconds` is a whole number, not a number that is not whole, or too large"
+    );
     assert_eq!(error(&with("{gitops: 'yes'}")), "1:47: `gitops` is `true` or `false`, not a string");
     assert_eq!(error(&with("{seconds: }")), "1:39: `seconds` is a whole number, not nothing");
     assert_eq!(error(&with("[]")), "1:38: `params` is a mapping, not a list");
     let list = |value: &str| format!("rules: {{checkpoint-volume-access: {{params: {{words: {value}}}}}}}");
     assert!(read(&list("[]")).is_ok());
-    assert_eq!(error(&list("[a, 1]")), "1:56: an item of `words` is a string, not a number; put it in quotes");
-    assert_eq!(error(&list("save")), "1:52: `words` is a list, not a string; write the one item in brackets: `[…]`");
+    assert_eq!(
+        error(&list("[a, 1]")),
+        "1:56: an item of `words` is a string, not a number; put it in quotes"
+    );
+    assert_eq!(
+        error(&list("save")),
+        "1:52: `words` is a list, not a string; write the one item in brackets: `[…]`"
+    );
     let map = |value: &str| format!("rules: {{gpu-toleration: {{params: {{taints: {value}}}}}}}");
     assert!(read(&map("{nvidia.com/gpu: dedicated}")).is_ok());
     assert_eq!(error(&map("{a: {}}")), "1:47: `a` of `taints` is a string, not a mapping");
@@ -138,16 +181,24 @@ fn parameters_are_checked_by_type_and_least_value() {
 
 #[test]
 fn a_rule_set_to_a_word_is_told_how_to_say_it() {
-    assert_eq!(error("rules: {deadline: warn}"), "1:19: `deadline` is a mapping, not a string; write `{action: warn}`");
+    assert_eq!(
+        error("rules: {deadline: warn}"),
+        "1:19: `deadline` is a mapping, not a string; write `{action: warn}`"
+    );
 }
 
 #[test]
 fn globs_and_dates_are_checked() {
-    assert_eq!(error("overrides:\n- match: {names: ['a[']}\n  rules: {}"), "2:19: `a[` is no glob: unclosed character class; missing ']'");
+    assert_eq!(
+        error("overrides:\n- match: {names: ['a[']}\n  rules: {}"),
+        "2:19: `a[` is no glob: unclosed character class; missing ']'"
+    );
     let until = |date: &str| format!("exemptions:\n- match: {{names: [a]}}\n  reason: r\n  until: {date}");
     assert!(read(&until("2028-02-29")).is_ok());
     for date in ["2027-02-29", "2027-13-01", "tomorrow", "2027-1-1", "2027-01-01T00:00:00Z", "+02027-01-1"] {
-        let expected = format!("4:10: `until` is no date: `{date}`; write the last day on which it holds, as year-month-day: `2030-12-31`");
+        let expected = format!(
+            "4:10: `until` is no date: `{date}`; write the last day on which it holds, as year-month-day: `2030-12-31`"
+        );
         assert_eq!(error(&until(date)), expected);
     }
     assert_eq!(error(&until("20270101")), "4:10: `until` is a string, not a number; put it in quotes");
@@ -157,12 +208,20 @@ fn globs_and_dates_are_checked() {
 fn nothing_is_matched_by_accident() {
     for place in ["match: {}\n  ", "match:\n  "] {
         let message = error(&format!("exemptions:\n- {place}reason: r"));
-        assert!(message.starts_with("2:3: an exemption needs a `match` that says which objects it is for; name at least one of"), "{message}");
+        assert!(
+            message.starts_with(
+                "2:3: an exemption needs a `match` that says which objects it is for; name at least one of"
+            ),
+            "{message}"
+        );
     }
     assert!(error("exemptions:\n- reason: r").starts_with("2:3: an exemption needs a `match`"));
     for key in ["namespaces", "kinds", "names"] {
         let message = error(&format!("overrides:\n- match: {{{key}: []}}\n  rules: {{}}"));
-        assert_eq!(message, format!("2:{}: `{key}` is an empty list; leave the key out to mean all", 13 + key.len()));
+        assert_eq!(
+            message,
+            format!("2:{}: `{key}` is an empty list; leave the key out to mean all", 13 + key.len())
+        );
     }
     let message = error("exemptions:\n- match: {names: [a]}\n  rules: []\n  reason: r");
     assert_eq!(message, "3:10: `rules` of an exemption is an empty list; leave the key out to mean all");
@@ -172,19 +231,27 @@ fn nothing_is_matched_by_accident() {
 fn an_exemption_needs_a_reason_and_an_override_rules() {
     assert_eq!(error("exemptions:\n- match: {names: [a]}"), "2:3: `reason` is missing");
     assert_eq!(error("exemptions:\n- match: {names: [a]}\n  reason: ' '"), "3:11: `reason` is empty");
-    assert_eq!(error("overrides:\n- match: {names: [a]}"), "2:3: an override without `rules` changes nothing");
+    assert_eq!(
+        error("overrides:\n- match: {names: [a]}"),
+        "2:3: an override without `rules` changes nothing"
+    );
 }
 
 #[test]
 fn all_errors_come_at_once_in_the_order_of_the_source() {
-    let all = errors("rulez: 1\noptOut: maybe\nexemptions: [{reason: 1}]\nrules: {deadline: {action: fill, params: {x: 1}}}");
+    let all = errors(
+        "rulez: 1\noptOut: maybe\nexemptions: [{reason: 1}]\nrules: {deadline: {action: fill, params: {x: 1}}}",
+    );
     let lines: Vec<&str> = all.iter().map(|error| error.split_once(':').unwrap().0).collect();
     assert_eq!(lines, ["1", "2", "3", "3", "4", "4"], "{all:#?}");
 }
 
 #[test]
 fn the_head_must_be_a_policys() {
-    assert_eq!(whole("kind: Policy\nmetadata: {name: a}\n"), "p.yaml:1:1: `apiVersion` is missing; add `apiVersion: jobgate.dev/v1alpha1`");
+    assert_eq!(
+        whole("kind: Policy\nmetadata: {name: a}\n"),
+        "p.yaml:1:1: `apiVersion` is missing; add `apiVersion: jobgate.dev/v1alpha1`"
+    );
     assert_eq!(
         whole("apiVersion: jobgate.dev/v1\nkind: Policy\nmetadata: {name: a}\n"),
         "p.yaml:1:13: `apiVersion` is `jobgate.dev/v1`, which is not what this version of Jobgate reads; expected `jobgate.dev/v1alpha1`"
@@ -192,9 +259,18 @@ fn the_head_must_be_a_policys() {
     let two = whole("{}");
     assert!(two.contains("`apiVersion` is missing") && two.contains("`kind` is missing"), "{two}");
     assert_eq!(whole(&HEAD.replace("{name: test}", "{}")), "p.yaml:3:1: `metadata.name` is missing");
-    assert_eq!(whole("apiVersion: jobgate.dev/v1alpha1\nkind: Policy\n"), "p.yaml:1:1: `metadata.name` is missing");
-    assert_eq!(whole(&HEAD.replace("{name: test}", "[]")), "p.yaml:3:11: `metadata` is a mapping, not a list");
-    assert_eq!(whole(&HEAD.replace("test", "7")), "p.yaml:3:18: `metadata.name` is a string, not a number; put it in quotes");
+    assert_eq!(
+        whole("apiVersion: jobgate.dev/v1alpha1\nkind: Policy\n"),
+        "p.yaml:1:1: `metadata.name` is missing"
+    );
+    assert_eq!(
+        whole(&HEAD.replace("{name: test}", "[]")),
+        "p.yaml:3:11: `metadata` is a mapping, not a list"
+    );
+    assert_eq!(
+        whole(&HEAD.replace("test", "7")),
+        "p.yaml:3:18: `metadata.name` is a string, not a number; put it in quotes"
+    );
 }
 
 #[test]
@@ -208,7 +284,11 @@ fn an_object_of_another_sort_is_told_so_and_no_more() {
 #[test]
 fn a_source_without_one_policy_is_an_error() {
     for source in ["", "\n", "# nothing\n", "---\n---\n"] {
-        assert!(whole(source).starts_with("p.yaml:1:1: there is no policy here"), "{source:?}: {}", whole(source));
+        assert!(
+            whole(source).starts_with("p.yaml:1:1: there is no policy here"),
+            "{source:?}: {}",
+            whole(source)
+        );
     }
     let two = whole(&format!("{HEAD}---\n{HEAD}"));
     assert_eq!(two, "p.yaml:5:1: a policy is one document, and this is another");
@@ -223,7 +303,10 @@ fn what_is_not_yaml_is_an_error_with_a_place() {
 
 #[test]
 fn a_key_twice_is_an_error() {
-    assert_eq!(error("optOut: none\noptOut: none"), "2:1: the key `optOut` stands here for the second time; remove one of the two");
+    assert_eq!(
+        error("optOut: none\noptOut: none"),
+        "2:1: the key `optOut` stands here for the second time; remove one of the two"
+    );
 }
 
 #[test]

@@ -22,7 +22,12 @@ fn secret(change: Change) -> Contents {
 }
 
 fn decide(now: SystemTime, contents: &Contents, leaf: Option<&Leaf>, soaked: &[Root]) -> Plan {
-    plan(&View { now, contents: Some(contents), leaf, soaked, published: &[], spread: 0.0 }, &names(), &Lifetimes::default()).unwrap()
+    plan(
+        &View { now, contents: Some(contents), leaf, soaked, published: &[], spread: 0.0 },
+        &names(),
+        &Lifetimes::default(),
+    )
+    .unwrap()
 }
 
 fn step(plan: &Plan) -> Option<Step> {
@@ -37,7 +42,10 @@ fn then(plan: &Plan) -> Contents {
 #[test]
 fn an_empty_secret_is_filled_and_an_authority_there_is_taken() {
     let first = decide(start(), &secret(Change::default()), None, &[]);
-    assert_eq!((step(&first), first.sign.is_none(), first.bundle.is_none()), (Some(Step::Create), true, true));
+    assert_eq!(
+        (step(&first), first.sign.is_none(), first.bundle.is_none()),
+        (Some(Step::Create), true, true)
+    );
     let filled = then(&first);
     let second = decide(start(), &filled, None, &[]);
     assert_eq!(step(&second), None);
@@ -49,7 +57,14 @@ fn an_empty_secret_is_filled_and_an_authority_there_is_taken() {
 fn what_was_published_stays_so_when_all_else_is_lost() {
     let (lost, empty) = (authority(start()), secret(Change::default()));
     let published = [lost.root().clone()];
-    let view = View { now: start(), contents: Some(&empty), leaf: None, soaked: &[], published: &published, spread: 0.0 };
+    let view = View {
+        now: start(),
+        contents: Some(&empty),
+        leaf: None,
+        soaked: &[],
+        published: &published,
+        spread: 0.0,
+    };
     let plan = plan(&view, &names(), &Lifetimes::default()).unwrap();
     assert_eq!(then(&plan).previous, published);
 }
@@ -76,7 +91,14 @@ fn putting_back_ones_own_authority_keeps_what_others_serve() {
     let leaf = leaf(&held, start());
     let published = [held.root().clone(), later.root().clone()];
     let empty = secret(Change::default());
-    let view = View { now: start() + DAY, contents: Some(&empty), leaf: Some(&leaf), soaked: &published, published: &published, spread: 0.0 };
+    let view = View {
+        now: start() + DAY,
+        contents: Some(&empty),
+        leaf: Some(&leaf),
+        soaked: &published,
+        published: &published,
+        spread: 0.0,
+    };
     let plan = plan(&view, &names(), &Lifetimes::default()).unwrap();
     assert_eq!(step(&plan), Some(Step::Restore));
     assert_eq!(then(&plan).previous, [later.root().clone()]);
@@ -116,9 +138,15 @@ fn a_rotation_goes_through_its_phases() {
     assert_eq!(step(&promote), Some(Step::Promote));
     promote.store.unwrap().1.apply(&mut data);
     let contents = Contents::read(&data, false, &names());
-    assert_eq!((contents.current.roots(), contents.previous.clone()), (vec![new.clone()], vec![old.root().clone()]));
+    assert_eq!(
+        (contents.current.roots(), contents.previous.clone()),
+        (vec![new.clone()], vec![old.root().clone()])
+    );
     let unsure = decide(due, &contents, Some(&leaf), &[]);
-    assert!(unsure.sign.is_none(), "a replica that has not seen the new authority published goes on as it was");
+    assert!(
+        unsure.sign.is_none(),
+        "a replica that has not seen the new authority published goes on as it was"
+    );
     let sure = decide(due, &contents, Some(&leaf), std::slice::from_ref(&new));
     assert_eq!(sure.sign.unwrap().root(), &new);
     let Slot::Good(signer) = &contents.current else { panic!("{contents:?}") };
@@ -126,7 +154,11 @@ fn a_rotation_goes_through_its_phases() {
     assert_eq!(step(&decide(due + 7 * DAY, &contents, Some(&fresh), &[])), None);
     let retire = decide(due + 8 * DAY, &contents, Some(&fresh), &[]);
     assert_eq!(step(&retire), Some(Step::Retire));
-    assert_eq!(step(&decide(due + 8 * DAY, &contents, Some(&self::leaf(&old, due + 6 * DAY)), &[])), None, "not while it is served here");
+    assert_eq!(
+        step(&decide(due + 8 * DAY, &contents, Some(&self::leaf(&old, due + 6 * DAY)), &[])),
+        None,
+        "not while it is served here"
+    );
 }
 
 #[test]
@@ -232,7 +264,13 @@ impl World {
 
     fn new(replicas: usize) -> Self {
         // Half an hour stands for a day, so that years pass in a test.
-        let lifetimes = Lifetimes { authority: 9 * HOUR, leaf: HOUR, soak: Duration::from_secs(600), grace: HOUR / 2, settle: Duration::ZERO };
+        let lifetimes = Lifetimes {
+            authority: 9 * HOUR,
+            leaf: HOUR,
+            soak: Duration::from_secs(600),
+            grace: HOUR / 2,
+            settle: Duration::ZERO,
+        };
         Self {
             lifetimes,
             now: start(),
@@ -259,7 +297,14 @@ impl World {
         replica.soak.note(uptime, &self.bundle);
         let soaked = replica.soak.over(uptime, self.lifetimes.soak);
         let spread = f64::from(u32::try_from(index).unwrap()) / 4.0;
-        let view = View { now: self.now, contents: Some(&contents), leaf: replica.leaf.as_ref(), soaked: &soaked, published: &self.bundle, spread };
+        let view = View {
+            now: self.now,
+            contents: Some(&contents),
+            leaf: replica.leaf.as_ref(),
+            soaked: &soaked,
+            published: &self.bundle,
+            spread,
+        };
         let plan = plan(&view, &names(), &self.lifetimes).unwrap();
         if let Some((step, change)) = plan.store {
             if version == self.version {
@@ -303,7 +348,8 @@ impl World {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(12))]
 
-    /// Three authorities' lives with replicas that read and write in any order, start anew at any time, and find the Secret emptied now and then.
+    /// Three authorities' lives with replicas that read and write in any order, start anew at any time, and
+    /// find the Secret emptied now and then.
     #[test]
     fn no_handshake_fails_in_years(seed in prop::collection::vec(any::<u8>(), 64..128), replicas in 1_usize..5) {
         let mut world = World::new(replicas);
@@ -334,7 +380,8 @@ proptest! {
             world.check();
             world.pass(World::TICK * 2);
         }
-        // One that began in the last turn has had no time yet: API servers may still hold the bundle of before.
+        // One that began in the last turn has had no time yet: API servers may still hold the bundle of
+        // before.
         for _ in 0..=World::LATE {
             for index in 0..replicas {
                 world.read(index);
@@ -369,7 +416,8 @@ proptest! {
         }
     }
 
-    /// A clock that jumps to and fro and a machine asleep for a month: whatever the time is now, two turns later what is served holds.
+    /// A clock that jumps to and fro and a machine asleep for a month: whatever the time is now, two turns
+    /// later what is served holds.
     #[test]
     fn a_jump_is_over_after_two_turns(jumps in prop::collection::vec(-40_i64..400, 1..12)) {
         let mut world = World::new(2);

@@ -7,15 +7,18 @@ use crate::report::plural;
 
 pub(super) fn permissions(observed: &Observed) -> Judged {
     if observed.deployment == Seen::Absent {
-        return Err(Note::not_checked("there is no Deployment to name the service account").remedy("see `replicas`"));
+        return Err(
+            Note::not_checked("there is no Deployment to name the service account").remedy("see `replicas`")
+        );
     }
     if observed.rights.is_empty() {
         return Ok(vec![Note::ok("it needs none")]);
     }
     let mut notes = Vec::new();
     let lacks = |certificates: bool| -> Vec<String> {
-        let missing =
-            observed.rights.iter().filter(|(right, seen)| right.certificates == certificates && matches!(seen, Seen::Known(false) | Seen::Absent));
+        let missing = observed.rights.iter().filter(|(right, seen)| {
+            right.certificates == certificates && matches!(seen, Seen::Known(false) | Seen::Absent)
+        });
         let mut objects: Vec<(String, Vec<&str>)> = Vec::new();
         for (right, _) in missing {
             let object = right.object();
@@ -28,12 +31,22 @@ pub(super) fn permissions(observed: &Observed) -> Judged {
     };
     let (certificates, claims) = (lacks(true), lacks(false));
     if !certificates.is_empty() {
-        notes.push(Note::problem(format!("it may not {}: the certificates cannot be kept in order", list(certificates))));
+        notes.push(Note::problem(format!(
+            "it may not {}: the certificates cannot be kept in order",
+            list(certificates)
+        )));
     }
     if !claims.is_empty() {
-        notes.push(Note::warning(format!("it may not {}: `checkpoint-volume-access` knows no claims", list(claims))));
+        notes.push(Note::warning(format!(
+            "it may not {}: `checkpoint-volume-access` knows no claims",
+            list(claims)
+        )));
     }
-    if let Some(unread) = observed.rights.iter().find_map(|(_, seen)| if let Seen::Unread(unread) = seen { Some(unread) } else { None }) {
+    if let Some(unread) = observed
+        .rights
+        .iter()
+        .find_map(|(_, seen)| if let Seen::Unread(unread) = seen { Some(unread) } else { None })
+    {
         notes.push(Note::unread(unread));
     }
     or_fine(notes, format!("it has all {} that it needs", plural(observed.rights.len(), "permission")))

@@ -19,8 +19,7 @@ use crate::text::value::Value;
 /// What to do where Jobgate did not make what is broken.
 const PAIR: &str = "write the chain and its own key into the Secret, together: cert-manager does, or make them with jobgate certs init --service {service} --namespace {ns}";
 /// What to do where Jobgate does not write the caBundle.
-const PUBLISH: &str =
-    "write the authority that has signed the certificate into every caBundle: cert-manager's injector does, and jobgate certs init says how";
+const PUBLISH: &str = "write the authority that has signed the certificate into every caBundle: cert-manager's injector does, and jobgate certs init says how";
 /// What to do where Jobgate made it.
 const MENDS: &str = "Jobgate puts a good one in its place within ten seconds if it may; see what keeps it from that: kubectl -n {ns} logs deployment/{deployment} --tail=50";
 
@@ -34,11 +33,15 @@ pub(super) fn bundle(observed: &Observed) -> Judged {
         let name = entry.name();
         let pem = match entry.bundle() {
             None if entry.url().is_some() => {
-                notes.push(Note::warning(format!("{name} has no caBundle: the API server's own roots decide")));
+                notes.push(Note::warning(format!(
+                    "{name} has no caBundle: the API server's own roots decide"
+                )));
                 continue;
             }
             None => {
-                notes.push(Note::problem(format!("the caBundle of {name} is empty: the API server does not trust Jobgate")));
+                notes.push(Note::problem(format!(
+                    "the caBundle of {name} is empty: the API server does not trust Jobgate"
+                )));
                 continue;
             }
             Some(Err(_)) => {
@@ -53,7 +56,9 @@ pub(super) fn bundle(observed: &Observed) -> Judged {
             continue;
         }
         if !clean {
-            notes.push(Note::warning(format!("the caBundle of {name} holds something that is not a certificate")));
+            notes.push(Note::warning(format!(
+                "the caBundle of {name} holds something that is not a certificate"
+            )));
         }
         // During a rotation there are several: the one that lasts longest says when it gets serious.
         let judged = roots.iter().map(|root| dates(&format!("the caBundle of {name}"), root, observed.now));
@@ -94,7 +99,9 @@ pub(super) fn agrees(observed: &Observed) -> Judged {
 fn source(observed: &Observed, secret: &Value) -> Certificates {
     let has = |key: &str| !secret["data"][key].is_null();
     observed.certificates().unwrap_or_else(|| match has("tls.crt") && !has("ca.key") {
-        true => Certificates::Mounted(observed.secret_name(), "tls.crt".to_owned(), Some("tls.key".to_owned())),
+        true => {
+            Certificates::Mounted(observed.secret_name(), "tls.crt".to_owned(), Some("tls.key".to_owned()))
+        }
         false => Certificates::Own(observed.secret_name()),
     })
 }
@@ -139,9 +146,15 @@ fn distrust<'a>(
 
 pub(super) fn ours(observed: &Observed) -> Judged {
     let entries = entries(observed)?;
-    let secret = need(&observed.secret, || Note::not_checked("there is no Secret").remedy("see `certificate-secret`"))?;
-    let nothing = |what: &str| Note::not_checked(format!("the Secret holds no {what}")).remedy("see `certificate-secret`");
-    let without = |root: &Root| -> Vec<&str> { entries.iter().filter(|entry| !entry.roots().contains(root)).map(|entry| entry.name()).collect() };
+    let secret = need(&observed.secret, || {
+        Note::not_checked("there is no Secret").remedy("see `certificate-secret`")
+    })?;
+    let nothing = |what: &str| {
+        Note::not_checked(format!("the Secret holds no {what}")).remedy("see `certificate-secret`")
+    };
+    let without = |root: &Root| -> Vec<&str> {
+        entries.iter().filter(|entry| !entry.roots().contains(root)).map(|entry| entry.name()).collect()
+    };
     if let Certificates::Mounted(name, certificate, _) = source(observed, secret) {
         let data = data(secret);
         let pem = |key: &str| data.get(key).map(Vec::as_slice).unwrap_or_default();
@@ -149,27 +162,39 @@ pub(super) fn ours(observed: &Observed) -> Judged {
             let told = format!("ca.crt in the Secret {name} ({})", root.id());
             let notes = match &without(root)[..] {
                 [] => Vec::new(),
-                strangers => vec![Note::problem(format!("{told} is not in the caBundle of {}", list(strangers))).remedy(PUBLISH)],
+                strangers => vec![
+                    Note::problem(format!("{told} is not in the caBundle of {}", list(strangers)))
+                        .remedy(PUBLISH),
+                ],
             };
             return or_fine(notes, format!("{told} is in every caBundle"));
         }
-        let chain: Vec<CertificateDer<'_>> = CertificateDer::pem_slice_iter(pem(&certificate)).filter_map(Result::ok).collect();
+        let chain: Vec<CertificateDer<'_>> =
+            CertificateDer::pem_slice_iter(pem(&certificate)).filter_map(Result::ok).collect();
         let (leaf, intermediates) = chain.split_first().ok_or_else(|| nothing("certificate"))?;
         let told = format!("{certificate} in the Secret {name}");
         if !has_bundle(&entries) {
-            return Err(Note::not_checked(format!("no webhook has a caBundle to hold {told} against")).remedy("see `ca-bundle`"));
+            return Err(Note::not_checked(format!("no webhook has a caBundle to hold {told} against"))
+                .remedy("see `ca-bundle`"));
         }
         let mut notes = Vec::new();
         for (why, names) in distrust(&entries, leaf, intermediates, observed.now) {
             notes.push(match why {
-                Distrust::Unsigned => Note::problem(format!("no authority in the caBundle of {} has signed {told}", list(names))).remedy(PUBLISH),
-                Distrust::Expired | Distrust::Early => Note::not_checked(format!("{told}: {why}")).remedy("see `certificate-secret`"),
+                Distrust::Unsigned => Note::problem(format!(
+                    "no authority in the caBundle of {} has signed {told}",
+                    list(names)
+                ))
+                .remedy(PUBLISH),
+                Distrust::Expired | Distrust::Early => {
+                    Note::not_checked(format!("{told}: {why}")).remedy("see `certificate-secret`")
+                }
                 why => Note::problem(format!("{told}: {why}, says {}", list(names))).remedy(PAIR),
             });
         }
         return or_fine(notes, format!("{told} is signed by an authority in every caBundle"));
     }
-    let root = contents(observed, secret)?.current.roots().into_iter().next().ok_or_else(|| nothing("authority"))?;
+    let root =
+        contents(observed, secret)?.current.roots().into_iter().next().ok_or_else(|| nothing("authority"))?;
     let told = format!("the authority in the Secret ({})", root.id());
     let notes = match &without(&root)[..] {
         [] => Vec::new(),
@@ -208,13 +233,20 @@ pub(super) fn served(observed: &Observed) -> Judged {
             notes.push(Note { text: format!("{at}: {}", dated.text), ..dated });
         }
         if !has_bundle(&entries) {
-            notes.push(Note::not_checked(format!("{at}: no webhook has a caBundle to hold it against")).remedy("see `ca-bundle`"));
+            notes.push(
+                Note::not_checked(format!("{at}: no webhook has a caBundle to hold it against"))
+                    .remedy("see `ca-bundle`"),
+            );
             continue;
         }
         let distrusted = distrust(&entries, leaf, intermediates, observed.now);
         for (why, names) in &distrusted {
             let why = match why {
-                Distrust::Unsigned => format!("no authority in the caBundle of {} has signed the certificate ({})", list(names), root.id()),
+                Distrust::Unsigned => format!(
+                    "no authority in the caBundle of {} has signed the certificate ({})",
+                    list(names),
+                    root.id()
+                ),
                 Distrust::Expired | Distrust::Early if dated.status == Status::Problem => continue,
                 why => format!("the certificate ({}): {why}, says {}", root.id(), list(names)),
             };
@@ -225,7 +257,9 @@ pub(super) fn served(observed: &Observed) -> Judged {
         }
     }
     if observed.served.is_empty() {
-        need(&observed.pods, || Note::not_checked("there is nobody to ask").remedy("see `pods` and `service`"))?;
+        need(&observed.pods, || {
+            Note::not_checked("there is nobody to ask").remedy("see `pods` and `service`")
+        })?;
         return Err(Note::not_checked("no pod runs that could be asked").remedy("see `pods` and `service`"));
     }
     or_fine(notes, list(fine))
@@ -244,21 +278,33 @@ pub(super) fn secret(observed: &Observed) -> Judged {
             let pem = |key: &str| data.get(key).map(Vec::as_slice).unwrap_or_default();
             let chain = Root::read_all(pem(&certificate)).0;
             let Some(leaf) = chain.first() else {
-                return Err(Note::problem(format!("there is no certificate at {certificate} in the Secret {name}")).remedy(PAIR));
+                return Err(Note::problem(format!(
+                    "there is no certificate at {certificate} in the Secret {name}"
+                ))
+                .remedy(PAIR));
             };
             match &key {
                 Some(key) if pem(key).trim_ascii().is_empty() => {
-                    notes.push(Note::problem(format!("there is no key at {key} in the Secret {name}")).remedy(PAIR));
+                    notes.push(
+                        Note::problem(format!("there is no key at {key} in the Secret {name}")).remedy(PAIR),
+                    );
                 }
                 Some(key) => {
                     if let Err(error) = check_pair(pem(&certificate), pem(key)) {
                         let why = chain_of(&error);
-                        notes.push(Note::problem(format!("{certificate} and {key} in the Secret {name} cannot be served: {why}")).remedy(PAIR));
+                        notes.push(
+                            Note::problem(format!(
+                                "{certificate} and {key} in the Secret {name} cannot be served: {why}"
+                            ))
+                            .remedy(PAIR),
+                        );
                     }
                 }
                 None => notes.push(
-                    Note::not_checked(format!("the key is not read from the Secret {name}, and was not looked at"))
-                        .remedy("nothing, unless you want this checked"),
+                    Note::not_checked(format!(
+                        "the key is not read from the Secret {name}, and was not looked at"
+                    ))
+                    .remedy("nothing, unless you want this checked"),
                 ),
             }
             let note = dates("the certificate", leaf, observed.now);
@@ -272,7 +318,9 @@ pub(super) fn secret(observed: &Observed) -> Judged {
             notes.extend(contents.faults().into_iter().map(|fault| Note::problem(fault).remedy(MENDS)));
             fine = match &contents.current {
                 Slot::Empty => {
-                    notes.push(Note::problem("it is empty: no replica has made an authority yet, or none may write it"));
+                    notes.push(Note::problem(
+                        "it is empty: no replica has made an authority yet, or none may write it",
+                    ));
                     String::new()
                 }
                 Slot::Broken(..) => String::new(),

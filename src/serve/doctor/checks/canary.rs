@@ -11,7 +11,8 @@ use crate::serve::certs::publish::Kind;
 use crate::serve::doctor::observe::MANAGER;
 use crate::text::value::Value;
 
-/// Why the API server gets no answer, by words in its own message: what it means, and what to do. The first that fits counts.
+/// Why the API server gets no answer, by words in its own message: what it means, and what to do. The first
+/// that fits counts.
 const CAUSES: &[(&[&str], &str, &str)] = &[
     (
         &["signed by unknown authority", "certificate signed by", "unable to load root certificates"],
@@ -24,11 +25,20 @@ const CAUSES: &[(&[&str], &str, &str)] = &[
         "see `served-certificate` and `certificate-secret`: kubectl -n {ns} logs deployment/{deployment} --tail=50",
     ),
     (
-        &["certificate is valid for", "doesn't contain any IP SANs", "not valid for any names", "certificate relies on legacy Common Name"],
+        &[
+            "certificate is valid for",
+            "doesn't contain any IP SANs",
+            "not valid for any names",
+            "certificate relies on legacy Common Name",
+        ],
         "the certificate is for another name than the Service's",
         "make one for {service}.{ns}.svc: jobgate certs init --service {service} --namespace {ns}",
     ),
-    (&["no endpoints available for service"], "no pod is ready", "see why: kubectl -n {ns} describe pods -l app.kubernetes.io/name=jobgate"),
+    (
+        &["no endpoints available for service"],
+        "no pod is ready",
+        "see why: kubectl -n {ns} describe pods -l app.kubernetes.io/name=jobgate",
+    ),
     (
         &["service \"", "no service port"],
         "the Service, or its port, is gone",
@@ -50,7 +60,13 @@ const CAUSES: &[(&[&str], &str, &str)] = &[
         "look at the Service: kubectl -n {ns} get service {service} -o yaml",
     ),
     (
-        &["context deadline exceeded", "Client.Timeout", "i/o timeout", "did not complete", "request timed out"],
+        &[
+            "context deadline exceeded",
+            "Client.Timeout",
+            "i/o timeout",
+            "did not complete",
+            "request timed out",
+        ],
         "no answer came in time: a firewall or a network policy on the way to port 10250, a node that is gone, or too much load",
         "let the API server reach port 10250 of the pods (firewall, NetworkPolicy), then look at the load: kubectl -n {ns} get networkpolicies,pods -o wide",
     ),
@@ -62,7 +78,8 @@ const CAUSES: &[(&[&str], &str, &str)] = &[
 ];
 
 /// What to do where the answer is another policy's.
-const OTHER_POLICY: &str = "a changed policy takes a minute or so to reach the pods; then see `policy-in-force`";
+const OTHER_POLICY: &str =
+    "a changed policy takes a minute or so to reach the pods; then see `policy-in-force`";
 
 /// What came of a canary.
 enum Came<'a> {
@@ -114,7 +131,9 @@ fn came(canary: &Canary) -> Came<'_> {
 fn failed(text: &str) -> Note {
     let cause = CAUSES.iter().find(|(words, _, _)| words.iter().any(|word| text.contains(word)));
     match cause {
-        Some((_, meaning, remedy)) => Note::problem(format!("{meaning}; the API server says: {}", shown(text))).remedy(*remedy),
+        Some((_, meaning, remedy)) => {
+            Note::problem(format!("{meaning}; the API server says: {}", shown(text))).remedy(*remedy)
+        }
         None => Note::problem(format!("the API server cannot use the webhook; it says: {}", shown(text))),
     }
 }
@@ -129,9 +148,14 @@ fn sent<'a>(observed: &'a Observed, seen: &'a Seen<Canary>, kind: Kind) -> Resul
     let webhooks: Vec<_> = observed.entries().filter(|entry| entry.kind == kind).collect();
     if let Some(namespace) = observed.canary_namespace.known() {
         let selected = |webhook: &Value| selects(&webhook["namespaceSelector"], labels(namespace));
-        let takes = |webhook: &Value| selects(&webhook["objectSelector"], |key| (key == "app.kubernetes.io/name").then_some(MANAGER));
+        let takes = |webhook: &Value| {
+            selects(&webhook["objectSelector"], |key| (key == "app.kubernetes.io/name").then_some(MANAGER))
+        };
         if !webhooks.is_empty() && !webhooks.iter().any(|entry| takes(entry.webhook)) {
-            return Err(Note::not_checked("an object selector leaves the canary out, as it does jobs without these labels").remedy("see `selectors`"));
+            return Err(Note::not_checked(
+                "an object selector leaves the canary out, as it does jobs without these labels",
+            )
+            .remedy("see `selectors`"));
         }
         if !webhooks.is_empty() && !webhooks.iter().any(|entry| selected(entry.webhook)) {
             return Err(elsewhere(format!("the webhooks leave the namespace {place} alone")));
@@ -144,7 +168,8 @@ fn elsewhere(text: String) -> Note {
     Note::not_checked(text).remedy("try it where jobs run: jobgate doctor --canary-namespace NAMESPACE")
 }
 
-/// Tells whether a webhook is Jobgate's: by the configurations, or where these cannot be read by the names that the manifests give.
+/// Tells whether a webhook is Jobgate's: by the configurations, or where these cannot be read by the names
+/// that the manifests give.
 fn is_ours(observed: &Observed, name: &str) -> bool {
     name.ends_with(".jobgate.dev") || observed.entries().any(|entry| entry.name() == name)
 }
@@ -174,10 +199,11 @@ fn common(observed: &Observed, canary: &Canary) -> Option<Note> {
     }
 }
 
-/// Says that a canary came back without us: the API server asked, got no answer, and let it pass. That is so whatever the policy says, also one that could
-/// not be read.
+/// Says that a canary came back without us: the API server asked, got no answer, and let it pass. That is so
+/// whatever the policy says, also one that could not be read.
 fn failed_open(canary: &Canary, what: &str) -> Option<Note> {
-    let unanswered = canary.failed_open.is_some_and(|count| count > 0) && matches!(came(canary), Came::Admitted);
+    let unanswered =
+        canary.failed_open.is_some_and(|count| count > 0) && matches!(came(canary), Came::Admitted);
     unanswered.then(|| {
         Note::problem(format!(
             "the gate failed open: the API server asked, got no answer it could use, and let the Job pass, so Jobgate {what}; \
@@ -204,48 +230,77 @@ fn unasked(canary: &Canary) -> Note {
 
 pub(super) fn judged(observed: &Observed) -> Judged {
     let canary = sent(observed, &observed.judged, Kind::Validating)?;
-    if let Some(note) = common(observed, canary).or_else(|| failed_open(canary, "neither denied nor warned of it")) {
+    if let Some(note) =
+        common(observed, canary).or_else(|| failed_open(canary, "neither denied nor warned of it"))
+    {
         return Err(note);
     }
     let expected = canary.expected.as_ref();
     let note = match (came(canary), expected) {
-        (Came::Denied(name, _), None) => {
-            Note::not_checked(format!("denied by {name}; the policy could not be read, so nobody knows whether rightly")).remedy("see `policy`")
-        }
+        (Came::Denied(name, _), None) => Note::not_checked(format!(
+            "denied by {name}; the policy could not be read, so nobody knows whether rightly"
+        ))
+        .remedy("see `policy`"),
         (Came::Denied(name, why), Some(expected)) if expected.denied => {
-            let missing: Vec<&str> = expected.rules.iter().copied().filter(|rule| !why.contains(&format!("{rule}:"))).collect();
+            let missing: Vec<&str> =
+                expected.rules.iter().copied().filter(|rule| !why.contains(&format!("{rule}:"))).collect();
             match missing.is_empty() {
                 true => Note::ok(format!("denied by {name} for {}", list(&expected.rules))),
-                false => Note::warning(format!("denied by {name}, but not for {}: it follows another policy", list(missing))).remedy(OTHER_POLICY),
+                false => Note::warning(format!(
+                    "denied by {name}, but not for {}: it follows another policy",
+                    list(missing)
+                ))
+                .remedy(OTHER_POLICY),
             }
         }
         (Came::Denied(name, why), Some(_)) => {
-            Note::problem(format!("denied by {name}, though the policy admits it: {}", shown(why))).remedy(OTHER_POLICY)
+            Note::problem(format!("denied by {name}, though the policy admits it: {}", shown(why)))
+                .remedy(OTHER_POLICY)
         }
         (_, None)
-            if canary
-                .warnings
-                .iter()
-                .any(|warning| crate::judge::rules::RULES.iter().any(|entry| warning.contains(&format!("{}:", entry.rule.id)))) =>
+            if canary.warnings.iter().any(|warning| {
+                crate::judge::rules::RULES
+                    .iter()
+                    .any(|entry| warning.contains(&format!("{}:", entry.rule.id)))
+            }) =>
         {
-            Note::not_checked("warned of; the policy could not be read, so nobody knows whether rightly").remedy("see `policy`")
+            Note::not_checked("warned of; the policy could not be read, so nobody knows whether rightly")
+                .remedy("see `policy`")
         }
-        (_, None) => Note::not_checked("it was admitted, and the policy could not be read, so nobody knows whether rightly").remedy("see `policy`"),
+        (_, None) => Note::not_checked(
+            "it was admitted, and the policy could not be read, so nobody knows whether rightly",
+        )
+        .remedy("see `policy`"),
         (_, Some(expected)) if expected.denied => {
             let note = unasked(canary);
-            Note { text: format!("admitted, though the policy denies it for {}: {}", list(&expected.rules), note.text), ..note }
+            Note {
+                text: format!(
+                    "admitted, though the policy denies it for {}: {}",
+                    list(&expected.rules),
+                    note.text
+                ),
+                ..note
+            }
         }
         (_, Some(expected)) if expected.rules.is_empty() => {
-            return Err(Note::not_checked("the policy neither denies it nor warns of it").remedy("nothing, if that is what the policy is to do"));
+            return Err(Note::not_checked("the policy neither denies it nor warns of it")
+                .remedy("nothing, if that is what the policy is to do"));
         }
         (_, Some(expected)) => {
-            let silent: Vec<&str> =
-                expected.rules.iter().copied().filter(|rule| !canary.warnings.iter().any(|warning| warning.contains(&format!("{rule}:")))).collect();
+            let silent: Vec<&str> = expected
+                .rules
+                .iter()
+                .copied()
+                .filter(|rule| !canary.warnings.iter().any(|warning| warning.contains(&format!("{rule}:"))))
+                .collect();
             if silent.is_empty() {
                 Note::ok(format!("warned of for {}; the policy denies no such Job", list(&expected.rules)))
             } else {
                 let note = unasked(canary);
-                Note { text: format!("admitted without the warning of {}: {}", list(silent), note.text), ..note }
+                Note {
+                    text: format!("admitted without the warning of {}: {}", list(silent), note.text),
+                    ..note
+                }
             }
         }
     };
@@ -257,18 +312,24 @@ pub(super) fn filled(observed: &Observed) -> Judged {
     if let Some(note) = common(observed, canary).or_else(|| failed_open(canary, "filled nothing in")) {
         return Err(note);
     }
-    let unknown = || Note::not_checked("the policy could not be read, so nobody knows what is to be filled in").remedy("see `policy`");
+    let unknown = || {
+        Note::not_checked("the policy could not be read, so nobody knows what is to be filled in")
+            .remedy("see `policy`")
+    };
     let expected = canary.expected.as_ref().ok_or_else(unknown)?;
     let source = observed.policy.known().ok_or_else(unknown)?;
     let policy = Policy::parse(&source.text, &source.name).map_err(|_| unknown())?;
     if let Came::Denied(name, why) = came(canary) {
         return Ok(vec![match expected.denied {
-            true => Note::not_checked(format!("{name} denies it, as the policy says")).remedy("nothing, if that is what the policy is to do"),
-            false => Note::problem(format!("denied by {name}, though the policy admits it: {}", shown(why))).remedy(OTHER_POLICY),
+            true => Note::not_checked(format!("{name} denies it, as the policy says"))
+                .remedy("nothing, if that is what the policy is to do"),
+            false => Note::problem(format!("denied by {name}, though the policy admits it: {}", shown(why)))
+                .remedy(OTHER_POLICY),
         }]);
     }
     if expected.fills.is_empty() {
-        return Err(Note::not_checked("the policy fills nothing in").remedy("nothing, if that is what the policy is to do"));
+        return Err(Note::not_checked("the policy fills nothing in")
+            .remedy("nothing, if that is what the policy is to do"));
     }
     // What is filled in leaves nothing to be filled in: the engine judges what came back.
     let request = Request {
@@ -284,7 +345,8 @@ pub(super) fn filled(observed: &Observed) -> Judged {
     if again.skipped.is_some() {
         return Err(Note::not_checked("the answer is no Job: who has given it?"));
     }
-    let mut left: Vec<&str> = again.findings.iter().filter(|finding| finding.fills).map(|finding| finding.rule).collect();
+    let mut left: Vec<&str> =
+        again.findings.iter().filter(|finding| finding.fills).map(|finding| finding.rule).collect();
     left.sort_unstable();
     left.dedup();
     Ok(vec![match left.is_empty() {
@@ -302,7 +364,8 @@ pub(super) fn fail_open(observed: &Observed) -> Judged {
     let mut names: Vec<&str> = entries.iter().map(|entry| entry.name()).collect();
     names.sort_unstable();
     names.dedup();
-    let rose = names.iter().filter_map(|name| Some((name, counts.get(*name).copied().filter(|count| *count > 0)?)));
+    let rose =
+        names.iter().filter_map(|name| Some((name, counts.get(*name).copied().filter(|count| *count > 0)?)));
     let rose: Vec<String> = rose.map(|(name, count)| format!("{name} {count}")).collect();
     let notes = match rose.is_empty() {
         true => Vec::new(),

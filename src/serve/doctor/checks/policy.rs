@@ -7,20 +7,26 @@ use crate::judge::policy::{Action, Policy};
 use crate::judge::rules::RULES;
 
 /// What to do where the API server cannot reach the port at which the pods say what they follow.
-const BY_HAND: &str =
-    "look for jobgate_policy_info at http://127.0.0.1:8080/metrics while this runs: kubectl -n {ns} port-forward deployment/{deployment} 8080";
+const BY_HAND: &str = "look for jobgate_policy_info at http://127.0.0.1:8080/metrics while this runs: kubectl -n {ns} port-forward deployment/{deployment} 8080";
 
 /// Reads the policy of the cluster.
 fn read(observed: &Observed) -> Result<(&PolicySource, Policy), Note> {
     let source = need(&observed.policy, || {
         let (map, key) = observed.policy_source();
-        Note::problem(format!("the pods are to read {key} of the ConfigMap {map} in {}, which is not there", observed.place.namespace))
-            .remedy("apply the manifests again, or upgrade the release: kubectl apply -f deploy/install.yaml")
+        Note::problem(format!(
+            "the pods are to read {key} of the ConfigMap {map} in {}, which is not there",
+            observed.place.namespace
+        ))
+        .remedy("apply the manifests again, or upgrade the release: kubectl apply -f deploy/install.yaml")
     })?;
     match Policy::parse(&source.text, &source.name) {
         Ok(policy) => Ok((source, policy)),
         Err(errors) => {
-            let first = errors.errors.first().map(|error| format!("line {}: {}", error.position.line, error.message)).unwrap_or_default();
+            let first = errors
+                .errors
+                .first()
+                .map(|error| format!("line {}: {}", error.position.line, error.message))
+                .unwrap_or_default();
             let more = errors.errors.len().saturating_sub(1);
             let more = if more == 0 { String::new() } else { format!(", and {more} more") };
             Err(Note::problem(format!("{} cannot be read: {first}{more}", source.name)))
@@ -30,10 +36,20 @@ fn read(observed: &Observed) -> Result<(&PolicySource, Policy), Note> {
 
 pub(super) fn policy(observed: &Observed) -> Judged {
     let (_, policy) = read(observed)?;
-    let with =
-        |action: Action| -> Vec<&str> { RULES.iter().filter(|entry| policy.base(entry.rule).action == action).map(|entry| entry.rule.id).collect() };
+    let with = |action: Action| -> Vec<&str> {
+        RULES
+            .iter()
+            .filter(|entry| policy.base(entry.rule).action == action)
+            .map(|entry| entry.rule.id)
+            .collect()
+    };
     let mut parts = Vec::new();
-    for (action, word) in [(Action::Deny, "denies"), (Action::Warn, "warns of"), (Action::Fill, "fills in"), (Action::Ignore, "ignores")] {
+    for (action, word) in [
+        (Action::Deny, "denies"),
+        (Action::Warn, "warns of"),
+        (Action::Fill, "fills in"),
+        (Action::Ignore, "ignores"),
+    ] {
         let rules = with(action);
         if !rules.is_empty() {
             parts.push(format!("{word} {}", list(rules)));
@@ -48,10 +64,17 @@ pub(super) fn exemptions(observed: &Observed) -> Judged {
         Status::Problem => Note::not_checked("the policy cannot be read").remedy("see `policy`"),
         _ => note,
     })?;
-    let ended = policy.exemptions.iter().enumerate().filter(|(_, exemption)| !exemption.holds_on(Some(observed.today)));
+    let ended = policy
+        .exemptions
+        .iter()
+        .enumerate()
+        .filter(|(_, exemption)| !exemption.holds_on(Some(observed.today)));
     let ended = ended.map(|(index, exemption)| {
         let until = exemption.until.map(|date| date.to_string()).unwrap_or_default();
-        Note::warning(format!("spec.exemptions[{index}] ended on {until} ({})", exemption.reason.escape_debug()))
+        Note::warning(format!(
+            "spec.exemptions[{index}] ended on {until} ({})",
+            exemption.reason.escape_debug()
+        ))
     });
     or_fine(ended.collect(), format!("{} in force", policy.exemptions.len()))
 }
@@ -73,10 +96,15 @@ pub(super) fn in_force(observed: &Observed) -> Judged {
                     )));
                 }
                 if says.failed_reloads > 0 {
-                    notes.push(Note::warning(format!("{} has refused {} changed files since it started", replica.pod, says.failed_reloads)));
+                    notes.push(Note::warning(format!(
+                        "{} has refused {} changed files since it started",
+                        replica.pod, says.failed_reloads
+                    )));
                 }
             }
-            Seen::Absent => notes.push(Note::not_checked(format!("{} has no metrics to tell by", replica.pod))),
+            Seen::Absent => {
+                notes.push(Note::not_checked(format!("{} has no metrics to tell by", replica.pod)))
+            }
             Seen::Unread(unread) => {
                 let note = Note { text: format!("{}: {unread}", replica.pod), ..Note::unread(unread) };
                 // Many clusters let nobody but Prometheus reach that port.

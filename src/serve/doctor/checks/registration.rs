@@ -13,7 +13,8 @@ use crate::text::value::Value;
 
 /// The minor versions of Kubernetes 1 that docs/compatibility.md promises.
 pub(super) const SUPPORTED: std::ops::RangeInclusive<u32> = 29..=37;
-/// A request has about this many seconds for all of admission: the API server gives it 34 by way of kubectl and 60 at most.
+/// A request has about this many seconds for all of admission: the API server gives it 34 by way of kubectl
+/// and 60 at most.
 const BUDGET: u64 = 30;
 /// So many namespaces are named.
 const LISTED: usize = 10;
@@ -24,16 +25,21 @@ pub(super) fn api_server(observed: &Observed) -> Judged {
     let version = need(&observed.version, || Note::not_checked("the API server does not say its version"))?;
     let shown = version["gitVersion"].as_str().unwrap_or("of an unknown version");
     // Some providers write `29+`.
-    let number = |key: &str| version[key].as_str().and_then(|text| text.trim_end_matches('+').parse::<u32>().ok());
+    let number =
+        |key: &str| version[key].as_str().and_then(|text| text.trim_end_matches('+').parse::<u32>().ok());
     let (Some(major), Some(minor)) = (number("major"), number("minor")) else {
         return Err(Note::not_checked("the API server does not say its version"));
     };
     let note = match (major, minor) {
         (1, minor) if SUPPORTED.contains(&minor) => Note::ok(format!("Kubernetes {shown}")),
-        (1, minor) if minor < *SUPPORTED.start() => {
-            Note::problem(format!("Kubernetes {shown} is too old: 1.{} is the first that works", SUPPORTED.start()))
-        }
-        _ => Note::warning(format!("Kubernetes {shown} is newer than this version of Jobgate, which knows up to 1.{}", SUPPORTED.end())),
+        (1, minor) if minor < *SUPPORTED.start() => Note::problem(format!(
+            "Kubernetes {shown} is too old: 1.{} is the first that works",
+            SUPPORTED.start()
+        )),
+        _ => Note::warning(format!(
+            "Kubernetes {shown} is newer than this version of Jobgate, which knows up to 1.{}",
+            SUPPORTED.end()
+        )),
     };
     Ok(vec![note])
 }
@@ -41,8 +47,20 @@ pub(super) fn api_server(observed: &Observed) -> Judged {
 pub(super) fn configurations(observed: &Observed) -> Judged {
     let mut notes = Vec::new();
     for (kind, seen, all, name, loss) in [
-        (Kind::Mutating, &observed.mutating, &observed.all[0], &observed.place.mutating, "nothing is filled in"),
-        (Kind::Validating, &observed.validating, &observed.all[1], &observed.place.validating, "nothing is denied or warned of"),
+        (
+            Kind::Mutating,
+            &observed.mutating,
+            &observed.all[0],
+            &observed.place.mutating,
+            "nothing is filled in",
+        ),
+        (
+            Kind::Validating,
+            &observed.validating,
+            &observed.all[1],
+            &observed.place.validating,
+            "nothing is denied or warned of",
+        ),
     ] {
         match seen {
             Seen::Known(configuration) if webhooks(configuration).is_empty() => {
@@ -60,7 +78,8 @@ pub(super) fn configurations(observed: &Observed) -> Judged {
             Kind::Mutating => (&observed.place.mutating, "--mutating-configuration"),
             Kind::Validating => (&observed.place.validating, "--validating-configuration"),
         };
-        let text = format!("there is no {} `{asked}`; `{found}` leads to Jobgate and is taken for it", kind.name());
+        let text =
+            format!("there is no {} `{asked}`; `{found}` leads to Jobgate and is taken for it", kind.name());
         notes.push(Note::warning(text).remedy(format!(
             "name it: jobgate doctor {option} {found}; pods that keep the caBundle must be told, too: jobgate serve {option} {found}"
         )));
@@ -72,8 +91,13 @@ pub(super) fn configurations(observed: &Observed) -> Judged {
 /// Names the configurations that lead to a Jobgate of another place.
 fn elsewhere(all: &Seen<Vec<Value>>) -> String {
     let ours = all.known().into_iter().flatten().filter(|configuration| is_ours(configuration));
-    let names: Vec<String> = ours.filter_map(|ours| Some(format!("`{}`", ours.pointer("/metadata/name")?.as_str()?))).collect();
-    if names.is_empty() { String::new() } else { format!(", unless this is meant, which leads to a Jobgate elsewhere: {}", list(names)) }
+    let names: Vec<String> =
+        ours.filter_map(|ours| Some(format!("`{}`", ours.pointer("/metadata/name")?.as_str()?))).collect();
+    if names.is_empty() {
+        String::new()
+    } else {
+        format!(", unless this is meant, which leads to a Jobgate elsewhere: {}", list(names))
+    }
 }
 
 pub(super) fn target(observed: &Observed) -> Judged {
@@ -100,17 +124,34 @@ pub(super) fn target(observed: &Observed) -> Judged {
         let place = format!("{}/{}", text("namespace"), text("name"));
         if text("namespace") != observed.place.namespace {
             notes.push(
-                Note::problem(format!("{name} leads to the Service {place}, not to one in {}", observed.place.namespace))
-                    .remedy(format!("if that is where Jobgate is: jobgate doctor --namespace {}", text("namespace"))),
+                Note::problem(format!(
+                    "{name} leads to the Service {place}, not to one in {}",
+                    observed.place.namespace
+                ))
+                .remedy(format!(
+                    "if that is where Jobgate is: jobgate doctor --namespace {}",
+                    text("namespace")
+                )),
             );
         }
         if text("path") != wanted {
             notes.push(Note::problem(format!("{name} calls the path {:?}, and not {wanted}", text("path"))));
         }
-        let ports = observed.service.known().map(|service| &service["spec"]).filter(|spec| spec["type"] != "ExternalName");
-        let has = |spec: &Value| spec["ports"].as_array().is_some_and(|ports| ports.iter().any(|port| port["port"] == entry.port()));
+        let ports = observed
+            .service
+            .known()
+            .map(|service| &service["spec"])
+            .filter(|spec| spec["type"] != "ExternalName");
+        let has = |spec: &Value| {
+            spec["ports"]
+                .as_array()
+                .is_some_and(|ports| ports.iter().any(|port| port["port"] == entry.port()))
+        };
         if ports.is_some_and(|spec| !has(spec)) {
-            notes.push(Note::problem(format!("{name} calls port {} of the Service {place}, which has no such port", entry.port())));
+            notes.push(Note::problem(format!(
+                "{name} calls port {} of the Service {place}, which has no such port",
+                entry.port()
+            )));
         }
         places.push(format!("the Service {place}, port {}", entry.port()));
     }
@@ -150,7 +191,9 @@ pub(super) fn rules(observed: &Observed) -> Judged {
         let mut missing = Vec::new();
         for adapter in kinds::Kind::all() {
             for operation in ["CREATE", "UPDATE"] {
-                if !webhooks(configuration).iter().any(|webhook| matches(webhook, adapter.group, adapter.version, adapter.resource, operation)) {
+                if !webhooks(configuration).iter().any(|webhook| {
+                    matches(webhook, adapter.group, adapter.version, adapter.resource, operation)
+                }) {
                     missing.push(format!("{operation} of {}.{}", adapter.resource, adapter.group));
                 }
             }
@@ -166,7 +209,9 @@ pub(super) fn rules(observed: &Observed) -> Judged {
                 let values = rule[key].as_array().into_iter().flatten().filter_map(Value::as_str);
                 let beyond = |value: &str| match key {
                     "operations" => !["CREATE", "UPDATE"].contains(&value),
-                    "resources" => value.contains(['*', '/']) || !kinds::Kind::all().any(|kind| kind.resource == value),
+                    "resources" => {
+                        value.contains(['*', '/']) || !kinds::Kind::all().any(|kind| kind.resource == value)
+                    }
                     _ => value.contains('*'),
                 };
                 more.extend(values.filter(|value| beyond(value)).map(|value| format!("{value} in {key}")));
@@ -180,13 +225,15 @@ pub(super) fn rules(observed: &Observed) -> Judged {
     or_fine(notes, list(kinds::Kind::all().map(|kind| format!("{}.{}", kind.resource, kind.group))))
 }
 
-/// Returns the namespaces that an entry's selector names as the only ones, by the label that cannot be forged.
+/// Returns the namespaces that an entry's selector names as the only ones, by the label that cannot be
+/// forged.
 fn only(webhook: &Value) -> Option<Vec<&str>> {
     let selector = &webhook["namespaceSelector"];
     let label = selector["matchLabels"][NAMESPACE_LABEL].as_str().map(|name| vec![name]);
     label.or_else(|| {
         let mut expressions = selector["matchExpressions"].as_array()?.iter();
-        let named = expressions.find(|expression| expression["key"] == NAMESPACE_LABEL && expression["operator"] == "In")?;
+        let named = expressions
+            .find(|expression| expression["key"] == NAMESPACE_LABEL && expression["operator"] == "In")?;
         Some(named["values"].as_array()?.iter().filter_map(Value::as_str).collect())
     })
 }
@@ -222,7 +269,9 @@ pub(super) fn selectors(observed: &Observed) -> Judged {
     let mut notes = Vec::new();
     for entry in entries(observed)? {
         let (name, webhook) = (entry.name(), entry.webhook);
-        let asked = |namespace: &str| selects(&webhook["namespaceSelector"], |key| (key == NAMESPACE_LABEL).then_some(namespace));
+        let asked = |namespace: &str| {
+            selects(&webhook["namespaceSelector"], |key| (key == NAMESPACE_LABEL).then_some(namespace))
+        };
         let system: Vec<&str> = SYSTEM.into_iter().filter(|namespace| asked(namespace)).collect();
         if !system.is_empty() {
             notes.push(Note::warning(format!("{name} is asked about {}", list(system))));
@@ -233,16 +282,25 @@ pub(super) fn selectors(observed: &Observed) -> Judged {
             let text = format!("{name} is asked about Jobgate's own namespace {own}");
             notes.push(if entry.fails_closed() { Note::problem(text) } else { Note::warning(text) });
         }
-        let labels = webhook["namespaceSelector"]["matchLabels"].as_object().into_iter().flatten().map(|(key, _)| key);
-        let keys =
-            webhook["namespaceSelector"]["matchExpressions"].as_array().into_iter().flatten().filter_map(|expression| expression["key"].as_str());
+        let labels =
+            webhook["namespaceSelector"]["matchLabels"].as_object().into_iter().flatten().map(|(key, _)| key);
+        let keys = webhook["namespaceSelector"]["matchExpressions"]
+            .as_array()
+            .into_iter()
+            .flatten()
+            .filter_map(|expression| expression["key"].as_str());
         let mut forgeable: Vec<&str> = labels.chain(keys).filter(|key| *key != NAMESPACE_LABEL).collect();
         forgeable.dedup();
         if !forgeable.is_empty() {
-            notes.push(Note::warning(format!("{name} selects namespaces by {}: who may label a namespace can get around it", list(forgeable))));
+            notes.push(Note::warning(format!(
+                "{name} selects namespaces by {}: who may label a namespace can get around it",
+                list(forgeable)
+            )));
         }
         if webhook["objectSelector"].as_object().is_some_and(|selector| !selector.is_empty()) {
-            notes.push(Note::warning(format!("{name} has an object selector: an author can get around it by labels")));
+            notes.push(Note::warning(format!(
+                "{name} has an object selector: an author can get around it by labels"
+            )));
         }
         let conditions = webhook["matchConditions"].as_array().into_iter().flatten();
         let strange: Vec<&str> = conditions
@@ -250,7 +308,10 @@ pub(super) fn selectors(observed: &Observed) -> Judged {
             .map(|condition| condition["name"].as_str().unwrap_or("?"))
             .collect();
         if !strange.is_empty() {
-            notes.push(Note::warning(format!("{name} has match conditions that are not Jobgate's: {}", list(strange))));
+            notes.push(Note::warning(format!(
+                "{name} has match conditions that are not Jobgate's: {}",
+                list(strange)
+            )));
         }
     }
     match &observed.namespaces {
@@ -263,14 +324,18 @@ pub(super) fn selectors(observed: &Observed) -> Judged {
 
 /// Says which namespaces a webhook leaves out besides those that it is meant to: jobs there are not judged.
 fn left_out(observed: &Observed, namespaces: &[Value]) -> Vec<Note> {
-    let name = |namespace: &Value| namespace.pointer("/metadata/name").and_then(Value::as_str).unwrap_or_default().to_owned();
+    let name = |namespace: &Value| {
+        namespace.pointer("/metadata/name").and_then(Value::as_str).unwrap_or_default().to_owned()
+    };
     let tenants = namespaces.iter().filter(|namespace| {
         let name = name(namespace);
         !SYSTEM.contains(&&*name) && name != observed.place.namespace
     });
     let mut missed: BTreeMap<Vec<&'static str>, Vec<String>> = BTreeMap::new();
     for namespace in tenants {
-        let out = observed.configurations().filter(|(_, configuration)| !webhooks(configuration).is_empty() && !asks_about(configuration, namespace));
+        let out = observed.configurations().filter(|(_, configuration)| {
+            !webhooks(configuration).is_empty() && !asks_about(configuration, namespace)
+        });
         let out: Vec<&'static str> = out
             .map(|(kind, _)| match kind {
                 Kind::Mutating => "filled in",
@@ -298,7 +363,10 @@ pub(super) fn settings(observed: &Observed) -> Judged {
         let name = webhook["name"].as_str().unwrap_or_default();
         let mut differ = |key: &str, wanted: &str, note: fn(String) -> Note| {
             if webhook[key].as_str().is_some_and(|value| value != wanted) {
-                notes.push(note(format!("{name} has `{key}: {}`, not `{wanted}`", webhook[key].as_str().unwrap_or_default())));
+                notes.push(note(format!(
+                    "{name} has `{key}: {}`, not `{wanted}`",
+                    webhook[key].as_str().unwrap_or_default()
+                )));
             }
         };
         differ("matchPolicy", "Equivalent", Note::warning);
@@ -316,10 +384,16 @@ pub(super) fn settings(observed: &Observed) -> Judged {
 pub(super) fn timeouts(observed: &Observed) -> Judged {
     let mut notes = Vec::new();
     let entries = entries(observed)?;
-    let long: Vec<String> =
-        entries.iter().filter(|entry| entry.timeout() >= LONG).map(|entry| format!("{} ({} s)", entry.name(), entry.timeout())).collect();
+    let long: Vec<String> = entries
+        .iter()
+        .filter(|entry| entry.timeout() >= LONG)
+        .map(|entry| format!("{} ({} s)", entry.name(), entry.timeout()))
+        .collect();
     if !long.is_empty() {
-        notes.push(Note::warning(format!("long timeouts hold every job up while Jobgate is down: {}", list(long))));
+        notes.push(Note::warning(format!(
+            "long timeouts hold every job up while Jobgate is down: {}",
+            list(long)
+        )));
     }
     let mut worst = 0;
     let mut slow = Vec::new();
@@ -332,9 +406,11 @@ pub(super) fn timeouts(observed: &Observed) -> Judged {
                 continue;
             }
         };
-        let asked = all.iter().flat_map(webhooks).filter(|webhook| matches(webhook, "batch", "v1", "jobs", "CREATE"));
-        let times: Vec<(u64, &str)> =
-            asked.map(|webhook| (Entry { kind, webhook }.timeout(), webhook["name"].as_str().unwrap_or_default())).collect();
+        let asked =
+            all.iter().flat_map(webhooks).filter(|webhook| matches(webhook, "batch", "v1", "jobs", "CREATE"));
+        let times: Vec<(u64, &str)> = asked
+            .map(|webhook| (Entry { kind, webhook }.timeout(), webhook["name"].as_str().unwrap_or_default()))
+            .collect();
         // Mutating webhooks are asked in turn, validating ones at the same time.
         worst += match kind {
             Kind::Mutating => times.iter().map(|(seconds, _)| seconds).sum::<u64>(),
@@ -356,22 +432,30 @@ pub(super) fn duplicates(observed: &Observed) -> Judged {
         let client = &webhook["clientConfig"];
         ours.iter().any(|entry| {
             let own = &entry.webhook["clientConfig"];
-            let same = |pointer: &str| own.pointer(pointer).is_some() && own.pointer(pointer) == client.pointer(pointer);
+            let same = |pointer: &str| {
+                own.pointer(pointer).is_some() && own.pointer(pointer) == client.pointer(pointer)
+            };
             (same("/service/name") && same("/service/namespace")) || same("/url")
         })
     };
     let mut notes = Vec::new();
-    for (kind, seen, own) in
-        [(Kind::Mutating, &observed.all[0], &observed.place.mutating), (Kind::Validating, &observed.all[1], &observed.place.validating)]
-    {
+    for (kind, seen, own) in [
+        (Kind::Mutating, &observed.all[0], &observed.place.mutating),
+        (Kind::Validating, &observed.all[1], &observed.place.validating),
+    ] {
         match seen {
             Seen::Unread(unread) => notes.push(Note::unread(unread)),
             Seen::Absent => {}
             Seen::Known(all) => {
-                let others = all.iter().filter(|configuration| configuration["metadata"]["name"] != own.as_str());
+                let others =
+                    all.iter().filter(|configuration| configuration["metadata"]["name"] != own.as_str());
                 let others = others.filter(|configuration| webhooks(configuration).iter().any(leads_to_us));
                 notes.extend(others.map(|other| {
-                    Note::warning(format!("the {} `{}` leads here, too", kind.name(), other["metadata"]["name"].as_str().unwrap_or_default()))
+                    Note::warning(format!(
+                        "the {} `{}` leads here, too",
+                        kind.name(),
+                        other["metadata"]["name"].as_str().unwrap_or_default()
+                    ))
                 }));
             }
         }

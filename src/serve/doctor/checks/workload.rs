@@ -44,9 +44,14 @@ pub(super) fn replicas(observed: &Observed) -> Judged {
     let ready = number("/status/readyReplicas").unwrap_or(0);
     let mut notes = Vec::new();
     match (ready, wanted) {
-        (_, 0) => notes.push(Note::problem("it is scaled to none").remedy("scale it up: kubectl -n {ns} scale deployment {deployment} --replicas=2")),
+        (_, 0) => notes.push(
+            Note::problem("it is scaled to none")
+                .remedy("scale it up: kubectl -n {ns} scale deployment {deployment} --replicas=2"),
+        ),
         (0, wanted) => notes.push(Note::problem(format!("none of {wanted} is ready"))),
-        (ready, wanted) if ready < wanted => notes.push(Note::warning(format!("{ready} of {wanted} are ready"))),
+        (ready, wanted) if ready < wanted => {
+            notes.push(Note::warning(format!("{ready} of {wanted} are ready")))
+        }
         (_, 1) => notes.push(
             Note::warning("it is scaled to one: a drained node takes it away")
                 .remedy("scale it up: kubectl -n {ns} scale deployment {deployment} --replicas=2"),
@@ -56,7 +61,8 @@ pub(super) fn replicas(observed: &Observed) -> Judged {
     for condition in items(deployment, "/status/conditions") {
         let text = |key: &str| condition[key].as_str().unwrap_or_default();
         // What the controller says of a rollout that goes well is no news.
-        let bad = matches!((text("type"), text("status")), ("ReplicaFailure", "True") | ("Progressing", "False"));
+        let bad =
+            matches!((text("type"), text("status")), ("ReplicaFailure", "True") | ("Progressing", "False"));
         if bad {
             notes.push(Note::problem(format!("{}: {}", text("reason"), text("message"))));
         }
@@ -79,14 +85,22 @@ pub(super) fn pods(observed: &Observed) -> Judged {
         for status in items(pod, "/status/containerStatuses") {
             let restarts = status["restartCount"].as_u64().unwrap_or(0);
             let text = |pointer: &str| status.pointer(pointer).and_then(Value::as_str);
-            if let Some(reason) = text("/state/waiting/reason").filter(|reason| *reason != "ContainerCreating") {
-                let message = text("/state/waiting/message").map(|message| format!(": {message}")).unwrap_or_default();
+            if let Some(reason) =
+                text("/state/waiting/reason").filter(|reason| *reason != "ContainerCreating")
+            {
+                let message =
+                    text("/state/waiting/message").map(|message| format!(": {message}")).unwrap_or_default();
                 notes.push(Note::problem(format!("{at} waits: {reason}{message}")));
             }
-            let last = text("/lastState/terminated/reason").map(|reason| format!(", last: {reason}")).unwrap_or_default();
+            let last = text("/lastState/terminated/reason")
+                .map(|reason| format!(", last: {reason}"))
+                .unwrap_or_default();
             let killed = text("/lastState/terminated/reason") == Some("OOMKilled");
             if killed || restarts >= RESTARTS {
-                notes.push(Note::warning(format!("{at} was restarted {}{last}", plural(usize::try_from(restarts).unwrap_or(usize::MAX), "time"))));
+                notes.push(Note::warning(format!(
+                    "{at} was restarted {}{last}",
+                    plural(usize::try_from(restarts).unwrap_or(usize::MAX), "time")
+                )));
             }
         }
         for condition in items(pod, "/status/conditions") {
@@ -95,12 +109,15 @@ pub(super) fn pods(observed: &Observed) -> Judged {
                 notes.push(Note::problem(format!("{at} has no node: {}", text("message"))));
             }
         }
-        let ready = items(pod, "/status/conditions").any(|condition| condition["type"] == "Ready" && condition["status"] == "True");
-        if !ready && pod["metadata"]["deletionTimestamp"].is_null() && !notes.iter().any(|note| note.text.starts_with(at)) {
-            notes.push(
-                Note::warning(format!("{at} is not ready"))
-                    .remedy(format!("it says why: kubectl get --raw /api/v1/namespaces/{{ns}}/pods/{at}:8080/proxy/readyz")),
-            );
+        let ready = items(pod, "/status/conditions")
+            .any(|condition| condition["type"] == "Ready" && condition["status"] == "True");
+        if !ready
+            && pod["metadata"]["deletionTimestamp"].is_null()
+            && !notes.iter().any(|note| note.text.starts_with(at))
+        {
+            notes.push(Note::warning(format!("{at} is not ready")).remedy(format!(
+                "it says why: kubectl get --raw /api/v1/namespaces/{{ns}}/pods/{at}:8080/proxy/readyz"
+            )));
         }
     }
     or_fine(notes, format!("{} without trouble", plural(pods.len(), "pod")))
@@ -114,21 +131,34 @@ fn tag(image: &str) -> Option<&str> {
 }
 
 pub(super) fn version(observed: &Observed) -> Judged {
-    let mut said: Vec<&str> = observed.replicas.iter().filter_map(|replica| replica.says.known()).map(|says| says.version.as_str()).collect();
+    let mut said: Vec<&str> = observed
+        .replicas
+        .iter()
+        .filter_map(|replica| replica.says.known())
+        .map(|says| says.version.as_str())
+        .collect();
     said.retain(|version| !version.is_empty());
     said.sort_unstable();
     said.dedup();
     if said.is_empty() {
-        let deployment = need(&observed.deployment, || Note::not_checked("there is no Deployment").remedy("see `replicas`"))?;
-        let image = container(deployment).and_then(|container| container["image"].as_str()).unwrap_or_default();
+        let deployment = need(&observed.deployment, || {
+            Note::not_checked("there is no Deployment").remedy("see `replicas`")
+        })?;
+        let image =
+            container(deployment).and_then(|container| container["image"].as_str()).unwrap_or_default();
         let Some(tag) = tag(image) else {
-            return Err(Note::not_checked(format!("the image {image} does not tell its version")).remedy("nothing, unless you want this checked"));
+            return Err(Note::not_checked(format!("the image {image} does not tell its version"))
+                .remedy("nothing, unless you want this checked"));
         };
         said.push(tag.trim_start_matches('v'));
     }
     let other = said.iter().any(|version| *version != VERSION);
     let told = list(&said);
-    Ok(vec![if other { Note::warning(format!("{told} in the cluster, and this is {VERSION}")) } else { Note::ok(told) }])
+    Ok(vec![if other {
+        Note::warning(format!("{told} in the cluster, and this is {VERSION}"))
+    } else {
+        Note::ok(told)
+    }])
 }
 
 pub(super) fn service(observed: &Observed) -> Judged {
@@ -142,14 +172,21 @@ pub(super) fn service(observed: &Observed) -> Judged {
     })?;
     let spec = &service["spec"];
     if spec["type"] == "ExternalName" {
-        return Ok(vec![Note::ok(format!("leads to {}, outside the cluster", spec["externalName"].as_str().unwrap_or_default()))]);
+        return Ok(vec![Note::ok(format!(
+            "leads to {}, outside the cluster",
+            spec["externalName"].as_str().unwrap_or_default()
+        ))]);
     }
     let mut notes = Vec::new();
     if let (Some(selector), Some(deployment)) = (spec["selector"].as_object(), observed.deployment.known()) {
         let of_pods = &deployment["spec"]["template"]["metadata"]["labels"];
-        let differing: Vec<&str> = selector.iter().filter(|(key, value)| of_pods[*key] != **value).map(|(key, _)| key).collect();
+        let differing: Vec<&str> =
+            selector.iter().filter(|(key, value)| of_pods[*key] != **value).map(|(key, _)| key).collect();
         if !differing.is_empty() {
-            notes.push(Note::problem(format!("its selector does not fit the pods' labels: {}", list(differing))));
+            notes.push(Note::problem(format!(
+                "its selector does not fit the pods' labels: {}",
+                list(differing)
+            )));
         }
     }
     let slices = match need(&observed.slices, || Note::not_checked("there are no EndpointSlices")) {
@@ -175,34 +212,48 @@ pub(super) fn service(observed: &Observed) -> Judged {
 
 pub(super) fn network_policy(observed: &Observed) -> Judged {
     let policies = need(&observed.network_policies, || Note::not_checked("there are no network policies"))?;
-    let deployment = need(&observed.deployment, || Note::not_checked("there is no Deployment").remedy("see `replicas`"))?;
+    let deployment =
+        need(&observed.deployment, || Note::not_checked("there is no Deployment").remedy("see `replicas`"))?;
     let template = &deployment["spec"]["template"];
     // Policies do not hold for pods on their node's network.
     if template["spec"]["hostNetwork"] == true {
         return Ok(vec![Note::ok("the pods are on their node's network")]);
     }
     let into = |policy: &&Value| {
-        selects(&policy["spec"]["podSelector"], labels(template)) && items(policy, "/spec/policyTypes").any(|kind| kind == "Ingress")
+        selects(&policy["spec"]["podSelector"], labels(template))
+            && items(policy, "/spec/policyTypes").any(|kind| kind == "Ingress")
     };
     let policies: Vec<&Value> = policies.iter().filter(into).collect();
     if policies.is_empty() {
         return Ok(vec![Note::ok("none selects the pods")]);
     }
-    let number = container(deployment).into_iter().flat_map(|container| items(container, "/ports")).find(|port| port["name"] == PORT.0);
+    let number = container(deployment)
+        .into_iter()
+        .flat_map(|container| items(container, "/ports"))
+        .find(|port| port["name"] == PORT.0);
     let number = number.and_then(|port| port["containerPort"].as_u64()).unwrap_or(PORT.1);
     let covers = |port: &Value| match &port["port"] {
         Value::Null => true,
         Value::String(name) => name == PORT.0,
-        first => first.as_u64().is_some_and(|first| (first..=port["endPort"].as_u64().unwrap_or(first)).contains(&number)),
+        first => first
+            .as_u64()
+            .is_some_and(|first| (first..=port["endPort"].as_u64().unwrap_or(first)).contains(&number)),
     };
-    let open = |rule: &&Value| rule["ports"].as_array().is_none_or(|ports| ports.is_empty() || ports.iter().any(covers));
-    let rules: Vec<&Value> = policies.iter().flat_map(|policy| items(policy, "/spec/ingress")).filter(open).collect();
+    let open = |rule: &&Value| {
+        rule["ports"].as_array().is_none_or(|ports| ports.is_empty() || ports.iter().any(covers))
+    };
+    let rules: Vec<&Value> =
+        policies.iter().flat_map(|policy| items(policy, "/spec/ingress")).filter(open).collect();
     let from = |rule: &Value| rule["from"].as_array().filter(|from| !from.is_empty()).cloned();
     let names = list(policies.iter().map(|policy| name(policy)));
     if rules.iter().any(|rule| from(rule).is_none()) {
         return Ok(vec![Note::ok(format!("{names} lets port {number} in"))]);
     }
-    let blocks = rules.iter().filter_map(|rule| from(rule)).flatten().filter_map(|peer| Some(peer.pointer("/ipBlock/cidr")?.as_str()?.to_owned()));
+    let blocks = rules
+        .iter()
+        .filter_map(|rule| from(rule))
+        .flatten()
+        .filter_map(|peer| Some(peer.pointer("/ipBlock/cidr")?.as_str()?.to_owned()));
     let blocks: Vec<String> = blocks.collect();
     Ok(vec![if blocks.is_empty() {
         Note::problem(format!("{names} keeps the API server from port {number}"))
@@ -213,10 +264,12 @@ pub(super) fn network_policy(observed: &Observed) -> Judged {
 
 pub(super) fn disruption_budget(observed: &Observed) -> Judged {
     let budgets = need(&observed.budgets, || Note::not_checked("there are no budgets"))?;
-    let deployment = need(&observed.deployment, || Note::not_checked("there is no Deployment").remedy("see `replicas`"))?;
+    let deployment =
+        need(&observed.deployment, || Note::not_checked("there is no Deployment").remedy("see `replicas`"))?;
     let template = &deployment["spec"]["template"];
-    let Some(budget) = budgets.iter().find(|budget| budget["spec"]["selector"].is_object() && selects(&budget["spec"]["selector"], labels(template)))
-    else {
+    let Some(budget) = budgets.iter().find(|budget| {
+        budget["spec"]["selector"].is_object() && selects(&budget["spec"]["selector"], labels(template))
+    }) else {
         return Ok(vec![Note::warning("none covers the pods")]);
     };
     let spec = &budget["spec"];
@@ -227,11 +280,18 @@ pub(super) fn disruption_budget(observed: &Observed) -> Judged {
 }
 
 pub(super) fn priority_class(observed: &Observed) -> Judged {
-    let deployment = need(&observed.deployment, || Note::not_checked("there is no Deployment").remedy("see `replicas`"))?;
-    let Some(wanted) = deployment.pointer("/spec/template/spec/priorityClassName").and_then(Value::as_str).filter(|name| !name.is_empty()) else {
+    let deployment =
+        need(&observed.deployment, || Note::not_checked("there is no Deployment").remedy("see `replicas`"))?;
+    let Some(wanted) = deployment
+        .pointer("/spec/template/spec/priorityClassName")
+        .and_then(Value::as_str)
+        .filter(|name| !name.is_empty())
+    else {
         return Ok(vec![Note::warning("the pods have none")]);
     };
-    let class = need(&observed.priority_class, || Note::problem(format!("there is no PriorityClass {wanted}: no new pod can be made")))?;
+    let class = need(&observed.priority_class, || {
+        Note::problem(format!("there is no PriorityClass {wanted}: no new pod can be made"))
+    })?;
     Ok(vec![Note::ok(format!("{wanted} ({})", class["value"]))])
 }
 
@@ -257,8 +317,16 @@ mod tests {
     #[test]
     fn the_names_are_those_of_the_manifests() {
         let install = include_str!("../../../../deploy/install.yaml");
-        let objects: Vec<Value> = crate::text::yaml::documents(install.as_bytes()).map(|document| document.unwrap().value).collect();
-        let has = |kind: &str, name: &str| objects.iter().any(|object| object["kind"] == kind && object["metadata"]["name"] == name);
-        assert!(has("Deployment", DEPLOYMENT) && has("Secret", observed::SECRET) && has("ConfigMap", observed::POLICY.0));
+        let objects: Vec<Value> = crate::text::yaml::documents(install.as_bytes())
+            .map(|document| document.unwrap().value)
+            .collect();
+        let has = |kind: &str, name: &str| {
+            objects.iter().any(|object| object["kind"] == kind && object["metadata"]["name"] == name)
+        };
+        assert!(
+            has("Deployment", DEPLOYMENT)
+                && has("Secret", observed::SECRET)
+                && has("ConfigMap", observed::POLICY.0)
+        );
     }
 }

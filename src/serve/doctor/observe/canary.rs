@@ -20,7 +20,8 @@ use crate::text::value::{Value, json};
 /// Who asks, in an audit log.
 pub(in crate::serve::doctor) const MANAGER: &str = "jobgate-doctor";
 
-/// A Job that asks for an accelerator, as some policies look at no other, and about which nothing else is to be said.
+/// A Job that asks for an accelerator, as some policies look at no other, and about which nothing else is to
+/// be said.
 fn job(change: &Value) -> Value {
     let mut job = json!({
         "apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": MANAGER, "labels": {"app.kubernetes.io/name": MANAGER}},
@@ -51,7 +52,11 @@ fn lacking() -> Value {
 /// What must come of a Job under the policy of the cluster.
 fn foretold(policy: &Policy, observed: &Observed, object: &Value) -> Expected {
     let namespace = observed.place.canary_namespace.as_str();
-    Expected::of(&dry_run::answer(policy, &NoFacts, &Question { object, old: None, namespace, strict: false, today: Some(observed.today) }))
+    Expected::of(&dry_run::answer(
+        policy,
+        &NoFacts,
+        &Question { object, old: None, namespace, strict: false, today: Some(observed.today) },
+    ))
 }
 
 /// Chooses the Job to be judged: one that is denied, else one that is warned of, else any.
@@ -60,14 +65,18 @@ fn choose(policy: &Policy, observed: &Observed) -> (Value, Expected) {
         let expected = foretold(policy, observed, &object);
         (object, expected)
     });
-    let best = all.iter().position(|(_, expected)| expected.denied).or_else(|| all.iter().position(|(_, expected)| !expected.rules.is_empty()));
+    let best = all
+        .iter()
+        .position(|(_, expected)| expected.denied)
+        .or_else(|| all.iter().position(|(_, expected)| !expected.rules.is_empty()));
     std::mem::take(&mut all[best.unwrap_or(0)])
 }
 
 impl Ask<'_> {
     /// Sends both canaries, and sees by the API server's counters whether it got answers.
     pub(super) async fn canaries(&self, observed: &mut Observed) {
-        let policy = observed.policy.known().and_then(|source| Policy::parse(&source.text, &source.name).ok());
+        let policy =
+            observed.policy.known().and_then(|source| Policy::parse(&source.text, &source.name).ok());
         let (bad, judged) = match &policy {
             Some(policy) => {
                 let (object, expected) = choose(policy, observed);
@@ -93,7 +102,10 @@ impl Ask<'_> {
             };
             // Counts are by the names of webhooks, which have to be known.
             let configurations = [observed.validating.known().is_some(), observed.mutating.known().is_some()];
-            for ((canary, kind), known) in [(&mut judged, Kind::Validating), (&mut filled, Kind::Mutating)].into_iter().zip(configurations) {
+            for ((canary, kind), known) in [(&mut judged, Kind::Validating), (&mut filled, Kind::Mutating)]
+                .into_iter()
+                .zip(configurations)
+            {
                 if let Seen::Known(canary) = canary
                     && known
                 {
@@ -107,7 +119,8 @@ impl Ask<'_> {
     async fn canary(&self, observed: &Observed, object: &Value, expected: Option<Expected>) -> Seen<Canary> {
         let namespace = &observed.place.canary_namespace;
         let path = format!("/apis/batch/v1/namespaces/{namespace}/jobs?dryRun=All&fieldManager={MANAGER}");
-        let request = Request::post(path).header(ACCEPT, "application/json").header(CONTENT_TYPE, "application/json");
+        let request =
+            Request::post(path).header(ACCEPT, "application/json").header(CONTENT_TYPE, "application/json");
         let request = request.body(Body::from(object.to_string().into_bytes()));
         let answer = self
             .within(async {
@@ -118,7 +131,10 @@ impl Ask<'_> {
                 Ok(Canary { expected, status, answer, warnings, failed_open: None })
             })
             .await;
-        answer.map_or_else(|failure| Seen::Unread(Unread::Failed(format!("could not send it: {}", chain(&failure)))), Seen::Known)
+        answer.map_or_else(
+            |failure| Seen::Unread(Unread::Failed(format!("could not send it: {}", chain(&failure)))),
+            Seen::Known,
+        )
     }
 }
 
@@ -128,7 +144,11 @@ fn warnings(response: &Response<Body>) -> Vec<String> {
         let (_, quoted) = text.split_once('"')?;
         Some(quoted.strip_suffix('"')?.replace("\\\"", "\"").replace("\\\\", "\\"))
     };
-    let texts = response.headers().get_all(WARNING).iter().map(|value| String::from_utf8_lossy(value.as_bytes()).into_owned());
+    let texts = response
+        .headers()
+        .get_all(WARNING)
+        .iter()
+        .map(|value| String::from_utf8_lossy(value.as_bytes()).into_owned());
     texts.map(|text| quoted(&text).unwrap_or(text)).collect()
 }
 
@@ -146,7 +166,12 @@ mod tests {
         for (name, denied, rules, fills) in [
             ("default", true, &["deadline"][..], 3),
             ("accelerators", true, &["deadline"], 3),
-            ("audit", false, &["deadline", "gpu-toleration", "pod-replacement-policy", "ttl-after-finished"], 0),
+            (
+                "audit",
+                false,
+                &["deadline", "gpu-toleration", "pod-replacement-policy", "ttl-after-finished"],
+                0,
+            ),
         ] {
             let policy = Policy::builtin(name).unwrap();
             let (_, expected) = choose(&policy, &observed);
@@ -164,7 +189,10 @@ mod tests {
 
     #[test]
     fn warnings_are_read_from_their_quotes() {
-        let response = Response::builder().header(WARNING, "299 - \"deadline: `x` says \\\"y\\\"\"").body(Body::empty()).unwrap();
+        let response = Response::builder()
+            .header(WARNING, "299 - \"deadline: `x` says \\\"y\\\"\"")
+            .body(Body::empty())
+            .unwrap();
         assert_eq!(warnings(&response), ["deadline: `x` says \"y\""]);
     }
 }

@@ -1,5 +1,6 @@
-//! A port of a pod, through the API server: `kubectl port-forward`, for one connection. kube speaks the protocol; the words for what went wrong are
-//! ours, and so is the bound on the time, which the caller keeps. It is the only bound on the text of a refusal, which kube reads to its end.
+//! A port of a pod, through the API server: `kubectl port-forward`, for one connection. kube speaks the
+//! protocol; the words for what went wrong are ours, and so is the bound on the time, which the caller keeps.
+//! It is the only bound on the text of a refusal, which kube reads to its end.
 
 use std::future::{Future, pending};
 
@@ -39,8 +40,9 @@ impl From<Error> for ForwardError {
     }
 }
 
-/// Opens a connection to a port of a pod. With it comes what resolves when the far end has something to say of it: then it is of no more use.
-/// What goes wrong behind the API server without a word ends the connection. Dropping the connection closes it.
+/// Opens a connection to a port of a pod. With it comes what resolves when the far end has something to say
+/// of it: then it is of no more use. What goes wrong behind the API server without a word ends the
+/// connection. Dropping the connection closes it.
 pub(super) async fn dial(
     client: &Client,
     namespace: &str,
@@ -50,7 +52,9 @@ pub(super) async fn dial(
     let pods: Api<Pod> = Api::namespaced(client.clone(), namespace);
     let mut forwarder = pods.portforward(pod, &[port]).await?;
     // Both are there to be taken once, by the port that was asked for.
-    let (Some(stream), Some(error)) = (forwarder.take_stream(port), forwarder.take_error(port)) else { return Err(ForwardError::Silence) };
+    let (Some(stream), Some(error)) = (forwarder.take_stream(port), forwarder.take_error(port)) else {
+        return Err(ForwardError::Silence);
+    };
     let trouble = async move {
         match error.await {
             Some(text) => shown(&text),

@@ -13,8 +13,9 @@ use tokio_rustls::TlsConnector;
 
 use crate::cluster::chain as told;
 
-/// Notes what it is shown and accepts it: whether it is to be trusted is judged afterwards, against each `caBundle`. That the server holds the key
-/// is verified all the same. Nothing is ever sent over such a connection.
+/// Notes what it is shown and accepts it: whether it is to be trusted is judged afterwards, against each
+/// `caBundle`. That the server holds the key is verified all the same. Nothing is ever sent over such a
+/// connection.
 #[derive(Debug)]
 struct Recorder {
     provider: Arc<CryptoProvider>,
@@ -24,7 +25,10 @@ struct Recorder {
 }
 
 impl Recorder {
-    fn proven(&self, verified: Result<HandshakeSignatureValid, rustls::Error>) -> Result<HandshakeSignatureValid, rustls::Error> {
+    fn proven(
+        &self,
+        verified: Result<HandshakeSignatureValid, rustls::Error>,
+    ) -> Result<HandshakeSignatureValid, rustls::Error> {
         self.proven.store(verified.is_ok(), Ordering::Relaxed);
         verified
     }
@@ -39,7 +43,8 @@ impl ServerCertVerifier for Recorder {
         _ocsp: &[u8],
         _now: UnixTime,
     ) -> Result<ServerCertVerified, rustls::Error> {
-        let all = std::iter::once(leaf).chain(intermediates).map(|certificate| certificate.clone().into_owned());
+        let all =
+            std::iter::once(leaf).chain(intermediates).map(|certificate| certificate.clone().into_owned());
         *self.seen.lock().unwrap_or_else(PoisonError::into_inner) = all.collect();
         Ok(ServerCertVerified::assertion())
     }
@@ -50,7 +55,12 @@ impl ServerCertVerifier for Recorder {
         cert: &CertificateDer<'_>,
         dss: &DigitallySignedStruct,
     ) -> Result<HandshakeSignatureValid, rustls::Error> {
-        self.proven(verify_tls12_signature(message, cert, dss, &self.provider.signature_verification_algorithms))
+        self.proven(verify_tls12_signature(
+            message,
+            cert,
+            dss,
+            &self.provider.signature_verification_algorithms,
+        ))
     }
 
     fn verify_tls13_signature(
@@ -59,7 +69,12 @@ impl ServerCertVerifier for Recorder {
         cert: &CertificateDer<'_>,
         dss: &DigitallySignedStruct,
     ) -> Result<HandshakeSignatureValid, rustls::Error> {
-        self.proven(verify_tls13_signature(message, cert, dss, &self.provider.signature_verification_algorithms))
+        self.proven(verify_tls13_signature(
+            message,
+            cert,
+            dss,
+            &self.provider.signature_verification_algorithms,
+        ))
     }
 
     fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
@@ -78,9 +93,18 @@ pub(super) async fn chain<S: AsyncRead + AsyncWrite + Unpin>(
 ) -> Result<Vec<CertificateDer<'static>>, String> {
     let name = ServerName::try_from(name.to_owned()).map_err(|error| error.to_string())?;
     let provider = Arc::new(ring::default_provider());
-    let recorder = Arc::new(Recorder { provider: Arc::clone(&provider), seen: Mutex::default(), proven: AtomicBool::new(false) });
-    let config = ClientConfig::builder_with_provider(provider).with_safe_default_protocol_versions().map_err(|error| error.to_string())?;
-    let config = config.dangerous().with_custom_certificate_verifier(Arc::clone(&recorder) as Arc<dyn ServerCertVerifier>).with_no_client_auth();
+    let recorder = Arc::new(Recorder {
+        provider: Arc::clone(&provider),
+        seen: Mutex::default(),
+        proven: AtomicBool::new(false),
+    });
+    let config = ClientConfig::builder_with_provider(provider)
+        .with_safe_default_protocol_versions()
+        .map_err(|error| error.to_string())?;
+    let config = config
+        .dangerous()
+        .with_custom_certificate_verifier(Arc::clone(&recorder) as Arc<dyn ServerCertVerifier>)
+        .with_no_client_auth();
     let shaken = timeout_at(deadline, TlsConnector::from(Arc::new(config)).connect(name, stream)).await;
     let seen = std::mem::take(&mut *recorder.seen.lock().unwrap_or_else(PoisonError::into_inner));
     match shaken {
@@ -111,12 +135,18 @@ mod tests {
     const DAY: Duration = Duration::from_secs(86_400);
 
     /// Returns what is seen of a server that shows the certificate and signs with the key.
-    async fn seen(certificate: &Leaf, key: &Leaf, versions: &[&'static SupportedProtocolVersion]) -> Result<Vec<CertificateDer<'static>>, String> {
+    async fn seen(
+        certificate: &Leaf,
+        key: &Leaf,
+        versions: &[&'static SupportedProtocolVersion],
+    ) -> Result<Vec<CertificateDer<'static>>, String> {
         let certificate = CertificateDer::from_pem_slice(certificate.certificate_pem().as_bytes()).unwrap();
         let key = PrivateKeyDer::from_pem_slice(key.key_pem().as_bytes()).unwrap();
         let key = ring::sign::any_supported_type(&key).unwrap();
         let shown = SingleCertAndKey::from(CertifiedKey::new(vec![certificate], key));
-        let config = ServerConfig::builder_with_provider(Arc::new(ring::default_provider())).with_protocol_versions(versions).unwrap();
+        let config = ServerConfig::builder_with_provider(Arc::new(ring::default_provider()))
+            .with_protocol_versions(versions)
+            .unwrap();
         let config = Arc::new(config.with_no_client_auth().with_cert_resolver(Arc::new(shown)));
         let (client, server) = tokio::io::duplex(1 << 14);
         let serving = tokio::spawn(async move { TlsAcceptor::from(config).accept(server).await.map(drop) });
@@ -132,7 +162,10 @@ mod tests {
         let [leaf, other] = [(); 2].map(|()| authority.sign(&names, now, 7 * DAY).unwrap());
         for version in [&TLS12, &TLS13] {
             let error = seen(&leaf, &other, &[version]).await.unwrap_err();
-            assert!(error.contains("BadSignature"), "who does not hold the key shows nothing of its own: {error}");
+            assert!(
+                error.contains("BadSignature"),
+                "who does not hold the key shows nothing of its own: {error}"
+            );
         }
         let chain = seen(&leaf, &leaf, ALL_VERSIONS).await.unwrap();
         let roots = [authority.root().clone()];
