@@ -24,7 +24,7 @@ fn benches(criterion: &mut Criterion) {
         group.bench_function(name, |bencher| {
             bencher.iter(|| {
                 pool.install(|| lint::lint(black_box(&inputs), &policy, &Claims::default(), &options))
-            })
+            });
         });
     }
     group.finish();

@@ -96,7 +96,7 @@ fn reading(criterion: &mut Criterion) {
     group.sample_size(10).throughput(Throughput::Bytes(source.len() as u64));
     group.bench_function("split", |bencher| bencher.iter(|| yaml::split(source.as_bytes(), &limits).count()));
     group.bench_function("split and parse", |bencher| {
-        bencher.iter(|| yaml::documents(source.as_bytes()).filter(Result::is_ok).count())
+        bencher.iter(|| yaml::documents(source.as_bytes()).filter(Result::is_ok).count());
     });
     group.bench_function("events of the parser", |bencher| {
         let options = granit_parser::options! {

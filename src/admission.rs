@@ -538,9 +538,9 @@ mod tests {
         };
         for (key, value) in patch {
             if value.is_null() {
-                drop(target.remove(key))
+                drop(target.remove(key));
             } else {
-                merge(target.get_or_insert_with(key, || Value::Null), value)
+                merge(target.get_or_insert_with(key, || Value::Null), value);
             }
         }
     }

@@ -19,7 +19,7 @@ pub(crate) use field::whole;
 pub use field::{Field, Part};
 #[doc(hidden)]
 pub use kind::add_for_testing;
-pub use kind::{Api, Children, Definition, Kind, LabelValue, OnUpdate, Operator, Path, Pods};
+pub use kind::{Api, Children, Definition, Kind, LabelValue, OnUpdate, Operator, Path, Pods, Retired};
 use others::has_image;
 pub(crate) use others::others;
 pub use others::{

@@ -112,7 +112,7 @@ pub fn places(value: &Value, most: usize) -> Vec<Pointer> {
     {
         match value {
             Value::Array(items) => {
-                found.extend(items.iter().enumerate().map(|(index, item)| (&place / index, item)))
+                found.extend(items.iter().enumerate().map(|(index, item)| (&place / index, item)));
             }
             Value::Object(map) => found.extend(map.iter().map(|(key, value)| (place.key(key), value))),
             _ => {}

@@ -1,6 +1,5 @@
 //! What may stand on the command line. Types and help texts only; nothing here opens a file.
 
-#[cfg(feature = "serve")]
 use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};

@@ -21,6 +21,7 @@ use crate::cluster::{self, Wanted};
 use crate::judge::engine::Operation;
 #[cfg(feature = "serve")]
 use crate::judge::facts::FactTable;
+use crate::kinds::Kind;
 #[cfg(feature = "serve")]
 use crate::local::lint::Mentioned;
 use crate::local::lint::{self, Against, Linted, Options, Progress};
@@ -244,7 +245,7 @@ fn summary(report: &Report) -> String {
     let parts: Vec<String> =
         parts.map(|outcome| format!("{} {}", count(outcome), outcome.as_str())).collect();
     match report.answers.len() {
-        0 => "no Job, CronJob or PyTorchJob found".to_owned(),
+        0 => format!("no {} found", Kind::listed("or")),
         1 => format!("1 object: {}", parts.join("; ")),
         all => format!("{all} objects: {}", parts.join("; ")),
     }

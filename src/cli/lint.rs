@@ -105,7 +105,7 @@ pub fn run(args: &Lint, color: bool) -> anyhow::Result<Exit> {
             )?;
         }
         (Some(path), Some(false)) => {
-            writeln!(err, "jobgate: {} is not written: not everything could be linted", path.display())?
+            writeln!(err, "jobgate: {} is not written: not everything could be linted", path.display())?;
         }
         _ => {}
     }

@@ -53,7 +53,7 @@ fn blocks(page: &str) -> Vec<Block<'_>> {
             match blocks.last_mut() {
                 Some(Block::Paragraph(lines)) if continues => lines.push(text),
                 Some(Block::List(items)) if continues => {
-                    items.last_mut().into_iter().for_each(|item| item.push(text))
+                    items.last_mut().into_iter().for_each(|item| item.push(text));
                 }
                 _ => blocks.push(Block::Paragraph(vec![text])),
             }

@@ -14,6 +14,7 @@ use super::{Exit, policy_named, today};
 use crate::cluster::{self, Claims, Mode};
 use crate::judge::policy::Policy;
 use crate::k8s::names;
+use crate::kinds::Kind;
 use crate::kinds::registration::{self, Target};
 use crate::serve::arguments::Serve;
 use crate::serve::certs::{self, Managed, Names};
@@ -281,7 +282,8 @@ fn introduce(out: &mut dyn Write, server: &Server, development: &Development) ->
     )?;
     writeln!(
         out,
-        "# For an API server on this machine, which then sends it every Job, CronJob and PyTorchJob:\n#"
+        "# For an API server on this machine, which then sends it every {}:\n#",
+        Kind::listed("and")
     )?;
     writeln!(out, "kubectl apply -f - <<'EOF'")?;
     for configuration in configurations {

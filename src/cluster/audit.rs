@@ -124,7 +124,7 @@ pub async fn audit(
             match list(connection, kind, namespace, &judge, progress).await {
                 Ok(part) => part.join(&mut report, &mut impact, &mut judge.cron_jobs),
                 Err(Failure::NotFound | Failure::Foreign) if !kind.is_built_in() => {
-                    impact.unserved = Some(kind.as_str())
+                    impact.unserved = Some(kind.as_str());
                 }
                 Err(failure) => {
                     judge.all_cron_jobs &= kind.children.is_none();

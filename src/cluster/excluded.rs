@@ -87,7 +87,7 @@ pub async fn excluded(client: &Client, namespaces: &BTreeSet<String>) -> Vec<Unj
             // What is not there yet has no labels that could be read.
             Err(Failure::NotFound) => {}
             Err(failure) => {
-                unknown.push(Unjudged::unknown(unread(&format!("read the namespace `{name}`"), &failure)))
+                unknown.push(Unjudged::unknown(unread(&format!("read the namespace `{name}`"), &failure)));
             }
         }
     }

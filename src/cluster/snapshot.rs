@@ -77,7 +77,7 @@ impl Snapshot {
                 self.claims.claims.insert((namespace, name), claim);
             }
             (Wanted::Claim(namespace, name), Err(Failure::NotFound)) => {
-                _ = self.claims.claims.insert((namespace, name), Fact::Absent)
+                _ = self.claims.claims.insert((namespace, name), Fact::Absent);
             }
             (Wanted::Object(..), Ok(object)) => self.objects.push(object),
             (Wanted::Namespace(namespace), Err(Failure::NotFound)) => self.absent_namespaces.push(namespace),

@@ -1,5 +1,5 @@
 //! A policy in the words of the API server: `ValidatingAdmissionPolicies` for the rules that CEL can express
-//! ([`Rule::cel`]).
+//! ([`Rule::export`](crate::judge::rule::Rule::export)).
 //!
 //! What is exported holds while Jobgate is down, costs no call, and answers what the webhook answers: the
 //! same overrides, exemptions, opt-outs and trusted controllers, and on an UPDATE the same leniency towards
@@ -58,7 +58,7 @@ pub fn export(policy: &Policy, own: &str, today: Option<Date>) -> Export {
         match &rule.export {
             Exportable::No(why) => export.notes.push(format!("Not here: {}: {why}.", rule.id)),
             Exportable::Cel(_) if levels.is_empty() => {
-                export.notes.push(format!("Not here: {}: the policy neither denies nor warns.", rule.id))
+                export.notes.push(format!("Not here: {}: the policy neither denies nor warns.", rule.id));
             }
             Exportable::Cel(cel) => {
                 exported.push(rule.id);

@@ -186,7 +186,7 @@ pub(crate) fn ended_exemption(exemption: &Exemption, rule: &str) -> Finding {
         Level::Warn,
         Pointer::root(),
         message,
-        "mend the object, or extend the exemption in the policy",
+        "fix the object, or extend the exemption in the policy",
     );
     finding.part = finding::Part::Key;
     finding

@@ -1,12 +1,15 @@
 //! `batch` `CronJob`: everything of a Job is under `spec.jobTemplate`.
 
-use super::kind::{Api, Children, Definition, LabelValue, OnUpdate, Pods};
+use super::kind::{Api, Children, Definition, LabelValue, OnUpdate, Pods, Retired};
 
 pub(super) static CRON_JOB: Definition = Definition {
     group: "batch",
     version: "v1",
-    // Nothing that the beta had is missing in v1.
-    older: &["v1beta1"],
+    // It has the same fields in all its versions.
+    retired: &[
+        Retired { api_version: "batch/v2alpha1", since: " since Kubernetes 1.21", moved: None },
+        Retired { api_version: "batch/v1beta1", since: " since Kubernetes 1.25", moved: None },
+    ],
     name: "CronJob",
     resource: "cronjobs",
     body: &["spec", "jobTemplate", "spec"],

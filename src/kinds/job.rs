@@ -5,7 +5,7 @@ use super::kind::{Api, Definition, LabelValue, OnUpdate, Pods};
 pub(super) static JOB: Definition = Definition {
     group: "batch",
     version: "v1",
-    older: &[],
+    retired: &[],
     name: "Job",
     resource: "jobs",
     body: &["spec"],

@@ -20,8 +20,8 @@ pub struct Definition {
     pub group: &'static str,
     /// The version that API servers serve today, and the webhook registers for.
     pub version: &'static str,
-    /// Versions that are no longer served, in which every field is where it is today.
-    pub older: &'static [&'static str],
+    /// Versions that are no longer served.
+    pub retired: &'static [Retired],
     /// The kind's name in manifests.
     pub name: &'static str,
     /// The resource's name in URLs and webhook rules.
@@ -49,6 +49,17 @@ pub struct Definition {
     pub children: Option<Children>,
     /// Labels that the controller gives to all pods of a run.
     pub pod_labels: &'static [(&'static str, LabelValue)],
+}
+
+/// A version of a kind that API servers no longer serve.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Retired {
+    /// Its `apiVersion`.
+    pub api_version: &'static str,
+    /// Since when, as what follows "is no longer served"; empty where that is not known.
+    pub since: &'static str,
+    /// What is in another place today, as what follows the new `apiVersion`; nothing where every field is where it was.
+    pub moved: Option<&'static str>,
 }
 
 /// Where the pods of a kind are.
@@ -149,6 +160,17 @@ impl Kind {
         BUILT_IN.iter().copied().chain(EXTRA.get().copied()).map(Self)
     }
 
+    /// Returns the names of all kinds in a sentence, such as `Job, CronJob or PyTorchJob`.
+    #[must_use]
+    pub fn listed(conjunction: &str) -> String {
+        let names: Vec<&str> = Self::all().map(Self::as_str).collect();
+        match names.split_last() {
+            Some((last, [])) => (*last).to_owned(),
+            Some((last, others)) => format!("{} {conjunction} {last}", others.join(", ")),
+            None => String::new(),
+        }
+    }
+
     /// Returns the kind's name as manifests have it.
     #[must_use]
     pub fn as_str(self) -> &'static str {
@@ -194,10 +216,23 @@ impl Definition {
         !matches!(self.api, Api::Custom { .. })
     }
 
-    /// Tells whether a field is where it is today in a version.
+    /// Returns the `apiVersion` that is served.
     #[must_use]
-    pub fn knows(&self, version: &str) -> bool {
-        self.version == version || self.older.contains(&version)
+    pub fn api_version(&self) -> String {
+        format!("{}/{}", self.group, self.version)
+    }
+
+    /// Returns what is known of an `apiVersion` that is no longer served.
+    #[must_use]
+    pub fn retired(&self, api_version: &str) -> Option<&'static Retired> {
+        self.retired.iter().find(|retired| retired.api_version == api_version)
+    }
+
+    /// Tells whether every field is where it is today in an `apiVersion`.
+    #[must_use]
+    pub fn knows(&self, api_version: &str) -> bool {
+        api_version.split_once('/') == Some((self.group, self.version))
+            || self.retired(api_version).is_some_and(|retired| retired.moved.is_none())
     }
 
     fn rank(&self) -> (usize, &str, &str) {

@@ -1,11 +1,23 @@
 //! `kubeflow.org` `PyTorchJob`: one pod template for each replica type, run limits in `spec.runPolicy`.
 
-use super::kind::{Api, Definition, LabelValue, OnUpdate, Operator, Pods};
+use super::kind::{Api, Definition, LabelValue, OnUpdate, Operator, Pods, Retired};
+
+/// What has moved since versions that had run limits beside the replicas.
+const LIMITS: &str = ", and run limits such as `cleanPodPolicy` in `spec.runPolicy` instead of `spec`";
 
 pub(super) static PY_TORCH_JOB: Definition = Definition {
     group: "kubeflow.org",
     version: "v1",
-    older: &[],
+    retired: &[
+        Retired {
+            api_version: "kubeflow.org/v1alpha1",
+            since: "",
+            moved: Some(", and `spec.pytorchReplicaSpecs` instead of `spec.replicaSpecs[]`"),
+        },
+        Retired { api_version: "kubeflow.org/v1alpha2", since: "", moved: Some(LIMITS) },
+        Retired { api_version: "kubeflow.org/v1beta1", since: "", moved: Some(LIMITS) },
+        Retired { api_version: "kubeflow.org/v1beta2", since: "", moved: Some(LIMITS) },
+    ],
     name: "PyTorchJob",
     resource: "pytorchjobs",
     body: &["spec"],

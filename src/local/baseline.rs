@@ -514,7 +514,7 @@ spec:
         ] {
             match Baseline::parse(&text) {
                 Err(BaselineError::Shape(cause)) => {
-                    assert!(cause.to_string().contains(words), "{text}: {cause}")
+                    assert!(cause.to_string().contains(words), "{text}: {cause}");
                 }
                 other => assert!(words.is_empty() && other.is_ok(), "{text}: {other:?}"),
             }

@@ -12,6 +12,7 @@ use super::Report;
 use super::text::{clean, plural, thousands};
 use crate::judge::engine::Verdict;
 use crate::judge::finding::Level;
+use crate::kinds::Kind;
 use crate::text::pointer::Pointer;
 use crate::text::value::Value;
 
@@ -157,7 +158,7 @@ impl Impact {
     pub(super) fn line(&self) -> String {
         let total = self.total();
         if total.objects == 0 {
-            return "no Job, CronJob or PyTorchJob to judge".to_owned();
+            return format!("no {} to judge", Kind::listed("or"));
         }
         let objects =
             format!("{} in {}", plural(total.objects, "object"), plural(self.namespaces.len(), "namespace"));

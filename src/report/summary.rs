@@ -6,6 +6,7 @@ use std::fmt::Write as _;
 use super::text::{plural, thousands};
 use super::{Located, Report, unjudged};
 use crate::judge::finding::Level;
+use crate::kinds::Kind;
 
 /// Returns the summary line, without a line break.
 pub(super) fn line(report: &Report) -> String {
@@ -16,7 +17,7 @@ pub(super) fn line(report: &Report) -> String {
     if report.impact.is_some() {
         // It says all of it.
     } else if report.objects == 0 && report.findings.is_empty() {
-        line.push_str(": no Job, CronJob or PyTorchJob among them");
+        let _ = write!(line, ": no {} among them", Kind::listed("or"));
     } else if report.findings.is_empty() && !report.unjudged.is_empty() {
         // "Nothing found" is for what was judged.
         let _ = write!(line, ", {}: no findings", plural(report.objects, "job"));

@@ -25,7 +25,7 @@ pub(super) fn clean_into(out: &mut String, text: &str) {
         match char {
             '\t' => out.push(char),
             '\0'..='\u{1F}' => {
-                out.push(char::from_u32(0x2400 + u32::from(char)).unwrap_or(char::REPLACEMENT_CHARACTER))
+                out.push(char::from_u32(0x2400 + u32::from(char)).unwrap_or(char::REPLACEMENT_CHARACTER));
             }
             '\u{7F}' => out.push('␡'),
             _ if is_hidden(char) => {

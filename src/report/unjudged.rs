@@ -320,7 +320,7 @@ impl Unjudged {
             Reason::ChartParts(dir) => {
                 format!("the chart in {dir} has templates or dependencies that were not linted").into()
             }
-            Reason::Template => "this is a template that nobody has rendered".into(),
+            Reason::Template => "this template is not rendered".into(),
             Reason::Placeholder(field) => {
                 format!("`{}` holds a placeholder, and must be known", clean(field)).into()
             }

@@ -129,18 +129,18 @@ fn apply_one(object: &mut Value, op: &Op) -> Option<()> {
     })?;
     match (op, parent, last) {
         (Op::Add(_, value), Value::Object(map), Token::Key(key)) => {
-            drop(map.insert(key.to_string(), value.clone()))
+            drop(map.insert(key.to_string(), value.clone()));
         }
         (Op::Add(_, value), Value::Array(list), Token::Index(index)) if *index <= list.len() => {
-            list.insert(*index, value.clone())
+            list.insert(*index, value.clone());
         }
         (Op::Replace(_, value), Value::Object(map), Token::Key(key)) => *map.get_mut(key)? = value.clone(),
         (Op::Replace(_, value), Value::Array(list), Token::Index(index)) => {
-            *list.get_mut(*index)? = value.clone()
+            *list.get_mut(*index)? = value.clone();
         }
         (Op::Remove(_), Value::Object(map), Token::Key(key)) => drop(map.remove(key)?),
         (Op::Remove(_), Value::Array(list), Token::Index(index)) if *index < list.len() => {
-            drop(list.remove(*index))
+            drop(list.remove(*index));
         }
         _ => return None,
     }

@@ -42,7 +42,7 @@ pub(crate) const SCENARIOS: &[Scenario] = &[
         .ungated()
         .needs(Needs::PyTorchJobs),
     Scenario::new("policies_in_the_api_server_know_parameters_of_overrides", |place| {
-        parameters(place, OVERRIDES)
+        parameters(place, OVERRIDES);
     })
     .ungated()
     .needs(Needs::PyTorchJobs),

@@ -80,7 +80,7 @@ fn reapply(place: &Place<'_>) {
     let change = over(gpu(), job_spec(json!({"template": {"spec": {"tolerations": [own]}}})));
     let lacks = [
         "gpu-toleration",
-        "tolerations: lacks `{key: nvidia.com/gpu, operator: Exists, effect: NoSchedule}`",
+        "tolerations: no toleration `{key: nvidia.com/gpu, operator: Exists, effect: NoSchedule}`",
     ];
     let client = cron_job("a", change.clone());
     let server = cron_job("b", change);

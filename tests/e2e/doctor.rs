@@ -371,7 +371,7 @@ fn names_what_is_broken(place: &Place<'_>) {
     it.process = None;
     let said = it.finds(&["permissions", "canary-denied", "canary-filled"]);
     assert!(
-        said.of("canary-denied").contains("nobody listens where the API server calls"),
+        said.of("canary-denied").contains("nothing listens where the API server calls"),
         "{:#}",
         said.report
     );

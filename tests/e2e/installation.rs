@@ -343,7 +343,7 @@ fn adapt(object: &mut Value, name: &str, closed: &str, port: u16) {
             object["metadata"]["labels"][FOR] = name.into();
         }
         "MutatingWebhookConfiguration" | "ValidatingWebhookConfiguration" => {
-            object["metadata"]["name"] = name.into()
+            object["metadata"]["name"] = name.into();
         }
         _ => object["metadata"]["namespace"] = name.into(),
     }

@@ -204,7 +204,7 @@ fn places_in(value: &Value, at: &str, found: &mut Vec<String>) {
     match value {
         Value::Object(map) => map.iter().for_each(|(key, value)| go(key, value)),
         Value::Array(items) => {
-            items.iter().enumerate().for_each(|(index, value)| go(&index.to_string(), value))
+            items.iter().enumerate().for_each(|(index, value)| go(&index.to_string(), value));
         }
         _ => {}
     }

@@ -392,7 +392,7 @@ async fn watches_that_are_none_do_no_harm() {
         fake.answers(move |ask, _| (ask == Ask::Watch).then(|| given.clone()));
         let _replica = Replica::started(&fake).await;
         fake.change(MUTATING, |object| {
-            drop(object["webhooks"][0]["clientConfig"].as_object_mut().unwrap().remove("caBundle"))
+            drop(object["webhooks"][0]["clientConfig"].as_object_mut().unwrap().remove("caBundle"));
         });
         sleep(10 * SECOND).await;
         assert_eq!(fake.bundle(MUTATING), fake.authority(), "{answer:?}: seen without a watch");

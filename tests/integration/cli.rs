@@ -17,7 +17,7 @@ fn a_finding_is_shown_in_its_file() {
     assert_snapshot!(stdout(&output), @"
     team-a/train (Job) in job.yaml
 
-    error[deadline]: no `activeDeadlineSeconds`: a run that hangs holds its nodes until someone notices
+    error[deadline]: `activeDeadlineSeconds` is not set, so a run that hangs keeps its nodes until someone notices
      --> job.yaml:6:1
       |
     6 | spec:
@@ -1601,7 +1601,7 @@ fn finished_runs_of_a_cron_job_are_kept_up_to_its_history_limits() {
         "{name: nightly, managedFields: [{manager: Terraform, operation: Update}]}",
     );
     assert!(texts(&terraform)[0].contains(
-        ": finished runs are kept up to the history limits (3 successful, 1 failed); none is filled in"
+        ": finished runs are kept up to the history limits (3 successful, 1 failed); it is not filled in"
     ));
 }
 
@@ -1610,10 +1610,10 @@ fn a_run_that_the_next_one_replaces_does_not_hang_until_someone_notices() {
     let cron = CRON.replace("      activeDeadlineSeconds: 3600\n", "");
     let of = |policy: &str| texts(&cron.replace("Policy: Forbid", policy))[0].clone();
     assert!(of("Policy: Forbid").starts_with(
-        "deadline: no `activeDeadlineSeconds`: a run that hangs holds its nodes until someone notices;"
+        "deadline: `activeDeadlineSeconds` is not set, so a run that hangs keeps its nodes until someone notices;"
     ));
     assert!(
-        of("Policy: Replace").starts_with("deadline: no `activeDeadlineSeconds`: a run that hangs holds its nodes until the next run replaces it;")
+        of("Policy: Replace").starts_with("deadline: `activeDeadlineSeconds` is not set, so a run that hangs keeps its nodes until the next run replaces it;")
     );
     assert!(of("Policy: Replace\n  suspend: true").contains("until someone notices"), "there is no next run");
 }

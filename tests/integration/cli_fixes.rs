@@ -43,7 +43,7 @@ fn a_file_is_mended_and_the_report_is_about_what_is_left() {
     assert_snapshot!(stdout(&output), @"
     team-a/train (Job) in b.yaml
 
-    error[deadline]: no `activeDeadlineSeconds`: a run that hangs holds its nodes until someone notices
+    error[deadline]: `activeDeadlineSeconds` is not set, so a run that hangs keeps its nodes until someone notices
      --> b.yaml:6:1
       |
     6 | spec:
@@ -144,7 +144,7 @@ fn links_and_permissions_are_kept() {
     let place = Place::with(&[("real/job.yaml", &open()), ("locked.yaml", &open())]);
     symlink("real/job.yaml", place.path().join("link.yaml")).unwrap();
     let set = |name: &str, mode| {
-        fs::set_permissions(place.path().join(name), fs::Permissions::from_mode(mode)).unwrap()
+        fs::set_permissions(place.path().join(name), fs::Permissions::from_mode(mode)).unwrap();
     };
     set("real/job.yaml", 0o640);
     set("locked.yaml", 0o444);

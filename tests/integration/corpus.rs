@@ -289,7 +289,8 @@ fn edge_cases_end_as_their_index_says() {
                 ));
             }
             None => {
-                wrong.push(format!("{}: nobody has taught this test what `{}` means", row.file, row.expected))
+                wrong
+                    .push(format!("{}: nobody has taught this test what `{}` means", row.file, row.expected));
             }
         }
     }

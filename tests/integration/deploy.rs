@@ -263,7 +263,7 @@ fn gp30_permissions_have_names_and_no_wildcard() {
                         );
                     }
                     ["mutatingwebhookconfigurations", "validatingwebhookconfigurations"] => {
-                        assert_eq!(rule["resourceNames"], json!(["jobgate"]))
+                        assert_eq!(rule["resourceNames"], json!(["jobgate"]));
                     }
                     ref other => panic!("{}: no business with {other:?}", rendering.name),
                 }
@@ -359,14 +359,14 @@ fn what_is_called_is_what_is_served() {
 #[test]
 fn nobody_but_who_makes_the_certificates_owns_the_bundle() {
     each_webhook(|webhook| {
-        assert!(webhook["clientConfig"].get("caBundle").is_none(), "applying it again must not blank it")
+        assert!(webhook["clientConfig"].get("caBundle").is_none(), "applying it again must not blank it");
     });
     each(|rendering| {
         assert!(
             rendering
                 .all("Secret")
                 .all(|secret| secret.get("data").is_none() && secret.get("stringData").is_none())
-        )
+        );
     });
 }
 

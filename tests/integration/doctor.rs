@@ -423,7 +423,7 @@ impl Forwarding {
         }
         let mut socket = WebSocketStream::from_raw_socket(stream, Role::Server, None).await;
         let mut tell = async |channel: u8, bytes: &[u8]| {
-            socket.send(Message::binary([&[channel], bytes].concat())).await.unwrap()
+            socket.send(Message::binary([&[channel], bytes].concat())).await.unwrap();
         };
         for channel in [0, 1] {
             tell(channel, &10_250_u16.to_le_bytes()).await;

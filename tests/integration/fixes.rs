@@ -61,7 +61,7 @@ fn copy(from: &Path, to: &Path) {
         match entry.file_type().expect("a type") {
             kind if kind.is_dir() => copy(&entry.path(), &target),
             kind if kind.is_file() => {
-                std::fs::write(target, std::fs::read(entry.path()).expect("a file")).expect("a copy")
+                std::fs::write(target, std::fs::read(entry.path()).expect("a file")).expect("a copy");
             }
             _ => {}
         }

@@ -54,7 +54,7 @@ fn imports_point_down() {
                 let place = || format!("{}:{line}", path.strip_prefix(&root).unwrap().display());
                 match rank(&name) {
                     Some(other) if other < at => {
-                        wrong.push(format!("{} uses `{name}`, which is above `{layer}`", place()))
+                        wrong.push(format!("{} uses `{name}`, which is above `{layer}`", place()));
                     }
                     Some(_) => {}
                     None => wrong.push(format!("{} uses `{name}`, which is no layer", place())),

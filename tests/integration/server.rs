@@ -503,7 +503,7 @@ async fn a_body_without_progress_is_ended() {
 #[tokio::test]
 async fn a_body_that_makes_progress_is_waited_for() {
     let limits = |limits: &mut Limits| {
-        (limits.body_grace, limits.body_rate, limits.review) = (ms(1000), 10_000, Duration::from_secs(60))
+        (limits.body_grace, limits.body_rate, limits.review) = (ms(1000), 10_000, Duration::from_secs(60));
     };
     let server = start(|config| limits(&mut config.limits)).await;
     let mut client = server.connect().await;
@@ -1079,7 +1079,7 @@ fn a_certificate_that_the_api_server_would_not_accept_stops_the_start() {
         "{said}"
     );
     let (code, said) = serve_with(&[], |params| {
-        params.extended_key_usages = vec![rcgen::ExtendedKeyUsagePurpose::ClientAuth]
+        params.extended_key_usages = vec![rcgen::ExtendedKeyUsagePurpose::ClientAuth];
     });
     assert_eq!(code, Some(2), "{said}");
     assert!(said.contains("is not for servers") && said.contains("serverAuth"), "{said}");

@@ -203,7 +203,7 @@ fn places(value: &Value, at: &Pointer, out: &mut Vec<Pointer>) {
     out.push(at.clone());
     match value {
         Value::Array(items) => {
-            items.iter().enumerate().for_each(|(index, item)| places(item, &(at / index), out))
+            items.iter().enumerate().for_each(|(index, item)| places(item, &(at / index), out));
         }
         Value::Object(map) => map.iter().for_each(|(key, value)| places(value, &at.key(key), out)),
         _ => {}

@@ -54,39 +54,39 @@ pub(crate) const ATTACKS: &[Attack] = &[
     gate("chunked bodies without end", |field| field.crowd(4, 1, 20, endless_body)),
     full("slow headers from 1 address", |field| field.crowd(field.scaled(1200), 1, RECONNECTS, slow_header)),
     gate("slow headers from 6 addresses", |field| {
-        field.crowd(field.scaled(1200), 6, RECONNECTS, slow_header)
+        field.crowd(field.scaled(1200), 6, RECONNECTS, slow_header);
     }),
     full("slow bodies from 1 address", |field| field.crowd(field.scaled(1200), 1, RECONNECTS, slow_body)),
     gate("slow bodies from 6 addresses", |field| field.crowd(field.scaled(1200), 6, RECONNECTS, slow_body)),
     gate("idle TCP connections from 40 addresses", |field| {
-        field.crowd(field.scaled(10_000), 40, 4000, idle_tcp)
+        field.crowd(field.scaled(10_000), 40, 4000, idle_tcp);
     }),
     gate("idle TLS connections from 6 addresses", |field| {
-        field.crowd(field.scaled(1300), 6, RECONNECTS, idle_tls)
+        field.crowd(field.scaled(1300), 6, RECONNECTS, idle_tls);
     }),
     full("handshakes from 1 address, 1,200/s", |field| handshakes(field, 1)),
     gate("handshakes from 6 addresses, 1,200/s", |field| handshakes(field, 6)),
     full("probe port: 1 byte each from 1 address", |field| field.crowd(300, 1, RECONNECTS, probe_byte)),
     gate("probe port: 1 byte each from 6 addresses", |field| field.crowd(300, 6, RECONNECTS, probe_byte)),
     gate("probe port: half heads from 40 addresses", |field| {
-        field.crowd(300, 40, RECONNECTS, probe_half_head)
+        field.crowd(300, 40, RECONNECTS, probe_half_head);
     }),
     gate("probe port: GET /metrics from 6 addresses, 200/s", |field| field.flood(200, 6, probe_metrics)),
     gate("malformed bodies from 6 addresses, 300/s", malformed),
     gate("PyTorchJobs of 5 KB (8 to 16 replica types), 10/s", |field| {
-        costly(field, 10.0, objects::py_torch_jobs)
+        costly(field, 10.0, objects::py_torch_jobs);
     }),
     gate("annotations of 2.8 MB with distinct names, 1/s", |field| {
-        costly(field, 1.0, objects::distinct_names)
+        costly(field, 1.0, objects::distinct_names);
     }),
     gate("annotations of 2.8 MB with one name repeated, 1/s", |field| {
-        costly(field, 1.0, objects::repeated_names)
+        costly(field, 1.0, objects::repeated_names);
     }),
     gate("updates of 1.3 MB with 2,600 templates, 1/s", |field| {
-        costly(field, 1.0, objects::updated_templates)
+        costly(field, 1.0, objects::updated_templates);
     }),
     gate("20,000 replica types with a restartPolicy in the template, 1/s", |field| {
-        costly(field, 1.0, objects::replica_types)
+        costly(field, 1.0, objects::replica_types);
     }),
     gate("50,000 tolerations, 1/s", |field| costly(field, 1.0, objects::tolerations)),
     gate("4,000 mounts, volumes and variables, 1/s", |field| costly(field, 1.0, objects::mounts)),

@@ -99,7 +99,7 @@ async fn send_all(client: Rc<Client>, plan: Plan, stop: &AtomicBool, tally: &Rc<
                     tally.put_off += u64::from(retries);
                 }
                 Err(cause) => {
-                    tally.lost.push(Lost { at: due, review: review.name, path: review.path, cause })
+                    tally.lost.push(Lost { at: due, review: review.name, path: review.path, cause });
                 }
             }
         });

@@ -16,7 +16,7 @@ use libtest_mimic::Trial;
 static SWARM_JOB: Definition = Definition {
     group: "example.dev",
     version: "v1",
-    older: &[],
+    retired: &[],
     name: "SwarmJob",
     resource: "swarmjobs",
     body: &["spec"],

@@ -49,7 +49,7 @@ pub fn workloads(text: &[u8]) -> Vec<Value> {
     fn take(value: Value, found: &mut Vec<Value>) {
         match value.get("items") {
             Some(Value::Array(items)) if Kind::of(&value).is_none() => {
-                items.iter().for_each(|item| take(item.clone(), found))
+                items.iter().for_each(|item| take(item.clone(), found));
             }
             _ if Kind::of(&value).is_some() => found.push(value),
             _ => {}

@@ -75,7 +75,7 @@ impl Merge {
     fn value(&self, field: &str, target: &mut Value, manifest: &Value, last: Option<&Value>) {
         match (&mut *target, manifest) {
             (Value::Object(target), Value::Object(manifest)) => {
-                self.mapping(target, manifest, last.and_then(Value::as_object))
+                self.mapping(target, manifest, last.and_then(Value::as_object));
             }
             (Value::Array(target), Value::Array(manifest)) if self.keyed => {
                 match KEYED.iter().find(|(name, _)| *name == field) {

@@ -169,8 +169,7 @@ impl Schema {
         let version = object.get("apiVersion").and_then(value::Value::as_str)?;
         let kind = Kind::of(object);
         let built_in = |shape| Some(Root { kind, shape, required: false });
-        let known =
-            kind.filter(|kind| kind.knows(version.split_once('/').map_or(version, |(_, version)| version)));
+        let known = kind.filter(|kind| kind.knows(version));
         match known.map(|kind| kind.api) {
             Some(Api::Job) => built_in(self.job),
             Some(Api::CronJob) => built_in(self.cron_job),

@@ -122,7 +122,7 @@ impl<'a> Stored<'a> {
     pub fn kind(&self) -> Option<Kind> {
         let version = self.get("apiVersion")?.as_str()?;
         let kind = Kind::typed(version, self.get("kind")?.as_str()?)?;
-        version.split_once('/').is_some_and(|(_, version)| kind.knows(version)).then_some(kind)
+        kind.knows(version).then_some(kind)
     }
 
     /// Reads a quantity, as [`Quantity::from_json`] does.

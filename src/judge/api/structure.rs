@@ -96,13 +96,13 @@ impl Walk<'_> {
                             let path = path.step(Step::Key(key));
                             match (self.schema.shape(field), value) {
                                 (Shape::Text, Value::String(text)) if key == "image" && is_no_image(text) => {
-                                    self.placeholder(&path, text)
+                                    self.placeholder(&path, text);
                                 }
                                 // No claim can have such a name.
                                 (Shape::Choice, Value::String(text))
                                     if key == "claimName" && is_to_replace(text) =>
                                 {
-                                    self.placeholder(&path, text)
+                                    self.placeholder(&path, text);
                                 }
                                 _ => self.visit(field, value, &path),
                             }
@@ -123,7 +123,7 @@ impl Walk<'_> {
             // What it is written for is refused as it is, so capitals are enough to tell that something is to
             // replace it.
             (_, Value::String(text)) if is_placeholder(text) || is_to_replace(text) => {
-                self.placeholder(path, text)
+                self.placeholder(path, text);
             }
             (shape, _) => self.wrong_type(shape, value, path.pointer()),
         }

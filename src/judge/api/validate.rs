@@ -381,7 +381,8 @@ fn pod_failure_policy(spec: &Part<'_, '_>, causes: &mut Causes) {
         const ACTIONS: [&str; 4] = ["Count", "FailIndex", "FailJob", "Ignore"];
         match action.text() {
             "" => {
-                _ = causes.required(&action, "valid values: [\"Count\" \"FailIndex\" \"FailJob\" \"Ignore\"]")
+                _ = causes
+                    .required(&action, "valid values: [\"Count\" \"FailIndex\" \"FailJob\" \"Ignore\"]");
             }
             "FailIndex" if !spec.get("backoffLimitPerIndex").is_set() => {
                 causes.invalid(&action, "requires the backoffLimitPerIndex to be set");
@@ -406,10 +407,11 @@ fn pod_failure_policy(spec: &Part<'_, '_>, causes: &mut Causes) {
         }
         match (codes.is_set(), has_conditions) {
             (true, true) => {
-                causes.invalid_bare(&rule, "specifying both OnExitCodes and OnPodConditions is not supported")
+                causes
+                    .invalid_bare(&rule, "specifying both OnExitCodes and OnPodConditions is not supported");
             }
             (false, false) => {
-                causes.invalid_bare(&rule, "specifying one of OnExitCodes and OnPodConditions is required")
+                causes.invalid_bare(&rule, "specifying one of OnExitCodes and OnPodConditions is required");
             }
             _ => {}
         }

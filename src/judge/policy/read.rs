@@ -266,7 +266,7 @@ impl<'s> Reader<'s> {
         let root = Pointer::root();
         for duplicate in &self.document.duplicates {
             let message = format!(
-                "the key `{}` stands here for the second time",
+                "duplicate key `{}`",
                 shown(self.source.get(duplicate.kept.clone()).unwrap_or_default())
             );
             self.errors.push(PolicyError::new(
@@ -575,7 +575,7 @@ impl<'s> Reader<'s> {
             match globset::Glob::new(text) {
                 Ok(glob) => globs.push(glob.compile_matcher()),
                 Err(error) => {
-                    self.wrong(&item.at, format!("`{}` is no glob: {}", shown(text), error.kind()), None)
+                    self.wrong(&item.at, format!("`{}` is no glob: {}", shown(text), error.kind()), None);
                 }
             }
         }

@@ -106,7 +106,7 @@ fn spec(key: &str) -> Value {
 fn exemption(key: &str) -> Value {
     match key {
         "rules" => json!({
-            "description": "The rules whose findings are lifted; all where it is left out.",
+            "description": "The rules whose findings are suppressed; all if it is not set.",
             "type": "array",
             "minItems": 1,
             "items": {"$ref": "#/$defs/ruleId"},

@@ -665,7 +665,7 @@ fn flags<'a>(container: &Container<'a>) -> impl Iterator<Item = (&'a str, &'a st
         match word.split_once('=') {
             Some((flag, value)) => found.push((flag, value.trim_matches(['"', '\'']))),
             None if word.starts_with('-') => {
-                found.extend(words.get(at + 1).map(|value| (*word, value.trim_matches(['"', '\'']))))
+                found.extend(words.get(at + 1).map(|value| (*word, value.trim_matches(['"', '\'']))));
             }
             None => {}
         }

@@ -233,7 +233,7 @@ fn is_missing(
         .map(|part| part.pointer)
         .collect();
     let until = if is_replaced(workload) { "the next run replaces it" } else { "someone notices" };
-    let mut message = format!("no `{FIELD}`: a run that hangs holds its nodes until {until}");
+    let mut message = format!("`{FIELD}` is not set, so a run that hangs keeps its nodes until {until}");
     if !of_pods.is_empty() {
         message += " (that of the pod template bounds a pod once it runs)";
     }

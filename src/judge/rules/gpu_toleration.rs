@@ -347,7 +347,7 @@ impl<'a> Covered<'a> {
                 (Field::Set("Exists"), Field::Unset | Field::Set("")) => covered.all = true,
                 (Field::Set("Exists"), Field::Set(key)) => _ = covered.whole.insert(key),
                 (Field::Unset | Field::Set("" | "Equal"), Field::Set(key)) => {
-                    _ = covered.one_value.entry(key).or_insert(index)
+                    _ = covered.one_value.entry(key).or_insert(index);
                 }
                 _ => {}
             }
@@ -402,7 +402,7 @@ fn report_uncovered(
     let place = first.place(pod);
     // What to add comes first: it is what a warning of the webhook must have room for.
     let message = format!(
-        "lacks {}: a pod that asks for `{}` stays Pending where such nodes are tainted",
+        "no toleration {}: a pod that requests `{}` stays Pending where such nodes are tainted",
         lines.join(", and "),
         first.resource
     );
@@ -421,7 +421,7 @@ fn report_uncovered(
         Room::Note => _ = finding.instead_of_fill(Level::Note),
     }
     if tolerations.is_set() {
-        finding.at_key().label(Place::Here(place, FindingPart::Value), "asks for it here");
+        finding.at_key().label(Place::Here(place, FindingPart::Value), "requested here");
     }
 }
 

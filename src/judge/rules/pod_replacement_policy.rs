@@ -107,18 +107,22 @@ fn check_run(cx: &mut Cx<'_>, spec: &Part<'_>) {
     match field.text() {
         Field::Unset => {
             let Some(fix) = spec.set(FIELD, "Failed".into()) else { return };
-            let version = cx.workload.object.get("apiVersion").text();
+            // No server of a retired version has the field.
+            let retired = match cx.workload.object.get("apiVersion").text() {
+                Field::Set(version) => cx.workload.kind.retired(version).map(|_| version),
+                _ => None,
+            };
             if let Some(finding) = cx.missing(
                 &field.pointer,
-                "no `podReplacementPolicy`: a replacement starts beside a pod that is still terminating",
+                "`podReplacementPolicy` is not set, so a replacement starts while the old pod is still terminating",
             ) {
-                match version {
-                    Field::Set(version @ ("batch/v1beta1" | "batch/v2alpha1")) => {
+                match retired {
+                    Some(version) => {
                         finding.instead_of_fill(Level::Note).help(format!(
                             "write `apiVersion: batch/v1` first: no server of `{version}` has the field"
                         ));
                     }
-                    _ => {
+                    None => {
                         finding.help(HELP).fix(Safety::Safe, vec![fix]);
                     }
                 }
@@ -133,7 +137,7 @@ fn check_run(cx: &mut Cx<'_>, spec: &Part<'_>) {
         {
             cx.report(
                 &field.pointer,
-                "no `podReplacementPolicy` but the API server's default: a replacement starts beside a pod that is still terminating",
+                "`podReplacementPolicy` is only the API server's default, so a replacement starts while the old pod is still terminating",
             )
             .help(HELP)
             .fix(Safety::Safe, vec![Op::Replace(field.pointer.clone(), "Failed".into())]);

@@ -140,7 +140,7 @@ fn check_run(cx: &mut Cx<'_>, run: &Run<'_>) {
     if let Some(hook) = hook(workload).filter(|_| !is_template) {
         if !hook.has_policy {
             let message = format!(
-                "no `{FIELD}` and no deletion policy: this hook stays when it has finished, until {} runs it again",
+                "`{FIELD}` and a deletion policy are not set, so the finished hook is kept until {} runs it again",
                 hook.tool
             );
             if let Some(finding) = cx.missing(&field.pointer, message) {
@@ -154,7 +154,7 @@ fn check_run(cx: &mut Cx<'_>, run: &Run<'_>) {
         if cx.flag(&GITOPS) { Some("a GitOps tool (the policy says so)") } else { tracker(workload) };
     if let Some(tracker) = tracker.filter(|_| !is_template) {
         let message = format!(
-            "no `{FIELD}`, so what has finished is never deleted; none is filled in, as {tracker} would make it again and it would run again"
+            "`{FIELD}` is not set, so the finished job is never deleted; it is not filled in, because {tracker} would create the job again, and it would run again"
         );
         if let Some(finding) = cx.missing(&field.pointer, message) {
             finding.instead_of_fill(Level::Warn).at_most(Level::Warn);
@@ -164,19 +164,20 @@ fn check_run(cx: &mut Cx<'_>, run: &Run<'_>) {
     }
     let message = match &kept {
         Some(kept) => format!("`{FIELD}` is not set: {}, with their pods", kept.words()),
-        None => format!("`{FIELD}` is not set, so what has finished is never deleted, nor are its pods"),
+        None => format!("`{FIELD}` is not set, so the finished job and its pods are never deleted"),
     };
     if !is_template && workload.has_begun() {
         if let Some(finding) = cx.missing(&field.pointer, message) {
             finding.instead_of_fill(Level::Note);
-            finding.help("this has a `status`, and a TTL deletes what has finished at once: write it into the manifest that it was made from");
+            finding.help("this object has a `status`, and a TTL deletes a finished job at once: set it in the manifest that the job was created from");
         }
         return;
     }
     let seconds = cx.number(if is_template { &CRON_SECONDS } else { &SECONDS });
     if let Some(tool) = writes_whole(workload) {
         let kept = kept.map(|kept| kept.words()).unwrap_or_default();
-        let message = format!("no `{FIELD}`: {kept}; none is filled in, as {tool} would take it out again");
+        let message =
+            format!("`{FIELD}` is not set: {kept}; it is not filled in, because {tool} would remove it");
         if let Some(finding) = cx.missing(&field.pointer, message) {
             finding.instead_of_fill(Level::Warn).at_most(Level::Warn);
             finding.help(format!("set `ttl_seconds_after_finished` in the configuration, e.g. to {seconds}"));

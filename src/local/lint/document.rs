@@ -208,7 +208,7 @@ impl<'a> Context<'a> {
                 }
             }
             Value::Array(items) if self.patch.is_some() && !is_list_of_manifests(&document.value) => {
-                view.json_patch(items)
+                view.json_patch(items);
             }
             // A named file is meant to be a manifest; in a directory there are playbooks and package lists,
             // too.
@@ -604,7 +604,7 @@ impl View<'_> {
         for duplicate in document.duplicates_within(&object.at) {
             let key = String::from_utf8_lossy(&self.context.source[duplicate.dropped.clone()]);
             let message = format!(
-                "the key `{}` stands here twice, and kubectl drops this one",
+                "duplicate key `{}`: kubectl ignores this one",
                 key.trim_matches(['"', '\'']).escape_debug()
             );
             let mut finding = checks::finding(
@@ -910,7 +910,7 @@ fn unknown_kind(object: &Value) -> Option<(Reason, Finding)> {
 /// Says that an object of a kind of ours is of a version that nobody knows, or will only know. The rules
 /// judge it all the same.
 fn unknown_version(version: &str, adapter: &Definition) -> Option<(Option<Reason>, Finding)> {
-    let known = format!("{}/{}", adapter.group, adapter.version);
+    let known = adapter.api_version();
     if version == known || no_longer_served(version, adapter.name).is_some() {
         return None;
     }
@@ -930,40 +930,28 @@ fn unknown_version(version: &str, adapter: &Definition) -> Option<(Option<Reason
 }
 
 /// Says that a version of a kind is one that API servers no longer serve.
-fn no_longer_served(version: &str, kind: &str) -> Option<Finding> {
-    let (since, serves) = match (version, kind) {
-        ("batch/v2alpha1", "CronJob") => (" since Kubernetes 1.21", "batch/v1"),
-        ("batch/v1beta1", "CronJob") => (" since Kubernetes 1.25", "batch/v1"),
-        ("extensions/v1beta1", "Job") => ("", "batch/v1"),
-        (
-            "kubeflow.org/v1alpha1"
-            | "kubeflow.org/v1alpha2"
-            | "kubeflow.org/v1beta1"
-            | "kubeflow.org/v1beta2",
-            "PyTorchJob",
-        ) => ("", "kubeflow.org/v1"),
-        _ => return None,
-    };
-    let message = format!("`{version}` of `{kind}` is no longer served{since}");
-    let moved = match (version, kind) {
-        ("kubeflow.org/v1alpha1", "PyTorchJob") => {
-            ", and `spec.pytorchReplicaSpecs` instead of `spec.replicaSpecs[]`"
-        }
-        (_, "PyTorchJob") => {
-            ", and run limits such as `cleanPodPolicy` in `spec.runPolicy` instead of `spec`"
-        }
-        _ => "",
-    };
-    let help = match moved {
-        "" => format!("use `apiVersion: {serves}`"),
-        moved => format!(
+fn no_longer_served(api_version: &str, kind: &str) -> Option<Finding> {
+    // The first Jobs were of another group.
+    let of_other_group = |kind: &Kind| kind.group == "batch" && api_version == "extensions/v1beta1";
+    let kind = Kind::all().find(|known| {
+        known.name == kind && (known.retired(api_version).is_some() || of_other_group(known))
+    })?;
+    let retired = kind.retired(api_version);
+    let message = format!(
+        "`{api_version}` of `{}` is no longer served{}",
+        kind.name,
+        retired.map_or("", |retired| retired.since)
+    );
+    let serves = kind.api_version();
+    let help = match retired.and_then(|retired| retired.moved) {
+        None => format!("use `apiVersion: {serves}`"),
+        Some(moved) => format!(
             "write `apiVersion: {serves}`{moved}: the shape has changed, so another `apiVersion` alone is not enough"
         ),
     };
     let at = Pointer::of(&["apiVersion"]);
     let mut finding = checks::finding(KNOWN_KIND, Level::Deny, at.clone(), message, help);
-    if kind == "CronJob" {
-        // It has the same fields in all its versions.
+    if kind.knows(api_version) {
         finding.fix(Safety::Unsafe, vec![Op::Replace(at, serves.into())]);
     }
     Some(finding)

@@ -9,7 +9,7 @@ pub(super) fn normal(path: &Path) -> PathBuf {
         match part {
             Component::CurDir => {}
             Component::ParentDir if matches!(out.components().next_back(), Some(Component::Normal(_))) => {
-                _ = out.pop()
+                _ = out.pop();
             }
             part => out.push(part),
         }

@@ -190,7 +190,7 @@ pub static CHECKS: &[Check] = &[
         id: "policy",
         title: "The policy can be read, and what it does is what you want",
         about: "The ConfigMap that the pods mount, read as the server reads it. One that cannot be read is not taken over by pods that run, and keeps new ones from starting",
-        remedy: "mend it: kubectl -n {ns} get configmap {policy} -o jsonpath='{.data.{key}}' | jobgate policy check -",
+        remedy: "fix it: kubectl -n {ns} get configmap {policy} -o jsonpath='{.data.{key}}' | jobgate policy check -",
         judge: policy::policy,
     },
     Check {

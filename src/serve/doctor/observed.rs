@@ -87,7 +87,7 @@ impl Unread {
     #[must_use]
     pub fn remedy(&self) -> String {
         match self {
-            Self::Forbidden(_) => "run it as somebody who may, or bind the role in docs/doctor.md".to_owned(),
+            Self::Forbidden(_) => "run it as a user with the permission, or bind the role in docs/doctor.md".to_owned(),
             Self::Failed(_) => "run it again; --timeout gives the API server more time".to_owned(),
             Self::Skipped(_) => "nothing, unless you want this checked".to_owned(),
             Self::Strange(_) => {

@@ -324,10 +324,10 @@ use Status::{NotChecked, Ok as Fine, Problem, Warning};
 fn registration() {
     run(vec![
         case("api-server", Problem, "v1.28", |o| {
-            o.version = Seen::Known(json!({"major": "1", "minor": "28", "gitVersion": "v1.28.0"}))
+            o.version = Seen::Known(json!({"major": "1", "minor": "28", "gitVersion": "v1.28.0"}));
         }),
         case("api-server", Warning, "newer", |o| {
-            o.version = Seen::Known(json!({"major": "1", "minor": "99+", "gitVersion": "v1.99.0"}))
+            o.version = Seen::Known(json!({"major": "1", "minor": "99+", "gitVersion": "v1.99.0"}));
         }),
         case("api-server", NotChecked, "version", |o| o.version = Seen::Known(json!("garbage"))),
         case(
@@ -338,19 +338,19 @@ fn registration() {
         ),
         case("configurations", Problem, "no ValidatingWebhookConfiguration", |o| o.validating = Seen::Absent),
         case("configurations", Problem, "has no webhooks", |o| {
-            value(&mut o.validating)["webhooks"] = json!(null)
+            value(&mut o.validating)["webhooks"] = json!(null);
         }),
         case("target", Problem, "not to one in jobgate", |o| {
-            first(&mut o.mutating)["clientConfig"]["service"]["namespace"] = json!("old")
+            first(&mut o.mutating)["clientConfig"]["service"]["namespace"] = json!("old");
         }),
         case("target", Problem, "different places", |o| {
-            first(&mut o.mutating)["clientConfig"]["service"]["name"] = json!("old")
+            first(&mut o.mutating)["clientConfig"]["service"]["name"] = json!("old");
         }),
         case("target", Problem, "and not /validate", |o| {
-            first(&mut o.validating)["clientConfig"]["service"]["path"] = json!("/mutate")
+            first(&mut o.validating)["clientConfig"]["service"]["path"] = json!("/mutate");
         }),
         case("target", Problem, "no such port", |o| {
-            each(o, |w| w["clientConfig"]["service"]["port"] = json!(8443))
+            each(o, |w| w["clientConfig"]["service"]["port"] = json!(8443));
         }),
         case("target", Problem, "leads nowhere", |o| first(&mut o.mutating)["clientConfig"] = json!({})),
         case("target", Fine, "https://127.0.0.1:1/mutate", |o| {
@@ -361,19 +361,19 @@ fn registration() {
             first(&mut o.validating)["rules"].as_array_mut().unwrap().pop();
         }),
         case("rules", Problem, "UPDATE of jobs.batch", |o| {
-            first(&mut o.mutating)["rules"][0]["operations"] = json!(["CREATE"])
+            first(&mut o.mutating)["rules"][0]["operations"] = json!(["CREATE"]);
         }),
         case("rules", Warning, "* in apiGroups", |o| {
-            first(&mut o.mutating)["rules"][0]["apiGroups"] = json!(["*"])
+            first(&mut o.mutating)["rules"][0]["apiGroups"] = json!(["*"]);
         }),
         case("rules", Warning, "DELETE in operations", |o| {
-            first(&mut o.mutating)["rules"][0]["operations"] = json!(["CREATE", "UPDATE", "DELETE"])
+            first(&mut o.mutating)["rules"][0]["operations"] = json!(["CREATE", "UPDATE", "DELETE"]);
         }),
         case("failure-policy", Warning, "whole cluster", |o| {
-            first(&mut o.validating)["failurePolicy"] = json!("Fail")
+            first(&mut o.validating)["failurePolicy"] = json!("Fail");
         }),
         case("failure-policy", Warning, "mutate.jobgate.dev has `Fail`", |o| {
-            first(&mut o.mutating)["failurePolicy"] = json!(null)
+            first(&mut o.mutating)["failurePolicy"] = json!(null);
         }),
         case("failure-policy", Fine, "fails closed in training", |o| {
             let mut closed = first(&mut o.validating).clone();
@@ -398,7 +398,7 @@ fn registration() {
                     w["namespaceSelector"]["matchExpressions"][0]["values"]
                         .as_array_mut()
                         .unwrap()
-                        .push(json!("team-a"))
+                        .push(json!("team-a"));
                 });
             },
         ),
@@ -421,7 +421,7 @@ fn registration() {
             },
         ),
         case("selectors", NotChecked, "list namespaces", |o| {
-            o.namespaces = Seen::Unread(Unread::Forbidden("list namespaces".to_owned()))
+            o.namespaces = Seen::Unread(Unread::Forbidden("list namespaces".to_owned()));
         }),
         case(
             "configurations",
@@ -433,25 +433,25 @@ fn registration() {
             },
         ),
         case("selectors", Warning, "who may label a namespace", |o| {
-            each(o, |w| w["namespaceSelector"] = json!({"matchLabels": {"gate": "on"}}))
+            each(o, |w| w["namespaceSelector"] = json!({"matchLabels": {"gate": "on"}}));
         }),
         case("selectors", Warning, "object selector", |o| {
-            first(&mut o.validating)["objectSelector"] = json!({"matchLabels": {"a": "b"}})
+            first(&mut o.validating)["objectSelector"] = json!({"matchLabels": {"a": "b"}});
         }),
         case("selectors", Warning, "mine", |o| {
-            first(&mut o.validating)["matchConditions"] = json!([{"name": "mine", "expression": "false"}])
+            first(&mut o.validating)["matchConditions"] = json!([{"name": "mine", "expression": "false"}]);
         }),
         case("settings", Warning, "`matchPolicy: Exact`", |o| {
-            first(&mut o.validating)["matchPolicy"] = json!("Exact")
+            first(&mut o.validating)["matchPolicy"] = json!("Exact");
         }),
         case("settings", Warning, "`reinvocationPolicy: Never`", |o| {
-            first(&mut o.mutating)["reinvocationPolicy"] = json!("Never")
+            first(&mut o.mutating)["reinvocationPolicy"] = json!("Never");
         }),
         case("settings", Problem, "v1", |o| {
-            first(&mut o.mutating)["admissionReviewVersions"] = json!(["v1beta1"])
+            first(&mut o.mutating)["admissionReviewVersions"] = json!(["v1beta1"]);
         }),
         case("timeouts", Warning, "hold every job up", |o| {
-            first(&mut o.mutating)["timeoutSeconds"] = json!(10)
+            first(&mut o.mutating)["timeoutSeconds"] = json!(10);
         }),
         case("timeouts", Warning, "45 s together", |o| {
             let rules = json!([{"apiGroups": ["*"], "apiVersions": ["*"], "resources": ["*/*"], "operations": ["*"]}]);
@@ -472,16 +472,16 @@ fn registration() {
 fn certificates() {
     run(vec![
         case("ca-bundle", Problem, "is empty", |o| {
-            first(&mut o.mutating)["clientConfig"]["caBundle"] = json!("")
+            first(&mut o.mutating)["clientConfig"]["caBundle"] = json!("");
         }),
         case("ca-bundle", Problem, "is empty", |o| {
-            first(&mut o.mutating)["clientConfig"]["caBundle"] = json!(null)
+            first(&mut o.mutating)["clientConfig"]["caBundle"] = json!(null);
         }),
         case("ca-bundle", Problem, "is not base64", |o| {
-            first(&mut o.mutating)["clientConfig"]["caBundle"] = json!("%%%")
+            first(&mut o.mutating)["clientConfig"]["caBundle"] = json!("%%%");
         }),
         case("ca-bundle", Problem, "holds no certificate", |o| {
-            first(&mut o.mutating)["clientConfig"]["caBundle"] = json!("Z2FyYmFnZQ==")
+            first(&mut o.mutating)["clientConfig"]["caBundle"] = json!("Z2FyYmFnZQ==");
         }),
         case("ca-bundle", Problem, "expired on 2026-11-20", |o| trust(o, &authority(now() - 366 * DAY), DAY)),
         case("ca-bundle", Problem, "does not hold before", |o| trust(o, &authority(now() + 9 * DAY), DAY)),
@@ -504,10 +504,10 @@ fn certificates() {
             },
         ),
         case("ca-bundle-is-ours", NotChecked, "holds no certificate", |o| {
-            mount(o, json!({"secretName": "ours"}), &[])
+            mount(o, json!({"secretName": "ours"}), &[]);
         }),
         case("ca-bundle-is-ours", NotChecked, "holds no authority", |o| {
-            value(&mut o.secret)["data"] = json!({})
+            value(&mut o.secret)["data"] = json!({});
         }),
         case(
             "served-certificate",
@@ -534,7 +534,7 @@ fn certificates() {
         case("certificate-secret", Problem, "no Secret jobgate-tls in jobgate", |o| o.secret = Seen::Absent),
         case("certificate-secret", Problem, "it is empty", |o| value(&mut o.secret)["data"] = json!(null)),
         case("certificate-secret", Problem, "ca.crt and ca.key", |o| {
-            value(&mut o.secret)["data"]["ca.key"] = json!("Z2FyYmFnZQ==")
+            value(&mut o.secret)["data"]["ca.key"] = json!("Z2FyYmFnZQ==");
         }),
         case("certificate-secret", Problem, "the authority expired", |o| o.now += 400 * DAY),
         case("certificate-secret", Fine, "the next one", |o| {
@@ -728,15 +728,15 @@ fn workload() {
     run(vec![
         case("namespace", Problem, "no namespace jobgate", |o| o.namespace = Seen::Absent),
         case("namespace", Problem, "being deleted", |o| {
-            value(&mut o.namespace)["status"]["phase"] = json!("Terminating")
+            value(&mut o.namespace)["status"]["phase"] = json!("Terminating");
         }),
         case("replicas", Problem, "no Deployment", |o| o.deployment = Seen::Absent),
         case("replicas", Problem, "none of 2", |o| value(&mut o.deployment)["status"] = json!({})),
         case("replicas", Warning, "1 of 2", |o| {
-            value(&mut o.deployment)["status"]["readyReplicas"] = json!(1)
+            value(&mut o.deployment)["status"]["readyReplicas"] = json!(1);
         }),
         case("replicas", Problem, "scaled to none", |o| {
-            value(&mut o.deployment)["spec"]["replicas"] = json!(0)
+            value(&mut o.deployment)["spec"]["replicas"] = json!(0);
         }),
         case("replicas", Warning, "scaled to one", |o| {
             (
@@ -757,7 +757,7 @@ fn workload() {
             status(o)["containerStatuses"][0]["lastState"] = json!({"terminated": {"reason": "OOMKilled"}});
         }),
         case("pods", Warning, "jobgate-0 is not ready", |o| {
-            status(o)["conditions"][0]["status"] = json!("False")
+            status(o)["conditions"][0]["status"] = json!("False");
         }),
         case("pods", Problem, "has no node: Insufficient memory", |o| {
             status(o)["conditions"] =
@@ -778,7 +778,7 @@ fn workload() {
             o.slices = Seen::Known(vec![json!({"endpoints": [{"conditions": {"ready": false}}]})]);
         }),
         case("service", Problem, "does not fit the pods' labels: app", |o| {
-            value(&mut o.service)["spec"]["selector"] = json!({"app": "other"})
+            value(&mut o.service)["spec"]["selector"] = json!({"app": "other"});
         }),
         case("network-policy", Fine, "none selects", |o| o.network_policies = Seen::Known(Vec::new())),
         case("network-policy", Problem, "keeps the API server from port 10250", |o| {
@@ -795,11 +795,11 @@ fn workload() {
         case("disruption-budget", Warning, "none covers", |o| o.budgets = Seen::Known(Vec::new())),
         case("priority-class", Problem, "no PriorityClass jobgate", |o| o.priority_class = Seen::Absent),
         case("priority-class", Warning, "have none", |o| {
-            value(&mut o.deployment)["spec"]["template"]["spec"]["priorityClassName"] = json!(null)
+            value(&mut o.deployment)["spec"]["template"]["spec"]["priorityClassName"] = json!(null);
         }),
         case("permissions", Problem, "it may not get secrets", |o| o.rights[0].1 = Seen::Known(false)),
         case("permissions", Warning, "it may not list persistentvolumeclaims", |o| {
-            o.rights[1].1 = Seen::Known(false)
+            o.rights[1].1 = Seen::Known(false);
         }),
         case("permissions", Fine, "needs none", |o| o.rights.clear()),
         case("permissions", NotChecked, "no Deployment", |o| o.deployment = Seen::Absent),
@@ -836,7 +836,7 @@ fn policies() {
             |o| o.policy = Seen::Absent,
         ),
         case("policy", Problem, "configmap/jobgate-policy cannot be read: line 6: ", |o| {
-            write(o, "  rules:\n    deadlin: {action: deny}\n")
+            write(o, "  rules:\n    deadlin: {action: deny}\n");
         }),
         case("policy", Fine, "it denies nothing", |o| {
             o.policy = Seen::Known(PolicySource {
@@ -845,11 +845,11 @@ fn policies() {
             });
         }),
         case("exemptions", Warning, "spec.exemptions[0] ended on 2026-01-01 (see PLAT-1)", move |o| {
-            write(o, ended)
+            write(o, ended);
         }),
         case("exemptions", NotChecked, "cannot be read", |o| write(o, "  rules: 1\n")),
         case("policy-in-force", Warning, "jobgate-0 follows none, not ", |o| {
-            o.replicas[0].says = Seen::Known(Says::default())
+            o.replicas[0].says = Seen::Known(Says::default());
         }),
         case("policy-in-force", Warning, "refused 2 changed files", |o| {
             let Seen::Known(says) = &mut o.replicas[0].says else { panic!("it says") };
@@ -897,7 +897,7 @@ fn canaries() {
         ),
         ("no endpoints available for service \"jobgate\"", "no pod is ready"),
         ("service \"jobgate\" not found", "the Service, or its port, is gone"),
-        ("dial tcp 10.0.0.7:10250: connect: connection refused", "nobody listens"),
+        ("dial tcp 10.0.0.7:10250: connect: connection refused", "nothing listens"),
         ("dial tcp 10.0.0.7:10250: connect: no route to host", "cannot reach the pods' network"),
         ("dial tcp: lookup nowhere.example on 10.0.0.1:53: no such host", "cannot resolve"),
         ("context deadline exceeded", "no answer came in time"),
@@ -922,7 +922,7 @@ fn canaries() {
     run(vec![
         case("canary-denied", NotChecked, "--no-canary", |o| o.judged = Seen::skipped("--no-canary")),
         case("canary-denied", NotChecked, "there is no namespace default", |o| {
-            o.canary_namespace = Seen::Absent
+            o.canary_namespace = Seen::Absent;
         }),
         case("canary-denied", NotChecked, "leave the namespace kube-system alone", |o| {
             o.place.canary_namespace = "kube-system".to_owned();
@@ -965,10 +965,10 @@ fn canaries() {
             canary(&mut o.judged).expected.as_mut().unwrap().rules.push("gpu-toleration");
         }),
         case("canary-denied", Problem, "though the policy admits it", |o| {
-            canary(&mut o.judged).expected = Some(Expected::default())
+            canary(&mut o.judged).expected = Some(Expected::default());
         }),
-        case("canary-denied", NotChecked, "nobody knows whether rightly", |o| {
-            canary(&mut o.judged).expected = None
+        case("canary-denied", NotChecked, "whether it should be is unknown", |o| {
+            canary(&mut o.judged).expected = None;
         }),
         case("canary-denied", NotChecked, "neither denies it nor warns", |o| {
             let canary = canary(&mut o.judged);
@@ -1018,16 +1018,16 @@ fn canaries() {
             both(o, 500, "Internal error occurred: failed calling webhook \"other.example.com\": x");
         }),
         case("canary-denied", Problem, "no answer came in time", |o| {
-            both(o, 504, "Timeout: request did not complete within the allotted timeout")
+            both(o, 504, "Timeout: request did not complete within the allotted timeout");
         }),
         case("canary-filled", NotChecked, "fills nothing in", |o| {
-            canary(&mut o.filled).expected = Some(Expected::default())
+            canary(&mut o.filled).expected = Some(Expected::default());
         }),
         case("canary-filled", Problem, "though the policy admits it", |o| {
             both(o, 403, "admission webhook \"mutate.jobgate.dev\" denied the request: x");
         }),
         case("fail-open", Warning, "mutate.jobgate.dev 3", |o| {
-            o.fail_open = Seen::Known(BTreeMap::from([("mutate.jobgate.dev".to_owned(), 3)]))
+            o.fail_open = Seen::Known(BTreeMap::from([("mutate.jobgate.dev".to_owned(), 3)]));
         }),
     ]);
 }

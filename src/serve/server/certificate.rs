@@ -687,7 +687,7 @@ mod tests {
         let metrics = Metrics::new();
         let identity = Identity::empty(&metrics).requiring(vec![SERVICE.to_owned()]);
         let good = pair(&[SERVICE, "jobgate.jobgate", "10.0.0.1"], |params| {
-            params.not_after = (SystemTime::now() + 1000 * HOUR).into()
+            params.not_after = (SystemTime::now() + 1000 * HOUR).into();
         });
         replace(&identity, &good).unwrap();
         let before = identity.not_after();
@@ -696,7 +696,7 @@ mod tests {
             (
                 "not-for-servers",
                 pair(&[SERVICE, "jobgate.jobgate", "10.0.0.1"], |params| {
-                    params.extended_key_usages = vec![ClientAuth]
+                    params.extended_key_usages = vec![ClientAuth];
                 }),
             ),
             (
@@ -747,7 +747,7 @@ mod tests {
         for unfit in [
             pair(&["localhost"], |_| {}),
             pair(&[SERVICE], |params| {
-                params.extended_key_usages = vec![rcgen::ExtendedKeyUsagePurpose::ClientAuth]
+                params.extended_key_usages = vec![rcgen::ExtendedKeyUsagePurpose::ClientAuth];
             }),
         ] {
             let identity = fresh();

@@ -115,7 +115,7 @@ where
             match result {
                 Ok(()) => tracing::info!(files = list(&state.files.paths), "{what} reloaded"),
                 Err(error) => {
-                    tracing::error!(error = chain(&error), "{what} not reloaded; the last good one stays")
+                    tracing::error!(error = chain(&error), "{what} not reloaded; the last good one stays");
                 }
             }
         }

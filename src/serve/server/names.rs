@@ -45,7 +45,7 @@ impl Claims {
             match name {
                 GeneralName::DNSName(name) => hosts.push(name.to_ascii_lowercase()),
                 GeneralName::IPAddress(bytes) => {
-                    hosts.extend(address(bytes).map(|address| address.to_string()))
+                    hosts.extend(address(bytes).map(|address| address.to_string()));
                 }
                 GeneralName::URI(uri) => uris.push((*uri).to_owned()),
                 _ => {}
@@ -118,7 +118,7 @@ mod tests {
     #[test]
     fn a_server_is_known_by_its_alternative_names_alone() {
         let read = claims(&["a.example", "*.b.example", "10.0.0.1", "::1"], |params| {
-            params.distinguished_name.push(DnType::CommonName, "c.example")
+            params.distinguished_name.push(DnType::CommonName, "c.example");
         });
         assert_eq!(read.hosts(), ["a.example", "*.b.example", "10.0.0.1", "::1"]);
         for (name, expected) in [

@@ -40,7 +40,7 @@ impl Op {
     pub fn move_below(&mut self, at: &Pointer) {
         match self {
             Self::Add(pointer, _) | Self::Replace(pointer, _) | Self::Remove(pointer) => {
-                *pointer = at.join(pointer)
+                *pointer = at.join(pointer);
             }
         }
     }

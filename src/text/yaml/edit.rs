@@ -872,9 +872,9 @@ impl<'e> Editor<'e> {
                     }
                 }
                 if child.kind == Kind::Sequence {
-                    stack.extend(self.tree.children(value))
+                    stack.extend(self.tree.children(value));
                 } else {
-                    stack.push(value)
+                    stack.push(value);
                 }
             }
             if step.is_some() && lists.is_some() {

@@ -265,8 +265,8 @@ impl Places<'_> {
         for step in self.path.iter().copied().chain(last.map(Step::Key)) {
             match step {
                 Step::Key(at) => {
-                    pointer =
-                        pointer.key(&self.text.key(at).map(|(name, _)| name.into_owned()).unwrap_or_default())
+                    pointer = pointer
+                        .key(&self.text.key(at).map(|(name, _)| name.into_owned()).unwrap_or_default());
                 }
                 Step::Index(index) => pointer = pointer / index,
                 Step::Merge => {}

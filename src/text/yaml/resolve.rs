@@ -483,7 +483,7 @@ impl<'t> Resolver<'t> {
         let node = self.text.tree.node(at);
         if self.aliases.contains(&at) {
             let message = format!(
-                "`{}` stands inside of what it refers to",
+                "`{}` is inside of what it refers to",
                 self.text.source.get(node.span()).unwrap_or_default()
             );
             return Err(SyntaxError { message, span: node.span(), kind: SyntaxErrorKind::Syntax });
@@ -549,7 +549,7 @@ impl<'t> Resolver<'t> {
             Scalar::Int(int) => int.into(),
             Scalar::Uint(int) => int.into(),
             Scalar::Float(float) => json_float(float).ok_or_else(|| {
-                fails(format!("`{text}` is a number that JSON cannot say; put it in quotes"))
+                fails(format!("`{text}` is a number that JSON does not have; put it in quotes"))
             })?,
             Scalar::Text(text) => Value::String(text.into()),
         })

@@ -34,7 +34,7 @@ fn find_in_line(line: &str) -> Option<usize> {
                 b'"' | b'\''
                     if at == 0 || matches!(bytes[at - 1], b' ' | b'\t' | b'[' | b'{' | b',' | b':') =>
                 {
-                    quote = Some(byte)
+                    quote = Some(byte);
                 }
                 b'#' if at == 0 || bytes[at - 1].is_ascii_whitespace() => return None,
                 b'{' if matches!(bytes.get(at + 1), Some(b'{' | b'%')) => return Some(at),

@@ -645,7 +645,7 @@ fn introducer(source: &str, from: usize, content: usize, indicators: &[u8]) -> u
             b'#' => at += memchr::memchr2(b'\n', b'\r', &bytes[at..content]).unwrap_or(content - at),
             // An anchor or a verbatim tag may have any character.
             b'&' | b'!' => {
-                at += bytes[at..content].iter().take_while(|byte| !byte.is_ascii_whitespace()).count()
+                at += bytes[at..content].iter().take_while(|byte| !byte.is_ascii_whitespace()).count();
             }
             _ => at += 1,
         }
@@ -857,7 +857,7 @@ fn explain(error: &ScanError, source: &str, limits: &Limits, builder: &Builder<'
         | ErrorKind::MissingLowSurrogate
         | ErrorKind::UnpairedLowSurrogate => "an escape that is half of a character".to_owned(),
         ErrorKind::InvalidIndentation | ErrorKind::InvalidBlockScalarIndent => {
-            "the indentation does not fit what stands above".to_owned()
+            "the indentation does not fit the line above".to_owned()
         }
         ErrorKind::InvalidBlockScalarHeader | ErrorKind::ZeroBlockScalarIndent => {
             "this is no header of a block of text; write `|` or `>` alone".to_owned()

@@ -50,7 +50,7 @@ async fn waste(server: &Running, last: u8, waste: Waste) -> Option<Held> {
         Waste::Silent | Waste::Idle => {}
         Waste::Headers => client.send("POST /mutate HTTP/1.1\r\nhost:").await.ok()?,
         Waste::Body => {
-            client.send(&request("/mutate", "{}")[..request("/mutate", "{}").len() - 1]).await.ok()?
+            client.send(&request("/mutate", "{}")[..request("/mutate", "{}").len() - 1]).await.ok()?;
         }
         Waste::Served => drop(client.post("/mutate", "{}").await.ok()?),
     }

@@ -59,7 +59,7 @@ fn collect(value: &Value, at: &mut String, places: &mut Vec<Place>) {
     match value {
         Value::Array(_) => [Growth::Distinct, Growth::Renamed, Growth::Same].into_iter().for_each(&mut add),
         Value::Object(_) if has_keys_of_the_author(at) => {
-            [Growth::Distinct, Growth::Same, Growth::Key].into_iter().for_each(&mut add)
+            [Growth::Distinct, Growth::Same, Growth::Key].into_iter().for_each(&mut add);
         }
         Value::Object(_) => add(Growth::Same),
         Value::String(_) => TEXTS.into_iter().for_each(|text| add(Growth::Text(text))),

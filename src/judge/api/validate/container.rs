@@ -277,7 +277,7 @@ pub(super) fn field_ref(field: &Part<'_, '_>, known: &[&str], causes: &mut Cause
                 _ = causes.invalid(
                     &path,
                     &format!("error converting fieldPath: field label does not support subscript: {asked}"),
-                )
+                );
             }
         }
         return;
@@ -362,12 +362,12 @@ fn variables_from(sources: &Part<'_, '_>, causes: &mut Causes) {
             0 => {
                 causes
                     .invalid_text(sources, "", "must specify one of: `configMapRef` or `secretRef`")
-                    .pointer = source.pointer()
+                    .pointer = source.pointer();
             }
             2 => {
                 causes
                     .invalid_text(sources, "", "may not have more than one field specified at a time")
-                    .pointer = source.pointer()
+                    .pointer = source.pointer();
             }
             _ => {}
         }

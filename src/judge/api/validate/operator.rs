@@ -74,7 +74,7 @@ fn training(object: &Part<'_, '_>, causes: &mut Causes) {
         match count.number() {
             Some(number) if role == "Master" && number != 1 => _ = causes.invalid(&count, "must be 1"),
             None if role == "Master" && replica.is_mapping() && !count.is_set() => {
-                _ = causes.required(&count, "must be 1")
+                _ = causes.required(&count, "must be 1");
             }
             Some(number) if number < least => _ = causes.invalid(&count, "must be at least 1"),
             _ => {}

@@ -359,11 +359,11 @@ pub(super) fn profiles(security: &Part<'_, '_>, causes: &mut Causes) {
         }
         match (kind.text(), file.is_set()) {
             ("Localhost", false) => {
-                _ = causes.required(&file, &format!("must be set when {what} type is Localhost"))
+                _ = causes.required(&file, &format!("must be set when {what} type is Localhost"));
             }
             ("Localhost", true) if what == "seccomp" => volume::inner_path(&file, &file, causes),
             ("Localhost", true) if file.text().trim() != file.text() => {
-                _ = causes.invalid(&file, "must not be padded with whitespace")
+                _ = causes.invalid(&file, "must not be padded with whitespace");
             }
             ("Localhost", _) | (_, false) => {}
             (_, true) => _ = causes.invalid(&file, &format!("can only be set when {what} type is Localhost")),
@@ -544,7 +544,7 @@ fn tolerations(tolerations: &Part<'_, '_>, causes: &mut Causes) {
                 }
             }
             "Lt" | "Gt" => {
-                causes.unsupported(&operator, &quoted(operator.text()), &["Equal", "Exists", "Lt", "Gt"])
+                causes.unsupported(&operator, &quoted(operator.text()), &["Equal", "Exists", "Lt", "Gt"]);
             }
             _ => causes.one_of(&operator, &["Equal", "Exists"]),
         }

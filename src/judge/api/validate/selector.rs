@@ -32,7 +32,7 @@ fn requirement(expression: &Part<'_, '_>, of_nodes: bool, check_values: bool, ca
     let count = values.items().count();
     match operator.text() {
         "In" | "NotIn" if count == 0 => {
-            _ = causes.required(&values, "must be specified when `operator` is 'In' or 'NotIn'")
+            _ = causes.required(&values, "must be specified when `operator` is 'In' or 'NotIn'");
         }
         "Exists" | "DoesNotExist" if count > 0 => {
             causes.forbidden(&values, "may not be specified when `operator` is 'Exists' or 'DoesNotExist'");

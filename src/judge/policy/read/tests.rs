@@ -303,10 +303,7 @@ fn what_is_not_yaml_is_an_error_with_a_place() {
 
 #[test]
 fn a_key_twice_is_an_error() {
-    assert_eq!(
-        error("optOut: none\noptOut: none"),
-        "2:1: the key `optOut` stands here for the second time; remove one of the two"
-    );
+    assert_eq!(error("optOut: none\noptOut: none"), "2:1: duplicate key `optOut`; remove one of the two");
 }
 
 #[test]

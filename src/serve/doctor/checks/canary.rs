@@ -46,7 +46,7 @@ const CAUSES: &[(&[&str], &str, &str)] = &[
     ),
     (
         &["connection refused"],
-        "nobody listens where the API server calls",
+        "nothing listens where the API server calls",
         "see whether the pods run, and on which port: kubectl -n {ns} get pods,service,endpointslices",
     ),
     (
@@ -181,12 +181,12 @@ fn common(observed: &Observed, canary: &Canary) -> Option<Note> {
         Came::Failed(name) if is_ours(observed, name) => Some(failed(text)),
         Came::Failed(name) => Some(
             Note::not_checked(format!("a webhook that is not Jobgate's, {name}, fails: {}", shown(text)))
-                .remedy("mend that one: it refuses jobs whatever Jobgate says"),
+                .remedy("fix that one: it refuses jobs whatever Jobgate says"),
         ),
         Came::TooLong => Some(failed(text)),
         Came::Forbidden => Some(
             Note::not_checked(format!("needs the permission to create jobs.batch in the namespace {place}"))
-                .remedy("run it as somebody who may, or name a namespace in which you may: jobgate doctor --canary-namespace NAMESPACE"),
+                .remedy("run it as a user with the permission, or name a namespace in which you may: jobgate doctor --canary-namespace NAMESPACE"),
         ),
         Came::Denied(name, _) if is_ours(observed, name) => None,
         // The API server asks its own policies before it asks webhooks that validate.
@@ -238,7 +238,7 @@ pub(super) fn judged(observed: &Observed) -> Judged {
     let expected = canary.expected.as_ref();
     let note = match (came(canary), expected) {
         (Came::Denied(name, _), None) => Note::not_checked(format!(
-            "denied by {name}; the policy could not be read, so nobody knows whether rightly"
+            "denied by {name}; the policy could not be read, so whether it should be is unknown"
         ))
         .remedy("see `policy`"),
         (Came::Denied(name, why), Some(expected)) if expected.denied => {
@@ -264,11 +264,11 @@ pub(super) fn judged(observed: &Observed) -> Judged {
                     .any(|entry| warning.contains(&format!("{}:", entry.rule.id)))
             }) =>
         {
-            Note::not_checked("warned of; the policy could not be read, so nobody knows whether rightly")
+            Note::not_checked("warned of; the policy could not be read, so whether it should be is unknown")
                 .remedy("see `policy`")
         }
         (_, None) => Note::not_checked(
-            "it was admitted, and the policy could not be read, so nobody knows whether rightly",
+            "it was admitted, and the policy could not be read, so whether it should be is unknown",
         )
         .remedy("see `policy`"),
         (_, Some(expected)) if expected.denied => {
@@ -313,7 +313,7 @@ pub(super) fn filled(observed: &Observed) -> Judged {
         return Err(note);
     }
     let unknown = || {
-        Note::not_checked("the policy could not be read, so nobody knows what is to be filled in")
+        Note::not_checked("the policy could not be read, so what it fills in is unknown")
             .remedy("see `policy`")
     };
     let expected = canary.expected.as_ref().ok_or_else(unknown)?;

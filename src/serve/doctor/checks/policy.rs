@@ -103,7 +103,7 @@ pub(super) fn in_force(observed: &Observed) -> Judged {
                 }
             }
             Seen::Absent => {
-                notes.push(Note::not_checked(format!("{} has no metrics to tell by", replica.pod)))
+                notes.push(Note::not_checked(format!("{} has no metrics to tell by", replica.pod)));
             }
             Seen::Unread(unread) => {
                 let note = Note { text: format!("{}: {unread}", replica.pod), ..Note::unread(unread) };

@@ -50,7 +50,7 @@ pub(super) fn replicas(observed: &Observed) -> Judged {
         ),
         (0, wanted) => notes.push(Note::problem(format!("none of {wanted} is ready"))),
         (ready, wanted) if ready < wanted => {
-            notes.push(Note::warning(format!("{ready} of {wanted} are ready")))
+            notes.push(Note::warning(format!("{ready} of {wanted} are ready")));
         }
         (_, 1) => notes.push(
             Note::warning("it is scaled to one: a drained node takes it away")
