@@ -12,6 +12,7 @@ use anyhow::{Context as _, bail};
 use super::Exit;
 use crate::cli::install;
 use crate::cli::pages;
+use crate::judge::api::schema::built_in;
 use crate::judge::policy;
 use crate::judge::rules::RULES;
 
@@ -35,6 +36,7 @@ pub fn files() -> Vec<Made> {
     let mut files = vec![
         made("docs/rules/README.md", pages::index_file()),
         made("policies/policy.schema.json", format!("{:#}\n", policy::schema())),
+        made(built_in::PATH, built_in::generate()),
     ];
     files.extend(
         RULES.iter().map(|entry| made(&format!("{WHOLE}/{}.md", entry.rule.id), pages::rule_file(entry))),

@@ -5,7 +5,7 @@ pub mod apply;
 pub mod defaults;
 mod dump;
 mod place;
-mod schema;
+pub(crate) mod schema;
 pub mod stored;
 pub(crate) mod structure;
 pub mod validate;

@@ -1,15 +1,13 @@
 //! The shapes that the API server reads: fields, types and required fields, as a compact table.
 //!
-//! The shapes of built-in kinds come from their own types (k8s-openapi), those of others from their
-//! definitions. The table is made once, when it is first needed.
+//! The table is made from schemas once, when it is first needed: those of built-in kinds are in
+//! [`built_in`], that of a custom resource is beside its kind.
+
+pub(crate) mod built_in;
 
 use std::collections::BTreeMap;
 use std::sync::OnceLock;
 
-use k8s_openapi::api::autoscaling::v2::MetricSpec;
-use k8s_openapi::api::batch::v1::{CronJob, Job};
-use k8s_openapi::api::core::v1::{PersistentVolumeClaim, PodTemplateSpec};
-use schemars::generate::SchemaSettings;
 use serde_json::Value;
 
 use crate::kinds::{Api, Kind};
@@ -155,6 +153,13 @@ const CHOICES: [&str; 13] = [
     "whenUnsatisfiable",
 ];
 
+/// The kinds of built-in objects that are read: Job, CronJob and claim.
+const BUILT_IN: [&str; 3] = [
+    "io.k8s.api.batch.v1.Job",
+    "io.k8s.api.batch.v1.CronJob",
+    "io.k8s.api.core.v1.PersistentVolumeClaim",
+];
+
 const QUANTITY: &str = "io.k8s.apimachinery.pkg.api.resource.Quantity";
 
 impl Schema {
@@ -192,28 +197,20 @@ impl Schema {
     }
 
     fn build() -> Self {
-        let mut generator = SchemaSettings::draft2020_12().into_generator();
-        let roots = [
-            generator.subschema_for::<Job>(),
-            generator.subschema_for::<CronJob>(),
-            generator.subschema_for::<PersistentVolumeClaim>(),
-            generator.subschema_for::<PodTemplateSpec>(),
-            generator.subschema_for::<MetricSpec>(),
-        ];
+        // Tests read them all.
         let mut definitions: BTreeMap<String, Value> =
-            generator.take_definitions(false).into_iter().collect();
+            serde_json::from_str(built_in::DEFINITIONS).unwrap_or_default();
         let customs: Vec<(Kind, String)> = Kind::all()
             .filter(|kind| !kind.is_built_in())
             .map(|kind| (kind, format!("{}.{}", kind.resource, kind.group)))
             .collect();
         for (kind, name) in &customs {
             if let Api::Custom { schema, .. } = kind.api {
-                // A test reads them all.
                 definitions.insert(name.clone(), serde_json::from_str(schema).unwrap_or_default());
             }
         }
         let mut builder = Builder { definitions: &definitions, shapes: Vec::new(), known: BTreeMap::new() };
-        let [job, cron_job, claim, ..] = roots.each_ref().map(|root| builder.add(root.as_value(), ""));
+        let [job, cron_job, claim] = BUILT_IN.map(|name| builder.named(name, ""));
         let custom = customs.iter().map(|(kind, name)| (*kind, builder.named(name, ""))).collect();
         Self { shapes: builder.shapes, job, cron_job, claim, custom }
     }
@@ -293,13 +290,7 @@ impl<'d> Builder<'d> {
         let fields =
             properties.iter().map(|(name, schema)| (name.as_str(), self.add(schema, name))).collect();
         let required = schema.get("required").and_then(Value::as_array).map_or(&[][..], Vec::as_slice);
-        // The names of references: required by the descriptions, and with a default by the schemas that API
-        // servers have.
-        let has_default = |name: &str| {
-            let description = properties.get(name).and_then(|field| field.get("description")?.as_str());
-            description.is_some_and(|text| text.contains("is allowed to be empty"))
-        };
-        let required = required.iter().filter_map(Value::as_str).filter(|name| !has_default(name));
+        let required = required.iter().filter_map(Value::as_str);
         Shape::Object(Fields::of(fields, required.map(Into::into).collect()))
     }
 }
