@@ -1,10 +1,18 @@
 //! What may stand on the command line. Types and help texts only; nothing here opens a file.
 
+#[cfg(feature = "serve")]
+mod cluster;
+mod size;
+
 use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use clap_complete::Shell;
 
+#[cfg(feature = "serve")]
+pub use self::cluster::{Audit, Doctor, DoctorFormat, KubeConfig};
+pub use self::size::Size;
+use self::size::size;
 use crate::admission;
 use crate::judge::finding::Level;
 use crate::local::lint::MAX_FILE_SIZE;
@@ -361,105 +369,6 @@ pub enum Validate {
     Warn,
 }
 
-/// Which cluster to speak to.
-#[cfg(feature = "serve")]
-#[derive(Clone, Debug, Default, Args)]
-pub struct KubeConfig {
-    /// The kubeconfig [default: KUBECONFIG, else ~/.kube/config]
-    #[arg(long, value_name = "FILE", help_heading = "Cluster")]
-    pub kubeconfig: Option<PathBuf>,
-
-    /// The context of the kubeconfig [default: its current one]
-    #[arg(long, value_name = "NAME", help_heading = "Cluster")]
-    pub context: Option<String>,
-}
-
-/// Arguments of `jobgate audit`.
-#[cfg(feature = "serve")]
-#[derive(Debug, Args)]
-#[command(after_help = "Examples:
-  jobgate audit                                                   all namespaces but the system's, under the default policy
-  jobgate audit --policy ours.yaml -n team-a -n team-b            some namespaces, under your own policy
-  jobgate audit --format json --fail-on note > audit.json         for a program
-
-Nothing is written to the cluster. It takes the permission to list jobs, cronjobs, pytorchjobs and persistentvolumeclaims.")]
-pub struct Audit {
-    /// Only this namespace (repeatable) [default: all but those of the system]
-    #[arg(short, long = "namespace", value_name = "NAMESPACE", help_heading = "Cluster")]
-    pub namespaces: Vec<String>,
-
-    /// Only objects with such labels, as kubectl takes it: team=vision,tier!=test
-    #[arg(short = 'l', long, value_name = "SELECTOR", help_heading = "Cluster")]
-    pub selector: Option<String>,
-
-    /// Judge Jobs and PyTorchJobs that have finished, too; they cannot be fixed
-    #[arg(long, help_heading = "Cluster")]
-    pub include_finished: bool,
-
-    /// The cluster.
-    #[command(flatten)]
-    pub cluster: KubeConfig,
-
-    /// By what, and how that is reported.
-    #[command(flatten)]
-    pub reporting: Reporting,
-}
-
-/// Arguments of `jobgate doctor`.
-#[cfg(feature = "serve")]
-#[derive(Debug, Args)]
-#[command(after_help = "Examples:
-  jobgate doctor                                                  the installation of the manifests, by the kubeconfig
-  jobgate doctor --namespace batch-gate --context prod-eu         another namespace, another cluster
-  jobgate doctor --canary-namespace training                      the canaries where jobs run, if the webhook leaves `default` alone
-  jobgate doctor --format json                                    for a program
-
-Nothing is changed: the two canaries are dry runs. What you may not read is reported as not checked.
-Exit codes: 0 no problem that could be seen (look for what was not checked), 1 a problem, 2 could not run.")]
-pub struct Doctor {
-    /// The namespace of the installation
-    #[arg(short, long, value_name = "NAMESPACE", default_value = "jobgate", help_heading = "Installation")]
-    pub namespace: String,
-
-    /// The MutatingWebhookConfiguration
-    #[arg(long, value_name = "NAME", default_value = "jobgate", help_heading = "Installation")]
-    pub mutating_configuration: String,
-
-    /// The ValidatingWebhookConfiguration
-    #[arg(long, value_name = "NAME", default_value = "jobgate", help_heading = "Installation")]
-    pub validating_configuration: String,
-
-    /// The namespace in which two Jobs are tried, as dry runs
-    #[arg(long, value_name = "NAMESPACE", default_value = "default", help_heading = "Canary")]
-    pub canary_namespace: String,
-
-    /// Try no Job
-    #[arg(long, conflicts_with = "canary_namespace", help_heading = "Canary")]
-    pub no_canary: bool,
-
-    /// The cluster.
-    #[command(flatten)]
-    pub cluster: KubeConfig,
-
-    /// Seconds that each answer of the API server may take; a canary waits for all webhooks of the cluster
-    #[arg(long, value_name = "SECONDS", default_value_t = 15, value_parser = clap::value_parser!(u64).range(1..=600), help_heading = "Cluster")]
-    pub timeout: u64,
-
-    /// How to write the report
-    #[arg(long, value_name = "FORMAT", value_enum, default_value_t = DoctorFormat::Human, help_heading = "Report")]
-    pub format: DoctorFormat,
-}
-
-/// How `jobgate doctor` writes its report.
-#[cfg(feature = "serve")]
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum DoctorFormat {
-    /// For people, the worst first
-    Human,
-    /// One JSON document
-    Json,
-}
-
 /// The lowest level that makes a run fail.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum FailOn {
@@ -510,33 +419,6 @@ pub enum Color {
     Never,
 }
 
-/// A number of bytes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Size(pub u64);
-
-impl std::fmt::Display for Size {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let units = [(30, "G"), (20, "M"), (10, "K")];
-        match units.into_iter().find(|(bits, _)| self.0 > 0 && self.0.trailing_zeros() >= *bits) {
-            Some((bits, unit)) => write!(f, "{}{unit}", self.0 >> bits),
-            None => write!(f, "{}", self.0),
-        }
-    }
-}
-
-/// Reads a [`Size`]: digits, and perhaps one of the suffixes `K`, `M` and `G`, which are powers of 1024.
-fn size(text: &str) -> Result<Size, &'static str> {
-    const EXPECTED: &str = "expected a number of bytes such as 1048576, 512K, 64M or 1G";
-    let (digits, factor) = match text.as_bytes().last().map(u8::to_ascii_uppercase) {
-        Some(b'K') => (&text[..text.len() - 1], 1 << 10),
-        Some(b'M') => (&text[..text.len() - 1], 1 << 20),
-        Some(b'G') => (&text[..text.len() - 1], 1 << 30),
-        _ => (text, 1),
-    };
-    let number: u64 = digits.parse().map_err(|_| EXPECTED)?;
-    number.checked_mul(factor).map(Size).ok_or(EXPECTED)
-}
-
 #[cfg(test)]
 mod tests {
     use clap::CommandFactory as _;
@@ -546,21 +428,5 @@ mod tests {
     #[test]
     fn the_definition_is_sound() {
         Cli::command().debug_assert();
-    }
-
-    #[test]
-    fn sizes_are_read_and_written_alike() {
-        for (text, bytes) in
-            [("0", 0), ("1000", 1000), ("512K", 512 << 10), ("64M", 64 << 20), ("2G", 2 << 30)]
-        {
-            assert_eq!(size(text), Ok(Size(bytes)));
-            assert_eq!(Size(bytes).to_string(), text);
-        }
-        assert_eq!(size("64m"), Ok(Size(64 << 20)));
-        for text in
-            ["", "M", "-1", "1.5G", "64MB", "1 K", "99999999999999999999", "18446744073709551615K", "ü"]
-        {
-            assert!(size(text).is_err(), "{text}");
-        }
     }
 }

@@ -1,99 +1,54 @@
 //! The one task that reads the cluster, asks the plan what to do, and does it. Nothing here decides anything
 //! about certificates.
 
+mod settings;
+mod watch;
+mod write;
+
 use std::collections::BTreeSet;
 use std::error::Error as _;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, SystemTime};
 
 use base64::Engine as _;
-use http::header::{ACCEPT, CONTENT_TYPE, DATE};
-use http::{Request, StatusCode};
+use http::Request;
+use http::header::{ACCEPT, DATE};
 use kube::Client;
 use kube::client::Body;
-use serde::Deserialize;
 use tokio::sync::Notify;
 use tokio::task::AbortHandle;
 use tokio::time::{Instant, sleep, timeout};
 
-use super::authority::{AuthorityError, Leaf, Names, Root};
-use super::plan::{Lifetimes, Plan, Soak, Step, View, plan};
-use super::publish::{FIELD_MANAGER, Kind, Pace, Published};
-use super::state::{Change, Contents, Data, ROTATE};
-use crate::cluster::fetch::{self, Failure, LARGEST_OBJECT, Lines};
-use crate::cluster::{LONG_ENOUGH, Pause, chance};
+pub use self::settings::Settings;
+use self::watch::watch;
+use super::authority::{AuthorityError, Leaf, Root};
+use super::plan::{Plan, Soak, View, plan};
+use super::publish::{Kind, Pace, Published};
+use super::state::{Contents, Data, ROTATE};
+use crate::cluster::chance;
+use crate::cluster::fetch::{self, Failure, LARGEST_OBJECT};
 use crate::serve::server::Metrics;
 use crate::serve::server::certificate::{CertificateError, Identity};
 use crate::serve::server::hot::chain;
 use crate::text::value::Value;
 
-/// What is managed, and where.
-#[derive(Clone, Debug)]
-pub struct Settings {
-    /// The Service, and the namespace of the Secret.
-    pub names: Names,
-    /// The Secret.
-    pub secret: String,
-    /// The `MutatingWebhookConfiguration`.
-    pub mutating: String,
-    /// The `ValidatingWebhookConfiguration`.
-    pub validating: String,
-    /// How long things last.
-    pub lifetimes: Lifetimes,
-}
+const REQUEST_TIMEOUT: Duration = Duration::from_secs(5);
+const MIN_PAUSE: Duration = Duration::from_millis(100);
+/// The pause after [`MAX_PROMPT_LOOKS`] in a minute: objects that change without end, or watches that always
+/// break, must not make us overload the API server. A change is still fixed within two seconds.
+const LONG_PAUSE: Duration = Duration::from_secs(1);
+/// See [`LONG_PAUSE`].
+const MAX_PROMPT_LOOKS: usize = 30;
+/// Writes to one object in any minute: two writers that undo each other must not overload the API server.
+const MAX_WRITES: usize = 6;
+/// Attempts at a write that conflicts with those of others; after them it waits for the next look.
+const MAX_ATTEMPTS: usize = 4;
+/// Clock differences below this are ignored: the `Date` of a response has no fractions, and responses take
+/// time.
+const MIN_CLOCK_SKEW: i64 = 30;
 
-impl Settings {
-    /// Names objects by their defaults for a Service.
-    #[must_use]
-    pub fn new(names: Names) -> Self {
-        Self {
-            names,
-            secret: "jobgate-tls".to_owned(),
-            mutating: "jobgate".to_owned(),
-            validating: "jobgate".to_owned(),
-            lifetimes: Lifetimes::default(),
-        }
-    }
-
-    fn configuration(&self, kind: Kind) -> &str {
-        match kind {
-            Kind::Mutating => &self.mutating,
-            Kind::Validating => &self.validating,
-        }
-    }
-
-    fn uri(&self, kind: Kind) -> String {
-        format!("{}/{}", kind.path(), self.configuration(kind))
-    }
-
-    fn secret_uri(&self) -> String {
-        format!("/api/v1/namespaces/{}/secrets/{}", self.names.namespace(), self.secret)
-    }
-}
-
-/// How long one request may take.
-const DEADLINE: Duration = Duration::from_secs(5);
-/// A watch that says nothing for so long is opened anew; the API server sends a bookmark every minute.
-const SILENCE: Duration = Duration::from_secs(90);
-/// The shortest time between two looks.
-const BREATH: Duration = Duration::from_millis(100);
-/// The time between two looks after [`LOOKS`] of them within a minute: whoever changes things without end, or
-/// breaks every watch, must not make us wear the API server down. A change is still mended within two
-/// seconds.
-const LONG_BREATH: Duration = Duration::from_secs(1);
-/// See [`LONG_BREATH`].
-const LOOKS: usize = 30;
-/// Writes to one object in any minute: two writers that undo each other must not wear the API server down
-/// either.
-const WRITES: usize = 6;
-/// A write that others keep getting ahead of is tried so often at once, and then at the next look.
-const IN_A_ROW: usize = 4;
-/// A clock that differs by less is taken for the same: the `Date` of an answer has no fractions, and answers
-/// take time.
-const SAME_CLOCK: i64 = 30;
-
-/// Certificates being managed, until this is dropped. Nothing is taken back then: other replicas, and the
-/// next start, need what is there.
+/// Certificates being managed, until this is dropped. The objects are left as they are: other replicas and the
+/// next start need them.
 #[derive(Debug)]
 #[must_use = "certificates are managed only while this lives"]
 pub struct Managed {
@@ -134,10 +89,10 @@ impl Managed {
             began: Instant::now(),
             leaf: None,
             soak: Soak::default(),
-            paces: [Pace::of(WRITES), Pace::of(WRITES)],
-            release_paces: [Pace::of(WRITES), Pace::of(WRITES)],
-            store_pace: Pace::of(WRITES),
-            look_pace: Pace::of(LOOKS),
+            paces: [Pace::of(MAX_WRITES), Pace::of(MAX_WRITES)],
+            release_paces: [Pace::of(MAX_WRITES), Pace::of(MAX_WRITES)],
+            store_pace: Pace::of(MAX_WRITES),
+            look_pace: Pace::of(MAX_PROMPT_LOOKS),
             spread: chance(),
             right_since: None,
             ahead: 0,
@@ -198,7 +153,7 @@ impl Driver {
     async fn run(mut self, wake: Arc<Notify>) {
         loop {
             let mut wrong = BTreeSet::new();
-            for _ in 0..IN_A_ROW {
+            for _ in 0..MAX_ATTEMPTS {
                 wrong.clear();
                 if !self.turn(&mut wrong).await {
                     break;
@@ -206,12 +161,12 @@ impl Driver {
             }
             self.say(wrong);
             let uptime = self.uptime();
-            let breath = if self.look_pace.allows(uptime) { BREATH } else { LONG_BREATH };
+            let breath = if self.look_pace.allows(uptime) { MIN_PAUSE } else { LONG_PAUSE };
             self.look_pace.note(uptime);
             // Replicas that hear of the same change at once should not all try to mend it.
             sleep(breath.mul_f64(1.0 + 0.5 * chance())).await;
             let settling = check(&self.state).is_err() && self.right_since.is_some();
-            let pause = if settling { 2 * BREATH } else { self.settings.lifetimes.look_every() };
+            let pause = if settling { 2 * MIN_PAUSE } else { self.settings.lifetimes.look_every() };
             let _ = timeout(pause, wake.notified()).await;
         }
     }
@@ -365,7 +320,7 @@ impl Driver {
             let body = fetch::read(response, LARGEST_OBJECT).await?;
             Ok((serde_json::from_slice(&body)?, date))
         };
-        timeout(DEADLINE, exchange).await.unwrap_or(Err(Failure::Silence))
+        timeout(REQUEST_TIMEOUT, exchange).await.unwrap_or(Err(Failure::Silence))
     }
 
     fn set_clock(&mut self, theirs: SystemTime) {
@@ -374,8 +329,8 @@ impl Driver {
             Ok(ahead) => i64::try_from(ahead.as_secs()).unwrap_or(0),
             Err(behind) => -i64::try_from(behind.duration().as_secs()).unwrap_or(0),
         };
-        let ahead = if ahead.abs() < SAME_CLOCK { 0 } else { ahead };
-        if ahead.abs_diff(self.ahead) >= SAME_CLOCK.unsigned_abs() {
+        let ahead = if ahead.abs() < MIN_CLOCK_SKEW { 0 } else { ahead };
+        if ahead.abs_diff(self.ahead) >= MIN_CLOCK_SKEW.unsigned_abs() {
             tracing::warn!(
                 ahead_seconds = ahead,
                 "the clock of the API server is not this machine's; certificates go by the API server's"
@@ -383,64 +338,6 @@ impl Driver {
             self.ahead = ahead;
             self.identity.set_clock(ahead);
             self.metrics.clock_ahead(ahead);
-        }
-    }
-
-    /// Changes the Secret as it was read; tells whether to read again.
-    async fn store(
-        &mut self,
-        step: Step,
-        change: &Change,
-        object: &Value,
-        wrong: &mut BTreeSet<String>,
-    ) -> bool {
-        let uptime = self.began.elapsed();
-        if !self.store_pace.allows(uptime) {
-            self.metrics.certificate_error("pace");
-            wrong.insert(format!(
-                "the Secret {} is changed over and over by somebody else; waiting before it is written again",
-                self.place()
-            ));
-            return false;
-        }
-        let mut object = object.clone();
-        let mut entries = data(&object);
-        change.apply(&mut entries);
-        let encode = |value: &Vec<u8>| Value::from(base64::engine::general_purpose::STANDARD.encode(value));
-        object["data"] = entries.iter().map(|(key, value)| (key.clone(), encode(value))).collect();
-        if change.clear_rotate
-            && let Some(annotations) =
-                object.pointer_mut("/metadata/annotations").and_then(Value::as_object_mut)
-        {
-            annotations.remove(ROTATE);
-        }
-        let uri = format!("{}?fieldManager={FIELD_MANAGER}", self.settings.secret_uri());
-        let request =
-            Request::put(uri).header(ACCEPT, "application/json").header(CONTENT_TYPE, "application/json");
-        match self.send(request.body(Body::from(object.to_string().into_bytes()))).await {
-            Ok(_) => {
-                self.store_pace.note(uptime);
-                self.metrics.certificate_step(step.as_str());
-                tracing::info!(
-                    step = step.as_str(),
-                    secret = self.place(),
-                    "the Secret with the authority is changed"
-                );
-                true
-            }
-            Err(Failure::Status(StatusCode::CONFLICT)) => {
-                self.metrics.certificate_error("conflict");
-                tracing::debug!("another replica changed the Secret first; reading it again");
-                true
-            }
-            Err(failure) => {
-                wrong.insert(format!(
-                    "{} ({})",
-                    self.explain("the Secret", &self.place(), &failure),
-                    "update"
-                ));
-                false
-            }
         }
     }
 
@@ -452,82 +349,6 @@ impl Driver {
         tracing::info!(authority = leaf.signer().root().id(), until, "serving a new certificate");
         self.leaf = Some(leaf);
         Ok(())
-    }
-
-    /// Sets the bundle of a configuration; tells whether to look again.
-    async fn publish(
-        &mut self,
-        index: usize,
-        kind: Kind,
-        published: &Published,
-        bundle: &[Root],
-        wrong: &mut BTreeSet<String>,
-    ) -> bool {
-        let uptime = self.began.elapsed();
-        let name = self.settings.configuration(kind).to_owned();
-        if !self.paces[index].allows(uptime) {
-            self.metrics.bundle_write("held");
-            wrong.insert(format!(
-                "the caBundle of the {} {name} is changed over and over by somebody else; waiting before it is set again",
-                kind.name()
-            ));
-            return false;
-        }
-        let uri = format!("{}?fieldManager={FIELD_MANAGER}&force=true", self.settings.uri(kind));
-        let request = Request::patch(uri)
-            .header(ACCEPT, "application/json")
-            .header(CONTENT_TYPE, "application/apply-patch+yaml");
-        let body = published.apply(kind, &name, bundle).to_string();
-        match self.send(request.body(Body::from(body.into_bytes()))).await {
-            Ok(_) => {
-                self.paces[index].note(uptime);
-                self.metrics.bundle_write("success");
-                let roots: Vec<String> = bundle.iter().map(Root::id).collect();
-                tracing::info!(
-                    configuration = name,
-                    kind = kind.name(),
-                    authorities = roots.join(","),
-                    "the caBundle is set"
-                );
-                true
-            }
-            Err(Failure::Status(StatusCode::CONFLICT)) => {
-                self.metrics.bundle_write("conflict");
-                true
-            }
-            Err(failure) => {
-                self.metrics.bundle_write("failure");
-                wrong.insert(format!("{} (patch)", self.explain(kind.name(), &name, &failure)));
-                false
-            }
-        }
-    }
-
-    /// Gives up the ownership that comes with setting a bundle.
-    async fn release(
-        &mut self,
-        index: usize,
-        kind: Kind,
-        published: &Published,
-        wrong: &mut BTreeSet<String>,
-    ) {
-        let uptime = self.uptime();
-        if !self.release_paces[index].allows(uptime) {
-            return;
-        }
-        let uri = format!("{}?fieldManager={FIELD_MANAGER}", self.settings.uri(kind));
-        let request = Request::patch(uri)
-            .header(ACCEPT, "application/json")
-            .header(CONTENT_TYPE, "application/merge-patch+json");
-        match self.send(request.body(Body::from(published.release().to_string().into_bytes()))).await {
-            Ok(_) => self.release_paces[index].note(uptime),
-            // Something newer is there: the next look tells.
-            Err(Failure::Status(StatusCode::CONFLICT)) => {}
-            Err(failure) => drop(wrong.insert(format!(
-                "{} (patch)",
-                self.explain(kind.name(), self.settings.configuration(kind), &failure)
-            ))),
-        }
     }
 
     /// Settles whether we are ready. Once we are, only the certificate itself can change that, and the server
@@ -623,56 +444,4 @@ pub(crate) fn data(object: &Value) -> Data {
 /// Reads the time of a `Date` header, which is RFC 2822's but for the name of the zone.
 pub(crate) fn time(text: &str) -> Option<SystemTime> {
     jiff::fmt::rfc2822::parse(text).ok().map(|zoned| SystemTime::from(zoned.timestamp()))
-}
-
-/// Wakes the driver whenever an object changes, for ever; and now and then where that cannot be watched.
-async fn watch(client: Client, path: String, name: String, wake: Arc<Notify>) {
-    let mut failing = false;
-    let mut pause = Pause::between(Duration::from_millis(500), Duration::from_secs(5));
-    loop {
-        let began = Instant::now();
-        let ended = follow(&client, &path, &name, &wake).await;
-        if began.elapsed() >= LONG_ENOUGH {
-            failing = false;
-            pause.reset();
-        }
-        // A watch that ends as it should needs no look: the next one begins with the object as it is then.
-        if let Err(failure) = ended {
-            if matches!(failure, Failure::Forbidden) {
-                pause.longest();
-            }
-            if !std::mem::replace(&mut failing, true) {
-                tracing::warn!(
-                    path,
-                    name,
-                    error = chain(&failure),
-                    "cannot watch; looking every few seconds instead"
-                );
-            }
-            wake.notify_one();
-        }
-        pause.wait().await;
-    }
-}
-
-async fn follow(client: &Client, path: &str, name: &str, wake: &Notify) -> Result<(), Failure> {
-    let name = fetch::escaped(&format!("metadata.name={name}"));
-    let uri = format!("{path}?watch=true&allowWatchBookmarks=true&timeoutSeconds=290&fieldSelector={name}");
-    let opened = timeout(DEADLINE, fetch::get(client, uri)).await.unwrap_or(Err(Failure::Silence))?;
-    let mut lines = Lines::new(opened);
-    while let Some(line) = timeout(SILENCE, lines.next()).await.unwrap_or(Err(Failure::Silence))? {
-        if !is_bookmark(&line) {
-            wake.notify_one();
-        }
-    }
-    Ok(())
-}
-
-/// Tells whether an event says only that the watch is alive.
-fn is_bookmark(event: &[u8]) -> bool {
-    #[derive(Deserialize)]
-    struct Event<'a> {
-        r#type: &'a str,
-    }
-    serde_json::from_slice(event).is_ok_and(|event: Event<'_>| event.r#type == "BOOKMARK")
 }

@@ -10,38 +10,38 @@
 mod canary;
 mod forward;
 mod handshake;
+mod metrics;
+mod rights;
+mod served;
 
-use std::collections::BTreeMap;
 use std::future::Future;
 use std::path::Path;
 use std::time::{Duration, SystemTime};
 
-use futures::future::join_all;
 use http::Request;
 use http::header::{ACCEPT, CONTENT_TYPE, DATE};
 use kube::Client;
 use kube::client::Body;
-use tokio::net::TcpStream;
-use tokio::time::{Instant, timeout, timeout_at};
+use tokio::time::timeout;
 
 pub(super) use self::canary::MANAGER;
-use self::forward::ForwardError;
+use self::rights::rights;
 use super::observed::{
-    Certificates, DEPLOYMENT, Observed, Place, PolicySource, Replica, Right, Says, Seen, Served, Source,
-    Unread, container, mounted, serve_arguments,
+    Certificates, DEPLOYMENT, Observed, Place, PolicySource, Seen, Source, Unread, container, mounted,
+    serve_arguments,
 };
-use crate::cluster::fetch::{self, Failure, Lines};
-use crate::cluster::{Connection, Mode, chain, is_own};
+use crate::cluster::fetch::{self, Failure};
+use crate::cluster::{Connection, chain, is_own};
 use crate::judge::policy::BUILTINS;
 use crate::kinds::registration::is_ours;
 use crate::serve::certs::driver::time;
 use crate::serve::certs::publish::Kind;
-use crate::text::value::{Value, json};
+use crate::text::value::Value;
 
 /// Bytes of an answer. All webhook configurations of a large cluster are some MiB.
-const LARGEST: usize = 32 << 20;
-/// So many pods are asked one by one; more replicas than this are alike.
-const PODS: usize = 5;
+const MAX_ANSWER_BYTES: usize = 32 << 20;
+/// Pods that are queried one by one; more replicas than this are alike.
+const MAX_PODS: usize = 5;
 /// What the pods of the manifests carry.
 const LABEL: &str = "app.kubernetes.io/name=jobgate";
 
@@ -130,7 +130,9 @@ impl Ask<'_> {
 
     async fn get(&self, path: String) -> Result<Value, Failure> {
         self.within(async {
-            Ok(serde_json::from_slice(&fetch::read(fetch::get(self.client, path).await?, LARGEST).await?)?)
+            Ok(serde_json::from_slice(
+                &fetch::read(fetch::get(self.client, path).await?, MAX_ANSWER_BYTES).await?,
+            )?)
         })
         .await
     }
@@ -269,7 +271,7 @@ impl Ask<'_> {
             .within(async {
                 let response = fetch::get(self.client, "/version".to_owned()).await?;
                 date = response.headers().get(DATE).and_then(|value| value.to_str().ok()).and_then(time);
-                Ok(serde_json::from_slice(&fetch::read(response, LARGEST).await?)?)
+                Ok(serde_json::from_slice(&fetch::read(response, MAX_ANSWER_BYTES).await?)?)
             })
             .await;
         (seen(answer, || "get /version".to_owned()), date)
@@ -341,194 +343,12 @@ impl Ask<'_> {
         }
     }
 
-    /// Asks which of the rights the pods' service account has.
-    async fn may(&self, observed: &Observed, rights: Vec<Right>) -> Vec<(Right, Seen<bool>)> {
-        let namespace = &observed.place.namespace;
-        let named = |deployment: &Value| {
-            Some(deployment.pointer("/spec/template/spec/serviceAccountName")?.as_str()?.to_owned())
-        };
-        let account = match observed.deployment.known() {
-            Some(deployment) => named(deployment).unwrap_or_else(|| "default".to_owned()),
-            None => DEPLOYMENT.to_owned(),
-        };
-        let user = format!("system:serviceaccount:{namespace}:{account}");
-        let groups = [
-            "system:serviceaccounts".to_owned(),
-            format!("system:serviceaccounts:{namespace}"),
-            "system:authenticated".to_owned(),
-        ];
-        let asked = rights.iter().map(|right| {
-            let Right { verb, group, resource, namespace, name, .. } = right;
-            let review = json!({
-                "apiVersion": "authorization.k8s.io/v1", "kind": "SubjectAccessReview",
-                "spec": {
-                    "user": user, "groups": groups,
-                    "resourceAttributes": {"verb": verb, "group": group, "resource": resource, "namespace": namespace, "name": name},
-                },
-            });
-            async move {
-                let answer = self.within(self.post("/apis/authorization.k8s.io/v1/subjectaccessreviews".to_owned(), &review)).await;
-                let answer = answer.map(|review| review.pointer("/status/allowed").and_then(Value::as_bool));
-                match seen(answer, || "create subjectaccessreviews".to_owned()) {
-                    Seen::Known(Some(allowed)) => Seen::Known(allowed),
-                    Seen::Known(None) | Seen::Absent => Seen::Unread(Unread::Failed("the answer to a SubjectAccessReview is none".to_owned())),
-                    Seen::Unread(unread) => Seen::Unread(unread),
-                }
-            }
-        });
-        let answers = join_all(asked).await;
-        rights.into_iter().zip(answers).collect()
-    }
-
     async fn post(&self, path: String, body: &Value) -> Result<Value, Failure> {
         let request =
             Request::post(path).header(ACCEPT, "application/json").header(CONTENT_TYPE, "application/json");
         let response =
             fetch::send(self.client, request.body(Body::from(body.to_string().into_bytes()))).await?;
-        Ok(serde_json::from_slice(&fetch::read(response, LARGEST).await?)?)
-    }
-
-    /// Asks each pod for its metrics, through the API server.
-    async fn replicas(&self, observed: &Observed) -> Vec<Replica> {
-        let port = observed
-            .deployment
-            .known()
-            .and_then(|deployment| port_named(deployment, "metrics"))
-            .unwrap_or(8080);
-        let namespace = &observed.place.namespace;
-        let pods: Vec<&str> = running(observed).take(PODS).collect();
-        join_all(pods.into_iter().map(|pod| async move {
-            let path = format!("/api/v1/namespaces/{namespace}/pods/{pod}:{port}/proxy/metrics");
-            let mut says = Says::default();
-            let answer = self.within(self.lines(path, |line| says.take(line))).await;
-            let says = seen(answer.map(|()| says), || format!("get pods/proxy in the namespace {namespace}"));
-            Replica { pod: pod.to_owned(), says }
-        }))
-        .await
-    }
-
-    /// Reads a page of metrics line by line; the API server's own has some hundred thousand.
-    async fn lines(&self, path: String, mut take: impl FnMut(&str)) -> Result<(), Failure> {
-        let mut lines = Lines::new(fetch::get(self.client, path).await?);
-        while let Some(line) = lines.next().await? {
-            if let Ok(line) = std::str::from_utf8(&line) {
-                take(line);
-            }
-        }
-        Ok(())
-    }
-
-    /// Reads how many calls the API server has let pass without an answer, by webhook.
-    async fn fail_open(&self) -> Seen<BTreeMap<String, u64>> {
-        let mut counts = BTreeMap::new();
-        let answer = self
-            .within(self.lines("/metrics".to_owned(), |line| {
-                if let Some((name, count)) = fail_open_of(line) {
-                    *counts.entry(name).or_default() += count;
-                }
-            }))
-            .await;
-        seen(answer.map(|()| counts), || "get the path /metrics".to_owned())
-    }
-
-    /// Fetches the certificates that are served where the configurations lead.
-    async fn served(&self, observed: &Observed, service: Option<&Value>) -> Vec<Served> {
-        let mut served = Vec::new();
-        let mut done: Vec<String> = Vec::new();
-        for entry in observed.entries() {
-            let Some(name) = entry.server_name() else { continue };
-            if let Some(url) = entry.url() {
-                let port = url.parse::<http::Uri>().ok().and_then(|uri| uri.port_u16()).unwrap_or(443);
-                let at = format!("https://{name}:{port}");
-                if !done.contains(&at) {
-                    served.push(self.direct(at.clone(), &name, port, &name, false).await);
-                    done.push(at);
-                }
-                continue;
-            }
-            let at = format!("{name}:{}", entry.port());
-            if done.contains(&at) {
-                continue;
-            }
-            done.push(at.clone());
-            let spec = service.map(|service| &service["spec"]);
-            if let Some(host) = spec
-                .filter(|spec| spec["type"] == "ExternalName")
-                .and_then(|spec| spec["externalName"].as_str())
-            {
-                served.push(
-                    self.direct(format!("{host}:{}", entry.port()), host, entry.port(), &name, false).await,
-                );
-            } else if self.inside {
-                served.push(self.direct(at, &name, entry.port(), &name, true).await);
-            } else {
-                let target = |port: &&Value| port["port"] == entry.port();
-                let target = spec
-                    .and_then(|spec| spec["ports"].as_array()?.iter().find(target))
-                    .map(|port| &port["targetPort"]);
-                let named = |port: &str| {
-                    observed.deployment.known().and_then(|deployment| port_named(deployment, port))
-                };
-                let port = match target {
-                    Some(Value::Number(number)) => {
-                        number.as_u64().and_then(|number| u16::try_from(number).ok())
-                    }
-                    Some(Value::String(port)) => named(port),
-                    _ => None,
-                };
-                let port = port.or_else(|| named("webhook")).unwrap_or(10250);
-                let pods: Vec<&str> = running(observed).take(PODS).collect();
-                served.extend(
-                    join_all(
-                        pods.into_iter()
-                            .map(|pod| self.forwarded(&observed.place.namespace, pod, port, &name)),
-                    )
-                    .await,
-                );
-            }
-        }
-        served
-    }
-
-    /// Connects from here. `telling` is whether the API server would come no further.
-    async fn direct(&self, at: String, host: &str, port: u16, name: &str, telling: bool) -> Served {
-        let deadline = Instant::now() + self.patience;
-        let shaken = match timeout_at(deadline, TcpStream::connect((host, port))).await {
-            Ok(Ok(stream)) => handshake::chain(stream, name, deadline).await,
-            Ok(Err(error)) => Err(format!("cannot connect from here: {}", chain(&error))),
-            Err(_) => Err("cannot connect from here: no answer".to_owned()),
-        };
-        Served {
-            at,
-            telling,
-            chain: shaken.map_or_else(|why| Seen::Unread(Unread::Failed(why)), Seen::Known),
-        }
-    }
-
-    /// Connects to a pod through the API server.
-    async fn forwarded(&self, namespace: &str, pod: &str, port: u16, name: &str) -> Served {
-        let deadline = Instant::now() + self.patience;
-        let failed = |why: &str| Unread::Failed(format!("could not forward the port {port}: {why}"));
-        let dialled = timeout_at(deadline, forward::dial(self.client, namespace, pod, port))
-            .await
-            .unwrap_or(Err(ForwardError::Silence));
-        let shaken = match dialled {
-            Ok((stream, trouble)) => tokio::select! {
-                // What the far end says tells more than a connection that ends.
-                biased;
-                why = trouble => Err(failed(&why)),
-                shaken = handshake::chain(stream, name, deadline) => shaken.map_err(Unread::Failed),
-            },
-            Err(ForwardError::Forbidden) => Err(Unread::Forbidden(format!(
-                "create and get pods/portforward in the namespace {namespace}"
-            ))),
-            Err(error) => Err(failed(&chain(&error))),
-        };
-        Served {
-            at: format!("pod {pod}"),
-            telling: false,
-            chain: shaken.map_or_else(Seen::Unread, Seen::Known),
-        }
+        Ok(serde_json::from_slice(&fetch::read(response, MAX_ANSWER_BYTES).await?)?)
     }
 }
 
@@ -542,110 +362,4 @@ fn port_named(deployment: &Value, name: &str) -> Option<u16> {
 fn running(observed: &Observed) -> impl Iterator<Item = &str> {
     let pods = observed.pods.known().into_iter().flatten().filter(|pod| pod["status"]["phase"] == "Running");
     pods.filter_map(|pod| pod["metadata"]["name"].as_str()).filter(|name| fetch::is_name(name))
-}
-
-/// Returns what the pods' service account needs, by the container's arguments; by those of the manifests
-/// where they cannot be read.
-fn rights(observed: &Observed) -> Vec<Right> {
-    let serve = observed.serve();
-    let (namespace, place) = (&observed.place.namespace, &observed.place);
-    let mut rights = Vec::new();
-    if serve.as_ref().is_none_or(|serve| serve.self_managed_certs) {
-        for verb in ["get", "watch", "update"] {
-            let (namespace, name) = (namespace.clone(), observed.secret_name());
-            rights.push(Right { verb, group: "", resource: "secrets", namespace, name, certificates: true });
-        }
-        let managed = serve.as_ref().map(|serve| &serve.managed);
-        let mutating = managed.map_or(&place.mutating, |managed| &managed.mutating_configuration);
-        let validating = managed.map_or(&place.validating, |managed| &managed.validating_configuration);
-        for (resource, name) in
-            [("mutatingwebhookconfigurations", mutating), ("validatingwebhookconfigurations", validating)]
-        {
-            for verb in ["get", "watch", "patch"] {
-                let (namespace, name) = (String::new(), name.clone());
-                rights.push(Right {
-                    verb,
-                    group: "admissionregistration.k8s.io",
-                    resource,
-                    namespace,
-                    name,
-                    certificates: true,
-                });
-            }
-        }
-    }
-    let verbs: &[&'static str] = match serve.and_then(|serve| serve.claims).unwrap_or(Mode::Cache) {
-        Mode::Cache => &["get", "list", "watch"],
-        Mode::Live => &["get"],
-        Mode::Off => &[],
-    };
-    rights.extend(verbs.iter().map(|verb| Right {
-        verb,
-        group: "",
-        resource: "persistentvolumeclaims",
-        namespace: String::new(),
-        name: String::new(),
-        certificates: false,
-    }));
-    rights
-}
-
-impl Says {
-    /// Takes a line of Jobgate's metrics.
-    fn take(&mut self, line: &str) {
-        if line.starts_with("jobgate_build_info{") {
-            self.version = label(line, "version").unwrap_or_default().to_owned();
-        } else if line.starts_with("jobgate_policy_info{") {
-            self.policy = label(line, "hash").unwrap_or_default().to_owned();
-        } else if line.starts_with("jobgate_reloads_total{") && label(line, "result") == Some("failure") {
-            self.failed_reloads += value(line).unwrap_or(0);
-        }
-    }
-}
-
-/// Returns the webhook and the count of a line that counts calls which failed open.
-fn fail_open_of(line: &str) -> Option<(String, u64)> {
-    let name = line
-        .strip_prefix("apiserver_admission_webhook_fail_open_count{")
-        .and_then(|line| label(line, "name"))?;
-    Some((name.to_owned(), value(line)?))
-}
-
-/// Returns a label of a line of metrics.
-fn label<'a>(line: &'a str, name: &str) -> Option<&'a str> {
-    let start = line.find(&format!("{name}=\""))? + name.len() + 2;
-    line[start..].split('"').next()
-}
-
-/// Returns the value of a line of metrics, which may be written as a float.
-fn value(line: &str) -> Option<u64> {
-    let text = line.rsplit_once('}')?.1.split_whitespace().next()?;
-    let number: f64 = text.parse().ok()?;
-    #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a count")]
-    (number >= 0.0).then_some(number as u64)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn metrics_are_read_by_name_and_label() {
-        let line = r#"apiserver_admission_webhook_fail_open_count{name="mutate.jobgate.dev",type="admit"} 3"#;
-        assert_eq!(fail_open_of(line), Some(("mutate.jobgate.dev".to_owned(), 3)));
-        assert_eq!(fail_open_of("# HELP apiserver_admission_webhook_fail_open_count x"), None);
-        let mut says = Says::default();
-        for line in [
-            r#"jobgate_build_info{version="0.1.0"} 1"#,
-            r#"jobgate_policy_info{name="default",hash="abc"} 1"#,
-            r#"jobgate_reloads_total{what="policy",result="failure"} 2"#,
-            r#"jobgate_reloads_total{what="policy",result="success"} 5"#,
-            "garbage",
-        ] {
-            says.take(line);
-        }
-        assert_eq!(says, Says { version: "0.1.0".to_owned(), policy: "abc".to_owned(), failed_reloads: 2 });
-        assert_eq!(value("x{} 1.2e+02"), Some(120));
-        assert_eq!(value("x{} NaN"), None);
-    }
 }

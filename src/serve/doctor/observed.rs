@@ -1,19 +1,23 @@
 //! What was observed of a cluster: data that the checks judge, and that tests write down.
 
+mod deployment;
+mod entry;
+
 use std::collections::BTreeMap;
 use std::fmt;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::time::SystemTime;
 
-use clap::Parser as _;
-use clap::error::{ContextKind, ErrorKind};
 use jiff::civil::Date;
 use rustls_pki_types::CertificateDer;
 
+pub use self::deployment::serve_arguments;
+pub(super) use self::deployment::{Source, container, mounted};
+pub use self::entry::Entry;
+pub(super) use self::entry::webhooks;
 use crate::admission::dry_run;
 use crate::judge::finding::{Finding, Level};
 use crate::serve::arguments::Serve;
-use crate::serve::certs::authority::Root;
 use crate::serve::certs::publish::Kind;
 use crate::text::value::Value;
 
@@ -298,166 +302,6 @@ impl Expected {
             fills: ids(&|finding| finding.fills && !answer.patch.is_empty()),
         }
     }
-}
-
-/// One webhook of one of the two configurations.
-#[derive(Clone, Copy, Debug)]
-pub struct Entry<'a> {
-    /// Which configuration it stands in.
-    pub kind: Kind,
-    /// The webhook.
-    pub webhook: &'a Value,
-}
-
-impl<'a> Entry<'a> {
-    /// Returns its name.
-    #[must_use]
-    pub fn name(self) -> &'a str {
-        self.webhook["name"].as_str().unwrap_or_default()
-    }
-
-    /// Returns the Service it leads to.
-    #[must_use]
-    pub fn service(self) -> Option<&'a Value> {
-        self.webhook.pointer("/clientConfig/service").filter(|service| service.is_object())
-    }
-
-    /// Returns the URL it leads to.
-    #[must_use]
-    pub fn url(self) -> Option<&'a str> {
-        self.webhook.pointer("/clientConfig/url").and_then(Value::as_str)
-    }
-
-    /// Returns the port of the Service.
-    #[must_use]
-    pub fn port(self) -> u16 {
-        let port = self.service().and_then(|service| service["port"].as_u64());
-        port.and_then(|port| u16::try_from(port).ok()).unwrap_or(443)
-    }
-
-    /// Returns the name that the API server looks for in the certificate.
-    #[must_use]
-    pub fn server_name(self) -> Option<String> {
-        if let Some(service) = self.service() {
-            return Some(format!("{}.{}.svc", service["name"].as_str()?, service["namespace"].as_str()?));
-        }
-        let uri: http::Uri = self.url()?.parse().ok()?;
-        Some(uri.host()?.trim_start_matches('[').trim_end_matches(']').to_owned())
-    }
-
-    /// Returns the text of `caBundle`, decoded; nothing where there is none.
-    #[must_use]
-    pub fn bundle(self) -> Option<Result<Vec<u8>, base64::DecodeError>> {
-        use base64::Engine as _;
-        let text = self.webhook.pointer("/clientConfig/caBundle")?.as_str()?;
-        (!text.is_empty()).then(|| base64::engine::general_purpose::STANDARD.decode(text))
-    }
-
-    /// Returns the certificates in `caBundle`, as far as they can be read.
-    #[must_use]
-    pub fn roots(self) -> Vec<Root> {
-        self.bundle().and_then(Result::ok).map(|pem| Root::read_all(&pem).0).unwrap_or_default()
-    }
-
-    /// Tells whether it refuses what it gets no answer to. That is the API's default.
-    #[must_use]
-    pub fn fails_closed(self) -> bool {
-        self.webhook["failurePolicy"] != "Ignore"
-    }
-
-    /// Returns the seconds that the API server waits.
-    #[must_use]
-    pub fn timeout(self) -> u64 {
-        self.webhook["timeoutSeconds"].as_u64().unwrap_or(10)
-    }
-}
-
-/// Returns the webhooks of a configuration.
-pub(super) fn webhooks(configuration: &Value) -> &[Value] {
-    configuration["webhooks"].as_array().map(Vec::as_slice).unwrap_or_default()
-}
-
-/// The program, as far as a Deployment runs it.
-#[derive(clap::Parser)]
-struct Program {
-    #[command(subcommand)]
-    command: Command,
-}
-
-#[derive(clap::Subcommand)]
-enum Command {
-    Serve(Box<Serve>),
-}
-
-/// Returns the arguments of `jobgate serve` in a Deployment, read as the program itself reads them.
-///
-/// # Errors
-/// There are none, or this version does not understand them.
-pub fn serve_arguments(deployment: &Value) -> Result<Serve, String> {
-    let container = container(deployment).ok_or("the Deployment has no container")?;
-    let arguments = container["args"].as_array().map(Vec::as_slice).unwrap_or_default();
-    let arguments = arguments.iter().filter_map(Value::as_str).map(str::to_owned);
-    let all = std::iter::once("jobgate".to_owned()).chain(arguments);
-    match Program::try_parse_from(all) {
-        Ok(Program { command: Command::Serve(serve) }) => Ok(*serve),
-        Err(error) if error.kind() == ErrorKind::InvalidSubcommand => {
-            Err("the container does not run `jobgate serve`".to_owned())
-        }
-        Err(error) => {
-            let about = error
-                .get(ContextKind::InvalidArg)
-                .map(|argument| format!(": {argument}"))
-                .unwrap_or_default();
-            Err(format!(
-                "this version does not understand the container's arguments ({}{about})",
-                error.kind()
-            ))
-        }
-    }
-}
-
-/// Returns the container that runs Jobgate: the one of that name, else the first.
-pub(super) fn container(deployment: &Value) -> Option<&Value> {
-    let containers = deployment.pointer("/spec/template/spec/containers")?.as_array()?;
-    containers.iter().find(|container| container["name"] == DEPLOYMENT).or_else(|| containers.first())
-}
-
-/// What a file of a container may be made of.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Source {
-    ConfigMap,
-    Secret,
-}
-
-/// Returns the object that a file of the container is made of, and the key in it.
-pub(super) fn mounted(deployment: &Value, file: &Path, source: Source) -> Option<(String, String)> {
-    let mounts = container(deployment)?["volumeMounts"].as_array()?.iter();
-    let within = |mount: &Value| Some(file.strip_prefix(mount["mountPath"].as_str()?).ok()?.to_path_buf());
-    // A mount may lie in another; the innermost is what the container sees.
-    let (mount, rest) = mounts
-        .filter_map(|mount| Some((mount, within(mount)?)))
-        .min_by_key(|(_, rest)| rest.components().count())?;
-    let inside: PathBuf = Path::new(mount["subPath"].as_str().unwrap_or_default())
-        .components()
-        .chain(rest.components())
-        .collect();
-    let inside = inside.to_string_lossy();
-    let volumes = deployment.pointer("/spec/template/spec/volumes")?.as_array()?;
-    let volume = volumes.iter().find(|volume| volume["name"] == mount["name"])?;
-    let projected = volume.pointer("/projected/sources").and_then(Value::as_array).into_iter().flatten();
-    std::iter::once(volume).chain(projected).find_map(|holder| {
-        let object = match source {
-            Source::ConfigMap => &holder["configMap"],
-            Source::Secret => &holder["secret"],
-        };
-        // A volume names a Secret in its own way.
-        let name = object["secretName"].as_str().or_else(|| object["name"].as_str())?;
-        let key = match object["items"].as_array() {
-            Some(items) => items.iter().find(|item| item["path"] == *inside)?["key"].as_str()?,
-            None => &inside,
-        };
-        Some((name.to_owned(), key.to_owned()))
-    })
 }
 
 /// Where the certificate that the pods serve comes from.

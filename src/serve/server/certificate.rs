@@ -3,23 +3,24 @@
 //! Everything here can be replaced while connections are being made: a handshake takes what is current at
 //! that moment.
 
+mod clients;
+mod development;
+
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::{Duration, SystemTime};
 
-use arc_swap::{ArcSwap, ArcSwapOption};
-use http::HeaderValue;
-use rustls::client::danger::HandshakeSignatureValid;
+use arc_swap::ArcSwapOption;
+use rustls::ServerConfig;
 use rustls::crypto::CryptoProvider;
-use rustls::server::danger::{ClientCertVerified, ClientCertVerifier};
-use rustls::server::{ClientHello, NoServerSessionStorage, ResolvesServerCert, WebPkiClientVerifier};
+use rustls::server::{ClientHello, NoServerSessionStorage, ResolvesServerCert};
 use rustls::sign::CertifiedKey;
-use rustls::{DigitallySignedStruct, DistinguishedName, RootCertStore, ServerConfig, SignatureScheme};
 use rustls_pki_types::pem::PemObject as _;
-use rustls_pki_types::{CertificateDer, PrivateKeyDer, UnixTime};
-use sha2::{Digest as _, Sha256};
+use rustls_pki_types::{CertificateDer, PrivateKeyDer};
 
+pub use self::clients::{Authorities, Tokens};
+pub use self::development::Development;
 use super::Metrics;
 use super::hot::{self, Files, Follower, HotError};
 use super::names::Claims;
@@ -337,204 +338,6 @@ fn read_chain(pem: &[u8]) -> Result<Vec<CertificateDer<'static>>, CertificateErr
     if chain.is_empty() { Err(CertificateError::Empty) } else { Ok(chain) }
 }
 
-/// The authorities whose client certificates are let in; they may be replaced at any time.
-#[derive(Debug)]
-pub struct Authorities {
-    current: ArcSwapOption<Verifier>,
-    /// Of their certificates, those with one of these names; with none, all.
-    names: Vec<String>,
-    provider: Arc<CryptoProvider>,
-}
-
-/// A sized home for the trait object, which `ArcSwap` needs.
-#[derive(Debug)]
-struct Verifier(Arc<dyn ClientCertVerifier>);
-
-impl Default for Authorities {
-    fn default() -> Self {
-        Self { current: ArcSwapOption::empty(), names: Vec::new(), provider: provider() }
-    }
-}
-
-impl Authorities {
-    /// Lets in, of the certificates that the authorities have signed, only those with one of these names: a
-    /// DNS name or URI of the subjectAltName, or the common name, compared whole. An authority that signs for
-    /// others too (a cluster's does, for every kubelet) says nothing else about who calls.
-    #[must_use]
-    pub fn naming(mut self, names: Vec<String>) -> Self {
-        self.names = names;
-        self
-    }
-
-    /// Reads authorities from a PEM file, and follows it for as long as the [`Follower`] lives. Their clients
-    /// may have any name.
-    ///
-    /// # Errors
-    /// If the file cannot be used as it is now. Later trouble leaves the last good authorities in place.
-    pub async fn from_file(
-        path: PathBuf,
-        every: Duration,
-        metrics: &Metrics,
-    ) -> Result<(Arc<Self>, Follower), HotError> {
-        Self::default().follow(path, every, metrics).await
-    }
-
-    /// As [`from_file`](Self::from_file), with the [names](Self::naming) that were given.
-    ///
-    /// # Errors
-    /// As [`from_file`](Self::from_file).
-    pub async fn follow(
-        self,
-        path: PathBuf,
-        every: Duration,
-        metrics: &Metrics,
-    ) -> Result<(Arc<Self>, Follower), HotError> {
-        let authorities = Arc::new(self);
-        let target = authorities.clone();
-        let take = move |contents: &[Vec<u8>]| Ok(target.replace(&contents.concat())?);
-        Ok((
-            authorities,
-            hot::follow(Files { every, ..Files::new("client-ca", [path]) }, metrics, take).await?,
-        ))
-    }
-
-    /// Tells whether a client of this name is let in.
-    ///
-    /// # Errors
-    /// If none of its names is one of those that are.
-    fn check_name(&self, certificate: &CertificateDer<'_>) -> Result<(), rustls::Error> {
-        if self.names.is_empty() {
-            return Ok(());
-        }
-        let claims = Claims::read(certificate).map_err(|_| rustls::CertificateError::BadEncoding)?;
-        if self.names.iter().any(|name| claims.is_called(name)) {
-            return Ok(());
-        }
-        Err(rustls::CertificateError::ApplicationVerificationFailure.into())
-    }
-
-    /// Lets in the certificates of other authorities from now on, given as PEM text. Open connections are not
-    /// touched.
-    ///
-    /// # Errors
-    /// If there is no authority in it, or one cannot be used. Then nothing changes.
-    pub fn replace(&self, pem: &[u8]) -> Result<(), CertificateError> {
-        let mut roots = RootCertStore::empty();
-        for certificate in read_chain(pem)? {
-            roots.add(certificate).map_err(|error| CertificateError::Authorities(error.into()))?;
-        }
-        let verifier =
-            WebPkiClientVerifier::builder_with_provider(Arc::new(roots), self.provider.clone()).build();
-        let verifier = verifier.map_err(|error| CertificateError::Authorities(error.into()))?;
-        self.current.store(Some(Arc::new(Verifier(verifier))));
-        Ok(())
-    }
-}
-
-impl ClientCertVerifier for Authorities {
-    /// No hints: they would have to outlive a replacement. A client that has one certificate sends it anyway.
-    fn root_hint_subjects(&self) -> &[DistinguishedName] {
-        &[]
-    }
-
-    fn verify_client_cert(
-        &self,
-        end_entity: &CertificateDer<'_>,
-        intermediates: &[CertificateDer<'_>],
-        now: UnixTime,
-    ) -> Result<ClientCertVerified, rustls::Error> {
-        match self.current.load().as_ref() {
-            Some(verifier) => {
-                let verified = verifier.0.verify_client_cert(end_entity, intermediates, now)?;
-                self.check_name(end_entity)?;
-                Ok(verified)
-            }
-            None => Err(rustls::Error::General("no client authority is loaded".into())),
-        }
-    }
-
-    fn verify_tls12_signature(
-        &self,
-        message: &[u8],
-        certificate: &CertificateDer<'_>,
-        signed: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, rustls::Error> {
-        rustls::crypto::verify_tls12_signature(
-            message,
-            certificate,
-            signed,
-            &self.provider.signature_verification_algorithms,
-        )
-    }
-
-    fn verify_tls13_signature(
-        &self,
-        message: &[u8],
-        certificate: &CertificateDer<'_>,
-        signed: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, rustls::Error> {
-        rustls::crypto::verify_tls13_signature(
-            message,
-            certificate,
-            signed,
-            &self.provider.signature_verification_algorithms,
-        )
-    }
-
-    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
-        self.provider.signature_verification_algorithms.supported_schemes()
-    }
-}
-
-/// Bearer tokens that are let in; they may be replaced at any time. Until there is one, none is.
-#[derive(Debug, Default)]
-pub struct Tokens {
-    /// Digests, so that comparing them tells nothing about the tokens by the time it takes.
-    current: ArcSwap<Vec<[u8; 32]>>,
-}
-
-impl Tokens {
-    /// Reads tokens from a file, one a line, and follows it for as long as the [`Follower`] lives.
-    ///
-    /// # Errors
-    /// If the file cannot be used as it is now. Later trouble leaves the last good tokens in place.
-    pub async fn from_file(
-        path: PathBuf,
-        every: Duration,
-        metrics: &Metrics,
-    ) -> Result<(Arc<Self>, Follower), HotError> {
-        let tokens = Arc::new(Self::default());
-        let target = tokens.clone();
-        let take = move |contents: &[Vec<u8>]| Ok(target.replace(&contents.concat())?);
-        Ok((tokens, hot::follow(Files { every, ..Files::new("client-token", [path]) }, metrics, take).await?))
-    }
-
-    /// Lets in other tokens from now on: the lines of a text, without the white space around them. Several
-    /// allow one to replace another gently.
-    ///
-    /// # Errors
-    /// If there is none. Then nothing changes.
-    pub fn replace(&self, text: &[u8]) -> Result<(), CertificateError> {
-        let lines = text.split(|&byte| byte == b'\n').map(<[u8]>::trim_ascii).filter(|line| !line.is_empty());
-        let digests: Vec<[u8; 32]> = lines.map(|line| Sha256::digest(line).into()).collect();
-        if digests.is_empty() {
-            return Err(CertificateError::NoToken);
-        }
-        self.current.store(Arc::new(digests));
-        Ok(())
-    }
-
-    /// Tells whether the value of an `Authorization` header bears one of the tokens.
-    #[must_use]
-    pub fn admit(&self, header: Option<&HeaderValue>) -> bool {
-        let Some((scheme, token)) = header.and_then(|value| value.as_bytes().split_at_checked(7)) else {
-            return false;
-        };
-        let digest: [u8; 32] = Sha256::digest(token.trim_ascii()).into();
-        scheme.eq_ignore_ascii_case(b"bearer ") && self.current.load().contains(&digest)
-    }
-}
-
 /// Returns the TLS settings of the server: TLS 1.2 and 1.3, HTTP/2 only if asked for.
 ///
 /// Sessions are not resumed: the API server never does, and a resumed one would pass by the check of the
@@ -555,54 +358,6 @@ pub(super) fn tls(
     config.alpn_protocols =
         if http2 { vec![b"h2".to_vec(), b"http/1.1".to_vec()] } else { vec![b"http/1.1".to_vec()] };
     Ok(Arc::new(config))
-}
-
-/// A certificate made on the spot, for trying things out on one machine.
-#[derive(Clone, Debug)]
-pub struct Development {
-    /// The authority, in PEM: what goes into `caBundle`.
-    pub ca: String,
-    /// The certificate, in PEM, for `localhost`, `127.0.0.1` and `::1`.
-    pub certificate: String,
-    /// Its key, in PEM.
-    pub key: String,
-}
-
-impl Development {
-    /// Makes an authority and a certificate of P-256 that hold for 30 days.
-    ///
-    /// # Errors
-    /// If the system gives no randomness.
-    pub fn generate() -> Result<Self, CertificateError> {
-        Self::try_generate().map_err(CertificateError::Make)
-    }
-
-    fn try_generate() -> Result<Self, rcgen::Error> {
-        use rcgen::{
-            BasicConstraints, CertificateParams, DnType, ExtendedKeyUsagePurpose, IsCa, Issuer, KeyPair,
-            KeyUsagePurpose,
-        };
-        let day = Duration::from_secs(86_400);
-        let now = SystemTime::now();
-        let params = |names: Vec<String>, name: &str| -> Result<CertificateParams, rcgen::Error> {
-            let mut params = CertificateParams::new(names)?;
-            params.distinguished_name.push(DnType::CommonName, name);
-            (params.not_before, params.not_after) = ((now - day).into(), (now + 30 * day).into());
-            Ok(params)
-        };
-        let mut ca = params(Vec::new(), "jobgate development authority")?;
-        ca.is_ca = IsCa::Ca(BasicConstraints::Constrained(0));
-        ca.key_usages = vec![KeyUsagePurpose::KeyCertSign, KeyUsagePurpose::CrlSign];
-        let ca_key = KeyPair::generate()?;
-        let ca_certificate = ca.self_signed(&ca_key)?;
-        let mut leaf = params(vec!["localhost".into(), "127.0.0.1".into(), "::1".into()], "localhost")?;
-        leaf.key_usages = vec![KeyUsagePurpose::DigitalSignature];
-        leaf.extended_key_usages = vec![ExtendedKeyUsagePurpose::ServerAuth];
-        leaf.use_authority_key_identifier_extension = true;
-        let key = KeyPair::generate()?;
-        let certificate = leaf.signed_by(&key, &Issuer::new(ca, ca_key))?;
-        Ok(Self { ca: ca_certificate.pem(), certificate: certificate.pem(), key: key.serialize_pem() })
-    }
 }
 
 #[cfg(test)]
@@ -824,37 +579,5 @@ mod tests {
         identity.set_clock(7200);
         until(&|| served(&next)).await;
         assert_eq!((failures(&metrics.text()), identity.ready()), (reported, Ok(())));
-    }
-
-    #[test]
-    fn tokens_are_compared_whole() {
-        let tokens = Tokens::default();
-        let header = HeaderValue::from_static;
-        assert!(!tokens.admit(Some(&header("Bearer "))));
-        tokens.replace(b" one \n\ntwo\n").unwrap();
-        for (value, admitted) in [
-            ("Bearer one", true),
-            ("bearer two", true),
-            ("Bearer tw", false),
-            ("Bearer twoo", false),
-            ("Basic two", false),
-            ("two", false),
-            ("Bearer ", false),
-            ("Bearer", false),
-            ("", false),
-        ] {
-            assert_eq!(tokens.admit(Some(&header(value))), admitted, "{value:?}");
-        }
-        assert!(!tokens.admit(None));
-        tokens.replace(b"\n").unwrap_err();
-        assert!(tokens.admit(Some(&header("Bearer one"))));
-    }
-
-    #[test]
-    fn authorities_need_a_certificate() {
-        let authorities = Authorities::default();
-        authorities.replace(b"").unwrap_err();
-        authorities.replace(b"-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n").unwrap_err();
-        authorities.replace(Development::generate().unwrap().ca.as_bytes()).unwrap();
     }
 }

@@ -1,7 +1,7 @@
 //! What the server counts, for Prometheus.
 //!
-//! One [`Metrics`] is made by the caller, cloned into everything that has something to count, and printed by
-//! `/metrics`. Label values are static words, so nothing that a client sends can make a new time series.
+//! The caller makes one [`Metrics`] and clones it into everything that counts; `/metrics` prints it. Label
+//! values are static words, so a client cannot create a new time series.
 
 use std::fmt::Write as _;
 use std::sync::Arc;
@@ -15,7 +15,7 @@ use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::{ConstGauge, Gauge};
 use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::metrics::info::Info;
-use prometheus_client::registry::{Registry, Unit};
+use prometheus_client::registry::{Metric, Registry, Unit};
 
 use crate::admission::{Endpoint, Fault, Meta};
 
@@ -137,42 +137,10 @@ impl Default for Metrics {
 }
 
 impl Metrics {
-    /// Makes a set in which everything stands at zero.
+    /// Makes a set in which everything is zero.
     #[must_use]
     pub fn new() -> Self {
-        let mut inner = Inner {
-            registry: Registry::with_prefix("jobgate"),
-            reviews: Family::default(),
-            findings: Family::default(),
-            duration: Family::new_with_constructor(|| Histogram::new(BUCKETS)),
-            in_flight: Gauge::default(),
-            body_bytes: Gauge::default(),
-            connections: Gauge::default(),
-            refused: Family::default(),
-            closed: Family::default(),
-            shed: Family::default(),
-            faults: Family::default(),
-            malformed: Family::default(),
-            trusted_children: Counter::default(),
-            rejected: Family::default(),
-            bodies_ended: Family::default(),
-            handshake_errors: Family::default(),
-            certificate_not_after: Gauge::default(),
-            authority_not_after: Gauge::default(),
-            certificate_steps: Family::default(),
-            certificate_errors: Family::default(),
-            bundle_writes: Family::default(),
-            clock_ahead: Gauge::default(),
-            reloads: Family::default(),
-            policy: Family::default(),
-            policy_loaded: Gauge::default(),
-            lookups: Family::default(),
-            claims: Gauge::default(),
-            claims_stale: Gauge::default(),
-            log_lines_dropped: Counter::default(),
-        };
-        inner.register();
-        Self(Arc::new(inner))
+        Self(Arc::new(Inner::new()))
     }
 
     /// Counts one answered review, and the time from its complete headers to the answer.
@@ -191,46 +159,44 @@ impl Metrics {
         }
     }
 
-    /// Counts a fault of our own, after which a request was allowed with a warning. The server itself reports
+    /// Counts an internal error, after which a request was allowed with a warning. The server itself reports
     /// `panic` and `deadline`.
     pub fn fault(&self, cause: &'static str) {
         self.0.faults.get_or_create(&CauseLabel { cause }).inc();
     }
 
-    /// Counts a review that could not be judged, or not be patched, for what was sent. Without authentication
-    /// anybody who reaches the port can raise this, so no alert is written on it then; from an
-    /// [authenticated](super::Call::authenticated) caller, which is the API server, some causes are worth
-    /// one.
+    /// Counts a review that could not be judged or patched because of its content. Without authentication
+    /// anybody who reaches the port can raise this, so only causes from an
+    /// [authenticated](super::Call::authenticated) caller, which is the API server, have alerts.
     pub fn malformed_review(&self, cause: &'static str, authenticated: bool) {
         self.0.malformed.get_or_create(&MalformedLabels { cause, caller: caller(authenticated) }).inc();
     }
 
-    /// Counts an object that was let through because a trusted controller made it from a parent that was
-    /// judged.
+    /// Counts an object admitted because a trusted controller made it from a parent that was judged.
     pub fn trusted_child(&self) {
         self.0.trusted_children.inc();
     }
 
-    /// Counts one look-up of a claim. `source` says where it was looked up (`cache`, `live`), `result` what
-    /// came of it (`found`, `absent`, `unknown`).
+    /// Counts one look-up of a claim. `source` is `cache` or `live`, `result` is `found`, `absent` or
+    /// `unknown`.
     pub fn claim_lookup(&self, source: &'static str, result: &'static str) {
         self.0.lookups.get_or_create(&LookupLabels { source, result }).inc();
     }
 
-    /// Says how many claims the cache holds, and whether it has heard from the API server lately.
+    /// Sets the number of claims in the cache, and whether it has had no contact with the API server lately.
     pub fn claim_cache(&self, claims: usize, stale: bool) {
         self.0.claims.set(i64::try_from(claims).unwrap_or(i64::MAX));
         self.0.claims_stale.set(i64::from(stale));
     }
 
-    /// Says which policy is in force. `hash` identifies its content.
+    /// Sets the policy in force. `hash` identifies its content.
     pub fn policy(&self, name: &str, hash: &str) {
         self.0.policy.clear();
         self.0.policy.get_or_create(&PolicyLabels { name: name.into(), hash: hash.into() }).set(1);
         self.0.policy_loaded.set(unix_seconds(SystemTime::now()));
     }
 
-    /// Counts one attempt to take over the new content of a watched file (`certificate`, `policy`, …).
+    /// Counts one attempt to load the new content of a watched file (`certificate`, `policy`, …).
     pub fn reload(&self, file: &'static str, succeeded: bool) {
         self.0
             .reloads
@@ -238,12 +204,12 @@ impl Metrics {
             .inc();
     }
 
-    /// Says when the first certificate of the served chain expires.
+    /// Sets when the first certificate of the served chain expires.
     pub fn certificate_not_after(&self, time: SystemTime) {
         self.0.certificate_not_after.set(unix_seconds(time));
     }
 
-    /// Says when the authority that signs the served certificate expires.
+    /// Sets when the authority that signs the served certificate expires.
     pub fn authority_not_after(&self, time: SystemTime) {
         self.0.authority_not_after.set(unix_seconds(time));
     }
@@ -254,9 +220,9 @@ impl Metrics {
         self.0.certificate_steps.get_or_create(&StepLabel { step }).inc();
     }
 
-    /// Counts something that stood in the way of managing certificates, and each time that a certificate was
-    /// refused ([`CertificateError::cause`](super::certificate::CertificateError::cause)); one that is still
-    /// there is refused again every few seconds.
+    /// Counts an error in managing certificates, or a refused certificate
+    /// ([`CertificateError::cause`](super::certificate::CertificateError::cause)), which is refused again every
+    /// few seconds.
     pub fn certificate_error(&self, cause: &'static str) {
         self.0.certificate_errors.get_or_create(&CauseLabel { cause }).inc();
     }
@@ -266,7 +232,7 @@ impl Metrics {
         self.0.bundle_writes.get_or_create(&ResultLabel { result }).inc();
     }
 
-    /// Says by how many seconds the API server's clock is ahead of this machine's; 0 within half a minute.
+    /// Sets by how many seconds the API server's clock is ahead of this machine's; 0 within half a minute.
     pub fn clock_ahead(&self, seconds: i64) {
         self.0.clock_ahead.set(seconds);
     }
@@ -276,8 +242,7 @@ impl Metrics {
     pub fn text(&self) -> String {
         let mut out = String::with_capacity(16 * 1024);
         if text::encode(&mut out, &self.0.registry).is_err() {
-            // Writing to a String cannot fail; a broken metric would, and then a scrape that ends is better
-            // than none.
+            // Writing to a String cannot fail, but a broken metric can: a partial scrape is better than none.
             let _ = out.write_str("# EOF\n");
         }
         out
@@ -327,140 +292,154 @@ impl Metrics {
     }
 }
 
+/// Makes a metric that starts at zero, and registers it.
+fn register<M: Metric + Clone + Default>(registry: &mut Registry, name: &str, help: &str) -> M {
+    let metric = M::default();
+    registry.register(name, help, metric.clone());
+    metric
+}
+
+/// As [`register`], with a unit after the name.
+fn register_in<M: Metric + Clone>(
+    registry: &mut Registry,
+    unit: Unit,
+    name: &str,
+    help: &str,
+    metric: M,
+) -> M {
+    registry.register_with_unit(name, help, unit, metric.clone());
+    metric
+}
+
 impl Inner {
-    fn register(&mut self) {
-        let registry = &mut self.registry;
-        registry.register("reviews", "Reviews answered", self.reviews.clone());
-        registry.register(
-            "findings",
-            "What the rules said of the objects under review",
-            self.findings.clone(),
-        );
-        registry.register_with_unit(
-            "review_duration",
-            "Time from the complete headers of a review to its answer",
-            Unit::Seconds,
-            self.duration.clone(),
-        );
-        registry.register("reviews_in_flight", "Reviews being evaluated", self.in_flight.clone());
-        registry.register_with_unit(
-            "body_buffered",
-            "Memory taken by request bodies",
-            Unit::Bytes,
-            self.body_bytes.clone(),
-        );
-        registry.register(
-            "bodies_ended",
-            "Request bodies ended before they were whole: slow, late (at the deadline of the review), or in too many pieces",
-            self.bodies_ended.clone(),
-        );
-        registry.register("connections", "Open connections", self.connections.clone());
-        registry.register("connections_refused", "Connections closed on arrival", self.refused.clone());
-        registry.register(
-            "connections_closed",
-            "Connections that the server ended for cause",
-            self.closed.clone(),
-        );
-        registry.register("shed", "Requests answered 429 with Retry-After", self.shed.clone());
-        registry.register(
-            "trusted_children",
-            "Objects let through because a trusted controller made them from a parent that was judged",
-            self.trusted_children.clone(),
-        );
-        registry.register(
-            "faults",
-            "Faults of the webhook itself; the requests were allowed with a warning",
-            self.faults.clone(),
-        );
-        registry.register(
-            "malformed_reviews",
-            "Reviews that could not be judged for what was sent; those with a uid were allowed with a warning",
-            self.malformed.clone(),
-        );
-        registry.register(
-            "requests_rejected",
-            "Requests that are no review, by HTTP status",
-            self.rejected.clone(),
-        );
-        registry.register(
-            "handshake_errors",
-            "TLS handshakes that came to nothing",
-            self.handshake_errors.clone(),
-        );
-        registry.register(
-            "certificate_not_after_timestamp_seconds",
-            "When the first certificate of the served chain expires",
-            self.certificate_not_after.clone(),
-        );
-        registry.register(
-            "authority_not_after_timestamp_seconds",
-            "When the authority of self-managed certificates expires",
-            self.authority_not_after.clone(),
-        );
-        registry.register(
-            "certificate_steps",
-            "Steps in the life of self-managed certificates",
-            self.certificate_steps.clone(),
-        );
-        registry.register(
-            "certificate_errors",
-            "What stood in the way of managing certificates, and certificates refused",
-            self.certificate_errors.clone(),
-        );
-        registry.register(
-            "bundle_writes",
-            "Attempts to set the caBundle of a webhook configuration",
-            self.bundle_writes.clone(),
-        );
-        registry.register_with_unit(
-            "api_server_clock_ahead",
-            "How far the API server's clock is ahead of this machine's; 0 within half a minute",
-            Unit::Seconds,
-            self.clock_ahead.clone(),
-        );
-        registry.register("reloads", "Attempts to take over a changed file", self.reloads.clone());
-        registry.register("policy_info", "The policy in force", self.policy.clone());
-        registry.register(
-            "policy_loaded_timestamp_seconds",
-            "When the policy in force was loaded",
-            self.policy_loaded.clone(),
-        );
-        registry.register("claim_lookups", "Look-ups of PersistentVolumeClaims", self.lookups.clone());
-        registry.register("claim_cache_claims", "Claims in the cache", self.claims.clone());
-        registry.register(
-            "claim_cache_stale",
-            "Whether the cache has not heard from the API server lately",
-            self.claims_stale.clone(),
-        );
-        registry.register(
-            "log_lines_dropped",
-            "Log lines given up because the log could not be written fast enough",
-            self.log_lines_dropped.clone(),
-        );
+    fn new() -> Self {
+        let registry = &mut Registry::with_prefix("jobgate");
+        let inner = Self {
+            reviews: register(registry, "reviews", "Reviews answered"),
+            findings: register(registry, "findings", "Findings of the rules"),
+            duration: register_in(
+                registry,
+                Unit::Seconds,
+                "review_duration",
+                "Time from the complete headers of a review to its answer",
+                Family::new_with_constructor(|| Histogram::new(BUCKETS)),
+            ),
+            in_flight: register(registry, "reviews_in_flight", "Reviews being evaluated"),
+            body_bytes: register_in(
+                registry,
+                Unit::Bytes,
+                "body_buffered",
+                "Memory taken by request bodies",
+                Gauge::default(),
+            ),
+            bodies_ended: register(
+                registry,
+                "bodies_ended",
+                "Request bodies cut off: too slow, late (past the deadline of the review), or in too many pieces",
+            ),
+            connections: register(registry, "connections", "Open connections"),
+            refused: register(registry, "connections_refused", "Connections closed on arrival"),
+            closed: register(registry, "connections_closed", "Connections closed by the server, by cause"),
+            shed: register(registry, "shed", "Requests answered 429 with Retry-After"),
+            trusted_children: register(
+                registry,
+                "trusted_children",
+                "Objects admitted because a trusted controller made them from a parent that was judged",
+            ),
+            faults: register(
+                registry,
+                "faults",
+                "Internal errors of the webhook; the requests were allowed with a warning",
+            ),
+            malformed: register(
+                registry,
+                "malformed_reviews",
+                "Reviews with invalid content; those with a uid were allowed with a warning",
+            ),
+            rejected: register(
+                registry,
+                "requests_rejected",
+                "Requests that are not reviews, by HTTP status",
+            ),
+            handshake_errors: register(registry, "handshake_errors", "Failed TLS handshakes"),
+            certificate_not_after: register(
+                registry,
+                "certificate_not_after_timestamp_seconds",
+                "When the first certificate of the served chain expires",
+            ),
+            authority_not_after: register(
+                registry,
+                "authority_not_after_timestamp_seconds",
+                "When the authority of self-managed certificates expires",
+            ),
+            certificate_steps: register(
+                registry,
+                "certificate_steps",
+                "Steps in the life of self-managed certificates",
+            ),
+            certificate_errors: register(
+                registry,
+                "certificate_errors",
+                "Errors in managing certificates, and certificates refused",
+            ),
+            bundle_writes: register(
+                registry,
+                "bundle_writes",
+                "Attempts to set the caBundle of a webhook configuration",
+            ),
+            clock_ahead: register_in(
+                registry,
+                Unit::Seconds,
+                "api_server_clock_ahead",
+                "How far the API server's clock is ahead of this machine's; 0 within half a minute",
+                Gauge::default(),
+            ),
+            reloads: register(registry, "reloads", "Attempts to load a changed file"),
+            policy: register(registry, "policy_info", "The policy in force"),
+            policy_loaded: register(
+                registry,
+                "policy_loaded_timestamp_seconds",
+                "When the policy in force was loaded",
+            ),
+            lookups: register(registry, "claim_lookups", "Look-ups of PersistentVolumeClaims"),
+            claims: register(registry, "claim_cache_claims", "Claims in the cache"),
+            claims_stale: register(
+                registry,
+                "claim_cache_stale",
+                "Whether the cache has had no contact with the API server lately",
+            ),
+            log_lines_dropped: register(
+                registry,
+                "log_lines_dropped",
+                "Log lines dropped because the log could not be written fast enough",
+            ),
+            registry: Registry::default(),
+        };
         registry.register(
             "build",
             "The running version",
             Info::new([("version", env!("CARGO_PKG_VERSION"))]),
         );
         registry.register_collector(Box::new(Process));
-        // Series that alerts are written on exist from the start: a counter that appears with its first event
-        // has no increase to see.
+        // Series that have alerts exist from the start: a counter that appears with its first event shows no
+        // increase.
         for cause in Fault::OURS.map(Fault::as_str) {
-            drop(self.faults.get_or_create(&CauseLabel { cause }));
+            drop(inner.faults.get_or_create(&CauseLabel { cause }));
         }
         for cause in Fault::NOT_OF_AN_API_SERVER.map(Fault::as_str) {
-            drop(self.malformed.get_or_create(&MalformedLabels { cause, caller: caller(true) }));
+            drop(inner.malformed.get_or_create(&MalformedLabels { cause, caller: caller(true) }));
         }
         for cause in ["in-flight", "evaluation", "memory", "memory-per-source", "memory-revoked"] {
-            drop(self.shed.get_or_create(&CauseLabel { cause }));
+            drop(inner.shed.get_or_create(&CauseLabel { cause }));
         }
         for cause in ["slow", "late", "pieces"] {
-            drop(self.bodies_ended.get_or_create(&CauseLabel { cause }));
+            drop(inner.bodies_ended.get_or_create(&CauseLabel { cause }));
         }
+        Self { registry: std::mem::take(registry), ..inner }
     }
 }
 
-/// Counts something as present for as long as it lives.
+/// Counts one in a gauge until it is dropped.
 #[derive(Debug)]
 pub(super) struct Held(Gauge);
 

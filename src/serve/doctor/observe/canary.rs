@@ -6,7 +6,7 @@ use http::header::{ACCEPT, CONTENT_TYPE, WARNING};
 use http::{Request, Response};
 use kube::client::Body;
 
-use super::{Ask, LARGEST, Observed, Seen};
+use super::{Ask, MAX_ANSWER_BYTES, Observed, Seen};
 use crate::admission::dry_run::{self, Question};
 use crate::cluster::chain;
 use crate::cluster::fetch::{self, Failure};
@@ -127,7 +127,7 @@ impl Ask<'_> {
                 let request = request.map_err(|error| Failure::Transport(kube::Error::HttpError(error)))?;
                 let response = self.client.send(request).await.map_err(Failure::Transport)?;
                 let (status, warnings) = (response.status().as_u16(), warnings(&response));
-                let answer = serde_json::from_slice(&fetch::read(response, LARGEST).await?)?;
+                let answer = serde_json::from_slice(&fetch::read(response, MAX_ANSWER_BYTES).await?)?;
                 Ok(Canary { expected, status, answer, warnings, failed_open: None })
             })
             .await;
