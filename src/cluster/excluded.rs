@@ -19,7 +19,7 @@ const ONE_BY_ONE: usize = 8;
 const LARGEST: usize = 32 << 20;
 /// The two kinds of configurations, and what does not happen without them.
 const KINDS: [(&str, &str); 2] = [
-    ("validatingwebhookconfigurations", "denied or warned of"),
+    ("validatingwebhookconfigurations", "denied or warned about"),
     ("mutatingwebhookconfigurations", "filled in"),
 ];
 
@@ -169,8 +169,8 @@ mod tests {
     fn the_namespaces_that_a_selector_leaves_out_are_named() {
         let found = ask(cluster, &["gone", "kube-system", "team-a", "team-b"]);
         let expected = [
-            "kube-system: the registration excludes it, so nothing there is denied or warned of, or filled in",
-            "team-b: the registration excludes it, so nothing there is denied or warned of",
+            "kube-system: the registration excludes it, so nothing there is denied or warned about, or filled in",
+            "team-b: the registration excludes it, so nothing there is denied or warned about",
         ];
         assert_eq!(found, expected);
         let many: Vec<String> = (0..10).map(|nth| format!("n{nth}")).chain(["team-b".to_owned()]).collect();

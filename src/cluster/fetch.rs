@@ -33,7 +33,7 @@ pub(crate) enum Failure {
     Foreign,
     #[error("the answer is larger than {0} bytes")]
     TooLarge(usize),
-    #[error("the API server said nothing for too long")]
+    #[error("the API server did not answer in time")]
     Silence,
 }
 

@@ -70,7 +70,7 @@ pub enum Distrust {
     #[error("it has expired")]
     Expired,
     /// Its time has not come.
-    #[error("it does not hold yet")]
+    #[error("it is not valid yet")]
     Early,
     /// Anything else, in the words of the library that verifies.
     #[error("{0}")]

@@ -208,7 +208,7 @@ impl Driver {
                 Ok(published) if published.is_empty() => {
                     let service = self.settings.names.server_name();
                     wrong.insert(format!(
-                        "no webhook of the {} {name} leads to the Service {service}",
+                        "no webhook of the {} {name} calls the Service {service}",
                         kind.name()
                     ));
                 }
@@ -236,7 +236,7 @@ impl Driver {
             Ok(plan) => plan,
             Err(error) => {
                 self.metrics.certificate_error("internal");
-                wrong.insert(format!("cannot make a certificate: {}", chain(&error)));
+                wrong.insert(format!("cannot create a certificate: {}", chain(&error)));
                 return false;
             }
         };
@@ -333,7 +333,7 @@ impl Driver {
         if ahead.abs_diff(self.ahead) >= MIN_CLOCK_SKEW.unsigned_abs() {
             tracing::warn!(
                 ahead_seconds = ahead,
-                "the clock of the API server is not this machine's; certificates go by the API server's"
+                "the API server's clock differs from this machine's; certificates use the API server's"
             );
             self.ahead = ahead;
             self.identity.set_clock(ahead);
@@ -364,11 +364,11 @@ impl Driver {
         self.right_since = if right { self.right_since.or(Some(uptime)) } else { None };
         let verdict = match self.right_since {
             Some(since) if uptime.saturating_sub(since) >= self.settings.lifetimes.settle => Ok(()),
-            Some(_) => Err("waiting for the API server to notice the caBundle".to_owned()),
+            Some(_) => Err("waiting for the caBundle to take effect".to_owned()),
             None => Err(wrong
                 .first()
                 .cloned()
-                .unwrap_or_else(|| "the webhook configurations do not hold our authority yet".to_owned())),
+                .unwrap_or_else(|| "the webhook configurations do not have the authority yet".to_owned())),
         };
         if verdict.is_ok() {
             tracing::info!("the API server can verify the certificate");
@@ -384,9 +384,9 @@ impl Driver {
     fn explain(&self, what: &str, name: &str, failure: &Failure) -> String {
         let (cause, advice) = match failure {
             Failure::NotFound if what == "the Secret" => {
-                ("missing", "does not exist: create it, empty; it is filled then")
+                ("missing", "does not exist: create it empty, then Jobgate fills it")
             }
-            Failure::NotFound => ("missing", "does not exist: apply it; its caBundle is filled then"),
+            Failure::NotFound => ("missing", "does not exist: create it, then Jobgate sets its caBundle"),
             Failure::Forbidden => (
                 "forbidden",
                 "may not be used: give the service account the permissions that certs/README.md lists",
@@ -405,7 +405,7 @@ impl Driver {
             tracing::error!("{what}");
         }
         if wrong.is_empty() && !self.said.is_empty() {
-            tracing::info!("certificates are in order again");
+            tracing::info!("certificates are managed again");
         }
         self.said = wrong;
     }
@@ -414,9 +414,9 @@ impl Driver {
 /// Why a new certificate is not served.
 #[derive(Debug, thiserror::Error)]
 enum Trouble {
-    #[error("sign it")]
+    #[error("sign a certificate")]
     Sign(#[from] AuthorityError),
-    #[error("take it over")]
+    #[error("load it")]
     Take(#[from] CertificateError),
 }
 

@@ -149,7 +149,7 @@ impl Ask<'_> {
         });
         match answer {
             Err(Failure::TooLarge(0)) => Seen::Unread(Unread::Failed(format!(
-                "could not {}: the answer is no object",
+                "could not {}: the answer is not an object",
                 api.needs("get", name)
             ))),
             answer => seen(answer, || api.needs("get", name)),
@@ -169,7 +169,7 @@ impl Ask<'_> {
                 // Go writes an empty list so.
                 Some(Value::Null) if list["metadata"].is_object() => Seen::Known(Vec::new()),
                 _ => Seen::Unread(Unread::Failed(format!(
-                    "could not {}: the answer is no list",
+                    "could not {}: the answer is not a list",
                     api.needs("list", "")
                 ))),
             },
@@ -232,8 +232,8 @@ impl Ask<'_> {
         let (version, now) = version;
         let now = now.unwrap_or_else(SystemTime::now);
         let zoned = jiff::Timestamp::try_from(now).unwrap_or_default().to_zoned(jiff::tz::TimeZone::UTC);
-        let later = || Seen::skipped("was not asked for");
-        let off = "left out: --no-canary";
+        let later = || Seen::skipped("was not read");
+        let off = "skipped: --no-canary";
         Observed {
             place,
             now,
@@ -244,18 +244,18 @@ impl Ask<'_> {
             all: [all_first, all_second],
             namespace,
             service: later(),
-            slices: Seen::skipped("was not asked for"),
+            slices: Seen::skipped("was not read"),
             deployment,
             pods,
             budgets,
             network_policies,
             priority_class: Seen::Absent,
             secret: later(),
-            policy: Seen::skipped("was not asked for"),
+            policy: Seen::skipped("was not read"),
             rights: Vec::new(),
             served: Vec::new(),
             replicas: Vec::new(),
-            fail_open: Seen::skipped("was not asked for"),
+            fail_open: Seen::skipped("was not read"),
             canary_namespace,
             namespaces,
             renamed,

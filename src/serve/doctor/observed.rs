@@ -80,7 +80,7 @@ pub enum Unread {
 impl fmt::Display for Unread {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Forbidden(needs) => write!(f, "needs the permission to {needs}"),
+            Self::Forbidden(needs) => write!(f, "needs permission to {needs}"),
             Self::Failed(what) | Self::Skipped(what) | Self::Strange(what) => f.write_str(what),
         }
     }
@@ -91,7 +91,7 @@ impl Unread {
     #[must_use]
     pub fn remedy(&self) -> String {
         match self {
-            Self::Forbidden(_) => "run it as a user with the permission, or bind the role in docs/doctor.md".to_owned(),
+            Self::Forbidden(_) => "run it as a user with that permission, or bind the role in docs/doctor.md".to_owned(),
             Self::Failed(_) => "run it again; --timeout gives the API server more time".to_owned(),
             Self::Skipped(_) => "nothing, unless you want this checked".to_owned(),
             Self::Strange(_) => {
@@ -382,10 +382,8 @@ impl Observed {
             Seen::Known(deployment) => serve_arguments(deployment).err().map(Unread::Strange),
             Seen::Absent => None,
             Seen::Unread(unread) => Some(match unread.clone() {
-                Unread::Forbidden(what) => {
-                    Unread::Forbidden(format!("{what}, which tells what the pods use"))
-                }
-                Unread::Failed(what) => Unread::Failed(format!("{what}; it tells what the pods use")),
+                Unread::Forbidden(what) => Unread::Forbidden(format!("{what}, which says what the pods use")),
+                Unread::Failed(what) => Unread::Failed(format!("{what}; it says what the pods use")),
                 other @ (Unread::Skipped(_) | Unread::Strange(_)) => other,
             }),
         }

@@ -40,13 +40,13 @@ pub fn write_human(examination: &Examination, server: &str, out: &mut dyn Write)
         )?;
         // What is wrong comes with what must hold, for one who does not know the check.
         if outcome.status > Status::NotChecked {
-            writeln!(out, "{:first$}  {:second$}  must hold: {}", "", "", outcome.title)?;
+            writeln!(out, "{:first$}  {:second$}  expected: {}", "", "", outcome.title)?;
         }
         // Many checks may lack the same permission; saying so once is enough.
         let repeated = outcome.status == Status::NotChecked && outcome.remedy.as_deref() == before;
         before = outcome.remedy.as_deref();
         if let Some(remedy) = outcome.remedy.as_deref().filter(|_| !repeated) {
-            writeln!(out, "{:first$}  {:second$}  to do: {}", "", "", clean(remedy))?;
+            writeln!(out, "{:first$}  {:second$}  help: {}", "", "", clean(remedy))?;
         }
     }
     let counted = |status: Status, noun: &str| {

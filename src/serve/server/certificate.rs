@@ -58,7 +58,7 @@ pub enum CertificateError {
     )]
     NoNames,
     /// It is for other names than the API server calls.
-    #[error("the certificate is for {}, and not for {missing}, which the API server calls", .has.join(", "))]
+    #[error("the certificate is for {}, not for {missing}, which the API server calls", .has.join(", "))]
     NameMissing {
         /// The name that it must have.
         missing: String,
@@ -489,7 +489,7 @@ mod tests {
         let error = replace(&identity, &pair(&["b.example", "10.0.0.1"], |_| {})).unwrap_err().to_string();
         assert_eq!(
             error,
-            "the certificate is for b.example, 10.0.0.1, and not for a.example, which the API server calls"
+            "the certificate is for b.example, 10.0.0.1, not for a.example, which the API server calls"
         );
         replace(&identity, &pair(&["a.example", "b.example"], |_| {})).unwrap();
         let error = replace(&identity, &pair(&["a.example"], |_| {})).unwrap_err().to_string();

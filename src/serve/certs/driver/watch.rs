@@ -33,12 +33,7 @@ pub(super) async fn watch(client: Client, path: String, name: String, wake: Arc<
                 pause.longest();
             }
             if !std::mem::replace(&mut failing, true) {
-                tracing::warn!(
-                    path,
-                    name,
-                    error = chain(&failure),
-                    "cannot watch; looking every few seconds instead"
-                );
+                tracing::warn!(path, name, error = chain(&failure), "cannot watch; polling instead");
             }
             wake.notify_one();
         }

@@ -28,7 +28,7 @@ impl Driver {
         if !self.store_pace.allows(uptime) {
             self.metrics.certificate_error("pace");
             wrong.insert(format!(
-                "the Secret {} is changed over and over by somebody else; waiting before it is written again",
+                "something else keeps changing the Secret {}; waiting before writing it again",
                 self.place()
             ));
             return false;
@@ -54,7 +54,7 @@ impl Driver {
                 tracing::info!(
                     step = step.as_str(),
                     secret = self.place(),
-                    "the Secret with the authority is changed"
+                    "changed the Secret with the authority"
                 );
                 true
             }
@@ -88,7 +88,7 @@ impl Driver {
         if !self.paces[index].allows(uptime) {
             self.metrics.bundle_write("held");
             wrong.insert(format!(
-                "the caBundle of the {} {name} is changed over and over by somebody else; waiting before it is set again",
+                "something else keeps changing the caBundle of the {} {name}; waiting before setting it again",
                 kind.name()
             ));
             return false;
@@ -107,7 +107,7 @@ impl Driver {
                     configuration = name,
                     kind = kind.name(),
                     authorities = roots.join(","),
-                    "the caBundle is set"
+                    "set the caBundle"
                 );
                 true
             }

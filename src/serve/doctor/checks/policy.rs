@@ -14,7 +14,7 @@ fn read(observed: &Observed) -> Result<(&PolicySource, Policy), Note> {
     let source = need(&observed.policy, || {
         let (map, key) = observed.policy_source();
         Note::problem(format!(
-            "the pods are to read {key} of the ConfigMap {map} in {}, which is not there",
+            "the pods read {key} of the ConfigMap {map} in {}, which does not exist",
             observed.place.namespace
         ))
         .remedy("apply the manifests again, or upgrade the release: kubectl apply -f deploy/install.yaml")
@@ -46,7 +46,7 @@ pub(super) fn policy(observed: &Observed) -> Judged {
     let mut parts = Vec::new();
     for (action, word) in [
         (Action::Deny, "denies"),
-        (Action::Warn, "warns of"),
+        (Action::Warn, "warns about"),
         (Action::Fill, "fills in"),
         (Action::Ignore, "ignores"),
     ] {
@@ -89,7 +89,7 @@ pub(super) fn in_force(observed: &Observed) -> Judged {
                 hashes.push(&says.policy);
                 if written.as_ref().is_some_and(|written| *written != says.policy) {
                     notes.push(Note::warning(format!(
-                        "{} follows {}, not {}",
+                        "{} uses {}, not {}",
                         replica.pod,
                         or_none(&says.policy),
                         written.as_deref().unwrap_or_default()
@@ -97,13 +97,13 @@ pub(super) fn in_force(observed: &Observed) -> Judged {
                 }
                 if says.failed_reloads > 0 {
                     notes.push(Note::warning(format!(
-                        "{} has refused {} changed files since it started",
+                        "{} has rejected {} changed files since it started",
                         replica.pod, says.failed_reloads
                     )));
                 }
             }
             Seen::Absent => {
-                notes.push(Note::not_checked(format!("{} has no metrics to tell by", replica.pod)));
+                notes.push(Note::not_checked(format!("{} has no metrics", replica.pod)));
             }
             Seen::Unread(unread) => {
                 let note = Note { text: format!("{}: {unread}", replica.pod), ..Note::unread(unread) };
@@ -113,23 +113,23 @@ pub(super) fn in_force(observed: &Observed) -> Judged {
         }
     }
     if observed.replicas.is_empty() {
-        need(&observed.pods, || Note::not_checked("there is no pod to ask").remedy("see `pods`"))?;
-        return Err(Note::not_checked("no pod runs that could be asked").remedy("see `pods`"));
+        need(&observed.pods, || Note::not_checked("there is no pod").remedy("see `pods`"))?;
+        return Err(Note::not_checked("no pod is running").remedy("see `pods`"));
     }
     if hashes.is_empty() && notes.is_empty() {
-        return Err(Note::not_checked("no pod answers").remedy("see `pods`"));
+        return Err(Note::not_checked("no pod answered").remedy("see `pods`"));
     }
     hashes.sort_unstable();
     hashes.dedup();
     if written.is_none() && notes.is_empty() {
         let note = if hashes.len() == 1 {
-            Note::not_checked("what is written could not be read")
+            Note::not_checked("the ConfigMap could not be read")
         } else {
-            Note::warning("the replicas follow different policies")
+            Note::warning("the replicas use different policies")
         };
         return Ok(vec![note.remedy("see `policy`")]);
     }
-    or_fine(notes, format!("all follow {}", list(hashes)))
+    or_fine(notes, format!("all use {}", list(hashes)))
 }
 
 fn or_none(hash: &str) -> &str {

@@ -18,13 +18,13 @@ pub(super) enum ForwardError {
     Forbidden,
     #[error("the API server says: {0}")]
     Refused(String),
-    #[error("the API server refuses it, and does not say why")]
+    #[error("the API server refuses it without a reason")]
     Speechless,
-    #[error("the API server, or a proxy before it, speaks no WebSocket")]
+    #[error("the API server, or a proxy before it, does not support WebSocket")]
     Upgrade(#[source] UpgradeConnectionError),
     #[error("reach the API server")]
     Transport(#[source] Error),
-    #[error("the API server said nothing for too long")]
+    #[error("the API server did not answer in time")]
     Silence,
 }
 

@@ -38,7 +38,7 @@ impl Ask<'_> {
                 let answer = answer.map(|review| review.pointer("/status/allowed").and_then(Value::as_bool));
                 match seen(answer, || "create subjectaccessreviews".to_owned()) {
                     Seen::Known(Some(allowed)) => Seen::Known(allowed),
-                    Seen::Known(None) | Seen::Absent => Seen::Unread(Unread::Failed("the answer to a SubjectAccessReview is none".to_owned())),
+                    Seen::Known(None) | Seen::Absent => Seen::Unread(Unread::Failed("the SubjectAccessReview was not answered".to_owned())),
                     Seen::Unread(unread) => Seen::Unread(unread),
                 }
             }
