@@ -1,16 +1,15 @@
-//! The HTTPS server of `jobgate serve`. It knows connections, certificates and deadlines, and nothing of a
-//! rule or of what is in an AdmissionReview: what to answer, in the words of `admission`, is the business of
-//! an [`Application`].
+//! The HTTPS server of `jobgate serve`. It handles connections, certificates and deadlines; an
+//! [`Application`] answers the reviews.
 //!
 //! ```text
 //! accept ──> TLS ──> connection: clock of idle and header time ──> requests: cap, deadline, shedding ──> Application::review
 //!   caps      certificate, hot                                                         second port: probe (health, readiness, metrics)
 //! ```
 //!
-//! Two habits of the API server's client shape it. It takes a connection that ends under a request for a
-//! failed webhook, and does not try again; so connections outlive its own idle time, and a drain says
-//! `Connection: close` long before it closes anything. And it does try again after a 429 that carries
-//! `Retry-After`; so overload is answered, never cut off.
+//! Two properties of the API server's client matter here. It counts a connection that ends during a request
+//! as a failed webhook and does not retry; so connections outlive its own idle timeout, and a drain sends
+//! `Connection: close` long before it closes anything. It does retry after a 429 with `Retry-After`; so
+//! overload is answered and never cut off.
 
 mod accept;
 mod activity;
@@ -54,10 +53,9 @@ pub use probe::Readiness;
 pub use stop::Stop;
 use turns::Turns;
 
-/// What the API server waits when it does not say (`timeoutSeconds` is 10 unless set).
+/// How long the API server waits by default (`timeoutSeconds` is 10 unless set).
 const DEFAULT_TIMEOUT: Duration = Duration::from_secs(10);
-/// How many connections the system may accept for us before we look; it has a cap of its own
-/// (`net.core.somaxconn`).
+/// How many connections the system may accept before we do; it has its own limit, too (`net.core.somaxconn`).
 const BACKLOG: u32 = 4096;
 
 /// One review to answer.
@@ -65,50 +63,50 @@ const BACKLOG: u32 = 4096;
 pub struct Call {
     /// Where it was posted.
     pub endpoint: Endpoint,
-    /// Whether the caller had to show a certificate or a token. If not, it can be anybody who reaches the
+    /// Whether the caller had to present a certificate or a token. If not, it can be anyone who reaches the
     /// port.
     pub authenticated: bool,
     /// The whole body.
     pub body: Bytes,
-    /// When the answer must be there. It is less than the API server waits; after it, [`Application::fault`]
+    /// When the answer is due, earlier than the timeout of the API server; after it, [`Application::fault`]
     /// answers.
     pub deadline: Instant,
 }
 
-/// What is served.
+/// The application that answers reviews.
 pub trait Application: Send + Sync + 'static {
-    /// Answers a review. It may wait as long as it likes. What it computes it counts with
-    /// [`crate::text::meter::spend`], which ends it when its time is over; a review that takes many steps is
-    /// begun again, on another thread.
+    /// Answers a review. It may wait as long as it needs. Its computing is counted by
+    /// [`crate::text::meter::spend`], which ends it at the deadline; a review that takes many steps is
+    /// started again on another thread.
     fn review(&self, call: Call) -> impl Future<Output = Answer> + Send;
 
-    /// Answers a review whose body is larger than `limit` bytes, from the first bytes of it. With nothing,
-    /// the server answers 413, which the API server takes for a failed webhook: fail-open then admits
-    /// whatever was padded to this size.
+    /// Answers a review whose body is larger than `limit` bytes, from its first bytes. If `None`, the server
+    /// answers 413, a failed webhook for the API server: fail-open then admits any object padded to this
+    /// size.
     fn too_large(&self, _prefix: &[u8], _limit: usize) -> Option<Answer> {
         None
     }
 
-    /// Returns about how many bytes of memory it takes at most to answer a review with this body. It is
-    /// called for each, small bodies where they are read, and should take little time for them.
+    /// Returns about how many bytes of memory an answer to this body takes at most. It is called for every
+    /// review, for small bodies on the connection's thread, so it must be quick for them.
     fn weight(&self, body: &[u8]) -> usize {
         body.len()
     }
 
-    /// Answers a review whose body is heavier than all reviews together may be. With nothing, the server
-    /// answers 413. It is called where it may compute.
+    /// Answers a review whose weight is more than all reviews together may have. If `None`, the server
+    /// answers 413. It may compute.
     fn too_heavy(&self, _endpoint: Endpoint, _body: &[u8]) -> Option<Answer> {
         None
     }
 
-    /// Answers a review that [`review`](Self::review) did not. With nothing, the server answers 500, which
-    /// the API server takes for a failed webhook.
+    /// Answers a review that [`review`](Self::review) failed to answer. If `None`, the server answers 500, a
+    /// failed webhook for the API server.
     fn fault(&self, _body: &[u8], _fault: Fault) -> Option<Answer> {
         None
     }
 }
 
-/// Where and as whom to serve.
+/// Where to serve, with which certificate, and to whom.
 #[derive(Clone, Debug)]
 pub struct Config {
     /// Where reviews are served, over TLS.
@@ -117,13 +115,13 @@ pub struct Config {
     pub probe_address: SocketAddr,
     /// The certificate.
     pub identity: Arc<Identity>,
-    /// Whose client certificates are let in; without it, a client needs none.
+    /// The authorities of accepted client certificates; if `None`, clients need no certificate.
     pub clients: Option<Arc<Authorities>>,
-    /// Which bearer tokens are let in; without it, a client needs none. With `clients` too, it needs both.
+    /// The accepted bearer tokens; if `None`, clients need no token. With `clients`, they need both.
     pub tokens: Option<Arc<Tokens>>,
     /// Whether to offer HTTP/2.
     pub http2: bool,
-    /// What must hold for `/readyz`, besides a certificate and not being told to stop.
+    /// Checks of `/readyz` besides the certificate and not being stopped.
     pub readiness: Readiness,
     /// The numbers.
     pub limits: Limits,
@@ -132,7 +130,7 @@ pub struct Config {
 /// Why the server could not start.
 #[derive(Debug, thiserror::Error)]
 pub enum ServeError {
-    /// The address cannot be had.
+    /// The address cannot be used.
     #[error("listen on {address}")]
     Bind {
         /// The address.
@@ -145,7 +143,7 @@ pub enum ServeError {
     Tls(#[source] rustls::Error),
 }
 
-/// A server that listens, and does not accept yet.
+/// A server that listens but does not accept yet.
 #[derive(Debug)]
 pub struct Server {
     listener: TcpListener,
@@ -174,15 +172,15 @@ pub async fn serve(
 }
 
 impl Server {
-    /// Takes the two ports. From here on connections queue up; they are accepted by [`run`](Self::run).
+    /// Binds the two ports. From here on connections queue up, until [`run`](Self::run) accepts them.
     ///
     /// # Errors
-    /// If a port cannot be had, or TLS cannot be set up.
+    /// If a port cannot be bound, or TLS cannot be set up.
     pub async fn bind(config: Config, metrics: Metrics) -> Result<Self, ServeError> {
         let tls = certificate::tls(config.identity.clone(), config.clients.clone(), config.http2)
             .map_err(ServeError::Tls)?;
         let (listener, address) = bind(config.address)?;
-        // Connections inherit it. Set later, it would come after the size of the window has been agreed on.
+        // Connections inherit the sizes. Set later, they would come after the window size is negotiated.
         let socket = SockRef::from(&listener);
         let sizes = socket
             .set_recv_buffer_size(config.limits.receive_buffer)
@@ -194,10 +192,10 @@ impl Server {
         Ok(Self { listener, probes, address, probe_address, tls, config, metrics })
     }
 
-    /// Serves until told to stop, and returns when every request that came has been answered, or when there
-    /// is no more time for it.
+    /// Serves until stopped, and returns when every request has been answered, or when the time for that is
+    /// over.
     pub async fn run(self, app: impl Application, stop: watch::Receiver<Stop>) {
-        let mut orders = Orders(stop.clone());
+        let mut orders = StopOrders(stop.clone());
         tokio::select! {
             () = self.run_and_drain(app, stop) => {}
             () = orders.at_least(Stop::Now) => {}
@@ -217,9 +215,9 @@ impl Server {
         let readiness = config.readiness;
         let identity = config.identity;
         readiness.require("certificate", move || identity.ready().map_err(str::to_owned));
-        let told = stop.clone();
+        let stopping = stop.clone();
         readiness.require("running", move || {
-            if *told.borrow() == Stop::No { Ok(()) } else { Err("stopping".into()) }
+            if *stopping.borrow() == Stop::No { Ok(()) } else { Err("stopping".into()) }
         });
         let probes = match probe::Probes::start(probes, readiness, metrics) {
             Ok(probes) => probes,
@@ -229,13 +227,13 @@ impl Server {
         tracing::info!(%address, %probe_address, "serving");
         let tls = Tls { config: tls, turns: Turns::new(limits.handshakes) };
         let mut door = Door::new(listener, Some(tls), around);
-        let mut orders = Orders(stop);
+        let mut orders = StopOrders(stop);
         tokio::select! {
             () = door.accept() => {}
             () = orders.at_least(Stop::Drain) => {}
         }
 
-        // Clients learn of a drain late: the endpoint has to be taken out of every proxy first.
+        // Clients see a drain late: the endpoint has to be removed from every proxy first.
         stage.send_replace(Stage::Draining);
         tracing::info!(connections = door.connections.len(), "draining: still accepting");
         let _ = tokio::time::timeout(limits.drain_accept, door.accept()).await;
@@ -259,7 +257,7 @@ impl Server {
 fn bind(address: SocketAddr) -> Result<(TcpListener, SocketAddr), ServeError> {
     let listen = || {
         let socket = if address.is_ipv4() { TcpSocket::new_v4() } else { TcpSocket::new_v6() }?;
-        // Otherwise a port could not be had again for a minute after its last server.
+        // Otherwise a port could not be bound for a minute after its last server.
         socket.set_reuseaddr(true)?;
         socket.bind(address)?;
         let listener = socket.listen(BACKLOG)?;
@@ -269,12 +267,12 @@ fn bind(address: SocketAddr) -> Result<(TcpListener, SocketAddr), ServeError> {
     listen().map_err(|source| ServeError::Bind { address, source })
 }
 
-/// Waits for the order to stop. Where nobody is left to give it, it never comes.
-struct Orders(watch::Receiver<Stop>);
+/// Waits for the order to stop; forever if the sender is gone.
+struct StopOrders(watch::Receiver<Stop>);
 
-impl Orders {
+impl StopOrders {
     async fn at_least(&mut self, stop: Stop) {
-        if self.0.wait_for(|told| *told >= stop).await.is_err() {
+        if self.0.wait_for(|order| *order >= stop).await.is_err() {
             std::future::pending::<()>().await;
         }
     }

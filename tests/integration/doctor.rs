@@ -593,7 +593,9 @@ fn without_a_cluster_it_could_not_run() {
     let began = std::time::Instant::now();
     let (code, said) = run(&["--timeout", "1"], &format!("http://{}", silent.local_addr().unwrap()));
     assert!(
-        code == Some(2) && said.contains("did not answer in time") && began.elapsed() < Duration::from_secs(20),
+        code == Some(2)
+            && said.contains("did not answer in time")
+            && began.elapsed() < Duration::from_secs(20),
         "{code:?} {said}"
     );
     let (code, said) = run(&["--canary-namespace", "../x"], "http://127.0.0.1:1");

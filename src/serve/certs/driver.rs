@@ -1,5 +1,5 @@
-//! The one task that reads the cluster, asks the plan what to do, and does it. Nothing here decides anything
-//! about certificates.
+//! The task that reads the cluster, asks the plan what to do, and does it. It makes no decisions about
+//! certificates itself.
 
 mod settings;
 mod watch;
@@ -25,11 +25,10 @@ use super::authority::{AuthorityError, Leaf, Root};
 use super::plan::{Plan, Soak, View, plan};
 use super::publish::{Kind, Pace, Published};
 use super::state::{Contents, Data, ROTATE};
-use crate::cluster::chance;
 use crate::cluster::fetch::{self, Failure, LARGEST_OBJECT};
+use crate::cluster::{chain, chance};
 use crate::serve::server::Metrics;
 use crate::serve::server::certificate::{CertificateError, Identity};
-use crate::serve::server::hot::chain;
 use crate::text::value::Value;
 
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(5);
@@ -65,8 +64,8 @@ impl Drop for Managed {
 }
 
 impl Managed {
-    /// Starts to manage what `identity` serves. Needs a tokio runtime; comes back at once, whatever the API
-    /// server does.
+    /// Starts to manage the certificate that `identity` serves. Needs a tokio runtime; returns at once,
+    /// whatever the API server does.
     pub fn start(client: Client, settings: Settings, identity: Arc<Identity>, metrics: Metrics) -> Self {
         let state = Arc::new(Mutex::new(Err("the API server has not been reached yet".to_owned())));
         let wake = Arc::new(Notify::new());
@@ -96,21 +95,22 @@ impl Managed {
             spread: chance(),
             right_since: None,
             ahead: 0,
-            said: BTreeSet::new(),
+            reported: BTreeSet::new(),
         };
         tasks.push(tokio::spawn(driver.run(wake)).abort_handle());
         Self { state, tasks }
     }
 
-    /// Tells whether the API server can verify what is served, as far as could be seen; once so, it stays so.
+    /// Returns whether the API server can verify what is served, as far as is known. Once it can, this stays
+    /// so.
     ///
     /// # Errors
-    /// What is still missing, for a person to read.
+    /// What is missing, as a message for people.
     pub fn ready(&self) -> Result<(), String> {
         check(&self.state)
     }
 
-    /// Returns [`Self::ready`] as a check that outlives this.
+    /// Returns [`Self::ready`] as a check that outlives `self`.
     pub fn readiness(&self) -> impl Fn() -> Result<(), String> + Send + Sync + 'static {
         let state = self.state.clone();
         move || check(&state)
@@ -121,7 +121,7 @@ fn check(state: &Mutex<Result<(), String>>) -> Result<(), String> {
     state.lock().unwrap_or_else(PoisonError::into_inner).clone()
 }
 
-/// What one look brought.
+/// What was read in one look.
 struct Look {
     secret: Result<Value, Failure>,
     configurations: [Result<Published, Failure>; 2],
@@ -145,8 +145,8 @@ struct Driver {
     right_since: Option<Duration>,
     /// Seconds by which the API server's clock is ahead.
     ahead: i64,
-    /// What is wrong at the moment and has been said.
-    said: BTreeSet<String>,
+    /// Current errors that have been logged.
+    reported: BTreeSet<String>,
 }
 
 impl Driver {
@@ -163,7 +163,7 @@ impl Driver {
             let uptime = self.uptime();
             let breath = if self.look_pace.allows(uptime) { MIN_PAUSE } else { LONG_PAUSE };
             self.look_pace.note(uptime);
-            // Replicas that hear of the same change at once should not all try to mend it.
+            // Replicas that see the same change at once should not all try to fix it.
             sleep(breath.mul_f64(1.0 + 0.5 * chance())).await;
             let settling = check(&self.state).is_err() && self.right_since.is_some();
             let pause = if settling { 2 * MIN_PAUSE } else { self.settings.lifetimes.look_every() };
@@ -182,7 +182,7 @@ impl Driver {
         there.unwrap_or(now)
     }
 
-    /// Looks once and does what is to be done; tells whether to look again at once.
+    /// Looks once and does what is needed; returns whether to look again at once.
     async fn turn(&mut self, wrong: &mut BTreeSet<String>) -> bool {
         let look = self.look().await;
         let contents = match &look.secret {
@@ -245,7 +245,7 @@ impl Driver {
         {
             self.metrics.authority_not_after(authority.root().not_after());
         }
-        // The Secret comes first: nobody may serve or publish what another replica could still be ahead of.
+        // The Secret comes first: nothing is served or published that another replica could still change.
         if let (Some((step, change)), Ok(object)) = (&store, &look.secret)
             && self.store(*step, change, object, wrong).await
         {
@@ -279,11 +279,11 @@ impl Driver {
         wrote
     }
 
-    /// Reads the three objects, the Secret first: the clock comes with it.
+    /// Reads the three objects, the Secret first: its response has the clock.
     async fn look(&mut self) -> Look {
         let secret = self.get(&self.settings.secret_uri()).await;
         let secret = match secret
-            .and_then(|(object, date)| Ok((known(object, "Secret", &self.settings.secret)?, date)))
+            .and_then(|(object, date)| Ok((requested(object, "Secret", &self.settings.secret)?, date)))
         {
             Ok((object, date)) => {
                 if let Some(date) = date {
@@ -297,7 +297,7 @@ impl Driver {
         for kind in Kind::ALL {
             let got = self.get(&self.settings.uri(kind)).await;
             let got =
-                got.and_then(|(object, _)| known(object, kind.name(), self.settings.configuration(kind)));
+                got.and_then(|(object, _)| requested(object, kind.name(), self.settings.configuration(kind)));
             configurations.push(got.map(|object| Published::read(&object, &self.settings.names)));
         }
         let second = configurations.pop().unwrap_or(Err(Failure::Silence));
@@ -351,8 +351,7 @@ impl Driver {
         Ok(())
     }
 
-    /// Settles whether we are ready. Once we are, only the certificate itself can change that, and the server
-    /// looks after that.
+    /// Updates readiness. Once ready, only the certificate itself can change that, which the server checks.
     fn judge(&mut self, both: Option<&[Root]>, wrong: &BTreeSet<String>) {
         if check(&self.state).is_ok() {
             return;
@@ -380,7 +379,7 @@ impl Driver {
         format!("{}/{}", self.settings.names.namespace(), self.settings.secret)
     }
 
-    /// Says in one line what went wrong and what to do, and counts it.
+    /// Explains a failure and its remedy in one line, and counts it.
     fn explain(&self, what: &str, name: &str, failure: &Failure) -> String {
         let (cause, advice) = match failure {
             Failure::NotFound if what == "the Secret" => {
@@ -399,15 +398,15 @@ impl Driver {
         format!("{what} {name} {advice} ({failure}{source})")
     }
 
-    /// Logs what is newly wrong, and that all is well again.
+    /// Logs new errors, and that there are none any more.
     fn say(&mut self, wrong: BTreeSet<String>) {
-        for what in wrong.difference(&self.said) {
+        for what in wrong.difference(&self.reported) {
             tracing::error!("{what}");
         }
-        if wrong.is_empty() && !self.said.is_empty() {
+        if wrong.is_empty() && !self.reported.is_empty() {
             tracing::info!("certificates are managed again");
         }
-        self.said = wrong;
+        self.reported = wrong;
     }
 }
 
@@ -420,8 +419,8 @@ enum Trouble {
     Take(#[from] CertificateError),
 }
 
-/// Returns an object if it is the one that was asked for.
-fn known(object: Value, kind: &str, name: &str) -> Result<Value, Failure> {
+/// Returns an object if it is the requested one.
+fn requested(object: Value, kind: &str, name: &str) -> Result<Value, Failure> {
     if object["kind"] == kind && object["metadata"]["name"] == name {
         Ok(object)
     } else {
@@ -434,14 +433,14 @@ fn common(a: &Published, b: &Published) -> Vec<Root> {
     a.roots().into_iter().filter(|root| other.contains(root)).collect()
 }
 
-/// Returns the data of a Secret. What is not base64 the API server does not store.
+/// Returns the data of a Secret. The API server stores only valid base64.
 pub(crate) fn data(object: &Value) -> Data {
     let decode = |value: &Value| base64::engine::general_purpose::STANDARD.decode(value.as_str()?).ok();
     let entries = object["data"].as_object().into_iter().flatten();
     entries.map(|(key, value)| (key.to_owned(), decode(value).unwrap_or_default())).collect()
 }
 
-/// Reads the time of a `Date` header, which is RFC 2822's but for the name of the zone.
+/// Reads the time of a `Date` header: RFC 2822 except for the name of the time zone.
 pub(crate) fn time(text: &str) -> Option<SystemTime> {
     jiff::fmt::rfc2822::parse(text).ok().map(|zoned| SystemTime::from(zoned.timestamp()))
 }

@@ -352,7 +352,9 @@ fn registration() {
         case("target", Problem, "no such port", |o| {
             each(o, |w| w["clientConfig"]["service"]["port"] = json!(8443));
         }),
-        case("target", Problem, "neither a Service nor a URL", |o| first(&mut o.mutating)["clientConfig"] = json!({})),
+        case("target", Problem, "neither a Service nor a URL", |o| {
+            first(&mut o.mutating)["clientConfig"] = json!({})
+        }),
         case("target", Fine, "https://127.0.0.1:1/mutate", |o| {
             first(&mut o.mutating)["clientConfig"] = json!({"url": "https://127.0.0.1:1/mutate"});
             first(&mut o.validating)["clientConfig"] = json!({"url": "https://127.0.0.1:1/validate"});
@@ -410,16 +412,11 @@ fn registration() {
                 first(&mut o.validating)["namespaceSelector"] = json!({"matchExpressions": [{"key": "kubernetes.io/metadata.name", "operator": "In", "values": ["team-b"]}]});
             },
         ),
-        case(
-            "configurations",
-            Problem,
-            "a Jobgate elsewhere is called by `away`",
-            |o| {
-                let Seen::Known(all) = &mut o.all[0] else { panic!("a list") };
-                all[0]["metadata"]["name"] = json!("away");
-                o.mutating = Seen::Absent;
-            },
-        ),
+        case("configurations", Problem, "a Jobgate elsewhere is called by `away`", |o| {
+            let Seen::Known(all) = &mut o.all[0] else { panic!("a list") };
+            all[0]["metadata"]["name"] = json!("away");
+            o.mutating = Seen::Absent;
+        }),
         case("selectors", NotChecked, "list namespaces", |o| {
             o.namespaces = Seen::Unread(Unread::Forbidden("list namespaces".to_owned()));
         }),
@@ -521,7 +518,9 @@ fn certificates() {
             each(o, |w| w["clientConfig"]["service"]["name"] = json!("other"));
         }),
         case("served-certificate", Problem, "expired on", |o| o.now += 8 * DAY),
-        case("served-certificate", Warning, "expires in", |o| o.now += 6 * DAY + 20 * Duration::from_secs(3600)),
+        case("served-certificate", Warning, "expires in", |o| {
+            o.now += 6 * DAY + 20 * Duration::from_secs(3600)
+        }),
         case("served-certificate", Problem, "connection refused", |o| {
             o.served[0].telling = true;
             o.served[0].chain = Seen::Unread(Unread::Failed("connection refused".to_owned()));

@@ -1,4 +1,4 @@
-//! The listener: it accepts connections, gives them a place, and shakes hands.
+//! Accepts connections, admits or evicts them, and does TLS handshakes.
 
 use std::io;
 use std::net::SocketAddr;
@@ -19,13 +19,13 @@ use super::connection::{self, Capped, Protocol, Surroundings};
 use super::guests::{Guest, Guests};
 use super::turns::Turns;
 
-/// How long to leave the listener alone when the system has no descriptor for another connection.
-const EXHAUSTED: Duration = Duration::from_millis(50);
+/// Pause of the listener when the system has no file descriptor left.
+const EXHAUSTION_PAUSE: Duration = Duration::from_millis(50);
 
-/// How many bytes a client may send before its handshake is over: some 2 KiB are usual, and a chain of client
+/// Bytes that a client may send during its handshake: some 2 KiB are usual, and a chain of client
 /// certificates has a few more.
 const MAX_HANDSHAKE_BYTES: usize = 24 << 10;
-/// How many connections are accepted before others that share the thread have their turn.
+/// Connections accepted before other tasks on the thread get their turn.
 const ACCEPT_BATCH: usize = 32;
 
 /// A listener and the connections that came through it.
@@ -43,7 +43,7 @@ impl Door {
         Self { listener, tls, guests, around, connections: JoinSet::new() }
     }
 
-    /// Accepts connections. Nothing is lost when this is dropped and called again.
+    /// Accepts connections. It can be dropped and called again without losing any.
     pub(super) async fn accept(&mut self) {
         let mut batch = 0;
         loop {
@@ -59,7 +59,7 @@ impl Door {
                         self.around.metrics.connection_refused("no-descriptors");
                         tracing::warn!(%error, "cannot accept");
                         self.guests.thin_out();
-                        tokio::time::sleep(EXHAUSTED).await;
+                        tokio::time::sleep(EXHAUSTION_PAUSE).await;
                     }
                     // The client of a queued connection has gone away.
                     Err(error) => tracing::debug!(%error, "cannot accept"),
@@ -72,14 +72,14 @@ impl Door {
         }
     }
 
-    /// Takes in what the system has accepted for us already; closing the listener would cut it off.
+    /// Accepts the connections that the system has queued; closing the listener would cut them off.
     pub(super) fn accept_waiting(&mut self) {
         while let Some(Ok((stream, peer))) = self.listener.accept().now_or_never() {
             self.let_in(stream, peer);
         }
     }
 
-    /// Gives a connection a place, or closes it. This never waits: those behind it may be worth more.
+    /// Admits a connection, or closes it. This never waits.
     fn let_in(&mut self, stream: TcpStream, peer: SocketAddr) {
         match self.guests.admit(peer.ip()) {
             Ok(guest) => self.start(stream, peer, guest),
@@ -109,7 +109,7 @@ pub(super) struct Tls {
 }
 
 impl Tls {
-    /// Agrees with the client on keys. To compute them takes a turn; to wait for the client does not.
+    /// Does the TLS handshake. Computing takes a turn; waiting for the client does not.
     async fn agree(self, stream: TcpStream, activity: &Activity) -> io::Result<TlsStream<Capped>> {
         let stream = Capped::new(stream, MAX_HANDSHAKE_BYTES);
         let start = LazyConfigAcceptor::new(rustls::server::Acceptor::default(), stream).await?;
@@ -153,7 +153,8 @@ async fn attend(
             return connection::serve(stream, protocol, source, activity, around).await;
         }
         Ok(Err(error)) => {
-            // Load balancers probe the port by connecting and leaving: not worth a line (cert-manager#4594).
+            // Load balancers probe the port by connecting and closing: not worth a log line
+            // (cert-manager#4594).
             tracing::debug!(%peer, %error, "handshake failed");
             handshake_cause(&error)
         }
@@ -162,7 +163,7 @@ async fn attend(
     around.metrics.handshake_error(cause);
 }
 
-/// Waits until a connection has to make room.
+/// Waits until a connection must make room.
 async fn evicted(activity: &Activity) {
     loop {
         activity.wake.notified().await;
@@ -185,7 +186,7 @@ fn handshake_cause(error: &io::Error) -> &'static str {
     }
 }
 
-/// Tells whether the system has run out of something that a pause may bring back.
+/// Returns whether the system has run out of something that a pause may bring back.
 fn is_exhaustion(error: &io::Error) -> bool {
     // EMFILE, ENFILE, ENOMEM and ENOBUFS of Linux.
     matches!(error.raw_os_error(), Some(24 | 23 | 12 | 105))

@@ -1,7 +1,6 @@
-//! Who the server is, and who may call it.
+//! The certificate of the server, and who may call it.
 //!
-//! Everything here can be replaced while connections are being made: a handshake takes what is current at
-//! that moment.
+//! Everything here can be replaced at any time: a handshake uses the current value.
 
 mod clients;
 mod development;
@@ -37,27 +36,27 @@ pub enum CertificateError {
     /// Not X.509.
     #[error("decode the certificate: {0}")]
     Decode(String),
-    /// A key of a kind that cannot be used.
+    /// The key cannot be used.
     #[error("use the private key")]
     Key(#[source] rustls::Error),
-    /// The key is a good one, of another certificate.
+    /// The key belongs to another certificate.
     #[error("the private key belongs to another certificate")]
     OtherKey,
-    /// The certificate is of no use any more.
+    /// The certificate has expired.
     #[error("the certificate expired {} s ago", .0.as_secs())]
     Expired(Duration),
-    /// The certificate begins to hold later.
+    /// The certificate is not valid yet.
     #[error("the certificate is not valid for another {} s", .0.as_secs())]
     NotYetValid(Duration),
     /// Its extended key usage does not have `serverAuth`.
     #[error("the certificate is not for servers: its extended key usage must include serverAuth")]
     NotForServers,
-    /// Nobody who calls a server by name can accept it.
+    /// It has no subject alternative name, so no client accepts it.
     #[error(
         "the certificate has no DNS name and no address in its subjectAltName; the common name does not count"
     )]
     NoNames,
-    /// It is for other names than the API server calls.
+    /// It lacks a name by which the API server calls.
     #[error("the certificate is for {}, not for {missing}, which the API server calls", .has.join(", "))]
     NameMissing {
         /// The name that it must have.
@@ -65,10 +64,10 @@ pub enum CertificateError {
         /// Those that it has.
         has: Vec<String>,
     },
-    /// It lacks a name of the one that is served.
+    /// It lacks a name of the one in use.
     #[error(
-        "the certificate is not for {}, which the one in use is for; if that is meant, restart the pods, which then begin with \
-         the new one",
+        "the certificate is not for {}, which the one in use is for; if that is intended, restart the pods, \
+         which then use the new one",
         .0.join(", ")
     )]
     NameLost(Vec<String>),
@@ -84,7 +83,7 @@ pub enum CertificateError {
 }
 
 impl CertificateError {
-    /// Returns the word under which a refused certificate is counted in `jobgate_certificate_errors_total`.
+    /// Returns the `cause` label of a refused certificate in `jobgate_certificate_errors_total`.
     #[must_use]
     pub fn cause(&self) -> &'static str {
         match self {
@@ -100,29 +99,29 @@ impl CertificateError {
     }
 }
 
-/// The only cryptography in the program. It is handed to rustls explicitly, so that nothing depends on a
+/// The only cryptography in the program. It is passed to rustls explicitly, so nothing depends on a
 /// process-wide default.
 pub(super) fn provider() -> Arc<CryptoProvider> {
     Arc::new(rustls::crypto::ring::default_provider())
 }
 
-/// The certificate that is served; it may be replaced at any time, and may be missing at first.
+/// The served certificate; it may be replaced at any time, and may be missing at first.
 #[derive(Debug)]
 pub struct Identity {
     current: ArcSwapOption<Served>,
     metrics: Metrics,
     /// Names that a certificate must be for.
     required: Vec<String>,
-    /// Seconds by which the clock that counts is ahead of this machine's.
+    /// Seconds by which the API server's clock is ahead of this machine's.
     ahead: AtomicI64,
 }
 
 #[derive(Debug)]
 struct Served {
     key: Arc<CertifiedKey>,
-    /// What the server's own certificate says, the first of the chain.
+    /// The server's own certificate, the first of the chain.
     leaf: Claims,
-    /// When the last certificate of the chain begins to hold.
+    /// When the whole chain is valid.
     not_before: SystemTime,
     /// When the first certificate of the chain expires.
     not_after: SystemTime,
@@ -135,7 +134,7 @@ impl Served {
 }
 
 impl Identity {
-    /// Returns one that has no certificate yet: handshakes fail, and the server is not ready.
+    /// Returns an identity without a certificate: handshakes fail, and the server is not ready.
     #[must_use]
     pub fn empty(metrics: &Metrics) -> Self {
         Self {
@@ -146,8 +145,8 @@ impl Identity {
         }
     }
 
-    /// Accepts from now on only certificates for all of these names: DNS names or addresses, as the API
-    /// server calls the webhook.
+    /// Accepts only certificates for all of these names: DNS names or addresses, as the API server calls the
+    /// webhook.
     #[must_use]
     pub fn requiring(mut self, names: Vec<String>) -> Self {
         self.required = names;
@@ -168,12 +167,11 @@ impl Identity {
     }
 
     /// Reads a chain and its key from two PEM files, and follows them for as long as the [`Follower`] lives.
-    /// What is refused is tried again each time the files are looked at: a certificate that is not valid yet
-    /// is served once it is.
+    /// A refused pair is tried again each time: a certificate that is not valid yet is served once it is.
     ///
     /// # Errors
-    /// If the files cannot be used as they are now, by the rules of [`replace`](Self::replace). Later trouble
-    /// leaves the last good pair in place.
+    /// If the files cannot be used now, by the rules of [`replace`](Self::replace). Later errors leave the
+    /// last good pair in place.
     pub async fn follow(
         self,
         certificate: PathBuf,
@@ -191,18 +189,17 @@ impl Identity {
         Ok((identity, follower))
     }
 
-    /// Serves another certificate from now on. Open connections are not touched.
+    /// Serves another certificate from now on. Open connections keep theirs.
     ///
-    /// A certificate that no API server would accept must not replace one that it accepts. So one is refused
-    /// that is not for servers, has no name, lacks a name that is [required](Self::requiring), or has
-    /// expired; and, as long as the one in use holds, also one that is not valid yet, or lacks a name of the
-    /// one in use. A change of names that is meant takes a restart, which begins without one in use.
+    /// A certificate that no API server would accept must not replace one that it accepts. So a certificate
+    /// is refused if it is not for servers, has no name, lacks a [required](Self::requiring) name, or has
+    /// expired; and, as long as the one in use is valid, if it is not valid yet or lacks a name of the one in
+    /// use. An intended change of names requires a restart, which begins without one in use.
     ///
-    /// Where none is in use that holds, one that is not valid yet is served, and the server is not
-    /// [ready](Self::ready) until it is. To refuse it would help nobody: an API server whose clock is ahead
-    /// of this machine's accepts it already, and a process that ended for it would be started later and
-    /// later. No time is allowed for clocks that differ: who issues certificates dates them back (Jobgate
-    /// itself by an hour), and what is refused for being early is tried again every few seconds.
+    /// If the one in use is not valid, a certificate that is not valid yet is served, and the server is not
+    /// [ready](Self::ready) until it is: an API server whose clock is ahead accepts it already, and a process
+    /// that exits would be restarted later and later. There is no tolerance for clock differences: issuers
+    /// backdate certificates (Jobgate itself by an hour), and an early one is tried again every few seconds.
     ///
     /// # Errors
     /// If the chain or the key cannot be read, do not belong together, or are refused for one of these
@@ -216,8 +213,8 @@ impl Identity {
         Ok(())
     }
 
-    /// Reads a pair and decides whether it may be served. The reasons that time changes come last, so that
-    /// what is logged stays true.
+    /// Reads a pair and decides whether it may be served. Checks that depend on time come last, so that what
+    /// is logged stays true.
     fn examine(&self, certificate: &[u8], key: &[u8]) -> Result<Served, CertificateError> {
         let now = self.now();
         let served = read_pair(certificate, key)?;
@@ -260,8 +257,8 @@ impl Identity {
         }
     }
 
-    /// Counts by another clock from now on, which is so many seconds ahead of this machine's: that of the API
-    /// server, which judges the certificate.
+    /// Uses another clock from now on, this many seconds ahead of the machine's: that of the API server,
+    /// which verifies the certificate.
     pub fn set_clock(&self, seconds_ahead: i64) {
         self.ahead.store(seconds_ahead, Ordering::Relaxed);
     }
@@ -280,12 +277,11 @@ impl Identity {
         self.current.load().as_ref().map(|served| served.not_after)
     }
 
-    /// Tells whether a client can be served, and if not, why. A new certificate that was refused does not
-    /// matter while the last good one holds.
+    /// Returns whether the current certificate is valid, and if not, why. A refused new certificate does not
+    /// matter.
     ///
     /// # Errors
-    /// If there is no certificate, or the one there is has expired or is not valid yet, by the clock that
-    /// counts.
+    /// If there is no certificate, or it has expired or is not valid yet.
     pub fn ready(&self) -> Result<(), &'static str> {
         let now = self.now();
         match self.current.load().as_ref() {
@@ -298,8 +294,7 @@ impl Identity {
 }
 
 impl ResolvesServerCert for Identity {
-    /// Serves the one certificate under any name: the API server's view of the name is checked by the API
-    /// server.
+    /// Serves the same certificate for any name: the API server checks the name.
     fn resolve(&self, _: ClientHello<'_>) -> Option<Arc<CertifiedKey>> {
         self.current.load().as_ref().map(|served| served.key.clone())
     }
@@ -324,7 +319,7 @@ fn read_pair(certificate: &[u8], key: &[u8]) -> Result<Served, CertificateError>
     Ok(Served { key: Arc::new(key), leaf, not_before, not_after })
 }
 
-/// Tells whether a server can serve the chain with the key, both PEM. Dates are not looked at.
+/// Returns whether a server can serve the chain with the key, both PEM. Dates are not checked.
 ///
 /// # Errors
 /// If one of the two cannot be read, or they do not belong together.
@@ -338,10 +333,10 @@ fn read_chain(pem: &[u8]) -> Result<Vec<CertificateDer<'static>>, CertificateErr
     if chain.is_empty() { Err(CertificateError::Empty) } else { Ok(chain) }
 }
 
-/// Returns the TLS settings of the server: TLS 1.2 and 1.3, HTTP/2 only if asked for.
+/// Returns the TLS settings of the server: TLS 1.2 and 1.3, HTTP/2 only if `http2`.
 ///
-/// Sessions are not resumed: the API server never does, and a resumed one would pass by the check of the
-/// client's certificate.
+/// Sessions are not resumed: the API server never does that, and a resumed one would bypass the check of the
+/// client certificate.
 pub(super) fn tls(
     identity: Arc<Identity>,
     clients: Option<Arc<Authorities>>,
@@ -493,7 +488,7 @@ mod tests {
         );
         replace(&identity, &pair(&["a.example", "b.example"], |_| {})).unwrap();
         let error = replace(&identity, &pair(&["a.example"], |_| {})).unwrap_err().to_string();
-        assert!(error.starts_with("the certificate is not for b.example, which the one in use is for; if that is meant, restart "), "{error}");
+        assert!(error.starts_with("the certificate is not for b.example, which the one in use is for; if that is intended, restart "), "{error}");
     }
 
     #[test]

@@ -1,9 +1,9 @@
 //! One connection, from the first byte of its requests to its end.
 //!
-//! hyper has one clock for "the next request has not begun" and "its headers do not get finished". They must
-//! differ: the first has to be longer than the 90 s after which the API server drops an idle connection (or
-//! it would be told of our end when it has just sent a review), the second short. So the clock is here,
-//! driven by what passes through the socket.
+//! hyper has one timeout for "the next request has not begun" and "its headers are not complete". The first
+//! has to be longer than the 90 s after which the API server closes an idle connection (or we could close it
+//! just as a review is sent), the second short. So the clock is here, driven by what passes through the
+//! socket.
 
 mod socket;
 mod watchdog;
@@ -33,19 +33,19 @@ use super::activity::{Activity, Incomplete, Phase, Serving};
 use super::body::Source;
 use super::{Limits, Metrics};
 
-/// What all connections are told.
+/// The state of the server that connections follow.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Stage {
     /// Serve.
     #[default]
     Serving,
-    /// Serve, and let every answer be the last of its connection.
+    /// Serve, and end each connection with its next answer.
     Draining,
-    /// End what is idle; the rest after its answer.
+    /// End idle connections; the rest after their answers.
     Closing,
 }
 
-/// A body that says when it is complete.
+/// A body that notes when it is complete.
 struct Watched {
     body: Incoming,
     incomplete: Option<Incomplete>,
@@ -75,7 +75,7 @@ impl http_body::Body for Watched {
     }
 }
 
-/// Which protocol the two ends agreed on.
+/// The negotiated protocol.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Protocol {
     /// HTTP/1.1.
@@ -84,7 +84,7 @@ pub(super) enum Protocol {
     Two,
 }
 
-/// What a connection needs to know besides its socket.
+/// What a connection needs besides its socket.
 #[derive(Clone)]
 pub(super) struct Surroundings {
     pub(super) router: Router,
@@ -111,7 +111,7 @@ pub(super) async fn serve<IO>(
     let serving = activity.clone();
     let service = service_fn(move |request: Request<Incoming>| {
         let (serving, incomplete) = Serving::begin(&serving, then);
-        // Nobody counts chunks off but hyper, so nothing may follow them.
+        // Only hyper reads the ends of chunks, so nothing may follow them.
         let last = request.version() < Version::HTTP_2
             && (once || request.headers().contains_key(header::TRANSFER_ENCODING));
         let mut request = request.map(|body| {
@@ -187,11 +187,11 @@ async fn drive<C>(
     }
     loop {
         let event = tokio::select! {
-            // The connection first: it moves the phase on, which the watchdog then sees.
+            // The connection first: it changes the phase, which the watchdog then sees.
             biased;
             result = connection.as_mut() => {
                 if let Err(error) = result {
-                    tracing::debug!(error = super::hot::chain(&error), "connection ended");
+                    tracing::debug!(error = crate::cluster::chain(&error), "connection ended");
                 }
                 return;
             }
@@ -214,7 +214,7 @@ async fn drive<C>(
                 return;
             }
             Event::Evicted => {
-                // What has arrived by now counts, even if the runtime does not know of it yet.
+                // Data that has arrived counts, even if the runtime has not seen it yet.
                 if poll_fn(|cx| Poll::Ready(connection.as_mut().poll(cx))).await.is_ready() {
                     return;
                 }
@@ -229,11 +229,10 @@ async fn drive<C>(
             }
             Event::Stage => match (*stages.borrow_and_update(), protocol) {
                 (Stage::Serving, _) | (Stage::Draining, Protocol::One) => false,
-                // HTTP/2 has a word for it (GOAWAY), after which nothing that was sent is lost.
+                // HTTP/2 has GOAWAY for this, after which nothing that was sent is lost.
                 (Stage::Draining | Stage::Closing, Protocol::Two) => true,
                 (Stage::Closing, Protocol::One) => {
-                    // A connection that has just been made is about to be used; one that is being used ends
-                    // by its answer.
+                    // A new connection is about to be used; a used one ends with its answer.
                     if activity.phase() == Phase::Idle && !activity.served() {
                         watchdog.idle = limits.first_request;
                         activity.set(Phase::Idle);

@@ -16,6 +16,7 @@ use tokio::task::{AbortHandle, spawn_blocking};
 use tokio::time::MissedTickBehavior;
 
 use super::Metrics;
+use crate::cluster::chain;
 
 /// Larger files are refused unread. A Secret or ConfigMap holds at most 1 MiB.
 const MAX_BYTES: u64 = 4 << 20;
@@ -184,18 +185,6 @@ fn read(path: &Path) -> io::Result<Vec<u8>> {
 
 fn list(paths: &[PathBuf]) -> String {
     paths.iter().map(|path| path.display().to_string()).collect::<Vec<_>>().join(", ")
-}
-
-/// Returns an error and its causes on one line.
-pub(crate) fn chain(error: &dyn Error) -> String {
-    let mut text = error.to_string();
-    let mut cause = error.source();
-    while let Some(error) = cause {
-        text.push_str(": ");
-        text.push_str(&error.to_string());
-        cause = error.source();
-    }
-    text
 }
 
 #[cfg(test)]

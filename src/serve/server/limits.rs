@@ -1,13 +1,13 @@
-//! Every number of the server, and the memory that they add up to.
+//! The limits of the server, and the memory that they add up to.
 
 use std::time::Duration;
 
-/// Every number of the server. The reasons for the defaults are in the fields' descriptions.
+/// The limits of the server. The fields give their defaults, and the reasons.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Limits {
-    /// Open connections. When there are as many, one makes room for a new one: first one that has never given
-    /// an answer of success, of the address that has most of those; of the others the one that has been idle
-    /// longest, of the address that has most. 1024.
+    /// Open connections. When there are as many, one makes room for a new one: first one without a successful
+    /// answer, of the address that has most of those; else the one that has been idle longest, of the address
+    /// that has most. 1024.
     pub connections: usize,
     /// Open connections from one address, so that one pod cannot take them all. 256.
     pub connections_per_source: usize,
@@ -18,13 +18,12 @@ pub struct Limits {
     pub in_flight: usize,
     /// Bodies above `inline_bytes` evaluated at the same time; each keeps a core busy for a while. 4.
     pub large_reviews: usize,
-    /// Small bodies that take more than `inline_steps` evaluated at the same time. They take some
-    /// milliseconds each, and large ones must not keep them waiting. 4.
+    /// Small bodies that take more than `inline_steps`, evaluated at the same time. They take some
+    /// milliseconds each, and must not wait for large ones. 4.
     pub slow_reviews: usize,
-    /// How long a review waits for its turn before it is shed. 500 ms.
+    /// How long a review waits for its turn before it is rejected with 429. 500 ms.
     pub queue: Duration,
-    /// How long a connection may wait for a request: longer than the 90 s after which the API server closes
-    /// it. 150 s.
+    /// How long a connection may be idle: longer than the 90 s after which the API server closes it. 150 s.
     pub idle: Duration,
     /// How long a TLS handshake may take. 5 s.
     pub handshake: Duration,
@@ -34,71 +33,62 @@ pub struct Limits {
     pub header_bytes: usize,
     /// How many header fields there may be. 64.
     pub header_fields: usize,
-    /// How much of what a client sends one connection buffers before it is looked at, in bytes. A TLS record
-    /// is 16 KiB. 64 KiB.
+    /// Size of the read buffer of a connection, in bytes. A TLS record is 16 KiB. 64 KiB.
     pub connection_buffer: usize,
-    /// How much of what a client sends the system buffers for one connection, in bytes; it takes twice as
-    /// much for it. The system counts it as the container's memory, and would let it grow to some MiB while
-    /// nothing is read. 48 KiB: 24 MB/s over a millisecond.
+    /// Size of the receive buffer of a socket, in bytes; the system uses twice as much. It counts as memory
+    /// of the container, and would grow to some MiB while nothing is read. 48 KiB: 24 MB/s over a
+    /// millisecond.
     pub receive_buffer: usize,
-    /// How much of the answers the system buffers for one connection until the client takes them, in bytes;
-    /// as above. 16 KiB.
+    /// Size of the send buffer of a socket, in bytes; as above. 16 KiB.
     pub send_buffer: usize,
-    /// How long a body may go without progress (see `body_rate`). A busy API server may pause for some tenths
-    /// of a second. In any case a body ends with the deadline of its review, after which nobody waits for the
-    /// answer. 1 s.
+    /// How long a body may make no progress (see `body_rate`). A busy API server may pause for some tenths of
+    /// a second. A body always ends at the deadline of its review. 1 s.
     pub body_grace: Duration,
-    /// What counts as progress of a body, in bytes a second: each byte buys the time it takes at this rate,
-    /// and no
-    /// more than `body_grace` can be saved up. An API server sends a hundred times as fast. 64 KiB/s.
+    /// Minimum rate of a body, in bytes a second: each byte buys the time it takes at this rate, up to
+    /// `body_grace`. An API server sends a hundred times as fast. 64 KiB/s.
     pub body_rate: usize,
-    /// How many bytes there must be to each piece (HTTP chunk, frame or TLS record) of a body, beyond the
-    /// first 1024 pieces: a piece of one byte costs as much time as one of a thousand. 64 bytes.
+    /// Minimum size of the pieces (HTTP chunks, frames or TLS records) of a body, on average beyond the first
+    /// 1024: a piece of one byte costs as much time as one of a thousand. 64 bytes.
     pub body_piece: usize,
     /// How large a body may be. An object of 3 MiB and its old version can take 27 MiB of escaped JSON. 32
     /// MiB.
     pub body_bytes: usize,
-    /// How much memory bodies above `inline_bytes` may take together, in bytes of their buffers. Smaller ones
-    /// have memory of their own ([`small_body_memory`](Self::small_body_memory)). 128 MiB: two of the largest
-    /// while their buffers grow.
+    /// Memory for all bodies above `inline_bytes` together, in bytes of their buffers. Smaller ones have
+    /// their own ([`small_body_memory`](Self::small_body_memory)). 128 MiB: two of the largest while their
+    /// buffers grow.
     pub body_memory: usize,
-    /// How much of `body_memory` one address may take. 64 MiB: one of the largest while its buffer grows from
-    /// 16 to 32 MiB, or ten of an update of 3 MiB, more than are evaluated at the same time. Whoever is below
-    /// it and finds the memory taken gets it from whoever has most, so that any number of others cannot keep
-    /// it.
+    /// How much of `body_memory` one address may use. 64 MiB: one of the largest while its buffer grows from
+    /// 16 to 32 MiB, or ten of an update of 3 MiB, more than are evaluated at the same time. An address below
+    /// it takes full memory from the address that uses most, so others cannot keep it.
     pub body_memory_per_source: usize,
-    /// How much memory the evaluation of bodies above `inline_bytes` may take together, in bytes by
-    /// [`Application::weight`]; one that would take more by itself is refused. 192 MiB: a new object of 3
-    /// MiB, as large as the API server takes, in the most costly shape, or an update of one of 1.5 MiB, as
-    /// large as etcd takes.
+    /// Memory for the evaluation of bodies above `inline_bytes` together, in bytes by
+    /// [`Application::weight`]; a single one that needs more is rejected. 192 MiB: a new object of 3 MiB, the
+    /// largest that the API server accepts, in the most costly shape, or an update of one of 1.5 MiB, the
+    /// largest that etcd accepts.
     pub evaluation_memory: usize,
-    /// How much memory the evaluation of bodies up to `inline_bytes` may take together, by
-    /// [`Application::weight`]. 64 MiB: `in_flight` of ordinary size, or eighteen of the largest in the most
-    /// costly shape.
+    /// Memory for the evaluation of bodies up to `inline_bytes` together, by [`Application::weight`]. 64 MiB:
+    /// `in_flight` of ordinary size, or eighteen of the largest in the most costly shape.
     pub small_evaluation_memory: usize,
-    /// Bodies up to this size are evaluated where they are read, if that takes no more than `inline_steps`.
-    /// 64 KiB.
+    /// Bodies up to this size are evaluated on the thread that reads them, within `inline_steps`. 64 KiB.
     pub inline_bytes: usize,
-    /// Steps of [`crate::text::meter`] after which an evaluation is taken from the threads that serve
-    /// connections, and done again on one of its own: under a millisecond. A step takes up to 100 ns; an
-    /// ordinary review takes some 500 steps. 4,000.
+    /// Steps of [`crate::text::meter`] after which an evaluation is started again on its own thread: under a
+    /// millisecond. A step takes up to 100 ns; an ordinary review takes some 500 steps. 4,000.
     pub inline_steps: u64,
-    /// How long an answer may take at most, however long the API server would wait. 2.5 s.
+    /// How long an answer may take, however long the API server would wait. 2.5 s.
     pub review: Duration,
-    /// How much sooner than that, or than the API server gives up, we answer; never more than a quarter of
-    /// it. 200 ms.
+    /// How much earlier than the API server gives up we answer; at most a quarter of its timeout. 200 ms.
     pub margin: Duration,
     /// How long the client may take to accept bytes of an answer. 10 s.
     pub write: Duration,
-    /// How long a connection may take to say goodbye. 5 s.
+    /// How long a connection may take to close. 5 s.
     pub close: Duration,
     /// Time between TCP keep-alive probes (and HTTP/2 pings). 15 s.
     pub keep_alive: Duration,
-    /// How long to go on accepting after being told to stop, until no client comes any more. 10 s.
+    /// How long to accept connections after the order to stop. 10 s.
     pub drain_accept: Duration,
-    /// How long to wait then for requests to be answered. 20 s.
+    /// How long to wait then for open requests. 20 s.
     pub drain: Duration,
-    /// How long a connection without any request yet may take to send one, once the listener is closed. 2 s.
+    /// How long a connection without a request may take to send one, once the listener is closed. 2 s.
     pub first_request: Duration,
 }
 
@@ -143,20 +133,19 @@ impl Default for Limits {
 }
 
 impl Limits {
-    /// Memory of a process that does nothing yet, with its certificate, policy and the claims of a large
-    /// cluster, in bytes. Some 12 MiB without claims, 18 MiB for 5,000 of them.
+    /// Memory of an idle process with its certificate, policy and the claims of a large cluster, in bytes.
+    /// Some 12 MiB without claims, 18 MiB for 5,000 of them.
     const PROCESS: usize = 48 << 20;
-    /// Memory of a connection besides the bodies that it carries, in bytes: TLS, headers, and the answer on
-    /// its way.
+    /// Memory of a connection without its bodies, in bytes: TLS, headers, and the answer being sent.
     const CONNECTION: usize = 64 << 10;
 
-    /// Returns how much memory bodies up to `inline_bytes` may take together: one on each connection.
+    /// Returns the memory for all bodies up to `inline_bytes`: one on each connection.
     #[must_use]
     pub const fn small_body_memory(&self) -> usize {
         self.connections * self.inline_bytes
     }
 
-    /// Returns the most memory that a process with these limits takes, in bytes. The memory limit of the
+    /// Returns the memory that a process with these limits takes at most, in bytes. The memory limit of the
     /// container must be above it.
     ///
     /// | | |

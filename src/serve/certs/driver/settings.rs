@@ -15,7 +15,7 @@ pub struct Settings {
     pub mutating: String,
     /// The `ValidatingWebhookConfiguration`.
     pub validating: String,
-    /// How long things last.
+    /// How long certificates last.
     pub lifetimes: Lifetimes,
 }
 

@@ -10,13 +10,12 @@ use tokio::time::{Instant, timeout};
 
 use super::REQUEST_TIMEOUT;
 use crate::cluster::fetch::{self, Failure, Lines};
-use crate::cluster::{LONG_ENOUGH, Pause};
-use crate::serve::server::hot::chain;
+use crate::cluster::{LONG_ENOUGH, Pause, chain};
 
 /// A watch without events for so long is opened again; the API server sends a bookmark every minute.
 const WATCH_TIMEOUT: Duration = Duration::from_secs(90);
 
-/// Wakes the driver whenever an object changes, for ever; and now and then where that cannot be watched.
+/// Wakes the driver whenever an object changes, and now and then where it cannot be watched. Never returns.
 pub(super) async fn watch(client: Client, path: String, name: String, wake: Arc<Notify>) {
     let mut failing = false;
     let mut pause = Pause::between(Duration::from_millis(500), Duration::from_secs(5));
@@ -27,7 +26,7 @@ pub(super) async fn watch(client: Client, path: String, name: String, wake: Arc<
             failing = false;
             pause.reset();
         }
-        // A watch that ends as it should needs no look: the next one begins with the object as it is then.
+        // A watch that ends normally needs no look: the next one begins with the current object.
         if let Err(failure) = ended {
             if matches!(failure, Failure::Forbidden) {
                 pause.longest();
@@ -54,7 +53,7 @@ async fn follow(client: &Client, path: &str, name: &str, wake: &Notify) -> Resul
     Ok(())
 }
 
-/// Tells whether an event says only that the watch is alive.
+/// Returns whether an event is a bookmark, which means only that the watch is alive.
 fn is_bookmark(event: &[u8]) -> bool {
     #[derive(Deserialize)]
     struct Event<'a> {

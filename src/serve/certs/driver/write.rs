@@ -16,7 +16,7 @@ use crate::serve::certs::state::{Change, ROTATE};
 use crate::text::value::Value;
 
 impl Driver {
-    /// Changes the Secret as it was read; tells whether to read again.
+    /// Changes the Secret, unless it has changed since it was read; returns whether to read it again.
     pub(super) async fn store(
         &mut self,
         step: Step,
@@ -74,7 +74,7 @@ impl Driver {
         }
     }
 
-    /// Sets the bundle of a configuration; tells whether to look again.
+    /// Sets the bundle of a configuration; returns whether to look again.
     pub(super) async fn publish(
         &mut self,
         index: usize,
@@ -123,7 +123,7 @@ impl Driver {
         }
     }
 
-    /// Gives up the ownership that comes with setting a bundle.
+    /// Gives up the ownership of fields that comes with setting a bundle.
     pub(super) async fn release(
         &mut self,
         index: usize,
@@ -141,7 +141,7 @@ impl Driver {
             .header(CONTENT_TYPE, "application/merge-patch+json");
         match self.send(request.body(Body::from(published.release().to_string().into_bytes()))).await {
             Ok(_) => self.release_paces[index].note(uptime),
-            // Something newer is there: the next look tells.
+            // There is a newer version, which the next look reads.
             Err(Failure::Status(StatusCode::CONFLICT)) => {}
             Err(failure) => drop(wrong.insert(format!(
                 "{} (patch)",

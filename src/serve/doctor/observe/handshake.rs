@@ -55,12 +55,8 @@ impl ServerCertVerifier for Recorder {
         cert: &CertificateDer<'_>,
         dss: &DigitallySignedStruct,
     ) -> Result<HandshakeSignatureValid, rustls::Error> {
-        self.proven(verify_tls12_signature(
-            message,
-            cert,
-            dss,
-            &self.provider.signature_verification_algorithms,
-        ))
+        let algorithms = &self.provider.signature_verification_algorithms;
+        self.proven(verify_tls12_signature(message, cert, dss, algorithms))
     }
 
     fn verify_tls13_signature(
@@ -69,12 +65,8 @@ impl ServerCertVerifier for Recorder {
         cert: &CertificateDer<'_>,
         dss: &DigitallySignedStruct,
     ) -> Result<HandshakeSignatureValid, rustls::Error> {
-        self.proven(verify_tls13_signature(
-            message,
-            cert,
-            dss,
-            &self.provider.signature_verification_algorithms,
-        ))
+        let algorithms = &self.provider.signature_verification_algorithms;
+        self.proven(verify_tls13_signature(message, cert, dss, algorithms))
     }
 
     fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {

@@ -19,16 +19,16 @@ use crate::serve::server::Metrics;
 use crate::serve::server::hot::{self, Files, Follower, HotError};
 use crate::serve::server::names::Claims;
 
-/// The authorities whose client certificates are let in; they may be replaced at any time.
+/// The authorities of accepted client certificates; they may be replaced at any time.
 #[derive(Debug)]
 pub struct Authorities {
     current: ArcSwapOption<Verifier>,
-    /// Of their certificates, those with one of these names; with none, all.
+    /// Only certificates with one of these names are accepted; all if empty.
     names: Vec<String>,
     provider: Arc<CryptoProvider>,
 }
 
-/// A sized home for the trait object, which `ArcSwap` needs.
+/// A sized wrapper for the trait object, which `ArcSwap` requires.
 #[derive(Debug)]
 struct Verifier(Arc<dyn ClientCertVerifier>);
 
@@ -39,20 +39,20 @@ impl Default for Authorities {
 }
 
 impl Authorities {
-    /// Lets in, of the certificates that the authorities have signed, only those with one of these names: a
-    /// DNS name or URI of the subjectAltName, or the common name, compared whole. An authority that signs for
-    /// others too (a cluster's does, for every kubelet) says nothing else about who calls.
+    /// Accepts only certificates with one of these names: a DNS name or URI of the subjectAltName, or the
+    /// common name, compared whole. Without it, an authority that signs for others too (a cluster's does, for
+    /// every kubelet) does not show who calls.
     #[must_use]
     pub fn naming(mut self, names: Vec<String>) -> Self {
         self.names = names;
         self
     }
 
-    /// Reads authorities from a PEM file, and follows it for as long as the [`Follower`] lives. Their clients
-    /// may have any name.
+    /// Reads authorities from a PEM file, and follows it for as long as the [`Follower`] lives. Clients may
+    /// have any name.
     ///
     /// # Errors
-    /// If the file cannot be used as it is now. Later trouble leaves the last good authorities in place.
+    /// If the file cannot be used now. Later errors leave the last good authorities in place.
     pub async fn from_file(
         path: PathBuf,
         every: Duration,
@@ -61,7 +61,7 @@ impl Authorities {
         Self::default().follow(path, every, metrics).await
     }
 
-    /// As [`from_file`](Self::from_file), with the [names](Self::naming) that were given.
+    /// As [`from_file`](Self::from_file), with the required [names](Self::naming).
     ///
     /// # Errors
     /// As [`from_file`](Self::from_file).
@@ -80,10 +80,10 @@ impl Authorities {
         ))
     }
 
-    /// Tells whether a client of this name is let in.
+    /// Checks the name of a client certificate.
     ///
     /// # Errors
-    /// If none of its names is one of those that are.
+    /// If it has none of the accepted names.
     fn check_name(&self, certificate: &CertificateDer<'_>) -> Result<(), rustls::Error> {
         if self.names.is_empty() {
             return Ok(());
@@ -95,8 +95,8 @@ impl Authorities {
         Err(rustls::CertificateError::ApplicationVerificationFailure.into())
     }
 
-    /// Lets in the certificates of other authorities from now on, given as PEM text. Open connections are not
-    /// touched.
+    /// Accepts certificates of other authorities from now on, given as PEM. Open connections are not
+    /// affected.
     ///
     /// # Errors
     /// If there is no authority in it, or one cannot be used. Then nothing changes.
@@ -114,7 +114,8 @@ impl Authorities {
 }
 
 impl ClientCertVerifier for Authorities {
-    /// No hints: they would have to outlive a replacement. A client that has one certificate sends it anyway.
+    /// No hints: they would have to outlive a replacement. A client with a single certificate sends it
+    /// anyway.
     fn root_hint_subjects(&self) -> &[DistinguishedName] {
         &[]
     }
@@ -141,12 +142,8 @@ impl ClientCertVerifier for Authorities {
         certificate: &CertificateDer<'_>,
         signed: &DigitallySignedStruct,
     ) -> Result<HandshakeSignatureValid, rustls::Error> {
-        rustls::crypto::verify_tls12_signature(
-            message,
-            certificate,
-            signed,
-            &self.provider.signature_verification_algorithms,
-        )
+        let algorithms = &self.provider.signature_verification_algorithms;
+        rustls::crypto::verify_tls12_signature(message, certificate, signed, algorithms)
     }
 
     fn verify_tls13_signature(
@@ -155,12 +152,8 @@ impl ClientCertVerifier for Authorities {
         certificate: &CertificateDer<'_>,
         signed: &DigitallySignedStruct,
     ) -> Result<HandshakeSignatureValid, rustls::Error> {
-        rustls::crypto::verify_tls13_signature(
-            message,
-            certificate,
-            signed,
-            &self.provider.signature_verification_algorithms,
-        )
+        let algorithms = &self.provider.signature_verification_algorithms;
+        rustls::crypto::verify_tls13_signature(message, certificate, signed, algorithms)
     }
 
     fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
@@ -168,10 +161,10 @@ impl ClientCertVerifier for Authorities {
     }
 }
 
-/// Bearer tokens that are let in; they may be replaced at any time. Until there is one, none is.
+/// Accepted bearer tokens; they may be replaced at any time. At first there are none.
 #[derive(Debug, Default)]
 pub struct Tokens {
-    /// Digests, so that comparing them tells nothing about the tokens by the time it takes.
+    /// Digests, so that the time of a comparison reveals nothing about the tokens.
     current: ArcSwap<Vec<[u8; 32]>>,
 }
 
@@ -179,7 +172,7 @@ impl Tokens {
     /// Reads tokens from a file, one a line, and follows it for as long as the [`Follower`] lives.
     ///
     /// # Errors
-    /// If the file cannot be used as it is now. Later trouble leaves the last good tokens in place.
+    /// If the file cannot be used now. Later errors leave the last good tokens in place.
     pub async fn from_file(
         path: PathBuf,
         every: Duration,
@@ -191,8 +184,8 @@ impl Tokens {
         Ok((tokens, hot::follow(Files { every, ..Files::new("client-token", [path]) }, metrics, take).await?))
     }
 
-    /// Lets in other tokens from now on: the lines of a text, without the white space around them. Several
-    /// allow one to replace another gently.
+    /// Accepts other tokens from now on: the lines of a text, trimmed. With several, one can replace another
+    /// gradually.
     ///
     /// # Errors
     /// If there is none. Then nothing changes.
@@ -206,7 +199,7 @@ impl Tokens {
         Ok(())
     }
 
-    /// Tells whether the value of an `Authorization` header bears one of the tokens.
+    /// Returns whether the value of an `Authorization` header has one of the tokens.
     #[must_use]
     pub fn admit(&self, header: Option<&HeaderValue>) -> bool {
         let Some((scheme, token)) = header.and_then(|value| value.as_bytes().split_at_checked(7)) else {

@@ -21,10 +21,10 @@ pub struct Development {
 }
 
 impl Development {
-    /// Makes an authority and a certificate of P-256 that hold for 30 days.
+    /// Makes an authority and a certificate of P-256, valid for 30 days.
     ///
     /// # Errors
-    /// If the system gives no randomness.
+    /// If the system has no randomness.
     pub fn generate() -> Result<Self, CertificateError> {
         Self::try_generate().map_err(CertificateError::Make)
     }

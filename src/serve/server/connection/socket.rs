@@ -16,13 +16,13 @@ use crate::serve::server::Metrics;
 use crate::serve::server::activity::{Activity, Phase};
 use crate::serve::server::framing::{Framing, Misframed};
 
-/// What hyper gets to see instead of a request that is not framed well: a byte that no head can have, and the
-/// end of the head. It answers 400.
+/// What hyper sees instead of a badly framed request: a byte that is not valid in a head, and the end of the
+/// head. It answers 400.
 const MISFRAMED: &[u8] = b"\0\r\n\r\n";
 
-/// A socket that can tell whether something has arrived that nobody has read.
+/// A socket that knows whether unread data has arrived.
 pub(in crate::serve::server) trait Arrivals {
-    /// Asks the system, and not the runtime, which learns of it later.
+    /// Asks the system instead of the runtime, which learns of data later.
     fn has_arrivals(&self) -> bool;
 }
 
@@ -38,8 +38,8 @@ impl Arrivals for TlsStream<Capped> {
     }
 }
 
-/// A socket from which no more is read than a handshake needs. rustls would keep 64 KiB of one that does not
-/// end, for each connection.
+/// A socket from which no more is read than a handshake needs. rustls would buffer 64 KiB of an endless one,
+/// for each connection.
 pub(in crate::serve::server) struct Capped {
     stream: TcpStream,
     left: usize,
@@ -50,7 +50,7 @@ impl Capped {
         Self { stream, left: bytes }
     }
 
-    /// Takes the cap away.
+    /// Removes the cap.
     pub(in crate::serve::server) fn release(&mut self) {
         self.left = usize::MAX;
     }
@@ -103,17 +103,17 @@ impl AsyncWrite for Capped {
     }
 }
 
-/// A socket that tells [`Activity`] what an HTTP/1 connection is doing, and lets no request through whose end
-/// is in doubt.
+/// A socket that reports to [`Activity`] what an HTTP/1 connection is doing, and passes on no request whose
+/// end is ambiguous.
 pub(super) struct Observed<IO> {
     io: IO,
     activity: Arc<Activity>,
     metrics: Metrics,
     framing: Framing,
-    /// What is left to be shown of [`MISFRAMED`].
+    /// The rest of [`MISFRAMED`] that hyper has not read.
     refusal: &'static [u8],
-    /// How many bytes are still read after a refusal, so that it is not lost with a connection that is cut
-    /// while the client sends.
+    /// Bytes that are still read after a refusal, so that the answer is not lost when the connection is
+    /// closed while the client sends.
     discard: usize,
     shut_down: bool,
 }
@@ -166,11 +166,11 @@ impl<IO> Observed<IO> {
         let (now, later) = self.refusal.split_at(self.refusal.len().min(buffer.remaining()));
         buffer.put_slice(now);
         self.refusal = later;
-        // There is nothing to wait for: hyper has all that it needs to end the connection.
+        // Nothing to wait for: hyper has all that it needs to end the connection.
         if now.is_empty() { Poll::Pending } else { Poll::Ready(Ok(())) }
     }
 
-    /// Something was written: the client takes its answer.
+    /// The client reads its answer.
     fn wrote(&self) {
         if self.activity.phase() == Phase::Idle {
             self.activity.set(Phase::Writing);
@@ -202,7 +202,7 @@ impl<IO: AsyncRead + AsyncWrite + Unpin> AsyncWrite for Observed<IO> {
     fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         ready!(Pin::new(&mut self.io).poll_flush(cx))?;
         if self.activity.phase() == Phase::Writing {
-            // The beginning of the next request may have come together with the last one.
+            // The next request may have begun in the same data.
             self.activity.set(if self.framing.in_head() { Phase::Head } else { Phase::Idle });
         }
         Poll::Ready(Ok(()))

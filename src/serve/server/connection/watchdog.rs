@@ -13,7 +13,7 @@ use crate::serve::server::activity::{Activity, Phase};
 /// Notices a phase that lasts too long.
 pub(super) struct Watchdog {
     sleep: Pin<Box<Sleep>>,
-    /// When the sleep ends; 0 if that is not known.
+    /// When the sleep ends; 0 if unknown.
     armed: u64,
     /// How long the connection may wait for a request.
     pub(super) idle: Duration,
@@ -38,7 +38,7 @@ impl Watchdog {
             if activity.now() >= due {
                 return Poll::Ready(phase);
             }
-            // A later end is noticed when the sleep is over; only an earlier one needs another sleep.
+            // A later end is checked when the sleep is over; only an earlier one needs another sleep.
             if self.armed == 0 || due < self.armed {
                 let deadline = activity
                     .origin()
