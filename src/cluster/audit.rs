@@ -1,16 +1,15 @@
-//! The audit: what a policy would do to the objects that a cluster holds already, so that a team sees what
-//! enforcement will hit before it turns it on.
+//! The audit: what a policy would do to the objects in a cluster, so that a team sees the effect of
+//! enforcement before enabling it.
 //!
 //! ```text
 //! claims ──> CronJobs ──> Jobs ──> PyTorchJobs       each a list in pages; a page is judged and forgotten before the next one comes
 //!                           └─> engine::evaluate ──> findings, and counts by namespace
 //! ```
 //!
-//! Nothing is written, and nothing is asked of the webhook: each object is judged as the webhook would judge
-//! its creation now. Two things that the webhook is told are not in a stored object, and are inferred: who
-//! made it (a Job that names a listed CronJob as its controller was made by the CronJob controller, unless
-//! `kubectl create job --from` says otherwise), and whether it would be made again at all (what has finished
-//! would not).
+//! Nothing is written, and the webhook is not called: each object is judged as the webhook would judge its
+//! creation now. Two things that the webhook knows are not in a stored object, and are inferred: who made it
+//! (a Job that names a listed CronJob as its controller was made by the CronJob controller, unless `kubectl
+//! create job --from` is recorded), and whether it would be created again (a finished one would not).
 
 mod filled;
 mod judge;
@@ -37,48 +36,47 @@ use crate::kinds::{Definition, Kind};
 use crate::report::{Impact, Located, Report, Unjudged, unjudged_order};
 use crate::text::value::Value;
 
-/// What to look at, and how.
+/// What to audit, and how.
 #[derive(Clone, Debug, Default)]
 pub struct Options {
-    /// The namespaces; none for all but the system's.
+    /// The namespaces; if empty, all except the system's.
     pub namespaces: BTreeSet<String>,
     /// A label selector, as the API server reads it.
     pub selector: Option<String>,
-    /// Whether Jobs and PyTorchJobs that have run to their end are judged, too.
+    /// Whether finished Jobs and PyTorchJobs are judged, too.
     pub include_finished: bool,
-    /// Whether the report keeps the text of every object with findings, and not only of those that are shown
-    /// as examples.
+    /// Whether the report keeps the text of every object with findings, and not only of examples.
     pub keep_all_sources: bool,
-    /// Today, for exemptions that end. Without it they hold.
+    /// Today, for exemptions that end; without it they never do.
     pub today: Option<Date>,
 }
 
-/// How far an audit has come.
+/// The progress of an audit.
 #[derive(Debug, Default)]
 pub struct Progress {
     objects: AtomicUsize,
 }
 
 impl Progress {
-    /// Returns how many objects have been read.
+    /// Returns the number of objects read.
     #[must_use]
     pub fn objects(&self) -> usize {
         self.objects.load(Ordering::Relaxed)
     }
 }
 
-/// Bytes of one page. Jobs are a few KiB each, but may be a MiB.
+/// Maximum size of a page. Jobs are a few KiB each, but may be a MiB.
 const MAX_PAGE_BYTES: usize = 32 << 20;
-/// How long one page may take: as long as the API server gives a request.
+/// How long one page may take: the API server's own limit for a request.
 const PAGE_TIMEOUT: Duration = Duration::from_secs(60);
-/// How often a list is started again that has become too old while it was read.
+/// How often a list is restarted that has expired while it was read.
 const MAX_RESTARTS: u32 = 3;
-/// Pauses before a page is asked for again that an overloaded API server did not give.
+/// Pauses before a page is read again from an overloaded API server.
 const RETRY_PAUSES: [Duration; 3] =
     [Duration::from_millis(250), Duration::from_secs(1), Duration::from_secs(3)];
 
-/// Audits a cluster. What cannot be read is a problem in the report's [`Impact`]; the rest is audited all the
-/// same.
+/// Audits a cluster. What cannot be read is listed as a problem in the report's [`Impact`]; the rest is
+/// audited.
 pub async fn audit(
     connection: &Connection,
     policy: &Policy,
@@ -109,7 +107,7 @@ pub async fn audit(
         all_cron_jobs: options.selector.is_none(),
     };
     let everywhere = [String::new()];
-    // The controllers come first: what they made is known by their uids.
+    // Parents first: their children are recognized by the uids.
     let mut kinds: Vec<Kind> = Kind::all().collect();
     kinds.sort_by_key(|kind| kind.children.is_none());
     for kind in kinds {
@@ -148,7 +146,7 @@ async fn object(connection: &Connection, path: String) -> Result<Value, Failure>
     tokio::time::timeout(PAGE_TIMEOUT, answer).await.unwrap_or(Err(Failure::Silence))
 }
 
-/// Says that a namespace does not exist: a list of what is in it is empty all the same.
+/// Reports that a namespace does not exist: listing it would return nothing.
 async fn missing(connection: &Connection, namespace: &str) -> Option<String> {
     if !fetch::is_name(namespace) {
         return Some(format!("there can be no namespace {namespace:?}"));
@@ -158,7 +156,7 @@ async fn missing(connection: &Connection, namespace: &str) -> Option<String> {
     matches!(found, Ok(Err(Failure::NotFound))).then(|| format!("there is no namespace `{namespace}`"))
 }
 
-/// Says what could not be listed, why, and what would help.
+/// Explains a failed list and its remedy.
 fn explain(resource: &str, group: &str, namespace: &str, failure: &Failure) -> String {
     let name = if group.is_empty() { resource.to_owned() } else { format!("{resource}.{group}") };
     let place = if namespace.is_empty() { String::new() } else { format!(" in the namespace `{namespace}`") };
@@ -168,13 +166,13 @@ fn explain(resource: &str, group: &str, namespace: &str, failure: &Failure) -> S
         }
         Failure::Forbidden => "; it takes the permission to `list` them",
         Failure::Status(http::StatusCode::UNAUTHORIZED) => "; the kubeconfig's credentials are not accepted",
-        Failure::Status(http::StatusCode::BAD_REQUEST) => "; is the selector one?",
+        Failure::Status(http::StatusCode::BAD_REQUEST) => "; is the selector valid?",
         _ => "",
     };
     format!("cannot list {name}{place}: {}{help}", chain(failure))
 }
 
-/// One page of a list: its objects are parsed where they are judged.
+/// One page of a list; its objects are parsed where they are judged.
 #[derive(Deserialize)]
 struct Page<'a> {
     metadata: PageMetadata,
@@ -211,9 +209,9 @@ async fn list(
     let mut part = Part::default();
     let mut restarts = 0;
     loop {
-        let body = match patiently(&mut pages).await {
-            // The pages before belong to another state of the cluster: what was said of them would be said
-            // twice, or no longer holds.
+        let body = match fetch_with_retries(&mut pages).await {
+            // The earlier pages are of another state of the cluster: their findings would be repeated or
+            // outdated.
             Err(Failure::Expired) if restarts < MAX_RESTARTS => {
                 restarts += 1;
                 progress.objects.fetch_sub(part.read, Ordering::Relaxed);
@@ -238,8 +236,8 @@ async fn list(
     }
 }
 
-/// Fetches a page, again after a pause where the API server or the way to it is in trouble.
-async fn patiently(pages: &mut Pages<'_>) -> Result<bytes::Bytes, Failure> {
+/// Fetches a page, and retries after a pause if the API server or the network fails.
+async fn fetch_with_retries(pages: &mut Pages<'_>) -> Result<bytes::Bytes, Failure> {
     for pause in RETRY_PAUSES {
         match pages.fetch().await {
             Err(Failure::Status(status)) if status.is_server_error() || status.as_u16() == 429 => {}
@@ -251,7 +249,7 @@ async fn patiently(pages: &mut Pages<'_>) -> Result<bytes::Bytes, Failure> {
     pages.fetch().await
 }
 
-/// The order of an audit's findings: namespace, kind, name, place, rule. It does not depend on which objects
+/// The order of an audit's findings: namespace, kind, name, place, rule. It does not depend on which sources
 /// are kept.
 fn order(a: &Located, b: &Located) -> std::cmp::Ordering {
     let object = |located: &Located| {

@@ -12,18 +12,18 @@ use crate::kinds::registration::SYSTEM;
 use crate::kinds::{Children, Kind, Workload};
 use crate::text::value::Value;
 
-/// What judging takes.
+/// What judging needs.
 pub(super) struct Judge<'a> {
     pub(super) policy: &'a Policy,
     pub(super) facts: &'a (dyn Facts + Sync),
     pub(super) options: &'a Options,
     /// The uids of the CronJobs that were read.
     pub(super) cron_jobs: HashSet<Box<str>>,
-    /// Whether these are all there are where Jobs are looked for.
+    /// Whether these are all CronJobs in the audited namespaces.
     pub(super) all_cron_jobs: bool,
 }
 
-/// What becomes of an object.
+/// What was done with an object.
 pub(super) enum Fate {
     Judged(Verdict),
     Child,
@@ -35,7 +35,7 @@ pub(super) enum Fate {
 impl Judge<'_> {
     pub(super) fn item(&self, kind: Kind, item: &RawValue) -> Result<(Value, Fate), serde_json::Error> {
         let mut object: Value = serde_json::from_str(item.get())?;
-        // The items of a list of a built-in kind do not say what they are: the list does.
+        // Items of a list of a built-in kind have no type; the list has.
         if let Value::Object(fields) = &mut object {
             fields.insert("apiVersion".to_owned(), format!("{}/{}", kind.group, kind.version).into());
             fields.insert("kind".to_owned(), kind.name.into());
@@ -75,8 +75,8 @@ impl Judge<'_> {
         if verdict.skipped == Some(Skipped::TrustedController) { Fate::Child } else { Fate::Judged(verdict) }
     }
 
-    /// Tells whether the controller of another kind made an object. Anybody can write an owner reference;
-    /// that it names a CronJob which is there, and is judged, is what makes it harmless to believe.
+    /// Returns whether the controller of another kind made an object. Anyone can write an owner reference; it
+    /// is only trusted if the named CronJob exists and is judged.
     fn is_made_by(&self, parent: Kind, children: &Children, job: &Value) -> bool {
         let owners =
             job.pointer("/metadata/ownerReferences").and_then(Value::as_array).map_or(&[][..], Vec::as_slice);

@@ -16,7 +16,7 @@ use crate::text::yaml;
 /// findings one by one.
 const MAX_SOURCES: usize = 40;
 
-/// What is left of a list.
+/// The results of one list.
 #[derive(Default)]
 pub(super) struct Part {
     pub(super) read: usize,
@@ -27,7 +27,7 @@ pub(super) struct Part {
     left_out: LeftOut,
     filled: BTreeMap<Arc<str>, Vec<Filled>>,
     cron_jobs: Vec<Box<str>>,
-    /// Rules and levels of which an object is kept to be shown.
+    /// Rules and levels with an example in `sources`.
     shown: BTreeSet<(&'static str, Level)>,
 }
 
@@ -38,7 +38,7 @@ impl Part {
         if let (Some(uid), true) = (uid, Kind::of(object).is_some_and(|kind| kind.children.is_some())) {
             self.cron_jobs.push(uid.into());
         }
-        // What has finished is applied again, too; nobody applies what a controller makes.
+        // Finished objects are applied again, too; children of controllers never are.
         if matches!(fate, Fate::Judged(_) | Fate::Finished) {
             let filled = filled::filled(object);
             if !filled.is_empty() {
@@ -91,7 +91,7 @@ impl Part {
     }
 }
 
-/// An object as its owner would read it, for excerpts.
+/// An object without what its owner did not write, for excerpts.
 struct Text {
     source: Arc<String>,
     document: yaml::Document,
@@ -122,8 +122,7 @@ impl Text {
     }
 }
 
-/// Looks the places of a finding up, as far as the object's text is kept, and drops what nobody reads any
-/// more.
+/// Finds the places of a finding in the object's text, if it is kept, and drops its operations.
 fn located(mut finding: Finding, object: &Arc<ObjectId>, file: &Arc<str>, text: Option<&Text>) -> Located {
     finding.fix.iter_mut().for_each(|fix| fix.ops = Vec::new());
     let nowhere = Location {

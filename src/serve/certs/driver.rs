@@ -25,7 +25,7 @@ use super::authority::{AuthorityError, Leaf, Root};
 use super::plan::{Plan, Soak, View, plan};
 use super::publish::{Kind, Pace, Published};
 use super::state::{Contents, Data, ROTATE};
-use crate::cluster::fetch::{self, Failure, LARGEST_OBJECT};
+use crate::cluster::fetch::{self, Failure, MAX_OBJECT_BYTES};
 use crate::cluster::{chain, chance};
 use crate::serve::server::Metrics;
 use crate::serve::server::certificate::{CertificateError, Identity};
@@ -317,7 +317,7 @@ impl Driver {
         let exchange = async {
             let response = fetch::send(&self.client, request).await?;
             let date = response.headers().get(DATE).and_then(|value| value.to_str().ok()).and_then(time);
-            let body = fetch::read(response, LARGEST_OBJECT).await?;
+            let body = fetch::read(response, MAX_OBJECT_BYTES).await?;
             Ok((serde_json::from_slice(&body)?, date))
         };
         timeout(REQUEST_TIMEOUT, exchange).await.unwrap_or(Err(Failure::Silence))

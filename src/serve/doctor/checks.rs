@@ -1,4 +1,4 @@
-//! The checks: the table, and what several of them need.
+//! The table of checks, and what several of them need.
 
 mod access;
 mod bundle;
@@ -280,7 +280,7 @@ pub static CHECKS: &[Check] = &[
     },
 ];
 
-/// Returns what is there, or the note for a thing that could not be read or is absent.
+/// Returns the value, or a note that it is absent or could not be read.
 fn need<T>(seen: &Seen<T>, absent: impl FnOnce() -> Note) -> Result<&T, Note> {
     match seen {
         Seen::Known(value) => Ok(value),
@@ -289,8 +289,8 @@ fn need<T>(seen: &Seen<T>, absent: impl FnOnce() -> Note) -> Result<&T, Note> {
     }
 }
 
-/// Returns the webhooks of both configurations, or why they are not known. What is missing is told by
-/// `configurations` alone.
+/// Returns the webhooks of both configurations, or why they are unknown. Only `configurations` reports
+/// missing ones.
 fn entries(observed: &Observed) -> Result<Vec<Entry<'_>>, Note> {
     for seen in [&observed.mutating, &observed.validating] {
         if let Seen::Unread(unread) = seen {
@@ -305,12 +305,12 @@ fn entries(observed: &Observed) -> Result<Vec<Entry<'_>>, Note> {
     }
 }
 
-/// Returns the notes, or the one that all is well.
+/// Returns the notes, or an ok note if there are none.
 fn or_fine(notes: Vec<Note>, fine: impl Into<String>) -> Judged {
     Ok(if notes.is_empty() { vec![Note::ok(fine)] } else { notes })
 }
 
-/// Writes a duration as people speak of it.
+/// Formats a duration for people.
 fn span(duration: Duration) -> String {
     let seconds = duration.as_secs();
     let (number, unit) = match seconds {
@@ -326,10 +326,10 @@ fn day(time: SystemTime) -> String {
     Timestamp::try_from(time).map(|time| time.strftime("%Y-%m-%d").to_string()).unwrap_or_default()
 }
 
-/// Says what is wrong with the dates of a certificate, and how much time it has.
+/// Checks the dates of a certificate.
 ///
-/// Near is a tenth of its life, not a number of days: a short-lived certificate is not always about to end
-/// (reliability.md §2 no. 12).
+/// "Soon" is a tenth of its life, not a number of days: a short-lived certificate is not always about to
+/// expire (reliability.md §2 no. 12).
 fn dates(what: &str, root: &Root, now: SystemTime) -> Note {
     let (begin, end) = (root.not_before(), root.not_after());
     let life = end.duration_since(begin).unwrap_or_default();

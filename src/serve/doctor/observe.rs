@@ -1,5 +1,4 @@
-//! The look at the cluster: a few dozen requests, each with a bound on its time and its answer, and none that
-//! changes anything.
+//! Reads the cluster: a few dozen requests with limits on time and size, none of which changes anything.
 //!
 //! ```text
 //! names that are known ──> what they name ──> counters, canaries, counters
@@ -38,27 +37,28 @@ use crate::serve::certs::driver::time;
 use crate::serve::certs::publish::Kind;
 use crate::text::value::Value;
 
-/// Bytes of an answer. All webhook configurations of a large cluster are some MiB.
+/// Maximum size of an answer. All webhook configurations of a large cluster are some MiB.
 const MAX_ANSWER_BYTES: usize = 32 << 20;
 /// Pods that are queried one by one; more replicas than this are alike.
 const MAX_PODS: usize = 5;
-/// What the pods of the manifests carry.
+/// The label of the pods in the manifests.
 const LABEL: &str = "app.kubernetes.io/name=jobgate";
 
-/// What to look at, and how long.
+/// What to read, and how long.
 #[derive(Clone, Debug)]
 pub struct Options {
     /// The names.
     pub place: Place,
     /// Whether the canaries are sent.
     pub canary: bool,
-    /// How long each answer may take. A canary waits for the webhooks of the cluster, so seconds are too few.
+    /// How long each answer may take. A canary waits for all webhooks of the cluster, so this must not be
+    /// short.
     pub timeout: Duration,
 }
 
-/// Looks at the cluster.
+/// Reads the cluster.
 pub async fn observe(connection: &Connection, options: &Options) -> Observed {
-    let ask = Ask { client: &connection.client, inside: is_own(connection), patience: options.timeout };
+    let ask = Ask { client: &connection.client, inside: is_own(connection), timeout: options.timeout };
     let mut observed = ask.names(&options.place).await;
     ask.named(&mut observed).await;
     if options.canary {
@@ -67,15 +67,15 @@ pub async fn observe(connection: &Connection, options: &Options) -> Observed {
     observed
 }
 
-/// Somebody who asks the API server.
+/// Sends the requests.
 struct Ask<'c> {
     client: &'c Client,
-    /// Whether the Services of the cluster can be reached from here.
+    /// Whether this process can reach the Services of the cluster.
     inside: bool,
-    patience: Duration,
+    timeout: Duration,
 }
 
-/// An API: where it is, and its namespace where its objects have one.
+/// An API: path, resource, and namespace if its objects have one.
 #[derive(Clone, Copy)]
 struct Api<'a>(&'static str, &'static str, &'a str);
 
@@ -101,7 +101,7 @@ impl Api<'_> {
 const CORE: &str = "/api/v1";
 const ADMISSION: &str = "/apis/admissionregistration.k8s.io/v1";
 
-/// Returns the configuration that leads into the namespace of the installation, whatever it is called.
+/// Returns the configuration that calls the namespace of the installation, whatever its name.
 fn nearest<'a>(all: &'a [Value], namespace: &str) -> Option<&'a Value> {
     let leads = |configuration: &&Value| {
         let webhooks = configuration["webhooks"].as_array().into_iter().flatten();
@@ -112,11 +112,11 @@ fn nearest<'a>(all: &'a [Value], namespace: &str) -> Option<&'a Value> {
     all.iter().filter(|configuration| is_ours(configuration)).find(leads)
 }
 
-/// Sorts an answer into the three states.
+/// Converts an answer into one of the three states.
 fn seen<T>(answer: Result<T, Failure>, needs: impl Fn() -> String) -> Seen<T> {
     match answer {
         Ok(value) => Seen::Known(value),
-        // An API that is not served holds nothing.
+        // An API that is not served has no objects.
         Err(Failure::NotFound | Failure::Foreign) => Seen::Absent,
         Err(Failure::Forbidden) => Seen::Unread(Unread::Forbidden(needs())),
         Err(failure) => Seen::Unread(Unread::Failed(format!("could not {}: {}", needs(), chain(&failure)))),
@@ -125,7 +125,7 @@ fn seen<T>(answer: Result<T, Failure>, needs: impl Fn() -> String) -> Seen<T> {
 
 impl Ask<'_> {
     async fn within<T>(&self, work: impl Future<Output = Result<T, Failure>>) -> Result<T, Failure> {
-        timeout(self.patience, work).await.unwrap_or(Err(Failure::Silence))
+        timeout(self.timeout, work).await.unwrap_or(Err(Failure::Silence))
     }
 
     async fn get(&self, path: String) -> Result<Value, Failure> {
@@ -138,12 +138,12 @@ impl Ask<'_> {
     }
 
     async fn object(&self, api: Api<'_>, name: &str) -> Seen<Value> {
-        // No object has another name, and such a one must not become part of a path.
+        // Other names exist in no cluster, and must not become part of a path.
         if !fetch::is_name(name) {
             return Seen::Absent;
         }
         let answer = self.get(format!("{}/{name}", api.path())).await;
-        // What answers but is no object would be taken for one that lacks everything.
+        // Other JSON would look like an object without any fields.
         let answer = answer.and_then(|value| {
             if value["metadata"].is_object() { Ok(value) } else { Err(Failure::TooLarge(0)) }
         });
@@ -166,7 +166,7 @@ impl Ask<'_> {
         match answer {
             Ok(mut list) => match list.get_mut("items").map(Value::take) {
                 Some(Value::Array(items)) => Seen::Known(items),
-                // Go writes an empty list so.
+                // Go writes an empty list as null.
                 Some(Value::Null) if list["metadata"].is_object() => Seen::Known(Vec::new()),
                 _ => Seen::Unread(Unread::Failed(format!(
                     "could not {}: the answer is not a list",
@@ -177,7 +177,7 @@ impl Ask<'_> {
         }
     }
 
-    /// Reads what has a name from the start. All at once.
+    /// Reads everything with a known name, at the same time.
     async fn names(&self, place: &Place) -> Observed {
         let ns = place.namespace.as_str();
         let configurations = |kind: Kind| {
@@ -264,7 +264,7 @@ impl Ask<'_> {
         }
     }
 
-    /// Returns the answer of `/version`, and the time by the clock of who gave it.
+    /// Returns the answer of `/version`, and the time on that server.
     async fn version(&self) -> (Seen<Value>, Option<SystemTime>) {
         let mut date = None;
         let answer = self
@@ -299,11 +299,11 @@ impl Ask<'_> {
             self.fail_open(),
         );
         observed.served = self.served(observed, service.known()).await;
-        let untold = observed.untold();
-        let untold = untold.as_ref();
+        let guessed = observed.unknown_names();
+        let guessed = guessed.as_ref();
         (observed.service, observed.slices, observed.priority_class) = (service, slices, class);
-        (observed.secret, observed.policy) = (secret.unless(untold), policy.unless(untold));
-        observed.rights = rights.into_iter().map(|(right, seen)| (right, seen.unless(untold))).collect();
+        (observed.secret, observed.policy) = (secret.unless(guessed), policy.unless(guessed));
+        observed.rights = rights.into_iter().map(|(right, seen)| (right, seen.unless(guessed))).collect();
         (observed.replicas, observed.fail_open) = (replicas, fail_open);
     }
 
@@ -315,12 +315,12 @@ impl Ask<'_> {
         self.object(Api(CORE, "secrets", &observed.place.namespace), &observed.secret_name()).await
     }
 
-    /// Reads the policy from where the container's arguments say.
+    /// Reads the policy named by the container's arguments.
     async fn policy(&self, observed: &Observed) -> Seen<PolicySource> {
         if let Some(deployment) = observed.deployment.known() {
             let serve = match serve_arguments(deployment) {
                 Ok(serve) => serve,
-                Err(why) => return Seen::Unread(Unread::Strange(why)),
+                Err(why) => return Seen::Unread(Unread::Unsupported(why)),
             };
             if let Some(builtin) = BUILTINS.iter().find(|builtin| builtin.name == serve.policy) {
                 return Seen::Known(PolicySource {
@@ -352,13 +352,13 @@ impl Ask<'_> {
     }
 }
 
-/// Returns the number of a port of the container.
+/// Returns the number of a container port.
 fn port_named(deployment: &Value, name: &str) -> Option<u16> {
     let port = container(deployment)?["ports"].as_array()?.iter().find(|port| port["name"] == name)?;
     u16::try_from(port["containerPort"].as_u64()?).ok()
 }
 
-/// Returns the names of the pods that run.
+/// Returns the names of running pods.
 fn running(observed: &Observed) -> impl Iterator<Item = &str> {
     let pods = observed.pods.known().into_iter().flatten().filter(|pod| pod["status"]["phase"] == "Running");
     pods.filter_map(|pod| pod["metadata"]["name"].as_str()).filter(|name| fetch::is_name(name))

@@ -47,7 +47,7 @@ fn trust(observed: &mut Observed, authority: &Authority, leaf_life: Duration) {
 fn serve(observed: &mut Observed, pem: &str) {
     let chain = vec![CertificateDer::from_pem_slice(pem.as_bytes()).unwrap()];
     observed.served =
-        vec![Served { at: "pod jobgate-0".to_owned(), telling: false, chain: Seen::Known(chain) }];
+        vec![Served { at: "pod jobgate-0".to_owned(), conclusive: false, chain: Seen::Known(chain) }];
 }
 
 fn bundle(observed: &mut Observed, pem: &str) {
@@ -522,7 +522,7 @@ fn certificates() {
             o.now += 6 * DAY + 20 * Duration::from_secs(3600)
         }),
         case("served-certificate", Problem, "connection refused", |o| {
-            o.served[0].telling = true;
+            o.served[0].conclusive = true;
             o.served[0].chain = Seen::Unread(Unread::Failed("connection refused".to_owned()));
         }),
         case("served-certificate", NotChecked, "no pod is running", |o| o.served.clear()),

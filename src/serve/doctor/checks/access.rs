@@ -1,4 +1,4 @@
-//! What the pods' service account may do.
+//! The permissions of the pods' service account.
 
 use super::super::observed::{Observed, Seen};
 use super::super::{Judged, Note};

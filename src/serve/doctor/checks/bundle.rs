@@ -1,4 +1,4 @@
-//! Certificates: what the API server trusts, what is served to it, and what the Secret holds.
+//! Certificates: what the API server trusts, what the pods serve, and what the Secret contains.
 
 use std::time::SystemTime;
 
@@ -16,14 +16,14 @@ use crate::serve::certs::{Distrust, Names};
 use crate::serve::server::certificate::check_pair;
 use crate::text::value::Value;
 
-/// What to do where Jobgate did not make what is broken.
+/// The remedy for a broken certificate that Jobgate does not manage.
 const PAIR: &str = "write the chain and its key into the Secret together: cert-manager does, or use jobgate certs init --service {service} --namespace {ns}";
-/// What to do where Jobgate does not write the caBundle.
+/// The remedy for a caBundle that Jobgate does not write.
 const PUBLISH: &str = "write the authority that signed the certificate into every caBundle: cert-manager's injector does, and jobgate certs init prints how";
-/// What to do where Jobgate made it.
+/// The remedy for a broken certificate that Jobgate manages.
 const REPLACED: &str = "Jobgate replaces it within ten seconds if it has permission; see why it does not: kubectl -n {ns} logs deployment/{deployment} --tail=50";
 
-/// What to do where a certificate is out of reach from here: it may be within that of the API server.
+/// The remedy if a certificate cannot be reached from here, though perhaps from the API server.
 const FROM_HERE: &str = "nothing, if `canary-denied` is ok: then the API server reaches it; otherwise see where the pods listen: kubectl -n {ns} describe pods -l app.kubernetes.io/name=jobgate";
 
 pub(super) fn bundle(observed: &Observed) -> Judged {
@@ -60,7 +60,7 @@ pub(super) fn bundle(observed: &Observed) -> Judged {
                 "the caBundle of {name} contains something that is not a certificate"
             )));
         }
-        // During a rotation there are several: the one that lasts longest says when it gets serious.
+        // During a rotation there are several: the one that lasts longest counts.
         let judged = roots.iter().map(|root| dates(&format!("the caBundle of {name}"), root, observed.now));
         let Some(note) = judged.min_by_key(|note| note.status) else { continue };
         match note.status {
@@ -95,7 +95,7 @@ pub(super) fn agrees(observed: &Observed) -> Judged {
     Ok(vec![Note::warning(format!("they differ: {}", list(told)))])
 }
 
-/// Returns where the certificates come from: as the Deployment tells, else as the Secret looks.
+/// Returns where the certificates come from: by the Deployment, else by what is in the Secret.
 fn source(observed: &Observed, secret: &Value) -> Certificates {
     let has = |key: &str| !secret["data"][key].is_null();
     observed.certificates().unwrap_or_else(|| match has("tls.crt") && !has("ca.key") {
@@ -119,12 +119,13 @@ fn no_secret(observed: &Observed) -> Note {
         .remedy("create it, empty, with the manifests: kubectl apply -f deploy/install.yaml")
 }
 
-/// Tells whether there is a caBundle to hold a certificate against.
+/// Returns whether there is a caBundle to verify with.
 fn has_bundle(entries: &[Entry<'_>]) -> bool {
     entries.iter().any(|entry| entry.server_name().is_some() && entry.bundle().is_some())
 }
 
-/// Returns why a certificate is not trusted, as the API server judges it for each webhook, and by which ones.
+/// Returns why a certificate is not trusted, as the API server verifies it for each webhook, and by which
+/// ones.
 fn distrust<'a>(
     entries: &[Entry<'a>],
     leaf: &CertificateDer<'_>,
@@ -133,7 +134,7 @@ fn distrust<'a>(
 ) -> Vec<(Distrust, Vec<&'a str>)> {
     let mut all: Vec<(Distrust, Vec<&str>)> = Vec::new();
     for entry in entries {
-        // Without a bundle the API server's own roots decide, which nobody else knows; `ca-bundle` says so.
+        // Without a bundle the API server uses its own roots, which are unknown; `ca-bundle` reports that.
         let (Some(name), Some(_)) = (entry.server_name(), entry.bundle()) else { continue };
         let Err(why) = verify(leaf, intermediates, &entry.roots(), &name, now) else { continue };
         match all.iter_mut().find(|(known, _)| *known == why) {
@@ -162,8 +163,8 @@ pub(super) fn ours(observed: &Observed) -> Judged {
             let told = format!("ca.crt in the Secret {name} ({})", root.id());
             let notes = match &without(root)[..] {
                 [] => Vec::new(),
-                strangers => vec![
-                    Note::problem(format!("{told} is not in the caBundle of {}", list(strangers)))
+                missing => vec![
+                    Note::problem(format!("{told} is not in the caBundle of {}", list(missing)))
                         .remedy(PUBLISH),
                 ],
             };
@@ -200,7 +201,7 @@ pub(super) fn ours(observed: &Observed) -> Judged {
     let told = format!("the authority in the Secret ({})", root.id());
     let notes = match &without(&root)[..] {
         [] => Vec::new(),
-        strangers => vec![Note::problem(format!("{told} is not in the caBundle of {}", list(strangers)))],
+        missing => vec![Note::problem(format!("{told} is not in the caBundle of {}", list(missing)))],
     };
     or_fine(notes, format!("{told} is in every caBundle"))
 }
@@ -214,13 +215,13 @@ pub(super) fn served(observed: &Observed) -> Judged {
         let chain = match &served.chain {
             Seen::Known(chain) => chain,
             Seen::Absent => continue,
-            Seen::Unread(unread) if served.telling => {
+            Seen::Unread(unread) if served.conclusive => {
                 notes.push(Note::problem(format!("{at}: {unread}")));
                 continue;
             }
             Seen::Unread(unread) => {
                 let note = Note { text: format!("{at}: {unread}"), ..Note::unread(unread) };
-                // From here it may be out of reach, and within that of the API server.
+                // It may be out of reach from here only.
                 notes.push(if matches!(unread, Unread::Failed(_)) { note.remedy(FROM_HERE) } else { note });
                 continue;
             }

@@ -1,4 +1,4 @@
-//! The canaries: what the API server answers to a Job, beside what the policy says it must.
+//! The canaries: the answers of the API server, compared with the policy.
 
 use super::super::observed::{Canary, Observed, Seen};
 use super::super::{Judged, Note, shown};
@@ -11,8 +11,8 @@ use crate::serve::certs::publish::Kind;
 use crate::serve::doctor::observe::MANAGER;
 use crate::text::value::Value;
 
-/// Why the API server gets no answer, by words in its own message: what it means, and what to do. The first
-/// that fits counts.
+/// Why the API server gets no answer: words in its message, their meaning, and the remedy. The first match
+/// counts.
 const CAUSES: &[(&[&str], &str, &str)] = &[
     (
         &["signed by unknown authority", "certificate signed by", "unable to load root certificates"],
@@ -77,21 +77,21 @@ const CAUSES: &[(&[&str], &str, &str)] = &[
     ),
 ];
 
-/// What to do where the answer is another policy's.
+/// The remedy if the answer is that of another policy.
 const OTHER_POLICY: &str =
     "a changed policy takes a minute or so to reach the pods; then see `policy-in-force`";
 
-/// What came of a canary.
-enum Came<'a> {
+/// The result of a canary.
+enum Response<'a> {
     /// A webhook of this name denied it.
     Denied(&'a str, &'a str),
     /// The API server could not use a webhook of this name.
     Failed(&'a str),
     /// The whole request took too long.
     TooLong,
-    /// Whoever asks may not.
+    /// The user may not create Jobs.
     Forbidden,
-    /// Somebody else refused it.
+    /// Something else rejected it.
     Refused,
     /// It would have been stored.
     Admitted,
@@ -106,28 +106,28 @@ fn message(canary: &Canary) -> &str {
     canary.answer["message"].as_str().unwrap_or_default()
 }
 
-fn came(canary: &Canary) -> Came<'_> {
+fn response(canary: &Canary) -> Response<'_> {
     let text = message(canary);
     if (200..300).contains(&canary.status) {
-        return Came::Admitted;
+        return Response::Admitted;
     }
     if let Some((name, rest)) = quoted(text, "admission webhook \"")
         && let Some(why) = rest.strip_prefix(" denied the request")
     {
-        return Came::Denied(name, why.trim_start_matches([':', ' ']));
+        return Response::Denied(name, why.trim_start_matches([':', ' ']));
     }
     if let Some((name, _)) = quoted(text, "failed calling webhook \"") {
-        return Came::Failed(name);
+        return Response::Failed(name);
     }
     match canary.status {
-        504 => Came::TooLong,
-        401 => Came::Forbidden,
-        403 if text.contains("forbidden: User ") => Came::Forbidden,
-        _ => Came::Refused,
+        504 => Response::TooLong,
+        401 => Response::Forbidden,
+        403 if text.contains("forbidden: User ") => Response::Forbidden,
+        _ => Response::Refused,
     }
 }
 
-/// Says what a failed call means, in the API server's words and in ours.
+/// Explains a failed call, with the API server's message.
 fn failed(text: &str) -> Note {
     let cause = CAUSES.iter().find(|(words, _, _)| words.iter().any(|word| text.contains(word)));
     match cause {
@@ -138,7 +138,7 @@ fn failed(text: &str) -> Note {
     }
 }
 
-/// Returns the canary and what was to come of it, unless nothing can be learnt from it.
+/// Returns the canary, unless it proves nothing.
 fn sent<'a>(observed: &'a Observed, seen: &'a Seen<Canary>, kind: Kind) -> Result<&'a Canary, Note> {
     let canary = need(seen, || Note::not_checked("it was not sent"))?;
     let place = &observed.place.canary_namespace;
@@ -169,42 +169,41 @@ fn elsewhere(text: String) -> Note {
         .remedy("use a namespace in which jobs run: jobgate doctor --canary-namespace NAMESPACE")
 }
 
-/// Tells whether a webhook is Jobgate's: by the configurations, or where these cannot be read by the names
-/// that the manifests give.
+/// Returns whether a webhook is Jobgate's: by the configurations, or if they cannot be read by the names in
+/// the manifests.
 fn is_ours(observed: &Observed, name: &str) -> bool {
     name.ends_with(".jobgate.dev") || observed.entries().any(|entry| entry.name() == name)
 }
 
-/// Judges the ends that say the same for both canaries; nothing where it was denied by us or admitted.
+/// Judges the results that mean the same for both canaries; nothing if Jobgate denied it or it was admitted.
 fn common(observed: &Observed, canary: &Canary) -> Option<Note> {
     let (place, text) = (&observed.place.canary_namespace, message(canary));
-    match came(canary) {
-        Came::Failed(name) if is_ours(observed, name) => Some(failed(text)),
-        Came::Failed(name) => Some(
+    match response(canary) {
+        Response::Failed(name) if is_ours(observed, name) => Some(failed(text)),
+        Response::Failed(name) => Some(
             Note::not_checked(format!("another webhook, {name}, fails: {}", shown(text)))
                 .remedy("fix that webhook: it blocks jobs whatever Jobgate answers"),
         ),
-        Came::TooLong => Some(failed(text)),
-        Came::Forbidden => Some(
+        Response::TooLong => Some(failed(text)),
+        Response::Forbidden => Some(
             Note::not_checked(format!("needs permission to create jobs.batch in the namespace {place}"))
                 .remedy("run it as a user with that permission, or name another namespace: jobgate doctor --canary-namespace NAMESPACE"),
         ),
-        Came::Denied(name, _) if is_ours(observed, name) => None,
-        // The API server asks its own policies before it asks webhooks that validate.
-        Came::Refused if text.contains("ValidatingAdmissionPolicy") => Some(
+        Response::Denied(name, _) if is_ours(observed, name) => None,
+        // The API server evaluates its own policies before it calls validating webhooks.
+        Response::Refused if text.contains("ValidatingAdmissionPolicy") => Some(
             Note::not_checked(format!("a ValidatingAdmissionPolicy rejected it before the webhook was called: {}", shown(text)))
                 .remedy("nothing, if that is deploy/components/rules-in-the-api-server; `canary-filled` and `served-certificate` show whether the webhook is reached"),
         ),
-        Came::Denied(..) | Came::Refused => Some(elsewhere(format!("something else rejected it first: {}", shown(text)))),
-        Came::Admitted => None,
+        Response::Denied(..) | Response::Refused => Some(elsewhere(format!("something else rejected it first: {}", shown(text)))),
+        Response::Admitted => None,
     }
 }
 
-/// Says that a canary came back without us: the API server asked, got no answer, and let it pass. That is so
-/// whatever the policy says, also one that could not be read.
+/// Reports a canary that failed open: the API server got no answer and admitted it, whatever the policy is.
 fn failed_open(canary: &Canary, what: &str) -> Option<Note> {
     let unanswered =
-        canary.failed_open.is_some_and(|count| count > 0) && matches!(came(canary), Came::Admitted);
+        canary.failed_open.is_some_and(|count| count > 0) && matches!(response(canary), Response::Admitted);
     unanswered.then(|| {
         Note::problem(format!(
             "the webhook failed open: the API server called it, got no usable answer, and admitted the Job, so Jobgate {what}; \
@@ -214,7 +213,7 @@ fn failed_open(canary: &Canary, what: &str) -> Option<Note> {
     })
 }
 
-/// Says why an object was admitted that was not to be.
+/// Explains why an object was wrongly admitted.
 fn unasked(canary: &Canary) -> Note {
     let (why, remedy) = match canary.failed_open {
         Some(_) => (
@@ -237,12 +236,12 @@ pub(super) fn judged(observed: &Observed) -> Judged {
         return Err(note);
     }
     let expected = canary.expected.as_ref();
-    let note = match (came(canary), expected) {
-        (Came::Denied(name, _), None) => Note::not_checked(format!(
+    let note = match (response(canary), expected) {
+        (Response::Denied(name, _), None) => Note::not_checked(format!(
             "denied by {name}; the policy could not be read, so whether it should be is unknown"
         ))
         .remedy("see `policy`"),
-        (Came::Denied(name, why), Some(expected)) if expected.denied => {
+        (Response::Denied(name, why), Some(expected)) if expected.denied => {
             let missing: Vec<&str> =
                 expected.rules.iter().copied().filter(|rule| !why.contains(&format!("{rule}:"))).collect();
             match missing.is_empty() {
@@ -254,7 +253,7 @@ pub(super) fn judged(observed: &Observed) -> Judged {
                 .remedy(OTHER_POLICY),
             }
         }
-        (Came::Denied(name, why), Some(_)) => {
+        (Response::Denied(name, why), Some(_)) => {
             Note::problem(format!("denied by {name}, though the policy admits it: {}", shown(why)))
                 .remedy(OTHER_POLICY)
         }
@@ -325,7 +324,7 @@ pub(super) fn filled(observed: &Observed) -> Judged {
     let expected = canary.expected.as_ref().ok_or_else(unknown)?;
     let source = observed.policy.known().ok_or_else(unknown)?;
     let policy = Policy::parse(&source.text, &source.name).map_err(|_| unknown())?;
-    if let Came::Denied(name, why) = came(canary) {
+    if let Response::Denied(name, why) = response(canary) {
         return Ok(vec![match expected.denied {
             true => Note::not_checked(format!("{name} denies it, as the policy says"))
                 .remedy("nothing, if that is intended"),
@@ -336,7 +335,7 @@ pub(super) fn filled(observed: &Observed) -> Judged {
     if expected.fills.is_empty() {
         return Err(Note::not_checked("the policy fills in nothing").remedy("nothing, if that is intended"));
     }
-    // What is filled in leaves nothing to be filled in: the engine judges what came back.
+    // The engine must find nothing left to fill in.
     let request = Request {
         operation: Operation::Create,
         origin: Origin::Admission,

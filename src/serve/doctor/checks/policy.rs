@@ -1,4 +1,4 @@
-//! The policy: as it is written, and as it is in force.
+//! The policy in the ConfigMap, and the one in force.
 
 use super::super::observed::{Observed, PolicySource, Seen, Unread};
 use super::super::{Judged, Note, Status};
@@ -6,7 +6,7 @@ use super::{list, need, or_fine};
 use crate::judge::policy::{Action, Policy};
 use crate::judge::rules::RULES;
 
-/// What to do where the API server cannot reach the port at which the pods say what they follow.
+/// The remedy if the API server cannot reach the metrics port of the pods.
 const BY_HAND: &str = "look for jobgate_policy_info at http://127.0.0.1:8080/metrics while this runs: kubectl -n {ns} port-forward deployment/{deployment} 8080";
 
 /// Reads the policy of the cluster.
@@ -107,7 +107,7 @@ pub(super) fn in_force(observed: &Observed) -> Judged {
             }
             Seen::Unread(unread) => {
                 let note = Note { text: format!("{}: {unread}", replica.pod), ..Note::unread(unread) };
-                // Many clusters let nobody but Prometheus reach that port.
+                // Many clusters allow only Prometheus to reach that port.
                 notes.push(if matches!(unread, Unread::Failed(_)) { note.remedy(BY_HAND) } else { note });
             }
         }

@@ -1,4 +1,4 @@
-//! What the API server is told of Jobgate: the two webhook configurations, and those of others.
+//! The two webhook configurations, and those of other webhooks.
 
 use std::collections::BTreeMap;
 
@@ -13,13 +13,12 @@ use crate::text::value::Value;
 
 /// The minor versions of Kubernetes 1 that docs/compatibility.md promises.
 pub(super) const SUPPORTED: std::ops::RangeInclusive<u32> = 29..=37;
-/// A request has about this many seconds for all of admission: the API server gives it 34 by way of kubectl
-/// and 60 at most.
-const BUDGET: u64 = 30;
-/// So many namespaces are named.
-const LISTED: usize = 10;
-/// More than this is no short timeout any more (Kubernetes, "Admission webhook good practices").
-const LONG: u64 = 10;
+/// Seconds that a request may take in all of admission: the API server allows 34 for kubectl and 60 at most.
+const REQUEST_SECONDS: u64 = 30;
+/// Number of namespaces that are listed.
+const MAX_LISTED_NAMESPACES: usize = 10;
+/// A timeout from this many seconds on is too long (Kubernetes, "Admission webhook good practices").
+const LONG_TIMEOUT: u64 = 10;
 
 pub(super) fn api_server(observed: &Observed) -> Judged {
     let version =
@@ -89,7 +88,7 @@ pub(super) fn configurations(observed: &Observed) -> Judged {
     or_fine(notes, format!("both exist, with {count} webhooks"))
 }
 
-/// Names the configurations that lead to a Jobgate of another place.
+/// Lists the configurations that call a Jobgate in another namespace.
 fn elsewhere(all: &Seen<Vec<Value>>) -> String {
     let ours = all.known().into_iter().flatten().filter(|configuration| is_ours(configuration));
     let names: Vec<String> =
@@ -166,7 +165,7 @@ pub(super) fn target(observed: &Observed) -> Judged {
     or_fine(notes, format!("they call {}", list(&places)))
 }
 
-/// Tells whether a list of a webhook's rule has the value, or the star that stands for all.
+/// Returns whether a list in a webhook's rule has the value, or `*`.
 fn lists(rule: &Value, key: &str, value: &str) -> bool {
     rule[key].as_array().is_some_and(|list| list.iter().any(|item| item == value || item == "*"))
 }
@@ -223,8 +222,7 @@ pub(super) fn rules(observed: &Observed) -> Judged {
     or_fine(notes, list(kinds::Kind::all().map(|kind| format!("{}.{}", kind.resource, kind.group))))
 }
 
-/// Returns the namespaces that an entry's selector names as the only ones, by the label that cannot be
-/// forged.
+/// Returns the namespaces that an entry's selector is limited to, by the label that cannot be forged.
 fn only(webhook: &Value) -> Option<Vec<&str>> {
     let selector = &webhook["namespaceSelector"];
     let label = selector["matchLabels"][NAMESPACE_LABEL].as_str().map(|name| vec![name]);
@@ -275,7 +273,7 @@ pub(super) fn selectors(observed: &Observed) -> Judged {
             notes.push(Note::warning(format!("{name} is called for {}", list(system))));
         }
         let own = observed.place.namespace.as_str();
-        // What runs at a URL does not start in the cluster.
+        // A server at a URL does not start in the cluster.
         if entry.service().is_some() && asked(own) {
             let text = format!("{name} is called for Jobgate's own namespace {own}");
             notes.push(if entry.fails_closed() { Note::problem(text) } else { Note::warning(text) });
@@ -320,7 +318,7 @@ pub(super) fn selectors(observed: &Observed) -> Judged {
     or_fine(notes, "only the system's namespaces and Jobgate's own are skipped")
 }
 
-/// Says which namespaces a webhook leaves out besides those that it is meant to: jobs there are not judged.
+/// Lists the namespaces that a webhook skips besides the intended ones: jobs there are not judged.
 fn left_out(observed: &Observed, namespaces: &[Value]) -> Vec<Note> {
     let name = |namespace: &Value| {
         namespace.pointer("/metadata/name").and_then(Value::as_str).unwrap_or_default().to_owned()
@@ -347,7 +345,7 @@ fn left_out(observed: &Observed, namespaces: &[Value]) -> Vec<Note> {
     let note = |(what, mut names): (Vec<&str>, Vec<String>)| {
         names.sort();
         let (nouns, what) = (plural(names.len(), "namespace"), what.join(" or "));
-        let more = names.split_off(names.len().min(LISTED)).len();
+        let more = names.split_off(names.len().min(MAX_LISTED_NAMESPACES)).len();
         let more = if more > 0 { format!(" and {more} more") } else { String::new() };
         Note::warning(format!("{nouns} skipped, where no job is {what}: {}{more}", list(names)))
             .remedy("if that is not intended, correct the namespaceSelector: kubectl edit mutatingwebhookconfiguration/{mutating} validatingwebhookconfiguration/{validating}")
@@ -384,7 +382,7 @@ pub(super) fn timeouts(observed: &Observed) -> Judged {
     let entries = entries(observed)?;
     let long: Vec<String> = entries
         .iter()
-        .filter(|entry| entry.timeout() >= LONG)
+        .filter(|entry| entry.timeout() >= LONG_TIMEOUT)
         .map(|entry| format!("{} ({} s)", entry.name(), entry.timeout()))
         .collect();
     if !long.is_empty() {
@@ -409,14 +407,14 @@ pub(super) fn timeouts(observed: &Observed) -> Judged {
         let times: Vec<(u64, &str)> = asked
             .map(|webhook| (Entry { kind, webhook }.timeout(), webhook["name"].as_str().unwrap_or_default()))
             .collect();
-        // Mutating webhooks are asked in turn, validating ones at the same time.
+        // Mutating webhooks are called one after the other, validating ones at the same time.
         worst += match kind {
             Kind::Mutating => times.iter().map(|(seconds, _)| seconds).sum::<u64>(),
             Kind::Validating => times.iter().map(|(seconds, _)| *seconds).max().unwrap_or_default(),
         };
         slow.extend(times);
     }
-    if worst >= BUDGET {
+    if worst >= REQUEST_SECONDS {
         slow.sort_unstable_by_key(|(seconds, name)| (std::cmp::Reverse(*seconds), *name));
         let named = list(slow.iter().take(5).map(|(seconds, name)| format!("{name} ({seconds} s)")));
         notes.push(Note::warning(format!(

@@ -1,4 +1,4 @@
-//! What runs in the namespace of the installation, and how it is reached.
+//! What runs in the namespace of the installation, and whether the API server can reach it.
 
 use super::super::observed::{DEPLOYMENT, Observed, container};
 use super::super::{Judged, Note};
@@ -9,9 +9,9 @@ use crate::text::value::Value;
 
 /// This program's version.
 const VERSION: &str = env!("CARGO_PKG_VERSION");
-/// So many restarts are no accident any more.
-const RESTARTS: u64 = 3;
-/// Where the API server reaches the pods: the container's port of this name, in the manifests.
+/// From this number of restarts on there is a warning.
+const MANY_RESTARTS: u64 = 3;
+/// Name and default number of the container port that the API server calls.
 const PORT: (&str, u64) = ("webhook", 10250);
 
 fn name(object: &Value) -> &str {
@@ -60,7 +60,7 @@ pub(super) fn replicas(observed: &Observed) -> Judged {
     }
     for condition in items(deployment, "/status/conditions") {
         let text = |key: &str| condition[key].as_str().unwrap_or_default();
-        // What the controller says of a rollout that goes well is no news.
+        // Other conditions only report a rollout that goes well.
         let bad =
             matches!((text("type"), text("status")), ("ReplicaFailure", "True") | ("Progressing", "False"));
         if bad {
@@ -96,7 +96,7 @@ pub(super) fn pods(observed: &Observed) -> Judged {
                 .map(|reason| format!(", last: {reason}"))
                 .unwrap_or_default();
             let killed = text("/lastState/terminated/reason") == Some("OOMKilled");
-            if killed || restarts >= RESTARTS {
+            if killed || restarts >= MANY_RESTARTS {
                 notes.push(Note::warning(format!(
                     "{at} was restarted {}{last}",
                     plural(usize::try_from(restarts).unwrap_or(usize::MAX), "time")
@@ -123,7 +123,7 @@ pub(super) fn pods(observed: &Observed) -> Judged {
     or_fine(notes, format!("{} without problems", plural(pods.len(), "pod")))
 }
 
-/// Returns the tag of an image; nothing where a digest or the default names it.
+/// Returns the tag of an image, if it has one.
 fn tag(image: &str) -> Option<&str> {
     let name = image.rsplit('/').next().unwrap_or(image);
     let (name, _) = name.split_once('@').unwrap_or((name, ""));
@@ -197,7 +197,7 @@ pub(super) fn service(observed: &Observed) -> Judged {
         }
     };
     let endpoints: Vec<&Value> = slices.iter().flat_map(|slice| items(slice, "/endpoints")).collect();
-    // A condition that is not set is to be taken for true.
+    // A missing condition counts as true.
     let ready = endpoints.iter().filter(|endpoint| endpoint["conditions"]["ready"] != false).count();
     if ready == 0 {
         let all = endpoints.len();
@@ -215,7 +215,7 @@ pub(super) fn network_policy(observed: &Observed) -> Judged {
     let deployment =
         need(&observed.deployment, || Note::not_checked("there is no Deployment").remedy("see `replicas`"))?;
     let template = &deployment["spec"]["template"];
-    // Policies do not hold for pods on their node's network.
+    // Policies do not apply to pods on the network of their node.
     if template["spec"]["hostNetwork"] == true {
         return Ok(vec![Note::ok("the pods use their node's network")]);
     }

@@ -1,4 +1,4 @@
-//! What the pods and the API server say of themselves in their metrics.
+//! Reads the metrics of the pods and of the API server.
 
 use std::collections::BTreeMap;
 
@@ -9,7 +9,7 @@ use crate::cluster::fetch::{self, Failure, Lines};
 use crate::serve::doctor::observed::{Observed, Replica, Says, Seen};
 
 impl Ask<'_> {
-    /// Asks each pod for its metrics, through the API server.
+    /// Reads the metrics of each pod, through the API server.
     pub(super) async fn replicas(&self, observed: &Observed) -> Vec<Replica> {
         let port = observed
             .deployment
@@ -28,7 +28,7 @@ impl Ask<'_> {
         .await
     }
 
-    /// Reads a page of metrics line by line; the API server's own has some hundred thousand.
+    /// Reads metrics line by line; the API server has some hundred thousand.
     async fn lines(&self, path: String, mut take: impl FnMut(&str)) -> Result<(), Failure> {
         let mut lines = Lines::new(fetch::get(self.client, path).await?);
         while let Some(line) = lines.next().await? {
@@ -39,7 +39,7 @@ impl Ask<'_> {
         Ok(())
     }
 
-    /// Reads how many calls the API server has let pass without an answer, by webhook.
+    /// Reads how many calls the API server has let fail open, by webhook.
     pub(super) async fn fail_open(&self) -> Seen<BTreeMap<String, u64>> {
         let mut counts = BTreeMap::new();
         let answer = self
@@ -54,7 +54,7 @@ impl Ask<'_> {
 }
 
 impl Says {
-    /// Takes a line of Jobgate's metrics.
+    /// Reads a line of Jobgate's metrics.
     fn take(&mut self, line: &str) {
         if line.starts_with("jobgate_build_info{") {
             self.version = label(line, "version").unwrap_or_default().to_owned();
@@ -66,7 +66,7 @@ impl Says {
     }
 }
 
-/// Returns the webhook and the count of a line that counts calls which failed open.
+/// Returns the webhook and the count of a fail-open line.
 fn fail_open_of(line: &str) -> Option<(String, u64)> {
     let name = line
         .strip_prefix("apiserver_admission_webhook_fail_open_count{")

@@ -1,4 +1,4 @@
-//! What the pods' service account needs, and whether it may.
+//! Reads which of its permissions the pods' service account has.
 
 use futures::future::join_all;
 
@@ -8,7 +8,7 @@ use crate::serve::doctor::observed::{DEPLOYMENT, Observed, Right, Seen, Unread};
 use crate::text::value::{Value, json};
 
 impl Ask<'_> {
-    /// Asks which of the rights the pods' service account has.
+    /// Asks which of the permissions the service account has.
     pub(super) async fn may(&self, observed: &Observed, rights: Vec<Right>) -> Vec<(Right, Seen<bool>)> {
         let namespace = &observed.place.namespace;
         let named = |deployment: &Value| {
@@ -48,8 +48,8 @@ impl Ask<'_> {
     }
 }
 
-/// Returns what the pods' service account needs, by the container's arguments; by those of the manifests
-/// where they cannot be read.
+/// Returns the permissions that the pods' service account needs, by the container's arguments; by those of
+/// the manifests if unknown.
 pub(super) fn rights(observed: &Observed) -> Vec<Right> {
     let serve = observed.serve();
     let (namespace, place) = (&observed.place.namespace, &observed.place);

@@ -1,4 +1,4 @@
-//! The certificates that are served where the configurations lead.
+//! The certificates that are served where the configurations point to.
 
 use futures::future::join_all;
 use tokio::net::TcpStream;
@@ -11,7 +11,7 @@ use crate::serve::doctor::observed::{Observed, Seen, Served, Unread};
 use crate::text::value::Value;
 
 impl Ask<'_> {
-    /// Fetches the certificates that are served where the configurations lead.
+    /// Reads the served certificates in TLS handshakes.
     pub(super) async fn served(&self, observed: &Observed, service: Option<&Value>) -> Vec<Served> {
         let mut served = Vec::new();
         let mut done: Vec<String> = Vec::new();
@@ -70,9 +70,9 @@ impl Ask<'_> {
         served
     }
 
-    /// Connects from here. `telling` is whether the API server would come no further.
-    async fn direct(&self, at: String, host: &str, port: u16, name: &str, telling: bool) -> Served {
-        let deadline = Instant::now() + self.patience;
+    /// Connects from here. `conclusive` is whether a failure means that the API server cannot connect either.
+    async fn direct(&self, at: String, host: &str, port: u16, name: &str, conclusive: bool) -> Served {
+        let deadline = Instant::now() + self.timeout;
         let shaken = match timeout_at(deadline, TcpStream::connect((host, port))).await {
             Ok(Ok(stream)) => handshake::chain(stream, name, deadline).await,
             Ok(Err(error)) => Err(format!("cannot connect from here: {}", chain(&error))),
@@ -80,21 +80,21 @@ impl Ask<'_> {
         };
         Served {
             at,
-            telling,
+            conclusive,
             chain: shaken.map_or_else(|why| Seen::Unread(Unread::Failed(why)), Seen::Known),
         }
     }
 
     /// Connects to a pod through the API server.
     async fn forwarded(&self, namespace: &str, pod: &str, port: u16, name: &str) -> Served {
-        let deadline = Instant::now() + self.patience;
+        let deadline = Instant::now() + self.timeout;
         let failed = |why: &str| Unread::Failed(format!("could not forward the port {port}: {why}"));
         let dialled = timeout_at(deadline, forward::dial(self.client, namespace, pod, port))
             .await
             .unwrap_or(Err(ForwardError::Silence));
         let shaken = match dialled {
             Ok((stream, trouble)) => tokio::select! {
-                // What the far end says tells more than a connection that ends.
+                // An error message is worth more than a closed connection.
                 biased;
                 why = trouble => Err(failed(&why)),
                 shaken = handshake::chain(stream, name, deadline) => shaken.map_err(Unread::Failed),
@@ -106,7 +106,7 @@ impl Ask<'_> {
         };
         Served {
             at: format!("pod {pod}"),
-            telling: false,
+            conclusive: false,
             chain: shaken.map_or_else(Seen::Unread, Seen::Known),
         }
     }

@@ -1,4 +1,4 @@
-//! What a Deployment says of the program that it runs: its arguments, and what its files are made of.
+//! What the Deployment specifies: the arguments of the program, and the sources of its files.
 
 use std::path::{Path, PathBuf};
 
@@ -9,7 +9,7 @@ use super::DEPLOYMENT;
 use crate::serve::arguments::Serve;
 use crate::text::value::Value;
 
-/// The program, as far as a Deployment runs it.
+/// The command line of a Deployment.
 #[derive(clap::Parser)]
 struct Program {
     #[command(subcommand)]
@@ -21,10 +21,10 @@ enum Command {
     Serve(Box<Serve>),
 }
 
-/// Returns the arguments of `jobgate serve` in a Deployment, read as the program itself reads them.
+/// Returns the arguments of `jobgate serve` in a Deployment, parsed as the program does.
 ///
 /// # Errors
-/// There are none, or this version does not understand them.
+/// There are none, or this version does not support them.
 pub fn serve_arguments(deployment: &Value) -> Result<Serve, String> {
     let container = container(deployment).ok_or("the Deployment has no container")?;
     let arguments = container["args"].as_array().map(Vec::as_slice).unwrap_or_default();
@@ -48,24 +48,24 @@ pub fn serve_arguments(deployment: &Value) -> Result<Serve, String> {
     }
 }
 
-/// Returns the container that runs Jobgate: the one of that name, else the first.
+/// Returns the container of Jobgate: the one of that name, else the first.
 pub(in super::super) fn container(deployment: &Value) -> Option<&Value> {
     let containers = deployment.pointer("/spec/template/spec/containers")?.as_array()?;
     containers.iter().find(|container| container["name"] == DEPLOYMENT).or_else(|| containers.first())
 }
 
-/// What a file of a container may be made of.
+/// The source of a file in a container.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in super::super) enum Source {
     ConfigMap,
     Secret,
 }
 
-/// Returns the object that a file of the container is made of, and the key in it.
+/// Returns the object behind a file of the container, and the key in it.
 pub(in super::super) fn mounted(deployment: &Value, file: &Path, source: Source) -> Option<(String, String)> {
     let mounts = container(deployment)?["volumeMounts"].as_array()?.iter();
     let within = |mount: &Value| Some(file.strip_prefix(mount["mountPath"].as_str()?).ok()?.to_path_buf());
-    // A mount may lie in another; the innermost is what the container sees.
+    // Mounts may be nested; the innermost is what the container sees.
     let (mount, rest) = mounts
         .filter_map(|mount| Some((mount, within(mount)?)))
         .min_by_key(|(_, rest)| rest.components().count())?;
@@ -82,7 +82,7 @@ pub(in super::super) fn mounted(deployment: &Value, file: &Path, source: Source)
             Source::ConfigMap => &holder["configMap"],
             Source::Secret => &holder["secret"],
         };
-        // A volume names a Secret in its own way.
+        // In a volume, the name of a Secret is `secretName`.
         let name = object["secretName"].as_str().or_else(|| object["name"].as_str())?;
         let key = match object["items"].as_array() {
             Some(items) => items.iter().find(|item| item["path"] == *inside)?["key"].as_str()?,

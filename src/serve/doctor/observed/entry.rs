@@ -1,4 +1,4 @@
-//! One webhook of a configuration, and where it leads.
+//! One webhook of a configuration, and what it calls.
 
 use crate::serve::certs::authority::Root;
 use crate::serve::certs::publish::Kind;
@@ -7,7 +7,7 @@ use crate::text::value::Value;
 /// One webhook of one of the two configurations.
 #[derive(Clone, Copy, Debug)]
 pub struct Entry<'a> {
-    /// Which configuration it stands in.
+    /// The kind of its configuration.
     pub kind: Kind,
     /// The webhook.
     pub webhook: &'a Value,
@@ -20,13 +20,13 @@ impl<'a> Entry<'a> {
         self.webhook["name"].as_str().unwrap_or_default()
     }
 
-    /// Returns the Service it leads to.
+    /// Returns the Service that it calls.
     #[must_use]
     pub fn service(self) -> Option<&'a Value> {
         self.webhook.pointer("/clientConfig/service").filter(|service| service.is_object())
     }
 
-    /// Returns the URL it leads to.
+    /// Returns the URL that it calls.
     #[must_use]
     pub fn url(self) -> Option<&'a str> {
         self.webhook.pointer("/clientConfig/url").and_then(Value::as_str)
@@ -39,7 +39,7 @@ impl<'a> Entry<'a> {
         port.and_then(|port| u16::try_from(port).ok()).unwrap_or(443)
     }
 
-    /// Returns the name that the API server looks for in the certificate.
+    /// Returns the name that must be in the certificate.
     #[must_use]
     pub fn server_name(self) -> Option<String> {
         if let Some(service) = self.service() {
@@ -49,7 +49,7 @@ impl<'a> Entry<'a> {
         Some(uri.host()?.trim_start_matches('[').trim_end_matches(']').to_owned())
     }
 
-    /// Returns the text of `caBundle`, decoded; nothing where there is none.
+    /// Returns the decoded `caBundle`, if there is one.
     #[must_use]
     pub fn bundle(self) -> Option<Result<Vec<u8>, base64::DecodeError>> {
         use base64::Engine as _;
@@ -57,19 +57,19 @@ impl<'a> Entry<'a> {
         (!text.is_empty()).then(|| base64::engine::general_purpose::STANDARD.decode(text))
     }
 
-    /// Returns the certificates in `caBundle`, as far as they can be read.
+    /// Returns the readable certificates in `caBundle`.
     #[must_use]
     pub fn roots(self) -> Vec<Root> {
         self.bundle().and_then(Result::ok).map(|pem| Root::read_all(&pem).0).unwrap_or_default()
     }
 
-    /// Tells whether it refuses what it gets no answer to. That is the API's default.
+    /// Returns whether it rejects requests without an answer, which is the default.
     #[must_use]
     pub fn fails_closed(self) -> bool {
         self.webhook["failurePolicy"] != "Ignore"
     }
 
-    /// Returns the seconds that the API server waits.
+    /// Returns its timeout in seconds.
     #[must_use]
     pub fn timeout(self) -> u64 {
         self.webhook["timeoutSeconds"].as_u64().unwrap_or(10)
