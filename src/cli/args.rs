@@ -1,4 +1,4 @@
-//! What may stand on the command line. Types and help texts only; nothing here opens a file.
+//! The command line: types and help texts. Nothing here opens a file.
 
 #[cfg(feature = "serve")]
 mod cluster;
@@ -40,12 +40,12 @@ pub struct Cli {
 pub enum Command {
     /// Check manifests before they reach a cluster
     Lint(Box<Lint>),
-    /// Show what an API server with the webhook would answer to manifests, and what it would store
+    /// Show how an API server with the webhook would answer manifests, and what it would store
     DryRun(Box<DryRun>),
     /// Show what a policy would do to the jobs that are already in a cluster
     #[cfg(feature = "serve")]
     Audit(Box<Audit>),
-    /// Check the webhook of a cluster, and say what to do about problems
+    /// Check the webhook of a cluster, and explain how to fix problems
     #[cfg(feature = "serve")]
     Doctor(Box<Doctor>),
     /// Serve the admission webhook
@@ -65,21 +65,21 @@ pub enum Command {
     #[cfg(feature = "serve")]
     #[command(subcommand)]
     Certs(Certs),
-    /// Print a script that completes jobgate's arguments
+    /// Print a shell completion script
     ///
     /// For bash: jobgate completions bash > /etc/bash_completion.d/jobgate
     Completions {
-        /// The shell that is to read it
+        /// The shell
         shell: Shell,
     },
     /// Print the manual page
     ///
     /// To read it: jobgate man | man -l -
     Man,
-    /// Write the files of this repository that are made from the code
+    /// Write the generated files of this repository
     #[command(hide = true)]
     Generate {
-        /// Only list those that are not up to date
+        /// Only list files that are not up to date
         #[arg(long)]
         check: bool,
         /// The root of the repository
@@ -106,7 +106,7 @@ pub enum Policy {
     #[command(after_help = "Example:
   jobgate policy export --vap ours.yaml | kubectl apply -f -
 
-For Kubernetes 1.30 and later. Policies of an earlier export stay in force: docs/operate.md says how to prune them.")]
+For Kubernetes 1.30 and later. Policies of an earlier export stay in force: docs/operate.md explains how to prune them.")]
     Export {
         /// As ValidatingAdmissionPolicies, with their bindings
         #[arg(long, required = true)]
@@ -116,7 +116,7 @@ For Kubernetes 1.30 and later. Policies of an earlier export stay in force: docs
         #[arg(value_name = "POLICY", default_value = "default")]
         policy: String,
 
-        /// The namespace that Jobgate runs in, which is left alone like the system's
+        /// The namespace of Jobgate, which is skipped like the system's
         #[arg(long, value_name = "NAMESPACE", default_value = "jobgate")]
         namespace: String,
     },
@@ -126,7 +126,7 @@ For Kubernetes 1.30 and later. Policies of an earlier export stay in force: docs
 #[cfg(feature = "serve")]
 #[derive(Debug, Subcommand)]
 pub enum Certs {
-    /// Write an authority and a certificate for the webhook's Service, and say what to do with them
+    /// Create an authority and a certificate for the webhook's Service, and print how to use them
     Init(CertsInit),
 }
 
@@ -134,11 +134,11 @@ pub enum Certs {
 #[cfg(feature = "serve")]
 #[derive(Debug, Args)]
 pub struct CertsInit {
-    /// Where ca.crt, ca.key, tls.crt and tls.key are written
+    /// The directory for ca.crt, ca.key, tls.crt and tls.key
     #[arg(long, value_name = "DIR", default_value = ".")]
     pub out: PathBuf,
 
-    /// The Service that leads to the webhook
+    /// The Service of the webhook
     #[arg(long, value_name = "NAME", default_value = "jobgate")]
     pub service: String,
 
@@ -146,11 +146,11 @@ pub struct CertsInit {
     #[arg(long, value_name = "NAMESPACE", default_value = "jobgate")]
     pub namespace: String,
 
-    /// Days that both hold
+    /// Days for which both are valid
     #[arg(long, value_name = "N", default_value_t = 365, value_parser = clap::value_parser!(u32).range(1..=3650))]
     pub days: u32,
 
-    /// Replace files that are there
+    /// Replace existing files
     #[arg(long)]
     pub force: bool,
 }
@@ -158,14 +158,14 @@ pub struct CertsInit {
 /// Arguments of `jobgate review`.
 #[derive(Debug, Args)]
 #[command(
-    after_help = "The answer is on standard output. Exit codes: 0 for an answer, whatever it says, and 2 for none."
+    after_help = "The answer is written to standard output. Exit codes: 0 answered (allowed or denied), 2 could not answer."
 )]
 pub struct Review {
     /// The AdmissionReview, as JSON; - for standard input
     #[arg(value_name = "FILE", default_value = "-", hide_default_value = true)]
     pub file: PathBuf,
 
-    /// Which of the two webhooks is to answer
+    /// Which of the two webhooks answers
     #[arg(long, value_name = "ENDPOINT", value_enum, default_value_t = Endpoint::Validate)]
     pub endpoint: Endpoint,
 
@@ -173,13 +173,12 @@ pub struct Review {
     #[arg(long, value_name = "FILE|NAME", default_value = "default")]
     pub policy: String,
 
-    /// Manifests of claims that exist, such as the output of `kubectl get pvc -A -o yaml` (repeatable)
+    /// Manifests of existing claims, such as the output of `kubectl get pvc -A -o yaml` (repeatable)
     #[arg(long, value_name = "FILE")]
     pub facts: Vec<PathBuf>,
 }
 
-/// By what is judged, and how that is reported: arguments of `jobgate lint`, `jobgate dry-run` and `jobgate
-/// audit`.
+/// The policy and the report: arguments of `jobgate lint`, `jobgate dry-run` and `jobgate audit`.
 #[derive(Debug, Args)]
 pub struct Reporting {
     /// The policy: a file, or one of default, audit, accelerators
@@ -190,16 +189,15 @@ pub struct Reporting {
     #[arg(long, value_name = "LEVEL", value_enum, default_value_t = FailOn::Deny, help_heading = "Judging")]
     pub fail_on: FailOn,
 
-    /// Make the exit code 1 if something was not judged, too: an unknown kind, a chart, a patch, an unknown
-    /// claim
+    /// Also exit with 1 if something was not judged: an unknown kind, a chart, a patch, an unknown claim
     #[arg(long, help_heading = "Judging")]
     pub fail_on_unjudged: bool,
 
-    /// How to write the report
+    /// The format of the report
     #[arg(long, value_name = "FORMAT", value_enum, default_value_t = Format::Human, help_heading = "Report")]
     pub format: Format,
 
-    /// Show every finding in full instead of summing up many of one kind
+    /// Show every finding instead of summarizing many of one kind
     #[arg(long, help_heading = "Report")]
     pub full: bool,
 }
@@ -217,7 +215,7 @@ impl Reporting {
         }
     }
 
-    /// Tells whether a report makes the run fail.
+    /// Returns whether a report makes the run fail.
     #[must_use]
     pub fn fails(&self, report: &report::Report) -> bool {
         let found = report.findings.iter().any(|located| located.finding.level >= self.fail_on.into());
@@ -225,26 +223,26 @@ impl Reporting {
     }
 }
 
-/// What is judged, by what, and how that is reported: arguments of `jobgate lint` and `jobgate dry-run`.
+/// Input, policy and report: arguments of `jobgate lint` and `jobgate dry-run`.
 #[derive(Debug, Args)]
 pub struct Judging {
     /// Files, directories, globs, or - for standard input
     ///
-    /// A named file is read whatever its name. A directory is walked as git sees it: .yaml, .yml and .json
-    /// files that .gitignore does not exclude, hidden ones (.github, .tekton) too. Links to files are read,
-    /// links to directories are not followed.
+    /// A file is read whatever its name. In a directory, .yaml, .yml and .json files are read unless
+    /// .gitignore excludes them, hidden ones (.github, .tekton) too. Links to files are followed, links to
+    /// directories are not.
     #[arg(value_name = "PATH", default_value = ".", hide_default_value = true)]
     pub paths: Vec<PathBuf>,
 
-    /// By what, and how that is reported.
+    /// The policy and the report.
     #[command(flatten)]
     pub reporting: Reporting,
 
-    /// Manifests of claims that exist, such as the output of `kubectl get pvc -A -o yaml` (repeatable)
+    /// Manifests of existing claims, such as the output of `kubectl get pvc -A -o yaml` (repeatable)
     #[arg(long, value_name = "FILE", help_heading = "Judging")]
     pub facts: Vec<PathBuf>,
 
-    /// Threads to use; 0 takes one for each processor
+    /// Threads to use; 0 for one per processor
     #[arg(long, value_name = "N", default_value_t = 0, hide_default_value = true, help_heading = "Limits")]
     pub threads: usize,
 
@@ -256,17 +254,17 @@ pub struct Judging {
 /// Arguments of `jobgate lint`.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
-  jobgate lint k8s/                                            a directory, as git sees it
-  kustomize build overlays/prod | jobgate lint -               what a tool renders
+  jobgate lint k8s/                                            a directory
+  kustomize build overlays/prod | jobgate lint -               rendered manifests
   kubectl get pvc -A -o yaml > pvc.yaml
-  jobgate lint --facts pvc.yaml k8s/                           with what the cluster knows of its claims
-  jobgate lint --policy audit --format github k8s/             a first roll-out in CI
-  jobgate lint --write-baseline .jobgate-baseline.json k8s/    baseline what is there already
-  jobgate lint --baseline .jobgate-baseline.json k8s/          only what is new
-  jobgate lint --diff k8s/                                     what --fix would change
-  jobgate lint --fix k8s/                                      write what the webhook would fill in into the files
+  jobgate lint --facts pvc.yaml k8s/                           with the claims of the cluster
+  jobgate lint --policy audit --format github k8s/             a first rollout in CI
+  jobgate lint --write-baseline .jobgate-baseline.json k8s/    baseline existing findings
+  jobgate lint --baseline .jobgate-baseline.json k8s/          report only new findings
+  jobgate lint --diff k8s/                                     show what --fix would change
+  jobgate lint --fix k8s/                                      fill in the files what the webhook would fill in
 
-With --diff the exit code is 1 if there is something to fix, too.")]
+With --diff the exit code is also 1 if there is something to fix.")]
 pub struct Lint {
     /// What is judged, and how.
     #[command(flatten)]
@@ -276,17 +274,17 @@ pub struct Lint {
     #[arg(long, help_heading = "Judging")]
     pub no_api_checks: bool,
 
-    /// Leave out what is in this baseline, and fail only for the rest; --write-baseline makes it
+    /// Hide the findings of this baseline (see --write-baseline), and fail only for others
     #[arg(long, value_name = "FILE", conflicts_with_all = ["write_baseline", "diff"], help_heading = "Judging")]
     pub baseline: Option<PathBuf>,
 
-    /// Write all findings to a file for --baseline; with --fix, those that are left
+    /// Write all findings to a file for --baseline; with --fix, the remaining ones
     #[arg(long, value_name = "FILE", conflicts_with = "diff", help_heading = "Judging")]
     pub write_baseline: Option<PathBuf>,
 
-    /// Fix in the files what can be fixed safely; the report is about what is left
+    /// Apply safe fixes to the files, and report what is left
     ///
-    /// Only the bytes of the changes move. With - the fixed text goes to standard output, and the report to
+    /// The rest of a file does not change. With -, the fixed text goes to standard output, and the report to
     /// standard error.
     #[arg(long, group = "fixes", help_heading = "Fixing")]
     pub fix: bool,
@@ -295,7 +293,7 @@ pub struct Lint {
     #[arg(long, group = "fixes", help_heading = "Fixing")]
     pub diff: bool,
 
-    /// Also make fixes that are a guess at what the author wants
+    /// Also apply fixes that may not be what the author wants
     #[arg(long, requires = "fixes", help_heading = "Fixing")]
     pub unsafe_fixes: bool,
 }
@@ -303,10 +301,10 @@ pub struct Lint {
 /// Arguments of `jobgate dry-run`.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
-  helm template my-chart | jobgate dry-run -                   what a chart renders
+  helm template my-chart | jobgate dry-run -                   a rendered chart
   kustomize build overlays/prod | jobgate dry-run -
-  jobgate dry-run --against main/k8s k8s                       what changes against an earlier version
-  jobgate dry-run --cluster k8s                                against what is in the cluster
+  jobgate dry-run --against main/k8s k8s                       compared with an earlier version
+  jobgate dry-run --cluster k8s                                compared with the cluster
   jobgate dry-run -o yaml job.yaml                             the objects as they would be stored
 
 Each object is one of: allowed; allowed, patched; denied by jobgate; refused by the API server.")]
@@ -319,19 +317,19 @@ pub struct DryRun {
     #[arg(short, long, value_name = "WHAT", value_enum, conflicts_with = "format", help_heading = "Report")]
     pub output: Option<Output>,
 
-    /// The namespace of manifests that name none, as in `kubectl -n`
+    /// The namespace for manifests without one, as in `kubectl -n`
     #[arg(short, long, value_name = "NAME", help_heading = "Judging")]
     pub namespace: Option<String>,
 
-    /// What becomes of fields that the API does not know, as in `kubectl --validate`
+    /// How to treat unknown fields, as in `kubectl --validate`
     #[arg(long, value_name = "HOW", value_enum, default_value_t = Validate::Strict, help_heading = "Judging")]
     pub validate: Validate,
 
-    /// Objects that exist: files or directories; what is in them is updated, not created (repeatable)
+    /// Files or directories with existing objects, which are updated instead of created (repeatable)
     #[arg(long, value_name = "PATH", help_heading = "Judging")]
     pub against: Vec<PathBuf>,
 
-    /// Read claims and the objects that exist from the cluster; nothing is written
+    /// Read claims and existing objects from the cluster; nothing is written
     #[cfg(feature = "serve")]
     #[arg(long, help_heading = "Cluster")]
     pub cluster: bool,
@@ -347,7 +345,7 @@ pub struct DryRun {
     pub context: Option<String>,
 }
 
-/// What `jobgate dry-run` prints in the place of a report.
+/// What `jobgate dry-run` prints instead of the report.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum Output {
     /// The objects as they would be stored, one document each
@@ -360,10 +358,10 @@ pub enum Output {
     Diff,
 }
 
-/// What becomes of unknown fields.
+/// How unknown fields are treated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum Validate {
-    /// They are rejected, as kubectl asks for by default
+    /// They are rejected, which is kubectl's default
     Strict,
     /// They are dropped with a warning
     Warn,
@@ -372,11 +370,11 @@ pub enum Validate {
 /// The lowest level that makes a run fail.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum FailOn {
-    /// What the webhook refuses
+    /// Denials
     Deny,
-    /// What it warns of, too
+    /// Denials and warnings
     Warn,
-    /// Everything
+    /// Denials, warnings and notes
     Note,
 }
 
@@ -393,9 +391,9 @@ impl From<FailOn> for Level {
 /// One of the two webhooks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum Endpoint {
-    /// The one that fills values in
+    /// The mutating webhook, which fills in values
     Mutate,
-    /// The one that refuses
+    /// The validating webhook, which denies
     Validate,
 }
 

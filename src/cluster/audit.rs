@@ -95,7 +95,7 @@ pub async fn audit(
     impact.notices.extend(failures.iter().map(|(namespace, failure)| {
         let failure = explain("persistentvolumeclaims", "", namespace, failure);
         format!(
-            "{failure}; claims are unknown, so `checkpoint-volume-access` says less than the webhook would"
+            "{failure}; claims are unknown, so `checkpoint-volume-access` reports less than the webhook would"
         )
     }));
     let mut report = Report::default();
@@ -149,7 +149,7 @@ async fn object(connection: &Connection, path: String) -> Result<Value, Failure>
 /// Reports that a namespace does not exist: listing it would return nothing.
 async fn missing(connection: &Connection, namespace: &str) -> Option<String> {
     if !fetch::is_name(namespace) {
-        return Some(format!("there can be no namespace {namespace:?}"));
+        return Some(format!("{namespace:?} is not a valid namespace"));
     }
     let found = async { fetch::get(&connection.client, format!("/api/v1/namespaces/{namespace}")).await };
     let found = tokio::time::timeout(PAGE_TIMEOUT, found).await;
@@ -162,9 +162,9 @@ fn explain(resource: &str, group: &str, namespace: &str, failure: &Failure) -> S
     let place = if namespace.is_empty() { String::new() } else { format!(" in the namespace `{namespace}`") };
     let help = match failure {
         Failure::Forbidden if namespace.is_empty() => {
-            "; it takes the permission to `list` them in all namespaces (`-n` audits some)"
+            "; requires permission to `list` them in all namespaces (`-n` audits some)"
         }
-        Failure::Forbidden => "; it takes the permission to `list` them",
+        Failure::Forbidden => "; requires permission to `list` them",
         Failure::Status(http::StatusCode::UNAUTHORIZED) => "; the kubeconfig's credentials are not accepted",
         Failure::Status(http::StatusCode::BAD_REQUEST) => "; is the selector valid?",
         _ => "",

@@ -57,13 +57,11 @@ impl ClientError {
             KubeconfigError::ReadConfig(error, _) => {
                 format!("cannot read it: {error}; name another with --kubeconfig or KUBECONFIG")
             }
-            KubeconfigError::FindPath => {
-                "there is no home directory to look for it; name it with --kubeconfig".to_owned()
-            }
+            KubeconfigError::FindPath => "there is no home directory; name it with --kubeconfig".to_owned(),
             KubeconfigError::Parse(error) => {
                 let text = error.to_string();
                 let line = text.lines().next().unwrap_or_default();
-                format!("it is no YAML of a kubeconfig: {}", line.strip_prefix("error: ").unwrap_or(line))
+                format!("it is not a valid kubeconfig: {}", line.strip_prefix("error: ").unwrap_or(line))
             }
             KubeconfigError::CurrentContextNotSet => {
                 format!("it has no current context; name one with --context ({})", contexts())
@@ -75,7 +73,7 @@ impl ClientError {
                 format!("its current context `{name}` is not in it; name one with --context ({})", contexts())
             }
             KubeconfigError::LoadClusterOfContext(name) => {
-                format!("the cluster `{name}`, which the context names, is not in it")
+                format!("it has no cluster `{name}`, which the context names")
             }
             KubeconfigError::MissingClusterUrl => {
                 "the cluster that the context names has no `server`".to_owned()

@@ -45,7 +45,7 @@ pub async fn excluded(client: &Client, namespaces: &BTreeSet<String>) -> Vec<Unj
             }
             Err(failure) => {
                 let why = format!(
-                    "cannot list {resource}: {}; whether jobs in these namespaces are {what} is not known",
+                    "cannot list {resource}: {}; whether jobs in these namespaces are {what} is unknown",
                     chain(&failure)
                 );
                 return vec![Unjudged::unknown(why)];
@@ -96,7 +96,7 @@ pub async fn excluded(client: &Client, namespaces: &BTreeSet<String>) -> Vec<Unj
 }
 
 fn unread(what: &str, failure: &Failure) -> String {
-    format!("cannot {what}: {}; whether the webhook judges jobs there is not known", chain(failure))
+    format!("cannot {what}: {}; whether the webhook judges jobs there is unknown", chain(failure))
 }
 
 async fn get(client: &Client, path: String) -> Result<Value, Failure> {

@@ -23,13 +23,13 @@ pub(crate) enum Failure {
     Status(StatusCode),
     #[error("the API server forbids it")]
     Forbidden,
-    #[error("the object is not there")]
+    #[error("the object does not exist")]
     NotFound,
-    #[error("the version asked for is too old")]
+    #[error("the requested version is too old")]
     Expired,
-    #[error("understand the answer")]
+    #[error("parse the answer")]
     Garbage(#[from] serde_json::Error),
-    #[error("the answer is not what was asked for")]
+    #[error("the answer is not the requested object")]
     Foreign,
     #[error("the answer is larger than {0} bytes")]
     TooLarge(usize),

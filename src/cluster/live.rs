@@ -202,7 +202,7 @@ impl Inner {
         self.report(healthy, outcome.as_ref().err());
         if looked == Looked::Unknown(Why::Forbidden) && !self.forbidden.swap(true, Ordering::Relaxed) {
             tracing::warn!(
-                "may not read claims: give the service account `get` on `persistentvolumeclaims`, or run with `--claims off`; said once"
+                "no permission to read claims: grant the service account `get` on `persistentvolumeclaims`, or run with `--claims off`; logged once"
             );
         }
         looked

@@ -105,7 +105,7 @@ impl Mirror {
             }
             Err(Failure::Expired) => {
                 // All watchers of the API server get this at the same time, and must not all list at once.
-                tracing::info!("the watch of claims is too far behind; listing again");
+                tracing::info!("the watch of claims is too old; listing again");
                 sleep(self.settings.relist_spread.mul_f64(chance())).await;
                 None
             }
@@ -206,7 +206,7 @@ impl Mirror {
         if !std::mem::replace(&mut self.failing, true) {
             match failure {
                 Failure::Forbidden => tracing::warn!(
-                    "may not list or watch claims: give the service account `list` and `watch` on `persistentvolumeclaims`, or run with `--claims live`; said once"
+                    "no permission to list or watch claims: grant the service account `list` and `watch` on `persistentvolumeclaims`, or run with `--claims live`; logged once"
                 ),
                 _ => tracing::warn!(
                     error = failure as &dyn std::error::Error,
@@ -223,7 +223,7 @@ impl Mirror {
     fn give_up(&self) {
         self.cache.give_up();
         let most = self.settings.max_claims;
-        tracing::warn!(most, "there are more claims than the cache may hold; asking for each one instead");
+        tracing::warn!(most, "there are too many claims for the cache; reading each one instead");
     }
 }
 

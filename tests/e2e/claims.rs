@@ -161,7 +161,7 @@ fn made_again_unwatched(place: &Place<'_>) {
             place.dry_run(&object).denied(&["checkpoint-volume-access"]);
             permit(place, &["get"]);
             let broken =
-                || if gate.log().contains("may not list or watch claims") { Ok(()) } else { Err(gate.log()) };
+                || if gate.log().contains("no permission to list or watch claims") { Ok(()) } else { Err(gate.log()) };
             eventually(Duration::from_secs(120), broken).expect("the watch must end");
             for _ in 0..3 {
                 make_again(place, "ReadWriteMany");

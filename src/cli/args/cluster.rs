@@ -6,7 +6,7 @@ use clap::{Args, ValueEnum};
 
 use super::Reporting;
 
-/// Which cluster to speak to.
+/// The cluster.
 #[derive(Clone, Debug, Default, Args)]
 pub struct KubeConfig {
     /// The kubeconfig [default: KUBECONFIG, else ~/.kube/config]
@@ -25,17 +25,17 @@ pub struct KubeConfig {
   jobgate audit --policy ours.yaml -n team-a -n team-b            some namespaces, under your own policy
   jobgate audit --format json --fail-on note > audit.json         for a program
 
-Nothing is written to the cluster. It takes the permission to list jobs, cronjobs, pytorchjobs and persistentvolumeclaims.")]
+Nothing is written to the cluster. Requires permission to list jobs, cronjobs, pytorchjobs and persistentvolumeclaims.")]
 pub struct Audit {
-    /// Only this namespace (repeatable) [default: all but those of the system]
+    /// Only this namespace (repeatable) [default: all but the system's]
     #[arg(short, long = "namespace", value_name = "NAMESPACE", help_heading = "Cluster")]
     pub namespaces: Vec<String>,
 
-    /// Only objects with such labels, as kubectl takes it: team=vision,tier!=test
+    /// Only objects with these labels, as in kubectl: team=vision,tier!=test
     #[arg(short = 'l', long, value_name = "SELECTOR", help_heading = "Cluster")]
     pub selector: Option<String>,
 
-    /// Judge Jobs and PyTorchJobs that have finished, too; they cannot be fixed
+    /// Also judge finished Jobs and PyTorchJobs, which cannot be fixed
     #[arg(long, help_heading = "Cluster")]
     pub include_finished: bool,
 
@@ -43,7 +43,7 @@ pub struct Audit {
     #[command(flatten)]
     pub cluster: KubeConfig,
 
-    /// By what, and how that is reported.
+    /// The policy and the report.
     #[command(flatten)]
     pub reporting: Reporting,
 }
@@ -51,13 +51,13 @@ pub struct Audit {
 /// Arguments of `jobgate doctor`.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
-  jobgate doctor                                                  the installation of the manifests, by the kubeconfig
+  jobgate doctor                                                  an installation of the manifests, in the kubeconfig's cluster
   jobgate doctor --namespace batch-gate --context prod-eu         another namespace, another cluster
-  jobgate doctor --canary-namespace training                      the canaries where jobs run, if the webhook leaves `default` alone
+  jobgate doctor --canary-namespace training                      send the canaries to another namespace than `default`
   jobgate doctor --format json                                    for a program
 
 Nothing is changed: the two canaries are dry runs. What you may not read is reported as not checked.
-Exit codes: 0 no problem that could be seen (look for what was not checked), 1 a problem, 2 could not run.")]
+Exit codes: 0 no problem found (see what was not checked), 1 a problem, 2 could not run.")]
 pub struct Doctor {
     /// The namespace of the installation
     #[arg(short, long, value_name = "NAMESPACE", default_value = "jobgate", help_heading = "Installation")]
@@ -71,11 +71,11 @@ pub struct Doctor {
     #[arg(long, value_name = "NAME", default_value = "jobgate", help_heading = "Installation")]
     pub validating_configuration: String,
 
-    /// The namespace in which two Jobs are tried, as dry runs
+    /// The namespace for two Jobs that are sent as dry runs
     #[arg(long, value_name = "NAMESPACE", default_value = "default", help_heading = "Canary")]
     pub canary_namespace: String,
 
-    /// Try no Job
+    /// Send no Jobs
     #[arg(long, conflicts_with = "canary_namespace", help_heading = "Canary")]
     pub no_canary: bool,
 
@@ -83,16 +83,16 @@ pub struct Doctor {
     #[command(flatten)]
     pub cluster: KubeConfig,
 
-    /// Seconds that each answer of the API server may take; a canary waits for all webhooks of the cluster
+    /// Timeout in seconds for each answer of the API server; a canary waits for all webhooks of the cluster
     #[arg(long, value_name = "SECONDS", default_value_t = 15, value_parser = clap::value_parser!(u64).range(1..=600), help_heading = "Cluster")]
     pub timeout: u64,
 
-    /// How to write the report
+    /// The format of the report
     #[arg(long, value_name = "FORMAT", value_enum, default_value_t = DoctorFormat::Human, help_heading = "Report")]
     pub format: DoctorFormat,
 }
 
-/// How `jobgate doctor` writes its report.
+/// The format of the doctor's report.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum DoctorFormat {
     /// For people, the worst first

@@ -1,4 +1,4 @@
-//! A number of bytes, as people type it.
+//! Sizes on the command line.
 
 /// A number of bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -14,7 +14,7 @@ impl std::fmt::Display for Size {
     }
 }
 
-/// Reads a [`Size`]: digits, and perhaps one of the suffixes `K`, `M` and `G`, which are powers of 1024.
+/// Reads a [`Size`]: digits, with an optional suffix `K`, `M` or `G`, which are powers of 1024.
 pub(super) fn size(text: &str) -> Result<Size, &'static str> {
     const EXPECTED: &str = "expected a number of bytes such as 1048576, 512K, 64M or 1G";
     let (digits, factor) = match text.as_bytes().last().map(u8::to_ascii_uppercase) {
