@@ -43,9 +43,7 @@ use kube::Client;
 use tokio::task::AbortHandle;
 use tokio::time::{Instant, timeout};
 
-pub use self::client::{
-    ClientError, Connection, client_from_kubeconfig, client_in_cluster, connection, in_cluster, is_own,
-};
+pub use self::client::{ClientError, Connection, client_in_cluster, connection, in_cluster, is_own};
 pub use self::excluded::excluded;
 pub use self::inventory::Inventory;
 pub(crate) use self::mirror::{LONG_ENOUGH, Pause, chance};

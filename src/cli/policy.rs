@@ -168,7 +168,7 @@ mod tests {
         );
         let (exit, text) = check_sources(&[&source]);
         assert_eq!(exit, Exit::Clean);
-        assert!(text.ends_with("2 exemptions\n0.yaml: warning: spec.exemptions[1] ended on 2025-12-31 and lifts nothing (r)\n"), "{text}");
+        assert!(text.ends_with("2 exemptions\n0.yaml: warning: spec.exemptions[1] ended on 2025-12-31 and suppresses nothing (r)\n"), "{text}");
     }
 
     #[test]

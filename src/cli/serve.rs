@@ -169,7 +169,7 @@ async fn client() -> Result<kube::Client, cluster::ClientError> {
     if cluster::in_cluster() {
         cluster::client_in_cluster()
     } else {
-        cluster::client_from_kubeconfig(None).await
+        Ok(cluster::connection(None, None).await?.client)
     }
 }
 

@@ -138,12 +138,7 @@ pub async fn audit(
 }
 
 async fn object(connection: &Connection, path: String) -> Result<Value, Failure> {
-    let answer = async {
-        Ok(serde_json::from_slice(
-            &fetch::read(fetch::get(&connection.client, path).await?, MAX_PAGE_BYTES).await?,
-        )?)
-    };
-    tokio::time::timeout(PAGE_TIMEOUT, answer).await.unwrap_or(Err(Failure::Silence))
+    fetch::value(&connection.client, path, MAX_PAGE_BYTES, PAGE_TIMEOUT).await
 }
 
 /// Reports that a namespace does not exist: listing it would return nothing.

@@ -107,15 +107,6 @@ pub fn client_in_cluster() -> Result<Client, ClientError> {
         .map_err(|error| ClientError::connect(&error))
 }
 
-/// Returns a client for a context of the kubeconfig (`KUBECONFIG`, else `~/.kube/config`), or for its current
-/// context.
-///
-/// # Errors
-/// The kubeconfig cannot be read, has no such context, or asks for something that cannot be done.
-pub async fn client_from_kubeconfig(context: Option<&str>) -> Result<Client, ClientError> {
-    Ok(connection(None, context).await?.client)
-}
-
 /// A client and its API server.
 #[derive(Clone)]
 #[allow(missing_debug_implementations, reason = "kube's client has none")]

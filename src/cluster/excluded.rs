@@ -100,10 +100,7 @@ fn unread(what: &str, failure: &Failure) -> String {
 }
 
 async fn get(client: &Client, path: String) -> Result<Value, Failure> {
-    let answer = async {
-        Ok(serde_json::from_slice(&fetch::read(fetch::get(client, path).await?, MAX_ANSWER_BYTES).await?)?)
-    };
-    tokio::time::timeout(REQUEST_TIMEOUT, answer).await.unwrap_or(Err(Failure::Silence))
+    fetch::value(client, path, MAX_ANSWER_BYTES, REQUEST_TIMEOUT).await
 }
 
 #[cfg(test)]

@@ -2,13 +2,17 @@
 //! credentials; the rest is here because a webhook needs more than a controller: a limit on every wait and
 //! every buffer, bookmarks, and little logging.
 
+use std::time::Duration;
+
 use bytes::{Bytes, BytesMut};
 use http::{Request, Response, StatusCode};
 use http_body_util::BodyExt as _;
 use kube::Client;
 use kube::client::Body;
+use tokio::time::timeout;
 
 use super::wire::Refusal;
+use crate::text::value::Value;
 
 /// Maximum size of a single object: 1.5 MiB is what etcd stores, and JSON escapes can make that six times as
 /// long.
@@ -41,6 +45,17 @@ pub(crate) enum Failure {
 pub(crate) async fn get(client: &Client, uri: String) -> Result<Response<Body>, Failure> {
     let request = Request::get(uri).header(http::header::ACCEPT, "application/json").body(Body::empty());
     send(client, request).await
+}
+
+/// Sends a GET and returns the JSON of a successful answer of at most `max_bytes`, which came in time.
+pub(crate) async fn value(
+    client: &Client,
+    uri: String,
+    max_bytes: usize,
+    limit: Duration,
+) -> Result<Value, Failure> {
+    let answer = async { Ok(serde_json::from_slice(&read(get(client, uri).await?, max_bytes).await?)?) };
+    timeout(limit, answer).await.unwrap_or(Err(Failure::Silence))
 }
 
 /// Sends a GET and returns the answer with any status.

@@ -269,7 +269,7 @@ mod tests {
             "{:?}",
             found.problems
         );
-        assert!(asked.len() <= 2 * PARALLEL, "{}", asked.len());
+        assert!(asked.len() <= 2 * MAX_PARALLEL, "{}", asked.len());
     }
 
     #[test]
@@ -289,8 +289,7 @@ mod tests {
     fn an_answer_that_is_no_object_is_a_problem() {
         let (found, _) = ask(|_| (200, "<html>".to_owned()), vec![object(Kind::CRON_JOB, "n")]);
         assert!(
-            found.problems[0]
-                .starts_with("cannot read cronjobs in the namespace `team-a`: understand the answer"),
+            found.problems[0].starts_with("cannot read cronjobs in the namespace `team-a`: parse the answer"),
             "{:?}",
             found.problems
         );

@@ -157,20 +157,6 @@ pub struct Server {
     metrics: Metrics,
 }
 
-/// Binds and runs a server.
-///
-/// # Errors
-/// If it cannot start.
-pub async fn serve(
-    app: impl Application,
-    config: Config,
-    metrics: Metrics,
-    stop: watch::Receiver<Stop>,
-) -> Result<(), ServeError> {
-    Server::bind(config, metrics).await?.run(app, stop).await;
-    Ok(())
-}
-
 impl Server {
     /// Binds the two ports. From here on connections queue up, until [`run`](Self::run) accepts them.
     ///

@@ -1156,7 +1156,7 @@ fn a_cluster_that_cannot_be_asked_is_an_error() {
             "other",
             "the kubeconfig other: its current context `b` is not in it; name one with --context (it has a)",
         ),
-        ("job.yaml", "broken", "the kubeconfig broken: it is no YAML of a kubeconfig: line 1"),
+        ("job.yaml", "broken", "the kubeconfig broken: it is not a valid kubeconfig: line 1"),
         ("job.yaml", "none", "the kubeconfig none: cannot read it: No such file"),
     ] {
         let output = place.run(&["dry-run", "--cluster", "--kubeconfig", kubeconfig, file]);

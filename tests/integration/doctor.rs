@@ -489,7 +489,7 @@ async fn the_certificate_of_a_pod_is_seen_through_the_api_server() {
     );
     let fine = outcome(&observed, "served-certificate");
     assert_eq!(fine.status, Status::Ok, "{fine:?}");
-    assert!(fine.finding.starts_with("pod jobgate-0: the certificate holds for 6 days"), "{fine:?}");
+    assert!(fine.finding.starts_with("pod jobgate-0: the certificate is valid for 6 days"), "{fine:?}");
     // The same certificate, under a bundle of somebody else.
     let stranger = Authority::generate(
         &Names::new("jobgate", "jobgate").unwrap(),

@@ -129,12 +129,7 @@ impl Ask<'_> {
     }
 
     async fn get(&self, path: String) -> Result<Value, Failure> {
-        self.within(async {
-            Ok(serde_json::from_slice(
-                &fetch::read(fetch::get(self.client, path).await?, MAX_ANSWER_BYTES).await?,
-            )?)
-        })
-        .await
+        fetch::value(self.client, path, MAX_ANSWER_BYTES, self.timeout).await
     }
 
     async fn object(&self, api: Api<'_>, name: &str) -> Seen<Value> {

@@ -353,7 +353,7 @@ fn registration() {
             each(o, |w| w["clientConfig"]["service"]["port"] = json!(8443));
         }),
         case("target", Problem, "neither a Service nor a URL", |o| {
-            first(&mut o.mutating)["clientConfig"] = json!({})
+            first(&mut o.mutating)["clientConfig"] = json!({});
         }),
         case("target", Fine, "https://127.0.0.1:1/mutate", |o| {
             first(&mut o.mutating)["clientConfig"] = json!({"url": "https://127.0.0.1:1/mutate"});
@@ -519,7 +519,7 @@ fn certificates() {
         }),
         case("served-certificate", Problem, "expired on", |o| o.now += 8 * DAY),
         case("served-certificate", Warning, "expires in", |o| {
-            o.now += 6 * DAY + 20 * Duration::from_secs(3600)
+            o.now += 6 * DAY + 20 * Duration::from_secs(3600);
         }),
         case("served-certificate", Problem, "connection refused", |o| {
             o.served[0].conclusive = true;

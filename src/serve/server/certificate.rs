@@ -153,19 +153,6 @@ impl Identity {
         self
     }
 
-    /// As [`follow`](Self::follow), for a certificate of any name.
-    ///
-    /// # Errors
-    /// As [`follow`](Self::follow).
-    pub async fn from_files(
-        certificate: PathBuf,
-        key: PathBuf,
-        every: Duration,
-        metrics: &Metrics,
-    ) -> Result<(Arc<Self>, Follower), HotError> {
-        Self::empty(metrics).follow(certificate, key, every).await
-    }
-
     /// Reads a chain and its key from two PEM files, and follows them for as long as the [`Follower`] lives.
     /// A refused pair is tried again each time: a certificate that is not valid yet is served once it is.
     ///
@@ -536,10 +523,10 @@ mod tests {
         let (first, next) = (pair(&["a"], |_| {}), early(&["a"]));
         write(&first);
         let metrics = Metrics::new();
-        let (identity, _follower) =
-            Identity::from_files(certificate.clone(), key.clone(), Duration::from_millis(5), &metrics)
-                .await
-                .unwrap();
+        let (identity, _follower) = Identity::empty(&metrics)
+            .follow(certificate.clone(), key.clone(), Duration::from_millis(5))
+            .await
+            .unwrap();
         let served = |pair: &(String, String)| {
             let current = identity.current.load();
             let der = CertificateDer::from_pem_slice(pair.0.as_bytes()).unwrap();

@@ -9,7 +9,7 @@ use std::sync::atomic::AtomicU64;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use prometheus_client::collector::Collector;
-use prometheus_client::encoding::{DescriptorEncoder, EncodeLabelSet, EncodeMetric as _, text};
+use prometheus_client::encoding::{DescriptorEncoder, EncodeMetric as _, text};
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::{ConstGauge, Gauge};
@@ -29,68 +29,9 @@ const BUCKETS: [f64; 16] = [
 /// The content type of [`Metrics::text`].
 pub const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
-#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct ReviewLabels {
-    endpoint: &'static str,
-    kind: &'static str,
-    verdict: &'static str,
-}
-
-#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct EndpointLabel {
-    endpoint: &'static str,
-}
-
-#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct RuleLabels {
-    rule: &'static str,
-    level: &'static str,
-}
-
-#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct CauseLabel {
-    cause: &'static str,
-}
-
-#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct MalformedLabels {
-    cause: &'static str,
-    caller: &'static str,
-}
-
-#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct CodeLabel {
-    code: u16,
-}
-
-#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct ReloadLabels {
-    file: &'static str,
-    result: &'static str,
-}
-
-#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct StepLabel {
-    step: &'static str,
-}
-
-#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct ResultLabel {
-    result: &'static str,
-}
-
-#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct LookupLabels {
-    source: &'static str,
-    result: &'static str,
-}
-
-#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct PolicyLabels {
-    name: Arc<str>,
-    hash: Arc<str>,
-}
-
+/// The labels of one series: names and values.
+type Labels<const N: usize> = [(&'static str, &'static str); N];
+type Counters<const N: usize> = Family<Labels<N>, Counter>;
 type Seconds = Gauge<f64, AtomicU64>;
 
 /// Counters, gauges and histograms of one server. Clones share them.
@@ -100,31 +41,31 @@ pub struct Metrics(Arc<Inner>);
 #[derive(Debug)]
 struct Inner {
     registry: Registry,
-    reviews: Family<ReviewLabels, Counter>,
-    findings: Family<RuleLabels, Counter>,
-    duration: Family<EndpointLabel, Histogram>,
+    reviews: Counters<3>,
+    findings: Counters<2>,
+    duration: Family<Labels<1>, Histogram>,
     in_flight: Gauge,
     body_bytes: Gauge,
     connections: Gauge,
-    refused: Family<CauseLabel, Counter>,
-    closed: Family<CauseLabel, Counter>,
-    shed: Family<CauseLabel, Counter>,
-    faults: Family<CauseLabel, Counter>,
-    malformed: Family<MalformedLabels, Counter>,
+    refused: Counters<1>,
+    closed: Counters<1>,
+    shed: Counters<1>,
+    faults: Counters<1>,
+    malformed: Counters<2>,
     trusted_children: Counter,
-    rejected: Family<CodeLabel, Counter>,
-    bodies_ended: Family<CauseLabel, Counter>,
-    handshake_errors: Family<CauseLabel, Counter>,
+    rejected: Family<[(&'static str, u16); 1], Counter>,
+    bodies_ended: Counters<1>,
+    handshake_errors: Counters<1>,
     certificate_not_after: Seconds,
     authority_not_after: Seconds,
-    certificate_steps: Family<StepLabel, Counter>,
-    certificate_errors: Family<CauseLabel, Counter>,
-    bundle_writes: Family<ResultLabel, Counter>,
+    certificate_steps: Counters<1>,
+    certificate_errors: Counters<1>,
+    bundle_writes: Counters<1>,
     clock_ahead: Gauge,
-    reloads: Family<ReloadLabels, Counter>,
-    policy: Family<PolicyLabels, Gauge>,
+    reloads: Counters<2>,
+    policy: Family<[(&'static str, Arc<str>); 2], Gauge>,
     policy_loaded: Seconds,
-    lookups: Family<LookupLabels, Counter>,
+    lookups: Counters<2>,
     claims: Gauge,
     claims_stale: Gauge,
     log_lines_dropped: Counter,
@@ -148,28 +89,25 @@ impl Metrics {
         let verdict = meta.outcome.as_str();
         self.0
             .reviews
-            .get_or_create(&ReviewLabels { endpoint: endpoint.as_str(), kind: meta.kind(), verdict })
+            .get_or_create(&[("endpoint", endpoint.as_str()), ("kind", meta.kind()), ("verdict", verdict)])
             .inc();
-        self.0
-            .duration
-            .get_or_create(&EndpointLabel { endpoint: endpoint.as_str() })
-            .observe(took.as_secs_f64());
+        self.0.duration.get_or_create(&[("endpoint", endpoint.as_str())]).observe(took.as_secs_f64());
         for ((rule, level), count) in &meta.findings {
-            self.0.findings.get_or_create(&RuleLabels { rule, level: level.as_str() }).inc_by(*count as u64);
+            self.0.findings.get_or_create(&[("rule", rule), ("level", level.as_str())]).inc_by(*count as u64);
         }
     }
 
     /// Counts an internal error, after which a request was allowed with a warning. The server itself reports
     /// `panic` and `deadline`.
     pub fn fault(&self, cause: &'static str) {
-        self.0.faults.get_or_create(&CauseLabel { cause }).inc();
+        self.0.faults.get_or_create(&[("cause", cause)]).inc();
     }
 
     /// Counts a review that could not be judged or patched because of its content. Without authentication
     /// anybody who reaches the port can raise this, so only causes from an
     /// [authenticated](super::Call::authenticated) caller, which is the API server, have alerts.
     pub fn malformed_review(&self, cause: &'static str, authenticated: bool) {
-        self.0.malformed.get_or_create(&MalformedLabels { cause, caller: caller(authenticated) }).inc();
+        self.0.malformed.get_or_create(&[("cause", cause), ("caller", caller(authenticated))]).inc();
     }
 
     /// Counts an object admitted because a trusted controller made it from a parent that was judged.
@@ -180,7 +118,7 @@ impl Metrics {
     /// Counts one look-up of a claim. `source` is `cache` or `live`, `result` is `found`, `absent` or
     /// `unknown`.
     pub fn claim_lookup(&self, source: &'static str, result: &'static str) {
-        self.0.lookups.get_or_create(&LookupLabels { source, result }).inc();
+        self.0.lookups.get_or_create(&[("source", source), ("result", result)]).inc();
     }
 
     /// Sets the number of claims in the cache, and whether it has had no contact with the API server lately.
@@ -192,7 +130,7 @@ impl Metrics {
     /// Sets the policy in force. `hash` identifies its content.
     pub fn policy(&self, name: &str, hash: &str) {
         self.0.policy.clear();
-        self.0.policy.get_or_create(&PolicyLabels { name: name.into(), hash: hash.into() }).set(1);
+        self.0.policy.get_or_create(&[("name", name.into()), ("hash", hash.into())]).set(1);
         self.0.policy_loaded.set(unix_seconds(SystemTime::now()));
     }
 
@@ -200,7 +138,7 @@ impl Metrics {
     pub fn reload(&self, file: &'static str, succeeded: bool) {
         self.0
             .reloads
-            .get_or_create(&ReloadLabels { file, result: if succeeded { "success" } else { "failure" } })
+            .get_or_create(&[("file", file), ("result", if succeeded { "success" } else { "failure" })])
             .inc();
     }
 
@@ -217,19 +155,19 @@ impl Metrics {
     /// Counts a step in the life of self-managed certificates: one of `crate::serve::certs::plan::Step`, or
     /// `sign` for a new served certificate.
     pub fn certificate_step(&self, step: &'static str) {
-        self.0.certificate_steps.get_or_create(&StepLabel { step }).inc();
+        self.0.certificate_steps.get_or_create(&[("step", step)]).inc();
     }
 
     /// Counts an error in managing certificates, or a refused certificate
     /// ([`CertificateError::cause`](super::certificate::CertificateError::cause)), which is refused again every
     /// few seconds.
     pub fn certificate_error(&self, cause: &'static str) {
-        self.0.certificate_errors.get_or_create(&CauseLabel { cause }).inc();
+        self.0.certificate_errors.get_or_create(&[("cause", cause)]).inc();
     }
 
     /// Counts an attempt to set the `caBundle` of a webhook configuration.
     pub fn bundle_write(&self, result: &'static str) {
-        self.0.bundle_writes.get_or_create(&ResultLabel { result }).inc();
+        self.0.bundle_writes.get_or_create(&[("result", result)]).inc();
     }
 
     /// Sets by how many seconds the API server's clock is ahead of this machine's; 0 within half a minute.
@@ -264,27 +202,27 @@ impl Metrics {
     }
 
     pub(super) fn body_ended(&self, cause: &'static str) {
-        self.0.bodies_ended.get_or_create(&CauseLabel { cause }).inc();
+        self.0.bodies_ended.get_or_create(&[("cause", cause)]).inc();
     }
 
     pub(super) fn connection_refused(&self, cause: &'static str) {
-        self.0.refused.get_or_create(&CauseLabel { cause }).inc();
+        self.0.refused.get_or_create(&[("cause", cause)]).inc();
     }
 
     pub(super) fn connection_closed(&self, cause: &'static str) {
-        self.0.closed.get_or_create(&CauseLabel { cause }).inc();
+        self.0.closed.get_or_create(&[("cause", cause)]).inc();
     }
 
     pub(super) fn shed(&self, cause: &'static str) {
-        self.0.shed.get_or_create(&CauseLabel { cause }).inc();
+        self.0.shed.get_or_create(&[("cause", cause)]).inc();
     }
 
     pub(super) fn rejected(&self, code: u16) {
-        self.0.rejected.get_or_create(&CodeLabel { code }).inc();
+        self.0.rejected.get_or_create(&[("code", code)]).inc();
     }
 
     pub(super) fn handshake_error(&self, cause: &'static str) {
-        self.0.handshake_errors.get_or_create(&CauseLabel { cause }).inc();
+        self.0.handshake_errors.get_or_create(&[("cause", cause)]).inc();
     }
 
     pub(super) fn log_lines_dropped(&self) -> Counter {
@@ -424,16 +362,16 @@ impl Inner {
         // Series that have alerts exist from the start: a counter that appears with its first event shows no
         // increase.
         for cause in Fault::OURS.map(Fault::as_str) {
-            drop(inner.faults.get_or_create(&CauseLabel { cause }));
+            drop(inner.faults.get_or_create(&[("cause", cause)]));
         }
         for cause in Fault::NOT_OF_AN_API_SERVER.map(Fault::as_str) {
-            drop(inner.malformed.get_or_create(&MalformedLabels { cause, caller: caller(true) }));
+            drop(inner.malformed.get_or_create(&[("cause", cause), ("caller", caller(true))]));
         }
         for cause in ["in-flight", "evaluation", "memory", "memory-per-source", "memory-revoked"] {
-            drop(inner.shed.get_or_create(&CauseLabel { cause }));
+            drop(inner.shed.get_or_create(&[("cause", cause)]));
         }
         for cause in ["slow", "late", "pieces"] {
-            drop(inner.bodies_ended.get_or_create(&CauseLabel { cause }));
+            drop(inner.bodies_ended.get_or_create(&[("cause", cause)]));
         }
         Self { registry: std::mem::take(registry), ..inner }
     }

@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 
 use base64::Engine as _;
 use http::header::{ACCEPT, CONTENT_TYPE};
+use http::request::Builder;
 use http::{Request, StatusCode};
 use kube::client::Body;
 
@@ -16,6 +17,12 @@ use crate::serve::certs::state::{Change, ROTATE};
 use crate::text::value::Value;
 
 impl Driver {
+    async fn write(&self, request: Builder, media_type: &str, body: &Value) -> Result<(), Failure> {
+        let request = request.header(ACCEPT, "application/json");
+        let request = request.header(CONTENT_TYPE, format!("application/{media_type}"));
+        self.send(request.body(Body::from(body.to_string().into_bytes()))).await.map(drop)
+    }
+
     /// Changes the Secret, unless it has changed since it was read; returns whether to read it again.
     pub(super) async fn store(
         &mut self,
@@ -45,10 +52,8 @@ impl Driver {
             annotations.remove(ROTATE);
         }
         let uri = format!("{}?fieldManager={FIELD_MANAGER}", self.settings.secret_uri());
-        let request =
-            Request::put(uri).header(ACCEPT, "application/json").header(CONTENT_TYPE, "application/json");
-        match self.send(request.body(Body::from(object.to_string().into_bytes()))).await {
-            Ok(_) => {
+        match self.write(Request::put(uri), "json", &object).await {
+            Ok(()) => {
                 self.store_pace.note(uptime);
                 self.metrics.certificate_step(step.as_str());
                 tracing::info!(
@@ -64,11 +69,7 @@ impl Driver {
                 true
             }
             Err(failure) => {
-                wrong.insert(format!(
-                    "{} ({})",
-                    self.explain("the Secret", &self.place(), &failure),
-                    "update"
-                ));
+                wrong.insert(format!("{} (update)", self.explain("the Secret", &self.place(), &failure)));
                 false
             }
         }
@@ -94,12 +95,9 @@ impl Driver {
             return false;
         }
         let uri = format!("{}?fieldManager={FIELD_MANAGER}&force=true", self.settings.uri(kind));
-        let request = Request::patch(uri)
-            .header(ACCEPT, "application/json")
-            .header(CONTENT_TYPE, "application/apply-patch+yaml");
-        let body = published.apply(kind, &name, bundle).to_string();
-        match self.send(request.body(Body::from(body.into_bytes()))).await {
-            Ok(_) => {
+        let body = published.apply(kind, &name, bundle);
+        match self.write(Request::patch(uri), "apply-patch+yaml", &body).await {
+            Ok(()) => {
                 self.paces[index].note(uptime);
                 self.metrics.bundle_write("success");
                 let roots: Vec<String> = bundle.iter().map(Root::id).collect();
@@ -136,11 +134,8 @@ impl Driver {
             return;
         }
         let uri = format!("{}?fieldManager={FIELD_MANAGER}", self.settings.uri(kind));
-        let request = Request::patch(uri)
-            .header(ACCEPT, "application/json")
-            .header(CONTENT_TYPE, "application/merge-patch+json");
-        match self.send(request.body(Body::from(published.release().to_string().into_bytes()))).await {
-            Ok(_) => self.release_paces[index].note(uptime),
+        match self.write(Request::patch(uri), "merge-patch+json", &published.release()).await {
+            Ok(()) => self.release_paces[index].note(uptime),
             // There is a newer version, which the next look reads.
             Err(Failure::Status(StatusCode::CONFLICT)) => {}
             Err(failure) => drop(wrong.insert(format!(

@@ -48,23 +48,10 @@ impl Authorities {
         self
     }
 
-    /// Reads authorities from a PEM file, and follows it for as long as the [`Follower`] lives. Clients may
-    /// have any name.
+    /// Reads authorities from a PEM file, and follows it for as long as the [`Follower`] lives.
     ///
     /// # Errors
     /// If the file cannot be used now. Later errors leave the last good authorities in place.
-    pub async fn from_file(
-        path: PathBuf,
-        every: Duration,
-        metrics: &Metrics,
-    ) -> Result<(Arc<Self>, Follower), HotError> {
-        Self::default().follow(path, every, metrics).await
-    }
-
-    /// As [`from_file`](Self::from_file), with the required [names](Self::naming).
-    ///
-    /// # Errors
-    /// As [`from_file`](Self::from_file).
     pub async fn follow(
         self,
         path: PathBuf,
