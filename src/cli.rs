@@ -1,4 +1,4 @@
-//! The commands, one file each. They join the pure core to files, streams and exit codes.
+//! The commands, one file each. They connect the pure core with files, streams and exit codes.
 
 pub mod args;
 #[cfg(feature = "serve")]
@@ -33,9 +33,9 @@ use crate::local::lint::{Claims, Options, collect, drained};
 /// How a command ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Exit {
-    /// All is well: 0.
+    /// No findings: 0.
     Clean,
-    /// There are findings at or above the level that was asked for: 1.
+    /// Findings at or above the level of `--fail-on`: 1.
     Findings,
     /// It could not run, or not on everything: 2.
     Failed,

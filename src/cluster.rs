@@ -1,4 +1,4 @@
-//! What the cluster knows of the claims that a workload names.
+//! What the cluster knows about the claims that a workload names.
 //!
 //! ```text
 //!            hit, and the watch is open              found, absent, unknown
@@ -8,14 +8,14 @@
 //!                    one flight per claim, 32 at once, 16 for one review, 50 a second, a circuit breaker
 //! ```
 //!
-//! A claim that the cache does not know may have been made a moment ago, so "absent" is only said when the
-//! API server itself said so. A claim that would be a reason for a denial is asked for again while the watch
-//! is not open: it may have been made anew. Whatever goes wrong, the answer is "unknown", comes in time,
-//! never denies anything, and is not kept from the author.
+//! A claim that is not in the cache may have been created a moment ago, so only the API server's own answer
+//! makes it "absent". A claim that would be a reason for a denial is read again while the watch is not open,
+//! as it may have been created again. If anything fails, the answer is "unknown", in time: it never denies
+//! anything, and the author gets a warning.
 //!
-//! The cache is not kube's reflector: that one keeps whole objects, hides the bookmarks by which one tells a
-//! quiet cluster from a dead watch, and logs every refusal. What is needed here is a list, a watch and a byte
-//! for each claim.
+//! The cache is not kube's reflector, which keeps whole objects, hides the bookmarks that distinguish a quiet
+//! cluster from a dead watch, and logs every refusal. A list, a watch and a byte for each claim are enough
+//! here.
 
 mod access;
 pub mod audit;
@@ -43,9 +43,7 @@ use kube::Client;
 use tokio::task::AbortHandle;
 use tokio::time::{Instant, timeout};
 
-pub use self::client::{
-    ClientError, Connection, client_from_kubeconfig, client_in_cluster, connection, in_cluster, is_own,
-};
+pub use self::client::{ClientError, Connection, client_in_cluster, connection, in_cluster, is_own};
 pub use self::excluded::excluded;
 pub use self::inventory::Inventory;
 pub(crate) use self::mirror::{LONG_ENOUGH, Pause, chance};
@@ -66,12 +64,12 @@ pub enum Mode {
     Cache,
     /// Ask the API server for each claim. Needs get.
     Live,
-    /// Look nothing up: nothing is known of any claim. Needs no token and no permission.
+    /// Look nothing up: all claims are unknown. Needs no token and no permission.
     Off,
 }
 
 impl Mode {
-    /// Returns the mode for when none is asked for: [`Mode::Cache`] in a cluster, [`Mode::Off`] outside one.
+    /// Returns the default mode: [`Mode::Cache`] in a cluster, [`Mode::Off`] outside one.
     #[must_use]
     pub fn by_default() -> Self {
         if in_cluster() { Self::Cache } else { Self::Off }
@@ -88,58 +86,56 @@ impl fmt::Display for Mode {
     }
 }
 
-/// The numbers of the look-ups; [`Settings::default`] is what the server uses.
+/// The settings of the look-ups; [`Settings::default`] is what the server uses.
 #[derive(Clone, Debug)]
 pub struct Settings {
     /// How long all look-ups of one review may take together, within the review's own deadline.
     pub budget: Duration,
-    /// How many claims the API server is asked for, for one review: those that matter most. Beyond, what the
-    /// cache does not know is unknown, and the author gets a warning. What is answered from memory does not
-    /// count.
+    /// Claims that the API server is asked for in one review, the most important first. Others that are not
+    /// in the cache are unknown, and the author gets a warning. Answers from memory do not count.
     pub requests_per_review: usize,
-    /// How many requests may be under way at once.
+    /// Concurrent requests.
     pub parallel: usize,
-    /// How many requests are sent each second for all reviews together, whoever they come from; beyond, a
-    /// claim is unknown.
+    /// Requests per second for all reviews together, from any client; beyond, a claim is unknown.
     pub requests_per_second: u32,
-    /// How many may be sent at once after a quiet time. One half is kept for claims that a denial may rest
-    /// on.
+    /// Requests that may be sent at once after a quiet time. Half of them are reserved for claims that may
+    /// cause a denial.
     pub request_burst: u32,
-    /// How long the API server's answer that a claim is there holds.
+    /// How long an answer that a claim exists is used.
     pub known_for: Duration,
-    /// How long its answer that a claim is not there holds.
+    /// How long an answer that a claim does not exist is used.
     pub absent_for: Duration,
-    /// How long an answer holds that was asked for because the watch is not open: no longer than the two
+    /// How long an answer is used that was requested because the watch is not open: no longer than the two
     /// reviews of one request are apart.
     pub confirmed_for: Duration,
-    /// So many failures in a row open the circuit breaker.
+    /// Failures in a row that open the circuit breaker.
     pub failures: u32,
-    /// So long the circuit breaker stays open.
+    /// How long the circuit breaker stays open.
     pub open_for: Duration,
-    /// After so long without a word from the API server the cache is not believed at all. Longer than a watch
-    /// may be silent.
+    /// After this time without contact with the API server the cache is not used. Longer than a watch may be
+    /// silent.
     pub stale_after: Duration,
     /// Claims on one page of a list.
     pub page_size: u32,
     /// How long one page, or the opening of a watch, may take.
     pub list_timeout: Duration,
-    /// After this time, or somewhat less, the API server is asked to end a watch. It is all that is heard
-    /// from it on a quiet cluster, and so bounds how long a dead connection goes unnoticed.
+    /// How long a watch is requested for, or a little less. On a quiet cluster its end is the only message
+    /// from the API server, and so bounds how long a dead connection goes unnoticed.
     pub watch_for: Duration,
-    /// So much later than asked for may a watch end; one that is silent beyond that is given up.
+    /// How much later a watch may end; a silent one is closed then.
     pub watch_grace: Duration,
-    /// A watch that is opened after a longer gap than this is relied on only when this time has passed: what
-    /// happened in the gap comes in first.
+    /// After a gap between watches longer than this, the next watch is only used after this time, when the
+    /// events of the gap have arrived.
     pub catch_up: Duration,
     /// The first pause after a failed list or watch; it doubles from there.
     pub first_pause: Duration,
     /// The longest such pause.
     pub longest_pause: Duration,
-    /// A list that has to be read again is read at a random time within this span.
+    /// A repeated list starts at a random time within this span.
     pub relist_spread: Duration,
     /// How long [`Claims::ready`] waits for the first list.
     pub startup_wait: Duration,
-    /// Beyond so many claims the cache is given up and each claim is asked for.
+    /// With more claims than this, the cache is not used and each claim is read by itself.
     pub max_claims: usize,
 }
 
@@ -171,7 +167,7 @@ impl Default for Settings {
     }
 }
 
-/// The claims of the cluster. Clones share everything; the watch ends with the last of them.
+/// The claims of the cluster. Clones share everything; the watch ends when the last one is dropped.
 #[derive(Clone)]
 pub struct Claims(Arc<Inner>);
 
@@ -216,14 +212,14 @@ impl Claims {
         }))
     }
 
-    /// Starts looking claims up with the default settings; in [`Mode::Cache`] this starts the watch, which
-    /// needs a tokio runtime.
+    /// Starts look-ups with the default settings; [`Mode::Cache`] starts a watch, which needs a tokio
+    /// runtime.
     #[must_use]
     pub fn start(mode: Mode, client: Client) -> Self {
         Self::with(mode, client, Settings::default())
     }
 
-    /// Starts looking claims up with other settings.
+    /// Starts look-ups with other settings.
     #[must_use]
     pub fn with(mode: Mode, client: Client, settings: Settings) -> Self {
         if mode == Mode::Off {
@@ -244,23 +240,22 @@ impl Claims {
         Self(Arc::new(Inner { settings, counts, live, cache, observer: OnceLock::new() }))
     }
 
-    /// Has every look-up reported from now on: where the answer came from (`cache`, `live`, or `none` where
-    /// nobody was asked) and what it was (`found`, `absent`, or [`Why::as_str`]). There can be one observer;
-    /// a second is ignored.
+    /// Sets the observer of every look-up: the source of the answer (`cache`, `live`, or `none` if no one was
+    /// asked) and the answer (`found`, `absent`, or [`Why::as_str`]). Only the first observer counts.
     pub fn observe(&self, observer: impl Fn(&'static str, &'static str) + Send + Sync + 'static) {
         let _ = self.0.observer.set(Box::new(observer));
     }
 
-    /// Returns what is known of the claims, given in the order of their importance. Every one of them has an
-    /// entry. Comes back by the deadline, and sooner where [`Settings::budget`] is over; what is not known by
-    /// then is unknown.
+    /// Returns the facts about the claims, which are in the order of their importance. Each of them has an
+    /// entry. Returns by the deadline, or after [`Settings::budget`] if that is sooner; the rest is unknown
+    /// then.
     pub async fn facts(&self, wanted: &[WantedClaim], deadline: Instant) -> ClaimFacts {
         let until = deadline.min(Instant::now() + self.0.settings.budget);
         let standing = self.0.cache.as_ref().map_or(Standing::Stale, |mirrored| mirrored.cache.standing());
         let mut facts = ClaimFacts::default();
         let mut open = Vec::new();
         for (at, claim) in wanted.iter().enumerate() {
-            // An object can name tens of thousands of claims: others get their turn meanwhile.
+            // An object can name tens of thousands of claims: let other tasks run in between.
             if at % LOOKUPS_BETWEEN_YIELDS == LOOKUPS_BETWEEN_YIELDS - 1 {
                 tokio::task::yield_now().await;
             }
@@ -271,7 +266,7 @@ impl Claims {
                 AtHand::Ask(question) => open.push((claim, key, question)),
             }
         }
-        // What the cache has is likelier to be a reason for a denial than what it does not know.
+        // Claims in the cache are more likely to cause a denial than missing ones.
         open.sort_by_key(|(_, _, question)| *question != Question::Confirming);
         let beyond = open.split_off(open.len().min(self.0.settings.requests_per_review));
         let looked = open.into_iter().map(|(claim, key, question)| async move {
@@ -294,7 +289,7 @@ impl Claims {
         facts
     }
 
-    /// Tells whether the cache has been filled once; true where there is no cache to fill.
+    /// Returns whether the cache has been filled; true if there is none.
     #[must_use]
     pub fn is_synced(&self) -> bool {
         self.0
@@ -304,8 +299,8 @@ impl Claims {
     }
 
     /// Waits until the cache is filled, but no longer than [`Settings::startup_wait`]: the API server may be
-    /// waiting for us. Returns [`Claims::is_synced`]; where it is false, claims are looked up one by one
-    /// until the cache is filled.
+    /// waiting for the webhook. Returns [`Claims::is_synced`]; if false, claims are read one by one until the
+    /// cache is filled.
     pub async fn ready(&self) -> bool {
         if let Some(mirrored) = &self.0.cache {
             let _ = timeout(self.0.settings.startup_wait, mirrored.cache.settled()).await;
@@ -313,7 +308,7 @@ impl Claims {
         self.is_synced()
     }
 
-    /// Returns what the look-ups have done so far and how they stand.
+    /// Returns statistics of the look-ups.
     #[must_use]
     pub fn stats(&self) -> Stats {
         let mut stats = self.0.counts.read();
@@ -328,43 +323,42 @@ impl Claims {
     }
 }
 
-/// Where answers come from, as [`Claims::observe`] tells it.
+/// The sources of answers, for [`Claims::observe`].
 const CACHE: &str = "cache";
 const LIVE: &str = "live";
 const NOBODY: &str = "none";
 
-/// So many claims are looked up in memory in one go: about a tenth of a millisecond's work.
+/// Claims that are looked up in memory at once: about a tenth of a millisecond.
 const LOOKUPS_BETWEEN_YIELDS: usize = 256;
 
-/// So many names are in a warning about claims that could not be looked up.
-const NAMES_IN_CAVEAT: usize = 3;
+/// Names in a warning about claims that could not be looked up.
+const MAX_NAMES_IN_WARNING: usize = 3;
 
-/// What is known of the claims of one object.
+/// The facts about the claims of one object.
 #[derive(Clone, Debug, Default)]
 pub struct ClaimFacts {
     /// The facts themselves.
     pub table: FactTable,
-    /// The claims that may decide and are unknown: how many for each reason, and the first few of their
-    /// names.
+    /// The unknown claims that may cause a denial: their number for each reason, and the first few names.
     unknown: BTreeMap<Why, usize>,
     names: Vec<String>,
     caveat: Option<String>,
 }
 
 impl ClaimFacts {
-    /// Takes note of a claim of which nothing is known.
+    /// Records an unknown claim.
     fn note(&mut self, claim: &WantedClaim, why: Why) {
-        // Other claims decide nothing, and the operator knows that nothing is looked up where nothing is.
+        // Other claims cause no denial, and with look-ups off the operator knows.
         if !claim.shared || why.explain().is_none() {
             return;
         }
         *self.unknown.entry(why).or_default() += 1;
-        if self.names.len() < NAMES_IN_CAVEAT {
+        if self.names.len() < MAX_NAMES_IN_WARNING {
             self.names.push(claim.name.clone());
         }
     }
 
-    /// Puts into words what could not be learned.
+    /// Writes the warning about unknown claims.
     fn explain(&mut self) {
         let (total, reasons) =
             self.unknown.iter().fold((0, Vec::new()), |(total, mut reasons), (why, count)| {
@@ -393,11 +387,11 @@ impl Facts for ClaimFacts {
     }
 }
 
-/// What there is to say of a claim without a request.
+/// What is known about a claim without a request.
 enum AtHand {
-    /// This, by that source.
+    /// This answer, from that source.
     Answer(&'static str, Looked),
-    /// Nothing: the API server is to be asked.
+    /// Nothing: the API server must be asked.
     Ask(Question),
 }
 
@@ -440,7 +434,7 @@ impl Inner {
         facts.table.claims.insert(key, fact);
     }
 
-    /// Counts an answer, and says it in the words of the rules.
+    /// Counts an answer, and converts it to a fact.
     fn fact(&self, source: &'static str, looked: Looked) -> Fact<Claim> {
         let (fact, word) = match looked {
             Looked::Absent => (Fact::Absent, "absent"),

@@ -1,10 +1,18 @@
-//! What may stand on the command line. Types and help texts only; nothing here opens a file.
+//! The command line: types and help texts. Nothing here opens a file.
+
+#[cfg(feature = "serve")]
+mod cluster;
+mod size;
 
 use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use clap_complete::Shell;
 
+#[cfg(feature = "serve")]
+pub use self::cluster::{Audit, Doctor, DoctorFormat, KubeConfig};
+pub use self::size::Size;
+use self::size::size;
 use crate::admission;
 use crate::judge::finding::Level;
 use crate::local::lint::MAX_FILE_SIZE;
@@ -32,12 +40,12 @@ pub struct Cli {
 pub enum Command {
     /// Check manifests before they reach a cluster
     Lint(Box<Lint>),
-    /// Show what an API server with the webhook would answer to manifests, and what it would store
+    /// Show how an API server with the webhook would answer manifests, and what it would store
     DryRun(Box<DryRun>),
     /// Show what a policy would do to the jobs that are already in a cluster
     #[cfg(feature = "serve")]
     Audit(Box<Audit>),
-    /// Check the webhook of a cluster, and say what to do about problems
+    /// Check the webhook of a cluster, and explain how to fix problems
     #[cfg(feature = "serve")]
     Doctor(Box<Doctor>),
     /// Serve the admission webhook
@@ -57,21 +65,21 @@ pub enum Command {
     #[cfg(feature = "serve")]
     #[command(subcommand)]
     Certs(Certs),
-    /// Print a script that completes jobgate's arguments
+    /// Print a shell completion script
     ///
     /// For bash: jobgate completions bash > /etc/bash_completion.d/jobgate
     Completions {
-        /// The shell that is to read it
+        /// The shell
         shell: Shell,
     },
     /// Print the manual page
     ///
     /// To read it: jobgate man | man -l -
     Man,
-    /// Write the files of this repository that are made from the code
+    /// Write the generated files of this repository
     #[command(hide = true)]
     Generate {
-        /// Only list those that are not up to date
+        /// Only list files that are not up to date
         #[arg(long)]
         check: bool,
         /// The root of the repository
@@ -98,7 +106,7 @@ pub enum Policy {
     #[command(after_help = "Example:
   jobgate policy export --vap ours.yaml | kubectl apply -f -
 
-For Kubernetes 1.30 and later. Policies of an earlier export stay in force: docs/operate.md says how to prune them.")]
+For Kubernetes 1.30 and later. Policies of an earlier export stay in force: docs/operate.md explains how to prune them.")]
     Export {
         /// As ValidatingAdmissionPolicies, with their bindings
         #[arg(long, required = true)]
@@ -108,7 +116,7 @@ For Kubernetes 1.30 and later. Policies of an earlier export stay in force: docs
         #[arg(value_name = "POLICY", default_value = "default")]
         policy: String,
 
-        /// The namespace that Jobgate runs in, which is left alone like the system's
+        /// The namespace of Jobgate, which is skipped like the system's
         #[arg(long, value_name = "NAMESPACE", default_value = "jobgate")]
         namespace: String,
     },
@@ -118,7 +126,7 @@ For Kubernetes 1.30 and later. Policies of an earlier export stay in force: docs
 #[cfg(feature = "serve")]
 #[derive(Debug, Subcommand)]
 pub enum Certs {
-    /// Write an authority and a certificate for the webhook's Service, and say what to do with them
+    /// Create an authority and a certificate for the webhook's Service, and print how to use them
     Init(CertsInit),
 }
 
@@ -126,11 +134,11 @@ pub enum Certs {
 #[cfg(feature = "serve")]
 #[derive(Debug, Args)]
 pub struct CertsInit {
-    /// Where ca.crt, ca.key, tls.crt and tls.key are written
+    /// The directory for ca.crt, ca.key, tls.crt and tls.key
     #[arg(long, value_name = "DIR", default_value = ".")]
     pub out: PathBuf,
 
-    /// The Service that leads to the webhook
+    /// The Service of the webhook
     #[arg(long, value_name = "NAME", default_value = "jobgate")]
     pub service: String,
 
@@ -138,11 +146,11 @@ pub struct CertsInit {
     #[arg(long, value_name = "NAMESPACE", default_value = "jobgate")]
     pub namespace: String,
 
-    /// Days that both hold
+    /// Days for which both are valid
     #[arg(long, value_name = "N", default_value_t = 365, value_parser = clap::value_parser!(u32).range(1..=3650))]
     pub days: u32,
 
-    /// Replace files that are there
+    /// Replace existing files
     #[arg(long)]
     pub force: bool,
 }
@@ -150,14 +158,14 @@ pub struct CertsInit {
 /// Arguments of `jobgate review`.
 #[derive(Debug, Args)]
 #[command(
-    after_help = "The answer is on standard output. Exit codes: 0 for an answer, whatever it says, and 2 for none."
+    after_help = "The answer is written to standard output. Exit codes: 0 answered (allowed or denied), 2 could not answer."
 )]
 pub struct Review {
     /// The AdmissionReview, as JSON; - for standard input
     #[arg(value_name = "FILE", default_value = "-", hide_default_value = true)]
     pub file: PathBuf,
 
-    /// Which of the two webhooks is to answer
+    /// Which of the two webhooks answers
     #[arg(long, value_name = "ENDPOINT", value_enum, default_value_t = Endpoint::Validate)]
     pub endpoint: Endpoint,
 
@@ -165,13 +173,12 @@ pub struct Review {
     #[arg(long, value_name = "FILE|NAME", default_value = "default")]
     pub policy: String,
 
-    /// Manifests of claims that exist, such as the output of `kubectl get pvc -A -o yaml` (repeatable)
+    /// Manifests of existing claims, such as the output of `kubectl get pvc -A -o yaml` (repeatable)
     #[arg(long, value_name = "FILE")]
     pub facts: Vec<PathBuf>,
 }
 
-/// By what is judged, and how that is reported: arguments of `jobgate lint`, `jobgate dry-run` and `jobgate
-/// audit`.
+/// The policy and the report: arguments of `jobgate lint`, `jobgate dry-run` and `jobgate audit`.
 #[derive(Debug, Args)]
 pub struct Reporting {
     /// The policy: a file, or one of default, audit, accelerators
@@ -182,16 +189,15 @@ pub struct Reporting {
     #[arg(long, value_name = "LEVEL", value_enum, default_value_t = FailOn::Deny, help_heading = "Judging")]
     pub fail_on: FailOn,
 
-    /// Make the exit code 1 if something was not judged, too: an unknown kind, a chart, a patch, an unknown
-    /// claim
+    /// Also exit with 1 if something was not judged: an unknown kind, a chart, a patch, an unknown claim
     #[arg(long, help_heading = "Judging")]
     pub fail_on_unjudged: bool,
 
-    /// How to write the report
+    /// The format of the report
     #[arg(long, value_name = "FORMAT", value_enum, default_value_t = Format::Human, help_heading = "Report")]
     pub format: Format,
 
-    /// Show every finding in full instead of summing up many of one kind
+    /// Show every finding instead of summarizing many of one kind
     #[arg(long, help_heading = "Report")]
     pub full: bool,
 }
@@ -209,7 +215,7 @@ impl Reporting {
         }
     }
 
-    /// Tells whether a report makes the run fail.
+    /// Returns whether a report makes the run fail.
     #[must_use]
     pub fn fails(&self, report: &report::Report) -> bool {
         let found = report.findings.iter().any(|located| located.finding.level >= self.fail_on.into());
@@ -217,26 +223,26 @@ impl Reporting {
     }
 }
 
-/// What is judged, by what, and how that is reported: arguments of `jobgate lint` and `jobgate dry-run`.
+/// Input, policy and report: arguments of `jobgate lint` and `jobgate dry-run`.
 #[derive(Debug, Args)]
 pub struct Judging {
     /// Files, directories, globs, or - for standard input
     ///
-    /// A named file is read whatever its name. A directory is walked as git sees it: .yaml, .yml and .json
-    /// files that .gitignore does not exclude, hidden ones (.github, .tekton) too. Links to files are read,
-    /// links to directories are not followed.
+    /// A file is read whatever its name. In a directory, .yaml, .yml and .json files are read unless
+    /// .gitignore excludes them, hidden ones (.github, .tekton) too. Links to files are followed, links to
+    /// directories are not.
     #[arg(value_name = "PATH", default_value = ".", hide_default_value = true)]
     pub paths: Vec<PathBuf>,
 
-    /// By what, and how that is reported.
+    /// The policy and the report.
     #[command(flatten)]
     pub reporting: Reporting,
 
-    /// Manifests of claims that exist, such as the output of `kubectl get pvc -A -o yaml` (repeatable)
+    /// Manifests of existing claims, such as the output of `kubectl get pvc -A -o yaml` (repeatable)
     #[arg(long, value_name = "FILE", help_heading = "Judging")]
     pub facts: Vec<PathBuf>,
 
-    /// Threads to use; 0 takes one for each processor
+    /// Threads to use; 0 for one per processor
     #[arg(long, value_name = "N", default_value_t = 0, hide_default_value = true, help_heading = "Limits")]
     pub threads: usize,
 
@@ -248,17 +254,17 @@ pub struct Judging {
 /// Arguments of `jobgate lint`.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
-  jobgate lint k8s/                                            a directory, as git sees it
-  kustomize build overlays/prod | jobgate lint -               what a tool renders
+  jobgate lint k8s/                                            a directory
+  kustomize build overlays/prod | jobgate lint -               rendered manifests
   kubectl get pvc -A -o yaml > pvc.yaml
-  jobgate lint --facts pvc.yaml k8s/                           with what the cluster knows of its claims
-  jobgate lint --policy audit --format github k8s/             a first roll-out in CI
-  jobgate lint --write-baseline .jobgate-baseline.json k8s/    baseline what is there already
-  jobgate lint --baseline .jobgate-baseline.json k8s/          only what is new
-  jobgate lint --diff k8s/                                     what --fix would change
-  jobgate lint --fix k8s/                                      write what the webhook would fill in into the files
+  jobgate lint --facts pvc.yaml k8s/                           with the claims of the cluster
+  jobgate lint --policy audit --format github k8s/             a first rollout in CI
+  jobgate lint --write-baseline .jobgate-baseline.json k8s/    baseline existing findings
+  jobgate lint --baseline .jobgate-baseline.json k8s/          report only new findings
+  jobgate lint --diff k8s/                                     show what --fix would change
+  jobgate lint --fix k8s/                                      fill in the files what the webhook would fill in
 
-With --diff the exit code is 1 if there is something to fix, too.")]
+With --diff the exit code is also 1 if there is something to fix.")]
 pub struct Lint {
     /// What is judged, and how.
     #[command(flatten)]
@@ -268,17 +274,17 @@ pub struct Lint {
     #[arg(long, help_heading = "Judging")]
     pub no_api_checks: bool,
 
-    /// Leave out what is in this baseline, and fail only for the rest; --write-baseline makes it
+    /// Hide the findings of this baseline (see --write-baseline), and fail only for others
     #[arg(long, value_name = "FILE", conflicts_with_all = ["write_baseline", "diff"], help_heading = "Judging")]
     pub baseline: Option<PathBuf>,
 
-    /// Write all findings to a file for --baseline; with --fix, those that are left
+    /// Write all findings to a file for --baseline; with --fix, the remaining ones
     #[arg(long, value_name = "FILE", conflicts_with = "diff", help_heading = "Judging")]
     pub write_baseline: Option<PathBuf>,
 
-    /// Fix in the files what can be fixed safely; the report is about what is left
+    /// Apply safe fixes to the files, and report what is left
     ///
-    /// Only the bytes of the changes move. With - the fixed text goes to standard output, and the report to
+    /// The rest of a file does not change. With -, the fixed text goes to standard output, and the report to
     /// standard error.
     #[arg(long, group = "fixes", help_heading = "Fixing")]
     pub fix: bool,
@@ -287,7 +293,7 @@ pub struct Lint {
     #[arg(long, group = "fixes", help_heading = "Fixing")]
     pub diff: bool,
 
-    /// Also make fixes that are a guess at what the author wants
+    /// Also apply fixes that may not be what the author wants
     #[arg(long, requires = "fixes", help_heading = "Fixing")]
     pub unsafe_fixes: bool,
 }
@@ -295,10 +301,10 @@ pub struct Lint {
 /// Arguments of `jobgate dry-run`.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
-  helm template my-chart | jobgate dry-run -                   what a chart renders
+  helm template my-chart | jobgate dry-run -                   a rendered chart
   kustomize build overlays/prod | jobgate dry-run -
-  jobgate dry-run --against main/k8s k8s                       what changes against an earlier version
-  jobgate dry-run --cluster k8s                                against what is in the cluster
+  jobgate dry-run --against main/k8s k8s                       compared with an earlier version
+  jobgate dry-run --cluster k8s                                compared with the cluster
   jobgate dry-run -o yaml job.yaml                             the objects as they would be stored
 
 Each object is one of: allowed; allowed, patched; denied by jobgate; refused by the API server.")]
@@ -311,19 +317,19 @@ pub struct DryRun {
     #[arg(short, long, value_name = "WHAT", value_enum, conflicts_with = "format", help_heading = "Report")]
     pub output: Option<Output>,
 
-    /// The namespace of manifests that name none, as in `kubectl -n`
+    /// The namespace for manifests without one, as in `kubectl -n`
     #[arg(short, long, value_name = "NAME", help_heading = "Judging")]
     pub namespace: Option<String>,
 
-    /// What becomes of fields that the API does not know, as in `kubectl --validate`
+    /// How to treat unknown fields, as in `kubectl --validate`
     #[arg(long, value_name = "HOW", value_enum, default_value_t = Validate::Strict, help_heading = "Judging")]
     pub validate: Validate,
 
-    /// Objects that exist: files or directories; what is in them is updated, not created (repeatable)
+    /// Files or directories with existing objects, which are updated instead of created (repeatable)
     #[arg(long, value_name = "PATH", help_heading = "Judging")]
     pub against: Vec<PathBuf>,
 
-    /// Read claims and the objects that exist from the cluster; nothing is written
+    /// Read claims and existing objects from the cluster; nothing is written
     #[cfg(feature = "serve")]
     #[arg(long, help_heading = "Cluster")]
     pub cluster: bool,
@@ -339,7 +345,7 @@ pub struct DryRun {
     pub context: Option<String>,
 }
 
-/// What `jobgate dry-run` prints in the place of a report.
+/// What `jobgate dry-run` prints instead of the report.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum Output {
     /// The objects as they would be stored, one document each
@@ -352,122 +358,23 @@ pub enum Output {
     Diff,
 }
 
-/// What becomes of unknown fields.
+/// How unknown fields are treated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum Validate {
-    /// They are rejected, as kubectl asks for by default
+    /// They are rejected, which is kubectl's default
     Strict,
     /// They are dropped with a warning
     Warn,
 }
 
-/// Which cluster to speak to.
-#[cfg(feature = "serve")]
-#[derive(Clone, Debug, Default, Args)]
-pub struct KubeConfig {
-    /// The kubeconfig [default: KUBECONFIG, else ~/.kube/config]
-    #[arg(long, value_name = "FILE", help_heading = "Cluster")]
-    pub kubeconfig: Option<PathBuf>,
-
-    /// The context of the kubeconfig [default: its current one]
-    #[arg(long, value_name = "NAME", help_heading = "Cluster")]
-    pub context: Option<String>,
-}
-
-/// Arguments of `jobgate audit`.
-#[cfg(feature = "serve")]
-#[derive(Debug, Args)]
-#[command(after_help = "Examples:
-  jobgate audit                                                   all namespaces but the system's, under the default policy
-  jobgate audit --policy ours.yaml -n team-a -n team-b            some namespaces, under your own policy
-  jobgate audit --format json --fail-on note > audit.json         for a program
-
-Nothing is written to the cluster. It takes the permission to list jobs, cronjobs, pytorchjobs and persistentvolumeclaims.")]
-pub struct Audit {
-    /// Only this namespace (repeatable) [default: all but those of the system]
-    #[arg(short, long = "namespace", value_name = "NAMESPACE", help_heading = "Cluster")]
-    pub namespaces: Vec<String>,
-
-    /// Only objects with such labels, as kubectl takes it: team=vision,tier!=test
-    #[arg(short = 'l', long, value_name = "SELECTOR", help_heading = "Cluster")]
-    pub selector: Option<String>,
-
-    /// Judge Jobs and PyTorchJobs that have finished, too; they cannot be fixed
-    #[arg(long, help_heading = "Cluster")]
-    pub include_finished: bool,
-
-    /// The cluster.
-    #[command(flatten)]
-    pub cluster: KubeConfig,
-
-    /// By what, and how that is reported.
-    #[command(flatten)]
-    pub reporting: Reporting,
-}
-
-/// Arguments of `jobgate doctor`.
-#[cfg(feature = "serve")]
-#[derive(Debug, Args)]
-#[command(after_help = "Examples:
-  jobgate doctor                                                  the installation of the manifests, by the kubeconfig
-  jobgate doctor --namespace batch-gate --context prod-eu         another namespace, another cluster
-  jobgate doctor --canary-namespace training                      the canaries where jobs run, if the webhook leaves `default` alone
-  jobgate doctor --format json                                    for a program
-
-Nothing is changed: the two canaries are dry runs. What you may not read is reported as not checked.
-Exit codes: 0 no problem that could be seen (look for what was not checked), 1 a problem, 2 could not run.")]
-pub struct Doctor {
-    /// The namespace of the installation
-    #[arg(short, long, value_name = "NAMESPACE", default_value = "jobgate", help_heading = "Installation")]
-    pub namespace: String,
-
-    /// The MutatingWebhookConfiguration
-    #[arg(long, value_name = "NAME", default_value = "jobgate", help_heading = "Installation")]
-    pub mutating_configuration: String,
-
-    /// The ValidatingWebhookConfiguration
-    #[arg(long, value_name = "NAME", default_value = "jobgate", help_heading = "Installation")]
-    pub validating_configuration: String,
-
-    /// The namespace in which two Jobs are tried, as dry runs
-    #[arg(long, value_name = "NAMESPACE", default_value = "default", help_heading = "Canary")]
-    pub canary_namespace: String,
-
-    /// Try no Job
-    #[arg(long, conflicts_with = "canary_namespace", help_heading = "Canary")]
-    pub no_canary: bool,
-
-    /// The cluster.
-    #[command(flatten)]
-    pub cluster: KubeConfig,
-
-    /// Seconds that each answer of the API server may take; a canary waits for all webhooks of the cluster
-    #[arg(long, value_name = "SECONDS", default_value_t = 15, value_parser = clap::value_parser!(u64).range(1..=600), help_heading = "Cluster")]
-    pub timeout: u64,
-
-    /// How to write the report
-    #[arg(long, value_name = "FORMAT", value_enum, default_value_t = DoctorFormat::Human, help_heading = "Report")]
-    pub format: DoctorFormat,
-}
-
-/// How `jobgate doctor` writes its report.
-#[cfg(feature = "serve")]
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum DoctorFormat {
-    /// For people, the worst first
-    Human,
-    /// One JSON document
-    Json,
-}
-
 /// The lowest level that makes a run fail.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum FailOn {
-    /// What the webhook refuses
+    /// Denials
     Deny,
-    /// What it warns of, too
+    /// Denials and warnings
     Warn,
-    /// Everything
+    /// Denials, warnings and notes
     Note,
 }
 
@@ -484,9 +391,9 @@ impl From<FailOn> for Level {
 /// One of the two webhooks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum Endpoint {
-    /// The one that fills values in
+    /// The mutating webhook, which fills in values
     Mutate,
-    /// The one that refuses
+    /// The validating webhook, which denies
     Validate,
 }
 
@@ -510,33 +417,6 @@ pub enum Color {
     Never,
 }
 
-/// A number of bytes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Size(pub u64);
-
-impl std::fmt::Display for Size {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let units = [(30, "G"), (20, "M"), (10, "K")];
-        match units.into_iter().find(|(bits, _)| self.0 > 0 && self.0.trailing_zeros() >= *bits) {
-            Some((bits, unit)) => write!(f, "{}{unit}", self.0 >> bits),
-            None => write!(f, "{}", self.0),
-        }
-    }
-}
-
-/// Reads a [`Size`]: digits, and perhaps one of the suffixes `K`, `M` and `G`, which are powers of 1024.
-fn size(text: &str) -> Result<Size, &'static str> {
-    const EXPECTED: &str = "expected a number of bytes such as 1048576, 512K, 64M or 1G";
-    let (digits, factor) = match text.as_bytes().last().map(u8::to_ascii_uppercase) {
-        Some(b'K') => (&text[..text.len() - 1], 1 << 10),
-        Some(b'M') => (&text[..text.len() - 1], 1 << 20),
-        Some(b'G') => (&text[..text.len() - 1], 1 << 30),
-        _ => (text, 1),
-    };
-    let number: u64 = digits.parse().map_err(|_| EXPECTED)?;
-    number.checked_mul(factor).map(Size).ok_or(EXPECTED)
-}
-
 #[cfg(test)]
 mod tests {
     use clap::CommandFactory as _;
@@ -546,21 +426,5 @@ mod tests {
     #[test]
     fn the_definition_is_sound() {
         Cli::command().debug_assert();
-    }
-
-    #[test]
-    fn sizes_are_read_and_written_alike() {
-        for (text, bytes) in
-            [("0", 0), ("1000", 1000), ("512K", 512 << 10), ("64M", 64 << 20), ("2G", 2 << 30)]
-        {
-            assert_eq!(size(text), Ok(Size(bytes)));
-            assert_eq!(Size(bytes).to_string(), text);
-        }
-        assert_eq!(size("64m"), Ok(Size(64 << 20)));
-        for text in
-            ["", "M", "-1", "1.5G", "64MB", "1 K", "99999999999999999999", "18446744073709551615K", "ü"]
-        {
-            assert!(size(text).is_err(), "{text}");
-        }
     }
 }

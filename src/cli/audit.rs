@@ -15,14 +15,14 @@ use crate::report::{Format, Report, clean};
 use crate::text::lines::cut;
 use crate::text::value::Value;
 
-/// How long the API server may take for its first word.
-pub(super) const PATIENCE: Duration = Duration::from_secs(10);
+/// How long the API server may take for its first answer.
+pub(super) const FIRST_ANSWER_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Runs the command. `color` is whether the report may be coloured.
 ///
 /// # Errors
-/// The policy is bad, the API server cannot be reached, or the report cannot be written. What cannot be
-/// listed is no error here: the rest is judged, and [`Exit::Failed`] says so.
+/// The policy is not valid, the API server cannot be reached, or the report cannot be written. What cannot be
+/// listed is no error: the rest is judged, and [`Exit::Failed`] is returned.
 pub fn run(args: &Audit, color: bool) -> anyhow::Result<Exit> {
     let policy = policy_named(&args.reporting.policy)?;
     let options = Options {
@@ -41,8 +41,8 @@ pub fn run(args: &Audit, color: bool) -> anyhow::Result<Exit> {
             let connection =
                 cluster::connection(args.cluster.kubeconfig.as_deref(), args.cluster.context.as_deref())
                     .await?;
-            reach(&connection, PATIENCE).await?;
-            // On a thread of the runtime, which may be left to judge for a while.
+            reach(&connection, FIRST_ANSWER_TIMEOUT).await?;
+            // Runs on a thread of the runtime, since judging may take a while.
             Ok(audit::audit(&connection, &policy, &options, &progress).await)
         })
     });
@@ -56,26 +56,26 @@ pub fn run(args: &Audit, color: bool) -> anyhow::Result<Exit> {
     })
 }
 
-/// The largest answer of `/version` that is read: a real one has a few hundred bytes.
+/// Maximum size of an answer of `/version`: usually a few hundred bytes.
 const MAX_VERSION_BYTES: usize = 64 << 10;
-/// How much is quoted of an answer that is none of an API server's.
+/// Bytes that are quoted of an answer that is not from an API server.
 const MAX_QUOTED_BYTES: usize = 80;
 
-/// Fails where nobody answers in time, where what answers does not know the user, and where it is no API
-/// server (a proxy's login page, say): nothing that it answers later could be relied on. An API server says
-/// its version, or refuses to with a `Status`.
-pub(super) async fn reach(connection: &Connection, patience: Duration) -> anyhow::Result<()> {
+/// Fails if there is no answer in time, if the credentials are not accepted, or if the answer is not from an
+/// API server (but a proxy's login page, say), whose later answers would be useless. An API server returns
+/// its version, or a `Status`.
+pub(super) async fn reach(connection: &Connection, timeout: Duration) -> anyhow::Result<()> {
     let server = &connection.server;
     let answer = async {
         let response = fetch::answer(&connection.client, "/version".to_owned()).await?;
         let status = response.status();
         Ok((status, fetch::read(response, MAX_VERSION_BYTES).await?))
     };
-    let (status, body) = match tokio::time::timeout(patience, answer).await.unwrap_or(Err(Failure::Silence)) {
+    let (status, body) = match tokio::time::timeout(timeout, answer).await.unwrap_or(Err(Failure::Silence)) {
         Ok(answer) => answer,
-        Err(Failure::TooLarge(_)) => bail!(
-            "{server} answers /version with something too large for a version: is it a Kubernetes API server?"
-        ),
+        Err(Failure::TooLarge(_)) => {
+            bail!("{server} answers /version with too much data: is it a Kubernetes API server?")
+        }
         Err(failure) => bail!("{server}: {}", chain(&failure)),
     };
     let document: Value = serde_json::from_slice(&body).unwrap_or_default();
@@ -84,7 +84,7 @@ pub(super) async fn reach(connection: &Connection, patience: Duration) -> anyhow
     match status.as_u16() {
         200 if ["major", "minor", "gitVersion"].into_iter().all(has) => Ok(()),
         401 if is_status => bail!("{server} does not accept the kubeconfig's credentials"),
-        // Who may not ask for the version may still list jobs.
+        // Users without access to the version may still list jobs.
         403 if is_status => Ok(()),
         _ => {
             let text = String::from_utf8_lossy(&body);
@@ -97,14 +97,14 @@ pub(super) async fn reach(connection: &Connection, patience: Duration) -> anyhow
     }
 }
 
-/// Says what could not be read. Returns whether everything could.
+/// Reports what could not be read. Returns whether everything could.
 fn complain(report: &Report, format: Format) -> io::Result<bool> {
     let Some(impact) = &report.impact else { return Ok(true) };
     let mut err = io::stderr().lock();
     for problem in &impact.problems {
         writeln!(err, "jobgate: {problem}")?;
     }
-    // People read these in the report, among what was not judged.
+    // The human report lists these among what was not judged.
     for notice in impact.notices.iter().filter(|_| format != Format::Human) {
         writeln!(err, "jobgate: warning: {notice}")?;
     }

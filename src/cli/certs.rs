@@ -1,4 +1,4 @@
-//! `jobgate certs`: certificates by hand, for development and for clusters where nothing else makes them.
+//! `jobgate certs`: certificates by hand, for development and for clusters without another way to get them.
 
 use std::fs::{self, Permissions};
 use std::io::Write;
@@ -13,10 +13,10 @@ use crate::cli::args::CertsInit;
 use crate::serve::certs::Names;
 use crate::serve::certs::authority::Authority;
 
-/// Writes an authority and a certificate, and tells a person what to do with them.
+/// Writes an authority and a certificate, and prints how to use them.
 ///
 /// # Errors
-/// If files are there and may not be replaced, or cannot be written, or a name cannot be that of a Service.
+/// If files exist and may not be replaced, or cannot be written, or a name is not valid for a Service.
 pub fn init(args: &CertsInit, out: &mut dyn Write) -> anyhow::Result<Exit> {
     let names = Names::new(&args.service, &args.namespace)?;
     let (now, life) = (SystemTime::now(), Duration::from_secs(86_400) * args.days);
@@ -44,7 +44,7 @@ pub fn init(args: &CertsInit, out: &mut dyn Write) -> anyhow::Result<Exit> {
     Ok(Exit::Clean)
 }
 
-/// Writes a file whole or not at all, never with wider permissions than it is to have.
+/// Writes a file atomically, never with wider permissions than `mode`.
 fn write(path: &Path, text: &str, mode: u32, replace: bool) -> anyhow::Result<()> {
     let dir = path.parent().filter(|dir| !dir.as_os_str().is_empty()).unwrap_or(Path::new("."));
     let write = || -> std::io::Result<()> {
@@ -61,8 +61,7 @@ fn write(path: &Path, text: &str, mode: u32, replace: bool) -> anyhow::Result<()
     write().with_context(|| format!("write {}", path.display()))
 }
 
-/// How an authority gets into every webhook of both configurations, by their names: there may be more than
-/// one.
+/// The commands that set an authority in every webhook of both configurations; there may be more than one.
 const PUBLISH: &str = r#"ca=$(base64 < "{dir}/ca.crt" | tr -d '\n')
 for kind in mutating validating; do
   for name in $(kubectl get ${kind}webhookconfiguration jobgate -o jsonpath='{.webhooks[*].name}'); do

@@ -1,4 +1,4 @@
-//! `jobgate completions`: a shell's completion script, from the definition of the command line.
+//! `jobgate completions`: a shell completion script.
 
 use std::io::{self, Write};
 
@@ -12,7 +12,7 @@ use crate::cli::args::Cli;
 /// # Errors
 /// `out` cannot be written.
 pub fn run(shell: Shell, out: &mut dyn Write) -> io::Result<()> {
-    // The generator writes to memory because it panics where a write fails, as it does into a closed pipe.
+    // The generator panics if a write fails, as into a closed pipe, so it writes to memory.
     let mut script = Vec::new();
     clap_complete::generate(shell, &mut Cli::command(), "jobgate", &mut script);
     out.write_all(&script)

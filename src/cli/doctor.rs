@@ -1,4 +1,4 @@
-//! `jobgate doctor`: a cluster in, what is wrong with its installation out, and an exit code.
+//! `jobgate doctor`: a cluster in, problems of its installation out, and an exit code.
 
 use std::io::Write;
 use std::time::Duration;
@@ -18,8 +18,8 @@ use crate::serve::doctor::{self, Status};
 /// Runs the command.
 ///
 /// # Errors
-/// The API server cannot be reached, a name is none, or `out` cannot be written. What cannot be read in the
-/// cluster is no error: the checks say so.
+/// The API server cannot be reached, a name is not valid, or `out` cannot be written. What cannot be read in
+/// the cluster is no error: the checks report it.
 pub fn run(args: &Doctor, out: &mut dyn Write) -> anyhow::Result<Exit> {
     let place = Place {
         namespace: args.namespace.clone(),
@@ -35,7 +35,7 @@ pub fn run(args: &Doctor, out: &mut dyn Write) -> anyhow::Result<Exit> {
     let options = Options { place, canary: !args.no_canary, timeout: Duration::from_secs(args.timeout) };
     let runtime =
         tokio::runtime::Builder::new_current_thread().enable_all().build().context("start the runtime")?;
-    let (server, observed) = narrated(&|| "looking at the cluster".to_owned(), || {
+    let (server, observed) = narrated(&|| "reading the cluster".to_owned(), || {
         runtime.block_on(async {
             let connection =
                 cluster::connection(args.cluster.kubeconfig.as_deref(), args.cluster.context.as_deref())

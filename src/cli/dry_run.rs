@@ -11,7 +11,7 @@ use anyhow::Context as _;
 use anyhow::bail;
 
 #[cfg(feature = "serve")]
-use super::audit::{PATIENCE, reach};
+use super::audit::{FIRST_ANSWER_TIMEOUT, reach};
 use super::lint::{complain, exit, take_unread, watched, write};
 use super::{Exit, facts, policy_named, today};
 use crate::admission::dry_run::Predicted;
@@ -34,8 +34,8 @@ use crate::text::{patch, yaml};
 /// Runs the command. `color` is whether the report may be coloured.
 ///
 /// # Errors
-/// The policy, a file of facts or of objects that exist is bad, or the output cannot be written. Files that
-/// cannot be read are no error here, as for `jobgate lint`.
+/// The policy, a file of facts or of existing objects is not valid, or the output cannot be written. Files
+/// that cannot be read are no error, as in `jobgate lint`.
 pub fn run(args: &DryRun, color: bool) -> anyhow::Result<Exit> {
     let judging = &args.judging;
     let policy = policy_named(&judging.reporting.policy)?;
@@ -109,7 +109,7 @@ pub fn run(args: &DryRun, color: bool) -> anyhow::Result<Exit> {
     Ok(exit(judging, &linted, complete))
 }
 
-/// A cluster to ask.
+/// A cluster to read.
 #[cfg(feature = "serve")]
 struct Connection {
     runtime: tokio::runtime::Runtime,
@@ -141,7 +141,9 @@ impl Connection {
         against: &mut Against,
     ) -> anyhow::Result<(FactTable, Vec<Unjudged>)> {
         let client = &self.connection.client;
-        self.runtime.block_on(reach(&self.connection, PATIENCE)).context("ask the cluster for --cluster")?;
+        self.runtime
+            .block_on(reach(&self.connection, FIRST_ANSWER_TIMEOUT))
+            .context("ask the cluster for --cluster")?;
         let Mentioned { objects, claims, namespaces } = lint::mentioned(files, options, namespace);
         let objects = objects.into_iter().map(|key| Wanted::Object(key.kind, key.namespace, key.name));
         let claims = claims.into_iter().map(|(namespace, name)| Wanted::Claim(namespace, name));
@@ -149,26 +151,26 @@ impl Connection {
             objects.chain(claims).chain(namespaces.iter().cloned().map(Wanted::Namespace)).collect();
         let (total, done) = (wanted.len(), Cell::new(0_usize));
         let show = io::stderr().is_terminal();
-        let told = || {
+        let progress = || {
             done.set(done.get() + 1);
             if show {
                 let _ =
-                    write!(io::stderr(), "\r\u{1b}[Kasking the cluster: {} of {total} objects", done.get());
+                    write!(io::stderr(), "\r\u{1b}[Kreading the cluster: {} of {total} objects", done.get());
             }
         };
-        let found = self.runtime.block_on(cluster::snapshot(client, wanted, told));
+        let found = self.runtime.block_on(cluster::snapshot(client, wanted, progress));
         let excluded = self.runtime.block_on(cluster::excluded(client, &namespaces));
         let mut err = io::stderr().lock();
         if show && total > 0 {
             write!(err, "\r\u{1b}[K")?;
         }
         if found.broken {
-            bail!("{} went away: {}", self.connection.server, found.problems.join("; "));
+            bail!("{} stopped answering: {}", self.connection.server, found.problems.join("; "));
         }
         for namespace in &found.absent_namespaces {
             writeln!(
                 err,
-                "jobgate: warning: the namespace `{namespace}` is not there: until it is, the API server refuses whatever goes into it"
+                "jobgate: warning: the namespace `{namespace}` does not exist: until it does, the API server rejects everything in it"
             )?;
         }
         for object in found.objects {
@@ -179,7 +181,7 @@ impl Connection {
     }
 }
 
-/// Whoever read the output has enough of it: `jobgate dry-run | head` is no failure.
+/// A reader may close the pipe: `jobgate dry-run | head` is no failure.
 fn unless_closed(written: io::Result<()>) -> anyhow::Result<()> {
     match written {
         Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
@@ -187,7 +189,7 @@ fn unless_closed(written: io::Result<()>) -> anyhow::Result<()> {
     }
 }
 
-/// Writes a line for each object, the findings, what is filled in, and what it all comes to.
+/// Writes a line for each object, the findings, what is filled in, and a summary.
 fn to_people(
     args: &DryRun,
     color: bool,
@@ -251,7 +253,7 @@ fn summary(report: &Report) -> String {
     }
 }
 
-/// Writes what was asked for in the place of a report.
+/// Writes the requested output instead of a report.
 fn print(output: Output, linted: &Linted, out: &mut dyn Write) -> io::Result<()> {
     let stored: Vec<&Value> =
         linted.report.answers.iter().filter_map(|answered| answered.answer.admitted.as_ref()).collect();

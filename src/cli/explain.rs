@@ -10,11 +10,11 @@ use crate::judge::checks::CHECKS;
 use crate::judge::rules::{self, RULES};
 use crate::text::suggest::closest;
 
-/// Characters in a line: what is comfortable to read, and fits beside an editor.
+/// Characters in a line: comfortable to read, and fits beside an editor.
 const WIDTH: usize = 100;
 
-/// Writes the page of a rule or check, or without one the list of all, with ANSI styles; `out` takes them out
-/// where nobody sees colours.
+/// Writes the page of a rule or check, or the list of all, with ANSI styles, which `out` removes if it has no
+/// colours.
 ///
 /// # Errors
 /// There is no such rule or check, or `out` cannot be written.

@@ -1,7 +1,6 @@
-//! `jobgate generate`: writes the files of this repository that are made from the code, or says which of them
-//! are not up to date.
+//! `jobgate generate`: writes the generated files of this repository, or lists those that are not up to date.
 //!
-//! To make one more file, add it to [`files`].
+//! To generate another file, add it to [`files`].
 
 use std::fs;
 use std::io::{self, Write};
@@ -16,20 +15,19 @@ use crate::judge::api::schema::built_in;
 use crate::judge::policy;
 use crate::judge::rules::RULES;
 
-/// A folder in which every Markdown file is made from the code, so that one which is not has been left behind
-/// by a rule that is gone.
+/// A folder in which every Markdown file is generated, so that others are leftovers of a removed rule.
 const WHOLE: &str = "docs/rules";
 
-/// A file made from the code.
+/// A generated file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Made {
     /// Its path from the root of the repository, with `/`.
     pub path: String,
-    /// What stands in it.
+    /// Its contents.
     pub contents: String,
 }
 
-/// Returns all files that are made from the code, in the order of their paths.
+/// Returns all generated files, sorted by path.
 #[must_use]
 pub fn files() -> Vec<Made> {
     let made = |path: &str, contents: String| Made { path: path.to_owned(), contents };
@@ -48,8 +46,7 @@ pub fn files() -> Vec<Made> {
     files
 }
 
-/// Writes the files that are not up to date, and removes those that nothing makes any more; with `check` only
-/// says which they are.
+/// Writes the files that are not up to date, and removes leftovers; with `check` only lists them.
 ///
 /// Ends with [`Exit::Findings`] if `check` finds any.
 ///
@@ -82,7 +79,7 @@ pub fn run(root: &Path, check: bool, out: &mut dyn Write) -> anyhow::Result<Exit
     }
     for path in left_behind(root, &files).with_context(|| format!("list {WHOLE}"))? {
         if check {
-            writeln!(out, "{path}: nothing makes this file any more; run `jobgate generate`")?;
+            writeln!(out, "{path}: this file is not generated any more; run `jobgate generate`")?;
             exit = Exit::Findings;
         } else {
             fs::remove_file(root.join(&path)).with_context(|| format!("remove {path}"))?;
@@ -101,7 +98,7 @@ fn read(path: &Path) -> io::Result<Option<Vec<u8>>> {
     }
 }
 
-/// Returns the Markdown files that stand in a folder of made files and are not made.
+/// Returns the leftover Markdown files in a generated folder.
 fn left_behind(root: &Path, files: &[Made]) -> io::Result<Vec<String>> {
     let folder = match fs::read_dir(root.join(WHOLE)) {
         Ok(folder) => folder,
@@ -161,7 +158,7 @@ mod tests {
         assert_eq!(
             text,
             "docs/rules/deadline.md: is not up to date; run `jobgate generate`\n\
-             docs/rules/gone.md: nothing makes this file any more; run `jobgate generate`\n"
+             docs/rules/gone.md: this file is not generated any more; run `jobgate generate`\n"
         );
         assert_eq!(
             generate(root.path(), false).1,

@@ -1,8 +1,7 @@
-//! The manifests below `deploy/` that are made from the code: the webhook configurations, the policies as
-//! ConfigMaps, and everything in one file.
+//! The generated manifests below `deploy/`: the webhook configurations, the policies as ConfigMaps, and
+//! everything in one file.
 //!
-//! The rest of `deploy/base` is written by hand. One file holds it all for people who have no use for
-//! overlays.
+//! The rest of `deploy/base` is written by hand. One file has all of it, for use without overlays.
 
 use crate::judge::cel;
 use crate::judge::policy::{BUILTINS, Policy};
@@ -11,12 +10,12 @@ use crate::kinds::registration::{self, Target};
 use crate::text::value::{Value, json};
 use crate::text::yaml;
 
-/// Where it is installed, and what everything in it is called.
+/// The namespace, and the name of all objects.
 const NAME: &str = "jobgate";
 
 const MADE: &str = "# Made by `jobgate generate`.\n";
 
-/// The files of `deploy/base` that are written by hand, up to the policy and from there on.
+/// The hand-written files of `deploy/base`, before and after the policy.
 const BEFORE_POLICY: [&str; 4] = [
     include_str!("../../deploy/base/namespace.yaml"),
     include_str!("../../deploy/base/service-account.yaml"),
@@ -25,7 +24,7 @@ const BEFORE_POLICY: [&str; 4] = [
 ];
 const AFTER_POLICY: &str = include_str!("../../deploy/base/workload.yaml");
 
-/// What the chart has of its own, and shares with the rest: the dashboard and the alerts.
+/// Files that the chart shares with the rest: the dashboard and the alerts.
 const DASHBOARD: &str = include_str!("../../deploy/components/dashboard/grafana-dashboard.json");
 const ALERTS: &str = include_str!("../../deploy/components/alerts/prometheus-rule.yaml");
 
@@ -52,7 +51,7 @@ pub fn files() -> Vec<(String, String)> {
     files
 }
 
-/// Returns the ConfigMap that holds a policy that comes with the program, comments included.
+/// Returns the ConfigMap with a built-in policy, including comments.
 fn policy(name: &str) -> String {
     let source = BUILTINS.iter().find(|builtin| builtin.name == name).map_or("", |builtin| builtin.source);
     let map = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"labels": {"app.kubernetes.io/name": NAME}, "name": "jobgate-policy", "namespace": NAME}});
@@ -64,8 +63,7 @@ fn policy(name: &str) -> String {
     text
 }
 
-/// Returns both configurations, without the certificate authority: that key belongs to whoever makes the
-/// certificates.
+/// Returns both configurations, without `caBundle`, which depends on the certificates.
 fn webhooks() -> String {
     let target = Target::Service { namespace: NAME.to_owned(), name: NAME.to_owned() };
     registration::configurations(NAME, &target, None)
@@ -73,7 +71,7 @@ fn webhooks() -> String {
         .join("---\n")
 }
 
-/// Returns one file with everything. The configurations come last, so that what they call is on its way.
+/// Returns one file with everything. The configurations come last, after what they call.
 fn everything() -> String {
     let mut parts: Vec<String> = BEFORE_POLICY.map(str::to_owned).to_vec();
     parts.extend([policy("default"), AFTER_POLICY.to_owned(), webhooks()]);

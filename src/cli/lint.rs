@@ -24,8 +24,8 @@ use crate::report::{self, Format, Report, plural};
 /// Runs the command. `color` is whether standard output may be coloured.
 ///
 /// # Errors
-/// The policy or a file of facts is bad, or the report cannot be written. Files that cannot be linted, or
-/// written, are no error here: the others are, and [`Exit::Failed`] says so.
+/// The policy or a file of facts is not valid, or the report cannot be written. Files that cannot be linted
+/// or written are no error: the others are, and [`Exit::Failed`] is returned.
 pub fn run(args: &Lint, color: bool) -> anyhow::Result<Exit> {
     let known = args.baseline.as_deref().map(read_baseline).transpose()?;
     let (baseline_path, write_baseline) = (args.baseline.as_deref(), args.write_baseline.as_deref());
@@ -79,7 +79,7 @@ pub fn run(args: &Lint, color: bool) -> anyhow::Result<Exit> {
             plural(report.changed, "file")
         )?;
     } else if let Some(text) = piped.filter(|_| writes) {
-        // The text is what a pipe wants; the report stands aside.
+        // The text goes to the pipe, so the report goes to standard error.
         let text = files.piped(text);
         to(&mut io::stdout().lock(), |out| out.write_all(&text))?;
         let options =
@@ -122,7 +122,7 @@ pub fn run(args: &Lint, color: bool) -> anyhow::Result<Exit> {
         Exit::Clean if changes => Exit::Findings,
         exit => exit,
     };
-    // The process ends next, and the system takes its memory back at once.
+    // The process ends next, which frees the memory at once.
     std::mem::forget(linted);
     Ok(exit)
 }
@@ -139,15 +139,15 @@ fn root_of(baseline: &Path) -> anyhow::Result<Root> {
     Ok(Root::new(baseline, &std::env::current_dir().context("find the current directory")?))
 }
 
-/// Takes what a baseline knows out of the report.
+/// Removes baselined findings from the report.
 fn lift(baseline: &Baseline, inputs: &Inputs, linted: &mut Linted, root: &Root) {
     let unread: Vec<&str> = linted.unreadable.iter().map(|error| &*error.path).collect();
     let read = inputs.files.iter().map(|input| &*input.path).filter(|path| !unread.contains(path));
     baseline.lift(&mut linted.report, read, root);
 }
 
-/// Writes a baseline of what was found, which then is known. Returns whether it did: it does not if it would
-/// not know everything.
+/// Writes a baseline of all findings, which then are baselined. Returns whether it did: it does not if it
+/// would be incomplete.
 fn renew_baseline(path: &Path, inputs: &Inputs, linted: &mut Linted) -> anyhow::Result<bool> {
     if !(inputs.unreadable.is_empty() && linted.unreadable.is_empty()) {
         return Ok(false);
@@ -160,7 +160,7 @@ fn renew_baseline(path: &Path, inputs: &Inputs, linted: &mut Linted) -> anyhow::
     Ok(true)
 }
 
-/// Returns how a run ends that has found this; `complete` is whether everything could be read, and written.
+/// Returns how the run ends; `complete` is whether everything could be read and written.
 pub(super) fn exit(args: &Judging, linted: &Linted, complete: bool) -> Exit {
     match (complete, args.reporting.fails(&linted.report)) {
         (false, _) => Exit::Failed,
@@ -179,23 +179,23 @@ pub(super) fn write_report(report: &Report, format: Format, options: &report::Op
     to(&mut io::stdout().lock(), |out| report::write(report, format, options, out))
 }
 
-/// Writes to a stream that its reader may leave.
+/// Writes to a stream that its reader may close.
 fn to(
     stream: &mut dyn io::Write,
     text: impl FnOnce(&mut dyn io::Write) -> io::Result<()>,
 ) -> anyhow::Result<()> {
     let mut out = BufWriter::new(stream);
     match text(&mut out).and_then(|()| out.flush()) {
-        // Whoever read the report has enough of it: `jobgate lint | head` is no failure.
+        // A reader may close the pipe: `jobgate lint | head` is no failure.
         Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
         written => written.context("write the report"),
     }
 }
 
-/// Puts changed files in the place of the old ones.
+/// Replaces files by changed ones.
 #[derive(Debug, Default)]
 struct Files {
-    /// What has become of standard input.
+    /// The changed text of standard input.
     piped: Mutex<Option<Vec<u8>>>,
 }
 
@@ -219,7 +219,7 @@ impl Sink for Files {
 }
 
 impl Files {
-    /// Returns what has become of standard input.
+    /// Returns the changed text of standard input.
     fn piped<'a>(&self, text: &'a [u8]) -> Cow<'a, [u8]> {
         self.piped
             .lock()
@@ -229,7 +229,7 @@ impl Files {
     }
 }
 
-/// Remembers what would change.
+/// Collects the diffs.
 #[derive(Debug, Default)]
 struct Diffs(Mutex<BTreeMap<Arc<str>, String>>);
 
@@ -264,14 +264,14 @@ impl Diffs {
     }
 }
 
-/// Takes in the arguments that cannot be read, and the directories in which there is no file to lint.
+/// Reports the arguments that cannot be read, and the directories without a file to lint.
 pub(super) fn take_unread(inputs: &Inputs, linted: &mut Linted) {
     linted.report.unjudged.extend(inputs.unreadable.iter().map(Unreadable::unjudged));
     linted.report.unjudged.extend(inputs.empty.iter().map(|directory| lint::nothing_in(directory)));
     linted.report.unjudged.sort_by(report::unjudged_order);
 }
 
-/// Says what could not be linted, or written. Returns whether everything could.
+/// Reports what could not be linted or written. Returns whether everything could.
 pub(super) fn complain(inputs: &Inputs, linted: &Linted) -> io::Result<bool> {
     let mut err = io::stderr().lock();
     for error in inputs.unreadable.iter().chain(&linted.unreadable) {
@@ -283,15 +283,15 @@ pub(super) fn complain(inputs: &Inputs, linted: &Linted) -> io::Result<bool> {
     Ok(inputs.unreadable.is_empty() && linted.unreadable.is_empty() && linted.unwritten.is_empty())
 }
 
-/// How long a run may take before it says how far it is.
-const PATIENCE: Duration = Duration::from_millis(500);
+/// How long a run may take before its progress is shown.
+const PROGRESS_DELAY: Duration = Duration::from_millis(500);
 
-/// Does the work, and shows on a terminal how many files are done if it takes long.
+/// Does the work, and after a while shows on a terminal how many files are done.
 pub(super) fn watched<T>(progress: &Progress, total: usize, work: impl FnOnce() -> T) -> T {
     narrated(&|| format!("linting: {} of {total} files", progress.files()), work)
 }
 
-/// Does the work, and shows on a terminal how far it has come if it takes long; `say` says that.
+/// Does the work, and after a while shows on a terminal the progress that `say` returns.
 pub(super) fn narrated<T>(say: &(dyn Fn() -> String + Sync), work: impl FnOnce() -> T) -> T {
     if !io::stderr().is_terminal() {
         return work();
@@ -300,8 +300,8 @@ pub(super) fn narrated<T>(say: &(dyn Fn() -> String + Sync), work: impl FnOnce()
     std::thread::scope(|scope| {
         scope.spawn(move || {
             let mut shown = false;
-            // The other end is dropped when the work is done; until then the channel is silent.
-            while finished.recv_timeout(if shown { PATIENCE / 5 } else { PATIENCE })
+            // The sender is dropped when the work is done.
+            while finished.recv_timeout(if shown { PROGRESS_DELAY / 5 } else { PROGRESS_DELAY })
                 == Err(mpsc::RecvTimeoutError::Timeout)
             {
                 shown = true;

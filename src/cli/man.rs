@@ -26,7 +26,7 @@ pub fn run(out: &mut dyn Write) -> io::Result<()> {
     page.render_version_section(out)
 }
 
-/// Writes what a page of its own would say of a command, as a section.
+/// Writes the page of a command as a section.
 fn section(command: &Command, out: &mut dyn Write) -> io::Result<()> {
     let page = Man::new(command.clone());
     let mut text = Vec::new();

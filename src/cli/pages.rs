@@ -1,8 +1,8 @@
 //! The manual pages of rules and checks, for the terminal and as Markdown files.
 //!
-//! The text of a page is a rule's doc comment; what is data (action, kinds, parameters) is added from the
-//! data. Pages use little of Markdown: headings, paragraphs, lists, fenced blocks, and inline code, bold,
-//! italics and bare links.
+//! The text of a page is the doc comment of a rule; its data (action, kinds, parameters) is added. Pages use
+//! a subset of Markdown: headings, paragraphs, lists, fenced blocks, inline code, bold, italics and bare
+//! links.
 
 use std::fmt::Write as _;
 
@@ -27,7 +27,7 @@ enum Block<'p> {
     Fence(Vec<&'p str>),
 }
 
-/// Splits a page into blocks. A fence that is not closed runs to the end.
+/// Splits a page into blocks. An unclosed fence runs to the end.
 fn blocks(page: &str) -> Vec<Block<'_>> {
     let mut blocks = Vec::new();
     let mut lines = page.lines();
@@ -62,7 +62,7 @@ fn blocks(page: &str) -> Vec<Block<'_>> {
     blocks
 }
 
-/// Returns the fenced blocks that stand under a heading of a rule's page, in order.
+/// Returns the fenced blocks below a heading of a rule's page, in order.
 #[must_use]
 pub fn examples(page: &str, heading: &str) -> Vec<String> {
     let mut here = "";
@@ -77,8 +77,7 @@ pub fn examples(page: &str, heading: &str) -> Vec<String> {
     found
 }
 
-/// Splits text into runs of one style. Code keeps its backticks, so that it can be told from prose without
-/// colours too.
+/// Splits text into runs of one style. Code keeps its backticks, to be visible without colours.
 fn runs(text: &str) -> Vec<(Style, &str)> {
     let mut runs = Vec::new();
     let mut rest = text;
@@ -107,12 +106,11 @@ fn runs(text: &str) -> Vec<(Style, &str)> {
     runs
 }
 
-/// Breaks text into lines of at most `width` characters, longer words excepted, with `indent` before every
-/// line but the first.
+/// Wraps text at `width` characters, with `indent` before every line but the first.
 fn wrap(text: &str, width: usize, indent: usize) -> String {
     let mut out = String::new();
     let mut column = indent;
-    // What a word is made of, until the next space: it may change its style half-way.
+    // The pieces of a word, whose style may change inside it.
     let mut word: Vec<(Style, &str)> = Vec::new();
     let mut flush = |word: &mut Vec<(Style, &str)>| {
         let length: usize = word.iter().map(|(_, piece)| piece.chars().count()).sum();
@@ -150,7 +148,7 @@ fn styled(page: &str, width: usize) -> String {
     for block in blocks(page) {
         match block {
             Block::Heading(text) => {
-                // Told from prose without colours too, as in a man page.
+                // Visible without colours too, as in a man page.
                 let _ = writeln!(out, "{HEADING}{}{HEADING:#}", text.to_uppercase());
             }
             Block::Paragraph(lines) => {
@@ -173,7 +171,7 @@ fn styled(page: &str, width: usize) -> String {
     out
 }
 
-/// Says what values a parameter takes.
+/// Returns the type of a parameter, for people.
 fn type_of(param: &Param) -> String {
     match param.default {
         ParamDefault::Bool(_) => "boolean".to_owned(),
@@ -183,7 +181,7 @@ fn type_of(param: &Param) -> String {
     }
 }
 
-/// Returns what a policy has to say to leave the rule as it is. It is YAML and shows every parameter.
+/// Returns the rule's defaults as in a policy: YAML with every parameter.
 fn settings(rule: &Rule) -> String {
     let mut out = format!("rules:\n  {}:\n    action: {}\n", rule.id, rule.default.as_str());
     if !rule.params.is_empty() {
@@ -211,7 +209,7 @@ fn words<'w>(words: impl IntoIterator<Item = &'w str>) -> String {
     words.into_iter().map(|word| format!("`{word}`")).collect::<Vec<_>>().join(", ")
 }
 
-/// Returns what is data about a rule, as a Markdown list.
+/// Returns the data of a rule, as a Markdown list.
 fn facts(rule: &Rule) -> String {
     let others = Action::allowed(rule).filter(|action| *action != rule.default).map(Action::as_str);
     let mut out = format!("* Action: `{}`; a policy may say {}\n", rule.default.as_str(), words(others));
@@ -233,7 +231,7 @@ fn facts(rule: &Rule) -> String {
     out
 }
 
-/// Returns a rule's page with what is data about it, in Markdown, without a title.
+/// Returns a rule's page with its data, in Markdown, without a title.
 fn full(entry: &Entry) -> String {
     let (rule, page) = (entry.rule, entry.page());
     format!(

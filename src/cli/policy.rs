@@ -1,4 +1,4 @@
-//! `jobgate policy`: says what is wrong with policies, and shows those that come with the program.
+//! `jobgate policy`: checks policies, and prints built-in ones.
 
 use std::io::{self, Read as _, Write};
 use std::path::{Path, PathBuf};
@@ -12,9 +12,8 @@ use crate::judge::policy::{BUILTINS, Policy};
 use crate::judge::rules::RULES;
 use crate::text::suggest::closest;
 
-/// Reads policies and says what is wrong with each, with the lines it is about; `-` is standard input. With
-/// `today`, exemptions that have ended are told of. Text has ANSI styles; `out` takes them out where nobody
-/// sees colours.
+/// Reads policies and reports their errors, with lines; `-` is standard input. With `today`, exemptions that
+/// have ended are reported. Text has ANSI styles, which `out` removes if it has no colours.
 ///
 /// Ends with [`Exit::Findings`] where a policy is not valid, and with [`Exit::Failed`] where one cannot be
 /// read; the others are still checked.
@@ -75,14 +74,14 @@ fn summarize(policy: &Policy, path: &str, today: Option<Date>, out: &mut dyn Wri
         let until = exemption.until.map(|date| date.to_string()).unwrap_or_default();
         writeln!(
             out,
-            "{path}: warning: spec.exemptions[{index}] ended on {until} and lifts nothing ({})",
+            "{path}: warning: spec.exemptions[{index}] ended on {until} and suppresses nothing ({})",
             exemption.reason.escape_debug()
         )?;
     }
     Ok(())
 }
 
-/// Writes a built-in policy, comments included; without a name the one that holds where none is given.
+/// Writes a built-in policy, including comments; without a name the default one.
 ///
 /// # Errors
 /// There is no such policy, or `out` cannot be written.
@@ -103,8 +102,8 @@ pub fn show(name: Option<&str>, out: &mut dyn Write) -> anyhow::Result<Exit> {
     Ok(Exit::Clean)
 }
 
-/// Writes what of a policy an API server can judge by itself, as YAML. `own` is the namespace that Jobgate
-/// runs in; exemptions that have ended on `today` are left out.
+/// Writes the parts of a policy that an API server can enforce by itself, as YAML. `own` is the namespace of
+/// Jobgate; exemptions that have ended on `today` are skipped.
 ///
 /// # Errors
 /// The policy cannot be read or is not valid, or `out` cannot be written.
@@ -112,7 +111,7 @@ pub fn export(name: &str, own: &str, today: Option<Date>, out: &mut dyn Write) -
     let policy = super::policy_named(name)?;
     writeln!(
         out,
-        "# What the API server can judge by itself of the policy `{}` ({}).",
+        "# The parts of the policy `{}` ({}) that the API server can enforce by itself.",
         policy.name.escape_debug(),
         policy.hash
     )?;
@@ -169,7 +168,7 @@ mod tests {
         );
         let (exit, text) = check_sources(&[&source]);
         assert_eq!(exit, Exit::Clean);
-        assert!(text.ends_with("2 exemptions\n0.yaml: warning: spec.exemptions[1] ended on 2025-12-31 and lifts nothing (r)\n"), "{text}");
+        assert!(text.ends_with("2 exemptions\n0.yaml: warning: spec.exemptions[1] ended on 2025-12-31 and suppresses nothing (r)\n"), "{text}");
     }
 
     #[test]

@@ -1,5 +1,5 @@
-//! `jobgate review`: one AdmissionReview in, its answer out. The webhook's own code without a network, to see
-//! why it said what it said.
+//! `jobgate review`: one AdmissionReview in, its answer out. The code of the webhook without a network, to
+//! debug an answer.
 
 use std::io::{self, Write};
 use std::sync::Arc;
@@ -16,7 +16,7 @@ use crate::local::lint::{self, MAX_FILE_SIZE, Options, STDIN};
 use crate::report::{ObjectId, Reason, Unjudged, clean};
 use crate::text::value::Value;
 
-/// Runs the command: reads what its arguments name, then does what [`run`] does.
+/// Runs the command: reads the arguments' files, then calls [`run`].
 ///
 /// # Errors
 /// The policy, the facts or the review cannot be read, and those of [`run`].
@@ -29,7 +29,7 @@ pub fn command(args: &Review, out: &mut dyn Write) -> anyhow::Result<Exit> {
         std::fs::read(&args.file).with_context(|| format!("read {}", args.file.display()))?
     };
     run(&body, args.endpoint.into(), &policy, &facts, Some(today()), out)?;
-    // The answer is the webhook's own; what it could not judge is said beside it.
+    // The answer is exactly the webhook's; what it could not judge is reported separately.
     for unjudged in not_judged(&body, &facts) {
         let (message, help) = (unjudged.message(), unjudged.help());
         let help = if help.is_empty() { String::new() } else { format!("; {help}") };
@@ -38,8 +38,8 @@ pub fn command(args: &Review, out: &mut dyn Write) -> anyhow::Result<Exit> {
     Ok(Exit::Clean)
 }
 
-/// Returns what of a review was not judged: an object of another kind, and claims that could decide and that
-/// nobody knows.
+/// Returns what was not judged in a review: an object of another kind, and unknown claims that could cause a
+/// denial.
 fn not_judged(body: &[u8], facts: &dyn Facts) -> Vec<Unjudged> {
     let Ok(review) = admission::Review::read(body) else { return Vec::new() };
     let unjudged = |reason: Reason| {
@@ -69,7 +69,7 @@ fn not_judged(body: &[u8], facts: &dyn Facts) -> Vec<Unjudged> {
 /// Answers the review in `body` and writes the answer to `out`, indented.
 ///
 /// # Errors
-/// The body is no AdmissionReview that could be answered, or `out` cannot be written.
+/// The body is not a valid AdmissionReview, or `out` cannot be written.
 pub fn run(
     body: &[u8],
     endpoint: Endpoint,

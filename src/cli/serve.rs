@@ -24,14 +24,14 @@ use crate::serve::server::log::{self, Format};
 use crate::serve::server::{Config, Limits, Metrics, Readiness, Server, stop};
 use crate::serve::webhook::Webhook;
 
-/// How often mounted files are looked at. The kubelet takes longer than this to bring a change to them.
-const LOOK_EVERY: Duration = Duration::from_secs(5);
-/// Where the kubelet says which namespace the pod is in.
+/// How often mounted files are read. The kubelet takes longer than this to update them.
+const RELOAD_INTERVAL: Duration = Duration::from_secs(5);
+/// The file with the namespace of the pod.
 const NAMESPACE: &str = "/var/run/secrets/kubernetes.io/serviceaccount/namespace";
 /// How often the size of the claim cache is written into the metrics.
-const COUNT_EVERY: Duration = Duration::from_secs(5);
+const METRICS_INTERVAL: Duration = Duration::from_secs(5);
 
-/// Runs the webhook until it is told to stop.
+/// Runs the webhook until it is stopped.
 ///
 /// # Errors
 /// If it cannot start: a bad policy, certificate or address.
@@ -67,7 +67,10 @@ async fn serve(args: &Serve, out: &mut dyn Write) -> anyhow::Result<()> {
         Some(path) => {
             let authorities = Authorities::default().naming(args.client_name.clone());
             Some(keep(
-                authorities.follow(path.clone(), LOOK_EVERY, &metrics).await.context("read --client-ca")?,
+                authorities
+                    .follow(path.clone(), RELOAD_INTERVAL, &metrics)
+                    .await
+                    .context("read --client-ca")?,
                 &mut kept,
             ))
         }
@@ -75,7 +78,7 @@ async fn serve(args: &Serve, out: &mut dyn Write) -> anyhow::Result<()> {
     };
     let tokens = match &args.client_token_file {
         Some(path) => Some(keep(
-            Tokens::from_file(path.clone(), LOOK_EVERY, &metrics)
+            Tokens::from_file(path.clone(), RELOAD_INTERVAL, &metrics)
                 .await
                 .context("read --client-token-file")?,
             &mut kept,
@@ -111,18 +114,18 @@ async fn serve(args: &Serve, out: &mut dyn Write) -> anyhow::Result<()> {
     };
     let server = Server::bind(config, metrics).await?;
     if let Some(development) = development {
-        introduce(out, &server, &development).context("print how to register it")?;
+        print_instructions(out, &server, &development).context("print how to register it")?;
     }
     server.run(webhook, stop).await;
     Ok(())
 }
 
-/// Starts to look claims up, as the arguments or the surroundings say.
+/// Starts look-ups of claims, in the given mode or the default one.
 async fn claims(args: &Serve, metrics: &Metrics, readiness: &Readiness) -> anyhow::Result<Claims> {
     let mode = args.claims.unwrap_or_else(Mode::by_default);
     if mode == Mode::Off {
         tracing::info!(
-            "claims are not looked up: the rule checkpoint-volume-access is silent (--claims cache turns it on)"
+            "claims are not looked up: the rule checkpoint-volume-access reports nothing (--claims cache enables it)"
         );
         return Ok(Claims::off());
     }
@@ -133,7 +136,7 @@ async fn claims(args: &Serve, metrics: &Metrics, readiness: &Readiness) -> anyho
     };
     let claims = Claims::with(
         mode,
-        client().await.context("reach the API server for claims (--claims off does without)")?,
+        client().await.context("reach the API server for claims (--claims off needs none)")?,
         settings,
     );
     let counted = metrics.clone();
@@ -142,9 +145,7 @@ async fn claims(args: &Serve, metrics: &Metrics, readiness: &Readiness) -> anyho
     let waiting = (claims.clone(), settled.clone());
     tokio::spawn(async move {
         if !waiting.0.ready().await {
-            tracing::warn!(
-                "the claims are not read yet; serving without them, and unknown claims never deny"
-            );
+            tracing::warn!("the claims are not read yet; serving without them (unknown claims never deny)");
         }
         waiting.1.store(true, Ordering::Relaxed);
     });
@@ -153,7 +154,7 @@ async fn claims(args: &Serve, metrics: &Metrics, readiness: &Readiness) -> anyho
     });
     let (counted, watched) = (metrics.clone(), claims.clone());
     tokio::spawn(async move {
-        let mut ticks = tokio::time::interval(COUNT_EVERY);
+        let mut ticks = tokio::time::interval(METRICS_INTERVAL);
         loop {
             ticks.tick().await;
             let stats = watched.stats();
@@ -163,12 +164,12 @@ async fn claims(args: &Serve, metrics: &Metrics, readiness: &Readiness) -> anyho
     Ok(claims)
 }
 
-/// Connects as the pod's service account in a cluster, and by the kubeconfig outside of one.
+/// Connects with the pod's service account in a cluster, and with the kubeconfig outside of one.
 async fn client() -> Result<kube::Client, cluster::ClientError> {
     if cluster::in_cluster() {
         cluster::client_in_cluster()
     } else {
-        cluster::client_from_kubeconfig(None).await
+        Ok(cluster::connection(None, None).await?.client)
     }
 }
 
@@ -179,7 +180,7 @@ fn service_names(args: &Serve) -> anyhow::Result<Names> {
         Some(namespace) => namespace.clone(),
         None => std::fs::read_to_string(NAMESPACE)
             .map(|text| text.trim().to_owned())
-            .context("the namespace is not known; say --namespace")?,
+            .context("the namespace is unknown; set --namespace")?,
     };
     Ok(Names::new(&managed.service_name, &namespace)?)
 }
@@ -211,7 +212,7 @@ async fn manage(
     Ok(managed)
 }
 
-/// Follows the policy's file, if it is one; a broken one leaves the last good policy in force.
+/// Follows the policy's file, if it is one; after an error the last good policy stays in force.
 async fn follow_policy(name: &str, webhook: &Webhook, metrics: &Metrics) -> anyhow::Result<Option<Follower>> {
     if Policy::builtin(name).is_some() {
         return Ok(None);
@@ -222,12 +223,12 @@ async fn follow_policy(name: &str, webhook: &Webhook, metrics: &Metrics) -> anyh
         target.set_policy(Policy::parse(source, &path)?);
         Ok(())
     };
-    let files = Files { every: LOOK_EVERY, ..Files::new("policy", [PathBuf::from(name)]) };
+    let files = Files { every: RELOAD_INTERVAL, ..Files::new("policy", [PathBuf::from(name)]) };
     Ok(Some(hot::follow(files, metrics, take).await?))
 }
 
-/// Loads the certificate, or makes one with `--dev`. `names` are those of the Service where certificates are
-/// managed.
+/// Loads the certificate, or creates one with `--dev`. `names` are those of the Service if certificates are
+/// self-managed.
 async fn identity(
     args: &Serve,
     names: Option<&Names>,
@@ -237,7 +238,7 @@ async fn identity(
     match (&args.tls_cert, &args.tls_key) {
         (Some(certificate), Some(key)) => {
             let identity = Identity::empty(metrics).requiring(args.tls_server_name.clone());
-            let loaded = identity.follow(certificate.clone(), key.clone(), LOOK_EVERY).await;
+            let loaded = identity.follow(certificate.clone(), key.clone(), RELOAD_INTERVAL).await;
             let loaded =
                 loaded.with_context(|| format!("load the certificate {} and its key", show(certificate)))?;
             Ok((keep(loaded, kept), None))
@@ -253,7 +254,7 @@ async fn identity(
             Ok((Arc::new(Identity::empty(metrics).requiring(required)), None))
         }
         _ => bail!(
-            "a certificate is needed: --self-managed-certs in a cluster, --tls-cert and --tls-key, or --dev to try it out"
+            "a certificate is required: --self-managed-certs in a cluster, --tls-cert and --tls-key, or --dev for development"
         ),
     }
 }
@@ -267,8 +268,8 @@ fn show(path: &Path) -> std::path::Display<'_> {
     path.display()
 }
 
-/// Prints, for a person who tries it out, everything that is needed to call it.
-fn introduce(out: &mut dyn Write, server: &Server, development: &Development) -> anyhow::Result<()> {
+/// Prints how to call and register it, for `--dev`.
+fn print_instructions(out: &mut dyn Write, server: &Server, development: &Development) -> anyhow::Result<()> {
     let url = format!("https://localhost:{}", server.address.port());
     let configurations =
         registration::configurations("jobgate-dev", &Target::Url(url.clone()), Some(&development.ca));

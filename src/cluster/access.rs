@@ -1,4 +1,4 @@
-//! The access modes of a claim in one byte: what the cache keeps of a claim.
+//! The access modes of a claim in one byte, as the cache keeps them.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -6,11 +6,11 @@ use std::fmt;
 use serde::Deserialize;
 use serde::de::{Deserializer, SeqAccess, Visitor};
 
-/// The modes a claim can have, in the order in which they are named.
+/// The access modes in their usual order.
 const NAMES: [(&str, u8); 4] =
     [("ReadWriteOnce", 1), ("ReadOnlyMany", 2), ("ReadWriteMany", 4), ("ReadWriteOncePod", 8)];
 
-/// Stands for every mode this program does not know.
+/// Any mode that this program does not know.
 const OTHER: u8 = 1 << 7;
 
 /// A set of access modes.
@@ -23,8 +23,8 @@ impl Modes {
         self.0 == 0
     }
 
-    /// Returns the names of the modes; nothing if the set is empty or holds a mode that is not known, for
-    /// then no rule may judge by it.
+    /// Returns the names of the modes; nothing if there is none or one is unknown, so that no rule judges by
+    /// it.
     pub(super) fn names(self) -> Option<Vec<String>> {
         if self.is_empty() || self.0 & OTHER != 0 {
             return None;

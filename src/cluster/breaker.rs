@@ -1,5 +1,4 @@
-//! Stops asking an API server that does not answer: most of the harm a slow dependency does is the waiting
-//! for it.
+//! Stops asking an API server that does not answer: waiting does most of the harm of a slow dependency.
 
 use std::time::Duration;
 
@@ -8,20 +7,20 @@ use tokio::time::Instant;
 /// A circuit breaker. It has no clock of its own.
 #[derive(Debug)]
 pub(super) struct Breaker {
-    /// So many failures in a row open it.
+    /// Failures in a row that open it.
     failures: u32,
-    /// So long it stays open before one request may probe.
+    /// How long it stays open before one request may probe.
     pause: Duration,
     state: State,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum State {
-    /// Requests pass; so many have failed in a row.
+    /// Requests pass; the number of failures in a row.
     Closed(u32),
-    /// Nothing passes before this time.
+    /// No request passes before this time.
     Open(Instant),
-    /// One request is on its way to find out; nothing else passes before this time, and then another may try.
+    /// One request is probing; no other passes before this time.
     Probing(Instant),
 }
 
@@ -30,12 +29,12 @@ impl Breaker {
         Self { failures: failures.max(1), pause, state: State::Closed(0) }
     }
 
-    /// Returns whether a request would not be sent now. Asking changes nothing.
+    /// Returns whether a request would be held back now. Changes nothing.
     pub(super) fn holds_back(&self, now: Instant) -> bool {
         matches!(self.state, State::Open(until) | State::Probing(until) if now < until)
     }
 
-    /// Asks whether a request may be sent; if so, its outcome must be reported.
+    /// Returns whether a request may be sent; if so, its outcome must be reported.
     pub(super) fn admit(&mut self, now: Instant) -> bool {
         if self.holds_back(now) {
             return false;
@@ -46,18 +45,17 @@ impl Breaker {
         true
     }
 
-    /// Takes note that the API server answered. An answer to a request from before the opening counts as
-    /// well.
+    /// Records an answer of the API server, also to a request from before the breaker opened.
     pub(super) fn succeeded(&mut self) {
         self.state = State::Closed(0);
     }
 
-    /// Takes note that it did not answer, or not sensibly.
+    /// Records a missing or invalid answer.
     pub(super) fn failed(&mut self, now: Instant) {
         self.state = match self.state {
             State::Closed(failures) if failures + 1 < self.failures => State::Closed(failures + 1),
             State::Closed(_) | State::Probing(_) => State::Open(now + self.pause),
-            // A straggler from before the opening must not put the probe off.
+            // A late failure from before it opened must not delay the probe.
             State::Open(until) => State::Open(until),
         };
     }

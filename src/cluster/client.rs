@@ -1,4 +1,4 @@
-//! Where the API server is and who we are to it.
+//! The connection to the API server.
 
 use std::path::Path;
 use std::time::Duration;
@@ -21,19 +21,18 @@ pub enum ClientError {
     /// The kubeconfig cannot be read, or has no such context.
     #[error("the kubeconfig {file}: {problem}")]
     Kubeconfig {
-        /// Its path, or those that are put together.
+        /// Its path or paths.
         file: String,
         /// What is wrong with it, and what to do.
         problem: String,
     },
-    /// The configuration asks for something that cannot be done, such as a proxy or a credential plugin that
-    /// fails.
+    /// The configuration needs something that fails, such as a proxy or a credential plugin.
     #[error("set up the connection to the API server: {0}")]
     Connect(String),
 }
 
 impl ClientError {
-    /// Says what is wrong with the kubeconfig at `path`, else with the one that the environment names.
+    /// Explains an error in the kubeconfig at `path`, or in the one of the environment.
     fn kubeconfig(path: Option<&Path>, context: Option<&str>, error: &KubeconfigError) -> Self {
         let home = || {
             std::env::home_dir().map_or_else(
@@ -58,13 +57,11 @@ impl ClientError {
             KubeconfigError::ReadConfig(error, _) => {
                 format!("cannot read it: {error}; name another with --kubeconfig or KUBECONFIG")
             }
-            KubeconfigError::FindPath => {
-                "there is no home directory to look for it; name it with --kubeconfig".to_owned()
-            }
+            KubeconfigError::FindPath => "there is no home directory; name it with --kubeconfig".to_owned(),
             KubeconfigError::Parse(error) => {
                 let text = error.to_string();
                 let line = text.lines().next().unwrap_or_default();
-                format!("it is no YAML of a kubeconfig: {}", line.strip_prefix("error: ").unwrap_or(line))
+                format!("it is not a valid kubeconfig: {}", line.strip_prefix("error: ").unwrap_or(line))
             }
             KubeconfigError::CurrentContextNotSet => {
                 format!("it has no current context; name one with --context ({})", contexts())
@@ -76,7 +73,7 @@ impl ClientError {
                 format!("its current context `{name}` is not in it; name one with --context ({})", contexts())
             }
             KubeconfigError::LoadClusterOfContext(name) => {
-                format!("the cluster `{name}`, which the context names, is not in it")
+                format!("it has no cluster `{name}`, which the context names")
             }
             KubeconfigError::MissingClusterUrl => {
                 "the cluster that the context names has no `server`".to_owned()
@@ -91,35 +88,26 @@ impl ClientError {
     }
 }
 
-/// The token that the kubelet mounts into a pod, unless `--validate` says otherwise.
+/// The token that the kubelet mounts into a pod by default.
 const TOKEN: &str = "/var/run/secrets/kubernetes.io/serviceaccount/token";
 
-/// Tells whether the process runs in a pod that may speak to the API server: its address is in the
-/// environment and a token is mounted.
+/// Returns whether the process runs in a pod that can use the API server: its address is in the environment
+/// and a token is mounted.
 #[must_use]
 pub fn in_cluster() -> bool {
     std::env::var_os("KUBERNETES_SERVICE_HOST").is_some() && Path::new(TOKEN).exists()
 }
 
-/// Returns a client that acts as the pod's service account. The token is read anew as the kubelet renews it.
+/// Returns a client with the pod's service account. The token is read again as the kubelet renews it.
 ///
 /// # Errors
-/// There is no service account here (see [`in_cluster`]), or it cannot be used.
+/// There is no usable service account (see [`in_cluster`]).
 pub fn client_in_cluster() -> Result<Client, ClientError> {
     connect(Config::incluster().map_err(ClientError::InCluster)?)
         .map_err(|error| ClientError::connect(&error))
 }
 
-/// Returns a client for a context of the kubeconfig (`KUBECONFIG`, else `~/.kube/config`), or for its current
-/// context.
-///
-/// # Errors
-/// The kubeconfig cannot be read, has no such context, or asks for something that cannot be done.
-pub async fn client_from_kubeconfig(context: Option<&str>) -> Result<Client, ClientError> {
-    Ok(connection(None, context).await?.client)
-}
-
-/// A client, and the API server that it speaks to.
+/// A client and its API server.
 #[derive(Clone)]
 #[allow(missing_debug_implementations, reason = "kube's client has none")]
 pub struct Connection {
@@ -129,7 +117,7 @@ pub struct Connection {
     pub server: String,
 }
 
-/// Tells whether a connection leads to the cluster in which this process is a pod.
+/// Returns whether the connection is to the cluster of this pod.
 #[must_use]
 pub fn is_own(connection: &Connection) -> bool {
     in_cluster()
@@ -137,9 +125,9 @@ pub fn is_own(connection: &Connection) -> bool {
             .is_ok_and(|own| own.cluster_url.to_string().trim_end_matches('/') == connection.server)
 }
 
-/// Returns a connection for a command that a person runs: by the kubeconfig at `path`, else `KUBECONFIG`,
-/// else `~/.kube/config`; in its context of the given name, or in its current one. In a pod, where none of
-/// these is, it is the pod's service account.
+/// Returns a connection for a command that a person runs: with the kubeconfig at `path`, else `KUBECONFIG`,
+/// else `~/.kube/config`; with the named context, or the current one. In a pod without any of these, it uses
+/// the service account.
 ///
 /// # Errors
 /// The kubeconfig cannot be read, has no such context, or asks for something that cannot be done.
@@ -161,8 +149,8 @@ pub async fn connection(path: Option<&Path>, context: Option<&str>) -> Result<Co
     Ok(Connection { client: connect(config).map_err(|error| ClientError::connect(&error))?, server })
 }
 
-/// Builds a client without what kube's own stack adds: its retries would eat the budget of a review, and it
-/// logs every failed request as an error.
+/// Builds a client without kube's own layers, which retry (within the budget of a review) and log every
+/// failed request as an error.
 fn connect(config: Config) -> Result<Client, kube::Error> {
     if config.proxy_url.is_some() {
         return Client::try_from(config);
@@ -171,15 +159,13 @@ fn connect(config: Config) -> Result<Client, kube::Error> {
     tcp.enforce_http(false);
     tcp.set_nodelay(true);
     tcp.set_connect_timeout(Some(Duration::from_secs(2)));
-    // A watch may be silent for as long as nothing happens. That the other end is still there is asked by the
-    // kernel: a connection into the void breaks after half a minute, where the kernel's own intervals would
-    // take eleven.
+    // A watch may be silent for any time, so the kernel checks that the other end is still there: a broken
+    // connection ends after half a minute instead of eleven with the default intervals.
     tcp.set_keepalive(Some(Duration::from_secs(15)));
     tcp.set_keepalive_interval(Some(Duration::from_secs(5)));
     tcp.set_keepalive_retries(Some(3));
     let tls = config.rustls_https_connector_with_connector(tcp)?;
-    // Each answer has its own deadline (see `live` and `mirror`), which also throws away the connection it
-    // was waited for on.
+    // Each answer has its own deadline (see `live` and `mirror`), after which its connection is dropped.
     let http = hyper_util::client::legacy::Client::builder(TokioExecutor::new())
         .pool_idle_timeout(Duration::from_secs(60))
         .build(tls);

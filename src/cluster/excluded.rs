@@ -1,4 +1,4 @@
-//! Which namespaces the registration of the webhook leaves out: what is applied there is judged by nobody.
+//! The namespaces that the webhook configurations exclude: objects there are not judged.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -12,19 +12,19 @@ use crate::report::Unjudged;
 use crate::text::value::Value;
 
 /// How long one answer may take.
-const PATIENCE: Duration = Duration::from_secs(5);
-/// So many namespaces are read by their names; more in one list.
-const ONE_BY_ONE: usize = 8;
-/// Bytes of an answer. All webhook configurations of a large cluster are some MiB.
-const LARGEST: usize = 32 << 20;
+const REQUEST_TIMEOUT: Duration = Duration::from_secs(5);
+/// Up to this number, namespaces are read by name; more with one list.
+const MAX_READ_BY_NAME: usize = 8;
+/// Maximum size of an answer. All webhook configurations of a large cluster are some MiB.
+const MAX_ANSWER_BYTES: usize = 32 << 20;
 /// The two kinds of configurations, and what does not happen without them.
 const KINDS: [(&str, &str); 2] = [
-    ("validatingwebhookconfigurations", "denied or warned of"),
+    ("validatingwebhookconfigurations", "denied or warned about"),
     ("mutatingwebhookconfigurations", "filled in"),
 ];
 
-/// Returns which of the namespaces Jobgate's webhooks are not asked about, and what could not be looked up
-/// for that. A cluster without Jobgate leaves out nothing: whoever asks wants to know what it would say.
+/// Returns the namespaces that Jobgate's webhooks are not called for, and what could not be read. A cluster
+/// without Jobgate excludes nothing: the user wants to know what it would do.
 pub async fn excluded(client: &Client, namespaces: &BTreeSet<String>) -> Vec<Unjudged> {
     if namespaces.is_empty() {
         return Vec::new();
@@ -45,7 +45,7 @@ pub async fn excluded(client: &Client, namespaces: &BTreeSet<String>) -> Vec<Unj
             }
             Err(failure) => {
                 let why = format!(
-                    "cannot list {resource}: {}; whether jobs in these namespaces are {what} is not known",
+                    "cannot list {resource}: {}; whether jobs in these namespaces are {what} is unknown",
                     chain(&failure)
                 );
                 return vec![Unjudged::unknown(why)];
@@ -65,7 +65,7 @@ pub async fn excluded(client: &Client, namespaces: &BTreeSet<String>) -> Vec<Unj
             ));
         }
     };
-    if namespaces.len() > ONE_BY_ONE {
+    if namespaces.len() > MAX_READ_BY_NAME {
         match get(client, "/api/v1/namespaces".to_owned()).await {
             Ok(list) => {
                 for namespace in list["items"].as_array().into_iter().flatten() {
@@ -84,7 +84,7 @@ pub async fn excluded(client: &Client, namespaces: &BTreeSet<String>) -> Vec<Unj
     for name in namespaces.iter().filter(|name| fetch::is_name(name)) {
         match get(client, format!("/api/v1/namespaces/{name}")).await {
             Ok(namespace) => take(name, &namespace),
-            // What is not there yet has no labels that could be read.
+            // A namespace that does not exist yet has no labels.
             Err(Failure::NotFound) => {}
             Err(failure) => {
                 unknown.push(Unjudged::unknown(unread(&format!("read the namespace `{name}`"), &failure)));
@@ -96,13 +96,11 @@ pub async fn excluded(client: &Client, namespaces: &BTreeSet<String>) -> Vec<Unj
 }
 
 fn unread(what: &str, failure: &Failure) -> String {
-    format!("cannot {what}: {}; whether the webhook judges jobs there is not known", chain(failure))
+    format!("cannot {what}: {}; whether the webhook judges jobs there is unknown", chain(failure))
 }
 
 async fn get(client: &Client, path: String) -> Result<Value, Failure> {
-    let answer =
-        async { Ok(serde_json::from_slice(&fetch::read(fetch::get(client, path).await?, LARGEST).await?)?) };
-    tokio::time::timeout(PATIENCE, answer).await.unwrap_or(Err(Failure::Silence))
+    fetch::value(client, path, MAX_ANSWER_BYTES, REQUEST_TIMEOUT).await
 }
 
 #[cfg(test)]
@@ -169,8 +167,8 @@ mod tests {
     fn the_namespaces_that_a_selector_leaves_out_are_named() {
         let found = ask(cluster, &["gone", "kube-system", "team-a", "team-b"]);
         let expected = [
-            "kube-system: the registration excludes it, so nothing there is denied or warned of, or filled in",
-            "team-b: the registration excludes it, so nothing there is denied or warned of",
+            "kube-system: the registration excludes it, so nothing there is denied or warned about, or filled in",
+            "team-b: the registration excludes it, so nothing there is denied or warned about",
         ];
         assert_eq!(found, expected);
         let many: Vec<String> = (0..10).map(|nth| format!("n{nth}")).chain(["team-b".to_owned()]).collect();

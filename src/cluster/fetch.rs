@@ -1,20 +1,24 @@
-//! Requests to the API server and answers of bounded size. `kube` brings the connection, the credentials and
-//! their renewal; the rest is here, because a webhook needs what a controller does not: a bound on every wait
-//! and every buffer, bookmarks it can see, and logs that stay quiet.
+//! Requests to the API server with limits on time and size. `kube` provides the connection and the
+//! credentials; the rest is here because a webhook needs more than a controller: a limit on every wait and
+//! every buffer, bookmarks, and little logging.
+
+use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
 use http::{Request, Response, StatusCode};
 use http_body_util::BodyExt as _;
 use kube::Client;
 use kube::client::Body;
+use tokio::time::timeout;
 
 use super::wire::Refusal;
+use crate::text::value::Value;
 
-/// The largest single object we read: 1.5 MiB is what etcd stores, and JSON escapes can make that six times
-/// as long.
-pub(crate) const LARGEST_OBJECT: usize = 10 << 20;
+/// Maximum size of a single object: 1.5 MiB is what etcd stores, and JSON escapes can make that six times as
+/// long.
+pub(crate) const MAX_OBJECT_BYTES: usize = 10 << 20;
 
-/// Why a request brought nothing.
+/// Why a request failed.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum Failure {
     #[error("reach the API server")]
@@ -23,34 +27,45 @@ pub(crate) enum Failure {
     Status(StatusCode),
     #[error("the API server forbids it")]
     Forbidden,
-    #[error("the object is not there")]
+    #[error("the object does not exist")]
     NotFound,
-    #[error("the version asked for is too old")]
+    #[error("the requested version is too old")]
     Expired,
-    #[error("understand the answer")]
+    #[error("parse the answer")]
     Garbage(#[from] serde_json::Error),
-    #[error("the answer is not what was asked for")]
+    #[error("the answer is not the requested object")]
     Foreign,
     #[error("the answer is larger than {0} bytes")]
     TooLarge(usize),
-    #[error("the API server said nothing for too long")]
+    #[error("the API server did not answer in time")]
     Silence,
 }
 
-/// Sends a GET and returns the answer when its head says success.
+/// Sends a GET and returns a successful answer.
 pub(crate) async fn get(client: &Client, uri: String) -> Result<Response<Body>, Failure> {
     let request = Request::get(uri).header(http::header::ACCEPT, "application/json").body(Body::empty());
     send(client, request).await
 }
 
-/// Sends a GET and returns the answer, whatever its head says.
+/// Sends a GET and returns the JSON of a successful answer of at most `max_bytes`, which came in time.
+pub(crate) async fn value(
+    client: &Client,
+    uri: String,
+    max_bytes: usize,
+    limit: Duration,
+) -> Result<Value, Failure> {
+    let answer = async { Ok(serde_json::from_slice(&read(get(client, uri).await?, max_bytes).await?)?) };
+    timeout(limit, answer).await.unwrap_or(Err(Failure::Silence))
+}
+
+/// Sends a GET and returns the answer with any status.
 pub(crate) async fn answer(client: &Client, uri: String) -> Result<Response<Body>, Failure> {
     let request = Request::get(uri).header(http::header::ACCEPT, "application/json").body(Body::empty());
     let request = request.map_err(|e| Failure::Transport(kube::Error::HttpError(e)))?;
     client.send(request).await.map_err(Failure::Transport)
 }
 
-/// Sends a request and returns the answer when its head says success.
+/// Sends a request and returns a successful answer.
 pub(crate) async fn send(
     client: &Client,
     request: http::Result<Request<Body>>,
@@ -62,7 +77,7 @@ pub(crate) async fn send(
         StatusCode::FORBIDDEN => Err(Failure::Forbidden),
         StatusCode::GONE => Err(Failure::Expired),
         StatusCode::NOT_FOUND => {
-            let body = read(response, LARGEST_OBJECT).await?;
+            let body = read(response, MAX_OBJECT_BYTES).await?;
             // Where nothing serves the path at all, the answer is no `Status` but a line of text.
             let refusal: Refusal<'_> = serde_json::from_slice(&body).unwrap_or_default();
             Err(if refusal.is_not_found() { Failure::NotFound } else { Failure::Foreign })
@@ -114,8 +129,8 @@ impl Lines {
                 None => return Ok(None),
                 Some(frame) => {
                     if let Ok(data) = frame.map_err(Failure::Transport)?.into_data() {
-                        if self.buffer.len() + data.len() > LARGEST_OBJECT {
-                            return Err(Failure::TooLarge(LARGEST_OBJECT));
+                        if self.buffer.len() + data.len() > MAX_OBJECT_BYTES {
+                            return Err(Failure::TooLarge(MAX_OBJECT_BYTES));
                         }
                         self.buffer.extend_from_slice(&data);
                     }
@@ -139,9 +154,9 @@ pub(crate) fn escaped(value: &str) -> String {
     out
 }
 
-/// Tells whether text can be the name of an object: lower-case letters, digits, `-` and `.`, at most 253, a
-/// letter or digit at both ends of every part. What it refuses exists in no cluster, and must not get into
-/// the path of a request.
+/// Returns whether text is a valid name of an object: lower-case letters, digits, `-` and `.`, at most 253,
+/// with a letter or digit at both ends of every part. Other names exist in no cluster, and must not become
+/// part of a path.
 pub(crate) fn is_name(text: &str) -> bool {
     let part = |part: &str| {
         !part.is_empty()

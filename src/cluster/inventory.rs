@@ -1,4 +1,4 @@
-//! The claims of a cluster at one moment, for a command that looks once and ends.
+//! The claims of a cluster at one moment, for a command that reads once.
 
 use std::time::Duration;
 
@@ -7,13 +7,13 @@ use kube::Client;
 use super::Settings;
 use super::fetch::Failure;
 use super::list::{PAGE, Pages};
-use super::mirror::{CLAIMS, LARGEST_PAGE};
+use super::mirror::{CLAIMS, MAX_PAGE_BYTES};
 use super::store::Cache;
 use super::wire::Page;
 use crate::judge::facts::{Claim, Fact, Facts};
 use crate::judge::finding::Source;
 
-/// Claims as they were when they were listed: their access modes and nothing else.
+/// The access modes of all claims when they were listed.
 #[derive(Debug)]
 pub struct Inventory {
     cache: Cache,
@@ -21,12 +21,12 @@ pub struct Inventory {
 }
 
 impl Inventory {
-    /// Lists the claims of some namespaces, or of all where none is named.
+    /// Lists the claims of some namespaces, or of all if none is given.
     ///
-    /// Where a list fails, what it would have held is unknown; the failures are returned beside, with the
-    /// namespace (empty for all).
+    /// Claims of a list that fails are unknown; the failures are returned, too, with the namespace (empty for
+    /// all).
     pub(crate) async fn take(client: &Client, namespaces: &[String]) -> (Self, Vec<(String, Failure)>) {
-        // It is looked at once and thrown away: it does not age.
+        // It is used once, so it does not age.
         let mut inventory = Self { cache: Cache::new(Duration::MAX), complete: true };
         let mut failures = Vec::new();
         let everywhere = [String::new()];
@@ -46,11 +46,11 @@ impl Inventory {
         } else {
             format!("/api/v1/namespaces/{namespace}/persistentvolumeclaims")
         };
-        let mut pages = Pages::new(client, &path, PAGE, LARGEST_PAGE, Settings::default().list_timeout);
+        let mut pages = Pages::new(client, &path, PAGE, MAX_PAGE_BYTES, Settings::default().list_timeout);
         let mut restarts = 0;
         loop {
             let body = match pages.fetch().await {
-                // The names that came already are put in again: what is in the cache is a set.
+                // Claims that were read already are replaced: the cache is a map.
                 Err(Failure::Expired) if restarts < 3 => {
                     restarts += 1;
                     pages.restart();
@@ -74,7 +74,7 @@ impl Inventory {
         self.cache.len()
     }
 
-    /// Tells whether there are none.
+    /// Returns whether there are none.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len() == 0

@@ -1,4 +1,4 @@
-//! Lists in pages: as many objects at a time as fit into memory, however large the list is.
+//! Lists in pages, so that memory stays bounded however large the list is.
 
 use std::time::Duration;
 
@@ -8,7 +8,7 @@ use tokio::time::timeout;
 
 use super::fetch::{self, Failure};
 
-/// Objects on one page: what kubectl asks for.
+/// Objects on one page, as in kubectl.
 pub(crate) const PAGE: u32 = 500;
 
 /// A list that is being read.
@@ -17,23 +17,22 @@ pub(crate) struct Pages<'c> {
     /// Path and query, without `limit` and `continue`.
     resource: String,
     limit: u32,
-    /// Bytes above which a page is asked for again in smaller pieces. It bounds what a list costs in memory
-    /// at any time.
+    /// A page above this number of bytes is read again in smaller pieces, which bounds the memory for a list.
     largest: usize,
-    patience: Duration,
+    page_timeout: Duration,
     next: String,
 }
 
 impl<'c> Pages<'c> {
-    /// Starts at the first page; `patience` is how long one page may take.
+    /// Starts at the first page; `page_timeout` is for one page.
     pub(crate) fn new(
         client: &'c Client,
         path: &str,
         limit: u32,
         largest: usize,
-        patience: Duration,
+        page_timeout: Duration,
     ) -> Self {
-        Self { client, resource: format!("{path}?"), limit, largest, patience, next: String::new() }
+        Self { client, resource: format!("{path}?"), limit, largest, page_timeout, next: String::new() }
     }
 
     /// Lists only objects whose labels match.
@@ -44,7 +43,7 @@ impl<'c> Pages<'c> {
         self
     }
 
-    /// Fetches the page that is due; the same one until [`Pages::turn`].
+    /// Fetches the current page.
     pub(crate) async fn fetch(&mut self) -> Result<Bytes, Failure> {
         loop {
             let mut uri = format!("{}limit={}", self.resource, self.limit);
@@ -52,16 +51,16 @@ impl<'c> Pages<'c> {
                 uri.push_str("&continue=");
                 uri.push_str(&fetch::escaped(&self.next));
             }
-            let most = if self.limit == 1 { self.largest.max(fetch::LARGEST_OBJECT) } else { self.largest };
+            let most = if self.limit == 1 { self.largest.max(fetch::MAX_OBJECT_BYTES) } else { self.largest };
             let page = async { fetch::read(fetch::get(self.client, uri).await?, most).await };
-            match timeout(self.patience, page).await.unwrap_or(Err(Failure::Silence)) {
+            match timeout(self.page_timeout, page).await.unwrap_or(Err(Failure::Silence)) {
                 Err(Failure::TooLarge(_)) if self.limit > 1 => self.limit = (self.limit / 4).max(1),
                 page => return page,
             }
         }
     }
 
-    /// Goes on to the page that the last one names, and tells whether there is one.
+    /// Goes on to the next page, and returns whether there is one.
     pub(crate) fn turn(&mut self, next: &str) -> bool {
         next.clone_into(&mut self.next);
         !next.is_empty()

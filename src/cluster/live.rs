@@ -1,5 +1,5 @@
-//! Asks the API server for one claim, at most once at a time and not more often than needed, and never waits
-//! long.
+//! Reads one claim from the API server, at most once at a time, no more often than needed, and with a short
+//! deadline.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -26,26 +26,26 @@ pub(super) type Key = (String, String);
 /// What a look-up found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Looked {
-    /// The claim is there.
+    /// The claim exists.
     Found(Modes),
-    /// The API server says that it is not.
+    /// It does not exist, says the API server.
     Absent,
-    /// Nobody can say.
+    /// It is unknown.
     Unknown(Why),
 }
 
-/// Answers of a moment ago are forgotten beyond this many, so that nobody can fill our memory with names.
-const REMEMBERED: usize = 4096;
+/// Maximum number of remembered answers, so that memory stays bounded.
+const MAX_ANSWERS: usize = 4096;
 
-/// How a claim is asked for.
+/// Why a claim is read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Question {
-    /// The cache does not have it, and no denial waits for it.
+    /// It is not in the cache, and can cause no denial.
     Idle,
-    /// The cache cannot answer, and a denial may rest on the answer.
+    /// The cache cannot answer, and the claim may cause a denial.
     Deciding,
-    /// The cache has it, by a watch that is not open any more, and a denial would rest on that: only an
-    /// answer of this moment will do.
+    /// It is in the cache, but the watch is not open, and it would cause a denial: only a current answer will
+    /// do.
     Confirming,
 }
 
@@ -60,20 +60,20 @@ struct Inner {
     gate: Mutex<Gate>,
     asked: Mutex<Asked>,
     counts: Arc<Counts>,
-    /// RBAC was found missing, and this was said.
+    /// The missing permission was logged.
     forbidden: AtomicBool,
 }
 
-/// What every request has to pass.
+/// The limits for every request.
 struct Gate {
     breaker: Breaker,
     rate: Rate,
 }
 
-/// What was asked lately, and what is being asked now.
+/// Recent answers and current requests.
 #[derive(Default)]
 struct Asked {
-    /// An answer and when it came.
+    /// An answer and its time.
     answers: HashMap<Key, (Looked, Instant)>,
     flights: HashMap<Key, Shared<BoxFuture<'static, Looked>>>,
 }
@@ -94,7 +94,7 @@ impl Live {
         }))
     }
 
-    /// Returns the API server's answer of a moment ago, if there is one that will do.
+    /// Returns a recent answer of the API server, if it is recent enough.
     pub(super) fn remembered(&self, key: &Key, question: Question) -> Option<Looked> {
         let settings = &self.0.settings;
         let asked = self.0.asked();
@@ -106,20 +106,19 @@ impl Live {
         (at.elapsed() < life).then_some(*answer)
     }
 
-    /// Looks a claim up; whoever asks for the same claim meanwhile gets the same answer. Both parts of the
-    /// key must be names.
+    /// Reads a claim; concurrent calls for the same claim share one request. Both parts of the key must be
+    /// valid names.
     pub(super) async fn look(&self, key: &Key, question: Question, until: Instant) -> Looked {
         let flight = {
             let mut asked = self.0.asked();
-            // A flight that is over but still listed is one that panicked.
+            // A finished flight that is still listed has panicked.
             match asked.flights.get(key).filter(|flight| flight.peek().is_none()) {
                 Some(flight) => flight.clone(),
                 None => {
                     if let Err(why) = self.0.admit(question) {
                         return Looked::Unknown(why);
                     }
-                    // A task of its own: the answer is wanted by others too, and must not die with the first
-                    // who asked.
+                    // A separate task: other callers want the answer, too, and the first may go away.
                     let task = tokio::spawn(Inner::fly(Arc::clone(&self.0), key.clone()));
                     let flight =
                         task.map(|ended| ended.unwrap_or(Looked::Unknown(Why::Unavailable))).boxed().shared();
@@ -131,14 +130,14 @@ impl Live {
         timeout_at(until, flight).await.unwrap_or(Looked::Unknown(Why::Timeout))
     }
 
-    /// Tells whether the circuit breaker holds requests back.
+    /// Returns whether the circuit breaker is open.
     pub(super) fn is_open(&self) -> bool {
         self.0.gate().breaker.is_open()
     }
 }
 
 impl Settings {
-    /// Returns how long an answer is good for; nothing for one that is not remembered.
+    /// Returns how long an answer is used; nothing if it is not remembered.
     fn life(&self, looked: Looked) -> Option<Duration> {
         match looked {
             Looked::Found(_) | Looked::Unknown(Why::Forbidden) => Some(self.known_for),
@@ -156,11 +155,11 @@ impl Inner {
         if inner.settings.life(looked).is_none() {
             return looked;
         }
-        if asked.answers.len() >= REMEMBERED {
+        if asked.answers.len() >= MAX_ANSWERS {
             asked.answers.retain(|_, (answer, at)| {
                 inner.settings.life(*answer).is_some_and(|life| at.elapsed() < life)
             });
-            if asked.answers.len() >= REMEMBERED {
+            if asked.answers.len() >= MAX_ANSWERS {
                 asked.answers.clear();
             }
         }
@@ -168,7 +167,7 @@ impl Inner {
         looked
     }
 
-    /// Asks whether a request may be made ready. Where it may not, nothing is started: no task, no wait.
+    /// Returns whether a request may be prepared. If not, nothing is started: no task, no wait.
     fn admit(&self, question: Question) -> Result<(), Why> {
         let now = Instant::now();
         let mut gate = self.gate();
@@ -203,13 +202,13 @@ impl Inner {
         self.report(healthy, outcome.as_ref().err());
         if looked == Looked::Unknown(Why::Forbidden) && !self.forbidden.swap(true, Ordering::Relaxed) {
             tracing::warn!(
-                "may not read claims: give the service account `get` on `persistentvolumeclaims`, or run with `--claims off`; said once"
+                "no permission to read claims: grant the service account `get` on `persistentvolumeclaims`, or run with `--claims off`; logged once"
             );
         }
         looked
     }
 
-    /// Tells the breaker, and says so where that opens or closes it.
+    /// Updates the breaker, and logs when that opens or closes it.
     fn report(&self, healthy: bool, failure: Option<&Failure>) {
         let mut gate = self.gate();
         let breaker = &mut gate.breaker;
@@ -235,7 +234,7 @@ impl Inner {
         let response =
             fetch::get(&self.client, format!("/api/v1/namespaces/{namespace}/persistentvolumeclaims/{name}"))
                 .await?;
-        let body = fetch::read(response, fetch::LARGEST_OBJECT).await?;
+        let body = fetch::read(response, fetch::MAX_OBJECT_BYTES).await?;
         let claim: wire::Claim<'_> = serde_json::from_slice(&body)?;
         if claim.metadata.name != *name || claim.metadata.namespace != *namespace {
             return Err(Failure::Foreign);

@@ -1,5 +1,4 @@
-//! Keeps the cache like the cluster: lists all claims in pages, then watches, and starts again where either
-//! breaks.
+//! Keeps the cache up to date: lists all claims in pages, then watches, and starts again if either fails.
 
 use std::hash::BuildHasher as _;
 use std::sync::Arc;
@@ -16,17 +15,16 @@ use super::stats::Counts;
 use super::store::Cache;
 use super::wire::{self, Event, Page};
 
-/// The largest page we read.
-pub(super) const LARGEST_PAGE: usize = 4 << 20;
+/// Maximum size of a page.
+pub(super) const MAX_PAGE_BYTES: usize = 4 << 20;
 
 /// The claims of all namespaces.
 pub(super) const CLAIMS: &str = "/api/v1/persistentvolumeclaims";
 
-/// After this time a watch that ends has done its work, even if it brought nothing: such ends are part of the
-/// protocol.
+/// A watch that ends after this time has worked, even without events: the protocol has such ends.
 pub(crate) const LONG_ENOUGH: Duration = Duration::from_secs(5);
 
-/// Fills the cache, forever; comes back only when there are more claims than it may keep.
+/// Fills the cache forever; returns only if there are too many claims for it.
 pub(super) async fn run(client: Client, settings: Settings, cache: Arc<Cache>, counts: Arc<Counts>) {
     let pause = Pause::between(settings.first_pause, settings.longest_pause);
     let mut mirror =
@@ -53,11 +51,11 @@ struct Mirror {
     cache: Arc<Cache>,
     counts: Arc<Counts>,
     pause: Pause,
-    /// Counts the lists, to tell what the last one named.
+    /// Number of lists, to know the entries of the last one.
     round: u32,
-    /// The last attempt failed, and this was said.
+    /// The last attempt failed, and this was logged.
     failing: bool,
-    /// The cache was last known to be as the cluster then was.
+    /// When the cache was last known to be up to date.
     as_of: Instant,
 }
 
@@ -68,7 +66,7 @@ impl Mirror {
         let began = Instant::now();
         let client = self.client.clone();
         let mut pages =
-            Pages::new(&client, CLAIMS, self.settings.page_size, LARGEST_PAGE, self.settings.list_timeout);
+            Pages::new(&client, CLAIMS, self.settings.page_size, MAX_PAGE_BYTES, self.settings.list_timeout);
         loop {
             let body = pages.fetch().await?;
             let page: Page<'_> = serde_json::from_slice(&body)?;
@@ -96,7 +94,7 @@ impl Mirror {
     async fn watch(&mut self, mut version: String) -> Option<String> {
         let began = Instant::now();
         let outcome = self.follow(&mut version).await;
-        // From here to the next opening nothing is denied by the cache alone.
+        // Until the next watch is open, nothing is denied by the cache alone.
         self.cache.closed();
         match outcome {
             Ok(()) => {
@@ -106,13 +104,12 @@ impl Mirror {
                 Some(version)
             }
             Err(Failure::Expired) => {
-                // Every replica of every watcher is told so at the same time: not all of them may list at
-                // once.
-                tracing::info!("the watch of claims is too far behind; listing again");
+                // All watchers of the API server get this at the same time, and must not all list at once.
+                tracing::info!("the watch of claims is too old; listing again");
                 sleep(self.settings.relist_spread.mul_f64(chance())).await;
                 None
             }
-            // No answer to our liking is not worth a new list: what we have is good up to this version.
+            // A failed watch does not need a new list: the cache is right up to this version.
             Err(failure) => {
                 self.failed(&failure).await;
                 Some(version)
@@ -120,13 +117,12 @@ impl Mirror {
         }
     }
 
-    /// Takes in events, and moves the version on with each.
+    /// Applies events, and advances the version with each.
     ///
-    /// The API server says nothing while nothing happens: it sends bookmarks about once a minute, but only
-    /// such as are newer than the version that the watch began with, and on a quiet cluster there is none for
-    /// as long as etcd's own notices of progress are apart (ten minutes by default). So silence is no
-    /// failure. What tells a quiet API server from a dead connection is that it ends the watch when the time
-    /// is over that it was asked for; one that does not is dead.
+    /// The API server sends nothing while nothing changes: bookmarks come about once a minute, but only if
+    /// they are newer than the version that the watch began with, and on a quiet cluster there is none until
+    /// etcd's next progress notice (ten minutes by default). So silence is not a failure. But the API server
+    /// ends a watch after the requested time; a watch that does not end then is dead.
     async fn follow(&mut self, version: &mut String) -> Result<(), Failure> {
         let seconds = self.settings.watch_for.mul_f64(0.9 + 0.1 * chance()).as_secs().max(1);
         let from = fetch::escaped(version);
@@ -183,14 +179,14 @@ impl Mirror {
             }
             self.heard();
         }
-        // One that ends at once is no watch: something between us and the API server may have made it up.
+        // A watch that ends at once is none: something on the way to the API server may have answered.
         if lasts {
             self.heard();
         }
         Ok(())
     }
 
-    /// Takes note that the cache is as the cluster is.
+    /// Records that the cache is up to date.
     fn heard(&mut self) {
         self.cache.hear();
         self.as_of = Instant::now();
@@ -204,13 +200,13 @@ impl Mirror {
         }
     }
 
-    /// Says once that it fails, and waits before the next attempt.
+    /// Logs a failure once, and waits before the next attempt.
     async fn failed(&mut self, failure: &Failure) {
         self.counts.watch_failures.add();
         if !std::mem::replace(&mut self.failing, true) {
             match failure {
                 Failure::Forbidden => tracing::warn!(
-                    "may not list or watch claims: give the service account `list` and `watch` on `persistentvolumeclaims`, or run with `--claims live`; said once"
+                    "no permission to list or watch claims: grant the service account `list` and `watch` on `persistentvolumeclaims`, or run with `--claims live`; logged once"
                 ),
                 _ => tracing::warn!(
                     error = failure as &dyn std::error::Error,
@@ -227,12 +223,11 @@ impl Mirror {
     fn give_up(&self) {
         self.cache.give_up();
         let most = self.settings.max_claims;
-        tracing::warn!(most, "there are more claims than the cache may hold; asking for each one instead");
+        tracing::warn!(most, "there are too many claims for the cache; reading each one instead");
     }
 }
 
-/// The pause between attempts: doubles up to a bound, and is never the same twice, so that replicas do not
-/// march in step.
+/// The pause between attempts: doubles up to a limit, and is random, so that replicas do not act in step.
 pub(crate) struct Pause {
     first: Duration,
     most: Duration,
@@ -259,8 +254,7 @@ impl Pause {
     }
 }
 
-/// Returns a number from 0 up to 1 that differs from call to call and from process to process. The keys of
-/// std's hash maps are random enough for it.
+/// Returns a random number from 0 to 1. The keys of std's hash maps are random enough.
 pub(crate) fn chance() -> f64 {
     let bits = std::hash::RandomState::new().hash_one(0) >> 32;
     f64::from(u32::try_from(bits).unwrap_or(0)) / f64::from(u32::MAX)

@@ -1,4 +1,4 @@
-//! Bounds how often the API server is asked, whoever makes us ask: a token bucket.
+//! Limits requests to the API server, whatever causes them: a token bucket.
 
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ pub(super) struct Rate {
     per_second: f64,
     burst: f64,
     tokens: f64,
-    /// When `tokens` was right.
+    /// The time of `tokens`.
     at: Option<Instant>,
 }
 
@@ -21,9 +21,9 @@ impl Rate {
         Self { per_second: f64::from(per_second), burst, tokens: burst, at: None }
     }
 
-    /// Takes a token, if there is one. Half of the bucket is kept for requests that are urgent: those that a
-    /// denial waits for must not be used up by questions about claims that do not exist, of which anybody can
-    /// ask any number.
+    /// Takes a token, if there is one. Half of the bucket is reserved for urgent requests, which may cause a
+    /// denial: questions about claims that do not exist, of which anyone can ask any number, must not use
+    /// them up.
     pub(super) fn take(&mut self, now: Instant, urgent: bool) -> bool {
         let elapsed = self.at.replace(now).map_or(Duration::ZERO, |at| now.saturating_duration_since(at));
         self.tokens = elapsed.as_secs_f64().mul_add(self.per_second, self.tokens).min(self.burst);

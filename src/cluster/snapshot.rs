@@ -1,30 +1,29 @@
-//! What a cluster holds of a few named things at one moment, for a run that ends: claims and the objects that
-//! manifests would replace. Read-only.
+//! Reads a few named objects of a cluster at one moment: claims and the objects that manifests would replace.
 
 use std::time::Duration;
 
 use futures::StreamExt as _;
 use kube::Client;
 
-use super::fetch::{self, Failure, LARGEST_OBJECT};
+use super::fetch::{self, Failure, MAX_OBJECT_BYTES};
 use crate::judge::facts::{Claim, Fact, FactTable};
 use crate::judge::finding::Source;
 use crate::kinds::Kind;
 use crate::text::value::Value;
 
 /// How long one answer may take.
-const PATIENCE: Duration = Duration::from_secs(5);
-/// How many questions are open at a time.
-const PARALLEL: usize = 8;
+const REQUEST_TIMEOUT: Duration = Duration::from_secs(5);
+/// Concurrent requests.
+const MAX_PARALLEL: usize = 8;
 
-/// One object that is asked for.
+/// One object to read.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Wanted {
     /// A claim, by namespace and name.
     Claim(String, String),
     /// A workload, by kind, namespace and name.
     Object(Kind, String, String),
-    /// A namespace, which must be there for anything to be created in it.
+    /// A namespace, which must exist before anything is created in it.
     Namespace(String),
 }
 
@@ -35,33 +34,33 @@ pub struct Snapshot {
     pub claims: FactTable,
     /// Workloads that exist.
     pub objects: Vec<Value>,
-    /// Namespaces that are not there. Whoever may not read namespaces learns nothing of them.
+    /// Namespaces that do not exist; none without permission to read them.
     pub absent_namespaces: Vec<String>,
     /// What could not be read, and why, each once: for people.
     pub problems: Vec<String>,
-    /// Whether the API server went away meanwhile: the other questions were not asked.
+    /// Whether the API server stopped answering: the rest was not read.
     pub broken: bool,
 }
 
-/// Reads what is wanted; `told` is called after each answer. What cannot be read becomes unknown, and is a
-/// problem: never an error.
-pub async fn snapshot(client: &Client, wanted: Vec<Wanted>, told: impl Fn()) -> Snapshot {
+/// Reads objects; `progress` is called after each answer. A failure makes an object unknown and is listed as
+/// a problem, never an error.
+pub async fn snapshot(client: &Client, wanted: Vec<Wanted>, progress: impl Fn()) -> Snapshot {
     let mut answers = futures::stream::iter(wanted)
         .map(|wanted| async move {
-            let answer = match tokio::time::timeout(PATIENCE, read(client, &wanted)).await {
+            let answer = match tokio::time::timeout(REQUEST_TIMEOUT, read(client, &wanted)).await {
                 Ok(answer) => answer,
                 Err(_) => Err(Failure::Silence),
             };
             (wanted, answer)
         })
-        .buffered(PARALLEL);
+        .buffered(MAX_PARALLEL);
     let mut found = Snapshot::default();
     while let Some((wanted, answer)) = answers.next().await {
-        told();
+        progress();
         let unreachable = matches!(answer, Err(Failure::Transport(_) | Failure::Silence));
         found.take(wanted, answer);
         if unreachable {
-            // Whoever does not answer once would be waited for again and again.
+            // Otherwise each request would wait for its timeout.
             found.broken = true;
             break;
         }
@@ -127,7 +126,7 @@ async fn read(client: &Client, wanted: &Wanted) -> Result<Value, Failure> {
         }
         response => response?,
     };
-    Ok(serde_json::from_slice(&fetch::read(response, LARGEST_OBJECT).await?)?)
+    Ok(serde_json::from_slice(&fetch::read(response, MAX_OBJECT_BYTES).await?)?)
 }
 
 #[cfg(test)]
@@ -270,7 +269,7 @@ mod tests {
             "{:?}",
             found.problems
         );
-        assert!(asked.len() <= 2 * PARALLEL, "{}", asked.len());
+        assert!(asked.len() <= 2 * MAX_PARALLEL, "{}", asked.len());
     }
 
     #[test]
@@ -290,8 +289,7 @@ mod tests {
     fn an_answer_that_is_no_object_is_a_problem() {
         let (found, _) = ask(|_| (200, "<html>".to_owned()), vec![object(Kind::CRON_JOB, "n")]);
         assert!(
-            found.problems[0]
-                .starts_with("cannot read cronjobs in the namespace `team-a`: understand the answer"),
+            found.problems[0].starts_with("cannot read cronjobs in the namespace `team-a`: parse the answer"),
             "{:?}",
             found.problems
         );

@@ -1,28 +1,28 @@
-//! What the look-ups have done so far: plain numbers, for whoever exports them.
+//! Statistics of the look-ups.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-/// Why nothing is known of a claim.
+/// Why a claim is unknown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Why {
     /// Look-ups are switched off.
     Off,
     /// The answer did not come in time.
     Timeout,
-    /// Too many look-ups were under way.
+    /// There were too many concurrent look-ups.
     Busy,
-    /// The API server does not let us: RBAC is missing.
+    /// RBAC does not allow it.
     Forbidden,
     /// The API server could not be reached, or answered 401, 429 or 5xx.
     Unavailable,
-    /// The answer could not be understood, or was too large.
+    /// The answer was invalid or too large.
     Garbage,
     /// The last look-ups failed, so this one was not tried.
     BreakerOpen,
-    /// One object names more claims that only the API server knows than it is asked for.
+    /// One object names more claims than the API server is asked for.
     TooMany,
-    /// All reviews together would have asked the API server more often than it is asked.
+    /// The rate limit of all reviews together was reached.
     RateLimited,
     /// The claim has access modes that this program does not know.
     Modes,
@@ -43,7 +43,7 @@ impl Why {
         Self::Modes,
     ];
 
-    /// Returns the reason as the value of a metric's label.
+    /// Returns the value of a metric's label.
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {
@@ -60,8 +60,7 @@ impl Why {
         }
     }
 
-    /// Returns the reason in the words of a warning; nothing where the operator chose that nothing is looked
-    /// up.
+    /// Returns the reason for a warning; nothing if look-ups are off.
     pub(super) fn explain(self) -> Option<&'static str> {
         Some(match self {
             Self::Off => return None,
@@ -76,16 +75,16 @@ impl Why {
     }
 }
 
-/// A picture of the look-ups at one moment. Counts grow from 0 at the start of the process.
+/// The state of the look-ups. Counts start from 0 with the process.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Stats {
     /// Claims answered from the cache.
     pub cached: u64,
-    /// Claims answered by the API server, or by its answer of a moment ago: it is there.
+    /// Claims that exist, as the API server answered now or recently.
     pub found: u64,
-    /// Likewise: it is not there.
+    /// Likewise, claims that do not exist.
     pub absent: u64,
-    /// Claims of which nothing is known, by reason, in the order of [`Why::ALL`].
+    /// Unknown claims by reason, in the order of [`Why::ALL`].
     pub unknown: [u64; Why::ALL.len()],
     /// GET requests sent.
     pub requests: u64,
@@ -95,14 +94,13 @@ pub struct Stats {
     pub watch_failures: u64,
     /// Claims in the cache.
     pub claims: u64,
-    /// How long ago the watch was last heard of; nothing without a cache or before its first list.
+    /// Time since the last contact of the watch; nothing without a cache or before its first list.
     pub silence: Option<Duration>,
-    /// The cache is not believed now: it is not filled yet, or nothing was heard for too long.
+    /// The cache is not used: it is not filled yet, or there was no contact for too long.
     pub stale: bool,
-    /// The watch is open, and what it missed before it was opened has had the time to come in: denials rest
-    /// on the cache.
+    /// The watch is open and has caught up: denials rely on the cache.
     pub watching: bool,
-    /// The circuit breaker holds requests back.
+    /// The circuit breaker is open.
     pub breaker_open: bool,
 }
 

@@ -1,5 +1,5 @@
-//! The cache: every claim of the cluster in a few bytes, whether the watch is open, and when the API server
-//! was last heard from.
+//! The cache: every claim of the cluster in a few bytes, whether the watch is open, and the time of the last
+//! contact with the API server.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -15,34 +15,34 @@ use super::access::Modes;
 #[derive(Clone, Copy, Debug)]
 struct Entry {
     modes: Modes,
-    /// The list this entry was last seen in; see [`Cache::finish`].
+    /// The last list with this entry; see [`Cache::finish`].
     round: u32,
 }
 
-/// How far the cache can be believed.
+/// How reliable the cache is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Standing {
-    /// The watch is open: the cache is as the cluster is, but for the time that an event takes.
+    /// The watch is open: the cache is up to date, except for events on their way.
     Current,
-    /// The watch is not open now. Good enough to admit something, not to deny it.
+    /// The watch is not open. Good enough to admit an object, not to deny it.
     Behind,
-    /// Nothing was heard for too long, there was no list yet, or the cache was given up.
+    /// No contact for too long, no list yet, or the cache was given up.
     Stale,
 }
 
 /// Claims by `namespace/name`, filled by one task and read by every review.
 #[derive(Debug)]
 pub(super) struct Cache {
-    /// One boxed string for a key, so that a claim costs its name and two words.
+    /// One boxed string per key, so that a claim takes its name and two words.
     claims: RwLock<HashMap<Box<str>, Entry>>,
-    /// Milliseconds after `born` when the last event, bookmark or complete list came, or a watch was found to
-    /// be in good order; 0 before the first list.
+    /// Milliseconds after `born` of the last event, bookmark, complete list, or working watch; 0 before the
+    /// first list.
     heard: AtomicU64,
-    /// Milliseconds after `born` from which on the open watch counts as one; 0 while none is open.
+    /// Milliseconds after `born` from which the open watch is used; 0 while none is open.
     open_from: AtomicU64,
     born: Instant,
     stale_after: Duration,
-    /// Too many claims to keep: the cache is given up and every question goes to the API server.
+    /// Too many claims: the cache is empty and every claim is read from the API server.
     given_up: AtomicBool,
     settled: Notify,
 }
@@ -60,13 +60,12 @@ impl Cache {
         }
     }
 
-    /// Returns the modes of a claim, if it is in the cache. How far they can be believed is for
-    /// [`Cache::standing`] to say.
+    /// Returns the modes of a claim, if it is in the cache. [`Cache::standing`] says how reliable they are.
     pub(super) fn get(&self, namespace: &str, name: &str) -> Option<Modes> {
         self.read().get(&*key(namespace, name)).map(|entry| entry.modes)
     }
 
-    /// Returns how far the cache can be believed now.
+    /// Returns how reliable the cache is now.
     pub(super) fn standing(&self) -> Standing {
         if self.is_stale() {
             return Standing::Stale;
@@ -78,28 +77,28 @@ impl Cache {
         }
     }
 
-    /// Takes note that a watch was opened, which has to catch up for a time before it is relied on.
+    /// Records that a watch was opened, which is used after `catch_up`.
     pub(super) fn opened(&self, catch_up: Duration) {
         let catch_up = u64::try_from(catch_up.as_millis()).unwrap_or(u64::MAX);
         self.open_from.store(self.now().saturating_add(catch_up), Ordering::Release);
     }
 
-    /// Takes note that no watch is open any more.
+    /// Records that no watch is open.
     pub(super) fn closed(&self) {
         self.open_from.store(0, Ordering::Release);
     }
 
-    /// Tells whether a first list was complete. It stays so.
+    /// Returns whether there has been a complete list.
     pub(super) fn is_synced(&self) -> bool {
         self.heard.load(Ordering::Acquire) != 0
     }
 
-    /// Tells whether the last word from the API server is too old to believe, or never came.
+    /// Returns whether the last contact with the API server is too old, or there was none.
     pub(super) fn is_stale(&self) -> bool {
         self.silence().is_none_or(|silence| silence > self.stale_after)
     }
 
-    /// Returns how long ago the API server was last heard of; nothing before the first list.
+    /// Returns the time since the last contact with the API server; nothing before the first list.
     pub(super) fn silence(&self) -> Option<Duration> {
         let heard = self.heard.load(Ordering::Acquire);
         (heard != 0).then(|| Duration::from_millis(self.now().saturating_sub(heard)))
@@ -118,18 +117,18 @@ impl Cache {
         self.write().remove(&*key(namespace, name));
     }
 
-    /// Takes note of a word from the API server.
+    /// Records contact with the API server.
     pub(super) fn hear(&self) {
         self.heard.store(self.now(), Ordering::Release);
     }
 
-    /// Returns the time in milliseconds after `born`, counted from 1: 0 is no time.
+    /// Returns milliseconds after `born`, counted from 1, as 0 means never.
     fn now(&self) -> u64 {
         u64::try_from(self.born.elapsed().as_millis()).unwrap_or(u64::MAX).saturating_add(1)
     }
 
-    /// Ends a list: what was not in it is gone. Marking and sweeping keeps the old answers while the new list
-    /// comes in, without holding two copies.
+    /// Ends a list, and removes claims that were not in it. Entries are marked with the list and swept, so
+    /// the old answers stay available without a second copy.
     pub(super) fn finish(&self, round: u32) {
         {
             let mut claims = self.write();
@@ -151,12 +150,12 @@ impl Cache {
         self.settled.notify_waiters();
     }
 
-    /// Tells whether the cache was given up.
+    /// Returns whether the cache was given up.
     pub(super) fn is_given_up(&self) -> bool {
         self.given_up.load(Ordering::Acquire)
     }
 
-    /// Waits for the first complete list, or for the end of all hope of one.
+    /// Waits for the first complete list, or until the cache is given up.
     pub(super) async fn settled(&self) {
         let notified = self.settled.notified();
         tokio::pin!(notified);
@@ -166,8 +165,7 @@ impl Cache {
         }
     }
 
-    // A panic while the lock was held cannot have left the map in pieces: a poisoned lock is still a good
-    // one.
+    // A panic under the lock cannot have left the map inconsistent.
     fn read(&self) -> RwLockReadGuard<'_, HashMap<Box<str>, Entry>> {
         self.claims.read().unwrap_or_else(PoisonError::into_inner)
     }
@@ -177,7 +175,7 @@ impl Cache {
     }
 }
 
-/// Joins the parts of a key; neither may hold a slash.
+/// Joins the parts of a key; neither may contain a slash.
 fn key(namespace: &str, name: &str) -> Box<str> {
     let mut key = String::with_capacity(namespace.len() + 1 + name.len());
     key.push_str(namespace);

@@ -1,5 +1,5 @@
-//! What the API server sends, read without copying more than is kept: a claim, a page of claims, an event of
-//! a watch, a status.
+//! Answers of the API server, deserialized without copying more than is kept: a claim, a page of claims, an
+//! event of a watch, a status.
 
 use std::borrow::Cow;
 
@@ -8,7 +8,7 @@ use serde_json::value::RawValue;
 
 use super::access::Modes;
 
-/// A `PersistentVolumeClaim`, as far as it is kept. Everything else in it is skipped, unread.
+/// The relevant fields of a `PersistentVolumeClaim`.
 #[derive(Debug, Deserialize)]
 pub(super) struct Claim<'a> {
     #[serde(borrow)]
@@ -48,7 +48,7 @@ struct Status<'a> {
 }
 
 impl Claim<'_> {
-    /// Returns the modes of the bound volume where there is one, else those asked for; the same choice as
+    /// Returns the modes of the bound volume, else the requested ones, like
     /// [`crate::judge::facts::Claim::from_object`].
     pub(super) fn modes(&self) -> Modes {
         if self.status.phase == "Bound" && !self.status.access_modes.is_empty() {
@@ -68,7 +68,7 @@ pub(super) struct Page<'a> {
     pub(super) items: Vec<Claim<'a>>,
 }
 
-/// Where a page stands in its list.
+/// The position of a page in its list.
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct PageMetadata<'a> {
@@ -91,13 +91,13 @@ struct Line<'a> {
 /// One event of a watch.
 #[derive(Debug)]
 pub(super) enum Event<'a> {
-    /// The claim is there, as it now is.
+    /// The claim exists, in this state.
     There(Claim<'a>),
-    /// The claim is gone.
+    /// The claim was deleted.
     Gone(Claim<'a>),
     /// Nothing happened up to this resource version.
     Bookmark(String),
-    /// The watch is over, for the reason with this HTTP code.
+    /// The watch ended with this HTTP code.
     Error(u16),
 }
 
@@ -120,7 +120,7 @@ pub(super) fn event(line: &[u8]) -> Result<Event<'_>, serde_json::Error> {
     })
 }
 
-/// A `Status`: why the API server did not do what was asked.
+/// A `Status`: why the API server rejected a request.
 #[derive(Debug, Default, Deserialize)]
 pub(super) struct Refusal<'a> {
     #[serde(default, borrow)]
@@ -132,8 +132,8 @@ pub(super) struct Refusal<'a> {
 }
 
 impl Refusal<'_> {
-    /// Tells whether the API server itself says that the object is not there; a 404 from something on the way
-    /// to it says no such thing.
+    /// Returns whether the API server itself reports that the object does not exist; a 404 from a proxy does
+    /// not count.
     pub(super) fn is_not_found(&self) -> bool {
         self.kind == "Status" && self.reason == "NotFound"
     }

@@ -1,4 +1,4 @@
-//! The arguments of `jobgate serve`: the command line has them, and the doctor reads them off a Deployment.
+//! The arguments of `jobgate serve`. The doctor also reads them from a Deployment.
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -11,11 +11,11 @@ use crate::serve::certs::Lifetimes;
 /// Arguments of `jobgate serve`.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
-  jobgate serve --dev                                             on this machine, with a certificate made on the spot
-  jobgate serve --self-managed-certs --policy /policy/policy.yaml  in a cluster, with no other certificate machinery
+  jobgate serve --dev                                             on this machine, with a certificate made for this run
+  jobgate serve --self-managed-certs --policy /policy/policy.yaml  in a cluster, with self-managed certificates
   jobgate serve --tls-cert /certs/tls.crt --tls-key /certs/tls.key --policy /policy/policy.yaml
 
-Certificates, keys and the policy are read again when their content changes; the last good one stays in force.")]
+Certificates, keys and the policy are read again when their content changes; the last good one stays in use.")]
 pub struct Serve {
     /// Where reviews are served, over TLS [default: 0.0.0.0:10250; with --dev 127.0.0.1:10250]
     #[arg(long, value_name = "ADDRESS")]
@@ -30,11 +30,11 @@ pub struct Serve {
     #[arg(long, value_name = "FILE|NAME", default_value = "default", help_heading = "Judging")]
     pub policy: String,
 
-    /// How claims are looked up [default: cache in a cluster, off outside of one]
+    /// How to look up claims [default: cache in a cluster, off outside of one]
     #[arg(long, value_name = "MODE", value_enum, help_heading = "Judging")]
     pub claims: Option<ClaimsMode>,
 
-    /// For tests: seconds that a review may take, and all look-ups of claims for it together
+    /// For tests: seconds for a review, and for all its look-ups of claims together
     #[arg(long, value_name = "SECONDS", hide = true)]
     pub patience_for_testing: Option<u64>,
 
@@ -48,18 +48,18 @@ pub struct Serve {
 
     /// A name by which the API server calls the webhook, such as jobgate.jobgate.svc (repeatable)
     ///
-    /// A certificate without it is refused: at the start that is an error, and later the last good one stays.
-    /// Without this option, a new certificate must have the names of the one in use. Other names take a
-    /// restart.
+    /// A certificate without it is refused: that is an error at startup, and later the last good one stays in
+    /// use. Without this option, a new certificate must have the names of the one in use; other names require
+    /// a restart.
     #[arg(long, value_name = "NAME", requires = "tls_cert", value_parser = server_name, help_heading = "TLS")]
     pub tls_server_name: Vec<String>,
 
-    /// Make the certificates and their authority, renew them, and keep the caBundle of the webhook
-    /// configurations right
+    /// Create and renew the certificates and their authority, and keep the caBundle of the webhook
+    /// configurations up to date
     #[arg(long, conflicts_with = "dev", help_heading = "TLS")]
     pub self_managed_certs: bool,
 
-    /// Where and for what certificates are managed.
+    /// Which objects are managed.
     #[command(flatten)]
     pub managed: ManagedCerts,
 
@@ -67,15 +67,14 @@ pub struct Serve {
     #[arg(long, help_heading = "TLS")]
     pub dev: bool,
 
-    /// Accept only clients with a certificate of these authorities (PEM)
+    /// Accept only clients with a certificate signed by these authorities (PEM)
     #[arg(long, value_name = "FILE", help_heading = "TLS")]
     pub client_ca: Option<PathBuf>,
 
-    /// Of the certificates of --client-ca, accept only those with this name (repeatable)
+    /// Of the clients of --client-ca, accept only those with this name (repeatable)
     ///
-    /// A DNS name or URI of the subjectAltName, or the common name, compared whole. Without it, everybody
-    /// whom these authorities have given a certificate is accepted; a cluster's own authority gives one to
-    /// every kubelet.
+    /// A DNS name or URI of the subjectAltName, or the common name, compared whole. Without it, every client
+    /// of these authorities is accepted; a cluster's own authority signs certificates for every kubelet.
     #[arg(long, value_name = "NAME", requires = "client_ca", value_parser = clap::builder::NonEmptyStringValueParser::new(), help_heading = "TLS")]
     pub client_name: Vec<String>,
 
@@ -99,11 +98,11 @@ pub struct Serve {
     #[arg(long, value_name = "N", help_heading = "Limits")]
     pub max_connections_per_source: Option<usize>,
 
-    /// Seconds to go on accepting after SIGTERM, while the endpoint is taken out [default: 10; with --dev 0]
+    /// Seconds to accept connections after SIGTERM, while the endpoint is removed [default: 10; with --dev 0]
     #[arg(long, value_name = "SECONDS", help_heading = "Limits")]
     pub drain_seconds: Option<u64>,
 
-    /// What is logged: error, warn, info, debug or trace, or a filter by module
+    /// What to log: error, warn, info, debug or trace, or a filter by module
     #[arg(
         long,
         value_name = "FILTER",
@@ -113,7 +112,7 @@ pub struct Serve {
     )]
     pub log: String,
 
-    /// Log lines for people, not JSON
+    /// Log plain text instead of JSON
     #[arg(long, help_heading = "Logging")]
     pub log_text: bool,
 }
@@ -122,7 +121,7 @@ pub struct Serve {
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Self-managed certificates")]
 pub struct ManagedCerts {
-    /// The Secret that holds the authority; it must exist, and may be empty
+    /// The Secret for the authority; it must exist, and may be empty
     #[arg(long, value_name = "NAME", default_value = "jobgate-tls", requires = "self_managed_certs")]
     pub secret_name: String,
 
@@ -142,8 +141,8 @@ pub struct ManagedCerts {
     #[arg(long, value_name = "NAME", default_value = "jobgate", requires = "self_managed_certs")]
     pub validating_configuration: String,
 
-    /// For tests: seconds that an authority, a certificate, the wait before an authority signs, and the wait
-    /// after it last did, take
+    /// For tests: lifetimes of an authority and a certificate, the wait before an authority signs, and the
+    /// wait after it last did, in seconds
     #[arg(long, value_name = "AUTHORITY,LEAF,SOAK,GRACE", value_parser = lifetimes, hide = true)]
     pub lifetimes_for_testing: Option<Lifetimes>,
 }

@@ -6,15 +6,15 @@
 //! leaf, soak, clock ───────┘                                └─> caBundle of both configurations (server-side apply)
 //! ```
 //!
-//! One Secret is the one truth: every replica reads it, and writes it only if it is still what was read, so
-//! no leader is needed. The authority is in the Secret; each replica's served certificate and its key are in
-//! its memory alone. Nothing is mounted: a mounted Secret is up to two minutes behind, which is longer than a
-//! `caBundle` takes to be in force.
+//! The Secret is the only source of truth: every replica reads it, and writes it only if it has not changed
+//! since, so there is no leader. The authority is in the Secret; the served certificate of each replica and
+//! its key are only in its memory. The Secret is not mounted, because a mount can be up to two minutes old,
+//! longer than a `caBundle` takes to be in force.
 //!
 //! # Permissions
 //!
-//! Each on the one name, and nothing else; the watches name the object by `fieldSelector=metadata.name=…`,
-//! which is what lets `resourceNames` allow them.
+//! Each for one name only; the watches select the object by `fieldSelector=metadata.name=…`, which
+//! `resourceNames` allows.
 //!
 //! | in | resource | verbs |
 //! |---|---|---|
@@ -22,14 +22,14 @@
 //! | ClusterRole | `mutatingwebhookconfigurations`, resourceNames `--mutating-configuration` | get, watch, patch |
 //! | ClusterRole | `validatingwebhookconfigurations`, resourceNames `--validating-configuration` | get, watch, patch |
 //!
-//! The Secret and the configurations are never made or deleted: the manifests bring the Secret empty, and the
+//! The Secret and the configurations are never created or deleted: the manifests have an empty Secret, and
 //! configurations without `caBundle`.
 //!
 //! # Clocks
 //!
-//! Certificates are dated and judged by the clock of the API server, from the `Date` of its answers: that is
-//! the clock by which it verifies them, and a machine whose own clock is wrong by a year does no harm.
-//! Everything is read again every ten seconds, so a suspended machine catches up at once.
+//! Certificates are dated and checked by the API server's clock, from the `Date` of its responses, because it
+//! verifies them by that clock; a machine whose own clock is wrong does no harm. Everything is read again
+//! every ten seconds, so a suspended machine catches up at once.
 
 pub mod authority;
 pub mod driver;

@@ -1,14 +1,14 @@
-//! The doctor: whether the webhook of a cluster is fine, and what to do where it is not.
+//! The doctor: checks the webhook of a cluster, and explains how to fix it.
 //!
 //! ```text
 //! API server ──> observe ──> Observed ──> CHECKS (pure) ──> Examination ──> human, json
 //!                              └─ every look-up is known, absent, or unread and why
 //! ```
 //!
-//! A check is a row of [`CHECKS`]: an id, what must hold, why that matters, what to do, and a function from
-//! what was observed to notes. What could not be read is never taken for fine: the check then says that it
-//! was not made, and which permission it takes. Nothing in the cluster is changed; the two canaries are dry
-//! runs. To add a check: write its function below `checks/` and its row in [`CHECKS`].
+//! A check is a row of [`CHECKS`]: an id, what is expected, why it matters, a remedy, and a function from the
+//! observations to notes. What could not be read never counts as ok: the check reports that it was not made,
+//! and which permission it needs. Nothing in the cluster is changed; the two canaries are dry runs. To add a
+//! check: write its function below `checks/` and its row in [`CHECKS`].
 
 mod checks;
 pub mod observe;
@@ -25,18 +25,18 @@ use self::observed::{Observed, Place, Unread};
 /// How a check ends, from the best to the worst.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Status {
-    /// What must hold does.
+    /// As expected.
     Ok,
-    /// What it takes to tell could not be read.
+    /// Something could not be read.
     NotChecked,
-    /// It works, but something is not as it should be, or will not stay so.
+    /// It works, but something is wrong or will soon be.
     Warning,
-    /// Jobs are not judged, or may be refused for no reason of theirs.
+    /// Jobs are not judged, or may be rejected without a reason.
     Problem,
 }
 
 impl Status {
-    /// All, from the worst: the order in which they are reported.
+    /// All, the worst first: the order of the report.
     pub const ALL: [Self; 4] = [Self::Problem, Self::Warning, Self::NotChecked, Self::Ok];
 
     /// Returns the words for people.
@@ -60,14 +60,14 @@ impl Status {
     }
 }
 
-/// One thing that a check has to say.
+/// One result of a check.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Note {
     /// How bad it is.
     pub status: Status,
     /// What was found; no period.
     pub text: String,
-    /// What to do, where that is not what the check's row says.
+    /// The remedy, if it is not the one of the check.
     pub remedy: Option<String>,
 }
 
@@ -92,7 +92,7 @@ impl Note {
         Self::new(Status::NotChecked, text)
     }
 
-    /// What is missing is to be allowed, or made reachable; nothing is wrong with the installation.
+    /// Something could not be read; nothing is wrong with the installation.
     fn unread(unread: &Unread) -> Self {
         Self::not_checked(unread.to_string()).remedy(unread.remedy())
     }
@@ -103,7 +103,7 @@ impl Note {
     }
 }
 
-/// What a check says: its notes, at least one; or the one note that keeps it from going on.
+/// The notes of a check, at least one; or the note that ends it early.
 type Judged = Result<Vec<Note>, Note>;
 
 /// A check.
@@ -111,13 +111,12 @@ type Judged = Result<Vec<Note>, Note>;
 pub struct Check {
     /// Kebab-case id.
     pub id: &'static str,
-    /// One line: what must hold.
+    /// One line: what is expected.
     pub title: &'static str,
-    /// Why, and what it looks at: one paragraph of Markdown.
+    /// Why, and what is checked: one paragraph of Markdown.
     pub about: &'static str,
-    /// What to do where it does not hold: a sentence or a command. `{ns}`, `{deployment}`, `{service}`,
-    /// `{secret}`, `{policy}` (the ConfigMap), `{key}` (in it), `{mutating}` and `{validating}` stand for the
-    /// names of the installation.
+    /// The remedy: a sentence or a command. `{ns}`, `{deployment}`, `{service}`, `{secret}`, `{policy}` (the
+    /// ConfigMap), `{key}` (in it), `{mutating}` and `{validating}` stand for the names of the installation.
     pub remedy: &'static str,
     judge: fn(&Observed) -> Judged,
 }
@@ -127,42 +126,42 @@ pub struct Check {
 pub struct Outcome {
     /// The check.
     pub id: &'static str,
-    /// What it says must hold.
+    /// Its title.
     pub title: &'static str,
     /// The worst of the notes.
     pub status: Status,
-    /// What was found: notes of that status, and with them all that are worse than fine.
+    /// The notes of that status, and all notes that are worse than ok.
     pub finding: String,
-    /// What to do; nothing where nothing is to be done.
+    /// The remedy, if one is needed.
     pub remedy: Option<String>,
 }
 
 /// What the doctor found.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Examination {
-    /// One outcome for each check, the worst first, otherwise in the order of [`CHECKS`].
+    /// One outcome for each check, the worst first, then in the order of [`CHECKS`].
     pub outcomes: Vec<Outcome>,
 }
 
 impl Examination {
-    /// Returns how many checks ended so.
+    /// Returns the number of checks with this status.
     #[must_use]
     pub fn count(&self, status: Status) -> usize {
         self.outcomes.iter().filter(|outcome| outcome.status == status).count()
     }
 
-    /// Returns the worst end of a check.
+    /// Returns the worst status.
     #[must_use]
     pub fn status(&self) -> Status {
         self.outcomes.iter().map(|outcome| outcome.status).max().unwrap_or(Status::Ok)
     }
 }
 
-/// Makes every check.
+/// Runs every check.
 #[must_use]
 pub fn examine(observed: &Observed) -> Examination {
     let mut outcomes: Vec<Outcome> = CHECKS.iter().map(|check| check.outcome(observed)).collect();
-    // Stable: within a status the order is that of the table, which goes from the outside in.
+    // Stable: checks of one status stay in the order of the table.
     outcomes.sort_by_key(|outcome| std::cmp::Reverse(outcome.status));
     Examination { outcomes }
 }
@@ -171,12 +170,12 @@ impl Check {
     fn outcome(&self, observed: &Observed) -> Outcome {
         let notes = (self.judge)(observed).unwrap_or_else(|note| vec![note]);
         let status = notes.iter().map(|note| note.status).max().unwrap_or(Status::NotChecked);
-        let mut told: Vec<&Note> =
+        let mut shown: Vec<&Note> =
             notes.iter().filter(|note| note.status == status || note.status > Status::Ok).collect();
-        told.sort_by_key(|note| std::cmp::Reverse(note.status));
-        let finding = told.iter().map(|note| note.text.as_str()).collect::<Vec<_>>().join("; ");
-        // What to do about the worst: the rest may need nothing.
-        let mut worst = told.iter().filter(|note| note.status == status);
+        shown.sort_by_key(|note| std::cmp::Reverse(note.status));
+        let finding = shown.iter().map(|note| note.text.as_str()).collect::<Vec<_>>().join("; ");
+        // The remedy of the worst: the rest may need none.
+        let mut worst = shown.iter().filter(|note| note.status == status);
         let remedy = (status != Status::Ok)
             .then(|| worst.find_map(|note| note.remedy.as_deref()).unwrap_or(self.remedy));
         let remedy = remedy.map(|text| {
@@ -192,7 +191,7 @@ impl Check {
     }
 }
 
-/// Puts the installation's names into a remedy.
+/// Fills the names of the installation into a remedy.
 fn named(
     remedy: &str,
     place: &Place,
@@ -200,7 +199,7 @@ fn named(
     secret: &str,
     (policy, key): &(String, String),
 ) -> String {
-    // In a JSONPath a dot ends a name.
+    // A dot ends a name in a JSONPath.
     let key = key.replace('.', "\\.");
     let names = [
         ("{ns}", place.namespace.as_str()),
@@ -215,22 +214,22 @@ fn named(
     names.iter().fold(remedy.to_owned(), |text, (mark, name)| text.replace(mark, name))
 }
 
-/// The longest text of somebody else's that is shown, in characters.
-const LONGEST: usize = 400;
+/// Maximum length of quoted text, in characters.
+const MAX_QUOTED_CHARS: usize = 400;
 
-/// Returns a text of the API server's, or of who speaks through it, in one line.
+/// Quotes a text of the API server, on one line.
 fn shown(text: &str) -> String {
     let line = text.split_whitespace().collect::<Vec<_>>().join(" ");
-    match line.char_indices().nth(LONGEST) {
+    match line.char_indices().nth(MAX_QUOTED_CHARS) {
         Some((end, _)) => format!("{}…", &line[..end]),
         None => line,
     }
 }
 
-/// The part of the page that people write.
+/// The hand-written part of the page.
 const PAGE: &str = include_str!("doctor/page.md");
 
-/// Returns `docs/doctor.md`: what is written by hand, and the checks.
+/// Returns `docs/doctor.md`: the hand-written part, and the checks.
 #[must_use]
 pub fn page() -> String {
     let mut out = format!(
@@ -240,16 +239,12 @@ pub fn page() -> String {
         let policy = (observed::POLICY.0.to_owned(), observed::POLICY.1.to_owned());
         let remedy =
             as_code(&named(check.remedy, &Place::default(), observed::DEPLOYMENT, observed::SECRET, &policy));
-        let _ = write!(
-            out,
-            "\n### {}\n\n{}. {}.\n\n*What to do:* {remedy}.\n",
-            check.id, check.title, check.about
-        );
+        let _ = write!(out, "\n### {}\n\n{}. {}.\n\n*Help:* {remedy}.\n", check.id, check.title, check.about);
     }
     out
 }
 
-/// Sets the commands of a remedy, which stand behind a colon, as code.
+/// Formats the command of a remedy, after the colon, as code.
 fn as_code(remedy: &str) -> String {
     match remedy.split_once(": ") {
         Some((words, command)) => format!("{words}: `{command}`"),

@@ -1,7 +1,7 @@
-//! What `jobgate serve` serves: reviews, judged under the current policy with what is known of their claims.
+//! The application of `jobgate serve`: judges reviews under the current policy, with facts about their
+//! claims.
 //!
-//! The pieces are elsewhere: `admission` answers, `cluster` looks claims up, `server` keeps time. This joins
-//! them.
+//! `admission` answers, `cluster` looks claims up, `server` handles time; this joins them.
 
 use std::sync::Arc;
 
@@ -26,7 +26,7 @@ pub struct Webhook {
 }
 
 impl Webhook {
-    /// Makes a webhook; `today` tells the date on which exemptions are looked at.
+    /// Makes a webhook; `today` returns the date for exemptions.
     #[must_use]
     pub fn new(policy: Policy, claims: Claims, metrics: Metrics, today: fn() -> Date) -> Self {
         let webhook = Self { policy: Arc::default(), claims, metrics, today };
@@ -34,13 +34,13 @@ impl Webhook {
         webhook
     }
 
-    /// Judges by another policy from the next review on.
+    /// Uses another policy from the next review on.
     pub fn set_policy(&self, policy: Policy) {
         self.metrics.policy(&policy.name, &policy.hash);
         self.policy.store(Arc::new(policy));
     }
 
-    /// Counts what went wrong, by whose fault it was.
+    /// Counts errors, by whether they are ours.
     fn counted(&self, answer: Answer, authenticated: bool) -> Answer {
         match answer.meta.fault {
             Some(fault) if fault.is_ours() => self.metrics.fault(fault.as_str()),
@@ -91,8 +91,7 @@ impl Application for Webhook {
     }
 }
 
-/// Returns whether a policy has a rule that judges by claims; under any other policy the API server is spared
-/// the look-ups.
+/// Returns whether a rule of the policy uses claims; otherwise nothing is looked up.
 fn asks_for_claims(policy: &Policy) -> bool {
     rules::find("checkpoint-volume-access").is_some_and(|entry| policy.uses(entry.rule))
 }

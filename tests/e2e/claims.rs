@@ -160,8 +160,13 @@ fn made_again_unwatched(place: &Place<'_>) {
             let object = with_claim(place, "ReadWriteOnce", 4);
             place.dry_run(&object).denied(&["checkpoint-volume-access"]);
             permit(place, &["get"]);
-            let broken =
-                || if gate.log().contains("may not list or watch claims") { Ok(()) } else { Err(gate.log()) };
+            let broken = || {
+                if gate.log().contains("no permission to list or watch claims") {
+                    Ok(())
+                } else {
+                    Err(gate.log())
+                }
+            };
             eventually(Duration::from_secs(120), broken).expect("the watch must end");
             for _ in 0..3 {
                 make_again(place, "ReadWriteMany");

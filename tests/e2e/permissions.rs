@@ -204,7 +204,7 @@ fn absent_is_unknown(place: &Place<'_>, trial: &Trial<'_>) -> String {
         !output.stderr.contains("does not exist") && output.stderr.contains("(no permission): missing"),
         "{output}"
     );
-    says(trial, "may not read claims");
+    says(trial, "no permission to read claims");
     "a claim that is not there is unknown".to_owned()
 }
 
@@ -226,7 +226,7 @@ fn never_from_the_cache(place: &Place<'_>, trial: &Trial<'_>) -> String {
     })
     .unwrap_or_else(|e| panic!("{e}\n{}", trial.installation.logs()));
     assert!(from_the_cache(trial) < 0.5, "answered from the cache");
-    says(trial, "may not list or watch claims");
+    says(trial, "no permission to list or watch claims");
     "every look-up asks the API server".to_owned()
 }
 

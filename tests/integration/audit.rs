@@ -242,7 +242,7 @@ async fn batch_kinds_that_are_not_judged_are_counted() {
         [
             "Jobgate does not judge the kind JobSet",
             "cannot count rayjobs.ray.io, which are not judged: the API server forbids it",
-            "cannot list validatingwebhookconfigurations: the API server forbids it; whether jobs in these namespaces are denied or warned of is not known",
+            "cannot list validatingwebhookconfigurations: the API server forbids it; whether jobs in these namespaces are denied or warned about is unknown",
         ]
     );
     assert_eq!(

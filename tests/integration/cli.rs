@@ -1156,7 +1156,7 @@ fn a_cluster_that_cannot_be_asked_is_an_error() {
             "other",
             "the kubeconfig other: its current context `b` is not in it; name one with --context (it has a)",
         ),
-        ("job.yaml", "broken", "the kubeconfig broken: it is no YAML of a kubeconfig: line 1"),
+        ("job.yaml", "broken", "the kubeconfig broken: it is not a valid kubeconfig: line 1"),
         ("job.yaml", "none", "the kubeconfig none: cannot read it: No such file"),
     ] {
         let output = place.run(&["dry-run", "--cluster", "--kubeconfig", kubeconfig, file]);
@@ -1219,7 +1219,7 @@ fn what_is_no_api_server_is_an_error() {
         (reply("200 OK", "{}"), "200 OK and \"{}\": is it"),
         (reply("200 OK", ""), "200 OK and \"an empty body\": is it"),
         (reply("200 OK", r#"{"major":"1","minor":"","gitVersion":"x"}"#), "200 OK and"),
-        (reply("200 OK", &" ".repeat(100_000)), "too large for a version"),
+        (reply("200 OK", &" ".repeat(100_000)), "too much data"),
         (reply("302 Found", ""), "302 Found and"),
         (reply(not_found, "404 page not found"), "404 Not Found and"),
         (reply("401 Unauthorized", "log in"), "401 Unauthorized and \"log in\""),

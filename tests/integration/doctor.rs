@@ -118,7 +118,7 @@ async fn what_only_the_deployment_names_is_not_guessed() {
         assert_eq!(outcome.status, Status::NotChecked, "{outcome:?}");
         assert_eq!(
             outcome.finding,
-            "needs the permission to get deployments/jobgate in the namespace jobgate, which tells what the pods use",
+            "needs permission to get deployments/jobgate in the namespace jobgate, which says what the pods use",
             "{outcome:?}"
         );
     }
@@ -489,7 +489,7 @@ async fn the_certificate_of_a_pod_is_seen_through_the_api_server() {
     );
     let fine = outcome(&observed, "served-certificate");
     assert_eq!(fine.status, Status::Ok, "{fine:?}");
-    assert!(fine.finding.starts_with("pod jobgate-0: the certificate holds for 6 days"), "{fine:?}");
+    assert!(fine.finding.starts_with("pod jobgate-0: the certificate is valid for 6 days"), "{fine:?}");
     // The same certificate, under a bundle of somebody else.
     let stranger = Authority::generate(
         &Names::new("jobgate", "jobgate").unwrap(),
@@ -514,11 +514,11 @@ async fn a_port_that_cannot_be_forwarded_is_not_checked_and_says_why() {
     for (way, words) in [
         (
             Way::Refuse("403 Forbidden", forbidden),
-            "needs the permission to create and get pods/portforward in the namespace jobgate",
+            "needs permission to create and get pods/portforward in the namespace jobgate",
         ),
         (
             Way::Refuse("403 Forbidden", "no entry"),
-            "needs the permission to create and get pods/portforward in the namespace jobgate",
+            "needs permission to create and get pods/portforward in the namespace jobgate",
         ),
         (
             Way::Refuse("500 Internal Server Error", refusal),
@@ -526,11 +526,11 @@ async fn a_port_that_cannot_be_forwarded_is_not_checked_and_says_why() {
         ),
         (
             Way::Refuse("502 Bad Gateway", "{}"),
-            "could not forward the port 10250: the API server refuses it, and does not say why",
+            "could not forward the port 10250: the API server refuses it without a reason",
         ),
         (
             Way::Refuse("200 OK", "{}"),
-            "could not forward the port 10250: the API server, or a proxy before it, speaks no WebSocket: failed to switch protocol: 200 OK",
+            "could not forward the port 10250: the API server, or a proxy before it, does not support WebSocket: failed to switch protocol: 200 OK",
         ),
         (Way::Mistaken, "Sec-WebSocket-Accept key mismatched"),
         (
@@ -555,7 +555,7 @@ async fn a_port_that_cannot_be_forwarded_is_not_checked_and_says_why() {
 #[tokio::test(start_paused = true)]
 async fn a_port_forward_that_hangs_ends_with_the_patience() {
     for (way, words) in [
-        (Way::Hang, "could not forward the port 10250: the API server said nothing for too long"),
+        (Way::Hang, "could not forward the port 10250: the API server did not answer in time"),
         (Way::Say(b""), "no TLS handshake: no answer"),
         (Way::Garbage(b""), "no TLS handshake: no answer"),
         // Half a frame.
@@ -593,7 +593,9 @@ fn without_a_cluster_it_could_not_run() {
     let began = std::time::Instant::now();
     let (code, said) = run(&["--timeout", "1"], &format!("http://{}", silent.local_addr().unwrap()));
     assert!(
-        code == Some(2) && said.contains("said nothing") && began.elapsed() < Duration::from_secs(20),
+        code == Some(2)
+            && said.contains("did not answer in time")
+            && began.elapsed() < Duration::from_secs(20),
         "{code:?} {said}"
     );
     let (code, said) = run(&["--canary-namespace", "../x"], "http://127.0.0.1:1");
@@ -635,7 +637,7 @@ async fn a_configuration_of_another_name_is_found_by_where_it_leads() {
     assert!(
         configurations
             .finding
-            .contains("there is no MutatingWebhookConfiguration `jobgate`; `batch-gate` leads to Jobgate"),
+            .contains("there is no MutatingWebhookConfiguration `jobgate`; `batch-gate` calls Jobgate"),
         "{configurations:?}"
     );
     assert!(
@@ -644,7 +646,7 @@ async fn a_configuration_of_another_name_is_found_by_where_it_leads() {
     let selectors = outcome(&observed, "selectors");
     assert_eq!(selectors.status, Status::Warning, "{selectors:?}");
     assert!(
-        selectors.finding.contains("1 namespace left out, where no job is denied or warned of: team-a"),
+        selectors.finding.contains("1 namespace skipped, where no job is denied or warned about: team-a"),
         "{selectors:?}"
     );
     assert_eq!(outcome(&observed, "rules").status, Status::Ok);

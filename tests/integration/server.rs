@@ -942,10 +942,10 @@ async fn certificates_rotate_without_a_failed_request() {
     let pairs: Vec<Development> = (0..6).map(|_| Development::generate().unwrap()).collect();
     mount(dir.path(), 0, &pairs[0].certificate, &pairs[0].key);
     let metrics = Metrics::new();
-    let (identity, _follower) =
-        Identity::from_files(dir.path().join("tls.crt"), dir.path().join("tls.key"), ms(20), &metrics)
-            .await
-            .unwrap();
+    let (identity, _follower) = Identity::empty(&metrics)
+        .follow(dir.path().join("tls.crt"), dir.path().join("tls.key"), ms(20))
+        .await
+        .unwrap();
     let server = Arc::new(start(|config| config.identity = identity).await);
     let all: Vec<String> = pairs.iter().map(|pair| pair.ca.clone()).collect();
     let ended = Arc::new(AtomicBool::new(false));
@@ -1074,7 +1074,7 @@ fn a_certificate_that_the_api_server_would_not_accept_stops_the_start() {
     assert_eq!(code, Some(2), "{said}");
     assert!(
         said.contains(
-            "the certificate is for localhost, and not for jobgate.jobgate.svc, which the API server calls"
+            "the certificate is for localhost, not for jobgate.jobgate.svc, which the API server calls"
         ),
         "{said}"
     );

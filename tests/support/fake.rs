@@ -40,7 +40,7 @@ impl Answer {
         Self::Reply(code, json!({"kind": "Status", "apiVersion": "v1", "status": "Failure", "reason": reason, "code": code}).to_string())
     }
 
-    /// Answers that the object is not there.
+    /// Answers that the object does not exist.
     pub fn absent() -> Self {
         Self::status(404, "NotFound")
     }

@@ -1,8 +1,8 @@
-//! What a live object has that its author did not write, at the places where Jobgate fills values in.
+//! The values of a live object that its author did not write and Jobgate fills in.
 //!
-//! The author's manifest is the annotation that `kubectl apply` leaves, or else the fields that a server-side
-//! apply owns. Of an object without either nobody knows what its author wrote. Who filled a value in is not
-//! recorded anywhere: a value counts that Jobgate would have written.
+//! The author's manifest is the annotation of `kubectl apply`, or else the fields that a server-side apply
+//! owns. Without either it is unknown. Who filled in a value is not recorded: a value counts if Jobgate would
+//! have written it.
 
 use crate::judge::appliers::{LAST_APPLIED, owned};
 use crate::kinds::accelerator;
@@ -11,15 +11,15 @@ use crate::report::{Filled, Reapply};
 use crate::text::pointer::Pointer;
 use crate::text::value::Value;
 
-/// What is known of the author's manifest.
+/// What is known about the author's manifest.
 enum Manifest {
     /// The manifest itself.
     Applied(Value),
-    /// The fields that server-side applies own, of all together.
+    /// The fields that server-side applies own, of all managers.
     Owned(Value),
 }
 
-/// What a manifest says of a field.
+/// Whether a manifest sets a field.
 enum Written<'m> {
     No,
     Yes,
@@ -33,7 +33,7 @@ impl Manifest {
         }
         let entries = workload.object.at(&["metadata", "managedFields"]);
         let applies = entries.items().filter(|entry| entry.get("operation").text() == Field::Set("Apply"));
-        // Others apply labels or the status only.
+        // Some apply only labels or the status.
         let specs = applies
             .filter_map(|entry| entry.get("fieldsV1").value)
             .filter(|fields| fields.get("f:spec").is_some());
@@ -49,7 +49,7 @@ impl Manifest {
     }
 }
 
-/// Returns the fields that are in one of two sets.
+/// Returns the union of two sets of fields.
 fn joined(mut set: Value, other: Value) -> Value {
     let Value::Object(other) = other else { return set };
     for (key, below) in other.iter() {
@@ -61,7 +61,7 @@ fn joined(mut set: Value, other: Value) -> Value {
     set
 }
 
-/// Returns what was filled into a live object.
+/// Returns the values that were filled into a live object.
 pub(super) fn filled(object: &Value) -> Vec<Filled> {
     let Some(workload) = Workload::of(object) else { return Vec::new() };
     let Some(manifest) = Manifest::of(&workload) else { return Vec::new() };
@@ -89,13 +89,13 @@ pub(super) fn filled(object: &Value) -> Vec<Filled> {
     found
 }
 
-/// Returns the tolerations that the author's list does not end with.
+/// Returns the tolerations after those of the author.
 fn tolerations(list: &Part<'_>, manifest: &Manifest, workload: &Workload<'_>) -> Option<Filled> {
     let live = list.value?.as_array()?;
     let (beginning, reapply) = match manifest.says(&list.pointer) {
         Written::No => (&[][..], Reapply::Kept),
-        // An apply sends the author's list, and the API server refuses that for a Job whose template is not
-        // to change any more.
+        // An apply sends the author's list, which the API server rejects for a Job with an immutable
+        // template.
         Written::As(list) => {
             let suspended = workload.object.at(&["spec", "suspend"]).bool() == Field::Set(true);
             let refused = workload.kind.on_update == OnUpdate::TemplateImmutable && !suspended;
@@ -104,7 +104,7 @@ fn tolerations(list: &Part<'_>, manifest: &Manifest, workload: &Workload<'_>) ->
                 if refused { Reapply::Refused } else { Reapply::Lost },
             )
         }
-        // What is in a list that a server-side apply owns is not recorded.
+        // The contents of a list that a server-side apply owns are not recorded.
         Written::Yes => return None,
     };
     let filled = accelerator::filled_behind(live, beginning)?;

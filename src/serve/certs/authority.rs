@@ -22,13 +22,13 @@ use x509_parser::prelude::{FromDer as _, X509Certificate, X509Version};
 
 use crate::k8s::names;
 
-/// How long before it is made a certificate begins to hold, for API servers whose clock is behind.
+/// How long before its creation a certificate becomes valid, for API servers whose clock is behind.
 pub const SKEW: Duration = Duration::from_secs(3600);
 
 /// Why a certificate or a key cannot be made or used.
 #[derive(Debug, thiserror::Error)]
 pub enum AuthorityError {
-    /// A name that no Service or namespace can have.
+    /// A name that is not valid for a Service or namespace.
     #[error("{0:?} is not the name of a Service or namespace: {1}")]
     Name(String, String),
     /// The PEM text is broken.
@@ -46,33 +46,33 @@ pub enum AuthorityError {
     /// The key belongs to another certificate.
     #[error("the key belongs to another certificate")]
     OtherKey,
-    /// What it signs does not verify: it is no authority, or one for other names.
+    /// What it signs does not verify: it is not an authority, or is for other names.
     #[error("what it signs for {0} is not valid")]
     Unfit(String),
     /// A certificate could not be made.
     #[error("make a certificate")]
     Make(#[source] rcgen::Error),
-    /// The system gives no randomness.
+    /// The system has no randomness.
     #[error("get random bytes")]
     Random,
 }
 
-/// Why a client does not take a certificate for the server it wants to speak to.
+/// Why a client does not trust the certificate of a server.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Distrust {
-    /// None of the roots, at least none that holds now, has signed it.
+    /// None of the roots that are valid now has signed it.
     #[error("none of the authorities has signed it")]
     Unsigned,
     /// It is for other names.
     #[error("it is not for the name {0}")]
     Name(String),
-    /// Its time is over.
+    /// It has expired.
     #[error("it has expired")]
     Expired,
-    /// Its time has not come.
-    #[error("it does not hold yet")]
+    /// It is not valid yet.
+    #[error("it is not valid yet")]
     Early,
-    /// Anything else, in the words of the library that verifies.
+    /// Anything else, in the words of the TLS library.
     #[error("{0}")]
     Other(String),
 }
@@ -110,21 +110,20 @@ impl Names {
         &self.namespace
     }
 
-    /// Returns the name under which the API server calls the Service, and which it looks for in the
-    /// certificate.
+    /// Returns the name by which the API server calls the Service, and which must be in the certificate.
     #[must_use]
     pub fn server_name(&self) -> String {
         format!("{}.{}.svc", self.service, self.namespace)
     }
 
-    /// Returns every name that a certificate of the Service carries.
+    /// Returns the names in a certificate of the Service.
     #[must_use]
     pub fn dns(&self) -> [String; 2] {
         [self.server_name(), format!("{}.{}", self.service, self.namespace)]
     }
 }
 
-/// An authority's certificate, as it stands in a `caBundle`.
+/// An authority's certificate, as in a `caBundle`.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Root {
     der: CertificateDer<'static>,
@@ -145,7 +144,7 @@ impl Root {
         Ok(Self { not_before: at(not_before), not_after: at(not_after), der })
     }
 
-    /// Reads every certificate of a PEM text, and tells whether that was all there is in it.
+    /// Reads every certificate of a PEM text, and returns whether there was nothing else in it.
     #[must_use]
     pub fn read_all(pem: &[u8]) -> (Vec<Self>, bool) {
         let mut clean = true;
@@ -163,15 +162,15 @@ impl Root {
         (roots, clean)
     }
 
-    /// Tells whether it may sign other certificates. The first version of X.509 had no way to say so, and Go
-    /// lets such a root sign.
+    /// Returns whether it may sign certificates. X.509 version 1 cannot express that, and Go lets such a root
+    /// sign.
     #[must_use]
     pub fn is_authority(&self) -> bool {
         X509Certificate::from_der(&self.der)
             .is_ok_and(|(_, certificate)| certificate.is_ca() || certificate.version() == X509Version::V1)
     }
 
-    /// Returns when it begins to hold.
+    /// Returns when it becomes valid.
     #[must_use]
     pub fn not_before(&self) -> SystemTime {
         self.not_before
@@ -247,7 +246,7 @@ impl Authority {
         let key = KeyPair::generate().map_err(AuthorityError::Make)?;
         let serial = serial()?;
         let mut params = CertificateParams::default();
-        // Authorities that are told apart by their names spare a verifier trying one key after the other.
+        // Distinct names save a verifier from trying one key after the other.
         params
             .distinguished_name
             .push(DnType::CommonName, format!("jobgate authority {}", hex(&serial[..4])));
@@ -255,7 +254,7 @@ impl Authority {
         (params.not_before, params.not_after) = ((now - SKEW).into(), (now + life).into());
         params.is_ca = IsCa::Ca(BasicConstraints::Constrained(0));
         params.key_usages = vec![KeyUsagePurpose::KeyCertSign, KeyUsagePurpose::CrlSign];
-        // Who steals the key from the Secret can pose as this webhook, and as nothing else.
+        // A thief of the key can impersonate this webhook only.
         params.name_constraints = Some(NameConstraints {
             permitted_subtrees: names.dns().into_iter().map(GeneralSubtree::DnsName).collect(),
             excluded_subtrees: Vec::new(),
@@ -264,12 +263,12 @@ impl Authority {
         Ok(Self { root: Root::from_der(certificate.into())?, key: Arc::new(key) })
     }
 
-    /// Reads an authority from its certificate and key, both PEM, and tries it: what it signs for the names
-    /// must verify.
+    /// Reads an authority from its certificate and key, both PEM, and tests it: a certificate that it signs
+    /// for the names must verify.
     ///
     /// # Errors
-    /// If one of the two is broken, they do not belong together, or it is no authority for the names. Its
-    /// dates are not looked at.
+    /// If one of them is broken, they do not belong together, or it is not an authority for the names. Dates
+    /// are not checked.
     pub fn read(certificate: &[u8], key: &[u8], names: &Names) -> Result<Self, AuthorityError> {
         let first = CertificateDer::pem_slice_iter(certificate).next().ok_or(AuthorityError::Empty)?;
         let root = Root::from_der(first.map_err(|error| AuthorityError::Pem("a certificate", error))?)?;
@@ -281,7 +280,7 @@ impl Authority {
         if parsed.public_key().subject_public_key.data.as_ref() != key.public_key_raw() {
             return Err(AuthorityError::OtherKey);
         }
-        // webpki takes any certificate for an authority that is named as one; the API server does not.
+        // webpki accepts any trusted certificate as an authority; the API server does not.
         if !parsed.is_ca() {
             return Err(AuthorityError::Unfit(names.server_name()));
         }
@@ -307,8 +306,8 @@ impl Authority {
         self.key.serialize_pem()
     }
 
-    /// Makes a certificate for the Service, with a key of its own, until `life` from now or as long as the
-    /// authority itself.
+    /// Makes a certificate for the Service with a new key, valid for `life` but not longer than the
+    /// authority.
     ///
     /// # Errors
     /// If the system gives no randomness.
@@ -388,7 +387,7 @@ impl Leaf {
         self.certificate.holds_at(time)
     }
 
-    /// Tells whether the API server, trusting the roots, takes it for the Service at that time (see
+    /// Returns whether the API server, trusting the roots, accepts it for the Service at that time (see
     /// [`verify`]).
     #[must_use]
     pub fn verifies(&self, roots: &[Root], time: SystemTime) -> bool {
@@ -396,12 +395,12 @@ impl Leaf {
     }
 }
 
-/// Verifies the certificate that a server shows, with what it shows beside it, as the API server does, which
-/// is written in Go: roots that have expired, and roots that may not sign, do not count, and a root may be
-/// the server's own certificate.
+/// Verifies the certificate of a server and its intermediates as the API server does, which is written in Go:
+/// roots that have expired or may not sign are ignored, and a root may be the certificate of the server
+/// itself.
 ///
 /// # Errors
-/// It is not to be trusted at that time.
+/// It is not trusted at that time.
 pub fn verify(
     leaf: &CertificateDer<'_>,
     intermediates: &[CertificateDer<'_>],
@@ -450,7 +449,7 @@ pub fn verify(
     })
 }
 
-/// Seconds since 1970, which may lie before it in a certificate that somebody made up.
+/// Converts seconds since 1970; a forged certificate may have an earlier time.
 fn at(seconds: i64) -> SystemTime {
     UNIX_EPOCH + Duration::from_secs(u64::try_from(seconds).unwrap_or(0))
 }

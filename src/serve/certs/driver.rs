@@ -1,5 +1,9 @@
-//! The one task that reads the cluster, asks the plan what to do, and does it. Nothing here decides anything
-//! about certificates.
+//! The task that reads the cluster, asks the plan what to do, and does it. It makes no decisions about
+//! certificates itself.
+
+mod settings;
+mod watch;
+mod write;
 
 use std::collections::BTreeSet;
 use std::error::Error as _;
@@ -7,93 +11,43 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, SystemTime};
 
 use base64::Engine as _;
-use http::header::{ACCEPT, CONTENT_TYPE, DATE};
-use http::{Request, StatusCode};
+use http::Request;
+use http::header::{ACCEPT, DATE};
 use kube::Client;
 use kube::client::Body;
-use serde::Deserialize;
 use tokio::sync::Notify;
 use tokio::task::AbortHandle;
 use tokio::time::{Instant, sleep, timeout};
 
-use super::authority::{AuthorityError, Leaf, Names, Root};
-use super::plan::{Lifetimes, Plan, Soak, Step, View, plan};
-use super::publish::{FIELD_MANAGER, Kind, Pace, Published};
-use super::state::{Change, Contents, Data, ROTATE};
-use crate::cluster::fetch::{self, Failure, LARGEST_OBJECT, Lines};
-use crate::cluster::{LONG_ENOUGH, Pause, chance};
+pub use self::settings::Settings;
+use self::watch::watch;
+use super::authority::{AuthorityError, Leaf, Root};
+use super::plan::{Plan, Soak, View, plan};
+use super::publish::{Kind, Pace, Published};
+use super::state::{Contents, Data, ROTATE};
+use crate::cluster::fetch::{self, Failure, MAX_OBJECT_BYTES};
+use crate::cluster::{chain, chance};
 use crate::serve::server::Metrics;
 use crate::serve::server::certificate::{CertificateError, Identity};
-use crate::serve::server::hot::chain;
 use crate::text::value::Value;
 
-/// What is managed, and where.
-#[derive(Clone, Debug)]
-pub struct Settings {
-    /// The Service, and the namespace of the Secret.
-    pub names: Names,
-    /// The Secret.
-    pub secret: String,
-    /// The `MutatingWebhookConfiguration`.
-    pub mutating: String,
-    /// The `ValidatingWebhookConfiguration`.
-    pub validating: String,
-    /// How long things last.
-    pub lifetimes: Lifetimes,
-}
+const REQUEST_TIMEOUT: Duration = Duration::from_secs(5);
+const MIN_PAUSE: Duration = Duration::from_millis(100);
+/// The pause after [`MAX_PROMPT_LOOKS`] in a minute: objects that change without end, or watches that always
+/// break, must not make us overload the API server. A change is still fixed within two seconds.
+const LONG_PAUSE: Duration = Duration::from_secs(1);
+/// See [`LONG_PAUSE`].
+const MAX_PROMPT_LOOKS: usize = 30;
+/// Writes to one object in any minute: two writers that undo each other must not overload the API server.
+const MAX_WRITES: usize = 6;
+/// Attempts at a write that conflicts with those of others; after them it waits for the next look.
+const MAX_ATTEMPTS: usize = 4;
+/// Clock differences below this are ignored: the `Date` of a response has no fractions, and responses take
+/// time.
+const MIN_CLOCK_SKEW: i64 = 30;
 
-impl Settings {
-    /// Names objects by their defaults for a Service.
-    #[must_use]
-    pub fn new(names: Names) -> Self {
-        Self {
-            names,
-            secret: "jobgate-tls".to_owned(),
-            mutating: "jobgate".to_owned(),
-            validating: "jobgate".to_owned(),
-            lifetimes: Lifetimes::default(),
-        }
-    }
-
-    fn configuration(&self, kind: Kind) -> &str {
-        match kind {
-            Kind::Mutating => &self.mutating,
-            Kind::Validating => &self.validating,
-        }
-    }
-
-    fn uri(&self, kind: Kind) -> String {
-        format!("{}/{}", kind.path(), self.configuration(kind))
-    }
-
-    fn secret_uri(&self) -> String {
-        format!("/api/v1/namespaces/{}/secrets/{}", self.names.namespace(), self.secret)
-    }
-}
-
-/// How long one request may take.
-const DEADLINE: Duration = Duration::from_secs(5);
-/// A watch that says nothing for so long is opened anew; the API server sends a bookmark every minute.
-const SILENCE: Duration = Duration::from_secs(90);
-/// The shortest time between two looks.
-const BREATH: Duration = Duration::from_millis(100);
-/// The time between two looks after [`LOOKS`] of them within a minute: whoever changes things without end, or
-/// breaks every watch, must not make us wear the API server down. A change is still mended within two
-/// seconds.
-const LONG_BREATH: Duration = Duration::from_secs(1);
-/// See [`LONG_BREATH`].
-const LOOKS: usize = 30;
-/// Writes to one object in any minute: two writers that undo each other must not wear the API server down
-/// either.
-const WRITES: usize = 6;
-/// A write that others keep getting ahead of is tried so often at once, and then at the next look.
-const IN_A_ROW: usize = 4;
-/// A clock that differs by less is taken for the same: the `Date` of an answer has no fractions, and answers
-/// take time.
-const SAME_CLOCK: i64 = 30;
-
-/// Certificates being managed, until this is dropped. Nothing is taken back then: other replicas, and the
-/// next start, need what is there.
+/// Certificates being managed, until this is dropped. The objects are left as they are: other replicas and the
+/// next start need them.
 #[derive(Debug)]
 #[must_use = "certificates are managed only while this lives"]
 pub struct Managed {
@@ -110,8 +64,8 @@ impl Drop for Managed {
 }
 
 impl Managed {
-    /// Starts to manage what `identity` serves. Needs a tokio runtime; comes back at once, whatever the API
-    /// server does.
+    /// Starts to manage the certificate that `identity` serves. Needs a tokio runtime; returns at once,
+    /// whatever the API server does.
     pub fn start(client: Client, settings: Settings, identity: Arc<Identity>, metrics: Metrics) -> Self {
         let state = Arc::new(Mutex::new(Err("the API server has not been reached yet".to_owned())));
         let wake = Arc::new(Notify::new());
@@ -134,28 +88,29 @@ impl Managed {
             began: Instant::now(),
             leaf: None,
             soak: Soak::default(),
-            paces: [Pace::of(WRITES), Pace::of(WRITES)],
-            release_paces: [Pace::of(WRITES), Pace::of(WRITES)],
-            store_pace: Pace::of(WRITES),
-            look_pace: Pace::of(LOOKS),
+            paces: [Pace::of(MAX_WRITES), Pace::of(MAX_WRITES)],
+            release_paces: [Pace::of(MAX_WRITES), Pace::of(MAX_WRITES)],
+            store_pace: Pace::of(MAX_WRITES),
+            look_pace: Pace::of(MAX_PROMPT_LOOKS),
             spread: chance(),
             right_since: None,
             ahead: 0,
-            said: BTreeSet::new(),
+            reported: BTreeSet::new(),
         };
         tasks.push(tokio::spawn(driver.run(wake)).abort_handle());
         Self { state, tasks }
     }
 
-    /// Tells whether the API server can verify what is served, as far as could be seen; once so, it stays so.
+    /// Returns whether the API server can verify what is served, as far as is known. Once it can, this stays
+    /// so.
     ///
     /// # Errors
-    /// What is still missing, for a person to read.
+    /// What is missing, as a message for people.
     pub fn ready(&self) -> Result<(), String> {
         check(&self.state)
     }
 
-    /// Returns [`Self::ready`] as a check that outlives this.
+    /// Returns [`Self::ready`] as a check that outlives `self`.
     pub fn readiness(&self) -> impl Fn() -> Result<(), String> + Send + Sync + 'static {
         let state = self.state.clone();
         move || check(&state)
@@ -166,7 +121,7 @@ fn check(state: &Mutex<Result<(), String>>) -> Result<(), String> {
     state.lock().unwrap_or_else(PoisonError::into_inner).clone()
 }
 
-/// What one look brought.
+/// What was read in one look.
 struct Look {
     secret: Result<Value, Failure>,
     configurations: [Result<Published, Failure>; 2],
@@ -190,15 +145,15 @@ struct Driver {
     right_since: Option<Duration>,
     /// Seconds by which the API server's clock is ahead.
     ahead: i64,
-    /// What is wrong at the moment and has been said.
-    said: BTreeSet<String>,
+    /// Current errors that have been logged.
+    reported: BTreeSet<String>,
 }
 
 impl Driver {
     async fn run(mut self, wake: Arc<Notify>) {
         loop {
             let mut wrong = BTreeSet::new();
-            for _ in 0..IN_A_ROW {
+            for _ in 0..MAX_ATTEMPTS {
                 wrong.clear();
                 if !self.turn(&mut wrong).await {
                     break;
@@ -206,12 +161,12 @@ impl Driver {
             }
             self.say(wrong);
             let uptime = self.uptime();
-            let breath = if self.look_pace.allows(uptime) { BREATH } else { LONG_BREATH };
+            let breath = if self.look_pace.allows(uptime) { MIN_PAUSE } else { LONG_PAUSE };
             self.look_pace.note(uptime);
-            // Replicas that hear of the same change at once should not all try to mend it.
+            // Replicas that see the same change at once should not all try to fix it.
             sleep(breath.mul_f64(1.0 + 0.5 * chance())).await;
             let settling = check(&self.state).is_err() && self.right_since.is_some();
-            let pause = if settling { 2 * BREATH } else { self.settings.lifetimes.look_every() };
+            let pause = if settling { 2 * MIN_PAUSE } else { self.settings.lifetimes.look_every() };
             let _ = timeout(pause, wake.notified()).await;
         }
     }
@@ -227,7 +182,7 @@ impl Driver {
         there.unwrap_or(now)
     }
 
-    /// Looks once and does what is to be done; tells whether to look again at once.
+    /// Looks once and does what is needed; returns whether to look again at once.
     async fn turn(&mut self, wrong: &mut BTreeSet<String>) -> bool {
         let look = self.look().await;
         let contents = match &look.secret {
@@ -253,7 +208,7 @@ impl Driver {
                 Ok(published) if published.is_empty() => {
                     let service = self.settings.names.server_name();
                     wrong.insert(format!(
-                        "no webhook of the {} {name} leads to the Service {service}",
+                        "no webhook of the {} {name} calls the Service {service}",
                         kind.name()
                     ));
                 }
@@ -281,7 +236,7 @@ impl Driver {
             Ok(plan) => plan,
             Err(error) => {
                 self.metrics.certificate_error("internal");
-                wrong.insert(format!("cannot make a certificate: {}", chain(&error)));
+                wrong.insert(format!("cannot create a certificate: {}", chain(&error)));
                 return false;
             }
         };
@@ -290,7 +245,7 @@ impl Driver {
         {
             self.metrics.authority_not_after(authority.root().not_after());
         }
-        // The Secret comes first: nobody may serve or publish what another replica could still be ahead of.
+        // The Secret comes first: nothing is served or published that another replica could still change.
         if let (Some((step, change)), Ok(object)) = (&store, &look.secret)
             && self.store(*step, change, object, wrong).await
         {
@@ -324,11 +279,11 @@ impl Driver {
         wrote
     }
 
-    /// Reads the three objects, the Secret first: the clock comes with it.
+    /// Reads the three objects, the Secret first: its response has the clock.
     async fn look(&mut self) -> Look {
         let secret = self.get(&self.settings.secret_uri()).await;
         let secret = match secret
-            .and_then(|(object, date)| Ok((known(object, "Secret", &self.settings.secret)?, date)))
+            .and_then(|(object, date)| Ok((requested(object, "Secret", &self.settings.secret)?, date)))
         {
             Ok((object, date)) => {
                 if let Some(date) = date {
@@ -342,7 +297,7 @@ impl Driver {
         for kind in Kind::ALL {
             let got = self.get(&self.settings.uri(kind)).await;
             let got =
-                got.and_then(|(object, _)| known(object, kind.name(), self.settings.configuration(kind)));
+                got.and_then(|(object, _)| requested(object, kind.name(), self.settings.configuration(kind)));
             configurations.push(got.map(|object| Published::read(&object, &self.settings.names)));
         }
         let second = configurations.pop().unwrap_or(Err(Failure::Silence));
@@ -362,10 +317,10 @@ impl Driver {
         let exchange = async {
             let response = fetch::send(&self.client, request).await?;
             let date = response.headers().get(DATE).and_then(|value| value.to_str().ok()).and_then(time);
-            let body = fetch::read(response, LARGEST_OBJECT).await?;
+            let body = fetch::read(response, MAX_OBJECT_BYTES).await?;
             Ok((serde_json::from_slice(&body)?, date))
         };
-        timeout(DEADLINE, exchange).await.unwrap_or(Err(Failure::Silence))
+        timeout(REQUEST_TIMEOUT, exchange).await.unwrap_or(Err(Failure::Silence))
     }
 
     fn set_clock(&mut self, theirs: SystemTime) {
@@ -374,73 +329,15 @@ impl Driver {
             Ok(ahead) => i64::try_from(ahead.as_secs()).unwrap_or(0),
             Err(behind) => -i64::try_from(behind.duration().as_secs()).unwrap_or(0),
         };
-        let ahead = if ahead.abs() < SAME_CLOCK { 0 } else { ahead };
-        if ahead.abs_diff(self.ahead) >= SAME_CLOCK.unsigned_abs() {
+        let ahead = if ahead.abs() < MIN_CLOCK_SKEW { 0 } else { ahead };
+        if ahead.abs_diff(self.ahead) >= MIN_CLOCK_SKEW.unsigned_abs() {
             tracing::warn!(
                 ahead_seconds = ahead,
-                "the clock of the API server is not this machine's; certificates go by the API server's"
+                "the API server's clock differs from this machine's; certificates use the API server's"
             );
             self.ahead = ahead;
             self.identity.set_clock(ahead);
             self.metrics.clock_ahead(ahead);
-        }
-    }
-
-    /// Changes the Secret as it was read; tells whether to read again.
-    async fn store(
-        &mut self,
-        step: Step,
-        change: &Change,
-        object: &Value,
-        wrong: &mut BTreeSet<String>,
-    ) -> bool {
-        let uptime = self.began.elapsed();
-        if !self.store_pace.allows(uptime) {
-            self.metrics.certificate_error("pace");
-            wrong.insert(format!(
-                "the Secret {} is changed over and over by somebody else; waiting before it is written again",
-                self.place()
-            ));
-            return false;
-        }
-        let mut object = object.clone();
-        let mut entries = data(&object);
-        change.apply(&mut entries);
-        let encode = |value: &Vec<u8>| Value::from(base64::engine::general_purpose::STANDARD.encode(value));
-        object["data"] = entries.iter().map(|(key, value)| (key.clone(), encode(value))).collect();
-        if change.clear_rotate
-            && let Some(annotations) =
-                object.pointer_mut("/metadata/annotations").and_then(Value::as_object_mut)
-        {
-            annotations.remove(ROTATE);
-        }
-        let uri = format!("{}?fieldManager={FIELD_MANAGER}", self.settings.secret_uri());
-        let request =
-            Request::put(uri).header(ACCEPT, "application/json").header(CONTENT_TYPE, "application/json");
-        match self.send(request.body(Body::from(object.to_string().into_bytes()))).await {
-            Ok(_) => {
-                self.store_pace.note(uptime);
-                self.metrics.certificate_step(step.as_str());
-                tracing::info!(
-                    step = step.as_str(),
-                    secret = self.place(),
-                    "the Secret with the authority is changed"
-                );
-                true
-            }
-            Err(Failure::Status(StatusCode::CONFLICT)) => {
-                self.metrics.certificate_error("conflict");
-                tracing::debug!("another replica changed the Secret first; reading it again");
-                true
-            }
-            Err(failure) => {
-                wrong.insert(format!(
-                    "{} ({})",
-                    self.explain("the Secret", &self.place(), &failure),
-                    "update"
-                ));
-                false
-            }
         }
     }
 
@@ -454,84 +351,7 @@ impl Driver {
         Ok(())
     }
 
-    /// Sets the bundle of a configuration; tells whether to look again.
-    async fn publish(
-        &mut self,
-        index: usize,
-        kind: Kind,
-        published: &Published,
-        bundle: &[Root],
-        wrong: &mut BTreeSet<String>,
-    ) -> bool {
-        let uptime = self.began.elapsed();
-        let name = self.settings.configuration(kind).to_owned();
-        if !self.paces[index].allows(uptime) {
-            self.metrics.bundle_write("held");
-            wrong.insert(format!(
-                "the caBundle of the {} {name} is changed over and over by somebody else; waiting before it is set again",
-                kind.name()
-            ));
-            return false;
-        }
-        let uri = format!("{}?fieldManager={FIELD_MANAGER}&force=true", self.settings.uri(kind));
-        let request = Request::patch(uri)
-            .header(ACCEPT, "application/json")
-            .header(CONTENT_TYPE, "application/apply-patch+yaml");
-        let body = published.apply(kind, &name, bundle).to_string();
-        match self.send(request.body(Body::from(body.into_bytes()))).await {
-            Ok(_) => {
-                self.paces[index].note(uptime);
-                self.metrics.bundle_write("success");
-                let roots: Vec<String> = bundle.iter().map(Root::id).collect();
-                tracing::info!(
-                    configuration = name,
-                    kind = kind.name(),
-                    authorities = roots.join(","),
-                    "the caBundle is set"
-                );
-                true
-            }
-            Err(Failure::Status(StatusCode::CONFLICT)) => {
-                self.metrics.bundle_write("conflict");
-                true
-            }
-            Err(failure) => {
-                self.metrics.bundle_write("failure");
-                wrong.insert(format!("{} (patch)", self.explain(kind.name(), &name, &failure)));
-                false
-            }
-        }
-    }
-
-    /// Gives up the ownership that comes with setting a bundle.
-    async fn release(
-        &mut self,
-        index: usize,
-        kind: Kind,
-        published: &Published,
-        wrong: &mut BTreeSet<String>,
-    ) {
-        let uptime = self.uptime();
-        if !self.release_paces[index].allows(uptime) {
-            return;
-        }
-        let uri = format!("{}?fieldManager={FIELD_MANAGER}", self.settings.uri(kind));
-        let request = Request::patch(uri)
-            .header(ACCEPT, "application/json")
-            .header(CONTENT_TYPE, "application/merge-patch+json");
-        match self.send(request.body(Body::from(published.release().to_string().into_bytes()))).await {
-            Ok(_) => self.release_paces[index].note(uptime),
-            // Something newer is there: the next look tells.
-            Err(Failure::Status(StatusCode::CONFLICT)) => {}
-            Err(failure) => drop(wrong.insert(format!(
-                "{} (patch)",
-                self.explain(kind.name(), self.settings.configuration(kind), &failure)
-            ))),
-        }
-    }
-
-    /// Settles whether we are ready. Once we are, only the certificate itself can change that, and the server
-    /// looks after that.
+    /// Updates readiness. Once ready, only the certificate itself can change that, which the server checks.
     fn judge(&mut self, both: Option<&[Root]>, wrong: &BTreeSet<String>) {
         if check(&self.state).is_ok() {
             return;
@@ -543,11 +363,11 @@ impl Driver {
         self.right_since = if right { self.right_since.or(Some(uptime)) } else { None };
         let verdict = match self.right_since {
             Some(since) if uptime.saturating_sub(since) >= self.settings.lifetimes.settle => Ok(()),
-            Some(_) => Err("waiting for the API server to notice the caBundle".to_owned()),
+            Some(_) => Err("waiting for the caBundle to take effect".to_owned()),
             None => Err(wrong
                 .first()
                 .cloned()
-                .unwrap_or_else(|| "the webhook configurations do not hold our authority yet".to_owned())),
+                .unwrap_or_else(|| "the webhook configurations do not have the authority yet".to_owned())),
         };
         if verdict.is_ok() {
             tracing::info!("the API server can verify the certificate");
@@ -559,13 +379,13 @@ impl Driver {
         format!("{}/{}", self.settings.names.namespace(), self.settings.secret)
     }
 
-    /// Says in one line what went wrong and what to do, and counts it.
+    /// Explains a failure and its remedy in one line, and counts it.
     fn explain(&self, what: &str, name: &str, failure: &Failure) -> String {
         let (cause, advice) = match failure {
             Failure::NotFound if what == "the Secret" => {
-                ("missing", "does not exist: create it, empty; it is filled then")
+                ("missing", "does not exist: create it empty, then Jobgate fills it")
             }
-            Failure::NotFound => ("missing", "does not exist: apply it; its caBundle is filled then"),
+            Failure::NotFound => ("missing", "does not exist: create it, then Jobgate sets its caBundle"),
             Failure::Forbidden => (
                 "forbidden",
                 "may not be used: give the service account the permissions that certs/README.md lists",
@@ -578,29 +398,29 @@ impl Driver {
         format!("{what} {name} {advice} ({failure}{source})")
     }
 
-    /// Logs what is newly wrong, and that all is well again.
+    /// Logs new errors, and that there are none any more.
     fn say(&mut self, wrong: BTreeSet<String>) {
-        for what in wrong.difference(&self.said) {
+        for what in wrong.difference(&self.reported) {
             tracing::error!("{what}");
         }
-        if wrong.is_empty() && !self.said.is_empty() {
-            tracing::info!("certificates are in order again");
+        if wrong.is_empty() && !self.reported.is_empty() {
+            tracing::info!("certificates are managed again");
         }
-        self.said = wrong;
+        self.reported = wrong;
     }
 }
 
 /// Why a new certificate is not served.
 #[derive(Debug, thiserror::Error)]
 enum Trouble {
-    #[error("sign it")]
+    #[error("sign a certificate")]
     Sign(#[from] AuthorityError),
-    #[error("take it over")]
+    #[error("load it")]
     Take(#[from] CertificateError),
 }
 
-/// Returns an object if it is the one that was asked for.
-fn known(object: Value, kind: &str, name: &str) -> Result<Value, Failure> {
+/// Returns an object if it is the requested one.
+fn requested(object: Value, kind: &str, name: &str) -> Result<Value, Failure> {
     if object["kind"] == kind && object["metadata"]["name"] == name {
         Ok(object)
     } else {
@@ -613,66 +433,14 @@ fn common(a: &Published, b: &Published) -> Vec<Root> {
     a.roots().into_iter().filter(|root| other.contains(root)).collect()
 }
 
-/// Returns the data of a Secret. What is not base64 the API server does not store.
+/// Returns the data of a Secret. The API server stores only valid base64.
 pub(crate) fn data(object: &Value) -> Data {
     let decode = |value: &Value| base64::engine::general_purpose::STANDARD.decode(value.as_str()?).ok();
     let entries = object["data"].as_object().into_iter().flatten();
     entries.map(|(key, value)| (key.to_owned(), decode(value).unwrap_or_default())).collect()
 }
 
-/// Reads the time of a `Date` header, which is RFC 2822's but for the name of the zone.
+/// Reads the time of a `Date` header: RFC 2822 except for the name of the time zone.
 pub(crate) fn time(text: &str) -> Option<SystemTime> {
     jiff::fmt::rfc2822::parse(text).ok().map(|zoned| SystemTime::from(zoned.timestamp()))
-}
-
-/// Wakes the driver whenever an object changes, for ever; and now and then where that cannot be watched.
-async fn watch(client: Client, path: String, name: String, wake: Arc<Notify>) {
-    let mut failing = false;
-    let mut pause = Pause::between(Duration::from_millis(500), Duration::from_secs(5));
-    loop {
-        let began = Instant::now();
-        let ended = follow(&client, &path, &name, &wake).await;
-        if began.elapsed() >= LONG_ENOUGH {
-            failing = false;
-            pause.reset();
-        }
-        // A watch that ends as it should needs no look: the next one begins with the object as it is then.
-        if let Err(failure) = ended {
-            if matches!(failure, Failure::Forbidden) {
-                pause.longest();
-            }
-            if !std::mem::replace(&mut failing, true) {
-                tracing::warn!(
-                    path,
-                    name,
-                    error = chain(&failure),
-                    "cannot watch; looking every few seconds instead"
-                );
-            }
-            wake.notify_one();
-        }
-        pause.wait().await;
-    }
-}
-
-async fn follow(client: &Client, path: &str, name: &str, wake: &Notify) -> Result<(), Failure> {
-    let name = fetch::escaped(&format!("metadata.name={name}"));
-    let uri = format!("{path}?watch=true&allowWatchBookmarks=true&timeoutSeconds=290&fieldSelector={name}");
-    let opened = timeout(DEADLINE, fetch::get(client, uri)).await.unwrap_or(Err(Failure::Silence))?;
-    let mut lines = Lines::new(opened);
-    while let Some(line) = timeout(SILENCE, lines.next()).await.unwrap_or(Err(Failure::Silence))? {
-        if !is_bookmark(&line) {
-            wake.notify_one();
-        }
-    }
-    Ok(())
-}
-
-/// Tells whether an event says only that the watch is alive.
-fn is_bookmark(event: &[u8]) -> bool {
-    #[derive(Deserialize)]
-    struct Event<'a> {
-        r#type: &'a str,
-    }
-    serde_json::from_slice(event).is_ok_and(|event: Event<'_>| event.r#type == "BOOKMARK")
 }

@@ -1,31 +1,31 @@
-//! What to do next, decided from what was just read. Pure: no clock, no network, no randomness but that of a
-//! new key.
+//! Decides what to do next from what was just read. Pure: no clock, no network, no randomness except for new
+//! keys.
 //!
-//! The order of a rotation is what keeps every handshake valid: an authority is published, then waited for,
-//! then it signs; and one that signed stays published until the last leaf it signed is gone. The waiting
-//! counts from when this process saw the authority in both configurations, not from when somebody wrote it
-//! into the Secret, so a replica that is alone, new or forbidden to look only waits longer.
+//! The order of a rotation keeps every handshake valid: an authority is published, then waits, then signs;
+//! and it stays published until the last leaf that it signed is gone. The wait starts when this process sees
+//! the authority in both configurations, not when it is written into the Secret, so a replica that is alone,
+//! new or has no permission only waits longer.
 
 use std::time::{Duration, SystemTime};
 
 use super::authority::{Authority, AuthorityError, Leaf, Names, Root, SKEW};
-use super::state::{AHEAD, Change, Contents, Slot};
+use super::state::{Change, Contents, MAX_AHEAD, Slot};
 
-/// How long things last.
+/// How long certificates and waits last.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Lifetimes {
     /// An authority: 365 days. At two thirds of it the next one is made.
     pub authority: Duration,
     /// A served certificate: 7 days. At two thirds of it, or a little before, it is renewed.
     pub leaf: Duration,
-    /// How long an authority is published before it signs: 10 minutes, for API servers that hear late of a
-    /// configuration.
+    /// How long an authority is published before it signs: 10 minutes, for API servers that see a
+    /// configuration late.
     pub soak: Duration,
-    /// How long an authority stays published beyond the life of the last certificate it signed: 24 hours, for
-    /// replicas that hear late of the Secret.
+    /// How long an authority stays published after its last leaf has expired: 24 hours, for replicas that see
+    /// the Secret late.
     pub grace: Duration,
-    /// How long after the configurations are right a replica says it is ready: 2 seconds, in which API
-    /// servers hear of them.
+    /// How long after the configurations are right a replica is ready: 2 seconds, in which API servers see
+    /// them.
     pub settle: Duration,
 }
 
@@ -43,8 +43,8 @@ impl Default for Lifetimes {
 }
 
 impl Lifetimes {
-    /// Returns how often everything is to be looked at, whether or not a watch tells of a change: every 10
-    /// seconds, and oftener where a leaf's life is so short that it would be over before.
+    /// Returns how often everything is read, even if no watch reports a change: every 10 seconds, or more
+    /// often if leaves are very short-lived.
     #[must_use]
     pub fn look_every(&self) -> Duration {
         (self.leaf / 20).min(Duration::from_secs(10))
@@ -56,37 +56,36 @@ impl Lifetimes {
 pub struct View<'a> {
     /// The time by the API server's clock.
     pub now: SystemTime,
-    /// The Secret as just read; nothing if it could not be.
+    /// The Secret as just read, if it could be.
     pub contents: Option<&'a Contents>,
     /// What this replica serves.
     pub leaf: Option<&'a Leaf>,
-    /// Roots that both configurations have held for the time of [`Lifetimes::soak`], without a break, as this
-    /// replica saw it.
+    /// Roots that both configurations have had for the whole of [`Lifetimes::soak`], as seen by this replica.
     pub soaked: &'a [Root],
-    /// Roots that some configuration holds at the moment.
+    /// Roots that some configuration has now.
     pub published: &'a [Root],
-    /// A number from 0 to 1 of this replica's own, which spreads renewals.
+    /// A random number from 0 to 1 for this replica, which spreads renewals.
     pub spread: f64,
 }
 
 /// A change of the Secret, in one word for the log and the metrics.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Step {
-    /// The first authority is made, or one in place of what cannot be used.
+    /// Create the first authority, or replace an unusable one.
     Create,
-    /// The authority that this replica still has is put back in place of what cannot be used.
+    /// Put the authority that this replica still has in place of an unusable one.
     Restore,
-    /// The next authority is made and published.
+    /// Create and publish the next authority.
     Next,
-    /// The next authority becomes the one that signs.
+    /// Let the next authority sign.
     Promote,
-    /// An authority whose leaf is still served is published again.
+    /// Publish an authority again whose leaf is still served.
     Keep,
-    /// The time since which authorities do not sign is set right.
+    /// Correct the time since which previous authorities have not signed.
     Date,
-    /// A next authority that cannot be used is taken out.
+    /// Remove an unusable next authority.
     Clear,
-    /// Authorities whose leaves are all gone are taken out.
+    /// Remove authorities whose leaves are all gone.
     Retire,
 }
 
@@ -122,11 +121,11 @@ impl Step {
 /// What to do, in this order; after a change of the Secret, everything is read again first.
 #[derive(Clone, Debug, Default)]
 pub struct Plan {
-    /// Write this into the Secret, if it is still what was read.
+    /// Write this into the Secret, unless it has changed since.
     pub store: Option<(Step, Change)>,
     /// Serve a new certificate of this authority.
     pub sign: Option<Authority>,
-    /// What both configurations should hold; nothing if that is not known.
+    /// What both configurations should have, if known.
     pub bundle: Option<Vec<Root>>,
 }
 
@@ -140,7 +139,7 @@ pub fn plan(view: &View<'_>, names: &Names, lifetimes: &Lifetimes) -> Result<Pla
         return Ok(Plan { sign, ..Plan::default() });
     };
     let now = view.now;
-    // What this replica serves, once it has done what it is about to do.
+    // What this replica serves after this plan.
     let served = sign
         .as_ref()
         .or_else(|| view.leaf.filter(|leaf| leaf.holds_at(now)).map(Leaf::signer))
@@ -170,19 +169,19 @@ fn sign(view: &View<'_>) -> Option<Authority> {
     {
         return Some(current.clone());
     }
-    // A certificate that ends with its authority does not become longer by being renewed.
+    // Renewal does not extend a certificate that expires with its authority.
     let longer = signer.root().holds_at(now) && leaf.not_after() < signer.root().not_after();
     (longer && now >= renewal(leaf, view.spread)).then(|| signer.clone())
 }
 
-/// Returns when a leaf is renewed: at two thirds of its life, or up to a tenth of it sooner.
+/// Returns when a leaf is renewed: after two thirds of its life, or up to a tenth of it sooner.
 fn renewal(leaf: &Leaf, spread: f64) -> SystemTime {
     let life = leaf.not_after().duration_since(leaf.signed()).unwrap_or_default();
     leaf.signed() + life.mul_f64(2.0 / 3.0 - 0.1 * spread.clamp(0.0, 1.0))
 }
 
-/// Replaces an authority that cannot sign: it is missing, broken, or out of its time. There is nothing to
-/// wait for.
+/// Replaces an authority that cannot sign because it is missing, broken, expired or not valid yet. No wait is
+/// needed.
 fn replace(
     view: &View<'_>,
     contents: &Contents,
@@ -190,7 +189,7 @@ fn replace(
     lifetimes: &Lifetimes,
 ) -> Result<(Step, Change), AuthorityError> {
     let now = view.now;
-    // What anybody may still serve stays published: the Secret may have lost an authority that signed for
+    // What any replica may still serve stays published: the Secret may have lost an authority that signed for
     // another replica.
     let mut previous = contents.current.roots();
     previous.extend(contents.previous.iter().cloned());
@@ -267,11 +266,11 @@ fn store(
     if left.is_empty() || over && unneeded {
         return Ok(Some((Step::Retire, Change::default().previous(&[], now))));
     }
-    let dated = contents.since.is_some_and(|since| since <= now + AHEAD);
+    let dated = contents.since.is_some_and(|since| since <= now + MAX_AHEAD);
     Ok((!dated || !contents.previous_clean).then(|| (Step::Date, Change::default().previous(&left, now))))
 }
 
-/// Returns what has not expired, each once, without the one that signs.
+/// Returns the roots that have not expired, each once, without the one that signs.
 fn distinct(roots: Vec<Root>, signing: &Root, now: SystemTime) -> Vec<Root> {
     let mut kept: Vec<Root> = Vec::new();
     for root in roots {
@@ -282,7 +281,7 @@ fn distinct(roots: Vec<Root>, signing: &Root, now: SystemTime) -> Vec<Root> {
     kept
 }
 
-/// Remembers since when roots have been in both configurations, by a clock that does not jump.
+/// Remembers since when roots have been in both configurations, by a monotonic clock.
 #[derive(Debug, Default)]
 pub struct Soak {
     since: Vec<(Root, Duration)>,
@@ -290,12 +289,12 @@ pub struct Soak {
 }
 
 impl Soak {
-    /// If nobody has looked for so long, what was seen before counts no more.
-    const BREAK: Duration = Duration::from_secs(60);
+    /// After a gap between looks of this length, earlier observations do not count.
+    const MAX_GAP: Duration = Duration::from_secs(60);
 
-    /// Notes what both configurations hold at an uptime.
+    /// Records the roots of both configurations at an uptime.
     pub fn note(&mut self, uptime: Duration, roots: &[Root]) {
-        if uptime.saturating_sub(self.last) > Self::BREAK {
+        if uptime.saturating_sub(self.last) > Self::MAX_GAP {
             self.since.clear();
         }
         self.last = uptime;
@@ -307,7 +306,7 @@ impl Soak {
         }
     }
 
-    /// Returns the roots that have been there for the time given, at an uptime.
+    /// Returns the roots that have been there for `time`, at an uptime.
     #[must_use]
     pub fn over(&self, uptime: Duration, time: Duration) -> Vec<Root> {
         self.since

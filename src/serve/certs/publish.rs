@@ -1,5 +1,5 @@
-//! The `caBundle` of the two webhook configurations: what it holds, whether it is right, and how often it may
-//! be written.
+//! The `caBundle` of the two webhook configurations: what it contains, whether it is right, and how often it
+//! may be written.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -9,9 +9,9 @@ use base64::Engine as _;
 use super::authority::{Names, Root, bundle};
 use crate::text::value::{Value, json};
 
-/// The owner, in `managedFields`, of the `caBundle` fields for the moment in which they are written. Then
-/// they belong to nobody: a webhook of which somebody owns a field cannot be taken out by server-side apply,
-/// which would leave the rest of it and fail.
+/// The owner, in `managedFields`, of the `caBundle` fields while they are written. Then the ownership is
+/// given up: server-side apply cannot remove a webhook of which another manager owns a field; it would leave
+/// the rest of it and fail.
 pub const FIELD_MANAGER: &str = "jobgate-certs";
 
 /// A kind of webhook configuration.
@@ -46,19 +46,18 @@ impl Kind {
     }
 }
 
-/// The webhooks of one configuration that lead to our Service, each with its bundle: the roots, and whether
-/// it holds nothing else.
+/// The webhooks of one configuration that call our Service, each with its roots, and whether its bundle has
+/// nothing else.
 #[derive(Clone, Debug, Default)]
 pub struct Published {
     webhooks: Vec<(String, Vec<Root>, bool)>,
     version: String,
-    /// What others own, where we own something too.
+    /// What others own, if we own something too.
     others: Option<Vec<Value>>,
 }
 
 impl Published {
-    /// Reads a configuration. Webhooks that name another Service are left alone; those with a `url` are taken
-    /// for ours.
+    /// Reads a configuration. Webhooks with another Service are ignored; those with a `url` count as ours.
     #[must_use]
     pub fn read(configuration: &Value, names: &Names) -> Self {
         let ours = |webhook: &&Value| match webhook.pointer("/clientConfig/service") {
@@ -83,20 +82,20 @@ impl Published {
         }
     }
 
-    /// Returns the roots that every webhook holds; none if there is no webhook.
+    /// Returns the roots that every webhook has; none if there is no webhook.
     #[must_use]
     pub fn roots(&self) -> Vec<Root> {
         let Some(((_, first, _), rest)) = self.webhooks.split_first() else { return Vec::new() };
         first.iter().filter(|root| rest.iter().all(|(_, roots, _)| roots.contains(root))).cloned().collect()
     }
 
-    /// Returns the roots that any webhook holds.
+    /// Returns the roots that any webhook has.
     #[must_use]
     pub fn any(&self) -> Vec<Root> {
         self.webhooks.iter().flat_map(|(_, roots, _)| roots.iter().cloned()).collect()
     }
 
-    /// Tells whether every webhook holds these roots and nothing else, in any order.
+    /// Returns whether every webhook has these roots and nothing else, in any order.
     #[must_use]
     pub fn holds(&self, wanted: &[Root]) -> bool {
         self.webhooks.iter().all(|(_, roots, clean)| {
@@ -104,33 +103,32 @@ impl Published {
         })
     }
 
-    /// Tells whether no webhook leads to our Service.
+    /// Returns whether no webhook calls our Service.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.webhooks.is_empty()
     }
 
-    /// Tells whether fields of it are ours by `managedFields`.
+    /// Returns whether we own fields of it, by `managedFields`.
     #[must_use]
     pub fn is_owned(&self) -> bool {
         self.others.is_some()
     }
 
-    /// Returns the merge patch after which nothing of it is ours. It changes no field, and nothing if the
+    /// Returns the merge patch that gives up our ownership. It changes no field, and fails if the
     /// configuration is newer than what was read.
     #[must_use]
     pub fn release(&self) -> Value {
         let mut left = self.others.clone().unwrap_or_default();
         if left.is_empty() {
-            // The API server takes an empty list for one that was left out, and a list of one empty entry for
-            // an empty list.
+            // The API server ignores an empty list, and reads a list of one empty entry as an empty list.
             left.push(json!({}));
         }
         json!({"metadata": {"resourceVersion": self.version, "managedFields": left}})
     }
 
-    /// Returns the server-side apply that makes them hold the roots. It names the version that was read, so
-    /// that it changes nothing newer.
+    /// Returns the server-side apply that sets the roots. It names the version that was read, so it changes
+    /// nothing newer.
     #[must_use]
     pub fn apply(&self, kind: Kind, name: &str, wanted: &[Root]) -> Value {
         let text = base64::engine::general_purpose::STANDARD.encode(bundle(wanted));
@@ -156,7 +154,7 @@ fn others(configuration: &Value) -> Option<Vec<Value>> {
     (!ours.is_empty()).then(|| others.into_iter().cloned().collect())
 }
 
-/// Bounds how often something is done: so many times in any minute.
+/// Limits how often something is done in any minute.
 #[derive(Debug)]
 pub struct Pace {
     most: usize,
@@ -166,13 +164,13 @@ pub struct Pace {
 impl Pace {
     const MINUTE: Duration = Duration::from_secs(60);
 
-    /// Allows so much in any minute.
+    /// Allows `most` times in any minute.
     #[must_use]
     pub fn of(most: usize) -> Self {
         Self { most, times: VecDeque::with_capacity(most) }
     }
 
-    /// Tells whether it may be done at an uptime.
+    /// Returns whether it may be done at an uptime.
     #[must_use]
     pub fn allows(&self, uptime: Duration) -> bool {
         self.times.len() < self.most

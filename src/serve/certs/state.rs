@@ -1,4 +1,4 @@
-//! What stands in the Secret, read without trust: each part is there, missing, or broken.
+//! What is in the Secret, read without trust: each part is present, missing, or broken.
 //!
 //! | key | what |
 //! |---|---|
@@ -7,8 +7,8 @@
 //! | `ca-prev.crt` | authorities that signed, and whose leaves may still be served; any number |
 //! | `ca-prev.since` | since when they do not sign any more, RFC 3339 |
 //!
-//! Other keys are somebody else's and stay as they are. The times stand beside the certificates they are
-//! about, and not in annotations, so that a Secret that is emptied, replaced or restored is consistent.
+//! Other keys are not changed. The time is stored beside the certificates and not in an annotation, so that a
+//! Secret that is emptied, replaced or restored is consistent.
 
 use std::collections::BTreeMap;
 use std::time::{Duration, SystemTime};
@@ -17,7 +17,7 @@ use jiff::Timestamp;
 
 use super::authority::{Authority, Names, Root, bundle};
 
-/// An annotation on the Secret that asks for a new authority now, whatever its value.
+/// An annotation on the Secret that requests a new authority, whatever its value.
 pub const ROTATE: &str = "jobgate.dev/rotate";
 
 const CURRENT: [&str; 2] = ["ca.crt", "ca.key"];
@@ -25,8 +25,8 @@ const NEXT: [&str; 2] = ["ca-next.crt", "ca-next.key"];
 const PREVIOUS: &str = "ca-prev.crt";
 const SINCE: &str = "ca-prev.since";
 
-/// More previous authorities than this are not kept: a `caBundle` must stay small.
-const MOST_PREVIOUS: usize = 8;
+/// Maximum number of previous authorities: a `caBundle` must stay small.
+const MAX_PREVIOUS: usize = 8;
 
 /// The data of a Secret, decoded.
 pub type Data = BTreeMap<String, Vec<u8>>;
@@ -36,9 +36,9 @@ pub type Data = BTreeMap<String, Vec<u8>>;
 pub enum Slot {
     /// Nothing is there.
     Empty,
-    /// It can sign. Its dates have not been looked at.
+    /// It can sign. Its dates are not checked.
     Good(Authority),
-    /// It cannot sign, for the reason told. The certificates may still verify what was signed with it.
+    /// It cannot sign, for this reason. The certificates may still verify what it signed.
     Broken(String, Vec<Root>),
 }
 
@@ -51,9 +51,7 @@ impl Slot {
         }
         match Authority::read(certificate, key, names) {
             Ok(authority) => Self::Good(authority),
-            Err(error) => {
-                Self::Broken(crate::serve::server::hot::chain(&error), Root::read_all(certificate).0)
-            }
+            Err(error) => Self::Broken(crate::cluster::chain(&error), Root::read_all(certificate).0),
         }
     }
 
@@ -84,13 +82,13 @@ pub struct Contents {
     pub current: Slot,
     /// The authority that is to sign.
     pub next: Slot,
-    /// Authorities that do not sign any more.
+    /// Previous authorities, which do not sign any more.
     pub previous: Vec<Root>,
     /// Whether all of `ca-prev.crt` could be read.
     pub previous_clean: bool,
-    /// Since when they do not; nothing if that is missing or unreadable.
+    /// Since when they do not sign; nothing if missing or unreadable.
     pub since: Option<SystemTime>,
-    /// Somebody asks for a new authority.
+    /// Whether a new authority is requested.
     pub rotate: bool,
 }
 
@@ -100,7 +98,7 @@ impl Contents {
     pub fn read(data: &Data, rotate: bool, names: &Names) -> Self {
         let (mut previous, previous_clean) =
             Root::read_all(data.get(PREVIOUS).map(Vec::as_slice).unwrap_or_default());
-        previous.truncate(MOST_PREVIOUS);
+        previous.truncate(MAX_PREVIOUS);
         let since = data
             .get(SINCE)
             .and_then(|text| std::str::from_utf8(text).ok()?.trim().parse::<Timestamp>().ok())
@@ -130,7 +128,7 @@ impl Contents {
         roots
     }
 
-    /// Returns what is wrong with it, for the log.
+    /// Returns its errors, for the log.
     #[must_use]
     pub fn faults(&self) -> Vec<String> {
         let slot = |slot: &Slot, [certificate, key]: [&str; 2]| match slot {
@@ -147,12 +145,12 @@ impl Contents {
     }
 }
 
-/// A change to the Secret. Keys that it does not name are not touched.
+/// A change to the Secret. Other keys are not touched.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Change {
     set: Vec<(&'static str, Vec<u8>)>,
     remove: Vec<&'static str>,
-    /// Whether the annotation [`ROTATE`] has been answered.
+    /// Whether to remove the annotation [`ROTATE`].
     pub clear_rotate: bool,
 }
 
@@ -175,14 +173,14 @@ impl Change {
         self
     }
 
-    /// Takes the next authority out.
+    /// Removes the next authority.
     #[must_use]
     pub fn no_next(mut self) -> Self {
         self.remove.extend(NEXT);
         self
     }
 
-    /// Keeps these as previous ones, since the time given; the latest where they are too many.
+    /// Keeps these as previous authorities since the given time; only the latest if there are too many.
     #[must_use]
     pub fn previous(mut self, roots: &[Root], since: SystemTime) -> Self {
         if roots.is_empty() {
@@ -190,7 +188,7 @@ impl Change {
         } else {
             let since = Timestamp::try_from(since).unwrap_or(Timestamp::UNIX_EPOCH);
             let seconds = Timestamp::from_second(since.as_second()).unwrap_or(since);
-            self.set.push((PREVIOUS, bundle(&roots[..roots.len().min(MOST_PREVIOUS)]).into_bytes()));
+            self.set.push((PREVIOUS, bundle(&roots[..roots.len().min(MAX_PREVIOUS)]).into_bytes()));
             self.set.push((SINCE, seconds.to_string().into_bytes()));
         }
         self
@@ -207,8 +205,8 @@ impl Change {
     }
 }
 
-/// How far a time may lie ahead of the clock before it is taken for a mistake.
-pub(super) const AHEAD: Duration = Duration::from_secs(3600);
+/// How far a time may be ahead of the clock before it counts as an error.
+pub(super) const MAX_AHEAD: Duration = Duration::from_secs(3600);
 
 #[cfg(test)]
 mod tests {
@@ -272,6 +270,6 @@ mod tests {
         let many: Vec<Root> = (0..20).map(|_| authority().root().clone()).collect();
         let mut data = Data::new();
         Change::default().previous(&many, now()).apply(&mut data);
-        assert_eq!(Contents::read(&data, false, &names()).previous, many[..MOST_PREVIOUS]);
+        assert_eq!(Contents::read(&data, false, &names()).previous, many[..MAX_PREVIOUS]);
     }
 }

@@ -1,5 +1,4 @@
-//! The look at the cluster: a few dozen requests, each with a bound on its time and its answer, and none that
-//! changes anything.
+//! Reads the cluster: a few dozen requests with limits on time and size, none of which changes anything.
 //!
 //! ```text
 //! names that are known ──> what they name ──> counters, canaries, counters
@@ -10,55 +9,56 @@
 mod canary;
 mod forward;
 mod handshake;
+mod metrics;
+mod rights;
+mod served;
 
-use std::collections::BTreeMap;
 use std::future::Future;
 use std::path::Path;
 use std::time::{Duration, SystemTime};
 
-use futures::future::join_all;
 use http::Request;
 use http::header::{ACCEPT, CONTENT_TYPE, DATE};
 use kube::Client;
 use kube::client::Body;
-use tokio::net::TcpStream;
-use tokio::time::{Instant, timeout, timeout_at};
+use tokio::time::timeout;
 
 pub(super) use self::canary::MANAGER;
-use self::forward::ForwardError;
+use self::rights::rights;
 use super::observed::{
-    Certificates, DEPLOYMENT, Observed, Place, PolicySource, Replica, Right, Says, Seen, Served, Source,
-    Unread, container, mounted, serve_arguments,
+    Certificates, DEPLOYMENT, Observed, Place, PolicySource, Seen, Source, Unread, container, mounted,
+    serve_arguments,
 };
-use crate::cluster::fetch::{self, Failure, Lines};
-use crate::cluster::{Connection, Mode, chain, is_own};
+use crate::cluster::fetch::{self, Failure};
+use crate::cluster::{Connection, chain, is_own};
 use crate::judge::policy::BUILTINS;
 use crate::kinds::registration::is_ours;
 use crate::serve::certs::driver::time;
 use crate::serve::certs::publish::Kind;
-use crate::text::value::{Value, json};
+use crate::text::value::Value;
 
-/// Bytes of an answer. All webhook configurations of a large cluster are some MiB.
-const LARGEST: usize = 32 << 20;
-/// So many pods are asked one by one; more replicas than this are alike.
-const PODS: usize = 5;
-/// What the pods of the manifests carry.
+/// Maximum size of an answer. All webhook configurations of a large cluster are some MiB.
+const MAX_ANSWER_BYTES: usize = 32 << 20;
+/// Pods that are queried one by one; more replicas than this are alike.
+const MAX_PODS: usize = 5;
+/// The label of the pods in the manifests.
 const LABEL: &str = "app.kubernetes.io/name=jobgate";
 
-/// What to look at, and how long.
+/// What to read, and how long.
 #[derive(Clone, Debug)]
 pub struct Options {
     /// The names.
     pub place: Place,
     /// Whether the canaries are sent.
     pub canary: bool,
-    /// How long each answer may take. A canary waits for the webhooks of the cluster, so seconds are too few.
+    /// How long each answer may take. A canary waits for all webhooks of the cluster, so this must not be
+    /// short.
     pub timeout: Duration,
 }
 
-/// Looks at the cluster.
+/// Reads the cluster.
 pub async fn observe(connection: &Connection, options: &Options) -> Observed {
-    let ask = Ask { client: &connection.client, inside: is_own(connection), patience: options.timeout };
+    let ask = Ask { client: &connection.client, inside: is_own(connection), timeout: options.timeout };
     let mut observed = ask.names(&options.place).await;
     ask.named(&mut observed).await;
     if options.canary {
@@ -67,15 +67,15 @@ pub async fn observe(connection: &Connection, options: &Options) -> Observed {
     observed
 }
 
-/// Somebody who asks the API server.
+/// Sends the requests.
 struct Ask<'c> {
     client: &'c Client,
-    /// Whether the Services of the cluster can be reached from here.
+    /// Whether this process can reach the Services of the cluster.
     inside: bool,
-    patience: Duration,
+    timeout: Duration,
 }
 
-/// An API: where it is, and its namespace where its objects have one.
+/// An API: path, resource, and namespace if its objects have one.
 #[derive(Clone, Copy)]
 struct Api<'a>(&'static str, &'static str, &'a str);
 
@@ -101,7 +101,7 @@ impl Api<'_> {
 const CORE: &str = "/api/v1";
 const ADMISSION: &str = "/apis/admissionregistration.k8s.io/v1";
 
-/// Returns the configuration that leads into the namespace of the installation, whatever it is called.
+/// Returns the configuration that calls the namespace of the installation, whatever its name.
 fn nearest<'a>(all: &'a [Value], namespace: &str) -> Option<&'a Value> {
     let leads = |configuration: &&Value| {
         let webhooks = configuration["webhooks"].as_array().into_iter().flatten();
@@ -112,11 +112,11 @@ fn nearest<'a>(all: &'a [Value], namespace: &str) -> Option<&'a Value> {
     all.iter().filter(|configuration| is_ours(configuration)).find(leads)
 }
 
-/// Sorts an answer into the three states.
+/// Converts an answer into one of the three states.
 fn seen<T>(answer: Result<T, Failure>, needs: impl Fn() -> String) -> Seen<T> {
     match answer {
         Ok(value) => Seen::Known(value),
-        // An API that is not served holds nothing.
+        // An API that is not served has no objects.
         Err(Failure::NotFound | Failure::Foreign) => Seen::Absent,
         Err(Failure::Forbidden) => Seen::Unread(Unread::Forbidden(needs())),
         Err(failure) => Seen::Unread(Unread::Failed(format!("could not {}: {}", needs(), chain(&failure)))),
@@ -125,29 +125,26 @@ fn seen<T>(answer: Result<T, Failure>, needs: impl Fn() -> String) -> Seen<T> {
 
 impl Ask<'_> {
     async fn within<T>(&self, work: impl Future<Output = Result<T, Failure>>) -> Result<T, Failure> {
-        timeout(self.patience, work).await.unwrap_or(Err(Failure::Silence))
+        timeout(self.timeout, work).await.unwrap_or(Err(Failure::Silence))
     }
 
     async fn get(&self, path: String) -> Result<Value, Failure> {
-        self.within(async {
-            Ok(serde_json::from_slice(&fetch::read(fetch::get(self.client, path).await?, LARGEST).await?)?)
-        })
-        .await
+        fetch::value(self.client, path, MAX_ANSWER_BYTES, self.timeout).await
     }
 
     async fn object(&self, api: Api<'_>, name: &str) -> Seen<Value> {
-        // No object has another name, and such a one must not become part of a path.
+        // Other names exist in no cluster, and must not become part of a path.
         if !fetch::is_name(name) {
             return Seen::Absent;
         }
         let answer = self.get(format!("{}/{name}", api.path())).await;
-        // What answers but is no object would be taken for one that lacks everything.
+        // Other JSON would look like an object without any fields.
         let answer = answer.and_then(|value| {
             if value["metadata"].is_object() { Ok(value) } else { Err(Failure::TooLarge(0)) }
         });
         match answer {
             Err(Failure::TooLarge(0)) => Seen::Unread(Unread::Failed(format!(
-                "could not {}: the answer is no object",
+                "could not {}: the answer is not an object",
                 api.needs("get", name)
             ))),
             answer => seen(answer, || api.needs("get", name)),
@@ -164,10 +161,10 @@ impl Ask<'_> {
         match answer {
             Ok(mut list) => match list.get_mut("items").map(Value::take) {
                 Some(Value::Array(items)) => Seen::Known(items),
-                // Go writes an empty list so.
+                // Go writes an empty list as null.
                 Some(Value::Null) if list["metadata"].is_object() => Seen::Known(Vec::new()),
                 _ => Seen::Unread(Unread::Failed(format!(
-                    "could not {}: the answer is no list",
+                    "could not {}: the answer is not a list",
                     api.needs("list", "")
                 ))),
             },
@@ -175,7 +172,7 @@ impl Ask<'_> {
         }
     }
 
-    /// Reads what has a name from the start. All at once.
+    /// Reads everything with a known name, at the same time.
     async fn names(&self, place: &Place) -> Observed {
         let ns = place.namespace.as_str();
         let configurations = |kind: Kind| {
@@ -230,8 +227,8 @@ impl Ask<'_> {
         let (version, now) = version;
         let now = now.unwrap_or_else(SystemTime::now);
         let zoned = jiff::Timestamp::try_from(now).unwrap_or_default().to_zoned(jiff::tz::TimeZone::UTC);
-        let later = || Seen::skipped("was not asked for");
-        let off = "left out: --no-canary";
+        let later = || Seen::skipped("was not read");
+        let off = "skipped: --no-canary";
         Observed {
             place,
             now,
@@ -242,18 +239,18 @@ impl Ask<'_> {
             all: [all_first, all_second],
             namespace,
             service: later(),
-            slices: Seen::skipped("was not asked for"),
+            slices: Seen::skipped("was not read"),
             deployment,
             pods,
             budgets,
             network_policies,
             priority_class: Seen::Absent,
             secret: later(),
-            policy: Seen::skipped("was not asked for"),
+            policy: Seen::skipped("was not read"),
             rights: Vec::new(),
             served: Vec::new(),
             replicas: Vec::new(),
-            fail_open: Seen::skipped("was not asked for"),
+            fail_open: Seen::skipped("was not read"),
             canary_namespace,
             namespaces,
             renamed,
@@ -262,14 +259,14 @@ impl Ask<'_> {
         }
     }
 
-    /// Returns the answer of `/version`, and the time by the clock of who gave it.
+    /// Returns the answer of `/version`, and the time on that server.
     async fn version(&self) -> (Seen<Value>, Option<SystemTime>) {
         let mut date = None;
         let answer = self
             .within(async {
                 let response = fetch::get(self.client, "/version".to_owned()).await?;
                 date = response.headers().get(DATE).and_then(|value| value.to_str().ok()).and_then(time);
-                Ok(serde_json::from_slice(&fetch::read(response, LARGEST).await?)?)
+                Ok(serde_json::from_slice(&fetch::read(response, MAX_ANSWER_BYTES).await?)?)
             })
             .await;
         (seen(answer, || "get /version".to_owned()), date)
@@ -297,11 +294,11 @@ impl Ask<'_> {
             self.fail_open(),
         );
         observed.served = self.served(observed, service.known()).await;
-        let untold = observed.untold();
-        let untold = untold.as_ref();
+        let guessed = observed.unknown_names();
+        let guessed = guessed.as_ref();
         (observed.service, observed.slices, observed.priority_class) = (service, slices, class);
-        (observed.secret, observed.policy) = (secret.unless(untold), policy.unless(untold));
-        observed.rights = rights.into_iter().map(|(right, seen)| (right, seen.unless(untold))).collect();
+        (observed.secret, observed.policy) = (secret.unless(guessed), policy.unless(guessed));
+        observed.rights = rights.into_iter().map(|(right, seen)| (right, seen.unless(guessed))).collect();
         (observed.replicas, observed.fail_open) = (replicas, fail_open);
     }
 
@@ -313,12 +310,12 @@ impl Ask<'_> {
         self.object(Api(CORE, "secrets", &observed.place.namespace), &observed.secret_name()).await
     }
 
-    /// Reads the policy from where the container's arguments say.
+    /// Reads the policy named by the container's arguments.
     async fn policy(&self, observed: &Observed) -> Seen<PolicySource> {
         if let Some(deployment) = observed.deployment.known() {
             let serve = match serve_arguments(deployment) {
                 Ok(serve) => serve,
-                Err(why) => return Seen::Unread(Unread::Strange(why)),
+                Err(why) => return Seen::Unread(Unread::Unsupported(why)),
             };
             if let Some(builtin) = BUILTINS.iter().find(|builtin| builtin.name == serve.policy) {
                 return Seen::Known(PolicySource {
@@ -341,311 +338,23 @@ impl Ask<'_> {
         }
     }
 
-    /// Asks which of the rights the pods' service account has.
-    async fn may(&self, observed: &Observed, rights: Vec<Right>) -> Vec<(Right, Seen<bool>)> {
-        let namespace = &observed.place.namespace;
-        let named = |deployment: &Value| {
-            Some(deployment.pointer("/spec/template/spec/serviceAccountName")?.as_str()?.to_owned())
-        };
-        let account = match observed.deployment.known() {
-            Some(deployment) => named(deployment).unwrap_or_else(|| "default".to_owned()),
-            None => DEPLOYMENT.to_owned(),
-        };
-        let user = format!("system:serviceaccount:{namespace}:{account}");
-        let groups = [
-            "system:serviceaccounts".to_owned(),
-            format!("system:serviceaccounts:{namespace}"),
-            "system:authenticated".to_owned(),
-        ];
-        let asked = rights.iter().map(|right| {
-            let Right { verb, group, resource, namespace, name, .. } = right;
-            let review = json!({
-                "apiVersion": "authorization.k8s.io/v1", "kind": "SubjectAccessReview",
-                "spec": {
-                    "user": user, "groups": groups,
-                    "resourceAttributes": {"verb": verb, "group": group, "resource": resource, "namespace": namespace, "name": name},
-                },
-            });
-            async move {
-                let answer = self.within(self.post("/apis/authorization.k8s.io/v1/subjectaccessreviews".to_owned(), &review)).await;
-                let answer = answer.map(|review| review.pointer("/status/allowed").and_then(Value::as_bool));
-                match seen(answer, || "create subjectaccessreviews".to_owned()) {
-                    Seen::Known(Some(allowed)) => Seen::Known(allowed),
-                    Seen::Known(None) | Seen::Absent => Seen::Unread(Unread::Failed("the answer to a SubjectAccessReview is none".to_owned())),
-                    Seen::Unread(unread) => Seen::Unread(unread),
-                }
-            }
-        });
-        let answers = join_all(asked).await;
-        rights.into_iter().zip(answers).collect()
-    }
-
     async fn post(&self, path: String, body: &Value) -> Result<Value, Failure> {
         let request =
             Request::post(path).header(ACCEPT, "application/json").header(CONTENT_TYPE, "application/json");
         let response =
             fetch::send(self.client, request.body(Body::from(body.to_string().into_bytes()))).await?;
-        Ok(serde_json::from_slice(&fetch::read(response, LARGEST).await?)?)
-    }
-
-    /// Asks each pod for its metrics, through the API server.
-    async fn replicas(&self, observed: &Observed) -> Vec<Replica> {
-        let port = observed
-            .deployment
-            .known()
-            .and_then(|deployment| port_named(deployment, "metrics"))
-            .unwrap_or(8080);
-        let namespace = &observed.place.namespace;
-        let pods: Vec<&str> = running(observed).take(PODS).collect();
-        join_all(pods.into_iter().map(|pod| async move {
-            let path = format!("/api/v1/namespaces/{namespace}/pods/{pod}:{port}/proxy/metrics");
-            let mut says = Says::default();
-            let answer = self.within(self.lines(path, |line| says.take(line))).await;
-            let says = seen(answer.map(|()| says), || format!("get pods/proxy in the namespace {namespace}"));
-            Replica { pod: pod.to_owned(), says }
-        }))
-        .await
-    }
-
-    /// Reads a page of metrics line by line; the API server's own has some hundred thousand.
-    async fn lines(&self, path: String, mut take: impl FnMut(&str)) -> Result<(), Failure> {
-        let mut lines = Lines::new(fetch::get(self.client, path).await?);
-        while let Some(line) = lines.next().await? {
-            if let Ok(line) = std::str::from_utf8(&line) {
-                take(line);
-            }
-        }
-        Ok(())
-    }
-
-    /// Reads how many calls the API server has let pass without an answer, by webhook.
-    async fn fail_open(&self) -> Seen<BTreeMap<String, u64>> {
-        let mut counts = BTreeMap::new();
-        let answer = self
-            .within(self.lines("/metrics".to_owned(), |line| {
-                if let Some((name, count)) = fail_open_of(line) {
-                    *counts.entry(name).or_default() += count;
-                }
-            }))
-            .await;
-        seen(answer.map(|()| counts), || "get the path /metrics".to_owned())
-    }
-
-    /// Fetches the certificates that are served where the configurations lead.
-    async fn served(&self, observed: &Observed, service: Option<&Value>) -> Vec<Served> {
-        let mut served = Vec::new();
-        let mut done: Vec<String> = Vec::new();
-        for entry in observed.entries() {
-            let Some(name) = entry.server_name() else { continue };
-            if let Some(url) = entry.url() {
-                let port = url.parse::<http::Uri>().ok().and_then(|uri| uri.port_u16()).unwrap_or(443);
-                let at = format!("https://{name}:{port}");
-                if !done.contains(&at) {
-                    served.push(self.direct(at.clone(), &name, port, &name, false).await);
-                    done.push(at);
-                }
-                continue;
-            }
-            let at = format!("{name}:{}", entry.port());
-            if done.contains(&at) {
-                continue;
-            }
-            done.push(at.clone());
-            let spec = service.map(|service| &service["spec"]);
-            if let Some(host) = spec
-                .filter(|spec| spec["type"] == "ExternalName")
-                .and_then(|spec| spec["externalName"].as_str())
-            {
-                served.push(
-                    self.direct(format!("{host}:{}", entry.port()), host, entry.port(), &name, false).await,
-                );
-            } else if self.inside {
-                served.push(self.direct(at, &name, entry.port(), &name, true).await);
-            } else {
-                let target = |port: &&Value| port["port"] == entry.port();
-                let target = spec
-                    .and_then(|spec| spec["ports"].as_array()?.iter().find(target))
-                    .map(|port| &port["targetPort"]);
-                let named = |port: &str| {
-                    observed.deployment.known().and_then(|deployment| port_named(deployment, port))
-                };
-                let port = match target {
-                    Some(Value::Number(number)) => {
-                        number.as_u64().and_then(|number| u16::try_from(number).ok())
-                    }
-                    Some(Value::String(port)) => named(port),
-                    _ => None,
-                };
-                let port = port.or_else(|| named("webhook")).unwrap_or(10250);
-                let pods: Vec<&str> = running(observed).take(PODS).collect();
-                served.extend(
-                    join_all(
-                        pods.into_iter()
-                            .map(|pod| self.forwarded(&observed.place.namespace, pod, port, &name)),
-                    )
-                    .await,
-                );
-            }
-        }
-        served
-    }
-
-    /// Connects from here. `telling` is whether the API server would come no further.
-    async fn direct(&self, at: String, host: &str, port: u16, name: &str, telling: bool) -> Served {
-        let deadline = Instant::now() + self.patience;
-        let shaken = match timeout_at(deadline, TcpStream::connect((host, port))).await {
-            Ok(Ok(stream)) => handshake::chain(stream, name, deadline).await,
-            Ok(Err(error)) => Err(format!("cannot connect from here: {}", chain(&error))),
-            Err(_) => Err("cannot connect from here: no answer".to_owned()),
-        };
-        Served {
-            at,
-            telling,
-            chain: shaken.map_or_else(|why| Seen::Unread(Unread::Failed(why)), Seen::Known),
-        }
-    }
-
-    /// Connects to a pod through the API server.
-    async fn forwarded(&self, namespace: &str, pod: &str, port: u16, name: &str) -> Served {
-        let deadline = Instant::now() + self.patience;
-        let failed = |why: &str| Unread::Failed(format!("could not forward the port {port}: {why}"));
-        let dialled = timeout_at(deadline, forward::dial(self.client, namespace, pod, port))
-            .await
-            .unwrap_or(Err(ForwardError::Silence));
-        let shaken = match dialled {
-            Ok((stream, trouble)) => tokio::select! {
-                // What the far end says tells more than a connection that ends.
-                biased;
-                why = trouble => Err(failed(&why)),
-                shaken = handshake::chain(stream, name, deadline) => shaken.map_err(Unread::Failed),
-            },
-            Err(ForwardError::Forbidden) => Err(Unread::Forbidden(format!(
-                "create and get pods/portforward in the namespace {namespace}"
-            ))),
-            Err(error) => Err(failed(&chain(&error))),
-        };
-        Served {
-            at: format!("pod {pod}"),
-            telling: false,
-            chain: shaken.map_or_else(Seen::Unread, Seen::Known),
-        }
+        Ok(serde_json::from_slice(&fetch::read(response, MAX_ANSWER_BYTES).await?)?)
     }
 }
 
-/// Returns the number of a port of the container.
+/// Returns the number of a container port.
 fn port_named(deployment: &Value, name: &str) -> Option<u16> {
     let port = container(deployment)?["ports"].as_array()?.iter().find(|port| port["name"] == name)?;
     u16::try_from(port["containerPort"].as_u64()?).ok()
 }
 
-/// Returns the names of the pods that run.
+/// Returns the names of running pods.
 fn running(observed: &Observed) -> impl Iterator<Item = &str> {
     let pods = observed.pods.known().into_iter().flatten().filter(|pod| pod["status"]["phase"] == "Running");
     pods.filter_map(|pod| pod["metadata"]["name"].as_str()).filter(|name| fetch::is_name(name))
-}
-
-/// Returns what the pods' service account needs, by the container's arguments; by those of the manifests
-/// where they cannot be read.
-fn rights(observed: &Observed) -> Vec<Right> {
-    let serve = observed.serve();
-    let (namespace, place) = (&observed.place.namespace, &observed.place);
-    let mut rights = Vec::new();
-    if serve.as_ref().is_none_or(|serve| serve.self_managed_certs) {
-        for verb in ["get", "watch", "update"] {
-            let (namespace, name) = (namespace.clone(), observed.secret_name());
-            rights.push(Right { verb, group: "", resource: "secrets", namespace, name, certificates: true });
-        }
-        let managed = serve.as_ref().map(|serve| &serve.managed);
-        let mutating = managed.map_or(&place.mutating, |managed| &managed.mutating_configuration);
-        let validating = managed.map_or(&place.validating, |managed| &managed.validating_configuration);
-        for (resource, name) in
-            [("mutatingwebhookconfigurations", mutating), ("validatingwebhookconfigurations", validating)]
-        {
-            for verb in ["get", "watch", "patch"] {
-                let (namespace, name) = (String::new(), name.clone());
-                rights.push(Right {
-                    verb,
-                    group: "admissionregistration.k8s.io",
-                    resource,
-                    namespace,
-                    name,
-                    certificates: true,
-                });
-            }
-        }
-    }
-    let verbs: &[&'static str] = match serve.and_then(|serve| serve.claims).unwrap_or(Mode::Cache) {
-        Mode::Cache => &["get", "list", "watch"],
-        Mode::Live => &["get"],
-        Mode::Off => &[],
-    };
-    rights.extend(verbs.iter().map(|verb| Right {
-        verb,
-        group: "",
-        resource: "persistentvolumeclaims",
-        namespace: String::new(),
-        name: String::new(),
-        certificates: false,
-    }));
-    rights
-}
-
-impl Says {
-    /// Takes a line of Jobgate's metrics.
-    fn take(&mut self, line: &str) {
-        if line.starts_with("jobgate_build_info{") {
-            self.version = label(line, "version").unwrap_or_default().to_owned();
-        } else if line.starts_with("jobgate_policy_info{") {
-            self.policy = label(line, "hash").unwrap_or_default().to_owned();
-        } else if line.starts_with("jobgate_reloads_total{") && label(line, "result") == Some("failure") {
-            self.failed_reloads += value(line).unwrap_or(0);
-        }
-    }
-}
-
-/// Returns the webhook and the count of a line that counts calls which failed open.
-fn fail_open_of(line: &str) -> Option<(String, u64)> {
-    let name = line
-        .strip_prefix("apiserver_admission_webhook_fail_open_count{")
-        .and_then(|line| label(line, "name"))?;
-    Some((name.to_owned(), value(line)?))
-}
-
-/// Returns a label of a line of metrics.
-fn label<'a>(line: &'a str, name: &str) -> Option<&'a str> {
-    let start = line.find(&format!("{name}=\""))? + name.len() + 2;
-    line[start..].split('"').next()
-}
-
-/// Returns the value of a line of metrics, which may be written as a float.
-fn value(line: &str) -> Option<u64> {
-    let text = line.rsplit_once('}')?.1.split_whitespace().next()?;
-    let number: f64 = text.parse().ok()?;
-    #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a count")]
-    (number >= 0.0).then_some(number as u64)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn metrics_are_read_by_name_and_label() {
-        let line = r#"apiserver_admission_webhook_fail_open_count{name="mutate.jobgate.dev",type="admit"} 3"#;
-        assert_eq!(fail_open_of(line), Some(("mutate.jobgate.dev".to_owned(), 3)));
-        assert_eq!(fail_open_of("# HELP apiserver_admission_webhook_fail_open_count x"), None);
-        let mut says = Says::default();
-        for line in [
-            r#"jobgate_build_info{version="0.1.0"} 1"#,
-            r#"jobgate_policy_info{name="default",hash="abc"} 1"#,
-            r#"jobgate_reloads_total{what="policy",result="failure"} 2"#,
-            r#"jobgate_reloads_total{what="policy",result="success"} 5"#,
-            "garbage",
-        ] {
-            says.take(line);
-        }
-        assert_eq!(says, Says { version: "0.1.0".to_owned(), policy: "abc".to_owned(), failed_reloads: 2 });
-        assert_eq!(value("x{} 1.2e+02"), Some(120));
-        assert_eq!(value("x{} NaN"), None);
-    }
 }

@@ -1,42 +1,46 @@
-//! What was observed of a cluster: data that the checks judge, and that tests write down.
+//! The observations: data that the checks judge and tests construct.
+
+mod deployment;
+mod entry;
 
 use std::collections::BTreeMap;
 use std::fmt;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::time::SystemTime;
 
-use clap::Parser as _;
-use clap::error::{ContextKind, ErrorKind};
 use jiff::civil::Date;
 use rustls_pki_types::CertificateDer;
 
+pub use self::deployment::serve_arguments;
+pub(super) use self::deployment::{Source, container, mounted};
+pub use self::entry::Entry;
+pub(super) use self::entry::webhooks;
 use crate::admission::dry_run;
 use crate::judge::finding::{Finding, Level};
 use crate::serve::arguments::Serve;
-use crate::serve::certs::authority::Root;
 use crate::serve::certs::publish::Kind;
 use crate::text::value::Value;
 
-/// What the Deployment, and everything else of an installation, is called (`deploy/`).
+/// The name of the Deployment and of everything else in an installation (`deploy/`).
 pub const DEPLOYMENT: &str = "jobgate";
-/// The ConfigMap that holds the policy, and the key of the policy in it, where the Deployment cannot be read.
+/// The ConfigMap of the policy, and the key in it, if the Deployment cannot be read.
 pub const POLICY: (&str, &str) = ("jobgate-policy", "policy.yaml");
-/// The Secret, where the Deployment cannot be read.
+/// The Secret, if the Deployment cannot be read.
 pub const SECRET: &str = "jobgate-tls";
 
-/// What came of a look-up.
+/// The result of a look-up.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Seen<T> {
-    /// This is there.
+    /// It exists.
     Known(T),
-    /// It is not there: the API server says so.
+    /// It does not exist, says the API server.
     Absent,
-    /// Nobody knows.
+    /// It is unknown.
     Unread(Unread),
 }
 
 impl<T> Seen<T> {
-    /// Returns what is there, if that is known.
+    /// Returns the value, if known.
     pub fn known(&self) -> Option<&T> {
         match self {
             Self::Known(value) => Some(value),
@@ -44,8 +48,7 @@ impl<T> Seen<T> {
         }
     }
 
-    /// Takes what was found under a guessed name for unread, for the reason why the name is not known. What
-    /// could not be read stays so.
+    /// Counts what was found under a guessed name as unread, for the reason why the name is unknown.
     pub fn unless(self, guessed: Option<&Unread>) -> Self {
         match (self, guessed) {
             (Self::Known(_) | Self::Absent, Some(why)) => Self::Unread(why.clone()),
@@ -53,7 +56,7 @@ impl<T> Seen<T> {
         }
     }
 
-    /// Says that it was not looked for.
+    /// Returns that it was not read.
     pub fn skipped(why: &str) -> Self {
         Self::Unread(Unread::Skipped(why.to_owned()))
     }
@@ -62,35 +65,35 @@ impl<T> Seen<T> {
 /// Why something could not be read.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Unread {
-    /// The API server forbids it; this is what it takes, such as `get secrets/jobgate-tls in the namespace
+    /// The API server forbids it; the missing permission, such as `get secrets/jobgate-tls in the namespace
     /// jobgate`.
     Forbidden(String),
     /// It failed: what was tried, and what happened.
     Failed(String),
     /// It was not tried, and why.
     Skipped(String),
-    /// What tells of it is not understood, and why.
-    Strange(String),
+    /// What names it is not understood, and why.
+    Unsupported(String),
 }
 
 impl fmt::Display for Unread {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Forbidden(needs) => write!(f, "needs the permission to {needs}"),
-            Self::Failed(what) | Self::Skipped(what) | Self::Strange(what) => f.write_str(what),
+            Self::Forbidden(needs) => write!(f, "needs permission to {needs}"),
+            Self::Failed(what) | Self::Skipped(what) | Self::Unsupported(what) => f.write_str(what),
         }
     }
 }
 
 impl Unread {
-    /// Returns what would let it be read.
+    /// Returns how to make it readable.
     #[must_use]
     pub fn remedy(&self) -> String {
         match self {
-            Self::Forbidden(_) => "run it as a user with the permission, or bind the role in docs/doctor.md".to_owned(),
+            Self::Forbidden(_) => "run it as a user with that permission, or bind the role in docs/doctor.md".to_owned(),
             Self::Failed(_) => "run it again; --timeout gives the API server more time".to_owned(),
             Self::Skipped(_) => "nothing, unless you want this checked".to_owned(),
-            Self::Strange(_) => {
+            Self::Unsupported(_) => {
                 "run the doctor of the version that is in the cluster: kubectl -n {ns} get deployment {deployment} -o wide".to_owned()
             }
         }
@@ -106,7 +109,7 @@ pub struct Place {
     pub mutating: String,
     /// The name of the `ValidatingWebhookConfiguration`.
     pub validating: String,
-    /// Where the canaries are tried.
+    /// The namespace of the canaries.
     pub canary_namespace: String,
 }
 
@@ -125,9 +128,9 @@ impl Default for Place {
 /// Everything that was observed. Objects are as the API server gave them.
 #[derive(Clone, Debug)]
 pub struct Observed {
-    /// Where was looked.
+    /// The names that were read.
     pub place: Place,
-    /// The time by the API server's clock, which is the one that certificates are judged by.
+    /// The time by the API server's clock, by which it verifies certificates.
     pub now: SystemTime,
     /// Today in UTC, for exemptions that end.
     pub today: Date,
@@ -157,39 +160,39 @@ pub struct Observed {
     pub priority_class: Seen<Value>,
     /// The Secret with the certificates.
     pub secret: Seen<Value>,
-    /// The policy as it is written.
+    /// The policy in its source.
     pub policy: Seen<PolicySource>,
-    /// What the pods' service account needs, and whether it may.
+    /// The permissions that the pods' service account needs, and whether it has them.
     pub rights: Vec<(Right, Seen<bool>)>,
-    /// What is served where.
+    /// The served certificates.
     pub served: Vec<Served>,
-    /// What each pod says of itself.
+    /// The metrics of each pod.
     pub replicas: Vec<Replica>,
-    /// How many reviews the API server has let pass without an answer since it started, by webhook.
+    /// Calls that failed open since the API server started, by webhook.
     pub fail_open: Seen<BTreeMap<String, u64>>,
     /// The namespace of the canaries.
     pub canary_namespace: Seen<Value>,
-    /// All namespaces: who is left out.
+    /// All namespaces, some of which may be skipped.
     pub namespaces: Seen<Vec<Value>>,
-    /// Configurations that are not there under the name that was asked for, and what was found in their
-    /// place: the kind and that name.
+    /// Configurations that do not exist under the given name, so that another was used: the kind and that
+    /// name.
     pub renamed: Vec<(Kind, String)>,
-    /// The canary that is to be denied, or warned of where the policy denies nothing.
+    /// The canary that should be denied, or get a warning if the policy denies nothing.
     pub judged: Seen<Canary>,
-    /// The canary that is to be filled in.
+    /// The canary that should be filled in.
     pub filled: Seen<Canary>,
 }
 
 /// A policy's text, and where it comes from.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PolicySource {
-    /// What to call it, such as `configmap/jobgate-policy`.
+    /// Its name, such as `configmap/jobgate-policy`.
     pub name: String,
     /// The text.
     pub text: String,
 }
 
-/// Something that the service account must be allowed to do.
+/// A permission that the service account needs.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Right {
     /// The verb.
@@ -198,16 +201,16 @@ pub struct Right {
     pub group: &'static str,
     /// The resource.
     pub resource: &'static str,
-    /// The namespace; empty for all, or none.
+    /// The namespace; empty for all namespaces, and for objects without.
     pub namespace: String,
     /// The name; empty for any.
     pub name: String,
-    /// Whether the certificates depend on it; otherwise only the look-up of claims does.
+    /// Whether certificates need it; otherwise only look-ups of claims do.
     pub certificates: bool,
 }
 
 impl Right {
-    /// Returns what it is about: `secrets/jobgate-tls`.
+    /// Returns the object: `secrets/jobgate-tls`.
     #[must_use]
     pub fn object(&self) -> String {
         if self.name.is_empty() {
@@ -223,36 +226,36 @@ impl Right {
 pub struct Served {
     /// Where, for people: `pod jobgate-0`, `https://127.0.0.1:10250`.
     pub at: String,
-    /// Whether a failure to connect says that the API server cannot connect either.
-    pub telling: bool,
+    /// Whether a failure to connect means that the API server cannot connect either.
+    pub conclusive: bool,
     /// The chain, the server's own first.
     pub chain: Seen<Vec<CertificateDer<'static>>>,
 }
 
-/// What a pod says of itself at its metrics port, through the API server.
+/// The metrics of a pod, read through the API server.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Replica {
     /// The pod's name.
     pub pod: String,
-    /// Its metrics that matter here: version, policy name, policy hash.
+    /// The relevant metrics.
     pub says: Seen<Says>,
 }
 
 /// See [`Replica`].
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Says {
-    /// The version that runs; empty where it does not say.
+    /// The running version; empty if it does not report one.
     pub version: String,
-    /// The hash of the policy in force; empty where it does not say.
+    /// The hash of the policy in force; empty if it does not report one.
     pub policy: String,
-    /// Certificates and policies that were refused since it started.
+    /// Certificates and policies that it has rejected since it started.
     pub failed_reloads: u64,
 }
 
-/// A canary: a Job that was sent as a dry run, what was to come of it, and what did.
+/// A Job that was sent as a dry run, its expected result, and the actual one.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Canary {
-    /// What is to come of it; nothing where the policy is not known.
+    /// The expected result, if the policy is known.
     pub expected: Option<Expected>,
     /// The HTTP status of the answer.
     pub status: u16,
@@ -260,23 +263,23 @@ pub struct Canary {
     pub answer: Value,
     /// The warnings that came with it.
     pub warnings: Vec<String>,
-    /// By how much the API server's count of reviews without an answer rose meanwhile, where it can be read.
+    /// By how much the fail-open count of the API server rose meanwhile, if readable.
     pub failed_open: Option<u64>,
 }
 
-/// What is to come of a canary: what `jobgate dry-run` foretells under the policy of the cluster.
+/// The expected result: the prediction of `jobgate dry-run` under the policy of the cluster.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Expected {
-    /// Whether it is to be denied.
+    /// Whether it should be denied.
     pub denied: bool,
-    /// The rules that deny it, or warn of it where nothing does.
+    /// The rules that deny it, or warn about it if none does.
     pub rules: Vec<&'static str>,
     /// The rules that fill something in.
     pub fills: Vec<&'static str>,
 }
 
 impl Expected {
-    /// Takes what a dry run foretells.
+    /// Converts a prediction.
     #[must_use]
     pub fn of(answer: &dry_run::Prediction) -> Self {
         let denied = answer.outcome == dry_run::Predicted::Denied;
@@ -300,200 +303,40 @@ impl Expected {
     }
 }
 
-/// One webhook of one of the two configurations.
-#[derive(Clone, Copy, Debug)]
-pub struct Entry<'a> {
-    /// Which configuration it stands in.
-    pub kind: Kind,
-    /// The webhook.
-    pub webhook: &'a Value,
-}
-
-impl<'a> Entry<'a> {
-    /// Returns its name.
-    #[must_use]
-    pub fn name(self) -> &'a str {
-        self.webhook["name"].as_str().unwrap_or_default()
-    }
-
-    /// Returns the Service it leads to.
-    #[must_use]
-    pub fn service(self) -> Option<&'a Value> {
-        self.webhook.pointer("/clientConfig/service").filter(|service| service.is_object())
-    }
-
-    /// Returns the URL it leads to.
-    #[must_use]
-    pub fn url(self) -> Option<&'a str> {
-        self.webhook.pointer("/clientConfig/url").and_then(Value::as_str)
-    }
-
-    /// Returns the port of the Service.
-    #[must_use]
-    pub fn port(self) -> u16 {
-        let port = self.service().and_then(|service| service["port"].as_u64());
-        port.and_then(|port| u16::try_from(port).ok()).unwrap_or(443)
-    }
-
-    /// Returns the name that the API server looks for in the certificate.
-    #[must_use]
-    pub fn server_name(self) -> Option<String> {
-        if let Some(service) = self.service() {
-            return Some(format!("{}.{}.svc", service["name"].as_str()?, service["namespace"].as_str()?));
-        }
-        let uri: http::Uri = self.url()?.parse().ok()?;
-        Some(uri.host()?.trim_start_matches('[').trim_end_matches(']').to_owned())
-    }
-
-    /// Returns the text of `caBundle`, decoded; nothing where there is none.
-    #[must_use]
-    pub fn bundle(self) -> Option<Result<Vec<u8>, base64::DecodeError>> {
-        use base64::Engine as _;
-        let text = self.webhook.pointer("/clientConfig/caBundle")?.as_str()?;
-        (!text.is_empty()).then(|| base64::engine::general_purpose::STANDARD.decode(text))
-    }
-
-    /// Returns the certificates in `caBundle`, as far as they can be read.
-    #[must_use]
-    pub fn roots(self) -> Vec<Root> {
-        self.bundle().and_then(Result::ok).map(|pem| Root::read_all(&pem).0).unwrap_or_default()
-    }
-
-    /// Tells whether it refuses what it gets no answer to. That is the API's default.
-    #[must_use]
-    pub fn fails_closed(self) -> bool {
-        self.webhook["failurePolicy"] != "Ignore"
-    }
-
-    /// Returns the seconds that the API server waits.
-    #[must_use]
-    pub fn timeout(self) -> u64 {
-        self.webhook["timeoutSeconds"].as_u64().unwrap_or(10)
-    }
-}
-
-/// Returns the webhooks of a configuration.
-pub(super) fn webhooks(configuration: &Value) -> &[Value] {
-    configuration["webhooks"].as_array().map(Vec::as_slice).unwrap_or_default()
-}
-
-/// The program, as far as a Deployment runs it.
-#[derive(clap::Parser)]
-struct Program {
-    #[command(subcommand)]
-    command: Command,
-}
-
-#[derive(clap::Subcommand)]
-enum Command {
-    Serve(Box<Serve>),
-}
-
-/// Returns the arguments of `jobgate serve` in a Deployment, read as the program itself reads them.
-///
-/// # Errors
-/// There are none, or this version does not understand them.
-pub fn serve_arguments(deployment: &Value) -> Result<Serve, String> {
-    let container = container(deployment).ok_or("the Deployment has no container")?;
-    let arguments = container["args"].as_array().map(Vec::as_slice).unwrap_or_default();
-    let arguments = arguments.iter().filter_map(Value::as_str).map(str::to_owned);
-    let all = std::iter::once("jobgate".to_owned()).chain(arguments);
-    match Program::try_parse_from(all) {
-        Ok(Program { command: Command::Serve(serve) }) => Ok(*serve),
-        Err(error) if error.kind() == ErrorKind::InvalidSubcommand => {
-            Err("the container does not run `jobgate serve`".to_owned())
-        }
-        Err(error) => {
-            let about = error
-                .get(ContextKind::InvalidArg)
-                .map(|argument| format!(": {argument}"))
-                .unwrap_or_default();
-            Err(format!(
-                "this version does not understand the container's arguments ({}{about})",
-                error.kind()
-            ))
-        }
-    }
-}
-
-/// Returns the container that runs Jobgate: the one of that name, else the first.
-pub(super) fn container(deployment: &Value) -> Option<&Value> {
-    let containers = deployment.pointer("/spec/template/spec/containers")?.as_array()?;
-    containers.iter().find(|container| container["name"] == DEPLOYMENT).or_else(|| containers.first())
-}
-
-/// What a file of a container may be made of.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Source {
-    ConfigMap,
-    Secret,
-}
-
-/// Returns the object that a file of the container is made of, and the key in it.
-pub(super) fn mounted(deployment: &Value, file: &Path, source: Source) -> Option<(String, String)> {
-    let mounts = container(deployment)?["volumeMounts"].as_array()?.iter();
-    let within = |mount: &Value| Some(file.strip_prefix(mount["mountPath"].as_str()?).ok()?.to_path_buf());
-    // A mount may lie in another; the innermost is what the container sees.
-    let (mount, rest) = mounts
-        .filter_map(|mount| Some((mount, within(mount)?)))
-        .min_by_key(|(_, rest)| rest.components().count())?;
-    let inside: PathBuf = Path::new(mount["subPath"].as_str().unwrap_or_default())
-        .components()
-        .chain(rest.components())
-        .collect();
-    let inside = inside.to_string_lossy();
-    let volumes = deployment.pointer("/spec/template/spec/volumes")?.as_array()?;
-    let volume = volumes.iter().find(|volume| volume["name"] == mount["name"])?;
-    let projected = volume.pointer("/projected/sources").and_then(Value::as_array).into_iter().flatten();
-    std::iter::once(volume).chain(projected).find_map(|holder| {
-        let object = match source {
-            Source::ConfigMap => &holder["configMap"],
-            Source::Secret => &holder["secret"],
-        };
-        // A volume names a Secret in its own way.
-        let name = object["secretName"].as_str().or_else(|| object["name"].as_str())?;
-        let key = match object["items"].as_array() {
-            Some(items) => items.iter().find(|item| item["path"] == *inside)?["key"].as_str()?,
-            None => &inside,
-        };
-        Some((name.to_owned(), key.to_owned()))
-    })
-}
-
-/// Where the certificate that the pods serve comes from.
+/// Where the served certificate comes from.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Certificates {
-    /// Each replica makes its own, of the authority in this Secret.
+    /// Each replica creates its own, signed by the authority in this Secret.
     Own(String),
-    /// From a Secret: its name, the key of the chain, and that of the private key, if it is in it.
+    /// A Secret: its name, the key of the chain, and that of the private key, if it is there.
     Mounted(String, String, Option<String>),
-    /// From this file, which is in no Secret.
+    /// This file, which is in no Secret.
     Elsewhere(String),
     /// It is in memory, for `localhost` (`--dev`).
     Memory,
 }
 
 impl Observed {
-    /// Returns the configurations that are there.
+    /// Returns the configurations that exist.
     pub fn configurations(&self) -> impl Iterator<Item = (Kind, &Value)> {
         let pairs = [(Kind::Mutating, &self.mutating), (Kind::Validating, &self.validating)];
         pairs.into_iter().filter_map(|(kind, seen)| Some((kind, seen.known()?)))
     }
 
-    /// Returns the webhooks of the configurations that are there.
+    /// Returns the webhooks of the configurations that exist.
     pub fn entries(&self) -> impl Iterator<Item = Entry<'_>> {
         self.configurations().flat_map(|(kind, configuration)| {
             webhooks(configuration).iter().map(move |webhook| Entry { kind, webhook })
         })
     }
 
-    /// Returns the arguments that the pods run with, where they can be read.
+    /// Returns the arguments of the pods, if readable.
     #[must_use]
     pub fn serve(&self) -> Option<Serve> {
         serve_arguments(self.deployment.known()?).ok()
     }
 
-    /// Returns the name of the Service that leads to the webhook.
+    /// Returns the name of the webhook's Service.
     #[must_use]
     pub fn service_name(&self) -> String {
         let named = self.entries().find_map(|entry| Some(entry.service()?["name"].as_str()?.to_owned()));
@@ -519,8 +362,7 @@ impl Observed {
         Some(Certificates::Mounted(secret, certificate, key))
     }
 
-    /// Returns the name of the Secret with the certificates; the manifests' where there is none, or none that
-    /// is known.
+    /// Returns the name of the Secret with the certificates; that of the manifests if unknown.
     #[must_use]
     pub fn secret_name(&self) -> String {
         match self.certificates() {
@@ -529,31 +371,28 @@ impl Observed {
         }
     }
 
-    /// Returns why it is not known what only the Deployment tells, such as the names of the policy, the
-    /// Secret and the service account; nothing where it is known, and where there is no Deployment, so that
-    /// nothing else can be meant than what the manifests call so.
+    /// Returns why the names that only the Deployment has are unknown (policy, Secret, service account);
+    /// nothing if they are known, or if there is no Deployment, so that those of the manifests apply.
     #[must_use]
-    pub fn untold(&self) -> Option<Unread> {
+    pub fn unknown_names(&self) -> Option<Unread> {
         match &self.deployment {
-            Seen::Known(deployment) => serve_arguments(deployment).err().map(Unread::Strange),
+            Seen::Known(deployment) => serve_arguments(deployment).err().map(Unread::Unsupported),
             Seen::Absent => None,
             Seen::Unread(unread) => Some(match unread.clone() {
-                Unread::Forbidden(what) => {
-                    Unread::Forbidden(format!("{what}, which tells what the pods use"))
-                }
-                Unread::Failed(what) => Unread::Failed(format!("{what}; it tells what the pods use")),
-                other @ (Unread::Skipped(_) | Unread::Strange(_)) => other,
+                Unread::Forbidden(what) => Unread::Forbidden(format!("{what}, which says what the pods use")),
+                Unread::Failed(what) => Unread::Failed(format!("{what}; it says what the pods use")),
+                other @ (Unread::Skipped(_) | Unread::Unsupported(_)) => other,
             }),
         }
     }
 
-    /// Returns the ConfigMap with the policy, and the key in it, as the Deployment tells; those of the
-    /// manifests where it tells none.
+    /// Returns the ConfigMap of the policy, and the key in it, by the Deployment; those of the manifests if
+    /// unknown.
     #[must_use]
     pub fn policy_source(&self) -> (String, String) {
-        let told = self.deployment.known().zip(self.serve());
-        let told = told
+        let named = self.deployment.known().zip(self.serve());
+        let named = named
             .and_then(|(deployment, serve)| mounted(deployment, Path::new(&serve.policy), Source::ConfigMap));
-        told.unwrap_or_else(|| (POLICY.0.to_owned(), POLICY.1.to_owned()))
+        named.unwrap_or_else(|| (POLICY.0.to_owned(), POLICY.1.to_owned()))
     }
 }

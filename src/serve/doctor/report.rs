@@ -1,4 +1,4 @@
-//! What the doctor found, for people and for programs.
+//! Writes the results for people and for programs.
 
 use std::io::{self, Write};
 
@@ -20,8 +20,8 @@ fn style(status: Status) -> Style {
     }
 }
 
-/// Writes the examination for people, with ANSI styles; `out` takes them out where nobody sees colours.
-/// `server` is the API server's URL.
+/// Writes the results for people, with ANSI styles, which `out` removes if it has no colours. `server` is the
+/// API server's URL.
 ///
 /// # Errors
 /// `out` cannot be written.
@@ -38,15 +38,15 @@ pub fn write_human(examination: &Examination, server: &str, out: &mut dyn Write)
             outcome.id,
             clean(&outcome.finding)
         )?;
-        // What is wrong comes with what must hold, for one who does not know the check.
+        // With the expectation, for readers who do not know the check.
         if outcome.status > Status::NotChecked {
-            writeln!(out, "{:first$}  {:second$}  must hold: {}", "", "", outcome.title)?;
+            writeln!(out, "{:first$}  {:second$}  expected: {}", "", "", outcome.title)?;
         }
-        // Many checks may lack the same permission; saying so once is enough.
+        // Many checks may lack the same permission, which is reported once.
         let repeated = outcome.status == Status::NotChecked && outcome.remedy.as_deref() == before;
         before = outcome.remedy.as_deref();
         if let Some(remedy) = outcome.remedy.as_deref().filter(|_| !repeated) {
-            writeln!(out, "{:first$}  {:second$}  to do: {}", "", "", clean(remedy))?;
+            writeln!(out, "{:first$}  {:second$}  help: {}", "", "", clean(remedy))?;
         }
     }
     let counted = |status: Status, noun: &str| {
@@ -65,7 +65,7 @@ pub fn write_human(examination: &Examination, server: &str, out: &mut dyn Write)
     writeln!(out, "\n{}: {}", clean(server), parts.join(", "))
 }
 
-/// Writes the examination as one JSON document.
+/// Writes the results as one JSON document.
 ///
 /// # Errors
 /// `out` cannot be written.

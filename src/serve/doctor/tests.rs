@@ -47,7 +47,7 @@ fn trust(observed: &mut Observed, authority: &Authority, leaf_life: Duration) {
 fn serve(observed: &mut Observed, pem: &str) {
     let chain = vec![CertificateDer::from_pem_slice(pem.as_bytes()).unwrap()];
     observed.served =
-        vec![Served { at: "pod jobgate-0".to_owned(), telling: false, chain: Seen::Known(chain) }];
+        vec![Served { at: "pod jobgate-0".to_owned(), conclusive: false, chain: Seen::Known(chain) }];
 }
 
 fn bundle(observed: &mut Observed, pem: &str) {
@@ -340,19 +340,21 @@ fn registration() {
         case("configurations", Problem, "has no webhooks", |o| {
             value(&mut o.validating)["webhooks"] = json!(null);
         }),
-        case("target", Problem, "not to one in jobgate", |o| {
+        case("target", Problem, "not one in jobgate", |o| {
             first(&mut o.mutating)["clientConfig"]["service"]["namespace"] = json!("old");
         }),
-        case("target", Problem, "different places", |o| {
+        case("target", Problem, "different Services", |o| {
             first(&mut o.mutating)["clientConfig"]["service"]["name"] = json!("old");
         }),
-        case("target", Problem, "and not /validate", |o| {
+        case("target", Problem, "not /validate", |o| {
             first(&mut o.validating)["clientConfig"]["service"]["path"] = json!("/mutate");
         }),
         case("target", Problem, "no such port", |o| {
             each(o, |w| w["clientConfig"]["service"]["port"] = json!(8443));
         }),
-        case("target", Problem, "leads nowhere", |o| first(&mut o.mutating)["clientConfig"] = json!({})),
+        case("target", Problem, "neither a Service nor a URL", |o| {
+            first(&mut o.mutating)["clientConfig"] = json!({});
+        }),
         case("target", Fine, "https://127.0.0.1:1/mutate", |o| {
             first(&mut o.mutating)["clientConfig"] = json!({"url": "https://127.0.0.1:1/mutate"});
             first(&mut o.validating)["clientConfig"] = json!({"url": "https://127.0.0.1:1/validate"});
@@ -383,7 +385,7 @@ fn registration() {
             closed["namespaceSelector"]["matchExpressions"].as_array_mut().unwrap().push(only);
             value(&mut o.validating)["webhooks"].as_array_mut().unwrap().push(closed);
         }),
-        case("selectors", Warning, "asked about kube-node-lease, kube-public, kube-system", |o| {
+        case("selectors", Warning, "called for kube-node-lease, kube-public, kube-system", |o| {
             first(&mut o.mutating)["namespaceSelector"] = json!({"matchExpressions": [{"key": "kubernetes.io/metadata.name", "operator": "NotIn", "values": ["jobgate"]}]});
         }),
         case("selectors", Problem, "own namespace jobgate", |o| {
@@ -392,7 +394,7 @@ fn registration() {
         case(
             "selectors",
             Warning,
-            "1 namespace left out, where no job is filled in or denied or warned of: team-a",
+            "1 namespace skipped, where no job is filled in or denied or warned about: team-a",
             |o| {
                 each(o, |w| {
                     w["namespaceSelector"]["matchExpressions"][0]["values"]
@@ -405,28 +407,23 @@ fn registration() {
         case(
             "selectors",
             Warning,
-            "2 namespaces left out, where no job is denied or warned of: default, team-a",
+            "2 namespaces skipped, where no job is denied or warned about: default, team-a",
             |o| {
                 first(&mut o.validating)["namespaceSelector"] = json!({"matchExpressions": [{"key": "kubernetes.io/metadata.name", "operator": "In", "values": ["team-b"]}]});
             },
         ),
-        case(
-            "configurations",
-            Problem,
-            "unless this is meant, which leads to a Jobgate elsewhere: `away`",
-            |o| {
-                let Seen::Known(all) = &mut o.all[0] else { panic!("a list") };
-                all[0]["metadata"]["name"] = json!("away");
-                o.mutating = Seen::Absent;
-            },
-        ),
+        case("configurations", Problem, "a Jobgate elsewhere is called by `away`", |o| {
+            let Seen::Known(all) = &mut o.all[0] else { panic!("a list") };
+            all[0]["metadata"]["name"] = json!("away");
+            o.mutating = Seen::Absent;
+        }),
         case("selectors", NotChecked, "list namespaces", |o| {
             o.namespaces = Seen::Unread(Unread::Forbidden("list namespaces".to_owned()));
         }),
         case(
             "configurations",
             Warning,
-            "no ValidatingWebhookConfiguration `jobgate`; `batch-gate` leads to Jobgate",
+            "no ValidatingWebhookConfiguration `jobgate`; `batch-gate` calls Jobgate",
             |o| {
                 o.place.validating = "batch-gate".to_owned();
                 o.renamed = vec![(Kind::Validating, "jobgate".to_owned())];
@@ -450,7 +447,7 @@ fn registration() {
         case("settings", Problem, "v1", |o| {
             first(&mut o.mutating)["admissionReviewVersions"] = json!(["v1beta1"]);
         }),
-        case("timeouts", Warning, "hold every job up", |o| {
+        case("timeouts", Warning, "delay every job", |o| {
             first(&mut o.mutating)["timeoutSeconds"] = json!(10);
         }),
         case("timeouts", Warning, "45 s together", |o| {
@@ -459,7 +456,7 @@ fn registration() {
             let Seen::Known(all) = &mut o.all[0] else { panic!("a list") };
             all.push(other);
         }),
-        case("duplicates", Warning, "`old` leads here", |o| {
+        case("duplicates", Warning, "`old` calls it", |o| {
             let Seen::Known(all) = &mut o.all[1] else { panic!("a list") };
             let mut old = all[0].clone();
             old["metadata"]["name"] = json!("old");
@@ -480,12 +477,12 @@ fn certificates() {
         case("ca-bundle", Problem, "is not base64", |o| {
             first(&mut o.mutating)["clientConfig"]["caBundle"] = json!("%%%");
         }),
-        case("ca-bundle", Problem, "holds no certificate", |o| {
+        case("ca-bundle", Problem, "contains no certificate", |o| {
             first(&mut o.mutating)["clientConfig"]["caBundle"] = json!("Z2FyYmFnZQ==");
         }),
         case("ca-bundle", Problem, "expired on 2026-11-20", |o| trust(o, &authority(now() - 366 * DAY), DAY)),
-        case("ca-bundle", Problem, "does not hold before", |o| trust(o, &authority(now() + 9 * DAY), DAY)),
-        case("ca-bundle", Warning, "ends in 15 days", |o| trust(o, &authority(now() - 350 * DAY), DAY)),
+        case("ca-bundle", Problem, "is not valid before", |o| trust(o, &authority(now() + 9 * DAY), DAY)),
+        case("ca-bundle", Warning, "expires in 15 days", |o| trust(o, &authority(now() - 350 * DAY), DAY)),
         // A rotation: the old one is about to end, the new one is there.
         case("ca-bundle", Fine, "364 days", |o| {
             let (old, new) = (authority(now() - 350 * DAY), authority(now() - DAY));
@@ -503,10 +500,10 @@ fn certificates() {
                 bundle(o, &authority(now()).root().pem());
             },
         ),
-        case("ca-bundle-is-ours", NotChecked, "holds no certificate", |o| {
+        case("ca-bundle-is-ours", NotChecked, "has no certificate", |o| {
             mount(o, json!({"secretName": "ours"}), &[]);
         }),
-        case("ca-bundle-is-ours", NotChecked, "holds no authority", |o| {
+        case("ca-bundle-is-ours", NotChecked, "has no authority", |o| {
             value(&mut o.secret)["data"] = json!({});
         }),
         case(
@@ -521,13 +518,15 @@ fn certificates() {
             each(o, |w| w["clientConfig"]["service"]["name"] = json!("other"));
         }),
         case("served-certificate", Problem, "expired on", |o| o.now += 8 * DAY),
-        case("served-certificate", Warning, "ends in", |o| o.now += 6 * DAY + 20 * Duration::from_secs(3600)),
+        case("served-certificate", Warning, "expires in", |o| {
+            o.now += 6 * DAY + 20 * Duration::from_secs(3600);
+        }),
         case("served-certificate", Problem, "connection refused", |o| {
-            o.served[0].telling = true;
+            o.served[0].conclusive = true;
             o.served[0].chain = Seen::Unread(Unread::Failed("connection refused".to_owned()));
         }),
-        case("served-certificate", NotChecked, "no pod runs", |o| o.served.clear()),
-        case("served-certificate", NotChecked, "needs the permission to list pods", |o| {
+        case("served-certificate", NotChecked, "no pod is running", |o| o.served.clear()),
+        case("served-certificate", NotChecked, "needs permission to list pods", |o| {
             o.served.clear();
             o.pods = Seen::Unread(Unread::Forbidden("list pods".to_owned()));
         }),
@@ -592,7 +591,7 @@ fn mounted_certificates() {
     };
     let garbled = key.replace('M', "N");
     run(vec![
-        holding(Fine, "the certificate holds for 7 days", [("tls.crt", &leaf), ("tls.key", &key)]),
+        holding(Fine, "the certificate is valid for 7 days", [("tls.crt", &leaf), ("tls.key", &key)]),
         holding(
             Problem,
             "tls.crt and tls.key in the Secret ours cannot be served: the private key belongs to another certificate",
@@ -681,7 +680,7 @@ fn mounted_certificates() {
     );
     let keyless = outcome(&observed, "certificate-secret");
     assert!(
-        keyless.status == NotChecked && keyless.finding.contains("not read from the Secret ours"),
+        keyless.status == NotChecked && keyless.finding.contains("not in the Secret ours"),
         "never fine: {keyless:?}"
     );
 }
@@ -735,7 +734,7 @@ fn workload() {
         case("replicas", Warning, "1 of 2", |o| {
             value(&mut o.deployment)["status"]["readyReplicas"] = json!(1);
         }),
-        case("replicas", Problem, "scaled to none", |o| {
+        case("replicas", Problem, "scaled to zero", |o| {
             value(&mut o.deployment)["spec"]["replicas"] = json!(0);
         }),
         case("replicas", Warning, "scaled to one", |o| {
@@ -759,15 +758,15 @@ fn workload() {
         case("pods", Warning, "jobgate-0 is not ready", |o| {
             status(o)["conditions"][0]["status"] = json!("False");
         }),
-        case("pods", Problem, "has no node: Insufficient memory", |o| {
+        case("pods", Problem, "is not scheduled: Insufficient memory", |o| {
             status(o)["conditions"] =
                 json!([{"type": "PodScheduled", "status": "False", "message": "Insufficient memory"}]);
         }),
-        case("version", Warning, "9.9.9 in the cluster", |o| {
+        case("version", Warning, "the cluster runs 9.9.9", |o| {
             o.replicas[0].says = Seen::Known(Says { version: "9.9.9".to_owned(), ..Says::default() });
         }),
         case("version", Fine, env!("CARGO_PKG_VERSION"), |o| o.replicas.clear()),
-        case("version", NotChecked, "does not tell", |o| {
+        case("version", NotChecked, "has no version tag", |o| {
             o.replicas.clear();
             value(&mut o.deployment)["spec"]["template"]["spec"]["containers"][0]["image"] =
                 json!("jobgate@sha256:00");
@@ -777,11 +776,11 @@ fn workload() {
         case("service", Problem, "none of its 1 endpoint is ready", |o| {
             o.slices = Seen::Known(vec![json!({"endpoints": [{"conditions": {"ready": false}}]})]);
         }),
-        case("service", Problem, "does not fit the pods' labels: app", |o| {
+        case("service", Problem, "does not match the pods' labels: app", |o| {
             value(&mut o.service)["spec"]["selector"] = json!({"app": "other"});
         }),
         case("network-policy", Fine, "none selects", |o| o.network_policies = Seen::Known(Vec::new())),
-        case("network-policy", Problem, "keeps the API server from port 10250", |o| {
+        case("network-policy", Problem, "blocks the API server from port 10250", |o| {
             o.network_policies = Seen::Known(vec![
                 json!({"metadata": {"name": "deny-all"}, "spec": {"podSelector": {}, "policyTypes": ["Ingress"]}}),
             ]);
@@ -832,7 +831,7 @@ fn policies() {
         case(
             "policy",
             Problem,
-            "read policy.yaml of the ConfigMap jobgate-policy in jobgate, which is not there",
+            "read policy.yaml of the ConfigMap jobgate-policy in jobgate, which does not exist",
             |o| o.policy = Seen::Absent,
         ),
         case("policy", Problem, "configmap/jobgate-policy cannot be read: line 6: ", |o| {
@@ -848,15 +847,15 @@ fn policies() {
             write(o, ended);
         }),
         case("exemptions", NotChecked, "cannot be read", |o| write(o, "  rules: 1\n")),
-        case("policy-in-force", Warning, "jobgate-0 follows none, not ", |o| {
+        case("policy-in-force", Warning, "jobgate-0 uses none, not ", |o| {
             o.replicas[0].says = Seen::Known(Says::default());
         }),
-        case("policy-in-force", Warning, "refused 2 changed files", |o| {
+        case("policy-in-force", Warning, "rejected 2 changed files", |o| {
             let Seen::Known(says) = &mut o.replicas[0].says else { panic!("it says") };
             says.failed_reloads = 2;
         }),
-        case("policy-in-force", NotChecked, "no pod runs", |o| o.replicas.clear()),
-        case("policy-in-force", NotChecked, "needs the permission to list pods", |o| {
+        case("policy-in-force", NotChecked, "no pod is running", |o| o.replicas.clear()),
+        case("policy-in-force", NotChecked, "needs permission to list pods", |o| {
             o.replicas.clear();
             o.pods = Seen::Unread(Unread::Forbidden("list pods".to_owned()));
         }),
@@ -889,14 +888,14 @@ fn canaries() {
         ),
         (
             "tls: failed to verify certificate: x509: certificate has expired or is not yet valid: current time",
-            "time is over",
+            "has expired, or is not valid yet",
         ),
         (
             "tls: failed to verify certificate: x509: certificate is valid for localhost, not jobgate.jobgate.svc",
             "another name",
         ),
         ("no endpoints available for service \"jobgate\"", "no pod is ready"),
-        ("service \"jobgate\" not found", "the Service, or its port, is gone"),
+        ("service \"jobgate\" not found", "the Service, or its port, does not exist"),
         ("dial tcp 10.0.0.7:10250: connect: connection refused", "nothing listens"),
         ("dial tcp 10.0.0.7:10250: connect: no route to host", "cannot reach the pods' network"),
         ("dial tcp: lookup nowhere.example on 10.0.0.1:53: no such host", "cannot resolve"),
@@ -924,7 +923,7 @@ fn canaries() {
         case("canary-denied", NotChecked, "there is no namespace default", |o| {
             o.canary_namespace = Seen::Absent;
         }),
-        case("canary-denied", NotChecked, "leave the namespace kube-system alone", |o| {
+        case("canary-denied", NotChecked, "skip the namespace kube-system", |o| {
             o.place.canary_namespace = "kube-system".to_owned();
             o.canary_namespace =
                 Seen::Known(json!({"metadata": {"labels": {"kubernetes.io/metadata.name": "kube-system"}}}));
@@ -932,30 +931,30 @@ fn canaries() {
         case(
             "canary-denied",
             Problem,
-            "the gate failed open: the API server asked, got no answer",
+            "the webhook failed open: the API server called it, got no usable answer",
             move |o| {
                 let canary = canary(&mut o.judged);
                 (canary.status, canary.answer, canary.failed_open) = (201, first.clone(), Some(1));
             },
         ),
-        case("canary-denied", Problem, "the gate failed open: the API server asked", move |o| {
+        case("canary-denied", Problem, "the webhook failed open: the API server called it", move |o| {
             // Whatever the policy says, which nobody may read.
             let canary = canary(&mut o.judged);
             (canary.status, canary.answer, canary.failed_open, canary.expected) =
                 (201, fourth.clone(), Some(1), None);
         }),
-        case("canary-denied", NotChecked, "an object selector leaves the canary out", |o| {
+        case("canary-denied", NotChecked, "an object selector skips the canary", |o| {
             value(&mut o.validating)["webhooks"][0]["objectSelector"] =
                 json!({"matchLabels": {"gate": "on"}});
         }),
-        case("canary-denied", Problem, "the API server did not ask, or was", move |o| {
+        case("canary-denied", Problem, "the API server did not call the webhook, or", move |o| {
             let canary = canary(&mut o.judged);
             (canary.status, canary.answer) = (201, second.clone());
         }),
         case(
             "canary-filled",
             Problem,
-            "admitted without what pod-replacement-policy, ttl-after-finished fills in: the gate failed open, or was not asked",
+            "admitted without what pod-replacement-policy, ttl-after-finished fills in: the webhook failed open, or was not called",
             move |o| {
                 let canary = canary(&mut o.filled);
                 (canary.answer, canary.failed_open) = (third.clone(), None);
@@ -974,21 +973,21 @@ fn canaries() {
             let canary = canary(&mut o.judged);
             (canary.status, canary.expected) = (201, Some(Expected::default()));
         }),
-        case("canary-denied", Fine, "warned of for deadline", |o| {
+        case("canary-denied", Fine, "it got the warnings of deadline", |o| {
             let canary = canary(&mut o.judged);
             (canary.status, canary.warnings) =
                 (201, vec!["deadline: spec.activeDeadlineSeconds: missing".to_owned()]);
             canary.expected = Some(Expected { rules: vec!["deadline"], ..Expected::default() });
         }),
-        case("canary-denied", Problem, "admitted without the warning of deadline", |o| {
+        case("canary-denied", Problem, "admitted without the warnings of deadline", |o| {
             let canary = canary(&mut o.judged);
             canary.status = 201;
             canary.expected = Some(Expected { rules: vec!["deadline"], ..Expected::default() });
         }),
-        case("canary-denied", NotChecked, "somebody else refused it first", |o| {
+        case("canary-denied", NotChecked, "something else rejected it first", |o| {
             both(o, 403, "admission webhook \"validate.kyverno.svc\" denied the request: no");
         }),
-        case("canary-denied", NotChecked, "needs the permission to create jobs.batch", |o| {
+        case("canary-denied", NotChecked, "needs permission to create jobs.batch", |o| {
             both(
                 o,
                 403,
@@ -998,7 +997,7 @@ fn canaries() {
         case(
             "canary-denied",
             NotChecked,
-            "somebody else refused it first: jobs.batch \"jobgate-doctor\" is forbidden: exceeded quota",
+            "something else rejected it first: jobs.batch \"jobgate-doctor\" is forbidden: exceeded quota",
             |o| {
                 both(
                     o,
@@ -1007,20 +1006,20 @@ fn canaries() {
                 );
             },
         ),
-        case("canary-denied", NotChecked, "before the webhook was asked", |o| {
+        case("canary-denied", NotChecked, "before the webhook was called", |o| {
             both(
                 o,
                 422,
                 "jobs.batch \"jobgate-doctor\" is forbidden: ValidatingAdmissionPolicy 'jobgate-deadline' with binding 'jobgate-deadline' denied request: no deadline",
             );
         }),
-        case("canary-denied", NotChecked, "that is not Jobgate's, other.example.com, fails", |o| {
+        case("canary-denied", NotChecked, "another webhook, other.example.com, fails", |o| {
             both(o, 500, "Internal error occurred: failed calling webhook \"other.example.com\": x");
         }),
         case("canary-denied", Problem, "no answer came in time", |o| {
             both(o, 504, "Timeout: request did not complete within the allotted timeout");
         }),
-        case("canary-filled", NotChecked, "fills nothing in", |o| {
+        case("canary-filled", NotChecked, "fills in nothing", |o| {
             canary(&mut o.filled).expected = Some(Expected::default());
         }),
         case("canary-filled", Problem, "though the policy admits it", |o| {
@@ -1051,7 +1050,7 @@ fn the_worst_comes_first_and_everything_is_told() {
         "{text}"
     );
     assert!(
-        text.contains("\nnot checked  fail-open           needs the permission to get the path /metrics\n"),
+        text.contains("\nnot checked  fail-open           needs permission to get the path /metrics\n"),
         "{text}"
     );
     assert!(

@@ -1,4 +1,4 @@
-//! What one connection is doing, as seen from its socket, its requests, its clock and the list of all
+//! The state of one connection, shared by its socket, its requests, its watchdog and the list of all
 //! connections.
 
 use std::net::IpAddr;
@@ -10,7 +10,7 @@ use tokio::sync::Notify;
 
 use super::guests::{Class, Guests};
 
-/// How long an answer may be on its way before its connection can be evicted for not taking it.
+/// How long an answer may be unread before its connection can be evicted.
 const ANSWER_GRACE: Duration = Duration::from_secs(1);
 
 /// What a connection is doing.
@@ -38,24 +38,24 @@ impl Phase {
     const BITS: u32 = 3;
 }
 
-/// Why a connection is asked to make room, and so when it may stay after all.
+/// Why a connection is asked to make room, which determines when it may stay.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Eviction {
-    /// It has not served. It stays if it has by now, or is about to.
+    /// It has not served. It stays if it has now, or is about to.
     Unserved = 1,
     /// It was idle. It stays if it is not.
     Idle = 2,
-    /// It is slow with a body or an answer. It stays if it is done.
+    /// It is slow with a body or an answer. It stays if it has finished.
     Slow = 3,
 }
 
-/// What is known of a connection from outside it. Times are milliseconds since `origin`.
+/// The state of a connection. Times are milliseconds since `origin`.
 #[derive(Debug)]
 pub(super) struct Activity {
     origin: Instant,
     /// The phase in the low bits, the time it began above them.
     state: AtomicU64,
-    /// Requests that have no answer yet.
+    /// Requests without an answer yet.
     active: AtomicU32,
     /// Those of them whose body is not complete.
     incomplete: AtomicU32,
@@ -90,7 +90,7 @@ impl Activity {
         self.origin
     }
 
-    /// Returns the time as it is counted here.
+    /// Returns milliseconds since `origin`.
     pub(super) fn now(&self) -> u64 {
         u64::try_from(self.origin.elapsed().as_millis()).unwrap_or(u64::MAX)
     }
@@ -99,8 +99,8 @@ impl Activity {
     pub(super) fn get(&self) -> (Phase, u64) {
         let state = self.state.load(Relaxed);
         let phase = Phase::ALL[(state as usize & ((1 << Phase::BITS) - 1)) % Phase::ALL.len()];
-        // Streams of one HTTP/2 connection come and go on several threads; the counts are right where the
-        // phase may be late.
+        // Streams of an HTTP/2 connection run on several threads: the counts are exact, the phase may be
+        // late.
         let active = self.active.load(Relaxed);
         let phase = match phase {
             Phase::Closing => phase,
@@ -121,14 +121,14 @@ impl Activity {
         self.classify();
     }
 
-    /// Returns whether it has given an answer of success.
+    /// Returns whether it has sent a successful answer.
     pub(super) fn served(&self) -> bool {
         self.served.load(Relaxed)
     }
 
-    /// Moves it in the list of all, which knows the phases of those that have not served.
+    /// Updates its class in the list of connections, which depends on the phase until it has served.
     fn classify(&self) {
-        // It is that for good, which spares those that serve the list's lock.
+        // It stays in that class, so connections that serve do not need the lock.
         if self.listed_as_served.load(Relaxed) {
             return;
         }
@@ -150,7 +150,7 @@ impl Activity {
         self.since(|phase| phase == Phase::Idle)
     }
 
-    /// Returns since when it has been waiting for the client to send a body or to take an answer, if it is.
+    /// Returns since when it has waited for the client to send a body or read an answer, if it does.
     pub(super) fn slow_since(&self) -> Option<Instant> {
         self.since(|phase| phase == Phase::Body || phase == Phase::Writing && self.is_stuck())
     }
@@ -175,8 +175,7 @@ impl Activity {
         self.eviction.load(SeqCst) != 0
     }
 
-    /// Returns whether it has to make room, now that all that has come is known. If not, it is in the list
-    /// again.
+    /// Returns whether it must make room, now that its state is known. If not, it is back in the list.
     pub(super) fn gives_way(&self) -> bool {
         let eviction = self.eviction.load(SeqCst);
         let phase = self.phase();
@@ -198,14 +197,14 @@ impl Activity {
     }
 }
 
-/// A request that has no answer yet, as seen from its connection.
+/// An open request of a connection.
 pub(super) struct Serving {
     activity: Arc<Activity>,
     then: Phase,
 }
 
 impl Serving {
-    /// Begins a request; `then` is what comes after its answer. The second value is to be dropped when its
+    /// Begins a request; `then` is the phase after its answer. The second value is to be dropped when its
     /// body is complete.
     pub(super) fn begin(activity: &Arc<Activity>, then: Phase) -> (Self, Incomplete) {
         activity.incomplete.fetch_add(1, Relaxed);
@@ -217,7 +216,7 @@ impl Serving {
         (Self { activity: activity.clone(), then }, Incomplete(activity.clone()))
     }
 
-    /// Says that the answer is one of success.
+    /// Records that the answer is successful.
     pub(super) fn succeeded(&self) {
         self.activity.served.store(true, Relaxed);
     }

@@ -1,12 +1,12 @@
-//! Reads the body of a request into memory that has been asked for first.
+//! Reads the body of a request, after reserving memory for it.
 //!
-//! What is counted is what is held: the capacity of the buffer, and while it grows the old one and the new
-//! one. hyper's own buffer is never kept: a piece of it can be a few bytes that keep many from being freed,
-//! so each piece is copied and let go.
+//! The capacity of the buffer is counted, and while it grows that of the old and the new one. hyper's own
+//! buffer is never kept: a few bytes of it can keep many from being freed, so each piece is copied and
+//! released.
 //!
-//! Bodies of ordinary size have memory of their own, enough for one of them on every connection; larger ones
-//! cannot take it. A body must make progress: one that comes too slowly, too late or in too many pieces is
-//! ended, and its memory is free again.
+//! Bodies of ordinary size have their own memory, enough for one on every connection; larger ones cannot take
+//! it. A body must make progress: one that is too slow, too late or in too many pieces is cut off, which
+//! frees its memory.
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -22,36 +22,36 @@ use tokio::time::{sleep_until, timeout_at};
 use super::pool::{Pool, Portion};
 use super::{Limits, Metrics};
 
-/// How much of a body that is too large is kept, for the application to find the uid in.
-const PREFIX: usize = 4096;
-/// The first buffer of a body whose length is not declared.
+/// Bytes that are kept of a body that is too large, for the application to find the uid in.
+const PREFIX_BYTES: usize = 4096;
+/// Size of the first buffer of a body of unknown length.
 const FIRST_BUFFER: usize = 4096;
-/// How many pieces any body may come in, whatever its length.
+/// Pieces that any body may have, whatever its length.
 const FREE_PIECES: usize = 1024;
 
-/// Who sent a request: the address at the other end of its connection.
+/// The address at the other end of the connection of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Source(pub(super) IpAddr);
 
-/// A whole body, and the memory that it takes; an empty one takes none.
+/// A complete body and its memory; an empty body has none.
 #[derive(Debug)]
 pub(super) struct Received {
     pub(super) bytes: Bytes,
     pub(super) memory: Option<Portion>,
 }
 
-/// Why there is no whole body.
+/// Why a body is not complete.
 #[derive(Debug)]
 pub(super) enum BodyError {
-    /// The connection broke, or what was sent is no body.
+    /// The connection broke, or the body is not valid.
     Broken,
-    /// It is larger than it may be: the first bytes, and what was not read.
+    /// It is too large: the first bytes, and what was not read.
     TooLarge(Bytes, Body),
-    /// There is no memory for it at the moment: the cause to count, and what was not read.
+    /// There is no memory for it now: the cause to count, and what was not read.
     NoMemory(&'static str, Body),
-    /// It was not whole at the deadline of its review: what was not read.
+    /// It was not complete at the deadline of its review: what was not read.
     Late(Body),
-    /// It came too slowly, or in too many pieces: the cause to count.
+    /// It was too slow, or in too many pieces: the cause to count.
     Unreasonable(&'static str),
 }
 
@@ -89,7 +89,7 @@ impl Bodies {
         }
     }
 
-    /// Reads a whole body. After `deadline` nobody waits for what would come of it.
+    /// Reads a complete body, until `deadline`.
     pub(super) async fn read(
         &self,
         mut body: Body,
@@ -98,9 +98,9 @@ impl Bodies {
     ) -> Result<Received, BodyError> {
         let limits = &*self.limits;
         let hint = body.size_hint();
-        // What is declared too large is not read further than the uid.
+        // A body that is declared too large is read only as far as the uid.
         let declared_too_large = hint.lower() > limits.body_bytes as u64;
-        let cap = if declared_too_large { PREFIX.min(limits.body_bytes) } else { limits.body_bytes };
+        let cap = if declared_too_large { PREFIX_BYTES.min(limits.body_bytes) } else { limits.body_bytes };
         let declared =
             hint.exact().and_then(|length| usize::try_from(length).ok()).filter(|_| !declared_too_large);
         let mut buffer = Buffer { bytes: Vec::new(), memory: None };
@@ -109,8 +109,7 @@ impl Bodies {
         let mut pieces = 0;
         loop {
             let frame = tokio::select! {
-                // What has come is looked at before the clock: a server that was kept from reading must not
-                // take that for a slow client.
+                // Data comes before the clock: a busy server must not take itself for a slow client.
                 biased;
                 () = buffer.revoked() => return Err(BodyError::NoMemory("memory-revoked", body)),
                 frame = body.frame() => frame,
@@ -137,8 +136,8 @@ impl Bodies {
             let held = buffer.bytes.len();
             if data.len() > cap - held {
                 let mut prefix = std::mem::take(&mut buffer.bytes);
-                prefix.truncate(PREFIX);
-                prefix.extend_from_slice(&data[..data.len().min(PREFIX - prefix.len())]);
+                prefix.truncate(PREFIX_BYTES);
+                prefix.extend_from_slice(&data[..data.len().min(PREFIX_BYTES - prefix.len())]);
                 prefix.shrink_to_fit();
                 return Err(BodyError::TooLarge(prefix.into(), body));
             }
@@ -159,7 +158,7 @@ impl Bodies {
             }
             buffer.bytes.extend_from_slice(&data);
             if body.is_end_stream() {
-                // Only its end is left to be seen, without which the connection would not be used again.
+                // Only its end is missing, without which the connection would not be used again.
                 continue;
             }
             pieces += 1;
@@ -179,8 +178,8 @@ impl Bodies {
         Ok(Received { bytes: buffer.bytes.into(), memory })
     }
 
-    /// Reads on for a while without keeping anything: a client that is still sending when the connection is
-    /// cut would not see the answer.
+    /// Reads on for a while and discards the data: a client that is still sending when the connection is
+    /// closed would not see the answer.
     pub(super) fn discard(&self, mut body: Body) {
         let limits = self.limits.clone();
         tokio::spawn(async move {
@@ -189,7 +188,7 @@ impl Bodies {
             let (end, mut pace) = (begin + limits.header, Pace::new(&limits, begin));
             while let Ok(Some(Ok(frame))) = timeout_at(pace.due.min(end).into(), body.frame()).await {
                 let (now, bytes) = (Instant::now(), frame.data_ref().map_or(0, Bytes::len));
-                // Of many small pieces each costs as much as a large one.
+                // A small piece costs as much as a larger one.
                 left = left.saturating_sub(bytes.max(limits.body_piece));
                 if left == 0 || now >= end {
                     break;
@@ -200,17 +199,17 @@ impl Bodies {
     }
 }
 
-/// Returns how large the next buffer is to be: at most twice what is needed, so that what is declared and
-/// never sent takes no memory beyond that of an ordinary body, and not larger than the body can become.
+/// Returns the size of the next buffer: at most twice what is needed, so that a declared length that is never
+/// sent takes no more memory than an ordinary body, and no more than the body can have.
 fn capacity(limits: &Limits, need: usize, now: usize, most: usize, declared: bool) -> usize {
     let first = if declared { limits.inline_bytes } else { FIRST_BUFFER };
     need.max(2 * now).max(first).min(most.max(need))
 }
 
-/// What has come of a body.
+/// The received part of a body.
 struct Buffer {
     bytes: Vec<u8>,
-    /// What `bytes` takes, and the request to give it back.
+    /// The memory of `bytes`, and the request to give it back.
     memory: Option<(Portion, oneshot::Receiver<()>)>,
 }
 
@@ -239,7 +238,7 @@ impl Buffer {
         Ok(())
     }
 
-    /// Waits until others need the memory more.
+    /// Waits until others are to get the memory.
     async fn revoked(&mut self) {
         let asked = match &mut self.memory {
             Some((_, revoked)) => revoked.await.is_ok(),
@@ -251,10 +250,10 @@ impl Buffer {
     }
 }
 
-/// How long a body may still do without progress.
+/// How long a body may still make no progress.
 ///
-/// Each byte buys time at the least rate, and no more of it than [`Limits::body_grace`] can be saved up:
-/// neither a trickle nor a burst before a long silence is progress.
+/// Each byte buys time at the minimum rate, up to [`Limits::body_grace`]: neither a trickle nor a burst
+/// before a long silence counts as progress.
 #[derive(Debug)]
 struct Pace {
     due: Instant,

@@ -1,4 +1,4 @@
-//! Futures whose computing is bounded: each poll runs under the meter.
+//! Futures with a limit on computing: each poll runs under the meter.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -8,9 +8,9 @@ use std::task::{Context, Poll};
 
 use crate::text::meter::{self, Bounds, Stopped};
 
-/// A future that is stopped when all its polls together have taken too many steps, or when a flag is set.
+/// A future that is stopped when its polls together have taken too many steps, or when a flag is set.
 pub(super) struct Bounded<F> {
-    /// Dropped where it lies when it is stopped, since its state may then be anything.
+    /// Dropped when it is stopped, since its state may then be invalid.
     future: Option<Pin<Box<F>>>,
     bounds: Bounds,
 }
@@ -44,7 +44,7 @@ impl<F: Future> Future for Bounded<F> {
     }
 }
 
-/// A flag that is set when this is dropped: nobody waits for the work any more.
+/// Sets a flag when dropped: nobody waits for the work any more.
 pub(super) struct StopOnDrop(pub(super) Arc<AtomicBool>);
 
 impl Drop for StopOnDrop {

@@ -1,25 +1,25 @@
-//! Who the server is, and who may call it.
+//! The certificate of the server, and who may call it.
 //!
-//! Everything here can be replaced while connections are being made: a handshake takes what is current at
-//! that moment.
+//! Everything here can be replaced at any time: a handshake uses the current value.
+
+mod clients;
+mod development;
 
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::{Duration, SystemTime};
 
-use arc_swap::{ArcSwap, ArcSwapOption};
-use http::HeaderValue;
-use rustls::client::danger::HandshakeSignatureValid;
+use arc_swap::ArcSwapOption;
+use rustls::ServerConfig;
 use rustls::crypto::CryptoProvider;
-use rustls::server::danger::{ClientCertVerified, ClientCertVerifier};
-use rustls::server::{ClientHello, NoServerSessionStorage, ResolvesServerCert, WebPkiClientVerifier};
+use rustls::server::{ClientHello, NoServerSessionStorage, ResolvesServerCert};
 use rustls::sign::CertifiedKey;
-use rustls::{DigitallySignedStruct, DistinguishedName, RootCertStore, ServerConfig, SignatureScheme};
 use rustls_pki_types::pem::PemObject as _;
-use rustls_pki_types::{CertificateDer, PrivateKeyDer, UnixTime};
-use sha2::{Digest as _, Sha256};
+use rustls_pki_types::{CertificateDer, PrivateKeyDer};
 
+pub use self::clients::{Authorities, Tokens};
+pub use self::development::Development;
 use super::Metrics;
 use super::hot::{self, Files, Follower, HotError};
 use super::names::Claims;
@@ -36,38 +36,38 @@ pub enum CertificateError {
     /// Not X.509.
     #[error("decode the certificate: {0}")]
     Decode(String),
-    /// A key of a kind that cannot be used.
+    /// The key cannot be used.
     #[error("use the private key")]
     Key(#[source] rustls::Error),
-    /// The key is a good one, of another certificate.
+    /// The key belongs to another certificate.
     #[error("the private key belongs to another certificate")]
     OtherKey,
-    /// The certificate is of no use any more.
+    /// The certificate has expired.
     #[error("the certificate expired {} s ago", .0.as_secs())]
     Expired(Duration),
-    /// The certificate begins to hold later.
+    /// The certificate is not valid yet.
     #[error("the certificate is not valid for another {} s", .0.as_secs())]
     NotYetValid(Duration),
     /// Its extended key usage does not have `serverAuth`.
     #[error("the certificate is not for servers: its extended key usage must include serverAuth")]
     NotForServers,
-    /// Nobody who calls a server by name can accept it.
+    /// It has no subject alternative name, so no client accepts it.
     #[error(
         "the certificate has no DNS name and no address in its subjectAltName; the common name does not count"
     )]
     NoNames,
-    /// It is for other names than the API server calls.
-    #[error("the certificate is for {}, and not for {missing}, which the API server calls", .has.join(", "))]
+    /// It lacks a name by which the API server calls.
+    #[error("the certificate is for {}, not for {missing}, which the API server calls", .has.join(", "))]
     NameMissing {
         /// The name that it must have.
         missing: String,
         /// Those that it has.
         has: Vec<String>,
     },
-    /// It lacks a name of the one that is served.
+    /// It lacks a name of the one in use.
     #[error(
-        "the certificate is not for {}, which the one in use is for; if that is meant, restart the pods, which then begin with \
-         the new one",
+        "the certificate is not for {}, which the one in use is for; if that is intended, restart the pods, \
+         which then use the new one",
         .0.join(", ")
     )]
     NameLost(Vec<String>),
@@ -83,7 +83,7 @@ pub enum CertificateError {
 }
 
 impl CertificateError {
-    /// Returns the word under which a refused certificate is counted in `jobgate_certificate_errors_total`.
+    /// Returns the `cause` label of a refused certificate in `jobgate_certificate_errors_total`.
     #[must_use]
     pub fn cause(&self) -> &'static str {
         match self {
@@ -99,29 +99,29 @@ impl CertificateError {
     }
 }
 
-/// The only cryptography in the program. It is handed to rustls explicitly, so that nothing depends on a
+/// The only cryptography in the program. It is passed to rustls explicitly, so nothing depends on a
 /// process-wide default.
 pub(super) fn provider() -> Arc<CryptoProvider> {
     Arc::new(rustls::crypto::ring::default_provider())
 }
 
-/// The certificate that is served; it may be replaced at any time, and may be missing at first.
+/// The served certificate; it may be replaced at any time, and may be missing at first.
 #[derive(Debug)]
 pub struct Identity {
     current: ArcSwapOption<Served>,
     metrics: Metrics,
     /// Names that a certificate must be for.
     required: Vec<String>,
-    /// Seconds by which the clock that counts is ahead of this machine's.
+    /// Seconds by which the API server's clock is ahead of this machine's.
     ahead: AtomicI64,
 }
 
 #[derive(Debug)]
 struct Served {
     key: Arc<CertifiedKey>,
-    /// What the server's own certificate says, the first of the chain.
+    /// The server's own certificate, the first of the chain.
     leaf: Claims,
-    /// When the last certificate of the chain begins to hold.
+    /// When the whole chain is valid.
     not_before: SystemTime,
     /// When the first certificate of the chain expires.
     not_after: SystemTime,
@@ -134,7 +134,7 @@ impl Served {
 }
 
 impl Identity {
-    /// Returns one that has no certificate yet: handshakes fail, and the server is not ready.
+    /// Returns an identity without a certificate: handshakes fail, and the server is not ready.
     #[must_use]
     pub fn empty(metrics: &Metrics) -> Self {
         Self {
@@ -145,34 +145,20 @@ impl Identity {
         }
     }
 
-    /// Accepts from now on only certificates for all of these names: DNS names or addresses, as the API
-    /// server calls the webhook.
+    /// Accepts only certificates for all of these names: DNS names or addresses, as the API server calls the
+    /// webhook.
     #[must_use]
     pub fn requiring(mut self, names: Vec<String>) -> Self {
         self.required = names;
         self
     }
 
-    /// As [`follow`](Self::follow), for a certificate of any name.
-    ///
-    /// # Errors
-    /// As [`follow`](Self::follow).
-    pub async fn from_files(
-        certificate: PathBuf,
-        key: PathBuf,
-        every: Duration,
-        metrics: &Metrics,
-    ) -> Result<(Arc<Self>, Follower), HotError> {
-        Self::empty(metrics).follow(certificate, key, every).await
-    }
-
     /// Reads a chain and its key from two PEM files, and follows them for as long as the [`Follower`] lives.
-    /// What is refused is tried again each time the files are looked at: a certificate that is not valid yet
-    /// is served once it is.
+    /// A refused pair is tried again each time: a certificate that is not valid yet is served once it is.
     ///
     /// # Errors
-    /// If the files cannot be used as they are now, by the rules of [`replace`](Self::replace). Later trouble
-    /// leaves the last good pair in place.
+    /// If the files cannot be used now, by the rules of [`replace`](Self::replace). Later errors leave the
+    /// last good pair in place.
     pub async fn follow(
         self,
         certificate: PathBuf,
@@ -190,18 +176,17 @@ impl Identity {
         Ok((identity, follower))
     }
 
-    /// Serves another certificate from now on. Open connections are not touched.
+    /// Serves another certificate from now on. Open connections keep theirs.
     ///
-    /// A certificate that no API server would accept must not replace one that it accepts. So one is refused
-    /// that is not for servers, has no name, lacks a name that is [required](Self::requiring), or has
-    /// expired; and, as long as the one in use holds, also one that is not valid yet, or lacks a name of the
-    /// one in use. A change of names that is meant takes a restart, which begins without one in use.
+    /// A certificate that no API server would accept must not replace one that it accepts. So a certificate
+    /// is refused if it is not for servers, has no name, lacks a [required](Self::requiring) name, or has
+    /// expired; and, as long as the one in use is valid, if it is not valid yet or lacks a name of the one in
+    /// use. An intended change of names requires a restart, which begins without one in use.
     ///
-    /// Where none is in use that holds, one that is not valid yet is served, and the server is not
-    /// [ready](Self::ready) until it is. To refuse it would help nobody: an API server whose clock is ahead
-    /// of this machine's accepts it already, and a process that ended for it would be started later and
-    /// later. No time is allowed for clocks that differ: who issues certificates dates them back (Jobgate
-    /// itself by an hour), and what is refused for being early is tried again every few seconds.
+    /// If the one in use is not valid, a certificate that is not valid yet is served, and the server is not
+    /// [ready](Self::ready) until it is: an API server whose clock is ahead accepts it already, and a process
+    /// that exits would be restarted later and later. There is no tolerance for clock differences: issuers
+    /// backdate certificates (Jobgate itself by an hour), and an early one is tried again every few seconds.
     ///
     /// # Errors
     /// If the chain or the key cannot be read, do not belong together, or are refused for one of these
@@ -215,8 +200,8 @@ impl Identity {
         Ok(())
     }
 
-    /// Reads a pair and decides whether it may be served. The reasons that time changes come last, so that
-    /// what is logged stays true.
+    /// Reads a pair and decides whether it may be served. Checks that depend on time come last, so that what
+    /// is logged stays true.
     fn examine(&self, certificate: &[u8], key: &[u8]) -> Result<Served, CertificateError> {
         let now = self.now();
         let served = read_pair(certificate, key)?;
@@ -259,8 +244,8 @@ impl Identity {
         }
     }
 
-    /// Counts by another clock from now on, which is so many seconds ahead of this machine's: that of the API
-    /// server, which judges the certificate.
+    /// Uses another clock from now on, this many seconds ahead of the machine's: that of the API server,
+    /// which verifies the certificate.
     pub fn set_clock(&self, seconds_ahead: i64) {
         self.ahead.store(seconds_ahead, Ordering::Relaxed);
     }
@@ -279,12 +264,11 @@ impl Identity {
         self.current.load().as_ref().map(|served| served.not_after)
     }
 
-    /// Tells whether a client can be served, and if not, why. A new certificate that was refused does not
-    /// matter while the last good one holds.
+    /// Returns whether the current certificate is valid, and if not, why. A refused new certificate does not
+    /// matter.
     ///
     /// # Errors
-    /// If there is no certificate, or the one there is has expired or is not valid yet, by the clock that
-    /// counts.
+    /// If there is no certificate, or it has expired or is not valid yet.
     pub fn ready(&self) -> Result<(), &'static str> {
         let now = self.now();
         match self.current.load().as_ref() {
@@ -297,8 +281,7 @@ impl Identity {
 }
 
 impl ResolvesServerCert for Identity {
-    /// Serves the one certificate under any name: the API server's view of the name is checked by the API
-    /// server.
+    /// Serves the same certificate for any name: the API server checks the name.
     fn resolve(&self, _: ClientHello<'_>) -> Option<Arc<CertifiedKey>> {
         self.current.load().as_ref().map(|served| served.key.clone())
     }
@@ -323,7 +306,7 @@ fn read_pair(certificate: &[u8], key: &[u8]) -> Result<Served, CertificateError>
     Ok(Served { key: Arc::new(key), leaf, not_before, not_after })
 }
 
-/// Tells whether a server can serve the chain with the key, both PEM. Dates are not looked at.
+/// Returns whether a server can serve the chain with the key, both PEM. Dates are not checked.
 ///
 /// # Errors
 /// If one of the two cannot be read, or they do not belong together.
@@ -337,208 +320,10 @@ fn read_chain(pem: &[u8]) -> Result<Vec<CertificateDer<'static>>, CertificateErr
     if chain.is_empty() { Err(CertificateError::Empty) } else { Ok(chain) }
 }
 
-/// The authorities whose client certificates are let in; they may be replaced at any time.
-#[derive(Debug)]
-pub struct Authorities {
-    current: ArcSwapOption<Verifier>,
-    /// Of their certificates, those with one of these names; with none, all.
-    names: Vec<String>,
-    provider: Arc<CryptoProvider>,
-}
-
-/// A sized home for the trait object, which `ArcSwap` needs.
-#[derive(Debug)]
-struct Verifier(Arc<dyn ClientCertVerifier>);
-
-impl Default for Authorities {
-    fn default() -> Self {
-        Self { current: ArcSwapOption::empty(), names: Vec::new(), provider: provider() }
-    }
-}
-
-impl Authorities {
-    /// Lets in, of the certificates that the authorities have signed, only those with one of these names: a
-    /// DNS name or URI of the subjectAltName, or the common name, compared whole. An authority that signs for
-    /// others too (a cluster's does, for every kubelet) says nothing else about who calls.
-    #[must_use]
-    pub fn naming(mut self, names: Vec<String>) -> Self {
-        self.names = names;
-        self
-    }
-
-    /// Reads authorities from a PEM file, and follows it for as long as the [`Follower`] lives. Their clients
-    /// may have any name.
-    ///
-    /// # Errors
-    /// If the file cannot be used as it is now. Later trouble leaves the last good authorities in place.
-    pub async fn from_file(
-        path: PathBuf,
-        every: Duration,
-        metrics: &Metrics,
-    ) -> Result<(Arc<Self>, Follower), HotError> {
-        Self::default().follow(path, every, metrics).await
-    }
-
-    /// As [`from_file`](Self::from_file), with the [names](Self::naming) that were given.
-    ///
-    /// # Errors
-    /// As [`from_file`](Self::from_file).
-    pub async fn follow(
-        self,
-        path: PathBuf,
-        every: Duration,
-        metrics: &Metrics,
-    ) -> Result<(Arc<Self>, Follower), HotError> {
-        let authorities = Arc::new(self);
-        let target = authorities.clone();
-        let take = move |contents: &[Vec<u8>]| Ok(target.replace(&contents.concat())?);
-        Ok((
-            authorities,
-            hot::follow(Files { every, ..Files::new("client-ca", [path]) }, metrics, take).await?,
-        ))
-    }
-
-    /// Tells whether a client of this name is let in.
-    ///
-    /// # Errors
-    /// If none of its names is one of those that are.
-    fn check_name(&self, certificate: &CertificateDer<'_>) -> Result<(), rustls::Error> {
-        if self.names.is_empty() {
-            return Ok(());
-        }
-        let claims = Claims::read(certificate).map_err(|_| rustls::CertificateError::BadEncoding)?;
-        if self.names.iter().any(|name| claims.is_called(name)) {
-            return Ok(());
-        }
-        Err(rustls::CertificateError::ApplicationVerificationFailure.into())
-    }
-
-    /// Lets in the certificates of other authorities from now on, given as PEM text. Open connections are not
-    /// touched.
-    ///
-    /// # Errors
-    /// If there is no authority in it, or one cannot be used. Then nothing changes.
-    pub fn replace(&self, pem: &[u8]) -> Result<(), CertificateError> {
-        let mut roots = RootCertStore::empty();
-        for certificate in read_chain(pem)? {
-            roots.add(certificate).map_err(|error| CertificateError::Authorities(error.into()))?;
-        }
-        let verifier =
-            WebPkiClientVerifier::builder_with_provider(Arc::new(roots), self.provider.clone()).build();
-        let verifier = verifier.map_err(|error| CertificateError::Authorities(error.into()))?;
-        self.current.store(Some(Arc::new(Verifier(verifier))));
-        Ok(())
-    }
-}
-
-impl ClientCertVerifier for Authorities {
-    /// No hints: they would have to outlive a replacement. A client that has one certificate sends it anyway.
-    fn root_hint_subjects(&self) -> &[DistinguishedName] {
-        &[]
-    }
-
-    fn verify_client_cert(
-        &self,
-        end_entity: &CertificateDer<'_>,
-        intermediates: &[CertificateDer<'_>],
-        now: UnixTime,
-    ) -> Result<ClientCertVerified, rustls::Error> {
-        match self.current.load().as_ref() {
-            Some(verifier) => {
-                let verified = verifier.0.verify_client_cert(end_entity, intermediates, now)?;
-                self.check_name(end_entity)?;
-                Ok(verified)
-            }
-            None => Err(rustls::Error::General("no client authority is loaded".into())),
-        }
-    }
-
-    fn verify_tls12_signature(
-        &self,
-        message: &[u8],
-        certificate: &CertificateDer<'_>,
-        signed: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, rustls::Error> {
-        rustls::crypto::verify_tls12_signature(
-            message,
-            certificate,
-            signed,
-            &self.provider.signature_verification_algorithms,
-        )
-    }
-
-    fn verify_tls13_signature(
-        &self,
-        message: &[u8],
-        certificate: &CertificateDer<'_>,
-        signed: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, rustls::Error> {
-        rustls::crypto::verify_tls13_signature(
-            message,
-            certificate,
-            signed,
-            &self.provider.signature_verification_algorithms,
-        )
-    }
-
-    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
-        self.provider.signature_verification_algorithms.supported_schemes()
-    }
-}
-
-/// Bearer tokens that are let in; they may be replaced at any time. Until there is one, none is.
-#[derive(Debug, Default)]
-pub struct Tokens {
-    /// Digests, so that comparing them tells nothing about the tokens by the time it takes.
-    current: ArcSwap<Vec<[u8; 32]>>,
-}
-
-impl Tokens {
-    /// Reads tokens from a file, one a line, and follows it for as long as the [`Follower`] lives.
-    ///
-    /// # Errors
-    /// If the file cannot be used as it is now. Later trouble leaves the last good tokens in place.
-    pub async fn from_file(
-        path: PathBuf,
-        every: Duration,
-        metrics: &Metrics,
-    ) -> Result<(Arc<Self>, Follower), HotError> {
-        let tokens = Arc::new(Self::default());
-        let target = tokens.clone();
-        let take = move |contents: &[Vec<u8>]| Ok(target.replace(&contents.concat())?);
-        Ok((tokens, hot::follow(Files { every, ..Files::new("client-token", [path]) }, metrics, take).await?))
-    }
-
-    /// Lets in other tokens from now on: the lines of a text, without the white space around them. Several
-    /// allow one to replace another gently.
-    ///
-    /// # Errors
-    /// If there is none. Then nothing changes.
-    pub fn replace(&self, text: &[u8]) -> Result<(), CertificateError> {
-        let lines = text.split(|&byte| byte == b'\n').map(<[u8]>::trim_ascii).filter(|line| !line.is_empty());
-        let digests: Vec<[u8; 32]> = lines.map(|line| Sha256::digest(line).into()).collect();
-        if digests.is_empty() {
-            return Err(CertificateError::NoToken);
-        }
-        self.current.store(Arc::new(digests));
-        Ok(())
-    }
-
-    /// Tells whether the value of an `Authorization` header bears one of the tokens.
-    #[must_use]
-    pub fn admit(&self, header: Option<&HeaderValue>) -> bool {
-        let Some((scheme, token)) = header.and_then(|value| value.as_bytes().split_at_checked(7)) else {
-            return false;
-        };
-        let digest: [u8; 32] = Sha256::digest(token.trim_ascii()).into();
-        scheme.eq_ignore_ascii_case(b"bearer ") && self.current.load().contains(&digest)
-    }
-}
-
-/// Returns the TLS settings of the server: TLS 1.2 and 1.3, HTTP/2 only if asked for.
+/// Returns the TLS settings of the server: TLS 1.2 and 1.3, HTTP/2 only if `http2`.
 ///
-/// Sessions are not resumed: the API server never does, and a resumed one would pass by the check of the
-/// client's certificate.
+/// Sessions are not resumed: the API server never does that, and a resumed one would bypass the check of the
+/// client certificate.
 pub(super) fn tls(
     identity: Arc<Identity>,
     clients: Option<Arc<Authorities>>,
@@ -555,54 +340,6 @@ pub(super) fn tls(
     config.alpn_protocols =
         if http2 { vec![b"h2".to_vec(), b"http/1.1".to_vec()] } else { vec![b"http/1.1".to_vec()] };
     Ok(Arc::new(config))
-}
-
-/// A certificate made on the spot, for trying things out on one machine.
-#[derive(Clone, Debug)]
-pub struct Development {
-    /// The authority, in PEM: what goes into `caBundle`.
-    pub ca: String,
-    /// The certificate, in PEM, for `localhost`, `127.0.0.1` and `::1`.
-    pub certificate: String,
-    /// Its key, in PEM.
-    pub key: String,
-}
-
-impl Development {
-    /// Makes an authority and a certificate of P-256 that hold for 30 days.
-    ///
-    /// # Errors
-    /// If the system gives no randomness.
-    pub fn generate() -> Result<Self, CertificateError> {
-        Self::try_generate().map_err(CertificateError::Make)
-    }
-
-    fn try_generate() -> Result<Self, rcgen::Error> {
-        use rcgen::{
-            BasicConstraints, CertificateParams, DnType, ExtendedKeyUsagePurpose, IsCa, Issuer, KeyPair,
-            KeyUsagePurpose,
-        };
-        let day = Duration::from_secs(86_400);
-        let now = SystemTime::now();
-        let params = |names: Vec<String>, name: &str| -> Result<CertificateParams, rcgen::Error> {
-            let mut params = CertificateParams::new(names)?;
-            params.distinguished_name.push(DnType::CommonName, name);
-            (params.not_before, params.not_after) = ((now - day).into(), (now + 30 * day).into());
-            Ok(params)
-        };
-        let mut ca = params(Vec::new(), "jobgate development authority")?;
-        ca.is_ca = IsCa::Ca(BasicConstraints::Constrained(0));
-        ca.key_usages = vec![KeyUsagePurpose::KeyCertSign, KeyUsagePurpose::CrlSign];
-        let ca_key = KeyPair::generate()?;
-        let ca_certificate = ca.self_signed(&ca_key)?;
-        let mut leaf = params(vec!["localhost".into(), "127.0.0.1".into(), "::1".into()], "localhost")?;
-        leaf.key_usages = vec![KeyUsagePurpose::DigitalSignature];
-        leaf.extended_key_usages = vec![ExtendedKeyUsagePurpose::ServerAuth];
-        leaf.use_authority_key_identifier_extension = true;
-        let key = KeyPair::generate()?;
-        let certificate = leaf.signed_by(&key, &Issuer::new(ca, ca_key))?;
-        Ok(Self { ca: ca_certificate.pem(), certificate: certificate.pem(), key: key.serialize_pem() })
-    }
 }
 
 #[cfg(test)]
@@ -734,11 +471,11 @@ mod tests {
         let error = replace(&identity, &pair(&["b.example", "10.0.0.1"], |_| {})).unwrap_err().to_string();
         assert_eq!(
             error,
-            "the certificate is for b.example, 10.0.0.1, and not for a.example, which the API server calls"
+            "the certificate is for b.example, 10.0.0.1, not for a.example, which the API server calls"
         );
         replace(&identity, &pair(&["a.example", "b.example"], |_| {})).unwrap();
         let error = replace(&identity, &pair(&["a.example"], |_| {})).unwrap_err().to_string();
-        assert!(error.starts_with("the certificate is not for b.example, which the one in use is for; if that is meant, restart "), "{error}");
+        assert!(error.starts_with("the certificate is not for b.example, which the one in use is for; if that is intended, restart "), "{error}");
     }
 
     #[test]
@@ -786,10 +523,10 @@ mod tests {
         let (first, next) = (pair(&["a"], |_| {}), early(&["a"]));
         write(&first);
         let metrics = Metrics::new();
-        let (identity, _follower) =
-            Identity::from_files(certificate.clone(), key.clone(), Duration::from_millis(5), &metrics)
-                .await
-                .unwrap();
+        let (identity, _follower) = Identity::empty(&metrics)
+            .follow(certificate.clone(), key.clone(), Duration::from_millis(5))
+            .await
+            .unwrap();
         let served = |pair: &(String, String)| {
             let current = identity.current.load();
             let der = CertificateDer::from_pem_slice(pair.0.as_bytes()).unwrap();
@@ -824,37 +561,5 @@ mod tests {
         identity.set_clock(7200);
         until(&|| served(&next)).await;
         assert_eq!((failures(&metrics.text()), identity.ready()), (reported, Ok(())));
-    }
-
-    #[test]
-    fn tokens_are_compared_whole() {
-        let tokens = Tokens::default();
-        let header = HeaderValue::from_static;
-        assert!(!tokens.admit(Some(&header("Bearer "))));
-        tokens.replace(b" one \n\ntwo\n").unwrap();
-        for (value, admitted) in [
-            ("Bearer one", true),
-            ("bearer two", true),
-            ("Bearer tw", false),
-            ("Bearer twoo", false),
-            ("Basic two", false),
-            ("two", false),
-            ("Bearer ", false),
-            ("Bearer", false),
-            ("", false),
-        ] {
-            assert_eq!(tokens.admit(Some(&header(value))), admitted, "{value:?}");
-        }
-        assert!(!tokens.admit(None));
-        tokens.replace(b"\n").unwrap_err();
-        assert!(tokens.admit(Some(&header("Bearer one"))));
-    }
-
-    #[test]
-    fn authorities_need_a_certificate() {
-        let authorities = Authorities::default();
-        authorities.replace(b"").unwrap_err();
-        authorities.replace(b"-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n").unwrap_err();
-        authorities.replace(Development::generate().unwrap().ca.as_bytes()).unwrap();
     }
 }

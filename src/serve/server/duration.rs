@@ -1,9 +1,9 @@
-//! Durations as Go writes them, for the query `?timeout=10s` that the API server adds to every call.
+//! Durations as Go prints them, for the query `?timeout=10s` of every call by the API server.
 
 use std::time::Duration;
 
-/// Reads what Go's `time.Duration.String` writes: `1m30s`, `2.5s`, `100ms`. Returns nothing for anything
-/// else, and for a negative one.
+/// Reads the output of Go's `time.Duration.String`: `1m30s`, `2.5s`, `100ms`. Returns nothing for anything
+/// else, and for negative ones.
 ///
 /// The API server sends at most 30 s. Fractions are kept to the nanosecond.
 pub(super) fn parse(text: &str) -> Option<Duration> {
@@ -36,7 +36,7 @@ pub(super) fn parse(text: &str) -> Option<Duration> {
             _ => return None,
         };
         total = total.checked_add(number(whole)?.checked_mul(nanoseconds)?)?;
-        // Twelve digits are more than an hour can be divided into nanoseconds.
+        // Twelve digits are more than nanoseconds of an hour.
         let fraction = &fraction[..fraction.len().min(12)];
         let scale = 10_u128.checked_pow(u32::try_from(fraction.len()).ok()?)?;
         total = total.checked_add(number(fraction)?.checked_mul(nanoseconds)? / scale)?;

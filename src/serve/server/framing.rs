@@ -1,14 +1,14 @@
-//! Where a request of HTTP/1 ends, read so strictly that nobody can read it differently.
+//! Where an HTTP/1 request ends, read so strictly that every other reader agrees.
 //!
-//! hyper answers some requests that RFC 9112 lets a server refuse: lines that end with a bare LF, a
-//! Content-Length beside a Transfer-Encoding, the same length twice. A proxy in front may see other requests
-//! in the same bytes, so they are refused here, before hyper sees them.
+//! hyper answers some requests that RFC 9112 lets a server reject: lines that end with a bare LF, a
+//! Content-Length beside a Transfer-Encoding, the same length twice. A proxy in front may read other requests
+//! in the same bytes, so they are rejected here, before hyper sees them.
 //!
-//! The scanner is fed the bytes of a connection in order, in pieces of any size, and does a constant amount
-//! of work for each byte of a head. Bodies are counted off by their length; after a chunked one the
-//! connection has to end, so chunks are not read at all.
+//! The scanner gets the bytes of a connection in order, in pieces of any size, and does constant work for
+//! each byte of a head. Bodies are skipped by their length; after a chunked one the connection has to end, so
+//! chunks are not parsed.
 
-/// The longest name that matters here.
+/// The longest relevant field name.
 const LONGEST_NAME: usize = "transfer-encoding".len();
 const CHUNKED: &[u8] = b"chunked";
 
@@ -39,7 +39,7 @@ enum At {
     Value(Field),
     /// The LF that ends the head.
     EndLf,
-    /// So many bytes of a body.
+    /// This many bytes of a body.
     Body(u64),
     /// Chunks, and nothing after them.
     Chunks,
@@ -47,7 +47,7 @@ enum At {
     Refused,
 }
 
-/// The fields that say where a request ends or for whom it is.
+/// The fields that determine where a request ends, or for whom it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Field {
     Host,
@@ -56,11 +56,11 @@ enum Field {
     Other,
 }
 
-/// What is known of the head that is being read.
+/// The head that is being read, so far.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Head {
     name: [u8; LONGEST_NAME],
-    /// How long the name is, up to one more than fits.
+    /// Length of the name, at most one more than fits.
     name_bytes: usize,
     value: Value,
     host: bool,
@@ -68,23 +68,23 @@ struct Head {
     chunked: bool,
 }
 
-/// A value that is being read. Blanks around it do not count.
+/// A value that is being read. Blanks around it are ignored.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Value {
     number: u64,
-    /// How many bytes there are without blanks.
+    /// Its length without blanks.
     bytes: usize,
-    /// Whether a blank has come after them.
+    /// Whether it is followed by a blank.
     ended: bool,
 }
 
-/// The bytes do not frame a request as everybody would read it. The value is the offset of the first byte
-/// that does not fit, in what was given.
+/// The request is not framed in the one way that every reader accepts. The value is the offset of the first
+/// invalid byte in the input.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Misframed(pub(super) usize);
 
 impl Framing {
-    /// Reads on. After an error, everything is refused.
+    /// Scans more bytes. After an error, everything is refused.
     pub(super) fn scan(&mut self, bytes: &[u8]) -> Result<(), Misframed> {
         let mut next = 0;
         while let Some(rest) = bytes.get(next..).filter(|rest| !rest.is_empty()) {
@@ -96,7 +96,7 @@ impl Framing {
                     self.at = if left == 0 { At::Start } else { At::Body(left) };
                 }
                 At::Chunks => return Ok(()),
-                // Most of a head is between the end of a name and the end of a line.
+                // Most bytes of a head are in values.
                 At::Line | At::Value(Field::Other | Field::Host) => match memchr::memchr2(b'\r', b'\n', rest)
                 {
                     None => return Ok(()),
@@ -115,7 +115,7 @@ impl Framing {
         Ok(())
     }
 
-    /// Returns whether the head of a request has begun and not ended.
+    /// Returns whether it is inside the head of a request.
     pub(super) fn in_head(&self) -> bool {
         !matches!(self.at, At::Start | At::Body(_) | At::Chunks | At::Refused)
     }
@@ -131,7 +131,7 @@ impl Framing {
         next.map(drop).ok_or(())
     }
 
-    /// Returns what follows a byte, unless the byte is not what was expected.
+    /// Returns the next state, if the byte is valid here.
     fn after(&mut self, byte: u8) -> Option<At> {
         let head = &mut self.head;
         Some(match (self.at, byte) {
@@ -153,11 +153,10 @@ impl Framing {
                     Some(length) => At::Body(length),
                 }
             }
-            // Every LF has been named above; a CR is only ever followed by one.
+            // Every valid LF is matched above; only an LF may follow a CR.
             (_, b'\n' | b'\r') | (At::StartLf | At::Lf | At::EndLf | At::Refused, _) => return None,
             (At::Start | At::Line, _) => At::Line,
-            // A name without a letter, a blank before or in a name: a line folded as it was done long ago, or
-            // something worse.
+            // An empty name, or a blank before or in a name: obsolete line folding, or worse.
             (At::Field, b':') | (At::Field | At::Name, b' ' | b'\t') => return None,
             (At::Name, b':') => {
                 head.value = Value::default();
@@ -223,7 +222,7 @@ impl Head {
         Some(())
     }
 
-    /// Takes a field over whose value has ended.
+    /// Stores a field whose value has ended.
     fn take(&mut self, field: Field) -> Option<()> {
         let once = match field {
             Field::Host => !std::mem::replace(&mut self.host, true),

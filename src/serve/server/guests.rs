@@ -1,15 +1,14 @@
-//! Who is connected, and who has to leave when there is no room.
+//! The open connections, and which of them are closed when there is no room.
 //!
-//! A newcomer always gets a place unless everybody else is worth more. What has never given an answer of
-//! success goes first, of the source that has most of it: what is in its handshake or its headers, then what
-//! waits unused, then what is sending a body, each the oldest first. So a client that does what it came for
-//! is through long before it is the oldest. What has served goes last, of the source with the most
-//! connections: an API server takes the end of a connection that it has just written to for a failed webhook,
-//! and does not try again.
+//! A new connection is always admitted unless all others are worth more. Connections without a successful
+//! answer are evicted first, of the source that has most of them: those in the handshake or headers, then
+//! idle ones, then those that send a body, the oldest first. So a client that sends its request at once is
+//! done long before it is the oldest. Connections that have served are evicted last, of the source with the
+//! most connections: an API server counts the end of a connection that it has just written to as a failed
+//! webhook, and does not retry.
 //!
-//! Sources and classes are kept in order as they change, so that a flood costs little for each connection:
-//! the time to accept one grows with the logarithm of their number, or with the number of one source's
-//! connections where all of them have served.
+//! Sources and classes are kept sorted, so that a flood costs little: admission takes time in the logarithm
+//! of the number of connections, or in the number of one source's connections if all of them have served.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
@@ -18,16 +17,15 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use super::activity::{Activity, Eviction};
 
-/// A source that has so few connections which never served keeps them while another one fills more than half
-/// of its share with idle ones.
-const FEW: usize = 16;
-/// For so long, in milliseconds, a connection that has not asked yet is spared where another one has been
-/// idle for longer.
+/// A source keeps this many connections that never served while another fills more than half of its share
+/// with idle ones.
+const MAX_SPARED: usize = 16;
+/// For this long, in milliseconds, a connection without a request is spared if another has been idle for
+/// longer.
 const YOUNG_MILLIS: u64 = 1000;
-/// How many connections that have served are looked at for one newcomer.
+/// Connections that have served and are examined for one new connection.
 const MAX_EXAMINED: usize = 512;
-/// How many connections there may be beyond the places, at least, while those that were evicted have not
-/// noticed yet; else a quarter of the places.
+/// Minimum number of extra connections, while evicted ones have not closed yet; else a quarter of the places.
 const MIN_LEAVING: usize = 64;
 
 /// What a connection is worth.
@@ -39,13 +37,13 @@ pub(super) enum Class {
     Unused = 1,
     /// It never served, and is sending a body, or has not taken its answer.
     Sending = 2,
-    /// It never served, and its first request is being answered. It stays.
+    /// It never served, and its first request is being answered. It is not evicted.
     Answering = 3,
     /// It has served.
     Served = 4,
 }
 
-/// Why there is no place.
+/// Why a connection is refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Refusal {
     Full,
@@ -67,20 +65,20 @@ pub(super) struct Guests(Arc<Mutex<List>>);
 
 #[derive(Debug)]
 struct List {
-    /// How many places there are, and how many one source may have.
+    /// Number of places, and how many one source may have.
     places: usize,
     per_source: usize,
-    /// Numbers connections, and the order in which they came to be what they are.
+    /// The next number, for connections and for the order of their changes.
     next: u64,
     guests: BTreeMap<u64, Seat>,
     sources: BTreeMap<IpAddr, Source>,
-    /// The sources by how many connections they have that never served and can be evicted; of several with as
-    /// many, by the one that goes first.
+    /// The sources by how many evictable connections they have that never served, then by the one that goes
+    /// first.
     wasteful: BTreeSet<(Waste, IpAddr)>,
-    /// The sources by how many connections they have.
+    /// The sources by their number of connections.
     large: BTreeSet<(usize, IpAddr)>,
     present: usize,
-    /// How many connections each source has, with those that have been evicted and are still there.
+    /// Connections of each source, including evicted ones that are still open.
     connected: BTreeMap<IpAddr, usize>,
 }
 
@@ -95,12 +93,12 @@ struct Seat {
 #[derive(Debug, Default)]
 struct Source {
     present: usize,
-    /// Since when and who, for the classes that can be evicted before any that has served.
+    /// Time and id of the connections in classes that are evicted before any that has served.
     unserved: [BTreeSet<(u64, u64)>; 3],
     served: BTreeSet<u64>,
 }
 
-/// How many, and the class and the time of the one that goes first.
+/// Their number, and the class and the time of the one that goes first.
 type Waste = (usize, Reverse<usize>, Reverse<u64>);
 
 impl Source {
@@ -110,7 +108,7 @@ impl Source {
         Some((self.unserved.iter().map(BTreeSet::len).sum(), Reverse(class), Reverse(since)))
     }
 
-    /// Returns the connection that is worth least of those that never served.
+    /// Returns the connection to evict first of those that never served.
     fn least(&self) -> Option<u64> {
         self.unserved.iter().find_map(BTreeSet::first).map(|&(_, id)| id)
     }
@@ -131,7 +129,7 @@ impl Guests {
         })))
     }
 
-    /// Finds a place for a connection, if need be by asking another one to leave its own.
+    /// Admits a connection, if need be by evicting another one.
     pub(super) fn admit(&self, source: IpAddr) -> Result<Guest, Refusal> {
         let source = source.to_canonical();
         let mut list = self.lock();
@@ -146,7 +144,7 @@ impl Guests {
         Ok(Guest { activity, id, guests: self.clone() })
     }
 
-    /// Evicts who is worth least, if anybody can be.
+    /// Evicts the connection that is worth least, if there is one.
     pub(super) fn thin_out(&self) {
         let mut list = self.lock();
         if let Some((id, eviction)) = list.victim(0) {
@@ -154,8 +152,8 @@ impl Guests {
         }
     }
 
-    /// Moves a connection to the class that it has now. That is asked for here, so that of two threads that
-    /// say that it has changed the last one is right.
+    /// Updates the class of a connection. It is computed under the lock, so that of two concurrent updates
+    /// the last is right.
     pub(super) fn classify(&self, id: u64, class: impl FnOnce() -> Class) {
         let mut list = self.lock();
         let class = class();
@@ -175,7 +173,7 @@ impl Guests {
         }
     }
 
-    /// Takes back that a connection was evicted.
+    /// Withdraws an eviction.
     pub(super) fn keep(&self, id: u64) {
         let mut list = self.lock();
         if let Some(seat) = list.guests.get_mut(&id).filter(|seat| seat.leaving) {
@@ -196,7 +194,7 @@ impl List {
     }
 
     fn make_room(&mut self, source: IpAddr) -> Result<(), Refusal> {
-        // Who is asked to leave may stay for a while, or have a reason to: neither may add up.
+        // Evicted connections may stay for a while; their number must be limited.
         let beyond = |places: usize| places + MIN_LEAVING.max(places / 4);
         if self.guests.len() >= beyond(self.places) {
             return Err(Refusal::Full);
@@ -210,7 +208,7 @@ impl List {
             self.evict(id, eviction);
             return Ok(());
         }
-        // One more than has to go, where one that was to go has stayed.
+        // A second one, if an evicted one has stayed.
         let mut found = false;
         for _ in 0..2 {
             if self.present < self.places {
@@ -226,13 +224,13 @@ impl List {
         Ok(())
     }
 
-    /// Returns who never served and is worth least of all.
+    /// Returns the connection that is worth least of all that never served.
     fn least(&self) -> Option<u64> {
         let (_, source) = self.wasteful.last()?;
         self.sources.get(source)?.least()
     }
 
-    /// Returns who makes room for another connection of a source that has all it may have.
+    /// Returns the connection to evict for another one of a source that is at its limit.
     fn victim_of(&self, source: IpAddr) -> Option<(u64, Eviction)> {
         let source = self.sources.get(&source)?;
         source
@@ -241,9 +239,9 @@ impl List {
             .or_else(|| Some((self.longest(source, Activity::idle_since)?, Eviction::Idle)))
     }
 
-    /// Returns who makes room for a connection of a source that has so many.
+    /// Returns the connection to evict for one of a source that has `own` connections.
     fn victim(&self, own: usize) -> Option<(u64, Eviction)> {
-        let spared = self.wasteful.last().is_none_or(|&((count, ..), _)| count <= FEW);
+        let spared = self.wasteful.last().is_none_or(|&((count, ..), _)| count <= MAX_SPARED);
         let hoarder = self.large.last().filter(|&&(count, _)| spared && count > self.per_source / 2);
         let hoarder =
             hoarder.and_then(|(_, source)| self.longest(self.sources.get(source)?, Activity::idle_since));
@@ -251,8 +249,8 @@ impl List {
             return Some((id, Eviction::Idle));
         }
         if let Some(id) = self.least() {
-            // One that came a moment ago may be about to ask; one that has been idle for longer can do
-            // without.
+            // A new connection may be about to send a request; one that has been idle for longer is not
+            // needed.
             let young = self.guests.get(&id).is_some_and(|seat| seat.activity.now() < YOUNG_MILLIS);
             let idle = if spared && young { self.longest_idle(own) } else { None };
             return Some(idle.map_or((id, Eviction::Unserved), |id| (id, Eviction::Idle)));
@@ -263,7 +261,7 @@ impl List {
             if let Some(id) = self.longest(source, Activity::idle_since) {
                 return Some((id, Eviction::Idle));
             }
-            // Whoever has most is also asked to finish what it has begun.
+            // The source with most connections also loses slow ones.
             if *count > own
                 && let Some(id) = self.longest(source, Activity::slow_since)
             {
@@ -277,8 +275,8 @@ impl List {
         None
     }
 
-    /// Returns which connection that has served has been idle for longest, and for longer than the youngest
-    /// may take to ask, of the sources that have at least so many.
+    /// Returns the served connection that has been idle for longest, and for longer than `YOUNG_MILLIS`, of
+    /// sources with at least `own` connections.
     fn longest_idle(&self, own: usize) -> Option<u64> {
         let sources = self
             .large
@@ -293,7 +291,7 @@ impl List {
             .map(|(_, id)| id)
     }
 
-    /// Returns which of a source's connections that have served has been something for longest.
+    /// Returns which served connection of a source has been in a state for longest.
     fn longest(
         &self,
         source: &Source,
@@ -339,7 +337,7 @@ impl List {
         });
     }
 
-    /// Changes what a source has, and keeps the sources in order.
+    /// Changes the entry of a source, and keeps the sources sorted.
     fn arrange(&mut self, id: u64, change: impl FnOnce(&mut Source, Class, u64)) {
         let Some(seat) = self.guests.get(&id) else { return };
         let address = seat.activity.source;

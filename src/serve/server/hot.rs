@@ -1,7 +1,7 @@
 //! Files that may change while the server runs: certificates, client authorities, tokens, the policy.
 //!
-//! Content is compared every few seconds. Notification by inode is of no use: the kubelet swaps a symbolic
-//! link two directories up, after which a watch on the file is dead (kubernetes#111947). Time stamps are not
+//! Content is compared every few seconds. Watching inodes does not work: the kubelet swaps a symbolic link
+//! two directories up, after which a watch on the file is dead (kubernetes#111947). Time stamps are not
 //! compared either, only bytes.
 
 use std::error::Error;
@@ -16,14 +16,15 @@ use tokio::task::{AbortHandle, spawn_blocking};
 use tokio::time::MissedTickBehavior;
 
 use super::Metrics;
+use crate::cluster::chain;
 
-/// Larger files are refused unread. A Secret or ConfigMap holds at most 1 MiB.
+/// Larger files are not read. A Secret or ConfigMap has at most 1 MiB.
 const MAX_BYTES: u64 = 4 << 20;
 
-/// The error that a parser returns. Its text is logged.
+/// The error of a parser; its text is logged.
 pub type Rejection = Box<dyn Error + Send + Sync>;
 
-/// Why a file could not be taken over.
+/// Why a file could not be loaded.
 #[derive(Debug, thiserror::Error)]
 pub enum HotError {
     /// Not readable, not a file, or too large.
@@ -34,10 +35,10 @@ pub enum HotError {
         /// What the system says.
         source: io::Error,
     },
-    /// Readable, but not what it should be.
+    /// Readable, but not valid.
     #[error("load {what} from {}", list(paths))]
     Rejected {
-        /// What it should have been.
+        /// What it should be.
         what: &'static str,
         /// The files.
         paths: Vec<PathBuf>,
@@ -49,26 +50,26 @@ pub enum HotError {
 /// Files that belong together, such as a certificate and its key.
 #[derive(Clone, Debug)]
 pub struct Files {
-    /// What they are, in one word: used in the log and as a label of `jobgate_reloads_total`.
+    /// What they are, in one word: for the log, and a label of `jobgate_reloads_total`.
     pub what: &'static str,
     /// Where they are.
     pub paths: Vec<PathBuf>,
     /// How often to look.
     pub every: Duration,
-    /// Whether content that was refused is tried again at each look, because what is wrong today may be right
-    /// tomorrow: a certificate that is not valid yet.
+    /// Whether rejected content is tried again at each look, because it may become valid: a certificate that
+    /// is not valid yet.
     pub retry: bool,
 }
 
 impl Files {
-    /// Names files that are looked at every five seconds.
+    /// Names files that are read every five seconds.
     #[must_use]
     pub fn new(what: &'static str, paths: impl IntoIterator<Item = PathBuf>) -> Self {
         Self { what, paths: paths.into_iter().collect(), every: Duration::from_secs(5), retry: false }
     }
 }
 
-/// Keeps following until it is dropped.
+/// Follows files until it is dropped.
 #[derive(Debug)]
 #[must_use = "changes are followed only while this lives"]
 pub struct Follower(AbortHandle);
@@ -81,12 +82,12 @@ impl Drop for Follower {
 
 /// Loads the files through `take`, and does so again whenever their content changes.
 ///
-/// `take` gets the contents in the order of the paths, and stores what it makes of them. If it refuses, or a
-/// file cannot be read, whatever it stored before stays; that is logged and counted once for each new
-/// content, also where it is tried [again](Files::retry).
+/// `take` gets the contents in the order of the paths, and stores the result. If it fails, or a file cannot
+/// be read, what it stored before stays; that is logged and counted once for each new content, even if it is
+/// tried [again](Files::retry).
 ///
 /// # Errors
-/// If the first load fails: what to do without a certificate or a policy is for the caller to say.
+/// If the first load fails: the caller decides what to do without a certificate or a policy.
 pub async fn follow<F>(files: Files, metrics: &Metrics, take: F) -> Result<Follower, HotError>
 where
     F: Fn(&[Vec<u8>]) -> Result<(), Rejection> + Send + Sync + 'static,
@@ -128,14 +129,14 @@ struct State<F> {
     take: F,
 }
 
-/// A digest of what was found, content or error, so that the same trouble is reported once.
+/// A digest of the content or error, so that the same error is reported once.
 type Seen = [u8; 32];
 
 impl<F> State<F>
 where
     F: Fn(&[Vec<u8>]) -> Result<(), Rejection> + Send + Sync + 'static,
 {
-    /// Reads the files and, if they are not as last seen, hands them on.
+    /// Reads the files and passes them on, unless they are as last seen.
     async fn look(self: Arc<Self>, last: Option<Seen>) -> (Seen, Result<(), HotError>) {
         let this = self.clone();
         let looked = spawn_blocking(move || this.look_now(last)).await;
@@ -170,7 +171,7 @@ where
 }
 
 fn read(path: &Path) -> io::Result<Vec<u8>> {
-    // A pipe would block for ever, and a directory opens without complaint.
+    // A pipe would block forever, and a directory opens without an error.
     if !std::fs::metadata(path)?.is_file() {
         return Err(io::Error::new(io::ErrorKind::InvalidInput, "not a regular file"));
     }
@@ -184,18 +185,6 @@ fn read(path: &Path) -> io::Result<Vec<u8>> {
 
 fn list(paths: &[PathBuf]) -> String {
     paths.iter().map(|path| path.display().to_string()).collect::<Vec<_>>().join(", ")
-}
-
-/// Returns an error and its causes on one line.
-pub(crate) fn chain(error: &dyn Error) -> String {
-    let mut text = error.to_string();
-    let mut cause = error.source();
-    while let Some(error) = cause {
-        text.push_str(": ");
-        text.push_str(&error.to_string());
-        cause = error.source();
-    }
-    text
 }
 
 #[cfg(test)]

@@ -1,7 +1,7 @@
-//! Log lines that never make a review wait.
+//! Logging that never delays a review.
 //!
-//! A line is formatted where it happens and put into a bounded queue; one thread writes the queue to standard
-//! error. A queue that is full (a pipe that nobody reads) drops the line and counts it.
+//! A line is formatted by the caller and put into a bounded queue; one thread writes the queue to standard
+//! error. If the queue is full (a pipe that nobody reads), the line is dropped and counted.
 
 use std::io::{self, Write};
 use std::sync::mpsc::{self, Receiver, SyncSender, TrySendError};
@@ -13,10 +13,10 @@ use tracing_subscriber::fmt::MakeWriter;
 
 use super::Metrics;
 
-/// Lines held for a slow reader. At some 300 bytes a line this is about a megabyte.
-const QUEUE: usize = 4096;
+/// Lines queued for a slow reader. At some 300 bytes a line this is about a megabyte.
+const MAX_QUEUED_LINES: usize = 4096;
 /// How long [`Guard`] waits for the last lines to be written.
-const FLUSH: Duration = Duration::from_secs(1);
+const FLUSH_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// What a log line looks like.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -42,7 +42,7 @@ impl Drop for Guard {
     fn drop(&mut self) {
         let (done, written) = mpsc::sync_channel(1);
         if self.0.try_send(Message::Flush(done)).is_ok() {
-            let _ = written.recv_timeout(FLUSH);
+            let _ = written.recv_timeout(FLUSH_TIMEOUT);
         }
     }
 }
@@ -53,7 +53,7 @@ pub enum LogError {
     /// No thread.
     #[error("start the thread that writes the log")]
     Thread(#[source] io::Error),
-    /// A subscriber is there already.
+    /// There is a subscriber already.
     #[error("set the log's subscriber")]
     Subscriber(#[source] tracing::subscriber::SetGlobalDefaultError),
 }
@@ -63,7 +63,7 @@ pub enum LogError {
 /// # Errors
 /// If the writing thread cannot be started, or a global subscriber is set already.
 pub fn start(format: Format, filter: EnvFilter, metrics: &Metrics) -> Result<Guard, LogError> {
-    let (queue, messages) = mpsc::sync_channel(QUEUE);
+    let (queue, messages) = mpsc::sync_channel(MAX_QUEUED_LINES);
     std::thread::Builder::new()
         .name("log".into())
         .spawn(move || write_all(&messages, io::stderr()))

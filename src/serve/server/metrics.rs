@@ -1,7 +1,7 @@
 //! What the server counts, for Prometheus.
 //!
-//! One [`Metrics`] is made by the caller, cloned into everything that has something to count, and printed by
-//! `/metrics`. Label values are static words, so nothing that a client sends can make a new time series.
+//! The caller makes one [`Metrics`] and clones it into everything that counts; `/metrics` prints it. Label
+//! values are static words, so a client cannot create a new time series.
 
 use std::fmt::Write as _;
 use std::sync::Arc;
@@ -9,13 +9,13 @@ use std::sync::atomic::AtomicU64;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use prometheus_client::collector::Collector;
-use prometheus_client::encoding::{DescriptorEncoder, EncodeLabelSet, EncodeMetric as _, text};
+use prometheus_client::encoding::{DescriptorEncoder, EncodeMetric as _, text};
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::{ConstGauge, Gauge};
 use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::metrics::info::Info;
-use prometheus_client::registry::{Registry, Unit};
+use prometheus_client::registry::{Metric, Registry, Unit};
 
 use crate::admission::{Endpoint, Fault, Meta};
 
@@ -29,68 +29,9 @@ const BUCKETS: [f64; 16] = [
 /// The content type of [`Metrics::text`].
 pub const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
-#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct ReviewLabels {
-    endpoint: &'static str,
-    kind: &'static str,
-    verdict: &'static str,
-}
-
-#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct EndpointLabel {
-    endpoint: &'static str,
-}
-
-#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct RuleLabels {
-    rule: &'static str,
-    level: &'static str,
-}
-
-#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct CauseLabel {
-    cause: &'static str,
-}
-
-#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct MalformedLabels {
-    cause: &'static str,
-    caller: &'static str,
-}
-
-#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct CodeLabel {
-    code: u16,
-}
-
-#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct ReloadLabels {
-    file: &'static str,
-    result: &'static str,
-}
-
-#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct StepLabel {
-    step: &'static str,
-}
-
-#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct ResultLabel {
-    result: &'static str,
-}
-
-#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct LookupLabels {
-    source: &'static str,
-    result: &'static str,
-}
-
-#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct PolicyLabels {
-    name: Arc<str>,
-    hash: Arc<str>,
-}
-
+/// The labels of one series: names and values.
+type Labels<const N: usize> = [(&'static str, &'static str); N];
+type Counters<const N: usize> = Family<Labels<N>, Counter>;
 type Seconds = Gauge<f64, AtomicU64>;
 
 /// Counters, gauges and histograms of one server. Clones share them.
@@ -100,31 +41,31 @@ pub struct Metrics(Arc<Inner>);
 #[derive(Debug)]
 struct Inner {
     registry: Registry,
-    reviews: Family<ReviewLabels, Counter>,
-    findings: Family<RuleLabels, Counter>,
-    duration: Family<EndpointLabel, Histogram>,
+    reviews: Counters<3>,
+    findings: Counters<2>,
+    duration: Family<Labels<1>, Histogram>,
     in_flight: Gauge,
     body_bytes: Gauge,
     connections: Gauge,
-    refused: Family<CauseLabel, Counter>,
-    closed: Family<CauseLabel, Counter>,
-    shed: Family<CauseLabel, Counter>,
-    faults: Family<CauseLabel, Counter>,
-    malformed: Family<MalformedLabels, Counter>,
+    refused: Counters<1>,
+    closed: Counters<1>,
+    shed: Counters<1>,
+    faults: Counters<1>,
+    malformed: Counters<2>,
     trusted_children: Counter,
-    rejected: Family<CodeLabel, Counter>,
-    bodies_ended: Family<CauseLabel, Counter>,
-    handshake_errors: Family<CauseLabel, Counter>,
+    rejected: Family<[(&'static str, u16); 1], Counter>,
+    bodies_ended: Counters<1>,
+    handshake_errors: Counters<1>,
     certificate_not_after: Seconds,
     authority_not_after: Seconds,
-    certificate_steps: Family<StepLabel, Counter>,
-    certificate_errors: Family<CauseLabel, Counter>,
-    bundle_writes: Family<ResultLabel, Counter>,
+    certificate_steps: Counters<1>,
+    certificate_errors: Counters<1>,
+    bundle_writes: Counters<1>,
     clock_ahead: Gauge,
-    reloads: Family<ReloadLabels, Counter>,
-    policy: Family<PolicyLabels, Gauge>,
+    reloads: Counters<2>,
+    policy: Family<[(&'static str, Arc<str>); 2], Gauge>,
     policy_loaded: Seconds,
-    lookups: Family<LookupLabels, Counter>,
+    lookups: Counters<2>,
     claims: Gauge,
     claims_stale: Gauge,
     log_lines_dropped: Counter,
@@ -137,42 +78,10 @@ impl Default for Metrics {
 }
 
 impl Metrics {
-    /// Makes a set in which everything stands at zero.
+    /// Makes a set in which everything is zero.
     #[must_use]
     pub fn new() -> Self {
-        let mut inner = Inner {
-            registry: Registry::with_prefix("jobgate"),
-            reviews: Family::default(),
-            findings: Family::default(),
-            duration: Family::new_with_constructor(|| Histogram::new(BUCKETS)),
-            in_flight: Gauge::default(),
-            body_bytes: Gauge::default(),
-            connections: Gauge::default(),
-            refused: Family::default(),
-            closed: Family::default(),
-            shed: Family::default(),
-            faults: Family::default(),
-            malformed: Family::default(),
-            trusted_children: Counter::default(),
-            rejected: Family::default(),
-            bodies_ended: Family::default(),
-            handshake_errors: Family::default(),
-            certificate_not_after: Gauge::default(),
-            authority_not_after: Gauge::default(),
-            certificate_steps: Family::default(),
-            certificate_errors: Family::default(),
-            bundle_writes: Family::default(),
-            clock_ahead: Gauge::default(),
-            reloads: Family::default(),
-            policy: Family::default(),
-            policy_loaded: Gauge::default(),
-            lookups: Family::default(),
-            claims: Gauge::default(),
-            claims_stale: Gauge::default(),
-            log_lines_dropped: Counter::default(),
-        };
-        inner.register();
-        Self(Arc::new(inner))
+        Self(Arc::new(Inner::new()))
     }
 
     /// Counts one answered review, and the time from its complete headers to the answer.
@@ -180,70 +89,65 @@ impl Metrics {
         let verdict = meta.outcome.as_str();
         self.0
             .reviews
-            .get_or_create(&ReviewLabels { endpoint: endpoint.as_str(), kind: meta.kind(), verdict })
+            .get_or_create(&[("endpoint", endpoint.as_str()), ("kind", meta.kind()), ("verdict", verdict)])
             .inc();
-        self.0
-            .duration
-            .get_or_create(&EndpointLabel { endpoint: endpoint.as_str() })
-            .observe(took.as_secs_f64());
+        self.0.duration.get_or_create(&[("endpoint", endpoint.as_str())]).observe(took.as_secs_f64());
         for ((rule, level), count) in &meta.findings {
-            self.0.findings.get_or_create(&RuleLabels { rule, level: level.as_str() }).inc_by(*count as u64);
+            self.0.findings.get_or_create(&[("rule", rule), ("level", level.as_str())]).inc_by(*count as u64);
         }
     }
 
-    /// Counts a fault of our own, after which a request was allowed with a warning. The server itself reports
+    /// Counts an internal error, after which a request was allowed with a warning. The server itself reports
     /// `panic` and `deadline`.
     pub fn fault(&self, cause: &'static str) {
-        self.0.faults.get_or_create(&CauseLabel { cause }).inc();
+        self.0.faults.get_or_create(&[("cause", cause)]).inc();
     }
 
-    /// Counts a review that could not be judged, or not be patched, for what was sent. Without authentication
-    /// anybody who reaches the port can raise this, so no alert is written on it then; from an
-    /// [authenticated](super::Call::authenticated) caller, which is the API server, some causes are worth
-    /// one.
+    /// Counts a review that could not be judged or patched because of its content. Without authentication
+    /// anybody who reaches the port can raise this, so only causes from an
+    /// [authenticated](super::Call::authenticated) caller, which is the API server, have alerts.
     pub fn malformed_review(&self, cause: &'static str, authenticated: bool) {
-        self.0.malformed.get_or_create(&MalformedLabels { cause, caller: caller(authenticated) }).inc();
+        self.0.malformed.get_or_create(&[("cause", cause), ("caller", caller(authenticated))]).inc();
     }
 
-    /// Counts an object that was let through because a trusted controller made it from a parent that was
-    /// judged.
+    /// Counts an object admitted because a trusted controller made it from a parent that was judged.
     pub fn trusted_child(&self) {
         self.0.trusted_children.inc();
     }
 
-    /// Counts one look-up of a claim. `source` says where it was looked up (`cache`, `live`), `result` what
-    /// came of it (`found`, `absent`, `unknown`).
+    /// Counts one look-up of a claim. `source` is `cache` or `live`, `result` is `found`, `absent` or
+    /// `unknown`.
     pub fn claim_lookup(&self, source: &'static str, result: &'static str) {
-        self.0.lookups.get_or_create(&LookupLabels { source, result }).inc();
+        self.0.lookups.get_or_create(&[("source", source), ("result", result)]).inc();
     }
 
-    /// Says how many claims the cache holds, and whether it has heard from the API server lately.
+    /// Sets the number of claims in the cache, and whether it has had no contact with the API server lately.
     pub fn claim_cache(&self, claims: usize, stale: bool) {
         self.0.claims.set(i64::try_from(claims).unwrap_or(i64::MAX));
         self.0.claims_stale.set(i64::from(stale));
     }
 
-    /// Says which policy is in force. `hash` identifies its content.
+    /// Sets the policy in force. `hash` identifies its content.
     pub fn policy(&self, name: &str, hash: &str) {
         self.0.policy.clear();
-        self.0.policy.get_or_create(&PolicyLabels { name: name.into(), hash: hash.into() }).set(1);
+        self.0.policy.get_or_create(&[("name", name.into()), ("hash", hash.into())]).set(1);
         self.0.policy_loaded.set(unix_seconds(SystemTime::now()));
     }
 
-    /// Counts one attempt to take over the new content of a watched file (`certificate`, `policy`, …).
+    /// Counts one attempt to load the new content of a watched file (`certificate`, `policy`, …).
     pub fn reload(&self, file: &'static str, succeeded: bool) {
         self.0
             .reloads
-            .get_or_create(&ReloadLabels { file, result: if succeeded { "success" } else { "failure" } })
+            .get_or_create(&[("file", file), ("result", if succeeded { "success" } else { "failure" })])
             .inc();
     }
 
-    /// Says when the first certificate of the served chain expires.
+    /// Sets when the first certificate of the served chain expires.
     pub fn certificate_not_after(&self, time: SystemTime) {
         self.0.certificate_not_after.set(unix_seconds(time));
     }
 
-    /// Says when the authority that signs the served certificate expires.
+    /// Sets when the authority that signs the served certificate expires.
     pub fn authority_not_after(&self, time: SystemTime) {
         self.0.authority_not_after.set(unix_seconds(time));
     }
@@ -251,22 +155,22 @@ impl Metrics {
     /// Counts a step in the life of self-managed certificates: one of `crate::serve::certs::plan::Step`, or
     /// `sign` for a new served certificate.
     pub fn certificate_step(&self, step: &'static str) {
-        self.0.certificate_steps.get_or_create(&StepLabel { step }).inc();
+        self.0.certificate_steps.get_or_create(&[("step", step)]).inc();
     }
 
-    /// Counts something that stood in the way of managing certificates, and each time that a certificate was
-    /// refused ([`CertificateError::cause`](super::certificate::CertificateError::cause)); one that is still
-    /// there is refused again every few seconds.
+    /// Counts an error in managing certificates, or a refused certificate
+    /// ([`CertificateError::cause`](super::certificate::CertificateError::cause)), which is refused again every
+    /// few seconds.
     pub fn certificate_error(&self, cause: &'static str) {
-        self.0.certificate_errors.get_or_create(&CauseLabel { cause }).inc();
+        self.0.certificate_errors.get_or_create(&[("cause", cause)]).inc();
     }
 
     /// Counts an attempt to set the `caBundle` of a webhook configuration.
     pub fn bundle_write(&self, result: &'static str) {
-        self.0.bundle_writes.get_or_create(&ResultLabel { result }).inc();
+        self.0.bundle_writes.get_or_create(&[("result", result)]).inc();
     }
 
-    /// Says by how many seconds the API server's clock is ahead of this machine's; 0 within half a minute.
+    /// Sets by how many seconds the API server's clock is ahead of this machine's; 0 within half a minute.
     pub fn clock_ahead(&self, seconds: i64) {
         self.0.clock_ahead.set(seconds);
     }
@@ -276,8 +180,7 @@ impl Metrics {
     pub fn text(&self) -> String {
         let mut out = String::with_capacity(16 * 1024);
         if text::encode(&mut out, &self.0.registry).is_err() {
-            // Writing to a String cannot fail; a broken metric would, and then a scrape that ends is better
-            // than none.
+            // Writing to a String cannot fail, but a broken metric can: a partial scrape is better than none.
             let _ = out.write_str("# EOF\n");
         }
         out
@@ -299,27 +202,27 @@ impl Metrics {
     }
 
     pub(super) fn body_ended(&self, cause: &'static str) {
-        self.0.bodies_ended.get_or_create(&CauseLabel { cause }).inc();
+        self.0.bodies_ended.get_or_create(&[("cause", cause)]).inc();
     }
 
     pub(super) fn connection_refused(&self, cause: &'static str) {
-        self.0.refused.get_or_create(&CauseLabel { cause }).inc();
+        self.0.refused.get_or_create(&[("cause", cause)]).inc();
     }
 
     pub(super) fn connection_closed(&self, cause: &'static str) {
-        self.0.closed.get_or_create(&CauseLabel { cause }).inc();
+        self.0.closed.get_or_create(&[("cause", cause)]).inc();
     }
 
     pub(super) fn shed(&self, cause: &'static str) {
-        self.0.shed.get_or_create(&CauseLabel { cause }).inc();
+        self.0.shed.get_or_create(&[("cause", cause)]).inc();
     }
 
     pub(super) fn rejected(&self, code: u16) {
-        self.0.rejected.get_or_create(&CodeLabel { code }).inc();
+        self.0.rejected.get_or_create(&[("code", code)]).inc();
     }
 
     pub(super) fn handshake_error(&self, cause: &'static str) {
-        self.0.handshake_errors.get_or_create(&CauseLabel { cause }).inc();
+        self.0.handshake_errors.get_or_create(&[("cause", cause)]).inc();
     }
 
     pub(super) fn log_lines_dropped(&self) -> Counter {
@@ -327,140 +230,154 @@ impl Metrics {
     }
 }
 
+/// Makes a metric that starts at zero, and registers it.
+fn register<M: Metric + Clone + Default>(registry: &mut Registry, name: &str, help: &str) -> M {
+    let metric = M::default();
+    registry.register(name, help, metric.clone());
+    metric
+}
+
+/// As [`register`], with a unit after the name.
+fn register_in<M: Metric + Clone>(
+    registry: &mut Registry,
+    unit: Unit,
+    name: &str,
+    help: &str,
+    metric: M,
+) -> M {
+    registry.register_with_unit(name, help, unit, metric.clone());
+    metric
+}
+
 impl Inner {
-    fn register(&mut self) {
-        let registry = &mut self.registry;
-        registry.register("reviews", "Reviews answered", self.reviews.clone());
-        registry.register(
-            "findings",
-            "What the rules said of the objects under review",
-            self.findings.clone(),
-        );
-        registry.register_with_unit(
-            "review_duration",
-            "Time from the complete headers of a review to its answer",
-            Unit::Seconds,
-            self.duration.clone(),
-        );
-        registry.register("reviews_in_flight", "Reviews being evaluated", self.in_flight.clone());
-        registry.register_with_unit(
-            "body_buffered",
-            "Memory taken by request bodies",
-            Unit::Bytes,
-            self.body_bytes.clone(),
-        );
-        registry.register(
-            "bodies_ended",
-            "Request bodies ended before they were whole: slow, late (at the deadline of the review), or in too many pieces",
-            self.bodies_ended.clone(),
-        );
-        registry.register("connections", "Open connections", self.connections.clone());
-        registry.register("connections_refused", "Connections closed on arrival", self.refused.clone());
-        registry.register(
-            "connections_closed",
-            "Connections that the server ended for cause",
-            self.closed.clone(),
-        );
-        registry.register("shed", "Requests answered 429 with Retry-After", self.shed.clone());
-        registry.register(
-            "trusted_children",
-            "Objects let through because a trusted controller made them from a parent that was judged",
-            self.trusted_children.clone(),
-        );
-        registry.register(
-            "faults",
-            "Faults of the webhook itself; the requests were allowed with a warning",
-            self.faults.clone(),
-        );
-        registry.register(
-            "malformed_reviews",
-            "Reviews that could not be judged for what was sent; those with a uid were allowed with a warning",
-            self.malformed.clone(),
-        );
-        registry.register(
-            "requests_rejected",
-            "Requests that are no review, by HTTP status",
-            self.rejected.clone(),
-        );
-        registry.register(
-            "handshake_errors",
-            "TLS handshakes that came to nothing",
-            self.handshake_errors.clone(),
-        );
-        registry.register(
-            "certificate_not_after_timestamp_seconds",
-            "When the first certificate of the served chain expires",
-            self.certificate_not_after.clone(),
-        );
-        registry.register(
-            "authority_not_after_timestamp_seconds",
-            "When the authority of self-managed certificates expires",
-            self.authority_not_after.clone(),
-        );
-        registry.register(
-            "certificate_steps",
-            "Steps in the life of self-managed certificates",
-            self.certificate_steps.clone(),
-        );
-        registry.register(
-            "certificate_errors",
-            "What stood in the way of managing certificates, and certificates refused",
-            self.certificate_errors.clone(),
-        );
-        registry.register(
-            "bundle_writes",
-            "Attempts to set the caBundle of a webhook configuration",
-            self.bundle_writes.clone(),
-        );
-        registry.register_with_unit(
-            "api_server_clock_ahead",
-            "How far the API server's clock is ahead of this machine's; 0 within half a minute",
-            Unit::Seconds,
-            self.clock_ahead.clone(),
-        );
-        registry.register("reloads", "Attempts to take over a changed file", self.reloads.clone());
-        registry.register("policy_info", "The policy in force", self.policy.clone());
-        registry.register(
-            "policy_loaded_timestamp_seconds",
-            "When the policy in force was loaded",
-            self.policy_loaded.clone(),
-        );
-        registry.register("claim_lookups", "Look-ups of PersistentVolumeClaims", self.lookups.clone());
-        registry.register("claim_cache_claims", "Claims in the cache", self.claims.clone());
-        registry.register(
-            "claim_cache_stale",
-            "Whether the cache has not heard from the API server lately",
-            self.claims_stale.clone(),
-        );
-        registry.register(
-            "log_lines_dropped",
-            "Log lines given up because the log could not be written fast enough",
-            self.log_lines_dropped.clone(),
-        );
+    fn new() -> Self {
+        let registry = &mut Registry::with_prefix("jobgate");
+        let inner = Self {
+            reviews: register(registry, "reviews", "Reviews answered"),
+            findings: register(registry, "findings", "Findings of the rules"),
+            duration: register_in(
+                registry,
+                Unit::Seconds,
+                "review_duration",
+                "Time from the complete headers of a review to its answer",
+                Family::new_with_constructor(|| Histogram::new(BUCKETS)),
+            ),
+            in_flight: register(registry, "reviews_in_flight", "Reviews being evaluated"),
+            body_bytes: register_in(
+                registry,
+                Unit::Bytes,
+                "body_buffered",
+                "Memory taken by request bodies",
+                Gauge::default(),
+            ),
+            bodies_ended: register(
+                registry,
+                "bodies_ended",
+                "Request bodies cut off: too slow, late (past the deadline of the review), or in too many pieces",
+            ),
+            connections: register(registry, "connections", "Open connections"),
+            refused: register(registry, "connections_refused", "Connections closed on arrival"),
+            closed: register(registry, "connections_closed", "Connections closed by the server, by cause"),
+            shed: register(registry, "shed", "Requests answered 429 with Retry-After"),
+            trusted_children: register(
+                registry,
+                "trusted_children",
+                "Objects admitted because a trusted controller made them from a parent that was judged",
+            ),
+            faults: register(
+                registry,
+                "faults",
+                "Internal errors of the webhook; the requests were allowed with a warning",
+            ),
+            malformed: register(
+                registry,
+                "malformed_reviews",
+                "Reviews with invalid content; those with a uid were allowed with a warning",
+            ),
+            rejected: register(
+                registry,
+                "requests_rejected",
+                "Requests that are not reviews, by HTTP status",
+            ),
+            handshake_errors: register(registry, "handshake_errors", "Failed TLS handshakes"),
+            certificate_not_after: register(
+                registry,
+                "certificate_not_after_timestamp_seconds",
+                "When the first certificate of the served chain expires",
+            ),
+            authority_not_after: register(
+                registry,
+                "authority_not_after_timestamp_seconds",
+                "When the authority of self-managed certificates expires",
+            ),
+            certificate_steps: register(
+                registry,
+                "certificate_steps",
+                "Steps in the life of self-managed certificates",
+            ),
+            certificate_errors: register(
+                registry,
+                "certificate_errors",
+                "Errors in managing certificates, and certificates refused",
+            ),
+            bundle_writes: register(
+                registry,
+                "bundle_writes",
+                "Attempts to set the caBundle of a webhook configuration",
+            ),
+            clock_ahead: register_in(
+                registry,
+                Unit::Seconds,
+                "api_server_clock_ahead",
+                "How far the API server's clock is ahead of this machine's; 0 within half a minute",
+                Gauge::default(),
+            ),
+            reloads: register(registry, "reloads", "Attempts to load a changed file"),
+            policy: register(registry, "policy_info", "The policy in force"),
+            policy_loaded: register(
+                registry,
+                "policy_loaded_timestamp_seconds",
+                "When the policy in force was loaded",
+            ),
+            lookups: register(registry, "claim_lookups", "Look-ups of PersistentVolumeClaims"),
+            claims: register(registry, "claim_cache_claims", "Claims in the cache"),
+            claims_stale: register(
+                registry,
+                "claim_cache_stale",
+                "Whether the cache has had no contact with the API server lately",
+            ),
+            log_lines_dropped: register(
+                registry,
+                "log_lines_dropped",
+                "Log lines dropped because the log could not be written fast enough",
+            ),
+            registry: Registry::default(),
+        };
         registry.register(
             "build",
             "The running version",
             Info::new([("version", env!("CARGO_PKG_VERSION"))]),
         );
         registry.register_collector(Box::new(Process));
-        // Series that alerts are written on exist from the start: a counter that appears with its first event
-        // has no increase to see.
+        // Series that have alerts exist from the start: a counter that appears with its first event shows no
+        // increase.
         for cause in Fault::OURS.map(Fault::as_str) {
-            drop(self.faults.get_or_create(&CauseLabel { cause }));
+            drop(inner.faults.get_or_create(&[("cause", cause)]));
         }
         for cause in Fault::NOT_OF_AN_API_SERVER.map(Fault::as_str) {
-            drop(self.malformed.get_or_create(&MalformedLabels { cause, caller: caller(true) }));
+            drop(inner.malformed.get_or_create(&[("cause", cause), ("caller", caller(true))]));
         }
         for cause in ["in-flight", "evaluation", "memory", "memory-per-source", "memory-revoked"] {
-            drop(self.shed.get_or_create(&CauseLabel { cause }));
+            drop(inner.shed.get_or_create(&[("cause", cause)]));
         }
         for cause in ["slow", "late", "pieces"] {
-            drop(self.bodies_ended.get_or_create(&CauseLabel { cause }));
+            drop(inner.bodies_ended.get_or_create(&[("cause", cause)]));
         }
+        Self { registry: std::mem::take(registry), ..inner }
     }
 }
 
-/// Counts something as present for as long as it lives.
+/// Counts one in a gauge until it is dropped.
 #[derive(Debug)]
 pub(super) struct Held(Gauge);
 

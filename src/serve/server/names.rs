@@ -1,8 +1,8 @@
-//! What a certificate says that its holder may do: the names in it, what it is for, and when it holds.
+//! The names in a certificate, what it is for, and when it is valid.
 //!
-//! A server is known by its subject alternative names only: no API server since 1.19 looks at the common
-//! name. A client is known by the common name too, because that is where Kubernetes puts a client's user
-//! name.
+//! A server is identified only by its subject alternative names: no API server since 1.19 uses the common
+//! name. A client is identified by the common name too, because Kubernetes puts the user name of a client
+//! there.
 
 use std::net::IpAddr;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -13,7 +13,7 @@ use rustls_pki_types::{CertificateDer, ServerName};
 use x509_parser::extensions::GeneralName;
 use x509_parser::prelude::{FromDer as _, X509Certificate};
 
-/// What one certificate says.
+/// The contents of one certificate.
 #[derive(Debug)]
 pub(super) struct Claims {
     der: CertificateDer<'static>,
@@ -23,9 +23,9 @@ pub(super) struct Claims {
     uris: Vec<String>,
     /// Common names of the subject.
     common_names: Vec<String>,
-    /// Whether it may be used by a server: it does not restrict its use, or names that use.
+    /// Whether a server may use it: it does not restrict its use, or includes that use.
     pub(super) for_servers: bool,
-    /// When it begins to hold.
+    /// When it becomes valid.
     pub(super) not_before: SystemTime,
     /// When it expires.
     pub(super) not_after: SystemTime,
@@ -35,7 +35,7 @@ impl Claims {
     /// Reads a certificate.
     ///
     /// # Errors
-    /// What is wrong with it, if it is not X.509 or has an extension that cannot be read.
+    /// If it is not X.509 or has an extension that cannot be read.
     pub(super) fn read(der: &CertificateDer<'_>) -> Result<Self, String> {
         let (_, certificate) = X509Certificate::from_der(der).map_err(|error| error.to_string())?;
         let usage = certificate.extended_key_usage().map_err(|error| error.to_string())?;
@@ -63,14 +63,13 @@ impl Claims {
         })
     }
 
-    /// Returns the names by which a server with it may be called: DNS names and addresses.
+    /// Returns the DNS names and addresses of a server.
     pub(super) fn hosts(&self) -> &[String] {
         &self.hosts
     }
 
-    /// Tells whether a client that calls `name` takes it for the server's, as far as names go. A wildcard of
-    /// its own answers for the names that it covers; a `name` that is a wildcard itself must be there as it
-    /// is.
+    /// Returns whether it is valid for a server called `name`. A wildcard in it matches the names that it
+    /// covers; a `name` that is a wildcard must be in it literally.
     pub(super) fn is_for(&self, name: &str) -> bool {
         let name = name.to_ascii_lowercase();
         if self.hosts.contains(&name) {
@@ -80,15 +79,15 @@ impl Claims {
         ParsedCertificate::try_from(&self.der).is_ok_and(|parsed| verify_server_name(&parsed, &name).is_ok())
     }
 
-    /// Tells whether its holder is called so: by a DNS name, a URI or a common name. Names are compared
-    /// whole; a wildcard is no name of a client.
+    /// Returns whether it names a client so, by a DNS name, a URI or a common name. Names are compared whole;
+    /// a wildcard never matches.
     pub(super) fn is_called(&self, name: &str) -> bool {
         let exactly = |names: &[String]| names.iter().any(|each| each == name);
         exactly(&self.uris) || exactly(&self.common_names) || self.hosts.contains(&name.to_ascii_lowercase())
     }
 }
 
-/// Reads an address as it is in a certificate: its bytes, nothing else.
+/// Reads the bytes of an address in a certificate.
 fn address(bytes: &[u8]) -> Option<IpAddr> {
     match bytes.len() {
         4 => <[u8; 4]>::try_from(bytes).ok().map(IpAddr::from),
@@ -97,7 +96,7 @@ fn address(bytes: &[u8]) -> Option<IpAddr> {
     }
 }
 
-/// Seconds since 1970; what lies before it counts as 1970.
+/// Converts seconds since 1970; earlier times count as 1970.
 fn time(seconds: i64) -> SystemTime {
     UNIX_EPOCH + Duration::from_secs(u64::try_from(seconds).unwrap_or(0))
 }

@@ -1,8 +1,8 @@
-//! A quantity that the sources of requests share: bytes of memory, or turns.
+//! A resource that sources of requests share: bytes of memory, or turns.
 //!
-//! Three rules keep one source from taking another one's part. A source never has more than its cap. Whoever
-//! waits is served by how much their source would then have, the least first. And where the first in line
-//! still waits, portions that can be revoked are, the largest of the source that has the most first.
+//! Three rules protect sources from each other. A source never has more than its cap. Requests are served by
+//! how much their source would then have, the least first. And while the first in the queue waits, revocable
+//! portions are revoked, the largest of the source that has most first.
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;
@@ -27,12 +27,12 @@ struct Inner {
 struct State {
     taken: usize,
     sources: BTreeMap<IpAddr, usize>,
-    /// The number of the next entry of `waiting` or `revocable`.
+    /// The next key of `waiting` or `revocable`.
     next: u64,
-    /// Those in line, in the order in which they came.
+    /// The queue, in order of arrival.
     waiting: BTreeMap<u64, Waiting>,
     revocable: BTreeMap<u64, Revocable>,
-    /// The amounts of revoked portions that are yet to be given back.
+    /// The total of revoked portions that have not been returned yet.
     coming_back: usize,
 }
 
@@ -47,17 +47,17 @@ struct Waiting {
 struct Revocable {
     source: IpAddr,
     amount: usize,
-    /// Empty once it has been used.
+    /// Empty once used.
     revoke: Option<oneshot::Sender<()>>,
 }
 
 impl Pool {
-    /// Makes a pool. `taken` shows how much of it is taken; several pools can show their sum in one gauge.
+    /// Makes a pool. `taken` is the gauge of what is taken; several pools can share one.
     pub(super) fn new(total: usize, per_source: usize, taken: Gauge) -> Self {
         Self(Arc::new(Inner { total, per_source: per_source.min(total), taken, state: Mutex::default() }))
     }
 
-    /// Waits for a portion. Whoever stops waiting (drops the future) leaves nothing behind.
+    /// Waits for a portion. The future can be dropped at any time.
     ///
     /// An amount above the cap of a source, or above what the pool has, is never granted.
     pub(super) async fn take(&self, source: IpAddr, amount: usize) -> Portion {
@@ -197,7 +197,7 @@ impl State {
     }
 }
 
-/// A place in the line.
+/// A place in the queue.
 struct InLine<'p> {
     pool: &'p Arc<Inner>,
     ticket: u64,
@@ -212,7 +212,7 @@ impl Drop for InLine<'_> {
     }
 }
 
-/// What has been taken of a pool. It is given back when dropped.
+/// A portion of a pool, returned when dropped.
 #[derive(Debug)]
 pub(super) struct Portion {
     pool: Arc<Inner>,
@@ -222,7 +222,7 @@ pub(super) struct Portion {
 }
 
 impl Portion {
-    /// Lets sources that have less ask for it. What is returned is ready when it has to be given back.
+    /// Lets sources that have less take it. The receiver is ready when it has to be returned.
     pub(super) fn revocable(&mut self) -> oneshot::Receiver<()> {
         self.keep();
         let (revoke, revoked) = oneshot::channel();
@@ -240,14 +240,14 @@ impl Portion {
         revoked
     }
 
-    /// Makes it irrevocable. One that has been revoked already is kept all the same.
+    /// Makes it irrevocable, even if it has been revoked.
     pub(super) fn keep(&mut self) {
         if let Some(ticket) = self.revocable.take() {
             let mut state = self.pool.lock();
             state.forget(ticket);
             let waiting = !state.waiting.is_empty();
             drop(state);
-            // Whoever waits may have counted on it.
+            // Waiting requests may have counted on it.
             if waiting {
                 self.pool.serve();
             }

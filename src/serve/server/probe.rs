@@ -1,9 +1,9 @@
 //! The plain second port: `/healthz`, `/readyz`, `/metrics`.
 //!
-//! Nothing here takes a body, and nothing here waits for the API server. A thread of its own answers, so that
-//! neither reviews nor handshakes are in its way, nor it in theirs. Anybody in the cluster may reach the
-//! port: a connection has one answer and little time, and when there are too many, the oldest that has not
-//! got its answer goes, of the address that has most. The kubelet takes a few milliseconds for a probe.
+//! Requests here have no body, and never wait for the API server. A separate thread answers, so that probes
+//! and reviews do not delay each other. Anyone in the cluster may reach the port: a connection gets one
+//! answer and little time, and when there are too many, the oldest without an answer is closed, of the
+//! address that has most. The kubelet takes a few milliseconds for a probe.
 
 use std::fmt;
 use std::io;
@@ -24,23 +24,21 @@ use super::connection::{Stage, Surroundings};
 use super::metrics::{CONTENT_TYPE, Metrics};
 use super::{Door, Limits};
 
-/// How many connections there may be, and how many from one address.
-const CONNECTIONS: usize = 512;
-const CONNECTIONS_PER_SOURCE: usize = 64;
-/// How long a client may take to begin its request, and to end it. Probes have a timeout of 1 s unless it is
-/// set.
+/// Limits of open connections, in all and from one address.
+const MAX_CONNECTIONS: usize = 512;
+const MAX_CONNECTIONS_PER_SOURCE: usize = 64;
+/// How long a client may take to begin its request, and to finish it. Probes have a default timeout of 1 s.
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(2);
-/// How often the threads that serve reviews show that they still run, and after how long they are thought to
-/// hang.
-const PULSE: Duration = Duration::from_secs(1);
-const NO_PULSE: Duration = Duration::from_secs(20);
-/// The metrics are printed anew when this many times as long has passed as it takes: that bounds the share of
-/// a core that it takes.
+/// How often the threads that serve reviews report that they run, and after how long they count as hanging.
+const PULSE_INTERVAL: Duration = Duration::from_secs(1);
+const PULSE_TIMEOUT: Duration = Duration::from_secs(20);
+/// The metrics are printed again after this many times as long as printing takes, which bounds its share of a
+/// core.
 const METRICS_PAUSE: u32 = 20;
 
 type Check = Box<dyn Fn() -> Result<(), String> + Send + Sync>;
 
-/// What must hold for the server to be sent requests. Clones share the checks.
+/// The checks of `/readyz`. Clones share them.
 #[derive(Clone, Default)]
 pub struct Readiness(Arc<Mutex<Vec<(&'static str, Check)>>>);
 
@@ -54,7 +52,7 @@ impl Readiness {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).push((name, Box::new(check)));
     }
 
-    /// Returns whether every check holds, and a line for each.
+    /// Returns whether every check passes, and a line for each.
     fn report(&self) -> (bool, String) {
         let checks = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let mut ready = true;
@@ -76,7 +74,7 @@ impl fmt::Debug for Readiness {
     }
 }
 
-/// The thread that answers probes. It ends with this.
+/// The thread that answers probes. It ends when this is dropped.
 pub(super) struct Probes {
     stop: oneshot::Sender<()>,
     ended: oneshot::Receiver<()>,
@@ -94,7 +92,7 @@ impl Probes {
         let pulse = Pulse::default();
         let beat = pulse.clone();
         let serve = move || {
-            // The probes see Serving to the end: they are what says that we are not.
+            // Probes are served to the end: they report that the server is stopping.
             let (_stage, stages) = watch::channel(Stage::Serving);
             let router = router(readiness, metrics.clone(), pulse);
             let around = Surroundings { router, limits: Arc::new(limits()), metrics, stages, once: true };
@@ -108,13 +106,13 @@ impl Probes {
         pulse.spawn(async move {
             loop {
                 beat.beat();
-                tokio::time::sleep(PULSE).await;
+                tokio::time::sleep(PULSE_INTERVAL).await;
             }
         });
         Ok(Self { stop, ended, pulse })
     }
 
-    /// Ends it, and waits for that.
+    /// Stops it, and waits for its end.
     pub(super) async fn stop(self) {
         let Self { stop, ended, pulse } = self;
         drop((stop, pulse));
@@ -122,7 +120,7 @@ impl Probes {
     }
 }
 
-/// Answers on this thread until `stopped` comes to nothing.
+/// Answers on this thread until the sender of `stopped` is dropped.
 fn answer(listener: TcpListener, around: Surroundings, stopped: oneshot::Receiver<()>) -> io::Result<()> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     runtime.block_on(async {
@@ -137,13 +135,13 @@ fn answer(listener: TcpListener, around: Surroundings, stopped: oneshot::Receive
 
 fn limits() -> Limits {
     Limits {
-        connections: CONNECTIONS,
-        connections_per_source: CONNECTIONS_PER_SOURCE,
+        connections: MAX_CONNECTIONS,
+        connections_per_source: MAX_CONNECTIONS_PER_SOURCE,
         idle: REQUEST_TIMEOUT,
         header: REQUEST_TIMEOUT,
         write: REQUEST_TIMEOUT,
         close: REQUEST_TIMEOUT,
-        // What a client sends where no body belongs is hardly worth reading.
+        // A body is not expected here.
         body_bytes: 64 << 10,
         ..Limits::default()
     }
@@ -172,7 +170,7 @@ impl Pulse {
     }
 
     fn is_missing(&self) -> bool {
-        Duration::from_millis(self.now().saturating_sub(self.last.load(Ordering::Relaxed))) > NO_PULSE
+        Duration::from_millis(self.now().saturating_sub(self.last.load(Ordering::Relaxed))) > PULSE_TIMEOUT
     }
 }
 
@@ -181,7 +179,7 @@ impl Pulse {
 struct Printed(Option<(Bytes, Instant)>);
 
 impl Printed {
-    /// Prints them, unless that was done a moment ago.
+    /// Prints them, unless they were printed a moment ago.
     fn text(&mut self, metrics: &Metrics) -> Bytes {
         let began = Instant::now();
         if let Some((text, _)) = self.0.as_ref().filter(|(_, until)| began < *until) {

@@ -30,13 +30,13 @@ use crate::judge::finding::Level;
 use crate::text::lines::character_at;
 use crate::text::meter::{Bounds, Stopped};
 
-/// The part of the server that requests see.
+/// What requests need of the server.
 pub(super) struct Site<A> {
     app: Arc<A>,
     limits: Arc<Limits>,
     metrics: Metrics,
     tokens: Option<Arc<Tokens>>,
-    /// Whether who comes as far as this has shown who it is.
+    /// Whether callers that get this far are authenticated.
     authenticated: bool,
     stages: watch::Receiver<Stage>,
     bodies: Bodies,
@@ -57,7 +57,7 @@ impl<A: Application> Site<A> {
         tokens: Option<Arc<Tokens>>,
         stages: watch::Receiver<Stage>,
     ) -> Self {
-        // One source leaves a quarter to others.
+        // One source leaves a quarter for others.
         let turns = |all: usize| Pool::new(all, all - all / 4, Gauge::default());
         let memory = |all: usize| Pool::new(all, all, Gauge::default());
         Self {
@@ -78,7 +78,7 @@ impl<A: Application> Site<A> {
         }
     }
 
-    /// Says whether the connections are those of clients that have shown a certificate.
+    /// Sets whether clients have presented a certificate.
     pub(super) fn authenticated(mut self, by_certificate: bool) -> Self {
         self.authenticated |= by_certificate;
         self
@@ -103,7 +103,7 @@ impl<A: Application> Site<A> {
     async fn respond(self: Arc<Self>, endpoint: Endpoint, request: Request) -> Response {
         let version = request.version();
         let mut response = self.clone().review(endpoint, request).await;
-        // HTTP/2 has no such header, and says it with a frame.
+        // HTTP/2 has a frame instead of this header.
         if version < Version::HTTP_2 && *self.stages.borrow() > Stage::Serving {
             response.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
         }
@@ -124,7 +124,7 @@ impl<A: Application> Site<A> {
         }
         let deadline = began + self.limits.time_for(request.uri().query());
         let version = request.version();
-        // What comes through no connection (a test of the router alone) is from one source.
+        // Requests without a connection (in tests of the router) have one source.
         let Source(source) =
             request.extensions().get().copied().unwrap_or(Source(IpAddr::V4(Ipv4Addr::UNSPECIFIED)));
         let received = match self.bodies.read(request.into_body(), source, deadline).await {
@@ -165,7 +165,7 @@ impl<A: Application> Site<A> {
         let cause = error.cause();
         match error {
             BodyError::Broken => self.refuse(StatusCode::BAD_REQUEST),
-            // The API server waits longer than we do, and may be faster the next time.
+            // The API server waits longer than we do, and may be faster next time.
             BodyError::Late(rest) => {
                 self.bodies.discard(rest);
                 self.metrics.body_ended(cause);
@@ -192,7 +192,7 @@ impl<A: Application> Site<A> {
         }
     }
 
-    /// Waits a little for permission to evaluate a body.
+    /// Waits a little for a turn and memory to evaluate a body.
     async fn admit(
         &self,
         endpoint: Endpoint,
@@ -218,7 +218,7 @@ impl<A: Application> Site<A> {
         timeout(self.queue_time(deadline), all).await.unwrap_or(Err(Unfit::Now))
     }
 
-    /// Waits for a processor and for memory to evaluate a large body with.
+    /// Waits for a core and memory to evaluate a large body.
     async fn make_room(
         &self,
         endpoint: Endpoint,
@@ -227,7 +227,7 @@ impl<A: Application> Site<A> {
     ) -> Result<(Received, Option<Portion>, Portion), Unfit> {
         let turn = self.large_reviews.take(source, 1).await;
         let (app, all) = (self.app.clone(), self.limits.evaluation_memory);
-        // What is weighed is held until that has ended, even if nobody waits for it any more.
+        // The body is kept until weighing has ended, even if the request is gone.
         let weighing = spawn_blocking(move || {
             let weight = app.weight(&body.bytes);
             let verdict = if weight > all { Err(app.too_heavy(endpoint, &body.bytes)) } else { Ok(weight) };
@@ -244,11 +244,11 @@ impl<A: Application> Site<A> {
         self.limits.queue.min(deadline.saturating_duration_since(Instant::now()) / 2)
     }
 
-    /// Lets the application answer, and answers for it if it cannot; nothing where there was no turn for it.
+    /// Lets the application answer, or answers for it if it cannot; nothing if there was no turn for it.
     ///
-    /// A small body is evaluated where it was read, as nearly all need less time than it takes to hand them
-    /// to another thread. That is tried for a number of steps only; what needs more, and every large body, is
-    /// evaluated on a thread that no connection waits for.
+    /// A small body is evaluated on the thread that read it, as nearly all need less time than the hand-over
+    /// to another thread. That is limited by steps; a body that needs more, and every large one, is evaluated
+    /// on a thread of its own.
     async fn evaluate(&self, call: Call, source: IpAddr, permits: Permits) -> Option<Answer> {
         let (body, deadline) = (call.body.clone(), call.deadline);
         let result = if body.len() <= self.limits.inline_bytes {
@@ -273,8 +273,8 @@ impl<A: Application> Site<A> {
         })
     }
 
-    /// Lets the application answer on a thread of its own. The work ends with the deadline, or when the
-    /// client is gone; what it takes is taken until then.
+    /// Lets the application answer on a thread of its own. The work ends at the deadline, or when the client
+    /// is gone, and keeps its permits until then.
     async fn evaluate_apart(&self, call: Call, taken: impl Send + 'static) -> Result<Answer, Fault> {
         let (app, deadline, runtime) = (self.app.clone(), call.deadline, Handle::current());
         let stop = Arc::new(AtomicBool::new(false));
@@ -294,7 +294,7 @@ impl<A: Application> Site<A> {
         }
     }
 
-    /// Lets the application answer for what it did not answer.
+    /// Lets the application answer for a review that it failed to answer.
     async fn excuse(&self, body: Bytes, fault: Fault) -> Answer {
         self.metrics.fault(fault.as_str());
         let (app, inline) = (self.app.clone(), body.len() <= self.limits.inline_bytes);
@@ -339,7 +339,7 @@ impl<A: Application> Site<A> {
         match meta.outcome {
             Outcome::Allowed | Outcome::Patched | Outcome::Warned => log!(debug),
             Outcome::Denied => log!(info),
-            // Anybody can send these, as many as he likes; the metric has them all.
+            // Anyone can send any number of these; the metric counts all.
             Outcome::Malformed if self.malformed_lines.allows(Instant::now()) => log!(warn),
             Outcome::Malformed => log!(debug),
             // Costly objects make these, of whoever may create them; the metric has them all.
@@ -428,7 +428,7 @@ impl Sparing {
     }
 }
 
-/// Keeps what a client made up from filling the log.
+/// Keeps client input from filling the log.
 fn short(text: &str) -> &str {
     &text[..character_at(text, 128)]
 }

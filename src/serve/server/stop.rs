@@ -1,24 +1,24 @@
-//! How a running server is told to stop.
+//! The order to stop a running server.
 
 use std::io;
 
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::watch;
 
-/// What a server has been told. It only ever grows.
+/// The order to a server. It only ever increases.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Stop {
-    /// Nothing: serve.
+    /// Serve.
     #[default]
     No,
-    /// Finish: answer what has come and what still comes, then end.
+    /// Answer open and new requests, then end.
     Drain,
     /// End at once.
     Now,
 }
 
-/// Returns a channel that says [`Stop::Drain`] after the first SIGTERM or SIGINT, and [`Stop::Now`] after the
-/// second.
+/// Returns a channel that becomes [`Stop::Drain`] after the first SIGTERM or SIGINT, and [`Stop::Now`] after
+/// the second.
 ///
 /// # Errors
 /// If the process cannot install signal handlers.

@@ -1,5 +1,5 @@
-//! A few permits, given to sources in turn: whoever asks a thousand times waits for itself, not others for
-//! it.
+//! Permits that sources take in turn: a source with a thousand requests waits for itself and does not delay
+//! others.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::net::IpAddr;
@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use tokio::sync::oneshot;
 
-/// Permits and those who wait for one. Clones share them.
+/// Permits and a queue for them. Clones share them.
 #[derive(Clone, Debug)]
 pub(super) struct Turns(Arc<Mutex<Queue>>);
 
@@ -24,7 +24,7 @@ struct Queue {
 pub(super) struct Turn(Option<Turns>);
 
 impl Turns {
-    /// Makes a queue with so many permits.
+    /// Makes a queue with this number of permits.
     pub(super) fn new(permits: usize) -> Self {
         Self(Arc::new(Mutex::new(Queue {
             free: permits.max(1),
@@ -33,8 +33,8 @@ impl Turns {
         })))
     }
 
-    /// Waits for a permit. Sources take turns, and one source is served in the order of its calls. Whoever
-    /// stops waiting loses nothing for others.
+    /// Waits for a permit. Sources take turns; calls of one source are served in order. Dropping the future
+    /// affects no one else.
     pub(super) async fn take(&self, source: IpAddr) -> Turn {
         let receiver = {
             let mut queue = self.lock();
@@ -66,8 +66,7 @@ impl Turns {
                 queue.free += 1;
                 return;
             };
-            // Nobody receives what is sent to a caller who has gone: then it comes back as it is, and must
-            // not be dropped under the lock.
+            // A send to a dropped receiver returns the permit, which must not be dropped under the lock.
             match next.send(Turn(Some(self.clone()))) {
                 Ok(()) => return,
                 Err(mut turn) => turn.0 = None,
@@ -77,7 +76,7 @@ impl Turns {
 }
 
 impl Queue {
-    /// Takes the first of the next source out of its line.
+    /// Removes the first call of the next source from its queue.
     fn next(&mut self) -> Option<oneshot::Sender<Turn>> {
         loop {
             let source = self.order.pop_front()?;

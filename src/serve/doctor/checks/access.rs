@@ -1,4 +1,4 @@
-//! What the pods' service account may do.
+//! The permissions of the pods' service account.
 
 use super::super::observed::{Observed, Seen};
 use super::super::{Judged, Note};
@@ -32,13 +32,13 @@ pub(super) fn permissions(observed: &Observed) -> Judged {
     let (certificates, claims) = (lacks(true), lacks(false));
     if !certificates.is_empty() {
         notes.push(Note::problem(format!(
-            "it may not {}: the certificates cannot be kept in order",
+            "it may not {}: certificates cannot be managed",
             list(certificates)
         )));
     }
     if !claims.is_empty() {
         notes.push(Note::warning(format!(
-            "it may not {}: `checkpoint-volume-access` knows no claims",
+            "it may not {}: `checkpoint-volume-access` cannot look up claims",
             list(claims)
         )));
     }
@@ -49,5 +49,5 @@ pub(super) fn permissions(observed: &Observed) -> Judged {
     {
         notes.push(Note::unread(unread));
     }
-    or_fine(notes, format!("it has all {} that it needs", plural(observed.rights.len(), "permission")))
+    or_fine(notes, format!("it has all {} it needs", plural(observed.rights.len(), "permission")))
 }

@@ -1,4 +1,4 @@
-//! Certificates: what the API server trusts, what is served to it, and what the Secret holds.
+//! Certificates: what the API server trusts, what the pods serve, and what the Secret contains.
 
 use std::time::SystemTime;
 
@@ -16,15 +16,15 @@ use crate::serve::certs::{Distrust, Names};
 use crate::serve::server::certificate::check_pair;
 use crate::text::value::Value;
 
-/// What to do where Jobgate did not make what is broken.
-const PAIR: &str = "write the chain and its own key into the Secret, together: cert-manager does, or make them with jobgate certs init --service {service} --namespace {ns}";
-/// What to do where Jobgate does not write the caBundle.
-const PUBLISH: &str = "write the authority that has signed the certificate into every caBundle: cert-manager's injector does, and jobgate certs init says how";
-/// What to do where Jobgate made it.
-const MENDS: &str = "Jobgate puts a good one in its place within ten seconds if it may; see what keeps it from that: kubectl -n {ns} logs deployment/{deployment} --tail=50";
+/// The remedy for a broken certificate that Jobgate does not manage.
+const PAIR: &str = "write the chain and its key into the Secret together: cert-manager does, or use jobgate certs init --service {service} --namespace {ns}";
+/// The remedy for a caBundle that Jobgate does not write.
+const PUBLISH: &str = "write the authority that signed the certificate into every caBundle: cert-manager's injector does, and jobgate certs init prints how";
+/// The remedy for a broken certificate that Jobgate manages.
+const REPLACED: &str = "Jobgate replaces it within ten seconds if it has permission; see why it does not: kubectl -n {ns} logs deployment/{deployment} --tail=50";
 
-/// What to do where a certificate is out of reach from here: it may be within that of the API server.
-const FROM_HERE: &str = "nothing, if `canary-denied` is ok: then the API server reaches it; else see where the pods listen: kubectl -n {ns} describe pods -l app.kubernetes.io/name=jobgate";
+/// The remedy if a certificate cannot be reached from here, though perhaps from the API server.
+const FROM_HERE: &str = "nothing, if `canary-denied` is ok: then the API server reaches it; otherwise see where the pods listen: kubectl -n {ns} describe pods -l app.kubernetes.io/name=jobgate";
 
 pub(super) fn bundle(observed: &Observed) -> Judged {
     let mut notes = Vec::new();
@@ -34,7 +34,7 @@ pub(super) fn bundle(observed: &Observed) -> Judged {
         let pem = match entry.bundle() {
             None if entry.url().is_some() => {
                 notes.push(Note::warning(format!(
-                    "{name} has no caBundle: the API server's own roots decide"
+                    "{name} has no caBundle: the API server uses its own roots"
                 )));
                 continue;
             }
@@ -52,15 +52,15 @@ pub(super) fn bundle(observed: &Observed) -> Judged {
         };
         let (roots, clean) = Root::read_all(&pem);
         if roots.is_empty() {
-            notes.push(Note::problem(format!("the caBundle of {name} holds no certificate")));
+            notes.push(Note::problem(format!("the caBundle of {name} contains no certificate")));
             continue;
         }
         if !clean {
             notes.push(Note::warning(format!(
-                "the caBundle of {name} holds something that is not a certificate"
+                "the caBundle of {name} contains something that is not a certificate"
             )));
         }
-        // During a rotation there are several: the one that lasts longest says when it gets serious.
+        // During a rotation there are several: the one that lasts longest counts.
         let judged = roots.iter().map(|root| dates(&format!("the caBundle of {name}"), root, observed.now));
         let Some(note) = judged.min_by_key(|note| note.status) else { continue };
         match note.status {
@@ -83,10 +83,10 @@ pub(super) fn agrees(observed: &Observed) -> Judged {
         })
         .collect();
     if sets.iter().all(Vec::is_empty) {
-        return Ok(vec![Note::not_checked("none holds an authority")]);
+        return Ok(vec![Note::not_checked("none has an authority")]);
     }
     if sets.windows(2).all(|pair| pair[0] == pair[1]) {
-        return Ok(vec![Note::ok(format!("all hold {}", list(sets.first().into_iter().flatten())))]);
+        return Ok(vec![Note::ok(format!("all have {}", list(sets.first().into_iter().flatten())))]);
     }
     let told = entries.iter().zip(&sets).map(|(entry, ids)| match ids.is_empty() {
         true => format!("{} none", entry.name()),
@@ -95,7 +95,7 @@ pub(super) fn agrees(observed: &Observed) -> Judged {
     Ok(vec![Note::warning(format!("they differ: {}", list(told)))])
 }
 
-/// Returns where the certificates come from: as the Deployment tells, else as the Secret looks.
+/// Returns where the certificates come from: by the Deployment, else by what is in the Secret.
 fn source(observed: &Observed, secret: &Value) -> Certificates {
     let has = |key: &str| !secret["data"][key].is_null();
     observed.certificates().unwrap_or_else(|| match has("tls.crt") && !has("ca.key") {
@@ -116,15 +116,16 @@ fn contents(observed: &Observed, secret: &Value) -> Result<Contents, Note> {
 fn no_secret(observed: &Observed) -> Note {
     let (name, namespace) = (observed.secret_name(), &observed.place.namespace);
     Note::problem(format!("there is no Secret {name} in {namespace}"))
-        .remedy("make it, empty, with the manifests: kubectl apply -f deploy/install.yaml")
+        .remedy("create it, empty, with the manifests: kubectl apply -f deploy/install.yaml")
 }
 
-/// Tells whether there is a caBundle to hold a certificate against.
+/// Returns whether there is a caBundle to verify with.
 fn has_bundle(entries: &[Entry<'_>]) -> bool {
     entries.iter().any(|entry| entry.server_name().is_some() && entry.bundle().is_some())
 }
 
-/// Returns why a certificate is not trusted, as the API server judges it for each webhook, and by which ones.
+/// Returns why a certificate is not trusted, as the API server verifies it for each webhook, and by which
+/// ones.
 fn distrust<'a>(
     entries: &[Entry<'a>],
     leaf: &CertificateDer<'_>,
@@ -133,7 +134,7 @@ fn distrust<'a>(
 ) -> Vec<(Distrust, Vec<&'a str>)> {
     let mut all: Vec<(Distrust, Vec<&str>)> = Vec::new();
     for entry in entries {
-        // Without a bundle the API server's own roots decide, which nobody else knows; `ca-bundle` says so.
+        // Without a bundle the API server uses its own roots, which are unknown; `ca-bundle` reports that.
         let (Some(name), Some(_)) = (entry.server_name(), entry.bundle()) else { continue };
         let Err(why) = verify(leaf, intermediates, &entry.roots(), &name, now) else { continue };
         match all.iter_mut().find(|(known, _)| *known == why) {
@@ -150,7 +151,7 @@ pub(super) fn ours(observed: &Observed) -> Judged {
         Note::not_checked("there is no Secret").remedy("see `certificate-secret`")
     })?;
     let nothing = |what: &str| {
-        Note::not_checked(format!("the Secret holds no {what}")).remedy("see `certificate-secret`")
+        Note::not_checked(format!("the Secret has no {what}")).remedy("see `certificate-secret`")
     };
     let without = |root: &Root| -> Vec<&str> {
         entries.iter().filter(|entry| !entry.roots().contains(root)).map(|entry| entry.name()).collect()
@@ -162,8 +163,8 @@ pub(super) fn ours(observed: &Observed) -> Judged {
             let told = format!("ca.crt in the Secret {name} ({})", root.id());
             let notes = match &without(root)[..] {
                 [] => Vec::new(),
-                strangers => vec![
-                    Note::problem(format!("{told} is not in the caBundle of {}", list(strangers)))
+                missing => vec![
+                    Note::problem(format!("{told} is not in the caBundle of {}", list(missing)))
                         .remedy(PUBLISH),
                 ],
             };
@@ -174,7 +175,7 @@ pub(super) fn ours(observed: &Observed) -> Judged {
         let (leaf, intermediates) = chain.split_first().ok_or_else(|| nothing("certificate"))?;
         let told = format!("{certificate} in the Secret {name}");
         if !has_bundle(&entries) {
-            return Err(Note::not_checked(format!("no webhook has a caBundle to hold {told} against"))
+            return Err(Note::not_checked(format!("no webhook has a caBundle to verify {told}"))
                 .remedy("see `ca-bundle`"));
         }
         let mut notes = Vec::new();
@@ -188,7 +189,9 @@ pub(super) fn ours(observed: &Observed) -> Judged {
                 Distrust::Expired | Distrust::Early => {
                     Note::not_checked(format!("{told}: {why}")).remedy("see `certificate-secret`")
                 }
-                why => Note::problem(format!("{told}: {why}, says {}", list(names))).remedy(PAIR),
+                why => {
+                    Note::problem(format!("{told}: {why}, by the caBundle of {}", list(names))).remedy(PAIR)
+                }
             });
         }
         return or_fine(notes, format!("{told} is signed by an authority in every caBundle"));
@@ -198,7 +201,7 @@ pub(super) fn ours(observed: &Observed) -> Judged {
     let told = format!("the authority in the Secret ({})", root.id());
     let notes = match &without(&root)[..] {
         [] => Vec::new(),
-        strangers => vec![Note::problem(format!("{told} is not in the caBundle of {}", list(strangers)))],
+        missing => vec![Note::problem(format!("{told} is not in the caBundle of {}", list(missing)))],
     };
     or_fine(notes, format!("{told} is in every caBundle"))
 }
@@ -212,20 +215,20 @@ pub(super) fn served(observed: &Observed) -> Judged {
         let chain = match &served.chain {
             Seen::Known(chain) => chain,
             Seen::Absent => continue,
-            Seen::Unread(unread) if served.telling => {
+            Seen::Unread(unread) if served.conclusive => {
                 notes.push(Note::problem(format!("{at}: {unread}")));
                 continue;
             }
             Seen::Unread(unread) => {
                 let note = Note { text: format!("{at}: {unread}"), ..Note::unread(unread) };
-                // From here it may be out of reach, and within that of the API server.
+                // It may be out of reach from here only.
                 notes.push(if matches!(unread, Unread::Failed(_)) { note.remedy(FROM_HERE) } else { note });
                 continue;
             }
         };
         let Some((leaf, intermediates)) = chain.split_first() else { continue };
         let Ok(root) = Root::from_der(leaf.clone()) else {
-            notes.push(Note::problem(format!("{at}: what is served is not X.509")));
+            notes.push(Note::problem(format!("{at}: the served certificate is not X.509")));
             continue;
         };
         let dated = dates("the certificate", &root, observed.now);
@@ -234,7 +237,7 @@ pub(super) fn served(observed: &Observed) -> Judged {
         }
         if !has_bundle(&entries) {
             notes.push(
-                Note::not_checked(format!("{at}: no webhook has a caBundle to hold it against"))
+                Note::not_checked(format!("{at}: no webhook has a caBundle to verify it"))
                     .remedy("see `ca-bundle`"),
             );
             continue;
@@ -248,7 +251,7 @@ pub(super) fn served(observed: &Observed) -> Judged {
                     root.id()
                 ),
                 Distrust::Expired | Distrust::Early if dated.status == Status::Problem => continue,
-                why => format!("the certificate ({}): {why}, says {}", root.id(), list(names)),
+                why => format!("the certificate ({}): {why}, by the caBundle of {}", root.id(), list(names)),
             };
             notes.push(Note::problem(format!("{at}: {why}")));
         }
@@ -257,10 +260,8 @@ pub(super) fn served(observed: &Observed) -> Judged {
         }
     }
     if observed.served.is_empty() {
-        need(&observed.pods, || {
-            Note::not_checked("there is nobody to ask").remedy("see `pods` and `service`")
-        })?;
-        return Err(Note::not_checked("no pod runs that could be asked").remedy("see `pods` and `service`"));
+        need(&observed.pods, || Note::not_checked("there is no pod").remedy("see `pods` and `service`"))?;
+        return Err(Note::not_checked("no pod is running").remedy("see `pods` and `service`"));
     }
     or_fine(notes, list(fine))
 }
@@ -301,10 +302,8 @@ pub(super) fn secret(observed: &Observed) -> Judged {
                     }
                 }
                 None => notes.push(
-                    Note::not_checked(format!(
-                        "the key is not read from the Secret {name}, and was not looked at"
-                    ))
-                    .remedy("nothing, unless you want this checked"),
+                    Note::not_checked(format!("the key is not in the Secret {name}, and was not checked"))
+                        .remedy("nothing, unless you want this checked"),
                 ),
             }
             let note = dates("the certificate", leaf, observed.now);
@@ -315,11 +314,11 @@ pub(super) fn secret(observed: &Observed) -> Judged {
         }
         _ => {
             let contents = contents(observed, secret)?;
-            notes.extend(contents.faults().into_iter().map(|fault| Note::problem(fault).remedy(MENDS)));
+            notes.extend(contents.faults().into_iter().map(|fault| Note::problem(fault).remedy(REPLACED)));
             fine = match &contents.current {
                 Slot::Empty => {
                     notes.push(Note::problem(
-                        "it is empty: no replica has made an authority yet, or none may write it",
+                        "it is empty: no replica has created an authority yet, or none may write it",
                     ));
                     String::new()
                 }
@@ -334,7 +333,7 @@ pub(super) fn secret(observed: &Observed) -> Judged {
                         text += &format!("; the next one ({}) is ready", next.root().id());
                     }
                     if contents.rotate {
-                        text += "; a rotation is asked for";
+                        text += "; a rotation is requested";
                     }
                     text
                 }

@@ -1,4 +1,4 @@
-//! The canaries: what the API server answers to a Job, beside what the policy says it must.
+//! The canaries: the answers of the API server, compared with the policy.
 
 use super::super::observed::{Canary, Observed, Seen};
 use super::super::{Judged, Note, shown};
@@ -11,8 +11,8 @@ use crate::serve::certs::publish::Kind;
 use crate::serve::doctor::observe::MANAGER;
 use crate::text::value::Value;
 
-/// Why the API server gets no answer, by words in its own message: what it means, and what to do. The first
-/// that fits counts.
+/// Why the API server gets no answer: words in its message, their meaning, and the remedy. The first match
+/// counts.
 const CAUSES: &[(&[&str], &str, &str)] = &[
     (
         &["signed by unknown authority", "certificate signed by", "unable to load root certificates"],
@@ -21,7 +21,7 @@ const CAUSES: &[(&[&str], &str, &str)] = &[
     ),
     (
         &["certificate has expired", "not yet valid"],
-        "the certificate's time is over, or has not come",
+        "the certificate has expired, or is not valid yet",
         "see `served-certificate` and `certificate-secret`: kubectl -n {ns} logs deployment/{deployment} --tail=50",
     ),
     (
@@ -41,7 +41,7 @@ const CAUSES: &[(&[&str], &str, &str)] = &[
     ),
     (
         &["service \"", "no service port"],
-        "the Service, or its port, is gone",
+        "the Service, or its port, does not exist",
         "apply the manifests again, or upgrade the release: kubectl apply -f deploy/install.yaml",
     ),
     (
@@ -52,7 +52,7 @@ const CAUSES: &[(&[&str], &str, &str)] = &[
     (
         &["address is not allowed", "Address is not allowed", "no route to host", "network is unreachable"],
         "the API server cannot reach the pods' network",
-        "on a control plane outside of it, set hostNetwork and a free ports.webhook in the chart: helm upgrade jobgate deploy/helm/jobgate -n {ns} --reuse-values --set hostNetwork=true --set ports.webhook=10260",
+        "if the control plane is outside of it, set hostNetwork and a free ports.webhook in the chart: helm upgrade jobgate deploy/helm/jobgate -n {ns} --reuse-values --set hostNetwork=true --set ports.webhook=10260",
     ),
     (
         &["no such host", "server misbehaving"],
@@ -67,31 +67,31 @@ const CAUSES: &[(&[&str], &str, &str)] = &[
             "did not complete",
             "request timed out",
         ],
-        "no answer came in time: a firewall or a network policy on the way to port 10250, a node that is gone, or too much load",
+        "no answer came in time: a firewall or a network policy on the way to port 10250, a node that is down, or too much load",
         "let the API server reach port 10250 of the pods (firewall, NetworkPolicy), then look at the load: kubectl -n {ns} get networkpolicies,pods -o wide",
     ),
     (
         &["EOF", "connection reset", "broken pipe", "first record does not look like a TLS handshake"],
-        "the connection broke: a pod that is ending, or something that does not speak TLS on the port",
-        "run it again; if it stays so, look at the log: kubectl -n {ns} logs deployment/{deployment} --tail=50",
+        "the connection broke: a pod that is shutting down, or something that does not speak TLS on the port",
+        "run it again; if it persists, see the log: kubectl -n {ns} logs deployment/{deployment} --tail=50",
     ),
 ];
 
-/// What to do where the answer is another policy's.
+/// The remedy if the answer is that of another policy.
 const OTHER_POLICY: &str =
     "a changed policy takes a minute or so to reach the pods; then see `policy-in-force`";
 
-/// What came of a canary.
-enum Came<'a> {
+/// The result of a canary.
+enum Response<'a> {
     /// A webhook of this name denied it.
     Denied(&'a str, &'a str),
     /// The API server could not use a webhook of this name.
     Failed(&'a str),
     /// The whole request took too long.
     TooLong,
-    /// Whoever asks may not.
+    /// The user may not create Jobs.
     Forbidden,
-    /// Somebody else refused it.
+    /// Something else rejected it.
     Refused,
     /// It would have been stored.
     Admitted,
@@ -106,28 +106,28 @@ fn message(canary: &Canary) -> &str {
     canary.answer["message"].as_str().unwrap_or_default()
 }
 
-fn came(canary: &Canary) -> Came<'_> {
+fn response(canary: &Canary) -> Response<'_> {
     let text = message(canary);
     if (200..300).contains(&canary.status) {
-        return Came::Admitted;
+        return Response::Admitted;
     }
     if let Some((name, rest)) = quoted(text, "admission webhook \"")
         && let Some(why) = rest.strip_prefix(" denied the request")
     {
-        return Came::Denied(name, why.trim_start_matches([':', ' ']));
+        return Response::Denied(name, why.trim_start_matches([':', ' ']));
     }
     if let Some((name, _)) = quoted(text, "failed calling webhook \"") {
-        return Came::Failed(name);
+        return Response::Failed(name);
     }
     match canary.status {
-        504 => Came::TooLong,
-        401 => Came::Forbidden,
-        403 if text.contains("forbidden: User ") => Came::Forbidden,
-        _ => Came::Refused,
+        504 => Response::TooLong,
+        401 => Response::Forbidden,
+        403 if text.contains("forbidden: User ") => Response::Forbidden,
+        _ => Response::Refused,
     }
 }
 
-/// Says what a failed call means, in the API server's words and in ours.
+/// Explains a failed call, with the API server's message.
 fn failed(text: &str) -> Note {
     let cause = CAUSES.iter().find(|(words, _, _)| words.iter().any(|word| text.contains(word)));
     match cause {
@@ -138,7 +138,7 @@ fn failed(text: &str) -> Note {
     }
 }
 
-/// Returns the canary and what was to come of it, unless nothing can be learnt from it.
+/// Returns the canary, unless it proves nothing.
 fn sent<'a>(observed: &'a Observed, seen: &'a Seen<Canary>, kind: Kind) -> Result<&'a Canary, Note> {
     let canary = need(seen, || Note::not_checked("it was not sent"))?;
     let place = &observed.place.canary_namespace;
@@ -153,76 +153,76 @@ fn sent<'a>(observed: &'a Observed, seen: &'a Seen<Canary>, kind: Kind) -> Resul
         };
         if !webhooks.is_empty() && !webhooks.iter().any(|entry| takes(entry.webhook)) {
             return Err(Note::not_checked(
-                "an object selector leaves the canary out, as it does jobs without these labels",
+                "an object selector skips the canary, and jobs without its labels",
             )
             .remedy("see `selectors`"));
         }
         if !webhooks.is_empty() && !webhooks.iter().any(|entry| selected(entry.webhook)) {
-            return Err(elsewhere(format!("the webhooks leave the namespace {place} alone")));
+            return Err(elsewhere(format!("the webhooks skip the namespace {place}")));
         }
     }
     Ok(canary)
 }
 
 fn elsewhere(text: String) -> Note {
-    Note::not_checked(text).remedy("try it where jobs run: jobgate doctor --canary-namespace NAMESPACE")
+    Note::not_checked(text)
+        .remedy("use a namespace in which jobs run: jobgate doctor --canary-namespace NAMESPACE")
 }
 
-/// Tells whether a webhook is Jobgate's: by the configurations, or where these cannot be read by the names
-/// that the manifests give.
+/// Returns whether a webhook is Jobgate's: by the configurations, or if they cannot be read by the names in
+/// the manifests.
 fn is_ours(observed: &Observed, name: &str) -> bool {
     name.ends_with(".jobgate.dev") || observed.entries().any(|entry| entry.name() == name)
 }
 
-/// Judges the ends that say the same for both canaries; nothing where it was denied by us or admitted.
+/// Judges the results that mean the same for both canaries; nothing if Jobgate denied it or it was admitted.
 fn common(observed: &Observed, canary: &Canary) -> Option<Note> {
     let (place, text) = (&observed.place.canary_namespace, message(canary));
-    match came(canary) {
-        Came::Failed(name) if is_ours(observed, name) => Some(failed(text)),
-        Came::Failed(name) => Some(
-            Note::not_checked(format!("a webhook that is not Jobgate's, {name}, fails: {}", shown(text)))
-                .remedy("fix that one: it refuses jobs whatever Jobgate says"),
+    match response(canary) {
+        Response::Failed(name) if is_ours(observed, name) => Some(failed(text)),
+        Response::Failed(name) => Some(
+            Note::not_checked(format!("another webhook, {name}, fails: {}", shown(text)))
+                .remedy("fix that webhook: it blocks jobs whatever Jobgate answers"),
         ),
-        Came::TooLong => Some(failed(text)),
-        Came::Forbidden => Some(
-            Note::not_checked(format!("needs the permission to create jobs.batch in the namespace {place}"))
-                .remedy("run it as a user with the permission, or name a namespace in which you may: jobgate doctor --canary-namespace NAMESPACE"),
+        Response::TooLong => Some(failed(text)),
+        Response::Forbidden => Some(
+            Note::not_checked(format!("needs permission to create jobs.batch in the namespace {place}"))
+                .remedy("run it as a user with that permission, or name another namespace: jobgate doctor --canary-namespace NAMESPACE"),
         ),
-        Came::Denied(name, _) if is_ours(observed, name) => None,
-        // The API server asks its own policies before it asks webhooks that validate.
-        Came::Refused if text.contains("ValidatingAdmissionPolicy") => Some(
-            Note::not_checked(format!("the API server's own policy refused it before the webhook was asked: {}", shown(text)))
-                .remedy("nothing, if that is deploy/components/rules-in-the-api-server; `canary-filled` and `served-certificate` tell whether the webhook is reached"),
+        Response::Denied(name, _) if is_ours(observed, name) => None,
+        // The API server evaluates its own policies before it calls validating webhooks.
+        Response::Refused if text.contains("ValidatingAdmissionPolicy") => Some(
+            Note::not_checked(format!("a ValidatingAdmissionPolicy rejected it before the webhook was called: {}", shown(text)))
+                .remedy("nothing, if that is deploy/components/rules-in-the-api-server; `canary-filled` and `served-certificate` show whether the webhook is reached"),
         ),
-        Came::Denied(..) | Came::Refused => Some(elsewhere(format!("somebody else refused it first: {}", shown(text)))),
-        Came::Admitted => None,
+        Response::Denied(..) | Response::Refused => Some(elsewhere(format!("something else rejected it first: {}", shown(text)))),
+        Response::Admitted => None,
     }
 }
 
-/// Says that a canary came back without us: the API server asked, got no answer, and let it pass. That is so
-/// whatever the policy says, also one that could not be read.
+/// Reports a canary that failed open: the API server got no answer and admitted it, whatever the policy is.
 fn failed_open(canary: &Canary, what: &str) -> Option<Note> {
     let unanswered =
-        canary.failed_open.is_some_and(|count| count > 0) && matches!(came(canary), Came::Admitted);
+        canary.failed_open.is_some_and(|count| count > 0) && matches!(response(canary), Response::Admitted);
     unanswered.then(|| {
         Note::problem(format!(
-            "the gate failed open: the API server asked, got no answer it could use, and let the Job pass, so Jobgate {what}; \
-             likely there is no ready pod, the certificate is not trusted, or a network policy or firewall is in the way"
+            "the webhook failed open: the API server called it, got no usable answer, and admitted the Job, so Jobgate {what}; \
+             likely causes are no ready pod, an untrusted certificate, a network policy or a firewall"
         ))
         .remedy("the API server's log says why; see `served-certificate`, `service`, `replicas` and `network-policy`: kubectl -n {ns} get pods,endpointslices")
     })
 }
 
-/// Says why an object was admitted that was not to be.
+/// Explains why an object was wrongly admitted.
 fn unasked(canary: &Canary) -> Note {
     let (why, remedy) = match canary.failed_open {
         Some(_) => (
-            "the API server did not ask, or was answered under another policy",
-            "see `configurations`, `rules`, `selectors` and `policy-in-force`; a new configuration takes a second or two to be in force",
+            "the API server did not call the webhook, or another policy is in force",
+            "see `configurations`, `rules`, `selectors` and `policy-in-force`; a new configuration takes a second or two to take effect",
         ),
         None => (
-            "the gate failed open, or was not asked: with access to /metrics the doctor says which of the two",
-            "see the checks above, then: kubectl get --raw /metrics | grep webhook_fail_open_count",
+            "the webhook failed open, or was not called: with access to /metrics the doctor says which",
+            "see the other checks, then: kubectl get --raw /metrics | grep webhook_fail_open_count",
         ),
     };
     Note::problem(why).remedy(remedy)
@@ -231,29 +231,29 @@ fn unasked(canary: &Canary) -> Note {
 pub(super) fn judged(observed: &Observed) -> Judged {
     let canary = sent(observed, &observed.judged, Kind::Validating)?;
     if let Some(note) =
-        common(observed, canary).or_else(|| failed_open(canary, "neither denied nor warned of it"))
+        common(observed, canary).or_else(|| failed_open(canary, "neither denied it nor warned about it"))
     {
         return Err(note);
     }
     let expected = canary.expected.as_ref();
-    let note = match (came(canary), expected) {
-        (Came::Denied(name, _), None) => Note::not_checked(format!(
+    let note = match (response(canary), expected) {
+        (Response::Denied(name, _), None) => Note::not_checked(format!(
             "denied by {name}; the policy could not be read, so whether it should be is unknown"
         ))
         .remedy("see `policy`"),
-        (Came::Denied(name, why), Some(expected)) if expected.denied => {
+        (Response::Denied(name, why), Some(expected)) if expected.denied => {
             let missing: Vec<&str> =
                 expected.rules.iter().copied().filter(|rule| !why.contains(&format!("{rule}:"))).collect();
             match missing.is_empty() {
                 true => Note::ok(format!("denied by {name} for {}", list(&expected.rules))),
                 false => Note::warning(format!(
-                    "denied by {name}, but not for {}: it follows another policy",
+                    "denied by {name}, but not for {}: it uses another policy",
                     list(missing)
                 ))
                 .remedy(OTHER_POLICY),
             }
         }
-        (Came::Denied(name, why), Some(_)) => {
+        (Response::Denied(name, why), Some(_)) => {
             Note::problem(format!("denied by {name}, though the policy admits it: {}", shown(why)))
                 .remedy(OTHER_POLICY)
         }
@@ -264,11 +264,13 @@ pub(super) fn judged(observed: &Observed) -> Judged {
                     .any(|entry| warning.contains(&format!("{}:", entry.rule.id)))
             }) =>
         {
-            Note::not_checked("warned of; the policy could not be read, so whether it should be is unknown")
-                .remedy("see `policy`")
+            Note::not_checked(
+                "it got a warning; the policy could not be read, so whether it should is unknown",
+            )
+            .remedy("see `policy`")
         }
         (_, None) => Note::not_checked(
-            "it was admitted, and the policy could not be read, so whether it should be is unknown",
+            "it was admitted; the policy could not be read, so whether it should be is unknown",
         )
         .remedy("see `policy`"),
         (_, Some(expected)) if expected.denied => {
@@ -283,8 +285,8 @@ pub(super) fn judged(observed: &Observed) -> Judged {
             }
         }
         (_, Some(expected)) if expected.rules.is_empty() => {
-            return Err(Note::not_checked("the policy neither denies it nor warns of it")
-                .remedy("nothing, if that is what the policy is to do"));
+            return Err(Note::not_checked("the policy neither denies it nor warns about it")
+                .remedy("nothing, if that is intended"));
         }
         (_, Some(expected)) => {
             let silent: Vec<&str> = expected
@@ -294,11 +296,14 @@ pub(super) fn judged(observed: &Observed) -> Judged {
                 .filter(|rule| !canary.warnings.iter().any(|warning| warning.contains(&format!("{rule}:"))))
                 .collect();
             if silent.is_empty() {
-                Note::ok(format!("warned of for {}; the policy denies no such Job", list(&expected.rules)))
+                Note::ok(format!(
+                    "it got the warnings of {}; the policy does not deny it",
+                    list(&expected.rules)
+                ))
             } else {
                 let note = unasked(canary);
                 Note {
-                    text: format!("admitted without the warning of {}: {}", list(silent), note.text),
+                    text: format!("admitted without the warnings of {}: {}", list(silent), note.text),
                     ..note
                 }
             }
@@ -309,7 +314,7 @@ pub(super) fn judged(observed: &Observed) -> Judged {
 
 pub(super) fn filled(observed: &Observed) -> Judged {
     let canary = sent(observed, &observed.filled, Kind::Mutating)?;
-    if let Some(note) = common(observed, canary).or_else(|| failed_open(canary, "filled nothing in")) {
+    if let Some(note) = common(observed, canary).or_else(|| failed_open(canary, "filled in nothing")) {
         return Err(note);
     }
     let unknown = || {
@@ -319,19 +324,18 @@ pub(super) fn filled(observed: &Observed) -> Judged {
     let expected = canary.expected.as_ref().ok_or_else(unknown)?;
     let source = observed.policy.known().ok_or_else(unknown)?;
     let policy = Policy::parse(&source.text, &source.name).map_err(|_| unknown())?;
-    if let Came::Denied(name, why) = came(canary) {
+    if let Response::Denied(name, why) = response(canary) {
         return Ok(vec![match expected.denied {
             true => Note::not_checked(format!("{name} denies it, as the policy says"))
-                .remedy("nothing, if that is what the policy is to do"),
+                .remedy("nothing, if that is intended"),
             false => Note::problem(format!("denied by {name}, though the policy admits it: {}", shown(why)))
                 .remedy(OTHER_POLICY),
         }]);
     }
     if expected.fills.is_empty() {
-        return Err(Note::not_checked("the policy fills nothing in")
-            .remedy("nothing, if that is what the policy is to do"));
+        return Err(Note::not_checked("the policy fills in nothing").remedy("nothing, if that is intended"));
     }
-    // What is filled in leaves nothing to be filled in: the engine judges what came back.
+    // The engine must find nothing left to fill in.
     let request = Request {
         operation: Operation::Create,
         origin: Origin::Admission,
@@ -343,7 +347,7 @@ pub(super) fn filled(observed: &Observed) -> Judged {
     };
     let again = engine::evaluate(&policy, &NoFacts, &request);
     if again.skipped.is_some() {
-        return Err(Note::not_checked("the answer is no Job: who has given it?"));
+        return Err(Note::not_checked("the answer is not a Job"));
     }
     let mut left: Vec<&str> =
         again.findings.iter().filter(|finding| finding.fills).map(|finding| finding.rule).collect();
@@ -359,7 +363,7 @@ pub(super) fn filled(observed: &Observed) -> Judged {
 }
 
 pub(super) fn fail_open(observed: &Observed) -> Judged {
-    let counts = need(&observed.fail_open, || Note::not_checked("the API server does not count"))?;
+    let counts = need(&observed.fail_open, || Note::not_checked("the API server does not report the count"))?;
     let entries = entries(observed)?;
     let mut names: Vec<&str> = entries.iter().map(|entry| entry.name()).collect();
     names.sort_unstable();
@@ -370,7 +374,7 @@ pub(super) fn fail_open(observed: &Observed) -> Judged {
     let notes = match rose.is_empty() {
         true => Vec::new(),
         false => vec![Note::warning(format!(
-            "calls that failed and were let pass since the API server started, earlier canaries among them: {}",
+            "calls that failed and were admitted since the API server started, including earlier canaries: {}",
             list(rose)
         ))],
     };

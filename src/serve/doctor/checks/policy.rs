@@ -1,4 +1,4 @@
-//! The policy: as it is written, and as it is in force.
+//! The policy in the ConfigMap, and the one in force.
 
 use super::super::observed::{Observed, PolicySource, Seen, Unread};
 use super::super::{Judged, Note, Status};
@@ -6,7 +6,7 @@ use super::{list, need, or_fine};
 use crate::judge::policy::{Action, Policy};
 use crate::judge::rules::RULES;
 
-/// What to do where the API server cannot reach the port at which the pods say what they follow.
+/// The remedy if the API server cannot reach the metrics port of the pods.
 const BY_HAND: &str = "look for jobgate_policy_info at http://127.0.0.1:8080/metrics while this runs: kubectl -n {ns} port-forward deployment/{deployment} 8080";
 
 /// Reads the policy of the cluster.
@@ -14,7 +14,7 @@ fn read(observed: &Observed) -> Result<(&PolicySource, Policy), Note> {
     let source = need(&observed.policy, || {
         let (map, key) = observed.policy_source();
         Note::problem(format!(
-            "the pods are to read {key} of the ConfigMap {map} in {}, which is not there",
+            "the pods read {key} of the ConfigMap {map} in {}, which does not exist",
             observed.place.namespace
         ))
         .remedy("apply the manifests again, or upgrade the release: kubectl apply -f deploy/install.yaml")
@@ -46,7 +46,7 @@ pub(super) fn policy(observed: &Observed) -> Judged {
     let mut parts = Vec::new();
     for (action, word) in [
         (Action::Deny, "denies"),
-        (Action::Warn, "warns of"),
+        (Action::Warn, "warns about"),
         (Action::Fill, "fills in"),
         (Action::Ignore, "ignores"),
     ] {
@@ -89,7 +89,7 @@ pub(super) fn in_force(observed: &Observed) -> Judged {
                 hashes.push(&says.policy);
                 if written.as_ref().is_some_and(|written| *written != says.policy) {
                     notes.push(Note::warning(format!(
-                        "{} follows {}, not {}",
+                        "{} uses {}, not {}",
                         replica.pod,
                         or_none(&says.policy),
                         written.as_deref().unwrap_or_default()
@@ -97,39 +97,39 @@ pub(super) fn in_force(observed: &Observed) -> Judged {
                 }
                 if says.failed_reloads > 0 {
                     notes.push(Note::warning(format!(
-                        "{} has refused {} changed files since it started",
+                        "{} has rejected {} changed files since it started",
                         replica.pod, says.failed_reloads
                     )));
                 }
             }
             Seen::Absent => {
-                notes.push(Note::not_checked(format!("{} has no metrics to tell by", replica.pod)));
+                notes.push(Note::not_checked(format!("{} has no metrics", replica.pod)));
             }
             Seen::Unread(unread) => {
                 let note = Note { text: format!("{}: {unread}", replica.pod), ..Note::unread(unread) };
-                // Many clusters let nobody but Prometheus reach that port.
+                // Many clusters allow only Prometheus to reach that port.
                 notes.push(if matches!(unread, Unread::Failed(_)) { note.remedy(BY_HAND) } else { note });
             }
         }
     }
     if observed.replicas.is_empty() {
-        need(&observed.pods, || Note::not_checked("there is no pod to ask").remedy("see `pods`"))?;
-        return Err(Note::not_checked("no pod runs that could be asked").remedy("see `pods`"));
+        need(&observed.pods, || Note::not_checked("there is no pod").remedy("see `pods`"))?;
+        return Err(Note::not_checked("no pod is running").remedy("see `pods`"));
     }
     if hashes.is_empty() && notes.is_empty() {
-        return Err(Note::not_checked("no pod answers").remedy("see `pods`"));
+        return Err(Note::not_checked("no pod answered").remedy("see `pods`"));
     }
     hashes.sort_unstable();
     hashes.dedup();
     if written.is_none() && notes.is_empty() {
         let note = if hashes.len() == 1 {
-            Note::not_checked("what is written could not be read")
+            Note::not_checked("the ConfigMap could not be read")
         } else {
-            Note::warning("the replicas follow different policies")
+            Note::warning("the replicas use different policies")
         };
         return Ok(vec![note.remedy("see `policy`")]);
     }
-    or_fine(notes, format!("all follow {}", list(hashes)))
+    or_fine(notes, format!("all use {}", list(hashes)))
 }
 
 fn or_none(hash: &str) -> &str {

@@ -1,4 +1,4 @@
-//! What the API server is told of Jobgate: the two webhook configurations, and those of others.
+//! The two webhook configurations, and those of other webhooks.
 
 use std::collections::BTreeMap;
 
@@ -13,31 +13,31 @@ use crate::text::value::Value;
 
 /// The minor versions of Kubernetes 1 that docs/compatibility.md promises.
 pub(super) const SUPPORTED: std::ops::RangeInclusive<u32> = 29..=37;
-/// A request has about this many seconds for all of admission: the API server gives it 34 by way of kubectl
-/// and 60 at most.
-const BUDGET: u64 = 30;
-/// So many namespaces are named.
-const LISTED: usize = 10;
-/// More than this is no short timeout any more (Kubernetes, "Admission webhook good practices").
-const LONG: u64 = 10;
+/// Seconds that a request may take in all of admission: the API server allows 34 for kubectl and 60 at most.
+const REQUEST_SECONDS: u64 = 30;
+/// Number of namespaces that are listed.
+const MAX_LISTED_NAMESPACES: usize = 10;
+/// A timeout from this many seconds on is too long (Kubernetes, "Admission webhook good practices").
+const LONG_TIMEOUT: u64 = 10;
 
 pub(super) fn api_server(observed: &Observed) -> Judged {
-    let version = need(&observed.version, || Note::not_checked("the API server does not say its version"))?;
+    let version =
+        need(&observed.version, || Note::not_checked("the API server does not report its version"))?;
     let shown = version["gitVersion"].as_str().unwrap_or("of an unknown version");
     // Some providers write `29+`.
     let number =
         |key: &str| version[key].as_str().and_then(|text| text.trim_end_matches('+').parse::<u32>().ok());
     let (Some(major), Some(minor)) = (number("major"), number("minor")) else {
-        return Err(Note::not_checked("the API server does not say its version"));
+        return Err(Note::not_checked("the API server does not report its version"));
     };
     let note = match (major, minor) {
         (1, minor) if SUPPORTED.contains(&minor) => Note::ok(format!("Kubernetes {shown}")),
         (1, minor) if minor < *SUPPORTED.start() => Note::problem(format!(
-            "Kubernetes {shown} is too old: 1.{} is the first that works",
+            "Kubernetes {shown} is too old: 1.{} or later is required",
             SUPPORTED.start()
         )),
         _ => Note::warning(format!(
-            "Kubernetes {shown} is newer than this version of Jobgate, which knows up to 1.{}",
+            "Kubernetes {shown} is newer than this version of Jobgate supports (up to 1.{})",
             SUPPORTED.end()
         )),
     };
@@ -59,7 +59,7 @@ pub(super) fn configurations(observed: &Observed) -> Judged {
             &observed.validating,
             &observed.all[1],
             &observed.place.validating,
-            "nothing is denied or warned of",
+            "nothing is denied or warned about",
         ),
     ] {
         match seen {
@@ -68,7 +68,7 @@ pub(super) fn configurations(observed: &Observed) -> Judged {
             }
             Seen::Known(_) => {}
             Seen::Absent => notes.push(Note::problem(format!("there is no {} `{name}`: {loss}{}", kind.name(), elsewhere(all))).remedy(
-                "say what they are called (--mutating-configuration, --validating-configuration), or install it: kubectl apply -f deploy/install.yaml",
+                "give their names (--mutating-configuration, --validating-configuration), or install Jobgate: kubectl apply -f deploy/install.yaml",
             )),
             Seen::Unread(unread) => notes.push(Note::unread(unread)),
         }
@@ -79,16 +79,16 @@ pub(super) fn configurations(observed: &Observed) -> Judged {
             Kind::Validating => (&observed.place.validating, "--validating-configuration"),
         };
         let text =
-            format!("there is no {} `{asked}`; `{found}` leads to Jobgate and is taken for it", kind.name());
+            format!("there is no {} `{asked}`; `{found}` calls Jobgate and is used instead", kind.name());
         notes.push(Note::warning(text).remedy(format!(
-            "name it: jobgate doctor {option} {found}; pods that keep the caBundle must be told, too: jobgate serve {option} {found}"
+            "name it: jobgate doctor {option} {found}; with self-managed certificates the pods need the same flag: jobgate serve {option} {found}"
         )));
     }
     let count = observed.entries().count();
-    or_fine(notes, format!("both are there, with {count} webhooks"))
+    or_fine(notes, format!("both exist, with {count} webhooks"))
 }
 
-/// Names the configurations that lead to a Jobgate of another place.
+/// Lists the configurations that call a Jobgate in another namespace.
 fn elsewhere(all: &Seen<Vec<Value>>) -> String {
     let ours = all.known().into_iter().flatten().filter(|configuration| is_ours(configuration));
     let names: Vec<String> =
@@ -96,7 +96,7 @@ fn elsewhere(all: &Seen<Vec<Value>>) -> String {
     if names.is_empty() {
         String::new()
     } else {
-        format!(", unless this is meant, which leads to a Jobgate elsewhere: {}", list(names))
+        format!("; a Jobgate elsewhere is called by {}", list(names))
     }
 }
 
@@ -112,12 +112,12 @@ pub(super) fn target(observed: &Observed) -> Judged {
         if let Some(url) = entry.url() {
             places.push(url.to_owned());
             if !url.ends_with(wanted) {
-                notes.push(Note::problem(format!("{name} calls {url}, and not {wanted}")));
+                notes.push(Note::problem(format!("{name} calls {url}, not {wanted}")));
             }
             continue;
         }
         let Some(service) = entry.service() else {
-            notes.push(Note::problem(format!("{name} leads nowhere")));
+            notes.push(Note::problem(format!("{name} has neither a Service nor a URL")));
             continue;
         };
         let text = |key: &str| service[key].as_str().unwrap_or_default();
@@ -125,17 +125,14 @@ pub(super) fn target(observed: &Observed) -> Judged {
         if text("namespace") != observed.place.namespace {
             notes.push(
                 Note::problem(format!(
-                    "{name} leads to the Service {place}, not to one in {}",
+                    "{name} calls the Service {place}, not one in {}",
                     observed.place.namespace
                 ))
-                .remedy(format!(
-                    "if that is where Jobgate is: jobgate doctor --namespace {}",
-                    text("namespace")
-                )),
+                .remedy(format!("if Jobgate is there: jobgate doctor --namespace {}", text("namespace"))),
             );
         }
         if text("path") != wanted {
-            notes.push(Note::problem(format!("{name} calls the path {:?}, and not {wanted}", text("path"))));
+            notes.push(Note::problem(format!("{name} calls the path {:?}, not {wanted}", text("path"))));
         }
         let ports = observed
             .service
@@ -163,12 +160,12 @@ pub(super) fn target(observed: &Observed) -> Judged {
     places.sort();
     places.dedup();
     if places.len() > 1 && observed.entries().all(|entry| entry.service().is_some()) {
-        notes.push(Note::problem(format!("the webhooks lead to different places: {}", list(&places))));
+        notes.push(Note::problem(format!("the webhooks call different Services: {}", list(&places))));
     }
-    or_fine(notes, format!("they lead to {}", list(&places)))
+    or_fine(notes, format!("they call {}", list(&places)))
 }
 
-/// Tells whether a list of a webhook's rule has the value, or the star that stands for all.
+/// Returns whether a list in a webhook's rule has the value, or `*`.
 fn lists(rule: &Value, key: &str, value: &str) -> bool {
     rule[key].as_array().is_some_and(|list| list.iter().any(|item| item == value || item == "*"))
 }
@@ -225,8 +222,7 @@ pub(super) fn rules(observed: &Observed) -> Judged {
     or_fine(notes, list(kinds::Kind::all().map(|kind| format!("{}.{}", kind.resource, kind.group))))
 }
 
-/// Returns the namespaces that an entry's selector names as the only ones, by the label that cannot be
-/// forged.
+/// Returns the namespaces that an entry's selector is limited to, by the label that cannot be forged.
 fn only(webhook: &Value) -> Option<Vec<&str>> {
     let selector = &webhook["namespaceSelector"];
     let label = selector["matchLabels"][NAMESPACE_LABEL].as_str().map(|name| vec![name]);
@@ -249,16 +245,16 @@ pub(super) fn failure_policy(observed: &Observed) -> Judged {
                 "{name} has `Fail` for the whole cluster: while Jobgate is down no job can be created or changed, and CronJobs miss runs"
             ))),
             (Kind::Mutating, _) => notes.push(Note::warning(format!(
-                "{name} has `Fail`: while Jobgate is down no job can be created or changed; filling in may fail open, for what it would fill in is judged afterwards"
+                "{name} has `Fail`: while Jobgate is down no job can be created or changed; use `Ignore`: a Job that is not filled in is still judged"
             ))),
         }
     }
     closed.sort_unstable();
     closed.dedup();
     let told = match closed.is_empty() {
-        true => "fails open: while Jobgate is down, jobs pass unjudged".to_owned(),
+        true => "fails open: while Jobgate is down, jobs are admitted unjudged".to_owned(),
         false => format!(
-            "fails closed in {}: while Jobgate is down no job can be created there, and CronJobs miss runs; elsewhere jobs pass unjudged",
+            "fails closed in {}: while Jobgate is down no job can be created there, and CronJobs miss runs; elsewhere jobs are admitted unjudged",
             list(closed)
         ),
     };
@@ -274,12 +270,12 @@ pub(super) fn selectors(observed: &Observed) -> Judged {
         };
         let system: Vec<&str> = SYSTEM.into_iter().filter(|namespace| asked(namespace)).collect();
         if !system.is_empty() {
-            notes.push(Note::warning(format!("{name} is asked about {}", list(system))));
+            notes.push(Note::warning(format!("{name} is called for {}", list(system))));
         }
         let own = observed.place.namespace.as_str();
-        // What runs at a URL does not start in the cluster.
+        // A server at a URL does not start in the cluster.
         if entry.service().is_some() && asked(own) {
-            let text = format!("{name} is asked about Jobgate's own namespace {own}");
+            let text = format!("{name} is called for Jobgate's own namespace {own}");
             notes.push(if entry.fails_closed() { Note::problem(text) } else { Note::warning(text) });
         }
         let labels =
@@ -293,13 +289,13 @@ pub(super) fn selectors(observed: &Observed) -> Judged {
         forgeable.dedup();
         if !forgeable.is_empty() {
             notes.push(Note::warning(format!(
-                "{name} selects namespaces by {}: who may label a namespace can get around it",
+                "{name} selects namespaces by {}: anyone who may label a namespace can bypass it",
                 list(forgeable)
             )));
         }
         if webhook["objectSelector"].as_object().is_some_and(|selector| !selector.is_empty()) {
             notes.push(Note::warning(format!(
-                "{name} has an object selector: an author can get around it by labels"
+                "{name} has an object selector: authors can bypass it with labels"
             )));
         }
         let conditions = webhook["matchConditions"].as_array().into_iter().flatten();
@@ -319,10 +315,10 @@ pub(super) fn selectors(observed: &Observed) -> Judged {
         Seen::Absent => {}
         Seen::Unread(unread) => notes.push(Note::unread(unread)),
     }
-    or_fine(notes, "the system's namespaces and its own are left alone, and no others")
+    or_fine(notes, "only the system's namespaces and Jobgate's own are skipped")
 }
 
-/// Says which namespaces a webhook leaves out besides those that it is meant to: jobs there are not judged.
+/// Lists the namespaces that a webhook skips besides the intended ones: jobs there are not judged.
 fn left_out(observed: &Observed, namespaces: &[Value]) -> Vec<Note> {
     let name = |namespace: &Value| {
         namespace.pointer("/metadata/name").and_then(Value::as_str).unwrap_or_default().to_owned()
@@ -339,7 +335,7 @@ fn left_out(observed: &Observed, namespaces: &[Value]) -> Vec<Note> {
         let out: Vec<&'static str> = out
             .map(|(kind, _)| match kind {
                 Kind::Mutating => "filled in",
-                Kind::Validating => "denied or warned of",
+                Kind::Validating => "denied or warned about",
             })
             .collect();
         if !out.is_empty() {
@@ -349,10 +345,10 @@ fn left_out(observed: &Observed, namespaces: &[Value]) -> Vec<Note> {
     let note = |(what, mut names): (Vec<&str>, Vec<String>)| {
         names.sort();
         let (nouns, what) = (plural(names.len(), "namespace"), what.join(" or "));
-        let more = names.split_off(names.len().min(LISTED)).len();
+        let more = names.split_off(names.len().min(MAX_LISTED_NAMESPACES)).len();
         let more = if more > 0 { format!(" and {more} more") } else { String::new() };
-        Note::warning(format!("{nouns} left out, where no job is {what}: {}{more}", list(names)))
-            .remedy("if that is not what you want, correct the namespaceSelector: kubectl edit mutatingwebhookconfiguration/{mutating} validatingwebhookconfiguration/{validating}")
+        Note::warning(format!("{nouns} skipped, where no job is {what}: {}{more}", list(names)))
+            .remedy("if that is not intended, correct the namespaceSelector: kubectl edit mutatingwebhookconfiguration/{mutating} validatingwebhookconfiguration/{validating}")
     };
     missed.into_iter().map(note).collect()
 }
@@ -375,10 +371,10 @@ pub(super) fn settings(observed: &Observed) -> Judged {
             differ("reinvocationPolicy", "IfNeeded", Note::warning);
         }
         if !lists(webhook, "admissionReviewVersions", "v1") {
-            notes.push(Note::problem(format!("{name} does not name the review version v1")));
+            notes.push(Note::problem(format!("{name} does not list the review version v1")));
         }
     }
-    or_fine(notes, "as the manifests have them")
+    or_fine(notes, "as in the manifests")
 }
 
 pub(super) fn timeouts(observed: &Observed) -> Judged {
@@ -386,12 +382,12 @@ pub(super) fn timeouts(observed: &Observed) -> Judged {
     let entries = entries(observed)?;
     let long: Vec<String> = entries
         .iter()
-        .filter(|entry| entry.timeout() >= LONG)
+        .filter(|entry| entry.timeout() >= LONG_TIMEOUT)
         .map(|entry| format!("{} ({} s)", entry.name(), entry.timeout()))
         .collect();
     if !long.is_empty() {
         notes.push(Note::warning(format!(
-            "long timeouts hold every job up while Jobgate is down: {}",
+            "long timeouts delay every job while Jobgate is down: {}",
             list(long)
         )));
     }
@@ -411,17 +407,19 @@ pub(super) fn timeouts(observed: &Observed) -> Judged {
         let times: Vec<(u64, &str)> = asked
             .map(|webhook| (Entry { kind, webhook }.timeout(), webhook["name"].as_str().unwrap_or_default()))
             .collect();
-        // Mutating webhooks are asked in turn, validating ones at the same time.
+        // Mutating webhooks are called one after the other, validating ones at the same time.
         worst += match kind {
             Kind::Mutating => times.iter().map(|(seconds, _)| seconds).sum::<u64>(),
             Kind::Validating => times.iter().map(|(seconds, _)| *seconds).max().unwrap_or_default(),
         };
         slow.extend(times);
     }
-    if worst >= BUDGET {
+    if worst >= REQUEST_SECONDS {
         slow.sort_unstable_by_key(|(seconds, name)| (std::cmp::Reverse(*seconds), *name));
         let named = list(slow.iter().take(5).map(|(seconds, name)| format!("{name} ({seconds} s)")));
-        notes.push(Note::warning(format!("the webhooks asked about a Job may take {worst} s together, which is more than a request has: {named}")));
+        notes.push(Note::warning(format!(
+            "the webhooks called for a Job may take {worst} s together, longer than a request may: {named}"
+        )));
     }
     or_fine(notes, format!("a Job waits {worst} s at most for all webhooks of the cluster"))
 }
@@ -452,7 +450,7 @@ pub(super) fn duplicates(observed: &Observed) -> Judged {
                 let others = others.filter(|configuration| webhooks(configuration).iter().any(leads_to_us));
                 notes.extend(others.map(|other| {
                     Note::warning(format!(
-                        "the {} `{}` leads here, too",
+                        "the {} `{}` calls it, too",
                         kind.name(),
                         other["metadata"]["name"].as_str().unwrap_or_default()
                     ))

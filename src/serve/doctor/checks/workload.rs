@@ -1,4 +1,4 @@
-//! What runs in the namespace of the installation, and how it is reached.
+//! What runs in the namespace of the installation, and whether the API server can reach it.
 
 use super::super::observed::{DEPLOYMENT, Observed, container};
 use super::super::{Judged, Note};
@@ -9,9 +9,9 @@ use crate::text::value::Value;
 
 /// This program's version.
 const VERSION: &str = env!("CARGO_PKG_VERSION");
-/// So many restarts are no accident any more.
-const RESTARTS: u64 = 3;
-/// Where the API server reaches the pods: the container's port of this name, in the manifests.
+/// From this number of restarts on there is a warning.
+const MANY_RESTARTS: u64 = 3;
+/// Name and default number of the container port that the API server calls.
 const PORT: (&str, u64) = ("webhook", 10250);
 
 fn name(object: &Value) -> &str {
@@ -26,7 +26,7 @@ pub(super) fn namespace(observed: &Observed) -> Judged {
     let place = &observed.place.namespace;
     let namespace = need(&observed.namespace, || {
         Note::problem(format!("there is no namespace {place}"))
-            .remedy("say where it is (--namespace), or install it: kubectl apply -f deploy/install.yaml")
+            .remedy("name it (--namespace), or install Jobgate: kubectl apply -f deploy/install.yaml")
     })?;
     if namespace["status"]["phase"] == "Terminating" {
         return Ok(vec![Note::problem(format!("the namespace {place} is being deleted"))]);
@@ -37,7 +37,7 @@ pub(super) fn namespace(observed: &Observed) -> Judged {
 pub(super) fn replicas(observed: &Observed) -> Judged {
     let deployment = need(&observed.deployment, || {
         Note::problem(format!("there is no Deployment {DEPLOYMENT} in {}", observed.place.namespace))
-            .remedy("say where it is (--namespace), or install it: kubectl apply -f deploy/install.yaml")
+            .remedy("name it (--namespace), or install Jobgate: kubectl apply -f deploy/install.yaml")
     })?;
     let number = |pointer: &str| deployment.pointer(pointer).and_then(Value::as_u64);
     let wanted = number("/spec/replicas").unwrap_or(1);
@@ -45,22 +45,22 @@ pub(super) fn replicas(observed: &Observed) -> Judged {
     let mut notes = Vec::new();
     match (ready, wanted) {
         (_, 0) => notes.push(
-            Note::problem("it is scaled to none")
+            Note::problem("it is scaled to zero")
                 .remedy("scale it up: kubectl -n {ns} scale deployment {deployment} --replicas=2"),
         ),
-        (0, wanted) => notes.push(Note::problem(format!("none of {wanted} is ready"))),
+        (0, wanted) => notes.push(Note::problem(format!("none of {wanted} are ready"))),
         (ready, wanted) if ready < wanted => {
             notes.push(Note::warning(format!("{ready} of {wanted} are ready")));
         }
         (_, 1) => notes.push(
-            Note::warning("it is scaled to one: a drained node takes it away")
+            Note::warning("it is scaled to one: draining its node stops it")
                 .remedy("scale it up: kubectl -n {ns} scale deployment {deployment} --replicas=2"),
         ),
         _ => {}
     }
     for condition in items(deployment, "/status/conditions") {
         let text = |key: &str| condition[key].as_str().unwrap_or_default();
-        // What the controller says of a rollout that goes well is no news.
+        // Other conditions only report a rollout that goes well.
         let bad =
             matches!((text("type"), text("status")), ("ReplicaFailure", "True") | ("Progressing", "False"));
         if bad {
@@ -69,7 +69,7 @@ pub(super) fn replicas(observed: &Observed) -> Judged {
     }
     let (seen, made) = (number("/status/observedGeneration"), number("/metadata/generation"));
     if seen < made && ready > 0 {
-        notes.push(Note::warning("its latest change has not been seen by the controllers yet"));
+        notes.push(Note::warning("the controllers have not processed its latest change yet"));
     }
     or_fine(notes, format!("{ready} of {wanted} are ready"))
 }
@@ -90,13 +90,13 @@ pub(super) fn pods(observed: &Observed) -> Judged {
             {
                 let message =
                     text("/state/waiting/message").map(|message| format!(": {message}")).unwrap_or_default();
-                notes.push(Note::problem(format!("{at} waits: {reason}{message}")));
+                notes.push(Note::problem(format!("{at} is waiting: {reason}{message}")));
             }
             let last = text("/lastState/terminated/reason")
                 .map(|reason| format!(", last: {reason}"))
                 .unwrap_or_default();
             let killed = text("/lastState/terminated/reason") == Some("OOMKilled");
-            if killed || restarts >= RESTARTS {
+            if killed || restarts >= MANY_RESTARTS {
                 notes.push(Note::warning(format!(
                     "{at} was restarted {}{last}",
                     plural(usize::try_from(restarts).unwrap_or(usize::MAX), "time")
@@ -106,7 +106,7 @@ pub(super) fn pods(observed: &Observed) -> Judged {
         for condition in items(pod, "/status/conditions") {
             let text = |key: &str| condition[key].as_str().unwrap_or_default();
             if (text("type"), text("status")) == ("PodScheduled", "False") {
-                notes.push(Note::problem(format!("{at} has no node: {}", text("message"))));
+                notes.push(Note::problem(format!("{at} is not scheduled: {}", text("message"))));
             }
         }
         let ready = items(pod, "/status/conditions")
@@ -116,14 +116,14 @@ pub(super) fn pods(observed: &Observed) -> Judged {
             && !notes.iter().any(|note| note.text.starts_with(at))
         {
             notes.push(Note::warning(format!("{at} is not ready")).remedy(format!(
-                "it says why: kubectl get --raw /api/v1/namespaces/{{ns}}/pods/{at}:8080/proxy/readyz"
+                "see why: kubectl get --raw /api/v1/namespaces/{{ns}}/pods/{at}:8080/proxy/readyz"
             )));
         }
     }
-    or_fine(notes, format!("{} without trouble", plural(pods.len(), "pod")))
+    or_fine(notes, format!("{} without problems", plural(pods.len(), "pod")))
 }
 
-/// Returns the tag of an image; nothing where a digest or the default names it.
+/// Returns the tag of an image, if it has one.
 fn tag(image: &str) -> Option<&str> {
     let name = image.rsplit('/').next().unwrap_or(image);
     let (name, _) = name.split_once('@').unwrap_or((name, ""));
@@ -147,7 +147,7 @@ pub(super) fn version(observed: &Observed) -> Judged {
         let image =
             container(deployment).and_then(|container| container["image"].as_str()).unwrap_or_default();
         let Some(tag) = tag(image) else {
-            return Err(Note::not_checked(format!("the image {image} does not tell its version"))
+            return Err(Note::not_checked(format!("the image {image} has no version tag"))
                 .remedy("nothing, unless you want this checked"));
         };
         said.push(tag.trim_start_matches('v'));
@@ -155,7 +155,7 @@ pub(super) fn version(observed: &Observed) -> Judged {
     let other = said.iter().any(|version| *version != VERSION);
     let told = list(&said);
     Ok(vec![if other {
-        Note::warning(format!("{told} in the cluster, and this is {VERSION}"))
+        Note::warning(format!("the cluster runs {told}, this program is {VERSION}"))
     } else {
         Note::ok(told)
     }])
@@ -163,7 +163,7 @@ pub(super) fn version(observed: &Observed) -> Judged {
 
 pub(super) fn service(observed: &Observed) -> Judged {
     if observed.entries().next().is_some() && observed.entries().all(|entry| entry.url().is_some()) {
-        return Ok(vec![Note::ok("the webhooks lead to a URL, not to a Service")]);
+        return Ok(vec![Note::ok("the webhooks call a URL, not a Service")]);
     }
     let service_name = observed.service_name();
     let service = need(&observed.service, || {
@@ -173,7 +173,7 @@ pub(super) fn service(observed: &Observed) -> Judged {
     let spec = &service["spec"];
     if spec["type"] == "ExternalName" {
         return Ok(vec![Note::ok(format!(
-            "leads to {}, outside the cluster",
+            "points to {}, outside the cluster",
             spec["externalName"].as_str().unwrap_or_default()
         ))]);
     }
@@ -184,7 +184,7 @@ pub(super) fn service(observed: &Observed) -> Judged {
             selector.iter().filter(|(key, value)| of_pods[*key] != **value).map(|(key, _)| key).collect();
         if !differing.is_empty() {
             notes.push(Note::problem(format!(
-                "its selector does not fit the pods' labels: {}",
+                "its selector does not match the pods' labels: {}",
                 list(differing)
             )));
         }
@@ -197,12 +197,12 @@ pub(super) fn service(observed: &Observed) -> Judged {
         }
     };
     let endpoints: Vec<&Value> = slices.iter().flat_map(|slice| items(slice, "/endpoints")).collect();
-    // A condition that is not set is to be taken for true.
+    // A missing condition counts as true.
     let ready = endpoints.iter().filter(|endpoint| endpoint["conditions"]["ready"] != false).count();
     if ready == 0 {
         let all = endpoints.len();
         notes.push(Note::problem(if all == 0 {
-            "it has no endpoint".to_owned()
+            "it has no endpoints".to_owned()
         } else {
             format!("none of its {} is ready", plural(all, "endpoint"))
         }));
@@ -215,9 +215,9 @@ pub(super) fn network_policy(observed: &Observed) -> Judged {
     let deployment =
         need(&observed.deployment, || Note::not_checked("there is no Deployment").remedy("see `replicas`"))?;
     let template = &deployment["spec"]["template"];
-    // Policies do not hold for pods on their node's network.
+    // Policies do not apply to pods on the network of their node.
     if template["spec"]["hostNetwork"] == true {
-        return Ok(vec![Note::ok("the pods are on their node's network")]);
+        return Ok(vec![Note::ok("the pods use their node's network")]);
     }
     let into = |policy: &&Value| {
         selects(&policy["spec"]["podSelector"], labels(template))
@@ -247,7 +247,7 @@ pub(super) fn network_policy(observed: &Observed) -> Judged {
     let from = |rule: &Value| rule["from"].as_array().filter(|from| !from.is_empty()).cloned();
     let names = list(policies.iter().map(|policy| name(policy)));
     if rules.iter().any(|rule| from(rule).is_none()) {
-        return Ok(vec![Note::ok(format!("{names} lets port {number} in"))]);
+        return Ok(vec![Note::ok(format!("{names} allows port {number}"))]);
     }
     let blocks = rules
         .iter()
@@ -256,9 +256,12 @@ pub(super) fn network_policy(observed: &Observed) -> Judged {
         .filter_map(|peer| Some(peer.pointer("/ipBlock/cidr")?.as_str()?.to_owned()));
     let blocks: Vec<String> = blocks.collect();
     Ok(vec![if blocks.is_empty() {
-        Note::problem(format!("{names} keeps the API server from port {number}"))
+        Note::problem(format!("{names} blocks the API server from port {number}"))
     } else {
-        Note::ok(format!("{names} lets port {number} in from {}: the API server must be there", list(blocks)))
+        Note::ok(format!(
+            "{names} allows port {number} from {}: the API server must be in that range",
+            list(blocks)
+        ))
     }])
 }
 
@@ -290,7 +293,7 @@ pub(super) fn priority_class(observed: &Observed) -> Judged {
         return Ok(vec![Note::warning("the pods have none")]);
     };
     let class = need(&observed.priority_class, || {
-        Note::problem(format!("there is no PriorityClass {wanted}: no new pod can be made"))
+        Note::problem(format!("there is no PriorityClass {wanted}: no new pod can be created"))
     })?;
     Ok(vec![Note::ok(format!("{wanted} ({})", class["value"]))])
 }

@@ -6,7 +6,7 @@ use http::header::{ACCEPT, CONTENT_TYPE, WARNING};
 use http::{Request, Response};
 use kube::client::Body;
 
-use super::{Ask, LARGEST, Observed, Seen};
+use super::{Ask, MAX_ANSWER_BYTES, Observed, Seen};
 use crate::admission::dry_run::{self, Question};
 use crate::cluster::chain;
 use crate::cluster::fetch::{self, Failure};
@@ -17,11 +17,10 @@ use crate::serve::doctor::observed::{Canary, Expected, Unread};
 use crate::text::patch;
 use crate::text::value::{Value, json};
 
-/// Who asks, in an audit log.
+/// The field manager and name, for audit logs.
 pub(in crate::serve::doctor) const MANAGER: &str = "jobgate-doctor";
 
-/// A Job that asks for an accelerator, as some policies look at no other, and about which nothing else is to
-/// be said.
+/// A Job that requests an accelerator, since some policies look at no other, and that is otherwise fine.
 fn job(change: &Value) -> Value {
     let mut job = json!({
         "apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": MANAGER, "labels": {"app.kubernetes.io/name": MANAGER}},
@@ -39,18 +38,18 @@ fn job(change: &Value) -> Value {
     job
 }
 
-/// Returns Jobs of which one is to be denied: for its deadline, or else for its restart policy.
+/// Returns Jobs of which one should be denied: for its deadline, or for its restart policy.
 fn bad() -> [Value; 2] {
     [job(&json!({})), job(&json!({"spec": {"template": {"spec": {"restartPolicy": null}}}}))]
 }
 
-/// Returns the Job that lacks only what may be filled in.
+/// Returns a Job that lacks only what may be filled in.
 fn lacking() -> Value {
     job(&json!({"spec": {"activeDeadlineSeconds": 3600}}))
 }
 
-/// What must come of a Job under the policy of the cluster.
-fn foretold(policy: &Policy, observed: &Observed, object: &Value) -> Expected {
+/// Predicts the result of a Job under the policy of the cluster.
+fn predicted(policy: &Policy, observed: &Observed, object: &Value) -> Expected {
     let namespace = observed.place.canary_namespace.as_str();
     Expected::of(&dry_run::answer(
         policy,
@@ -59,10 +58,10 @@ fn foretold(policy: &Policy, observed: &Observed, object: &Value) -> Expected {
     ))
 }
 
-/// Chooses the Job to be judged: one that is denied, else one that is warned of, else any.
+/// Chooses the Job to send: one that is denied, else one with a warning, else any.
 fn choose(policy: &Policy, observed: &Observed) -> (Value, Expected) {
     let mut all = bad().map(|object| {
-        let expected = foretold(policy, observed, &object);
+        let expected = predicted(policy, observed, &object);
         (object, expected)
     });
     let best = all
@@ -73,7 +72,7 @@ fn choose(policy: &Policy, observed: &Observed) -> (Value, Expected) {
 }
 
 impl Ask<'_> {
-    /// Sends both canaries, and sees by the API server's counters whether it got answers.
+    /// Sends both canaries, and reads from the API server's counters whether it got answers.
     pub(super) async fn canaries(&self, observed: &mut Observed) {
         let policy =
             observed.policy.known().and_then(|source| Policy::parse(&source.text, &source.name).ok());
@@ -85,11 +84,11 @@ impl Ask<'_> {
             None => (job(&json!({})), None),
         };
         let lacking = lacking();
-        let filled = policy.as_ref().map(|policy| foretold(policy, observed, &lacking));
+        let filled = policy.as_ref().map(|policy| predicted(policy, observed, &lacking));
         let before = observed.fail_open.clone();
         let mut judged = self.canary(observed, &bad, judged).await;
         let mut filled = self.canary(observed, &lacking, filled).await;
-        // Who could not be asked before is not asked again.
+        // Counters that could not be read before are not read again.
         if let Some(before) = before.known()
             && let Seen::Known(after) = self.fail_open().await
         {
@@ -100,7 +99,7 @@ impl Ask<'_> {
                 };
                 of(&after).saturating_sub(of(before))
             };
-            // Counts are by the names of webhooks, which have to be known.
+            // Counts are by webhook name, which must be known.
             let configurations = [observed.validating.known().is_some(), observed.mutating.known().is_some()];
             for ((canary, kind), known) in [(&mut judged, Kind::Validating), (&mut filled, Kind::Mutating)]
                 .into_iter()
@@ -127,7 +126,7 @@ impl Ask<'_> {
                 let request = request.map_err(|error| Failure::Transport(kube::Error::HttpError(error)))?;
                 let response = self.client.send(request).await.map_err(Failure::Transport)?;
                 let (status, warnings) = (response.status().as_u16(), warnings(&response));
-                let answer = serde_json::from_slice(&fetch::read(response, LARGEST).await?)?;
+                let answer = serde_json::from_slice(&fetch::read(response, MAX_ANSWER_BYTES).await?)?;
                 Ok(Canary { expected, status, answer, warnings, failed_open: None })
             })
             .await;
@@ -176,7 +175,7 @@ mod tests {
             let policy = Policy::builtin(name).unwrap();
             let (_, expected) = choose(&policy, &observed);
             assert_eq!((expected.denied, &expected.rules[..]), (denied, rules), "{name}");
-            assert_eq!(foretold(&policy, &observed, &lacking()).fills.len(), fills, "{name}");
+            assert_eq!(predicted(&policy, &observed, &lacking()).fills.len(), fills, "{name}");
         }
     }
 

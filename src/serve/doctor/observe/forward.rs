@@ -1,6 +1,6 @@
-//! A port of a pod, through the API server: `kubectl port-forward`, for one connection. kube speaks the
-//! protocol; the words for what went wrong are ours, and so is the bound on the time, which the caller keeps.
-//! It is the only bound on the text of a refusal, which kube reads to its end.
+//! Opens a port of a pod through the API server: `kubectl port-forward`, for one connection. kube implements
+//! the protocol; the error messages and the timeout, which the caller applies, are ours. The timeout is the
+//! only limit on the text of a refusal, which kube reads to its end.
 
 use std::future::{Future, pending};
 
@@ -18,13 +18,13 @@ pub(super) enum ForwardError {
     Forbidden,
     #[error("the API server says: {0}")]
     Refused(String),
-    #[error("the API server refuses it, and does not say why")]
+    #[error("the API server refuses it without a reason")]
     Speechless,
-    #[error("the API server, or a proxy before it, speaks no WebSocket")]
+    #[error("the API server, or a proxy before it, does not support WebSocket")]
     Upgrade(#[source] UpgradeConnectionError),
     #[error("reach the API server")]
     Transport(#[source] Error),
-    #[error("the API server said nothing for too long")]
+    #[error("the API server did not answer in time")]
     Silence,
 }
 
@@ -40,9 +40,9 @@ impl From<Error> for ForwardError {
     }
 }
 
-/// Opens a connection to a port of a pod. With it comes what resolves when the far end has something to say
-/// of it: then it is of no more use. What goes wrong behind the API server without a word ends the
-/// connection. Dropping the connection closes it.
+/// Opens a connection to a port of a pod, and returns a future that resolves to an error message of the far
+/// end, after which the connection is useless. Other failures end the connection without a message. Dropping
+/// the connection closes it.
 pub(super) async fn dial(
     client: &Client,
     namespace: &str,
@@ -51,7 +51,7 @@ pub(super) async fn dial(
 ) -> Result<(DuplexStream, impl Future<Output = String> + use<>), ForwardError> {
     let pods: Api<Pod> = Api::namespaced(client.clone(), namespace);
     let mut forwarder = pods.portforward(pod, &[port]).await?;
-    // Both are there to be taken once, by the port that was asked for.
+    // Both exist once for each port.
     let (Some(stream), Some(error)) = (forwarder.take_stream(port), forwarder.take_error(port)) else {
         return Err(ForwardError::Silence);
     };

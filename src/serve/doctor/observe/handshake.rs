@@ -1,4 +1,4 @@
-//! The certificate that a server shows at a TLS handshake, trusted or not.
+//! Reads the certificate of a server in a TLS handshake, trusted or not.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -13,14 +13,13 @@ use tokio_rustls::TlsConnector;
 
 use crate::cluster::chain as told;
 
-/// Notes what it is shown and accepts it: whether it is to be trusted is judged afterwards, against each
-/// `caBundle`. That the server holds the key is verified all the same. Nothing is ever sent over such a
-/// connection.
+/// Records and accepts every certificate: it is verified afterwards, against each `caBundle`. That the server
+/// has the key is verified here. No data is ever sent over such a connection.
 #[derive(Debug)]
 struct Recorder {
     provider: Arc<CryptoProvider>,
     seen: Mutex<Vec<CertificateDer<'static>>>,
-    /// Whether the server has signed with the key of what it showed.
+    /// Whether the server has proved that it has the key.
     proven: AtomicBool,
 }
 
@@ -55,12 +54,8 @@ impl ServerCertVerifier for Recorder {
         cert: &CertificateDer<'_>,
         dss: &DigitallySignedStruct,
     ) -> Result<HandshakeSignatureValid, rustls::Error> {
-        self.proven(verify_tls12_signature(
-            message,
-            cert,
-            dss,
-            &self.provider.signature_verification_algorithms,
-        ))
+        let algorithms = &self.provider.signature_verification_algorithms;
+        self.proven(verify_tls12_signature(message, cert, dss, algorithms))
     }
 
     fn verify_tls13_signature(
@@ -69,12 +64,8 @@ impl ServerCertVerifier for Recorder {
         cert: &CertificateDer<'_>,
         dss: &DigitallySignedStruct,
     ) -> Result<HandshakeSignatureValid, rustls::Error> {
-        self.proven(verify_tls13_signature(
-            message,
-            cert,
-            dss,
-            &self.provider.signature_verification_algorithms,
-        ))
+        let algorithms = &self.provider.signature_verification_algorithms;
+        self.proven(verify_tls13_signature(message, cert, dss, algorithms))
     }
 
     fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
@@ -82,10 +73,10 @@ impl ServerCertVerifier for Recorder {
     }
 }
 
-/// Returns the chain that is shown to a client that asks for the name, the server's own certificate first.
+/// Returns the chain for the name, the server's own certificate first.
 ///
 /// # Errors
-/// There was no handshake, or none by the deadline; in words.
+/// There was no handshake by the deadline; as a message.
 pub(super) async fn chain<S: AsyncRead + AsyncWrite + Unpin>(
     stream: S,
     name: &str,
@@ -108,7 +99,7 @@ pub(super) async fn chain<S: AsyncRead + AsyncWrite + Unpin>(
     let shaken = timeout_at(deadline, TlsConnector::from(Arc::new(config)).connect(name, stream)).await;
     let seen = std::mem::take(&mut *recorder.seen.lock().unwrap_or_else(PoisonError::into_inner));
     match shaken {
-        // A server that wants to see a certificate of ours has shown its own by then.
+        // A server that requires a client certificate has sent its own by then.
         _ if recorder.proven.load(Ordering::Relaxed) => Ok(seen),
         Ok(Err(error)) => Err(format!("no TLS handshake: {}", told(&error))),
         _ => Err("no TLS handshake: no answer".to_owned()),
