@@ -16,6 +16,7 @@
 
 mod check;
 pub mod dry_run;
+mod fault;
 mod respond;
 mod review;
 mod skim;
@@ -30,6 +31,7 @@ use crate::text::value::Value;
 
 pub use check::Doubt;
 pub(crate) use check::checked_patch;
+pub use fault::Fault;
 pub use respond::{LONGEST_LINE, LONGEST_WARNING, MOST_FINDINGS, MOST_WARNINGS};
 pub use review::{Change, Head, Malformed, Review, Subject, Version};
 pub use weight::weight;
@@ -84,91 +86,6 @@ pub enum Pass {
     Subresource,
     /// A kind that is not judged.
     Kind,
-}
-
-/// Something that went wrong on our side, or in what was sent. The request is allowed and the fault is
-/// counted; [`Fault::is_ours`] tells which side.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Fault {
-    /// The body is no AdmissionReview.
-    Malformed,
-    /// `object`, or `oldObject` of an UPDATE, is missing.
-    ObjectMissing,
-    /// `object` or `oldObject` cannot be read.
-    ObjectUnreadable,
-    /// The object is of another kind than the request says.
-    KindMismatch,
-    /// A patch was made and does not fit.
-    Patch(Doubt),
-    /// A rule panicked.
-    Panic,
-    /// The answer was not ready in time.
-    Deadline,
-}
-
-impl Fault {
-    /// The faults that somebody is paged for.
-    pub const OURS: [Self; 6] = [
-        Self::Panic,
-        Self::Deadline,
-        Self::Patch(Doubt::DoesNotApply),
-        Self::Patch(Doubt::StraysOutside),
-        Self::Patch(Doubt::NotIdempotent),
-        Self::Patch(Doubt::NewDenial),
-    ];
-
-    /// The faults of a caller that no user of an API server can bring about: if an API server sends these, it
-    /// and Jobgate do not understand each other.
-    pub const NOT_OF_AN_API_SERVER: [Self; 3] = [Self::Malformed, Self::ObjectMissing, Self::KindMismatch];
-
-    /// Tells whether it is a fault of ours, which somebody should look at, and not the caller's.
-    ///
-    /// Whoever can reach the port, or may create objects, can send a body that is no review, a review without
-    /// its object or with one of another kind, an object that cannot be read, and one that needs a larger
-    /// patch than is sent. Nobody may page others with that. The deadline is on the other side although a
-    /// flood of costly reviews can pass it, too: objects that were let through because there was no time must
-    /// be noticed.
-    #[must_use]
-    pub fn is_ours(self) -> bool {
-        match self {
-            Self::Malformed
-            | Self::ObjectMissing
-            | Self::ObjectUnreadable
-            | Self::KindMismatch
-            | Self::Patch(Doubt::TooLarge) => false,
-            Self::Patch(_) | Self::Panic | Self::Deadline => true,
-        }
-    }
-
-    /// Returns a word for metrics.
-    #[must_use]
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Malformed => "malformed",
-            Self::ObjectMissing => "object_missing",
-            Self::ObjectUnreadable => "object_unreadable",
-            Self::KindMismatch => "kind_mismatch",
-            Self::Patch(doubt) => doubt.as_str(),
-            Self::Panic => "panic",
-            Self::Deadline => "deadline",
-        }
-    }
-
-    /// Returns what the user is told. One warning, and not an error: the object is admitted.
-    fn warning(self) -> &'static str {
-        match self {
-            Self::Malformed => "jobgate could not read the review and let the object pass unchecked",
-            Self::ObjectMissing | Self::ObjectUnreadable => {
-                "jobgate could not read the object and let it pass unchecked"
-            }
-            Self::KindMismatch => {
-                "jobgate was sent an object of another kind than announced and let it pass unchecked"
-            }
-            Self::Patch(_) => "jobgate could not fill defaults into this object safely and left it as it is",
-            Self::Panic => "jobgate failed while it checked the object and let it pass unchecked",
-            Self::Deadline => "jobgate could not check the object in time and let it pass unchecked",
-        }
-    }
 }
 
 /// How a request was answered, in one word.

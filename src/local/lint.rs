@@ -7,6 +7,7 @@
 //! file, are spread over the threads of the current rayon pool; the report does not depend on their number.
 
 mod answers;
+mod arguments;
 mod batch;
 mod chart;
 mod claims;
@@ -17,6 +18,8 @@ mod kustomization;
 mod near;
 mod objects;
 mod paths;
+mod place;
+mod run;
 mod source;
 
 pub use answers::{Against, DryRun, Key, Mentioned, mentioned};
@@ -26,7 +29,6 @@ pub use input::{Content, Input, Inputs, Unreadable, collect};
 pub use source::{STDIN, drained, stdin};
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -35,18 +37,12 @@ use rayon::prelude::*;
 
 use crate::judge::checks::UNRENDERED_TEMPLATE;
 use crate::judge::policy::Policy;
-use crate::local::fix;
-use crate::report::{Located, Location, Reason, Report, Unjudged, helm, unjudged_order};
-use crate::text::lines::Lines;
-use crate::text::lines::Position;
-use crate::text::yaml::{self, Chunk, Edit, Limits, SyntaxError, SyntaxErrorKind};
-use chart::Role;
-use claims::Scope;
-use document::{Context, Judged};
-use fixing::{Shifts, start};
+use crate::report::{Located, Reason, Report, Unjudged, unjudged_order};
+use crate::text::yaml::Limits;
+use arguments::Arguments;
 use kustomization::Kustomizations;
-use paths::{normal, shown};
-use source::{Loaded, TooLarge};
+use paths::normal;
+use run::{File, Moved, Run};
 
 /// What a run is told besides its inputs, policy and facts.
 #[derive(Clone, Copy, Debug)]
@@ -124,15 +120,6 @@ pub struct Linted {
     /// Files that should have been changed and are as they were; the report is about them as they are.
     pub unwritten: Vec<Unwritten>,
 }
-
-/// Documents that one thread takes at a time.
-const BATCH: usize = 32;
-/// Documents whose findings are in memory twice for a moment.
-const WAVE: usize = 64 * BATCH;
-
-/// Bytes of a file above which its documents are spread over threads; below, the file itself is the unit of
-/// work.
-const SPREAD: usize = 256 << 10;
 
 /// Lints files.
 ///
@@ -269,13 +256,7 @@ fn unjudged(located: &Located, reason: Reason) -> Unjudged {
 
 /// Says that nothing of a file was judged.
 fn whole_file(path: Arc<str>, reason: Reason) -> Unjudged {
-    let start = Position { line: 1, column: 1 };
-    Unjudged {
-        location: Some(Location { file: path, span: 0..0, start, end: start }),
-        document: None,
-        object: None,
-        reason,
-    }
+    Unjudged { location: Some(place::first_of(path)), document: None, object: None, reason }
 }
 
 impl Unreadable {
@@ -298,263 +279,4 @@ impl Unwritten {
 #[must_use]
 pub fn nothing_in(path: &str) -> Unjudged {
     whole_file(path.into(), Reason::Nothing)
-}
-
-/// The arguments of a run, and whether there was anything to say of what is in them.
-#[derive(Default)]
-struct Arguments {
-    /// Directories.
-    roots: BTreeMap<Arc<str>, bool>,
-    /// Named files.
-    files: Vec<Arc<str>>,
-}
-
-impl Arguments {
-    fn take(&mut self, input: &Input, file: &Report) {
-        let speaks = file.objects > 0 || !file.findings.is_empty() || !file.unjudged.is_empty();
-        match &input.root {
-            Some(root) => *self.roots.entry(Arc::clone(root)).or_default() |= speaks,
-            None if !speaks => self.files.push(Arc::clone(&input.path)),
-            None => {}
-        }
-    }
-
-    /// Remembers that something is said of a file elsewhere.
-    fn speak(&mut self, input: &Input) {
-        if let Some(root) = &input.root {
-            self.roots.insert(Arc::clone(root), true);
-        }
-    }
-
-    /// Remembers that something was said of files.
-    fn speak_of(&mut self, inputs: &[Input], unjudged: &[Unjudged]) {
-        let files: BTreeSet<&str> =
-            unjudged.iter().filter_map(|unjudged| Some(&*unjudged.location.as_ref()?.file)).collect();
-        inputs
-            .iter()
-            .filter(|input| files.contains(&*shown(Path::new(&*input.path))))
-            .for_each(|input| self.speak(input));
-    }
-
-    /// Returns the directories of which nothing was said. Files that were named are reported only if there is
-    /// nothing in any of them: whoever passes the files of a commit, or a shell's glob, means those of them
-    /// that hold batch work.
-    fn silent(self, said: usize) -> Vec<Unjudged> {
-        let roots = self.roots.into_iter().filter(|(_, speaks)| !speaks).map(|(root, _)| root);
-        let files = self.files.into_iter().filter(|_| said == 0);
-        roots.chain(files).map(|path| nothing_in(&path)).collect()
-    }
-}
-
-/// What is the same for every file of a run.
-struct Run<'a> {
-    policy: &'a Policy,
-    facts: &'a Claims,
-    claims: &'a Claims,
-    kustomizations: &'a Kustomizations,
-    /// The only file of the run, where there is but one.
-    alone: Option<Loaded>,
-    options: &'a Options<'a>,
-}
-
-/// Claims that stand elsewhere in their files than they did, by where they stood.
-type Moved = BTreeMap<(Arc<str>, usize, usize), Location>;
-
-/// What is left of a file.
-#[derive(Default)]
-struct File {
-    report: Report,
-    diff: Option<String>,
-    unwritten: Option<Unwritten>,
-    moved: Moved,
-}
-
-impl Run<'_> {
-    fn file(&self, input: &Input) -> Result<File, Unreadable> {
-        let done = self.read(input);
-        if let Some(progress) = self.options.progress {
-            progress.files.fetch_add(1, Ordering::Relaxed);
-        }
-        done
-    }
-
-    fn read(&self, input: &Input) -> Result<File, Unreadable> {
-        if let Some(loaded) = &self.alone {
-            return Ok(self.fixed(input, loaded));
-        }
-        match source::load(input, self.options.max_file_size)? {
-            Ok(loaded) => Ok(self.fixed(input, &loaded)),
-            Err(TooLarge { size }) => {
-                let finding = document::too_large(input, size, self.options.max_file_size);
-                let unjudged = vec![whole_file(Arc::clone(&input.path), Reason::TooLarge)];
-                let report =
-                    Report { files: 1, documents: 1, findings: vec![finding], unjudged, ..Report::default() };
-                Ok(File { report, ..File::default() })
-            }
-        }
-    }
-
-    /// Returns the text of a file that a claim stands in.
-    fn claim_text(&self, path: &str) -> Option<Arc<String>> {
-        let input = self.facts.file(path).or_else(|| self.claims.file(path))?;
-        Some(source::load(input, self.options.max_file_size).ok()?.ok()?.text())
-    }
-
-    /// Judges the documents of one file and hands the file over, where it is to be changed. If that fails,
-    /// the file is judged as it is.
-    fn fixed(&self, input: &Input, loaded: &Loaded) -> File {
-        let (mut file, edits) = self.documents(input, loaded, self.options);
-        let Some(fixing) = self.options.fix.filter(|_| !edits.is_empty()) else { return file };
-        let new = fix::apply(loaded.bytes(), &edits);
-        let split = |source| yaml::split(source, &self.options.limits()).collect::<Vec<_>>();
-        let (chunks, shifts) = (split(loaded.bytes()), Shifts::new(&edits));
-        let written = if shifts.keep(&chunks, &split(&new)) {
-            fixing.sink.take(&Change { input, old: loaded.bytes(), new: &new, edits: &edits })
-        } else {
-            Err(Unwritten {
-                path: input.path.to_string(),
-                reason: "its documents would run into each other".to_owned(),
-            })
-        };
-        if let Err(unwritten) = written {
-            let options = Options { fix: None, ..*self.options };
-            let (file, _) = self.documents(input, loaded, &options);
-            return File { unwritten: Some(unwritten), ..file };
-        }
-        let lines = Lines::new(&new);
-        for located in &mut file.report.findings {
-            let start = chunks.get(located.document).map_or(0, start);
-            document::shift(located, |offset| shifts.of(start, offset));
-            document::settle(located, &lines);
-        }
-        for unjudged in &mut file.report.unjudged {
-            let start = unjudged.document.and_then(|document| chunks.get(document)).map_or(0, start);
-            let Some(location) = &mut unjudged.location else { continue };
-            location.span = shifts.of(start, location.span.start)..shifts.of(start, location.span.end);
-            (location.start, location.end) =
-                (lines.position(location.span.start), lines.position(location.span.end));
-        }
-        for claim in self.facts.locations(&input.path).chain(self.claims.locations(&input.path)) {
-            let span =
-                shifts.of(claim.span.start, claim.span.start)..shifts.of(claim.span.start, claim.span.end);
-            let (start, end) = (lines.position(span.start), lines.position(span.end));
-            let now = Location { file: Arc::clone(&claim.file), span, start, end };
-            file.moved.insert((Arc::clone(&claim.file), claim.span.start, claim.span.end), now);
-        }
-        if self.options.keep_sources && !(file.report.findings.is_empty() && file.moved.is_empty()) {
-            file.report
-                .sources
-                .insert(Arc::clone(&input.path), Arc::new(String::from_utf8_lossy(&new).into_owned()));
-        }
-        file.report.changed = 1;
-        file
-    }
-
-    /// Judges the documents of one file. Findings stand where they stand when the edits of their own document
-    /// are made, and no others.
-    fn documents(&self, input: &Input, loaded: &Loaded, options: &Options<'_>) -> (File, Vec<Edit>) {
-        let scope = Scope { file: input, facts: self.facts, linted: self.claims };
-        let patch = self.kustomizations.patch(input);
-        let context = Context::new(self.policy, &scope, options, input, loaded.bytes()).patching(patch);
-        let limits = self.options.limits();
-        let chunks: Vec<_> = yaml::split(loaded.bytes(), &limits).collect();
-        let judge = |batch: &[Result<Chunk, SyntaxError>], first: usize| {
-            let mut judged = Judged::default();
-            for (index, chunk) in batch.iter().enumerate() {
-                let document = chunk
-                    .as_ref()
-                    .map_err(Clone::clone)
-                    .and_then(|chunk| yaml::parse(loaded.bytes(), chunk, &limits));
-                // What has nothing but comments has a number, but is not counted.
-                judged.report.documents +=
-                    usize::from(!document.as_ref().is_ok_and(yaml::Document::is_empty));
-                context.judge(first + index, document, &mut judged);
-            }
-            judged
-        };
-        let mut report = Report { files: 1, ..Report::default() };
-        let (mut broken, mut edits) = (Vec::new(), Vec::new());
-        let mut seen = 0;
-        for wave in chunks.chunks(WAVE) {
-            let batches =
-                wave.par_chunks(BATCH).enumerate().map(|(index, batch)| judge(batch, seen + index * BATCH));
-            let batches: Vec<Judged> =
-                if loaded.bytes().len() < SPREAD { vec![judge(wave, seen)] } else { batches.collect() };
-            seen += wave.len();
-            let found: usize = batches.iter().map(|batch| batch.report.findings.len()).sum();
-            if report.findings.capacity() - report.findings.len() < found {
-                // The rest of a file is mostly like what has been seen of it. To grow by doubling would take
-                // twice the memory.
-                let all = report.findings.len() + found;
-                report.findings.reserve_exact(found + (all + all / 16) * (chunks.len() - seen) / seen);
-            }
-            for mut batch in batches {
-                report.append(batch.report);
-                broken.append(&mut batch.broken);
-                edits.append(&mut batch.edits);
-            }
-        }
-        self.say_broken(input, loaded.bytes(), &mut broken, &mut report);
-        if !broken.is_empty() {
-            report.findings.extend(broken.into_iter().map(|(_, located)| located));
-            report.findings.sort_by(document::order);
-        }
-        if self.options.keep_sources && !report.findings.is_empty() {
-            report.sources.insert(Arc::clone(&input.path), loaded.text());
-        }
-        let diff = (self.options.dry_run.is_some() && !edits.is_empty())
-            .then(|| fix::diff(&input.path, loaded.bytes(), &edits));
-        (File { report, diff, ..File::default() }, edits)
-    }
-
-    /// Says which documents of a file could not be read, and forgets the others: in a directory, much is
-    /// called YAML or JSON that is no manifest.
-    fn say_broken(
-        &self,
-        input: &Input,
-        text: &[u8],
-        broken: &mut Vec<(SyntaxErrorKind, Located)>,
-        report: &mut Report,
-    ) {
-        if broken.is_empty() {
-            return;
-        }
-        let named = |is_own: fn(&Path) -> bool| matches!(&input.content, Content::File(path) if is_own(path));
-        let is_kustomization = named(kustomization::is_kustomization);
-        let is_ours = input.named
-            || is_kustomization
-            || named(chart::is_chart)
-            || self.kustomizations.patch(input).is_some();
-        let speak = is_ours || batch::may_be_manifest(text);
-        let first = broken.iter().position(|(kind, _)| *kind == SyntaxErrorKind::Template);
-        let chart = first.and_then(|_| chart::of(input));
-        // What a kustomization says is found in its text, as far as it can be.
-        let may_be = || match chart.as_ref().map(|dir| chart::role(dir, input)) {
-            _ if is_kustomization => false,
-            Some(Role::PassedOver) => false,
-            role => batch::is_in_template(text, role == Some(Role::Template)),
-        };
-        let speak_of_template = first.is_some() && (input.named || may_be());
-        let mut nth = 0;
-        broken.retain(|(kind, _)| {
-            nth += 1;
-            match kind {
-                // A template breaks YAML in as many places as it has directives: one finding says all there
-                // is to say.
-                SyntaxErrorKind::Template => speak_of_template && first == Some(nth - 1),
-                _ => speak && !(speak_of_template && first < Some(nth - 1)),
-            }
-        });
-        for (kind, located) in broken {
-            let reason = match (&kind, &chart) {
-                (SyntaxErrorKind::Template, Some(dir)) => {
-                    located.finding.help = helm(dir).into();
-                    Reason::Chart(Arc::clone(dir))
-                }
-                (SyntaxErrorKind::Template, None) => Reason::Template,
-                _ => Reason::Unreadable,
-            };
-            report.unjudged.push(unjudged(located, reason));
-        }
-    }
 }

@@ -1,9 +1,13 @@
 //! What a run did not judge, and why. Every way in says it through this one type, and every format writes it
 //! from here.
 
+mod reason;
+
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::sync::Arc;
+
+pub use reason::{Kustomized, Reason, Render};
 
 use super::text::{clean, plural, thousands};
 use super::{Location, ObjectId, Report};
@@ -20,210 +24,6 @@ pub struct Unjudged {
     pub object: Option<Arc<ObjectId>>,
     /// Why.
     pub reason: Reason,
-}
-
-/// Why something was not judged. The order is that of reports.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Reason {
-    /// A batch kind that Jobgate does not judge.
-    Kind,
-    /// No known kind, but it runs pods to an end, or on accelerators.
-    Lookalike(Likeness),
-    /// Nearly a kind of ours: spelled or grouped in a way that no API server knows.
-    Misspelled,
-    /// Of a kind of ours, or of one that is known, in a version that API servers no longer serve.
-    NotServed,
-    /// A part of an object, which something completes. The rules that ask for what is missing said nothing.
-    Partial,
-    /// A patch that a kustomization lists.
-    Patch(Kustomized),
-    /// A kustomization that changes batch work, or takes in what was not linted.
-    Kustomization(Kustomized),
-    /// A Helm chart in this directory.
-    Chart(Arc<str>),
-    /// A Helm chart in this directory that has templates, or dependencies, which were not linted.
-    ChartParts(Arc<str>),
-    /// A template of something else.
-    Template,
-    /// An object with a placeholder where a value must be known: the field.
-    Placeholder(Box<str>),
-    /// An object of a batch kind inside of another one, which nobody takes out: the kind of that one.
-    Inside(Box<str>),
-    /// A document that could not be read.
-    Unreadable,
-    /// A file beyond the limit.
-    TooLarge,
-    /// A path that could not be read: why.
-    UnreadablePath(Box<str>),
-    /// A file that `--fix` should have changed and could not: why. It was judged as it is.
-    NotWritten(Box<str>),
-    /// A path in which there is nothing to judge.
-    Nothing,
-    /// A claim of this name, whose access modes nobody knows and which could decide.
-    Claim(Box<str>),
-    /// A namespace that the registration of the webhook excludes: what would keep it out.
-    Excluded(Box<str>),
-    /// Objects of a batch kind in a cluster; how many, where that is known.
-    InCluster(Box<str>, Option<u64>),
-    /// Something of a cluster that could not be looked up.
-    Unknown(Box<str>),
-    /// Objects of a cluster that should have been judged and could not be listed.
-    NotListed(Box<str>),
-}
-
-/// A kustomization, and how to see what it makes.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Kustomized {
-    /// The path of its file.
-    pub path: Arc<str>,
-    /// How it is rendered.
-    pub render: Render,
-}
-
-/// How a kustomization is rendered.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Render {
-    /// By itself.
-    Build,
-    /// By itself, where kustomize may call Helm.
-    WithHelm,
-    /// By another that takes it in: it is a component.
-    ByAnother,
-}
-
-impl Kustomized {
-    /// Returns the directory that kustomize is called with.
-    fn dir(&self) -> &str {
-        self.path.rsplit_once('/').map_or(".", |(dir, _)| dir)
-    }
-
-    /// Returns what to do to have what it renders to judged.
-    fn help(&self) -> String {
-        let dir = quoted(self.dir());
-        match self.render {
-            Render::Build => format!("lint what it renders to: `kubectl kustomize {dir} | jobgate lint -`"),
-            Render::WithHelm => {
-                format!("lint what it renders to: `kubectl kustomize --enable-helm {dir} | jobgate lint -`")
-            }
-            Render::ByAnother => {
-                "lint what a kustomization that takes in this component renders to".to_owned()
-            }
-        }
-    }
-}
-
-impl Reason {
-    /// Returns the word in the formats for programs.
-    #[must_use]
-    pub fn word(&self) -> &'static str {
-        match self {
-            Self::Kind => "kind",
-            Self::Lookalike(_) => "lookalike",
-            Self::Misspelled => "misspelled-kind",
-            Self::NotServed => "not-served",
-            Self::Partial => "partial",
-            Self::Patch(_) => "patch",
-            Self::Kustomization(_) => "kustomization",
-            Self::Chart(_) => "chart",
-            Self::ChartParts(_) => "chart-parts",
-            Self::Template => "template",
-            Self::Placeholder(_) => "placeholder",
-            Self::Inside(_) => "inside",
-            Self::Unreadable => "unreadable",
-            Self::TooLarge => "too-large",
-            Self::UnreadablePath(_) => "unreadable-path",
-            Self::NotWritten(_) => "not-written",
-            Self::Nothing => "nothing",
-            Self::Claim(_) => "claim",
-            Self::Excluded(_) => "namespace",
-            Self::InCluster(..) => "kind-in-cluster",
-            Self::Unknown(_) => "not-looked-up",
-            Self::NotListed(_) => "not-listed",
-        }
-    }
-
-    /// Tells whether the run itself has failed for it: the exit code is 2, and a line on standard error says
-    /// why.
-    #[must_use]
-    pub fn is_error(&self) -> bool {
-        matches!(self, Self::UnreadablePath(_) | Self::NotWritten(_) | Self::NotListed(_))
-    }
-
-    /// Returns what was not done, as formats put it before the message.
-    pub(super) fn what(&self) -> &'static str {
-        if matches!(self, Self::NotWritten(_)) { "not fixed" } else { "not judged" }
-    }
-
-    /// Tells whether a finding says the same, so that people need not read it twice.
-    pub(super) fn is_found(&self) -> bool {
-        matches!(
-            self,
-            Self::Misspelled
-                | Self::NotServed
-                | Self::Chart(_)
-                | Self::Template
-                | Self::Placeholder(_)
-                | Self::Unreadable
-                | Self::TooLarge
-        )
-    }
-
-    /// Returns the heading under which people find it.
-    pub(super) fn heading(&self) -> &'static str {
-        match self {
-            Self::Kind | Self::InCluster(..) => "batch kinds that Jobgate does not judge",
-            Self::Lookalike(_) => "unknown kinds that run batch pods",
-            Self::Misspelled => "kinds that no API server knows",
-            Self::NotServed => "versions that are no longer served",
-            Self::Partial => "parts of objects: what is missing may be elsewhere",
-            Self::Patch(_) => "kustomize patches",
-            Self::Kustomization(_) => "kustomizations that are not rendered",
-            Self::Chart(_) => "charts that are not rendered",
-            Self::ChartParts(_) => "charts with templates or dependencies that were not linted",
-            Self::Template => "templates that are not rendered",
-            Self::Placeholder(_) => "placeholders where a value must be known",
-            Self::Inside(_) => "batch objects inside other objects",
-            Self::Unreadable => "documents that cannot be read",
-            Self::TooLarge => "files beyond the limit",
-            Self::UnreadablePath(_) => "paths that cannot be read",
-            Self::NotWritten(_) => "files that cannot be written",
-            Self::Nothing => "paths with nothing to judge",
-            Self::Claim(_) => "claims with unknown access modes",
-            Self::Excluded(_) => "namespaces that the webhook leaves alone",
-            Self::Unknown(_) => "what could not be looked up",
-            Self::NotListed(_) => "what could not be listed",
-        }
-    }
-
-    /// Returns what the summary counts, in the singular, and what was not done to it; nothing for objects,
-    /// which it counts by their kinds.
-    fn noun(&self) -> Option<(&'static str, &'static str)> {
-        Some(match self {
-            Self::Kind
-            | Self::Lookalike(_)
-            | Self::Misspelled
-            | Self::NotServed
-            | Self::Partial
-            | Self::Patch(_)
-            | Self::Inside(_)
-            | Self::InCluster(..) => {
-                return None;
-            }
-            Self::Kustomization(_) => ("kustomization", "not rendered"),
-            Self::Chart(_) | Self::ChartParts(_) => ("chart", "not rendered"),
-            Self::Template => ("template", "not rendered"),
-            Self::Placeholder(_) => ("object", "with placeholders"),
-            Self::Unreadable => ("document", "not readable"),
-            Self::TooLarge => ("file", "too large"),
-            Self::UnreadablePath(_) => ("path", "not readable"),
-            Self::NotWritten(_) => ("file", "not written"),
-            Self::Nothing => ("path", "with nothing to judge"),
-            Self::Claim(_) => ("claim", "unknown"),
-            Self::Excluded(_) => ("namespace", "left out"),
-            Self::Unknown(_) => ("look-up", "failed"),
-            Self::NotListed(_) => ("list", "not readable"),
-        })
-    }
 }
 
 impl Unjudged {
@@ -480,23 +280,6 @@ fn kind_of(unjudged: &Unjudged) -> Cow<'_, str> {
         Reason::NotServed => kind,
         _ if object.is_ours() => format!("partial {kind}").into(),
         _ => kind,
-    }
-}
-
-impl Reason {
-    fn rank(&self) -> usize {
-        match self {
-            Self::Kustomization(_) => 0,
-            Self::Chart(_) | Self::ChartParts(_) => 1,
-            Self::Template => 2,
-            Self::Placeholder(_) => 8,
-            Self::Unreadable => 3,
-            Self::TooLarge | Self::UnreadablePath(_) | Self::NotWritten(_) => 4,
-            Self::Claim(_) => 5,
-            Self::Excluded(_) => 6,
-            Self::Unknown(_) | Self::NotListed(_) => 7,
-            _ => 9,
-        }
     }
 }
 

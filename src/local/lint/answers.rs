@@ -9,7 +9,7 @@ use jiff::civil::Date;
 use super::input::Input;
 use super::objects::objects;
 use super::source;
-use super::{FactsError, Options, document};
+use super::{FactsError, Options};
 use crate::admission::dry_run::{self, Prediction, Question};
 use crate::judge::facts::{Claim, Fact, FactTable, Facts, Volume};
 use crate::judge::finding::Source;
@@ -164,7 +164,7 @@ impl Against {
                 Err(source::TooLarge { .. }) => {
                     return Err(FactsError::TooLarge {
                         path: path(),
-                        limit: document::bytes(options.max_file_size),
+                        limit: source::bytes(options.max_file_size),
                     });
                 }
             };

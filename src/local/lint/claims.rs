@@ -9,11 +9,11 @@ use std::sync::{Arc, LazyLock};
 use memchr::memmem::Finder;
 use rayon::prelude::*;
 
+use super::Options;
 use super::input::{Input, Unreadable};
 use super::near::{Near, Said};
 use super::objects::{Object, objects};
 use super::source::{self, Loaded, TooLarge};
-use super::{Options, document};
 use crate::judge::facts::{Claim, Fact, Facts, Volume, VolumeName};
 use crate::judge::finding::Source;
 use crate::report::Location;
@@ -98,7 +98,7 @@ impl Claims {
                 Err(TooLarge { .. }) => {
                     return Err(FactsError::TooLarge {
                         path: path(),
-                        limit: document::bytes(options.max_file_size),
+                        limit: source::bytes(options.max_file_size),
                     });
                 }
             };

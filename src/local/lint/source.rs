@@ -179,3 +179,13 @@ mod tests {
         assert_eq!(&*Loaded::new(vec![0xff, 0xfe]).text(), "");
     }
 }
+
+/// Writes a size for people.
+pub(super) fn bytes(count: u64) -> String {
+    let units = [(1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB")];
+    match units.into_iter().find(|(unit, _)| count >= *unit) {
+        Some((unit, name)) if count.is_multiple_of(unit) => format!("{} {name}", count / unit),
+        Some((unit, name)) => format!("{}.{} {name}", count / unit, count % unit * 10 / unit),
+        None => format!("{count} bytes"),
+    }
+}

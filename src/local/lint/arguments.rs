@@ -1,0 +1,56 @@
+//! Arguments of a run without anything to judge.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
+use std::sync::Arc;
+
+use super::input::Input;
+use super::nothing_in;
+use super::paths::shown;
+use crate::report::{Report, Unjudged};
+
+/// The arguments of a run, and whether there was anything to say of what is in them.
+#[derive(Default)]
+pub(super) struct Arguments {
+    /// Directories.
+    roots: BTreeMap<Arc<str>, bool>,
+    /// Named files.
+    files: Vec<Arc<str>>,
+}
+
+impl Arguments {
+    pub(super) fn take(&mut self, input: &Input, file: &Report) {
+        let speaks = file.objects > 0 || !file.findings.is_empty() || !file.unjudged.is_empty();
+        match &input.root {
+            Some(root) => *self.roots.entry(Arc::clone(root)).or_default() |= speaks,
+            None if !speaks => self.files.push(Arc::clone(&input.path)),
+            None => {}
+        }
+    }
+
+    /// Remembers that something is said of a file elsewhere.
+    pub(super) fn speak(&mut self, input: &Input) {
+        if let Some(root) = &input.root {
+            self.roots.insert(Arc::clone(root), true);
+        }
+    }
+
+    /// Remembers that something was said of files.
+    pub(super) fn speak_of(&mut self, inputs: &[Input], unjudged: &[Unjudged]) {
+        let files: BTreeSet<&str> =
+            unjudged.iter().filter_map(|unjudged| Some(&*unjudged.location.as_ref()?.file)).collect();
+        inputs
+            .iter()
+            .filter(|input| files.contains(&*shown(Path::new(&*input.path))))
+            .for_each(|input| self.speak(input));
+    }
+
+    /// Returns the directories of which nothing was said. Files that were named are reported only if there is
+    /// nothing in any of them: whoever passes the files of a commit, or a shell's glob, means those of them
+    /// that hold batch work.
+    pub(super) fn silent(self, said: usize) -> Vec<Unjudged> {
+        let roots = self.roots.into_iter().filter(|(_, speaks)| !speaks).map(|(root, _)| root);
+        let files = self.files.into_iter().filter(|_| said == 0);
+        roots.chain(files).map(|path| nothing_in(&path)).collect()
+    }
+}
