@@ -60,95 +60,111 @@ pub const SCHEDULE_NEVER_FIRES: &str = "schedule-never-fires";
 pub static CHECKS: &[Check] = &[
     Check {
         id: ANNOTATION_WITHOUT_EFFECT,
-        summary: "Jobgate's annotations do what they say",
-        page: "An annotation names a rule, and does nothing about it under the policy in force. `jobgate.dev/ignore` lifts no denial unless the policy says \
-               `optOut: denials`, and nothing at all with `optOut: none`: fix what is reported, or ask for an exemption in the policy. `jobgate.dev/keep` \
-               keeps a value from being filled in, so it does nothing about a rule that denies or warns instead, that never fills, or that is not for \
-               this kind. Neither does anything as a label, on a pod template, or on the `jobTemplate` of a CronJob: write it in the object's own \
-               `metadata.annotations`. Nothing is said of a rule that the policy ignores, nor of an `ignore` while there is nothing to lift: the author gets what \
-               the annotation asks for.",
+        summary: "Jobgate's annotations have an effect",
+        page: "An annotation names a rule but has no effect on it under this policy. `jobgate.dev/ignore` \
+               suppresses denials only if the policy sets `optOut: denials`, and nothing with `optOut: \
+               none`: fix the finding, or ask for an exemption in the policy. `jobgate.dev/keep` prevents a \
+               fill, so it has no effect on a rule that denies or warns instead, never fills, or does not \
+               apply to this kind. Neither has an effect as a label, on a pod template, or on the \
+               `jobTemplate` of a CronJob: write it in the object's own `metadata.annotations`. An \
+               annotation for a rule that the policy ignores is not reported, nor is an `ignore` with \
+               nothing to suppress.",
     },
     Check {
         id: API_SERVER,
         summary: "The API server accepts the object",
-        page: "The API server refuses this object, whatever Jobgate says: its own validation comes after defaults and mutating webhooks. The message is the server's. \
-               Values that the author left out are judged as the server fills them in. A Job that was copied from a cluster (`kubectl get -o yaml`) is reported \
-               once, with what to remove; `--unsafe-fixes` removes it. Of a PyTorchJob the server looks at the pods only when the operator makes them: a mount \
-               of a volume that is not there is a warning, and the job never starts.",
+        page: "The API server refuses this object, whatever Jobgate answers: it validates objects after \
+               defaults and mutating webhooks. The message is the server's. Fields that the author left out \
+               are checked with the server's defaults. A Job that was copied from a cluster (`kubectl get \
+               -o yaml`) is reported once, with the fields to remove; `--unsafe-fixes` removes them. The \
+               server checks the pods of a PyTorchJob only when the operator creates them: a mount of a \
+               missing volume is a warning, and the job never starts.",
     },
     Check {
         id: DUPLICATE_KEY,
-        summary: "No mapping has a key twice",
-        page: "kubectl takes the last of two equal keys and drops the first silently, so one of the two values its author wrote never reaches the cluster. \
-               Remove one of them.",
+        summary: "No mapping has a duplicate key",
+        page: "kubectl uses the last of two equal keys and silently ignores the first, so one of the two \
+               values never reaches the cluster. Remove one of them.",
     },
     Check {
         id: ENDED_EXEMPTION,
-        summary: "No object rests on an exemption that has ended",
-        page: "An exemption of the policy would have lifted a finding, but its `until` date has passed. The finding holds again. \
-               Mend the object, or extend the exemption in the policy.",
+        summary: "No object depends on an exemption that has ended",
+        page: "An exemption of the policy would suppress a finding, but its `until` date has passed, so the \
+               finding is reported again. Fix the object, or extend the exemption in the policy.",
     },
     Check {
         id: FIELD_TYPE,
-        summary: "Fields have the types that the API server reads",
-        page: "The API server refuses an object whose field has another type than its schema says (`activeDeadlineSeconds: \"3600\"` is a string, not an integer). \
-               Rules say nothing about such a field; write a value of the right type. An amount without a value (`nvidia.com/gpu:`) is a warning: in a Job the \
-               server reads it as 0, in a PyTorchJob it drops it, so the pods get none.",
+        summary: "Fields have the type that the API requires",
+        page: "The API server refuses an object if a field has another type than in its schema \
+               (`activeDeadlineSeconds: \"3600\"` is a string, not an integer). Rules skip such a field; \
+               write a value of the right type. A quantity without a value (`nvidia.com/gpu:`) is a \
+               warning: the server reads it as 0 in a Job and drops it in a PyTorchJob, so the pods get \
+               none.",
     },
     Check {
         id: KNOWN_KIND,
-        summary: "Batch kinds are spelled, and grouped, as the API server knows them",
-        page: "The object looks like a Job, CronJob, PyTorchJob or another batch kind, but its `kind` is missing, or spelled in another way (another case, \
-               the plural, a slip), its `apiVersion` names no group that has the kind, or it is of a version that is not served. The API server refuses \
-               such an object. Jobgate judges objects by group and kind together, so nothing in it was checked, unless group and kind are those of a \
-               Job or CronJob and only the version is unknown: its fields are then read as those of `batch/v1`. \
-               A CronJob of an older version has the same fields, and `--unsafe-fixes` writes `batch/v1`; an older PyTorchJob has others.",
+        summary: "Batch kinds have the `kind` and `apiVersion` of the API server",
+        page: "The object looks like a Job, CronJob, PyTorchJob or another batch kind, but its `kind` is \
+               missing or misspelled (case, plural, typo), its `apiVersion` names a group without this \
+               kind, or its version is not served. The API server refuses such an object. Jobgate did not \
+               check it, unless it is a Job or CronJob of an unknown version: its fields are then read as \
+               those of `batch/v1`. A CronJob of an older version has the same fields, and `--unsafe-fixes` \
+               writes `batch/v1`; an older PyTorchJob has other fields.",
     },
     Check {
         id: PLACEHOLDER,
-        summary: "Fields hold values, not placeholders",
-        page: "A field that a rule must read, an image, or any field that the API server refuses as it is, holds a placeholder such as `$NUM_NODES`, `<PROJECT>`, \
-               `{{ .Values.x }}` or `YOUR_IMAGE`. A word in capitals with a `_` (`NUM_NODES`) counts as one only where the API server refuses such a value, as \
-               for a number or a name, and as the name of a claim, which no claim can have. The rules that need the value are silent, \
-               and nobody can say what the API server answers, so the object is \
-               reported as not judged, too, unless only an image is to come. Each placeholder is reported once for an object. Write the value in its place, \
-               or lint what the template renders to: `envsubst < job.yaml | jobgate lint -`.",
+        summary: "Fields have values, not placeholders",
+        page: "A field is a placeholder such as `$NUM_NODES`, `<PROJECT>`, `{{ .Values.x }}` or \
+               `YOUR_IMAGE`, and a rule reads the field, it is an image, or the API server refuses it as it \
+               is. A word in capitals with a `_` (`NUM_NODES`) counts as a placeholder only where it cannot \
+               be a value, as in a number, a name, or the name of a claim. Rules that need the value are \
+               skipped, and the API server's answer is unknown, so the object is also reported as not \
+               judged, unless only an image is a placeholder. Each placeholder is reported once per object. \
+               Replace it with a value, or lint the rendered template: `envsubst < job.yaml | jobgate lint \
+               -`.",
     },
     Check {
         id: SCHEDULE_NEVER_FIRES,
-        summary: "A schedule matches some date",
-        page: "The schedule is well formed, so the API server accepts it, but matches no date (`0 0 31 2 *`): the CronJob never runs, and only an event of the \
-               controller says so. Day of month and month must fit one another; where day of week is set too, either of the two days is enough. \
-               Nothing is said of a CronJob with `suspend: true`.",
+        summary: "Every schedule matches a date",
+        page: "The API server accepts the schedule, but it matches no date (`0 0 31 2 *`): the CronJob \
+               never runs, and only an event of the controller says so. Day of month and month must match \
+               the same date; if day of week is set as well, either day is enough. A CronJob with `suspend: \
+               true` is not reported.",
     },
     Check {
         id: SYNTAX,
-        summary: "Files are YAML or JSON as kubectl reads it",
-        page: "kubectl refuses this document, or it is beyond a limit of Jobgate's own. Where it cannot be read at all, none of its objects were checked; other documents and files still were.",
+        summary: "Files are valid YAML or JSON for kubectl",
+        page: "kubectl refuses this document, or it exceeds one of Jobgate's limits. If it cannot be read, \
+               none of its objects were checked; other documents and files still were.",
     },
     Check {
         id: TRAINING_OPERATOR,
         summary: "The training operator accepts the PyTorchJob",
-        page: "The API server accepts this object, but the webhook that the Kubeflow training operator brings since version 1.8 refuses it: replica types are `Master` and \
-               `Worker`, `Master.replicas` is 1 and is written down, and one container is named `pytorch`. Older versions mark such a job as failed, or run it.",
+        page: "The API server accepts this object, but the webhook of the Kubeflow training operator (1.8 \
+               and later) refuses it: replica types are `Master` and `Worker`, `Master.replicas` is set to \
+               1, and one container is named `pytorch`. Older versions mark such a job as failed, or run \
+               it.",
     },
     Check {
         id: UNKNOWN_FIELD,
-        summary: "Every field is one that the API knows, where it stands",
-        page: "A field that the API does not know at this place is dropped silently, so what its author asked for never happens: a deadline at the wrong level \
-               is no deadline. kubectl asks for strict validation by default and then the object is refused instead; controllers, GitOps tools and older clients do not ask.",
+        summary: "The API knows every field at its place",
+        page: "The API does not know a field at this place and drops it silently, so it has no effect: a \
+               deadline at the wrong level is no deadline. kubectl requests strict validation by default, \
+               and the object is then refused; controllers, GitOps tools and older clients do not request \
+               it.",
     },
     Check {
         id: UNKNOWN_RULE,
-        summary: "Jobgate's annotations name rules that exist",
-        page: "`jobgate.dev/keep` or `jobgate.dev/ignore` names a rule that does not exist, so that part of it does nothing, or an annotation is called \
-               `jobgate.dev/` something else, which does nothing. `jobgate explain` lists the rules.",
+        summary: "Jobgate's annotations name existing rules",
+        page: "`jobgate.dev/keep` or `jobgate.dev/ignore` names a rule that does not exist, or an \
+               annotation has another name that starts with `jobgate.dev/`. It has no effect. `jobgate \
+               explain` lists the rules.",
     },
     Check {
         id: UNRENDERED_TEMPLATE,
-        summary: "Files are manifests, not templates for manifests",
-        page: "The file is a template (Helm, Jinja) that is not YAML before it is rendered, so nothing in it was checked. \
-               Lint what it renders to: `helm template … | jobgate lint -`.",
+        summary: "Files are manifests, not templates",
+        page: "The file is a template (Helm, Jinja) and no YAML until it is rendered, so nothing in it was \
+               checked. Lint the rendered manifests: `helm template … | jobgate lint -`.",
     },
 ];
 

@@ -1,13 +1,12 @@
-//! Pods that share a claim can all mount it: a volume for one node is not used by pods on several.
+//! Pods that share a claim can all mount it: no single-node volume for pods on several nodes.
 //!
 //! ## Why
 //!
-//! A `ReadWriteOnce` volume is attached to one node at a time, and a `hostPath` is another directory on each
-//! node. With the first, pods that land on another node wait in ContainerCreating, without a time limit,
-//! holding their GPUs, with nothing but a `FailedAttachVolume` event to say why. The scheduler does not look
-//! at access modes, so it happens at random: the job runs when all pods fit on one node, and hangs when they
-//! do not. `readOnly` on the volume or the mount does not lift it. With `ReadWriteOncePod` only one pod in
-//! the whole cluster may mount the volume, wherever it runs.
+//! A `ReadWriteOnce` volume is attached to one node at a time. Pods on another node wait in ContainerCreating
+//! without a time limit, keep their GPUs, and report nothing but a `FailedAttachVolume` event. The scheduler
+//! ignores access modes, so the job runs when all its pods happen to fit on one node and hangs when they do
+//! not. `readOnly` on the volume or the mount does not help. A `ReadWriteOncePod` volume can be mounted by
+//! only one pod in the whole cluster. A `hostPath` volume is a different directory on each node.
 //!
 //! ## Bad
 //!
@@ -69,56 +68,55 @@
 //!
 //! ## Fix
 //!
-//! None: whether to ask for another volume, to keep the pods together, or to let one pod write, is a
-//! decision. Ways out:
+//! None: only the author can decide how the pods share data. Options:
 //!
 //! * a claim with `ReadWriteMany` (NFS, CephFS, a parallel file system), or checkpoints in object storage;
 //! * all pods on one node: a required `podAffinity` to the job's own pods with `topologyKey:
 //!   kubernetes.io/hostname`;
-//! * a claim for each pod: a generic ephemeral volume (`volumes[].ephemeral`), where pods need not share.
+//! * one claim for each pod, if the pods need not share: a generic ephemeral volume (`volumes[].ephemeral`).
 //!
 //! ## Details
 //!
-//! The action of the policy is for claims that hold checkpoints, and for pods of which it is certain that
-//! they cannot all start, whatever the claim holds. Everything else is a warning at most, since the pods may
-//! happen to fit on one node. It is certain
+//! The policy's action applies to claims that hold checkpoints, and to pods that certainly cannot all start,
+//! whatever the claim holds. Everything else is at most a warning, since the pods may happen to fit on one
+//! node. Pods certainly cannot all start if
 //!
-//! * where a `ReadWriteOncePod` claim is used by several pods that are to run at the same time: all but one
-//!   wait. The pods of a Job with more `completions` than `parallelism`, or without `completions`, may take
-//!   turns, so there it is not certain;
-//! * where a `ReadWriteOnce` claim is used by pods that are never on one node: their templates name different
-//!   nodes, or a required `podAntiAffinity` with the topology `kubernetes.io/hostname` keeps them apart.
+//! * several pods that run at the same time use a `ReadWriteOncePod` claim: all but one wait. The pods of a
+//!   Job with more `completions` than `parallelism`, or without `completions`, may run one after another, so
+//!   this is not certain for them;
+//! * pods that are never on one node use a `ReadWriteOnce` claim: their templates name different nodes, or a
+//!   required `podAntiAffinity` with the topology `kubernetes.io/hostname` separates them.
 //!
-//! Pods that only an autoscaler would add (`elasticPolicy`) are not counted for that.
+//! Pods that only an autoscaler would add (`elasticPolicy`) do not count for this.
 //!
-//! A claim holds checkpoints when a word of the parameter `words` is in its name, the volume's name or a
-//! mount path, or in the name of a flag or variable whose value points into the mount (`--save-dir /data/x`,
+//! A claim holds checkpoints if a word of the parameter `words` is in its name, the volume's name, a mount
+//! path, or the name of a flag or variable whose value is a path inside the mount (`--save-dir /data/x`,
 //! `trainer.ckpt_path=/data/x`; Hydra's `hydra.run.dir` and `hydra.sweep.dir`, and `default_root_dir`, count
-//! as well). Names are split where they have other characters than letters and digits, between letters and
-//! digits, and before a capital (`saveDir`). A word is one whole part, or its plural: `neox-checkpoints`,
-//! `ckpt2`, `logs`. One with a hyphen is as many parts in a row: `model-zoo` is in `team-model-zoo` and
-//! `modelZoo`. Besides the word a part may have `train`, `training`, `run`, `exp`, `job`, `eval` or `my`
-//! before it, or `dir`, `path`, `root`, `folder`, `vol`, `volume`, `pvc` or `claim` after it (`trainlogs`,
-//! `modelvol`). So `login`, `lightweight-cache` and `artifactory` hold none.
+//! as well). Names are split at characters other than letters and digits, between letters and digits, and
+//! before a capital (`saveDir`). A word matches one whole part, or its plural: `neox-checkpoints`, `ckpt2`,
+//! `logs`. A word with a hyphen matches several parts in a row: `model-zoo` is in `team-model-zoo` and
+//! `modelZoo`. A part may also have `train`, `training`, `run`, `exp`, `job`, `eval` or `my` before the word,
+//! or `dir`, `path`, `root`, `folder`, `vol`, `volume`, `pvc` or `claim` after it (`trainlogs`, `modelvol`).
+//! So `login`, `lightweight-cache` and `artifactory` do not match.
 //!
-//! The access modes come from the claim: from the linted files or `--facts`, or from the cluster. Of a bound
-//! claim the modes of the volume count. Of `--facts` a claim that names its namespace is that of a job in the
-//! same namespace; where the job names none, it is unknown which claim is meant, unless `dry-run --namespace`
-//! says it. A claim that nobody has seen is unknown and gives no finding; one that the cluster says is not
-//! there gives a warning, since its pods will wait for it. Modes with `ReadWriteMany` are fine;
-//! `ReadOnlyMany` is fine where every mount is read-only, and worth a warning where one is not.
+//! The access modes come from the claim, which is read from the linted files, `--facts` or the cluster. For a
+//! bound claim, the modes of its volume count. A claim in `--facts` with a namespace belongs to jobs of that
+//! namespace; if a job has no namespace, its claim is unknown unless `dry-run --namespace` sets one. An
+//! unknown claim gives no finding; a claim that the cluster does not have gives a warning, since the pods
+//! will wait for it. Modes with `ReadWriteMany` are fine. `ReadOnlyMany` is fine if every mount is read-only,
+//! and gives a warning otherwise.
 //!
-//! A claim in a file may name its PersistentVolume (`volumeName`). If that is among the files, its access
-//! modes count as well, and one that no node attaches (NFS, `local`, …) is fine; a `hostPath` gives a
-//! warning, since each node has its own directory. If nobody has seen it, there is a warning at most. A claim
-//! that the cluster has bound names its volume, too; its access modes are those of the volume.
+//! A claim in a file may name its PersistentVolume (`volumeName`). If the volume is among the files, its
+//! access modes count as well. A volume that is not attached to a node (NFS, `local`, …) is fine; a
+//! `hostPath` volume gives a warning. If the volume is unknown, there is at most a warning. A claim that the
+//! cluster has bound names its volume, too; its access modes are those of the volume.
 //!
-//! How many pods there are: `parallelism`, but not more than `completions`; or the sum of `replicas` over the
-//! replica types that use the claim, the workers counted up to `elasticPolicy.maxReplicas`. Pods are on one
-//! node if `nodeName`, a node selector or a required node affinity names one host, or a required pod affinity
-//! with the topology `kubernetes.io/hostname` selects the pods themselves. A CronJob of one pod whose runs
-//! may overlap (`concurrencyPolicy: Allow`, and no deadline shorter than the time between two runs) gets a
-//! warning.
+//! The number of pods is `parallelism`, but not more than `completions`; or the sum of `replicas` over the
+//! replica types that use the claim, with workers counted up to `elasticPolicy.maxReplicas`. Pods are on one
+//! node if `nodeName`, a node selector or a required node affinity names one host, or if a required pod
+//! affinity with the topology `kubernetes.io/hostname` selects the pods themselves. A CronJob of one pod gets
+//! a warning if its runs may overlap (`concurrencyPolicy: Allow`, and no deadline shorter than the time
+//! between two runs).
 //!
 //! ## References
 //!
@@ -166,7 +164,7 @@ const WORDS: Strings = Strings::new(
 
 pub(super) static RULE: Rule = Rule {
     id: "checkpoint-volume-access",
-    summary: "Pods that share a claim can all mount it: a volume for one node is not used by pods on several",
+    summary: "Pods that share a claim can all mount it: no single-node volume for pods on several nodes",
     kinds: Kinds::All,
     default: Action::Deny,
     fills: Fills::Nothing,

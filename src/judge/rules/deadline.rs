@@ -1,12 +1,12 @@
-//! Every run has an end: `activeDeadlineSeconds` is set, and above zero.
+//! Every run has a deadline: `activeDeadlineSeconds` is set and above zero.
 //!
 //! ## Why
 //!
 //! A Job without a deadline runs until it succeeds, fails often enough, or someone notices. A training job
-//! that hangs in a collective operation does none of the three: it holds its GPUs over the weekend.
-//! `activeDeadlineSeconds` is the one bound that the API server's own controllers enforce. The clock runs
-//! from the start of the Job, includes the time its pods are pending, stops while the Job is suspended, and
-//! starts again from zero when it is resumed.
+//! that hangs in a collective operation does none of these and keeps its GPUs over the weekend.
+//! `activeDeadlineSeconds` is the only limit that Kubernetes itself enforces. The clock starts with the Job,
+//! includes the time its pods are pending, stops while the Job is suspended, and starts again from zero when
+//! it is resumed.
 //!
 //! ## Bad
 //!
@@ -37,49 +37,47 @@
 //!
 //! ## Fix
 //!
-//! Unsafe: adds the parameter `suggestion` (86400 seconds, a day), or `maximum` where that is less. How long
-//! a run may take is the author's to say, so the webhook never fills it in.
+//! Unsafe: adds the parameter `suggestion` (86400 seconds, a day), or `maximum` if that is shorter. Only the
+//! author knows how long a run may take, so the webhook never fills in this field.
 //!
 //! ## Details
 //!
 //! The field is in `spec` of a Job, in `spec.jobTemplate.spec` of a CronJob and in `spec.runPolicy` of a
 //! PyTorchJob.
 //!
-//! A value of 0 is accepted by the API server and ends the Job at its first sync. One above 9223372036
-//! overflows in the Job controller and ends it just as soon. Both count as missing. `activeDeadlineSeconds`
-//! of the pod template bounds a pod once it runs, and the Job may then make another: it is no deadline for
-//! the run.
+//! The API server accepts 0, which ends the Job at its first sync. A value above 9223372036 overflows in the
+//! Job controller and ends the Job just as early. Both count as missing. `activeDeadlineSeconds` of the pod
+//! template limits one running pod, and the Job may then create another, so it is no deadline for the run.
 //!
-//! A CronJob with `concurrencyPolicy: Replace` needs a deadline, too: a run that hangs holds its nodes until
-//! the next one is due, which may hang as well.
+//! A CronJob with `concurrencyPolicy: Replace` needs a deadline, too: a run that hangs keeps its nodes until
+//! the next run is due, which may hang as well.
 //!
-//! The parameter `maximum` is the longest deadline that an author may set. A longer one is reported as a
-//! missing one is; the unsafe fix writes the maximum.
+//! The parameter `maximum` is the longest deadline that an author may set. A longer one is reported like a
+//! missing one; the unsafe fix writes the maximum.
 //!
-//! Kueue suspends a workload that runs longer than its label `kueue.x-k8s.io/max-exec-time-seconds` says.
-//! Where Kueue does not run, or does not manage the object, the label does nothing, so it is no bound unless
-//! the parameter `kueueMaxExecTime` says that Kueue runs. Even then it counts only beside a queue name (the
-//! label `kueue.x-k8s.io/queue-name`), and for a CronJob only in `spec.jobTemplate.metadata.labels`: its Jobs
-//! do not inherit the CronJob's own labels. It never makes up for a deadline of 0. A finding says why a label
-//! does not count.
+//! Kueue suspends a workload that runs longer than its label `kueue.x-k8s.io/max-exec-time-seconds`. The
+//! label has no effect where Kueue is not installed or does not manage the object, so it counts only if the
+//! parameter `kueueMaxExecTime` is true and the object has a queue name (the label
+//! `kueue.x-k8s.io/queue-name`). For a CronJob, only labels in `spec.jobTemplate.metadata.labels` count: its
+//! Jobs do not inherit the CronJob's own labels. The label never replaces a deadline of 0. A finding says why
+//! a label does not count.
 //!
-//! On UPDATE a violation that the object has already is a warning, and two things are denied as new ones: a
-//! deadline that grows beyond `maximum` (a longer one, or none), and a change of Kueue's two labels after
-//! which they no longer bound the run. So the bound cannot be got round by taking the label away while the
-//! Job is suspended. Nothing is denied on a Job or PyTorchJob that has finished, and no other change of
-//! labels is: Kueue itself changes neither of the two.
+//! On UPDATE, a violation that the object already had is a warning. Two changes are denied as new violations:
+//! a deadline that grows beyond `maximum` (or is removed), and a change of Kueue's two labels after which
+//! they no longer limit the run. So nobody can bypass the limit by removing the label while the Job is
+//! suspended. Nothing is denied on a Job or PyTorchJob that has finished, nor is any other change of labels.
+//! Kueue itself changes neither label.
 //!
-//! Since release 1.9.4 the training operator marks a PyTorchJob as failed at its deadline and then leaves its
-//! pods running, unless `runPolicy.cleanPodPolicy` says `Running` or `All`: they hold their nodes until
-//! `ttlSecondsAfterFinished` deletes the job, or somebody does. Before that release the pods were always
-//! deleted. A PyTorchJob with a deadline and without such a `cleanPodPolicy` gets a warning, whatever the
-//! action of the rule is, and is never denied for it. A policy that is exported for the API server does not
-//! have this warning.
+//! Since release 1.9.4, the training operator marks a PyTorchJob as failed at its deadline but leaves its
+//! pods running, unless `runPolicy.cleanPodPolicy` is `Running` or `All`. They keep their nodes until
+//! `ttlSecondsAfterFinished`, or a user, deletes the job. Earlier releases always deleted the pods. A
+//! PyTorchJob with a deadline and without such a `cleanPodPolicy` gets a warning, whatever the rule's action,
+//! and is never denied for it. A policy exported for the API server does not have this warning.
 //!
 //! `cleanPodPolicy: Running` deletes the pods that still run when the job has ended, whether it succeeded,
-//! failed or ran out of time, and keeps those that have finished, with their logs. `All` deletes the finished
-//! ones as well. The fix is unsafe, since a worker that goes on after the master has succeeded, to upload
-//! results for example, is then stopped.
+//! failed or timed out, and keeps finished pods with their logs. `All` deletes the finished pods as well. The
+//! fix is unsafe because it also stops a worker that is still busy after the master has succeeded, for
+//! example with an upload of results.
 //!
 //! ## References
 //!
@@ -108,7 +106,7 @@ const SUGGESTION: Number =
 
 pub(super) static RULE: Rule = Rule {
     id: "deadline",
-    summary: "Every run has an end: `activeDeadlineSeconds` is set, and above zero",
+    summary: "Every run has a deadline: `activeDeadlineSeconds` is set and above zero",
     kinds: Kinds::All,
     default: Action::Deny,
     fills: Fills::Nothing,

@@ -1,10 +1,10 @@
-//! Pods that ask for an accelerator tolerate its nodes' taint.
+//! Pods that request an accelerator tolerate the taint of its nodes.
 //!
 //! ## Why
 //!
-//! Nodes with accelerators usually carry a taint, so that nothing else lands on them (GKE sets
-//! `nvidia.com/gpu=present:NoSchedule` by itself). A pod that asks for a GPU and does not tolerate the taint
-//! stays Pending beside an idle node. (Only GKE, and clusters that have turned on
+//! Nodes with accelerators usually have a taint that keeps other pods away (GKE sets
+//! `nvidia.com/gpu=present:NoSchedule` by itself). A pod that requests a GPU without tolerating the taint
+//! stays Pending next to an idle node. (Only GKE, and clusters with the admission plugin
 //! `ExtendedResourceToleration`, add the toleration to pods by themselves.)
 //!
 //! ## Bad
@@ -48,60 +48,61 @@
 //!
 //! ## Fix
 //!
-//! Safe: adds `{key: <taint>, operator: Exists, effect: NoSchedule}` to `tolerations`. A toleration draws a
-//! pod nowhere: where it runs is decided by the resources it asks for. The webhook fills in the same, except
-//! where that would tie the author down (see below).
+//! Safe: adds `{key: <taint>, operator: Exists, effect: NoSchedule}` to `tolerations`. A toleration does not
+//! attract a pod to a node; the resources that the pod requests decide where it runs. The webhook fills in
+//! the same toleration, except in lists that are applied again (see below).
 //!
-//! Unsafe: makes the author's toleration of one value (`operator: Equal`) one of all values (`operator:
-//! Exists`, and no `value`).
+//! Unsafe: changes a toleration of one value (`operator: Equal`) into one of all values (`operator: Exists`
+//! without a `value`).
 //!
 //! ## Details
 //!
-//! **What is an accelerator.** Which resource sits behind which taint is the parameter `taints`; a policy
-//! that sets it replaces the whole table. MIG slices and shared GPUs sit behind the taint of the whole GPU. A
-//! resource that is not in the table is no accelerator: `nvidia.com/rdma-vf` is a network card. Limits and
-//! requests of all containers are read, init containers and sidecars included; a quantity of zero asks for
-//! nothing.
+//! **What is an accelerator.** The parameter `taints` maps each resource to the taint of its nodes; a policy
+//! that sets it replaces the whole table. MIG slices and shared GPUs are on nodes with the taint of the whole
+//! GPU. A resource that is not in the table is not an accelerator: `nvidia.com/rdma-vf` is a network card.
+//! Limits and requests of all containers count, including init containers and sidecars; a quantity of zero
+//! does not.
 //!
-//! **What covers a taint.** A taint's value differs from cloud to cloud (`present`, `true`, none), so the
-//! toleration says `Exists`. One of the author's with `operator: Equal` covers one value only: that is worth
-//! a warning, and nothing is added beside it. GKE sets `present`, and adds the toleration of `nvidia.com/gpu`
-//! and `google.com/tpu` by itself to pods that ask for them: of pods that select its nodes by a label of GKE
-//! (`cloud.google.com/gke-…`) nothing is said.
+//! **What covers a taint.** The value of a taint depends on the cloud (`present`, `true`, none), so the added
+//! toleration uses `Exists`. An author's toleration with `operator: Equal` covers one value only: it gets a
+//! warning, and nothing is added to it. GKE uses the value `present`, and adds the tolerations of
+//! `nvidia.com/gpu` and `google.com/tpu` by itself, so pods that select GKE nodes by label
+//! (`cloud.google.com/gke-…`) are not reported.
 //!
-//! **Which lists are filled.** `tolerations` is atomic: whoever applies a list owns it as a whole, and each
-//! apply sends it as it is in the manifest. After a fill into the author's own list, an apply of the
-//! unchanged manifest is a change of the pod template. For a running Job the API server refuses that (`field
-//! is immutable`) unless Jobgate puts the toleration back, so Jobgate could no longer be down, or removed.
-//! So:
+//! **Which lists are filled.** `tolerations` is an atomic list: whoever applies it owns all of it, and each
+//! apply sends it as it is in the manifest. If Jobgate adds to the author's list, the next apply of the
+//! unchanged manifest changes the pod template. For a running Job the API server refuses that (`field is
+//! immutable`) unless Jobgate adds the toleration again, so Jobgate could no longer be stopped or removed.
+//! Therefore:
 //!
-//! * A template without `tolerations` is filled: no apply touches a field that its manifest does not have.
-//! * A list of the author's, also an empty one, in an object that will be applied again is left alone. The
-//!   webhook warns, on CREATE and on UPDATE, with the toleration to add.
-//! * A list of the author's where nothing says so (`kubectl create`, SDKs, `generateName`) is filled.
-//! * A Job with `manualSelector: true` is left alone, since `kubectl replace` can replace it as a whole, and
-//!   so is what Terraform manages: its next plan would replace the Job. The webhook warns.
+//! * A template without `tolerations` is filled: an apply does not touch a field that its manifest does not
+//!   have.
+//! * An author's list, even an empty one, in an object that will be applied again is left alone. On CREATE
+//!   and UPDATE the webhook warns with the toleration to add.
+//! * An author's list in any other object (`kubectl create`, SDKs, `generateName`) is filled.
+//! * A Job with `manualSelector: true` is left alone, since `kubectl replace` can replace it as a whole. So
+//!   is a Job that Terraform manages, since its next plan would replace the Job. The webhook warns.
 //!
-//! That an object will be applied again is read off the annotation
-//! `kubectl.kubernetes.io/last-applied-configuration`, an `Apply` entry of `managedFields`, and the marks of
-//! tools that apply (Argo CD, Flux, Helm, …). A file counts as such an object. Who creates a Job with
-//! `kubectl create` and applies the same manifest later conflicts with the fill: `kubectl apply` is refused
-//! while Jobgate is away, and `kubectl apply --server-side` until it is forced. `lint --fix` beforehand is
-//! the way out.
+//! An object will be applied again if it has the annotation
+//! `kubectl.kubernetes.io/last-applied-configuration`, an `Apply` entry in `managedFields`, or a mark of a
+//! tool that applies (Argo CD, Flux, Helm, …). Files count as such objects. If a Job is created with `kubectl
+//! create` and the same manifest is applied later, the fill conflicts: `kubectl apply` fails while Jobgate is
+//! not running, and `kubectl apply --server-side` fails unless it is forced. To avoid that, run `lint --fix`
+//! first.
 //!
-//! The parameter `ownLists` fills those lists as well. Its price: every apply of such a Job needs Jobgate to
-//! be there, with this parameter, for as long as the Job exists; `kubectl apply` says `configured` each time,
+//! The parameter `ownLists` fills those lists as well. In return, every apply of such a Job needs a running
+//! Jobgate with this parameter for as long as the Job exists; `kubectl apply` reports `configured` each time,
 //! and `kubectl apply --server-side` by a second manager conflicts.
 //!
-//! **On UPDATE** nothing is filled into a Job or PyTorchJob. What an author's list lacks, and what the UPDATE
-//! takes out, is a warning. One thing is put back, so that what Jobgate has filled in (or an earlier version
-//! of it) is in nobody's way: tolerations of exactly the shape above at the end of the list, which the new
-//! object lacks while its pod template is the old one otherwise. For a Job whose template cannot be changed
-//! any more that holds whatever the policy says, and whatever the key: the request would be refused without
-//! it. In a PyTorchJob, which can be changed, it holds where the action is `fill`, for taints of what the
-//! pods ask for, in an object that was created and not applied: what an author applied, an author may take
-//! out. It does not hold for what is suspended, in which queues such as Kueue's add and remove tolerations of
-//! their own. A warning says what was put back.
+//! **On UPDATE** nothing is filled into a Job or PyTorchJob. Tolerations that an author's list lacks, or that
+//! the UPDATE removes, give a warning. One thing is restored, so that an earlier fill (also one of an earlier
+//! version) blocks nobody: tolerations of exactly the shape above, at the end of the old list, if the UPDATE
+//! removes them and does not change the pod template otherwise. In a Job whose template is immutable they are
+//! restored whatever the policy and the key, because the request would be refused otherwise. In a PyTorchJob,
+//! which can be changed, they are restored if the action is `fill`, the pods request an accelerator with that
+//! taint, and the object was created and not applied: an author may remove what an author applied. Nothing is
+//! restored in a suspended object, because queues such as Kueue add and remove their own tolerations there. A
+//! warning names what was restored.
 //!
 //! ## References
 //!
@@ -138,7 +139,7 @@ const TAINTS: Mapping = Mapping::new(
 
 pub(super) static RULE: Rule = Rule {
     id: "gpu-toleration",
-    summary: "Pods that ask for an accelerator tolerate its nodes' taint",
+    summary: "Pods that request an accelerator tolerate the taint of its nodes",
     kinds: Kinds::All,
     default: Action::Fill,
     fills: Fills::Pods("tolerations"),

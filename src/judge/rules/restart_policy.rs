@@ -2,11 +2,10 @@
 //!
 //! ## Why
 //!
-//! With `restartPolicy: Always` a container that has finished its work is started again, forever. The API
-//! server refuses it for Jobs and CronJobs, and an unset field means the same, because `Always` is the
-//! default of every pod. It says so only after mutating webhooks have run, so Jobgate says it together with
-//! everything else that is wrong. The training operator accepts `Always` for a PyTorchJob replica, and
-//! restarts the finished run.
+//! With `restartPolicy: Always`, a container that has finished its work is started again, forever. `Always`
+//! is the default of every pod, so an unset field means the same. The API server refuses both for Jobs and
+//! CronJobs, but only after the mutating webhooks have run; Jobgate reports it together with all other
+//! findings. The training operator accepts `Always` for a PyTorchJob replica and restarts the finished run.
 //!
 //! ## Bad
 //!
@@ -54,16 +53,17 @@
 //!
 //! ## Fix
 //!
-//! Unsafe: writes `OnFailure`, or `Never` where the Job has a `podFailurePolicy` or a `backoffLimitPerIndex`,
-//! which need it. `OnFailure` starts a failed container again in the same pod, with the same volumes; with
-//! `Never` a failed pod stays for its logs to be read, and another is made.
+//! Unsafe: writes `OnFailure`, or `Never` if the Job has a `podFailurePolicy` or a `backoffLimitPerIndex`,
+//! which require it. `OnFailure` restarts a failed container in the same pod, with the same volumes. `Never`
+//! keeps the failed pod and its logs and creates another pod.
 //!
 //! ## Details
 //!
-//! An init container with `restartPolicy: Always` is a sidecar and fine. For a PyTorchJob the field of the
-//! replica counts, and unset is fine: the operator uses `OnFailure`. `template.spec.restartPolicy` of a
-//! replica is overwritten by the operator, which is worth a warning. The webhook denies this at its mutating
-//! endpoint already, with all other findings, since the validating one would never be asked.
+//! An init container with `restartPolicy: Always` is a sidecar, which is fine. For a PyTorchJob the field of
+//! the replica counts. It may be unset: the operator then uses `OnFailure`. The operator overwrites
+//! `template.spec.restartPolicy` of a replica, so setting it gives a warning. The webhook denies these
+//! objects at its mutating endpoint, with all other findings, because the API server refuses them before it
+//! calls the validating one.
 //!
 //! ## References
 //!
