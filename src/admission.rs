@@ -260,7 +260,7 @@ pub fn refuse_oversized(prefix: &[u8], limit: usize) -> Answer {
         return Answer { status: 413, body, meta: Meta { outcome: Outcome::Malformed, ..Meta::of(&head) } };
     }
     let message = format!(
-        "1 problem:\nsize: the review of this object is larger than {limit} MiB and was not read; make the object smaller"
+        "1 problem:\nsize: the review of this object is larger than {limit} MiB and was not read; make it smaller"
     );
     finish(&head, Reply { denial: Some(message), ..Reply::default() }, Meta::of(&head))
 }

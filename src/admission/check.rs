@@ -25,16 +25,16 @@ const MAX_PATCH_PLACE_BYTES: usize = 256 << 10;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, thiserror::Error)]
 pub enum Doubt {
     /// An operation names a place that is not there, in at least one of the engines that might apply it.
-    #[error("it does not apply to the object as received")]
+    #[error("it does not apply to the received object")]
     DoesNotApply,
     /// It changes a place that no rule has declared.
-    #[error("it changes a place outside of the rules' lists")]
+    #[error("it changes a field that no rule may fill")]
     StraysOutside,
     /// The patched object would be patched again.
     #[error("the patched object would be patched again")]
     NotIdempotent,
     /// The patched object would be denied for something new.
-    #[error("the patched object would be denied for something new")]
+    #[error("the patched object would have a new denial")]
     NewDenial,
     /// It is far larger than any rule has reason to make it.
     #[error("it is too large")]

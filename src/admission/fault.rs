@@ -78,7 +78,7 @@ impl Fault {
                 "jobgate could not read the object and let it pass unchecked"
             }
             Self::KindMismatch => {
-                "jobgate was sent an object of another kind than announced and let it pass unchecked"
+                "jobgate received an object of another kind than in the request and let it pass unchecked"
             }
             Self::Patch(_) => "jobgate could not fill defaults into this object safely and left it as it is",
             Self::Panic => "jobgate failed while it checked the object and let it pass unchecked",

@@ -211,7 +211,7 @@ pub(super) fn put_back(restore: &[Op]) -> Option<String> {
     // An item of a list is named by the list.
     let list = first.pointer().parent().filter(|_| matches!(first.pointer().last(), Some(Token::Index(_))));
     let path = list.as_ref().unwrap_or_else(|| first.pointer()).to_path_within(LONGEST_LINE);
-    Some(shorten(&format!("jobgate put back what it had filled in: {path}")))
+    Some(shorten(&format!("jobgate restored what it had filled in: {path}")))
 }
 
 /// How many fills are named before the rest is counted: more do not fit into a line.
@@ -292,7 +292,7 @@ pub(super) fn not_judged(endpoint: Endpoint, head: &Head<'_>, pass: Pass) -> Opt
         && head.operation == "CREATE"
         && head.subresource.is_empty();
     (creates && is_other(&head.group, &head.kind))
-        .then(|| shorten(&format!("jobgate does not judge the kind {}, and checked nothing", head.kind)))
+        .then(|| shorten(&format!("jobgate does not judge the kind {}, and did not check it", head.kind)))
 }
 
 /// Returns the value of an audit annotation: one line, not too long.
@@ -454,7 +454,7 @@ mod tests {
     fn what_is_put_back_is_one_line() {
         let place = Pointer::of(&["spec", "template", "spec", "tolerations"]);
         assert_eq!(put_back(&[]), None);
-        let line = "jobgate put back what it had filled in: spec.template.spec.tolerations";
+        let line = "jobgate restored what it had filled in: spec.template.spec.tolerations";
         assert_eq!(put_back(&[Op::Add(&place / 1_usize, json!({}))]).as_deref(), Some(line));
         assert_eq!(put_back(&[Op::Add(place, json!([]))]).as_deref(), Some(line));
     }

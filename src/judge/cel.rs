@@ -56,9 +56,9 @@ pub fn export(policy: &Policy, own: &str, today: Option<Date>) -> Export {
         let levels: Vec<Action> =
             [Action::Deny, Action::Warn].into_iter().filter(|level| can_be(policy, rule, *level)).collect();
         match &rule.export {
-            Exportable::No(why) => export.notes.push(format!("Not here: {}: {why}.", rule.id)),
+            Exportable::No(why) => export.notes.push(format!("Not exported: {}: {why}.", rule.id)),
             Exportable::Cel(_) if levels.is_empty() => {
-                export.notes.push(format!("Not here: {}: the policy neither denies nor warns.", rule.id));
+                export.notes.push(format!("Not exported: {}: the policy neither denies nor warns.", rule.id));
             }
             Exportable::Cel(cel) => {
                 exported.push(rule.id);
@@ -77,7 +77,7 @@ pub fn export(policy: &Policy, own: &str, today: Option<Date>) -> Export {
         // CEL has no clock.
         if let Some(until) = exemption.until {
             export.notes.push(format!(
-                "An exemption in this ends on {until}: export again then ({}).",
+                "An exemption in this policy ends on {until}; export it again then ({}).",
                 exemption.reason.escape_debug()
             ));
         }
@@ -378,7 +378,7 @@ mod tests {
             ["jobgate-restart-policy"]
         );
         assert!(
-            export.notes.contains(&"Not here: deadline: the policy neither denies nor warns.".to_owned()),
+            export.notes.contains(&"Not exported: deadline: the policy neither denies nor warns.".to_owned()),
             "{:?}",
             export.notes
         );
@@ -439,9 +439,9 @@ mod tests {
         );
         let before = export(&one, "own", Some(date(2030, 1, 31)));
         assert!(
-            before
-                .notes
-                .contains(&"An exemption in this ends on 2030-01-31: export again then (r\\n1).".to_owned()),
+            before.notes.contains(
+                &"An exemption in this policy ends on 2030-01-31; export it again then (r\\n1).".to_owned()
+            ),
             "{:?}",
             before.notes
         );

@@ -5,10 +5,9 @@
 
 use std::borrow::Cow;
 use std::collections::BTreeSet;
-use std::fmt::Write as _;
 
 use crate::judge::engine::{IGNORE, KEEP};
-use crate::judge::finding::{self, Finding, Level};
+use crate::judge::finding::{self, Finding, Level, listed};
 use crate::judge::policy::Exemption;
 use crate::judge::rules;
 use crate::kinds::{Part, Workload};
@@ -114,14 +113,14 @@ pub static CHECKS: &[Check] = &[
     Check {
         id: PLACEHOLDER,
         summary: "Fields have values, not placeholders",
-        page: "A field is a placeholder such as `$NUM_NODES`, `<PROJECT>`, `{{ .Values.x }}` or \
-               `YOUR_IMAGE`, and a rule reads the field, it is an image, or the API server refuses it as it \
-               is. A word in capitals with a `_` (`NUM_NODES`) counts as a placeholder only where it cannot \
-               be a value, as in a number, a name, or the name of a claim. Rules that need the value are \
-               skipped, and the API server's answer is unknown, so the object is also reported as not \
-               judged, unless only an image is a placeholder. Each placeholder is reported once per object. \
-               Replace it with a value, or lint the rendered template: `envsubst < job.yaml | jobgate lint \
-               -`.",
+        page: "The field has a placeholder such as `$NUM_NODES`, `<PROJECT>`, `{{ .Values.x }}` or \
+               `YOUR_IMAGE` instead of a value. It is reported if a rule reads the field, if it is an \
+               image, or if the API server refuses it. A word in capitals with a `_` (`NUM_NODES`) counts \
+               as a placeholder only where it cannot be a value, as in a number, a name, or the name of a \
+               claim. Rules that need the value are skipped, and the API server's answer is unknown, so the \
+               object is also reported as not judged, unless only an image is a placeholder. Each \
+               placeholder is reported once per object. Replace it with a value, or lint the rendered \
+               template: `envsubst < job.yaml | jobgate lint -`.",
     },
     Check {
         id: SCHEDULE_NEVER_FIRES,
@@ -216,24 +215,24 @@ const UNKNOWN_NAME_BYTES: usize = 64;
 /// Returns a finding for each of Jobgate's annotations that has names which are no rule's.
 pub(crate) fn unknown_annotation_names(workload: &Workload<'_>) -> Vec<Finding> {
     let unknown = |key: &'static str| {
-        let mut listed: Vec<&str> = Vec::new();
+        let mut named: Vec<&str> = Vec::new();
         let mut more = 0_usize;
         for name in annotation_names(workload.annotation(key)).filter(|name| rules::find(name).is_none()) {
-            if listed.contains(&name) {
+            if named.contains(&name) {
                 continue;
             }
-            if listed.len() < UNKNOWN_NAMES_LISTED { listed.push(name) } else { more += 1 }
+            if named.len() < UNKNOWN_NAMES_LISTED { named.push(name) } else { more += 1 }
         }
-        let shown = |name: &&str| format!("`{}`", cut(name, UNKNOWN_NAME_BYTES, "…").escape_debug());
-        let mut names = listed.iter().map(shown).collect::<Vec<_>>().join(" and ");
-        let _ = match more {
-            0 => Ok(()),
-            more => write!(names, " and {more} more"),
-        };
-        let message = match listed.len() {
+        let mut names: Vec<String> = named
+            .iter()
+            .map(|name| format!("`{}`", cut(name, UNKNOWN_NAME_BYTES, "…").escape_debug()))
+            .collect();
+        names.extend((more > 0).then(|| format!("{more} more")));
+        let names = listed(&names, "and");
+        let message = match named.len() {
             0 => return None,
-            1 => format!("`{key}` names {names}, which is no rule"),
-            _ => format!("`{key}` names {names}, which are no rules"),
+            1 => format!("`{key}` names {names}, which is not a rule"),
+            _ => format!("`{key}` names {names}, which are not rules"),
         };
         let pointer = Pointer::of(&["metadata", "annotations"]).key(key);
         Some(finding(UNKNOWN_RULE, Level::Warn, pointer, message, "`jobgate explain` lists the rules"))
@@ -253,8 +252,8 @@ fn unknown_annotations(workload: &Workload<'_>) -> Option<Finding> {
     let first = unknown.next()?;
     let name = cut(first, UNKNOWN_NAME_BYTES, "…");
     let message = match unknown.count() {
-        0 => format!("`{}` is no annotation of Jobgate's", name.escape_debug()),
-        more => format!("`{}` and {more} more are no annotations of Jobgate's", name.escape_debug()),
+        0 => format!("`{}` is not a Jobgate annotation", name.escape_debug()),
+        more => format!("`{}` and {more} more are not Jobgate annotations", name.escape_debug()),
     };
     let pointer = Pointer::of(&["metadata", "annotations"]).key(first);
     Some(finding(UNKNOWN_RULE, Level::Warn, pointer, message, format!("write `{KEEP}` or `{IGNORE}`")))
@@ -268,17 +267,17 @@ pub(crate) fn annotations_without_effect(
 ) -> Vec<Finding> {
     let one = |key: &'static str, rules: &BTreeSet<&'static str>, why: &str, help: &'static str| {
         let names: Vec<String> = rules.iter().map(|rule| format!("`{rule}`")).collect();
-        let message = format!("`{key}` does nothing about {}: {why}", names.join(" and "));
+        let message = format!("`{key}` has no effect on {}: {why}", listed(&names, "and"));
         let pointer = Pointer::of(&["metadata", "annotations"]).key(key);
         (!rules.is_empty()).then(|| finding(ANNOTATION_WITHOUT_EFFECT, Level::Warn, pointer, message, help))
     };
     let ignore = one(
         IGNORE,
         denied,
-        "the policy does not let authors lift that",
-        "fix what is reported, or ask for an exemption in the policy",
+        "the policy does not let authors suppress it",
+        "fix the finding, or ask for an exemption in the policy",
     );
-    let keep = one(KEEP, unused, "nothing is filled in for it here", "take the rule out of the annotation");
+    let keep = one(KEEP, unused, "nothing is filled in for it here", "remove the rule from the annotation");
     ignore.into_iter().chain(keep).collect()
 }
 
@@ -301,8 +300,8 @@ pub(crate) fn misplaced_annotations(workload: &Workload<'_>, jobs_are_judged: bo
         let (name, first) = all.first()?;
         let name = cut(name, UNKNOWN_NAME_BYTES, "…").escape_debug().to_string();
         let message = match all.len() - 1 {
-            0 => format!("`{name}` does nothing {why}"),
-            more => format!("`{name}` and {more} more do nothing {why}"),
+            0 => format!("`{name}` has no effect {why}"),
+            more => format!("`{name}` and {more} more have no effect {why}"),
         };
         Some(finding(
             ANNOTATION_WITHOUT_EFFECT,
@@ -319,7 +318,7 @@ pub(crate) fn misplaced_annotations(workload: &Workload<'_>, jobs_are_judged: bo
         _ => Vec::new(),
     };
     let labels = first_of(&[workload.object.at(&["metadata", "labels"])], "as a label");
-    let runs = first_of(&runs, "on a `jobTemplate`: what is judged is the CronJob");
+    let runs = first_of(&runs, "on a `jobTemplate`: Jobgate checks the CronJob");
     labels.into_iter().chain(runs).chain(first_of(&templates, "on a pod template")).collect()
 }
 
@@ -353,18 +352,18 @@ mod tests {
         assert_eq!(found("deadline, ,gpu-toleration"), [""; 0]);
         assert_eq!(
             found("deadlin, deadline, deadlin"),
-            ["`jobgate.dev/ignore` names `deadlin`, which is no rule"]
+            ["`jobgate.dev/ignore` names `deadlin`, which is not a rule"]
         );
-        assert_eq!(found("a,b,c"), ["`jobgate.dev/ignore` names `a` and `b` and `c`, which are no rules"]);
+        assert_eq!(found("a,b,c"), ["`jobgate.dev/ignore` names `a`, `b` and `c`, which are not rules"]);
         assert_eq!(
             found("a,b,c,b,d,e"),
-            ["`jobgate.dev/ignore` names `a` and `b` and `c` and 2 more, which are no rules"]
+            ["`jobgate.dev/ignore` names `a`, `b`, `c` and 2 more, which are not rules"]
         );
         let job = json!({"apiVersion": "batch/v1", "kind": "Job", "metadata": {"annotations": {"jobgate.dev/ignores": "deadline", "jobgate.dev/skip": ""}}});
         let workload = Workload::of(&job).expect("a Job");
         let messages: Vec<_> =
             unknown_annotation_names(&workload).into_iter().map(|finding| finding.message).collect();
-        assert_eq!(messages, ["`jobgate.dev/ignores` and 1 more are no annotations of Jobgate's"]);
+        assert_eq!(messages, ["`jobgate.dev/ignores` and 1 more are not Jobgate annotations"]);
         assert!(found(&"x".repeat(1 << 20))[0].len() < 2 * UNKNOWN_NAME_BYTES, "a long name is cut");
     }
 
@@ -384,22 +383,22 @@ mod tests {
         assert_eq!(found(&cron(mark.clone(), mark.clone(), mark.clone(), mark.clone()), false), [""; 0]);
         assert_eq!(
             found(&cron(none.clone(), mark.clone(), none.clone(), none.clone()), false),
-            ["`jobgate.dev/ignore` does nothing as a label"]
+            ["`jobgate.dev/ignore` has no effect as a label"]
         );
         let run = cron(none.clone(), none.clone(), mark.clone(), none.clone());
         assert_eq!(
             found(&run, false),
-            ["`jobgate.dev/ignore` does nothing on a `jobTemplate`: what is judged is the CronJob"]
+            ["`jobgate.dev/ignore` has no effect on a `jobTemplate`: Jobgate checks the CronJob"]
         );
         assert_eq!(found(&run, true), [""; 0]);
         assert_eq!(
             found(&cron(none.clone(), none.clone(), none, mark.clone()), false),
-            ["`jobgate.dev/ignore` does nothing on a pod template"]
+            ["`jobgate.dev/ignore` has no effect on a pod template"]
         );
         let replica = json!({"template": {"metadata": {"labels": mark}, "spec": {}}});
         let replicas = json!({"Master": replica, "Worker": replica});
         let job = json!({"apiVersion": "kubeflow.org/v1", "kind": "PyTorchJob", "spec": {"pytorchReplicaSpecs": replicas}});
-        assert_eq!(found(&job, false), ["`jobgate.dev/ignore` and 1 more do nothing on a pod template"]);
+        assert_eq!(found(&job, false), ["`jobgate.dev/ignore` and 1 more have no effect on a pod template"]);
     }
 
     #[test]
@@ -410,8 +409,8 @@ mod tests {
             found.into_iter().map(|finding| finding.message.into_owned()).collect::<Vec<_>>()
         };
         assert_eq!(found(&[], &[]), [""; 0]);
-        let ignore = "`jobgate.dev/ignore` does nothing about `deadline` and `restart-policy`: the policy does not let authors lift that";
-        let keep = "`jobgate.dev/keep` does nothing about `deadline`: nothing is filled in for it here";
+        let ignore = "`jobgate.dev/ignore` has no effect on `deadline` and `restart-policy`: the policy does not let authors suppress it";
+        let keep = "`jobgate.dev/keep` has no effect on `deadline`: nothing is filled in for it here";
         assert_eq!(found(&["restart-policy", "deadline"], &["deadline"]), [ignore, keep]);
     }
 }

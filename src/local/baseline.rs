@@ -39,7 +39,7 @@ struct Place {
 #[derive(Debug, thiserror::Error)]
 pub enum BaselineError {
     /// It is not JSON of the shape that `--write-baseline` writes. The position is part of the cause's words.
-    #[error("it is no baseline as `--write-baseline` writes it")]
+    #[error("it is not a baseline of `--write-baseline`")]
     Shape(#[source] serde_json::Error),
     /// Another program, or another version of this one, has made it.
     #[error(
@@ -82,7 +82,7 @@ impl<'de> Deserialize<'de> for Known {
             fn visit_seq<A: SeqAccess<'de>>(self, mut entries: A) -> Result<Known, A::Error> {
                 let mut known = BTreeMap::new();
                 while let Some(Entry { file, object, path, rule, count }) = entries.next_element()? {
-                    let twice = format!("`{rule}` of `{file}`, `{path}`, is here twice; keep one of them");
+                    let twice = format!("`{rule}` of `{file}`, `{path}`, is listed twice; remove one");
                     // As a merge of two branches leaves it.
                     if known.insert(Place { file, object, path, rule }, count).is_some() {
                         return Err(A::Error::custom(twice));
@@ -502,7 +502,7 @@ spec:
             ("[]".to_owned(), "invalid length 0"),
             (
                 wrap(&format!("{entry},\n{entry}")),
-                "`syntax` of `a`, ``, is here twice; keep one of them at line 4",
+                "`syntax` of `a`, ``, is listed twice; remove one at line 4",
             ),
             (wrap(&entry.replace('1', "0")), "nonzero usize at line 2"),
             (wrap(&entry.replace("path", "paths")), "unknown field `paths`"),

@@ -11,7 +11,7 @@ pub enum NotReplaced {
     #[error("the file has changed since it was read")]
     Changed,
     /// It is a pipe, a device or the like.
-    #[error("it is no regular file")]
+    #[error("it is not a regular file")]
     NoFile,
     /// It may not be written.
     #[error("the file is read-only")]

@@ -443,10 +443,10 @@ mod tests {
           = why: A Job without a deadline runs until it succeeds, fails often enough, or someone notices
           = rule: https://github.com/jobgate/jobgate/blob/main/docs/rules/deadline.md
 
-        note[ttl-after-finished]: a finished Job stays forever
+        note[ttl-after-finished]: a finished Job is never deleted
          --> ./jobs/train.yaml:6:1
           = help: the webhook adds `ttlSecondsAfterFinished: 86400`
-          = why: Without it a finished Job or PyTorchJob stays forever, and a run of a CronJob until the history limits delete it, each with its pods: they fill etcd, slow every list, and keep volumes "in use"
+          = why: Without this field, a finished Job or PyTorchJob is never deleted, and the finished runs of a CronJob are kept up to its history limits, each with its pods
           = rule: https://github.com/jobgate/jobgate/blob/main/docs/rules/ttl-after-finished.md
 
         error[checkpoint-volume-access]: 4 pods mount the claim `checkpoints`, which one node can mount
@@ -464,12 +464,12 @@ mod tests {
            |                 ------------- PersistentVolumeClaim team-a/checkpoints: one node
            |
            = help: make the claim `ReadWriteMany`, or keep the pods on one node
-           = why: A `ReadWriteOnce` volume is attached to one node at a time, and a `hostPath` is another directory on each node
+           = why: A `ReadWriteOnce` volume is attached to one node at a time: pods on another node wait in ContainerCreating, without a time limit, and keep their GPUs
            = rule: https://github.com/jobgate/jobgate/blob/main/docs/rules/checkpoint-volume-access.md
 
-        note[placeholder]: `checkpoints` looks like a stand-in
+        note[placeholder]: `checkpoints` looks like a placeholder
           --> ./jobs/train.yaml:17:22
-           = why: A field that a rule must read, an image, or any field that the API server refuses as it is, holds a placeholder such as `$NUM_NODES`, `<PROJECT>`, `{{ .Values.x }}` or `YOUR_IMAGE`
+           = why: The field has a placeholder such as `$NUM_NODES`, `<PROJECT>`, `{{ .Values.x }}` or `YOUR_IMAGE` instead of a value
            = rule: https://github.com/jobgate/jobgate/blob/main/docs/rules/README.md#placeholder
 
         ./volumes/claims.yaml
@@ -481,7 +481,7 @@ mod tests {
           |   ^^^^^^^^^
           |
           = help: remove one
-          = why: kubectl takes the last of two equal keys and drops the first silently, so one of the two values its author wrote never reaches the cluster
+          = why: kubectl uses the last of two equal keys and silently ignores the first, so one of the two values never reaches the cluster
           = rule: https://github.com/jobgate/jobgate/blob/main/docs/rules/README.md#duplicate-key
 
         2 files, 3 documents, 1 job: 2 errors, 1 warning, 2 notes (1 filled in by the webhook)
@@ -650,7 +650,7 @@ mod tests {
         error[gpu-toleration]: something is wrong
          --> jobs/4.yaml:6:1
           = help: fix it
-          = why: Nodes with accelerators usually carry a taint, so that nothing else lands on them (GKE sets `nvidia.com/gpu=present:NoSchedule` by itself)
+          = why: Nodes with accelerators usually have a taint that keeps other pods away (GKE sets `nvidia.com/gpu=present:NoSchedule` by itself)
 
           error   jobs/10.yaml:6:1  Job team-a/train
           error   jobs/16.yaml:6:1  Job team-a/train
@@ -672,7 +672,7 @@ mod tests {
           | ^^^^
           |
           = help: fix it
-          = why: With `restartPolicy: Always` a container that has finished its work is started again, forever
+          = why: With `restartPolicy: Always`, a container that has finished its work is started again, forever
 
           error   jobs/8.yaml:6:1   Job team-a/train
           error   jobs/14.yaml:6:1  Job team-a/train

@@ -187,13 +187,13 @@ impl Impact {
             parts.push(format!("{} finished (`--include-finished`)", thousands(finished)));
         }
         if children > 0 {
-            parts.push(format!("{} of a CronJob, which is judged instead", thousands(children)));
+            parts.push(format!("{} owned by a CronJob, which is judged instead", thousands(children)));
         }
         if deleting > 0 {
             parts.push(format!("{} being deleted", thousands(deleting)));
         }
         if system > 0 {
-            parts.push(format!("{} in namespaces that the webhook leaves alone", thousands(system)));
+            parts.push(format!("{} in namespaces that the webhook excludes", thousands(system)));
         }
         (!parts.is_empty()).then(|| parts.join(", "))
     }
@@ -253,8 +253,8 @@ pub(super) fn filled(impact: &Impact, full: bool, out: &mut dyn io::Write) -> io
     let shown = if full { rows.len() } else { rows.len().min(ROWS) };
     for (reapply, object, paths) in &rows[..shown] {
         let apply = match reapply {
-            Reapply::Kept => "an apply leaves it as it is",
-            Reapply::Lost => "the next apply without Jobgate takes it out",
+            Reapply::Kept => "an apply keeps it",
+            Reapply::Lost => "the next apply without Jobgate removes it",
             Reapply::Refused => "an apply without Jobgate is refused",
         };
         writeln!(out, "  {}: {}: {apply}", clean(object), clean(paths))?;

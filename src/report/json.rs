@@ -301,7 +301,7 @@ mod tests {
         {"file":null,"document":null,"object":null,"start":null,"reason":"not-looked-up","message":"claims","help":""},
         {"file":null,"document":null,"object":null,"start":null,"reason":"not-listed","message":"jobs","help":""}],"findings":[
         {"rule":"deadline","action":"deny","fills":false,"message":"the Job has no deadline","help":"add `spec.activeDeadlineSeconds` with the longest time a run may take","file":null,"document":0,"object":{"apiVersion":"batch/v1","kind":"Job","namespace":"team-a","name":"train"},"pointer":"/spec","path":"spec.activeDeadlineSeconds","start":null,"end":null,"related":[],"fix":"unsafe","withheld":null},
-        {"rule":"ttl-after-finished","action":"note","fills":true,"message":"a finished Job stays forever","help":"the webhook adds `ttlSecondsAfterFinished: 86400`","file":null,"document":0,"object":{"apiVersion":"batch/v1","kind":"Job","namespace":"team-a","name":"train"},"pointer":"/spec","path":"spec.ttlSecondsAfterFinished","start":null,"end":null,"related":[],"fix":null,"withheld":null}]}
+        {"rule":"ttl-after-finished","action":"note","fills":true,"message":"a finished Job is never deleted","help":"the webhook adds `ttlSecondsAfterFinished: 86400`","file":null,"document":0,"object":{"apiVersion":"batch/v1","kind":"Job","namespace":"team-a","name":"train"},"pointer":"/spec","path":"spec.ttlSecondsAfterFinished","start":null,"end":null,"related":[],"fix":null,"withheld":null}]}
         "##);
     }
 

@@ -122,7 +122,7 @@ pub(super) fn report() -> Report {
         "ttl-after-finished",
         Level::Note,
         spec.clone(),
-        "a finished Job stays forever",
+        "a finished Job is never deleted",
         "the webhook adds `ttlSecondsAfterFinished: 86400`",
     );
     ttl.field(&spec / "ttlSecondsAfterFinished").at_key().fills = true;
@@ -143,7 +143,7 @@ pub(super) fn report() -> Report {
             text: "one node".to_owned(),
         },
     ];
-    let stand_in = finding("placeholder", Level::Note, claim, "`checkpoints` looks like a stand-in", "");
+    let stand_in = finding("placeholder", Level::Note, claim, "`checkpoints` looks like a placeholder", "");
     report.found("./jobs/train.yaml", "claimName: |checkpoints", stand_in);
     let message = "duplicate key `resources`; kubectl drops the first";
     let double = report.found(

@@ -109,9 +109,9 @@ impl Unjudged {
             Reason::NotServed => "this version is no longer served".into(),
             Reason::Inside(around) => format!("the {kind} inside the {} is not judged", clean(around)).into(),
             Reason::Partial if kind.is_empty() => {
-                "this is a part of an object: it has neither `apiVersion` nor `kind`".into()
+                "this is a partial object without `apiVersion` and `kind`".into()
             }
-            Reason::Partial => "this is a part of an object: no container has an image".into(),
+            Reason::Partial => "this is a partial object: no container has an image".into(),
             Reason::Patch(by) => format!("this is a patch of {}", by.path).into(),
             Reason::Kustomization(kustomized) => {
                 format!("the kustomization in {} is not rendered", kustomized.dir()).into()
@@ -122,17 +122,17 @@ impl Unjudged {
             }
             Reason::Template => "this template is not rendered".into(),
             Reason::Placeholder(field) => {
-                format!("`{}` holds a placeholder, and must be known", clean(field)).into()
+                format!("`{}` is a placeholder for a required value", clean(field)).into()
             }
             Reason::Unreadable => "this document cannot be read".into(),
-            Reason::TooLarge => "this file is beyond the limit".into(),
+            Reason::TooLarge => "this file is too large".into(),
             Reason::UnreadablePath(why) => format!("cannot read this path: {why}").into(),
             Reason::NotWritten(why) => format!("cannot write this file: {why}").into(),
             Reason::Nothing => match &self.location {
                 Some(location) => format!("there is nothing to judge in {}", path_of(location)).into(),
                 None => "there is nothing to judge".into(),
             },
-            Reason::Claim(claim) => format!("the access modes of the claim `{claim}` are not known").into(),
+            Reason::Claim(claim) => format!("the access modes of the claim `{claim}` are unknown").into(),
             Reason::Excluded(why) => why.to_string().into(),
             Reason::InCluster(kind, _) => format!("Jobgate does not judge the kind {kind}").into(),
             Reason::Unknown(what) | Reason::NotListed(what) => what.to_string().into(),
@@ -143,15 +143,15 @@ impl Unjudged {
     #[must_use]
     pub fn help(&self) -> Cow<'static, str> {
         match &self.reason {
-            Reason::Kind | Reason::Lookalike(_) | Reason::InCluster(..) => "check by hand what its pods may waste".into(),
-            Reason::Misspelled => "write the kind and `apiVersion` as the API server knows them".into(),
-            Reason::NotServed => "write it in a version that is served".into(),
+            Reason::Kind | Reason::Lookalike(_) | Reason::InCluster(..) => "review it by hand".into(),
+            Reason::Misspelled => "use a `kind` and `apiVersion` that the API server knows".into(),
+            Reason::NotServed => "use a served version".into(),
             Reason::Partial => "lint the whole object: `kubectl kustomize DIR | jobgate lint -`".into(),
             Reason::Patch(kustomized) | Reason::Kustomization(kustomized) => kustomized.help().into(),
             Reason::Chart(dir) | Reason::ChartParts(dir) => helm(dir).into(),
-            Reason::Template => "lint what it renders to".into(),
-            Reason::Placeholder(_) => "write the value in its place, or lint what the template renders to".into(),
-            Reason::Inside(_) => "lint it by itself".into(),
+            Reason::Template => "lint the rendered manifests".into(),
+            Reason::Placeholder(_) => "replace it with a value, or lint the rendered manifests".into(),
+            Reason::Inside(_) => "lint it separately".into(),
             Reason::Unreadable | Reason::Nothing | Reason::Excluded(_) | Reason::Unknown(_) => "".into(),
             Reason::UnreadablePath(_) | Reason::NotWritten(_) | Reason::NotListed(_) => "".into(),
             Reason::TooLarge => "raise the limit with `--max-file-size`".into(),
@@ -191,7 +191,7 @@ fn path_of(location: &Location) -> Cow<'_, str> {
 /// Returns the command that lints what a chart renders to.
 #[must_use]
 pub(crate) fn helm(dir: &str) -> String {
-    format!("lint what it renders to: `helm template {} | jobgate lint -`", quoted(dir))
+    format!("lint the rendered manifests: `helm template {} | jobgate lint -`", quoted(dir))
 }
 
 /// Writes a path as a shell reads it.
@@ -355,10 +355,10 @@ mod tests {
 
     #[test]
     fn commands_name_the_directory_as_a_shell_reads_it() {
-        assert_eq!(helm("."), "lint what it renders to: `helm template . | jobgate lint -`");
+        assert_eq!(helm("."), "lint the rendered manifests: `helm template . | jobgate lint -`");
         assert_eq!(
             helm("my charts/it's"),
-            "lint what it renders to: `helm template 'my charts/it'\\''s' | jobgate lint -`"
+            "lint the rendered manifests: `helm template 'my charts/it'\\''s' | jobgate lint -`"
         );
         let help = |path: &str, render| {
             at("a", None, Reason::Patch(Kustomized { path: path.into(), render })).help().into_owned()

@@ -57,7 +57,7 @@ pub(super) fn policy(source: &str, name: &str) -> Result<Policy, PolicyErrors> {
                 source,
                 &lines,
                 0..0,
-                "there is no policy here".to_owned(),
+                "the file contains no policy".to_owned(),
                 Some(help),
             ));
         }
@@ -72,7 +72,7 @@ pub(super) fn policy(source: &str, name: &str) -> Result<Policy, PolicyErrors> {
                     source,
                     &lines,
                     span,
-                    "a policy is one document, and this is another".to_owned(),
+                    "a policy is a single document; remove this one".to_owned(),
                     None,
                 ));
             }
@@ -168,7 +168,7 @@ impl<'s> Reader<'s> {
                     foreign += 1;
                     let message = match found {
                         Value::String(text) => format!(
-                            "`{key}` is `{}`, which is not what this version of Jobgate reads",
+                            "`{key}` is `{}`, which this version of Jobgate does not support",
                             shown(text)
                         ),
                         other => format!("`{key}` is a string, not {}", what(other)),
@@ -255,11 +255,7 @@ impl<'s> Reader<'s> {
             }
             ParamDefault::Int { least, .. } => match value.as_i64() {
                 Some(number) if number < *least => {
-                    self.wrong(
-                        &field.at,
-                        format!("{name} is {number}, below the least that makes sense, {least}"),
-                        None,
-                    );
+                    self.wrong(&field.at, format!("{name} is {number}, below the minimum of {least}"), None);
                 }
                 Some(_) => {}
                 None => {
@@ -326,8 +322,8 @@ impl<'s> Reader<'s> {
         let until = date.and_then(|text| {
             let date = (text.len() == 10).then(|| Date::strptime("%Y-%m-%d", text).ok()).flatten();
             if date.is_none() {
-                let help = "write the last day on which it holds, as year-month-day: `2030-12-31`".to_owned();
-                self.wrong(&until.at, format!("`until` is no date: `{}`", shown(text)), Some(help));
+                let help = "write the last valid day as year-month-day: `2030-12-31`".to_owned();
+                self.wrong(&until.at, format!("`until` is not a date: `{}`", shown(text)), Some(help));
             }
             date
         });
@@ -339,12 +335,7 @@ impl<'s> Reader<'s> {
         if field.value.is_none_or(|value| value.is_null() || value.as_object().is_some_and(Map::is_empty)) {
             let at = if field.value.is_some() { &field.at } else { &outer.at };
             let help = format!("name at least one of {}", one_of(keys::MATCH.iter().copied()));
-            self.error(
-                at,
-                Part::Key,
-                format!("{whose} needs a `match` that says which objects it is for"),
-                Some(help),
-            );
+            self.error(at, Part::Key, format!("{whose} needs a `match` that selects objects"), Some(help));
             return Matcher::default();
         }
         let fields = self.fields(&field.at, field.value, "`match`", keys::MATCH);

@@ -2,11 +2,11 @@
 //!
 //! ## Why
 //!
-//! A `ReadWriteOnce` volume is attached to one node at a time. Pods on another node wait in ContainerCreating
-//! without a time limit, keep their GPUs, and report nothing but a `FailedAttachVolume` event. The scheduler
-//! ignores access modes, so the job runs when all its pods happen to fit on one node and hangs when they do
-//! not. `readOnly` on the volume or the mount does not help. A `ReadWriteOncePod` volume can be mounted by
-//! only one pod in the whole cluster. A `hostPath` volume is a different directory on each node.
+//! A `ReadWriteOnce` volume is attached to one node at a time: pods on another node wait in
+//! ContainerCreating, without a time limit, and keep their GPUs. Only a `FailedAttachVolume` event says why.
+//! The scheduler ignores access modes, so the job runs when all its pods happen to fit on one node and hangs
+//! when they do not. `readOnly` on the volume or the mount does not help. A `ReadWriteOncePod` volume can be
+//! mounted by only one pod in the whole cluster. A `hostPath` volume is a different directory on each node.
 //!
 //! ## Bad
 //!
@@ -253,7 +253,7 @@ fn check(cx: &mut Cx<'_>) {
             Fact::Absent => {
                 cx.report(&first.part.pointer, format!("the claim `{}` does not exist: pods wait in Pending until it does", shared.name))
                     .at_most(Level::Warn)
-                    .help("create the claim, or fix its name; a claim that is applied together with the job is fine");
+                    .help("create the claim, or fix its name; a claim that is created together with the job is fine");
             }
             Fact::Known(claim) => check_claim(cx, &scene, &shared, &claim),
         }
@@ -295,7 +295,7 @@ fn check_claim(cx: &mut Cx<'_>, scene: &Scene<'_, '_>, shared: &Shared<'_>, clai
                 && pods.iter().map(|pod| scene.placement.min_pods(*pod)).fold(0, i64::saturating_add) > 1
         };
         let sure = match nodes {
-            Some(Nodes::Several) => Sure::Certain("pods that are never on one node use it"),
+            Some(Nodes::Several) => Sure::Certain("pods on different nodes use it"),
             _ if one_pod && together() => Sure::Certain(""),
             Some(_) => Sure::Likely,
             None => Sure::Unknown,
@@ -308,7 +308,7 @@ fn check_claim(cx: &mut Cx<'_>, scene: &Scene<'_, '_>, shared: &Shared<'_>, clai
         if let Some(finding) = finding.filter(|_| volume == Volume::Unseen) {
             finding.at_most(Level::Warn);
             finding.help =
-                format!("show the PersistentVolume that it names (`--facts`), or {}", finding.help).into();
+                format!("pass the PersistentVolume that it names with `--facts`, or {}", finding.help).into();
         }
     } else if at_once == 1 && runs_may_overlap(workload) && !matches!(volume, Volume::HostPath { .. }) {
         if !one_pod && scene.placement.nodes(&pods, Among::SeveralRuns) == Some(Nodes::One) {
@@ -320,10 +320,7 @@ fn check_claim(cx: &mut Cx<'_>, scene: &Scene<'_, '_>, shared: &Shared<'_>, clai
         if let (Some(finding), Some(policy)) = (finding, policy) {
             finding.help(help);
             if policy.is_set() {
-                finding.label(
-                    Place::Here(policy.pointer, FindingPart::Value),
-                    "lets a run start beside another",
-                );
+                finding.label(Place::Here(policy.pointer, FindingPart::Value), "lets runs overlap");
             }
         }
     }
@@ -343,7 +340,7 @@ fn host_path(cx: &mut Cx<'_>, shared: &Shared<'_>, (name, source): (&str, &Sourc
         .help("use a volume that nodes share, or a required `podAffinity` that keeps the pods on one node");
     label_uses(finding, workload, shared);
     let object = format!("PersistentVolume {}", cut(name, MAX_NAME_BYTES, "…"));
-    finding.label(Place::Elsewhere { object, source: source.clone() }, "another directory on each node");
+    finding.label(Place::Elsewhere { object, source: source.clone() }, "a different directory on each node");
 }
 
 /// Tells whether the pods of a Job may do their work one after another: it says how many may run at once, and
@@ -392,7 +389,7 @@ fn report<'c>(
     let limit = if claim.has("ReadWriteOncePod") {
         "only one pod of the cluster can mount it, but"
     } else if claim.has("ReadOnlyMany") {
-        "it is for reading only where several nodes mount it, and"
+        "several nodes can mount it only for reading, and"
     } else {
         "only one node can mount it, but"
     };
@@ -419,7 +416,7 @@ fn report<'c>(
 /// Shows where else the claim is used, and what says how often.
 fn label_uses(finding: &mut Finding, workload: &Workload<'_>, shared: &Shared<'_>) {
     for (_, other) in shared.uses.iter().skip(1) {
-        finding.label(Place::Here(other.part.pointer.clone(), FindingPart::Value), "used here as well");
+        finding.label(Place::Here(other.part.pointer.clone(), FindingPart::Value), "also used here");
     }
     for pod in shared.pods() {
         if let Some(said_by) = &workload.pods[pod].count.said_by {

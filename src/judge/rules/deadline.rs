@@ -168,8 +168,8 @@ fn check_run(cx: &mut Cx<'_>, index: usize, run: &Run<'_>) {
     let bound_by_kueue = matches!(kueue, Some(Kueue { seconds: Ok(seconds), .. }) if is_short(seconds));
     match field.int() {
         Field::Set(value) if value <= 0 || value > MOST => {
-            let why = if value > MOST { "which overflows in the controller" } else { "which is no deadline" };
-            let message = format!("`{FIELD}` is {value}, {why}: the run is ended as soon as it is seen");
+            let why = if value > MOST { "which overflows" } else { "which is no deadline" };
+            let message = format!("`{FIELD}` is {value}, {why}, so the controller ends the run immediately");
             let seconds = suggestion(cx);
             let finding = cx.report(&field.pointer, message);
             ask(finding, &field, maximum);
@@ -180,7 +180,7 @@ fn check_run(cx: &mut Cx<'_>, index: usize, run: &Run<'_>) {
             let most = maximum.unwrap_or(value);
             let finding = cx.report(
                 &field.pointer,
-                format!("`{FIELD}` is {value}, and the policy allows {most} at most"),
+                format!("`{FIELD}` is {value}, above the policy's maximum of {most}"),
             );
             finding.help(format!("write at most {most}, or ask for an exemption"));
             rewrite(finding, &field, most);
@@ -194,7 +194,7 @@ fn check_run(cx: &mut Cx<'_>, index: usize, run: &Run<'_>) {
 
 /// Says what to write.
 fn ask(finding: &mut Finding, field: &Part<'_>, maximum: Option<i64>) {
-    let most = maximum.map(|most| format!("; the policy allows {most} at most")).unwrap_or_default();
+    let most = maximum.map(|most| format!("; the policy's maximum is {most}")).unwrap_or_default();
     finding.help(format!(
         "set `{}` to the longest time a run may take, in seconds (a day is 86400{most})",
         field.pointer
@@ -233,12 +233,12 @@ fn is_missing(
     let until = if is_replaced(workload) { "the next run replaces it" } else { "someone notices" };
     let mut message = format!("`{FIELD}` is not set, so a run that hangs keeps its nodes until {until}");
     if !of_pods.is_empty() {
-        message += " (that of the pod template bounds a pod once it runs)";
+        message += " (the one in the pod template limits a pod, not the run)";
     }
     let why_not = kueue.map(|kueue| match (&kueue.seconds, maximum) {
         (Err(why), _) => (*why).to_owned(),
         (Ok(seconds), most) => {
-            format!("is {seconds}, and the policy allows {} at most", most.unwrap_or(*seconds))
+            format!("is {seconds}, above the policy's maximum of {}", most.unwrap_or(*seconds))
         }
     });
     if let Some(why) = &why_not {
@@ -248,7 +248,7 @@ fn is_missing(
     let Some(finding) = cx.missing(&field.pointer, message) else { return };
     ask(finding, field, maximum);
     for place in of_pods {
-        finding.label(Place::Here(place, FindingPart::Value), "bounds a pod once it runs, not the run");
+        finding.label(Place::Here(place, FindingPart::Value), "limits a pod, not the run");
     }
     if let Some(kueue) = kueue {
         finding.label(Place::Here(kueue.label.clone(), FindingPart::Value), "does not count");
@@ -281,18 +281,18 @@ fn kueue(cx: &Cx<'_>, run: &Run<'_>) -> Option<Kueue> {
     if !label.is_set() {
         let own = workload.object.at(&["metadata", "labels"]).get(KUEUE_MAX_EXEC_TIME);
         let seconds = Err(
-            "is the CronJob's own, which its Jobs do not inherit: `spec.jobTemplate.metadata.labels` is the place",
+            "is on the CronJob and not inherited by its Jobs: set it in `spec.jobTemplate.metadata.labels`",
         );
         return own.is_set().then_some(Kueue { label: own.pointer, seconds });
     }
     let is_queued = labels.get(KUEUE_QUEUE).text().set().is_some_and(|queue| !queue.is_empty());
     let seconds = match label.text().set().and_then(|text| text.parse::<i32>().ok()) {
-        _ if !cx.flag(&KUEUE) => Err("counts only where the policy sets `kueueMaxExecTime`"),
-        _ if !is_queued => Err("needs a queue name beside it"),
+        _ if !cx.flag(&KUEUE) => Err("counts only if the policy sets `kueueMaxExecTime`"),
+        _ if !is_queued => Err("has no effect without a queue name"),
         // What it will be nobody knows yet, so it is not denied.
         None if matches!(label.text(), Field::Placeholder(_)) => Ok(1),
         Some(seconds) if seconds > 0 => Ok(seconds.into()),
-        _ => Err("is no number of seconds above zero"),
+        _ => Err("is not a positive number of seconds"),
     };
     Some(Kueue { label: label.pointer, seconds })
 }
@@ -307,12 +307,13 @@ fn keeps_pods(cx: &mut Cx<'_>, index: usize, run: &Run<'_>) {
     if !matches!(field.text(), Field::Unset | Field::Set("None")) || ttl == Some(0) {
         return;
     }
-    let what = if field.is_set() { format!("`{clean_up}` is `None`") } else { format!("no `{clean_up}`") };
+    let what =
+        if field.is_set() { format!("`{clean_up}` is `None`") } else { format!("`{clean_up}` is not set") };
     let holds = |pod: &PodTemplate<'_>| accelerator::requests(pod, accelerator::TAINTS).next().is_some();
     let run_on = if cx.workload.pods.iter().filter(|pod| pod.run == index).any(holds) {
-        "run on and hold their GPUs"
+        "keep running and hold their GPUs"
     } else {
-        "run on"
+        "keep running"
     };
     let until =
         ttl.map(|ttl| format!(" for {ttl} more seconds (`ttlSecondsAfterFinished`)")).unwrap_or_default();
@@ -324,9 +325,9 @@ fn keeps_pods(cx: &mut Cx<'_>, index: usize, run: &Run<'_>) {
         cx.missing(&field.pointer, message)
     };
     if let Some(finding) = finding {
-        finding
-            .at_most(Level::Warn)
-            .help(format!("write `{clean_up}: Running`, which deletes what still runs and keeps finished pods and their logs"));
+        finding.at_most(Level::Warn).help(format!(
+            "write `{clean_up}: Running`, which deletes running pods and keeps finished ones with their logs"
+        ));
         finding.fix(Safety::Unsafe, vec![fix]);
     }
 }

@@ -115,7 +115,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use crate::judge::appliers::{self, LAST_APPLIED, owned};
 use crate::judge::checks;
 use crate::judge::engine::{KEEP, Operation, Origin};
-use crate::judge::finding::{Level, Part as FindingPart, Place, Safety};
+use crate::judge::finding::{Level, Part as FindingPart, Place, Safety, listed};
 use crate::judge::policy::Action;
 use crate::judge::rule::{Cx, Exportable, Fills, Flag, Kinds, Mapping, Ratchet, Rule};
 use crate::judge::tolerations::{Covered, GKE_TAINTS, GKE_VALUE, selects_gke};
@@ -334,26 +334,30 @@ fn report_uncovered(
             .map(|(at, addition)| Op::Add(&tolerations.pointer / (list.len() + at), addition))
             .collect(),
     };
-    let lines: Vec<String> = uncovered
+    let shapes: Vec<String> = uncovered
         .iter()
         .map(|request| format!("`{{key: {}, operator: Exists, effect: NoSchedule}}`", request.taint))
         .collect();
+    let resources: Vec<String> = uncovered.iter().map(|request| format!("`{}`", request.resource)).collect();
     let place = first.place(pod);
-    // What to add comes first: it is what a warning of the webhook must have room for.
+    let (what, taints) = match uncovered.len() {
+        1 => ("toleration", "this taint"),
+        _ => ("tolerations", "these taints"),
+    };
+    // The toleration to add comes first: a warning of the webhook may be cut short.
     let message = format!(
-        "no toleration {}: a pod that requests `{}` stays Pending where such nodes are tainted",
-        lines.join(", and "),
-        first.resource
+        "no {what} {}: a pod that requests {} stays Pending if the nodes have {taints}",
+        listed(&shapes, "and"),
+        listed(&resources, "and"),
     );
     let finding = cx.report(if tolerations.is_set() { &tolerations.pointer } else { &place }, message);
     finding.field(tolerations.pointer.clone()).fix(Safety::Safe, ops);
-    let what = if lines.len() == 1 { "the toleration" } else { "the tolerations" };
     let why = if matches!(room, Room::Warn) && finding.fills {
         "; the webhook does not change a list that you apply"
     } else {
         ""
     };
-    finding.help(format!("add {what} to `{}`{why}", tolerations.pointer));
+    finding.help(format!("add the {what} to `{}`{why}", tolerations.pointer));
     match room {
         Room::Fill => {}
         Room::Warn => _ = finding.instead_of_fill(Level::Warn),

@@ -139,7 +139,7 @@ fn check_run(cx: &mut Cx<'_>, spec: &Part<'_>) {
         {
             cx.report(
                 &field.pointer,
-                "`podReplacementPolicy` is only the API server's default, so a replacement starts while the old pod is still terminating",
+                "`podReplacementPolicy` is the API server's default, so a replacement starts while the old pod is still terminating",
             )
             .help(HELP)
             .fix(Safety::Safe, vec![Op::Replace(field.pointer.clone(), "Failed".into())]);

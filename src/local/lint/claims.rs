@@ -62,7 +62,7 @@ pub enum FactsError {
     #[error("{0}")]
     Unreadable(#[from] Unreadable),
     /// It is too large.
-    #[error("facts in {path} go beyond the limit of {limit}; raise it with `--max-file-size`")]
+    #[error("the facts in {path} are larger than the limit of {limit}; raise it with `--max-file-size`")]
     TooLarge {
         /// The path.
         path: String,

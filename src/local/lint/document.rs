@@ -29,9 +29,9 @@ use object::View;
 /// to one that wants the same place.
 const ROUNDS: usize = 8;
 /// What is said of what is behind the end of a document.
-const BEHIND_END: &str = "kubectl reads nothing behind `...`, up to the next `---`";
+const BEHIND_END: &str = "kubectl ignores everything after `...` until the next `---`";
 /// What is said of an action behind a separator.
-const TEMPLATE: &str = "a template that is not rendered, behind `---`";
+const TEMPLATE: &str = "an unrendered template after `---`";
 
 /// What is the same for every document of a file.
 pub(super) struct Context<'a> {
@@ -107,7 +107,7 @@ impl<'a> Context<'a> {
                     before.fold(offset, |at, edit| at + edit.text.len() - edit.span.len())
                 };
                 if let Some(behind) = self.behind_end(&document) {
-                    let help = "separate the documents by `---`; nothing in this one was checked";
+                    let help = "separate the documents with `---`; this one was not checked";
                     let finding =
                         checks::finding(SYNTAX, Level::Deny, Pointer::root(), BEHIND_END.to_owned(), help);
                     let located =
@@ -124,7 +124,7 @@ impl<'a> Context<'a> {
                         judged.broken.push((error.kind, self.broken(index, &error)));
                     }
                     Some(refused) if self.input.named || batch::may_be_manifest(self.text(&document)) => {
-                        let help = "other tools may read this document, so it was checked all the same";
+                        let help = "other tools may accept this document, so it was checked anyway";
                         let finding = checks::finding(
                             SYNTAX,
                             Level::Warn,
@@ -268,19 +268,15 @@ impl<'a> Context<'a> {
     fn broken(&self, document: usize, error: &SyntaxError) -> Located {
         let (rule, level, help) = match error.kind {
             SyntaxErrorKind::Template => {
-                (UNRENDERED_TEMPLATE, Level::Warn, "lint what it renders to: pipe it into `jobgate lint -`")
+                (UNRENDERED_TEMPLATE, Level::Warn, "pipe the rendered manifests into `jobgate lint -`")
             }
             SyntaxErrorKind::Syntax => {
-                (SYNTAX, Level::Deny, "kubectl refuses this document, and nothing in it was checked")
+                (SYNTAX, Level::Deny, "kubectl refuses this document; it was not checked")
             }
-            SyntaxErrorKind::Limit => (
-                SYNTAX,
-                Level::Deny,
-                "write it without so much nesting or so many aliases; nothing in it was checked",
-            ),
-            SyntaxErrorKind::Encoding => {
-                (SYNTAX, Level::Deny, "save the file as UTF-8; nothing in it was checked")
+            SyntaxErrorKind::Limit => {
+                (SYNTAX, Level::Deny, "use less nesting or fewer aliases; this document was not checked")
             }
+            SyntaxErrorKind::Encoding => (SYNTAX, Level::Deny, "save the file as UTF-8; it was not checked"),
         };
         let finding = checks::finding(rule, level, Pointer::root(), error.message.clone(), help);
         self.located(document, None, finding, error.span.clone(), Vec::new())

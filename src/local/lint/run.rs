@@ -101,7 +101,7 @@ impl Run<'_> {
         } else {
             Err(Unwritten {
                 path: input.path.to_string(),
-                reason: "its documents would run into each other".to_owned(),
+                reason: "its documents would run together".to_owned(),
             })
         };
         if let Err(unwritten) = written {
@@ -252,7 +252,7 @@ fn too_large(input: &Input, size: Option<u64>, limit: u64) -> Located {
     let limit = source::bytes(limit);
     let message = match size {
         Some(size) => format!("the file has {}, more than the limit of {limit}", source::bytes(size)),
-        None => format!("the text goes on beyond the limit of {limit}"),
+        None => format!("the text is longer than the limit of {limit}"),
     };
     let help = "raise the limit with `--max-file-size`";
     Located {

@@ -84,12 +84,16 @@ impl Kustomized {
     pub(super) fn help(&self) -> String {
         let dir = quoted(self.dir());
         match self.render {
-            Render::Build => format!("lint what it renders to: `kubectl kustomize {dir} | jobgate lint -`"),
+            Render::Build => {
+                format!("lint the rendered manifests: `kubectl kustomize {dir} | jobgate lint -`")
+            }
             Render::WithHelm => {
-                format!("lint what it renders to: `kubectl kustomize --enable-helm {dir} | jobgate lint -`")
+                format!(
+                    "lint the rendered manifests: `kubectl kustomize --enable-helm {dir} | jobgate lint -`"
+                )
             }
             Render::ByAnother => {
-                "lint what a kustomization that takes in this component renders to".to_owned()
+                "lint the rendered manifests of a kustomization that uses this component".to_owned()
             }
         }
     }
@@ -158,21 +162,21 @@ impl Reason {
             Self::Lookalike(_) => "unknown kinds that run batch pods",
             Self::Misspelled => "kinds that no API server knows",
             Self::NotServed => "versions that are no longer served",
-            Self::Partial => "parts of objects: what is missing may be elsewhere",
+            Self::Partial => "partial objects: the rest may be elsewhere",
             Self::Patch(_) => "kustomize patches",
             Self::Kustomization(_) => "kustomizations that are not rendered",
             Self::Chart(_) => "charts that are not rendered",
             Self::ChartParts(_) => "charts with templates or dependencies that were not linted",
             Self::Template => "templates that are not rendered",
-            Self::Placeholder(_) => "placeholders where a value must be known",
+            Self::Placeholder(_) => "placeholders for required values",
             Self::Inside(_) => "batch objects inside other objects",
             Self::Unreadable => "documents that cannot be read",
-            Self::TooLarge => "files beyond the limit",
+            Self::TooLarge => "files that are too large",
             Self::UnreadablePath(_) => "paths that cannot be read",
             Self::NotWritten(_) => "files that cannot be written",
             Self::Nothing => "paths with nothing to judge",
             Self::Claim(_) => "claims with unknown access modes",
-            Self::Excluded(_) => "namespaces that the webhook leaves alone",
+            Self::Excluded(_) => "namespaces that the webhook excludes",
             Self::Unknown(_) => "what could not be looked up",
             Self::NotListed(_) => "what could not be listed",
         }

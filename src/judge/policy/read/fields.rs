@@ -3,7 +3,7 @@
 use std::ops::Range;
 
 use super::{PolicyError, Reader};
-use crate::judge::finding::Part;
+use crate::judge::finding::{Part, listed};
 use crate::text::pointer::Pointer;
 use crate::text::suggest::closest;
 use crate::text::value::{Map, Value};
@@ -84,14 +84,14 @@ impl<'s> Reader<'s> {
                     self.wrong(
                         &field.at,
                         format!("{name} is an empty list"),
-                        Some("leave the key out to mean all".to_owned()),
+                        Some("omit the key to match all".to_owned()),
                     );
                 }
                 items
             }
             Some(other) => {
                 let help = matches!(other, Value::String(_))
-                    .then(|| "write the one item in brackets: `[…]`".to_owned());
+                    .then(|| "write a single item in brackets: `[…]`".to_owned());
                 self.wrong(&field.at, format!("{name} is a list, not {}", what(other)), help);
                 &[]
             }
@@ -173,7 +173,7 @@ impl<'s> Reader<'s> {
             match globset::Glob::new(text) {
                 Ok(glob) => globs.push(glob.compile_matcher()),
                 Err(error) => {
-                    self.wrong(&item.at, format!("`{}` is no glob: {}", shown(text), error.kind()), None);
+                    self.wrong(&item.at, format!("`{}` is not a glob: {}", shown(text), error.kind()), None);
                 }
             }
         }
@@ -205,10 +205,7 @@ pub(super) fn what(value: &Value) -> &'static str {
 /// Writes words as a list for a sentence: `a`, `b` or `c`.
 pub(super) fn one_of<'w>(words: impl IntoIterator<Item = &'w str>) -> String {
     let words: Vec<String> = words.into_iter().map(|word| format!("`{word}`")).collect();
-    match words.split_last() {
-        Some((last, rest)) if !rest.is_empty() => format!("{} or {last}", rest.join(", ")),
-        _ => words.concat(),
-    }
+    listed(&words, "or")
 }
 
 /// Says what was probably meant, or else what there is.

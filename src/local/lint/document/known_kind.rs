@@ -32,8 +32,8 @@ pub(super) fn unknown_kind(object: &Value) -> Option<(Reason, Finding)> {
             _ => kind.and_then(Value::as_str) == Some(adapter.name),
         };
         Kind::all().find(|kind| manifest(kind))?;
-        let message = format!("`{key}` must be a string, and is `{value}`");
-        let help = "the API server refuses this object, and it was not checked";
+        let message = format!("`{key}` must be a string, not `{value}`");
+        let help = "the API server refuses this object; it was not checked";
         return Some((
             Reason::Misspelled,
             checks::finding(FIELD_TYPE, Level::Deny, Pointer::of(&[key]), message, help),
@@ -150,7 +150,7 @@ pub(super) fn no_longer_served(api_version: &str, kind: &str) -> Option<Finding>
     let help = match retired.and_then(|retired| retired.moved) {
         None => format!("use `apiVersion: {serves}`"),
         Some(moved) => format!(
-            "write `apiVersion: {serves}`{moved}: the shape has changed, so another `apiVersion` alone is not enough"
+            "write `apiVersion: {serves}`{moved}: the shape has changed, so changing `apiVersion` is not enough"
         ),
     };
     let at = Pointer::of(&["apiVersion"]);
