@@ -43,9 +43,8 @@ use crate::judge::policy::Policy;
 use crate::kinds::Kind;
 use respond::Reply;
 
-/// The rule whose denials `/mutate` makes already, with all others: the API server refuses such a Job or
-/// CronJob between the two calls, and its author would learn of the rest only at the next attempt
-/// (kubernetes.md §0.6).
+/// The rule that `/mutate` denies: the API server refuses such a Job or CronJob before `/validate`, so its
+/// author would see the other findings only at the next attempt (kubernetes.md §0.6).
 const REFUSED_BETWEEN_THE_CALLS: &str = "restart-policy";
 
 /// Which of the two webhooks is called.
@@ -134,8 +133,7 @@ pub struct Meta {
     pub name: String,
     /// How it was answered.
     pub outcome: Outcome,
-    /// How many findings there are of each rule and level, by rule. Not each of them: there may be as many as
-    /// the object has parts.
+    /// How many findings there are of each rule and level: an object may have too many to list.
     pub findings: BTreeMap<(&'static str, Level), usize>,
     /// How many warnings were sent.
     pub warnings: usize,
@@ -248,9 +246,8 @@ fn refused_between(findings: &[Finding]) -> bool {
     findings.iter().any(|finding| finding.level == Level::Deny && finding.rule == REFUSED_BETWEEN_THE_CALLS)
 }
 
-/// Answers a review of which only the beginning was read, because it is larger than the server takes: a
-/// denial, not HTTP 413, which a webhook that fails open would turn into an admission (reliability.md F9).
-/// `limit` is in bytes, for the message.
+/// Answers a review that is larger than the server accepts, from its beginning: a denial, since a webhook
+/// that fails open would turn HTTP 413 into an admission (reliability.md F9). `limit` is in bytes.
 #[must_use]
 pub fn refuse_oversized(prefix: &[u8], limit: usize) -> Answer {
     let head = review::head_of_prefix(prefix);
@@ -265,10 +262,9 @@ pub fn refuse_oversized(prefix: &[u8], limit: usize) -> Answer {
     finish(&head, Reply { denial: Some(message), ..Reply::default() }, Meta::of(&head))
 }
 
-/// Answers a review that was read and not parsed, because judging it would take more memory than the server
-/// has for that: it is denied where jobs are judged and something can be denied, for to admit it would be a
-/// way around every rule. What is there already and does not grow is let through: it may have to lose a
-/// finalizer.
+/// Answers a review that would take too much memory to parse. It is denied, where the policy can deny,
+/// because admitting it would bypass every rule. An existing object that does not grow is admitted: it may
+/// have to lose a finalizer.
 #[must_use]
 pub fn refuse_heavy(endpoint: Endpoint, policy: &Policy, body: &[u8]) -> Answer {
     let head = review::head_of_prefix(body);
@@ -287,12 +283,10 @@ pub fn refuse_heavy(endpoint: Endpoint, policy: &Policy, body: &[u8]) -> Answer 
     }
 }
 
-/// How much of a body is read for the head of an answer that must be quick. The API server writes the head of
-/// a request before its objects.
+/// How many bytes of a body are searched for its head first: the API server writes it before the objects.
 const HEAD_BYTES: usize = 16 << 10;
 
-/// Allows the request of a body with one warning: for a server whose worker panicked, or whose deadline is
-/// near.
+/// Allows a request with one warning, for a server whose worker panicked or whose deadline is near.
 #[must_use]
 pub fn fail_open(body: &[u8], fault: Fault) -> Answer {
     let head = review::head_of_prefix(&body[..body.len().min(HEAD_BYTES)]);
@@ -322,8 +316,7 @@ fn reject(malformed: &Malformed<'_>) -> Answer {
     }
 }
 
-/// Answers for an object nested beyond what is read. `/validate` refuses it, where the policy refuses
-/// anything; `/mutate` leaves it alone.
+/// Answers for an object that is nested too deeply: `/validate` denies it, where the policy can deny.
 fn too_deep(endpoint: Endpoint, policy: &Policy, head: &Head<'_>) -> Answer {
     unread(
         endpoint,
@@ -358,8 +351,8 @@ fn finish(head: &Head<'_>, mut reply: Reply, mut meta: Meta) -> Answer {
     };
     meta.patch_ops = reply.patch.len();
     meta.warnings = reply.warnings.len();
-    // A webhook may be called twice for one request, and the API server drops an annotation that changes
-    // between the calls: so `verdict` does not tell a patch from none.
+    // A webhook may be called twice for one request, and the API server drops annotations that differ between
+    // the calls, so `verdict` does not tell a patch from none.
     reply.audit.insert("verdict", if reply.denial.is_some() { "denied" } else { "allowed" }.to_owned());
     if !reply.patch.is_empty() {
         let places: Vec<String> = reply.patch.iter().map(|op| op.pointer().to_json_pointer()).collect();

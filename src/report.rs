@@ -1,8 +1,7 @@
-//! Verdicts as people and other programs read them: one file per format.
+//! Reports of findings, one file per format.
 //!
-//! A [`Report`] has its places looked up already; a format only writes. All of them write one finding after
-//! another, in the report's order where the format has no reason for another one, and the same bytes for the
-//! same report.
+//! A [`Report`] has lines and columns already; formats only write. They keep the report's order unless the
+//! format requires another, and are deterministic.
 
 mod excerpt;
 mod fingerprint;

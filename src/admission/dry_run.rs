@@ -31,8 +31,7 @@ use crate::text::value::{Map, Value, json};
 pub struct Question<'a> {
     /// The object as its author wrote it, of a kind that Jobgate judges.
     pub object: &'a Value,
-    /// The object that it would replace: as a cluster has it, or an earlier version of the manifest. Nothing
-    /// for a CREATE.
+    /// The object that it would replace, in a cluster or an earlier manifest. Nothing for a CREATE.
     pub old: Option<&'a Value>,
     /// The namespace for a manifest that names none; empty where nobody knows it.
     pub namespace: &'a str,
@@ -84,8 +83,8 @@ pub struct Prediction {
     pub outcome: Predicted,
     /// Whether it is a CREATE or an UPDATE.
     pub operation: Operation,
-    /// Everything that is found, by Jobgate and by the API server, also what only the next attempt would
-    /// show. Places are those of the manifest.
+    /// All findings of Jobgate and the API server, also those that only the next attempt would show. Places
+    /// are in the manifest.
     pub findings: Vec<Finding>,
     /// How many findings exemptions and annotations lift.
     pub lifted: usize,
@@ -182,9 +181,9 @@ pub fn answer(policy: &Policy, facts: &dyn Facts, question: &Question<'_>) -> Pr
     }
 }
 
-/// Returns the object as the API server sends it to a mutating webhook when kubectl applies the manifest:
-/// with defaults and kubectl's own mark. `old` is what it would replace, with defaults; `namespace` is that
-/// of a manifest that names none.
+/// Returns the object that the API server sends to a mutating webhook for `kubectl apply`: with defaults and
+/// kubectl's annotation. `old` is the object that it would replace, with defaults; `namespace` applies to a
+/// manifest without one.
 #[must_use]
 pub fn sent(object: &Value, old: Option<&Value>, namespace: &str) -> Value {
     let mut sent = defaulted(&match old {
@@ -224,8 +223,8 @@ fn without_marks(mut stored: Value, object: &Value) -> Value {
     stored
 }
 
-/// Returns what the two webhooks find: what is filled in by the first, and all else by the second, in the
-/// words that fit the manifest.
+/// Returns the findings of both webhooks, worded for the manifest: the fills of the first and all others of
+/// the second.
 fn told(mutate: &Verdict, validate: &Verdict, written: &Verdict, object: &Value) -> Vec<Finding> {
     let judged: BTreeSet<_> = validate.findings.iter().map(key).collect();
     // Of several that are the same the first one counts.
@@ -243,8 +242,7 @@ fn key(finding: &Finding) -> (&'static str, &Pointer) {
     (finding.rule, &finding.path)
 }
 
-/// Returns a finding of the object as sent as one of the manifest: where that has the same finding, its
-/// places and its fix.
+/// Returns a finding of the sent object with the places and fix of the same finding in the manifest.
 fn in_manifest(finding: &Finding, known: Option<&Finding>, object: &Value) -> Finding {
     if let Some(known) = known {
         return Finding { level: finding.level, fills: finding.fills, ..known.clone() };

@@ -2,8 +2,8 @@
 
 use super::Doubt;
 
-/// Something that went wrong on our side, or in what was sent. The request is allowed and the fault is
-/// counted; [`Fault::is_ours`] tells which side.
+/// Something that went wrong in Jobgate or in the request. The request is allowed and the fault is counted;
+/// see [`Fault::is_ours`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Fault {
     /// The body is no AdmissionReview.
@@ -33,17 +33,15 @@ impl Fault {
         Self::Patch(Doubt::NewDenial),
     ];
 
-    /// The faults of a caller that no user of an API server can bring about: if an API server sends these, it
-    /// and Jobgate do not understand each other.
+    /// Faults that no user of an API server can cause: such an API server is incompatible with Jobgate.
     pub const NOT_OF_AN_API_SERVER: [Self; 3] = [Self::Malformed, Self::ObjectMissing, Self::KindMismatch];
 
-    /// Tells whether it is a fault of ours, which somebody should look at, and not the caller's.
+    /// Tells whether it is a fault of Jobgate, which alerts its operators, and not of the caller.
     ///
-    /// Whoever can reach the port, or may create objects, can send a body that is no review, a review without
-    /// its object or with one of another kind, an object that cannot be read, and one that needs a larger
-    /// patch than is sent. Nobody may page others with that. The deadline is on the other side although a
-    /// flood of costly reviews can pass it, too: objects that were let through because there was no time must
-    /// be noticed.
+    /// Anyone who can reach the port or create objects can send a malformed review, a review without its
+    /// object or with one of another kind, an unreadable object, or one that needs too large a patch. That
+    /// must not page anyone. The deadline counts as ours although a flood of costly reviews can exceed it:
+    /// objects that were admitted for lack of time must be noticed.
     #[must_use]
     pub fn is_ours(self) -> bool {
         match self {

@@ -1,10 +1,8 @@
-//! An AdmissionReview request as it comes over the wire: borrowed, lenient, and readable even where it is cut
-//! off.
+//! An AdmissionReview request: borrowed, lenient, and readable even if it is cut off.
 //!
 //! Nothing here is derived, for three reasons: of two equal keys the last one counts, as in the API server's
-//! own decoder, where derived code refuses; a field of another type than expected reads as unset and costs
-//! nobody his request; and what was read before an error stays read, so that a review which breaks off can
-//! still be answered by its `uid`.
+//! decoder, where derived code fails; a field of an unexpected type reads as unset; and a review that breaks
+//! off can still be answered by the `uid` that was read before.
 
 use std::borrow::{Borrow, Cow};
 use std::collections::BTreeMap;
@@ -86,9 +84,8 @@ pub struct Review<'a> {
     pub head: Head<'a>,
     /// What is to be judged, or why there is nothing to judge.
     pub subject: Subject,
-    /// The claims whose access modes a judgement may ask for, each once. Those that can be a reason for a
-    /// denial come first, and of these the ones with a name like that of a claim for checkpoints. Whoever
-    /// looks them up decides how many are too many.
+    /// The claims whose access modes a rule may look up, each once: those that can cause a denial first, and
+    /// of these the ones with names like checkpoints. The caller decides how many to look up.
     pub claims: Vec<WantedClaim>,
     /// The whole body, where the object was only skimmed.
     skimmed: Option<&'a [u8]>,
@@ -134,15 +131,16 @@ impl<'a> Review<'a> {
     /// Reads a review.
     ///
     /// # Errors
-    /// The body is not one JSON document, is no AdmissionReview, or has no readable `request.uid`.
+    ///
+    /// The body is not one JSON document, not an AdmissionReview, or has no readable `request.uid`.
     pub fn read(body: &'a [u8]) -> Result<Self, Malformed<'a>> {
         Self::skim(body).map_or_else(|| Self::read_whole(body), Ok)
     }
 
-    /// Reads a review with all that its object has, where [`Self::read`] may leave out what most judgements
-    /// have no use for.
+    /// Reads a review with its whole object, where [`Self::read`] may omit what most rules do not need.
     ///
     /// # Errors
+    ///
     /// As [`Self::read`].
     pub fn read_whole(body: &'a [u8]) -> Result<Self, Malformed<'a>> {
         let (envelope, error) = Envelope::read(body);
@@ -163,8 +161,7 @@ impl<'a> Review<'a> {
         Err(Malformed { reason, head: Box::new(head) })
     }
 
-    /// Skims a review of a new object, in one walk over the body; nothing for any other review, and for one
-    /// that is odd in any way.
+    /// Skims a review of a new object in one pass over the body; nothing for any other or unusual review.
     fn skim(body: &'a [u8]) -> Option<Self> {
         let text = str::from_utf8(body).ok()?;
         let mut envelope = Envelope { skims: true, ..Envelope::default() };
@@ -186,8 +183,8 @@ impl<'a> Review<'a> {
         sound.then(|| Self { claims: claims(&head, &subject), head, subject, skimmed: Some(body) })
     }
 
-    /// Returns the review with the whole of its object, if that could make a difference: what mounts a claim,
-    /// and how its path is used, matters where only one node or pod can.
+    /// Returns the review with its whole object if that may matter: which mounts use a claim, and how,
+    /// matters only if the claim is limited to one node or pod.
     #[must_use]
     pub(super) fn completed(self, facts: &dyn Facts) -> Self {
         let Some(body) = self.skimmed else { return self };
@@ -195,8 +192,8 @@ impl<'a> Review<'a> {
         if !self.claims.iter().any(for_one) {
             return self;
         }
-        // What is left out may be beyond what can be read. What was skimmed is sound, and judging that must
-        // not depend on what is known of claims.
+        // The omitted part may be unreadable. The skimmed part is valid, and judging it must not depend on
+        // claims.
         Self::read_whole(body)
             .ok()
             .filter(|whole| matches!(whole.subject, Subject::Object(_)))
@@ -215,8 +212,8 @@ struct Usage {
     for_checkpoints: bool,
 }
 
-/// Returns the claims that a judgement may ask for, in the order of [`Review::claims`]. A template of no pods
-/// mounts nothing, so its claims are not among them.
+/// Returns the claims that a rule may look up, in the order of [`Review::claims`], without those of templates
+/// with no pods.
 fn claims(head: &Head<'_>, subject: &Subject) -> Vec<WantedClaim> {
     let Subject::Object(change) = subject else { return Vec::new() };
     // Nothing is in a namespace that cannot exist; and its name is repeated for each claim.
@@ -268,15 +265,14 @@ fn usages<'a>(workload: &Workload<'a>) -> BTreeMap<&'a str, Usage> {
     usages
 }
 
-/// Reads what stands before the end of a body that was cut off, for the answer to a review that is too large
-/// to be read.
+/// Reads the head of a truncated body, to answer a review that is too large.
 #[must_use]
 pub(super) fn head_of_prefix(prefix: &[u8]) -> Head<'_> {
     Envelope::read(prefix).0.head
 }
 
-/// Tells whether a request makes an object heavier than it was, and changes its `spec`; read without making
-/// values of anything. A new object does.
+/// Tells whether a request creates an object, or changes its `spec` and makes it heavier; read without
+/// parsing values.
 pub(super) fn grows(body: &[u8]) -> bool {
     let (Envelope { object, old, .. }, _) = Envelope::read(body);
     let (Some(object), Some(old)) = (object, old) else { return true };
@@ -326,8 +322,8 @@ fn examine(head: &Head<'_>, object: Option<&RawValue>, old: Option<&RawValue>) -
 /// Parses an object, or says what is to be done with one that cannot be parsed.
 fn parse(raw: &RawValue) -> Result<Value, Subject> {
     serde_json::from_str(raw.get()).map_err(|error| {
-        // The envelope was read to its end, so the text is well-formed JSON: what is left is depth, and
-        // numbers and escapes out of range. serde_json gives its depth limit (128) no category of its own.
+        // The envelope was read to its end, so the JSON is well-formed: only depth, numbers and escapes can
+        // be out of range. serde_json has no error category for its depth limit (128).
         if error.to_string().starts_with("recursion limit exceeded") {
             Subject::TooDeep
         } else {

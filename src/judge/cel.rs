@@ -1,12 +1,11 @@
-//! A policy in the words of the API server: `ValidatingAdmissionPolicies` for the rules that CEL can express
+//! A policy as `ValidatingAdmissionPolicies`, for the rules that CEL can express
 //! ([`Rule::export`](crate::judge::rule::Rule::export)).
 //!
-//! What is exported holds while Jobgate is down, costs no call, and answers what the webhook answers: the
-//! same overrides, exemptions, opt-outs and trusted controllers, and on an UPDATE the same leniency towards
-//! what was wrong before (here also where that was only warned of and would be denied now: what the old
-//! object's level was is not worked out a second time). An API server looks at such a policy after it has
-//! validated the object, so types are what the schema says. Optional types (`.?`) are there from Kubernetes
-//! 1.29 on, policies from 1.30 on.
+//! The exported policy works while Jobgate is down, costs no call, and answers like the webhook: the same
+//! overrides, exemptions, opt-outs and trusted controllers, and on UPDATE the same leniency for existing
+//! violations (also for one that was a warning and would be denied now, since the old object's level is not
+//! computed). The API server evaluates it after validation, so types match the schema. Optional types (`.?`)
+//! need Kubernetes 1.29, policies 1.30.
 
 mod by_kind;
 
@@ -45,8 +44,8 @@ impl Export {
     }
 }
 
-/// Exports a policy. `own` is the namespace that Jobgate runs in, which is left alone like the system's;
-/// exemptions that ended before `today` are left out.
+/// Exports a policy, without exemptions that ended before `today`. `own` is Jobgate's namespace, which is
+/// excluded like those of the system.
 #[must_use]
 pub fn export(policy: &Policy, own: &str, today: Option<Date>) -> Export {
     let mut export = Export::default();
@@ -279,8 +278,7 @@ fn matching(matcher: &Matcher, policy: &Policy, object: &str) -> String {
     if all.is_empty() { "true".to_owned() } else { format!("({})", all.join(" && ")) }
 }
 
-/// Returns a glob as a regular expression of Go. What globset writes differs in one flag, which is for bytes
-/// that are no text.
+/// Returns a glob as a regular expression of Go, without globset's flag for bytes that are not text.
 fn regex(glob: &globset::Glob) -> String {
     let regex = glob.regex();
     regex.strip_prefix("(?-u)").unwrap_or(regex).to_owned()

@@ -1,7 +1,6 @@
-//! Findings that are not a rule's: about the input itself, and about the marks by which authors and policies
-//! speak to Jobgate.
+//! Findings that are not a rule's: about the input itself, and about Jobgate's annotations and exemptions.
 //!
-//! Their ids stand beside the rules' in reports and in `jobgate explain`; a policy cannot set them.
+//! Their ids are in reports and `jobgate explain`, like those of rules; a policy cannot set them.
 
 use std::borrow::Cow;
 use std::collections::BTreeSet;
@@ -259,8 +258,8 @@ fn unknown_annotations(workload: &Workload<'_>) -> Option<Finding> {
     Some(finding(UNKNOWN_RULE, Level::Warn, pointer, message, format!("write `{KEEP}` or `{IGNORE}`")))
 }
 
-/// Returns a finding for each of Jobgate's annotations that names rules and does nothing about them: rules
-/// whose findings `ignore` did not lift, and rules that fill nothing for `keep` to stop.
+/// Returns a finding for each annotation of Jobgate that has no effect on a rule: an `ignore` that suppresses
+/// nothing, or a `keep` for a rule that fills nothing.
 pub(crate) fn annotations_without_effect(
     denied: &BTreeSet<&'static str>,
     unused: &BTreeSet<&'static str>,
@@ -281,9 +280,9 @@ pub(crate) fn annotations_without_effect(
     ignore.into_iter().chain(keep).collect()
 }
 
-/// Returns findings for Jobgate's annotations in places where nobody reads them: among the labels, on a pod
-/// template, or on the `jobTemplate` of a `CronJob`, unless `jobs_are_judged`: unless the Jobs that it makes
-/// are judged one by one. Nothing is said of one that is in its place as well.
+/// Returns findings for Jobgate's annotations that are misplaced: on labels, on a pod template, or on the
+/// `jobTemplate` of a `CronJob` unless `jobs_are_judged` one by one. One that is also in its place is not
+/// reported.
 pub(crate) fn misplaced_annotations(workload: &Workload<'_>, jobs_are_judged: bool) -> Vec<Finding> {
     let is_one = |key: &&str| key.starts_with(ANNOTATIONS) && workload.annotation(key).is_none();
     let first_of = |places: &[Part<'_>], why: &str| {

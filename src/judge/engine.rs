@@ -1,5 +1,4 @@
-//! The one function everything goes through: policy, facts and a request in, a verdict out. No I/O, no clock,
-//! no async.
+//! Judges one object: policy, facts and a request in, a verdict out. No I/O, no clock, no async.
 
 use std::borrow::Cow;
 use std::collections::BTreeSet;
@@ -42,8 +41,7 @@ impl Operation {
 pub enum Origin {
     /// As its author wrote it: what is unset is absent.
     File,
-    /// From an API server, which has put its defaults into built-in kinds before anyone sees them
-    /// (kubernetes.md §7.3).
+    /// From an API server, which has already set the defaults of built-in kinds (kubernetes.md §7.3).
     Admission,
 }
 
@@ -134,8 +132,7 @@ pub struct Verdict {
     pub lifted: Vec<Lifted>,
     /// Why it was not judged, if it was not.
     pub skipped: Option<Skipped>,
-    /// On UPDATE: puts back what an apply of the author's manifest took out of an immutable pod template
-    /// (kubernetes.md §2.4).
+    /// On UPDATE: restores what an apply removed from an immutable pod template (kubernetes.md §2.4).
     pub restore: Vec<Op>,
 }
 
@@ -186,7 +183,7 @@ pub fn evaluate(policy: &Policy, facts: &dyn Facts, request: &Request<'_>) -> Ve
     }
     let mut verdict = Verdict::default();
     if request.operation == Operation::Update && workload.kind.on_update != OnUpdate::NextRuns {
-        // A change of a running Job is refused as immutable, or deletes it (a TTL on a finished one):
+        // A change of a running Job is refused as immutable or deletes it (a TTL on a finished one):
         // kubernetes.md §2.3.
         verdict.restore = restore(policy, facts, request, &workload);
         for finding in &mut findings {
@@ -221,9 +218,8 @@ fn run(policy: &Policy, facts: &dyn Facts, request: &Request<'_>, workload: &Wor
     findings
 }
 
-/// On UPDATE, denies only what the old object did not already violate at the same place, or less badly. Where
-/// the spec stays as it is, only a change of a label that the rule reads can make something new; and nothing
-/// is denied of an object that has finished.
+/// On UPDATE, denies only violations that are new or worse than in the old object. If the spec is unchanged,
+/// only a changed label that the rule reads can cause one. Nothing is denied of a finished object.
 fn ratchet(
     policy: &Policy,
     facts: &dyn Facts,
@@ -256,8 +252,7 @@ fn ratchet(
         }
         _ => Vec::new(),
     };
-    // What was a warning before and is a denial now is worse, not known, unless nothing but labels has
-    // changed.
+    // A warning that is now a denial is new, unless only labels have changed.
     let known = known.iter().filter(|finding| same_spec || finding.level == Level::Deny);
     let known: BTreeSet<(&str, Vec<Cow<'_, str>>)> =
         known.map(|finding| (finding.rule, place(&finding.path, old))).collect();
@@ -270,13 +265,13 @@ fn ratchet(
     }
 }
 
-/// Returns a place in a form that survives a shift in a list: an item that has a name is called by it, as
+/// Returns a path that does not change when list items move: items with a name are called by it, as
 /// Kubernetes does when it merges lists.
 ///
-/// The last step comes first: places differ there, and a key on the way to all of them may be as long as the
+/// The last step comes first: there paths differ, and a key that all of them share may be as long as the
 /// object.
 ///
-/// A claim is its own place, whatever the volume is called and whichever template is the first to use it.
+/// A claim is identified by its name, whichever volume or template uses it.
 fn place<'a>(path: &'a Pointer, root: &'a Value) -> Vec<Cow<'a, str>> {
     if path.tokens().last().is_some_and(|last| matches!(last, Token::Key(key) if &**key == "claimName"))
         && let Some(claim) = path.find(root).and_then(Value::as_str)
@@ -300,8 +295,7 @@ fn place<'a>(path: &'a Pointer, root: &'a Value) -> Vec<Cow<'a, str>> {
     place
 }
 
-/// Returns what puts back that which an apply of the author's manifest has taken out, whatever the policy
-/// says of the rules today.
+/// Returns the operations that restore fills which an apply removed, whatever the policy's actions.
 fn restore(policy: &Policy, facts: &dyn Facts, request: &Request<'_>, workload: &Workload<'_>) -> Vec<Op> {
     let scope = policy.scope(request, workload);
     let mut ops = Vec::new();
@@ -321,8 +315,8 @@ fn restore(policy: &Policy, facts: &dyn Facts, request: &Request<'_>, workload: 
     ops
 }
 
-/// Tells whether a controller made the object from a parent that Jobgate judges. The user name is checked by
-/// the API server; owner references are not.
+/// Tells whether a controller created the object from a judged parent. The API server verifies the user name,
+/// but not owner references.
 fn is_trusted_child(policy: &Policy, workload: &Workload<'_>, request: &Request<'_>) -> bool {
     let Some(user) = request.user else { return false };
     let owned = workload

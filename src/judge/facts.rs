@@ -1,5 +1,4 @@
-//! What is known of the world around an object: data with three states, so that a rule cannot tell a cluster
-//! from the next file.
+//! Facts about other objects, each known, absent or unknown, so that rules treat clusters and files alike.
 
 use std::collections::BTreeMap;
 
@@ -21,18 +20,17 @@ pub enum Fact<T> {
 /// A `PersistentVolumeClaim`, as far as rules care.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Claim {
-    /// Access modes: of the bound volume where the claim is bound (`status.accessModes`), else those asked
-    /// for (`spec.accessModes`).
+    /// Access modes: of the bound volume (`status.accessModes`), otherwise the requested ones
+    /// (`spec.accessModes`).
     pub access_modes: Vec<String>,
     /// Where the claim stands, for the report's second place.
     pub source: Source,
 }
 
 impl Claim {
-    /// Reads a claim object; nothing if the object has no readable access modes.
+    /// Reads a claim; nothing without readable access modes.
     ///
-    /// The modes of `status` are those of the bound volume and win once the claim is bound (kubernetes.md
-    /// §5.1).
+    /// Those in `status` are of the bound volume and take precedence (kubernetes.md §5.1).
     #[must_use]
     pub fn from_object(object: &Value, source: Source) -> Option<Self> {
         let modes = |part: &str| -> Option<Vec<String>> {
@@ -62,11 +60,10 @@ pub enum Volume {
     OfCluster,
     /// The claim's author names a `PersistentVolume` that nobody has seen.
     Unseen,
-    /// A `PersistentVolume` that was seen, with these access modes. It is attached to a node, as far as
-    /// anybody can tell.
+    /// A known `PersistentVolume` with these access modes, which may be attached to a node.
     Attached(Vec<String>),
-    /// A `PersistentVolume` that no node attaches, so that access modes keep nobody out: a network file
-    /// system, or a disk of one node, to which its pods go.
+    /// A `PersistentVolume` that is not attached, so access modes exclude no pod: a network file system, or a
+    /// local disk, whose node gets all its pods.
     Free,
     /// A `hostPath`: no node attaches it, and each has a directory of its own.
     HostPath {
@@ -87,10 +84,10 @@ pub struct VolumeName {
 }
 
 impl VolumeName {
-    /// Reads what a claim names.
+    /// Reads the volume that a claim names.
     ///
-    /// Every claim that is bound names its volume. The controller that binds it leaves its marks, which no
-    /// author writes.
+    /// Every bound claim names one, and has annotations of the binding controller, which authors do not
+    /// write.
     #[must_use]
     pub fn of_claim(claim: &Value) -> Option<Self> {
         const MARKS: [&str; 4] = [
@@ -109,10 +106,10 @@ impl VolumeName {
 }
 
 impl Volume {
-    /// Reads a `PersistentVolume`; nothing if it has no readable access modes.
+    /// Reads a `PersistentVolume`; nothing without readable access modes.
     ///
-    /// The controller that attaches volumes asks only those whose plugin attaches any (kubernetes.md §5.1). A
-    /// CSI driver may be either kind.
+    /// The attach controller asks only plugins that attach volumes (kubernetes.md §5.1). A CSI driver may be
+    /// either kind.
     #[must_use]
     pub fn from_object(object: &Value, source: Source) -> Option<Self> {
         const FREE: [&str; 8] =
@@ -160,8 +157,7 @@ pub trait Facts {
         Volume::OfCluster
     }
 
-    /// Returns one line for the author about claims that could decide and could not be looked up; nothing
-    /// where none is missing, and where nobody meant to look.
+    /// Returns one line for the author about claims that may decide and could not be looked up, if any.
     fn caveat(&self) -> Option<&str> {
         None
     }

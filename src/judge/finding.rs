@@ -1,8 +1,7 @@
-//! What a rule says: findings, and the change that would fix each of them.
+//! Findings and their fixes.
 //!
-//! A finding's places are symbolic ([`Pointer`]s); `report` turns them into lines and columns. Changes are
-//! RFC 6902 operations: the webhook sends them as a JSON Patch, `lint --fix` lowers the same operations to
-//! byte edits of the file.
+//! Places are symbolic ([`Pointer`]s); `report` turns them into lines and columns. Fixes are RFC 6902
+//! operations: the webhook sends them as a JSON Patch, `lint --fix` turns them into edits of the file.
 
 use std::borrow::Cow;
 
@@ -127,8 +126,7 @@ pub struct Finding {
     pub message: Cow<'static, str>,
     /// What to do about it; no period.
     pub help: Cow<'static, str>,
-    /// The field that a person would look for, as Kubernetes writes it; may name a field that does not exist
-    /// yet.
+    /// The field that it is about, as Kubernetes writes it; it may not exist yet.
     pub path: Pointer,
     /// Further places.
     pub labels: Vec<Label>,
@@ -169,8 +167,7 @@ impl Finding {
         self
     }
 
-    /// Says that nothing is filled here although the rule's action is `fill`: the finding becomes one of the
-    /// given level.
+    /// Gives the finding a level instead of filling the value in, if the rule's action is `fill`.
     pub fn instead_of_fill(&mut self, level: Level) -> &mut Self {
         if self.fills {
             self.fills = false;

@@ -17,8 +17,7 @@ pub(super) struct PodMounts<'a> {
     telling: Vec<OnceCell<BTreeSet<&'a str>>>,
 }
 
-/// The mounts of one volume. What is found out about them is kept: any number of volumes may have the same
-/// name.
+/// The mounts of one volume, with cached answers: any number of volumes may have the same name.
 #[derive(Default)]
 struct VolumeMounts<'a> {
     mounts: Vec<Mount<'a>>,
@@ -55,8 +54,7 @@ impl<'a> PodMounts<'a> {
         self.by_volume.get(volume).is_none_or(|volume| *volume.read_only.get_or_init(|| all(volume)))
     }
 
-    /// Tells whether a volume is mounted where checkpoints are kept, or something with such a name points
-    /// into it.
+    /// Tells whether a mount path of the volume, or a setting with a path inside it, has one of the words.
     pub(super) fn is_for_checkpoints(&self, volume: &str, words: &[&str]) -> bool {
         let one = |mount: &Mount<'_>| {
             meter::spend(1);
@@ -90,8 +88,8 @@ fn is_one_inside(directory: &str, values: &BTreeSet<&str>) -> bool {
         || values.range(inside.as_str()..).next().is_some_and(|value| value.starts_with(&inside))
 }
 
-/// Returns the flags of a container's command line with their values: `--flag=value`, `--flag value`,
-/// `key=value`, within shell scripts too.
+/// Returns the flags of a container's command line with their values, also those in shell scripts:
+/// `--flag=value`, `--flag value`, `key=value`.
 fn flags<'a>(container: &Container<'a>) -> impl Iterator<Item = (&'a str, &'a str)> {
     let lists = ["command", "args"].map(|list| container.part.get(list));
     let texts = lists.into_iter().flat_map(|list| {
@@ -112,8 +110,7 @@ fn flags<'a>(container: &Container<'a>) -> impl Iterator<Item = (&'a str, &'a st
     found.into_iter()
 }
 
-/// Names of settings for the directory of a run, which say so without one of the words: Hydra's and
-/// Lightning's.
+/// Settings of Hydra and Lightning for the directory of a run.
 const RUN_DIRECTORIES: [&str; 3] = ["hydra.run.dir", "hydra.sweep.dir", "default_root_dir"];
 
 /// Tells whether a flag or variable is for checkpoints by its name.

@@ -1,8 +1,7 @@
-//! What to do about each rule's findings, for which objects: the policy, as read from `policies/*.yaml`.
+//! Policies, as read from `policies/*.yaml`: what to do about each rule's findings, for which objects.
 //!
-//! Reading ([`Policy::parse`]) is strict and says everything that is wrong at once. What does not depend on
-//! the object is settled then; judging an object costs a look at the overrides, and nothing is copied unless
-//! one of them speaks of it.
+//! [`Policy::parse`] is strict and reports all errors at once. It settles everything that does not depend on
+//! the object; judging an object only looks for matching overrides.
 
 mod builtin;
 mod error;
@@ -32,11 +31,11 @@ pub const API_VERSION: &str = "jobgate.dev/v1alpha1";
 /// `kind` of a policy.
 pub const KIND: &str = "Policy";
 
-/// The controllers that are trusted where a policy does not say: the CronJob controller, by its own account
-/// and by the one it has when kube-controller-manager runs without `--use-service-account-credentials`.
+/// The default of `trustedControllers`: the CronJob controller, with its own account or with that of a
+/// kube-controller-manager without `--use-service-account-credentials`.
 ///
-/// Denying what it makes would only pile up runs (kubernetes#93783, reliability.md §2 no. 37); the CronJob
-/// has been judged.
+/// Denying its Jobs would only pile up runs (kubernetes#93783, reliability.md §2 no. 37); the CronJob has
+/// been judged.
 pub const TRUSTED_CONTROLLERS: [&str; 2] =
     ["system:serviceaccount:kube-system:cronjob-controller", "system:kube-controller-manager"];
 
@@ -166,8 +165,7 @@ pub struct Policy {
     pub report_fills: bool,
     /// Exact user names of controllers whose children are not judged again.
     pub trusted_controllers: Vec<String>,
-    /// The first 12 hexadecimal digits of the SHA-256 of the source, to tell policies apart in logs and audit
-    /// annotations.
+    /// The first 12 hexadecimal digits of the source's SHA-256, for logs and audit annotations.
     pub hash: String,
     rules: BTreeMap<String, RuleSettings>,
     /// What `rules` and the rules' defaults come to, in the order of [`RULES`].
@@ -278,10 +276,11 @@ impl Scope<'_> {
 }
 
 impl Policy {
-    /// Reads a policy. `name` is what its source is called in errors: the path of its file.
+    /// Reads a policy. `name` is the path of its file, for errors.
     ///
     /// # Errors
-    /// Everything that is wrong with it.
+    ///
+    /// All errors in the policy.
     pub fn parse(source: &str, name: &str) -> Result<Self, PolicyErrors> {
         read::policy(source, name)
     }

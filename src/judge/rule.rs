@@ -1,7 +1,7 @@
-//! What a rule is, and what it is given.
+//! The parts of a rule.
 //!
 //! A rule is a static [`Rule`] in `rules/<id>.rs`; the doc comment of that file is its manual page. Its check
-//! is given a [`Cx`] and reports findings.
+//! gets a [`Cx`] and reports findings.
 
 use std::borrow::Cow;
 
@@ -34,9 +34,8 @@ pub struct Rule {
     pub export: Exportable,
     /// Finds what is wrong.
     pub check: fn(&mut Cx<'_>),
-    /// On UPDATE of a Job or PyTorchJob: what puts back that which an apply of the author's manifest takes
-    /// out of what the webhook filled in. It is asked whatever the policy says of the rule: what was filled
-    /// in under another one must not be in the way.
+    /// On UPDATE of a Job or PyTorchJob: returns operations that restore fills which an apply of the author's
+    /// manifest removed, whatever the policy's action: fills under an earlier policy must not block an apply.
     pub restore: Option<fn(&Cx<'_>) -> Vec<Op>>,
     /// What makes a violation a new one on UPDATE, besides its place.
     pub ratchet: Ratchet,
@@ -45,8 +44,7 @@ pub struct Rule {
 /// On UPDATE only new violations are denied. One is known by its place; this is what a rule adds to that.
 #[derive(Clone, Copy, Debug)]
 pub struct Ratchet {
-    /// Labels of the object that the rule reads. Without a change of the spec, a change of one of these, and
-    /// of nothing else, may be denied.
+    /// Labels that the rule reads. If the spec is unchanged, only a change of one of these may be denied.
     pub labels: &'static [&'static str],
     /// How bad it is, where that can be said: a violation that has grown is a new one.
     pub measure: Option<Measure>,
@@ -148,9 +146,9 @@ pub struct Cel {
     pub kinds: Kinds,
     /// The parameters of the rule that `places` names, each as `$name`: booleans and whole numbers.
     pub params: &'static [&'static str],
-    /// The places that break the rule, as a list of strings: an expression over `o`, an object of one of the
-    /// kinds, after the API server's validation. `$limits(FIELD)`, `$place(FIELD)`, `$labels`, `$roles` and
-    /// `$rolesPlace` are what each kind's definition says.
+    /// The paths that violate the rule, as a list of strings: an expression over `o`, a valid object of one
+    /// of the kinds. `$limits(FIELD)`, `$place(FIELD)`, `$labels`, `$roles` and `$rolesPlace` depend on the
+    /// kind.
     pub places: &'static str,
 }
 
@@ -321,9 +319,9 @@ impl<'a> Cx<'a> {
         &mut self.findings[last]
     }
 
-    /// Reports that a field is missing. Says nothing of a partial object, whose rest nobody has seen.
+    /// Reports that a field is missing, unless the object is partial.
     ///
-    /// The finding points at the nearest mapping around the field that exists.
+    /// The finding points at the nearest existing mapping around the field.
     pub fn missing(
         &mut self,
         field: &Pointer,

@@ -4,16 +4,14 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use crate::kinds::{Field, Part};
 
-/// Which taints with the effect NoSchedule a list of tolerations covers (kubernetes.md §6), from one walk
-/// over it.
+/// The NoSchedule taints that a list of tolerations covers (kubernetes.md §6), from one pass over it.
 #[derive(Default)]
 pub(super) struct Covered<'a> {
     /// Every taint: `operator: Exists` without a key.
     pub(super) all: bool,
     /// The keys of taints that are covered whatever their value.
     pub(super) whole: BTreeSet<&'a str>,
-    /// The keys of taints of which one value is covered, by `operator: Equal` (an unset one means the same),
-    /// with the first toleration that does.
+    /// Keys with only one value covered, by `operator: Equal` (the default), and the index of the toleration.
     pub(super) one_value: BTreeMap<&'a str, usize>,
 }
 
@@ -37,8 +35,8 @@ impl<'a> Covered<'a> {
     }
 }
 
-/// The taints that GKE sets on its nodes, with the value `present`, and tolerates by itself for pods that ask
-/// for the resource of that name (kubernetes.md §6).
+/// Taints that GKE sets on its nodes, with the value `present`, and tolerates by itself for pods that request
+/// the resource of that name (kubernetes.md §6).
 pub(super) const GKE_TAINTS: [&str; 2] = ["google.com/tpu", "nvidia.com/gpu"];
 
 pub(super) const GKE_VALUE: &str = "present";

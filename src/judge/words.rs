@@ -34,8 +34,8 @@ struct NamePart<'a> {
     adjoins: bool,
 }
 
-/// Splits a name where it has other characters than letters and digits, between letters and digits, and where
-/// a capital starts a word.
+/// Splits a name at other characters than letters and digits, between letters and digits, and before a
+/// capital that starts a word.
 fn name_parts(name: &str) -> Vec<NamePart<'_>> {
     let mut parts = Vec::new();
     for run in name.split(|char: char| !char.is_alphanumeric()).filter(|run| !run.is_empty()) {
@@ -61,8 +61,7 @@ fn name_parts(name: &str) -> Vec<NamePart<'_>> {
     parts
 }
 
-/// Tells whether the first of the parts, or the first few, make a word: `TensorBoard`, or one that has a
-/// hyphen itself.
+/// Tells whether the first parts make a word, such as `TensorBoard` or a word with a hyphen.
 fn start_with(parts: &[NamePart<'_>], word: &str) -> bool {
     let mut left = word;
     for (at, part) in parts.iter().enumerate() {

@@ -1,11 +1,10 @@
-//! Findings that are known and left for later: a file that `jobgate lint --write-baseline` makes and
-//! `--baseline` holds the next runs against.
+//! Baselines: files of `jobgate lint --write-baseline` with existing findings, which `--baseline` does not
+//! report again.
 //!
-//! A finding is known by its [`Identity`] and the file that it stands in, as often as it was there. Neither
-//! lines nor the number of a document count, so moving, reformatting or adding things makes nothing new. An
-//! entry whose file is gone counts for a named object wherever that stands now. An entry whose file is there,
-//! and was not looked at in this run, is left alone. What was not judged is known in the same way, under the
-//! reason.
+//! A finding matches by its [`Identity`] and file, as often as the file lists it. Lines and document numbers
+//! do not count, so moving or reformatting makes nothing new. If the file of a named object is gone, its
+//! entry matches the object in any file. An entry is kept if its file exists but was not linted in this run.
+//! Objects that were not judged match in the same way, with the reason.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -95,8 +94,7 @@ impl<'de> Deserialize<'de> for Known {
     }
 }
 
-/// How the files of a run are known to a baseline: by their paths from the directory that it lies in, so that
-/// it does not matter where a run starts.
+/// The files of a run by their paths relative to the baseline, so that the working directory does not matter.
 #[derive(Clone, Debug)]
 pub struct Root {
     /// Absolute, without `.` and `..`.
@@ -160,10 +158,11 @@ impl Baseline {
         Self { known }
     }
 
-    /// Reads what [`Baseline`] prints.
+    /// Reads a printed [`Baseline`].
     ///
     /// # Errors
-    /// It is not exactly of that shape, or has a finding twice.
+    ///
+    /// It has another shape, or has a finding twice.
     pub fn parse(text: &str) -> Result<Self, BaselineError> {
         #[derive(Deserialize)]
         struct Version {
@@ -191,8 +190,8 @@ impl Baseline {
         self.known.is_empty()
     }
 
-    /// Takes what is known out of a report and counts it there, with what is known and no longer there.
-    /// `read` are the paths of all files that the report is about.
+    /// Removes baselined findings from a report and counts them there, with the resolved ones. `read` are the
+    /// paths of all files of the report.
     pub fn lift<'a>(&self, report: &mut Report, read: impl IntoIterator<Item = &'a str>, root: &Root) {
         let mut names = Names::new(root);
         let places = places(report, &mut names);
@@ -236,8 +235,8 @@ impl Baseline {
     }
 }
 
-/// Returns the places of the findings of a report, and then those of what was not judged; nothing for what no
-/// baseline can know.
+/// Returns the keys of a report's findings, and then of what was not judged; nothing where a baseline has
+/// none.
 fn places(report: &Report, names: &mut Names<'_>) -> Vec<Option<Place>> {
     let mut places = Vec::with_capacity(report.findings.len() + report.unjudged.len());
     for located in &report.findings {
@@ -277,8 +276,7 @@ impl Place {
 }
 
 impl fmt::Display for Baseline {
-    /// Writes the file: sorted, one finding a line, so that version control shows what has become known and
-    /// what has been fixed.
+    /// Writes the file: sorted, one finding per line, so that version control shows the changes.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{{\"version\":{VERSION},\"findings\":[")?;
         for (nth, (Place { file, object, path, rule }, count)) in self.known.iter().enumerate() {

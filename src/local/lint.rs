@@ -1,10 +1,10 @@
 //! The linter: files in, a report out. An adapter around [`crate::judge::engine::evaluate`], usable without
 //! the command line.
 //!
-//! Two passes. The first reads what the files say about claims: a search for the word, and a parse of the
-//! documents that have it. The second judges: every document is parsed, judged and forgotten by one thread,
-//! and what remains of it are its findings, looked up in the source. Files, and the documents of one large
-//! file, are spread over the threads of the current rayon pool; the report does not depend on their number.
+//! There are two passes. The first reads the claims in the files: it searches for the word and parses the
+//! documents that have it. In the second, one thread parses, judges and drops each document and keeps its
+//! findings, with their places. Files, and the documents of a large file, are spread over the current rayon
+//! pool; the report does not depend on the number of threads.
 
 mod answers;
 mod arguments;
@@ -44,29 +44,28 @@ use kustomization::Kustomizations;
 use paths::normal;
 use run::{File, Moved, Run};
 
-/// What a run is told besides its inputs, policy and facts.
+/// The options of a run.
 #[derive(Clone, Copy, Debug)]
 pub struct Options<'a> {
-    /// Bytes above which a file is refused unread.
+    /// Files larger than this many bytes are not read.
     pub max_file_size: u64,
-    /// Whether to say what the API server would refuse, too.
+    /// Whether to report what the API server would refuse.
     pub api_checks: bool,
-    /// Whether the report keeps the text of the files that findings point into.
+    /// Whether the report keeps the text of files with findings.
     pub keep_sources: bool,
-    /// Whether findings keep the operations that would fix them; without, only whether there are any.
+    /// Whether findings keep the operations of their fixes.
     pub keep_fixes: bool,
-    /// Asks, instead of what is wrong with the objects, what would become of them; nothing for a plain lint.
+    /// How to predict the webhook's answers, instead of a plain lint.
     pub dry_run: Option<DryRun<'a>>,
-    /// Which findings are fixed, and what becomes of the files; nothing to leave them as they are.
+    /// Which findings are fixed, and where the fixed files go.
     pub fix: Option<Fixing<'a>>,
-    /// Today, for exemptions that end. Without it they hold.
+    /// Today, for exemptions that end. Without it they do not.
     pub today: Option<Date>,
-    /// Where to count the files that are done, for whoever watches.
+    /// Counts the files that are done.
     pub progress: Option<&'a Progress>,
 }
 
-/// The default of [`Options::max_file_size`]: 64 MiB, several times the largest object list that a cluster's
-/// etcd could hold.
+/// The default of [`Options::max_file_size`] in bytes: several times the largest object list in etcd.
 pub const MAX_FILE_SIZE: u64 = 64 << 20;
 
 impl Default for Options<'_> {
@@ -94,7 +93,7 @@ impl Options<'_> {
     }
 }
 
-/// How far a run has come.
+/// The progress of a run.
 #[derive(Debug, Default)]
 pub struct Progress {
     files: AtomicUsize,
@@ -108,27 +107,25 @@ impl Progress {
     }
 }
 
-/// What a run found, and what it could not read.
+/// The results of a run.
 #[derive(Debug, Default)]
 pub struct Linted {
-    /// What was found.
+    /// Findings, and what was not judged.
     pub report: Report,
-    /// What Jobgate fills in, as one unified diff for each file; only of a dry run.
+    /// In a dry run, Jobgate's fills as one unified diff per file.
     pub diffs: Vec<String>,
-    /// Files that could not be read; in the report they are not judged.
+    /// Files that could not be read. The report has them as not judged.
     pub unreadable: Vec<Unreadable>,
-    /// Files that should have been changed and are as they were; the report is about them as they are.
+    /// Files that could not be fixed. The report is about their unchanged text.
     pub unwritten: Vec<Unwritten>,
 }
 
 /// Lints files.
 ///
-/// `facts` are claims that are known beforehand; claims found among the inputs come second. The inputs' order
-/// is the report's.
+/// `facts` take precedence over claims in the inputs. The report follows the order of the inputs.
 #[must_use]
 pub fn lint(inputs: &[Input], policy: &Policy, facts: &Claims, options: &Options<'_>) -> Linted {
-    // Claims come first, which one of many files may hold. A file that is alone need not be read twice for
-    // that.
+    // Any file may have a claim, so claims are read first. A single file is read once.
     let alone = match inputs {
         [input] => source::load(input, options.max_file_size).ok().and_then(Result::ok),
         _ => None,
@@ -155,7 +152,7 @@ pub fn lint(inputs: &[Input], policy: &Policy, facts: &Claims, options: &Options
     for (input, file) in inputs.iter().zip(files) {
         match file {
             Ok(mut file) => {
-                // Of what says no kind itself, what it is a patch of decides.
+                // For a patch without a kind, the patched object decides.
                 file.report.unjudged.retain(|unjudged| match &unjudged.reason {
                     Reason::Patch(by) => says_kind(unjudged) || kustomizations.patches_batch(by, &taking),
                     _ => true,
@@ -213,8 +210,7 @@ pub fn lint(inputs: &[Input], policy: &Policy, facts: &Claims, options: &Options
     linted
 }
 
-/// Says a chart once, at the first of its templates: what renders one of them renders all. Returns the
-/// charts' directories.
+/// Keeps one entry per chart, at its first template. Returns the directories of the charts.
 fn once_a_chart(report: &mut Report) -> BTreeSet<Arc<str>> {
     let mut known: BTreeSet<Arc<str>> = BTreeSet::new();
     let mut again: BTreeSet<Arc<str>> = BTreeSet::new();
@@ -224,7 +220,7 @@ fn once_a_chart(report: &mut Report) -> BTreeSet<Arc<str>> {
         if let Some(location) = unjudged.location.as_ref().filter(|_| !first) {
             again.insert(Arc::clone(&location.file));
         }
-        // It is about no document.
+        // It is about the whole chart.
         unjudged.document = None;
         first
     });
@@ -239,12 +235,12 @@ fn once_a_chart(report: &mut Report) -> BTreeSet<Arc<str>> {
     known
 }
 
-/// Tells whether what was not judged says of what kind it is.
+/// Tells whether something that was not judged has a kind.
 fn says_kind(unjudged: &Unjudged) -> bool {
     unjudged.object.as_ref().is_some_and(|object| !object.kind.is_empty())
 }
 
-/// Says that a document was not judged for what a finding says of it.
+/// Returns the document of a finding as not judged.
 fn unjudged(located: &Located, reason: Reason) -> Unjudged {
     Unjudged {
         location: Some(located.location.clone()),
@@ -254,13 +250,13 @@ fn unjudged(located: &Located, reason: Reason) -> Unjudged {
     }
 }
 
-/// Says that nothing of a file was judged.
+/// Returns a whole file as not judged.
 fn whole_file(path: Arc<str>, reason: Reason) -> Unjudged {
     Unjudged { location: Some(place::first_of(path)), document: None, object: None, reason }
 }
 
 impl Unreadable {
-    /// Returns the path as something that was not judged.
+    /// Returns the path as not judged.
     #[must_use]
     pub fn unjudged(&self) -> Unjudged {
         whole_file(self.path.as_str().into(), Reason::UnreadablePath(self.reason.as_str().into()))
@@ -268,14 +264,14 @@ impl Unreadable {
 }
 
 impl Unwritten {
-    /// Returns the file as something that was not fixed.
+    /// Returns the file as not fixed.
     #[must_use]
     pub fn unjudged(&self) -> Unjudged {
         whole_file(self.path.as_str().into(), Reason::NotWritten(self.reason.as_str().into()))
     }
 }
 
-/// Says that a path holds nothing that could be judged.
+/// Returns a path as one with nothing to judge.
 #[must_use]
 pub fn nothing_in(path: &str) -> Unjudged {
     whole_file(path.into(), Reason::Nothing)

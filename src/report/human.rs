@@ -1,7 +1,6 @@
-//! The report for people: each object's findings under one heading, with the source lines they are about.
+//! The report for people: findings by object, with source lines.
 //!
-//! Beyond [`MANY`] findings nobody reads them one by one, so they are grouped by rule, with one shown in full
-//! and some more named.
+//! More than [`MANY`] findings are grouped by rule, with one shown in full and some more listed.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
@@ -123,8 +122,7 @@ impl<'r> Writer<'r, '_> {
         for (nth, (rule, mut findings)) in groups.into_iter().enumerate() {
             let heading = self.paint(HEADING, &format!("{rule}: {}", summary::counts(&findings)));
             writeln!(self.out, "{heading}  {}", page::link(rule))?;
-            // The example is of the worst level, and so are the first that are named.
-            // Of an audit only some objects are kept to be shown.
+            // The example and the first ones listed are of the worst level. An audit keeps only some objects.
             findings.sort_by_key(|located| {
                 (
                     std::cmp::Reverse(located.finding.level),
@@ -141,8 +139,8 @@ impl<'r> Writer<'r, '_> {
         Ok(())
     }
 
-    /// Names the first of some findings, a line each: where they are, and what they say unless the example
-    /// says the same.
+    /// Lists the first findings, one line each: their place, and their message if it differs from the
+    /// example's.
     fn names(
         &mut self,
         findings: &[&'r Located],
@@ -367,10 +365,10 @@ fn shortened(message: &str) -> String {
     }
 }
 
-/// Returns what stands for the nth place in the text that the renderer makes.
+/// Returns the placeholder for the nth place in the renderer's text.
 ///
-/// The renderer counts columns in the excerpt it is given, which is not the file where a line was cut or a
-/// character made visible. The character around the number is of private use, so no cleaned text has it.
+/// The renderer counts columns in its excerpt, which differs from the file where a line was cut or a
+/// character made visible. The private-use character around the number cannot be in cleaned text.
 fn stand_in(nth: usize) -> String {
     format!("\u{F8FF}{nth}\u{F8FF}")
 }

@@ -1,5 +1,4 @@
-//! What enforcing a policy would do to the objects that a cluster holds already: the part of a report that
-//! only an audit has.
+//! The effect of enforcing a policy on the objects of a cluster: the part of a report that only audits have.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
@@ -225,8 +224,7 @@ fn by_rule(report: &Report) -> Vec<(&'static str, Tally)> {
     rows
 }
 
-/// Writes what was filled in: how often, and the objects that an apply of their manifests would not leave as
-/// they are.
+/// Writes how often fields were filled, and the objects that an apply of their manifests would change.
 pub(super) fn filled(impact: &Impact, full: bool, out: &mut dyn io::Write) -> io::Result<()> {
     if impact.filled.is_empty() {
         return Ok(());

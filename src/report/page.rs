@@ -1,5 +1,4 @@
-//! What is known about a rule or a check besides its findings: for links, and for the metadata that some
-//! formats carry.
+//! Metadata of rules and checks, for links and for formats that include it.
 
 use super::DOCS;
 use crate::judge::checks::CHECKS;

@@ -1,7 +1,6 @@
 //! SARIF 2.1.0, the format of code scanning.
 //!
-//! Written result by result, so that a run over a whole company's manifests never stands in memory as one
-//! value.
+//! Results are written one by one, so that large reports need little memory.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;

@@ -1,5 +1,4 @@
-//! What a run did not judge, and why. Every way in says it through this one type, and every format writes it
-//! from here.
+//! What a run did not judge, and why. All commands and formats use this type.
 
 mod reason;
 
@@ -207,8 +206,8 @@ fn quoted(path: &str) -> Cow<'_, str> {
 /// How many kinds the summary names.
 const NAMED: usize = 8;
 
-/// Returns what was not judged in a few words: `3 of 9 objects not judged (MPIJob 2, JobSet 1); 1 chart not
-/// rendered`; nothing where everything was.
+/// Returns a short summary, such as `3 of 9 objects not judged (MPIJob 2, JobSet 1); 1 chart not rendered`,
+/// if anything was not judged.
 pub(super) fn in_short(report: &Report) -> Option<String> {
     let mut kinds: BTreeMap<Cow<'_, str>, usize> = BTreeMap::new();
     let mut things: BTreeMap<(usize, (&'static str, &'static str)), usize> = BTreeMap::new();
@@ -268,8 +267,8 @@ fn full_kind(object: &ObjectId) -> Cow<'_, str> {
     }
 }
 
-/// Returns the kind that the summary counts an object under. Parts of ours, and kinds that are only called
-/// like ours, are told from ours.
+/// Returns the kind of an object in the summary. Partial objects, and other kinds with the name of a judged
+/// one, are distinguished.
 fn kind_of(unjudged: &Unjudged) -> Cow<'_, str> {
     let Some(object) = unjudged.object.as_ref().filter(|object| !object.kind.is_empty()) else {
         return "without a kind".into();

@@ -1,7 +1,6 @@
-//! From the source of a policy to a [`Policy`], or to everything that is wrong with it.
+//! Reads the source of a [`Policy`], or reports all its errors.
 //!
-//! The document is walked by hand rather than by serde: serde stops at the first error and knows no
-//! positions.
+//! Not with serde, which stops at the first error and knows no positions.
 
 mod fields;
 
@@ -149,8 +148,7 @@ impl<'s> Reader<'s> {
         *policy = std::mem::take(policy).with_rules(rules);
     }
 
-    /// Tells whether the document means to be a policy. Of an object of another sort there is nothing more to
-    /// say.
+    /// Tells whether the document is meant as a policy. Other objects get no further errors.
     fn is_policy(&mut self, map: &Map) -> bool {
         let root = Pointer::root();
         let mut known = 0;

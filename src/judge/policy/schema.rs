@@ -1,7 +1,6 @@
-//! The JSON Schema of policies, for editors. Made from the rules, so that it knows every rule, parameter and
-//! action there is.
+//! The JSON Schema of policies for editors, generated from the rules.
 //!
-//! It says what a policy may look like; [`super::Policy::parse`] says more, and decides.
+//! [`super::Policy::parse`] is stricter, and decides.
 
 use super::read::keys;
 use super::{API_VERSION, Action, KIND, OptOut};

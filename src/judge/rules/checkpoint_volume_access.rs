@@ -343,8 +343,7 @@ fn host_path(cx: &mut Cx<'_>, shared: &Shared<'_>, (name, source): (&str, &Sourc
     finding.label(Place::Elsewhere { object, source: source.clone() }, "a different directory on each node");
 }
 
-/// Tells whether the pods of a Job may do their work one after another: it says how many may run at once, and
-/// not that they must.
+/// Tells whether the pods of a Job may run one after another.
 fn takes_turns(workload: &Workload<'_>) -> bool {
     let specs: Vec<_> = workload.runs.iter().filter_map(|run| run.job_spec.as_ref()).collect();
     !specs.is_empty() && specs.into_iter().all(may_take_turns)
@@ -449,8 +448,8 @@ fn label_places(
 
 /// Tells whether a second run may start while the first still runs.
 ///
-/// `Forbid` waits. `Replace` deletes the first run; its pod's volume follows once the pod is gone. With
-/// `Allow` only a deadline shorter than the shortest time between two runs keeps them apart.
+/// `Forbid` waits. `Replace` deletes the first run, and its volume is detached with its pod. With `Allow`,
+/// runs overlap unless a deadline is shorter than the shortest time between two runs.
 fn runs_may_overlap(workload: &Workload<'_>) -> bool {
     let Some(cron) = &workload.schedule else { return false };
     if !matches!(cron.get("concurrencyPolicy").text(), Field::Unset | Field::Set("Allow" | "")) {
@@ -469,8 +468,8 @@ fn runs_may_overlap(workload: &Workload<'_>) -> bool {
     })
 }
 
-/// Returns whether the name of a claim or volume has one of the default `words`: a guess, made before the
-/// policy is asked, at which claims are worth a look-up first.
+/// Returns whether the name of a claim or volume has one of the default `words`: claims that are worth
+/// looking up first, before the policy's words are known.
 pub(crate) fn is_named_like_checkpoints(name: &str) -> bool {
     RULE.params
         .iter()

@@ -139,8 +139,8 @@ const KUEUE_MAX_EXEC_TIME: &str = "kueue.x-k8s.io/max-exec-time-seconds";
 /// The label that puts an object in a queue of Kueue's.
 const KUEUE_QUEUE: &str = "kueue.x-k8s.io/queue-name";
 
-/// Returns how long a run may take by its own deadline: forever without one, and no time where the Job
-/// controller ends it at once.
+/// Returns how long a run's own deadline lets it run: without limit if unset, 0 if the controller ends it at
+/// once.
 fn longest(workload: &Workload<'_>) -> i64 {
     let of_run = |run: &Run<'_>| match run.limits.get(FIELD).int() {
         Field::Set(value) if value <= 0 || value > MOST => 0,

@@ -252,8 +252,7 @@ impl<'a> Author<'a> {
         if self.is_filled && !self.replaces && !(self.applies_again && is_own) {
             return Room::Fill;
         }
-        // A change that takes out what was filled in must not go by in silence; an edit of something else
-        // need not speak of it.
+        // Removing a fill must give a warning; an unrelated edit need not.
         let lost = || {
             let before = old.and_then(|old| tolerations.pointer.find(old));
             let covered = Part { pointer: tolerations.pointer.clone(), value: before };
@@ -368,8 +367,8 @@ fn report_uncovered(
     }
 }
 
-/// Returns what puts tolerations of our shape back that an UPDATE takes out and changes nothing else in the
-/// pod template: see the page.
+/// Returns the operations that restore tolerations of our shape, if an UPDATE removes them and changes
+/// nothing else in the pod template.
 fn restore(cx: &Cx<'_>) -> Vec<Op> {
     let Some(old) = cx.request.old else { return Vec::new() };
     let change = Change::of(cx, old);
@@ -401,8 +400,7 @@ fn restore(cx: &Cx<'_>) -> Vec<Op> {
     ops
 }
 
-/// Returns the end of the old template's list of tolerations that the new one lacks, if all of it has our
-/// shape.
+/// Returns the end of the old template's tolerations that the new one lacks, if all of them have our shape.
 fn taken_out<'a>(before: &'a Value, after: &Value) -> Option<&'a [Value]> {
     let list = |template: &'a Value| template.get("spec")?.get("tolerations")?.as_array();
     let left =
@@ -410,8 +408,7 @@ fn taken_out<'a>(before: &'a Value, after: &Value) -> Option<&'a [Value]> {
     accelerator::filled_behind(list(before)?, left)
 }
 
-/// Tells whether somebody has applied the object as it was: then nobody knows whether the author wrote what
-/// is taken out, or it was filled in.
+/// Tells whether the old object was applied: its author may then have written the tolerations.
 fn was_applied(old: &Value) -> bool {
     Workload::of(old).is_some_and(|old| appliers::applied_again(&old).is_some())
 }
@@ -431,8 +428,8 @@ impl<'a> Change<'a> {
         let is =
             |object: &Value, pointer: &str| object.pointer(pointer).and_then(Value::as_bool) == Some(true);
         let suspended = |object: &Value| is(object, "/spec/suspend") || is(object, "/spec/runPolicy/suspend");
-        // Kubernetes.md §2.2: only what is suspended, and has not started since, can be changed; releases
-        // from 1.35 on ask for less.
+        // Kubernetes.md §2.2: only a suspended Job that has not started can be changed; 1.35 and later
+        // require less.
         let started = old.pointer("/status/startTime").is_some_and(|time| !time.is_null());
         if cx.workload.kind.on_update == OnUpdate::TemplateImmutable && (!suspended(old) || started) {
             return Self::Refused;

@@ -130,8 +130,8 @@ fn check_run(cx: &mut Cx<'_>, spec: &Part<'_>) {
                 }
             }
         }
-        // In a file, and in the template of a CronJob, a value is a choice. The API server puts its default
-        // into Jobs only.
+        // In a file or a CronJob's template, a value is a choice: the API server sets its default in Jobs
+        // only.
         Field::Set("TerminatingOrFailed")
             if cx.workload.kind.api == Api::Job
                 && cx.request.origin == Origin::Admission
@@ -149,8 +149,8 @@ fn check_run(cx: &mut Cx<'_>, spec: &Part<'_>) {
 }
 
 /// Tells whether the author of a Job chose its `podReplacementPolicy` (kubernetes.md §7.3). `Update` entries
-/// of managedFields own defaults too, so they prove nothing. Both marks can be forged by the requester, who
-/// only decides about their own Job.
+/// of managedFields own defaults too, so they do not count. A requester can forge both marks, but only for
+/// their own Job.
 fn is_chosen(object: &Part<'_>) -> bool {
     let metadata = object.get("metadata");
     let applied = metadata.get("managedFields").items().any(|entry| {

@@ -1,5 +1,4 @@
-//! What would become of the objects in the linted files: [`crate::admission::dry_run`], with what is known of
-//! the objects that exist.
+//! Predicts the webhook's answers for linted files ([`crate::admission::dry_run`]) and the existing objects.
 
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
@@ -53,8 +52,7 @@ impl DryRun<'_> {
     }
 }
 
-/// What the cluster says of a claim, or else the files: a claim that is not there yet may be created with the
-/// workload.
+/// A claim in the cluster, or else in the files: a missing claim may be created with the workload.
 struct Layered<'a> {
     cluster: Option<&'a FactTable>,
     files: &'a dyn Facts,
@@ -132,8 +130,7 @@ pub struct Key {
 }
 
 impl Key {
-    /// Returns the key of an object of a kind that is judged; nothing for one whose name is yet to be
-    /// generated.
+    /// Returns the key of an object of a judged kind; nothing if its name is yet to be generated.
     #[must_use]
     pub fn of(object: &Value, namespace: &str) -> Option<Self> {
         let metadata = |key: &str| object.get("metadata")?.get(key)?.as_str().filter(|text| !text.is_empty());
@@ -152,8 +149,8 @@ impl Against {
     /// Reads the objects of files.
     ///
     /// # Errors
-    /// A file cannot be read or is not YAML: an object that is silently missing would turn an UPDATE into a
-    /// CREATE.
+    ///
+    /// A file cannot be read or is not YAML: a missing object would turn an UPDATE into a CREATE.
     pub fn in_files(inputs: &[Input], options: &Options<'_>, namespace: &str) -> Result<Self, FactsError> {
         let mut against = Self::default();
         let limits = options.limits();
@@ -192,8 +189,7 @@ impl Against {
         }
     }
 
-    /// Returns the object of a key. A namespace that either side leaves open may be any, if only one object
-    /// fits.
+    /// Returns the object of a key. A missing namespace on either side matches any, if only one object fits.
     fn find(&self, key: &Key) -> Option<&Value> {
         if let Some(object) = self.objects.get(key) {
             return Some(object);
@@ -220,8 +216,7 @@ pub struct Mentioned {
     pub namespaces: BTreeSet<String>,
 }
 
-/// Finds the workloads of files and what they need, for whoever looks it up. What cannot be read is left out;
-/// judging it will say so.
+/// Finds the workloads of files and the objects to look up for them. Unreadable files are left to the linter.
 #[must_use]
 pub fn mentioned(inputs: &[Input], options: &Options<'_>, namespace: &str) -> Mentioned {
     let limits = options.limits();

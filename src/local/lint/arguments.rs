@@ -1,4 +1,4 @@
-//! Arguments of a run without anything to judge.
+//! The arguments of a run that have nothing to judge.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -9,7 +9,7 @@ use super::nothing_in;
 use super::paths::shown;
 use crate::report::{Report, Unjudged};
 
-/// The arguments of a run, and whether there was anything to say of what is in them.
+/// The arguments of a run, and whether the report mentions anything in them.
 #[derive(Default)]
 pub(super) struct Arguments {
     /// Directories.
@@ -28,14 +28,14 @@ impl Arguments {
         }
     }
 
-    /// Remembers that something is said of a file elsewhere.
+    /// Marks the directory of a file that is reported elsewhere.
     pub(super) fn speak(&mut self, input: &Input) {
         if let Some(root) = &input.root {
             self.roots.insert(Arc::clone(root), true);
         }
     }
 
-    /// Remembers that something was said of files.
+    /// Marks the directories of files that were not judged.
     pub(super) fn speak_of(&mut self, inputs: &[Input], unjudged: &[Unjudged]) {
         let files: BTreeSet<&str> =
             unjudged.iter().filter_map(|unjudged| Some(&*unjudged.location.as_ref()?.file)).collect();
@@ -45,9 +45,8 @@ impl Arguments {
             .for_each(|input| self.speak(input));
     }
 
-    /// Returns the directories of which nothing was said. Files that were named are reported only if there is
-    /// nothing in any of them: whoever passes the files of a commit, or a shell's glob, means those of them
-    /// that hold batch work.
+    /// Returns the directories that the report does not mention. Named files are returned only if the report
+    /// is empty: the files of a commit, or of a glob, need not all be manifests.
     pub(super) fn silent(self, said: usize) -> Vec<Unjudged> {
         let roots = self.roots.into_iter().filter(|(_, speaks)| !speaks).map(|(root, _)| root);
         let files = self.files.into_iter().filter(|_| said == 0);

@@ -12,8 +12,7 @@ use crate::text::yaml::{self, Limits};
 
 /// The words that are in the names of most batch kinds, and in those of their fields.
 const WORDS: [&str; 2] = ["Job", "job"];
-/// Kinds of Kubernetes that are no batch work whatever their pods' `restartPolicy` is; a Pod is the business
-/// of whoever made it.
+/// Kubernetes kinds that are not batch work whatever their `restartPolicy`; a Pod belongs to its creator.
 const RESTARTING: [&str; 7] =
     ["DaemonSet", "Deployment", "Pod", "PodTemplate", "ReplicaSet", "ReplicationController", "StatefulSet"];
 
@@ -59,8 +58,7 @@ fn some_object(text: &[u8], limits: &Limits, test: impl Fn(&Value) -> bool) -> b
     })
 }
 
-/// Tells whether a text that cannot be read may be a manifest, or was to be one of batch work: by its fields,
-/// wherever they are in it.
+/// Tells whether unreadable text may be a manifest of batch work, from its fields at any place.
 pub(super) fn may_be_manifest(text: &[u8]) -> bool {
     // In UTF-16, each second byte of these words is zero.
     let text: Cow<'_, [u8]> = if text.contains(&0) {
@@ -96,11 +94,10 @@ fn group(version: &str) -> &str {
     version.split_once('/').map_or("", |(group, _)| group)
 }
 
-/// Tells whether a template of text may render to batch work: unless each of its documents has a kind that is
-/// none.
+/// Tells whether a text template may render batch work: unless each of its documents has another kind.
 ///
-/// `of_chart` says that Helm renders it to manifests. Elsewhere there are the templates of many tools: what
-/// has fields, and neither a version nor a kind, is no manifest.
+/// `of_chart` means that Helm renders it to manifests. Other tools have templates, too: fields without a
+/// version and a kind are no manifest.
 pub(super) fn is_in_template(text: &[u8], of_chart: bool) -> bool {
     let text = String::from_utf8_lossy(text);
     let text = on_one_line(&without_comments(&text));

@@ -65,9 +65,9 @@ pub(super) fn is_chart(path: &Path) -> bool {
     path.file_name().is_some_and(|name| name == CHART)
 }
 
-/// Returns the charts among the inputs that may render batch work of which the inputs show nothing: the path
-/// of the chart's file, and its directory. Dependencies may be packed, or not be here at all, and every file
-/// of `templates` is a template, whatever its name ends in.
+/// Returns charts among the inputs that may render more batch work than the inputs show: the path of the
+/// chart's file, and its directory. Dependencies may be packed or missing, and every file in `templates` is a
+/// template, whatever its extension.
 pub(super) fn with_more(inputs: &[Input], options: &Options<'_>) -> Vec<(Arc<str>, Arc<str>)> {
     let files = inputs.iter().filter_map(|input| match &input.content {
         Content::File(path) => Some(path),
@@ -86,8 +86,7 @@ pub(super) fn with_more(inputs: &[Input], options: &Options<'_>) -> Vec<(Arc<str
     found
 }
 
-/// Tells whether a chart has dependencies that are not unpacked beside it, or that hold batch work which is
-/// not among the inputs.
+/// Tells whether a chart has dependencies that are not unpacked, or that have batch work outside the inputs.
 fn depends_on_more(dir: &Path, known: &BTreeSet<PathBuf>, options: &Options<'_>) -> bool {
     let charts = dir.join("charts");
     let is_more = |entry: std::fs::DirEntry| {

@@ -1,6 +1,6 @@
-//! Claims that the linted files and the `--facts` files speak of, and which of them a workload means.
+//! Claims in the linted files and the `--facts` files, and which of them a workload means.
 //!
-//! Nothing here ever concludes that a claim does not exist: the files at hand are rarely all there are.
+//! A claim that is not in the files may still exist.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -88,7 +88,8 @@ impl Claims {
     /// Reads the claims of `--facts` files.
     ///
     /// # Errors
-    /// A file cannot be read or is not YAML: facts that are silently missing would change verdicts.
+    ///
+    /// A file cannot be read or is not YAML: missing facts would change verdicts.
     pub fn in_facts(inputs: &[Input], options: &Options<'_>) -> Result<Self, FactsError> {
         let mut claims = Self::default();
         for input in inputs {
@@ -117,8 +118,8 @@ impl Claims {
         Ok(claims)
     }
 
-    /// Finds the claims in the files that are to be linted. What cannot be read is left out here; judging the
-    /// file will say so. `alone` is the only file's content, where there is but one.
+    /// Finds the claims in the linted files. Unreadable files are left to the linter. `alone` is the content
+    /// of the only file, if there is one.
     pub(super) fn in_inputs(inputs: &[Input], alone: Option<&Loaded>, options: &Options<'_>) -> Self {
         let read = |input: &Input| -> Vec<Read> {
             let mentions = match alone {
@@ -178,13 +179,13 @@ impl Claims {
         self.by_file.get(path).into_iter().flat_map(|file| file.places.values())
     }
 
-    /// Returns what is said of the volumes of a name.
+    /// Returns the volumes of a name: those in `--facts`, or else the nearest in the linted files.
     fn volumes(&self, name: &str) -> Vec<&Volume> {
         self.volumes.get(name).map_or_else(Vec::new, |volumes| volumes.of(""))
     }
 
-    /// Returns what is said of the claims of a name that are in a namespace, or leave theirs open. Where an
-    /// object that names none goes to is unknown.
+    /// Returns the claims of a name in a namespace or without one. The namespace of an object without one is
+    /// unknown.
     fn stated(&self, namespace: &str, name: &str) -> Vec<&Entry> {
         self.by_name.get(name).map_or_else(Vec::new, |entries| entries.stated(namespace))
     }
@@ -309,8 +310,7 @@ impl Scope<'_> {
     }
 }
 
-/// Returns what is known of the volume behind claims that may all be meant. Of several that differ it is
-/// unknown.
+/// Returns the volume behind claims that may all be meant; unknown if they differ.
 fn volume<'e, 'v>(
     claims: impl IntoIterator<Item = &'e Entry>,
     seen: impl Fn(&str) -> Vec<&'v Volume>,

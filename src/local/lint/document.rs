@@ -1,4 +1,4 @@
-//! One document: the objects in it, what is wrong with them, and where that stands.
+//! One document: its objects, their findings, and the places of the findings.
 
 mod known_kind;
 mod object;
@@ -25,13 +25,11 @@ use crate::text::value::Value;
 use crate::text::yaml::{self, Document, Draft, Edit, SyntaxError, SyntaxErrorKind};
 use object::View;
 
-/// How often the fixes of a document are made: a fix may bring to light what another rule mends, or give way
-/// to one that wants the same place.
-const ROUNDS: usize = 8;
-/// What is said of what is behind the end of a document.
-const BEHIND_END: &str = "kubectl ignores everything after `...` until the next `---`";
-/// What is said of an action behind a separator.
-const TEMPLATE: &str = "an unrendered template after `---`";
+/// How often a document is fixed: a fix may reveal a finding of another rule, or wait for a fix of the same
+/// place.
+const MAX_ROUNDS: usize = 8;
+const CONTENT_AFTER_END: &str = "kubectl ignores everything after `...` until the next `---`";
+const TEMPLATE_AFTER_SEPARATOR: &str = "an unrendered template after `---`";
 
 /// What is the same for every document of a file.
 pub(super) struct Context<'a> {
@@ -41,33 +39,32 @@ pub(super) struct Context<'a> {
     input: &'a Input,
     source: &'a [u8],
     lines: Lines<'a>,
-    /// Who lists the file as a patch.
+    /// The kustomization that lists the file as a patch.
     patch: Option<&'a Patch>,
 }
 
-/// How much is to be said of a document.
+/// How much of a document is reported.
 #[derive(Clone, Copy)]
 enum Depth {
-    /// At least what has a fix.
+    /// At least the findings with a fix.
     Fixes,
     /// Everything.
     All,
 }
 
-/// What is left of some documents.
+/// The results of some documents.
 #[derive(Default)]
 pub(super) struct Judged {
-    /// What was found in the documents that could be read, in order.
+    /// Findings in readable documents, in order.
     pub(super) report: Report,
-    /// What is wrong with the others.
+    /// Errors of the other documents.
     pub(super) broken: Vec<(SyntaxErrorKind, Located)>,
-    /// Edits of the source, in order: what is fixed, or what a dry run would see filled in. When they fix,
-    /// findings are where they are then, but for the edits of other documents.
+    /// Edits of the source, in order: fixes, or the fills of a dry run. With fixes, findings are placed as if
+    /// only the edits of their own document were made.
     pub(super) edits: Vec<Edit>,
 }
 
 impl Judged {
-    /// Takes in what comes behind it in the file.
     pub(super) fn append(&mut self, mut other: Self) {
         self.report.append(other.report);
         self.broken.append(&mut other.broken);
@@ -86,17 +83,17 @@ impl<'a> Context<'a> {
         Self { policy, scope, options, input, source, lines: Lines::new(source), patch: None }
     }
 
-    /// Reads the documents as patches that somebody lists.
+    /// Treats the documents as patches of a kustomization.
     pub(super) fn patching(self, patch: Option<&'a Patch>) -> Self {
         Self { patch, ..self }
     }
 
-    /// Judges a document, or says why it cannot be read. `index` is its number in the file.
+    /// Judges a document, or reports why it cannot be read. `index` is its number in the file.
     pub(super) fn judge(&self, index: usize, document: Result<Document, SyntaxError>, judged: &mut Judged) {
         match document {
             Ok(document) => {
                 let mut found = match self.options.fix {
-                    Some(fixing) => self.mend(index, &document, fixing),
+                    Some(fixing) => self.fix(index, &document, fixing),
                     None => self.read(index, &document, Depth::All),
                 };
                 let now = |offset: usize| {
@@ -108,8 +105,13 @@ impl<'a> Context<'a> {
                 };
                 if let Some(behind) = self.behind_end(&document) {
                     let help = "separate the documents with `---`; this one was not checked";
-                    let finding =
-                        checks::finding(SYNTAX, Level::Deny, Pointer::root(), BEHIND_END.to_owned(), help);
+                    let finding = checks::finding(
+                        SYNTAX,
+                        Level::Deny,
+                        Pointer::root(),
+                        CONTENT_AFTER_END.to_owned(),
+                        help,
+                    );
                     let located =
                         self.located(index, None, finding, now(behind.start)..now(behind.end), Vec::new());
                     judged.broken.push((SyntaxErrorKind::Syntax, located));
@@ -118,7 +120,7 @@ impl<'a> Context<'a> {
                     Some(refused) if self.is_template(refused) => {
                         let error = SyntaxError {
                             kind: SyntaxErrorKind::Template,
-                            message: TEMPLATE.to_owned(),
+                            message: TEMPLATE_AFTER_SEPARATOR.to_owned(),
                             span: refused.span.clone(),
                         };
                         judged.broken.push((error.kind, self.broken(index, &error)));
@@ -152,13 +154,13 @@ impl<'a> Context<'a> {
         }
     }
 
-    /// Tells whether what is refused behind a separator is what a template prints there.
+    /// Tells whether the refused text after a separator is a template action.
     fn is_template(&self, refused: &SyntaxError) -> bool {
         let behind = self.source.get(refused.span.clone()).and_then(|line| line.strip_prefix(b"---"));
         behind.is_some_and(|text| text.trim_ascii_start().starts_with(b"{{"))
     }
 
-    /// Returns the line that ends a document, if there is more of a manifest behind it.
+    /// Returns the line that ends a document, if a manifest continues after it.
     fn behind_end(&self, document: &Document) -> Option<Range<usize>> {
         let text = self.text(document);
         let at = memmem::find_iter(text, "\n...")
@@ -172,7 +174,7 @@ impl<'a> Context<'a> {
         self.source.get(document.span.clone()).unwrap_or_default()
     }
 
-    /// Returns what is to be said of a document of this source, sorted.
+    /// Reports a document of this source, sorted.
     fn read(&self, index: usize, document: &Document, depth: Depth) -> Judged {
         let mut judged = Judged::default();
         let source = self.options.dry_run.and_then(|_| helm_source(self.source, document));
@@ -195,23 +197,20 @@ impl<'a> Context<'a> {
             Value::Array(items) if self.patch.is_some() && !is_list_of_manifests(&document.value) => {
                 view.json_patch(items);
             }
-            // A named file is meant to be a manifest; in a directory there are playbooks and package lists,
-            // too.
+            // A directory may also have playbooks and package lists.
             other if self.input.named || is_list_of_manifests(other) => view.not_an_object(other),
             _ => view.inside_list(),
         }
         if !view.fills.is_empty() {
-            // What cannot be written into the file is in the patch all the same.
-            let edits = yaml::edit(self.source, document, &view.fills).unwrap_or_default();
-            judged.edits = edits;
+            // The patch also has what cannot be written into the file.
+            judged.edits = yaml::edit(self.source, document, &view.fills).unwrap_or_default();
         }
         judged.report.findings.sort_by(order);
         judged
     }
 
-    /// Makes the fixes of what is found in a document, and returns what is found then.
-    fn mend(&self, index: usize, document: &Document, fixing: Fixing<'_>) -> Judged {
-        // What has no fix is of no interest yet, and the fixes may mend it.
+    /// Fixes a document and returns the findings that are left.
+    fn fix(&self, index: usize, document: &Document, fixing: Fixing<'_>) -> Judged {
         let mut found = self.read(index, document, Depth::Fixes);
         let draft = if fixing.fixes(&found.report.findings).is_empty() {
             None
@@ -220,7 +219,7 @@ impl<'a> Context<'a> {
         };
         let Some(mut draft) = draft else { return self.read(index, document, Depth::All) };
         let mut fixed = 0;
-        for _ in 0..ROUNDS {
+        for _ in 0..MAX_ROUNDS {
             let (places, fixes): (Vec<usize>, Vec<&Fix>) =
                 fixing.fixes(&found.report.findings).into_iter().unzip();
             if fixes.is_empty() {
@@ -250,7 +249,7 @@ impl<'a> Context<'a> {
         if fixed > 0 {
             found.report.fixed = fixed;
             found.edits = draft.edits();
-            // The draft is a text by itself, and stands where the document stood.
+            // The places are those in the draft, which starts where the document did.
             found
                 .report
                 .findings

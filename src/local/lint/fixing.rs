@@ -21,8 +21,8 @@ impl Fixing<'_> {
         fix.safety <= self.most
     }
 
-    /// Returns the fixes to make among findings, each with its finding's index. What its author has written
-    /// counts for more than what would be filled in for want of it, and comes first.
+    /// Returns the fixes to apply, each with the index of its finding. Fixes of existing values come before
+    /// fills of missing ones.
     pub(super) fn fixes<'f>(&self, findings: &'f [Located]) -> Vec<(usize, &'f Fix)> {
         let mut fixes = Vec::new();
         for fills in [false, true] {
@@ -55,7 +55,8 @@ pub trait Sink: fmt::Debug + Sync {
     /// Takes a changed file.
     ///
     /// # Errors
-    /// The file stays as it is. The report is then about it as it is.
+    ///
+    /// The file is unchanged, and the report is about it.
     fn take(&self, change: &Change<'_>) -> Result<(), Unwritten>;
 }
 
@@ -83,8 +84,7 @@ impl Shifts {
         Self(sums.collect())
     }
 
-    /// Returns where a place of the source stands once all edits that start before another place, `from`, are
-    /// made.
+    /// Returns the new offset of a place after all edits that start before `from`.
     pub(super) fn of(&self, from: usize, place: usize) -> usize {
         let before = self.0.partition_point(|(start, _)| *start < from);
         let shift = before.checked_sub(1).map_or(0, |last| self.0[last].1);

@@ -16,8 +16,7 @@ pub struct Input {
     pub path: Arc<str>,
     /// Where its text is.
     pub content: Content,
-    /// Whether the user named this very file, so that it is meant to be a manifest, and not just the
-    /// directory it lies in.
+    /// Whether the user named this file, so that it is meant as a manifest, and not just a directory.
     pub named: bool,
     /// The directory argument it was found under; nothing for a named file.
     pub root: Option<Arc<str>>,
@@ -67,12 +66,12 @@ impl Input {
     }
 }
 
-/// Finds the files that arguments mean: files, directories, globs that the shell left alone, and `-` for
-/// standard input. That and pipes are `drained` at once.
+/// Finds the files of arguments: files, directories, globs that the shell did not expand, and `-` for
+/// standard input. Standard input and pipes are `drained` at once.
 ///
-/// A directory is walked as git sees it: hidden files and directories are read, what `.gitignore` files
-/// exclude is left out. A symbolic link to a file is read, one to a directory is not followed. In globs, as
-/// in a shell, a wildcard matches no hidden file or directory.
+/// Directories are walked as by git: hidden files are read, files that `.gitignore` excludes are not.
+/// Symbolic links to files are followed, those to directories are not. As in a shell, wildcards do not match
+/// hidden files.
 pub fn collect(arguments: &[PathBuf], mut drained: impl FnMut(&Path) -> io::Result<Vec<u8>>) -> Inputs {
     let mut inputs = Inputs::default();
     let mut pipes: Vec<&Path> = Vec::new();

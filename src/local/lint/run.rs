@@ -24,31 +24,30 @@ use crate::text::lines::Lines;
 use crate::text::pointer::Pointer;
 use crate::text::yaml::{self, Chunk, Edit, SyntaxError, SyntaxErrorKind};
 
-/// Documents that one thread takes at a time.
-const BATCH: usize = 32;
+/// How many documents a thread judges at a time.
+const DOCUMENTS_PER_BATCH: usize = 32;
 
-/// Documents whose findings are in memory twice for a moment.
-const WAVE: usize = 64 * BATCH;
+/// How many documents are judged before their findings move into the report.
+const DOCUMENTS_PER_WAVE: usize = 64 * DOCUMENTS_PER_BATCH;
 
-/// Bytes of a file above which its documents are spread over threads; below, the file itself is the unit of
-/// work.
-const SPREAD: usize = 256 << 10;
+/// The size in bytes from which the documents of a file are judged by several threads.
+const MIN_PARALLEL_BYTES: usize = 256 << 10;
 
-/// What is the same for every file of a run.
+/// The settings and facts of a run.
 pub(super) struct Run<'a> {
     pub(super) policy: &'a Policy,
     pub(super) facts: &'a Claims,
     pub(super) claims: &'a Claims,
     pub(super) kustomizations: &'a Kustomizations,
-    /// The only file of the run, where there is but one.
+    /// The file, if the run has only one.
     pub(super) alone: Option<Loaded>,
     pub(super) options: &'a Options<'a>,
 }
 
-/// Claims that stand elsewhere in their files than they did, by where they stood.
+/// The new places of claims that fixes have moved, by file and old span.
 pub(super) type Moved = BTreeMap<(Arc<str>, usize, usize), Location>;
 
-/// What is left of a file.
+/// The results of one file.
 #[derive(Default)]
 pub(super) struct File {
     pub(super) report: Report,
@@ -82,14 +81,13 @@ impl Run<'_> {
         }
     }
 
-    /// Returns the text of a file that a claim stands in.
+    /// Returns the text of a file with a claim.
     pub(super) fn claim_text(&self, path: &str) -> Option<Arc<String>> {
         let input = self.facts.file(path).or_else(|| self.claims.file(path))?;
         Some(source::load(input, self.options.max_file_size).ok()?.ok()?.text())
     }
 
-    /// Judges the documents of one file and hands the file over, where it is to be changed. If that fails,
-    /// the file is judged as it is.
+    /// Judges the documents of one file and writes its fixes. If that fails, the unchanged file is judged.
     fn fixed(&self, input: &Input, loaded: &Loaded) -> File {
         let (mut file, edits) = self.documents(input, loaded, self.options);
         let Some(fixing) = self.options.fix.filter(|_| !edits.is_empty()) else { return file };
@@ -138,8 +136,8 @@ impl Run<'_> {
         file
     }
 
-    /// Judges the documents of one file. Findings stand where they stand when the edits of their own document
-    /// are made, and no others.
+    /// Judges the documents of one file. Findings are placed as if only the edits of their own document were
+    /// made.
     fn documents(&self, input: &Input, loaded: &Loaded, options: &Options<'_>) -> (File, Vec<Edit>) {
         let scope = Scope { file: input, facts: self.facts, linted: self.claims };
         let patch = self.kustomizations.patch(input);
@@ -153,7 +151,7 @@ impl Run<'_> {
                     .as_ref()
                     .map_err(Clone::clone)
                     .and_then(|chunk| yaml::parse(loaded.bytes(), chunk, &limits));
-                // What has nothing but comments has a number, but is not counted.
+                // A document of comments has an index but is not counted.
                 judged.report.documents +=
                     usize::from(!document.as_ref().is_ok_and(yaml::Document::is_empty));
                 context.judge(first + index, document, &mut judged);
@@ -163,16 +161,20 @@ impl Run<'_> {
         let mut report = Report { files: 1, ..Report::default() };
         let (mut broken, mut edits) = (Vec::new(), Vec::new());
         let mut seen = 0;
-        for wave in chunks.chunks(WAVE) {
-            let batches =
-                wave.par_chunks(BATCH).enumerate().map(|(index, batch)| judge(batch, seen + index * BATCH));
-            let batches: Vec<Judged> =
-                if loaded.bytes().len() < SPREAD { vec![judge(wave, seen)] } else { batches.collect() };
+        for wave in chunks.chunks(DOCUMENTS_PER_WAVE) {
+            let batches = wave
+                .par_chunks(DOCUMENTS_PER_BATCH)
+                .enumerate()
+                .map(|(index, batch)| judge(batch, seen + index * DOCUMENTS_PER_BATCH));
+            let batches: Vec<Judged> = if loaded.bytes().len() < MIN_PARALLEL_BYTES {
+                vec![judge(wave, seen)]
+            } else {
+                batches.collect()
+            };
             seen += wave.len();
             let found: usize = batches.iter().map(|batch| batch.report.findings.len()).sum();
             if report.findings.capacity() - report.findings.len() < found {
-                // The rest of a file is mostly like what has been seen of it. To grow by doubling would take
-                // twice the memory.
+                // The rest of a file mostly resembles its start. Doubling would take twice the memory.
                 let all = report.findings.len() + found;
                 report.findings.reserve_exact(found + (all + all / 16) * (chunks.len() - seen) / seen);
             }
@@ -195,8 +197,8 @@ impl Run<'_> {
         (File { report, diff, ..File::default() }, edits)
     }
 
-    /// Says which documents of a file could not be read, and forgets the others: in a directory, much is
-    /// called YAML or JSON that is no manifest.
+    /// Reports unreadable documents of a file that may be a manifest, and drops all others: directories have
+    /// many YAML and JSON files that are not manifests.
     fn say_broken(
         &self,
         input: &Input,
@@ -216,7 +218,7 @@ impl Run<'_> {
         let speak = is_ours || batch::may_be_manifest(text);
         let first = broken.iter().position(|(kind, _)| *kind == SyntaxErrorKind::Template);
         let chart = first.and_then(|_| chart::of(input));
-        // What a kustomization says is found in its text, as far as it can be.
+        // A kustomization is read as text, as far as possible.
         let may_be = || match chart.as_ref().map(|dir| chart::role(dir, input)) {
             _ if is_kustomization => false,
             Some(Role::PassedOver) => false,
@@ -227,8 +229,7 @@ impl Run<'_> {
         broken.retain(|(kind, _)| {
             nth += 1;
             match kind {
-                // A template breaks YAML in as many places as it has directives: one finding says all there
-                // is to say.
+                // Every directive of a template breaks the YAML: one finding is enough.
                 SyntaxErrorKind::Template => speak_of_template && first == Some(nth - 1),
                 _ => speak && !(speak_of_template && first < Some(nth - 1)),
             }

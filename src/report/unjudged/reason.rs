@@ -129,8 +129,7 @@ impl Reason {
         }
     }
 
-    /// Tells whether the run itself has failed for it: the exit code is 2, and a line on standard error says
-    /// why.
+    /// Tells whether the run itself failed: the exit code is 2, and standard error says why.
     #[must_use]
     pub fn is_error(&self) -> bool {
         matches!(self, Self::UnreadablePath(_) | Self::NotWritten(_) | Self::NotListed(_))
@@ -182,8 +181,8 @@ impl Reason {
         }
     }
 
-    /// Returns what the summary counts, in the singular, and what was not done to it; nothing for objects,
-    /// which it counts by their kinds.
+    /// Returns the singular noun that the summary counts and its state; nothing for objects, which it counts
+    /// by kind.
     pub(super) fn noun(&self) -> Option<(&'static str, &'static str)> {
         Some(match self {
             Self::Kind

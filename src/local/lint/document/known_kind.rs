@@ -10,14 +10,12 @@ use crate::text::placeholder::is_placeholder;
 use crate::text::pointer::Pointer;
 use crate::text::value::Value;
 
-/// What to do about an object of the group `batch` that is of none of its kinds.
+/// The help for an unknown kind of the group `batch`.
 const OF_BATCH: &str = "write `kind: Job` or `kind: CronJob`";
 
-/// Says that an object is nearly of a batch kind, so that its author may think it was checked, and why it was
-/// not judged.
+/// Returns why an object that resembles a batch kind was not judged, and the finding for it.
 ///
-/// Only what looks like an object is spoken of (`spec` or `metadata`): a Helm values file may have a `kind:
-/// CronJob`, too.
+/// Only objects with `spec` or `metadata` count: a Helm values file may have a `kind: CronJob`, too.
 pub(super) fn unknown_kind(object: &Value) -> Option<(Reason, Finding)> {
     let fields = object.as_object()?;
     if !fields.contains_key("spec") && !fields.contains_key("metadata") {
@@ -45,7 +43,7 @@ pub(super) fn unknown_kind(object: &Value) -> Option<(Reason, Finding)> {
     let held = |key: &'static str, text: &str| {
         Some((Reason::Placeholder(key.into()), api::structure::held(Pointer::of(&[key]), text)))
     };
-    // Another kind may be called so; that it was not judged is said as well.
+    // A note: another API group may have a kind of this name.
     let misspelled = |key: &'static str, message: String, help: String| {
         Some((
             Reason::Misspelled,
@@ -93,7 +91,7 @@ pub(super) fn unknown_kind(object: &Value) -> Option<(Reason, Finding)> {
                 format!("there is no kind `{}` in `{group}`; this object was not checked", shown(kind));
             misspelled("kind", message, meant.map_or_else(|| OF_BATCH.to_owned(), help))
         }
-        // Many a tool has kinds and specs, so that other names count only with pods.
+        // Other tools have kinds and specs, too, so other names count only with pods.
         (Some(version), _, Some(meant)) if is_ours || has_pod(object) => {
             let message = format!(
                 "there is no `{}` in `apiVersion: {}`; this object was not checked",
@@ -111,8 +109,7 @@ pub(super) fn unknown_kind(object: &Value) -> Option<(Reason, Finding)> {
     }
 }
 
-/// Says that an object of a kind of ours is of a version that nobody knows, or will only know. The rules
-/// judge it all the same.
+/// Reports an unknown version of a judged kind. The rules judge the object anyway.
 pub(super) fn unknown_version(version: &str, adapter: &Definition) -> Option<(Option<Reason>, Finding)> {
     let known = adapter.api_version();
     if version == known || no_longer_served(version, adapter.name).is_some() {
@@ -133,7 +130,7 @@ pub(super) fn unknown_version(version: &str, adapter: &Definition) -> Option<(Op
     ))
 }
 
-/// Says that a version of a kind is one that API servers no longer serve.
+/// Reports a version that API servers no longer serve.
 pub(super) fn no_longer_served(api_version: &str, kind: &str) -> Option<Finding> {
     // The first Jobs were of another group.
     let of_other_group = |kind: &Kind| kind.group == "batch" && api_version == "extensions/v1beta1";
@@ -150,7 +147,8 @@ pub(super) fn no_longer_served(api_version: &str, kind: &str) -> Option<Finding>
     let help = match retired.and_then(|retired| retired.moved) {
         None => format!("use `apiVersion: {serves}`"),
         Some(moved) => format!(
-            "write `apiVersion: {serves}`{moved}: the shape has changed, so changing `apiVersion` is not enough"
+            "write `apiVersion: {serves}`{moved}: \
+             the shape has changed, so changing `apiVersion` is not enough"
         ),
     };
     let at = Pointer::of(&["apiVersion"]);

@@ -25,10 +25,10 @@ use crate::text::pointer::{Pointer, Token};
 use crate::text::value::Value;
 use crate::text::yaml::Document;
 
-/// What is around an object that is in none.
+/// The kind that encloses an object of a document without a kind.
 const DOCUMENT: &str = "document";
 
-/// The rule that asks for claims.
+/// The rule that looks up claims.
 const CLAIMS_RULE: &str = "checkpoint-volume-access";
 
 /// One document that is being judged.
@@ -37,9 +37,9 @@ pub(super) struct View<'a> {
     pub(super) document: &'a Document,
     pub(super) depth: Depth,
     pub(super) index: usize,
-    /// The template that Helm made the document of.
+    /// The Helm template that rendered the document.
     pub(super) source: Option<String>,
-    /// What Jobgate fills in, as operations on the document.
+    /// Jobgate's fills, as operations on the document.
     pub(super) fills: Vec<Op>,
     pub(super) judged: &'a mut Report,
 }
@@ -51,7 +51,7 @@ impl View<'_> {
         let text = |key: &str| value.get(key).and_then(Value::as_str).unwrap_or_default();
         if let Some(finding) = no_longer_served(text("apiVersion"), text("kind")) {
             let identity = Arc::new(ObjectId::of(value));
-            // The first versions of a PyTorchJob have other fields than those that the rules ask for.
+            // The first versions of a PyTorchJob have other fields than those that rules read.
             let is_judged = workload.kind.is_built_in();
             if !is_judged {
                 self.unjudged(object, &identity, Reason::NotServed);
@@ -88,7 +88,7 @@ impl View<'_> {
             Depth::Fixes => api::fixable(value),
             Depth::All => api::check(value),
         };
-        // A rule that denies the same field says more than the API server does.
+        // A rule that denies the same field has the better message.
         refused.retain(|refusal| {
             !verdict
                 .findings
@@ -96,7 +96,7 @@ impl View<'_> {
                 .any(|finding| finding.level == Level::Deny && finding.path == refusal.path)
         });
         if patch.is_some() {
-            // What it says is as wrong as elsewhere; what it lacks is in what it is a patch of.
+            // What a patch lacks is in the object that it patches.
             verdict.findings.retain(|finding| finding.path.find(value).is_some());
             refused.retain(|finding| finding.path.find(value).is_some() && !is_directive(&finding.path));
         }
@@ -111,7 +111,7 @@ impl View<'_> {
         self.duplicates(object, &identity);
     }
 
-    /// Looks at an object of a kind that is not judged: it may be batch work all the same.
+    /// Reports an object of another kind, if it may be batch work.
     fn foreign(&mut self, object: &Object<'_>) {
         let value = &*object.value;
         let text = |key: &str| value.get(key).and_then(Value::as_str);
@@ -142,7 +142,7 @@ impl View<'_> {
         self.unjudged(object, &Arc::new(ObjectId::of(value)), reason);
     }
 
-    /// Says which objects inside of another one were not judged; tells whether there are any.
+    /// Reports objects inside another one as not judged; tells whether there are any.
     fn inside(&mut self, object: &Object<'_>, kind: &str) -> bool {
         if matches!(self.depth, Depth::Fixes) {
             return false;
@@ -160,7 +160,7 @@ impl View<'_> {
         any
     }
 
-    /// Says which patches of batch work are in an object that a cluster renders.
+    /// Reports patches of batch work in an object that a cluster renders.
     fn patches_inside(&mut self, object: &Object<'_>, kind: &str) {
         for at in kustomization::patched_in_cluster(&object.value, &self.context.options.limits()) {
             let identity = ObjectId { kind: "patch".to_owned(), ..ObjectId::default() };
@@ -173,7 +173,7 @@ impl View<'_> {
         }
     }
 
-    /// Says which objects in a list that is no manifest were not judged.
+    /// Reports objects in a list that is not a manifest as not judged.
     pub(super) fn inside_list(&mut self) {
         if self.document.value.is_array() {
             let object = Object { at: Pointer::root(), value: Cow::Borrowed(&self.document.value) };
@@ -181,7 +181,7 @@ impl View<'_> {
         }
     }
 
-    /// Says that an RFC 6902 patch was not judged, where it may be for batch work.
+    /// Reports an RFC 6902 patch as not judged, if it may be for batch work.
     pub(super) fn json_patch(&mut self, items: &[Value]) {
         let Some(patch) = self.context.patch.filter(|patch| patch.for_batch && !items.is_empty()) else {
             return;
@@ -210,7 +210,7 @@ impl View<'_> {
         });
     }
 
-    /// Says that placeholders keep an object from being judged. An image does not: no rule reads it.
+    /// Reports an object with placeholders as not judged, unless only images are: no rule reads them.
     fn placeholders<'f>(
         &mut self,
         object: &Object<'_>,
@@ -224,8 +224,7 @@ impl View<'_> {
         }
     }
 
-    /// Says which claims nobody knows whose access modes could decide: those of which the rules would speak
-    /// if only one pod could mount them.
+    /// Reports claims with unknown access modes that would be findings if only one pod could mount them.
     fn unknown_claims(
         &mut self,
         object: &Object<'_>,
@@ -263,7 +262,7 @@ impl View<'_> {
         }
     }
 
-    /// Asks what would become of an object.
+    /// Judges an object as the webhook would.
     fn ask(&mut self, object: &Object<'_>, identity: &Arc<ObjectId>, dry_run: &DryRun<'_>) {
         let mut answer = dry_run.answer(
             self.context.policy,
@@ -298,7 +297,7 @@ impl View<'_> {
         self.duplicates(object, identity);
     }
 
-    /// Reports keys that an object has twice. kubectl drops the first without a word.
+    /// Reports duplicate keys. kubectl silently ignores the first.
     fn duplicates(&mut self, object: &Object<'_>, identity: &Arc<ObjectId>) {
         let document = self.document;
         for duplicate in document.duplicates_within(&object.at) {
@@ -349,7 +348,7 @@ impl View<'_> {
         self.judged.findings.push(self.context.located(self.index, None, finding, span, Vec::new()));
     }
 
-    /// Looks up the places of a finding of an object, and takes it into the document.
+    /// Adds a finding of an object, with its places in the document.
     fn add(&mut self, object: &Object<'_>, identity: &Arc<ObjectId>, mut finding: Finding) {
         place(&mut finding, &object.at);
         if finding.rule == FIELD_TYPE {
@@ -359,7 +358,7 @@ impl View<'_> {
         }
         let span = self.span(&finding.pointer, finding.part);
         if matches!(self.depth, Depth::Fixes) {
-            // Nobody will see it: it is only to be put in order, and mended.
+            // It is only sorted and fixed, never shown.
             let nowhere = Position { line: 1, column: 1 };
             let location =
                 Location { file: Arc::clone(&self.context.input.path), start: nowhere, end: nowhere, span };
@@ -397,8 +396,7 @@ impl View<'_> {
     }
 }
 
-/// Moves a finding from its object into the document. Its `path` stays: that is the field as Kubernetes names
-/// it in this object.
+/// Moves a finding from its object into the document. Its `path` is still that in the object.
 fn place(finding: &mut Finding, at: &Pointer) {
     if at.is_root() {
         return;
@@ -414,8 +412,8 @@ fn place(finding: &mut Finding, at: &Pointer) {
     }
 }
 
-/// Tells whether one of the findings says of the containers, or of what is around them, that they are
-/// missing, or not what they must be. The object is then no part of another one: it is wrong.
+/// Tells whether a finding is about the containers or the fields around them: the object is then not partial
+/// but wrong.
 fn says_what_runs(workload: &Workload<'_>, refused: &[Finding]) -> bool {
     let replicas = match workload.kind.pods {
         Pods::Roles { at, .. } => Some(workload.object.at(at).pointer),
@@ -424,14 +422,18 @@ fn says_what_runs(workload: &Workload<'_>, refused: &[Finding]) -> bool {
     let lists = workload.pods.iter().map(|pod| pod.spec.get("containers").pointer).chain(replicas);
     let around: BTreeSet<Pointer> =
         lists.flat_map(|list| std::iter::successors(Some(list), Pointer::parent)).collect();
-    refused.iter().filter(|finding| [API_SERVER, FIELD_TYPE, TRAINING_OPERATOR, UNKNOWN_FIELD].contains(&finding.rule)).any(|finding| {
-        // They may be there under another name.
-        let moves = |op: &Op| matches!(op, Op::Add(to, value) if around.contains(to) && (value.is_array() || has_pod(value)));
+    let checks = [API_SERVER, FIELD_TYPE, TRAINING_OPERATOR, UNKNOWN_FIELD];
+    refused.iter().filter(|finding| checks.contains(&finding.rule)).any(|finding| {
+        // They may have another name.
+        let moves = |op: &Op| match op {
+            Op::Add(to, value) => around.contains(to) && (value.is_array() || has_pod(value)),
+            _ => false,
+        };
         around.contains(&finding.path) || finding.fix.iter().flat_map(|fix| &fix.ops).any(moves)
     })
 }
 
-/// Tells whether a field says how a patch is merged: `$patch`, `$retainKeys` and the like.
+/// Tells whether a field is a merge directive of a patch, such as `$patch` or `$retainKeys`.
 fn is_directive(path: &Pointer) -> bool {
     matches!(path.last(), Some(Token::Key(key)) if key.starts_with('$'))
 }
