@@ -99,9 +99,9 @@ pub enum Outcome {
     Warned,
     /// Refused.
     Denied,
-    /// Admitted with a warning because of a fault of ours.
+    /// Admitted with a warning because of a fault of Jobgate.
     Faulted,
-    /// Not a review, or one that cannot be judged for what is in it: by the fault of whoever sent it.
+    /// Malformed, or not judged, by a fault of the sender.
     Malformed,
 }
 
@@ -120,16 +120,16 @@ impl Outcome {
     }
 }
 
-/// What is worth a line in a log and a count in a metric. Nothing of it is the object's content.
+/// What logs and metrics have of an answer. It has no content of the object.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Meta {
     /// The request's uid; empty where none was readable.
     pub uid: String,
-    /// The kind, where it is one that is judged.
+    /// The kind, if it is judged.
     pub kind: Option<Kind>,
     /// The namespace.
     pub namespace: String,
-    /// The name; empty where it is yet to be generated.
+    /// The name; empty if it is generated.
     pub name: String,
     /// How it was answered.
     pub outcome: Outcome,
@@ -148,7 +148,7 @@ pub struct Meta {
 /// An answer to an HTTP request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Answer {
-    /// The HTTP status: 200, or 400 where there was nobody to answer.
+    /// The HTTP status: 200, or 400 without a readable uid.
     pub status: u16,
     /// The body: an AdmissionReview in JSON, or one line of text under 400.
     pub body: Vec<u8>,
@@ -233,7 +233,7 @@ pub fn judge(
     finish(head, reply, meta)
 }
 
-/// Tells whether a webhook refuses an object for what is found in it.
+/// Tells whether a webhook denies an object for its findings.
 pub(crate) fn denies(endpoint: Endpoint, kind: Kind, verdict: &Verdict) -> bool {
     match endpoint {
         Endpoint::Validate => verdict.level() == Some(Level::Deny),
@@ -241,7 +241,7 @@ pub(crate) fn denies(endpoint: Endpoint, kind: Kind, verdict: &Verdict) -> bool 
     }
 }
 
-/// Tells whether the API server refuses the object before `/validate` would be asked.
+/// Tells whether the API server refuses the object before it calls `/validate`.
 fn refused_between(findings: &[Finding]) -> bool {
     findings.iter().any(|finding| finding.level == Level::Deny && finding.rule == REFUSED_BETWEEN_THE_CALLS)
 }

@@ -118,7 +118,7 @@ fn denials(verdict: &Verdict) -> BTreeMap<&'static str, usize> {
 static PATTERNS: LazyLock<Patterns> =
     LazyLock::new(|| Patterns::of(RULES.iter().flat_map(|entry| entry.rule.fills.places())));
 
-/// The places that rules may fill, as steps; nothing stands for any one step.
+/// The paths that rules may fill, as steps; `None` matches any step.
 #[derive(Debug)]
 struct Patterns(Vec<Vec<Option<String>>>);
 

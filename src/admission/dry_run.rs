@@ -26,16 +26,16 @@ use crate::text::patch::Op;
 use crate::text::pointer::Pointer;
 use crate::text::value::{Map, Value, json};
 
-/// One object that is asked about.
+/// One object of a dry run.
 #[derive(Clone, Copy, Debug)]
 pub struct Question<'a> {
     /// The object as its author wrote it, of a kind that Jobgate judges.
     pub object: &'a Value,
     /// The object that it would replace, in a cluster or an earlier manifest. Nothing for a CREATE.
     pub old: Option<&'a Value>,
-    /// The namespace for a manifest that names none; empty where nobody knows it.
+    /// The namespace for a manifest without one; empty if unknown.
     pub namespace: &'a str,
-    /// Whether fields that the API does not know are refused, as kubectl asks for by default, or dropped.
+    /// Whether unknown fields are refused, kubectl's default, or dropped.
     pub strict: bool,
     /// Today, for exemptions that end. Without it they hold.
     pub today: Option<Date>,
@@ -44,15 +44,15 @@ pub struct Question<'a> {
 /// How a request is predicted to end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Predicted {
-    /// The object is stored as it is.
+    /// The object is stored unchanged.
     Allowed,
     /// The object is stored with what Jobgate fills in.
     Patched,
     /// Jobgate refuses it.
     Denied,
-    /// The API server refuses it, whatever Jobgate says.
+    /// The API server refuses it, whatever Jobgate answers.
     Refused,
-    /// Nobody can say: a placeholder is where the API server must know a value.
+    /// Unknown: a required value is a placeholder.
     Unjudged,
 }
 
@@ -86,7 +86,7 @@ pub struct Prediction {
     /// All findings of Jobgate and the API server, also those that only the next attempt would show. Places
     /// are in the manifest.
     pub findings: Vec<Finding>,
-    /// How many findings exemptions and annotations lift.
+    /// How many findings exemptions and annotations suppress.
     pub lifted: usize,
     /// Why Jobgate does not judge the object, if it does not.
     pub skipped: Option<Skipped>,
@@ -94,9 +94,9 @@ pub struct Prediction {
     pub doubt: Option<Doubt>,
     /// The webhook's patch, for the object as the API server sends it: with defaults.
     pub patch: Vec<Op>,
-    /// The same for the manifest, as far as it can be said there.
+    /// The same for the manifest, as far as possible.
     pub edits: Vec<Op>,
-    /// The object as it is stored, without what only a server knows; nothing for one that is not stored.
+    /// The stored object without server-side fields; nothing if it is not stored.
     pub admitted: Option<Value>,
 }
 
@@ -156,7 +156,7 @@ pub fn answer(policy: &Policy, facts: &dyn Facts, question: &Question<'_>) -> Pr
     };
     let written = judge(object, Origin::File);
     let mut findings = told(&mutate, &validate, &written, object);
-    // What is filled in stands in the file in the order in which `lint --fix` writes it.
+    // Fills are in the order in which `lint --fix` writes them.
     engine::sort(&mut findings);
     let edits = if patch.is_empty() { Vec::new() } else { edits(&findings) };
     // A rule that denies the same field says more than the API server does.

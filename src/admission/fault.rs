@@ -12,7 +12,7 @@ pub enum Fault {
     ObjectMissing,
     /// `object` or `oldObject` cannot be read.
     ObjectUnreadable,
-    /// The object is of another kind than the request says.
+    /// The object has another kind than the request.
     KindMismatch,
     /// A patch was made and does not fit.
     Patch(Doubt),
@@ -23,7 +23,7 @@ pub enum Fault {
 }
 
 impl Fault {
-    /// The faults that somebody is paged for.
+    /// The faults that alert operators.
     pub const OURS: [Self; 6] = [
         Self::Panic,
         Self::Deadline,
@@ -68,7 +68,7 @@ impl Fault {
         }
     }
 
-    /// Returns what the user is told. One warning, and not an error: the object is admitted.
+    /// Returns the user's warning: the object is admitted.
     pub(super) fn warning(self) -> &'static str {
         match self {
             Self::Malformed => "jobgate could not read the review and let the object pass unchecked",

@@ -1,4 +1,4 @@
-//! What the API server is told: an AdmissionReview response, and the words that people see of it.
+//! The AdmissionReview response, and its messages for users.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -29,10 +29,10 @@ pub const LONGEST_LINE: usize = 1024;
 /// The longest value of an audit annotation, in bytes.
 const LONGEST_ANNOTATION: usize = 1024;
 
-/// What is decided about a request, as the wire has it.
+/// The decision about a request.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct Reply {
-    /// Why it is refused, for people; nothing where it is admitted.
+    /// The message of a denial.
     pub(super) denial: Option<String>,
     /// Warnings, each in one short line.
     pub(super) warnings: Vec<String>,
@@ -199,7 +199,7 @@ pub(super) fn filled_in(findings: &[Finding]) -> Option<String> {
     (!paths.is_empty()).then(|| all.unwrap_or_else(first))
 }
 
-/// Returns the line that says what is put back; nothing where nothing is.
+/// Returns the line that lists restored fields, if any.
 #[must_use]
 pub(super) fn put_back(restore: &[Op]) -> Option<String> {
     let first = restore.first()?;
@@ -236,7 +236,7 @@ fn short_line(finding: &Finding) -> String {
     }
     let whole = line(finding, false, ENOUGH);
     let path = finding.path.to_path_within(ENOUGH);
-    // What is longer than a line leaves no room, and need not be tried: a name may be nothing but dots.
+    // Text longer than a line cannot fit: a name may be very long.
     let is_short = |at: &usize| path.len() - at < LONGEST_WARNING / 2;
     let ends = path
         .match_indices(['.', '['])

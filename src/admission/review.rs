@@ -55,9 +55,9 @@ pub struct Head<'a> {
     pub uid: Cow<'a, str>,
     /// `CREATE`, `UPDATE`, or whatever else was sent.
     pub operation: Cow<'a, str>,
-    /// API group of the object, as the API server says it.
+    /// API group of the object in the request.
     pub group: Cow<'a, str>,
-    /// Kind of the object, as the API server says it.
+    /// Kind of the object in the request.
     pub kind: Cow<'a, str>,
     /// The namespace; empty for objects without one.
     pub namespace: Cow<'a, str>,
@@ -65,7 +65,7 @@ pub struct Head<'a> {
     pub name: Cow<'a, str>,
     /// The subresource; empty for the object itself.
     pub subresource: Cow<'a, str>,
-    /// The user who asks.
+    /// The user of the request.
     pub user: Cow<'a, str>,
 }
 
@@ -80,9 +80,9 @@ impl Head<'_> {
 /// One review, read as far as judging it needs.
 #[derive(Clone, Debug)]
 pub struct Review<'a> {
-    /// Who asks for what.
+    /// User and target of the request.
     pub head: Head<'a>,
-    /// What is to be judged, or why there is nothing to judge.
+    /// The object to judge, or why there is none.
     pub subject: Subject,
     /// The claims whose access modes a rule may look up, each once: those that can cause a denial first, and
     /// of these the ones with names like checkpoints. The caller decides how many to look up.
@@ -91,7 +91,7 @@ pub struct Review<'a> {
     skimmed: Option<&'a [u8]>,
 }
 
-/// What a review asks about.
+/// The subject of a review.
 #[derive(Clone, Debug)]
 pub enum Subject {
     /// An object of a kind that is judged.
@@ -100,16 +100,16 @@ pub enum Subject {
     Pass(Pass),
     /// Something that cannot be judged, by no fault of the user's.
     Fault(Fault),
-    /// An object beyond a limit that the manual states; admitting it unread would be a way around every rule.
+    /// An object beyond a documented limit; admitting it unread would bypass every rule.
     TooDeep,
 }
 
-/// The change that a review asks for.
+/// The change in a review.
 #[derive(Clone, Debug)]
 pub struct Change {
     /// CREATE or UPDATE.
     pub operation: Operation,
-    /// The kind, by `request.kind`; the object says the same of itself.
+    /// The kind in `request.kind`, which is also that of the object.
     pub kind: Kind,
     /// The object.
     pub object: Value,
@@ -123,7 +123,7 @@ pub struct Change {
 pub struct Malformed<'a> {
     /// What is wrong.
     pub reason: String,
-    /// What could be read all the same; without a `uid` there is nobody to answer.
+    /// What could be read; without a `uid`, no answer is possible.
     pub head: Box<Head<'a>>,
 }
 
@@ -204,7 +204,7 @@ impl<'a> Review<'a> {
 /// How an object, new or old, uses one claim.
 #[derive(Clone, Copy, Debug)]
 struct Usage {
-    /// How many pods may use it at once; nothing where that is not known, which no rule denies for.
+    /// How many pods may use it at once; an unknown number never causes a denial.
     pods: Option<i64>,
     /// The pod template counted last: one that has several volumes of the claim counts once.
     template: usize,
@@ -280,7 +280,7 @@ pub(super) fn grows(body: &[u8]) -> bool {
     spec(object) != spec(old) && weight(object.get().as_bytes()) > weight(old.get().as_bytes())
 }
 
-/// Tells what is asked about what, or why that is none of our business.
+/// Returns the operation and kind, or why the request is not judged.
 pub(super) fn concern(head: &Head<'_>) -> Result<(Operation, Kind), Pass> {
     let operation = match &*head.operation {
         "CREATE" => Operation::Create,
@@ -319,7 +319,7 @@ fn examine(head: &Head<'_>, object: Option<&RawValue>, old: Option<&RawValue>) -
     Subject::Object(Box::new(Change { operation, kind, object, old }))
 }
 
-/// Parses an object, or says what is to be done with one that cannot be parsed.
+/// Parses an object, or returns how to treat an unreadable one.
 fn parse(raw: &RawValue) -> Result<Value, Subject> {
     serde_json::from_str(raw.get()).map_err(|error| {
         // The envelope was read to its end, so the JSON is well-formed: only depth, numbers and escapes can
@@ -346,7 +346,7 @@ struct Envelope<'a> {
 }
 
 impl<'a> Envelope<'a> {
-    /// Reads as far as the body goes; what stands before an error is kept.
+    /// Reads as far as possible; the part before an error is kept.
     fn read(body: &'a [u8]) -> (Self, Option<serde_json::Error>) {
         let mut envelope = Self::default();
         let mut json = serde_json::Deserializer::from_slice(body);
@@ -390,7 +390,7 @@ impl<'a> Envelope<'a> {
     }
 }
 
-/// Returns a string's text, and nothing for any other value.
+/// Returns the text of a string.
 fn text(value: &RawValue) -> Cow<'_, str> {
     serde_json::from_str::<Text<'_>>(value.get()).map(|text| text.0).unwrap_or_default()
 }
@@ -410,7 +410,7 @@ impl Borrow<str> for Text<'_> {
     }
 }
 
-/// Where in a review a [`EnvelopeReader`] stands.
+/// The position of an [`EnvelopeReader`] in a review.
 #[derive(Clone, Copy, Debug)]
 enum Level {
     /// At its top.

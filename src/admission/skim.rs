@@ -26,10 +26,10 @@ const OF_CONTAINER: [&str; 12] = [
 /// Fields of `managedFields[].fieldsV1`, at any depth.
 const OF_OWNED: [&str; 5] = ["f:containers", "f:initContainers", "f:metadata", "f:status", "f:volumes"];
 
-/// A value, by what is skipped in it.
+/// A value, by the parts to skip.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Keep {
-    /// An object, or what is in one.
+    /// An object or its fields.
     Object,
     /// Nothing is skipped.
     Whole,
@@ -39,7 +39,7 @@ pub(super) enum Keep {
     Metadata,
     /// The list of managed fields, or one entry.
     ManagedFields,
-    /// The fields that somebody owns.
+    /// Managed fields.
     Owned,
 }
 

@@ -5,7 +5,7 @@
 
 /// A mapping that is not empty, without [`ENTRY`] of its first entry: room for four entries of 56 bytes.
 const MAPPING: usize = 160;
-/// An entry of a mapping: its place in a vector that is about half full.
+/// A mapping entry in a vector that is about half full.
 const ENTRY: usize = 100;
 /// A list that is not empty: room for four items, of 24 bytes each, from the start.
 const LIST: usize = 96;
@@ -54,7 +54,7 @@ fn look(body: &[u8]) -> usize {
     TEXT * body.len() + MAPPING * mappings + ENTRY * entries + LIST * lists + ITEM * items
 }
 
-/// Returns what stands behind the end of a text, given what stands behind its beginning.
+/// Returns the rest after a string, given the rest after its opening quote.
 fn after_text(mut rest: &[u8]) -> &[u8] {
     while let Some(at) = memchr::memchr2(b'"', b'\\', rest) {
         let (found, behind) = (rest[at], rest.get(at + 1..).unwrap_or_default());

@@ -89,7 +89,7 @@ pub(crate) fn writes_whole(workload: &Workload<'_>) -> Option<&'static str> {
     tracker(workload).filter(|tool| WRITE_WHOLE_OBJECTS.contains(tool))
 }
 
-/// Returns the name of the tool that applies the object, and would make it again if it went away.
+/// Returns the tool that applies the object and would create it again.
 pub(crate) fn tracker(workload: &Workload<'_>) -> Option<&'static str> {
     let managers = managers(workload);
     let has_prefix = |prefix: &str| {
@@ -131,13 +131,13 @@ fn managers(workload: &Workload<'_>) -> Vec<&'static Mark> {
     found
 }
 
-/// A hook: what a tool makes anew each time it releases, and deletes as the hook's deletion policy says.
+/// A hook: created on each release, and deleted according to its deletion policy.
 pub(crate) struct Hook {
     /// The tool that runs it.
     pub(crate) tool: &'static str,
     /// The annotation for the deletion policy.
     pub(crate) policy: &'static str,
-    /// Words for that annotation by which the hook goes when it has succeeded, or before it runs again.
+    /// A suggested value for that annotation.
     pub(crate) suggestion: &'static str,
     /// Whether the author has written a deletion policy.
     pub(crate) has_policy: bool,

@@ -21,12 +21,12 @@ use crate::kinds::registration::{self, NAMESPACE_LABEL, SYSTEM};
 use crate::text::value::{Value, json};
 use crate::text::yaml;
 
-/// What is exported of a policy.
+/// The exported parts of a policy.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Export {
     /// Each policy with its binding.
     pub objects: Vec<[Value; 2]>,
-    /// What was left out, or holds for a time only: one line each, for a person.
+    /// One line for each part that was omitted or is temporary.
     pub notes: Vec<String>,
 }
 
@@ -159,7 +159,7 @@ fn judging(policy: &Policy, rule: &'static Rule, cel: &Cel, level: Action, today
     object
 }
 
-/// Returns a rule's expression with what the policy says of its parameters for an object.
+/// Returns a rule's expression with the policy's parameters for an object.
 fn with_params(policy: &Policy, rule: &'static Rule, cel: &Cel, object: &str) -> String {
     let base = policy.base(rule);
     cel.params.iter().fold(by_kind::with_roles(cel.places, cel.kinds), |text, name| {
@@ -251,7 +251,7 @@ fn conditions(policy: &Policy, rule: &'static Rule, level: Action, today: Option
     conditions
 }
 
-/// Returns an expression that says whether a matcher fits `object` or `oldObject`.
+/// Returns an expression that tells whether a matcher matches `object` or `oldObject`.
 fn matching(matcher: &Matcher, policy: &Policy, object: &str) -> String {
     let mut all = Vec::new();
     if !matcher.kinds.is_empty() {

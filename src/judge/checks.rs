@@ -28,15 +28,15 @@ pub struct Check {
 
 /// The object is not YAML or JSON as kubectl reads it.
 pub const SYNTAX: &str = "syntax";
-/// The file is a template that nobody has rendered.
+/// The file is an unrendered template.
 pub const UNRENDERED_TEMPLATE: &str = "unrendered-template";
 /// A mapping has a key twice.
 pub const DUPLICATE_KEY: &str = "duplicate-key";
-/// A field holds a value of a type that the API server refuses.
+/// A field has a value of the wrong type.
 pub const FIELD_TYPE: &str = "field-type";
 /// An object is nearly of a kind that Jobgate judges, but not quite.
 pub const KNOWN_KIND: &str = "known-kind";
-/// A field holds a placeholder for a value to come.
+/// A field has a placeholder instead of a value.
 pub const PLACEHOLDER: &str = "placeholder";
 /// An exemption of the policy has ended.
 pub const ENDED_EXEMPTION: &str = "ended-exemption";
@@ -190,7 +190,7 @@ pub(crate) fn finding(
     }
 }
 
-/// Says that an exemption which would have lifted a finding of `rule` has ended.
+/// Reports that an exemption that covers `rule` has ended.
 pub(crate) fn ended_exemption(exemption: &Exemption, rule: &str) -> Finding {
     let until = exemption.until.map(|date| date.to_string()).unwrap_or_default();
     let message =

@@ -36,10 +36,10 @@ impl Operation {
     }
 }
 
-/// How the object came to us, which decides whether a default can be told from a choice.
+/// Where the object comes from: only some origins can tell a default from a choice.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Origin {
-    /// As its author wrote it: what is unset is absent.
+    /// From a file: unset fields are absent.
     File,
     /// From an API server, which has already set the defaults of built-in kinds (kubernetes.md §7.3).
     Admission,
@@ -50,22 +50,22 @@ pub enum Origin {
 pub struct Request<'a> {
     /// What is asked for.
     pub operation: Operation,
-    /// How the object came.
+    /// Where it comes from.
     pub origin: Origin,
     /// The object.
     pub object: &'a Value,
     /// The object it replaces, on UPDATE.
     pub old: Option<&'a Value>,
-    /// The namespace of the request; empty where none is known (a manifest may leave it to `kubectl -n`).
+    /// The namespace of the request; empty if unknown (a manifest may leave it to `kubectl -n`).
     pub namespace: &'a str,
-    /// The user who asks, where there is one.
+    /// The user, if there is one.
     pub user: Option<&'a str>,
     /// Today, for exemptions that end. Without it they hold.
     pub today: Option<Date>,
 }
 
 impl<'a> Request<'a> {
-    /// Returns the request that a manifest stands for: its CREATE.
+    /// Returns the CREATE request of a manifest.
     #[must_use]
     pub fn of_file(object: &'a Value, today: Option<Date>) -> Self {
         let namespace = object
@@ -96,7 +96,7 @@ impl<'a> Request<'a> {
 pub enum Skipped {
     /// It is not of a kind that Jobgate judges.
     NotOurs,
-    /// It is being deleted and its spec stays as it is: a finalizer goes.
+    /// It is being deleted and its spec is unchanged: a finalizer is removed.
     BeingDeleted,
     /// A controller made it from a parent that was judged.
     TrustedController,
@@ -114,7 +114,7 @@ impl Skipped {
     }
 }
 
-/// A finding that the policy, or the object where the policy allows it, has lifted.
+/// A finding that an exemption or annotation suppresses.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Lifted {
     /// The finding.
@@ -123,12 +123,12 @@ pub struct Lifted {
     pub reason: String,
 }
 
-/// What is to be said of one object.
+/// The result for one object.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Verdict {
-    /// What is wrong, in a total order: place in the object, then rule.
+    /// Findings in a total order: place in the object, then rule.
     pub findings: Vec<Finding>,
-    /// What would be wrong but for an exemption.
+    /// Suppressed findings.
     pub lifted: Vec<Lifted>,
     /// Why it was not judged, if it was not.
     pub skipped: Option<Skipped>,
@@ -161,9 +161,9 @@ impl Verdict {
     }
 }
 
-/// The annotation by which an author keeps values from being filled.
+/// The annotation that prevents fills.
 pub const KEEP: &str = "jobgate.dev/keep";
-/// The annotation by which an author lifts findings, where the policy allows it.
+/// The annotation that suppresses findings, if the policy allows it.
 pub const IGNORE: &str = "jobgate.dev/ignore";
 
 /// Judges one object.
@@ -334,7 +334,7 @@ fn rules_named(annotation: Option<&str>) -> BTreeSet<&'static str> {
         .collect()
 }
 
-/// Takes out the findings that an exemption of the policy, or the author's annotation, lifts.
+/// Moves suppressed findings out of the list and adds findings about exemptions and annotations.
 fn lift(
     policy: &Policy,
     request: &Request<'_>,

@@ -6,14 +6,14 @@ use crate::judge::finding::Source;
 use crate::text::placeholder;
 use crate::text::value::Value;
 
-/// What is known of one thing.
+/// A fact about one object.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Fact<T> {
-    /// It is there, and this is what is known of it.
+    /// It exists, with this data.
     Known(T),
     /// It was looked for and is not there.
     Absent,
-    /// Nobody looked, or the answer did not come in time. Never a reason to deny.
+    /// It was not looked up, or not in time. Never a reason to deny.
     Unknown,
 }
 
@@ -23,7 +23,7 @@ pub struct Claim {
     /// Access modes: of the bound volume (`status.accessModes`), otherwise the requested ones
     /// (`spec.accessModes`).
     pub access_modes: Vec<String>,
-    /// Where the claim stands, for the report's second place.
+    /// Where the claim is defined, for the report.
     pub source: Source,
 }
 
@@ -35,7 +35,7 @@ impl Claim {
     pub fn from_object(object: &Value, source: Source) -> Option<Self> {
         let modes = |part: &str| -> Option<Vec<String>> {
             let list = object.get(part)?.get("accessModes")?.as_array()?;
-            // Nobody knows yet what a placeholder will be.
+            // A placeholder is unknown.
             let known = |mode: &&str| !placeholder::is_placeholder(mode);
             list.iter().map(|mode| mode.as_str().filter(known).map(str::to_owned)).collect()
         };
@@ -52,13 +52,13 @@ impl Claim {
     }
 }
 
-/// What is known of the volume behind a claim, where its access modes do not say all.
+/// The volume behind a claim, if the claim's access modes are not enough.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Volume {
     /// The cluster finds or makes one that fits, or has done so: the claim's access modes count.
     #[default]
     OfCluster,
-    /// The claim's author names a `PersistentVolume` that nobody has seen.
+    /// The claim names an unknown `PersistentVolume`.
     Unseen,
     /// A known `PersistentVolume` with these access modes, which may be attached to a node.
     Attached(Vec<String>),
@@ -69,7 +69,7 @@ pub enum Volume {
     HostPath {
         /// The name of the `PersistentVolume`.
         name: String,
-        /// Where it says so.
+        /// Where it is defined.
         source: Source,
     },
 }
@@ -117,7 +117,7 @@ impl Volume {
         let spec = object.get("spec")?;
         let has = |source: &str| spec.get(source).is_some_and(|source| !source.is_null());
         if has("hostPath") {
-            // Where it says on which node it is, its pods go there.
+            // Its pods are scheduled to its node.
             let name =
                 object.pointer("/metadata/name").and_then(Value::as_str).unwrap_or_default().to_owned();
             return Some(if has("nodeAffinity") { Self::Free } else { Self::HostPath { name, source } });
@@ -129,19 +129,19 @@ impl Volume {
         modes.map(|mode| mode.as_str().map(str::to_owned)).collect::<Option<_>>().map(Self::Attached)
     }
 
-    /// Tells whether what is known of two volumes is the same, wherever it is known from.
+    /// Tells whether two volumes are equal but for their source.
     #[must_use]
     pub fn is_like(&self, other: &Self) -> bool {
         matches!((self, other), (Self::HostPath { .. }, Self::HostPath { .. })) || self == other
     }
 }
 
-/// A claim whose access modes the judgement of an object asks for.
+/// A claim whose access modes a rule may look up.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct WantedClaim {
     /// The namespace of the object.
     pub namespace: String,
-    /// The name, as the object has it: not always one that can exist.
+    /// The name in the object, which may be invalid.
     pub name: String,
     /// Whether more than one pod may use it at once. Only then can its access modes be a reason for a denial.
     pub shared: bool,
@@ -149,10 +149,10 @@ pub struct WantedClaim {
 
 /// The facts a review rests on. Without an entry everything is [`Fact::Unknown`].
 pub trait Facts {
-    /// Returns what is known of a claim; `namespace` is empty where the manifest names none.
+    /// Returns a claim; `namespace` is empty for a manifest without one.
     fn claim(&self, namespace: &str, name: &str) -> Fact<Claim>;
 
-    /// Returns what is known of the volume behind a claim.
+    /// Returns the volume behind a claim.
     fn volume(&self, _namespace: &str, _name: &str) -> Volume {
         Volume::OfCluster
     }

@@ -14,7 +14,7 @@ use crate::text::pointer::Pointer;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Level {
-    /// Worth knowing; the webhook says nothing. A value that the webhook fills in is reported at this level.
+    /// Not reported by the webhook. A value that the webhook fills in has this level.
     Note,
     /// The webhook admits the object with a warning.
     Warn,
@@ -72,7 +72,7 @@ pub enum Part {
     Value,
 }
 
-/// Where an object that is not the one under review comes from.
+/// Where another object comes from.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Source {
     /// A place in a file.
@@ -88,12 +88,12 @@ pub enum Source {
     Cluster,
 }
 
-/// A further place that a finding speaks of.
+/// A further place of a finding.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Label {
     /// Where.
     pub place: Place,
-    /// What is there, in a few words.
+    /// A short description.
     pub text: String,
 }
 
@@ -104,7 +104,7 @@ pub enum Place {
     Here(Pointer, Part),
     /// In another object.
     Elsewhere {
-        /// What it is, for people: `PersistentVolumeClaim team-a/checkpoints`.
+        /// Its kind and name: `PersistentVolumeClaim team-a/checkpoints`.
         object: String,
         /// Where it stands.
         source: Source,
@@ -116,13 +116,13 @@ pub enum Place {
 pub struct Finding {
     /// Id of the rule, kebab-case.
     pub rule: &'static str,
-    /// How serious it is, after the policy has spoken.
+    /// How serious it is under the policy.
     pub level: Level,
     /// The primary place. It exists in the object.
     pub pointer: Pointer,
     /// Which part of that place is meant.
     pub part: Part,
-    /// What is wrong; no period, identifiers in backticks.
+    /// The message: no period, identifiers in backticks.
     pub message: Cow<'static, str>,
     /// What to do about it; no period.
     pub help: Cow<'static, str>,
@@ -149,7 +149,7 @@ impl Finding {
         self
     }
 
-    /// Says what to do.
+    /// Sets the help.
     pub fn help(&mut self, text: impl Into<Cow<'static, str>>) -> &mut Self {
         self.help = text.into();
         self

@@ -13,7 +13,7 @@ use crate::text::value::Value;
 pub(super) struct PodMounts<'a> {
     by_volume: BTreeMap<&'a str, VolumeMounts<'a>>,
     containers: Vec<Container<'a>>,
-    /// Of each container: [`telling_values`], once they are asked for.
+    /// The [`telling_values`] of each container, once needed.
     telling: Vec<OnceCell<BTreeSet<&'a str>>>,
 }
 
@@ -80,7 +80,7 @@ fn telling_values<'a>(container: &Container<'a>, words: &[&str]) -> BTreeSet<&'a
     env.chain(flags(container)).filter(|(name, _)| is_telling(name, words)).map(|(_, value)| value).collect()
 }
 
-/// Tells whether one of the values is a directory, or a path inside of it.
+/// Tells whether one of the values is the directory or a path inside it.
 fn is_one_inside(directory: &str, values: &BTreeSet<&str>) -> bool {
     let directory = directory.trim_end_matches('/');
     let inside = format!("{directory}/");

@@ -22,7 +22,7 @@ pub(super) enum Nodes {
 /// templates make sixteen: an object with more is made to take long, and the answer for the rest is unknown.
 const MAX_SETS_PER_TEMPLATE: usize = 16;
 
-/// The pod templates of an object, with what is known of their nodes: many claims may share a set of templates.
+/// The pod templates of an object, with cached nodes: many claims may share a set of templates.
 pub(super) struct Placement<'w, 'a> {
     workload: &'w Workload<'a>,
     nodes: RefCell<BTreeMap<(Vec<usize>, Among), Nodes>>,

@@ -42,7 +42,7 @@ pub const TRUSTED_CONTROLLERS: [&str; 2] =
 /// The rule and its parameter that say what an accelerator is. `match.accelerators` reads the same table.
 const ACCELERATORS: (&str, &str) = ("gpu-toleration", "taints");
 
-/// What is done about a rule's findings.
+/// What to do about a rule's findings.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Action {
     /// The object is refused.
@@ -59,7 +59,7 @@ impl Action {
     /// All actions, in the order in which they are listed to people.
     pub const ALL: [Self; 4] = [Self::Deny, Self::Warn, Self::Fill, Self::Ignore];
 
-    /// Returns the word that stands in a policy.
+    /// Returns the word in a policy.
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {
@@ -77,7 +77,7 @@ impl Action {
     }
 }
 
-/// Which findings an author may lift with the annotation `jobgate.dev/ignore`.
+/// Which findings an author may suppress with the annotation `jobgate.dev/ignore`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum OptOut {
     /// None.
@@ -93,7 +93,7 @@ impl OptOut {
     /// All values, from the strictest.
     pub const ALL: [Self; 3] = [Self::None, Self::Warnings, Self::Denials];
 
-    /// Returns the word that stands in a policy.
+    /// Returns the word in a policy.
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {
@@ -137,16 +137,16 @@ pub struct Override {
     pub rules: BTreeMap<String, RuleSettings>,
 }
 
-/// Lifts findings of some rules for some objects, for a reason and perhaps for a time.
+/// Suppresses findings of some rules for some objects.
 #[derive(Clone, Debug)]
 pub struct Exemption {
     /// Which objects.
     pub matcher: Matcher,
     /// Rule ids; empty for all.
     pub rules: Vec<String>,
-    /// Why, for the people who will ask.
+    /// The reason.
     pub reason: String,
-    /// The last day on which it holds.
+    /// The last day on which it is valid.
     pub until: Option<Date>,
 }
 
@@ -157,11 +157,11 @@ pub struct Policy {
     pub name: String,
     /// Settings for some objects; later ones win.
     pub overrides: Vec<Override>,
-    /// What is lifted.
+    /// The rules it covers.
     pub exemptions: Vec<Exemption>,
-    /// Which findings an author may lift.
+    /// Which findings an author may suppress.
     pub opt_out: OptOut,
-    /// Whether the webhook says in a warning what it has filled in.
+    /// Whether the webhook warns about what it has filled in.
     pub report_fills: bool,
     /// Exact user names of controllers whose children are not judged again.
     pub trusted_controllers: Vec<String>,
@@ -215,7 +215,7 @@ struct Subject<'s> {
     request: &'s Request<'s>,
     workload: &'s Workload<'s>,
     taints: &'s [(String, String)],
-    /// Whether it asks for an accelerator, once a matcher has asked.
+    /// Whether it requests an accelerator, once needed.
     accelerators: OnceCell<bool>,
 }
 
@@ -243,13 +243,13 @@ impl Matcher {
 }
 
 impl Exemption {
-    /// Tells whether it speaks of a rule.
+    /// Tells whether it covers a rule.
     #[must_use]
     pub fn covers(&self, rule: &str) -> bool {
         self.rules.is_empty() || self.rules.iter().any(|id| id == rule)
     }
 
-    /// Tells whether it holds on a day; without a day it does.
+    /// Tells whether it is valid on a day; without a day it is.
     #[must_use]
     pub fn holds_on(&self, today: Option<Date>) -> bool {
         !matches!((self.until, today), (Some(until), Some(today)) if today > until)
@@ -360,7 +360,7 @@ impl Policy {
         }
     }
 
-    /// Returns the exemptions that speak of an object, whether they still hold or not.
+    /// Returns the exemptions that match an object, also those that have ended.
     #[must_use]
     pub fn exemptions_for(&self, request: &Request<'_>, workload: &Workload<'_>) -> Vec<&Exemption> {
         let subject = self.subject(request, workload);
@@ -371,7 +371,7 @@ impl Policy {
         Subject { request, workload, taints: &self.taints, accelerators: OnceCell::new() }
     }
 
-    /// Returns a policy that leaves every rule as it is.
+    /// Returns a policy with every rule's defaults.
     fn plain(name: &str, source: &str) -> Self {
         let policy = Self {
             name: name.to_owned(),
@@ -390,7 +390,7 @@ impl Policy {
 }
 
 impl Default for Policy {
-    /// Returns the policy `default`, without reading it: every rule as its own page says.
+    /// Returns the policy `default` without reading it.
     fn default() -> Self {
         Self::plain(builtin::DEFAULT.name, builtin::DEFAULT.source)
     }

@@ -24,13 +24,13 @@ pub struct Rule {
     pub summary: &'static str,
     /// The kinds it looks at.
     pub kinds: Kinds,
-    /// What is done about a finding unless the policy says otherwise.
+    /// The default action.
     pub default: Action,
     /// Where its fills may write.
     pub fills: Fills,
     /// Its parameters.
     pub params: &'static [Param],
-    /// Whether an API server can judge by it without Jobgate.
+    /// Whether an API server can check it without Jobgate.
     pub export: Exportable,
     /// Finds what is wrong.
     pub check: fn(&mut Cx<'_>),
@@ -41,21 +41,21 @@ pub struct Rule {
     pub ratchet: Ratchet,
 }
 
-/// On UPDATE only new violations are denied. One is known by its place; this is what a rule adds to that.
+/// What makes a violation new on UPDATE, besides its place. Only new ones are denied.
 #[derive(Clone, Copy, Debug)]
 pub struct Ratchet {
     /// Labels that the rule reads. If the spec is unchanged, only a change of one of these may be denied.
     pub labels: &'static [&'static str],
-    /// How bad it is, where that can be said: a violation that has grown is a new one.
+    /// The size of the violation, if it has one: a larger violation is new.
     pub measure: Option<Measure>,
 }
 
-/// How bad a violation is, of an object that may have one: in code and in CEL.
+/// The size of a violation, in code and in CEL.
 #[derive(Clone, Copy, Debug)]
 pub struct Measure {
     /// The number.
     pub of: fn(&Workload<'_>) -> i64,
-    /// The same number, as an expression over `o`; only asked for of rules that are written in CEL.
+    /// The same number as an expression over `o`, for rules with CEL.
     pub cel: &'static str,
 }
 
@@ -92,7 +92,7 @@ impl Kinds {
     }
 }
 
-/// Where the fills of a rule may write, by role: each kind's definition says where that is.
+/// The fields that a rule may fill, by role: the path depends on the kind.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fills {
     /// Nowhere: the rule cannot fill.
@@ -130,7 +130,7 @@ impl Fills {
     }
 }
 
-/// Whether an API server can judge by a rule without Jobgate.
+/// Whether an API server can check a rule without Jobgate.
 #[derive(Debug)]
 pub enum Exportable {
     /// By this.
@@ -155,7 +155,7 @@ pub struct Cel {
 /// One parameter of a rule, with its type and default.
 #[derive(Clone, Copy, Debug)]
 pub struct Param {
-    /// camelCase name, as it stands in a policy.
+    /// camelCase name in a policy.
     pub name: &'static str,
     /// One sentence: meaning and unit.
     pub doc: &'static str,
@@ -234,7 +234,7 @@ pub enum ParamDefault {
 }
 
 impl ParamDefault {
-    /// Returns the default as JSON, which is how a policy holds it.
+    /// Returns the default as a JSON value.
     #[must_use]
     pub fn to_value(&self) -> Value {
         match self {
@@ -281,9 +281,9 @@ pub struct Cx<'a> {
     pub workload: &'a Workload<'a>,
     pub(crate) facts: &'a dyn Facts,
     pub(crate) settings: &'a Effective,
-    /// What was found so far, by this rule and those before it.
+    /// The findings of this rule and those before it.
     pub(crate) findings: Vec<Finding>,
-    /// Whether the object is a part of one, so that nothing can be said to be missing.
+    /// Whether the object is partial, so that missing fields are not reported.
     pub(crate) partial: bool,
 }
 

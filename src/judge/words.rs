@@ -88,13 +88,13 @@ fn singular(text: &str) -> &str {
     text.strip_suffix(['s', 'S']).unwrap_or(text)
 }
 
-/// Returns what is behind a prefix, in whichever case that is.
+/// Returns the text after a prefix, ignoring case.
 fn without_prefix<'t>(text: &'t str, prefix: &str) -> Option<&'t str> {
     let (head, rest) = text.split_at_checked(prefix.len())?;
     head.eq_ignore_ascii_case(prefix).then_some(rest)
 }
 
-/// Returns what is before a suffix, in whichever case that is.
+/// Returns the text before a suffix, ignoring case.
 fn without_suffix<'t>(text: &'t str, suffix: &str) -> Option<&'t str> {
     let (rest, tail) = text.split_at_checked(text.len().checked_sub(suffix.len())?)?;
     tail.eq_ignore_ascii_case(suffix).then_some(rest)

@@ -19,7 +19,7 @@ use crate::report::{Identity, Name, Report};
 /// The version of the file.
 const VERSION: u64 = 1;
 
-/// What is known, and how often.
+/// The baselined findings, with their numbers.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Baseline {
     known: BTreeMap<Place, NonZeroUsize>,
@@ -47,7 +47,7 @@ pub enum BaselineError {
     Version(u64),
 }
 
-/// One entry, as it stands in the file.
+/// One entry of the file.
 #[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Entry {
@@ -184,7 +184,7 @@ impl Baseline {
         self.known.values().map(|count| count.get()).sum()
     }
 
-    /// Tells whether it knows nothing.
+    /// Tells whether it has no entries.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.known.is_empty()
@@ -202,7 +202,7 @@ impl Baseline {
             .iter()
             .map(|place| place.as_ref().is_some_and(|place| take(left.get_mut(place))))
             .collect();
-        // What remains of files that are gone, by what it is about.
+        // The remaining entries of missing files, by identity.
         let mut files: BTreeMap<&str, bool> = BTreeMap::new();
         left.retain(|place, count| {
             *count > 0
@@ -265,7 +265,7 @@ impl Place {
         Self { file, object, path, rule }
     }
 
-    /// Returns what it is about, wherever that stands.
+    /// Returns its identity without the file.
     fn about(&self) -> (&Option<Name>, &str, &str) {
         (&self.object, &self.path, &self.rule)
     }

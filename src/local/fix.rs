@@ -44,7 +44,7 @@ pub fn make<'d>(draft: Draft<'d>, fixes: &[&Fix]) -> (Draft<'d>, Vec<(usize, Wit
     (made, withheld)
 }
 
-/// Fixes on their way into one document.
+/// Applies fixes to one document.
 struct Making<'f, 'd> {
     /// The document that they were made for.
     start: Draft<'d>,
@@ -63,7 +63,7 @@ impl<'d> Making<'_, 'd> {
             return draft;
         }
         let count = open.len();
-        // What the text around a place speaks against takes no reading to find out.
+        // A fix that its surroundings rule out is withheld without parsing.
         open.retain(|index| match self.start.try_out(&self.joined(&[*index])) {
             Ok(()) => true,
             Err(why) => {

@@ -35,7 +35,7 @@ pub fn replace(path: &Path, old: &[u8], new: &[u8]) -> Result<(), NotReplaced> {
     if !metadata.is_file() {
         return Err(NotReplaced::NoFile);
     }
-    // Renaming asks for the directory's permissions only; the file's are meant, too.
+    // Renaming needs only the directory's permissions; the file's count, too.
     if metadata.permissions().readonly() {
         return Err(NotReplaced::ReadOnly);
     }
@@ -57,7 +57,7 @@ pub fn replace(path: &Path, old: &[u8], new: &[u8]) -> Result<(), NotReplaced> {
     Ok(())
 }
 
-/// Tells of each text whether a file holds it, without taking the whole file into memory once more.
+/// Tells for each text whether a file equals it, without reading the whole file into memory.
 fn holds<const N: usize>(path: &Path, texts: [&[u8]; N]) -> io::Result<[bool; N]> {
     let mut file = File::open(path)?;
     let (mut buffer, mut at, mut same) = (vec![0; 1 << 16], 0, [true; N]);

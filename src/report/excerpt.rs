@@ -82,7 +82,7 @@ fn excerpt<'s, 'r>(source: &str, mut spots: Vec<&'s Spot<'r>>) -> Excerpt<'s, 'r
     out
 }
 
-/// Appends a line, without what is far from every spot on it, and the marks of its spots.
+/// Appends a line without the parts far from its spots, and the marks of its spots.
 fn push_line<'s, 'r>(out: &mut Excerpt<'s, 'r>, source: &str, line: Range<usize>, spots: &[&'s Spot<'r>]) {
     let first = spots.first().map_or(line.start, |spot| spot.location.span.start);
     let last = spots.last().map_or(line.start, |spot| spot.location.span.start);

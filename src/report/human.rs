@@ -50,7 +50,7 @@ pub(super) fn write_findings(report: &Report, options: &Options, out: &mut dyn i
 impl<'r, 'o> Writer<'r, 'o> {
     fn new(report: &'r Report, options: &Options, out: &'o mut dyn io::Write) -> Self {
         let renderer = if options.color { Renderer::styled() } else { Renderer::plain() };
-        // Lines of an object that stands in no file have no numbers.
+        // Lines of an object without a file have no numbers.
         let renderer = renderer.anonymized_snippet_line_numbers(report.impact.is_some());
         Self {
             report,
@@ -69,12 +69,12 @@ struct Writer<'r, 'o> {
     report: &'r Report,
     renderer: Renderer,
     color: bool,
-    /// Whether findings stand under their rules, not under their objects.
+    /// Whether findings are grouped by rule, not by object.
     grouped: bool,
     /// Whether everything is to be shown.
     full: bool,
     pages: Vec<Page>,
-    /// Rules whose reason and page have been told.
+    /// Rules whose reason and page were already written.
     told: BTreeSet<&'static str>,
     out: &'o mut dyn io::Write,
 }
@@ -269,7 +269,7 @@ impl<'r> Writer<'r, '_> {
         // One path with nothing in it is in the summary.
         let alone =
             self.report.unjudged.iter().filter(|unjudged| unjudged.reason == Reason::Nothing).count() == 1;
-        // What is on standard error, or a finding, is not said twice.
+        // Errors on standard error and findings are not repeated.
         let is_said =
             |reason: &Reason| reason.is_found() || reason.is_error() || (alone && *reason == Reason::Nothing);
         let shown = |unjudged: &&Unjudged| !is_said(&unjudged.reason);
@@ -288,7 +288,7 @@ impl<'r> Writer<'r, '_> {
             let helps: BTreeSet<_> = group.iter().map(|unjudged| unjudged.help()).collect();
             for (unjudged, place) in shown.iter().zip(&places) {
                 let name = clean(&unjudged.name()).into_owned();
-                // Where what to do is the same for all, it is said once.
+                // A help that is the same for all is written once.
                 let what = match &unjudged.reason {
                     Reason::ChartParts(_) | Reason::Kustomization(_) if helps.len() > 1 => {
                         clean(&unjudged.help()).into_owned()
@@ -373,7 +373,7 @@ fn stand_in(nth: usize) -> String {
     format!("\u{F8FF}{nth}\u{F8FF}")
 }
 
-/// Puts the places in for what stands for them, and for the line and column that the renderer added.
+/// Replaces the placeholders, and the renderer's line and column, by the places.
 fn put_places(text: &str, places: &[String]) -> String {
     let mut text = text.to_owned();
     for (nth, place) in places.iter().enumerate() {
@@ -388,7 +388,7 @@ fn put_places(text: &str, places: &[String]) -> String {
     text
 }
 
-/// Says which field belongs to the place, where it is the mapping around a field that is missing.
+/// Names the missing field, if the place is the mapping around it.
 fn missing(located: &Located) -> Option<String> {
     let finding = &located.finding;
     let (path, place) = (&finding.path, &finding.pointer);

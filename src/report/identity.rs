@@ -1,4 +1,4 @@
-//! What a finding is about, said so that it stays the same while lines, documents and neighbours move.
+//! Identities of findings that do not depend on lines and documents.
 
 use super::{Located, ObjectId, Reason, Unjudged};
 
@@ -29,7 +29,7 @@ pub struct Name {
 }
 
 impl Identity {
-    /// Returns what a finding is about.
+    /// Returns the identity of a finding.
     #[must_use]
     pub fn of(located: &Located) -> Self {
         let object = located.object.as_deref().map(Name::of);

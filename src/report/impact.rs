@@ -15,13 +15,13 @@ use crate::kinds::Kind;
 use crate::text::pointer::Pointer;
 use crate::text::value::Value;
 
-/// How many rows a table has unless all are asked for.
+/// How many rows a table has without `--full`.
 const ROWS: usize = 15;
 
 /// What enforcing a policy would do.
 #[derive(Clone, Debug, Default)]
 pub struct Impact {
-    /// The API server, for people.
+    /// The address of the API server.
     pub server: String,
     /// The policy's name.
     pub policy: String,
@@ -45,13 +45,13 @@ pub struct Filled {
     /// The field.
     #[serde(serialize_with = "as_path")]
     pub path: Pointer,
-    /// The value; of a list that the author began, what was added.
+    /// The value, or the items that were added to a list.
     pub value: Value,
-    /// What the next apply of the author's manifest does, where Jobgate is away.
+    /// What the next apply does without Jobgate.
     pub reapply: Reapply,
 }
 
-/// What an apply of an unchanged manifest does to a value that was filled in, where Jobgate is away.
+/// What an apply of an unchanged manifest does to a filled value without Jobgate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Reapply {
@@ -67,7 +67,7 @@ fn as_path<S: serde::Serializer>(pointer: &Pointer, serializer: S) -> Result<S::
     serializer.serialize_str(&pointer.to_path())
 }
 
-/// How many objects would be treated in which way.
+/// How many objects would get which answer.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Tally {
     /// Objects that were judged.
@@ -85,7 +85,7 @@ pub struct Tally {
 /// How many objects were not judged, and why.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct LeftOut {
-    /// They have run to their end; nobody will create them again as they are.
+    /// They have finished and will not be created again.
     pub finished: usize,
     /// A trusted controller made them from a parent that is judged.
     pub children: usize,
@@ -153,7 +153,7 @@ impl Impact {
         rows
     }
 
-    /// Returns the line that says what the audit came to.
+    /// Returns the summary line of an audit.
     pub(super) fn line(&self) -> String {
         let total = self.total();
         if total.objects == 0 {
@@ -178,7 +178,7 @@ impl Impact {
         format!("{objects}: {}", parts.join(", "))
     }
 
-    /// Returns what was left out, in words; nothing where nothing was.
+    /// Returns a line about omitted objects, if any.
     pub(super) fn left_out(&self) -> Option<String> {
         let LeftOut { finished, children, deleting, system } = self.left_out;
         let mut parts = Vec::new();
@@ -350,7 +350,7 @@ struct Namespace<'r> {
     tally: Tally,
 }
 
-/// What was filled into one object.
+/// The fills of one object.
 #[derive(Serialize)]
 struct FilledIn<'r> {
     object: &'r str,

@@ -62,7 +62,7 @@ fn not_judged(unjudged: &Unjudged, fails: bool) -> TestCase {
     case
 }
 
-/// Returns the name of a finding's suite: its file, or its namespace where it stands in no file.
+/// Returns the name of a finding's suite: its file, or else its namespace.
 fn suite_of<'r>(report: &Report, located: &'r Located) -> &'r str {
     let namespace = || located.object.as_ref()?.namespace.as_deref();
     report.file(&located.location).or_else(namespace).unwrap_or("jobgate")
@@ -70,7 +70,7 @@ fn suite_of<'r>(report: &Report, located: &'r Located) -> &'r str {
 
 fn case(report: &Report, located: &Located, fail_on: Level) -> TestCase {
     let finding = &located.finding;
-    // Readers follow a case over time by its name, so it holds no line number.
+    // Tools track a case by its name, so it has no line number.
     let name = match &located.object {
         Some(object) => format!("{}: {object} {}", finding.rule, finding.path),
         None => format!("{}: document {}", finding.rule, located.document + 1),

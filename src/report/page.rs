@@ -15,7 +15,7 @@ pub(crate) struct Page {
     pub(super) summary: &'static str,
     /// The whole page, in Markdown.
     pub(super) text: String,
-    /// The level of its findings unless the policy says otherwise.
+    /// The default level of its findings.
     pub(super) level: Level,
     /// `rule` or `input`: which of the two it is.
     pub(super) group: &'static str,
@@ -52,7 +52,7 @@ pub(crate) fn link(id: &str) -> String {
 }
 
 impl Page {
-    /// Returns the paragraph that says why it matters, on one line.
+    /// Returns the paragraph on why it matters, on one line.
     pub(super) fn why(&self) -> String {
         let rest = self.text.split_once("## Why\n").map_or(&*self.text, |(_, rest)| rest);
         let paragraph = rest.trim_start().lines().take_while(|line| !line.trim().is_empty());

@@ -34,7 +34,7 @@ pub(super) fn clean_into(out: &mut String, text: &str) {
     }
 }
 
-/// Tells whether a character is one that is not simply printed where it stands.
+/// Tells whether a character is not simply printed.
 fn is_hidden(char: char) -> bool {
     matches!(char,
         '\0'..='\u{8}' | '\n'..='\u{1F}' | '\u{7F}'..='\u{9F}'

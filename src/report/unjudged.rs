@@ -15,30 +15,30 @@ use crate::kinds::{Kind, Likeness};
 /// One thing that was not judged.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Unjudged {
-    /// Where it is; nothing for what is in a cluster only.
+    /// Its location; nothing if it is only in a cluster.
     pub location: Option<Location>,
     /// The document's number in the file, from 0; nothing where all of the file is meant.
     pub document: Option<usize>,
-    /// The object, where it is one.
+    /// The object, if it is one.
     pub object: Option<Arc<ObjectId>>,
     /// Why.
     pub reason: Reason,
 }
 
 impl Unjudged {
-    /// Says that something of a cluster could not be looked up; `what` says what, and why.
+    /// Returns something of a cluster that could not be looked up; `what` includes the reason.
     #[must_use]
     pub fn unknown(what: String) -> Self {
         Self { location: None, document: None, object: None, reason: Reason::Unknown(what.into()) }
     }
 
-    /// Says that objects of a cluster could not be listed; `what` says which, and why.
+    /// Returns objects of a cluster that could not be listed; `what` includes the reason.
     #[must_use]
     pub fn not_listed(what: String) -> Self {
         Self { location: None, document: None, object: None, reason: Reason::NotListed(what.into()) }
     }
 
-    /// Says that the webhook is not asked about a namespace; `why` says by whom.
+    /// Returns a namespace that the webhook excludes, with the reason.
     #[must_use]
     pub fn excluded(namespace: &str, why: String) -> Self {
         let object = ObjectId {
@@ -55,7 +55,7 @@ impl Unjudged {
         }
     }
 
-    /// Says that a cluster holds objects of a batch kind that is not judged; how many, where that is known.
+    /// Returns objects of another batch kind in a cluster, with their number if known.
     #[must_use]
     pub fn in_cluster(group: &str, kind: &str, count: Option<u64>) -> Self {
         let object = ObjectId { api_version: group.to_owned(), kind: kind.to_owned(), ..ObjectId::default() };
@@ -72,7 +72,7 @@ impl Unjudged {
         }
     }
 
-    /// Returns what the thing is called, for people.
+    /// Returns its name in reports.
     pub(super) fn name(&self) -> String {
         match (&self.reason, &self.object) {
             (Reason::InCluster(kind, Some(count)), _) => format!("{count} {kind}"),
@@ -256,7 +256,7 @@ pub(super) fn in_short(report: &Report) -> Option<String> {
     (!parts.is_empty()).then(|| parts.join("; "))
 }
 
-/// Returns the kind of an object for people: with its group, where it is only called like one of ours.
+/// Returns the kind of an object, with its group if a judged kind has the same name.
 fn full_kind(object: &ObjectId) -> Cow<'_, str> {
     let kind = clean(&object.kind);
     match object.api_version.split_once('/') {

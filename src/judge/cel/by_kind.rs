@@ -1,4 +1,4 @@
-//! What rules name by role, as CEL for the kinds of a policy: each kind's definition says where it is.
+//! Fields by role, as CEL for the kinds of a policy.
 
 use crate::judge::rule::Kinds;
 use crate::kinds::{Kind, Path, Pods};

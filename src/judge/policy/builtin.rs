@@ -1,6 +1,6 @@
 //! The policies that come with the program.
 
-/// A policy that comes with the program.
+/// A built-in policy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Builtin {
     /// Its name, by which a command line may ask for it.

@@ -120,7 +120,7 @@ impl<'s> Reader<'s> {
         }
         let top = self.fields(&root, Some(&self.document.value), "a policy", keys::TOP);
         let metadata = self.nested(&top, "metadata", keys::METADATA);
-        // Of one that is no mapping all has been said.
+        // Other values are already reported.
         let readable = top.get("metadata").value.is_none_or(|value| value.is_null() || value.is_object());
         if let Some(name) = readable.then(|| self.required(&metadata, "name", "`metadata.name`")).flatten() {
             name.clone_into(&mut policy.name);
@@ -242,7 +242,7 @@ impl<'s> Reader<'s> {
         RuleSettings { action, params }
     }
 
-    /// Checks a parameter's value; tells whether it is good.
+    /// Checks a parameter's value; tells whether it is valid.
     fn param(&mut self, param: &Param, field: &Field<'s>) -> bool {
         let before = self.errors.len();
         let name = format!("`{}`", param.name);

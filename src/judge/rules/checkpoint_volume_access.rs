@@ -188,7 +188,7 @@ struct Shared<'a> {
     uses: Vec<(usize, ClaimUse<'a>)>,
 }
 
-/// The object, with what is known of its pods: there may be many claims, and large pods.
+/// The object with cached facts about its pods: there may be many claims, and large pods.
 struct Scene<'w, 'a> {
     workload: &'w Workload<'a>,
     placement: Placement<'w, 'a>,
@@ -222,7 +222,7 @@ impl<'w, 'a> Scene<'w, 'a> {
         shared.uses.iter().all(|(pod, claim)| claim.read_only || self.mounts(*pod).is_read_only(claim.volume))
     }
 
-    /// Tells whether a claim holds checkpoints, by the names that people give to such things (corpus.md §7).
+    /// Tells whether a claim holds checkpoints, by the usual names (corpus.md §7).
     fn holds_checkpoints(&self, shared: &Shared<'_>, words: &[&str]) -> bool {
         has_word(shared.name, words)
             || shared.uses.iter().any(|(pod, claim)| {
@@ -244,7 +244,7 @@ fn check(cx: &mut Cx<'_>) {
     let scene = Scene::of(cx.workload);
     for shared in scene.claims() {
         let Some((_, first)) = shared.uses.first() else { continue };
-        // A cluster can be asked for a name in capitals, too: there is no such claim.
+        // A cluster can look up a name in capitals: there is no such claim.
         if is_placeholder(shared.name) || cx.request.origin == Origin::File && is_to_replace(shared.name) {
             continue;
         }
@@ -265,7 +265,7 @@ fn check_claim(cx: &mut Cx<'_>, scene: &Scene<'_, '_>, shared: &Shared<'_>, clai
         return;
     }
     let one_pod = claim.has("ReadWriteOncePod");
-    // The scheduler keeps a second pod away from a claim for one pod, whatever the volume is.
+    // The scheduler keeps other pods away from a claim for one pod, whatever its volume.
     let volume =
         if one_pod { Volume::OfCluster } else { cx.facts().volume(cx.request.namespace, shared.name) };
     match &volume {
@@ -326,7 +326,7 @@ fn check_claim(cx: &mut Cx<'_>, scene: &Scene<'_, '_>, shared: &Shared<'_>, clai
     }
 }
 
-/// Says that pods on several nodes do not share what they write.
+/// Reports that a `hostPath` is not shared between nodes.
 fn host_path(cx: &mut Cx<'_>, shared: &Shared<'_>, (name, source): (&str, &Source), users: &str) {
     let Some((_, first)) = shared.uses.first() else { return };
     let message = format!(
@@ -361,7 +361,7 @@ enum Sure {
     Certain(&'static str),
     /// They do unless they happen to be on one node.
     Likely,
-    /// Nobody can say.
+    /// Unknown.
     Unknown,
 }
 
@@ -412,7 +412,7 @@ fn report<'c>(
     Some(finding)
 }
 
-/// Shows where else the claim is used, and what says how often.
+/// Labels the other uses of the claim, and the number of pods.
 fn label_uses(finding: &mut Finding, workload: &Workload<'_>, shared: &Shared<'_>) {
     for (_, other) in shared.uses.iter().skip(1) {
         finding.label(Place::Here(other.part.pointer.clone(), FindingPart::Value), "also used here");

@@ -192,7 +192,7 @@ fn check_run(cx: &mut Cx<'_>, index: usize, run: &Run<'_>) {
     }
 }
 
-/// Says what to write.
+/// Sets the help for a missing deadline.
 fn ask(finding: &mut Finding, field: &Part<'_>, maximum: Option<i64>) {
     let most = maximum.map(|most| format!("; the policy's maximum is {most}")).unwrap_or_default();
     finding.help(format!(
@@ -289,7 +289,7 @@ fn kueue(cx: &Cx<'_>, run: &Run<'_>) -> Option<Kueue> {
     let seconds = match label.text().set().and_then(|text| text.parse::<i32>().ok()) {
         _ if !cx.flag(&KUEUE) => Err("counts only if the policy sets `kueueMaxExecTime`"),
         _ if !is_queued => Err("has no effect without a queue name"),
-        // What it will be nobody knows yet, so it is not denied.
+        // The value is unknown, so it is not denied.
         None if matches!(label.text(), Field::Placeholder(_)) => Ok(1),
         Some(seconds) if seconds > 0 => Ok(seconds.into()),
         _ => Err("is not a positive number of seconds"),

@@ -170,7 +170,7 @@ fn check_pod<'a>(
     if tolerations.is_set() && !tolerations.value.is_some_and(Value::is_array) {
         return;
     }
-    // By taint, the first place that asks for something behind it: several resources may share one.
+    // The first request for each taint: several resources may share one.
     let mut wanted: BTreeMap<&str, accelerator::Request<'_>> = BTreeMap::new();
     for request in accelerator::requests(pod, taints) {
         wanted.entry(request.taint).or_insert(request);
@@ -200,9 +200,9 @@ fn check_pod<'a>(
     }
 }
 
-/// What the object says of who will write its lists again.
+/// Who will apply the object's lists again.
 struct Author<'a> {
-    /// Who owns which field; nothing where the object itself says which lists are the author's.
+    /// Managed fields, if the object alone does not show which lists are the author's.
     managers: Option<Part<'a>>,
     /// Whether the webhook writes into the object at all: a Job or PyTorchJob is not changed on UPDATE.
     is_filled: bool,
@@ -210,7 +210,7 @@ struct Author<'a> {
     applies_again: bool,
     /// Whether the whole object is written again, with what its manifest does not have.
     replaces: bool,
-    /// The manifest that kubectl applied, where it may speak of tolerations.
+    /// The manifest that kubectl applied, if it mentions tolerations.
     applied: Option<Value>,
 }
 
@@ -288,9 +288,9 @@ impl<'a> Author<'a> {
 enum Room {
     /// It fills them in.
     Fill,
-    /// It would tie the author down, or comes too late: it warns.
+    /// It warns, because the list is applied again or the object exists.
     Warn,
-    /// It was so before: it says nothing.
+    /// Nothing: the UPDATE does not change it.
     Note,
 }
 
@@ -417,9 +417,9 @@ fn was_applied(old: &Value) -> bool {
 enum Change<'a> {
     /// It would be refused.
     Refused,
-    /// It is legal: only what the pods need comes back.
+    /// It is allowed: only tolerations that the pods need are restored.
     Free { taints: Vec<(&'a str, &'a str)> },
-    /// It is legal, and may well be what somebody wants.
+    /// It is allowed and may be intended.
     Wanted,
 }
 

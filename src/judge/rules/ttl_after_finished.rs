@@ -131,7 +131,7 @@ fn check_run(cx: &mut Cx<'_>, run: &Run<'_>) {
     if !field.int().is_unset() || is_owned(workload) {
         return;
     }
-    // The runs of a CronJob do not come back: what is tracked is the CronJob.
+    // Tools track the CronJob and do not create its runs again.
     let is_template = workload.schedule.is_some();
     let kept = workload.schedule.as_ref().map(Kept::of);
     if kept == Some(Kept { successful: Some(0), failed: Some(0) }) {
@@ -193,7 +193,7 @@ fn check_run(cx: &mut Cx<'_>, run: &Run<'_>) {
     }
 }
 
-/// How many finished runs a CronJob keeps (kubernetes.md §3); nothing where nobody can say.
+/// How many finished runs a CronJob keeps (kubernetes.md §3); nothing if unknown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Kept {
     successful: Option<i64>,
@@ -237,7 +237,7 @@ fn clean_up(tool: &str) -> String {
     }
 }
 
-/// Tells whether another object than a CronJob controls this one, and so decides when it goes.
+/// Tells whether an object other than a CronJob controls this one, and deletes it.
 fn is_owned(workload: &Workload<'_>) -> bool {
     let owners = workload.object.at(&["metadata", "ownerReferences"]);
     owners.items().any(|owner| {

@@ -68,7 +68,7 @@ pub fn diff(path: &str, old: &[u8], edits: &[Edit]) -> String {
     out
 }
 
-/// Lines that go, and what comes in their place.
+/// Removed lines and their replacement.
 struct Change {
     old: Range<usize>,
     new: Vec<u8>,

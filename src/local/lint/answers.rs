@@ -18,23 +18,23 @@ use crate::text::lines::Lines;
 use crate::text::value::Value;
 use crate::text::yaml;
 
-/// How the question is asked.
+/// The options of a dry run.
 #[derive(Clone, Copy, Debug)]
 pub struct DryRun<'a> {
-    /// Whether unknown fields are refused, as kubectl asks for by default.
+    /// Whether unknown fields are refused, kubectl's default.
     pub strict: bool,
-    /// The namespace for manifests that name none; empty where nobody knows it.
+    /// The namespace for manifests without one; empty if unknown.
     pub namespace: &'a str,
     /// Objects that exist.
     pub against: &'a Against,
-    /// Claims as the cluster has them; nothing where nobody asked it.
+    /// Claims in the cluster, if they were looked up.
     pub cluster: Option<&'a FactTable>,
     /// Whether answers keep the objects as they would be stored.
     pub keep_objects: bool,
 }
 
 impl DryRun<'_> {
-    /// Asks what would become of one object of a kind that is judged.
+    /// Predicts the answers for one object of a judged kind.
     pub(super) fn answer(
         &self,
         policy: &Policy,
@@ -77,7 +77,7 @@ impl Facts for Layered<'_> {
     }
 }
 
-/// What is known of claims, and of those that nobody knows the worst: that one pod at a time can mount them.
+/// Claims, with unknown ones as if only one pod could mount them.
 pub(super) struct Worst<'a> {
     known: Layered<'a>,
     made_up: RefCell<BTreeSet<String>>,
@@ -88,12 +88,12 @@ impl<'a> Worst<'a> {
         Self { known: Layered { cluster, files }, made_up: RefCell::default() }
     }
 
-    /// Tells whether anything was asked for that nobody knows.
+    /// Tells whether an unknown claim was looked up.
     pub(super) fn is_asked(&self) -> bool {
         !self.made_up.borrow().is_empty()
     }
 
-    /// Tells whether what was said of a claim is made up.
+    /// Tells whether a claim is unknown.
     pub(super) fn has_made_up(&self, name: &str) -> bool {
         self.made_up.borrow().contains(name)
     }
@@ -123,7 +123,7 @@ impl Facts for Worst<'_> {
 pub struct Key {
     /// The kind.
     pub kind: Kind,
-    /// The namespace; empty where nobody knows it.
+    /// The namespace; empty if unknown.
     pub namespace: String,
     /// The name.
     pub name: String,
@@ -205,7 +205,7 @@ impl Against {
     }
 }
 
-/// What manifests speak of and do not bring, each sorted.
+/// Objects that manifests refer to, each sorted.
 #[derive(Clone, Debug, Default)]
 pub struct Mentioned {
     /// The workloads.

@@ -92,7 +92,7 @@ fn depends_on_more(dir: &Path, known: &BTreeSet<PathBuf>, options: &Options<'_>)
     let is_more = |entry: std::fs::DirEntry| {
         let path = entry.path();
         let name = entry.file_name().to_string_lossy().into_owned();
-        // The charts among the inputs speak for themselves.
+        // Charts among the inputs are reported themselves.
         let is_unseen = || path.join(CHART).is_file() && !known.contains(&normal(&path.join(CHART)));
         // A link may lead around in a circle.
         let is_here =
@@ -110,7 +110,7 @@ fn depends_on_more(dir: &Path, known: &BTreeSet<PathBuf>, options: &Options<'_>)
             .any(|file| lacks_dependencies(&dir.join(file), &charts, options))
 }
 
-/// Tells whether a file says that its chart depends on one that is not unpacked beside it.
+/// Tells whether a chart has a dependency that is not unpacked.
 fn lacks_dependencies(file: &Path, charts: &Path, options: &Options<'_>) -> bool {
     let Some(text) = source::load(&Input::named(file), options.max_file_size).ok().and_then(Result::ok)
     else {

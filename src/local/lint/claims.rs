@@ -34,7 +34,7 @@ pub struct Claims {
 #[derive(Clone, Debug)]
 struct InFile {
     input: Arc<Input>,
-    /// Where each stands, by the bytes that it takes.
+    /// Their locations, by byte span.
     places: BTreeMap<(usize, usize), Location>,
 }
 
@@ -49,7 +49,7 @@ struct Entry {
     location: Location,
 }
 
-/// What was read: a claim, with its name and its file, or a volume.
+/// A claim with its name and file, or a volume.
 enum Read {
     Claim(String, Entry, Arc<Input>),
     Volume(String, Volume, Location, Arc<Input>),
@@ -66,7 +66,7 @@ pub enum FactsError {
     TooLarge {
         /// The path.
         path: String,
-        /// The limit, for people.
+        /// The limit, with its unit.
         limit: String,
     },
     /// It is not YAML or JSON.
@@ -76,7 +76,7 @@ pub enum FactsError {
         path: String,
         /// The line, from 1.
         line: usize,
-        /// What is wrong there.
+        /// The error.
         source: SyntaxError,
     },
 }
@@ -169,12 +169,12 @@ impl Claims {
         }
     }
 
-    /// Returns the file of the given path, if a claim stands in it.
+    /// Returns the file of a path, if it has a claim.
     pub(super) fn file(&self, path: &str) -> Option<&Input> {
         self.by_file.get(path).map(|file| &*file.input)
     }
 
-    /// Returns where the claims of a file stand.
+    /// Returns the locations of a file's claims.
     pub(super) fn locations(&self, path: &str) -> impl Iterator<Item = &Location> {
         self.by_file.get(path).into_iter().flat_map(|file| file.places.values())
     }
@@ -246,7 +246,7 @@ fn entry(input: &Arc<Input>, lines: &Lines<'_>, document: &Document, object: &Ob
     Some(Read::Claim(name, Entry { namespace, claim, volume, location }, Arc::clone(input)))
 }
 
-/// The claims by themselves, as a review sees them that comes from no file.
+/// The claims without a file, as for a review.
 impl Facts for Claims {
     fn claim(&self, namespace: &str, name: &str) -> Fact<Claim> {
         agreed(&self.stated(namespace, name))
@@ -301,7 +301,7 @@ impl Scope<'_> {
         self.linted.volumes.get(name).map_or_else(Vec::new, |volumes| volumes.nearest(&self.file.path, ""))
     }
 
-    /// Returns the place of a claim that this scope has spoken of.
+    /// Returns the location of a claim of this scope.
     pub(super) fn location(&self, path: &Arc<str>, span: &Range<usize>) -> Option<Location> {
         [self.facts, self.linted]
             .into_iter()

@@ -31,7 +31,7 @@ const MAX_ROUNDS: usize = 8;
 const CONTENT_AFTER_END: &str = "kubectl ignores everything after `...` until the next `---`";
 const TEMPLATE_AFTER_SEPARATOR: &str = "an unrendered template after `---`";
 
-/// What is the same for every document of a file.
+/// What the documents of a file share.
 pub(super) struct Context<'a> {
     policy: &'a Policy,
     scope: &'a Scope<'a>,
@@ -311,7 +311,7 @@ impl<'a> Context<'a> {
     }
 }
 
-/// Returns the template that Helm says a document comes from, in the comment that it puts first.
+/// Returns the template in Helm's comment at the start of a document.
 fn helm_source(source: &[u8], document: &Document) -> Option<String> {
     let text = str::from_utf8(source.get(document.span.clone())?).ok()?;
     let mut comments =

@@ -1,4 +1,4 @@
-//! What a run may change, who takes the changed files, and where things stand in them.
+//! Which fixes a run applies, where the fixed files go, and how edits move places.
 
 use std::fmt;
 
@@ -7,7 +7,7 @@ use crate::judge::finding::{Fix, Safety};
 use crate::report::Located;
 use crate::text::yaml::{Chunk, Edit, SyntaxError};
 
-/// Which findings a run mends, and what becomes of the files.
+/// Which findings a run fixes, and where the files go.
 #[derive(Clone, Copy, Debug)]
 pub struct Fixing<'a> {
     /// The least safe fixes that are made: [`Safety::Safe`] for those only, [`Safety::Unsafe`] for all.
@@ -42,11 +42,11 @@ impl Fixing<'_> {
 pub struct Change<'a> {
     /// The file.
     pub input: &'a Input,
-    /// What was read.
+    /// The old text.
     pub old: &'a [u8],
     /// What it is to be; never the same.
     pub new: &'a [u8],
-    /// The way from one to the other, sorted and apart from each other.
+    /// The edits between them, sorted and without overlap.
     pub edits: &'a [Edit],
 }
 
@@ -66,11 +66,11 @@ pub trait Sink: fmt::Debug + Sync {
 pub struct Unwritten {
     /// The path, as the user gave it.
     pub path: String,
-    /// Why, in the words of the operating system or ours.
+    /// The reason.
     pub reason: String,
 }
 
-/// How far the edits of a file move what stands behind them.
+/// How far the edits of a file move the text after them.
 #[derive(Debug)]
 pub(super) struct Shifts(Vec<(usize, isize)>);
 

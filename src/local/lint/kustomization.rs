@@ -49,7 +49,7 @@ pub(super) struct Kustomizations {
     read: BTreeMap<PathBuf, Kustomization>,
     /// Those in the directories of inputs.
     beside: BTreeSet<PathBuf>,
-    /// Who takes in a file or a directory.
+    /// The kustomizations that include a file or directory.
     takers: BTreeMap<PathBuf, Vec<PathBuf>>,
     /// The files that are patches.
     patches: BTreeMap<PathBuf, Patch>,
@@ -69,7 +69,7 @@ pub(super) struct Patch {
 /// The kustomizations that take in batch work.
 #[derive(Debug)]
 pub(super) struct Taking<'i> {
-    /// What was linted, and whether there is batch work in it.
+    /// The linted files, and whether they have batch work.
     inputs: &'i BTreeMap<PathBuf, bool>,
     /// Those that take in any.
     batch: BTreeSet<PathBuf>,
@@ -89,7 +89,7 @@ struct Kustomization {
     is_component: bool,
     /// Whether it changes what it takes in, as far as that may be batch work.
     changes: bool,
-    /// Whether it makes objects, or takes in what is not here.
+    /// Whether it generates objects or includes missing files.
     has_more: bool,
     needs_helm: bool,
     takes: Vec<PathBuf>,
@@ -137,7 +137,7 @@ impl Kustomizations {
         all
     }
 
-    /// Returns who lists a file as a patch.
+    /// Returns the kustomization that lists a file as a patch.
     pub(super) fn patch(&self, input: &Input) -> Option<&Patch> {
         let Content::File(path) = &input.content else { return None };
         if self.patches.is_empty() {
@@ -161,7 +161,7 @@ impl Kustomizations {
         let outside: Vec<PathBuf> =
             outside.into_iter().filter(|path| may_hold_batch(path, options)).cloned().collect();
         let batch = self.above(inside.chain(outside.iter().cloned()).chain(more()), |_| true);
-        // Whoever takes in a kustomization that is reported need not be.
+        // Kustomizations that include a reported one are not reported.
         let more = self.above(outside.into_iter().chain(more()), |path| !inputs.contains_key(path));
         Taking { inputs, batch, more }
     }
@@ -277,7 +277,7 @@ fn read(path: &Path, known: &mut Known, options: &Options<'_>) -> Option<Kustomi
     for patch in patches_of(fields) {
         let file = patch.file.map(place);
         let for_batch = match (patch.target, &file, patch.text) {
-            // A target decides, whatever the patch says itself.
+            // A target takes precedence over the patch.
             (Some(target), ..) => may_be_batch(target),
             (None, Some(file), _) => is_for_batch(file),
             (None, None, Some(text)) => batch::is_patched_by(text.as_bytes(), &limits),

@@ -4,13 +4,13 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// What may be said of a name.
+/// An object that a name may refer to.
 pub(super) trait Said {
     /// Tells, for each thing that decides, whether two say the same of it.
     fn agrees(&self, other: &Self) -> [bool; 2];
 }
 
-/// What is said of one name, in the order of the files.
+/// The objects of one name, in the order of the files.
 #[derive(Clone, Debug)]
 pub(super) struct Near<T> {
     all: Vec<T>,
@@ -27,14 +27,14 @@ enum Place {
     Below(String),
 }
 
-/// What is said in some files.
+/// The objects in some files.
 #[derive(Clone, Debug, Default)]
 struct Namespaces {
     any: Few,
     by_name: BTreeMap<String, Few>,
 }
 
-/// The first thing that is said, and the first of those that differ from it, which speak for the rest.
+/// The first object and the first one that differs from it.
 type Few = Vec<usize>;
 
 impl<T> Default for Near<T> {
@@ -44,7 +44,7 @@ impl<T> Default for Near<T> {
 }
 
 impl<T: Said> Near<T> {
-    /// Takes in what a file says, of a namespace; the empty one is left to others to say.
+    /// Adds an object of a file, with its namespace or none.
     pub(super) fn push(&mut self, file: &Arc<str>, namespace: &str, said: T) {
         let directory = directory(file);
         let below = above(&directory).map(|above| Place::Below(above.to_owned()));
@@ -111,7 +111,7 @@ impl<T: Said> Near<T> {
     }
 }
 
-/// Takes something in, unless what is there already speaks for it.
+/// Adds an object, unless two different ones are there.
 fn take<T: Said>(few: &mut Few, all: &[T], index: usize) {
     let Some(first) = few.first().map(|first| &all[*first]) else { return few.push(index) };
     let agrees = |other: usize| first.agrees(&all[other]);
@@ -125,7 +125,7 @@ fn take<T: Said>(few: &mut Few, all: &[T], index: usize) {
 fn directory(path: &str) -> String {
     let mut parts: Vec<&str> = path.split('/').filter(|part| *part != ".").collect();
     parts.pop();
-    // A part is told from none.
+    // A partial object differs from none.
     parts.into_iter().flat_map(|part| [part, "/"]).collect()
 }
 

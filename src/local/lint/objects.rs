@@ -9,7 +9,7 @@ use crate::text::yaml::{self, Document, Limits};
 /// One object of a document.
 #[derive(Debug)]
 pub(super) struct Object<'v> {
-    /// Where it stands: the root of the document, or an item of a list.
+    /// Its place: the root of the document, or an item of a list.
     pub(super) at: Pointer,
     /// The object; a copy only where it has taken its kind from the list.
     pub(super) value: Cow<'v, Value>,

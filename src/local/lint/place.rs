@@ -29,7 +29,7 @@ pub(super) fn settle(located: &mut Located, lines: &Lines<'_>) {
     }
 }
 
-/// Returns the places of a finding in the object that it is about.
+/// Returns the places of a finding in its own object.
 fn here(located: &mut Located) -> impl Iterator<Item = &mut Location> {
     let related = located.related.iter_mut().filter(|related| related.object.is_none());
     std::iter::once(&mut located.location).chain(related.filter_map(|related| related.location.as_mut()))

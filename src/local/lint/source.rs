@@ -73,7 +73,7 @@ pub(super) fn load(input: &Input, limit: u64) -> Result<Result<Loaded, TooLarge>
     }
 }
 
-/// Tells whether a text stands in a file, without holding more of it than a window.
+/// Tells whether a file has a text, with only a window of it in memory.
 pub(super) fn mentions(input: &Input, finder: &Finder<'_>, limit: u64) -> bool {
     match &input.content {
         Content::Bytes(bytes) => finder.find(bytes).is_some(),
@@ -98,7 +98,7 @@ fn search(mut reader: impl Read, finder: &Finder<'_>) -> io::Result<bool> {
         if finder.find(&window[..filled]).is_some() {
             return Ok(true);
         }
-        // The text may stand across the end of the window.
+        // The text may cross the end of the window.
         let keep = filled.min(finder.needle().len() - 1);
         window.copy_within(filled - keep..filled, 0);
         kept = keep;

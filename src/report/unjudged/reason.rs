@@ -10,17 +10,17 @@ use crate::kinds::Likeness;
 pub enum Reason {
     /// A batch kind that Jobgate does not judge.
     Kind,
-    /// No known kind, but it runs pods to an end, or on accelerators.
+    /// Of an unknown kind that runs batch pods, or pods with accelerators.
     Lookalike(Likeness),
-    /// Nearly a kind of ours: spelled or grouped in a way that no API server knows.
+    /// Similar to a batch kind, but of an unknown `kind` or `apiVersion`.
     Misspelled,
-    /// Of a kind of ours, or of one that is known, in a version that API servers no longer serve.
+    /// Of a version that API servers no longer serve.
     NotServed,
-    /// A part of an object, which something completes. The rules that ask for what is missing said nothing.
+    /// A partial object. Missing fields were not reported.
     Partial,
     /// A patch that a kustomization lists.
     Patch(Kustomized),
-    /// A kustomization that changes batch work, or takes in what was not linted.
+    /// A kustomization that changes batch work, or includes files that were not linted.
     Kustomization(Kustomized),
     /// A Helm chart in this directory.
     Chart(Arc<str>),
@@ -28,9 +28,9 @@ pub enum Reason {
     ChartParts(Arc<str>),
     /// A template of something else.
     Template,
-    /// An object with a placeholder where a value must be known: the field.
+    /// An object with a placeholder for a required value: the field.
     Placeholder(Box<str>),
-    /// An object of a batch kind inside of another one, which nobody takes out: the kind of that one.
+    /// A batch object inside another object: the kind of the other one.
     Inside(Box<str>),
     /// A document that could not be read.
     Unreadable,
@@ -38,15 +38,15 @@ pub enum Reason {
     TooLarge,
     /// A path that could not be read: why.
     UnreadablePath(Box<str>),
-    /// A file that `--fix` should have changed and could not: why. It was judged as it is.
+    /// A file that `--fix` could not change: why. Its unchanged text was judged.
     NotWritten(Box<str>),
     /// A path in which there is nothing to judge.
     Nothing,
-    /// A claim of this name, whose access modes nobody knows and which could decide.
+    /// A claim of this name with unknown access modes that may matter.
     Claim(Box<str>),
     /// A namespace that the registration of the webhook excludes: what would keep it out.
     Excluded(Box<str>),
-    /// Objects of a batch kind in a cluster; how many, where that is known.
+    /// Objects of a batch kind in a cluster, with their number if known.
     InCluster(Box<str>, Option<u64>),
     /// Something of a cluster that could not be looked up.
     Unknown(Box<str>),
@@ -135,12 +135,12 @@ impl Reason {
         matches!(self, Self::UnreadablePath(_) | Self::NotWritten(_) | Self::NotListed(_))
     }
 
-    /// Returns what was not done, as formats put it before the message.
+    /// Returns the prefix of the message.
     pub(in super::super) fn what(&self) -> &'static str {
         if matches!(self, Self::NotWritten(_)) { "not fixed" } else { "not judged" }
     }
 
-    /// Tells whether a finding says the same, so that people need not read it twice.
+    /// Tells whether a finding reports the same.
     pub(in super::super) fn is_found(&self) -> bool {
         matches!(
             self,

@@ -9,7 +9,7 @@ use crate::text::suggest::closest;
 use crate::text::value::{Map, Value};
 
 impl<'s> Reader<'s> {
-    /// Returns where a place stands, or else the nearest place around it that does.
+    /// Returns the span of a place, or of the nearest existing place around it.
     fn span(&self, at: &Pointer, part: Part) -> Range<usize> {
         let mut place = Some(at.clone());
         while let Some(pointer) = place {
@@ -53,7 +53,7 @@ impl<'s> Reader<'s> {
         }
     }
 
-    /// Reads a mapping whose keys are known.
+    /// Reads a mapping with fixed keys.
     pub(super) fn fields(
         &mut self,
         at: &Pointer,
@@ -181,7 +181,7 @@ impl<'s> Reader<'s> {
     }
 }
 
-/// Returns as much of a span as stands on its first line that is not blank.
+/// Returns the part of a span on its first line that is not blank.
 pub(super) fn first_line(source: &str, span: Range<usize>) -> Range<usize> {
     let Some(text) = source.get(span.clone()) else { return span };
     let start = span.start + (text.len() - text.trim_start().len());
@@ -190,7 +190,7 @@ pub(super) fn first_line(source: &str, span: Range<usize>) -> Range<usize> {
     start..start + length
 }
 
-/// Says what a value is, for the end of a sentence that says what was expected.
+/// Names the type of a value.
 pub(super) fn what(value: &Value) -> &'static str {
     match value {
         Value::Null => "nothing",
@@ -208,7 +208,7 @@ pub(super) fn one_of<'w>(words: impl IntoIterator<Item = &'w str>) -> String {
     listed(&words, "or")
 }
 
-/// Says what was probably meant, or else what there is.
+/// Suggests the closest word, or lists all.
 pub(super) fn hint<'w>(word: &str, known: impl IntoIterator<Item = &'w str> + Clone) -> String {
     match closest(word, known.clone()) {
         Some(meant) => format!("did you mean `{meant}`?"),

@@ -1,4 +1,4 @@
-//! What is reported of each object of a document.
+//! The objects of a document, judged one by one.
 
 use std::borrow::Cow;
 use std::collections::BTreeSet;
