@@ -334,7 +334,10 @@ fn ceil_char(text: &str, offset: usize) -> usize {
 
 /// Puts a space in the place of everything that would break a line, colour a terminal, or turn text around.
 pub(super) fn one_line(text: &str) -> String {
-    let turns = |c: char| matches!(c, '\u{2028}' | '\u{2029}' | '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}' | '\u{feff}');
+    let turns = |c: char| match c {
+        '\u{2028}' | '\u{2029}' | '\u{200e}' | '\u{200f}' | '\u{feff}' => true,
+        _ => matches!(c, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}'),
+    };
     text.chars().map(|c| if c.is_control() || turns(c) { ' ' } else { c }).collect()
 }
 

@@ -188,7 +188,10 @@ impl<'a> Review<'a> {
     #[must_use]
     pub(super) fn completed(self, facts: &dyn Facts) -> Self {
         let Some(body) = self.skimmed else { return self };
-        let for_one = |wanted: &WantedClaim| matches!(facts.claim(&wanted.namespace, &wanted.name), Fact::Known(claim) if !claim.has("ReadWriteMany"));
+        let for_one = |wanted: &WantedClaim| {
+            let claim = facts.claim(&wanted.namespace, &wanted.name);
+            matches!(claim, Fact::Known(claim) if !claim.has("ReadWriteMany"))
+        };
         if !self.claims.iter().any(for_one) {
             return self;
         }

@@ -190,6 +190,16 @@ pub(crate) fn finding(
     }
 }
 
+/// Returns a finding about a whole document.
+pub(crate) fn of_document(
+    rule: &'static str,
+    level: Level,
+    message: impl Into<Cow<'static, str>>,
+    help: impl Into<Cow<'static, str>>,
+) -> Finding {
+    finding(rule, level, Pointer::root(), message, help)
+}
+
 /// Reports that an exemption that covers `rule` has ended.
 pub(crate) fn ended_exemption(exemption: &Exemption, rule: &str) -> Finding {
     let until = exemption.until.map(|date| date.to_string()).unwrap_or_default();

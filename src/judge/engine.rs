@@ -5,11 +5,12 @@ use std::collections::BTreeSet;
 
 use jiff::civil::Date;
 
+use crate::judge::checks;
 use crate::judge::facts::Facts;
 use crate::judge::finding::{Finding, Level, Safety};
 use crate::judge::policy::{Action, Exemption, OptOut, Policy, TRUSTED_CONTROLLERS};
 use crate::judge::rule::{Cx, Ratchet};
-use crate::judge::rules::RULES;
+use crate::judge::rules::{self, RULES};
 use crate::kinds::{OnUpdate, Workload};
 use crate::text::patch;
 use crate::text::patch::Op;
@@ -234,9 +235,8 @@ fn ratchet(
     let was = Workload::of(old);
     let same_spec = old.get("spec") == request.object.get("spec");
     let finished = was.as_ref().is_some_and(Workload::has_finished);
-    let of_rule = |finding: &Finding| {
-        crate::judge::rules::find(finding.rule).map_or(Ratchet::BY_PLACE, |entry| entry.rule.ratchet)
-    };
+    let of_rule =
+        |finding: &Finding| rules::find(finding.rule).map_or(Ratchet::BY_PLACE, |entry| entry.rule.ratchet);
     let has_changed =
         |label: &&str| was.as_ref().is_some_and(|was| was.label(label) != workload.label(label));
     let can_be_new =
@@ -329,9 +329,7 @@ fn is_trusted_child(policy: &Policy, workload: &Workload<'_>, request: &Request<
 
 /// Returns the rules that an annotation lists.
 fn rules_named(annotation: Option<&str>) -> BTreeSet<&'static str> {
-    crate::judge::checks::annotation_names(annotation)
-        .filter_map(|name| Some(crate::judge::rules::find(name)?.rule.id))
-        .collect()
+    checks::annotation_names(annotation).filter_map(|name| Some(rules::find(name)?.rule.id)).collect()
 }
 
 /// Moves suppressed findings out of the list and adds findings about exemptions and annotations.
@@ -344,49 +342,43 @@ fn lift(
 ) {
     let ignored = rules_named(workload.annotation(IGNORE));
     let exemptions = policy.exemptions_for(request, workload);
-    let mut ended: Vec<(&Exemption, String)> = Vec::new();
+    let mut ended: Vec<(&Exemption, &str)> = Vec::new();
     for finding in findings {
-        if let Some(exemption) = exemptions
-            .iter()
-            .find(|exemption| exemption.covers(finding.rule) && exemption.holds_on(request.today))
-        {
-            verdict
-                .lifted
-                .push(Lifted { finding, reason: format!("exempted by the policy: {}", exemption.reason) });
-            continue;
-        }
-        let may = match policy.opt_out {
+        let covering = || exemptions.iter().filter(|exemption| exemption.covers(finding.rule));
+        let may_ignore = match policy.opt_out {
             OptOut::None => false,
             OptOut::Warnings => finding.level < Level::Deny,
             OptOut::Denials => true,
         };
-        if may && ignored.contains(finding.rule) {
-            verdict
-                .lifted
-                .push(Lifted { finding, reason: format!("suppressed by the annotation `{IGNORE}`") });
-            continue;
-        }
-        if let Some(exemption) = exemptions.iter().find(|exemption| exemption.covers(finding.rule)) {
-            let rule = finding.rule.to_owned();
-            if !ended.iter().any(|(known, _)| std::ptr::eq(*known, *exemption)) {
-                ended.push((exemption, rule));
+        let reason = match covering().find(|exemption| exemption.holds_on(request.today)) {
+            Some(exemption) => format!("exempted by the policy: {}", exemption.reason),
+            None if may_ignore && ignored.contains(finding.rule) => {
+                format!("suppressed by the annotation `{IGNORE}`")
             }
-        }
-        verdict.findings.push(finding);
+            None => {
+                if let Some(exemption) = covering().next()
+                    && !ended.iter().any(|(known, _)| std::ptr::eq(*known, *exemption))
+                {
+                    ended.push((exemption, finding.rule));
+                }
+                verdict.findings.push(finding);
+                continue;
+            }
+        };
+        verdict.lifted.push(Lifted { finding, reason });
     }
     for (exemption, rule) in ended {
-        verdict.findings.push(crate::judge::checks::ended_exemption(exemption, &rule));
+        verdict.findings.push(checks::ended_exemption(exemption, rule));
     }
-    verdict.findings.extend(crate::judge::checks::unknown_annotation_names(workload));
+    verdict.findings.extend(checks::unknown_annotation_names(workload));
     let jobs_are_judged =
         !TRUSTED_CONTROLLERS.iter().any(|user| policy.trusted_controllers.iter().any(|name| name == user));
-    verdict.findings.extend(crate::judge::checks::misplaced_annotations(workload, jobs_are_judged));
-    // What the annotation names and is still there is not covered by it.
+    verdict.findings.extend(checks::misplaced_annotations(workload, jobs_are_judged));
     let not_lifted =
         verdict.findings.iter().map(|finding| finding.rule).filter(|rule| ignored.contains(rule)).collect();
     let unused =
         workload.annotation(KEEP).map(|_| fills_nothing(policy, request, workload)).unwrap_or_default();
-    verdict.findings.extend(crate::judge::checks::annotations_without_effect(&not_lifted, &unused));
+    verdict.findings.extend(checks::annotations_without_effect(&not_lifted, &unused));
 }
 
 /// Returns the rules that the author keeps from filling, and that fill nothing but do something else.

@@ -5,9 +5,10 @@
 
 use std::borrow::Cow;
 
+use crate::judge::checks;
 use crate::judge::engine::Request;
 use crate::judge::facts::Facts;
-use crate::judge::finding::{Finding, Level, Part as FindingPart};
+use crate::judge::finding::{Finding, Level};
 use crate::judge::policy::{Action, Effective};
 use crate::kinds::{Kind, Pods, Workload};
 use crate::text::meter;
@@ -303,18 +304,8 @@ impl<'a> Cx<'a> {
             Action::Fill => (Level::Note, true),
             Action::Ignore => (Level::Note, false),
         };
-        self.findings.push(Finding {
-            rule: self.rule.id,
-            level,
-            pointer: at.clone(),
-            part: FindingPart::Value,
-            message: message.into(),
-            help: Cow::Borrowed(""),
-            path: at.clone(),
-            labels: Vec::new(),
-            fix: None,
-            fills,
-        });
+        let finding = checks::finding(self.rule.id, level, at.clone(), message, "");
+        self.findings.push(Finding { fills, ..finding });
         let last = self.findings.len() - 1;
         &mut self.findings[last]
     }

@@ -23,7 +23,12 @@ pub struct Entry {
 }
 
 macro_rules! entries {
-    ($($file:ident)*) => { &[$(Entry { rule: &$file::RULE, source: include_str!(concat!("rules/", stringify!($file), ".rs")) }),*] };
+    ($($file:ident)*) => {
+        &[$(Entry {
+            rule: &$file::RULE,
+            source: include_str!(concat!("rules/", stringify!($file), ".rs")),
+        }),*]
+    };
 }
 
 /// All rules, sorted by id.

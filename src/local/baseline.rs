@@ -41,9 +41,7 @@ pub enum BaselineError {
     #[error("it is not a baseline of `--write-baseline`")]
     Shape(#[source] serde_json::Error),
     /// Another program, or another version of this one, has made it.
-    #[error(
-        "it is a baseline of version {0}, and this program reads version {VERSION}; write it again with `--write-baseline`"
-    )]
+    #[error("it has version {0}, but Jobgate reads version {VERSION}; regenerate it with `--write-baseline`")]
     Version(u64),
 }
 

@@ -94,15 +94,7 @@ impl Report {
             namespace: Some("team-a".to_owned()),
             name: Some("train".to_owned()),
         };
-        self.findings.push(Located {
-            location,
-            document: 0,
-            object: Some(object.into()),
-            finding,
-            related: Vec::new(),
-            withheld: None,
-            by_name: None,
-        });
+        self.findings.push(Located { object: Some(object.into()), ..Located::new(location, 0, finding) });
         self.findings.last_mut().unwrap()
     }
 }

@@ -26,16 +26,20 @@ pub struct Unjudged {
 }
 
 impl Unjudged {
+    fn of(object: Option<ObjectId>, reason: Reason) -> Self {
+        Self { location: None, document: None, object: object.map(Arc::new), reason }
+    }
+
     /// Returns something of a cluster that could not be looked up; `what` includes the reason.
     #[must_use]
     pub fn unknown(what: String) -> Self {
-        Self { location: None, document: None, object: None, reason: Reason::Unknown(what.into()) }
+        Self::of(None, Reason::Unknown(what.into()))
     }
 
     /// Returns objects of a cluster that could not be listed; `what` includes the reason.
     #[must_use]
     pub fn not_listed(what: String) -> Self {
-        Self { location: None, document: None, object: None, reason: Reason::NotListed(what.into()) }
+        Self::of(None, Reason::NotListed(what.into()))
     }
 
     /// Returns a namespace that the webhook excludes, with the reason.
@@ -47,12 +51,7 @@ impl Unjudged {
             namespace: None,
             name: Some(namespace.to_owned()),
         };
-        Self {
-            location: None,
-            document: None,
-            object: Some(Arc::new(object)),
-            reason: Reason::Excluded(why.into()),
-        }
+        Self::of(Some(object), Reason::Excluded(why.into()))
     }
 
     /// Returns objects of another batch kind in a cluster, with their number if known.
@@ -64,12 +63,7 @@ impl Unjudged {
         } else {
             kind.to_owned()
         };
-        Self {
-            location: None,
-            document: None,
-            object: Some(Arc::new(object)),
-            reason: Reason::InCluster(name.into(), count),
-        }
+        Self::of(Some(object), Reason::InCluster(name.into(), count))
     }
 
     /// Returns its name in reports.
@@ -151,14 +145,18 @@ impl Unjudged {
             Reason::Template => "lint the rendered manifests".into(),
             Reason::Placeholder(_) => "replace it with a value, or lint the rendered manifests".into(),
             Reason::Inside(_) => "lint it separately".into(),
-            Reason::Unreadable | Reason::Nothing | Reason::Excluded(_) | Reason::Unknown(_) => "".into(),
-            Reason::UnreadablePath(_) | Reason::NotWritten(_) | Reason::NotListed(_) => "".into(),
             Reason::TooLarge => "raise the limit with `--max-file-size`".into(),
             // A claim of some namespace is then no answer.
             Reason::Claim(_) if self.object.as_ref().is_some_and(|object| object.namespace.is_none()) => {
-                "write `metadata.namespace`, and pass the claim's manifest, or `kubectl get pvc -A -o yaml`, with `--facts`".into()
+                "write `metadata.namespace`, and pass the claim's manifest, \
+                 or `kubectl get pvc -A -o yaml`, with `--facts`"
+                    .into()
             }
-            Reason::Claim(_) => "pass the claim's manifest, or `kubectl get pvc -A -o yaml`, with `--facts`".into(),
+            Reason::Claim(_) => {
+                "pass the claim's manifest, or `kubectl get pvc -A -o yaml`, with `--facts`".into()
+            }
+            Reason::Unreadable | Reason::Nothing | Reason::Excluded(_) | Reason::Unknown(_) => "".into(),
+            Reason::UnreadablePath(_) | Reason::NotWritten(_) | Reason::NotListed(_) => "".into(),
         }
     }
 

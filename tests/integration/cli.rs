@@ -1632,7 +1632,7 @@ fn what_a_tool_is_to_delete_is_a_hook_only_where_it_has_hooks() {
     };
     let flux = help("labels: {kustomize.toolkit.fluxcd.io/name: apps}");
     assert!(
-        flux.ends_with("; take it out of what Flux applies once it has finished, so that Flux deletes it"),
+        flux.ends_with("; remove it from what Flux applies once it has finished, so that Flux deletes it"),
         "{flux}"
     );
     let helm = help("labels: {helm.sh/chart: train-1.0.0}");

@@ -141,7 +141,7 @@ use crate::text::placeholder::{is_placeholder, is_to_replace};
 
 const WORDS: Strings = Strings::new(
     "words",
-    "Words in the names of claims, volumes, mount paths, flags and variables by which a claim is known to hold checkpoints.",
+    "Words in names of claims, volumes, mount paths, flags and variables that mean that a claim holds checkpoints.",
     &[
         "artifact",
         "checkpoint",
@@ -251,9 +251,12 @@ fn check(cx: &mut Cx<'_>) {
         match cx.facts().claim(cx.request.namespace, shared.name) {
             Fact::Unknown => {}
             Fact::Absent => {
-                cx.report(&first.part.pointer, format!("the claim `{}` does not exist: pods wait in Pending until it does", shared.name))
-                    .at_most(Level::Warn)
-                    .help("create the claim, or fix its name; a claim that is created together with the job is fine");
+                let message =
+                    format!("the claim `{}` does not exist: pods wait in Pending until it does", shared.name);
+                cx.report(&first.part.pointer, message).at_most(Level::Warn).help(
+                    "create the claim, or fix its name; \
+                     a claim that is created together with the job is fine",
+                );
             }
             Fact::Known(claim) => check_claim(cx, &scene, &shared, &claim),
         }
@@ -398,7 +401,8 @@ fn report<'c>(
     } else if claim.has("ReadWriteOncePod") {
         "use a claim with `ReadWriteMany`, or one claim for each pod (`volumes[].ephemeral`)"
     } else {
-        "use a claim with `ReadWriteMany`, one claim for each pod (`volumes[].ephemeral`), or a required `podAffinity` that keeps the pods on one node"
+        "use a claim with `ReadWriteMany`, one claim for each pod (`volumes[].ephemeral`), \
+         or a required `podAffinity` that keeps the pods on one node"
     };
     let workload = cx.workload;
     let finding =

@@ -97,7 +97,7 @@ use crate::text::pointer::Pointer;
 
 const KUEUE: Flag = Flag::off(
     "kueueMaxExecTime",
-    "Whether Kueue runs, so that its label `kueue.x-k8s.io/max-exec-time-seconds` bounds a run that is in a queue.",
+    "Whether Kueue runs, so that its label `kueue.x-k8s.io/max-exec-time-seconds` limits a queued run.",
 );
 const MAXIMUM: Number =
     Number::new("maximum", "The longest deadline that an author may set, in seconds; 0 for none.", 0, 0);
@@ -126,13 +126,16 @@ pub(super) static RULE: Rule = Rule {
     }),
     check,
     restore: None,
-    ratchet: Ratchet { labels: &[KUEUE_MAX_EXEC_TIME, KUEUE_QUEUE], measure: Some(Measure { of: longest, cel: LONGEST }) },
+    ratchet: Ratchet {
+        labels: &[KUEUE_MAX_EXEC_TIME, KUEUE_QUEUE],
+        measure: Some(Measure { of: longest, cel: LONGEST }),
+    },
 };
 
 const FIELD: &str = "activeDeadlineSeconds";
 
 /// Above this many seconds the Job controller's product with nanoseconds overflows (kubernetes.md §1.3).
-const MOST: i64 = 9_223_372_036;
+const MAX_SECONDS: i64 = 9_223_372_036;
 
 /// Kueue suspends a workload that runs longer than the number of seconds in this label (kubernetes.md §8).
 const KUEUE_MAX_EXEC_TIME: &str = "kueue.x-k8s.io/max-exec-time-seconds";
@@ -143,7 +146,7 @@ const KUEUE_QUEUE: &str = "kueue.x-k8s.io/queue-name";
 /// once.
 fn longest(workload: &Workload<'_>) -> i64 {
     let of_run = |run: &Run<'_>| match run.limits.get(FIELD).int() {
-        Field::Set(value) if value <= 0 || value > MOST => 0,
+        Field::Set(value) if value <= 0 || value > MAX_SECONDS => 0,
         Field::Set(value) => value,
         _ => i64::MAX,
     };
@@ -167,12 +170,12 @@ fn check_run(cx: &mut Cx<'_>, index: usize, run: &Run<'_>) {
     let kueue = kueue(cx, run);
     let bound_by_kueue = matches!(kueue, Some(Kueue { seconds: Ok(seconds), .. }) if is_short(seconds));
     match field.int() {
-        Field::Set(value) if value <= 0 || value > MOST => {
-            let why = if value > MOST { "which overflows" } else { "which is no deadline" };
+        Field::Set(value) if value <= 0 || value > MAX_SECONDS => {
+            let why = if value > MAX_SECONDS { "which overflows" } else { "which is no deadline" };
             let message = format!("`{FIELD}` is {value}, {why}, so the controller ends the run immediately");
             let seconds = suggestion(cx);
             let finding = cx.report(&field.pointer, message);
-            ask(finding, &field, maximum);
+            set_help(finding, &field, maximum);
             rewrite(finding, &field, seconds);
         }
         Field::Set(_) if bound_by_kueue => keeps_pods(cx, index, run),
@@ -193,7 +196,7 @@ fn check_run(cx: &mut Cx<'_>, index: usize, run: &Run<'_>) {
 }
 
 /// Sets the help for a missing deadline.
-fn ask(finding: &mut Finding, field: &Part<'_>, maximum: Option<i64>) {
+fn set_help(finding: &mut Finding, field: &Part<'_>, maximum: Option<i64>) {
     let most = maximum.map(|most| format!("; the policy's maximum is {most}")).unwrap_or_default();
     finding.help(format!(
         "set `{}` to the longest time a run may take, in seconds (a day is 86400{most})",
@@ -246,7 +249,7 @@ fn is_missing(
     }
     let seconds = suggestion(cx);
     let Some(finding) = cx.missing(&field.pointer, message) else { return };
-    ask(finding, field, maximum);
+    set_help(finding, field, maximum);
     for place in of_pods {
         finding.label(Place::Here(place, FindingPart::Value), "limits a pod, not the run");
     }

@@ -129,7 +129,7 @@ use crate::text::value::Value;
 
 const OWN_LISTS: Flag = Flag::off(
     "ownLists",
-    "Whether lists of the author's are filled although they will be applied again. Then every apply needs Jobgate to be there.",
+    "Whether an author's list that will be applied again is filled. Every apply then needs a running Jobgate.",
 );
 const TAINTS: Mapping = Mapping::new(
     "taints",
@@ -325,14 +325,7 @@ fn report_uncovered(
     room: Room,
 ) {
     let Some(first) = uncovered.first() else { return };
-    let additions = uncovered.iter().map(|request| toleration(request.taint));
-    let ops = match tolerations.value.and_then(Value::as_array) {
-        None => vec![Op::Add(tolerations.pointer.clone(), additions.collect::<Vec<_>>().into())],
-        Some(list) => additions
-            .enumerate()
-            .map(|(at, addition)| Op::Add(&tolerations.pointer / (list.len() + at), addition))
-            .collect(),
-    };
+    let ops = append(tolerations, uncovered.iter().map(|request| toleration(request.taint)));
     let shapes: Vec<String> = uncovered
         .iter()
         .map(|request| format!("`{{key: {}, operator: Exists, effect: NoSchedule}}`", request.taint))
@@ -367,6 +360,17 @@ fn report_uncovered(
     }
 }
 
+/// Returns the operations that append to a list, or create it.
+fn append(list: &Part<'_>, items: impl Iterator<Item = Value>) -> Vec<Op> {
+    match list.value.and_then(Value::as_array) {
+        None => vec![Op::Add(list.pointer.clone(), items.collect::<Vec<_>>().into())],
+        Some(old) => {
+            let end = old.len();
+            items.enumerate().map(|(at, item)| Op::Add(&list.pointer / (end + at), item)).collect()
+        }
+    }
+}
+
 /// Returns the operations that restore tolerations of our shape, if an UPDATE removes them and changes
 /// nothing else in the pod template.
 fn restore(cx: &Cx<'_>) -> Vec<Op> {
@@ -379,18 +383,7 @@ fn restore(cx: &Cx<'_>) -> Vec<Op> {
         if !change.allows(pod, missing) {
             continue;
         }
-        let list = &pod.spec.get("tolerations");
-        let again: Vec<Op> = match list.value.and_then(Value::as_array) {
-            None => vec![Op::Add(list.pointer.clone(), missing.to_vec().into())],
-            Some(left) => {
-                let at = |index: usize| &list.pointer / (left.len() + index);
-                missing
-                    .iter()
-                    .enumerate()
-                    .map(|(index, toleration)| Op::Add(at(index), toleration.clone()))
-                    .collect()
-            }
-        };
+        let again = append(&pod.spec.get("tolerations"), missing.iter().cloned());
         // Only the template is copied: all of the object once for each template would be its size squared.
         let inside: Vec<Op> = again.iter().filter_map(|op| op.below(&pod.template.pointer)).collect();
         if patch::apply(after, &inside).is_ok_and(|patched| patched == *before) {

@@ -91,7 +91,8 @@ pub(super) static RULE: Rule = Rule {
 };
 
 const FIELD: &str = "podReplacementPolicy";
-const HELP: &str = "write `podReplacementPolicy: Failed`; a pod that checkpoints on SIGTERM must then exit with a status other than 0";
+const HELP: &str = "write `podReplacementPolicy: Failed`; \
+                    a pod that checkpoints on SIGTERM must then exit with a status other than 0";
 
 fn check(cx: &mut Cx<'_>) {
     for run in &cx.workload.runs {
@@ -116,7 +117,8 @@ fn check_run(cx: &mut Cx<'_>, spec: &Part<'_>) {
             };
             if let Some(finding) = cx.missing(
                 &field.pointer,
-                "`podReplacementPolicy` is not set, so a replacement starts while the old pod is still terminating",
+                "`podReplacementPolicy` is not set, \
+                 so a replacement starts while the old pod is still terminating",
             ) {
                 match retired {
                     Some(version) => {
@@ -139,7 +141,8 @@ fn check_run(cx: &mut Cx<'_>, spec: &Part<'_>) {
         {
             cx.report(
                 &field.pointer,
-                "`podReplacementPolicy` is the API server's default, so a replacement starts while the old pod is still terminating",
+                "`podReplacementPolicy` is the API server's default, \
+                 so a replacement starts while the old pod is still terminating",
             )
             .help(HELP)
             .fix(Safety::Safe, vec![Op::Replace(field.pointer.clone(), "Failed".into())]);

@@ -111,13 +111,15 @@ fn check_template(cx: &mut Cx<'_>, pod: &PodTemplate<'_>) {
         spec.get("podFailurePolicy").is_set() || spec.get("backoffLimitPerIndex").is_set()
     });
     let policy = if never { "Never" } else { "OnFailure" };
-    let help = "write `restartPolicy: OnFailure` (restart a failed container in its pod) or `restartPolicy: Never` (create a new pod instead)";
+    let help = "write `restartPolicy: OnFailure` (restart a failed container in its pod) \
+                or `restartPolicy: Never` (create a new pod instead)";
     let fix = vec![Op::Add(field.pointer.clone(), policy.into())];
     match field.text() {
         Field::Unset => {
             if let Some(finding) = cx.missing(
                 &field.pointer,
-                "`restartPolicy` is not set, which means `Always`: a finished pod would run again, and the API server refuses it",
+                "`restartPolicy` is not set, which means `Always`: \
+                 a finished pod would run again, and the API server refuses it",
             ) {
                 finding.help(help);
                 if pod.spec.is_mapping() {
@@ -126,9 +128,9 @@ fn check_template(cx: &mut Cx<'_>, pod: &PodTemplate<'_>) {
             }
         }
         Field::Set("Always") => {
-            cx.report(&field.pointer, "`restartPolicy` is `Always`: a finished pod would run again, and the API server refuses it")
-                .help(help)
-                .fix(Safety::Unsafe, fix);
+            let message = "`restartPolicy` is `Always`: \
+                           a finished pod would run again, and the API server refuses it";
+            cx.report(&field.pointer, message).help(help).fix(Safety::Unsafe, fix);
         }
         Field::Set(_) | Field::Placeholder(_) | Field::Wrong => {}
     }
@@ -147,8 +149,8 @@ fn check_replica(cx: &mut Cx<'_>, pod: &PodTemplate<'_>, replica: &Replica<'_>) 
     let ignored = pod.spec.get("restartPolicy");
     if ignored.is_set() {
         let place = format!("spec.pytorchReplicaSpecs[{}].restartPolicy", replica.name);
-        cx.report(&ignored.pointer, "`restartPolicy` of the pod template has no effect: the training operator overwrites it with the replica's")
-            .at_most(Level::Warn)
-            .help(format!("set `{place}` instead"));
+        let message = "`restartPolicy` of the pod template has no effect: \
+                       the training operator overwrites it with the replica's";
+        cx.report(&ignored.pointer, message).at_most(Level::Warn).help(format!("set `{place}` instead"));
     }
 }

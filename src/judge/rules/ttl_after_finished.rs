@@ -140,7 +140,8 @@ fn check_run(cx: &mut Cx<'_>, run: &Run<'_>) {
     if let Some(hook) = hook(workload).filter(|_| !is_template) {
         if !hook.has_policy {
             let message = format!(
-                "`{FIELD}` and a deletion policy are not set, so the finished hook is kept until {} runs it again",
+                "`{FIELD}` and a deletion policy are not set, \
+                 so the finished hook is kept until {} runs it again",
                 hook.tool
             );
             if let Some(finding) = cx.missing(&field.pointer, message) {
@@ -154,7 +155,8 @@ fn check_run(cx: &mut Cx<'_>, run: &Run<'_>) {
         if cx.flag(&GITOPS) { Some("a GitOps tool (the policy says so)") } else { tracker(workload) };
     if let Some(tracker) = tracker.filter(|_| !is_template) {
         let message = format!(
-            "`{FIELD}` is not set, so the finished job is never deleted; it is not filled in, because {tracker} would create the job again, and it would run again"
+            "`{FIELD}` is not set, so the finished job is never deleted; it is not filled in, \
+             because {tracker} would create the job again, and it would run again"
         );
         if let Some(finding) = cx.missing(&field.pointer, message) {
             finding.instead_of_fill(Level::Warn).at_most(Level::Warn);
@@ -169,7 +171,10 @@ fn check_run(cx: &mut Cx<'_>, run: &Run<'_>) {
     if !is_template && workload.has_begun() {
         if let Some(finding) = cx.missing(&field.pointer, message) {
             finding.instead_of_fill(Level::Note);
-            finding.help("this object has a `status`, and a TTL deletes a finished job at once: set it in the manifest that the job was created from");
+            finding.help(
+                "this object has a `status`, and a TTL deletes a finished job at once: \
+                 set it in the manifest that the job was created from",
+            );
         }
         return;
     }
@@ -229,11 +234,13 @@ fn clean_up(tool: &str) -> String {
             "let the tool delete it: as a hook with a deletion policy".to_owned()
         }
         _ if tool.starts_with("a GitOps tool") => {
-            "let the tool delete it: as a hook with a deletion policy (Argo CD, Helm), or take it out \
-                                                   of the manifests once it has finished"
+            "let the tool delete it: as a hook with a deletion policy (Argo CD, Helm), \
+             or remove it from the manifests once it has finished"
                 .to_owned()
         }
-        _ => format!("take it out of what {tool} applies once it has finished, so that {tool} deletes it"),
+        _ => {
+            format!("remove it from what {tool} applies once it has finished, so that {tool} deletes it")
+        }
     }
 }
 

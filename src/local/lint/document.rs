@@ -18,9 +18,8 @@ use crate::judge::checks::{self, SYNTAX, UNRENDERED_TEMPLATE};
 use crate::judge::finding::{Finding, Fix, Level};
 use crate::judge::policy::Policy;
 use crate::local::fix;
-use crate::report::{Located, Location, ObjectId, Related, Report};
+use crate::report::{Located, Location, Report};
 use crate::text::lines::Lines;
-use crate::text::pointer::Pointer;
 use crate::text::value::Value;
 use crate::text::yaml::{self, Document, Draft, Edit, SyntaxError, SyntaxErrorKind};
 use object::View;
@@ -90,68 +89,48 @@ impl<'a> Context<'a> {
 
     /// Judges a document, or reports why it cannot be read. `index` is its number in the file.
     pub(super) fn judge(&self, index: usize, document: Result<Document, SyntaxError>, judged: &mut Judged) {
-        match document {
-            Ok(document) => {
-                let mut found = match self.options.fix {
-                    Some(fixing) => self.fix(index, &document, fixing),
-                    None => self.read(index, &document, Depth::All),
-                };
-                let now = |offset: usize| {
-                    let before = found
-                        .edits
-                        .iter()
-                        .filter(|edit| self.options.fix.is_some() && edit.span.end <= offset);
-                    before.fold(offset, |at, edit| at + edit.text.len() - edit.span.len())
-                };
-                if let Some(behind) = self.behind_end(&document) {
-                    let help = "separate the documents with `---`; this one was not checked";
-                    let finding = checks::finding(
-                        SYNTAX,
-                        Level::Deny,
-                        Pointer::root(),
-                        CONTENT_AFTER_END.to_owned(),
-                        help,
-                    );
-                    let located =
-                        self.located(index, None, finding, now(behind.start)..now(behind.end), Vec::new());
-                    judged.broken.push((SyntaxErrorKind::Syntax, located));
-                }
-                match &document.refused {
-                    Some(refused) if self.is_template(refused) => {
-                        let error = SyntaxError {
-                            kind: SyntaxErrorKind::Template,
-                            message: TEMPLATE_AFTER_SEPARATOR.to_owned(),
-                            span: refused.span.clone(),
-                        };
-                        judged.broken.push((error.kind, self.broken(index, &error)));
-                    }
-                    Some(refused) if self.input.named || batch::may_be_manifest(self.text(&document)) => {
-                        let help = "other tools may accept this document, so it was checked anyway";
-                        let finding = checks::finding(
-                            SYNTAX,
-                            Level::Warn,
-                            Pointer::root(),
-                            refused.message.clone(),
-                            help,
-                        );
-                        let span = now(refused.span.start)..now(refused.span.end);
-                        found.report.findings.push(self.located(index, None, finding, span, Vec::new()));
-                        found.report.findings.sort_by(order);
-                    }
-                    _ => {}
-                }
-                if !self.options.keep_fixes {
-                    found
-                        .report
-                        .findings
-                        .iter_mut()
-                        .filter_map(|located| located.finding.fix.as_mut())
-                        .for_each(|fix| fix.ops = Vec::new());
-                }
-                judged.append(found);
-            }
-            Err(error) => judged.broken.push((error.kind, self.broken(index, &error))),
+        let document = match document {
+            Ok(document) => document,
+            Err(error) => return judged.broken.push((error.kind, self.broken(index, &error))),
+        };
+        let mut found = match self.options.fix {
+            Some(fixing) => self.fix(index, &document, fixing),
+            None => self.read(index, &document, Depth::All),
+        };
+        let now = |offset: usize| {
+            let before =
+                found.edits.iter().filter(|edit| self.options.fix.is_some() && edit.span.end <= offset);
+            before.fold(offset, |at, edit| at + edit.text.len() - edit.span.len())
+        };
+        if let Some(behind) = self.behind_end(&document) {
+            let help = "separate the documents with `---`; this one was not checked";
+            let finding = checks::of_document(SYNTAX, Level::Deny, CONTENT_AFTER_END, help);
+            let located = self.located(index, finding, now(behind.start)..now(behind.end));
+            judged.broken.push((SyntaxErrorKind::Syntax, located));
         }
+        match &document.refused {
+            Some(refused) if self.is_template(refused) => {
+                let error = SyntaxError {
+                    kind: SyntaxErrorKind::Template,
+                    message: TEMPLATE_AFTER_SEPARATOR.to_owned(),
+                    span: refused.span.clone(),
+                };
+                judged.broken.push((error.kind, self.broken(index, &error)));
+            }
+            Some(refused) if self.input.named || batch::may_be_manifest(self.text(&document)) => {
+                let help = "other tools may accept this document, so it was checked anyway";
+                let finding = checks::of_document(SYNTAX, Level::Warn, refused.message.clone(), help);
+                let span = now(refused.span.start)..now(refused.span.end);
+                found.report.findings.push(self.located(index, finding, span));
+                found.report.findings.sort_by(order);
+            }
+            _ => {}
+        }
+        if !self.options.keep_fixes {
+            let findings = found.report.findings.iter_mut();
+            findings.filter_map(|located| located.finding.fix.as_mut()).for_each(|fix| fix.ops = Vec::new());
+        }
+        judged.append(found);
     }
 
     /// Tells whether the refused text after a separator is a template action.
@@ -212,11 +191,8 @@ impl<'a> Context<'a> {
     /// Fixes a document and returns the findings that are left.
     fn fix(&self, index: usize, document: &Document, fixing: Fixing<'_>) -> Judged {
         let mut found = self.read(index, document, Depth::Fixes);
-        let draft = if fixing.fixes(&found.report.findings).is_empty() {
-            None
-        } else {
-            Draft::new(self.source, document).ok()
-        };
+        let has_fixes = !fixing.fixes(&found.report.findings).is_empty();
+        let draft = has_fixes.then(|| Draft::new(self.source, document).ok()).flatten();
         let Some(mut draft) = draft else { return self.read(index, document, Depth::All) };
         let mut fixed = 0;
         for _ in 0..MAX_ROUNDS {
@@ -277,27 +253,12 @@ impl<'a> Context<'a> {
             }
             SyntaxErrorKind::Encoding => (SYNTAX, Level::Deny, "save the file as UTF-8; it was not checked"),
         };
-        let finding = checks::finding(rule, level, Pointer::root(), error.message.clone(), help);
-        self.located(document, None, finding, error.span.clone(), Vec::new())
+        let finding = checks::of_document(rule, level, error.message.clone(), help);
+        self.located(document, finding, error.span.clone())
     }
 
-    fn located(
-        &self,
-        document: usize,
-        object: Option<Arc<ObjectId>>,
-        finding: Finding,
-        span: Range<usize>,
-        related: Vec<Related>,
-    ) -> Located {
-        Located {
-            location: self.location(span),
-            document,
-            object,
-            finding,
-            related,
-            withheld: None,
-            by_name: None,
-        }
+    fn located(&self, document: usize, finding: Finding, span: Range<usize>) -> Located {
+        Located::new(self.location(span), document, finding)
     }
 
     fn location(&self, span: Range<usize>) -> Location {

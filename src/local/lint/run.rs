@@ -21,7 +21,6 @@ use crate::judge::policy::Policy;
 use crate::local::fix;
 use crate::report::{Located, Location, Reason, Report, helm};
 use crate::text::lines::Lines;
-use crate::text::pointer::Pointer;
 use crate::text::yaml::{self, Chunk, Edit, SyntaxError, SyntaxErrorKind};
 
 /// How many documents a thread judges at a time.
@@ -256,13 +255,6 @@ fn too_large(input: &Input, size: Option<u64>, limit: u64) -> Located {
         None => format!("the text is longer than the limit of {limit}"),
     };
     let help = "raise the limit with `--max-file-size`";
-    Located {
-        location: place::first_of(Arc::clone(&input.path)),
-        document: 0,
-        object: None,
-        finding: checks::finding(SYNTAX, Level::Deny, Pointer::root(), message, help),
-        related: Vec::new(),
-        withheld: None,
-        by_name: None,
-    }
+    let finding = checks::of_document(SYNTAX, Level::Deny, message, help);
+    Located::new(place::first_of(Arc::clone(&input.path)), 0, finding)
 }

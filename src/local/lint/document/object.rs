@@ -322,14 +322,9 @@ impl View<'_> {
                 .push(Label { place: Place::Here(duplicate.pointer.clone(), Part::Key), text: text.clone() });
             let kept =
                 Related { location: Some(self.context.location(duplicate.kept.clone())), object: None, text };
-            let located = self.context.located(
-                self.index,
-                Some(Arc::clone(identity)),
-                finding,
-                duplicate.dropped.clone(),
-                vec![kept],
-            );
-            self.judged.findings.push(Located { by_name, ..located });
+            let located = self.context.located(self.index, finding, duplicate.dropped.clone());
+            let object = Some(Arc::clone(identity));
+            self.judged.findings.push(Located { object, related: vec![kept], by_name, ..located });
         }
     }
 
@@ -343,9 +338,9 @@ impl View<'_> {
             _ => ("a boolean", "a manifest is a mapping with `apiVersion` and `kind`"),
         };
         let message = format!("this document is {what}, not an object; kubectl refuses it");
-        let finding = checks::finding(SYNTAX, Level::Deny, Pointer::root(), message, help);
+        let finding = checks::of_document(SYNTAX, Level::Deny, message, help);
         let span = first_line(self.context.source, self.span(&Pointer::root(), Part::Value));
-        self.judged.findings.push(self.context.located(self.index, None, finding, span, Vec::new()));
+        self.judged.findings.push(self.context.located(self.index, finding, span));
     }
 
     /// Adds a finding of an object, with its places in the document.
@@ -362,22 +357,14 @@ impl View<'_> {
             let nowhere = Position { line: 1, column: 1 };
             let location =
                 Location { file: Arc::clone(&self.context.input.path), start: nowhere, end: nowhere, span };
-            let object = Some(Arc::clone(identity));
-            let (document, related, withheld, by_name) = (self.index, Vec::new(), None, None);
-            return self.judged.findings.push(Located {
-                location,
-                document,
-                object,
-                finding,
-                related,
-                withheld,
-                by_name,
-            });
+            let located = Located::new(location, self.index, finding);
+            return self.judged.findings.push(Located { object: Some(Arc::clone(identity)), ..located });
         }
         let related = finding.labels.iter().map(|label| self.related(label)).collect();
         let by_name = finding.path.by_name(&object.value);
-        let located = self.context.located(self.index, Some(Arc::clone(identity)), finding, span, related);
-        self.judged.findings.push(Located { by_name, ..located });
+        let located = self.context.located(self.index, finding, span);
+        let object = Some(Arc::clone(identity));
+        self.judged.findings.push(Located { object, related, by_name, ..located });
     }
 
     fn related(&self, label: &Label) -> Related {
