@@ -518,7 +518,7 @@ spec:
         let newer = Baseline::parse("{\"version\":2,\"entries\":{}}").unwrap_err();
         assert_eq!(
             newer.to_string(),
-            "it is a baseline of version 2, and this program reads version 1; write it again with `--write-baseline`"
+            "it has version 2, but Jobgate reads version 1; regenerate it with `--write-baseline`"
         );
     }
 }
