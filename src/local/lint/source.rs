@@ -137,6 +137,16 @@ pub fn drained(path: &Path, limit: u64) -> io::Result<Vec<u8>> {
     Ok(bytes)
 }
 
+/// Returns a size in bytes with a unit.
+pub(super) fn bytes(count: u64) -> String {
+    let units = [(1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB")];
+    match units.into_iter().find(|(unit, _)| count >= *unit) {
+        Some((unit, name)) if count.is_multiple_of(unit) => format!("{} {name}", count / unit),
+        Some((unit, name)) => format!("{}.{} {name}", count / unit, count % unit * 10 / unit),
+        None => format!("{count} bytes"),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -176,15 +186,5 @@ mod tests {
         assert_eq!(&*Loaded::new(b"ok \xff no".to_vec()).text(), "ok ");
         assert_eq!(&*Loaded::new("ok ü".into()).text(), "ok ü");
         assert_eq!(&*Loaded::new(vec![0xff, 0xfe]).text(), "");
-    }
-}
-
-/// Returns a size in bytes with a unit.
-pub(super) fn bytes(count: u64) -> String {
-    let units = [(1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB")];
-    match units.into_iter().find(|(unit, _)| count >= *unit) {
-        Some((unit, name)) if count.is_multiple_of(unit) => format!("{} {name}", count / unit),
-        Some((unit, name)) => format!("{}.{} {name}", count / unit, count % unit * 10 / unit),
-        None => format!("{count} bytes"),
     }
 }
