@@ -16,6 +16,7 @@
 
 mod check;
 pub mod dry_run;
+mod fault;
 mod respond;
 mod review;
 mod skim;
@@ -30,6 +31,7 @@ use crate::text::value::Value;
 
 pub use check::Doubt;
 pub(crate) use check::checked_patch;
+pub use fault::Fault;
 pub use respond::{LONGEST_LINE, LONGEST_WARNING, MOST_FINDINGS, MOST_WARNINGS};
 pub use review::{Change, Head, Malformed, Review, Subject, Version};
 pub use weight::weight;
@@ -41,9 +43,8 @@ use crate::judge::policy::Policy;
 use crate::kinds::Kind;
 use respond::Reply;
 
-/// The rule whose denials `/mutate` makes already, with all others: the API server refuses such a Job or
-/// CronJob between the two calls, and its author would learn of the rest only at the next attempt
-/// (kubernetes.md §0.6).
+/// The rule that `/mutate` denies: the API server refuses such a Job or CronJob before `/validate`, so its
+/// author would see the other findings only at the next attempt (kubernetes.md §0.6).
 const REFUSED_BETWEEN_THE_CALLS: &str = "restart-policy";
 
 /// Which of the two webhooks is called.
@@ -86,91 +87,6 @@ pub enum Pass {
     Kind,
 }
 
-/// Something that went wrong on our side, or in what was sent. The request is allowed and the fault is
-/// counted; [`Fault::is_ours`] tells which side.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Fault {
-    /// The body is no AdmissionReview.
-    Malformed,
-    /// `object`, or `oldObject` of an UPDATE, is missing.
-    ObjectMissing,
-    /// `object` or `oldObject` cannot be read.
-    ObjectUnreadable,
-    /// The object is of another kind than the request says.
-    KindMismatch,
-    /// A patch was made and does not fit.
-    Patch(Doubt),
-    /// A rule panicked.
-    Panic,
-    /// The answer was not ready in time.
-    Deadline,
-}
-
-impl Fault {
-    /// The faults that somebody is paged for.
-    pub const OURS: [Self; 6] = [
-        Self::Panic,
-        Self::Deadline,
-        Self::Patch(Doubt::DoesNotApply),
-        Self::Patch(Doubt::StraysOutside),
-        Self::Patch(Doubt::NotIdempotent),
-        Self::Patch(Doubt::NewDenial),
-    ];
-
-    /// The faults of a caller that no user of an API server can bring about: if an API server sends these, it
-    /// and Jobgate do not understand each other.
-    pub const NOT_OF_AN_API_SERVER: [Self; 3] = [Self::Malformed, Self::ObjectMissing, Self::KindMismatch];
-
-    /// Tells whether it is a fault of ours, which somebody should look at, and not the caller's.
-    ///
-    /// Whoever can reach the port, or may create objects, can send a body that is no review, a review without
-    /// its object or with one of another kind, an object that cannot be read, and one that needs a larger
-    /// patch than is sent. Nobody may page others with that. The deadline is on the other side although a
-    /// flood of costly reviews can pass it, too: objects that were let through because there was no time must
-    /// be noticed.
-    #[must_use]
-    pub fn is_ours(self) -> bool {
-        match self {
-            Self::Malformed
-            | Self::ObjectMissing
-            | Self::ObjectUnreadable
-            | Self::KindMismatch
-            | Self::Patch(Doubt::TooLarge) => false,
-            Self::Patch(_) | Self::Panic | Self::Deadline => true,
-        }
-    }
-
-    /// Returns a word for metrics.
-    #[must_use]
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Malformed => "malformed",
-            Self::ObjectMissing => "object_missing",
-            Self::ObjectUnreadable => "object_unreadable",
-            Self::KindMismatch => "kind_mismatch",
-            Self::Patch(doubt) => doubt.as_str(),
-            Self::Panic => "panic",
-            Self::Deadline => "deadline",
-        }
-    }
-
-    /// Returns what the user is told. One warning, and not an error: the object is admitted.
-    fn warning(self) -> &'static str {
-        match self {
-            Self::Malformed => "jobgate could not read the review and let the object pass unchecked",
-            Self::ObjectMissing | Self::ObjectUnreadable => {
-                "jobgate could not read the object and let it pass unchecked"
-            }
-            Self::KindMismatch => {
-                "jobgate was sent an object of another kind than announced and let it pass unchecked"
-            }
-            Self::Patch(_) => "jobgate could not fill defaults into this object safely and left it as it is",
-            Self::Panic => "jobgate failed while it checked the object and let it pass unchecked",
-            Self::Deadline => "jobgate could not check the object in time and let it pass unchecked",
-        }
-    }
-}
-
 /// How a request was answered, in one word.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Outcome {
@@ -183,9 +99,9 @@ pub enum Outcome {
     Warned,
     /// Refused.
     Denied,
-    /// Admitted with a warning because of a fault of ours.
+    /// Admitted with a warning because of a fault of Jobgate.
     Faulted,
-    /// Not a review, or one that cannot be judged for what is in it: by the fault of whoever sent it.
+    /// Malformed, or not judged, by a fault of the sender.
     Malformed,
 }
 
@@ -204,21 +120,20 @@ impl Outcome {
     }
 }
 
-/// What is worth a line in a log and a count in a metric. Nothing of it is the object's content.
+/// What logs and metrics have of an answer. It has no content of the object.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Meta {
     /// The request's uid; empty where none was readable.
     pub uid: String,
-    /// The kind, where it is one that is judged.
+    /// The kind, if it is judged.
     pub kind: Option<Kind>,
     /// The namespace.
     pub namespace: String,
-    /// The name; empty where it is yet to be generated.
+    /// The name; empty if it is generated.
     pub name: String,
     /// How it was answered.
     pub outcome: Outcome,
-    /// How many findings there are of each rule and level, by rule. Not each of them: there may be as many as
-    /// the object has parts.
+    /// How many findings there are of each rule and level: an object may have too many to list.
     pub findings: BTreeMap<(&'static str, Level), usize>,
     /// How many warnings were sent.
     pub warnings: usize,
@@ -233,7 +148,7 @@ pub struct Meta {
 /// An answer to an HTTP request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Answer {
-    /// The HTTP status: 200, or 400 where there was nobody to answer.
+    /// The HTTP status: 200, or 400 without a readable uid.
     pub status: u16,
     /// The body: an AdmissionReview in JSON, or one line of text under 400.
     pub body: Vec<u8>,
@@ -318,7 +233,7 @@ pub fn judge(
     finish(head, reply, meta)
 }
 
-/// Tells whether a webhook refuses an object for what is found in it.
+/// Tells whether a webhook denies an object for its findings.
 pub(crate) fn denies(endpoint: Endpoint, kind: Kind, verdict: &Verdict) -> bool {
     match endpoint {
         Endpoint::Validate => verdict.level() == Some(Level::Deny),
@@ -326,14 +241,13 @@ pub(crate) fn denies(endpoint: Endpoint, kind: Kind, verdict: &Verdict) -> bool 
     }
 }
 
-/// Tells whether the API server refuses the object before `/validate` would be asked.
+/// Tells whether the API server refuses the object before it calls `/validate`.
 fn refused_between(findings: &[Finding]) -> bool {
     findings.iter().any(|finding| finding.level == Level::Deny && finding.rule == REFUSED_BETWEEN_THE_CALLS)
 }
 
-/// Answers a review of which only the beginning was read, because it is larger than the server takes: a
-/// denial, not HTTP 413, which a webhook that fails open would turn into an admission (reliability.md F9).
-/// `limit` is in bytes, for the message.
+/// Answers a review that is larger than the server accepts, from its beginning: a denial, since a webhook
+/// that fails open would turn HTTP 413 into an admission (reliability.md F9). `limit` is in bytes.
 #[must_use]
 pub fn refuse_oversized(prefix: &[u8], limit: usize) -> Answer {
     let head = review::head_of_prefix(prefix);
@@ -343,15 +257,14 @@ pub fn refuse_oversized(prefix: &[u8], limit: usize) -> Answer {
         return Answer { status: 413, body, meta: Meta { outcome: Outcome::Malformed, ..Meta::of(&head) } };
     }
     let message = format!(
-        "1 problem:\nsize: the review of this object is larger than {limit} MiB and was not read; make the object smaller"
+        "1 problem:\nsize: the review of this object is larger than {limit} MiB and was not read; make it smaller"
     );
     finish(&head, Reply { denial: Some(message), ..Reply::default() }, Meta::of(&head))
 }
 
-/// Answers a review that was read and not parsed, because judging it would take more memory than the server
-/// has for that: it is denied where jobs are judged and something can be denied, for to admit it would be a
-/// way around every rule. What is there already and does not grow is let through: it may have to lose a
-/// finalizer.
+/// Answers a review that would take too much memory to parse. It is denied, where the policy can deny,
+/// because admitting it would bypass every rule. An existing object that does not grow is admitted: it may
+/// have to lose a finalizer.
 #[must_use]
 pub fn refuse_heavy(endpoint: Endpoint, policy: &Policy, body: &[u8]) -> Answer {
     let head = review::head_of_prefix(body);
@@ -370,12 +283,10 @@ pub fn refuse_heavy(endpoint: Endpoint, policy: &Policy, body: &[u8]) -> Answer 
     }
 }
 
-/// How much of a body is read for the head of an answer that must be quick. The API server writes the head of
-/// a request before its objects.
+/// How many bytes of a body are searched for its head first: the API server writes it before the objects.
 const HEAD_BYTES: usize = 16 << 10;
 
-/// Allows the request of a body with one warning: for a server whose worker panicked, or whose deadline is
-/// near.
+/// Allows a request with one warning, for a server whose worker panicked or whose deadline is near.
 #[must_use]
 pub fn fail_open(body: &[u8], fault: Fault) -> Answer {
     let head = review::head_of_prefix(&body[..body.len().min(HEAD_BYTES)]);
@@ -405,8 +316,7 @@ fn reject(malformed: &Malformed<'_>) -> Answer {
     }
 }
 
-/// Answers for an object nested beyond what is read. `/validate` refuses it, where the policy refuses
-/// anything; `/mutate` leaves it alone.
+/// Answers for an object that is nested too deeply: `/validate` denies it, where the policy can deny.
 fn too_deep(endpoint: Endpoint, policy: &Policy, head: &Head<'_>) -> Answer {
     unread(
         endpoint,
@@ -441,8 +351,8 @@ fn finish(head: &Head<'_>, mut reply: Reply, mut meta: Meta) -> Answer {
     };
     meta.patch_ops = reply.patch.len();
     meta.warnings = reply.warnings.len();
-    // A webhook may be called twice for one request, and the API server drops an annotation that changes
-    // between the calls: so `verdict` does not tell a patch from none.
+    // A webhook may be called twice for one request, and the API server drops annotations that differ between
+    // the calls, so `verdict` does not tell a patch from none.
     reply.audit.insert("verdict", if reply.denial.is_some() { "denied" } else { "allowed" }.to_owned());
     if !reply.patch.is_empty() {
         let places: Vec<String> = reply.patch.iter().map(|op| op.pointer().to_json_pointer()).collect();

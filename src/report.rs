@@ -1,8 +1,7 @@
-//! Verdicts as people and other programs read them: one file per format.
+//! Reports of findings, one file per format.
 //!
-//! A [`Report`] has its places looked up already; a format only writes. All of them write one finding after
-//! another, in the report's order where the format has no reason for another one, and the same bytes for the
-//! same report.
+//! A [`Report`] has lines and columns already; formats only write. They keep the report's order unless the
+//! format requires another, and are deterministic.
 
 mod excerpt;
 mod fingerprint;
@@ -102,36 +101,45 @@ pub struct Related {
 /// A finding with its places looked up.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Located {
-    /// Where its primary place stands.
+    /// The location of its primary place.
     pub location: Location,
     /// The document's number in the file, from 0.
     pub document: usize,
-    /// What it is about; nothing where the document could not be read.
+    /// The object; nothing if the document could not be read.
     pub object: Option<Arc<ObjectId>>,
     /// The finding.
     pub finding: Finding,
     /// Its further places, in the order of `finding.labels`.
     pub related: Vec<Related>,
-    /// Why the fix that was asked for was not made; nothing where it was not asked for.
+    /// Why `--fix` did not apply its fix.
     pub withheld: Option<Box<str>>,
-    /// The finding's path with the items of lists by their names; nothing where there are none on the way.
+    /// The finding's path with list items by name, if there are any.
     pub by_name: Option<Box<str>>,
 }
 
-/// What would become of one object.
+impl Located {
+    /// Returns a finding without an object and further places.
+    #[must_use]
+    pub fn new(location: Location, document: usize, finding: Finding) -> Self {
+        let related = Vec::new();
+        Self { location, document, object: None, finding, related, withheld: None, by_name: None }
+    }
+}
+
+/// The predicted answer for one object.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Answered {
     /// Where the object starts.
     pub location: Location,
     /// The document's number in the file, from 0.
     pub document: usize,
-    /// The template that Helm says the document comes from.
+    /// The Helm template that rendered the document.
     pub source: Option<String>,
     /// The object.
     pub object: Arc<ObjectId>,
-    /// What would become of it. Its findings stand in the report, with all others.
+    /// The answer. Its findings are in the report.
     pub answer: Prediction,
-    /// Whether what the training operator's webhook would say is a refusal, too.
+    /// Whether the training operator's webhook would refuse it.
     pub operator_refuses: bool,
 }
 

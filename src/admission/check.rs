@@ -1,8 +1,7 @@
-//! Makes sure that a patch fits before it is sent.
+//! Checks that a patch fits before it is sent.
 //!
-//! A patch that does not apply, or that makes an object the API server cannot decode, fails the user's
-//! request even where the webhook is registered to fail open (kubernetes.md §7.6). So nothing is taken on
-//! trust here, least of all our own rules.
+//! A patch that does not apply, or makes an object that the API server cannot decode, fails the request even
+//! if the webhook fails open (kubernetes.md §7.6). So every patch is checked, whichever rules made it.
 
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
@@ -15,7 +14,7 @@ use crate::text::patch::Op;
 use crate::text::pointer::Token;
 use crate::text::value::Value;
 
-/// The largest patch that is sent, in operations. A rule makes a handful for each pod template.
+/// The largest patch in bytes of the paths that it changes: a key may be as long as the object.
 const MAX_PATCH_OPS: usize = 256;
 /// The largest patch that is sent, in bytes of the places that it changes: a key on the way may be as long as
 /// the object.
@@ -25,16 +24,16 @@ const MAX_PATCH_PLACE_BYTES: usize = 256 << 10;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, thiserror::Error)]
 pub enum Doubt {
     /// An operation names a place that is not there, in at least one of the engines that might apply it.
-    #[error("it does not apply to the object as received")]
+    #[error("it does not apply to the received object")]
     DoesNotApply,
     /// It changes a place that no rule has declared.
-    #[error("it changes a place outside of the rules' lists")]
+    #[error("it changes a field that no rule may fill")]
     StraysOutside,
     /// The patched object would be patched again.
     #[error("the patched object would be patched again")]
     NotIdempotent,
     /// The patched object would be denied for something new.
-    #[error("the patched object would be denied for something new")]
+    #[error("the patched object would have a new denial")]
     NewDenial,
     /// It is far larger than any rule has reason to make it.
     #[error("it is too large")]
@@ -55,11 +54,11 @@ impl Doubt {
     }
 }
 
-/// Returns the operations of a verdict on an object, if every check holds; `judge` judges the object once
-/// more when they are made.
+/// Returns the operations of a verdict if they pass every check; `judge` judges the patched object.
 ///
 /// # Errors
-/// One does not; then nothing may be sent.
+///
+/// The check that failed; nothing may be sent.
 pub(crate) fn checked_patch(
     mut object: Value,
     verdict: &Verdict,
@@ -83,8 +82,7 @@ pub(crate) fn checked_patch(
     if ops.iter().any(|op| op.pointer().is_root()) {
         return Err(Doubt::DoesNotApply);
     }
-    // Copying and comparing whole objects would cost as much as reading them; what the operations cannot see,
-    // they cannot change.
+    // Comparing whole objects would cost as much as reading them; operations change only what they cover.
     let before = patch::footprint(&object, &ops);
     let after = patch::apply(&before, &ops).map_err(|_| Doubt::DoesNotApply)?;
     if !patch::agrees_with_rfc_6902(&before, &ops, &after) {
@@ -106,8 +104,8 @@ pub(crate) fn checked_patch(
     Ok(ops)
 }
 
-/// Counts the denials of each rule. Fills take none away, so one that is new shows in the count; to compare
-/// the places would take as long as they are long for each of them.
+/// Counts the denials of each rule. Fills never remove one, so the count shows new ones, and comparing counts
+/// is cheaper than comparing paths.
 fn denials(verdict: &Verdict) -> BTreeMap<&'static str, usize> {
     let mut denials = BTreeMap::new();
     for finding in verdict.findings.iter().filter(|finding| finding.level == Level::Deny) {
@@ -120,7 +118,7 @@ fn denials(verdict: &Verdict) -> BTreeMap<&'static str, usize> {
 static PATTERNS: LazyLock<Patterns> =
     LazyLock::new(|| Patterns::of(RULES.iter().flat_map(|entry| entry.rule.fills.places())));
 
-/// The places that rules may fill, as steps; nothing stands for any one step.
+/// The paths that rules may fill, as steps; `None` matches any step.
 #[derive(Debug)]
 struct Patterns(Vec<Vec<Option<String>>>);
 
@@ -140,8 +138,7 @@ impl Patterns {
         self.0.iter().any(|pattern| pattern.len() <= at.len() && pattern.iter().zip(at).all(fits))
     }
 
-    /// Tells whether two values differ in covered places only. Whatever a list had stays where it was: lists
-    /// only grow, at their end.
+    /// Tells whether two values differ in covered places only. Lists may only grow at their end.
     fn allow(&self, at: &mut Vec<Token>, before: Option<&Value>, after: Option<&Value>) -> bool {
         match (before, after) {
             (before, after) if before == after => true,
@@ -157,8 +154,8 @@ impl Patterns {
                         .skip(before.len())
                         .all(|(index, item)| self.step(at, Token::Index(index), None, Some(item)))
             }
-            // A mapping or list that is new, or that takes the place of a null, is judged by what is in it;
-            // an empty one by itself.
+            // A mapping or list that is new or replaces null is checked by its contents; an empty one by
+            // itself.
             (None | Some(Value::Null), Some(Value::Object(after)))
                 if !after.is_empty() && !self.cover(at) =>
             {

@@ -26,17 +26,16 @@ use crate::text::patch::Op;
 use crate::text::pointer::Pointer;
 use crate::text::value::{Map, Value, json};
 
-/// One object that is asked about.
+/// One object of a dry run.
 #[derive(Clone, Copy, Debug)]
 pub struct Question<'a> {
     /// The object as its author wrote it, of a kind that Jobgate judges.
     pub object: &'a Value,
-    /// The object that it would replace: as a cluster has it, or an earlier version of the manifest. Nothing
-    /// for a CREATE.
+    /// The object that it would replace, in a cluster or an earlier manifest. Nothing for a CREATE.
     pub old: Option<&'a Value>,
-    /// The namespace for a manifest that names none; empty where nobody knows it.
+    /// The namespace for a manifest without one; empty if unknown.
     pub namespace: &'a str,
-    /// Whether fields that the API does not know are refused, as kubectl asks for by default, or dropped.
+    /// Whether unknown fields are refused, kubectl's default, or dropped.
     pub strict: bool,
     /// Today, for exemptions that end. Without it they hold.
     pub today: Option<Date>,
@@ -45,15 +44,15 @@ pub struct Question<'a> {
 /// How a request is predicted to end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Predicted {
-    /// The object is stored as it is.
+    /// The object is stored unchanged.
     Allowed,
     /// The object is stored with what Jobgate fills in.
     Patched,
     /// Jobgate refuses it.
     Denied,
-    /// The API server refuses it, whatever Jobgate says.
+    /// The API server refuses it, whatever Jobgate answers.
     Refused,
-    /// Nobody can say: a placeholder is where the API server must know a value.
+    /// Unknown: a required value is a placeholder.
     Unjudged,
 }
 
@@ -84,10 +83,10 @@ pub struct Prediction {
     pub outcome: Predicted,
     /// Whether it is a CREATE or an UPDATE.
     pub operation: Operation,
-    /// Everything that is found, by Jobgate and by the API server, also what only the next attempt would
-    /// show. Places are those of the manifest.
+    /// All findings of Jobgate and the API server, also those that only the next attempt would show. Places
+    /// are in the manifest.
     pub findings: Vec<Finding>,
-    /// How many findings exemptions and annotations lift.
+    /// How many findings exemptions and annotations suppress.
     pub lifted: usize,
     /// Why Jobgate does not judge the object, if it does not.
     pub skipped: Option<Skipped>,
@@ -95,9 +94,9 @@ pub struct Prediction {
     pub doubt: Option<Doubt>,
     /// The webhook's patch, for the object as the API server sends it: with defaults.
     pub patch: Vec<Op>,
-    /// The same for the manifest, as far as it can be said there.
+    /// The same for the manifest, as far as possible.
     pub edits: Vec<Op>,
-    /// The object as it is stored, without what only a server knows; nothing for one that is not stored.
+    /// The stored object without server-side fields; nothing if it is not stored.
     pub admitted: Option<Value>,
 }
 
@@ -157,7 +156,7 @@ pub fn answer(policy: &Policy, facts: &dyn Facts, question: &Question<'_>) -> Pr
     };
     let written = judge(object, Origin::File);
     let mut findings = told(&mutate, &validate, &written, object);
-    // What is filled in stands in the file in the order in which `lint --fix` writes it.
+    // Fills are in the order in which `lint --fix` writes them.
     engine::sort(&mut findings);
     let edits = if patch.is_empty() { Vec::new() } else { edits(&findings) };
     // A rule that denies the same field says more than the API server does.
@@ -182,9 +181,9 @@ pub fn answer(policy: &Policy, facts: &dyn Facts, question: &Question<'_>) -> Pr
     }
 }
 
-/// Returns the object as the API server sends it to a mutating webhook when kubectl applies the manifest:
-/// with defaults and kubectl's own mark. `old` is what it would replace, with defaults; `namespace` is that
-/// of a manifest that names none.
+/// Returns the object that the API server sends to a mutating webhook for `kubectl apply`: with defaults and
+/// kubectl's annotation. `old` is the object that it would replace, with defaults; `namespace` applies to a
+/// manifest without one.
 #[must_use]
 pub fn sent(object: &Value, old: Option<&Value>, namespace: &str) -> Value {
     let mut sent = defaulted(&match old {
@@ -224,8 +223,8 @@ fn without_marks(mut stored: Value, object: &Value) -> Value {
     stored
 }
 
-/// Returns what the two webhooks find: what is filled in by the first, and all else by the second, in the
-/// words that fit the manifest.
+/// Returns the findings of both webhooks, worded for the manifest: the fills of the first and all others of
+/// the second.
 fn told(mutate: &Verdict, validate: &Verdict, written: &Verdict, object: &Value) -> Vec<Finding> {
     let judged: BTreeSet<_> = validate.findings.iter().map(key).collect();
     // Of several that are the same the first one counts.
@@ -243,8 +242,7 @@ fn key(finding: &Finding) -> (&'static str, &Pointer) {
     (finding.rule, &finding.path)
 }
 
-/// Returns a finding of the object as sent as one of the manifest: where that has the same finding, its
-/// places and its fix.
+/// Returns a finding of the sent object with the places and fix of the same finding in the manifest.
 fn in_manifest(finding: &Finding, known: Option<&Finding>, object: &Value) -> Finding {
     if let Some(known) = known {
         return Finding { level: finding.level, fills: finding.fills, ..known.clone() };

@@ -1,4 +1,4 @@
-//! What the API server is told: an AdmissionReview response, and the words that people see of it.
+//! The AdmissionReview response, and its messages for users.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -18,8 +18,7 @@ use crate::text::patch::Op;
 use crate::text::pointer::{Pointer, Token};
 use crate::text::value::Value;
 
-/// The longest warning, in Unicode scalar values; the API server cuts and drops beyond its own limits
-/// (kubernetes.md §7.1).
+/// The longest warning, in characters; the API server truncates and drops longer ones (kubernetes.md §7.1).
 pub const LONGEST_WARNING: usize = 120;
 /// The most warnings in one answer.
 pub const MOST_WARNINGS: usize = 10;
@@ -30,10 +29,10 @@ pub const LONGEST_LINE: usize = 1024;
 /// The longest value of an audit annotation, in bytes.
 const LONGEST_ANNOTATION: usize = 1024;
 
-/// What is decided about a request, as the wire has it.
+/// The decision about a request.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct Reply {
-    /// Why it is refused, for people; nothing where it is admitted.
+    /// The message of a denial.
     pub(super) denial: Option<String>,
     /// Warnings, each in one short line.
     pub(super) warnings: Vec<String>,
@@ -63,8 +62,7 @@ pub(super) fn body(head: &Head<'_>, reply: &Reply) -> Vec<u8> {
         warnings: &reply.warnings,
     };
     let review = Review { api_version: head.version.as_str(), kind: "AdmissionReview", response };
-    // Strings and maps with string keys always serialise; were it otherwise, an empty body is an error to the
-    // API server and it fails open.
+    // Serializing strings and maps cannot fail. If it did, the API server would fail open on an empty body.
     serde_json::to_vec(&review).unwrap_or_default()
 }
 
@@ -101,10 +99,10 @@ struct Status<'a> {
     code: u16,
 }
 
-/// Returns the message of a denial: how many findings, then each in a line of its own; what only warns comes
-/// last, under its own count.
+/// Returns the message of a denial: the number of findings and one line for each, warnings last with their
+/// own number.
 ///
-/// kubectl prints it behind `admission webhook "…" denied the request: `.
+/// kubectl prints it after `admission webhook "…" denied the request: `.
 #[must_use]
 pub(super) fn denial(findings: &[Finding]) -> String {
     let mut message = String::new();
@@ -129,15 +127,13 @@ pub(super) fn denial(findings: &[Finding]) -> String {
     message
 }
 
-/// Returns the warnings for the findings of level `warn`: one line each, no two alike, and a last one that
-/// counts what is left out.
+/// Returns one line for each different finding of level `warn`, and a last line that counts the omitted ones.
 #[must_use]
 pub(super) fn warnings(findings: &[Finding]) -> Vec<String> {
     let mut out: Vec<String> = Vec::new();
     let mut more = 0_usize;
     for finding in findings.iter().filter(|finding| finding.level == Level::Warn) {
-        // Once there are too many lines, the rest is counted and not compared: there may be as many as the
-        // object has parts.
+        // Once there are too many lines, the rest is counted without comparing: there may be very many.
         if out.len() > MOST_WARNINGS {
             more += 1;
             continue;
@@ -155,8 +151,7 @@ pub(super) fn warnings(findings: &[Finding]) -> Vec<String> {
     out
 }
 
-/// Returns the line that says what is filled in; nothing where nothing is. The author reads the fields first,
-/// and the values where there is room.
+/// Returns the line that lists the filled fields, if any: the fields first, their values if there is room.
 #[must_use]
 pub(super) fn filled_in(findings: &[Finding]) -> Option<String> {
     let fills = || {
@@ -204,21 +199,21 @@ pub(super) fn filled_in(findings: &[Finding]) -> Option<String> {
     (!paths.is_empty()).then(|| all.unwrap_or_else(first))
 }
 
-/// Returns the line that says what is put back; nothing where nothing is.
+/// Returns the line that lists restored fields, if any.
 #[must_use]
 pub(super) fn put_back(restore: &[Op]) -> Option<String> {
     let first = restore.first()?;
     // An item of a list is named by the list.
     let list = first.pointer().parent().filter(|_| matches!(first.pointer().last(), Some(Token::Index(_))));
     let path = list.as_ref().unwrap_or_else(|| first.pointer()).to_path_within(LONGEST_LINE);
-    Some(shorten(&format!("jobgate put back what it had filled in: {path}")))
+    Some(shorten(&format!("jobgate restored what it had filled in: {path}")))
 }
 
 /// How many fills are named before the rest is counted: more do not fit into a line.
 const MOST_FILLS: usize = 8;
 
-/// Returns the number or word that an operation writes, as it follows the field's name; nothing for a list. A
-/// mapping is written where the field's own is missing, and holds the field alone.
+/// Returns the number or word that an operation writes, to follow the field's name; nothing for a list. A
+/// mapping is written if the field's parent is missing, and has only this field.
 fn filled_value(op: &Op, field: &Pointer) -> Option<String> {
     let (Op::Add(place, value) | Op::Replace(place, value)) = op else { return None };
     let is_around = place.depth() < field.depth();
@@ -230,11 +225,10 @@ fn filled_value(op: &Op, field: &Pointer) -> Option<String> {
     }
 }
 
-/// Returns a finding as a warning: with its help if that fits, else without, else with as many whole clauses
-/// of its message as fit. Where not even one does, the beginning of the path is left out.
+/// Returns a finding as a warning: with its help if it fits, otherwise with as many clauses of its message as
+/// fit. If none fits, the beginning of the path is cut.
 fn short_line(finding: &Finding) -> String {
-    // A character is four bytes at most: what is longer than this does not fit, and need not be looked
-    // through.
+    // A character has at most four bytes: longer text does not fit and need not be searched.
     const ENOUGH: usize = 4 * (LONGEST_WARNING + 1);
     let with_help = line(finding, true, ENOUGH).text;
     if fits(&with_help) {
@@ -242,7 +236,7 @@ fn short_line(finding: &Finding) -> String {
     }
     let whole = line(finding, false, ENOUGH);
     let path = finding.path.to_path_within(ENOUGH);
-    // What is longer than a line leaves no room, and need not be tried: a name may be nothing but dots.
+    // Text longer than a line cannot fit: a name may be very long.
     let is_short = |at: &usize| path.len() - at < LONGEST_WARNING / 2;
     let ends = path
         .match_indices(['.', '['])
@@ -284,15 +278,14 @@ pub(super) fn shorten(text: &str) -> String {
     }
 }
 
-/// Returns the warning for who creates batch work of a kind that is not judged, where somebody has registered
-/// the webhook for it.
+/// Returns the warning for a batch object of a kind that is not judged but registered for the webhook.
 pub(super) fn not_judged(endpoint: Endpoint, head: &Head<'_>, pass: Pass) -> Option<String> {
     let creates = endpoint == Endpoint::Validate
         && pass == Pass::Kind
         && head.operation == "CREATE"
         && head.subresource.is_empty();
     (creates && is_other(&head.group, &head.kind))
-        .then(|| shorten(&format!("jobgate does not judge the kind {}, and checked nothing", head.kind)))
+        .then(|| shorten(&format!("jobgate does not judge the kind {}, and did not check it", head.kind)))
 }
 
 /// Returns the value of an audit annotation: one line, not too long.
@@ -307,8 +300,7 @@ struct Line {
     message: usize,
 }
 
-/// Returns a finding as one line. What is more than a byte beyond `limit` is left out: names in the object
-/// may be as long as it is.
+/// Returns a finding as one line, cut shortly after `limit` bytes: names may be as long as the object.
 fn line(finding: &Finding, with_help: bool, limit: usize) -> Line {
     line_at(finding, &finding.path.to_path_within(limit), with_help, limit)
 }
@@ -342,7 +334,10 @@ fn ceil_char(text: &str, offset: usize) -> usize {
 
 /// Puts a space in the place of everything that would break a line, colour a terminal, or turn text around.
 pub(super) fn one_line(text: &str) -> String {
-    let turns = |c: char| matches!(c, '\u{2028}' | '\u{2029}' | '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}' | '\u{feff}');
+    let turns = |c: char| match c {
+        '\u{2028}' | '\u{2029}' | '\u{200e}' | '\u{200f}' | '\u{feff}' => true,
+        _ => matches!(c, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}'),
+    };
     text.chars().map(|c| if c.is_control() || turns(c) { ' ' } else { c }).collect()
 }
 
@@ -454,7 +449,7 @@ mod tests {
     fn what_is_put_back_is_one_line() {
         let place = Pointer::of(&["spec", "template", "spec", "tolerations"]);
         assert_eq!(put_back(&[]), None);
-        let line = "jobgate put back what it had filled in: spec.template.spec.tolerations";
+        let line = "jobgate restored what it had filled in: spec.template.spec.tolerations";
         assert_eq!(put_back(&[Op::Add(&place / 1_usize, json!({}))]).as_deref(), Some(line));
         assert_eq!(put_back(&[Op::Add(place, json!([]))]).as_deref(), Some(line));
     }

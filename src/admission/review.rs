@@ -1,10 +1,8 @@
-//! An AdmissionReview request as it comes over the wire: borrowed, lenient, and readable even where it is cut
-//! off.
+//! An AdmissionReview request: borrowed, lenient, and readable even if it is cut off.
 //!
 //! Nothing here is derived, for three reasons: of two equal keys the last one counts, as in the API server's
-//! own decoder, where derived code refuses; a field of another type than expected reads as unset and costs
-//! nobody his request; and what was read before an error stays read, so that a review which breaks off can
-//! still be answered by its `uid`.
+//! decoder, where derived code fails; a field of an unexpected type reads as unset; and a review that breaks
+//! off can still be answered by the `uid` that was read before.
 
 use std::borrow::{Borrow, Cow};
 use std::collections::BTreeMap;
@@ -57,9 +55,9 @@ pub struct Head<'a> {
     pub uid: Cow<'a, str>,
     /// `CREATE`, `UPDATE`, or whatever else was sent.
     pub operation: Cow<'a, str>,
-    /// API group of the object, as the API server says it.
+    /// API group of the object in the request.
     pub group: Cow<'a, str>,
-    /// Kind of the object, as the API server says it.
+    /// Kind of the object in the request.
     pub kind: Cow<'a, str>,
     /// The namespace; empty for objects without one.
     pub namespace: Cow<'a, str>,
@@ -67,7 +65,7 @@ pub struct Head<'a> {
     pub name: Cow<'a, str>,
     /// The subresource; empty for the object itself.
     pub subresource: Cow<'a, str>,
-    /// The user who asks.
+    /// The user of the request.
     pub user: Cow<'a, str>,
 }
 
@@ -82,19 +80,18 @@ impl Head<'_> {
 /// One review, read as far as judging it needs.
 #[derive(Clone, Debug)]
 pub struct Review<'a> {
-    /// Who asks for what.
+    /// User and target of the request.
     pub head: Head<'a>,
-    /// What is to be judged, or why there is nothing to judge.
+    /// The object to judge, or why there is none.
     pub subject: Subject,
-    /// The claims whose access modes a judgement may ask for, each once. Those that can be a reason for a
-    /// denial come first, and of these the ones with a name like that of a claim for checkpoints. Whoever
-    /// looks them up decides how many are too many.
+    /// The claims whose access modes a rule may look up, each once: those that can cause a denial first, and
+    /// of these the ones with names like checkpoints. The caller decides how many to look up.
     pub claims: Vec<WantedClaim>,
     /// The whole body, where the object was only skimmed.
     skimmed: Option<&'a [u8]>,
 }
 
-/// What a review asks about.
+/// The subject of a review.
 #[derive(Clone, Debug)]
 pub enum Subject {
     /// An object of a kind that is judged.
@@ -103,16 +100,16 @@ pub enum Subject {
     Pass(Pass),
     /// Something that cannot be judged, by no fault of the user's.
     Fault(Fault),
-    /// An object beyond a limit that the manual states; admitting it unread would be a way around every rule.
+    /// An object beyond a documented limit; admitting it unread would bypass every rule.
     TooDeep,
 }
 
-/// The change that a review asks for.
+/// The change in a review.
 #[derive(Clone, Debug)]
 pub struct Change {
     /// CREATE or UPDATE.
     pub operation: Operation,
-    /// The kind, by `request.kind`; the object says the same of itself.
+    /// The kind in `request.kind`, which is also that of the object.
     pub kind: Kind,
     /// The object.
     pub object: Value,
@@ -126,7 +123,7 @@ pub struct Change {
 pub struct Malformed<'a> {
     /// What is wrong.
     pub reason: String,
-    /// What could be read all the same; without a `uid` there is nobody to answer.
+    /// What could be read; without a `uid`, no answer is possible.
     pub head: Box<Head<'a>>,
 }
 
@@ -134,15 +131,16 @@ impl<'a> Review<'a> {
     /// Reads a review.
     ///
     /// # Errors
-    /// The body is not one JSON document, is no AdmissionReview, or has no readable `request.uid`.
+    ///
+    /// The body is not one JSON document, not an AdmissionReview, or has no readable `request.uid`.
     pub fn read(body: &'a [u8]) -> Result<Self, Malformed<'a>> {
         Self::skim(body).map_or_else(|| Self::read_whole(body), Ok)
     }
 
-    /// Reads a review with all that its object has, where [`Self::read`] may leave out what most judgements
-    /// have no use for.
+    /// Reads a review with its whole object, where [`Self::read`] may omit what most rules do not need.
     ///
     /// # Errors
+    ///
     /// As [`Self::read`].
     pub fn read_whole(body: &'a [u8]) -> Result<Self, Malformed<'a>> {
         let (envelope, error) = Envelope::read(body);
@@ -163,8 +161,7 @@ impl<'a> Review<'a> {
         Err(Malformed { reason, head: Box::new(head) })
     }
 
-    /// Skims a review of a new object, in one walk over the body; nothing for any other review, and for one
-    /// that is odd in any way.
+    /// Skims a review of a new object in one pass over the body; nothing for any other or unusual review.
     fn skim(body: &'a [u8]) -> Option<Self> {
         let text = str::from_utf8(body).ok()?;
         let mut envelope = Envelope { skims: true, ..Envelope::default() };
@@ -186,17 +183,20 @@ impl<'a> Review<'a> {
         sound.then(|| Self { claims: claims(&head, &subject), head, subject, skimmed: Some(body) })
     }
 
-    /// Returns the review with the whole of its object, if that could make a difference: what mounts a claim,
-    /// and how its path is used, matters where only one node or pod can.
+    /// Returns the review with its whole object if that may matter: which mounts use a claim, and how,
+    /// matters only if the claim is limited to one node or pod.
     #[must_use]
     pub(super) fn completed(self, facts: &dyn Facts) -> Self {
         let Some(body) = self.skimmed else { return self };
-        let for_one = |wanted: &WantedClaim| matches!(facts.claim(&wanted.namespace, &wanted.name), Fact::Known(claim) if !claim.has("ReadWriteMany"));
+        let for_one = |wanted: &WantedClaim| {
+            let claim = facts.claim(&wanted.namespace, &wanted.name);
+            matches!(claim, Fact::Known(claim) if !claim.has("ReadWriteMany"))
+        };
         if !self.claims.iter().any(for_one) {
             return self;
         }
-        // What is left out may be beyond what can be read. What was skimmed is sound, and judging that must
-        // not depend on what is known of claims.
+        // The omitted part may be unreadable. The skimmed part is valid, and judging it must not depend on
+        // claims.
         Self::read_whole(body)
             .ok()
             .filter(|whole| matches!(whole.subject, Subject::Object(_)))
@@ -207,7 +207,7 @@ impl<'a> Review<'a> {
 /// How an object, new or old, uses one claim.
 #[derive(Clone, Copy, Debug)]
 struct Usage {
-    /// How many pods may use it at once; nothing where that is not known, which no rule denies for.
+    /// How many pods may use it at once; an unknown number never causes a denial.
     pods: Option<i64>,
     /// The pod template counted last: one that has several volumes of the claim counts once.
     template: usize,
@@ -215,8 +215,8 @@ struct Usage {
     for_checkpoints: bool,
 }
 
-/// Returns the claims that a judgement may ask for, in the order of [`Review::claims`]. A template of no pods
-/// mounts nothing, so its claims are not among them.
+/// Returns the claims that a rule may look up, in the order of [`Review::claims`], without those of templates
+/// with no pods.
 fn claims(head: &Head<'_>, subject: &Subject) -> Vec<WantedClaim> {
     let Subject::Object(change) = subject else { return Vec::new() };
     // Nothing is in a namespace that cannot exist; and its name is repeated for each claim.
@@ -268,15 +268,14 @@ fn usages<'a>(workload: &Workload<'a>) -> BTreeMap<&'a str, Usage> {
     usages
 }
 
-/// Reads what stands before the end of a body that was cut off, for the answer to a review that is too large
-/// to be read.
+/// Reads the head of a truncated body, to answer a review that is too large.
 #[must_use]
 pub(super) fn head_of_prefix(prefix: &[u8]) -> Head<'_> {
     Envelope::read(prefix).0.head
 }
 
-/// Tells whether a request makes an object heavier than it was, and changes its `spec`; read without making
-/// values of anything. A new object does.
+/// Tells whether a request creates an object, or changes its `spec` and makes it heavier; read without
+/// parsing values.
 pub(super) fn grows(body: &[u8]) -> bool {
     let (Envelope { object, old, .. }, _) = Envelope::read(body);
     let (Some(object), Some(old)) = (object, old) else { return true };
@@ -284,7 +283,7 @@ pub(super) fn grows(body: &[u8]) -> bool {
     spec(object) != spec(old) && weight(object.get().as_bytes()) > weight(old.get().as_bytes())
 }
 
-/// Tells what is asked about what, or why that is none of our business.
+/// Returns the operation and kind, or why the request is not judged.
 pub(super) fn concern(head: &Head<'_>) -> Result<(Operation, Kind), Pass> {
     let operation = match &*head.operation {
         "CREATE" => Operation::Create,
@@ -323,11 +322,11 @@ fn examine(head: &Head<'_>, object: Option<&RawValue>, old: Option<&RawValue>) -
     Subject::Object(Box::new(Change { operation, kind, object, old }))
 }
 
-/// Parses an object, or says what is to be done with one that cannot be parsed.
+/// Parses an object, or returns how to treat an unreadable one.
 fn parse(raw: &RawValue) -> Result<Value, Subject> {
     serde_json::from_str(raw.get()).map_err(|error| {
-        // The envelope was read to its end, so the text is well-formed JSON: what is left is depth, and
-        // numbers and escapes out of range. serde_json gives its depth limit (128) no category of its own.
+        // The envelope was read to its end, so the JSON is well-formed: only depth, numbers and escapes can
+        // be out of range. serde_json has no error category for its depth limit (128).
         if error.to_string().starts_with("recursion limit exceeded") {
             Subject::TooDeep
         } else {
@@ -350,7 +349,7 @@ struct Envelope<'a> {
 }
 
 impl<'a> Envelope<'a> {
-    /// Reads as far as the body goes; what stands before an error is kept.
+    /// Reads as far as possible; the part before an error is kept.
     fn read(body: &'a [u8]) -> (Self, Option<serde_json::Error>) {
         let mut envelope = Self::default();
         let mut json = serde_json::Deserializer::from_slice(body);
@@ -394,7 +393,7 @@ impl<'a> Envelope<'a> {
     }
 }
 
-/// Returns a string's text, and nothing for any other value.
+/// Returns the text of a string.
 fn text(value: &RawValue) -> Cow<'_, str> {
     serde_json::from_str::<Text<'_>>(value.get()).map(|text| text.0).unwrap_or_default()
 }
@@ -414,7 +413,7 @@ impl Borrow<str> for Text<'_> {
     }
 }
 
-/// Where in a review a [`EnvelopeReader`] stands.
+/// The position of an [`EnvelopeReader`] in a review.
 #[derive(Clone, Copy, Debug)]
 enum Level {
     /// At its top.

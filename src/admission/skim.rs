@@ -1,12 +1,10 @@
-//! Reads an object without what no rule can ever see.
+//! Reads an object without the parts that no rule reads.
 //!
-//! Most of a Job's text is its containers' environment, command lines, probes and mounts, and what the API
-//! server notes of who owns which field. To build all of that in memory costs several times as much as
-//! judging what is left. No rule looks at it, but for one: whether a claim that only one node can mount holds
-//! checkpoints is read off mounts, flags and variables. So [`crate::admission`] skims a new object first, and
-//! reads it whole only where the facts make that rule ask. A rule that looks at one of these fields takes it
-//! off the list; where that is forgotten, the fixtures and the property test, which read each object both
-//! ways, say so.
+//! Most of a Job is environment, command lines, probes, mounts and managed fields. Building all of that in
+//! memory costs several times as much as judging the rest. Only one rule needs it, to decide whether a claim
+//! limited to one node holds checkpoints. So [`crate::admission`] skims a new object first and reads it whole
+//! only if that rule needs it. A rule that reads one of these fields removes it from the list; the fixtures
+//! and the property test read each object both ways and fail if that is forgotten.
 
 use crate::text::value::Select;
 
@@ -28,10 +26,10 @@ const OF_CONTAINER: [&str; 12] = [
 /// Fields of `managedFields[].fieldsV1`, at any depth.
 const OF_OWNED: [&str; 5] = ["f:containers", "f:initContainers", "f:metadata", "f:status", "f:volumes"];
 
-/// A value, by what is skipped in it.
+/// A value, by the parts to skip.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Keep {
-    /// An object, or what is in one.
+    /// An object or its fields.
     Object,
     /// Nothing is skipped.
     Whole,
@@ -41,7 +39,7 @@ pub(super) enum Keep {
     Metadata,
     /// The list of managed fields, or one entry.
     ManagedFields,
-    /// The fields that somebody owns.
+    /// Managed fields.
     Owned,
 }
 

@@ -1,27 +1,21 @@
-//! How much memory a review will take, told from its text before anything of it is parsed.
+//! Estimates how much memory a review takes, from its text, before it is parsed.
 //!
-//! A body of a megabyte can become two of text or forty of small mappings, and an object of nothing but those
-//! passes the API server like any other. What is counted here costs a walk over the bytes, some milliseconds
-//! for each ten megabytes.
+//! A body of one megabyte can become two megabytes of text or forty of small mappings, and the API server
+//! accepts such an object. Counting is one pass over the bytes, some milliseconds for ten megabytes.
 
-/// A mapping that is not empty, with what its first entry takes less than [`ENTRY`]: room for four entries,
-/// of 56 bytes each, from the start.
+/// A mapping that is not empty, without [`ENTRY`] of its first entry: room for four entries of 56 bytes.
 const MAPPING: usize = 160;
-/// An entry of a mapping: its place in a vector that is about half full.
+/// A mapping entry in a vector that is about half full.
 const ENTRY: usize = 100;
 /// A list that is not empty: room for four items, of 24 bytes each, from the start.
 const LIST: usize = 96;
-/// A further item of a list, or entry of a mapping: its place in a vector of 24 bytes an item that has just
-/// doubled, while the old one is copied.
+/// A list item or mapping entry: 24 bytes in a vector that has just doubled while the old one is copied.
 const ITEM: usize = 88;
-/// Text is held as it was sent and as a value, and a patched object has both once more for a moment; escapes
-/// only make the value shorter.
+/// Text is in memory as received and as a value, and again in a patched object; escapes only shorten it.
 const TEXT: usize = 2;
-/// What the most costly text weighs for each of its bytes: a list of mappings of one nameless entry,
-/// `{"":0},`.
+/// The weight per byte of the most costly text, a list of mappings of one nameless entry: `{"":0},`.
 const MAX_PER_BYTE: usize = 56;
-/// A body up to this size counts as the most costly one, since that is less than to look: a millionth of a
-/// second for each KiB.
+/// Bodies up to this size get the maximum weight, which is cheaper than counting: 1 µs per KiB.
 const NOT_WORTH_A_LOOK: usize = 16 << 10;
 
 /// Returns about how many bytes it takes at most to judge a review with this body.
@@ -60,7 +54,7 @@ fn look(body: &[u8]) -> usize {
     TEXT * body.len() + MAPPING * mappings + ENTRY * entries + LIST * lists + ITEM * items
 }
 
-/// Returns what stands behind the end of a text, given what stands behind its beginning.
+/// Returns the rest after a string, given the rest after its opening quote.
 fn after_text(mut rest: &[u8]) -> &[u8] {
     while let Some(at) = memchr::memchr2(b'"', b'\\', rest) {
         let (found, behind) = (rest[at], rest.get(at + 1..).unwrap_or_default());

@@ -365,7 +365,7 @@ fn never_fires(object: &Value) -> Option<Finding> {
     }
     let message =
         format!("the schedule `{}` matches no date, so this CronJob never runs", text.escape_debug());
-    let help = "write a day that the month has, or `suspend: true` if it is not to run by itself";
+    let help = "use a day that the month has, or set `suspend: true`";
     Some(checks::finding(
         SCHEDULE_NEVER_FIRES,
         Level::Warn,

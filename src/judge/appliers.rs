@@ -1,8 +1,8 @@
-//! Who applies an object again: tools that keep a cluster as a repository says, recognized by the marks that
-//! they write.
+//! Tools that apply objects again from a repository, recognized by their labels, annotations and field
+//! managers.
 //!
-//! Each mark is followed by the file of the tool's source that writes it. A tool that leaves no mark is not
-//! seen; nor is any in a file that has not been applied yet.
+//! Each mark names the file of the tool's source that writes it. Tools without a mark, and files that have
+//! not been applied yet, cannot be recognized.
 
 use crate::kinds::{Field, Workload};
 use crate::text::meter;
@@ -28,11 +28,10 @@ enum Mark {
 
 use Mark::{Annotation, AnnotationIs, Label, LabelIs, Manager, ManagerPrefix, Prefix};
 
-/// Marks, and the tool that writes each. Of several the first names the tool: some tools apply by means of
-/// another.
+/// Marks and their tools. The first match names the tool: some tools apply by means of another.
 const MARKS: &[(Mark, &str)] = &[
-    // argoproj/argo-cd: common/common.go. Authors write others there (`sync-wave`, `sync-options`), and only
-    // for Argo CD.
+    // argoproj/argo-cd: common/common.go. Authors write others (`sync-wave`, `sync-options`), only for Argo
+    // CD.
     (Prefix("argocd.argoproj.io/"), "Argo CD"),
     (Manager("argocd-controller"), "Argo CD"),
     // fluxcd/kustomize-controller: main.go, internal/controller/kustomization_controller.go; helm-controller
@@ -74,26 +73,23 @@ const MARKS: &[(Mark, &str)] = &[
     (Manager("helm"), "Helm"),
     (Annotation("helm.sh/hook"), "Helm"),
     (Label("helm.sh/chart"), "Helm"),
-    // The label by which Argo CD tracks where it tracks by labels (common/common.go); charts write it as
-    // well.
+    // The label that Argo CD uses for tracking by label (common/common.go); charts write it as well.
     (Label("app.kubernetes.io/instance"), "Argo CD or Helm (it has the label `app.kubernetes.io/instance`)"),
 ];
 
-/// Tools of [`tracker`] that write objects as a whole, so that what their configuration does not have is a
-/// difference to be undone.
+/// Tools of [`tracker`] that write whole objects and undo fields that their configuration does not have.
 ///
 /// hashicorp/terraform-provider-kubernetes: kubernetes/schema_pod_spec.go and schema_job_spec.go, where
 /// `toleration` and `ttl_seconds_after_finished` are not computed, and a change of either replaces a Job. The
-/// schema has no `podReplacementPolicy`: Terraform does not see it.
+/// schema has no `podReplacementPolicy`, so Terraform does not see it.
 const WRITE_WHOLE_OBJECTS: [&str; 1] = ["Terraform"];
 
-/// Returns the name of the tool that applies the object as a whole, so that what is filled in is a difference
-/// to be undone.
+/// Returns the tool that writes the whole object and would undo a fill.
 pub(crate) fn writes_whole(workload: &Workload<'_>) -> Option<&'static str> {
     tracker(workload).filter(|tool| WRITE_WHOLE_OBJECTS.contains(tool))
 }
 
-/// Returns the name of the tool that applies the object, and would make it again if it went away.
+/// Returns the tool that applies the object and would create it again.
 pub(crate) fn tracker(workload: &Workload<'_>) -> Option<&'static str> {
     let managers = managers(workload);
     let has_prefix = |prefix: &str| {
@@ -115,8 +111,7 @@ pub(crate) fn tracker(workload: &Workload<'_>) -> Option<&'static str> {
     MARKS.iter().find(|(mark, _)| is_there(mark)).map(|(_, tool)| *tool)
 }
 
-/// Returns those of the marks that are field managers of the object: its managers may be many, and are gone
-/// through once.
+/// Returns the marks among the object's field managers, in one pass: there may be many.
 fn managers(workload: &Workload<'_>) -> Vec<&'static Mark> {
     let entries = workload.object.at(&["metadata", "managedFields"]);
     let mut found: Vec<&'static Mark> = Vec::new();
@@ -136,25 +131,25 @@ fn managers(workload: &Workload<'_>) -> Vec<&'static Mark> {
     found
 }
 
-/// A hook: what a tool makes anew each time it releases, and deletes as the hook's deletion policy says.
+/// A hook: created on each release, and deleted according to its deletion policy.
 pub(crate) struct Hook {
     /// The tool that runs it.
     pub(crate) tool: &'static str,
     /// The annotation for the deletion policy.
     pub(crate) policy: &'static str,
-    /// Words for that annotation by which the hook goes when it has succeeded, or before it runs again.
+    /// A suggested value for that annotation.
     pub(crate) suggestion: &'static str,
     /// Whether the author has written a deletion policy.
     pub(crate) has_policy: bool,
 }
 
-/// Returns what kind of hook the object is, if it is one.
+/// Returns the hook that the object is, if it is one.
 ///
-/// No hook is made again before the next release: Argo CD leaves hooks out of what it compares (argo-cd:
-/// controller/state.go), and for Helm they are no part of the release (pkg/action/hooks.go). A policy of the
-/// author's takes the place of the default, which is to delete the hook before it runs again (argo-cd:
-/// gitops-engine/pkg/sync/hook/delete_policy.go; helm: pkg/action/hooks.go). Argo CD knows Helm's annotations
-/// as well.
+/// No hook is created again before the next release: Argo CD does not compare hooks (argo-cd:
+/// controller/state.go), and for Helm they are not part of the release (pkg/action/hooks.go). An author's
+/// policy replaces the default, which deletes the hook before it runs again (argo-cd:
+/// gitops-engine/pkg/sync/hook/delete_policy.go; helm: pkg/action/hooks.go). Argo CD honours Helm's
+/// annotations as well.
 pub(crate) fn hook(workload: &Workload<'_>) -> Option<Hook> {
     const HELM: &str = "helm.sh/hook-delete-policy";
     const ARGO_CD: &str = "argocd.argoproj.io/hook-delete-policy";
@@ -176,11 +171,9 @@ pub(crate) fn hook(workload: &Workload<'_>) -> Option<Hook> {
 /// The annotation in which `kubectl apply` keeps what it applied last.
 pub(crate) const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
 
-/// Returns who has applied the object, and so will send the author's manifest again: a tool, or `kubectl
-/// apply`.
+/// Returns the tool, or `kubectl apply`, that has applied the object and will apply its manifest again.
 ///
-/// An entry of `managedFields` counts where it may own something of the spec: others apply labels or the
-/// status only.
+/// An entry of `managedFields` counts only if it may own a part of the spec, not just labels or status.
 pub(crate) fn applied_again(workload: &Workload<'_>) -> Option<&'static str> {
     let applies = || {
         workload.object.at(&["metadata", "managedFields"]).items().any(|entry| {

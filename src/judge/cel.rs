@@ -1,12 +1,11 @@
-//! A policy in the words of the API server: `ValidatingAdmissionPolicies` for the rules that CEL can express
+//! A policy as `ValidatingAdmissionPolicies`, for the rules that CEL can express
 //! ([`Rule::export`](crate::judge::rule::Rule::export)).
 //!
-//! What is exported holds while Jobgate is down, costs no call, and answers what the webhook answers: the
-//! same overrides, exemptions, opt-outs and trusted controllers, and on an UPDATE the same leniency towards
-//! what was wrong before (here also where that was only warned of and would be denied now: what the old
-//! object's level was is not worked out a second time). An API server looks at such a policy after it has
-//! validated the object, so types are what the schema says. Optional types (`.?`) are there from Kubernetes
-//! 1.29 on, policies from 1.30 on.
+//! The exported policy works while Jobgate is down, costs no call, and answers like the webhook: the same
+//! overrides, exemptions, opt-outs and trusted controllers, and on UPDATE the same leniency for existing
+//! violations (also for one that was a warning and would be denied now, since the old object's level is not
+//! computed). The API server evaluates it after validation, so types match the schema. Optional types (`.?`)
+//! need Kubernetes 1.29, policies 1.30.
 
 mod by_kind;
 
@@ -22,12 +21,12 @@ use crate::kinds::registration::{self, NAMESPACE_LABEL, SYSTEM};
 use crate::text::value::{Value, json};
 use crate::text::yaml;
 
-/// What is exported of a policy.
+/// The exported parts of a policy.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Export {
     /// Each policy with its binding.
     pub objects: Vec<[Value; 2]>,
-    /// What was left out, or holds for a time only: one line each, for a person.
+    /// One line for each part that was omitted or is temporary.
     pub notes: Vec<String>,
 }
 
@@ -45,8 +44,8 @@ impl Export {
     }
 }
 
-/// Exports a policy. `own` is the namespace that Jobgate runs in, which is left alone like the system's;
-/// exemptions that ended before `today` are left out.
+/// Exports a policy, without exemptions that ended before `today`. `own` is Jobgate's namespace, which is
+/// excluded like those of the system.
 #[must_use]
 pub fn export(policy: &Policy, own: &str, today: Option<Date>) -> Export {
     let mut export = Export::default();
@@ -56,9 +55,9 @@ pub fn export(policy: &Policy, own: &str, today: Option<Date>) -> Export {
         let levels: Vec<Action> =
             [Action::Deny, Action::Warn].into_iter().filter(|level| can_be(policy, rule, *level)).collect();
         match &rule.export {
-            Exportable::No(why) => export.notes.push(format!("Not here: {}: {why}.", rule.id)),
+            Exportable::No(why) => export.notes.push(format!("Not exported: {}: {why}.", rule.id)),
             Exportable::Cel(_) if levels.is_empty() => {
-                export.notes.push(format!("Not here: {}: the policy neither denies nor warns.", rule.id));
+                export.notes.push(format!("Not exported: {}: the policy neither denies nor warns.", rule.id));
             }
             Exportable::Cel(cel) => {
                 exported.push(rule.id);
@@ -77,7 +76,7 @@ pub fn export(policy: &Policy, own: &str, today: Option<Date>) -> Export {
         // CEL has no clock.
         if let Some(until) = exemption.until {
             export.notes.push(format!(
-                "An exemption in this ends on {until}: export again then ({}).",
+                "An exemption in this policy ends on {until}; export it again then ({}).",
                 exemption.reason.escape_debug()
             ));
         }
@@ -160,7 +159,7 @@ fn judging(policy: &Policy, rule: &'static Rule, cel: &Cel, level: Action, today
     object
 }
 
-/// Returns a rule's expression with what the policy says of its parameters for an object.
+/// Returns a rule's expression with the policy's parameters for an object.
 fn with_params(policy: &Policy, rule: &'static Rule, cel: &Cel, object: &str) -> String {
     let base = policy.base(rule);
     cel.params.iter().fold(by_kind::with_roles(cel.places, cel.kinds), |text, name| {
@@ -252,7 +251,7 @@ fn conditions(policy: &Policy, rule: &'static Rule, level: Action, today: Option
     conditions
 }
 
-/// Returns an expression that says whether a matcher fits `object` or `oldObject`.
+/// Returns an expression that tells whether a matcher matches `object` or `oldObject`.
 fn matching(matcher: &Matcher, policy: &Policy, object: &str) -> String {
     let mut all = Vec::new();
     if !matcher.kinds.is_empty() {
@@ -279,8 +278,7 @@ fn matching(matcher: &Matcher, policy: &Policy, object: &str) -> String {
     if all.is_empty() { "true".to_owned() } else { format!("({})", all.join(" && ")) }
 }
 
-/// Returns a glob as a regular expression of Go. What globset writes differs in one flag, which is for bytes
-/// that are no text.
+/// Returns a glob as a regular expression of Go, without globset's flag for bytes that are not text.
 fn regex(glob: &globset::Glob) -> String {
     let regex = glob.regex();
     regex.strip_prefix("(?-u)").unwrap_or(regex).to_owned()
@@ -378,7 +376,7 @@ mod tests {
             ["jobgate-restart-policy"]
         );
         assert!(
-            export.notes.contains(&"Not here: deadline: the policy neither denies nor warns.".to_owned()),
+            export.notes.contains(&"Not exported: deadline: the policy neither denies nor warns.".to_owned()),
             "{:?}",
             export.notes
         );
@@ -439,9 +437,9 @@ mod tests {
         );
         let before = export(&one, "own", Some(date(2030, 1, 31)));
         assert!(
-            before
-                .notes
-                .contains(&"An exemption in this ends on 2030-01-31: export again then (r\\n1).".to_owned()),
+            before.notes.contains(
+                &"An exemption in this policy ends on 2030-01-31; export it again then (r\\n1).".to_owned()
+            ),
             "{:?}",
             before.notes
         );

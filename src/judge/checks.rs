@@ -1,14 +1,12 @@
-//! Findings that are not a rule's: about the input itself, and about the marks by which authors and policies
-//! speak to Jobgate.
+//! Findings that are not a rule's: about the input itself, and about Jobgate's annotations and exemptions.
 //!
-//! Their ids stand beside the rules' in reports and in `jobgate explain`; a policy cannot set them.
+//! Their ids are in reports and `jobgate explain`, like those of rules; a policy cannot set them.
 
 use std::borrow::Cow;
 use std::collections::BTreeSet;
-use std::fmt::Write as _;
 
 use crate::judge::engine::{IGNORE, KEEP};
-use crate::judge::finding::{self, Finding, Level};
+use crate::judge::finding::{self, Finding, Level, listed};
 use crate::judge::policy::Exemption;
 use crate::judge::rules;
 use crate::kinds::{Part, Workload};
@@ -30,15 +28,15 @@ pub struct Check {
 
 /// The object is not YAML or JSON as kubectl reads it.
 pub const SYNTAX: &str = "syntax";
-/// The file is a template that nobody has rendered.
+/// The file is an unrendered template.
 pub const UNRENDERED_TEMPLATE: &str = "unrendered-template";
 /// A mapping has a key twice.
 pub const DUPLICATE_KEY: &str = "duplicate-key";
-/// A field holds a value of a type that the API server refuses.
+/// A field has a value of the wrong type.
 pub const FIELD_TYPE: &str = "field-type";
 /// An object is nearly of a kind that Jobgate judges, but not quite.
 pub const KNOWN_KIND: &str = "known-kind";
-/// A field holds a placeholder for a value to come.
+/// A field has a placeholder instead of a value.
 pub const PLACEHOLDER: &str = "placeholder";
 /// An exemption of the policy has ended.
 pub const ENDED_EXEMPTION: &str = "ended-exemption";
@@ -60,95 +58,111 @@ pub const SCHEDULE_NEVER_FIRES: &str = "schedule-never-fires";
 pub static CHECKS: &[Check] = &[
     Check {
         id: ANNOTATION_WITHOUT_EFFECT,
-        summary: "Jobgate's annotations do what they say",
-        page: "An annotation names a rule, and does nothing about it under the policy in force. `jobgate.dev/ignore` lifts no denial unless the policy says \
-               `optOut: denials`, and nothing at all with `optOut: none`: fix what is reported, or ask for an exemption in the policy. `jobgate.dev/keep` \
-               keeps a value from being filled in, so it does nothing about a rule that denies or warns instead, that never fills, or that is not for \
-               this kind. Neither does anything as a label, on a pod template, or on the `jobTemplate` of a CronJob: write it in the object's own \
-               `metadata.annotations`. Nothing is said of a rule that the policy ignores, nor of an `ignore` while there is nothing to lift: the author gets what \
-               the annotation asks for.",
+        summary: "Jobgate's annotations have an effect",
+        page: "An annotation names a rule but has no effect on it under this policy. `jobgate.dev/ignore` \
+               suppresses denials only if the policy sets `optOut: denials`, and nothing with `optOut: \
+               none`: fix the finding, or ask for an exemption in the policy. `jobgate.dev/keep` prevents a \
+               fill, so it has no effect on a rule that denies or warns instead, never fills, or does not \
+               apply to this kind. Neither has an effect as a label, on a pod template, or on the \
+               `jobTemplate` of a CronJob: write it in the object's own `metadata.annotations`. An \
+               annotation for a rule that the policy ignores is not reported, nor is an `ignore` with \
+               nothing to suppress.",
     },
     Check {
         id: API_SERVER,
         summary: "The API server accepts the object",
-        page: "The API server refuses this object, whatever Jobgate says: its own validation comes after defaults and mutating webhooks. The message is the server's. \
-               Values that the author left out are judged as the server fills them in. A Job that was copied from a cluster (`kubectl get -o yaml`) is reported \
-               once, with what to remove; `--unsafe-fixes` removes it. Of a PyTorchJob the server looks at the pods only when the operator makes them: a mount \
-               of a volume that is not there is a warning, and the job never starts.",
+        page: "The API server refuses this object, whatever Jobgate answers: it validates objects after \
+               defaults and mutating webhooks. The message is the server's. Fields that the author left out \
+               are checked with the server's defaults. A Job that was copied from a cluster (`kubectl get \
+               -o yaml`) is reported once, with the fields to remove; `--unsafe-fixes` removes them. The \
+               server checks the pods of a PyTorchJob only when the operator creates them: a mount of a \
+               missing volume is a warning, and the job never starts.",
     },
     Check {
         id: DUPLICATE_KEY,
-        summary: "No mapping has a key twice",
-        page: "kubectl takes the last of two equal keys and drops the first silently, so one of the two values its author wrote never reaches the cluster. \
-               Remove one of them.",
+        summary: "No mapping has a duplicate key",
+        page: "kubectl uses the last of two equal keys and silently ignores the first, so one of the two \
+               values never reaches the cluster. Remove one of them.",
     },
     Check {
         id: ENDED_EXEMPTION,
-        summary: "No object rests on an exemption that has ended",
-        page: "An exemption of the policy would have lifted a finding, but its `until` date has passed. The finding holds again. \
-               Mend the object, or extend the exemption in the policy.",
+        summary: "No object depends on an exemption that has ended",
+        page: "An exemption of the policy would suppress a finding, but its `until` date has passed, so the \
+               finding is reported again. Fix the object, or extend the exemption in the policy.",
     },
     Check {
         id: FIELD_TYPE,
-        summary: "Fields have the types that the API server reads",
-        page: "The API server refuses an object whose field has another type than its schema says (`activeDeadlineSeconds: \"3600\"` is a string, not an integer). \
-               Rules say nothing about such a field; write a value of the right type. An amount without a value (`nvidia.com/gpu:`) is a warning: in a Job the \
-               server reads it as 0, in a PyTorchJob it drops it, so the pods get none.",
+        summary: "Fields have the type that the API requires",
+        page: "The API server refuses an object if a field has another type than in its schema \
+               (`activeDeadlineSeconds: \"3600\"` is a string, not an integer). Rules skip such a field; \
+               write a value of the right type. A quantity without a value (`nvidia.com/gpu:`) is a \
+               warning: the server reads it as 0 in a Job and drops it in a PyTorchJob, so the pods get \
+               none.",
     },
     Check {
         id: KNOWN_KIND,
-        summary: "Batch kinds are spelled, and grouped, as the API server knows them",
-        page: "The object looks like a Job, CronJob, PyTorchJob or another batch kind, but its `kind` is missing, or spelled in another way (another case, \
-               the plural, a slip), its `apiVersion` names no group that has the kind, or it is of a version that is not served. The API server refuses \
-               such an object. Jobgate judges objects by group and kind together, so nothing in it was checked, unless group and kind are those of a \
-               Job or CronJob and only the version is unknown: its fields are then read as those of `batch/v1`. \
-               A CronJob of an older version has the same fields, and `--unsafe-fixes` writes `batch/v1`; an older PyTorchJob has others.",
+        summary: "Batch kinds have the `kind` and `apiVersion` of the API server",
+        page: "The object looks like a Job, CronJob, PyTorchJob or another batch kind, but its `kind` is \
+               missing or misspelled (case, plural, typo), its `apiVersion` names a group without this \
+               kind, or its version is not served. The API server refuses such an object. Jobgate did not \
+               check it, unless it is a Job or CronJob of an unknown version: its fields are then read as \
+               those of `batch/v1`. A CronJob of an older version has the same fields, and `--unsafe-fixes` \
+               writes `batch/v1`; an older PyTorchJob has other fields.",
     },
     Check {
         id: PLACEHOLDER,
-        summary: "Fields hold values, not placeholders",
-        page: "A field that a rule must read, an image, or any field that the API server refuses as it is, holds a placeholder such as `$NUM_NODES`, `<PROJECT>`, \
-               `{{ .Values.x }}` or `YOUR_IMAGE`. A word in capitals with a `_` (`NUM_NODES`) counts as one only where the API server refuses such a value, as \
-               for a number or a name, and as the name of a claim, which no claim can have. The rules that need the value are silent, \
-               and nobody can say what the API server answers, so the object is \
-               reported as not judged, too, unless only an image is to come. Each placeholder is reported once for an object. Write the value in its place, \
-               or lint what the template renders to: `envsubst < job.yaml | jobgate lint -`.",
+        summary: "Fields have values, not placeholders",
+        page: "The field has a placeholder such as `$NUM_NODES`, `<PROJECT>`, `{{ .Values.x }}` or \
+               `YOUR_IMAGE` instead of a value. It is reported if a rule reads the field, if it is an \
+               image, or if the API server refuses it. A word in capitals with a `_` (`NUM_NODES`) counts \
+               as a placeholder only where it cannot be a value, as in a number, a name, or the name of a \
+               claim. Rules that need the value are skipped, and the API server's answer is unknown, so the \
+               object is also reported as not judged, unless only an image is a placeholder. Each \
+               placeholder is reported once per object. Replace it with a value, or lint the rendered \
+               template: `envsubst < job.yaml | jobgate lint -`.",
     },
     Check {
         id: SCHEDULE_NEVER_FIRES,
-        summary: "A schedule matches some date",
-        page: "The schedule is well formed, so the API server accepts it, but matches no date (`0 0 31 2 *`): the CronJob never runs, and only an event of the \
-               controller says so. Day of month and month must fit one another; where day of week is set too, either of the two days is enough. \
-               Nothing is said of a CronJob with `suspend: true`.",
+        summary: "Every schedule matches a date",
+        page: "The API server accepts the schedule, but it matches no date (`0 0 31 2 *`): the CronJob \
+               never runs, and only an event of the controller says so. Day of month and month must match \
+               the same date; if day of week is set as well, either day is enough. A CronJob with `suspend: \
+               true` is not reported.",
     },
     Check {
         id: SYNTAX,
-        summary: "Files are YAML or JSON as kubectl reads it",
-        page: "kubectl refuses this document, or it is beyond a limit of Jobgate's own. Where it cannot be read at all, none of its objects were checked; other documents and files still were.",
+        summary: "Files are valid YAML or JSON for kubectl",
+        page: "kubectl refuses this document, or it exceeds one of Jobgate's limits. If it cannot be read, \
+               none of its objects were checked; other documents and files still were.",
     },
     Check {
         id: TRAINING_OPERATOR,
         summary: "The training operator accepts the PyTorchJob",
-        page: "The API server accepts this object, but the webhook that the Kubeflow training operator brings since version 1.8 refuses it: replica types are `Master` and \
-               `Worker`, `Master.replicas` is 1 and is written down, and one container is named `pytorch`. Older versions mark such a job as failed, or run it.",
+        page: "The API server accepts this object, but the webhook of the Kubeflow training operator (1.8 \
+               and later) refuses it: replica types are `Master` and `Worker`, `Master.replicas` is set to \
+               1, and one container is named `pytorch`. Older versions mark such a job as failed, or run \
+               it.",
     },
     Check {
         id: UNKNOWN_FIELD,
-        summary: "Every field is one that the API knows, where it stands",
-        page: "A field that the API does not know at this place is dropped silently, so what its author asked for never happens: a deadline at the wrong level \
-               is no deadline. kubectl asks for strict validation by default and then the object is refused instead; controllers, GitOps tools and older clients do not ask.",
+        summary: "The API knows every field at its place",
+        page: "The API does not know a field at this place and drops it silently, so it has no effect: a \
+               deadline at the wrong level is no deadline. kubectl requests strict validation by default, \
+               and the object is then refused; controllers, GitOps tools and older clients do not request \
+               it.",
     },
     Check {
         id: UNKNOWN_RULE,
-        summary: "Jobgate's annotations name rules that exist",
-        page: "`jobgate.dev/keep` or `jobgate.dev/ignore` names a rule that does not exist, so that part of it does nothing, or an annotation is called \
-               `jobgate.dev/` something else, which does nothing. `jobgate explain` lists the rules.",
+        summary: "Jobgate's annotations name existing rules",
+        page: "`jobgate.dev/keep` or `jobgate.dev/ignore` names a rule that does not exist, or an \
+               annotation has another name that starts with `jobgate.dev/`. It has no effect. `jobgate \
+               explain` lists the rules.",
     },
     Check {
         id: UNRENDERED_TEMPLATE,
-        summary: "Files are manifests, not templates for manifests",
-        page: "The file is a template (Helm, Jinja) that is not YAML before it is rendered, so nothing in it was checked. \
-               Lint what it renders to: `helm template … | jobgate lint -`.",
+        summary: "Files are manifests, not templates",
+        page: "The file is a template (Helm, Jinja) and no YAML until it is rendered, so nothing in it was \
+               checked. Lint the rendered manifests: `helm template … | jobgate lint -`.",
     },
 ];
 
@@ -176,7 +190,17 @@ pub(crate) fn finding(
     }
 }
 
-/// Says that an exemption which would have lifted a finding of `rule` has ended.
+/// Returns a finding about a whole document.
+pub(crate) fn of_document(
+    rule: &'static str,
+    level: Level,
+    message: impl Into<Cow<'static, str>>,
+    help: impl Into<Cow<'static, str>>,
+) -> Finding {
+    finding(rule, level, Pointer::root(), message, help)
+}
+
+/// Reports that an exemption that covers `rule` has ended.
 pub(crate) fn ended_exemption(exemption: &Exemption, rule: &str) -> Finding {
     let until = exemption.until.map(|date| date.to_string()).unwrap_or_default();
     let message =
@@ -200,24 +224,24 @@ const UNKNOWN_NAME_BYTES: usize = 64;
 /// Returns a finding for each of Jobgate's annotations that has names which are no rule's.
 pub(crate) fn unknown_annotation_names(workload: &Workload<'_>) -> Vec<Finding> {
     let unknown = |key: &'static str| {
-        let mut listed: Vec<&str> = Vec::new();
+        let mut named: Vec<&str> = Vec::new();
         let mut more = 0_usize;
         for name in annotation_names(workload.annotation(key)).filter(|name| rules::find(name).is_none()) {
-            if listed.contains(&name) {
+            if named.contains(&name) {
                 continue;
             }
-            if listed.len() < UNKNOWN_NAMES_LISTED { listed.push(name) } else { more += 1 }
+            if named.len() < UNKNOWN_NAMES_LISTED { named.push(name) } else { more += 1 }
         }
-        let shown = |name: &&str| format!("`{}`", cut(name, UNKNOWN_NAME_BYTES, "…").escape_debug());
-        let mut names = listed.iter().map(shown).collect::<Vec<_>>().join(" and ");
-        let _ = match more {
-            0 => Ok(()),
-            more => write!(names, " and {more} more"),
-        };
-        let message = match listed.len() {
+        let mut names: Vec<String> = named
+            .iter()
+            .map(|name| format!("`{}`", cut(name, UNKNOWN_NAME_BYTES, "…").escape_debug()))
+            .collect();
+        names.extend((more > 0).then(|| format!("{more} more")));
+        let names = listed(&names, "and");
+        let message = match named.len() {
             0 => return None,
-            1 => format!("`{key}` names {names}, which is no rule"),
-            _ => format!("`{key}` names {names}, which are no rules"),
+            1 => format!("`{key}` names {names}, which is not a rule"),
+            _ => format!("`{key}` names {names}, which are not rules"),
         };
         let pointer = Pointer::of(&["metadata", "annotations"]).key(key);
         Some(finding(UNKNOWN_RULE, Level::Warn, pointer, message, "`jobgate explain` lists the rules"))
@@ -237,38 +261,38 @@ fn unknown_annotations(workload: &Workload<'_>) -> Option<Finding> {
     let first = unknown.next()?;
     let name = cut(first, UNKNOWN_NAME_BYTES, "…");
     let message = match unknown.count() {
-        0 => format!("`{}` is no annotation of Jobgate's", name.escape_debug()),
-        more => format!("`{}` and {more} more are no annotations of Jobgate's", name.escape_debug()),
+        0 => format!("`{}` is not a Jobgate annotation", name.escape_debug()),
+        more => format!("`{}` and {more} more are not Jobgate annotations", name.escape_debug()),
     };
     let pointer = Pointer::of(&["metadata", "annotations"]).key(first);
     Some(finding(UNKNOWN_RULE, Level::Warn, pointer, message, format!("write `{KEEP}` or `{IGNORE}`")))
 }
 
-/// Returns a finding for each of Jobgate's annotations that names rules and does nothing about them: rules
-/// whose findings `ignore` did not lift, and rules that fill nothing for `keep` to stop.
+/// Returns a finding for each annotation of Jobgate that has no effect on a rule: an `ignore` that suppresses
+/// nothing, or a `keep` for a rule that fills nothing.
 pub(crate) fn annotations_without_effect(
     denied: &BTreeSet<&'static str>,
     unused: &BTreeSet<&'static str>,
 ) -> Vec<Finding> {
     let one = |key: &'static str, rules: &BTreeSet<&'static str>, why: &str, help: &'static str| {
         let names: Vec<String> = rules.iter().map(|rule| format!("`{rule}`")).collect();
-        let message = format!("`{key}` does nothing about {}: {why}", names.join(" and "));
+        let message = format!("`{key}` has no effect on {}: {why}", listed(&names, "and"));
         let pointer = Pointer::of(&["metadata", "annotations"]).key(key);
         (!rules.is_empty()).then(|| finding(ANNOTATION_WITHOUT_EFFECT, Level::Warn, pointer, message, help))
     };
     let ignore = one(
         IGNORE,
         denied,
-        "the policy does not let authors lift that",
-        "fix what is reported, or ask for an exemption in the policy",
+        "the policy does not let authors suppress it",
+        "fix the finding, or ask for an exemption in the policy",
     );
-    let keep = one(KEEP, unused, "nothing is filled in for it here", "take the rule out of the annotation");
+    let keep = one(KEEP, unused, "nothing is filled in for it here", "remove the rule from the annotation");
     ignore.into_iter().chain(keep).collect()
 }
 
-/// Returns findings for Jobgate's annotations in places where nobody reads them: among the labels, on a pod
-/// template, or on the `jobTemplate` of a `CronJob`, unless `jobs_are_judged`: unless the Jobs that it makes
-/// are judged one by one. Nothing is said of one that is in its place as well.
+/// Returns findings for Jobgate's annotations that are misplaced: on labels, on a pod template, or on the
+/// `jobTemplate` of a `CronJob` unless `jobs_are_judged` one by one. One that is also in its place is not
+/// reported.
 pub(crate) fn misplaced_annotations(workload: &Workload<'_>, jobs_are_judged: bool) -> Vec<Finding> {
     let is_one = |key: &&str| key.starts_with(ANNOTATIONS) && workload.annotation(key).is_none();
     let first_of = |places: &[Part<'_>], why: &str| {
@@ -285,8 +309,8 @@ pub(crate) fn misplaced_annotations(workload: &Workload<'_>, jobs_are_judged: bo
         let (name, first) = all.first()?;
         let name = cut(name, UNKNOWN_NAME_BYTES, "…").escape_debug().to_string();
         let message = match all.len() - 1 {
-            0 => format!("`{name}` does nothing {why}"),
-            more => format!("`{name}` and {more} more do nothing {why}"),
+            0 => format!("`{name}` has no effect {why}"),
+            more => format!("`{name}` and {more} more have no effect {why}"),
         };
         Some(finding(
             ANNOTATION_WITHOUT_EFFECT,
@@ -303,7 +327,7 @@ pub(crate) fn misplaced_annotations(workload: &Workload<'_>, jobs_are_judged: bo
         _ => Vec::new(),
     };
     let labels = first_of(&[workload.object.at(&["metadata", "labels"])], "as a label");
-    let runs = first_of(&runs, "on a `jobTemplate`: what is judged is the CronJob");
+    let runs = first_of(&runs, "on a `jobTemplate`: Jobgate checks the CronJob");
     labels.into_iter().chain(runs).chain(first_of(&templates, "on a pod template")).collect()
 }
 
@@ -337,18 +361,18 @@ mod tests {
         assert_eq!(found("deadline, ,gpu-toleration"), [""; 0]);
         assert_eq!(
             found("deadlin, deadline, deadlin"),
-            ["`jobgate.dev/ignore` names `deadlin`, which is no rule"]
+            ["`jobgate.dev/ignore` names `deadlin`, which is not a rule"]
         );
-        assert_eq!(found("a,b,c"), ["`jobgate.dev/ignore` names `a` and `b` and `c`, which are no rules"]);
+        assert_eq!(found("a,b,c"), ["`jobgate.dev/ignore` names `a`, `b` and `c`, which are not rules"]);
         assert_eq!(
             found("a,b,c,b,d,e"),
-            ["`jobgate.dev/ignore` names `a` and `b` and `c` and 2 more, which are no rules"]
+            ["`jobgate.dev/ignore` names `a`, `b`, `c` and 2 more, which are not rules"]
         );
         let job = json!({"apiVersion": "batch/v1", "kind": "Job", "metadata": {"annotations": {"jobgate.dev/ignores": "deadline", "jobgate.dev/skip": ""}}});
         let workload = Workload::of(&job).expect("a Job");
         let messages: Vec<_> =
             unknown_annotation_names(&workload).into_iter().map(|finding| finding.message).collect();
-        assert_eq!(messages, ["`jobgate.dev/ignores` and 1 more are no annotations of Jobgate's"]);
+        assert_eq!(messages, ["`jobgate.dev/ignores` and 1 more are not Jobgate annotations"]);
         assert!(found(&"x".repeat(1 << 20))[0].len() < 2 * UNKNOWN_NAME_BYTES, "a long name is cut");
     }
 
@@ -368,22 +392,22 @@ mod tests {
         assert_eq!(found(&cron(mark.clone(), mark.clone(), mark.clone(), mark.clone()), false), [""; 0]);
         assert_eq!(
             found(&cron(none.clone(), mark.clone(), none.clone(), none.clone()), false),
-            ["`jobgate.dev/ignore` does nothing as a label"]
+            ["`jobgate.dev/ignore` has no effect as a label"]
         );
         let run = cron(none.clone(), none.clone(), mark.clone(), none.clone());
         assert_eq!(
             found(&run, false),
-            ["`jobgate.dev/ignore` does nothing on a `jobTemplate`: what is judged is the CronJob"]
+            ["`jobgate.dev/ignore` has no effect on a `jobTemplate`: Jobgate checks the CronJob"]
         );
         assert_eq!(found(&run, true), [""; 0]);
         assert_eq!(
             found(&cron(none.clone(), none.clone(), none, mark.clone()), false),
-            ["`jobgate.dev/ignore` does nothing on a pod template"]
+            ["`jobgate.dev/ignore` has no effect on a pod template"]
         );
         let replica = json!({"template": {"metadata": {"labels": mark}, "spec": {}}});
         let replicas = json!({"Master": replica, "Worker": replica});
         let job = json!({"apiVersion": "kubeflow.org/v1", "kind": "PyTorchJob", "spec": {"pytorchReplicaSpecs": replicas}});
-        assert_eq!(found(&job, false), ["`jobgate.dev/ignore` and 1 more do nothing on a pod template"]);
+        assert_eq!(found(&job, false), ["`jobgate.dev/ignore` and 1 more have no effect on a pod template"]);
     }
 
     #[test]
@@ -394,8 +418,8 @@ mod tests {
             found.into_iter().map(|finding| finding.message.into_owned()).collect::<Vec<_>>()
         };
         assert_eq!(found(&[], &[]), [""; 0]);
-        let ignore = "`jobgate.dev/ignore` does nothing about `deadline` and `restart-policy`: the policy does not let authors lift that";
-        let keep = "`jobgate.dev/keep` does nothing about `deadline`: nothing is filled in for it here";
+        let ignore = "`jobgate.dev/ignore` has no effect on `deadline` and `restart-policy`: the policy does not let authors suppress it";
+        let keep = "`jobgate.dev/keep` has no effect on `deadline`: nothing is filled in for it here";
         assert_eq!(found(&["restart-policy", "deadline"], &["deadline"]), [ignore, keep]);
     }
 }

@@ -1,16 +1,16 @@
-//! The one function everything goes through: policy, facts and a request in, a verdict out. No I/O, no clock,
-//! no async.
+//! Judges one object: policy, facts and a request in, a verdict out. No I/O, no clock, no async.
 
 use std::borrow::Cow;
 use std::collections::BTreeSet;
 
 use jiff::civil::Date;
 
+use crate::judge::checks;
 use crate::judge::facts::Facts;
 use crate::judge::finding::{Finding, Level, Safety};
 use crate::judge::policy::{Action, Exemption, OptOut, Policy, TRUSTED_CONTROLLERS};
 use crate::judge::rule::{Cx, Ratchet};
-use crate::judge::rules::RULES;
+use crate::judge::rules::{self, RULES};
 use crate::kinds::{OnUpdate, Workload};
 use crate::text::patch;
 use crate::text::patch::Op;
@@ -37,13 +37,12 @@ impl Operation {
     }
 }
 
-/// How the object came to us, which decides whether a default can be told from a choice.
+/// Where the object comes from: only some origins can tell a default from a choice.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Origin {
-    /// As its author wrote it: what is unset is absent.
+    /// From a file: unset fields are absent.
     File,
-    /// From an API server, which has put its defaults into built-in kinds before anyone sees them
-    /// (kubernetes.md §7.3).
+    /// From an API server, which has already set the defaults of built-in kinds (kubernetes.md §7.3).
     Admission,
 }
 
@@ -52,22 +51,22 @@ pub enum Origin {
 pub struct Request<'a> {
     /// What is asked for.
     pub operation: Operation,
-    /// How the object came.
+    /// Where it comes from.
     pub origin: Origin,
     /// The object.
     pub object: &'a Value,
     /// The object it replaces, on UPDATE.
     pub old: Option<&'a Value>,
-    /// The namespace of the request; empty where none is known (a manifest may leave it to `kubectl -n`).
+    /// The namespace of the request; empty if unknown (a manifest may leave it to `kubectl -n`).
     pub namespace: &'a str,
-    /// The user who asks, where there is one.
+    /// The user, if there is one.
     pub user: Option<&'a str>,
     /// Today, for exemptions that end. Without it they hold.
     pub today: Option<Date>,
 }
 
 impl<'a> Request<'a> {
-    /// Returns the request that a manifest stands for: its CREATE.
+    /// Returns the CREATE request of a manifest.
     #[must_use]
     pub fn of_file(object: &'a Value, today: Option<Date>) -> Self {
         let namespace = object
@@ -98,7 +97,7 @@ impl<'a> Request<'a> {
 pub enum Skipped {
     /// It is not of a kind that Jobgate judges.
     NotOurs,
-    /// It is being deleted and its spec stays as it is: a finalizer goes.
+    /// It is being deleted and its spec is unchanged: a finalizer is removed.
     BeingDeleted,
     /// A controller made it from a parent that was judged.
     TrustedController,
@@ -116,7 +115,7 @@ impl Skipped {
     }
 }
 
-/// A finding that the policy, or the object where the policy allows it, has lifted.
+/// A finding that an exemption or annotation suppresses.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Lifted {
     /// The finding.
@@ -125,17 +124,16 @@ pub struct Lifted {
     pub reason: String,
 }
 
-/// What is to be said of one object.
+/// The result for one object.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Verdict {
-    /// What is wrong, in a total order: place in the object, then rule.
+    /// Findings in a total order: place in the object, then rule.
     pub findings: Vec<Finding>,
-    /// What would be wrong but for an exemption.
+    /// Suppressed findings.
     pub lifted: Vec<Lifted>,
     /// Why it was not judged, if it was not.
     pub skipped: Option<Skipped>,
-    /// On UPDATE: puts back what an apply of the author's manifest took out of an immutable pod template
-    /// (kubernetes.md §2.4).
+    /// On UPDATE: restores what an apply removed from an immutable pod template (kubernetes.md §2.4).
     pub restore: Vec<Op>,
 }
 
@@ -164,9 +162,9 @@ impl Verdict {
     }
 }
 
-/// The annotation by which an author keeps values from being filled.
+/// The annotation that prevents fills.
 pub const KEEP: &str = "jobgate.dev/keep";
-/// The annotation by which an author lifts findings, where the policy allows it.
+/// The annotation that suppresses findings, if the policy allows it.
 pub const IGNORE: &str = "jobgate.dev/ignore";
 
 /// Judges one object.
@@ -186,7 +184,7 @@ pub fn evaluate(policy: &Policy, facts: &dyn Facts, request: &Request<'_>) -> Ve
     }
     let mut verdict = Verdict::default();
     if request.operation == Operation::Update && workload.kind.on_update != OnUpdate::NextRuns {
-        // A change of a running Job is refused as immutable, or deletes it (a TTL on a finished one):
+        // A change of a running Job is refused as immutable or deletes it (a TTL on a finished one):
         // kubernetes.md §2.3.
         verdict.restore = restore(policy, facts, request, &workload);
         for finding in &mut findings {
@@ -221,9 +219,8 @@ fn run(policy: &Policy, facts: &dyn Facts, request: &Request<'_>, workload: &Wor
     findings
 }
 
-/// On UPDATE, denies only what the old object did not already violate at the same place, or less badly. Where
-/// the spec stays as it is, only a change of a label that the rule reads can make something new; and nothing
-/// is denied of an object that has finished.
+/// On UPDATE, denies only violations that are new or worse than in the old object. If the spec is unchanged,
+/// only a changed label that the rule reads can cause one. Nothing is denied of a finished object.
 fn ratchet(
     policy: &Policy,
     facts: &dyn Facts,
@@ -238,9 +235,8 @@ fn ratchet(
     let was = Workload::of(old);
     let same_spec = old.get("spec") == request.object.get("spec");
     let finished = was.as_ref().is_some_and(Workload::has_finished);
-    let of_rule = |finding: &Finding| {
-        crate::judge::rules::find(finding.rule).map_or(Ratchet::BY_PLACE, |entry| entry.rule.ratchet)
-    };
+    let of_rule =
+        |finding: &Finding| rules::find(finding.rule).map_or(Ratchet::BY_PLACE, |entry| entry.rule.ratchet);
     let has_changed =
         |label: &&str| was.as_ref().is_some_and(|was| was.label(label) != workload.label(label));
     let can_be_new =
@@ -256,8 +252,7 @@ fn ratchet(
         }
         _ => Vec::new(),
     };
-    // What was a warning before and is a denial now is worse, not known, unless nothing but labels has
-    // changed.
+    // A warning that is now a denial is new, unless only labels have changed.
     let known = known.iter().filter(|finding| same_spec || finding.level == Level::Deny);
     let known: BTreeSet<(&str, Vec<Cow<'_, str>>)> =
         known.map(|finding| (finding.rule, place(&finding.path, old))).collect();
@@ -270,13 +265,13 @@ fn ratchet(
     }
 }
 
-/// Returns a place in a form that survives a shift in a list: an item that has a name is called by it, as
+/// Returns a path that does not change when list items move: items with a name are called by it, as
 /// Kubernetes does when it merges lists.
 ///
-/// The last step comes first: places differ there, and a key on the way to all of them may be as long as the
+/// The last step comes first: there paths differ, and a key that all of them share may be as long as the
 /// object.
 ///
-/// A claim is its own place, whatever the volume is called and whichever template is the first to use it.
+/// A claim is identified by its name, whichever volume or template uses it.
 fn place<'a>(path: &'a Pointer, root: &'a Value) -> Vec<Cow<'a, str>> {
     if path.tokens().last().is_some_and(|last| matches!(last, Token::Key(key) if &**key == "claimName"))
         && let Some(claim) = path.find(root).and_then(Value::as_str)
@@ -300,8 +295,7 @@ fn place<'a>(path: &'a Pointer, root: &'a Value) -> Vec<Cow<'a, str>> {
     place
 }
 
-/// Returns what puts back that which an apply of the author's manifest has taken out, whatever the policy
-/// says of the rules today.
+/// Returns the operations that restore fills which an apply removed, whatever the policy's actions.
 fn restore(policy: &Policy, facts: &dyn Facts, request: &Request<'_>, workload: &Workload<'_>) -> Vec<Op> {
     let scope = policy.scope(request, workload);
     let mut ops = Vec::new();
@@ -321,8 +315,8 @@ fn restore(policy: &Policy, facts: &dyn Facts, request: &Request<'_>, workload: 
     ops
 }
 
-/// Tells whether a controller made the object from a parent that Jobgate judges. The user name is checked by
-/// the API server; owner references are not.
+/// Tells whether a controller created the object from a judged parent. The API server verifies the user name,
+/// but not owner references.
 fn is_trusted_child(policy: &Policy, workload: &Workload<'_>, request: &Request<'_>) -> bool {
     let Some(user) = request.user else { return false };
     let owned = workload
@@ -335,12 +329,10 @@ fn is_trusted_child(policy: &Policy, workload: &Workload<'_>, request: &Request<
 
 /// Returns the rules that an annotation lists.
 fn rules_named(annotation: Option<&str>) -> BTreeSet<&'static str> {
-    crate::judge::checks::annotation_names(annotation)
-        .filter_map(|name| Some(crate::judge::rules::find(name)?.rule.id))
-        .collect()
+    checks::annotation_names(annotation).filter_map(|name| Some(rules::find(name)?.rule.id)).collect()
 }
 
-/// Takes out the findings that an exemption of the policy, or the author's annotation, lifts.
+/// Moves suppressed findings out of the list and adds findings about exemptions and annotations.
 fn lift(
     policy: &Policy,
     request: &Request<'_>,
@@ -350,49 +342,43 @@ fn lift(
 ) {
     let ignored = rules_named(workload.annotation(IGNORE));
     let exemptions = policy.exemptions_for(request, workload);
-    let mut ended: Vec<(&Exemption, String)> = Vec::new();
+    let mut ended: Vec<(&Exemption, &str)> = Vec::new();
     for finding in findings {
-        if let Some(exemption) = exemptions
-            .iter()
-            .find(|exemption| exemption.covers(finding.rule) && exemption.holds_on(request.today))
-        {
-            verdict
-                .lifted
-                .push(Lifted { finding, reason: format!("exempted by the policy: {}", exemption.reason) });
-            continue;
-        }
-        let may = match policy.opt_out {
+        let covering = || exemptions.iter().filter(|exemption| exemption.covers(finding.rule));
+        let may_ignore = match policy.opt_out {
             OptOut::None => false,
             OptOut::Warnings => finding.level < Level::Deny,
             OptOut::Denials => true,
         };
-        if may && ignored.contains(finding.rule) {
-            verdict
-                .lifted
-                .push(Lifted { finding, reason: format!("suppressed by the annotation `{IGNORE}`") });
-            continue;
-        }
-        if let Some(exemption) = exemptions.iter().find(|exemption| exemption.covers(finding.rule)) {
-            let rule = finding.rule.to_owned();
-            if !ended.iter().any(|(known, _)| std::ptr::eq(*known, *exemption)) {
-                ended.push((exemption, rule));
+        let reason = match covering().find(|exemption| exemption.holds_on(request.today)) {
+            Some(exemption) => format!("exempted by the policy: {}", exemption.reason),
+            None if may_ignore && ignored.contains(finding.rule) => {
+                format!("suppressed by the annotation `{IGNORE}`")
             }
-        }
-        verdict.findings.push(finding);
+            None => {
+                if let Some(exemption) = covering().next()
+                    && !ended.iter().any(|(known, _)| std::ptr::eq(*known, *exemption))
+                {
+                    ended.push((exemption, finding.rule));
+                }
+                verdict.findings.push(finding);
+                continue;
+            }
+        };
+        verdict.lifted.push(Lifted { finding, reason });
     }
     for (exemption, rule) in ended {
-        verdict.findings.push(crate::judge::checks::ended_exemption(exemption, &rule));
+        verdict.findings.push(checks::ended_exemption(exemption, rule));
     }
-    verdict.findings.extend(crate::judge::checks::unknown_annotation_names(workload));
+    verdict.findings.extend(checks::unknown_annotation_names(workload));
     let jobs_are_judged =
         !TRUSTED_CONTROLLERS.iter().any(|user| policy.trusted_controllers.iter().any(|name| name == user));
-    verdict.findings.extend(crate::judge::checks::misplaced_annotations(workload, jobs_are_judged));
-    // What the annotation names and is still there is not covered by it.
+    verdict.findings.extend(checks::misplaced_annotations(workload, jobs_are_judged));
     let not_lifted =
         verdict.findings.iter().map(|finding| finding.rule).filter(|rule| ignored.contains(rule)).collect();
     let unused =
         workload.annotation(KEEP).map(|_| fills_nothing(policy, request, workload)).unwrap_or_default();
-    verdict.findings.extend(crate::judge::checks::annotations_without_effect(&not_lifted, &unused));
+    verdict.findings.extend(checks::annotations_without_effect(&not_lifted, &unused));
 }
 
 /// Returns the rules that the author keeps from filling, and that fill nothing but do something else.

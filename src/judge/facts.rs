@@ -1,5 +1,4 @@
-//! What is known of the world around an object: data with three states, so that a rule cannot tell a cluster
-//! from the next file.
+//! Facts about other objects, each known, absent or unknown, so that rules treat clusters and files alike.
 
 use std::collections::BTreeMap;
 
@@ -7,37 +6,36 @@ use crate::judge::finding::Source;
 use crate::text::placeholder;
 use crate::text::value::Value;
 
-/// What is known of one thing.
+/// A fact about one object.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Fact<T> {
-    /// It is there, and this is what is known of it.
+    /// It exists, with this data.
     Known(T),
     /// It was looked for and is not there.
     Absent,
-    /// Nobody looked, or the answer did not come in time. Never a reason to deny.
+    /// It was not looked up, or not in time. Never a reason to deny.
     Unknown,
 }
 
 /// A `PersistentVolumeClaim`, as far as rules care.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Claim {
-    /// Access modes: of the bound volume where the claim is bound (`status.accessModes`), else those asked
-    /// for (`spec.accessModes`).
+    /// Access modes: of the bound volume (`status.accessModes`), otherwise the requested ones
+    /// (`spec.accessModes`).
     pub access_modes: Vec<String>,
-    /// Where the claim stands, for the report's second place.
+    /// Where the claim is defined, for the report.
     pub source: Source,
 }
 
 impl Claim {
-    /// Reads a claim object; nothing if the object has no readable access modes.
+    /// Reads a claim; nothing without readable access modes.
     ///
-    /// The modes of `status` are those of the bound volume and win once the claim is bound (kubernetes.md
-    /// §5.1).
+    /// Those in `status` are of the bound volume and take precedence (kubernetes.md §5.1).
     #[must_use]
     pub fn from_object(object: &Value, source: Source) -> Option<Self> {
         let modes = |part: &str| -> Option<Vec<String>> {
             let list = object.get(part)?.get("accessModes")?.as_array()?;
-            // Nobody knows yet what a placeholder will be.
+            // A placeholder is unknown.
             let known = |mode: &&str| !placeholder::is_placeholder(mode);
             list.iter().map(|mode| mode.as_str().filter(known).map(str::to_owned)).collect()
         };
@@ -54,25 +52,24 @@ impl Claim {
     }
 }
 
-/// What is known of the volume behind a claim, where its access modes do not say all.
+/// The volume behind a claim, if the claim's access modes are not enough.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Volume {
     /// The cluster finds or makes one that fits, or has done so: the claim's access modes count.
     #[default]
     OfCluster,
-    /// The claim's author names a `PersistentVolume` that nobody has seen.
+    /// The claim names an unknown `PersistentVolume`.
     Unseen,
-    /// A `PersistentVolume` that was seen, with these access modes. It is attached to a node, as far as
-    /// anybody can tell.
+    /// A known `PersistentVolume` with these access modes, which may be attached to a node.
     Attached(Vec<String>),
-    /// A `PersistentVolume` that no node attaches, so that access modes keep nobody out: a network file
-    /// system, or a disk of one node, to which its pods go.
+    /// A `PersistentVolume` that is not attached, so access modes exclude no pod: a network file system, or a
+    /// local disk, whose node gets all its pods.
     Free,
     /// A `hostPath`: no node attaches it, and each has a directory of its own.
     HostPath {
         /// The name of the `PersistentVolume`.
         name: String,
-        /// Where it says so.
+        /// Where it is defined.
         source: Source,
     },
 }
@@ -87,10 +84,10 @@ pub struct VolumeName {
 }
 
 impl VolumeName {
-    /// Reads what a claim names.
+    /// Reads the volume that a claim names.
     ///
-    /// Every claim that is bound names its volume. The controller that binds it leaves its marks, which no
-    /// author writes.
+    /// Every bound claim names one, and has annotations of the binding controller, which authors do not
+    /// write.
     #[must_use]
     pub fn of_claim(claim: &Value) -> Option<Self> {
         const MARKS: [&str; 4] = [
@@ -109,10 +106,10 @@ impl VolumeName {
 }
 
 impl Volume {
-    /// Reads a `PersistentVolume`; nothing if it has no readable access modes.
+    /// Reads a `PersistentVolume`; nothing without readable access modes.
     ///
-    /// The controller that attaches volumes asks only those whose plugin attaches any (kubernetes.md §5.1). A
-    /// CSI driver may be either kind.
+    /// The attach controller asks only plugins that attach volumes (kubernetes.md §5.1). A CSI driver may be
+    /// either kind.
     #[must_use]
     pub fn from_object(object: &Value, source: Source) -> Option<Self> {
         const FREE: [&str; 8] =
@@ -120,7 +117,7 @@ impl Volume {
         let spec = object.get("spec")?;
         let has = |source: &str| spec.get(source).is_some_and(|source| !source.is_null());
         if has("hostPath") {
-            // Where it says on which node it is, its pods go there.
+            // Its pods are scheduled to its node.
             let name =
                 object.pointer("/metadata/name").and_then(Value::as_str).unwrap_or_default().to_owned();
             return Some(if has("nodeAffinity") { Self::Free } else { Self::HostPath { name, source } });
@@ -132,19 +129,19 @@ impl Volume {
         modes.map(|mode| mode.as_str().map(str::to_owned)).collect::<Option<_>>().map(Self::Attached)
     }
 
-    /// Tells whether what is known of two volumes is the same, wherever it is known from.
+    /// Tells whether two volumes are equal but for their source.
     #[must_use]
     pub fn is_like(&self, other: &Self) -> bool {
         matches!((self, other), (Self::HostPath { .. }, Self::HostPath { .. })) || self == other
     }
 }
 
-/// A claim whose access modes the judgement of an object asks for.
+/// A claim whose access modes a rule may look up.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct WantedClaim {
     /// The namespace of the object.
     pub namespace: String,
-    /// The name, as the object has it: not always one that can exist.
+    /// The name in the object, which may be invalid.
     pub name: String,
     /// Whether more than one pod may use it at once. Only then can its access modes be a reason for a denial.
     pub shared: bool,
@@ -152,16 +149,15 @@ pub struct WantedClaim {
 
 /// The facts a review rests on. Without an entry everything is [`Fact::Unknown`].
 pub trait Facts {
-    /// Returns what is known of a claim; `namespace` is empty where the manifest names none.
+    /// Returns a claim; `namespace` is empty for a manifest without one.
     fn claim(&self, namespace: &str, name: &str) -> Fact<Claim>;
 
-    /// Returns what is known of the volume behind a claim.
+    /// Returns the volume behind a claim.
     fn volume(&self, _namespace: &str, _name: &str) -> Volume {
         Volume::OfCluster
     }
 
-    /// Returns one line for the author about claims that could decide and could not be looked up; nothing
-    /// where none is missing, and where nobody meant to look.
+    /// Returns one line for the author about claims that may decide and could not be looked up, if any.
     fn caveat(&self) -> Option<&str> {
         None
     }

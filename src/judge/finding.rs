@@ -1,8 +1,7 @@
-//! What a rule says: findings, and the change that would fix each of them.
+//! Findings and their fixes.
 //!
-//! A finding's places are symbolic ([`Pointer`]s); `report` turns them into lines and columns. Changes are
-//! RFC 6902 operations: the webhook sends them as a JSON Patch, `lint --fix` lowers the same operations to
-//! byte edits of the file.
+//! Places are symbolic ([`Pointer`]s); `report` turns them into lines and columns. Fixes are RFC 6902
+//! operations: the webhook sends them as a JSON Patch, `lint --fix` turns them into edits of the file.
 
 use std::borrow::Cow;
 
@@ -15,7 +14,7 @@ use crate::text::pointer::Pointer;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Level {
-    /// Worth knowing; the webhook says nothing. A value that the webhook fills in is reported at this level.
+    /// Not reported by the webhook. A value that the webhook fills in has this level.
     Note,
     /// The webhook admits the object with a warning.
     Warn,
@@ -73,7 +72,7 @@ pub enum Part {
     Value,
 }
 
-/// Where an object that is not the one under review comes from.
+/// Where another object comes from.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Source {
     /// A place in a file.
@@ -89,12 +88,12 @@ pub enum Source {
     Cluster,
 }
 
-/// A further place that a finding speaks of.
+/// A further place of a finding.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Label {
     /// Where.
     pub place: Place,
-    /// What is there, in a few words.
+    /// A short description.
     pub text: String,
 }
 
@@ -105,7 +104,7 @@ pub enum Place {
     Here(Pointer, Part),
     /// In another object.
     Elsewhere {
-        /// What it is, for people: `PersistentVolumeClaim team-a/checkpoints`.
+        /// Its kind and name: `PersistentVolumeClaim team-a/checkpoints`.
         object: String,
         /// Where it stands.
         source: Source,
@@ -117,18 +116,17 @@ pub enum Place {
 pub struct Finding {
     /// Id of the rule, kebab-case.
     pub rule: &'static str,
-    /// How serious it is, after the policy has spoken.
+    /// How serious it is under the policy.
     pub level: Level,
     /// The primary place. It exists in the object.
     pub pointer: Pointer,
     /// Which part of that place is meant.
     pub part: Part,
-    /// What is wrong; no period, identifiers in backticks.
+    /// The message: no period, identifiers in backticks.
     pub message: Cow<'static, str>,
     /// What to do about it; no period.
     pub help: Cow<'static, str>,
-    /// The field that a person would look for, as Kubernetes writes it; may name a field that does not exist
-    /// yet.
+    /// The field that it is about, as Kubernetes writes it; it may not exist yet.
     pub path: Pointer,
     /// Further places.
     pub labels: Vec<Label>,
@@ -151,7 +149,7 @@ impl Finding {
         self
     }
 
-    /// Says what to do.
+    /// Sets the help.
     pub fn help(&mut self, text: impl Into<Cow<'static, str>>) -> &mut Self {
         self.help = text.into();
         self
@@ -169,8 +167,7 @@ impl Finding {
         self
     }
 
-    /// Says that nothing is filled here although the rule's action is `fill`: the finding becomes one of the
-    /// given level.
+    /// Gives the finding a level instead of filling the value in, if the rule's action is `fill`.
     pub fn instead_of_fill(&mut self, level: Level) -> &mut Self {
         if self.fills {
             self.fills = false;
@@ -183,5 +180,13 @@ impl Finding {
     pub fn fix(&mut self, safety: Safety, ops: Vec<Op>) -> &mut Self {
         self.fix = Some(Fix { ops, safety });
         self
+    }
+}
+
+/// Joins words for a sentence: `a, b and c`.
+pub(crate) fn listed(words: &[String], conjunction: &str) -> String {
+    match words.split_last() {
+        Some((last, rest)) if !rest.is_empty() => format!("{} {conjunction} {last}", rest.join(", ")),
+        _ => words.concat(),
     }
 }

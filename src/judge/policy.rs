@@ -1,8 +1,7 @@
-//! What to do about each rule's findings, for which objects: the policy, as read from `policies/*.yaml`.
+//! Policies, as read from `policies/*.yaml`: what to do about each rule's findings, for which objects.
 //!
-//! Reading ([`Policy::parse`]) is strict and says everything that is wrong at once. What does not depend on
-//! the object is settled then; judging an object costs a look at the overrides, and nothing is copied unless
-//! one of them speaks of it.
+//! [`Policy::parse`] is strict and reports all errors at once. It settles everything that does not depend on
+//! the object; judging an object only looks for matching overrides.
 
 mod builtin;
 mod error;
@@ -32,18 +31,18 @@ pub const API_VERSION: &str = "jobgate.dev/v1alpha1";
 /// `kind` of a policy.
 pub const KIND: &str = "Policy";
 
-/// The controllers that are trusted where a policy does not say: the CronJob controller, by its own account
-/// and by the one it has when kube-controller-manager runs without `--use-service-account-credentials`.
+/// The default of `trustedControllers`: the CronJob controller, with its own account or with that of a
+/// kube-controller-manager without `--use-service-account-credentials`.
 ///
-/// Denying what it makes would only pile up runs (kubernetes#93783, reliability.md §2 no. 37); the CronJob
-/// has been judged.
+/// Denying its Jobs would only pile up runs (kubernetes#93783, reliability.md §2 no. 37); the CronJob has
+/// been judged.
 pub const TRUSTED_CONTROLLERS: [&str; 2] =
     ["system:serviceaccount:kube-system:cronjob-controller", "system:kube-controller-manager"];
 
 /// The rule and its parameter that say what an accelerator is. `match.accelerators` reads the same table.
 const ACCELERATORS: (&str, &str) = ("gpu-toleration", "taints");
 
-/// What is done about a rule's findings.
+/// What to do about a rule's findings.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Action {
     /// The object is refused.
@@ -60,7 +59,7 @@ impl Action {
     /// All actions, in the order in which they are listed to people.
     pub const ALL: [Self; 4] = [Self::Deny, Self::Warn, Self::Fill, Self::Ignore];
 
-    /// Returns the word that stands in a policy.
+    /// Returns the word in a policy.
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {
@@ -78,7 +77,7 @@ impl Action {
     }
 }
 
-/// Which findings an author may lift with the annotation `jobgate.dev/ignore`.
+/// Which findings an author may suppress with the annotation `jobgate.dev/ignore`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum OptOut {
     /// None.
@@ -94,7 +93,7 @@ impl OptOut {
     /// All values, from the strictest.
     pub const ALL: [Self; 3] = [Self::None, Self::Warnings, Self::Denials];
 
-    /// Returns the word that stands in a policy.
+    /// Returns the word in a policy.
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {
@@ -138,16 +137,16 @@ pub struct Override {
     pub rules: BTreeMap<String, RuleSettings>,
 }
 
-/// Lifts findings of some rules for some objects, for a reason and perhaps for a time.
+/// Suppresses findings of some rules for some objects.
 #[derive(Clone, Debug)]
 pub struct Exemption {
     /// Which objects.
     pub matcher: Matcher,
     /// Rule ids; empty for all.
     pub rules: Vec<String>,
-    /// Why, for the people who will ask.
+    /// The reason.
     pub reason: String,
-    /// The last day on which it holds.
+    /// The last day on which it is valid.
     pub until: Option<Date>,
 }
 
@@ -158,16 +157,15 @@ pub struct Policy {
     pub name: String,
     /// Settings for some objects; later ones win.
     pub overrides: Vec<Override>,
-    /// What is lifted.
+    /// The rules it covers.
     pub exemptions: Vec<Exemption>,
-    /// Which findings an author may lift.
+    /// Which findings an author may suppress.
     pub opt_out: OptOut,
-    /// Whether the webhook says in a warning what it has filled in.
+    /// Whether the webhook warns about what it has filled in.
     pub report_fills: bool,
     /// Exact user names of controllers whose children are not judged again.
     pub trusted_controllers: Vec<String>,
-    /// The first 12 hexadecimal digits of the SHA-256 of the source, to tell policies apart in logs and audit
-    /// annotations.
+    /// The first 12 hexadecimal digits of the source's SHA-256, for logs and audit annotations.
     pub hash: String,
     rules: BTreeMap<String, RuleSettings>,
     /// What `rules` and the rules' defaults come to, in the order of [`RULES`].
@@ -217,7 +215,7 @@ struct Subject<'s> {
     request: &'s Request<'s>,
     workload: &'s Workload<'s>,
     taints: &'s [(String, String)],
-    /// Whether it asks for an accelerator, once a matcher has asked.
+    /// Whether it requests an accelerator, once needed.
     accelerators: OnceCell<bool>,
 }
 
@@ -245,13 +243,13 @@ impl Matcher {
 }
 
 impl Exemption {
-    /// Tells whether it speaks of a rule.
+    /// Tells whether it covers a rule.
     #[must_use]
     pub fn covers(&self, rule: &str) -> bool {
         self.rules.is_empty() || self.rules.iter().any(|id| id == rule)
     }
 
-    /// Tells whether it holds on a day; without a day it does.
+    /// Tells whether it is valid on a day; without a day it is.
     #[must_use]
     pub fn holds_on(&self, today: Option<Date>) -> bool {
         !matches!((self.until, today), (Some(until), Some(today)) if today > until)
@@ -278,10 +276,11 @@ impl Scope<'_> {
 }
 
 impl Policy {
-    /// Reads a policy. `name` is what its source is called in errors: the path of its file.
+    /// Reads a policy. `name` is the path of its file, for errors.
     ///
     /// # Errors
-    /// Everything that is wrong with it.
+    ///
+    /// All errors in the policy.
     pub fn parse(source: &str, name: &str) -> Result<Self, PolicyErrors> {
         read::policy(source, name)
     }
@@ -361,7 +360,7 @@ impl Policy {
         }
     }
 
-    /// Returns the exemptions that speak of an object, whether they still hold or not.
+    /// Returns the exemptions that match an object, also those that have ended.
     #[must_use]
     pub fn exemptions_for(&self, request: &Request<'_>, workload: &Workload<'_>) -> Vec<&Exemption> {
         let subject = self.subject(request, workload);
@@ -372,7 +371,7 @@ impl Policy {
         Subject { request, workload, taints: &self.taints, accelerators: OnceCell::new() }
     }
 
-    /// Returns a policy that leaves every rule as it is.
+    /// Returns a policy with every rule's defaults.
     fn plain(name: &str, source: &str) -> Self {
         let policy = Self {
             name: name.to_owned(),
@@ -391,7 +390,7 @@ impl Policy {
 }
 
 impl Default for Policy {
-    /// Returns the policy `default`, without reading it: every rule as its own page says.
+    /// Returns the policy `default` without reading it.
     fn default() -> Self {
         Self::plain(builtin::DEFAULT.name, builtin::DEFAULT.source)
     }

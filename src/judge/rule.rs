@@ -1,13 +1,14 @@
-//! What a rule is, and what it is given.
+//! The parts of a rule.
 //!
 //! A rule is a static [`Rule`] in `rules/<id>.rs`; the doc comment of that file is its manual page. Its check
-//! is given a [`Cx`] and reports findings.
+//! gets a [`Cx`] and reports findings.
 
 use std::borrow::Cow;
 
+use crate::judge::checks;
 use crate::judge::engine::Request;
 use crate::judge::facts::Facts;
-use crate::judge::finding::{Finding, Level, Part as FindingPart};
+use crate::judge::finding::{Finding, Level};
 use crate::judge::policy::{Action, Effective};
 use crate::kinds::{Kind, Pods, Workload};
 use crate::text::meter;
@@ -24,40 +25,38 @@ pub struct Rule {
     pub summary: &'static str,
     /// The kinds it looks at.
     pub kinds: Kinds,
-    /// What is done about a finding unless the policy says otherwise.
+    /// The default action.
     pub default: Action,
     /// Where its fills may write.
     pub fills: Fills,
     /// Its parameters.
     pub params: &'static [Param],
-    /// Whether an API server can judge by it without Jobgate.
+    /// Whether an API server can check it without Jobgate.
     pub export: Exportable,
     /// Finds what is wrong.
     pub check: fn(&mut Cx<'_>),
-    /// On UPDATE of a Job or PyTorchJob: what puts back that which an apply of the author's manifest takes
-    /// out of what the webhook filled in. It is asked whatever the policy says of the rule: what was filled
-    /// in under another one must not be in the way.
+    /// On UPDATE of a Job or PyTorchJob: returns operations that restore fills which an apply of the author's
+    /// manifest removed, whatever the policy's action: fills under an earlier policy must not block an apply.
     pub restore: Option<fn(&Cx<'_>) -> Vec<Op>>,
     /// What makes a violation a new one on UPDATE, besides its place.
     pub ratchet: Ratchet,
 }
 
-/// On UPDATE only new violations are denied. One is known by its place; this is what a rule adds to that.
+/// What makes a violation new on UPDATE, besides its place. Only new ones are denied.
 #[derive(Clone, Copy, Debug)]
 pub struct Ratchet {
-    /// Labels of the object that the rule reads. Without a change of the spec, a change of one of these, and
-    /// of nothing else, may be denied.
+    /// Labels that the rule reads. If the spec is unchanged, only a change of one of these may be denied.
     pub labels: &'static [&'static str],
-    /// How bad it is, where that can be said: a violation that has grown is a new one.
+    /// The size of the violation, if it has one: a larger violation is new.
     pub measure: Option<Measure>,
 }
 
-/// How bad a violation is, of an object that may have one: in code and in CEL.
+/// The size of a violation, in code and in CEL.
 #[derive(Clone, Copy, Debug)]
 pub struct Measure {
     /// The number.
     pub of: fn(&Workload<'_>) -> i64,
-    /// The same number, as an expression over `o`; only asked for of rules that are written in CEL.
+    /// The same number as an expression over `o`, for rules with CEL.
     pub cel: &'static str,
 }
 
@@ -94,7 +93,7 @@ impl Kinds {
     }
 }
 
-/// Where the fills of a rule may write, by role: each kind's definition says where that is.
+/// The fields that a rule may fill, by role: the path depends on the kind.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fills {
     /// Nowhere: the rule cannot fill.
@@ -132,7 +131,7 @@ impl Fills {
     }
 }
 
-/// Whether an API server can judge by a rule without Jobgate.
+/// Whether an API server can check a rule without Jobgate.
 #[derive(Debug)]
 pub enum Exportable {
     /// By this.
@@ -148,16 +147,16 @@ pub struct Cel {
     pub kinds: Kinds,
     /// The parameters of the rule that `places` names, each as `$name`: booleans and whole numbers.
     pub params: &'static [&'static str],
-    /// The places that break the rule, as a list of strings: an expression over `o`, an object of one of the
-    /// kinds, after the API server's validation. `$limits(FIELD)`, `$place(FIELD)`, `$labels`, `$roles` and
-    /// `$rolesPlace` are what each kind's definition says.
+    /// The paths that violate the rule, as a list of strings: an expression over `o`, a valid object of one
+    /// of the kinds. `$limits(FIELD)`, `$place(FIELD)`, `$labels`, `$roles` and `$rolesPlace` depend on the
+    /// kind.
     pub places: &'static str,
 }
 
 /// One parameter of a rule, with its type and default.
 #[derive(Clone, Copy, Debug)]
 pub struct Param {
-    /// camelCase name, as it stands in a policy.
+    /// camelCase name in a policy.
     pub name: &'static str,
     /// One sentence: meaning and unit.
     pub doc: &'static str,
@@ -236,7 +235,7 @@ pub enum ParamDefault {
 }
 
 impl ParamDefault {
-    /// Returns the default as JSON, which is how a policy holds it.
+    /// Returns the default as a JSON value.
     #[must_use]
     pub fn to_value(&self) -> Value {
         match self {
@@ -283,9 +282,9 @@ pub struct Cx<'a> {
     pub workload: &'a Workload<'a>,
     pub(crate) facts: &'a dyn Facts,
     pub(crate) settings: &'a Effective,
-    /// What was found so far, by this rule and those before it.
+    /// The findings of this rule and those before it.
     pub(crate) findings: Vec<Finding>,
-    /// Whether the object is a part of one, so that nothing can be said to be missing.
+    /// Whether the object is partial, so that missing fields are not reported.
     pub(crate) partial: bool,
 }
 
@@ -305,25 +304,15 @@ impl<'a> Cx<'a> {
             Action::Fill => (Level::Note, true),
             Action::Ignore => (Level::Note, false),
         };
-        self.findings.push(Finding {
-            rule: self.rule.id,
-            level,
-            pointer: at.clone(),
-            part: FindingPart::Value,
-            message: message.into(),
-            help: Cow::Borrowed(""),
-            path: at.clone(),
-            labels: Vec::new(),
-            fix: None,
-            fills,
-        });
+        let finding = checks::finding(self.rule.id, level, at.clone(), message, "");
+        self.findings.push(Finding { fills, ..finding });
         let last = self.findings.len() - 1;
         &mut self.findings[last]
     }
 
-    /// Reports that a field is missing. Says nothing of a partial object, whose rest nobody has seen.
+    /// Reports that a field is missing, unless the object is partial.
     ///
-    /// The finding points at the nearest mapping around the field that exists.
+    /// The finding points at the nearest existing mapping around the field.
     pub fn missing(
         &mut self,
         field: &Pointer,

@@ -1,5 +1,5 @@
-//! The rules, one file each. To add one: write `rules/<id>.rs`, give it a folder `tests/rules/<id>`, and add
-//! its two lines here. Its documentation, schema, `explain` page and webhook registration follow from the
+//! The rules, one file each. To add one: write `rules/<id>.rs`, add fixtures in `tests/rules/<id>`, and add
+//! its two lines here. Documentation, schema, `explain` page and webhook registration are generated from the
 //! file.
 
 mod checkpoint_volume_access;
@@ -23,7 +23,12 @@ pub struct Entry {
 }
 
 macro_rules! entries {
-    ($($file:ident)*) => { &[$(Entry { rule: &$file::RULE, source: include_str!(concat!("rules/", stringify!($file), ".rs")) }),*] };
+    ($($file:ident)*) => {
+        &[$(Entry {
+            rule: &$file::RULE,
+            source: include_str!(concat!("rules/", stringify!($file), ".rs")),
+        }),*]
+    };
 }
 
 /// All rules, sorted by id.

@@ -1,11 +1,10 @@
-//! Findings that are known and left for later: a file that `jobgate lint --write-baseline` makes and
-//! `--baseline` holds the next runs against.
+//! Baselines: files of `jobgate lint --write-baseline` with existing findings, which `--baseline` does not
+//! report again.
 //!
-//! A finding is known by its [`Identity`] and the file that it stands in, as often as it was there. Neither
-//! lines nor the number of a document count, so moving, reformatting or adding things makes nothing new. An
-//! entry whose file is gone counts for a named object wherever that stands now. An entry whose file is there,
-//! and was not looked at in this run, is left alone. What was not judged is known in the same way, under the
-//! reason.
+//! A finding matches by its [`Identity`] and file, as often as the file lists it. Lines and document numbers
+//! do not count, so moving or reformatting makes nothing new. If the file of a named object is gone, its
+//! entry matches the object in any file. An entry is kept if its file exists but was not linted in this run.
+//! Objects that were not judged match in the same way, with the reason.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -20,7 +19,7 @@ use crate::report::{Identity, Name, Report};
 /// The version of the file.
 const VERSION: u64 = 1;
 
-/// What is known, and how often.
+/// The baselined findings, with their numbers.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Baseline {
     known: BTreeMap<Place, NonZeroUsize>,
@@ -39,16 +38,14 @@ struct Place {
 #[derive(Debug, thiserror::Error)]
 pub enum BaselineError {
     /// It is not JSON of the shape that `--write-baseline` writes. The position is part of the cause's words.
-    #[error("it is no baseline as `--write-baseline` writes it")]
+    #[error("it is not a baseline of `--write-baseline`")]
     Shape(#[source] serde_json::Error),
     /// Another program, or another version of this one, has made it.
-    #[error(
-        "it is a baseline of version {0}, and this program reads version {VERSION}; write it again with `--write-baseline`"
-    )]
+    #[error("it has version {0}, but Jobgate reads version {VERSION}; regenerate it with `--write-baseline`")]
     Version(u64),
 }
 
-/// One entry, as it stands in the file.
+/// One entry of the file.
 #[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Entry {
@@ -82,7 +79,7 @@ impl<'de> Deserialize<'de> for Known {
             fn visit_seq<A: SeqAccess<'de>>(self, mut entries: A) -> Result<Known, A::Error> {
                 let mut known = BTreeMap::new();
                 while let Some(Entry { file, object, path, rule, count }) = entries.next_element()? {
-                    let twice = format!("`{rule}` of `{file}`, `{path}`, is here twice; keep one of them");
+                    let twice = format!("`{rule}` of `{file}`, `{path}`, is listed twice; remove one");
                     // As a merge of two branches leaves it.
                     if known.insert(Place { file, object, path, rule }, count).is_some() {
                         return Err(A::Error::custom(twice));
@@ -95,8 +92,7 @@ impl<'de> Deserialize<'de> for Known {
     }
 }
 
-/// How the files of a run are known to a baseline: by their paths from the directory that it lies in, so that
-/// it does not matter where a run starts.
+/// The files of a run by their paths relative to the baseline, so that the working directory does not matter.
 #[derive(Clone, Debug)]
 pub struct Root {
     /// Absolute, without `.` and `..`.
@@ -160,10 +156,11 @@ impl Baseline {
         Self { known }
     }
 
-    /// Reads what [`Baseline`] prints.
+    /// Reads a printed [`Baseline`].
     ///
     /// # Errors
-    /// It is not exactly of that shape, or has a finding twice.
+    ///
+    /// It has another shape, or has a finding twice.
     pub fn parse(text: &str) -> Result<Self, BaselineError> {
         #[derive(Deserialize)]
         struct Version {
@@ -185,14 +182,14 @@ impl Baseline {
         self.known.values().map(|count| count.get()).sum()
     }
 
-    /// Tells whether it knows nothing.
+    /// Tells whether it has no entries.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.known.is_empty()
     }
 
-    /// Takes what is known out of a report and counts it there, with what is known and no longer there.
-    /// `read` are the paths of all files that the report is about.
+    /// Removes baselined findings from a report and counts them there, with the resolved ones. `read` are the
+    /// paths of all files of the report.
     pub fn lift<'a>(&self, report: &mut Report, read: impl IntoIterator<Item = &'a str>, root: &Root) {
         let mut names = Names::new(root);
         let places = places(report, &mut names);
@@ -203,7 +200,7 @@ impl Baseline {
             .iter()
             .map(|place| place.as_ref().is_some_and(|place| take(left.get_mut(place))))
             .collect();
-        // What remains of files that are gone, by what it is about.
+        // The remaining entries of missing files, by identity.
         let mut files: BTreeMap<&str, bool> = BTreeMap::new();
         left.retain(|place, count| {
             *count > 0
@@ -236,8 +233,8 @@ impl Baseline {
     }
 }
 
-/// Returns the places of the findings of a report, and then those of what was not judged; nothing for what no
-/// baseline can know.
+/// Returns the keys of a report's findings, and then of what was not judged; nothing where a baseline has
+/// none.
 fn places(report: &Report, names: &mut Names<'_>) -> Vec<Option<Place>> {
     let mut places = Vec::with_capacity(report.findings.len() + report.unjudged.len());
     for located in &report.findings {
@@ -266,7 +263,7 @@ impl Place {
         Self { file, object, path, rule }
     }
 
-    /// Returns what it is about, wherever that stands.
+    /// Returns its identity without the file.
     fn about(&self) -> (&Option<Name>, &str, &str) {
         (&self.object, &self.path, &self.rule)
     }
@@ -277,8 +274,7 @@ impl Place {
 }
 
 impl fmt::Display for Baseline {
-    /// Writes the file: sorted, one finding a line, so that version control shows what has become known and
-    /// what has been fixed.
+    /// Writes the file: sorted, one finding per line, so that version control shows the changes.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{{\"version\":{VERSION},\"findings\":[")?;
         for (nth, (Place { file, object, path, rule }, count)) in self.known.iter().enumerate() {
@@ -502,7 +498,7 @@ spec:
             ("[]".to_owned(), "invalid length 0"),
             (
                 wrap(&format!("{entry},\n{entry}")),
-                "`syntax` of `a`, ``, is here twice; keep one of them at line 4",
+                "`syntax` of `a`, ``, is listed twice; remove one at line 4",
             ),
             (wrap(&entry.replace('1', "0")), "nonzero usize at line 2"),
             (wrap(&entry.replace("path", "paths")), "unknown field `paths`"),
@@ -522,7 +518,7 @@ spec:
         let newer = Baseline::parse("{\"version\":2,\"entries\":{}}").unwrap_err();
         assert_eq!(
             newer.to_string(),
-            "it is a baseline of version 2, and this program reads version 1; write it again with `--write-baseline`"
+            "it has version 2, but Jobgate reads version 1; regenerate it with `--write-baseline`"
         );
     }
 }

@@ -25,9 +25,8 @@ use crate::text::pointer::{Pointer, Token};
 use crate::text::value::Value;
 use crate::text::yaml::{Draft, Edit, Withheld};
 
-/// Makes fixes on a draft, as many of them as can be made together. They were each made for the document as
-/// it is; where two clash, the first one is made. Returns the draft with them, and those that were not made,
-/// by their number, in order.
+/// Applies as many fixes to a draft as fit together; of two that clash, the first. All were made for the
+/// original document. Returns the draft and the fixes that were withheld, by index, in order.
 #[must_use]
 pub fn make<'d>(draft: Draft<'d>, fixes: &[&Fix]) -> (Draft<'d>, Vec<(usize, Withheld)>) {
     let (mut joined, mut open, mut withheld) = (Joined::default(), Vec::new(), Vec::new());
@@ -45,7 +44,7 @@ pub fn make<'d>(draft: Draft<'d>, fixes: &[&Fix]) -> (Draft<'d>, Vec<(usize, Wit
     (made, withheld)
 }
 
-/// Fixes on their way into one document.
+/// Applies fixes to one document.
 struct Making<'f, 'd> {
     /// The document that they were made for.
     start: Draft<'d>,
@@ -64,7 +63,7 @@ impl<'d> Making<'_, 'd> {
             return draft;
         }
         let count = open.len();
-        // What the text around a place speaks against takes no reading to find out.
+        // A fix that its surroundings rule out is withheld without parsing.
         open.retain(|index| match self.start.try_out(&self.joined(&[*index])) {
             Ok(()) => true,
             Err(why) => {
@@ -76,8 +75,8 @@ impl<'d> Making<'_, 'd> {
         good.unwrap_or_else(|| self.apart(&open, 0))
     }
 
-    /// Makes fixes of which some may be bad: those inside of one item of a list apart from the others, so
-    /// that a bad one takes readings of its item only. Items are looked for below a depth.
+    /// Applies fixes of which some may be bad, one list item below a depth at a time, so that a bad fix costs
+    /// only parses of its item.
     fn apart(&mut self, open: &[usize], depth: usize) -> Draft<'d> {
         let mut items: BTreeMap<Pointer, Vec<usize>> = BTreeMap::new();
         let mut rest = Vec::new();
@@ -162,8 +161,8 @@ impl<'d> Making<'_, 'd> {
         joined.into_ops()
     }
 
-    /// Returns operations that were made for the document as it was in a form for what it is now: a mapping
-    /// that another fix has brought is added to.
+    /// Returns operations for the original document in a form for the current one: a mapping that another fix
+    /// has added is extended.
     fn on_top(&self, draft: &Draft<'_>, ops: Vec<Op>) -> Vec<Op> {
         let is_mapping =
             |draft: &Draft<'_>, at: &Pointer| at.find(&draft.document().value).is_some_and(Value::is_object);
@@ -182,8 +181,7 @@ impl<'d> Making<'_, 'd> {
     }
 }
 
-/// Returns the item of a list, the first on the way below a depth, that all operations are about the inside
-/// of.
+/// Returns the first list item below a depth that all operations are inside of.
 fn item(ops: &[Op], depth: usize) -> Option<Pointer> {
     let first = ops.first()?.pointer();
     let item =
@@ -195,8 +193,7 @@ fn item(ops: &[Op], depth: usize) -> Option<Pointer> {
     ops.iter().all(|op| op.pointer().depth() > item && op.pointer().is_within(&at)).then_some(at)
 }
 
-/// Returns the source with edits made, which are sorted and apart from each other, as [`Draft::edits`]
-/// returns them.
+/// Returns the source with the edits applied, which are sorted and do not overlap ([`Draft::edits`]).
 #[must_use]
 pub fn apply(source: &[u8], edits: &[Edit]) -> Vec<u8> {
     let mut out = Vec::with_capacity(source.len() + edits.iter().map(|edit| edit.text.len()).sum::<usize>());

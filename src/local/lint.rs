@@ -1,12 +1,13 @@
 //! The linter: files in, a report out. An adapter around [`crate::judge::engine::evaluate`], usable without
 //! the command line.
 //!
-//! Two passes. The first reads what the files say about claims: a search for the word, and a parse of the
-//! documents that have it. The second judges: every document is parsed, judged and forgotten by one thread,
-//! and what remains of it are its findings, looked up in the source. Files, and the documents of one large
-//! file, are spread over the threads of the current rayon pool; the report does not depend on their number.
+//! There are two passes. The first reads the claims in the files: it searches for the word and parses the
+//! documents that have it. In the second, one thread parses, judges and drops each document and keeps its
+//! findings, with their places. Files, and the documents of a large file, are spread over the current rayon
+//! pool; the report does not depend on the number of threads.
 
 mod answers;
+mod arguments;
 mod batch;
 mod chart;
 mod claims;
@@ -17,6 +18,8 @@ mod kustomization;
 mod near;
 mod objects;
 mod paths;
+mod place;
+mod run;
 mod source;
 
 pub use answers::{Against, DryRun, Key, Mentioned, mentioned};
@@ -26,7 +29,6 @@ pub use input::{Content, Input, Inputs, Unreadable, collect};
 pub use source::{STDIN, drained, stdin};
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -35,42 +37,35 @@ use rayon::prelude::*;
 
 use crate::judge::checks::UNRENDERED_TEMPLATE;
 use crate::judge::policy::Policy;
-use crate::local::fix;
-use crate::report::{Located, Location, Reason, Report, Unjudged, helm, unjudged_order};
-use crate::text::lines::Lines;
-use crate::text::lines::Position;
-use crate::text::yaml::{self, Chunk, Edit, Limits, SyntaxError, SyntaxErrorKind};
-use chart::Role;
-use claims::Scope;
-use document::{Context, Judged};
-use fixing::{Shifts, start};
+use crate::report::{Located, Reason, Report, Unjudged, unjudged_order};
+use crate::text::yaml::Limits;
+use arguments::Arguments;
 use kustomization::Kustomizations;
-use paths::{normal, shown};
-use source::{Loaded, TooLarge};
+use paths::normal;
+use run::{File, Moved, Run};
 
-/// What a run is told besides its inputs, policy and facts.
+/// The options of a run.
 #[derive(Clone, Copy, Debug)]
 pub struct Options<'a> {
-    /// Bytes above which a file is refused unread.
+    /// Files larger than this many bytes are not read.
     pub max_file_size: u64,
-    /// Whether to say what the API server would refuse, too.
+    /// Whether to report what the API server would refuse.
     pub api_checks: bool,
-    /// Whether the report keeps the text of the files that findings point into.
+    /// Whether the report keeps the text of files with findings.
     pub keep_sources: bool,
-    /// Whether findings keep the operations that would fix them; without, only whether there are any.
+    /// Whether findings keep the operations of their fixes.
     pub keep_fixes: bool,
-    /// Asks, instead of what is wrong with the objects, what would become of them; nothing for a plain lint.
+    /// How to predict the webhook's answers, instead of a plain lint.
     pub dry_run: Option<DryRun<'a>>,
-    /// Which findings are fixed, and what becomes of the files; nothing to leave them as they are.
+    /// Which findings are fixed, and where the fixed files go.
     pub fix: Option<Fixing<'a>>,
-    /// Today, for exemptions that end. Without it they hold.
+    /// Today, for exemptions that end. Without it they do not.
     pub today: Option<Date>,
-    /// Where to count the files that are done, for whoever watches.
+    /// Counts the files that are done.
     pub progress: Option<&'a Progress>,
 }
 
-/// The default of [`Options::max_file_size`]: 64 MiB, several times the largest object list that a cluster's
-/// etcd could hold.
+/// The default of [`Options::max_file_size`] in bytes: several times the largest object list in etcd.
 pub const MAX_FILE_SIZE: u64 = 64 << 20;
 
 impl Default for Options<'_> {
@@ -98,7 +93,7 @@ impl Options<'_> {
     }
 }
 
-/// How far a run has come.
+/// The progress of a run.
 #[derive(Debug, Default)]
 pub struct Progress {
     files: AtomicUsize,
@@ -112,36 +107,25 @@ impl Progress {
     }
 }
 
-/// What a run found, and what it could not read.
+/// The results of a run.
 #[derive(Debug, Default)]
 pub struct Linted {
-    /// What was found.
+    /// Findings, and what was not judged.
     pub report: Report,
-    /// What Jobgate fills in, as one unified diff for each file; only of a dry run.
+    /// In a dry run, Jobgate's fills as one unified diff per file.
     pub diffs: Vec<String>,
-    /// Files that could not be read; in the report they are not judged.
+    /// Files that could not be read. The report has them as not judged.
     pub unreadable: Vec<Unreadable>,
-    /// Files that should have been changed and are as they were; the report is about them as they are.
+    /// Files that could not be fixed. The report is about their unchanged text.
     pub unwritten: Vec<Unwritten>,
 }
 
-/// Documents that one thread takes at a time.
-const BATCH: usize = 32;
-/// Documents whose findings are in memory twice for a moment.
-const WAVE: usize = 64 * BATCH;
-
-/// Bytes of a file above which its documents are spread over threads; below, the file itself is the unit of
-/// work.
-const SPREAD: usize = 256 << 10;
-
 /// Lints files.
 ///
-/// `facts` are claims that are known beforehand; claims found among the inputs come second. The inputs' order
-/// is the report's.
+/// `facts` take precedence over claims in the inputs. The report follows the order of the inputs.
 #[must_use]
 pub fn lint(inputs: &[Input], policy: &Policy, facts: &Claims, options: &Options<'_>) -> Linted {
-    // Claims come first, which one of many files may hold. A file that is alone need not be read twice for
-    // that.
+    // Any file may have a claim, so claims are read first. A single file is read once.
     let alone = match inputs {
         [input] => source::load(input, options.max_file_size).ok().and_then(Result::ok),
         _ => None,
@@ -168,7 +152,7 @@ pub fn lint(inputs: &[Input], policy: &Policy, facts: &Claims, options: &Options
     for (input, file) in inputs.iter().zip(files) {
         match file {
             Ok(mut file) => {
-                // Of what says no kind itself, what it is a patch of decides.
+                // For a patch without a kind, the patched object decides.
                 file.report.unjudged.retain(|unjudged| match &unjudged.reason {
                     Reason::Patch(by) => says_kind(unjudged) || kustomizations.patches_batch(by, &taking),
                     _ => true,
@@ -226,8 +210,7 @@ pub fn lint(inputs: &[Input], policy: &Policy, facts: &Claims, options: &Options
     linted
 }
 
-/// Says a chart once, at the first of its templates: what renders one of them renders all. Returns the
-/// charts' directories.
+/// Keeps one entry per chart, at its first template. Returns the directories of the charts.
 fn once_a_chart(report: &mut Report) -> BTreeSet<Arc<str>> {
     let mut known: BTreeSet<Arc<str>> = BTreeSet::new();
     let mut again: BTreeSet<Arc<str>> = BTreeSet::new();
@@ -237,7 +220,7 @@ fn once_a_chart(report: &mut Report) -> BTreeSet<Arc<str>> {
         if let Some(location) = unjudged.location.as_ref().filter(|_| !first) {
             again.insert(Arc::clone(&location.file));
         }
-        // It is about no document.
+        // It is about the whole chart.
         unjudged.document = None;
         first
     });
@@ -252,12 +235,12 @@ fn once_a_chart(report: &mut Report) -> BTreeSet<Arc<str>> {
     known
 }
 
-/// Tells whether what was not judged says of what kind it is.
+/// Tells whether something that was not judged has a kind.
 fn says_kind(unjudged: &Unjudged) -> bool {
     unjudged.object.as_ref().is_some_and(|object| !object.kind.is_empty())
 }
 
-/// Says that a document was not judged for what a finding says of it.
+/// Returns the document of a finding as not judged.
 fn unjudged(located: &Located, reason: Reason) -> Unjudged {
     Unjudged {
         location: Some(located.location.clone()),
@@ -267,19 +250,13 @@ fn unjudged(located: &Located, reason: Reason) -> Unjudged {
     }
 }
 
-/// Says that nothing of a file was judged.
+/// Returns a whole file as not judged.
 fn whole_file(path: Arc<str>, reason: Reason) -> Unjudged {
-    let start = Position { line: 1, column: 1 };
-    Unjudged {
-        location: Some(Location { file: path, span: 0..0, start, end: start }),
-        document: None,
-        object: None,
-        reason,
-    }
+    Unjudged { location: Some(place::first_of(path)), document: None, object: None, reason }
 }
 
 impl Unreadable {
-    /// Returns the path as something that was not judged.
+    /// Returns the path as not judged.
     #[must_use]
     pub fn unjudged(&self) -> Unjudged {
         whole_file(self.path.as_str().into(), Reason::UnreadablePath(self.reason.as_str().into()))
@@ -287,274 +264,15 @@ impl Unreadable {
 }
 
 impl Unwritten {
-    /// Returns the file as something that was not fixed.
+    /// Returns the file as not fixed.
     #[must_use]
     pub fn unjudged(&self) -> Unjudged {
         whole_file(self.path.as_str().into(), Reason::NotWritten(self.reason.as_str().into()))
     }
 }
 
-/// Says that a path holds nothing that could be judged.
+/// Returns a path as one with nothing to judge.
 #[must_use]
 pub fn nothing_in(path: &str) -> Unjudged {
     whole_file(path.into(), Reason::Nothing)
-}
-
-/// The arguments of a run, and whether there was anything to say of what is in them.
-#[derive(Default)]
-struct Arguments {
-    /// Directories.
-    roots: BTreeMap<Arc<str>, bool>,
-    /// Named files.
-    files: Vec<Arc<str>>,
-}
-
-impl Arguments {
-    fn take(&mut self, input: &Input, file: &Report) {
-        let speaks = file.objects > 0 || !file.findings.is_empty() || !file.unjudged.is_empty();
-        match &input.root {
-            Some(root) => *self.roots.entry(Arc::clone(root)).or_default() |= speaks,
-            None if !speaks => self.files.push(Arc::clone(&input.path)),
-            None => {}
-        }
-    }
-
-    /// Remembers that something is said of a file elsewhere.
-    fn speak(&mut self, input: &Input) {
-        if let Some(root) = &input.root {
-            self.roots.insert(Arc::clone(root), true);
-        }
-    }
-
-    /// Remembers that something was said of files.
-    fn speak_of(&mut self, inputs: &[Input], unjudged: &[Unjudged]) {
-        let files: BTreeSet<&str> =
-            unjudged.iter().filter_map(|unjudged| Some(&*unjudged.location.as_ref()?.file)).collect();
-        inputs
-            .iter()
-            .filter(|input| files.contains(&*shown(Path::new(&*input.path))))
-            .for_each(|input| self.speak(input));
-    }
-
-    /// Returns the directories of which nothing was said. Files that were named are reported only if there is
-    /// nothing in any of them: whoever passes the files of a commit, or a shell's glob, means those of them
-    /// that hold batch work.
-    fn silent(self, said: usize) -> Vec<Unjudged> {
-        let roots = self.roots.into_iter().filter(|(_, speaks)| !speaks).map(|(root, _)| root);
-        let files = self.files.into_iter().filter(|_| said == 0);
-        roots.chain(files).map(|path| nothing_in(&path)).collect()
-    }
-}
-
-/// What is the same for every file of a run.
-struct Run<'a> {
-    policy: &'a Policy,
-    facts: &'a Claims,
-    claims: &'a Claims,
-    kustomizations: &'a Kustomizations,
-    /// The only file of the run, where there is but one.
-    alone: Option<Loaded>,
-    options: &'a Options<'a>,
-}
-
-/// Claims that stand elsewhere in their files than they did, by where they stood.
-type Moved = BTreeMap<(Arc<str>, usize, usize), Location>;
-
-/// What is left of a file.
-#[derive(Default)]
-struct File {
-    report: Report,
-    diff: Option<String>,
-    unwritten: Option<Unwritten>,
-    moved: Moved,
-}
-
-impl Run<'_> {
-    fn file(&self, input: &Input) -> Result<File, Unreadable> {
-        let done = self.read(input);
-        if let Some(progress) = self.options.progress {
-            progress.files.fetch_add(1, Ordering::Relaxed);
-        }
-        done
-    }
-
-    fn read(&self, input: &Input) -> Result<File, Unreadable> {
-        if let Some(loaded) = &self.alone {
-            return Ok(self.fixed(input, loaded));
-        }
-        match source::load(input, self.options.max_file_size)? {
-            Ok(loaded) => Ok(self.fixed(input, &loaded)),
-            Err(TooLarge { size }) => {
-                let finding = document::too_large(input, size, self.options.max_file_size);
-                let unjudged = vec![whole_file(Arc::clone(&input.path), Reason::TooLarge)];
-                let report =
-                    Report { files: 1, documents: 1, findings: vec![finding], unjudged, ..Report::default() };
-                Ok(File { report, ..File::default() })
-            }
-        }
-    }
-
-    /// Returns the text of a file that a claim stands in.
-    fn claim_text(&self, path: &str) -> Option<Arc<String>> {
-        let input = self.facts.file(path).or_else(|| self.claims.file(path))?;
-        Some(source::load(input, self.options.max_file_size).ok()?.ok()?.text())
-    }
-
-    /// Judges the documents of one file and hands the file over, where it is to be changed. If that fails,
-    /// the file is judged as it is.
-    fn fixed(&self, input: &Input, loaded: &Loaded) -> File {
-        let (mut file, edits) = self.documents(input, loaded, self.options);
-        let Some(fixing) = self.options.fix.filter(|_| !edits.is_empty()) else { return file };
-        let new = fix::apply(loaded.bytes(), &edits);
-        let split = |source| yaml::split(source, &self.options.limits()).collect::<Vec<_>>();
-        let (chunks, shifts) = (split(loaded.bytes()), Shifts::new(&edits));
-        let written = if shifts.keep(&chunks, &split(&new)) {
-            fixing.sink.take(&Change { input, old: loaded.bytes(), new: &new, edits: &edits })
-        } else {
-            Err(Unwritten {
-                path: input.path.to_string(),
-                reason: "its documents would run into each other".to_owned(),
-            })
-        };
-        if let Err(unwritten) = written {
-            let options = Options { fix: None, ..*self.options };
-            let (file, _) = self.documents(input, loaded, &options);
-            return File { unwritten: Some(unwritten), ..file };
-        }
-        let lines = Lines::new(&new);
-        for located in &mut file.report.findings {
-            let start = chunks.get(located.document).map_or(0, start);
-            document::shift(located, |offset| shifts.of(start, offset));
-            document::settle(located, &lines);
-        }
-        for unjudged in &mut file.report.unjudged {
-            let start = unjudged.document.and_then(|document| chunks.get(document)).map_or(0, start);
-            let Some(location) = &mut unjudged.location else { continue };
-            location.span = shifts.of(start, location.span.start)..shifts.of(start, location.span.end);
-            (location.start, location.end) =
-                (lines.position(location.span.start), lines.position(location.span.end));
-        }
-        for claim in self.facts.locations(&input.path).chain(self.claims.locations(&input.path)) {
-            let span =
-                shifts.of(claim.span.start, claim.span.start)..shifts.of(claim.span.start, claim.span.end);
-            let (start, end) = (lines.position(span.start), lines.position(span.end));
-            let now = Location { file: Arc::clone(&claim.file), span, start, end };
-            file.moved.insert((Arc::clone(&claim.file), claim.span.start, claim.span.end), now);
-        }
-        if self.options.keep_sources && !(file.report.findings.is_empty() && file.moved.is_empty()) {
-            file.report
-                .sources
-                .insert(Arc::clone(&input.path), Arc::new(String::from_utf8_lossy(&new).into_owned()));
-        }
-        file.report.changed = 1;
-        file
-    }
-
-    /// Judges the documents of one file. Findings stand where they stand when the edits of their own document
-    /// are made, and no others.
-    fn documents(&self, input: &Input, loaded: &Loaded, options: &Options<'_>) -> (File, Vec<Edit>) {
-        let scope = Scope { file: input, facts: self.facts, linted: self.claims };
-        let patch = self.kustomizations.patch(input);
-        let context = Context::new(self.policy, &scope, options, input, loaded.bytes()).patching(patch);
-        let limits = self.options.limits();
-        let chunks: Vec<_> = yaml::split(loaded.bytes(), &limits).collect();
-        let judge = |batch: &[Result<Chunk, SyntaxError>], first: usize| {
-            let mut judged = Judged::default();
-            for (index, chunk) in batch.iter().enumerate() {
-                let document = chunk
-                    .as_ref()
-                    .map_err(Clone::clone)
-                    .and_then(|chunk| yaml::parse(loaded.bytes(), chunk, &limits));
-                // What has nothing but comments has a number, but is not counted.
-                judged.report.documents +=
-                    usize::from(!document.as_ref().is_ok_and(yaml::Document::is_empty));
-                context.judge(first + index, document, &mut judged);
-            }
-            judged
-        };
-        let mut report = Report { files: 1, ..Report::default() };
-        let (mut broken, mut edits) = (Vec::new(), Vec::new());
-        let mut seen = 0;
-        for wave in chunks.chunks(WAVE) {
-            let batches =
-                wave.par_chunks(BATCH).enumerate().map(|(index, batch)| judge(batch, seen + index * BATCH));
-            let batches: Vec<Judged> =
-                if loaded.bytes().len() < SPREAD { vec![judge(wave, seen)] } else { batches.collect() };
-            seen += wave.len();
-            let found: usize = batches.iter().map(|batch| batch.report.findings.len()).sum();
-            if report.findings.capacity() - report.findings.len() < found {
-                // The rest of a file is mostly like what has been seen of it. To grow by doubling would take
-                // twice the memory.
-                let all = report.findings.len() + found;
-                report.findings.reserve_exact(found + (all + all / 16) * (chunks.len() - seen) / seen);
-            }
-            for mut batch in batches {
-                report.append(batch.report);
-                broken.append(&mut batch.broken);
-                edits.append(&mut batch.edits);
-            }
-        }
-        self.say_broken(input, loaded.bytes(), &mut broken, &mut report);
-        if !broken.is_empty() {
-            report.findings.extend(broken.into_iter().map(|(_, located)| located));
-            report.findings.sort_by(document::order);
-        }
-        if self.options.keep_sources && !report.findings.is_empty() {
-            report.sources.insert(Arc::clone(&input.path), loaded.text());
-        }
-        let diff = (self.options.dry_run.is_some() && !edits.is_empty())
-            .then(|| fix::diff(&input.path, loaded.bytes(), &edits));
-        (File { report, diff, ..File::default() }, edits)
-    }
-
-    /// Says which documents of a file could not be read, and forgets the others: in a directory, much is
-    /// called YAML or JSON that is no manifest.
-    fn say_broken(
-        &self,
-        input: &Input,
-        text: &[u8],
-        broken: &mut Vec<(SyntaxErrorKind, Located)>,
-        report: &mut Report,
-    ) {
-        if broken.is_empty() {
-            return;
-        }
-        let named = |is_own: fn(&Path) -> bool| matches!(&input.content, Content::File(path) if is_own(path));
-        let is_kustomization = named(kustomization::is_kustomization);
-        let is_ours = input.named
-            || is_kustomization
-            || named(chart::is_chart)
-            || self.kustomizations.patch(input).is_some();
-        let speak = is_ours || batch::may_be_manifest(text);
-        let first = broken.iter().position(|(kind, _)| *kind == SyntaxErrorKind::Template);
-        let chart = first.and_then(|_| chart::of(input));
-        // What a kustomization says is found in its text, as far as it can be.
-        let may_be = || match chart.as_ref().map(|dir| chart::role(dir, input)) {
-            _ if is_kustomization => false,
-            Some(Role::PassedOver) => false,
-            role => batch::is_in_template(text, role == Some(Role::Template)),
-        };
-        let speak_of_template = first.is_some() && (input.named || may_be());
-        let mut nth = 0;
-        broken.retain(|(kind, _)| {
-            nth += 1;
-            match kind {
-                // A template breaks YAML in as many places as it has directives: one finding says all there
-                // is to say.
-                SyntaxErrorKind::Template => speak_of_template && first == Some(nth - 1),
-                _ => speak && !(speak_of_template && first < Some(nth - 1)),
-            }
-        });
-        for (kind, located) in broken {
-            let reason = match (&kind, &chart) {
-                (SyntaxErrorKind::Template, Some(dir)) => {
-                    located.finding.help = helm(dir).into();
-                    Reason::Chart(Arc::clone(dir))
-                }
-                (SyntaxErrorKind::Template, None) => Reason::Template,
-                _ => Reason::Unreadable,
-            };
-            report.unjudged.push(unjudged(located, reason));
-        }
-    }
 }

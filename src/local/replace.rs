@@ -11,7 +11,7 @@ pub enum NotReplaced {
     #[error("the file has changed since it was read")]
     Changed,
     /// It is a pipe, a device or the like.
-    #[error("it is no regular file")]
+    #[error("it is not a regular file")]
     NoFile,
     /// It may not be written.
     #[error("the file is read-only")]
@@ -21,22 +21,21 @@ pub enum NotReplaced {
     Io(#[from] io::Error),
 }
 
-/// Replaces a file whose text is `old`. Symbolic links are followed: they stay, and the file that they lead
-/// to is replaced, with its permissions kept.
+/// Replaces a file whose text is `old`, or the target of a symbolic link, and keeps its permissions.
 ///
-/// The new text is written to a file beside it, brought to the disk, and renamed, so that nobody ever sees
-/// half of it. Hard links to the old text stay with the old text. A file that has the new text already is
-/// left alone.
+/// The new text is written to a file beside it, synced and renamed, so that no reader sees half of it. Hard
+/// links keep the old text. A file that already has the new text is not written.
 ///
 /// # Errors
-/// The file is as it was; what is said tells why.
+///
+/// The file is unchanged.
 pub fn replace(path: &Path, old: &[u8], new: &[u8]) -> Result<(), NotReplaced> {
     let target = fs::canonicalize(path)?;
     let metadata = fs::metadata(&target)?;
     if !metadata.is_file() {
         return Err(NotReplaced::NoFile);
     }
-    // Renaming asks for the directory's permissions only; the file's are meant, too.
+    // Renaming needs only the directory's permissions; the file's count, too.
     if metadata.permissions().readonly() {
         return Err(NotReplaced::ReadOnly);
     }
@@ -58,7 +57,7 @@ pub fn replace(path: &Path, old: &[u8], new: &[u8]) -> Result<(), NotReplaced> {
     Ok(())
 }
 
-/// Tells of each text whether a file holds it, without taking the whole file into memory once more.
+/// Tells for each text whether a file equals it, without reading the whole file into memory.
 fn holds<const N: usize>(path: &Path, texts: [&[u8]; N]) -> io::Result<[bool; N]> {
     let mut file = File::open(path)?;
     let (mut buffer, mut at, mut same) = (vec![0; 1 << 16], 0, [true; N]);
@@ -79,11 +78,11 @@ fn holds<const N: usize>(path: &Path, texts: [&[u8]; N]) -> io::Result<[bool; N]
     }
 }
 
-/// Writes a file, whether there is one or not: all of it or nothing, in the way of [`replace`]. A new file
-/// gets the permissions that new files get.
+/// Writes a file completely or not at all, like [`replace`]. A new file gets default permissions.
 ///
 /// # Errors
-/// What was there, or was not, is as it was; what is said tells why.
+///
+/// The file is unchanged.
 pub fn put(path: &Path, text: &[u8]) -> Result<(), NotReplaced> {
     match fs::symlink_metadata(path) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => create(path, text),

@@ -66,8 +66,7 @@ fn excerpt<'s, 'r>(source: &str, mut spots: Vec<&'s Spot<'r>>) -> Excerpt<'s, 'r
     }
     let (mut start, last_line) = (line_start(source, first.span.start), last.start.line);
     for line in first.start.line..=last_line {
-        // Only the last line may be long and nothing behind it matter: a JSON file of one line would be
-        // searched for each of its findings.
+        // Text after a long last line is not searched: a JSON file of one line may have many findings.
         let end = if line == last_line {
             line_end(source, last.span.start.max(start), BEHIND)
         } else {
@@ -83,7 +82,7 @@ fn excerpt<'s, 'r>(source: &str, mut spots: Vec<&'s Spot<'r>>) -> Excerpt<'s, 'r
     out
 }
 
-/// Appends a line, without what is far from every spot on it, and the marks of its spots.
+/// Appends a line without the parts far from its spots, and the marks of its spots.
 fn push_line<'s, 'r>(out: &mut Excerpt<'s, 'r>, source: &str, line: Range<usize>, spots: &[&'s Spot<'r>]) {
     let first = spots.first().map_or(line.start, |spot| spot.location.span.start);
     let last = spots.last().map_or(line.start, |spot| spot.location.span.start);
@@ -117,8 +116,7 @@ fn push_line<'s, 'r>(out: &mut Excerpt<'s, 'r>, source: &str, line: Range<usize>
     }
 }
 
-/// Returns where the line around an offset starts, or a place [`BEFORE`] bytes in front of the offset where
-/// the line is longer.
+/// Returns the start of the line around an offset, at most [`BEFORE`] bytes before it.
 fn line_start(source: &str, offset: usize) -> usize {
     let offset = character_at(source, offset);
     let from = character_at(source, offset.saturating_sub(BEFORE));
@@ -127,8 +125,7 @@ fn line_start(source: &str, offset: usize) -> usize {
     if start == 0 && source.starts_with('\u{FEFF}') { '\u{FEFF}'.len_utf8() } else { start }
 }
 
-/// Returns where the line around an offset ends, or a place `most` bytes behind the offset where the line is
-/// longer.
+/// Returns the end of the line around an offset, at most `most` bytes after it.
 fn line_end(source: &str, offset: usize, most: usize) -> usize {
     let offset = character_at(source, offset);
     let to = character_at(source, offset.saturating_add(most));

@@ -1,5 +1,4 @@
-//! Names for findings that stay the same while lines move, so that a tool can tell a new finding from an old
-//! one.
+//! Names for findings that do not depend on lines, so that tools can tell new findings from old ones.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -8,9 +7,8 @@ use sha2::{Digest as _, Sha256};
 
 use super::{Identity, Located, Location, Unjudged};
 
-/// Returns the name of what is wrong: the SHA-256, in hexadecimal, of its [`Identity`].
-///
-/// A finding about no object is named after its file and document instead.
+/// Returns the SHA-256, in hexadecimal, of a finding's [`Identity`], or of its file and document if it is
+/// about no object.
 pub(super) fn of(located: &Located) -> String {
     hex(&digest(located, &[]))
 }
@@ -22,8 +20,7 @@ pub(super) struct Unique {
 }
 
 impl Unique {
-    /// Returns a name like [`of`] that also tells apart the same object in two files, and equal findings by
-    /// their order.
+    /// Returns a name like [`of`] that also depends on the file, and on the order of equal findings.
     pub(super) fn next(&mut self, located: &Located) -> String {
         self.unique(digest(located, &[&located.location.file]))
     }

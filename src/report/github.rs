@@ -1,6 +1,6 @@
-//! Workflow commands of GitHub Actions, which annotate the lines of a pull request.
+//! Workflow commands of GitHub Actions, which annotate pull requests.
 //!
-//! GitHub shows the first ten errors and the first ten warnings of a step, so the worst come first.
+//! GitHub shows ten errors and ten warnings per step, so the worst come first.
 
 use std::borrow::Cow;
 use std::io;
@@ -24,8 +24,7 @@ pub(super) fn write(report: &Report, options: &Options, out: &mut dyn io::Write)
     writeln!(out, "{}", summary::line(report))
 }
 
-/// Writes the command for something that was not judged: a notice, or an error where that was asked for or
-/// the run has failed for it.
+/// Writes a notice for something that was not judged, or an error if that fails the run.
 fn not_judged(unjudged: &Unjudged, fails: bool, out: &mut dyn io::Write) -> io::Result<()> {
     write!(out, "::{} ", if fails || unjudged.reason.is_error() { "error" } else { "notice" })?;
     if let Some(location) = &unjudged.location {
@@ -79,8 +78,8 @@ fn command(report: &Report, located: &Located, out: &mut dyn io::Write) -> io::R
     writeln!(out)
 }
 
-/// Escapes a text for behind the `::`. The runner reads `%25`, `%0D` and `%0A`; other control characters are
-/// shown as pictures.
+/// Escapes the text after `::`. The runner reads `%25`, `%0D` and `%0A`; other control characters become
+/// pictures.
 fn message(text: &str) -> String {
     let text: Cow<'_, str> = text.replace('%', "%25").replace('\r', "%0D").replace('\n', "%0A").into();
     clean(&text).into_owned()

@@ -9,7 +9,7 @@ use super::text::{clean, repository_path};
 use super::{Located, Location, Options, Report, Unjudged};
 use crate::judge::finding::Level;
 
-/// What stands where a finding has its rule.
+/// The name of the rule for what was not judged.
 const NOT_JUDGED: &str = "not-judged";
 
 #[derive(Serialize)]
@@ -43,7 +43,7 @@ pub(super) fn write(report: &Report, options: &Options, out: &mut dyn io::Write)
         serde_json::to_writer(&mut *out, &issue(located, &mut unique))?;
         lead = b",\n";
     }
-    // An issue must have a path: what is in no file cannot be one.
+    // An issue must have a path, so objects without a file are omitted.
     let said =
         report.unjudged.iter().filter(|unjudged| options.fail_on_unjudged || !unjudged.reason.is_found());
     for (unjudged, location) in said.filter_map(|unjudged| Some((unjudged, unjudged.location.as_ref()?))) {

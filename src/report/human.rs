@@ -1,7 +1,6 @@
-//! The report for people: each object's findings under one heading, with the source lines they are about.
+//! The report for people: findings by object, with source lines.
 //!
-//! Beyond [`MANY`] findings nobody reads them one by one, so they are grouped by rule, with one shown in full
-//! and some more named.
+//! More than [`MANY`] findings are grouped by rule, with one shown in full and some more listed.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
@@ -51,7 +50,7 @@ pub(super) fn write_findings(report: &Report, options: &Options, out: &mut dyn i
 impl<'r, 'o> Writer<'r, 'o> {
     fn new(report: &'r Report, options: &Options, out: &'o mut dyn io::Write) -> Self {
         let renderer = if options.color { Renderer::styled() } else { Renderer::plain() };
-        // Lines of an object that stands in no file have no numbers.
+        // Lines of an object without a file have no numbers.
         let renderer = renderer.anonymized_snippet_line_numbers(report.impact.is_some());
         Self {
             report,
@@ -70,12 +69,12 @@ struct Writer<'r, 'o> {
     report: &'r Report,
     renderer: Renderer,
     color: bool,
-    /// Whether findings stand under their rules, not under their objects.
+    /// Whether findings are grouped by rule, not by object.
     grouped: bool,
     /// Whether everything is to be shown.
     full: bool,
     pages: Vec<Page>,
-    /// Rules whose reason and page have been told.
+    /// Rules whose reason and page were already written.
     told: BTreeSet<&'static str>,
     out: &'o mut dyn io::Write,
 }
@@ -123,8 +122,7 @@ impl<'r> Writer<'r, '_> {
         for (nth, (rule, mut findings)) in groups.into_iter().enumerate() {
             let heading = self.paint(HEADING, &format!("{rule}: {}", summary::counts(&findings)));
             writeln!(self.out, "{heading}  {}", page::link(rule))?;
-            // The example is of the worst level, and so are the first that are named.
-            // Of an audit only some objects are kept to be shown.
+            // The example and the first ones listed are of the worst level. An audit keeps only some objects.
             findings.sort_by_key(|located| {
                 (
                     std::cmp::Reverse(located.finding.level),
@@ -141,8 +139,8 @@ impl<'r> Writer<'r, '_> {
         Ok(())
     }
 
-    /// Names the first of some findings, a line each: where they are, and what they say unless the example
-    /// says the same.
+    /// Lists the first findings, one line each: their place, and their message if it differs from the
+    /// example's.
     fn names(
         &mut self,
         findings: &[&'r Located],
@@ -271,7 +269,7 @@ impl<'r> Writer<'r, '_> {
         // One path with nothing in it is in the summary.
         let alone =
             self.report.unjudged.iter().filter(|unjudged| unjudged.reason == Reason::Nothing).count() == 1;
-        // What is on standard error, or a finding, is not said twice.
+        // Errors on standard error and findings are not repeated.
         let is_said =
             |reason: &Reason| reason.is_found() || reason.is_error() || (alone && *reason == Reason::Nothing);
         let shown = |unjudged: &&Unjudged| !is_said(&unjudged.reason);
@@ -290,7 +288,7 @@ impl<'r> Writer<'r, '_> {
             let helps: BTreeSet<_> = group.iter().map(|unjudged| unjudged.help()).collect();
             for (unjudged, place) in shown.iter().zip(&places) {
                 let name = clean(&unjudged.name()).into_owned();
-                // Where what to do is the same for all, it is said once.
+                // A help that is the same for all is written once.
                 let what = match &unjudged.reason {
                     Reason::ChartParts(_) | Reason::Kustomization(_) if helps.len() > 1 => {
                         clean(&unjudged.help()).into_owned()
@@ -367,15 +365,15 @@ fn shortened(message: &str) -> String {
     }
 }
 
-/// Returns what stands for the nth place in the text that the renderer makes.
+/// Returns the placeholder for the nth place in the renderer's text.
 ///
-/// The renderer counts columns in the excerpt it is given, which is not the file where a line was cut or a
-/// character made visible. The character around the number is of private use, so no cleaned text has it.
+/// The renderer counts columns in its excerpt, which differs from the file where a line was cut or a
+/// character made visible. The private-use character around the number cannot be in cleaned text.
 fn stand_in(nth: usize) -> String {
     format!("\u{F8FF}{nth}\u{F8FF}")
 }
 
-/// Puts the places in for what stands for them, and for the line and column that the renderer added.
+/// Replaces the placeholders, and the renderer's line and column, by the places.
 fn put_places(text: &str, places: &[String]) -> String {
     let mut text = text.to_owned();
     for (nth, place) in places.iter().enumerate() {
@@ -390,7 +388,7 @@ fn put_places(text: &str, places: &[String]) -> String {
     text
 }
 
-/// Says which field belongs to the place, where it is the mapping around a field that is missing.
+/// Names the missing field, if the place is the mapping around it.
 fn missing(located: &Located) -> Option<String> {
     let finding = &located.finding;
     let (path, place) = (&finding.path, &finding.pointer);
@@ -443,10 +441,10 @@ mod tests {
           = why: A Job without a deadline runs until it succeeds, fails often enough, or someone notices
           = rule: https://github.com/jobgate/jobgate/blob/main/docs/rules/deadline.md
 
-        note[ttl-after-finished]: a finished Job stays forever
+        note[ttl-after-finished]: a finished Job is never deleted
          --> ./jobs/train.yaml:6:1
           = help: the webhook adds `ttlSecondsAfterFinished: 86400`
-          = why: Without it a finished Job or PyTorchJob stays forever, and a run of a CronJob until the history limits delete it, each with its pods: they fill etcd, slow every list, and keep volumes "in use"
+          = why: Without this field, a finished Job or PyTorchJob is never deleted, and the finished runs of a CronJob are kept up to its history limits, each with its pods
           = rule: https://github.com/jobgate/jobgate/blob/main/docs/rules/ttl-after-finished.md
 
         error[checkpoint-volume-access]: 4 pods mount the claim `checkpoints`, which one node can mount
@@ -464,12 +462,12 @@ mod tests {
            |                 ------------- PersistentVolumeClaim team-a/checkpoints: one node
            |
            = help: make the claim `ReadWriteMany`, or keep the pods on one node
-           = why: A `ReadWriteOnce` volume is attached to one node at a time, and a `hostPath` is another directory on each node
+           = why: A `ReadWriteOnce` volume is attached to one node at a time: pods on another node wait in ContainerCreating, without a time limit, and keep their GPUs
            = rule: https://github.com/jobgate/jobgate/blob/main/docs/rules/checkpoint-volume-access.md
 
-        note[placeholder]: `checkpoints` looks like a stand-in
+        note[placeholder]: `checkpoints` looks like a placeholder
           --> ./jobs/train.yaml:17:22
-           = why: A field that a rule must read, an image, or any field that the API server refuses as it is, holds a placeholder such as `$NUM_NODES`, `<PROJECT>`, `{{ .Values.x }}` or `YOUR_IMAGE`
+           = why: The field has a placeholder such as `$NUM_NODES`, `<PROJECT>`, `{{ .Values.x }}` or `YOUR_IMAGE` instead of a value
            = rule: https://github.com/jobgate/jobgate/blob/main/docs/rules/README.md#placeholder
 
         ./volumes/claims.yaml
@@ -481,7 +479,7 @@ mod tests {
           |   ^^^^^^^^^
           |
           = help: remove one
-          = why: kubectl takes the last of two equal keys and drops the first silently, so one of the two values its author wrote never reaches the cluster
+          = why: kubectl uses the last of two equal keys and silently ignores the first, so one of the two values never reaches the cluster
           = rule: https://github.com/jobgate/jobgate/blob/main/docs/rules/README.md#duplicate-key
 
         2 files, 3 documents, 1 job: 2 errors, 1 warning, 2 notes (1 filled in by the webhook)
@@ -650,7 +648,7 @@ mod tests {
         error[gpu-toleration]: something is wrong
          --> jobs/4.yaml:6:1
           = help: fix it
-          = why: Nodes with accelerators usually carry a taint, so that nothing else lands on them (GKE sets `nvidia.com/gpu=present:NoSchedule` by itself)
+          = why: Nodes with accelerators usually have a taint that keeps other pods away (GKE sets `nvidia.com/gpu=present:NoSchedule` by itself)
 
           error   jobs/10.yaml:6:1  Job team-a/train
           error   jobs/16.yaml:6:1  Job team-a/train
@@ -672,7 +670,7 @@ mod tests {
           | ^^^^
           |
           = help: fix it
-          = why: With `restartPolicy: Always` a container that has finished its work is started again, forever
+          = why: With `restartPolicy: Always`, a container that has finished its work is started again, forever
 
           error   jobs/8.yaml:6:1   Job team-a/train
           error   jobs/14.yaml:6:1  Job team-a/train

@@ -1,12 +1,11 @@
-//! What a finding is about, said so that it stays the same while lines, documents and neighbours move.
+//! Identities of findings that do not depend on lines and documents.
 
 use super::{Located, ObjectId, Reason, Unjudged};
 
-/// What is wrong with what: the rule, the object by its name, and the field.
+/// The identity of a finding: the rule, the object by its name, and the field.
 ///
-/// Two findings with the same identity are the same to whoever compares runs: a fingerprint, a baseline.
-/// Neither the words nor the level are part of it, so a new version of Jobgate or of the policy does not make
-/// a finding another one.
+/// Fingerprints and baselines compare runs by it. It includes neither the message nor the level, which change
+/// with versions of Jobgate and the policy.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Identity {
     /// Id of the rule or check.
@@ -17,8 +16,7 @@ pub struct Identity {
     pub path: String,
 }
 
-/// The name of an object. The version of its API is left out, for it changes without the object becoming
-/// another one.
+/// The name of an object, without the version of its API.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, serde::Serialize, serde::Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Name {
@@ -31,7 +29,7 @@ pub struct Name {
 }
 
 impl Identity {
-    /// Returns what a finding is about.
+    /// Returns the identity of a finding.
     #[must_use]
     pub fn of(located: &Located) -> Self {
         let object = located.object.as_deref().map(Name::of);
@@ -42,8 +40,8 @@ impl Identity {
         Self { rule: located.finding.rule.to_owned(), object, path }
     }
 
-    /// Returns what something that was not judged is about; nothing where the run itself is meant: its
-    /// arguments, what it could not read, a cluster.
+    /// Returns the identity of something that was not judged; nothing if it is about the run: its arguments,
+    /// unreadable files, a cluster.
     #[must_use]
     pub fn of_unjudged(unjudged: &Unjudged) -> Option<Self> {
         if unjudged.location.is_none() || unjudged.reason.is_error() || unjudged.reason == Reason::Nothing {

@@ -1,5 +1,4 @@
-//! What enforcing a policy would do to the objects that a cluster holds already: the part of a report that
-//! only an audit has.
+//! The effect of enforcing a policy on the objects of a cluster: the part of a report that only audits have.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
@@ -16,13 +15,13 @@ use crate::kinds::Kind;
 use crate::text::pointer::Pointer;
 use crate::text::value::Value;
 
-/// How many rows a table has unless all are asked for.
+/// How many rows a table has without `--full`.
 const ROWS: usize = 15;
 
 /// What enforcing a policy would do.
 #[derive(Clone, Debug, Default)]
 pub struct Impact {
-    /// The API server, for people.
+    /// The address of the API server.
     pub server: String,
     /// The policy's name.
     pub policy: String,
@@ -46,13 +45,13 @@ pub struct Filled {
     /// The field.
     #[serde(serialize_with = "as_path")]
     pub path: Pointer,
-    /// The value; of a list that the author began, what was added.
+    /// The value, or the items that were added to a list.
     pub value: Value,
-    /// What the next apply of the author's manifest does, where Jobgate is away.
+    /// What the next apply does without Jobgate.
     pub reapply: Reapply,
 }
 
-/// What an apply of an unchanged manifest does to a value that was filled in, where Jobgate is away.
+/// What an apply of an unchanged manifest does to a filled value without Jobgate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Reapply {
@@ -68,7 +67,7 @@ fn as_path<S: serde::Serializer>(pointer: &Pointer, serializer: S) -> Result<S::
     serializer.serialize_str(&pointer.to_path())
 }
 
-/// How many objects would be treated in which way.
+/// How many objects would get which answer.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Tally {
     /// Objects that were judged.
@@ -86,7 +85,7 @@ pub struct Tally {
 /// How many objects were not judged, and why.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct LeftOut {
-    /// They have run to their end; nobody will create them again as they are.
+    /// They have finished and will not be created again.
     pub finished: usize,
     /// A trusted controller made them from a parent that is judged.
     pub children: usize,
@@ -154,7 +153,7 @@ impl Impact {
         rows
     }
 
-    /// Returns the line that says what the audit came to.
+    /// Returns the summary line of an audit.
     pub(super) fn line(&self) -> String {
         let total = self.total();
         if total.objects == 0 {
@@ -179,7 +178,7 @@ impl Impact {
         format!("{objects}: {}", parts.join(", "))
     }
 
-    /// Returns what was left out, in words; nothing where nothing was.
+    /// Returns a line about omitted objects, if any.
     pub(super) fn left_out(&self) -> Option<String> {
         let LeftOut { finished, children, deleting, system } = self.left_out;
         let mut parts = Vec::new();
@@ -187,13 +186,13 @@ impl Impact {
             parts.push(format!("{} finished (`--include-finished`)", thousands(finished)));
         }
         if children > 0 {
-            parts.push(format!("{} of a CronJob, which is judged instead", thousands(children)));
+            parts.push(format!("{} owned by a CronJob, which is judged instead", thousands(children)));
         }
         if deleting > 0 {
             parts.push(format!("{} being deleted", thousands(deleting)));
         }
         if system > 0 {
-            parts.push(format!("{} in namespaces that the webhook leaves alone", thousands(system)));
+            parts.push(format!("{} in namespaces that the webhook excludes", thousands(system)));
         }
         (!parts.is_empty()).then(|| parts.join(", "))
     }
@@ -225,8 +224,7 @@ fn by_rule(report: &Report) -> Vec<(&'static str, Tally)> {
     rows
 }
 
-/// Writes what was filled in: how often, and the objects that an apply of their manifests would not leave as
-/// they are.
+/// Writes how often fields were filled, and the objects that an apply of their manifests would change.
 pub(super) fn filled(impact: &Impact, full: bool, out: &mut dyn io::Write) -> io::Result<()> {
     if impact.filled.is_empty() {
         return Ok(());
@@ -253,8 +251,8 @@ pub(super) fn filled(impact: &Impact, full: bool, out: &mut dyn io::Write) -> io
     let shown = if full { rows.len() } else { rows.len().min(ROWS) };
     for (reapply, object, paths) in &rows[..shown] {
         let apply = match reapply {
-            Reapply::Kept => "an apply leaves it as it is",
-            Reapply::Lost => "the next apply without Jobgate takes it out",
+            Reapply::Kept => "an apply keeps it",
+            Reapply::Lost => "the next apply without Jobgate removes it",
             Reapply::Refused => "an apply without Jobgate is refused",
         };
         writeln!(out, "  {}: {}: {apply}", clean(object), clean(paths))?;
@@ -352,7 +350,7 @@ struct Namespace<'r> {
     tally: Tally,
 }
 
-/// What was filled into one object.
+/// The fills of one object.
 #[derive(Serialize)]
 struct FilledIn<'r> {
     object: &'r str,

@@ -1,5 +1,4 @@
-//! The JSON document, described in `docs/json.md`. Its shape is a promise: fields may be added, none changes
-//! its meaning within a version.
+//! The JSON document of `docs/json.md`. It is stable: fields may be added, none changes its meaning.
 
 use std::borrow::Cow;
 use std::io;
@@ -18,8 +17,7 @@ use crate::text::patch;
 /// The version of the document.
 const VERSION: u32 = 1;
 
-/// How many findings are made into text before they are written: enough for all threads, and little to hold
-/// in memory.
+/// How many findings are formatted before they are written: enough for all threads, and little memory.
 const WINDOW: usize = 4096;
 
 /// The document. Its lists are read from the report as they are written: it never is in memory as a whole.
@@ -137,8 +135,7 @@ fn unjudged<S: Serializer>(unjudged: &[Unjudged], serializer: S) -> Result<S::Ok
     }))
 }
 
-/// Tens of thousands of findings take about as long to write as to read back: all threads make them into
-/// text, and one puts it together.
+/// Formatting findings takes about as long as writing them, so all threads format and one writes.
 fn findings<S: Serializer>(report: &Report, serializer: S) -> Result<S::Ok, S::Error> {
     let mut list = serializer.serialize_seq(Some(report.findings.len()))?;
     for window in report.findings.chunks(WINDOW) {
@@ -301,7 +298,7 @@ mod tests {
         {"file":null,"document":null,"object":null,"start":null,"reason":"not-looked-up","message":"claims","help":""},
         {"file":null,"document":null,"object":null,"start":null,"reason":"not-listed","message":"jobs","help":""}],"findings":[
         {"rule":"deadline","action":"deny","fills":false,"message":"the Job has no deadline","help":"add `spec.activeDeadlineSeconds` with the longest time a run may take","file":null,"document":0,"object":{"apiVersion":"batch/v1","kind":"Job","namespace":"team-a","name":"train"},"pointer":"/spec","path":"spec.activeDeadlineSeconds","start":null,"end":null,"related":[],"fix":"unsafe","withheld":null},
-        {"rule":"ttl-after-finished","action":"note","fills":true,"message":"a finished Job stays forever","help":"the webhook adds `ttlSecondsAfterFinished: 86400`","file":null,"document":0,"object":{"apiVersion":"batch/v1","kind":"Job","namespace":"team-a","name":"train"},"pointer":"/spec","path":"spec.ttlSecondsAfterFinished","start":null,"end":null,"related":[],"fix":null,"withheld":null}]}
+        {"rule":"ttl-after-finished","action":"note","fills":true,"message":"a finished Job is never deleted","help":"the webhook adds `ttlSecondsAfterFinished: 86400`","file":null,"document":0,"object":{"apiVersion":"batch/v1","kind":"Job","namespace":"team-a","name":"train"},"pointer":"/spec","path":"spec.ttlSecondsAfterFinished","start":null,"end":null,"related":[],"fix":null,"withheld":null}]}
         "##);
     }
 

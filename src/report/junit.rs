@@ -1,5 +1,5 @@
-//! JUnit XML: a suite for each file (or namespace of a cluster), a case for each finding. Findings that do
-//! not fail the run are cases that pass and say so.
+//! JUnit XML: a suite per file (or namespace of a cluster), a case per finding. Findings that do not fail the
+//! run are cases that pass.
 
 use std::fmt::Write as _;
 use std::io;
@@ -39,8 +39,8 @@ pub(super) fn write(report: &Report, options: &Options, out: &mut dyn io::Write)
     junit.serialize(out).map_err(io::Error::other)
 }
 
-/// Returns the case of something that was not judged: one that was skipped, that fails where that was asked
-/// for, or an error of the run.
+/// Returns the case of something that was not judged: skipped, failed if that fails the run, or an error of
+/// the run.
 fn not_judged(unjudged: &Unjudged, fails: bool) -> TestCase {
     let name = [unjudged.reason.word().to_owned(), unjudged.name()].join(": ");
     let message = unjudged.message();
@@ -62,7 +62,7 @@ fn not_judged(unjudged: &Unjudged, fails: bool) -> TestCase {
     case
 }
 
-/// Returns the name of a finding's suite: its file, or its namespace where it stands in no file.
+/// Returns the name of a finding's suite: its file, or else its namespace.
 fn suite_of<'r>(report: &Report, located: &'r Located) -> &'r str {
     let namespace = || located.object.as_ref()?.namespace.as_deref();
     report.file(&located.location).or_else(namespace).unwrap_or("jobgate")
@@ -70,7 +70,7 @@ fn suite_of<'r>(report: &Report, located: &'r Located) -> &'r str {
 
 fn case(report: &Report, located: &Located, fail_on: Level) -> TestCase {
     let finding = &located.finding;
-    // Readers follow a case over time by its name, so it holds no line number.
+    // Tools track a case by its name, so it has no line number.
     let name = match &located.object {
         Some(object) => format!("{}: {object} {}", finding.rule, finding.path),
         None => format!("{}: document {}", finding.rule, located.document + 1),

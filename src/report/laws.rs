@@ -1,4 +1,4 @@
-//! What holds for every report in every format, whatever stands in the manifests.
+//! Properties of every report in every format.
 
 use std::sync::Arc;
 
@@ -69,7 +69,7 @@ fn written(report: &Report, format: Format, options: &Options) -> String {
     String::from_utf8(out).unwrap()
 }
 
-/// Counts what a format says besides the findings.
+/// Counts the entries of a format besides the findings.
 fn said(report: &Report) -> usize {
     report.unjudged.iter().filter(|unjudged| !unjudged.reason.is_found()).count()
 }

@@ -1,5 +1,4 @@
-//! What is known about a rule or a check besides its findings: for links, and for the metadata that some
-//! formats carry.
+//! Metadata of rules and checks, for links and for formats that include it.
 
 use super::DOCS;
 use crate::judge::checks::CHECKS;
@@ -16,7 +15,7 @@ pub(crate) struct Page {
     pub(super) summary: &'static str,
     /// The whole page, in Markdown.
     pub(super) text: String,
-    /// The level of its findings unless the policy says otherwise.
+    /// The default level of its findings.
     pub(super) level: Level,
     /// `rule` or `input`: which of the two it is.
     pub(super) group: &'static str,
@@ -53,7 +52,7 @@ pub(crate) fn link(id: &str) -> String {
 }
 
 impl Page {
-    /// Returns the paragraph that says why it matters, on one line.
+    /// Returns the paragraph on why it matters, on one line.
     pub(super) fn why(&self) -> String {
         let rest = self.text.split_once("## Why\n").map_or(&*self.text, |(_, rest)| rest);
         let paragraph = rest.trim_start().lines().take_while(|line| !line.trim().is_empty());

@@ -7,9 +7,9 @@ use crate::judge::finding::Part;
 use crate::text::pointer::Pointer;
 use crate::text::yaml::Document;
 
-/// Returns the bytes of a place, or of the nearest place around it that is written out.
+/// Returns the bytes of a place, or of the nearest existing place around it.
 ///
-/// The key of an object that has none (a whole document, an item of a list) is its `kind`.
+/// The key of a document or list item is its `kind`.
 pub(crate) fn span(source: &[u8], document: &Document, pointer: &Pointer, part: Part) -> Range<usize> {
     let mut at = Cow::Borrowed(pointer);
     loop {

@@ -94,15 +94,7 @@ impl Report {
             namespace: Some("team-a".to_owned()),
             name: Some("train".to_owned()),
         };
-        self.findings.push(Located {
-            location,
-            document: 0,
-            object: Some(object.into()),
-            finding,
-            related: Vec::new(),
-            withheld: None,
-            by_name: None,
-        });
+        self.findings.push(Located { object: Some(object.into()), ..Located::new(location, 0, finding) });
         self.findings.last_mut().unwrap()
     }
 }
@@ -122,7 +114,7 @@ pub(super) fn report() -> Report {
         "ttl-after-finished",
         Level::Note,
         spec.clone(),
-        "a finished Job stays forever",
+        "a finished Job is never deleted",
         "the webhook adds `ttlSecondsAfterFinished: 86400`",
     );
     ttl.field(&spec / "ttlSecondsAfterFinished").at_key().fills = true;
@@ -143,7 +135,7 @@ pub(super) fn report() -> Report {
             text: "one node".to_owned(),
         },
     ];
-    let stand_in = finding("placeholder", Level::Note, claim, "`checkpoints` looks like a stand-in", "");
+    let stand_in = finding("placeholder", Level::Note, claim, "`checkpoints` looks like a placeholder", "");
     report.found("./jobs/train.yaml", "claimName: |checkpoints", stand_in);
     let message = "duplicate key `resources`; kubectl drops the first";
     let double = report.found(

@@ -1,7 +1,6 @@
 //! SARIF 2.1.0, the format of code scanning.
 //!
-//! Written result by result, so that a run over a whole company's manifests never stands in memory as one
-//! value.
+//! Results are written one by one, so that large reports need little memory.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -14,7 +13,7 @@ use crate::text::lines::Lines;
 use crate::text::lines::Position;
 use crate::text::value::{Value, json};
 
-/// The key of our fingerprints; the number goes up when what they are made of changes.
+/// The key of our fingerprints; the number is their version.
 const FINGERPRINT: &str = "jobgateFinding/v2";
 
 /// Writes the log.
@@ -38,7 +37,7 @@ pub(super) fn write(report: &Report, out: &mut dyn io::Write) -> io::Result<()> 
         serde_json::to_writer(&mut *out, &result(located, index, &mut columns))?;
     }
     out.write_all(b"]")?;
-    // What was not judged is no result: it is something that the run has to say of itself.
+    // What was not judged is not a result but a notification of the run.
     if !report.unjudged.is_empty() {
         let successful = !report.is_incomplete();
         write!(
@@ -155,7 +154,7 @@ fn result(located: &Located, index: Option<usize>, columns: &mut Columns<'_>) ->
 /// Looks columns up again, in the units that SARIF counts; keeps the lines of the files it has seen.
 struct Columns<'r> {
     report: &'r Report,
-    /// Nothing for a file that is ASCII: there, all units are the same.
+    /// Nothing for an ASCII file, where all units are the same.
     lines: BTreeMap<&'r str, Option<Lines<'r>>>,
 }
 

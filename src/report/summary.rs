@@ -1,4 +1,4 @@
-//! The line that says what a run came to.
+//! The summary line of a run.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -19,7 +19,7 @@ pub(super) fn line(report: &Report) -> String {
     } else if report.objects == 0 && report.findings.is_empty() {
         let _ = write!(line, ": no {} among them", Kind::listed("or"));
     } else if report.findings.is_empty() && !report.unjudged.is_empty() {
-        // "Nothing found" is for what was judged.
+        // "No findings" is only about judged objects.
         let _ = write!(line, ", {}: no findings", plural(report.objects, "job"));
     } else {
         let _ = write!(

@@ -3,11 +3,9 @@
 use std::borrow::Cow;
 use std::fmt::Write as _;
 
-/// Returns the text with every character made visible that a terminal would obey, hide, or let turn the
-/// others around.
+/// Returns the text with all characters made visible that a terminal would interpret, hide or reorder.
 ///
-/// Control characters become their pictures (`␛`), others their number (`<U+200B>`): in a manifest, an
-/// invisible character is worth seeing.
+/// Control characters become pictures (`␛`), others their number (`<U+200B>`).
 pub(crate) fn clean(text: &str) -> Cow<'_, str> {
     if text.bytes().all(|byte| matches!(byte, b' '..=b'~'))
         || !text.chars().any(|char| char == '\t' || is_hidden(char))
@@ -36,7 +34,7 @@ pub(super) fn clean_into(out: &mut String, text: &str) {
     }
 }
 
-/// Tells whether a character is one that is not simply printed where it stands.
+/// Tells whether a character is not simply printed.
 fn is_hidden(char: char) -> bool {
     matches!(char,
         '\0'..='\u{8}' | '\n'..='\u{1F}' | '\u{7F}'..='\u{9F}'
@@ -67,8 +65,7 @@ pub(crate) fn plural(number: usize, noun: &str) -> String {
     format!("{} {noun}{}", thousands(number), if number == 1 { "" } else { "s" })
 }
 
-/// Returns a path as tools expect one that is relative to the root of a repository: forward slashes, and no
-/// `./` in front.
+/// Returns a path relative to the root of a repository: with forward slashes, and no leading `./`.
 pub(super) fn repository_path(path: &str) -> Cow<'_, str> {
     let mut path = if std::path::MAIN_SEPARATOR == '\\' {
         Cow::Owned(path.replace('\\', "/"))

@@ -1,9 +1,12 @@
-//! What a run did not judge, and why. Every way in says it through this one type, and every format writes it
-//! from here.
+//! What a run did not judge, and why. All commands and formats use this type.
+
+mod reason;
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::sync::Arc;
+
+pub use reason::{Kustomized, Reason, Render};
 
 use super::text::{clean, plural, thousands};
 use super::{Location, ObjectId, Report};
@@ -12,234 +15,34 @@ use crate::kinds::{Kind, Likeness};
 /// One thing that was not judged.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Unjudged {
-    /// Where it is; nothing for what is in a cluster only.
+    /// Its location; nothing if it is only in a cluster.
     pub location: Option<Location>,
     /// The document's number in the file, from 0; nothing where all of the file is meant.
     pub document: Option<usize>,
-    /// The object, where it is one.
+    /// The object, if it is one.
     pub object: Option<Arc<ObjectId>>,
     /// Why.
     pub reason: Reason,
 }
 
-/// Why something was not judged. The order is that of reports.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Reason {
-    /// A batch kind that Jobgate does not judge.
-    Kind,
-    /// No known kind, but it runs pods to an end, or on accelerators.
-    Lookalike(Likeness),
-    /// Nearly a kind of ours: spelled or grouped in a way that no API server knows.
-    Misspelled,
-    /// Of a kind of ours, or of one that is known, in a version that API servers no longer serve.
-    NotServed,
-    /// A part of an object, which something completes. The rules that ask for what is missing said nothing.
-    Partial,
-    /// A patch that a kustomization lists.
-    Patch(Kustomized),
-    /// A kustomization that changes batch work, or takes in what was not linted.
-    Kustomization(Kustomized),
-    /// A Helm chart in this directory.
-    Chart(Arc<str>),
-    /// A Helm chart in this directory that has templates, or dependencies, which were not linted.
-    ChartParts(Arc<str>),
-    /// A template of something else.
-    Template,
-    /// An object with a placeholder where a value must be known: the field.
-    Placeholder(Box<str>),
-    /// An object of a batch kind inside of another one, which nobody takes out: the kind of that one.
-    Inside(Box<str>),
-    /// A document that could not be read.
-    Unreadable,
-    /// A file beyond the limit.
-    TooLarge,
-    /// A path that could not be read: why.
-    UnreadablePath(Box<str>),
-    /// A file that `--fix` should have changed and could not: why. It was judged as it is.
-    NotWritten(Box<str>),
-    /// A path in which there is nothing to judge.
-    Nothing,
-    /// A claim of this name, whose access modes nobody knows and which could decide.
-    Claim(Box<str>),
-    /// A namespace that the registration of the webhook excludes: what would keep it out.
-    Excluded(Box<str>),
-    /// Objects of a batch kind in a cluster; how many, where that is known.
-    InCluster(Box<str>, Option<u64>),
-    /// Something of a cluster that could not be looked up.
-    Unknown(Box<str>),
-    /// Objects of a cluster that should have been judged and could not be listed.
-    NotListed(Box<str>),
-}
-
-/// A kustomization, and how to see what it makes.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Kustomized {
-    /// The path of its file.
-    pub path: Arc<str>,
-    /// How it is rendered.
-    pub render: Render,
-}
-
-/// How a kustomization is rendered.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Render {
-    /// By itself.
-    Build,
-    /// By itself, where kustomize may call Helm.
-    WithHelm,
-    /// By another that takes it in: it is a component.
-    ByAnother,
-}
-
-impl Kustomized {
-    /// Returns the directory that kustomize is called with.
-    fn dir(&self) -> &str {
-        self.path.rsplit_once('/').map_or(".", |(dir, _)| dir)
-    }
-
-    /// Returns what to do to have what it renders to judged.
-    fn help(&self) -> String {
-        let dir = quoted(self.dir());
-        match self.render {
-            Render::Build => format!("lint what it renders to: `kubectl kustomize {dir} | jobgate lint -`"),
-            Render::WithHelm => {
-                format!("lint what it renders to: `kubectl kustomize --enable-helm {dir} | jobgate lint -`")
-            }
-            Render::ByAnother => {
-                "lint what a kustomization that takes in this component renders to".to_owned()
-            }
-        }
-    }
-}
-
-impl Reason {
-    /// Returns the word in the formats for programs.
-    #[must_use]
-    pub fn word(&self) -> &'static str {
-        match self {
-            Self::Kind => "kind",
-            Self::Lookalike(_) => "lookalike",
-            Self::Misspelled => "misspelled-kind",
-            Self::NotServed => "not-served",
-            Self::Partial => "partial",
-            Self::Patch(_) => "patch",
-            Self::Kustomization(_) => "kustomization",
-            Self::Chart(_) => "chart",
-            Self::ChartParts(_) => "chart-parts",
-            Self::Template => "template",
-            Self::Placeholder(_) => "placeholder",
-            Self::Inside(_) => "inside",
-            Self::Unreadable => "unreadable",
-            Self::TooLarge => "too-large",
-            Self::UnreadablePath(_) => "unreadable-path",
-            Self::NotWritten(_) => "not-written",
-            Self::Nothing => "nothing",
-            Self::Claim(_) => "claim",
-            Self::Excluded(_) => "namespace",
-            Self::InCluster(..) => "kind-in-cluster",
-            Self::Unknown(_) => "not-looked-up",
-            Self::NotListed(_) => "not-listed",
-        }
-    }
-
-    /// Tells whether the run itself has failed for it: the exit code is 2, and a line on standard error says
-    /// why.
-    #[must_use]
-    pub fn is_error(&self) -> bool {
-        matches!(self, Self::UnreadablePath(_) | Self::NotWritten(_) | Self::NotListed(_))
-    }
-
-    /// Returns what was not done, as formats put it before the message.
-    pub(super) fn what(&self) -> &'static str {
-        if matches!(self, Self::NotWritten(_)) { "not fixed" } else { "not judged" }
-    }
-
-    /// Tells whether a finding says the same, so that people need not read it twice.
-    pub(super) fn is_found(&self) -> bool {
-        matches!(
-            self,
-            Self::Misspelled
-                | Self::NotServed
-                | Self::Chart(_)
-                | Self::Template
-                | Self::Placeholder(_)
-                | Self::Unreadable
-                | Self::TooLarge
-        )
-    }
-
-    /// Returns the heading under which people find it.
-    pub(super) fn heading(&self) -> &'static str {
-        match self {
-            Self::Kind | Self::InCluster(..) => "batch kinds that Jobgate does not judge",
-            Self::Lookalike(_) => "unknown kinds that run batch pods",
-            Self::Misspelled => "kinds that no API server knows",
-            Self::NotServed => "versions that are no longer served",
-            Self::Partial => "parts of objects: what is missing may be elsewhere",
-            Self::Patch(_) => "kustomize patches",
-            Self::Kustomization(_) => "kustomizations that are not rendered",
-            Self::Chart(_) => "charts that are not rendered",
-            Self::ChartParts(_) => "charts with templates or dependencies that were not linted",
-            Self::Template => "templates that are not rendered",
-            Self::Placeholder(_) => "placeholders where a value must be known",
-            Self::Inside(_) => "batch objects inside other objects",
-            Self::Unreadable => "documents that cannot be read",
-            Self::TooLarge => "files beyond the limit",
-            Self::UnreadablePath(_) => "paths that cannot be read",
-            Self::NotWritten(_) => "files that cannot be written",
-            Self::Nothing => "paths with nothing to judge",
-            Self::Claim(_) => "claims with unknown access modes",
-            Self::Excluded(_) => "namespaces that the webhook leaves alone",
-            Self::Unknown(_) => "what could not be looked up",
-            Self::NotListed(_) => "what could not be listed",
-        }
-    }
-
-    /// Returns what the summary counts, in the singular, and what was not done to it; nothing for objects,
-    /// which it counts by their kinds.
-    fn noun(&self) -> Option<(&'static str, &'static str)> {
-        Some(match self {
-            Self::Kind
-            | Self::Lookalike(_)
-            | Self::Misspelled
-            | Self::NotServed
-            | Self::Partial
-            | Self::Patch(_)
-            | Self::Inside(_)
-            | Self::InCluster(..) => {
-                return None;
-            }
-            Self::Kustomization(_) => ("kustomization", "not rendered"),
-            Self::Chart(_) | Self::ChartParts(_) => ("chart", "not rendered"),
-            Self::Template => ("template", "not rendered"),
-            Self::Placeholder(_) => ("object", "with placeholders"),
-            Self::Unreadable => ("document", "not readable"),
-            Self::TooLarge => ("file", "too large"),
-            Self::UnreadablePath(_) => ("path", "not readable"),
-            Self::NotWritten(_) => ("file", "not written"),
-            Self::Nothing => ("path", "with nothing to judge"),
-            Self::Claim(_) => ("claim", "unknown"),
-            Self::Excluded(_) => ("namespace", "left out"),
-            Self::Unknown(_) => ("look-up", "failed"),
-            Self::NotListed(_) => ("list", "not readable"),
-        })
-    }
-}
-
 impl Unjudged {
-    /// Says that something of a cluster could not be looked up; `what` says what, and why.
+    fn of(object: Option<ObjectId>, reason: Reason) -> Self {
+        Self { location: None, document: None, object: object.map(Arc::new), reason }
+    }
+
+    /// Returns something of a cluster that could not be looked up; `what` includes the reason.
     #[must_use]
     pub fn unknown(what: String) -> Self {
-        Self { location: None, document: None, object: None, reason: Reason::Unknown(what.into()) }
+        Self::of(None, Reason::Unknown(what.into()))
     }
 
-    /// Says that objects of a cluster could not be listed; `what` says which, and why.
+    /// Returns objects of a cluster that could not be listed; `what` includes the reason.
     #[must_use]
     pub fn not_listed(what: String) -> Self {
-        Self { location: None, document: None, object: None, reason: Reason::NotListed(what.into()) }
+        Self::of(None, Reason::NotListed(what.into()))
     }
 
-    /// Says that the webhook is not asked about a namespace; `why` says by whom.
+    /// Returns a namespace that the webhook excludes, with the reason.
     #[must_use]
     pub fn excluded(namespace: &str, why: String) -> Self {
         let object = ObjectId {
@@ -248,15 +51,10 @@ impl Unjudged {
             namespace: None,
             name: Some(namespace.to_owned()),
         };
-        Self {
-            location: None,
-            document: None,
-            object: Some(Arc::new(object)),
-            reason: Reason::Excluded(why.into()),
-        }
+        Self::of(Some(object), Reason::Excluded(why.into()))
     }
 
-    /// Says that a cluster holds objects of a batch kind that is not judged; how many, where that is known.
+    /// Returns objects of another batch kind in a cluster, with their number if known.
     #[must_use]
     pub fn in_cluster(group: &str, kind: &str, count: Option<u64>) -> Self {
         let object = ObjectId { api_version: group.to_owned(), kind: kind.to_owned(), ..ObjectId::default() };
@@ -265,15 +63,10 @@ impl Unjudged {
         } else {
             kind.to_owned()
         };
-        Self {
-            location: None,
-            document: None,
-            object: Some(Arc::new(object)),
-            reason: Reason::InCluster(name.into(), count),
-        }
+        Self::of(Some(object), Reason::InCluster(name.into(), count))
     }
 
-    /// Returns what the thing is called, for people.
+    /// Returns its name in reports.
     pub(super) fn name(&self) -> String {
         match (&self.reason, &self.object) {
             (Reason::InCluster(kind, Some(count)), _) => format!("{count} {kind}"),
@@ -309,9 +102,9 @@ impl Unjudged {
             Reason::NotServed => "this version is no longer served".into(),
             Reason::Inside(around) => format!("the {kind} inside the {} is not judged", clean(around)).into(),
             Reason::Partial if kind.is_empty() => {
-                "this is a part of an object: it has neither `apiVersion` nor `kind`".into()
+                "this is a partial object without `apiVersion` and `kind`".into()
             }
-            Reason::Partial => "this is a part of an object: no container has an image".into(),
+            Reason::Partial => "this is a partial object: no container has an image".into(),
             Reason::Patch(by) => format!("this is a patch of {}", by.path).into(),
             Reason::Kustomization(kustomized) => {
                 format!("the kustomization in {} is not rendered", kustomized.dir()).into()
@@ -322,17 +115,17 @@ impl Unjudged {
             }
             Reason::Template => "this template is not rendered".into(),
             Reason::Placeholder(field) => {
-                format!("`{}` holds a placeholder, and must be known", clean(field)).into()
+                format!("`{}` is a placeholder for a required value", clean(field)).into()
             }
             Reason::Unreadable => "this document cannot be read".into(),
-            Reason::TooLarge => "this file is beyond the limit".into(),
+            Reason::TooLarge => "this file is too large".into(),
             Reason::UnreadablePath(why) => format!("cannot read this path: {why}").into(),
             Reason::NotWritten(why) => format!("cannot write this file: {why}").into(),
             Reason::Nothing => match &self.location {
                 Some(location) => format!("there is nothing to judge in {}", path_of(location)).into(),
                 None => "there is nothing to judge".into(),
             },
-            Reason::Claim(claim) => format!("the access modes of the claim `{claim}` are not known").into(),
+            Reason::Claim(claim) => format!("the access modes of the claim `{claim}` are unknown").into(),
             Reason::Excluded(why) => why.to_string().into(),
             Reason::InCluster(kind, _) => format!("Jobgate does not judge the kind {kind}").into(),
             Reason::Unknown(what) | Reason::NotListed(what) => what.to_string().into(),
@@ -343,23 +136,27 @@ impl Unjudged {
     #[must_use]
     pub fn help(&self) -> Cow<'static, str> {
         match &self.reason {
-            Reason::Kind | Reason::Lookalike(_) | Reason::InCluster(..) => "check by hand what its pods may waste".into(),
-            Reason::Misspelled => "write the kind and `apiVersion` as the API server knows them".into(),
-            Reason::NotServed => "write it in a version that is served".into(),
+            Reason::Kind | Reason::Lookalike(_) | Reason::InCluster(..) => "review it by hand".into(),
+            Reason::Misspelled => "use a `kind` and `apiVersion` that the API server knows".into(),
+            Reason::NotServed => "use a served version".into(),
             Reason::Partial => "lint the whole object: `kubectl kustomize DIR | jobgate lint -`".into(),
             Reason::Patch(kustomized) | Reason::Kustomization(kustomized) => kustomized.help().into(),
             Reason::Chart(dir) | Reason::ChartParts(dir) => helm(dir).into(),
-            Reason::Template => "lint what it renders to".into(),
-            Reason::Placeholder(_) => "write the value in its place, or lint what the template renders to".into(),
-            Reason::Inside(_) => "lint it by itself".into(),
-            Reason::Unreadable | Reason::Nothing | Reason::Excluded(_) | Reason::Unknown(_) => "".into(),
-            Reason::UnreadablePath(_) | Reason::NotWritten(_) | Reason::NotListed(_) => "".into(),
+            Reason::Template => "lint the rendered manifests".into(),
+            Reason::Placeholder(_) => "replace it with a value, or lint the rendered manifests".into(),
+            Reason::Inside(_) => "lint it separately".into(),
             Reason::TooLarge => "raise the limit with `--max-file-size`".into(),
             // A claim of some namespace is then no answer.
             Reason::Claim(_) if self.object.as_ref().is_some_and(|object| object.namespace.is_none()) => {
-                "write `metadata.namespace`, and pass the claim's manifest, or `kubectl get pvc -A -o yaml`, with `--facts`".into()
+                "write `metadata.namespace`, and pass the claim's manifest, \
+                 or `kubectl get pvc -A -o yaml`, with `--facts`"
+                    .into()
             }
-            Reason::Claim(_) => "pass the claim's manifest, or `kubectl get pvc -A -o yaml`, with `--facts`".into(),
+            Reason::Claim(_) => {
+                "pass the claim's manifest, or `kubectl get pvc -A -o yaml`, with `--facts`".into()
+            }
+            Reason::Unreadable | Reason::Nothing | Reason::Excluded(_) | Reason::Unknown(_) => "".into(),
+            Reason::UnreadablePath(_) | Reason::NotWritten(_) | Reason::NotListed(_) => "".into(),
         }
     }
 
@@ -391,7 +188,7 @@ fn path_of(location: &Location) -> Cow<'_, str> {
 /// Returns the command that lints what a chart renders to.
 #[must_use]
 pub(crate) fn helm(dir: &str) -> String {
-    format!("lint what it renders to: `helm template {} | jobgate lint -`", quoted(dir))
+    format!("lint the rendered manifests: `helm template {} | jobgate lint -`", quoted(dir))
 }
 
 /// Writes a path as a shell reads it.
@@ -407,8 +204,8 @@ fn quoted(path: &str) -> Cow<'_, str> {
 /// How many kinds the summary names.
 const NAMED: usize = 8;
 
-/// Returns what was not judged in a few words: `3 of 9 objects not judged (MPIJob 2, JobSet 1); 1 chart not
-/// rendered`; nothing where everything was.
+/// Returns a short summary, such as `3 of 9 objects not judged (MPIJob 2, JobSet 1); 1 chart not rendered`,
+/// if anything was not judged.
 pub(super) fn in_short(report: &Report) -> Option<String> {
     let mut kinds: BTreeMap<Cow<'_, str>, usize> = BTreeMap::new();
     let mut things: BTreeMap<(usize, (&'static str, &'static str)), usize> = BTreeMap::new();
@@ -457,7 +254,7 @@ pub(super) fn in_short(report: &Report) -> Option<String> {
     (!parts.is_empty()).then(|| parts.join("; "))
 }
 
-/// Returns the kind of an object for people: with its group, where it is only called like one of ours.
+/// Returns the kind of an object, with its group if a judged kind has the same name.
 fn full_kind(object: &ObjectId) -> Cow<'_, str> {
     let kind = clean(&object.kind);
     match object.api_version.split_once('/') {
@@ -468,8 +265,8 @@ fn full_kind(object: &ObjectId) -> Cow<'_, str> {
     }
 }
 
-/// Returns the kind that the summary counts an object under. Parts of ours, and kinds that are only called
-/// like ours, are told from ours.
+/// Returns the kind of an object in the summary. Partial objects, and other kinds with the name of a judged
+/// one, are distinguished.
 fn kind_of(unjudged: &Unjudged) -> Cow<'_, str> {
     let Some(object) = unjudged.object.as_ref().filter(|object| !object.kind.is_empty()) else {
         return "without a kind".into();
@@ -480,23 +277,6 @@ fn kind_of(unjudged: &Unjudged) -> Cow<'_, str> {
         Reason::NotServed => kind,
         _ if object.is_ours() => format!("partial {kind}").into(),
         _ => kind,
-    }
-}
-
-impl Reason {
-    fn rank(&self) -> usize {
-        match self {
-            Self::Kustomization(_) => 0,
-            Self::Chart(_) | Self::ChartParts(_) => 1,
-            Self::Template => 2,
-            Self::Placeholder(_) => 8,
-            Self::Unreadable => 3,
-            Self::TooLarge | Self::UnreadablePath(_) | Self::NotWritten(_) => 4,
-            Self::Claim(_) => 5,
-            Self::Excluded(_) => 6,
-            Self::Unknown(_) | Self::NotListed(_) => 7,
-            _ => 9,
-        }
     }
 }
 
@@ -572,10 +352,10 @@ mod tests {
 
     #[test]
     fn commands_name_the_directory_as_a_shell_reads_it() {
-        assert_eq!(helm("."), "lint what it renders to: `helm template . | jobgate lint -`");
+        assert_eq!(helm("."), "lint the rendered manifests: `helm template . | jobgate lint -`");
         assert_eq!(
             helm("my charts/it's"),
-            "lint what it renders to: `helm template 'my charts/it'\\''s' | jobgate lint -`"
+            "lint the rendered manifests: `helm template 'my charts/it'\\''s' | jobgate lint -`"
         );
         let help = |path: &str, render| {
             at("a", None, Reason::Patch(Kustomized { path: path.into(), render })).help().into_owned()

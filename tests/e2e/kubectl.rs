@@ -100,7 +100,7 @@ impl Output {
     pub(crate) fn quiet(self) -> Self {
         let output = self.ok();
         let told = |line: &str| {
-            ["filled in", "put back"].iter().any(|what| line.starts_with(&format!("Warning: jobgate {what}")))
+            ["filled in", "restored"].iter().any(|what| line.starts_with(&format!("Warning: jobgate {what}")))
         };
         assert!(
             !output.stderr.lines().any(|line| line.contains("Warning:") && !told(line)),

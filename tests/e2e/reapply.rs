@@ -277,7 +277,7 @@ fn filled_by_an_earlier_version(place: &Place<'_>) {
     let _gate = start(place, &setup);
     place
         .apply(&manifest("client"))
-        .warns(&["jobgate put back what it had filled in: spec.template.spec.tolerations"]);
+        .warns(&["jobgate restored what it had filled in: spec.template.spec.tolerations"]);
     let label =
         json!({"metadata": {"labels": {"run": "2"}, "annotations": {"jobgate.dev/keep": "gpu-toleration"}}});
     place.apply(&over(manifest("kept"), label)).ok();

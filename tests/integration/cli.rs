@@ -152,7 +152,7 @@ fn standard_input_is_a_file_called_dash() {
         .write_stdin("# x\n".repeat(1000))
         .output()
         .unwrap();
-    assert_eq!(json(&capped)["findings"][0]["message"], "the text goes on beyond the limit of 1 KiB");
+    assert_eq!(json(&capped)["findings"][0]["message"], "the text is longer than the limit of 1 KiB");
 }
 
 /// As the shell's `<(…)` makes them: what has been read of them is gone.
@@ -167,7 +167,11 @@ fn pipes_are_read_by_their_paths() {
     let open = JOB.replace("  ttlSecondsAfterFinished: 3600\n", "");
     let fixed = place.command(&["lint", "--fix", "/dev/stdin"]).write_stdin(open).output().unwrap();
     assert_eq!(code(&fixed), 2);
-    assert!(stderr(&fixed).contains("cannot write /dev/stdin: it is no regular file"), "{}", stderr(&fixed));
+    assert!(
+        stderr(&fixed).contains("cannot write /dev/stdin: it is not a regular file"),
+        "{}",
+        stderr(&fixed)
+    );
 }
 
 #[test]
@@ -301,7 +305,7 @@ fn a_baseline_that_is_none_stops_the_run() {
         (&["--baseline", "bad.json", "--write-baseline", "bad.json"], "cannot be used with"),
         (&["--write-baseline", "new.json", "--diff"], "cannot be used with"),
         (&["--baseline", "bad.json", "--diff"], "cannot be used with"),
-        (&["--write-baseline", "."], "it is no regular file"),
+        (&["--write-baseline", "."], "it is not a regular file"),
         (
             &["--write-baseline", "no/such/folder.json"],
             "write the baseline no/such/folder.json: No such file or directory (os error 2)\n",
@@ -616,13 +620,13 @@ fn what_is_not_judged_is_said_with_the_reason() {
         })
         .collect();
     assert_snapshot!(said.join("\n"), @"
-    charts/train/templates/a.yaml null chart: the chart in charts/train is not rendered; lint what it renders to: `helm template charts/train | jobgate lint -`
-    k8s/job.yaml 0 claim: the access modes of the claim `ckpt` are not known; pass the claim's manifest, or `kubectl get pvc -A -o yaml`, with `--facts`
-    k8s/other.yaml 0 kind: Jobgate does not judge the kind MPIJob; check by hand what its pods may waste
-    k8s/other.yaml 1 lookalike: Jobgate does not know the kind Trial, which runs batch pods; check by hand what its pods may waste
-    k8s/other.yaml 2 partial: this is a part of an object: it has neither `apiVersion` nor `kind`; lint the whole object: `kubectl kustomize DIR | jobgate lint -`
-    over/kustomization.yaml null kustomization: the kustomization in over is not rendered; lint what it renders to: `kubectl kustomize over | jobgate lint -`
-    over/patch.yaml 0 patch: this is a patch of over/kustomization.yaml; lint what it renders to: `kubectl kustomize over | jobgate lint -`
+    charts/train/templates/a.yaml null chart: the chart in charts/train is not rendered; lint the rendered manifests: `helm template charts/train | jobgate lint -`
+    k8s/job.yaml 0 claim: the access modes of the claim `ckpt` are unknown; pass the claim's manifest, or `kubectl get pvc -A -o yaml`, with `--facts`
+    k8s/other.yaml 0 kind: Jobgate does not judge the kind MPIJob; review it by hand
+    k8s/other.yaml 1 lookalike: Jobgate does not know the kind Trial, which runs batch pods; review it by hand
+    k8s/other.yaml 2 partial: this is a partial object without `apiVersion` and `kind`; lint the whole object: `kubectl kustomize DIR | jobgate lint -`
+    over/kustomization.yaml null kustomization: the kustomization in over is not rendered; lint the rendered manifests: `kubectl kustomize over | jobgate lint -`
+    over/patch.yaml 0 patch: this is a patch of over/kustomization.yaml; lint the rendered manifests: `kubectl kustomize over | jobgate lint -`
     ");
     assert_eq!(document["summary"]["unjudged"], 7);
     // Of a chart there is one finding, and of a patch none for what it lacks.
@@ -637,23 +641,23 @@ fn what_is_not_judged_is_said_with_the_reason() {
     assert_snapshot!(stdout(&human), @"
     not judged: batch kinds that Jobgate does not judge
       k8s/other.yaml:2:7  MPIJob ml/allreduce
-      = help: check by hand what its pods may waste
+      = help: review it by hand
 
     not judged: unknown kinds that run batch pods
       k8s/other.yaml:6:7  Trial t
-      = help: check by hand what its pods may waste
+      = help: review it by hand
 
-    not judged: parts of objects: what is missing may be elsewhere
+    not judged: partial objects: the rest may be elsewhere
       k8s/other.yaml:10:1  no kind, no name
       = help: lint the whole object: `kubectl kustomize DIR | jobgate lint -`
 
     not judged: kustomize patches
       over/patch.yaml:2:7  Job train of over/kustomization.yaml
-      = help: lint what it renders to: `kubectl kustomize over | jobgate lint -`
+      = help: lint the rendered manifests: `kubectl kustomize over | jobgate lint -`
 
     not judged: kustomizations that are not rendered
       over/kustomization.yaml
-      = help: lint what it renders to: `kubectl kustomize over | jobgate lint -`
+      = help: lint the rendered manifests: `kubectl kustomize over | jobgate lint -`
 
     not judged: claims with unknown access modes
       k8s/job.yaml:17:62  claim ckpt of Job team-a/train
@@ -677,11 +681,11 @@ fn what_a_chart_or_a_kustomization_takes_from_elsewhere_is_said() {
     assert_snapshot!(stdout(&output), @"
     not judged: kustomizations that are not rendered
       in/Kustomization
-      = help: lint what it renders to: `kubectl kustomize in | jobgate lint -`
+      = help: lint the rendered manifests: `kubectl kustomize in | jobgate lint -`
 
     not judged: charts with templates or dependencies that were not linted
       in/chart/Chart.yaml
-      = help: lint what it renders to: `helm template in/chart | jobgate lint -`
+      = help: lint the rendered manifests: `helm template in/chart | jobgate lint -`
 
     3 files, 3 documents: no Job, CronJob or PyTorchJob among them; 1 kustomization not rendered; 1 chart not rendered
     ");
@@ -1036,7 +1040,7 @@ fn a_chart_is_named_as_the_user_would_type_it() {
     ] {
         assert_eq!(
             help(directory, argument),
-            format!("lint what it renders to: `helm template {chart} | jobgate lint -`"),
+            format!("lint the rendered manifests: `helm template {chart} | jobgate lint -`"),
             "{directory}"
         );
     }
@@ -1269,13 +1273,13 @@ fn review_says_what_it_could_not_judge() {
     };
     assert_eq!(
         review(r#"{"apiVersion":"kubeflow.org/v1","kind":"TFJob"}"#, "kubeflow.org", "TFJob"),
-        "jobgate: not judged: Jobgate does not judge the kind TFJob; check by hand what its pods may waste\n"
+        "jobgate: not judged: Jobgate does not judge the kind TFJob; review it by hand\n"
     );
     let job = r#"{"apiVersion":"batch/v1","kind":"Job","metadata":{"name":"j"},"spec":{"parallelism":2,"completions":2,"activeDeadlineSeconds":9,"template":{"spec":{
         "restartPolicy":"Never","containers":[{"name":"c","image":"i"}],"volumes":[{"name":"v","persistentVolumeClaim":{"claimName":"ckpt"}}]}}}}"#;
     assert!(
         review(job, "batch", "Job")
-            .starts_with("jobgate: not judged: the access modes of the claim `ckpt` are not known; pass")
+            .starts_with("jobgate: not judged: the access modes of the claim `ckpt` are unknown; pass")
     );
     assert_eq!(review(&job.replace(r#""parallelism":2"#, r#""parallelism":1"#), "batch", "Job"), "");
 }
@@ -1538,7 +1542,7 @@ fn only_pods_with_gpus_hold_gpus() {
     for (file, holds) in [("cpu.yaml", false), ("gpu.yaml", true)] {
         let found = found_by_both(&place, file);
         let message = &found.iter().find(|found| found.1 == "deadline").unwrap().2;
-        assert!(message.contains("its pods run on"), "{message}");
+        assert!(message.contains("its pods keep running"), "{message}");
         assert_eq!(message.contains("hold their GPUs"), holds, "{message}");
     }
 }
@@ -1628,7 +1632,7 @@ fn what_a_tool_is_to_delete_is_a_hook_only_where_it_has_hooks() {
     };
     let flux = help("labels: {kustomize.toolkit.fluxcd.io/name: apps}");
     assert!(
-        flux.ends_with("; take it out of what Flux applies once it has finished, so that Flux deletes it"),
+        flux.ends_with("; remove it from what Flux applies once it has finished, so that Flux deletes it"),
         "{flux}"
     );
     let helm = help("labels: {helm.sh/chart: train-1.0.0}");
@@ -1793,7 +1797,7 @@ fn a_claim_on_a_host_path_points_at_the_host_path() {
         );
         assert!(
             elsewhere[0]["file"].as_str().unwrap().ends_with(file)
-                && elsewhere[0]["message"] == "another directory on each node",
+                && elsewhere[0]["message"] == "a different directory on each node",
             "{elsewhere:?}"
         );
     }
@@ -1811,13 +1815,13 @@ fn an_old_py_torch_job_is_told_what_has_changed() {
     let text = texts(&alpha).remove(0);
     assert!(
         text.contains("`spec.pytorchReplicaSpecs` instead of `spec.replicaSpecs[]`")
-            && text.contains("alone is not enough"),
+            && text.contains("is not enough"),
         "{text}"
     );
     for version in ["v1alpha2", "v1beta1", "v1beta2"] {
         let text = texts(&alpha.replace("v1alpha1", version)).remove(0);
         assert!(
-            text.contains("in `spec.runPolicy` instead of `spec`") && text.contains("alone is not enough"),
+            text.contains("in `spec.runPolicy` instead of `spec`") && text.contains("is not enough"),
             "{text}"
         );
     }

@@ -142,13 +142,5 @@ fn located(mut finding: Finding, object: &Arc<ObjectId>, file: &Arc<str>, text: 
         Related { location, object, text: label.text.clone() }
     });
     let (related, location) = (related.collect(), at(&finding.pointer, finding.part).unwrap_or(nowhere));
-    Located {
-        location,
-        document: 0,
-        object: Some(Arc::clone(object)),
-        finding,
-        related,
-        withheld: None,
-        by_name: None,
-    }
+    Located { object: Some(Arc::clone(object)), related, ..Located::new(location, 0, finding) }
 }

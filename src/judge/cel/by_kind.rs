@@ -1,10 +1,10 @@
-//! What rules name by role, as CEL for the kinds of a policy: each kind's definition says where it is.
+//! Fields by role, as CEL for the kinds of a policy.
 
 use crate::judge::rule::Kinds;
 use crate::kinds::{Kind, Path, Pods};
 
-/// Returns an expression with the roles that a rule names put in: `$limits(FIELD)` and `$roles`, which may be
-/// missing, `$labels` of what runs, and `$place(FIELD)` and `$rolesPlace`, which are the places as text.
+/// Returns an expression with its variables replaced for a kind: `$limits(FIELD)` and `$roles`, which may be
+/// missing, the `$labels` of the pods' object, and the paths `$place(FIELD)` and `$rolesPlace` as text.
 pub(super) fn with_roles(text: &str, kinds: Kinds) -> String {
     let text = with_argument(text, "$limits(", |field| {
         choose(kinds, |kind| format!("{}.?{field}", value(kind, kind.limits)))
@@ -46,8 +46,7 @@ fn choose(kinds: Kinds, of: impl Fn(Kind) -> String) -> String {
     if others.is_empty() { last } else { format!("({others}{last})") }
 }
 
-/// Returns a mapping of an object. What comes behind its body may be missing; then so is what is selected of
-/// it by `.?`.
+/// Returns a mapping of an object. Below its body it may be missing, and so may what `.?` selects from it.
 fn value(kind: Kind, path: Path) -> String {
     let certain = |at: usize| path[at] == "metadata" && at == 0 || kind.body.get(..=at) == Some(&path[..=at]);
     (0..path.len()).fold("o".to_owned(), |text, at| text + if certain(at) { "." } else { ".?" } + path[at])

@@ -1,6 +1,6 @@
 //! The policies that come with the program.
 
-/// A policy that comes with the program.
+/// A built-in policy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Builtin {
     /// Its name, by which a command line may ask for it.
@@ -13,7 +13,7 @@ pub struct Builtin {
 
 pub(super) const DEFAULT: Builtin = Builtin {
     name: "default",
-    summary: "Every rule as its page says: deny what wastes a night, fill in what has one right value",
+    summary: "The defaults of every rule: deny costly mistakes, fill in safe values",
     source: include_str!("../../../policies/default.yaml"),
 };
 
@@ -22,12 +22,12 @@ pub const BUILTINS: [Builtin; 3] = [
     DEFAULT,
     Builtin {
         name: "audit",
-        summary: "Warn only: nothing is denied and nothing filled in, for a roll-out",
+        summary: "Warn only, for a rollout: nothing is denied or filled in",
         source: include_str!("../../../policies/audit.yaml"),
     },
     Builtin {
         name: "accelerators",
-        summary: "Deny only what asks for an accelerator",
+        summary: "Deny only objects that request an accelerator",
         source: include_str!("../../../policies/accelerators.yaml"),
     },
 ];

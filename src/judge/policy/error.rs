@@ -1,4 +1,4 @@
-//! What is wrong with a policy, and where.
+//! An error in a policy, with its place.
 
 use std::fmt;
 use std::ops::Range;
@@ -11,7 +11,7 @@ use crate::text::lines::{Lines, Position, character_at};
 /// One thing that is wrong with a policy.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PolicyError {
-    /// What is wrong; no period.
+    /// The message, without a period.
     pub message: String,
     /// What to do about it, where there is more to say; no period.
     pub help: Option<String>,
@@ -28,7 +28,7 @@ pub struct PolicyErrors {
     pub name: String,
     /// The source.
     pub source: Arc<str>,
-    /// What is wrong with it.
+    /// Its errors.
     pub errors: Vec<PolicyError>,
 }
 

@@ -1,11 +1,12 @@
-//! From the source of a policy to a [`Policy`], or to everything that is wrong with it.
+//! Reads the source of a [`Policy`], or reports all its errors.
 //!
-//! The document is walked by hand rather than by serde: serde stops at the first error and knows no
-//! positions.
+//! Not with serde, which stops at the first error and knows no positions.
+
+mod fields;
 
 use std::collections::BTreeMap;
-use std::ops::Range;
 
+use fields::{Field, Fields, first_line, hint, one_of, shown, what};
 use jiff::civil::Date;
 
 use super::{
@@ -19,7 +20,6 @@ use crate::judge::rules::{self, RULES};
 use crate::kinds::Kind;
 use crate::text::lines::Lines;
 use crate::text::pointer::Pointer;
-use crate::text::suggest::closest;
 use crate::text::value::{Map, Value};
 use crate::text::yaml::{self, Document};
 
@@ -56,7 +56,7 @@ pub(super) fn policy(source: &str, name: &str) -> Result<Policy, PolicyErrors> {
                 source,
                 &lines,
                 0..0,
-                "there is no policy here".to_owned(),
+                "the file contains no policy".to_owned(),
                 Some(help),
             ));
         }
@@ -71,7 +71,7 @@ pub(super) fn policy(source: &str, name: &str) -> Result<Policy, PolicyErrors> {
                     source,
                     &lines,
                     span,
-                    "a policy is one document, and this is another".to_owned(),
+                    "a policy is a single document; remove this one".to_owned(),
                     None,
                 ));
             }
@@ -84,50 +84,6 @@ pub(super) fn policy(source: &str, name: &str) -> Result<Policy, PolicyErrors> {
     Err(PolicyErrors { name: name.to_owned(), source: source.into(), errors })
 }
 
-/// Returns as much of a span as stands on its first line that is not blank.
-fn first_line(source: &str, span: Range<usize>) -> Range<usize> {
-    let Some(text) = source.get(span.clone()) else { return span };
-    let start = span.start + (text.len() - text.trim_start().len());
-    let length =
-        source[start..span.end.max(start)].find(['\n', '\r']).unwrap_or(span.end.saturating_sub(start));
-    start..start + length
-}
-
-/// Says what a value is, for the end of a sentence that says what was expected.
-fn what(value: &Value) -> &'static str {
-    match value {
-        Value::Null => "nothing",
-        Value::Bool(_) => "a boolean",
-        Value::Number(_) => "a number",
-        Value::String(_) => "a string",
-        Value::Array(_) => "a list",
-        Value::Object(_) => "a mapping",
-    }
-}
-
-/// Writes words as a list for a sentence: `a`, `b` or `c`.
-fn one_of<'w>(words: impl IntoIterator<Item = &'w str>) -> String {
-    let words: Vec<String> = words.into_iter().map(|word| format!("`{word}`")).collect();
-    match words.split_last() {
-        Some((last, rest)) if !rest.is_empty() => format!("{} or {last}", rest.join(", ")),
-        _ => words.concat(),
-    }
-}
-
-/// Says what was probably meant, or else what there is.
-fn hint<'w>(word: &str, known: impl IntoIterator<Item = &'w str> + Clone) -> String {
-    match closest(word, known.clone()) {
-        Some(meant) => format!("did you mean `{meant}`?"),
-        None => format!("expected {}", one_of(known)),
-    }
-}
-
-/// Makes a word of the source fit for one line of output.
-fn shown(text: &str) -> String {
-    let cut: String = text.chars().take(80).collect();
-    cut.escape_debug().to_string()
-}
-
 struct Reader<'s> {
     source: &'s str,
     lines: &'s Lines<'s>,
@@ -136,132 +92,6 @@ struct Reader<'s> {
 }
 
 impl<'s> Reader<'s> {
-    /// Returns where a place stands, or else the nearest place around it that does.
-    fn span(&self, at: &Pointer, part: Part) -> Range<usize> {
-        let mut place = Some(at.clone());
-        while let Some(pointer) = place {
-            if let Some(span) = self.document.locate(&pointer) {
-                let range = match (part, span.key) {
-                    (Part::Key, Some(key)) => key,
-                    (Part::Value, Some(key)) if span.value.is_empty() => key,
-                    _ => span.value,
-                };
-                return first_line(self.source, range);
-            }
-            place = pointer.parent();
-        }
-        first_line(self.source, self.document.span.clone())
-    }
-
-    fn error(&mut self, at: &Pointer, part: Part, message: impl Into<String>, help: Option<String>) {
-        let span = self.span(at, part);
-        self.errors.push(PolicyError::new(self.source, self.lines, span, message.into(), help));
-    }
-
-    fn wrong(&mut self, at: &Pointer, message: impl Into<String>, help: Option<String>) {
-        self.error(at, Part::Value, message, help);
-    }
-
-    /// Reads a mapping that may be left out or empty.
-    fn mapping(&mut self, at: &Pointer, value: Option<&'s Value>, name: &str) -> Option<&'s Map> {
-        match value {
-            None | Some(Value::Null) => None,
-            Some(Value::Object(map)) => Some(map),
-            Some(other) => {
-                self.wrong(at, format!("{name} is a mapping, not {}", what(other)), None);
-                None
-            }
-        }
-    }
-
-    /// Reads a mapping whose keys are known.
-    fn fields(
-        &mut self,
-        at: &Pointer,
-        value: Option<&'s Value>,
-        name: &str,
-        known: &'static [&'static str],
-    ) -> Fields<'s> {
-        let map = self.mapping(at, value, name);
-        for key in map.into_iter().flat_map(Map::keys).filter(|key| !known.contains(key)) {
-            let message = format!("{name} has no key `{}`", shown(key));
-            self.error(&at.key(key), Part::Key, message, Some(hint(key, known.iter().copied())));
-        }
-        Fields { at: at.clone(), map }
-    }
-
-    /// Reads a list that may be left out or, if `may_be_empty`, empty.
-    fn list(
-        &mut self,
-        field: &Field<'s>,
-        name: &str,
-        may_be_empty: bool,
-    ) -> impl Iterator<Item = Field<'s>> + use<'s> {
-        let items: &[Value] = match field.value {
-            None => &[],
-            Some(Value::Null) if may_be_empty => &[],
-            Some(Value::Array(items)) => {
-                if items.is_empty() && !may_be_empty {
-                    self.wrong(
-                        &field.at,
-                        format!("{name} is an empty list"),
-                        Some("leave the key out to mean all".to_owned()),
-                    );
-                }
-                items
-            }
-            Some(other) => {
-                let help = matches!(other, Value::String(_))
-                    .then(|| "write the one item in brackets: `[…]`".to_owned());
-                self.wrong(&field.at, format!("{name} is a list, not {}", what(other)), help);
-                &[]
-            }
-        };
-        let at = field.at.clone();
-        items.iter().enumerate().map(move |(index, value)| Field { at: &at / index, value: Some(value) })
-    }
-
-    /// Reads a string that is not empty.
-    fn text(&mut self, field: &Field<'s>, name: &str) -> Option<&'s str> {
-        match field.value? {
-            Value::String(text) if !text.trim().is_empty() => return Some(text),
-            Value::String(_) => self.wrong(&field.at, format!("{name} is empty"), None),
-            other => {
-                let help =
-                    matches!(other, Value::Bool(_) | Value::Number(_)).then(|| "put it in quotes".to_owned());
-                self.wrong(&field.at, format!("{name} is a string, not {}", what(other)), help);
-            }
-        }
-        None
-    }
-
-    /// Reads a field that must be there.
-    fn required(&mut self, fields: &Fields<'s>, key: &'static str, name: &str) -> Option<&'s str> {
-        let field = fields.get(key);
-        if field.value.is_none() {
-            self.error(&fields.at, Part::Key, format!("{name} is missing"), None);
-        }
-        self.text(&field, name)
-    }
-
-    /// Reads a word from a list of words.
-    fn choice<T: Copy>(&mut self, field: &Field<'s>, name: &str, choices: &[(&'static str, T)]) -> Option<T> {
-        let words = choices.iter().map(|(word, _)| *word);
-        let message = match field.value? {
-            Value::String(text) => match choices.iter().find(|(word, _)| word == text) {
-                Some((_, choice)) => return Some(*choice),
-                None => {
-                    let help = hint(text, words);
-                    self.wrong(&field.at, format!("{name} cannot be `{}`", shown(text)), Some(help));
-                    return None;
-                }
-            },
-            other => format!("{name} is a word, not {}", what(other)),
-        };
-        self.wrong(&field.at, message, Some(format!("expected {}", one_of(words))));
-        None
-    }
-
     fn policy(&mut self, policy: &mut Policy) {
         let root = Pointer::root();
         for duplicate in &self.document.duplicates {
@@ -290,7 +120,7 @@ impl<'s> Reader<'s> {
         }
         let top = self.fields(&root, Some(&self.document.value), "a policy", keys::TOP);
         let metadata = self.nested(&top, "metadata", keys::METADATA);
-        // Of one that is no mapping all has been said.
+        // Other values are already reported.
         let readable = top.get("metadata").value.is_none_or(|value| value.is_null() || value.is_object());
         if let Some(name) = readable.then(|| self.required(&metadata, "name", "`metadata.name`")).flatten() {
             name.clone_into(&mut policy.name);
@@ -318,8 +148,7 @@ impl<'s> Reader<'s> {
         *policy = std::mem::take(policy).with_rules(rules);
     }
 
-    /// Tells whether the document means to be a policy. Of an object of another sort there is nothing more to
-    /// say.
+    /// Tells whether the document is meant as a policy. Other objects get no further errors.
     fn is_policy(&mut self, map: &Map) -> bool {
         let root = Pointer::root();
         let mut known = 0;
@@ -337,7 +166,7 @@ impl<'s> Reader<'s> {
                     foreign += 1;
                     let message = match found {
                         Value::String(text) => format!(
-                            "`{key}` is `{}`, which is not what this version of Jobgate reads",
+                            "`{key}` is `{}`, which this version of Jobgate does not support",
                             shown(text)
                         ),
                         other => format!("`{key}` is a string, not {}", what(other)),
@@ -347,16 +176,6 @@ impl<'s> Reader<'s> {
             }
         }
         known > 0 || foreign == 0
-    }
-
-    fn nested(
-        &mut self,
-        outer: &Fields<'s>,
-        key: &'static str,
-        known: &'static [&'static str],
-    ) -> Fields<'s> {
-        let field = outer.get(key);
-        self.fields(&field.at, field.value, &format!("`{key}`"), known)
     }
 
     /// Reads settings by rule.
@@ -423,7 +242,7 @@ impl<'s> Reader<'s> {
         RuleSettings { action, params }
     }
 
-    /// Checks a parameter's value; tells whether it is good.
+    /// Checks a parameter's value; tells whether it is valid.
     fn param(&mut self, param: &Param, field: &Field<'s>) -> bool {
         let before = self.errors.len();
         let name = format!("`{}`", param.name);
@@ -434,11 +253,7 @@ impl<'s> Reader<'s> {
             }
             ParamDefault::Int { least, .. } => match value.as_i64() {
                 Some(number) if number < *least => {
-                    self.wrong(
-                        &field.at,
-                        format!("{name} is {number}, below the least that makes sense, {least}"),
-                        None,
-                    );
+                    self.wrong(&field.at, format!("{name} is {number}, below the minimum of {least}"), None);
                 }
                 Some(_) => {}
                 None => {
@@ -478,16 +293,6 @@ impl<'s> Reader<'s> {
         self.errors.len() == before
     }
 
-    fn boolean(&mut self, field: &Field<'s>, name: &str) -> Option<bool> {
-        match field.value? {
-            Value::Bool(value) => Some(*value),
-            other => {
-                self.wrong(&field.at, format!("{name} is `true` or `false`, not {}", what(other)), None);
-                None
-            }
-        }
-    }
-
     fn an_override(&mut self, item: &Field<'s>) -> Override {
         let fields = self.fields(&item.at, item.value, "an override", keys::OVERRIDE);
         let matcher = self.matcher(&fields, "an override");
@@ -515,8 +320,8 @@ impl<'s> Reader<'s> {
         let until = date.and_then(|text| {
             let date = (text.len() == 10).then(|| Date::strptime("%Y-%m-%d", text).ok()).flatten();
             if date.is_none() {
-                let help = "write the last day on which it holds, as year-month-day: `2030-12-31`".to_owned();
-                self.wrong(&until.at, format!("`until` is no date: `{}`", shown(text)), Some(help));
+                let help = "write the last valid day as year-month-day: `2030-12-31`".to_owned();
+                self.wrong(&until.at, format!("`until` is not a date: `{}`", shown(text)), Some(help));
             }
             date
         });
@@ -528,12 +333,7 @@ impl<'s> Reader<'s> {
         if field.value.is_none_or(|value| value.is_null() || value.as_object().is_some_and(Map::is_empty)) {
             let at = if field.value.is_some() { &field.at } else { &outer.at };
             let help = format!("name at least one of {}", one_of(keys::MATCH.iter().copied()));
-            self.error(
-                at,
-                Part::Key,
-                format!("{whose} needs a `match` that says which objects it is for"),
-                Some(help),
-            );
+            self.error(at, Part::Key, format!("{whose} needs a `match` that selects objects"), Some(help));
             return Matcher::default();
         }
         let fields = self.fields(&field.at, field.value, "`match`", keys::MATCH);
@@ -566,38 +366,6 @@ impl<'s> Reader<'s> {
             labels,
             accelerators: self.boolean(&fields.get("accelerators"), "`accelerators`"),
         }
-    }
-
-    fn globs(&mut self, field: &Field<'s>, name: &str) -> Vec<globset::GlobMatcher> {
-        let mut globs = Vec::new();
-        for item in self.list(field, name, false) {
-            let Some(text) = self.text(&item, &format!("an item of {name}")) else { continue };
-            match globset::Glob::new(text) {
-                Ok(glob) => globs.push(glob.compile_matcher()),
-                Err(error) => {
-                    self.wrong(&item.at, format!("`{}` is no glob: {}", shown(text), error.kind()), None);
-                }
-            }
-        }
-        globs
-    }
-}
-
-/// A value and its place; no value for a key that is left out.
-struct Field<'s> {
-    at: Pointer,
-    value: Option<&'s Value>,
-}
-
-/// The fields of a mapping that may be left out.
-struct Fields<'s> {
-    at: Pointer,
-    map: Option<&'s Map>,
-}
-
-impl<'s> Fields<'s> {
-    fn get(&self, key: &'static str) -> Field<'s> {
-        Field { at: &self.at / key, value: self.map.and_then(|map| map.get(key)) }
     }
 }
 

@@ -1,7 +1,6 @@
-//! The JSON Schema of policies, for editors. Made from the rules, so that it knows every rule, parameter and
-//! action there is.
+//! The JSON Schema of policies for editors, generated from the rules.
 //!
-//! It says what a policy may look like; [`super::Policy::parse`] says more, and decides.
+//! [`super::Policy::parse`] is stricter, and decides.
 
 use super::read::keys;
 use super::{API_VERSION, Action, KIND, OptOut};
@@ -35,14 +34,14 @@ pub fn schema() -> Value {
         }),
         "$defs": {
             "rules": {
-                "description": "Settings by rule. What is left out is as the rule's own page says.",
+                "description": "Settings by rule. Rules that are not set use their defaults.",
                 "type": ["object", "null"],
                 "additionalProperties": false,
                 "properties": rules,
             },
             "ruleId": {"enum": ids},
             "match": {
-                "description": "Which objects. All that is given must match.",
+                "description": "Selects objects. All given criteria must match.",
                 "type": "object",
                 "minProperties": 1,
                 "additionalProperties": false,
@@ -65,7 +64,7 @@ fn spec(key: &str) -> Value {
     match key {
         "rules" => json!({"$ref": "#/$defs/rules"}),
         "overrides" => json!({
-            "description": "Settings for some objects, on top of the policy's. Of several that match, the later wins.",
+            "description": "Settings for some objects, on top of the policy's. The last match wins.",
             "type": ["array", "null"],
             "items": {
                 "type": "object",
@@ -75,7 +74,7 @@ fn spec(key: &str) -> Value {
             },
         }),
         "exemptions" => json!({
-            "description": "Lifts findings of some rules for some objects, for a reason and perhaps for a time.",
+            "description": "Suppresses findings of some rules for some objects.",
             "type": ["array", "null"],
             "items": {
                 "type": "object",
@@ -85,17 +84,17 @@ fn spec(key: &str) -> Value {
             },
         }),
         "optOut" => json!({
-            "description": "Which findings an author may lift with the annotation jobgate.dev/ignore.",
+            "description": "Which findings an author may suppress with the annotation jobgate.dev/ignore.",
             "enum": OptOut::ALL.map(OptOut::as_str),
             "default": OptOut::default().as_str(),
         }),
         "reportFills" => json!({
-            "description": "Whether the webhook says in a warning what it has filled in.",
+            "description": "Whether the webhook warns about what it has filled in.",
             "type": "boolean",
             "default": true,
         }),
         _ => json!({
-            "description": "Exact user names of controllers whose objects were judged already, with the parent they come from.",
+            "description": "User names of controllers whose objects were judged with their parent.",
             "type": ["array", "null"],
             "items": text("A user name."),
             "default": super::TRUSTED_CONTROLLERS,
@@ -111,9 +110,9 @@ fn exemption(key: &str) -> Value {
             "minItems": 1,
             "items": {"$ref": "#/$defs/ruleId"},
         }),
-        "reason" => text("Why, for the people who will ask."),
+        "reason" => text("Why it is needed. Shown with every suppressed finding."),
         "until" => json!({
-            "description": "The last day on which it holds. After it the exemption is reported and lifts nothing.",
+            "description": "The last valid day. After it the exemption is reported and suppresses nothing.",
             "type": "string",
             "format": "date",
             "pattern": "^[0-9]{4}-[0-9]{2}-[0-9]{2}$",
@@ -133,12 +132,12 @@ fn matcher(key: &str) -> Value {
             "items": {"enum": Kind::all().map(Kind::as_str).collect::<Vec<_>>()},
         }),
         "labels" => json!({
-            "description": "Labels the object must carry.",
+            "description": "Labels the object must have.",
             "type": "object",
             "additionalProperties": {"type": "string"},
         }),
         _ => json!({
-            "description": "true: one of the object's pods asks for an accelerator. false: none does.",
+            "description": "true: one of the object's pods requests an accelerator. false: none does.",
             "type": "boolean",
         }),
     }
@@ -157,7 +156,8 @@ fn rule(rule: &Rule) -> Value {
         "additionalProperties": false,
         "properties": {
             "action": {
-                "description": "deny: refuse the object. warn: admit it with a warning. fill: write the value in. ignore: do not look.",
+                "description": "deny: refuse the object. warn: admit it with a warning. \
+                                fill: write the value in. ignore: skip the rule.",
                 "enum": actions,
                 "default": rule.default.as_str(),
             },

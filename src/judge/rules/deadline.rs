@@ -1,12 +1,12 @@
-//! Every run has an end: `activeDeadlineSeconds` is set, and above zero.
+//! Every run has a deadline: `activeDeadlineSeconds` is set and above zero.
 //!
 //! ## Why
 //!
 //! A Job without a deadline runs until it succeeds, fails often enough, or someone notices. A training job
-//! that hangs in a collective operation does none of the three: it holds its GPUs over the weekend.
-//! `activeDeadlineSeconds` is the one bound that the API server's own controllers enforce. The clock runs
-//! from the start of the Job, includes the time its pods are pending, stops while the Job is suspended, and
-//! starts again from zero when it is resumed.
+//! that hangs in a collective operation does none of these and keeps its GPUs over the weekend.
+//! `activeDeadlineSeconds` is the only limit that Kubernetes itself enforces. The clock starts with the Job,
+//! includes the time its pods are pending, stops while the Job is suspended, and starts again from zero when
+//! it is resumed.
 //!
 //! ## Bad
 //!
@@ -37,49 +37,47 @@
 //!
 //! ## Fix
 //!
-//! Unsafe: adds the parameter `suggestion` (86400 seconds, a day), or `maximum` where that is less. How long
-//! a run may take is the author's to say, so the webhook never fills it in.
+//! Unsafe: adds the parameter `suggestion` (86400 seconds, a day), or `maximum` if that is shorter. Only the
+//! author knows how long a run may take, so the webhook never fills in this field.
 //!
 //! ## Details
 //!
 //! The field is in `spec` of a Job, in `spec.jobTemplate.spec` of a CronJob and in `spec.runPolicy` of a
 //! PyTorchJob.
 //!
-//! A value of 0 is accepted by the API server and ends the Job at its first sync. One above 9223372036
-//! overflows in the Job controller and ends it just as soon. Both count as missing. `activeDeadlineSeconds`
-//! of the pod template bounds a pod once it runs, and the Job may then make another: it is no deadline for
-//! the run.
+//! The API server accepts 0, which ends the Job at its first sync. A value above 9223372036 overflows in the
+//! Job controller and ends the Job just as early. Both count as missing. `activeDeadlineSeconds` of the pod
+//! template limits one running pod, and the Job may then create another, so it is no deadline for the run.
 //!
-//! A CronJob with `concurrencyPolicy: Replace` needs a deadline, too: a run that hangs holds its nodes until
-//! the next one is due, which may hang as well.
+//! A CronJob with `concurrencyPolicy: Replace` needs a deadline, too: a run that hangs keeps its nodes until
+//! the next run is due, which may hang as well.
 //!
-//! The parameter `maximum` is the longest deadline that an author may set. A longer one is reported as a
-//! missing one is; the unsafe fix writes the maximum.
+//! The parameter `maximum` is the longest deadline that an author may set. A longer one is reported like a
+//! missing one; the unsafe fix writes the maximum.
 //!
-//! Kueue suspends a workload that runs longer than its label `kueue.x-k8s.io/max-exec-time-seconds` says.
-//! Where Kueue does not run, or does not manage the object, the label does nothing, so it is no bound unless
-//! the parameter `kueueMaxExecTime` says that Kueue runs. Even then it counts only beside a queue name (the
-//! label `kueue.x-k8s.io/queue-name`), and for a CronJob only in `spec.jobTemplate.metadata.labels`: its Jobs
-//! do not inherit the CronJob's own labels. It never makes up for a deadline of 0. A finding says why a label
-//! does not count.
+//! Kueue suspends a workload that runs longer than its label `kueue.x-k8s.io/max-exec-time-seconds`. The
+//! label has no effect where Kueue is not installed or does not manage the object, so it counts only if the
+//! parameter `kueueMaxExecTime` is true and the object has a queue name (the label
+//! `kueue.x-k8s.io/queue-name`). For a CronJob, only labels in `spec.jobTemplate.metadata.labels` count: its
+//! Jobs do not inherit the CronJob's own labels. The label never replaces a deadline of 0. A finding says why
+//! a label does not count.
 //!
-//! On UPDATE a violation that the object has already is a warning, and two things are denied as new ones: a
-//! deadline that grows beyond `maximum` (a longer one, or none), and a change of Kueue's two labels after
-//! which they no longer bound the run. So the bound cannot be got round by taking the label away while the
-//! Job is suspended. Nothing is denied on a Job or PyTorchJob that has finished, and no other change of
-//! labels is: Kueue itself changes neither of the two.
+//! On UPDATE, a violation that the object already had is a warning. Two changes are denied as new violations:
+//! a deadline that grows beyond `maximum` (or is removed), and a change of Kueue's two labels after which
+//! they no longer limit the run. So nobody can bypass the limit by removing the label while the Job is
+//! suspended. Nothing is denied on a Job or PyTorchJob that has finished, nor is any other change of labels.
+//! Kueue itself changes neither label.
 //!
-//! Since release 1.9.4 the training operator marks a PyTorchJob as failed at its deadline and then leaves its
-//! pods running, unless `runPolicy.cleanPodPolicy` says `Running` or `All`: they hold their nodes until
-//! `ttlSecondsAfterFinished` deletes the job, or somebody does. Before that release the pods were always
-//! deleted. A PyTorchJob with a deadline and without such a `cleanPodPolicy` gets a warning, whatever the
-//! action of the rule is, and is never denied for it. A policy that is exported for the API server does not
-//! have this warning.
+//! Since release 1.9.4, the training operator marks a PyTorchJob as failed at its deadline but leaves its
+//! pods running, unless `runPolicy.cleanPodPolicy` is `Running` or `All`. They keep their nodes until
+//! `ttlSecondsAfterFinished`, or a user, deletes the job. Earlier releases always deleted the pods. A
+//! PyTorchJob with a deadline and without such a `cleanPodPolicy` gets a warning, whatever the rule's action,
+//! and is never denied for it. A policy exported for the API server does not have this warning.
 //!
 //! `cleanPodPolicy: Running` deletes the pods that still run when the job has ended, whether it succeeded,
-//! failed or ran out of time, and keeps those that have finished, with their logs. `All` deletes the finished
-//! ones as well. The fix is unsafe, since a worker that goes on after the master has succeeded, to upload
-//! results for example, is then stopped.
+//! failed or timed out, and keeps finished pods with their logs. `All` deletes the finished pods as well. The
+//! fix is unsafe because it also stops a worker that is still busy after the master has succeeded, for
+//! example with an upload of results.
 //!
 //! ## References
 //!
@@ -99,7 +97,7 @@ use crate::text::pointer::Pointer;
 
 const KUEUE: Flag = Flag::off(
     "kueueMaxExecTime",
-    "Whether Kueue runs, so that its label `kueue.x-k8s.io/max-exec-time-seconds` bounds a run that is in a queue.",
+    "Whether Kueue runs, so that its label `kueue.x-k8s.io/max-exec-time-seconds` limits a queued run.",
 );
 const MAXIMUM: Number =
     Number::new("maximum", "The longest deadline that an author may set, in seconds; 0 for none.", 0, 0);
@@ -108,7 +106,7 @@ const SUGGESTION: Number =
 
 pub(super) static RULE: Rule = Rule {
     id: "deadline",
-    summary: "Every run has an end: `activeDeadlineSeconds` is set, and above zero",
+    summary: "Every run has a deadline: `activeDeadlineSeconds` is set and above zero",
     kinds: Kinds::All,
     default: Action::Deny,
     fills: Fills::Nothing,
@@ -128,24 +126,27 @@ pub(super) static RULE: Rule = Rule {
     }),
     check,
     restore: None,
-    ratchet: Ratchet { labels: &[KUEUE_MAX_EXEC_TIME, KUEUE_QUEUE], measure: Some(Measure { of: longest, cel: LONGEST }) },
+    ratchet: Ratchet {
+        labels: &[KUEUE_MAX_EXEC_TIME, KUEUE_QUEUE],
+        measure: Some(Measure { of: longest, cel: LONGEST }),
+    },
 };
 
 const FIELD: &str = "activeDeadlineSeconds";
 
 /// Above this many seconds the Job controller's product with nanoseconds overflows (kubernetes.md §1.3).
-const MOST: i64 = 9_223_372_036;
+const MAX_SECONDS: i64 = 9_223_372_036;
 
 /// Kueue suspends a workload that runs longer than the number of seconds in this label (kubernetes.md §8).
 const KUEUE_MAX_EXEC_TIME: &str = "kueue.x-k8s.io/max-exec-time-seconds";
 /// The label that puts an object in a queue of Kueue's.
 const KUEUE_QUEUE: &str = "kueue.x-k8s.io/queue-name";
 
-/// Returns how long a run may take by its own deadline: forever without one, and no time where the Job
-/// controller ends it at once.
+/// Returns how long a run's own deadline lets it run: without limit if unset, 0 if the controller ends it at
+/// once.
 fn longest(workload: &Workload<'_>) -> i64 {
     let of_run = |run: &Run<'_>| match run.limits.get(FIELD).int() {
-        Field::Set(value) if value <= 0 || value > MOST => 0,
+        Field::Set(value) if value <= 0 || value > MAX_SECONDS => 0,
         Field::Set(value) => value,
         _ => i64::MAX,
     };
@@ -169,12 +170,12 @@ fn check_run(cx: &mut Cx<'_>, index: usize, run: &Run<'_>) {
     let kueue = kueue(cx, run);
     let bound_by_kueue = matches!(kueue, Some(Kueue { seconds: Ok(seconds), .. }) if is_short(seconds));
     match field.int() {
-        Field::Set(value) if value <= 0 || value > MOST => {
-            let why = if value > MOST { "which overflows in the controller" } else { "which is no deadline" };
-            let message = format!("`{FIELD}` is {value}, {why}: the run is ended as soon as it is seen");
+        Field::Set(value) if value <= 0 || value > MAX_SECONDS => {
+            let why = if value > MAX_SECONDS { "which overflows" } else { "which is no deadline" };
+            let message = format!("`{FIELD}` is {value}, {why}, so the controller ends the run immediately");
             let seconds = suggestion(cx);
             let finding = cx.report(&field.pointer, message);
-            ask(finding, &field, maximum);
+            set_help(finding, &field, maximum);
             rewrite(finding, &field, seconds);
         }
         Field::Set(_) if bound_by_kueue => keeps_pods(cx, index, run),
@@ -182,7 +183,7 @@ fn check_run(cx: &mut Cx<'_>, index: usize, run: &Run<'_>) {
             let most = maximum.unwrap_or(value);
             let finding = cx.report(
                 &field.pointer,
-                format!("`{FIELD}` is {value}, and the policy allows {most} at most"),
+                format!("`{FIELD}` is {value}, above the policy's maximum of {most}"),
             );
             finding.help(format!("write at most {most}, or ask for an exemption"));
             rewrite(finding, &field, most);
@@ -194,9 +195,9 @@ fn check_run(cx: &mut Cx<'_>, index: usize, run: &Run<'_>) {
     }
 }
 
-/// Says what to write.
-fn ask(finding: &mut Finding, field: &Part<'_>, maximum: Option<i64>) {
-    let most = maximum.map(|most| format!("; the policy allows {most} at most")).unwrap_or_default();
+/// Sets the help for a missing deadline.
+fn set_help(finding: &mut Finding, field: &Part<'_>, maximum: Option<i64>) {
+    let most = maximum.map(|most| format!("; the policy's maximum is {most}")).unwrap_or_default();
     finding.help(format!(
         "set `{}` to the longest time a run may take, in seconds (a day is 86400{most})",
         field.pointer
@@ -235,12 +236,12 @@ fn is_missing(
     let until = if is_replaced(workload) { "the next run replaces it" } else { "someone notices" };
     let mut message = format!("`{FIELD}` is not set, so a run that hangs keeps its nodes until {until}");
     if !of_pods.is_empty() {
-        message += " (that of the pod template bounds a pod once it runs)";
+        message += " (the one in the pod template limits a pod, not the run)";
     }
     let why_not = kueue.map(|kueue| match (&kueue.seconds, maximum) {
         (Err(why), _) => (*why).to_owned(),
         (Ok(seconds), most) => {
-            format!("is {seconds}, and the policy allows {} at most", most.unwrap_or(*seconds))
+            format!("is {seconds}, above the policy's maximum of {}", most.unwrap_or(*seconds))
         }
     });
     if let Some(why) = &why_not {
@@ -248,9 +249,9 @@ fn is_missing(
     }
     let seconds = suggestion(cx);
     let Some(finding) = cx.missing(&field.pointer, message) else { return };
-    ask(finding, field, maximum);
+    set_help(finding, field, maximum);
     for place in of_pods {
-        finding.label(Place::Here(place, FindingPart::Value), "bounds a pod once it runs, not the run");
+        finding.label(Place::Here(place, FindingPart::Value), "limits a pod, not the run");
     }
     if let Some(kueue) = kueue {
         finding.label(Place::Here(kueue.label.clone(), FindingPart::Value), "does not count");
@@ -283,18 +284,18 @@ fn kueue(cx: &Cx<'_>, run: &Run<'_>) -> Option<Kueue> {
     if !label.is_set() {
         let own = workload.object.at(&["metadata", "labels"]).get(KUEUE_MAX_EXEC_TIME);
         let seconds = Err(
-            "is the CronJob's own, which its Jobs do not inherit: `spec.jobTemplate.metadata.labels` is the place",
+            "is on the CronJob and not inherited by its Jobs: set it in `spec.jobTemplate.metadata.labels`",
         );
         return own.is_set().then_some(Kueue { label: own.pointer, seconds });
     }
     let is_queued = labels.get(KUEUE_QUEUE).text().set().is_some_and(|queue| !queue.is_empty());
     let seconds = match label.text().set().and_then(|text| text.parse::<i32>().ok()) {
-        _ if !cx.flag(&KUEUE) => Err("counts only where the policy sets `kueueMaxExecTime`"),
-        _ if !is_queued => Err("needs a queue name beside it"),
-        // What it will be nobody knows yet, so it is not denied.
+        _ if !cx.flag(&KUEUE) => Err("counts only if the policy sets `kueueMaxExecTime`"),
+        _ if !is_queued => Err("has no effect without a queue name"),
+        // The value is unknown, so it is not denied.
         None if matches!(label.text(), Field::Placeholder(_)) => Ok(1),
         Some(seconds) if seconds > 0 => Ok(seconds.into()),
-        _ => Err("is no number of seconds above zero"),
+        _ => Err("is not a positive number of seconds"),
     };
     Some(Kueue { label: label.pointer, seconds })
 }
@@ -309,12 +310,13 @@ fn keeps_pods(cx: &mut Cx<'_>, index: usize, run: &Run<'_>) {
     if !matches!(field.text(), Field::Unset | Field::Set("None")) || ttl == Some(0) {
         return;
     }
-    let what = if field.is_set() { format!("`{clean_up}` is `None`") } else { format!("no `{clean_up}`") };
+    let what =
+        if field.is_set() { format!("`{clean_up}` is `None`") } else { format!("`{clean_up}` is not set") };
     let holds = |pod: &PodTemplate<'_>| accelerator::requests(pod, accelerator::TAINTS).next().is_some();
     let run_on = if cx.workload.pods.iter().filter(|pod| pod.run == index).any(holds) {
-        "run on and hold their GPUs"
+        "keep running and hold their GPUs"
     } else {
-        "run on"
+        "keep running"
     };
     let until =
         ttl.map(|ttl| format!(" for {ttl} more seconds (`ttlSecondsAfterFinished`)")).unwrap_or_default();
@@ -326,9 +328,9 @@ fn keeps_pods(cx: &mut Cx<'_>, index: usize, run: &Run<'_>) {
         cx.missing(&field.pointer, message)
     };
     if let Some(finding) = finding {
-        finding
-            .at_most(Level::Warn)
-            .help(format!("write `{clean_up}: Running`, which deletes what still runs and keeps finished pods and their logs"));
+        finding.at_most(Level::Warn).help(format!(
+            "write `{clean_up}: Running`, which deletes running pods and keeps finished ones with their logs"
+        ));
         finding.fix(Safety::Unsafe, vec![fix]);
     }
 }

@@ -1,10 +1,10 @@
-//! Pods that ask for an accelerator tolerate its nodes' taint.
+//! Pods that request an accelerator tolerate the taint of its nodes.
 //!
 //! ## Why
 //!
-//! Nodes with accelerators usually carry a taint, so that nothing else lands on them (GKE sets
-//! `nvidia.com/gpu=present:NoSchedule` by itself). A pod that asks for a GPU and does not tolerate the taint
-//! stays Pending beside an idle node. (Only GKE, and clusters that have turned on
+//! Nodes with accelerators usually have a taint that keeps other pods away (GKE sets
+//! `nvidia.com/gpu=present:NoSchedule` by itself). A pod that requests a GPU without tolerating the taint
+//! stays Pending next to an idle node. (Only GKE, and clusters with the admission plugin
 //! `ExtendedResourceToleration`, add the toleration to pods by themselves.)
 //!
 //! ## Bad
@@ -48,60 +48,61 @@
 //!
 //! ## Fix
 //!
-//! Safe: adds `{key: <taint>, operator: Exists, effect: NoSchedule}` to `tolerations`. A toleration draws a
-//! pod nowhere: where it runs is decided by the resources it asks for. The webhook fills in the same, except
-//! where that would tie the author down (see below).
+//! Safe: adds `{key: <taint>, operator: Exists, effect: NoSchedule}` to `tolerations`. A toleration does not
+//! attract a pod to a node; the resources that the pod requests decide where it runs. The webhook fills in
+//! the same toleration, except in lists that are applied again (see below).
 //!
-//! Unsafe: makes the author's toleration of one value (`operator: Equal`) one of all values (`operator:
-//! Exists`, and no `value`).
+//! Unsafe: changes a toleration of one value (`operator: Equal`) into one of all values (`operator: Exists`
+//! without a `value`).
 //!
 //! ## Details
 //!
-//! **What is an accelerator.** Which resource sits behind which taint is the parameter `taints`; a policy
-//! that sets it replaces the whole table. MIG slices and shared GPUs sit behind the taint of the whole GPU. A
-//! resource that is not in the table is no accelerator: `nvidia.com/rdma-vf` is a network card. Limits and
-//! requests of all containers are read, init containers and sidecars included; a quantity of zero asks for
-//! nothing.
+//! **What is an accelerator.** The parameter `taints` maps each resource to the taint of its nodes; a policy
+//! that sets it replaces the whole table. MIG slices and shared GPUs are on nodes with the taint of the whole
+//! GPU. A resource that is not in the table is not an accelerator: `nvidia.com/rdma-vf` is a network card.
+//! Limits and requests of all containers count, including init containers and sidecars; a quantity of zero
+//! does not.
 //!
-//! **What covers a taint.** A taint's value differs from cloud to cloud (`present`, `true`, none), so the
-//! toleration says `Exists`. One of the author's with `operator: Equal` covers one value only: that is worth
-//! a warning, and nothing is added beside it. GKE sets `present`, and adds the toleration of `nvidia.com/gpu`
-//! and `google.com/tpu` by itself to pods that ask for them: of pods that select its nodes by a label of GKE
-//! (`cloud.google.com/gke-…`) nothing is said.
+//! **What covers a taint.** The value of a taint depends on the cloud (`present`, `true`, none), so the added
+//! toleration uses `Exists`. An author's toleration with `operator: Equal` covers one value only: it gets a
+//! warning, and nothing is added to it. GKE uses the value `present`, and adds the tolerations of
+//! `nvidia.com/gpu` and `google.com/tpu` by itself, so pods that select GKE nodes by label
+//! (`cloud.google.com/gke-…`) are not reported.
 //!
-//! **Which lists are filled.** `tolerations` is atomic: whoever applies a list owns it as a whole, and each
-//! apply sends it as it is in the manifest. After a fill into the author's own list, an apply of the
-//! unchanged manifest is a change of the pod template. For a running Job the API server refuses that (`field
-//! is immutable`) unless Jobgate puts the toleration back, so Jobgate could no longer be down, or removed.
-//! So:
+//! **Which lists are filled.** `tolerations` is an atomic list: whoever applies it owns all of it, and each
+//! apply sends it as it is in the manifest. If Jobgate adds to the author's list, the next apply of the
+//! unchanged manifest changes the pod template. For a running Job the API server refuses that (`field is
+//! immutable`) unless Jobgate adds the toleration again, so Jobgate could no longer be stopped or removed.
+//! Therefore:
 //!
-//! * A template without `tolerations` is filled: no apply touches a field that its manifest does not have.
-//! * A list of the author's, also an empty one, in an object that will be applied again is left alone. The
-//!   webhook warns, on CREATE and on UPDATE, with the toleration to add.
-//! * A list of the author's where nothing says so (`kubectl create`, SDKs, `generateName`) is filled.
-//! * A Job with `manualSelector: true` is left alone, since `kubectl replace` can replace it as a whole, and
-//!   so is what Terraform manages: its next plan would replace the Job. The webhook warns.
+//! * A template without `tolerations` is filled: an apply does not touch a field that its manifest does not
+//!   have.
+//! * An author's list, even an empty one, in an object that will be applied again is left alone. On CREATE
+//!   and UPDATE the webhook warns with the toleration to add.
+//! * An author's list in any other object (`kubectl create`, SDKs, `generateName`) is filled.
+//! * A Job with `manualSelector: true` is left alone, since `kubectl replace` can replace it as a whole. So
+//!   is a Job that Terraform manages, since its next plan would replace the Job. The webhook warns.
 //!
-//! That an object will be applied again is read off the annotation
-//! `kubectl.kubernetes.io/last-applied-configuration`, an `Apply` entry of `managedFields`, and the marks of
-//! tools that apply (Argo CD, Flux, Helm, …). A file counts as such an object. Who creates a Job with
-//! `kubectl create` and applies the same manifest later conflicts with the fill: `kubectl apply` is refused
-//! while Jobgate is away, and `kubectl apply --server-side` until it is forced. `lint --fix` beforehand is
-//! the way out.
+//! An object will be applied again if it has the annotation
+//! `kubectl.kubernetes.io/last-applied-configuration`, an `Apply` entry in `managedFields`, or a mark of a
+//! tool that applies (Argo CD, Flux, Helm, …). Files count as such objects. If a Job is created with `kubectl
+//! create` and the same manifest is applied later, the fill conflicts: `kubectl apply` fails while Jobgate is
+//! not running, and `kubectl apply --server-side` fails unless it is forced. To avoid that, run `lint --fix`
+//! first.
 //!
-//! The parameter `ownLists` fills those lists as well. Its price: every apply of such a Job needs Jobgate to
-//! be there, with this parameter, for as long as the Job exists; `kubectl apply` says `configured` each time,
+//! The parameter `ownLists` fills those lists as well. In return, every apply of such a Job needs a running
+//! Jobgate with this parameter for as long as the Job exists; `kubectl apply` reports `configured` each time,
 //! and `kubectl apply --server-side` by a second manager conflicts.
 //!
-//! **On UPDATE** nothing is filled into a Job or PyTorchJob. What an author's list lacks, and what the UPDATE
-//! takes out, is a warning. One thing is put back, so that what Jobgate has filled in (or an earlier version
-//! of it) is in nobody's way: tolerations of exactly the shape above at the end of the list, which the new
-//! object lacks while its pod template is the old one otherwise. For a Job whose template cannot be changed
-//! any more that holds whatever the policy says, and whatever the key: the request would be refused without
-//! it. In a PyTorchJob, which can be changed, it holds where the action is `fill`, for taints of what the
-//! pods ask for, in an object that was created and not applied: what an author applied, an author may take
-//! out. It does not hold for what is suspended, in which queues such as Kueue's add and remove tolerations of
-//! their own. A warning says what was put back.
+//! **On UPDATE** nothing is filled into a Job or PyTorchJob. Tolerations that an author's list lacks, or that
+//! the UPDATE removes, give a warning. One thing is restored, so that an earlier fill (also one of an earlier
+//! version) blocks nobody: tolerations of exactly the shape above, at the end of the old list, if the UPDATE
+//! removes them and does not change the pod template otherwise. In a Job whose template is immutable they are
+//! restored whatever the policy and the key, because the request would be refused otherwise. In a PyTorchJob,
+//! which can be changed, they are restored if the action is `fill`, the pods request an accelerator with that
+//! taint, and the object was created and not applied: an author may remove what an author applied. Nothing is
+//! restored in a suspended object, because queues such as Kueue add and remove their own tolerations there. A
+//! warning names what was restored.
 //!
 //! ## References
 //!
@@ -114,9 +115,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use crate::judge::appliers::{self, LAST_APPLIED, owned};
 use crate::judge::checks;
 use crate::judge::engine::{KEEP, Operation, Origin};
-use crate::judge::finding::{Level, Part as FindingPart, Place, Safety};
+use crate::judge::finding::{Level, Part as FindingPart, Place, Safety, listed};
 use crate::judge::policy::Action;
 use crate::judge::rule::{Cx, Exportable, Fills, Flag, Kinds, Mapping, Ratchet, Rule};
+use crate::judge::tolerations::{Covered, GKE_TAINTS, GKE_VALUE, selects_gke};
 use crate::kinds::accelerator::{self, toleration};
 use crate::kinds::{Field, OnUpdate, Part, PodTemplate, Workload};
 use crate::text::meter;
@@ -127,7 +129,7 @@ use crate::text::value::Value;
 
 const OWN_LISTS: Flag = Flag::off(
     "ownLists",
-    "Whether lists of the author's are filled although they will be applied again. Then every apply needs Jobgate to be there.",
+    "Whether an author's list that will be applied again is filled. Every apply then needs a running Jobgate.",
 );
 const TAINTS: Mapping = Mapping::new(
     "taints",
@@ -137,7 +139,7 @@ const TAINTS: Mapping = Mapping::new(
 
 pub(super) static RULE: Rule = Rule {
     id: "gpu-toleration",
-    summary: "Pods that ask for an accelerator tolerate its nodes' taint",
+    summary: "Pods that request an accelerator tolerate the taint of its nodes",
     kinds: Kinds::All,
     default: Action::Fill,
     fills: Fills::Pods("tolerations"),
@@ -168,7 +170,7 @@ fn check_pod<'a>(
     if tolerations.is_set() && !tolerations.value.is_some_and(Value::is_array) {
         return;
     }
-    // By taint, the first place that asks for something behind it: several resources may share one.
+    // The first request for each taint: several resources may share one.
     let mut wanted: BTreeMap<&str, accelerator::Request<'_>> = BTreeMap::new();
     for request in accelerator::requests(pod, taints) {
         wanted.entry(request.taint).or_insert(request);
@@ -198,39 +200,9 @@ fn check_pod<'a>(
     }
 }
 
-/// The taints that GKE sets on its nodes, with the value `present`, and tolerates by itself for pods that ask
-/// for the resource of that name (kubernetes.md §6).
-const GKE_TAINTS: [&str; 2] = ["google.com/tpu", "nvidia.com/gpu"];
-const GKE_VALUE: &str = "present";
-const GKE_LABELS: &str = "cloud.google.com/gke-";
-
-/// Tells whether the pods can only run on nodes of GKE: they select them by a label that GKE alone sets.
-fn selects_gke(spec: &Part<'_>) -> bool {
-    let selector = spec.get("nodeSelector");
-    if selector.entries().any(|(label, _)| label.starts_with(GKE_LABELS)) {
-        return true;
-    }
-    let required = spec.at(&[
-        "affinity",
-        "nodeAffinity",
-        "requiredDuringSchedulingIgnoredDuringExecution",
-        "nodeSelectorTerms",
-    ]);
-    let mut terms = required.items().peekable();
-    // One of the terms is enough for a node, so each of them must ask for GKE.
-    terms.peek().is_some()
-        && terms.all(|term| {
-            let names = |expression: Part<'_>| {
-                let selects = matches!(expression.get("operator").text(), Field::Set("In" | "Exists"));
-                selects && expression.get("key").text().set().is_some_and(|key| key.starts_with(GKE_LABELS))
-            };
-            term.get("matchExpressions").items().any(names)
-        })
-}
-
-/// What the object says of who will write its lists again.
+/// Who will apply the object's lists again.
 struct Author<'a> {
-    /// Who owns which field; nothing where the object itself says which lists are the author's.
+    /// Managed fields, if the object alone does not show which lists are the author's.
     managers: Option<Part<'a>>,
     /// Whether the webhook writes into the object at all: a Job or PyTorchJob is not changed on UPDATE.
     is_filled: bool,
@@ -238,7 +210,7 @@ struct Author<'a> {
     applies_again: bool,
     /// Whether the whole object is written again, with what its manifest does not have.
     replaces: bool,
-    /// The manifest that kubectl applied, where it may speak of tolerations.
+    /// The manifest that kubectl applied, if it mentions tolerations.
     applied: Option<Value>,
 }
 
@@ -280,8 +252,7 @@ impl<'a> Author<'a> {
         if self.is_filled && !self.replaces && !(self.applies_again && is_own) {
             return Room::Fill;
         }
-        // A change that takes out what was filled in must not go by in silence; an edit of something else
-        // need not speak of it.
+        // Removing a fill must give a warning; an unrelated edit need not.
         let lost = || {
             let before = old.and_then(|old| tolerations.pointer.find(old));
             let covered = Part { pointer: tolerations.pointer.clone(), value: before };
@@ -317,43 +288,10 @@ impl<'a> Author<'a> {
 enum Room {
     /// It fills them in.
     Fill,
-    /// It would tie the author down, or comes too late: it warns.
+    /// It warns, because the list is applied again or the object exists.
     Warn,
-    /// It was so before: it says nothing.
+    /// Nothing: the UPDATE does not change it.
     Note,
-}
-
-/// Which taints with the effect NoSchedule a list of tolerations covers (kubernetes.md §6), from one walk
-/// over it.
-#[derive(Default)]
-struct Covered<'a> {
-    /// Every taint: `operator: Exists` without a key.
-    all: bool,
-    /// The keys of taints that are covered whatever their value.
-    whole: BTreeSet<&'a str>,
-    /// The keys of taints of which one value is covered, by `operator: Equal` (an unset one means the same),
-    /// with the first toleration that does.
-    one_value: BTreeMap<&'a str, usize>,
-}
-
-impl<'a> Covered<'a> {
-    fn by(tolerations: &Part<'a>) -> Self {
-        let mut covered = Self::default();
-        for (index, toleration) in tolerations.items().enumerate() {
-            if !matches!(toleration.get("effect").text(), Field::Unset | Field::Set("" | "NoSchedule")) {
-                continue;
-            }
-            match (toleration.get("operator").text(), toleration.get("key").text()) {
-                (Field::Set("Exists"), Field::Unset | Field::Set("")) => covered.all = true,
-                (Field::Set("Exists"), Field::Set(key)) => _ = covered.whole.insert(key),
-                (Field::Unset | Field::Set("" | "Equal"), Field::Set(key)) => {
-                    _ = covered.one_value.entry(key).or_insert(index);
-                }
-                _ => {}
-            }
-        }
-        covered
-    }
 }
 
 fn report_one_value(cx: &mut Cx<'_>, tolerations: &Part<'_>, index: usize, taint: &str) {
@@ -387,34 +325,31 @@ fn report_uncovered(
     room: Room,
 ) {
     let Some(first) = uncovered.first() else { return };
-    let additions = uncovered.iter().map(|request| toleration(request.taint));
-    let ops = match tolerations.value.and_then(Value::as_array) {
-        None => vec![Op::Add(tolerations.pointer.clone(), additions.collect::<Vec<_>>().into())],
-        Some(list) => additions
-            .enumerate()
-            .map(|(at, addition)| Op::Add(&tolerations.pointer / (list.len() + at), addition))
-            .collect(),
-    };
-    let lines: Vec<String> = uncovered
+    let ops = append(tolerations, uncovered.iter().map(|request| toleration(request.taint)));
+    let shapes: Vec<String> = uncovered
         .iter()
         .map(|request| format!("`{{key: {}, operator: Exists, effect: NoSchedule}}`", request.taint))
         .collect();
+    let resources: Vec<String> = uncovered.iter().map(|request| format!("`{}`", request.resource)).collect();
     let place = first.place(pod);
-    // What to add comes first: it is what a warning of the webhook must have room for.
+    let (what, taints) = match uncovered.len() {
+        1 => ("toleration", "this taint"),
+        _ => ("tolerations", "these taints"),
+    };
+    // The toleration to add comes first: a warning of the webhook may be cut short.
     let message = format!(
-        "no toleration {}: a pod that requests `{}` stays Pending where such nodes are tainted",
-        lines.join(", and "),
-        first.resource
+        "no {what} {}: a pod that requests {} stays Pending if the nodes have {taints}",
+        listed(&shapes, "and"),
+        listed(&resources, "and"),
     );
     let finding = cx.report(if tolerations.is_set() { &tolerations.pointer } else { &place }, message);
     finding.field(tolerations.pointer.clone()).fix(Safety::Safe, ops);
-    let what = if lines.len() == 1 { "the toleration" } else { "the tolerations" };
     let why = if matches!(room, Room::Warn) && finding.fills {
         "; the webhook does not change a list that you apply"
     } else {
         ""
     };
-    finding.help(format!("add {what} to `{}`{why}", tolerations.pointer));
+    finding.help(format!("add the {what} to `{}`{why}", tolerations.pointer));
     match room {
         Room::Fill => {}
         Room::Warn => _ = finding.instead_of_fill(Level::Warn),
@@ -425,8 +360,19 @@ fn report_uncovered(
     }
 }
 
-/// Returns what puts tolerations of our shape back that an UPDATE takes out and changes nothing else in the
-/// pod template: see the page.
+/// Returns the operations that append to a list, or create it.
+fn append(list: &Part<'_>, items: impl Iterator<Item = Value>) -> Vec<Op> {
+    match list.value.and_then(Value::as_array) {
+        None => vec![Op::Add(list.pointer.clone(), items.collect::<Vec<_>>().into())],
+        Some(old) => {
+            let end = old.len();
+            items.enumerate().map(|(at, item)| Op::Add(&list.pointer / (end + at), item)).collect()
+        }
+    }
+}
+
+/// Returns the operations that restore tolerations of our shape, if an UPDATE removes them and changes
+/// nothing else in the pod template.
 fn restore(cx: &Cx<'_>) -> Vec<Op> {
     let Some(old) = cx.request.old else { return Vec::new() };
     let change = Change::of(cx, old);
@@ -437,18 +383,7 @@ fn restore(cx: &Cx<'_>) -> Vec<Op> {
         if !change.allows(pod, missing) {
             continue;
         }
-        let list = &pod.spec.get("tolerations");
-        let again: Vec<Op> = match list.value.and_then(Value::as_array) {
-            None => vec![Op::Add(list.pointer.clone(), missing.to_vec().into())],
-            Some(left) => {
-                let at = |index: usize| &list.pointer / (left.len() + index);
-                missing
-                    .iter()
-                    .enumerate()
-                    .map(|(index, toleration)| Op::Add(at(index), toleration.clone()))
-                    .collect()
-            }
-        };
+        let again = append(&pod.spec.get("tolerations"), missing.iter().cloned());
         // Only the template is copied: all of the object once for each template would be its size squared.
         let inside: Vec<Op> = again.iter().filter_map(|op| op.below(&pod.template.pointer)).collect();
         if patch::apply(after, &inside).is_ok_and(|patched| patched == *before) {
@@ -458,8 +393,7 @@ fn restore(cx: &Cx<'_>) -> Vec<Op> {
     ops
 }
 
-/// Returns the end of the old template's list of tolerations that the new one lacks, if all of it has our
-/// shape.
+/// Returns the end of the old template's tolerations that the new one lacks, if all of them have our shape.
 fn taken_out<'a>(before: &'a Value, after: &Value) -> Option<&'a [Value]> {
     let list = |template: &'a Value| template.get("spec")?.get("tolerations")?.as_array();
     let left =
@@ -467,8 +401,7 @@ fn taken_out<'a>(before: &'a Value, after: &Value) -> Option<&'a [Value]> {
     accelerator::filled_behind(list(before)?, left)
 }
 
-/// Tells whether somebody has applied the object as it was: then nobody knows whether the author wrote what
-/// is taken out, or it was filled in.
+/// Tells whether the old object was applied: its author may then have written the tolerations.
 fn was_applied(old: &Value) -> bool {
     Workload::of(old).is_some_and(|old| appliers::applied_again(&old).is_some())
 }
@@ -477,9 +410,9 @@ fn was_applied(old: &Value) -> bool {
 enum Change<'a> {
     /// It would be refused.
     Refused,
-    /// It is legal: only what the pods need comes back.
+    /// It is allowed: only tolerations that the pods need are restored.
     Free { taints: Vec<(&'a str, &'a str)> },
-    /// It is legal, and may well be what somebody wants.
+    /// It is allowed and may be intended.
     Wanted,
 }
 
@@ -488,8 +421,8 @@ impl<'a> Change<'a> {
         let is =
             |object: &Value, pointer: &str| object.pointer(pointer).and_then(Value::as_bool) == Some(true);
         let suspended = |object: &Value| is(object, "/spec/suspend") || is(object, "/spec/runPolicy/suspend");
-        // Kubernetes.md §2.2: only what is suspended, and has not started since, can be changed; releases
-        // from 1.35 on ask for less.
+        // Kubernetes.md §2.2: only a suspended Job that has not started can be changed; 1.35 and later
+        // require less.
         let started = old.pointer("/status/startTime").is_some_and(|time| !time.is_null());
         if cx.workload.kind.on_update == OnUpdate::TemplateImmutable && (!suspended(old) || started) {
             return Self::Refused;

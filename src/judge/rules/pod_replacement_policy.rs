@@ -1,11 +1,11 @@
-//! A pod is replaced when it has ended, not while it is ending: `podReplacementPolicy` is `Failed`.
+//! Pods are replaced once they have terminated: `podReplacementPolicy` is `Failed`.
 //!
 //! ## Why
 //!
-//! By default (`TerminatingOrFailed`) the Job controller starts a replacement as soon as a pod is marked for
-//! deletion. For a while both run: they hold twice the GPUs, the new one waits for the old one's
-//! ReadWriteOnce volume, and frameworks that give each worker an identity, TensorFlow among them, refuse two
-//! of the same. With `Failed` the replacement waits until the old pod has come to its end.
+//! By default (`TerminatingOrFailed`), the Job controller starts a replacement as soon as a pod is marked for
+//! deletion. For a while both pods run: they use twice the GPUs, the new pod waits for the ReadWriteOnce
+//! volume of the old one, and frameworks that give each worker an identity, such as TensorFlow, refuse two
+//! workers with the same one. With `Failed`, the replacement waits until the old pod has terminated.
 //!
 //! ## Bad
 //!
@@ -40,25 +40,27 @@
 //!
 //! ## Fix
 //!
-//! Safe: writes `podReplacementPolicy: Failed`; the webhook fills in the same.
+//! Safe: writes `podReplacementPolicy: Failed`. The webhook fills in the same value.
 //!
-//! **Before you rely on it:** with `Failed` a pod that traps SIGTERM, writes a checkpoint and exits 0 has
-//! *succeeded*. Evict such a pod and the Job is complete, with half of the training done; with
-//! `TerminatingOrFailed` the pod would have been replaced. Exit with another status after the checkpoint (143
-//! is the custom), and let `podFailurePolicy` ignore the condition `DisruptionTarget`, so that an eviction
-//! costs no retry.
+//! **Before you rely on it:** with `Failed`, a pod that traps SIGTERM, writes a checkpoint and exits 0 has
+//! *succeeded*. If such a pod is evicted, the Job is complete with only half of the training done; with
+//! `TerminatingOrFailed` the pod would have been replaced. Exit with another status after the checkpoint (by
+//! convention 143), and let `podFailurePolicy` ignore the condition `DisruptionTarget`, so that an eviction
+//! does not count as a retry.
 //!
 //! ## Details
 //!
-//! Jobs and CronJobs only. A Job with a `podFailurePolicy` has `Failed` already, and may have nothing else.
-//! `TerminatingOrFailed` that the author chose stays. The API server writes the same value into every Job
-//! that leaves the field unset, before any webhook sees it, so on CREATE of a Job the webhook takes it for a
-//! choice only if a server-side apply owns the field, or the last-applied annotation of `kubectl apply` sets
-//! it, or `jobgate.dev/keep: pod-replacement-policy` says so. After a plain `kubectl create` nobody can tell,
-//! and it is replaced.
+//! Only for Jobs and CronJobs. A Job with a `podFailurePolicy` defaults to `Failed` and may have no other
+//! value.
 //!
-//! The field is filled into what Terraform writes as well: its provider does not know the field, so there is
-//! no change in its plans.
+//! A `TerminatingOrFailed` that the author chose is kept. The API server writes the same value into every Job
+//! that leaves the field unset, before it calls any webhook. So on CREATE of a Job, the webhook treats the
+//! value as a choice only if a server-side apply owns the field, the last-applied annotation of `kubectl
+//! apply` sets it, or the annotation `jobgate.dev/keep: pod-replacement-policy` is set. After a plain
+//! `kubectl create` a choice cannot be told from the default, and the value is replaced.
+//!
+//! The field is filled into objects of Terraform as well: its provider does not know the field, so plans show
+//! no change.
 //!
 //! ## References
 //!
@@ -75,7 +77,7 @@ use crate::text::value::Value;
 
 pub(super) static RULE: Rule = Rule {
     id: "pod-replacement-policy",
-    summary: "A pod is replaced when it has ended, not while it is ending: `podReplacementPolicy` is `Failed`",
+    summary: "Pods are replaced once they have terminated: `podReplacementPolicy` is `Failed`",
     kinds: Kinds::JobSpecs,
     default: Action::Fill,
     fills: Fills::JobSpec(FIELD),
@@ -89,7 +91,8 @@ pub(super) static RULE: Rule = Rule {
 };
 
 const FIELD: &str = "podReplacementPolicy";
-const HELP: &str = "write `podReplacementPolicy: Failed`; a pod that checkpoints on SIGTERM must then exit with a status other than 0";
+const HELP: &str = "write `podReplacementPolicy: Failed`; \
+                    a pod that checkpoints on SIGTERM must then exit with a status other than 0";
 
 fn check(cx: &mut Cx<'_>) {
     for run in &cx.workload.runs {
@@ -114,7 +117,8 @@ fn check_run(cx: &mut Cx<'_>, spec: &Part<'_>) {
             };
             if let Some(finding) = cx.missing(
                 &field.pointer,
-                "`podReplacementPolicy` is not set, so a replacement starts while the old pod is still terminating",
+                "`podReplacementPolicy` is not set, \
+                 so a replacement starts while the old pod is still terminating",
             ) {
                 match retired {
                     Some(version) => {
@@ -128,8 +132,8 @@ fn check_run(cx: &mut Cx<'_>, spec: &Part<'_>) {
                 }
             }
         }
-        // In a file, and in the template of a CronJob, a value is a choice. The API server puts its default
-        // into Jobs only.
+        // In a file or a CronJob's template, a value is a choice: the API server sets its default in Jobs
+        // only.
         Field::Set("TerminatingOrFailed")
             if cx.workload.kind.api == Api::Job
                 && cx.request.origin == Origin::Admission
@@ -137,7 +141,8 @@ fn check_run(cx: &mut Cx<'_>, spec: &Part<'_>) {
         {
             cx.report(
                 &field.pointer,
-                "`podReplacementPolicy` is only the API server's default, so a replacement starts while the old pod is still terminating",
+                "`podReplacementPolicy` is the API server's default, \
+                 so a replacement starts while the old pod is still terminating",
             )
             .help(HELP)
             .fix(Safety::Safe, vec![Op::Replace(field.pointer.clone(), "Failed".into())]);
@@ -147,8 +152,8 @@ fn check_run(cx: &mut Cx<'_>, spec: &Part<'_>) {
 }
 
 /// Tells whether the author of a Job chose its `podReplacementPolicy` (kubernetes.md §7.3). `Update` entries
-/// of managedFields own defaults too, so they prove nothing. Both marks can be forged by the requester, who
-/// only decides about their own Job.
+/// of managedFields own defaults too, so they do not count. A requester can forge both marks, but only for
+/// their own Job.
 fn is_chosen(object: &Part<'_>) -> bool {
     let metadata = object.get("metadata");
     let applied = metadata.get("managedFields").items().any(|entry| {

@@ -2,11 +2,10 @@
 //!
 //! ## Why
 //!
-//! With `restartPolicy: Always` a container that has finished its work is started again, forever. The API
-//! server refuses it for Jobs and CronJobs, and an unset field means the same, because `Always` is the
-//! default of every pod. It says so only after mutating webhooks have run, so Jobgate says it together with
-//! everything else that is wrong. The training operator accepts `Always` for a PyTorchJob replica, and
-//! restarts the finished run.
+//! With `restartPolicy: Always`, a container that has finished its work is started again, forever. `Always`
+//! is the default of every pod, so an unset field means the same. The API server refuses both for Jobs and
+//! CronJobs, but only after the mutating webhooks have run; Jobgate reports it together with all other
+//! findings. The training operator accepts `Always` for a PyTorchJob replica and restarts the finished run.
 //!
 //! ## Bad
 //!
@@ -54,16 +53,17 @@
 //!
 //! ## Fix
 //!
-//! Unsafe: writes `OnFailure`, or `Never` where the Job has a `podFailurePolicy` or a `backoffLimitPerIndex`,
-//! which need it. `OnFailure` starts a failed container again in the same pod, with the same volumes; with
-//! `Never` a failed pod stays for its logs to be read, and another is made.
+//! Unsafe: writes `OnFailure`, or `Never` if the Job has a `podFailurePolicy` or a `backoffLimitPerIndex`,
+//! which require it. `OnFailure` restarts a failed container in the same pod, with the same volumes. `Never`
+//! keeps the failed pod and its logs and creates another pod.
 //!
 //! ## Details
 //!
-//! An init container with `restartPolicy: Always` is a sidecar and fine. For a PyTorchJob the field of the
-//! replica counts, and unset is fine: the operator uses `OnFailure`. `template.spec.restartPolicy` of a
-//! replica is overwritten by the operator, which is worth a warning. The webhook denies this at its mutating
-//! endpoint already, with all other findings, since the validating one would never be asked.
+//! An init container with `restartPolicy: Always` is a sidecar, which is fine. For a PyTorchJob the field of
+//! the replica counts. It may be unset: the operator then uses `OnFailure`. The operator overwrites
+//! `template.spec.restartPolicy` of a replica, so setting it gives a warning. The webhook denies these
+//! objects at its mutating endpoint, with all other findings, because the API server refuses them before it
+//! calls the validating one.
 //!
 //! ## References
 //!
@@ -111,13 +111,15 @@ fn check_template(cx: &mut Cx<'_>, pod: &PodTemplate<'_>) {
         spec.get("podFailurePolicy").is_set() || spec.get("backoffLimitPerIndex").is_set()
     });
     let policy = if never { "Never" } else { "OnFailure" };
-    let help = "write `restartPolicy: OnFailure` (start a failed container again in its pod) or `restartPolicy: Never` (let a new pod take its place)";
+    let help = "write `restartPolicy: OnFailure` (restart a failed container in its pod) \
+                or `restartPolicy: Never` (create a new pod instead)";
     let fix = vec![Op::Add(field.pointer.clone(), policy.into())];
     match field.text() {
         Field::Unset => {
             if let Some(finding) = cx.missing(
                 &field.pointer,
-                "`restartPolicy` is not set, which means `Always`: a finished pod would start over, and the API server refuses it",
+                "`restartPolicy` is not set, which means `Always`: \
+                 a finished pod would run again, and the API server refuses it",
             ) {
                 finding.help(help);
                 if pod.spec.is_mapping() {
@@ -126,9 +128,9 @@ fn check_template(cx: &mut Cx<'_>, pod: &PodTemplate<'_>) {
             }
         }
         Field::Set("Always") => {
-            cx.report(&field.pointer, "`restartPolicy` is `Always`: a finished pod would start over, and the API server refuses it")
-                .help(help)
-                .fix(Safety::Unsafe, fix);
+            let message = "`restartPolicy` is `Always`: \
+                           a finished pod would run again, and the API server refuses it";
+            cx.report(&field.pointer, message).help(help).fix(Safety::Unsafe, fix);
         }
         Field::Set(_) | Field::Placeholder(_) | Field::Wrong => {}
     }
@@ -139,10 +141,7 @@ fn check_replica(cx: &mut Cx<'_>, pod: &PodTemplate<'_>, replica: &Replica<'_>) 
     if field.text() == Field::Set("Always") {
         cx.report(
             &field.pointer,
-            format!(
-                "`restartPolicy` of `{}` is `Always`: a replica that has finished would start over",
-                replica.name
-            ),
+            format!("`restartPolicy` of `{}` is `Always`: a finished replica would run again", replica.name),
         )
         .help("write `restartPolicy: OnFailure`, `Never` or `ExitCode`")
         .fix(Safety::Unsafe, vec![Op::Replace(field.pointer.clone(), "OnFailure".into())]);
@@ -150,8 +149,8 @@ fn check_replica(cx: &mut Cx<'_>, pod: &PodTemplate<'_>, replica: &Replica<'_>) 
     let ignored = pod.spec.get("restartPolicy");
     if ignored.is_set() {
         let place = format!("spec.pytorchReplicaSpecs[{}].restartPolicy", replica.name);
-        cx.report(&ignored.pointer, "`restartPolicy` of the pod template does nothing here: the training operator overwrites it with the replica's")
-            .at_most(Level::Warn)
-            .help(format!("set `{place}` instead"));
+        let message = "`restartPolicy` of the pod template has no effect: \
+                       the training operator overwrites it with the replica's";
+        cx.report(&ignored.pointer, message).at_most(Level::Warn).help(format!("set `{place}` instead"));
     }
 }

@@ -1,9 +1,10 @@
-//! What has finished goes away: `ttlSecondsAfterFinished` is set.
+//! Finished jobs are deleted: `ttlSecondsAfterFinished` is set.
 //!
 //! ## Why
 //!
-//! Without it a finished Job or PyTorchJob stays forever, and a run of a CronJob until the history limits
-//! delete it, each with its pods: they fill etcd, slow every list, and keep volumes "in use".
+//! Without this field, a finished Job or PyTorchJob is never deleted, and the finished runs of a CronJob are
+//! kept up to its history limits, each with its pods. They fill etcd, slow every list request, and keep
+//! volumes in use.
 //!
 //! ## Bad
 //!
@@ -39,44 +40,43 @@
 //! ## Fix
 //!
 //! Safe: writes the parameter `seconds` (86400, a day), or `cronSeconds` (604800, a week) into the template
-//! of a CronJob; the webhook fills in the same.
+//! of a CronJob. The webhook fills in the same value.
 //!
 //! ## Details
 //!
-//! The field is beside `activeDeadlineSeconds`: in `spec`, in `spec.jobTemplate.spec`, in `spec.runPolicy`.
+//! The field is next to `activeDeadlineSeconds`: in `spec`, `spec.jobTemplate.spec` or `spec.runPolicy`.
 //!
-//! The runs of a CronJob are kept up to its history limits, with their pods: the last
-//! `successfulJobsHistoryLimit` that succeeded (3 where it is not set) and the last `failedJobsHistoryLimit`
-//! that failed (1). A TTL deletes them earlier, and never keeps one longer. Where both limits are 0 no run
-//! stays, so nothing is filled in and nothing is reported.
+//! A CronJob keeps its finished runs, with their pods, up to its history limits: the last
+//! `successfulJobsHistoryLimit` that succeeded (default 3) and the last `failedJobsHistoryLimit` that failed
+//! (default 1). A TTL deletes them earlier and never keeps one longer. If both limits are 0, no run is kept,
+//! so nothing is filled in or reported.
 //!
-//! A day is enough where people look at their jobs every day. Choose a week (`seconds: 604800`) where they do
-//! not: a run that fails on Friday evening is gone on Monday with its pods and their logs, unless the logs
-//! are kept elsewhere. An author who wants another time writes the field.
+//! A day is enough for teams that look at their jobs every day. Otherwise choose a week (`seconds: 604800`):
+//! with a day, a run that fails on Friday evening is gone on Monday with its pods and their logs, unless the
+//! logs are kept elsewhere. Authors who want another time set the field themselves.
 //!
-//! Nothing is filled in, and a warning given, where a tool tracks the object: Argo CD, Flux, Helm, Config
-//! Sync, Fleet, kapp, Pulumi, Terraform or Crossplane, by the labels, annotations and field managers that
-//! they write. To them a Job that deleted itself is a Job that is missing, so they make it again, some at
-//! once and some the next time they run, and the training runs again. Any label or annotation of Argo CD's or
-//! Flux's own counts (`argocd.argoproj.io/sync-wave`, `kustomize.toolkit.fluxcd.io/ssa`). Most files in git
-//! carry no mark; where all manifests are applied by such a tool, set the parameter `gitops: true`. A CronJob
-//! is filled all the same: the tool tracks the CronJob, and its runs do not come back. Only a CronJob of
-//! Terraform's is not filled, and gets a warning: what its configuration does not have would be a change in
-//! every plan.
+//! Nothing is filled in, and a warning is given, if a tool tracks the object: Argo CD, Flux, Helm, Config
+//! Sync, Fleet, kapp, Pulumi, Terraform or Crossplane, recognized by their labels, annotations and field
+//! managers. To such a tool a Job that deleted itself is missing, so the tool creates it again, at once or on
+//! its next run, and the training runs again. Any label or annotation of Argo CD or Flux counts
+//! (`argocd.argoproj.io/sync-wave`, `kustomize.toolkit.fluxcd.io/ssa`). Most files in git have no such mark;
+//! if such a tool applies all manifests, set the parameter `gitops: true`. The field is still filled into a
+//! CronJob: the tool tracks the CronJob, and its runs are not created again. The exception is a CronJob of
+//! Terraform, which gets a warning instead: every plan would show the field as a change.
 //!
-//! A hook of Helm or Argo CD is not filled either. It does not come back before the next release, and the
-//! tool deletes it as its deletion policy says (`helm.sh/hook-delete-policy`,
-//! `argocd.argoproj.io/hook-delete-policy`). One that has such a policy is fine; for one without there is a
-//! warning, since it stays until it runs again.
+//! Hooks of Helm or Argo CD are not filled either. A hook is not created again before the next release, and
+//! the tool deletes it according to its deletion policy (`helm.sh/hook-delete-policy`,
+//! `argocd.argoproj.io/hook-delete-policy`). A hook without such a policy gets a warning, since it is kept
+//! until it runs again.
 //!
-//! Nothing is written into an object that has a `status` with content, such as what `kubectl get -o yaml`
-//! printed: to apply that to a Job that has finished would delete it at once, with its pods. Write the field
-//! into the manifest that the object was made from.
+//! Nothing is written into an object with a non-empty `status`, such as the output of `kubectl get -o yaml`:
+//! applied to a finished Job, the field would delete the Job and its pods at once. Set the field in the
+//! original manifest.
 //!
-//! A Job whose controller is another object than a CronJob is its owner's to clean up, and is left alone.
+//! A Job that is controlled by an object other than a CronJob is left alone: its owner cleans it up.
 //!
-//! The webhook never sets the field on UPDATE of a Job or PyTorchJob: one that has finished would be deleted
-//! at once. The training operator ignores the field while a PyTorchJob is suspended, and in release 1.9 never
+//! The webhook never sets the field on UPDATE of a Job or PyTorchJob: a finished one would be deleted at
+//! once. The training operator ignores the field while a PyTorchJob is suspended, and release 1.9 never
 //! deletes one that failed with a permanent exit code.
 //!
 //! ## References
@@ -104,7 +104,7 @@ const SECONDS: Number = Number::new("seconds", "Seconds to keep a finished Job o
 
 pub(super) static RULE: Rule = Rule {
     id: "ttl-after-finished",
-    summary: "What has finished goes away: `ttlSecondsAfterFinished` is set",
+    summary: "Finished jobs are deleted: `ttlSecondsAfterFinished` is set",
     kinds: Kinds::All,
     default: Action::Fill,
     fills: Fills::Limits(FIELD),
@@ -131,7 +131,7 @@ fn check_run(cx: &mut Cx<'_>, run: &Run<'_>) {
     if !field.int().is_unset() || is_owned(workload) {
         return;
     }
-    // The runs of a CronJob do not come back: what is tracked is the CronJob.
+    // Tools track the CronJob and do not create its runs again.
     let is_template = workload.schedule.is_some();
     let kept = workload.schedule.as_ref().map(Kept::of);
     if kept == Some(Kept { successful: Some(0), failed: Some(0) }) {
@@ -140,7 +140,8 @@ fn check_run(cx: &mut Cx<'_>, run: &Run<'_>) {
     if let Some(hook) = hook(workload).filter(|_| !is_template) {
         if !hook.has_policy {
             let message = format!(
-                "`{FIELD}` and a deletion policy are not set, so the finished hook is kept until {} runs it again",
+                "`{FIELD}` and a deletion policy are not set, \
+                 so the finished hook is kept until {} runs it again",
                 hook.tool
             );
             if let Some(finding) = cx.missing(&field.pointer, message) {
@@ -154,7 +155,8 @@ fn check_run(cx: &mut Cx<'_>, run: &Run<'_>) {
         if cx.flag(&GITOPS) { Some("a GitOps tool (the policy says so)") } else { tracker(workload) };
     if let Some(tracker) = tracker.filter(|_| !is_template) {
         let message = format!(
-            "`{FIELD}` is not set, so the finished job is never deleted; it is not filled in, because {tracker} would create the job again, and it would run again"
+            "`{FIELD}` is not set, so the finished job is never deleted; it is not filled in, \
+             because {tracker} would create the job again, and it would run again"
         );
         if let Some(finding) = cx.missing(&field.pointer, message) {
             finding.instead_of_fill(Level::Warn).at_most(Level::Warn);
@@ -169,7 +171,10 @@ fn check_run(cx: &mut Cx<'_>, run: &Run<'_>) {
     if !is_template && workload.has_begun() {
         if let Some(finding) = cx.missing(&field.pointer, message) {
             finding.instead_of_fill(Level::Note);
-            finding.help("this object has a `status`, and a TTL deletes a finished job at once: set it in the manifest that the job was created from");
+            finding.help(
+                "this object has a `status`, and a TTL deletes a finished job at once: \
+                 set it in the manifest that the job was created from",
+            );
         }
         return;
     }
@@ -193,7 +198,7 @@ fn check_run(cx: &mut Cx<'_>, run: &Run<'_>) {
     }
 }
 
-/// How many finished runs a CronJob keeps (kubernetes.md §3); nothing where nobody can say.
+/// How many finished runs a CronJob keeps (kubernetes.md §3); nothing if unknown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Kept {
     successful: Option<i64>,
@@ -229,15 +234,17 @@ fn clean_up(tool: &str) -> String {
             "let the tool delete it: as a hook with a deletion policy".to_owned()
         }
         _ if tool.starts_with("a GitOps tool") => {
-            "let the tool delete it: as a hook with a deletion policy (Argo CD, Helm), or take it out \
-                                                   of the manifests once it has finished"
+            "let the tool delete it: as a hook with a deletion policy (Argo CD, Helm), \
+             or remove it from the manifests once it has finished"
                 .to_owned()
         }
-        _ => format!("take it out of what {tool} applies once it has finished, so that {tool} deletes it"),
+        _ => {
+            format!("remove it from what {tool} applies once it has finished, so that {tool} deletes it")
+        }
     }
 }
 
-/// Tells whether another object than a CronJob controls this one, and so decides when it goes.
+/// Tells whether an object other than a CronJob controls this one, and deletes it.
 fn is_owned(workload: &Workload<'_>) -> bool {
     let owners = workload.object.at(&["metadata", "ownerReferences"]);
     owners.items().any(|owner| {

@@ -1,5 +1,4 @@
-//! Edits as a unified diff. The edits are known, so only the lines that they touch are compared: it takes one
-//! pass over the file.
+//! Edits as a unified diff, in one pass over the file: only lines that the edits touch are compared.
 
 use std::borrow::Cow;
 use std::fmt::Write as _;
@@ -14,11 +13,11 @@ use crate::text::yaml::Edit;
 /// Lines around a change that a diff shows.
 const CONTEXT: usize = 3;
 
-/// Returns edits of a file, which are sorted and apart from each other, as a unified diff that `git apply`
-/// and `patch -p1` read; nothing where they change nothing.
+/// Returns sorted edits that do not overlap as a unified diff for `git apply` and `patch -p1`; nothing if
+/// they change nothing.
 ///
-/// Paths are written as `git` writes them: from the root for an absolute path, and `stdin` for standard
-/// input. What is not UTF-8 is shown as well as it can be.
+/// Paths are written as in `git`: from the root for an absolute path, and `stdin` for standard input. Bytes
+/// that are not UTF-8 are replaced.
 #[must_use]
 pub fn diff(path: &str, old: &[u8], edits: &[Edit]) -> String {
     let changes = changes(old, edits);
@@ -69,7 +68,7 @@ pub fn diff(path: &str, old: &[u8], edits: &[Edit]) -> String {
     out
 }
 
-/// Lines that go, and what comes in their place.
+/// Removed lines and their replacement.
 struct Change {
     old: Range<usize>,
     new: Vec<u8>,
@@ -81,8 +80,8 @@ fn changes(old: &[u8], edits: &[Edit]) -> Vec<Change> {
     let mut rest = edits;
     while let Some(first) = rest.first() {
         let start = memchr::memrchr(b'\n', &old[..first.span.start]).map_or(0, |at| at + 1);
-        // Edits that touch a line together are looked at together. What is put behind a last line without a
-        // break touches that line.
+        // Edits of the same line are handled together. Text after a last line without a line break touches
+        // that line.
         let (mut end, mut count) = (start, 0);
         while let Some(edit) =
             rest.get(count).filter(|edit| count == 0 || edit.span.start < end || !old[..end].ends_with(b"\n"))

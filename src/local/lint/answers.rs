@@ -1,5 +1,4 @@
-//! What would become of the objects in the linted files: [`crate::admission::dry_run`], with what is known of
-//! the objects that exist.
+//! Predicts the webhook's answers for linted files ([`crate::admission::dry_run`]) and the existing objects.
 
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
@@ -9,7 +8,7 @@ use jiff::civil::Date;
 use super::input::Input;
 use super::objects::objects;
 use super::source;
-use super::{FactsError, Options, document};
+use super::{FactsError, Options};
 use crate::admission::dry_run::{self, Prediction, Question};
 use crate::judge::facts::{Claim, Fact, FactTable, Facts, Volume};
 use crate::judge::finding::Source;
@@ -19,23 +18,23 @@ use crate::text::lines::Lines;
 use crate::text::value::Value;
 use crate::text::yaml;
 
-/// How the question is asked.
+/// The options of a dry run.
 #[derive(Clone, Copy, Debug)]
 pub struct DryRun<'a> {
-    /// Whether unknown fields are refused, as kubectl asks for by default.
+    /// Whether unknown fields are refused, kubectl's default.
     pub strict: bool,
-    /// The namespace for manifests that name none; empty where nobody knows it.
+    /// The namespace for manifests without one; empty if unknown.
     pub namespace: &'a str,
     /// Objects that exist.
     pub against: &'a Against,
-    /// Claims as the cluster has them; nothing where nobody asked it.
+    /// Claims in the cluster, if they were looked up.
     pub cluster: Option<&'a FactTable>,
     /// Whether answers keep the objects as they would be stored.
     pub keep_objects: bool,
 }
 
 impl DryRun<'_> {
-    /// Asks what would become of one object of a kind that is judged.
+    /// Predicts the answers for one object of a judged kind.
     pub(super) fn answer(
         &self,
         policy: &Policy,
@@ -53,8 +52,7 @@ impl DryRun<'_> {
     }
 }
 
-/// What the cluster says of a claim, or else the files: a claim that is not there yet may be created with the
-/// workload.
+/// A claim in the cluster, or else in the files: a missing claim may be created with the workload.
 struct Layered<'a> {
     cluster: Option<&'a FactTable>,
     files: &'a dyn Facts,
@@ -79,7 +77,7 @@ impl Facts for Layered<'_> {
     }
 }
 
-/// What is known of claims, and of those that nobody knows the worst: that one pod at a time can mount them.
+/// Claims, with unknown ones as if only one pod could mount them.
 pub(super) struct Worst<'a> {
     known: Layered<'a>,
     made_up: RefCell<BTreeSet<String>>,
@@ -90,12 +88,12 @@ impl<'a> Worst<'a> {
         Self { known: Layered { cluster, files }, made_up: RefCell::default() }
     }
 
-    /// Tells whether anything was asked for that nobody knows.
+    /// Tells whether an unknown claim was looked up.
     pub(super) fn is_asked(&self) -> bool {
         !self.made_up.borrow().is_empty()
     }
 
-    /// Tells whether what was said of a claim is made up.
+    /// Tells whether a claim is unknown.
     pub(super) fn has_made_up(&self, name: &str) -> bool {
         self.made_up.borrow().contains(name)
     }
@@ -125,15 +123,14 @@ impl Facts for Worst<'_> {
 pub struct Key {
     /// The kind.
     pub kind: Kind,
-    /// The namespace; empty where nobody knows it.
+    /// The namespace; empty if unknown.
     pub namespace: String,
     /// The name.
     pub name: String,
 }
 
 impl Key {
-    /// Returns the key of an object of a kind that is judged; nothing for one whose name is yet to be
-    /// generated.
+    /// Returns the key of an object of a judged kind; nothing if its name is yet to be generated.
     #[must_use]
     pub fn of(object: &Value, namespace: &str) -> Option<Self> {
         let metadata = |key: &str| object.get("metadata")?.get(key)?.as_str().filter(|text| !text.is_empty());
@@ -152,8 +149,8 @@ impl Against {
     /// Reads the objects of files.
     ///
     /// # Errors
-    /// A file cannot be read or is not YAML: an object that is silently missing would turn an UPDATE into a
-    /// CREATE.
+    ///
+    /// A file cannot be read or is not YAML: a missing object would turn an UPDATE into a CREATE.
     pub fn in_files(inputs: &[Input], options: &Options<'_>, namespace: &str) -> Result<Self, FactsError> {
         let mut against = Self::default();
         let limits = options.limits();
@@ -164,7 +161,7 @@ impl Against {
                 Err(source::TooLarge { .. }) => {
                     return Err(FactsError::TooLarge {
                         path: path(),
-                        limit: document::bytes(options.max_file_size),
+                        limit: source::bytes(options.max_file_size),
                     });
                 }
             };
@@ -192,8 +189,7 @@ impl Against {
         }
     }
 
-    /// Returns the object of a key. A namespace that either side leaves open may be any, if only one object
-    /// fits.
+    /// Returns the object of a key. A missing namespace on either side matches any, if only one object fits.
     fn find(&self, key: &Key) -> Option<&Value> {
         if let Some(object) = self.objects.get(key) {
             return Some(object);
@@ -209,7 +205,7 @@ impl Against {
     }
 }
 
-/// What manifests speak of and do not bring, each sorted.
+/// Objects that manifests refer to, each sorted.
 #[derive(Clone, Debug, Default)]
 pub struct Mentioned {
     /// The workloads.
@@ -220,8 +216,7 @@ pub struct Mentioned {
     pub namespaces: BTreeSet<String>,
 }
 
-/// Finds the workloads of files and what they need, for whoever looks it up. What cannot be read is left out;
-/// judging it will say so.
+/// Finds the workloads of files and the objects to look up for them. Unreadable files are left to the linter.
 #[must_use]
 pub fn mentioned(inputs: &[Input], options: &Options<'_>, namespace: &str) -> Mentioned {
     let limits = options.limits();

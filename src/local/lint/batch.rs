@@ -12,12 +12,11 @@ use crate::text::yaml::{self, Limits};
 
 /// The words that are in the names of most batch kinds, and in those of their fields.
 const WORDS: [&str; 2] = ["Job", "job"];
-/// Kinds of Kubernetes that are no batch work whatever their pods' `restartPolicy` is; a Pod is the business
-/// of whoever made it.
+/// Kubernetes kinds that are not batch work whatever their `restartPolicy`; a Pod belongs to its creator.
 const RESTARTING: [&str; 7] =
     ["DaemonSet", "Deployment", "Pod", "PodTemplate", "ReplicaSet", "ReplicationController", "StatefulSet"];
 
-/// Tells whether a text may speak of batch work: of the kinds that are judged, or of one that is known.
+/// Tells whether a text may be about batch work: about a judged or another known kind.
 pub(super) fn mentions(text: &[u8]) -> bool {
     let has = |word: &str| Finder::new(word).find(text).is_some();
     WORDS.iter().any(|word| has(word)) || other_kinds().filter(|kind| !kind.contains("Job")).any(has)
@@ -27,7 +26,7 @@ fn other_kinds() -> impl Iterator<Item = &'static str> {
     others().flat_map(|(_, kinds)| kinds).copied()
 }
 
-/// Tells whether a kind's name is that of batch work, as far as a name says it.
+/// Tells whether a kind's name suggests batch work.
 pub(super) fn is_kind(name: &str) -> bool {
     name.contains("Job") || other_kinds().any(|kind| kind == name)
 }
@@ -38,7 +37,7 @@ pub(super) fn is_in(text: &[u8], limits: &Limits) -> bool {
     may_be && some_object(text, limits, |object| Kind::of(object).is_some() || is_batch(object))
 }
 
-/// Tells whether a patch may be for batch work: unless it says that it is for other kinds.
+/// Tells whether a patch may be for batch work: unless it names other kinds.
 pub(super) fn is_patched_by(text: &[u8], limits: &Limits) -> bool {
     some_object(text, limits, |object| object.get("kind").and_then(Value::as_str).is_none_or(is_kind))
 }
@@ -59,8 +58,7 @@ fn some_object(text: &[u8], limits: &Limits, test: impl Fn(&Value) -> bool) -> b
     })
 }
 
-/// Tells whether a text that cannot be read may be a manifest, or was to be one of batch work: by its fields,
-/// wherever they are in it.
+/// Tells whether unreadable text may be a manifest of batch work, from its fields at any place.
 pub(super) fn may_be_manifest(text: &[u8]) -> bool {
     // In UTF-16, each second byte of these words is zero.
     let text: Cow<'_, [u8]> = if text.contains(&0) {
@@ -96,11 +94,10 @@ fn group(version: &str) -> &str {
     version.split_once('/').map_or("", |(group, _)| group)
 }
 
-/// Tells whether a template of text may render to batch work: unless each of its documents has a kind that is
-/// none.
+/// Tells whether a text template may render batch work: unless each of its documents has another kind.
 ///
-/// `of_chart` says that Helm renders it to manifests. Elsewhere there are the templates of many tools: what
-/// has fields, and neither a version nor a kind, is no manifest.
+/// `of_chart` means that Helm renders it to manifests. Other tools have templates, too: fields without a
+/// version and a kind are no manifest.
 pub(super) fn is_in_template(text: &[u8], of_chart: bool) -> bool {
     let text = String::from_utf8_lossy(text);
     let text = on_one_line(&without_comments(&text));
@@ -118,7 +115,7 @@ pub(super) fn is_in_template(text: &[u8], of_chart: bool) -> bool {
     may || section.may_be_batch(of_chart)
 }
 
-/// What is known of one document of a template.
+/// One document of a template.
 #[derive(Default)]
 struct Section {
     has_content: bool,
@@ -137,7 +134,7 @@ struct Section {
     inside: (bool, bool),
     /// Whether a value is still to come on the next line.
     is_open: bool,
-    /// Whether a list that is not indented goes on.
+    /// Whether a list without indentation continues.
     is_list: bool,
     /// The indentation of a key behind which there is a block of text.
     text: Option<usize>,
@@ -212,7 +209,7 @@ impl Section {
     }
 }
 
-/// Tells whether a line asks for some of a resource, whose name may end in `*`.
+/// Tells whether a line requests a resource, whose name may end in `*`.
 fn asks_for(line: &str, resource: &str) -> bool {
     let name = resource.trim_end_matches('*');
     memmem::find_iter(line.as_bytes(), name).any(|at| {
@@ -243,14 +240,14 @@ fn only_actions(line: &str) -> bool {
         || line.starts_with("{%") && line.ends_with("%}")
 }
 
-/// Returns by how much the last action of a line indents what it prints, if it says so.
+/// Returns the indentation in the last action of a line, if it has one.
 fn indentation(line: &str) -> Option<usize> {
     let at = line.rfind("indent ")?;
     let digits = line[at + 7..].trim_start();
     digits[..digits.find(|c: char| !c.is_ascii_digit()).unwrap_or(digits.len())].parse().ok()
 }
 
-/// Returns a line's parts: its actions, and what is before and behind them.
+/// Returns a line's actions and the texts between them.
 fn actions(line: &str) -> impl Iterator<Item = &str> {
     let mut rest = line;
     std::iter::from_fn(move || {
@@ -279,7 +276,7 @@ fn without_control(line: &str) -> Cow<'_, str> {
     for part in actions(line) {
         match part {
             part if !is_control(part) => out.push_str(part),
-            // What is on both sides of it are two words.
+            // It separates words.
             _ if !out.is_empty() => out.push(' '),
             _ => {}
         }

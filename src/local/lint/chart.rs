@@ -65,9 +65,9 @@ pub(super) fn is_chart(path: &Path) -> bool {
     path.file_name().is_some_and(|name| name == CHART)
 }
 
-/// Returns the charts among the inputs that may render batch work of which the inputs show nothing: the path
-/// of the chart's file, and its directory. Dependencies may be packed, or not be here at all, and every file
-/// of `templates` is a template, whatever its name ends in.
+/// Returns charts among the inputs that may render more batch work than the inputs show: the path of the
+/// chart's file, and its directory. Dependencies may be packed or missing, and every file in `templates` is a
+/// template, whatever its extension.
 pub(super) fn with_more(inputs: &[Input], options: &Options<'_>) -> Vec<(Arc<str>, Arc<str>)> {
     let files = inputs.iter().filter_map(|input| match &input.content {
         Content::File(path) => Some(path),
@@ -86,14 +86,13 @@ pub(super) fn with_more(inputs: &[Input], options: &Options<'_>) -> Vec<(Arc<str
     found
 }
 
-/// Tells whether a chart has dependencies that are not unpacked beside it, or that hold batch work which is
-/// not among the inputs.
+/// Tells whether a chart has dependencies that are not unpacked, or that have batch work outside the inputs.
 fn depends_on_more(dir: &Path, known: &BTreeSet<PathBuf>, options: &Options<'_>) -> bool {
     let charts = dir.join("charts");
     let is_more = |entry: std::fs::DirEntry| {
         let path = entry.path();
         let name = entry.file_name().to_string_lossy().into_owned();
-        // The charts among the inputs speak for themselves.
+        // Charts among the inputs are reported themselves.
         let is_unseen = || path.join(CHART).is_file() && !known.contains(&normal(&path.join(CHART)));
         // A link may lead around in a circle.
         let is_here =
@@ -111,7 +110,7 @@ fn depends_on_more(dir: &Path, known: &BTreeSet<PathBuf>, options: &Options<'_>)
             .any(|file| lacks_dependencies(&dir.join(file), &charts, options))
 }
 
-/// Tells whether a file says that its chart depends on one that is not unpacked beside it.
+/// Tells whether a chart has a dependency that is not unpacked.
 fn lacks_dependencies(file: &Path, charts: &Path, options: &Options<'_>) -> bool {
     let Some(text) = source::load(&Input::named(file), options.max_file_size).ok().and_then(Result::ok)
     else {

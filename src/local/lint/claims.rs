@@ -1,6 +1,6 @@
-//! Claims that the linted files and the `--facts` files speak of, and which of them a workload means.
+//! Claims in the linted files and the `--facts` files, and which of them a workload means.
 //!
-//! Nothing here ever concludes that a claim does not exist: the files at hand are rarely all there are.
+//! A claim that is not in the files may still exist.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -9,11 +9,11 @@ use std::sync::{Arc, LazyLock};
 use memchr::memmem::Finder;
 use rayon::prelude::*;
 
+use super::Options;
 use super::input::{Input, Unreadable};
 use super::near::{Near, Said};
 use super::objects::{Object, objects};
 use super::source::{self, Loaded, TooLarge};
-use super::{Options, document};
 use crate::judge::facts::{Claim, Fact, Facts, Volume, VolumeName};
 use crate::judge::finding::Source;
 use crate::report::Location;
@@ -34,7 +34,7 @@ pub struct Claims {
 #[derive(Clone, Debug)]
 struct InFile {
     input: Arc<Input>,
-    /// Where each stands, by the bytes that it takes.
+    /// Their locations, by byte span.
     places: BTreeMap<(usize, usize), Location>,
 }
 
@@ -49,7 +49,7 @@ struct Entry {
     location: Location,
 }
 
-/// What was read: a claim, with its name and its file, or a volume.
+/// A claim with its name and file, or a volume.
 enum Read {
     Claim(String, Entry, Arc<Input>),
     Volume(String, Volume, Location, Arc<Input>),
@@ -62,11 +62,11 @@ pub enum FactsError {
     #[error("{0}")]
     Unreadable(#[from] Unreadable),
     /// It is too large.
-    #[error("facts in {path} go beyond the limit of {limit}; raise it with `--max-file-size`")]
+    #[error("the facts in {path} are larger than the limit of {limit}; raise it with `--max-file-size`")]
     TooLarge {
         /// The path.
         path: String,
-        /// The limit, for people.
+        /// The limit, with its unit.
         limit: String,
     },
     /// It is not YAML or JSON.
@@ -76,7 +76,7 @@ pub enum FactsError {
         path: String,
         /// The line, from 1.
         line: usize,
-        /// What is wrong there.
+        /// The error.
         source: SyntaxError,
     },
 }
@@ -88,7 +88,8 @@ impl Claims {
     /// Reads the claims of `--facts` files.
     ///
     /// # Errors
-    /// A file cannot be read or is not YAML: facts that are silently missing would change verdicts.
+    ///
+    /// A file cannot be read or is not YAML: missing facts would change verdicts.
     pub fn in_facts(inputs: &[Input], options: &Options<'_>) -> Result<Self, FactsError> {
         let mut claims = Self::default();
         for input in inputs {
@@ -98,7 +99,7 @@ impl Claims {
                 Err(TooLarge { .. }) => {
                     return Err(FactsError::TooLarge {
                         path: path(),
-                        limit: document::bytes(options.max_file_size),
+                        limit: source::bytes(options.max_file_size),
                     });
                 }
             };
@@ -117,8 +118,8 @@ impl Claims {
         Ok(claims)
     }
 
-    /// Finds the claims in the files that are to be linted. What cannot be read is left out here; judging the
-    /// file will say so. `alone` is the only file's content, where there is but one.
+    /// Finds the claims in the linted files. Unreadable files are left to the linter. `alone` is the content
+    /// of the only file, if there is one.
     pub(super) fn in_inputs(inputs: &[Input], alone: Option<&Loaded>, options: &Options<'_>) -> Self {
         let read = |input: &Input| -> Vec<Read> {
             let mentions = match alone {
@@ -168,23 +169,23 @@ impl Claims {
         }
     }
 
-    /// Returns the file of the given path, if a claim stands in it.
+    /// Returns the file of a path, if it has a claim.
     pub(super) fn file(&self, path: &str) -> Option<&Input> {
         self.by_file.get(path).map(|file| &*file.input)
     }
 
-    /// Returns where the claims of a file stand.
+    /// Returns the locations of a file's claims.
     pub(super) fn locations(&self, path: &str) -> impl Iterator<Item = &Location> {
         self.by_file.get(path).into_iter().flat_map(|file| file.places.values())
     }
 
-    /// Returns what is said of the volumes of a name.
+    /// Returns the volumes of a name: those in `--facts`, or else the nearest in the linted files.
     fn volumes(&self, name: &str) -> Vec<&Volume> {
         self.volumes.get(name).map_or_else(Vec::new, |volumes| volumes.of(""))
     }
 
-    /// Returns what is said of the claims of a name that are in a namespace, or leave theirs open. Where an
-    /// object that names none goes to is unknown.
+    /// Returns the claims of a name in a namespace or without one. The namespace of an object without one is
+    /// unknown.
     fn stated(&self, namespace: &str, name: &str) -> Vec<&Entry> {
         self.by_name.get(name).map_or_else(Vec::new, |entries| entries.stated(namespace))
     }
@@ -245,7 +246,7 @@ fn entry(input: &Arc<Input>, lines: &Lines<'_>, document: &Document, object: &Ob
     Some(Read::Claim(name, Entry { namespace, claim, volume, location }, Arc::clone(input)))
 }
 
-/// The claims by themselves, as a review sees them that comes from no file.
+/// The claims without a file, as for a review.
 impl Facts for Claims {
     fn claim(&self, namespace: &str, name: &str) -> Fact<Claim> {
         agreed(&self.stated(namespace, name))
@@ -300,7 +301,7 @@ impl Scope<'_> {
         self.linted.volumes.get(name).map_or_else(Vec::new, |volumes| volumes.nearest(&self.file.path, ""))
     }
 
-    /// Returns the place of a claim that this scope has spoken of.
+    /// Returns the location of a claim of this scope.
     pub(super) fn location(&self, path: &Arc<str>, span: &Range<usize>) -> Option<Location> {
         [self.facts, self.linted]
             .into_iter()
@@ -309,8 +310,7 @@ impl Scope<'_> {
     }
 }
 
-/// Returns what is known of the volume behind claims that may all be meant. Of several that differ it is
-/// unknown.
+/// Returns the volume behind claims that may all be meant; unknown if they differ.
 fn volume<'e, 'v>(
     claims: impl IntoIterator<Item = &'e Entry>,
     seen: impl Fn(&str) -> Vec<&'v Volume>,

@@ -1,4 +1,4 @@
-//! What a run may change, who takes the changed files, and where things stand in them.
+//! Which fixes a run applies, where the fixed files go, and how edits move places.
 
 use std::fmt;
 
@@ -7,7 +7,7 @@ use crate::judge::finding::{Fix, Safety};
 use crate::report::Located;
 use crate::text::yaml::{Chunk, Edit, SyntaxError};
 
-/// Which findings a run mends, and what becomes of the files.
+/// Which findings a run fixes, and where the files go.
 #[derive(Clone, Copy, Debug)]
 pub struct Fixing<'a> {
     /// The least safe fixes that are made: [`Safety::Safe`] for those only, [`Safety::Unsafe`] for all.
@@ -21,8 +21,8 @@ impl Fixing<'_> {
         fix.safety <= self.most
     }
 
-    /// Returns the fixes to make among findings, each with its finding's index. What its author has written
-    /// counts for more than what would be filled in for want of it, and comes first.
+    /// Returns the fixes to apply, each with the index of its finding. Fixes of existing values come before
+    /// fills of missing ones.
     pub(super) fn fixes<'f>(&self, findings: &'f [Located]) -> Vec<(usize, &'f Fix)> {
         let mut fixes = Vec::new();
         for fills in [false, true] {
@@ -42,11 +42,11 @@ impl Fixing<'_> {
 pub struct Change<'a> {
     /// The file.
     pub input: &'a Input,
-    /// What was read.
+    /// The old text.
     pub old: &'a [u8],
     /// What it is to be; never the same.
     pub new: &'a [u8],
-    /// The way from one to the other, sorted and apart from each other.
+    /// The edits between them, sorted and without overlap.
     pub edits: &'a [Edit],
 }
 
@@ -55,7 +55,8 @@ pub trait Sink: fmt::Debug + Sync {
     /// Takes a changed file.
     ///
     /// # Errors
-    /// The file stays as it is. The report is then about it as it is.
+    ///
+    /// The file is unchanged, and the report is about it.
     fn take(&self, change: &Change<'_>) -> Result<(), Unwritten>;
 }
 
@@ -65,11 +66,11 @@ pub trait Sink: fmt::Debug + Sync {
 pub struct Unwritten {
     /// The path, as the user gave it.
     pub path: String,
-    /// Why, in the words of the operating system or ours.
+    /// The reason.
     pub reason: String,
 }
 
-/// How far the edits of a file move what stands behind them.
+/// How far the edits of a file move the text after them.
 #[derive(Debug)]
 pub(super) struct Shifts(Vec<(usize, isize)>);
 
@@ -83,8 +84,7 @@ impl Shifts {
         Self(sums.collect())
     }
 
-    /// Returns where a place of the source stands once all edits that start before another place, `from`, are
-    /// made.
+    /// Returns the new offset of a place after all edits that start before `from`.
     pub(super) fn of(&self, from: usize, place: usize) -> usize {
         let before = self.0.partition_point(|(start, _)| *start < from);
         let shift = before.checked_sub(1).map_or(0, |last| self.0[last].1);

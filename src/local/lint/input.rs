@@ -1,4 +1,4 @@
-//! From what stands on the command line to the files it means.
+//! The files of command line arguments.
 
 use std::io;
 use std::path::{Component, Path, PathBuf};
@@ -12,23 +12,22 @@ use super::source::STDIN;
 /// One file to lint.
 #[derive(Clone, Debug)]
 pub struct Input {
-    /// The path as reports print it; `-` for standard input.
+    /// The path in reports; `-` for standard input.
     pub path: Arc<str>,
     /// Where its text is.
     pub content: Content,
-    /// Whether the user named this very file, so that it is meant to be a manifest, and not just the
-    /// directory it lies in.
+    /// Whether the user named this file, so that it is meant as a manifest, and not just a directory.
     pub named: bool,
-    /// The directory argument it was found under; nothing for a named file.
+    /// The directory argument that it is in; nothing for a named file.
     pub root: Option<Arc<str>>,
 }
 
 /// Where the text of an [`Input`] is.
 #[derive(Clone, Debug)]
 pub enum Content {
-    /// In a file, read when its turn comes.
+    /// In a file, which is read later.
     File(PathBuf),
-    /// Here: of standard input or another pipe, which can be read once only, or of a test.
+    /// In memory: from standard input or a pipe, which can be read only once, or from a test.
     Bytes(Arc<[u8]>),
 }
 
@@ -38,7 +37,7 @@ pub enum Content {
 pub struct Unreadable {
     /// The path, as the user gave it; `-` for standard input.
     pub path: String,
-    /// Why, in the words of the operating system or ours.
+    /// The reason.
     pub reason: String,
 }
 
@@ -67,12 +66,12 @@ impl Input {
     }
 }
 
-/// Finds the files that arguments mean: files, directories, globs that the shell left alone, and `-` for
-/// standard input. That and pipes are `drained` at once.
+/// Finds the files of arguments: files, directories, globs that the shell did not expand, and `-` for
+/// standard input. Standard input and pipes are `drained` at once.
 ///
-/// A directory is walked as git sees it: hidden files and directories are read, what `.gitignore` files
-/// exclude is left out. A symbolic link to a file is read, one to a directory is not followed. In globs, as
-/// in a shell, a wildcard matches no hidden file or directory.
+/// Directories are walked as by git: hidden files are read, files that `.gitignore` excludes are not.
+/// Symbolic links to files are followed, those to directories are not. As in a shell, wildcards do not match
+/// hidden files.
 pub fn collect(arguments: &[PathBuf], mut drained: impl FnMut(&Path) -> io::Result<Vec<u8>>) -> Inputs {
     let mut inputs = Inputs::default();
     let mut pipes: Vec<&Path> = Vec::new();
@@ -231,7 +230,7 @@ fn glob(argument: &Path) -> Option<(PathBuf, GlobMatcher)> {
     Some((base, matcher))
 }
 
-/// Returns a path as reports print it: without a leading `./`, and readable where it is not UTF-8.
+/// Returns a path for reports, without a leading `./`.
 fn shown(path: &Path) -> Arc<str> {
     let path = path.strip_prefix(".").ok().filter(|rest| !rest.as_os_str().is_empty()).unwrap_or(path);
     path.to_string_lossy().into()

@@ -16,8 +16,8 @@ use crate::text::yaml::Limits;
 /// The names that kustomize gives its file.
 pub(super) const NAMES: [&str; 3] = ["kustomization.yaml", "kustomization.yml", "Kustomization"];
 
-/// What changes nothing that a rule or a check of the API server reads in a batch object. Patches are looked
-/// at one by one.
+/// Fields of a kustomization that do not change what rules or API checks read. Patches are checked one by
+/// one.
 const HARMLESS: &[&str] = &[
     "apiVersion",
     "bases",
@@ -49,7 +49,7 @@ pub(super) struct Kustomizations {
     read: BTreeMap<PathBuf, Kustomization>,
     /// Those in the directories of inputs.
     beside: BTreeSet<PathBuf>,
-    /// Who takes in a file or a directory.
+    /// The kustomizations that include a file or directory.
     takers: BTreeMap<PathBuf, Vec<PathBuf>>,
     /// The files that are patches.
     patches: BTreeMap<PathBuf, Patch>,
@@ -69,7 +69,7 @@ pub(super) struct Patch {
 /// The kustomizations that take in batch work.
 #[derive(Debug)]
 pub(super) struct Taking<'i> {
-    /// What was linted, and whether there is batch work in it.
+    /// The linted files, and whether they have batch work.
     inputs: &'i BTreeMap<PathBuf, bool>,
     /// Those that take in any.
     batch: BTreeSet<PathBuf>,
@@ -89,7 +89,7 @@ struct Kustomization {
     is_component: bool,
     /// Whether it changes what it takes in, as far as that may be batch work.
     changes: bool,
-    /// Whether it makes objects, or takes in what is not here.
+    /// Whether it generates objects or includes missing files.
     has_more: bool,
     needs_helm: bool,
     takes: Vec<PathBuf>,
@@ -137,7 +137,7 @@ impl Kustomizations {
         all
     }
 
-    /// Returns who lists a file as a patch.
+    /// Returns the kustomization that lists a file as a patch.
     pub(super) fn patch(&self, input: &Input) -> Option<&Patch> {
         let Content::File(path) = &input.content else { return None };
         if self.patches.is_empty() {
@@ -146,8 +146,8 @@ impl Kustomizations {
         self.patches.get(&seen(path))
     }
 
-    /// Finds out which kustomizations take in batch work. `inputs` are the files that were linted, and
-    /// whether there is batch work in them.
+    /// Finds the kustomizations that include batch work. `inputs` are the linted files, and whether they have
+    /// any.
     pub(super) fn taking<'i>(
         &self,
         inputs: &'i BTreeMap<PathBuf, bool>,
@@ -161,13 +161,13 @@ impl Kustomizations {
         let outside: Vec<PathBuf> =
             outside.into_iter().filter(|path| may_hold_batch(path, options)).cloned().collect();
         let batch = self.above(inside.chain(outside.iter().cloned()).chain(more()), |_| true);
-        // Whoever takes in a kustomization that is reported need not be.
+        // Kustomizations that include a reported one are not reported.
         let more = self.above(outside.into_iter().chain(more()), |path| !inputs.contains_key(path));
         Taking { inputs, batch, more }
     }
 
-    /// Tells whether a kustomization's patches may be of batch work, as far as it takes in any. A component
-    /// patches what is taken in with it.
+    /// Tells whether a kustomization's patches may be of batch work, if it includes any. A component patches
+    /// what is included with it.
     pub(super) fn patches_batch(&self, by: &Kustomized, taking: &Taking<'_>) -> bool {
         let path = PathBuf::from(&*by.path);
         let Some(read) = self.read.get(&path) else { return true };
@@ -176,8 +176,8 @@ impl Kustomizations {
                 && self.above(std::iter::once(path), |_| true).iter().any(|path| taking.batch.contains(path))
     }
 
-    /// Returns the kustomizations whose batch work was not judged as they render it: those that change it,
-    /// and those among the inputs that take in what is not among them.
+    /// Returns the kustomizations whose batch work was not judged as rendered: those that change it, and
+    /// those among the inputs that include files outside of them.
     pub(super) fn unrendered(&self, taking: &Taking<'_>) -> Vec<Kustomized> {
         let is_unrendered = |path: &PathBuf, read: &Kustomization| {
             let changes = read.changes && taking.batch.contains(path) && self.beside.contains(path);
@@ -189,8 +189,8 @@ impl Kustomizations {
         found.map(|(path, _)| self.kustomized(path)).collect()
     }
 
-    /// Returns paths and all that take them in, without those that take in what does not `pass`. Each way is
-    /// gone once, whatever takes in whatever.
+    /// Returns paths and all kustomizations that include them, except through one that does not `pass`.
+    /// Cycles are allowed.
     fn above(&self, from: impl Iterator<Item = PathBuf>, pass: impl Fn(&Path) -> bool) -> BTreeSet<PathBuf> {
         let mut open: Vec<PathBuf> = from.collect();
         let mut found = BTreeSet::new();
@@ -224,8 +224,7 @@ fn file_in(directory: &Path) -> Option<PathBuf> {
     NAMES.iter().map(|name| directory.join(name)).find(|file| file.is_file())
 }
 
-/// Tells whether a file that a kustomization takes in may hold batch work. What is not here may: kustomize
-/// takes it from the net, or something makes it.
+/// Tells whether an included file may have batch work. A missing one may: it may be remote or generated.
 fn may_hold_batch(path: &Path, options: &Options<'_>) -> bool {
     if path.is_dir() {
         return false;
@@ -237,8 +236,8 @@ fn load(path: &Path, options: &Options<'_>) -> Option<Loaded> {
     source::load(&Input::named(path), options.max_file_size).ok()?.ok()
 }
 
-/// Returns the directories above those of inputs, up to the root of a repository: a patch may be in a
-/// directory far below that of its kustomization, which may be all that is walked.
+/// Returns the parent directories of inputs, up to the root of a repository: a patch may be far below its
+/// kustomization, and only its directory among the inputs.
 fn above(directories: &BTreeSet<PathBuf>) -> BTreeSet<PathBuf> {
     let mut found = BTreeSet::new();
     for directory in directories {
@@ -257,8 +256,8 @@ fn above(directories: &BTreeSet<PathBuf>) -> BTreeSet<PathBuf> {
     found
 }
 
-/// Reads a kustomization. Of one that is a template, its text says what it may take in. Nothing if it cannot
-/// be read: linting it says so.
+/// Reads a kustomization, or guesses from its text if it is a template. Nothing if it is unreadable: linting
+/// reports that.
 fn read(path: &Path, known: &mut Known, options: &Options<'_>) -> Option<Kustomization> {
     let loaded = load(path, options)?;
     let limits = options.limits();
@@ -278,7 +277,7 @@ fn read(path: &Path, known: &mut Known, options: &Options<'_>) -> Option<Kustomi
     for patch in patches_of(fields) {
         let file = patch.file.map(place);
         let for_batch = match (patch.target, &file, patch.text) {
-            // A target decides, whatever the patch says itself.
+            // A target takes precedence over the patch.
             (Some(target), ..) => may_be_batch(target),
             (None, Some(file), _) => is_for_batch(file),
             (None, None, Some(text)) => batch::is_patched_by(text.as_bytes(), &limits),
@@ -303,8 +302,8 @@ fn read(path: &Path, known: &mut Known, options: &Options<'_>) -> Option<Kustomi
     })
 }
 
-/// Reads what can be known of a kustomization that is a template: it takes in whatever is there of what it
-/// names, and may change it.
+/// Reads a kustomization that is a template: it includes every existing file that it names, and may change
+/// it.
 fn template(text: &str, place: impl Fn(&str) -> PathBuf) -> Option<Kustomization> {
     if !text.contains("{{") && !text.contains("{%") {
         return None;
@@ -334,8 +333,8 @@ fn is_remote(item: &str) -> bool {
         || item.starts_with("github.com/")
 }
 
-/// Returns the lists of patches in an object that a cluster renders, of which one may be for batch work: a
-/// Kustomization of Flux, or an Application of Argo CD.
+/// Returns lists of patches that may be for batch work, in an object that a cluster renders: a Kustomization
+/// of Flux, or an Application of Argo CD.
 pub(super) fn patched_in_cluster(object: &Value, limits: &Limits) -> Vec<Pointer> {
     let text = |key: &str| object.get(key).and_then(Value::as_str).unwrap_or_default();
     let group = text("apiVersion").split('/').next().unwrap_or_default();

@@ -9,25 +9,23 @@ use crate::text::yaml::{self, Document, Limits};
 /// One object of a document.
 #[derive(Debug)]
 pub(super) struct Object<'v> {
-    /// Where it stands: the root of the document, or an item of a list.
+    /// Its place: the root of the document, or an item of a list.
     pub(super) at: Pointer,
     /// The object; a copy only where it has taken its kind from the list.
     pub(super) value: Cow<'v, Value>,
 }
 
-/// Returns the objects of a document, in order: itself, or, if it is a list of objects, its items and theirs.
+/// Returns the objects of a document in order: itself, or the items of a list of objects, and theirs.
 ///
-/// A list is an object whose kind ends in `List` and that has `items`. An item with neither `apiVersion` nor
-/// `kind` takes those of the list, without the `List`, as client-go does it for a `JobList`. Items that are
-/// no objects are left out.
+/// A list is an object with `items` whose kind ends in `List`. An item without `apiVersion` and `kind` has
+/// those of the list, without the `List`, as in client-go. Items that are not objects are skipped.
 pub(super) fn objects(document: &Value) -> Vec<Object<'_>> {
     let mut found = Vec::new();
     take_apart(Pointer::root(), Cow::Borrowed(document), &mut found);
     found
 }
 
-/// Returns the first document of a file that has anything in it: a licence, and a separator below it, are a
-/// document by themselves.
+/// Returns the first document of a file that is not empty, as after a licence comment and a separator.
 pub(super) fn first(text: &[u8], limits: &Limits) -> Option<Document> {
     let mut documents = yaml::split(text, limits).map(|chunk| yaml::parse(text, &chunk?, limits));
     documents.find(|document| document.as_ref().map_or(true, |document| !document.is_empty()))?.ok()

@@ -1,8 +1,8 @@
-//! Paths in one form, so that two ways to write one are the same path.
+//! Paths in a normal form.
 
 use std::path::{Component, Path, PathBuf};
 
-/// Returns a path without `.` and, as far as the path alone says, without `..`.
+/// Returns a path without `.` and, as far as possible, without `..`.
 pub(super) fn normal(path: &Path) -> PathBuf {
     let mut out = PathBuf::new();
     for part in path.components() {

@@ -9,18 +9,17 @@ use memchr::memmem::Finder;
 
 use super::input::{Content, Input, Unreadable};
 
-/// The argument and the path that stand for standard input.
+/// The argument and path of standard input.
 pub const STDIN: &str = "-";
 
-/// A file that is refused for its size.
+/// A file above the size limit.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct TooLarge {
-    /// Its size in bytes; nothing where it was still going on at the limit (a pipe, a device).
+    /// Its size in bytes, if known: a pipe or device has none.
     pub(super) size: Option<u64>,
 }
 
-/// The bytes of a file. They are not copied, once they are read: to touch fresh memory takes longer than to
-/// read what is in the cache.
+/// The bytes of a file, never copied: touching fresh memory takes longer than reading from the page cache.
 #[derive(Clone, Debug)]
 pub(super) struct Loaded(Bytes);
 
@@ -45,8 +44,7 @@ impl Loaded {
         }
     }
 
-    /// Returns the text for a report to quote: as far as it is UTF-8, so that every offset into it still
-    /// holds.
+    /// Returns the text up to the first byte that is not UTF-8, so that offsets stay valid.
     pub(super) fn text(&self) -> Arc<String> {
         match &self.0 {
             Bytes::Text(text) => Arc::clone(text),
@@ -57,7 +55,7 @@ impl Loaded {
     }
 }
 
-/// Reads a file, or refuses it for its size. A file that says its size is refused unread.
+/// Reads a file up to a size limit. A file of known size above it is not read.
 pub(super) fn load(input: &Input, limit: u64) -> Result<Result<Loaded, TooLarge>, Unreadable> {
     match &input.content {
         Content::Bytes(bytes) if bytes.len() as u64 > limit => Ok(Err(TooLarge { size: None })),
@@ -75,7 +73,7 @@ pub(super) fn load(input: &Input, limit: u64) -> Result<Result<Loaded, TooLarge>
     }
 }
 
-/// Tells whether a text stands in a file, without holding more of it than a window.
+/// Tells whether a file has a text, with only a window of it in memory.
 pub(super) fn mentions(input: &Input, finder: &Finder<'_>, limit: u64) -> bool {
     match &input.content {
         Content::Bytes(bytes) => finder.find(bytes).is_some(),
@@ -100,7 +98,7 @@ fn search(mut reader: impl Read, finder: &Finder<'_>) -> io::Result<bool> {
         if finder.find(&window[..filled]).is_some() {
             return Ok(true);
         }
-        // The text may stand across the end of the window.
+        // The text may cross the end of the window.
         let keep = filled.min(finder.needle().len() - 1);
         window.copy_within(filled - keep..filled, 0);
         kept = keep;
@@ -114,10 +112,10 @@ fn bounded(reader: impl Read, expected: u64, limit: u64) -> io::Result<Result<Ve
     Ok(if bytes.len() as u64 > limit { Err(TooLarge { size: None }) } else { Ok(bytes) })
 }
 
-/// Reads standard input to its end, or to one byte beyond the limit, which [`lint`](super::lint) then
-/// refuses.
+/// Reads standard input, at most one byte beyond the limit, which [`lint`](super::lint) then reports.
 ///
 /// # Errors
+///
 /// Standard input cannot be read.
 pub fn stdin(limit: u64) -> io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
@@ -125,9 +123,10 @@ pub fn stdin(limit: u64) -> io::Result<Vec<u8>> {
     Ok(bytes)
 }
 
-/// Reads what can be read once only, as [`stdin`] does: a pipe by its path, or standard input as [`STDIN`].
+/// Reads a pipe by its path, or standard input as [`STDIN`], which can be read only once.
 ///
 /// # Errors
+///
 /// It cannot be read.
 pub fn drained(path: &Path, limit: u64) -> io::Result<Vec<u8>> {
     if path.as_os_str() == STDIN {
@@ -136,6 +135,16 @@ pub fn drained(path: &Path, limit: u64) -> io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
     File::open(path)?.take(limit.saturating_add(1)).read_to_end(&mut bytes)?;
     Ok(bytes)
+}
+
+/// Returns a size in bytes with a unit.
+pub(super) fn bytes(count: u64) -> String {
+    let units = [(1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB")];
+    match units.into_iter().find(|(unit, _)| count >= *unit) {
+        Some((unit, name)) if count.is_multiple_of(unit) => format!("{} {name}", count / unit),
+        Some((unit, name)) => format!("{}.{} {name}", count / unit, count % unit * 10 / unit),
+        None => format!("{count} bytes"),
+    }
 }
 
 #[cfg(test)]

@@ -151,7 +151,7 @@ fn only_rules_that_fill_can_fill() {
 fn parameters_are_checked_by_type_and_least_value() {
     let with = |value: &str| format!("rules: {{ttl-after-finished: {{params: {value}}}}}");
     assert!(read(&with("{seconds: 0, gitops: true}")).is_ok());
-    assert_eq!(error(&with("{seconds: -1}")), "1:48: `seconds` is -1, below the least that makes sense, 0");
+    assert_eq!(error(&with("{seconds: -1}")), "1:48: `seconds` is -1, below the minimum of 0");
     assert_eq!(
         error(&with("{seconds: 1h}")),
         "1:48: `seconds` is a whole number, not a string; write it in seconds: `3600`"
@@ -171,7 +171,7 @@ fn parameters_are_checked_by_type_and_least_value() {
     );
     assert_eq!(
         error(&list("save")),
-        "1:52: `words` is a list, not a string; write the one item in brackets: `[…]`"
+        "1:52: `words` is a list, not a string; write a single item in brackets: `[…]`"
     );
     let map = |value: &str| format!("rules: {{gpu-toleration: {{params: {{taints: {value}}}}}}}");
     assert!(read(&map("{nvidia.com/gpu: dedicated}")).is_ok());
@@ -191,13 +191,13 @@ fn a_rule_set_to_a_word_is_told_how_to_say_it() {
 fn globs_and_dates_are_checked() {
     assert_eq!(
         error("overrides:\n- match: {names: ['a[']}\n  rules: {}"),
-        "2:19: `a[` is no glob: unclosed character class; missing ']'"
+        "2:19: `a[` is not a glob: unclosed character class; missing ']'"
     );
     let until = |date: &str| format!("exemptions:\n- match: {{names: [a]}}\n  reason: r\n  until: {date}");
     assert!(read(&until("2028-02-29")).is_ok());
     for date in ["2027-02-29", "2027-13-01", "tomorrow", "2027-1-1", "2027-01-01T00:00:00Z", "+02027-01-1"] {
         let expected = format!(
-            "4:10: `until` is no date: `{date}`; write the last day on which it holds, as year-month-day: `2030-12-31`"
+            "4:10: `until` is not a date: `{date}`; write the last valid day as year-month-day: `2030-12-31`"
         );
         assert_eq!(error(&until(date)), expected);
     }
@@ -209,9 +209,8 @@ fn nothing_is_matched_by_accident() {
     for place in ["match: {}\n  ", "match:\n  "] {
         let message = error(&format!("exemptions:\n- {place}reason: r"));
         assert!(
-            message.starts_with(
-                "2:3: an exemption needs a `match` that says which objects it is for; name at least one of"
-            ),
+            message
+                .starts_with("2:3: an exemption needs a `match` that selects objects; name at least one of"),
             "{message}"
         );
     }
@@ -220,11 +219,11 @@ fn nothing_is_matched_by_accident() {
         let message = error(&format!("overrides:\n- match: {{{key}: []}}\n  rules: {{}}"));
         assert_eq!(
             message,
-            format!("2:{}: `{key}` is an empty list; leave the key out to mean all", 13 + key.len())
+            format!("2:{}: `{key}` is an empty list; omit the key to match all", 13 + key.len())
         );
     }
     let message = error("exemptions:\n- match: {names: [a]}\n  rules: []\n  reason: r");
-    assert_eq!(message, "3:10: `rules` of an exemption is an empty list; leave the key out to mean all");
+    assert_eq!(message, "3:10: `rules` of an exemption is an empty list; omit the key to match all");
 }
 
 #[test]
@@ -254,7 +253,7 @@ fn the_head_must_be_a_policys() {
     );
     assert_eq!(
         whole("apiVersion: jobgate.dev/v1\nkind: Policy\nmetadata: {name: a}\n"),
-        "p.yaml:1:13: `apiVersion` is `jobgate.dev/v1`, which is not what this version of Jobgate reads; expected `jobgate.dev/v1alpha1`"
+        "p.yaml:1:13: `apiVersion` is `jobgate.dev/v1`, which this version of Jobgate does not support; expected `jobgate.dev/v1alpha1`"
     );
     let two = whole("{}");
     assert!(two.contains("`apiVersion` is missing") && two.contains("`kind` is missing"), "{two}");
@@ -277,7 +276,7 @@ fn the_head_must_be_a_policys() {
 fn an_object_of_another_sort_is_told_so_and_no_more() {
     let text = whole("apiVersion: batch/v1\nkind: Job\nmetadata: {}\nspec: {template: {}}\n");
     assert_eq!(text.lines().count(), 2, "{text}");
-    assert!(text.contains("`kind` is `Job`, which is not what this version of Jobgate reads"), "{text}");
+    assert!(text.contains("`kind` is `Job`, which this version of Jobgate does not support"), "{text}");
     assert!(whole("[]").contains("a policy is a mapping, not a list"));
 }
 
@@ -285,13 +284,13 @@ fn an_object_of_another_sort_is_told_so_and_no_more() {
 fn a_source_without_one_policy_is_an_error() {
     for source in ["", "\n", "# nothing\n", "---\n---\n"] {
         assert!(
-            whole(source).starts_with("p.yaml:1:1: there is no policy here"),
+            whole(source).starts_with("p.yaml:1:1: the file contains no policy"),
             "{source:?}: {}",
             whole(source)
         );
     }
     let two = whole(&format!("{HEAD}---\n{HEAD}"));
-    assert_eq!(two, "p.yaml:5:1: a policy is one document, and this is another");
+    assert_eq!(two, "p.yaml:5:1: a policy is a single document; remove this one");
     assert!(Policy::parse(&format!("# mine\n---\n{HEAD}---\n"), "p.yaml").is_ok());
 }
 

@@ -1,0 +1,68 @@
+//! Which taints a pod's tolerations cover.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use crate::kinds::{Field, Part};
+
+/// The NoSchedule taints that a list of tolerations covers (kubernetes.md §6), from one pass over it.
+#[derive(Default)]
+pub(super) struct Covered<'a> {
+    /// Every taint: `operator: Exists` without a key.
+    pub(super) all: bool,
+    /// The keys of taints that are covered whatever their value.
+    pub(super) whole: BTreeSet<&'a str>,
+    /// Keys with only one value covered, by `operator: Equal` (the default), and the index of the toleration.
+    pub(super) one_value: BTreeMap<&'a str, usize>,
+}
+
+impl<'a> Covered<'a> {
+    pub(super) fn by(tolerations: &Part<'a>) -> Self {
+        let mut covered = Self::default();
+        for (index, toleration) in tolerations.items().enumerate() {
+            if !matches!(toleration.get("effect").text(), Field::Unset | Field::Set("" | "NoSchedule")) {
+                continue;
+            }
+            match (toleration.get("operator").text(), toleration.get("key").text()) {
+                (Field::Set("Exists"), Field::Unset | Field::Set("")) => covered.all = true,
+                (Field::Set("Exists"), Field::Set(key)) => _ = covered.whole.insert(key),
+                (Field::Unset | Field::Set("" | "Equal"), Field::Set(key)) => {
+                    _ = covered.one_value.entry(key).or_insert(index);
+                }
+                _ => {}
+            }
+        }
+        covered
+    }
+}
+
+/// Taints that GKE sets on its nodes, with the value `present`, and tolerates by itself for pods that request
+/// the resource of that name (kubernetes.md §6).
+pub(super) const GKE_TAINTS: [&str; 2] = ["google.com/tpu", "nvidia.com/gpu"];
+
+pub(super) const GKE_VALUE: &str = "present";
+
+const GKE_LABELS: &str = "cloud.google.com/gke-";
+
+/// Tells whether the pods can only run on nodes of GKE: they select them by a label that GKE alone sets.
+pub(super) fn selects_gke(spec: &Part<'_>) -> bool {
+    let selector = spec.get("nodeSelector");
+    if selector.entries().any(|(label, _)| label.starts_with(GKE_LABELS)) {
+        return true;
+    }
+    let required = spec.at(&[
+        "affinity",
+        "nodeAffinity",
+        "requiredDuringSchedulingIgnoredDuringExecution",
+        "nodeSelectorTerms",
+    ]);
+    let mut terms = required.items().peekable();
+    // One of the terms is enough for a node, so each of them must ask for GKE.
+    terms.peek().is_some()
+        && terms.all(|term| {
+            let names = |expression: Part<'_>| {
+                let selects = matches!(expression.get("operator").text(), Field::Set("In" | "Exists"));
+                selects && expression.get("key").text().set().is_some_and(|key| key.starts_with(GKE_LABELS))
+            };
+            term.get("matchExpressions").items().any(names)
+        })
+}

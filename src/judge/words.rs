@@ -1,0 +1,133 @@
+//! Words in names: `ckpt` is one of `team-ckpt2`.
+
+use crate::text::meter;
+
+/// What may be before one of the words in a part of a name, or after it.
+const BEFORE: [&str; 7] = ["train", "training", "run", "exp", "job", "eval", "my"];
+
+const AFTER: [&str; 8] = ["dir", "path", "root", "folder", "vol", "volume", "pvc", "claim"];
+
+/// Tells whether a name contains one of the words; how is on the page.
+pub(super) fn has_word(name: &str, words: &[&str]) -> bool {
+    meter::spend_text(name);
+    let parts = name_parts(name);
+    let is_compound = |part: &str, word: &str| {
+        BEFORE.iter().any(|before| without_prefix(part, before).is_some_and(|rest| is_word(rest, word)))
+            || AFTER
+                .iter()
+                .any(|after| without_suffix(singular(part), after).is_some_and(|rest| is_word(rest, word)))
+    };
+    let words = words
+        .iter()
+        .map(|word| word.trim_matches(|char: char| !char.is_alphanumeric()))
+        .filter(|word| !word.is_empty());
+    let has = |word: &str| {
+        (0..parts.len()).any(|at| start_with(&parts[at..], word) || is_compound(parts[at].text, word))
+    };
+    words.into_iter().any(has)
+}
+
+/// A part of a name.
+struct NamePart<'a> {
+    text: &'a str,
+    /// Whether nothing is between it and the part before it.
+    adjoins: bool,
+}
+
+/// Splits a name at other characters than letters and digits, between letters and digits, and before a
+/// capital that starts a word.
+fn name_parts(name: &str) -> Vec<NamePart<'_>> {
+    let mut parts = Vec::new();
+    for run in name.split(|char: char| !char.is_alphanumeric()).filter(|run| !run.is_empty()) {
+        let mut start = 0;
+        let mut before: Option<char> = None;
+        let mut chars = run.char_indices().peekable();
+        while let Some((at, char)) = chars.next() {
+            let starts_word =
+                char.is_uppercase() && chars.peek().is_some_and(|(_, next)| next.is_lowercase());
+            let is_new = before.is_some_and(|before| {
+                before.is_numeric() != char.is_numeric()
+                    || (char.is_uppercase() && before.is_lowercase())
+                    || (starts_word && before.is_uppercase())
+            });
+            if is_new {
+                parts.push(NamePart { text: &run[start..at], adjoins: start > 0 });
+                start = at;
+            }
+            before = Some(char);
+        }
+        parts.push(NamePart { text: &run[start..], adjoins: start > 0 });
+    }
+    parts
+}
+
+/// Tells whether the first parts make a word, such as `TensorBoard` or a word with a hyphen.
+fn start_with(parts: &[NamePart<'_>], word: &str) -> bool {
+    let mut left = word;
+    for (at, part) in parts.iter().enumerate() {
+        let next = left.trim_start_matches(|char: char| !char.is_alphanumeric());
+        if at > 0 && next.len() == left.len() && !part.adjoins {
+            return false;
+        }
+        if is_word(part.text, next) {
+            return true;
+        }
+        let Some(rest) = without_prefix(next, part.text) else { return false };
+        left = rest;
+    }
+    false
+}
+
+/// Tells whether a text is a word, or its plural.
+fn is_word(text: &str, word: &str) -> bool {
+    text.eq_ignore_ascii_case(word)
+        || (singular(text).len() < text.len() && singular(text).eq_ignore_ascii_case(word))
+}
+
+fn singular(text: &str) -> &str {
+    text.strip_suffix(['s', 'S']).unwrap_or(text)
+}
+
+/// Returns the text after a prefix, ignoring case.
+fn without_prefix<'t>(text: &'t str, prefix: &str) -> Option<&'t str> {
+    let (head, rest) = text.split_at_checked(prefix.len())?;
+    head.eq_ignore_ascii_case(prefix).then_some(rest)
+}
+
+/// Returns the text before a suffix, ignoring case.
+fn without_suffix<'t>(text: &'t str, suffix: &str) -> Option<&'t str> {
+    let (rest, tail) = text.split_at_checked(text.len().checked_sub(suffix.len())?)?;
+    tail.eq_ignore_ascii_case(suffix).then_some(rest)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::has_word;
+
+    #[test]
+    fn a_word_of_a_policy_may_have_parts_itself() {
+        for (name, word) in [
+            ("team-model-zoo", "model-zoo"),
+            ("model_zoos/v1", "model-zoo"),
+            ("modelZoo", "model-zoo"),
+            ("ModelZoo2", "Model_Zoo"),
+            ("s3-data", "s3"),
+            ("data-v2-s", "v2"),
+            ("out", "-out-"),
+        ] {
+            assert!(has_word(name, &[word]), "{name} {word}");
+        }
+        for (name, word) in [
+            ("modelzoo", "model-zoo"),
+            ("model", "model-zoo"),
+            ("zoo-model", "model-zoo"),
+            ("model-of-zoo", "model-zoo"),
+            ("model-zoology", "model-zoo"),
+            ("data", ""),
+            ("data", "-"),
+            ("a-b", "ab"),
+        ] {
+            assert!(!has_word(name, &[word]), "{name} {word}");
+        }
+    }
+}

@@ -1,0 +1,164 @@
+//! Kinds and versions that no API server serves, and what their author probably meant.
+
+use crate::judge::api;
+use crate::judge::checks::{self, FIELD_TYPE, KNOWN_KIND};
+use crate::judge::finding::{Finding, Level, Safety};
+use crate::kinds::{Definition, Kind, has_batch_pod, has_pod, is_batch_group, is_other, meant};
+use crate::report::Reason;
+use crate::text::patch::Op;
+use crate::text::placeholder::is_placeholder;
+use crate::text::pointer::Pointer;
+use crate::text::value::Value;
+
+/// The help for an unknown kind of the group `batch`.
+const OF_BATCH: &str = "write `kind: Job` or `kind: CronJob`";
+
+/// Returns why an object that resembles a batch kind was not judged, and the finding for it.
+///
+/// Only objects with `spec` or `metadata` count: a Helm values file may have a `kind: CronJob`, too.
+pub(super) fn unknown_kind(object: &Value) -> Option<(Reason, Finding)> {
+    let fields = object.as_object()?;
+    if !fields.contains_key("spec") && !fields.contains_key("metadata") {
+        return None;
+    }
+    let field = |key: &str| fields.get(key).filter(|value| !value.is_null());
+    let (kind, version) = (field("kind"), field("apiVersion"));
+    for (key, value) in [("kind", kind), ("apiVersion", version)] {
+        let Some(value) = value.filter(|value| !value.is_string()) else { continue };
+        let manifest = |adapter: &Definition| match key {
+            "kind" => version.and_then(Value::as_str).is_some_and(|version| group(version) == adapter.group),
+            _ => kind.and_then(Value::as_str) == Some(adapter.name),
+        };
+        Kind::all().find(|kind| manifest(kind))?;
+        let message = format!("`{key}` must be a string, not `{value}`");
+        let help = "the API server refuses this object; it was not checked";
+        return Some((
+            Reason::Misspelled,
+            checks::finding(FIELD_TYPE, Level::Deny, Pointer::of(&[key]), message, help),
+        ));
+    }
+    let (kind, version) = (kind.and_then(Value::as_str), version.and_then(Value::as_str));
+    let of = version.map(group);
+    let of_batch = of.is_some_and(is_batch_group);
+    let held = |key: &'static str, text: &str| {
+        Some((Reason::Placeholder(key.into()), api::structure::held(Pointer::of(&[key]), text)))
+    };
+    // A note: another API group may have a kind of this name.
+    let misspelled = |key: &'static str, message: String, help: String| {
+        Some((
+            Reason::Misspelled,
+            checks::finding(KNOWN_KIND, Level::Note, Pointer::of(&[key]), message, help),
+        ))
+    };
+    let shown = |text: &str| text.escape_debug().to_string();
+    let Some(kind) = kind else {
+        let help = if of == Some("batch") { OF_BATCH } else { "write its `kind`" };
+        return if of_batch {
+            misspelled(
+                "apiVersion",
+                "this object has no `kind`; it was not checked".to_owned(),
+                help.to_owned(),
+            )
+        } else {
+            None
+        };
+    };
+    if is_placeholder(kind) {
+        let may_be_batch =
+            || of.is_none_or(|group| group.contains('.')) || version.is_some_and(is_placeholder);
+        return if of_batch || may_be_batch() && has_batch_pod(object) { held("kind", kind) } else { None };
+    }
+    if let Some(version) = version.filter(|version| is_placeholder(version) && !of_batch) {
+        return if meant(None, kind).is_some() { held("apiVersion", version) } else { None };
+    }
+    if of.is_some_and(|group| is_other(group, kind)) {
+        return None;
+    }
+    if let Some(finding) = version.and_then(|version| no_longer_served(version, kind)) {
+        return Some((Reason::NotServed, finding));
+    }
+    let meant = meant(of, kind);
+    let is_ours = Kind::all().any(|known| known.name == kind);
+    let help = |(group, name): (&str, &str)| match Kind::named(group, name) {
+        Some(kind) => format!("write `apiVersion: {group}/{}` and `kind: {name}`", kind.version),
+        None if of == Some(group) => format!("write `kind: {name}`"),
+        None => format!("write an `apiVersion` of the group `{group}`, and `kind: {name}`"),
+    };
+    match (version, of, meant) {
+        (_, Some("batch"), None) if kind.ends_with("List") => None,
+        (_, Some(group), meant) if meant.is_some() && of_batch || group == "batch" => {
+            let message =
+                format!("there is no kind `{}` in `{group}`; this object was not checked", shown(kind));
+            misspelled("kind", message, meant.map_or_else(|| OF_BATCH.to_owned(), help))
+        }
+        // Other tools have kinds and specs, too, so other names count only with pods.
+        (Some(version), _, Some(meant)) if is_ours || has_pod(object) => {
+            let message = format!(
+                "there is no `{}` in `apiVersion: {}`; this object was not checked",
+                shown(kind),
+                shown(version)
+            );
+            misspelled("apiVersion", message, help(meant))
+        }
+        (None, _, Some(meant)) if is_ours || has_pod(object) => misspelled(
+            "kind",
+            format!("this `{}` has no `apiVersion`; it was not checked", shown(kind)),
+            help(meant),
+        ),
+        _ => None,
+    }
+}
+
+/// Reports an unknown version of a judged kind. The rules judge the object anyway.
+pub(super) fn unknown_version(version: &str, adapter: &Definition) -> Option<(Option<Reason>, Finding)> {
+    let known = adapter.api_version();
+    if version == known || no_longer_served(version, adapter.name).is_some() {
+        return None;
+    }
+    let at = Pointer::of(&["apiVersion"]);
+    if is_placeholder(version) {
+        return Some((Some(Reason::Placeholder("apiVersion".into())), api::structure::held(at, version)));
+    }
+    let message = format!(
+        "there is no `{}` in `apiVersion: {}`, so only Jobgate's rules were checked",
+        adapter.name,
+        version.escape_debug()
+    );
+    Some((
+        None,
+        checks::finding(KNOWN_KIND, Level::Note, at, message, format!("write `apiVersion: {known}`")),
+    ))
+}
+
+/// Reports a version that API servers no longer serve.
+pub(super) fn no_longer_served(api_version: &str, kind: &str) -> Option<Finding> {
+    // The first Jobs were of another group.
+    let of_other_group = |kind: &Kind| kind.group == "batch" && api_version == "extensions/v1beta1";
+    let kind = Kind::all().find(|known| {
+        known.name == kind && (known.retired(api_version).is_some() || of_other_group(known))
+    })?;
+    let retired = kind.retired(api_version);
+    let message = format!(
+        "`{api_version}` of `{}` is no longer served{}",
+        kind.name,
+        retired.map_or("", |retired| retired.since)
+    );
+    let serves = kind.api_version();
+    let help = match retired.and_then(|retired| retired.moved) {
+        None => format!("use `apiVersion: {serves}`"),
+        Some(moved) => format!(
+            "write `apiVersion: {serves}`{moved}: \
+             the shape has changed, so changing `apiVersion` is not enough"
+        ),
+    };
+    let at = Pointer::of(&["apiVersion"]);
+    let mut finding = checks::finding(KNOWN_KIND, Level::Deny, at.clone(), message, help);
+    if kind.knows(api_version) {
+        finding.fix(Safety::Unsafe, vec![Op::Replace(at, serves.into())]);
+    }
+    Some(finding)
+}
+
+pub(super) fn group(version: &str) -> &str {
+    version.split_once('/').map_or("", |(group, _)| group)
+}

@@ -1,0 +1,426 @@
+//! The objects of a document, judged one by one.
+
+use std::borrow::Cow;
+use std::collections::BTreeSet;
+use std::ops::Range;
+use std::sync::Arc;
+
+use super::known_kind::{group, no_longer_served, unknown_kind, unknown_version};
+use super::{Context, Depth};
+use crate::judge::api;
+use crate::judge::checks::{
+    self, API_SERVER, DUPLICATE_KEY, FIELD_TYPE, PLACEHOLDER, SYNTAX, TRAINING_OPERATOR, UNKNOWN_FIELD,
+};
+use crate::judge::engine::{self, Request};
+use crate::judge::finding::{Finding, Label, Level, Part, Place, Source};
+use crate::kinds::{Pods, Workload, each_inside, has_pod, is_other, looks_like_batch};
+use crate::local::lint::objects::Object;
+use crate::local::lint::{DryRun, answers, kustomization};
+use crate::report::{
+    Answered, Located, Location, ObjectId, Reason, Related, Report, Unjudged, first_line, span,
+};
+use crate::text::lines::Position;
+use crate::text::patch::Op;
+use crate::text::pointer::{Pointer, Token};
+use crate::text::value::Value;
+use crate::text::yaml::Document;
+
+/// The kind that encloses an object of a document without a kind.
+const DOCUMENT: &str = "document";
+
+/// The rule that looks up claims.
+const CLAIMS_RULE: &str = "checkpoint-volume-access";
+
+/// One document that is being judged.
+pub(super) struct View<'a> {
+    pub(super) context: &'a Context<'a>,
+    pub(super) document: &'a Document,
+    pub(super) depth: Depth,
+    pub(super) index: usize,
+    /// The Helm template that rendered the document.
+    pub(super) source: Option<String>,
+    /// Jobgate's fills, as operations on the document.
+    pub(super) fills: Vec<Op>,
+    pub(super) judged: &'a mut Report,
+}
+
+impl View<'_> {
+    pub(super) fn object(&mut self, object: &Object<'_>) {
+        let value = &*object.value;
+        let Some(workload) = Workload::of(value) else { return self.foreign(object) };
+        let text = |key: &str| value.get(key).and_then(Value::as_str).unwrap_or_default();
+        if let Some(finding) = no_longer_served(text("apiVersion"), text("kind")) {
+            let identity = Arc::new(ObjectId::of(value));
+            // The first versions of a PyTorchJob have other fields than those that rules read.
+            let is_judged = workload.kind.is_built_in();
+            if !is_judged {
+                self.unjudged(object, &identity, Reason::NotServed);
+            }
+            self.add(object, &identity, finding);
+            if !is_judged {
+                return;
+            }
+        }
+        self.judged.objects += 1;
+        let options = self.context.options;
+        let identity = Arc::new(ObjectId::of(value));
+        if let Some((reason, finding)) = unknown_version(text("apiVersion"), &workload.kind) {
+            if let Some(reason) = reason {
+                self.unjudged_at(&identity, &(&object.at / "apiVersion"), Part::Value, reason);
+            }
+            self.add(object, &identity, finding);
+        }
+        let patch = self.context.patch;
+        if let Some(dry_run) = options.dry_run.as_ref().filter(|_| patch.is_none()) {
+            self.unknown_claims(object, &identity, &workload, Some(dry_run));
+            return self.ask(object, &identity, dry_run);
+        }
+        match patch {
+            Some(patch) => self.unjudged(object, &identity, Reason::Patch(patch.by.clone())),
+            None if workload.is_partial() => {}
+            None => self.unknown_claims(object, &identity, &workload, None),
+        }
+        let request = Request::of_file(value, self.context.options.today);
+        let mut verdict = engine::evaluate(self.context.policy, self.context.scope, &request);
+        self.judged.lifted += verdict.lifted.len();
+        let mut refused = match self.depth {
+            _ if !self.context.options.api_checks => Vec::new(),
+            Depth::Fixes => api::fixable(value),
+            Depth::All => api::check(value),
+        };
+        // A rule that denies the same field has the better message.
+        refused.retain(|refusal| {
+            !verdict
+                .findings
+                .iter()
+                .any(|finding| finding.level == Level::Deny && finding.path == refusal.path)
+        });
+        if patch.is_some() {
+            // What a patch lacks is in the object that it patches.
+            verdict.findings.retain(|finding| finding.path.find(value).is_some());
+            refused.retain(|finding| finding.path.find(value).is_some() && !is_directive(&finding.path));
+        }
+        api::prefer_renames(&mut verdict.findings, &mut refused);
+        if patch.is_none() && workload.is_partial() && !says_what_runs(&workload, &refused) {
+            self.unjudged(object, &identity, Reason::Partial);
+        }
+        self.placeholders(object, &identity, verdict.findings.iter().chain(&refused));
+        for finding in verdict.findings.into_iter().chain(refused) {
+            self.add(object, &identity, finding);
+        }
+        self.duplicates(object, &identity);
+    }
+
+    /// Reports an object of another kind, if it may be batch work.
+    fn foreign(&mut self, object: &Object<'_>) {
+        let value = &*object.value;
+        let text = |key: &str| value.get(key).and_then(Value::as_str);
+        let (version, kind) = (text("apiVersion"), text("kind"));
+        if kind == Some("PersistentVolumeClaim") {
+            return self.duplicates(object, &Arc::new(ObjectId::of(value)));
+        }
+        if let Some((reason, finding)) = unknown_kind(value) {
+            let identity = Arc::new(ObjectId::of(value));
+            self.unjudged(object, &identity, reason);
+            return self.add(object, &identity, finding);
+        }
+        self.patches_inside(object, kind.unwrap_or_default());
+        let is_batch = match (version, kind) {
+            (Some(version), Some(kind)) if is_other(group(version), kind) => Some(Reason::Kind),
+            (Some(_), Some(kind)) if self.inside(object, kind) => None,
+            (None, None) if self.inside(object, DOCUMENT) => None,
+            (None, None) if value.get("spec").is_some_and(has_pod) => Some(Reason::Partial),
+            (Some(version), Some(_)) => looks_like_batch(version, value).map(Reason::Lookalike),
+            _ => None,
+        };
+        let reason = match (self.context.patch, is_batch) {
+            (Some(patch), Some(_)) if patch.for_batch => Reason::Patch(patch.by.clone()),
+            (Some(_), Some(Reason::Partial)) => return,
+            (_, Some(reason)) => reason,
+            _ => return,
+        };
+        self.unjudged(object, &Arc::new(ObjectId::of(value)), reason);
+    }
+
+    /// Reports objects inside another one as not judged; tells whether there are any.
+    fn inside(&mut self, object: &Object<'_>, kind: &str) -> bool {
+        if matches!(self.depth, Depth::Fixes) {
+            return false;
+        }
+        let mut any = false;
+        each_inside(&object.value, &mut |at, inner| {
+            any = true;
+            self.unjudged_at(
+                &Arc::new(ObjectId::of(inner)),
+                &object.at.join(&at),
+                Part::Key,
+                Reason::Inside(kind.into()),
+            );
+        });
+        any
+    }
+
+    /// Reports patches of batch work in an object that a cluster renders.
+    fn patches_inside(&mut self, object: &Object<'_>, kind: &str) {
+        for at in kustomization::patched_in_cluster(&object.value, &self.context.options.limits()) {
+            let identity = ObjectId { kind: "patch".to_owned(), ..ObjectId::default() };
+            self.unjudged_at(
+                &Arc::new(identity),
+                &object.at.join(&at),
+                Part::Key,
+                Reason::Inside(kind.into()),
+            );
+        }
+    }
+
+    /// Reports objects in a list that is not a manifest as not judged.
+    pub(super) fn inside_list(&mut self) {
+        if self.document.value.is_array() {
+            let object = Object { at: Pointer::root(), value: Cow::Borrowed(&self.document.value) };
+            self.inside(&object, DOCUMENT);
+        }
+    }
+
+    /// Reports an RFC 6902 patch as not judged, if it may be for batch work.
+    pub(super) fn json_patch(&mut self, items: &[Value]) {
+        let Some(patch) = self.context.patch.filter(|patch| patch.for_batch && !items.is_empty()) else {
+            return;
+        };
+        let location = Some(
+            self.context.location(first_line(self.context.source, self.span(&Pointer::root(), Part::Value))),
+        );
+        let reason = Reason::Patch(patch.by.clone());
+        self.judged.unjudged.push(Unjudged { location, document: Some(self.index), object: None, reason });
+    }
+
+    fn unjudged(&mut self, object: &Object<'_>, identity: &Arc<ObjectId>, reason: Reason) {
+        self.unjudged_at(identity, &object.at, Part::Key, reason);
+    }
+
+    fn unjudged_at(&mut self, identity: &Arc<ObjectId>, at: &Pointer, part: Part, reason: Reason) {
+        if matches!(self.depth, Depth::Fixes) {
+            return;
+        }
+        let location = Some(self.context.location(self.span(at, part)));
+        self.judged.unjudged.push(Unjudged {
+            location,
+            document: Some(self.index),
+            object: Some(Arc::clone(identity)),
+            reason,
+        });
+    }
+
+    /// Reports an object with placeholders as not judged, unless only images are: no rule reads them.
+    fn placeholders<'f>(
+        &mut self,
+        object: &Object<'_>,
+        identity: &Arc<ObjectId>,
+        findings: impl Iterator<Item = &'f Finding>,
+    ) {
+        let held = findings.filter(|finding| finding.rule == PLACEHOLDER && !api::is_of_image(finding));
+        if let Some(first) = held.min_by(|left, right| left.pointer.cmp(&right.pointer)) {
+            let reason = Reason::Placeholder(first.path.to_string().into());
+            self.unjudged_at(identity, &object.at.join(&first.pointer), first.part, reason);
+        }
+    }
+
+    /// Reports claims with unknown access modes that would be findings if only one pod could mount them.
+    fn unknown_claims(
+        &mut self,
+        object: &Object<'_>,
+        identity: &Arc<ObjectId>,
+        workload: &Workload<'_>,
+        dry_run: Option<&DryRun<'_>>,
+    ) {
+        if matches!(self.depth, Depth::Fixes) || workload.pods.iter().all(|pod| pod.claims().next().is_none())
+        {
+            return;
+        }
+        let worst = answers::Worst::new(self.context.scope, dry_run.and_then(|dry_run| dry_run.cluster));
+        let mut request = Request::of_file(&object.value, self.context.options.today);
+        if let Some(dry_run) = dry_run.filter(|_| request.namespace.is_empty()) {
+            request.namespace = dry_run.namespace;
+        }
+        let verdict = engine::evaluate(self.context.policy, &worst, &request);
+        if !worst.is_asked() {
+            return;
+        }
+        for finding in verdict
+            .findings
+            .iter()
+            .filter(|finding| finding.rule == CLAIMS_RULE && finding.level >= Level::Warn)
+        {
+            let name = finding.pointer.find(&object.value).and_then(Value::as_str);
+            if let Some(name) = name.filter(|name| worst.has_made_up(name)) {
+                self.unjudged_at(
+                    identity,
+                    &object.at.join(&finding.pointer),
+                    finding.part,
+                    Reason::Claim(name.into()),
+                );
+            }
+        }
+    }
+
+    /// Judges an object as the webhook would.
+    fn ask(&mut self, object: &Object<'_>, identity: &Arc<ObjectId>, dry_run: &DryRun<'_>) {
+        let mut answer = dry_run.answer(
+            self.context.policy,
+            self.context.scope,
+            &object.value,
+            self.context.options.today,
+        );
+        self.judged.lifted += answer.lifted;
+        let findings = std::mem::take(&mut answer.findings);
+        let operator_refuses = findings.iter().any(|finding| finding.rule == TRAINING_OPERATOR);
+        let mut edits = std::mem::take(&mut answer.edits);
+        edits.iter_mut().for_each(|op| op.move_below(&object.at));
+        self.fills.extend(edits);
+        if !dry_run.keep_objects {
+            answer.admitted = None;
+        }
+        let location = self.context.location(self.span(&object.at, Part::Value));
+        let source = self.source.clone();
+        let object_id = Arc::clone(identity);
+        self.judged.answers.push(Answered {
+            location,
+            document: self.index,
+            source,
+            object: object_id,
+            answer,
+            operator_refuses,
+        });
+        self.placeholders(object, identity, findings.iter());
+        for finding in findings {
+            self.add(object, identity, finding);
+        }
+        self.duplicates(object, identity);
+    }
+
+    /// Reports duplicate keys. kubectl silently ignores the first.
+    fn duplicates(&mut self, object: &Object<'_>, identity: &Arc<ObjectId>) {
+        let document = self.document;
+        for duplicate in document.duplicates_within(&object.at) {
+            let key = String::from_utf8_lossy(&self.context.source[duplicate.dropped.clone()]);
+            let message = format!(
+                "duplicate key `{}`: kubectl ignores this one",
+                key.trim_matches(['"', '\'']).escape_debug()
+            );
+            let mut finding = checks::finding(
+                DUPLICATE_KEY,
+                Level::Warn,
+                duplicate.pointer.clone(),
+                message,
+                "remove one of the two",
+            );
+            finding.part = Part::Key;
+            finding.path = duplicate.pointer.below(&object.at).unwrap_or_default();
+            let by_name = finding.path.by_name(&object.value);
+            let text = "this one counts".to_owned();
+            finding
+                .labels
+                .push(Label { place: Place::Here(duplicate.pointer.clone(), Part::Key), text: text.clone() });
+            let kept =
+                Related { location: Some(self.context.location(duplicate.kept.clone())), object: None, text };
+            let located = self.context.located(self.index, finding, duplicate.dropped.clone());
+            let object = Some(Arc::clone(identity));
+            self.judged.findings.push(Located { object, related: vec![kept], by_name, ..located });
+        }
+    }
+
+    pub(super) fn not_an_object(&mut self, value: &Value) {
+        let (what, help) = match value {
+            Value::Array(_) => {
+                ("a list", "separate the objects by `---`, or wrap them in `kind: List` with `items:`")
+            }
+            Value::String(_) => ("a string", "a manifest is a mapping with `apiVersion` and `kind`"),
+            Value::Number(_) => ("a number", "a manifest is a mapping with `apiVersion` and `kind`"),
+            _ => ("a boolean", "a manifest is a mapping with `apiVersion` and `kind`"),
+        };
+        let message = format!("this document is {what}, not an object; kubectl refuses it");
+        let finding = checks::of_document(SYNTAX, Level::Deny, message, help);
+        let span = first_line(self.context.source, self.span(&Pointer::root(), Part::Value));
+        self.judged.findings.push(self.context.located(self.index, finding, span));
+    }
+
+    /// Adds a finding of an object, with its places in the document.
+    fn add(&mut self, object: &Object<'_>, identity: &Arc<ObjectId>, mut finding: Finding) {
+        place(&mut finding, &object.at);
+        if finding.rule == FIELD_TYPE {
+            let at = self.document.locate(&finding.pointer).filter(|at| !at.via_alias);
+            let text = at.and_then(|at| str::from_utf8(self.context.source.get(at.value)?).ok());
+            api::structure::quote(&mut finding, text);
+        }
+        let span = self.span(&finding.pointer, finding.part);
+        if matches!(self.depth, Depth::Fixes) {
+            // It is only sorted and fixed, never shown.
+            let nowhere = Position { line: 1, column: 1 };
+            let location =
+                Location { file: Arc::clone(&self.context.input.path), start: nowhere, end: nowhere, span };
+            let located = Located::new(location, self.index, finding);
+            return self.judged.findings.push(Located { object: Some(Arc::clone(identity)), ..located });
+        }
+        let related = finding.labels.iter().map(|label| self.related(label)).collect();
+        let by_name = finding.path.by_name(&object.value);
+        let located = self.context.located(self.index, finding, span);
+        let object = Some(Arc::clone(identity));
+        self.judged.findings.push(Located { object, related, by_name, ..located });
+    }
+
+    fn related(&self, label: &Label) -> Related {
+        let (location, object) = match &label.place {
+            Place::Here(pointer, part) => (Some(self.context.location(self.span(pointer, *part))), None),
+            Place::Elsewhere { object, source: Source::Cluster } => (None, Some(object.clone())),
+            Place::Elsewhere { object, source: Source::File { path, span, .. } } => {
+                (self.context.scope.location(path, span), Some(object.clone()))
+            }
+        };
+        Related { location, object, text: label.text.clone() }
+    }
+
+    fn span(&self, pointer: &Pointer, part: Part) -> Range<usize> {
+        span(self.context.source, self.document, pointer, part)
+    }
+}
+
+/// Moves a finding from its object into the document. Its `path` is still that in the object.
+fn place(finding: &mut Finding, at: &Pointer) {
+    if at.is_root() {
+        return;
+    }
+    finding.pointer = at.join(&finding.pointer);
+    for label in &mut finding.labels {
+        if let Place::Here(pointer, _) = &mut label.place {
+            *pointer = at.join(pointer);
+        }
+    }
+    for op in finding.fix.iter_mut().flat_map(|fix| &mut fix.ops) {
+        op.move_below(at);
+    }
+}
+
+/// Tells whether a finding is about the containers or the fields around them: the object is then not partial
+/// but wrong.
+fn says_what_runs(workload: &Workload<'_>, refused: &[Finding]) -> bool {
+    let replicas = match workload.kind.pods {
+        Pods::Roles { at, .. } => Some(workload.object.at(at).pointer),
+        Pods::JobSpec => None,
+    };
+    let lists = workload.pods.iter().map(|pod| pod.spec.get("containers").pointer).chain(replicas);
+    let around: BTreeSet<Pointer> =
+        lists.flat_map(|list| std::iter::successors(Some(list), Pointer::parent)).collect();
+    let checks = [API_SERVER, FIELD_TYPE, TRAINING_OPERATOR, UNKNOWN_FIELD];
+    refused.iter().filter(|finding| checks.contains(&finding.rule)).any(|finding| {
+        // They may have another name.
+        let moves = |op: &Op| match op {
+            Op::Add(to, value) => around.contains(to) && (value.is_array() || has_pod(value)),
+            _ => false,
+        };
+        around.contains(&finding.path) || finding.fix.iter().flat_map(|fix| &fix.ops).any(moves)
+    })
+}
+
+/// Tells whether a field is a merge directive of a patch, such as `$patch` or `$retainKeys`.
+fn is_directive(path: &Pointer) -> bool {
+    matches!(path.last(), Some(Token::Key(key)) if key.starts_with('$'))
+}

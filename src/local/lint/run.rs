@@ -1,0 +1,260 @@
+//! One file of a run: read, judged and fixed.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use rayon::prelude::*;
+
+use super::chart::{self, Role};
+use super::claims::{Claims, Scope};
+use super::document::{Context, Judged};
+use super::fixing::{Change, Shifts, Unwritten, start};
+use super::input::{Content, Input, Unreadable};
+use super::kustomization::{self, Kustomizations};
+use super::source::{self, Loaded, TooLarge};
+use super::{Options, batch, place, unjudged, whole_file};
+use crate::judge::checks::{self, SYNTAX};
+use crate::judge::finding::Level;
+use crate::judge::policy::Policy;
+use crate::local::fix;
+use crate::report::{Located, Location, Reason, Report, helm};
+use crate::text::lines::Lines;
+use crate::text::yaml::{self, Chunk, Edit, SyntaxError, SyntaxErrorKind};
+
+/// How many documents a thread judges at a time.
+const DOCUMENTS_PER_BATCH: usize = 32;
+
+/// How many documents are judged before their findings move into the report.
+const DOCUMENTS_PER_WAVE: usize = 64 * DOCUMENTS_PER_BATCH;
+
+/// The size in bytes from which the documents of a file are judged by several threads.
+const MIN_PARALLEL_BYTES: usize = 256 << 10;
+
+/// The settings and facts of a run.
+pub(super) struct Run<'a> {
+    pub(super) policy: &'a Policy,
+    pub(super) facts: &'a Claims,
+    pub(super) claims: &'a Claims,
+    pub(super) kustomizations: &'a Kustomizations,
+    /// The file, if the run has only one.
+    pub(super) alone: Option<Loaded>,
+    pub(super) options: &'a Options<'a>,
+}
+
+/// The new places of claims that fixes have moved, by file and old span.
+pub(super) type Moved = BTreeMap<(Arc<str>, usize, usize), Location>;
+
+/// The results of one file.
+#[derive(Default)]
+pub(super) struct File {
+    pub(super) report: Report,
+    pub(super) diff: Option<String>,
+    pub(super) unwritten: Option<Unwritten>,
+    pub(super) moved: Moved,
+}
+
+impl Run<'_> {
+    pub(super) fn file(&self, input: &Input) -> Result<File, Unreadable> {
+        let done = self.read(input);
+        if let Some(progress) = self.options.progress {
+            progress.files.fetch_add(1, Ordering::Relaxed);
+        }
+        done
+    }
+
+    fn read(&self, input: &Input) -> Result<File, Unreadable> {
+        if let Some(loaded) = &self.alone {
+            return Ok(self.fixed(input, loaded));
+        }
+        match source::load(input, self.options.max_file_size)? {
+            Ok(loaded) => Ok(self.fixed(input, &loaded)),
+            Err(TooLarge { size }) => {
+                let finding = too_large(input, size, self.options.max_file_size);
+                let unjudged = vec![whole_file(Arc::clone(&input.path), Reason::TooLarge)];
+                let report =
+                    Report { files: 1, documents: 1, findings: vec![finding], unjudged, ..Report::default() };
+                Ok(File { report, ..File::default() })
+            }
+        }
+    }
+
+    /// Returns the text of a file with a claim.
+    pub(super) fn claim_text(&self, path: &str) -> Option<Arc<String>> {
+        let input = self.facts.file(path).or_else(|| self.claims.file(path))?;
+        Some(source::load(input, self.options.max_file_size).ok()?.ok()?.text())
+    }
+
+    /// Judges the documents of one file and writes its fixes. If that fails, the unchanged file is judged.
+    fn fixed(&self, input: &Input, loaded: &Loaded) -> File {
+        let (mut file, edits) = self.documents(input, loaded, self.options);
+        let Some(fixing) = self.options.fix.filter(|_| !edits.is_empty()) else { return file };
+        let new = fix::apply(loaded.bytes(), &edits);
+        let split = |source| yaml::split(source, &self.options.limits()).collect::<Vec<_>>();
+        let (chunks, shifts) = (split(loaded.bytes()), Shifts::new(&edits));
+        let written = if shifts.keep(&chunks, &split(&new)) {
+            fixing.sink.take(&Change { input, old: loaded.bytes(), new: &new, edits: &edits })
+        } else {
+            Err(Unwritten {
+                path: input.path.to_string(),
+                reason: "its documents would run together".to_owned(),
+            })
+        };
+        if let Err(unwritten) = written {
+            let options = Options { fix: None, ..*self.options };
+            let (file, _) = self.documents(input, loaded, &options);
+            return File { unwritten: Some(unwritten), ..file };
+        }
+        let lines = Lines::new(&new);
+        for located in &mut file.report.findings {
+            let start = chunks.get(located.document).map_or(0, start);
+            place::shift(located, |offset| shifts.of(start, offset));
+            place::settle(located, &lines);
+        }
+        for unjudged in &mut file.report.unjudged {
+            let start = unjudged.document.and_then(|document| chunks.get(document)).map_or(0, start);
+            let Some(location) = &mut unjudged.location else { continue };
+            location.span = shifts.of(start, location.span.start)..shifts.of(start, location.span.end);
+            (location.start, location.end) =
+                (lines.position(location.span.start), lines.position(location.span.end));
+        }
+        for claim in self.facts.locations(&input.path).chain(self.claims.locations(&input.path)) {
+            let span =
+                shifts.of(claim.span.start, claim.span.start)..shifts.of(claim.span.start, claim.span.end);
+            let (start, end) = (lines.position(span.start), lines.position(span.end));
+            let now = Location { file: Arc::clone(&claim.file), span, start, end };
+            file.moved.insert((Arc::clone(&claim.file), claim.span.start, claim.span.end), now);
+        }
+        if self.options.keep_sources && !(file.report.findings.is_empty() && file.moved.is_empty()) {
+            file.report
+                .sources
+                .insert(Arc::clone(&input.path), Arc::new(String::from_utf8_lossy(&new).into_owned()));
+        }
+        file.report.changed = 1;
+        file
+    }
+
+    /// Judges the documents of one file. Findings are placed as if only the edits of their own document were
+    /// made.
+    fn documents(&self, input: &Input, loaded: &Loaded, options: &Options<'_>) -> (File, Vec<Edit>) {
+        let scope = Scope { file: input, facts: self.facts, linted: self.claims };
+        let patch = self.kustomizations.patch(input);
+        let context = Context::new(self.policy, &scope, options, input, loaded.bytes()).patching(patch);
+        let limits = self.options.limits();
+        let chunks: Vec<_> = yaml::split(loaded.bytes(), &limits).collect();
+        let judge = |batch: &[Result<Chunk, SyntaxError>], first: usize| {
+            let mut judged = Judged::default();
+            for (index, chunk) in batch.iter().enumerate() {
+                let document = chunk
+                    .as_ref()
+                    .map_err(Clone::clone)
+                    .and_then(|chunk| yaml::parse(loaded.bytes(), chunk, &limits));
+                // A document of comments has an index but is not counted.
+                judged.report.documents +=
+                    usize::from(!document.as_ref().is_ok_and(yaml::Document::is_empty));
+                context.judge(first + index, document, &mut judged);
+            }
+            judged
+        };
+        let mut report = Report { files: 1, ..Report::default() };
+        let (mut broken, mut edits) = (Vec::new(), Vec::new());
+        let mut seen = 0;
+        for wave in chunks.chunks(DOCUMENTS_PER_WAVE) {
+            let batches = wave
+                .par_chunks(DOCUMENTS_PER_BATCH)
+                .enumerate()
+                .map(|(index, batch)| judge(batch, seen + index * DOCUMENTS_PER_BATCH));
+            let batches: Vec<Judged> = if loaded.bytes().len() < MIN_PARALLEL_BYTES {
+                vec![judge(wave, seen)]
+            } else {
+                batches.collect()
+            };
+            seen += wave.len();
+            let found: usize = batches.iter().map(|batch| batch.report.findings.len()).sum();
+            if report.findings.capacity() - report.findings.len() < found {
+                // The rest of a file mostly resembles its start. Doubling would take twice the memory.
+                let all = report.findings.len() + found;
+                report.findings.reserve_exact(found + (all + all / 16) * (chunks.len() - seen) / seen);
+            }
+            for mut batch in batches {
+                report.append(batch.report);
+                broken.append(&mut batch.broken);
+                edits.append(&mut batch.edits);
+            }
+        }
+        self.say_broken(input, loaded.bytes(), &mut broken, &mut report);
+        if !broken.is_empty() {
+            report.findings.extend(broken.into_iter().map(|(_, located)| located));
+            report.findings.sort_by(place::order);
+        }
+        if self.options.keep_sources && !report.findings.is_empty() {
+            report.sources.insert(Arc::clone(&input.path), loaded.text());
+        }
+        let diff = (self.options.dry_run.is_some() && !edits.is_empty())
+            .then(|| fix::diff(&input.path, loaded.bytes(), &edits));
+        (File { report, diff, ..File::default() }, edits)
+    }
+
+    /// Reports unreadable documents of a file that may be a manifest, and drops all others: directories have
+    /// many YAML and JSON files that are not manifests.
+    fn say_broken(
+        &self,
+        input: &Input,
+        text: &[u8],
+        broken: &mut Vec<(SyntaxErrorKind, Located)>,
+        report: &mut Report,
+    ) {
+        if broken.is_empty() {
+            return;
+        }
+        let named = |is_own: fn(&Path) -> bool| matches!(&input.content, Content::File(path) if is_own(path));
+        let is_kustomization = named(kustomization::is_kustomization);
+        let is_ours = input.named
+            || is_kustomization
+            || named(chart::is_chart)
+            || self.kustomizations.patch(input).is_some();
+        let speak = is_ours || batch::may_be_manifest(text);
+        let first = broken.iter().position(|(kind, _)| *kind == SyntaxErrorKind::Template);
+        let chart = first.and_then(|_| chart::of(input));
+        // A kustomization is read as text, as far as possible.
+        let may_be = || match chart.as_ref().map(|dir| chart::role(dir, input)) {
+            _ if is_kustomization => false,
+            Some(Role::PassedOver) => false,
+            role => batch::is_in_template(text, role == Some(Role::Template)),
+        };
+        let speak_of_template = first.is_some() && (input.named || may_be());
+        let mut nth = 0;
+        broken.retain(|(kind, _)| {
+            nth += 1;
+            match kind {
+                // Every directive of a template breaks the YAML: one finding is enough.
+                SyntaxErrorKind::Template => speak_of_template && first == Some(nth - 1),
+                _ => speak && !(speak_of_template && first < Some(nth - 1)),
+            }
+        });
+        for (kind, located) in broken {
+            let reason = match (&kind, &chart) {
+                (SyntaxErrorKind::Template, Some(dir)) => {
+                    located.finding.help = helm(dir).into();
+                    Reason::Chart(Arc::clone(dir))
+                }
+                (SyntaxErrorKind::Template, None) => Reason::Template,
+                _ => Reason::Unreadable,
+            };
+            report.unjudged.push(unjudged(located, reason));
+        }
+    }
+}
+
+/// Reports a file above the size limit.
+fn too_large(input: &Input, size: Option<u64>, limit: u64) -> Located {
+    let limit = source::bytes(limit);
+    let message = match size {
+        Some(size) => format!("the file has {}, more than the limit of {limit}", source::bytes(size)),
+        None => format!("the text is longer than the limit of {limit}"),
+    };
+    let help = "raise the limit with `--max-file-size`";
+    let finding = checks::of_document(SYNTAX, Level::Deny, message, help);
+    Located::new(place::first_of(Arc::clone(&input.path)), 0, finding)
+}
