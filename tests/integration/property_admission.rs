@@ -37,7 +37,7 @@ fn answers_are_well_formed_and_patches_fit() {
         Seen::default().check(&policies, &case);
         return;
     }
-    let cases = number("JOBGATE_CASES").unwrap_or(20_000);
+    let cases = number("JOBGATE_CASES").unwrap_or(8_000);
     let next = AtomicU64::new(0);
     let work = || {
         let mut seen = Seen::default();
