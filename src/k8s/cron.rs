@@ -4,9 +4,14 @@
 //! Five fields or a descriptor; Sunday is 0 and never 7; no `L`, `W` or `#`; `?` is `*`; day of month and day
 //! of week are joined by OR unless one of them holds a plain star (kubernetes.md §3).
 
-use jiff::civil::DateTime;
-use jiff::tz::{Offset, TimeZone, TimeZoneDatabase};
+mod field;
+mod next;
+mod zone;
+
+use field::{DAY, HOUR, MINUTE, MONTH, STAR, WEEKDAY, set};
+use jiff::tz::TimeZone;
 use jiff::{Timestamp, Zoned};
+pub use zone::{LocationError, load_location};
 
 use super::go::quoted;
 
@@ -58,38 +63,6 @@ pub enum CronError {
     Panic,
 }
 
-/// Why a name is no time zone, in the words of Go's `time.LoadLocation`.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum LocationError {
-    /// The name could leave the directory of time zones.
-    #[error("time: invalid location name")]
-    Name,
-    /// No such zone.
-    #[error("unknown time zone {0}")]
-    Unknown(String),
-}
-
-/// Returns the time zone of an IANA name, as Go does: names are case-sensitive, and the empty name is UTC.
-/// Nothing stands for `Local`, the zone of the host.
-///
-/// Zones come from the database that is built in, so that the answer is the same everywhere.
-///
-/// # Errors
-/// Says that the name is unknown, or no name.
-pub fn load_location(name: &str) -> Result<Option<TimeZone>, LocationError> {
-    match name {
-        "" | "UTC" => return Ok(Some(TimeZone::UTC)),
-        "Local" => return Ok(None),
-        _ => {}
-    }
-    if name.starts_with(['/', '\\']) || name.split(['/', '\\']).any(|step| step == "..") {
-        return Err(LocationError::Name);
-    }
-    let zone = TimeZoneDatabase::bundled().get(name).ok();
-    let zone = zone.filter(|zone| zone.iana_name() == Some(name));
-    zone.map(Some).ok_or_else(|| LocationError::Unknown(name.to_owned()))
-}
-
 /// When a `CronJob` runs.
 #[derive(Clone, Debug)]
 pub enum Schedule {
@@ -110,29 +83,6 @@ pub struct Fields {
     /// The zone that a `TZ=` prefix names.
     zone: Option<TimeZone>,
 }
-
-/// Set beside the bits of a field that holds a star, or `?`, without a step above 1.
-const STAR: u64 = 1 << 63;
-
-/// What one field can hold.
-#[derive(Debug)]
-struct Bounds {
-    least: u64,
-    most: u64,
-    /// Names of the values from `least` on.
-    names: &'static [&'static str],
-}
-
-const MINUTE: Bounds = Bounds { least: 0, most: 59, names: &[] };
-const HOUR: Bounds = Bounds { least: 0, most: 23, names: &[] };
-const DAY: Bounds = Bounds { least: 1, most: 31, names: &[] };
-const MONTH: Bounds = Bounds {
-    least: 1,
-    most: 12,
-    names: &["jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec"],
-};
-const WEEKDAY: Bounds =
-    Bounds { least: 0, most: 6, names: &["sun", "mon", "tue", "wed", "thu", "fri", "sat"] };
 
 /// Descriptors, and the fields that they stand for.
 const DESCRIPTORS: [(&str, &str); 7] = [
@@ -276,196 +226,6 @@ impl Fields {
             },
         )
     }
-
-    /// Searches as the original does, step by step through civil time, so that clock changes hit the same
-    /// runs.
-    fn next(&self, after: i64, zone: &TimeZone) -> Option<i64> {
-        if self.minute << 1 == 0 || self.hour << 1 == 0 || self.month << 1 == 0 {
-            return None;
-        }
-        let mut clock = Clock { second: after + 1, zone };
-        let last_year = clock.civil()?.year() + 5;
-        // Whether a field has moved, so that all smaller ones are at their start.
-        let mut moved = false;
-        'wrap: loop {
-            let mut now = clock.civil()?;
-            if now.year() > last_year {
-                return None;
-            }
-            while !has(self.month, now.month().unsigned_abs().into()) {
-                if !moved {
-                    moved = true;
-                    now = clock.set(now.date().first_of_month().at(0, 0, 0, 0))?;
-                }
-                let month = now.date().first_of_month().checked_add(jiff::Span::new().months(1)).ok()?;
-                now = clock.set_later(month.to_datetime(now.time()))?;
-                if now.month() == 1 {
-                    continue 'wrap;
-                }
-            }
-            while !self.is_day(
-                now.day().unsigned_abs().into(),
-                now.weekday().to_sunday_zero_offset().unsigned_abs().into(),
-            ) {
-                if !moved {
-                    moved = true;
-                    now = clock.set(now.date().at(0, 0, 0, 0))?;
-                }
-                now = clock.set_later(now.date().tomorrow().ok()?.to_datetime(now.time()))?;
-                // Where midnight does not exist, the clock lands an hour beside it.
-                let hour = i64::from(now.hour());
-                if hour != 0 {
-                    clock.second += if hour > 12 { 24 - hour } else { -hour } * 3600;
-                    now = clock.civil()?;
-                }
-                if now.day() == 1 {
-                    continue 'wrap;
-                }
-            }
-            while !has(self.hour, now.hour().unsigned_abs().into()) {
-                if !moved {
-                    moved = true;
-                    clock.set(now.date().at(now.hour(), 0, 0, 0))?;
-                }
-                clock.second += 3600;
-                now = clock.civil()?;
-                if now.hour() == 0 {
-                    continue 'wrap;
-                }
-            }
-            while !has(self.minute, now.minute().unsigned_abs().into()) {
-                if !moved {
-                    moved = true;
-                    clock.second -= clock.second.rem_euclid(60);
-                }
-                clock.second += 60;
-                now = clock.civil()?;
-                if now.minute() == 0 {
-                    continue 'wrap;
-                }
-            }
-            // The field of seconds is always 0.
-            while now.second() != 0 {
-                moved = true;
-                clock.second += 1;
-                now = clock.civil()?;
-                if now.second() == 0 {
-                    continue 'wrap;
-                }
-            }
-            return Some(clock.second);
-        }
-    }
-}
-
-/// A time, seen in a zone as Go sees it.
-struct Clock<'z> {
-    /// Seconds since 1970.
-    second: i64,
-    zone: &'z TimeZone,
-}
-
-impl Clock<'_> {
-    fn offset(&self, second: i64) -> Option<Offset> {
-        Some(self.zone.to_offset(Timestamp::from_second(second).ok()?))
-    }
-
-    fn civil(&self) -> Option<DateTime> {
-        Some(self.offset(self.second)?.to_datetime(Timestamp::from_second(self.second).ok()?))
-    }
-
-    /// Moves to a civil time. Where that time does not exist, or exists twice, Go takes the offset in force
-    /// at the time read as UTC, corrected once.
-    fn set(&mut self, civil: DateTime) -> Option<DateTime> {
-        let read_as_utc = Offset::UTC.to_timestamp(civil).ok()?.as_second();
-        let guess = i64::from(self.offset(read_as_utc)?.seconds());
-        let offset = i64::from(self.offset(read_as_utc - guess)?.seconds());
-        self.second = read_as_utc - offset;
-        self.civil()
-    }
-
-    /// Moves to a later civil time. Where a zone leaves out a whole day, which a change of sides of the date
-    /// line takes, that time reads as the day before, and the original never gets past it. Here the time a
-    /// day later is taken.
-    fn set_later(&mut self, civil: DateTime) -> Option<DateTime> {
-        let before = self.second;
-        let now = self.set(civil)?;
-        if self.second > before { Some(now) } else { self.set(civil.tomorrow().ok()?) }
-    }
-}
-
-/// Reads one field.
-fn set(field: &str, bounds: &Bounds) -> Result<u64, CronError> {
-    field
-        .split(',')
-        .filter(|range| !range.is_empty())
-        .try_fold(0, |bits, text| Ok(bits | range(text, bounds)?))
-}
-
-fn range(text: &str, bounds: &Bounds) -> Result<u64, CronError> {
-    let owned = || text.to_owned();
-    let mut slashes = text.split('/');
-    let mut hyphens = slashes.next().unwrap_or_default().split('-');
-    let low = hyphens.next().unwrap_or_default();
-    let (high, more) = (hyphens.next(), hyphens.next().is_some());
-    let (start, mut end, mut star) = if low == "*" || low == "?" {
-        (bounds.least, bounds.most, STAR)
-    } else {
-        let start = value(low, bounds)?;
-        let end = match high {
-            None => start,
-            Some(_) if more => return Err(CronError::Hyphens(owned())),
-            Some(high) => value(high, bounds)?,
-        };
-        (start, end, 0)
-    };
-    let step = match (slashes.next(), slashes.next()) {
-        (None, _) => 1,
-        (Some(step), None) => {
-            let step = number(step)?;
-            // `5/15` means `5-59/15`.
-            if high.is_none() {
-                end = bounds.most;
-            }
-            if step > 1 {
-                star = 0;
-            }
-            step
-        }
-        (Some(_), Some(_)) => return Err(CronError::Slashes(owned())),
-    };
-    if start < bounds.least {
-        return Err(CronError::Below { start, least: bounds.least, text: owned() });
-    }
-    if end > bounds.most {
-        return Err(CronError::Above { end, most: bounds.most, text: owned() });
-    }
-    if start > end {
-        return Err(CronError::Backwards { start, end, text: owned() });
-    }
-    if step == 0 {
-        return Err(CronError::Step(owned()));
-    }
-    let step = usize::try_from(step).unwrap_or(usize::MAX);
-    Ok((start..=end).step_by(step).fold(star, |bits, value| bits | 1 << value))
-}
-
-fn value(text: &str, bounds: &Bounds) -> Result<u64, CronError> {
-    match (bounds.least..).zip(bounds.names).find(|(_, name)| text.eq_ignore_ascii_case(name)) {
-        Some((value, _)) => Ok(value),
-        None => number(text),
-    }
-}
-
-/// Reads a number as `strconv.Atoi` does: a sign is allowed, so are leading zeros.
-fn number(text: &str) -> Result<u64, CronError> {
-    let problem = |problem| CronError::Number { text: text.to_owned(), problem };
-    let digits = text.strip_prefix(['+', '-']).unwrap_or(text);
-    if digits.is_empty() || !digits.bytes().all(|byte| byte.is_ascii_digit()) {
-        return Err(problem("invalid syntax"));
-    }
-    let number: i64 = text.parse().map_err(|_| problem("value out of range"))?;
-    u64::try_from(number).map_err(|_| CronError::Negative { number, text: text.to_owned() })
 }
 
 /// Reads a duration as Go's `time.ParseDuration` does.

@@ -4,7 +4,15 @@
 //! The original keeps a short number as an `int64` with a decimal scale and everything else as a decimal of
 //! any length; the two overflow differently, so both are kept here (`Amount`). Numbers are never floats.
 
+mod digits;
+mod long;
+mod suffix;
+
 use std::cmp::Ordering;
+
+use digits::Digits;
+use long::Long;
+use suffix::{Parts, split, suffix};
 
 use crate::text::value::Value;
 
@@ -49,16 +57,6 @@ enum Amount {
     Small { value: i64, scale: i32 },
     /// `±digits · 10^exponent`, seen by the original as an integer over `10^scale`.
     Long(Long),
-}
-
-#[derive(Clone, Debug, PartialEq, Eq)]
-struct Long {
-    negative: bool,
-    digits: Digits,
-    exponent: i64,
-    /// Number of decimal places that the original's integer is counted in; decides where its arithmetic
-    /// overflows.
-    scale: i64,
 }
 
 /// Number of decimal digits that the original trusts to an `int64`.
@@ -305,252 +303,6 @@ fn multiply(value: i64, places: i32) -> i64 {
         return value;
     }
     10_i64.checked_pow(places.unsigned_abs()).and_then(|factor| value.checked_mul(factor)).unwrap_or(0)
-}
-
-impl Long {
-    /// Drops what is finer than `10^place`, away from zero.
-    fn round_up(&mut self, place: i32) {
-        let cut = i64::from(place).saturating_sub(self.exponent);
-        let Ok(cut) = usize::try_from(cut) else { return };
-        if cut == 0 {
-            return;
-        }
-        let keep = self.digits.0.len().saturating_sub(cut);
-        let lost = self.digits.0.split_off(keep);
-        self.exponent = i64::from(place);
-        if cut > lost.len() || lost.iter().any(|digit| *digit != 0) {
-            self.digits.increment();
-        }
-        self.digits.trim_leading();
-    }
-
-    fn cmp_magnitude(&self, other: &Self) -> Ordering {
-        let top = |long: &Self| {
-            i64::try_from(long.digits.0.len()).unwrap_or(i64::MAX).saturating_add(long.exponent)
-        };
-        match (self.digits.is_zero(), other.digits.is_zero()) {
-            (true, true) => return Ordering::Equal,
-            (true, false) => return Ordering::Less,
-            (false, true) => return Ordering::Greater,
-            (false, false) => {}
-        }
-        top(self).cmp(&top(other)).then_with(|| self.digits.significant().cmp(other.digits.significant()))
-    }
-
-    /// Returns the amount counted in `10^-places`, with the original's overflows: its integer is cut to 64
-    /// bits, in whichever order it computes.
-    fn scaled(&self, places: i64) -> i64 {
-        // The original's integer, modulo 2^64.
-        let unscaled = || signed(self.negative, self.digits.low_bits(self.exponent + self.scale));
-        let drop = self.scale - places;
-        if drop <= 0 {
-            let factor =
-                u32::try_from(-drop).ok().and_then(|drop| 10_i64.checked_pow(drop)).unwrap_or(i64::MIN);
-            return unscaled().wrapping_mul(factor);
-        }
-        let limit = Self {
-            negative: false,
-            digits: Digits::of(i64::MAX.unsigned_abs()),
-            exponent: -self.scale,
-            scale: self.scale,
-        };
-        if self.negative || self.cmp_magnitude(&limit) == Ordering::Less {
-            let divisor = 10_i64.pow(u32::try_from(drop).unwrap_or(18).min(18));
-            // Upwards even for a negative number: so says the original.
-            return unscaled() / divisor + i64::from(unscaled() % divisor != 0);
-        }
-        let mut whole = self.clone();
-        whole.round_up(i32::try_from(-places).unwrap_or(0));
-        signed(false, whole.digits.low_bits(whole.exponent + places))
-    }
-
-    /// Writes the amount with a suffix of the binary family, unless that would lose a fraction or the amount
-    /// is small.
-    fn in_binary(&self) -> Option<String> {
-        let kibi = Self { negative: false, digits: Digits::of(1024), exponent: 0, scale: 0 };
-        let significant = i64::try_from(self.digits.significant().len()).ok()?;
-        let fraction = i64::try_from(self.digits.0.len()).ok()? - significant + self.exponent < 0;
-        if fraction || self.cmp_magnitude(&kibi) == Ordering::Less {
-            return None;
-        }
-        // Binary amounts are capped at 2^63-1 when they are read, so the whole of it fits.
-        let mut number = self.digits.low_bits_of_whole(self.exponent);
-        let mut times = 0;
-        while number >= 1024 && number.is_multiple_of(1024) {
-            number /= 1024;
-            times += 1;
-        }
-        let suffix = ["", "Ki", "Mi", "Gi", "Ti", "Pi", "Ei"].get(times)?;
-        Some(format!("{}{number}{suffix}", if self.negative { "-" } else { "" }))
-    }
-
-    /// Writes the amount with the largest power of 1000 that leaves no fraction.
-    fn in_decimal(&self, as_exponent: bool) -> String {
-        let significant = self.digits.significant();
-        let zeros = i64::try_from(self.digits.0.len() - significant.len()).unwrap_or(0);
-        #[allow(
-            clippy::cast_possible_truncation,
-            reason = "the original counts in 32 bits, here as where it reads an exponent"
-        )]
-        let exponent = (self.exponent + zeros) as i32;
-        let pad = exponent.rem_euclid(3);
-        let exponent = exponent.wrapping_sub(pad);
-        let mut out = String::with_capacity(significant.len() + 4);
-        if self.negative {
-            out.push('-');
-        }
-        out.extend(significant.iter().map(|digit| char::from(b'0' + digit)));
-        out.extend((0..pad).map(|_| '0'));
-        if as_exponent {
-            if exponent != 0 {
-                out.push_str(&format!("e{exponent}"));
-            }
-        } else if let Some((_, suffix)) = DECIMAL.iter().find(|(power, _)| *power == exponent) {
-            // Beyond the suffixes the exponent is lost: so does Kubernetes up to 1.36 (`1000E` is stored as
-            // `1`).
-            out.push_str(suffix);
-        }
-        out
-    }
-}
-
-fn signed(negative: bool, low: u64) -> i64 {
-    let low = low.cast_signed();
-    if negative { low.wrapping_neg() } else { low }
-}
-
-/// A natural number of any length: decimal digits, the highest first. Inputs are manifests, so it is short;
-/// no big-number arithmetic is worth having.
-#[derive(Clone, Debug, PartialEq, Eq)]
-struct Digits(Vec<u8>);
-
-impl Digits {
-    fn of(number: u64) -> Self {
-        let mut digits = Self(number.to_string().bytes().map(|byte| byte - b'0').collect());
-        digits.trim_leading();
-        digits
-    }
-
-    fn is_zero(&self) -> bool {
-        self.0.iter().all(|digit| *digit == 0)
-    }
-
-    fn trim_leading(&mut self) {
-        let zeros = self.0.iter().take_while(|digit| **digit == 0).count();
-        self.0.drain(..zeros);
-    }
-
-    /// Returns the digits without the zeros at their end.
-    fn significant(&self) -> &[u8] {
-        let zeros = self.0.iter().rev().take_while(|digit| **digit == 0).count();
-        &self.0[..self.0.len() - zeros]
-    }
-
-    fn increment(&mut self) {
-        for digit in self.0.iter_mut().rev() {
-            if *digit < 9 {
-                *digit += 1;
-                return;
-            }
-            *digit = 0;
-        }
-        self.0.insert(0, 1);
-    }
-
-    /// Multiplies by `2^bits`; at most 60 bits.
-    fn shift_left(&mut self, bits: i32) {
-        let factor = 1_u128 << bits.clamp(0, 60);
-        let mut carry = 0_u128;
-        for digit in self.0.iter_mut().rev() {
-            let product = u128::from(*digit) * factor + carry;
-            *digit = (product % 10) as u8;
-            carry = product / 10;
-        }
-        while carry > 0 {
-            self.0.insert(0, (carry % 10) as u8);
-            carry /= 10;
-        }
-    }
-
-    /// Returns the number times `10^power`, modulo 2^64; the power is not negative.
-    fn low_bits(&self, power: i64) -> u64 {
-        let low =
-            self.0.iter().fold(0_u64, |sum, digit| sum.wrapping_mul(10).wrapping_add(u64::from(*digit)));
-        // 10^64 and above are multiples of 2^64.
-        (0..power.clamp(0, 64)).fold(low, |low, _| low.wrapping_mul(10))
-    }
-
-    /// Returns the number times `10^power` where that is whole and fits 64 bits.
-    fn low_bits_of_whole(&self, power: i64) -> u64 {
-        match usize::try_from(-power) {
-            Ok(places) => Self(self.0[..self.0.len().saturating_sub(places)].to_vec()).low_bits(0),
-            Err(_) => self.low_bits(power),
-        }
-    }
-}
-
-/// Decimal suffixes by power of ten.
-const DECIMAL: [(i32, &str); 10] =
-    [(-9, "n"), (-6, "u"), (-3, "m"), (0, ""), (3, "k"), (6, "M"), (9, "G"), (12, "T"), (15, "P"), (18, "E")];
-/// Binary suffixes by power of two.
-const BINARY: [(i32, &str); 6] = [(10, "Ki"), (20, "Mi"), (30, "Gi"), (40, "Ti"), (50, "Pi"), (60, "Ei")];
-
-/// Reads a suffix: its family and its power, of two or of ten.
-fn suffix(text: &str) -> Result<(Family, i32), QuantityError> {
-    if let Some((power, _)) = DECIMAL.iter().find(|(_, suffix)| *suffix == text) {
-        return Ok((Family::Decimal, *power));
-    }
-    if let Some((power, _)) = BINARY.iter().find(|(_, suffix)| *suffix == text) {
-        return Ok((Family::Binary, *power));
-    }
-    let digits = text.strip_prefix(['e', 'E']).ok_or(QuantityError::Suffix)?;
-    let power: i64 = digits.parse().map_err(|_| QuantityError::Suffix)?;
-    #[allow(clippy::cast_possible_truncation, reason = "the original cuts it to 32 bits")]
-    Ok((Family::Exponent, power as i32))
-}
-
-/// A text, cut where the original cuts it.
-struct Parts<'t> {
-    negative: bool,
-    /// Digits before the point, without leading zeros; `0` where there are none.
-    whole: &'t str,
-    fraction: &'t str,
-    suffix: &'t str,
-    /// Whether there is any digit before the suffix.
-    has_digits: bool,
-}
-
-impl Parts<'_> {
-    fn all_digits(&self) -> impl DoubleEndedIterator<Item = u8> {
-        self.whole.bytes().chain(self.fraction.bytes()).map(|byte| byte - b'0')
-    }
-}
-
-fn split(text: &str) -> Result<Parts<'_>, QuantityError> {
-    if text.is_empty() {
-        return Err(QuantityError::Format);
-    }
-    let digits = |text: &str| text.bytes().take_while(u8::is_ascii_digit).count();
-    let unsigned = text.strip_prefix(['-', '+']).unwrap_or(text);
-    let number = unsigned.trim_start_matches('0');
-    let (whole, rest) = number.split_at(digits(number));
-    let (fraction, suffix) = match rest.strip_prefix('.') {
-        Some(rest) => rest.split_at(digits(rest)),
-        None => ("", rest),
-    };
-    let exponent = suffix.trim_start_matches(|c: char| "eEinumkKMGTP".contains(c));
-    let exponent = exponent.strip_prefix(['-', '+']).unwrap_or(exponent);
-    if digits(exponent) < exponent.len() {
-        return Err(QuantityError::Format);
-    }
-    let has_digits = number.len() < unsigned.len() || !whole.is_empty() || !fraction.is_empty();
-    Ok(Parts {
-        negative: text.starts_with('-'),
-        whole: if whole.is_empty() { "0" } else { whole },
-        fraction,
-        suffix,
-        has_digits,
-    })
 }
 
 #[cfg(test)]

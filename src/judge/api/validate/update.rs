@@ -19,14 +19,14 @@ pub fn validate_update(object: &Stored<'_>, old: &Stored<'_>) -> Vec<Cause> {
     match kind.api {
         Api::Job => {
             let mut causes = Causes::default();
-            super::job(&new, &mut causes);
+            super::job::job(&new, &mut causes);
             metadata(&new, &before, &mut causes);
             job(&new, &before, &mut causes);
             causes.into_vec()
         }
         Api::CronJob => {
             let mut causes = Causes::default();
-            super::cron_job(&new, Some(&before), &mut causes);
+            super::cron_job::cron_job(&new, Some(&before), &mut causes);
             metadata(&new, &before, &mut causes);
             causes.into_vec()
         }

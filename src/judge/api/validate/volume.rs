@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use super::cause::{At, Causes};
 use super::part::Part;
 use super::seen::Seen;
-use super::{container, selector};
+use super::{env, selector};
 use crate::k8s::go::quoted;
 use crate::k8s::names;
 
@@ -280,7 +280,7 @@ fn pod_field_file(item: &Part<'_, '_>, causes: &mut Causes) {
     let (field, resource) = (item.get("fieldRef"), item.get("resourceFieldRef"));
     match (field.is_set(), resource.is_set()) {
         (true, both) => {
-            container::field_ref(&field, &FIELDS, causes);
+            env::field_ref(&field, &FIELDS, causes);
             if both {
                 causes.invalid_text(
                     item,
@@ -289,7 +289,7 @@ fn pod_field_file(item: &Part<'_, '_>, causes: &mut Causes) {
                 );
             }
         }
-        (false, true) => container::resource_ref(&resource, true, causes),
+        (false, true) => env::resource_ref(&resource, true, causes),
         (false, false) => _ = causes.required(item, "one of fieldRef and resourceFieldRef is required"),
     }
     mode(&item.get("mode"), causes);

@@ -1,0 +1,84 @@
+//! Metadata: names, labels, annotations, finalizers and owners.
+
+use super::cause::{At as _, Causes};
+use super::part::Part;
+use super::selector;
+use crate::k8s::names;
+
+pub(super) fn metadata(metadata: &Part<'_, '_>, causes: &mut Causes) {
+    let (name, prefix) = (metadata.get("name"), metadata.get("generateName"));
+    causes.invalid_each(
+        &prefix,
+        if prefix.text().is_empty() { Vec::new() } else { names::name_prefix(prefix.text()) },
+    );
+    if !name.text().is_empty() {
+        causes.invalid_each(&name, names::dns_subdomain(name.text()));
+    } else if prefix.text().is_empty() {
+        causes.required(&name, "name or generateName is required");
+    } else {
+        // What the server appends is five of these characters.
+        let generated = format!("{}xxxxx", prefix.text());
+        for message in names::dns_subdomain(&generated) {
+            causes.invalid_text(&name, &generated, &message).pointer = prefix.pointer();
+        }
+    }
+    let namespace = metadata.get("namespace");
+    if !namespace.text().is_empty() {
+        causes.invalid_each(&namespace, names::dns_label(namespace.text()));
+    }
+    selector::labels(&metadata.get("labels"), causes);
+    annotations(&metadata.get("annotations"), causes);
+    finalizers(&metadata.get("finalizers"), causes);
+    owners(&metadata.get("ownerReferences"), causes);
+}
+
+fn finalizers(finalizers: &Part<'_, '_>, causes: &mut Causes) {
+    const STANDARD: [&str; 3] = ["foregroundDeletion", "kubernetes", "orphan"];
+    for finalizer in finalizers.items() {
+        let messages = names::qualified_name(finalizer.text());
+        if !finalizer.text().contains('/') && !STANDARD.contains(&finalizer.text()) {
+            causes.invalid(&finalizer, "name is neither a standard finalizer name nor is it fully qualified");
+        }
+        for message in messages {
+            causes.invalid_text(finalizers, finalizer.text(), &message);
+        }
+    }
+    let has = |name: &str| finalizers.items().any(|finalizer| finalizer.text() == name);
+    if has("orphan") && has("foregroundDeletion") {
+        causes.invalid_value(finalizers, "finalizer orphan and foregroundDeletion cannot be both set");
+    }
+}
+
+fn owners(owners: &Part<'_, '_>, causes: &mut Causes) {
+    for owner in owners.items() {
+        // The server leaves the reference's index out.
+        for (field, message) in [
+            ("apiVersion", "version must not be empty"),
+            ("kind", "must not be empty"),
+            ("name", "must not be empty"),
+            ("uid", "must not be empty"),
+        ] {
+            if owner.get(field).text().is_empty() {
+                causes.invalid_text(&(owners.pointer() / field), "", message).pointer =
+                    owner.get(field).pointer();
+            }
+        }
+    }
+    if owners.items().filter(|owner| owner.get("controller").is_true()).count() > 1 {
+        causes.invalid_value(owners, "Only one reference can have Controller set to true");
+    }
+}
+
+pub(super) fn annotations(annotations: &Part<'_, '_>, causes: &mut Causes) {
+    const MOST: usize = 256 * 1024;
+    let mut size = 0;
+    for (key, value) in annotations.entries() {
+        size += key.len() + value.text().len();
+        for message in names::qualified_name(&key.to_lowercase()) {
+            causes.invalid_text(annotations, key, &message);
+        }
+    }
+    if size > MOST {
+        causes.too_long(annotations, MOST);
+    }
+}

@@ -1,0 +1,188 @@
+//! One item of a list with little around it, edited without reading all the others.
+
+use std::borrow::Cow;
+use std::collections::BTreeSet;
+use std::ops::Range;
+
+use super::pieces::Pieces;
+use super::{Draft, Edit, Editor, Withheld, same, starts_with_brace};
+use crate::text::patch::Op;
+use crate::text::pointer::{Pointer, Token};
+use crate::text::value::Value;
+use crate::text::yaml::locate;
+use crate::text::yaml::tree::Kind;
+
+impl Draft<'_> {
+    /// Returns an item of a list with what is around that list, but one value for each run of other items;
+    /// nothing where that would read otherwise.
+    #[must_use]
+    pub fn excerpt(&self, item: &Pointer) -> Option<Excerpt> {
+        let (list, Some(Token::Index(index))) = (item.parent()?, item.last()) else { return None };
+        let (text, tree) = (self.document.text(), &self.document.tree);
+        let len = list.find(&self.document.value)?.as_array()?.len();
+        let node = |index: usize| {
+            let found = locate::find(text, &(&list / index))?;
+            (found.via.is_none() && found.merge.is_none()).then_some(found.value)
+        };
+        let whole = tree.node(locate::find(text, &list)?.value);
+        let inside = |at: usize| (whole.start..whole.end).contains(&tree.node(at).start);
+        // Items that an alias needs stay.
+        let (mut kept, mut open) = (BTreeSet::from([*index]), vec![*index]);
+        while let Some(index) = open.pop() {
+            let at = node(index)?;
+            let inner = (at..tree.node(at).next as usize).filter(|at| tree.node(*at).kind == Kind::Alias);
+            for target in inner.map(|alias| tree.node(alias).target()).filter(|target| inside(*target)) {
+                let (mut low, mut high) = (0, len);
+                while high - low > 1 {
+                    let middle = low.midpoint(high);
+                    if node(middle)? <= target { low = middle } else { high = middle }
+                }
+                if kept.insert(low) {
+                    open.push(low);
+                }
+            }
+        }
+        let (mut short, mut cuts, mut at) = (String::new(), Vec::new(), 0);
+        let (mut items, mut next, mut here) = (Vec::new(), 0, None);
+        for keep in kept.into_iter().chain([len]) {
+            if next < keep {
+                let end = (tree.node(node(keep - 1)?).end as usize).min(self.text.len());
+                let span = tree.node(node(next)?).start as usize..end;
+                short.push_str(self.text.get(at..span.start)?);
+                at = span.end;
+                cuts.push(Cut { at: short.len(), span });
+                short.push_str(CUT);
+                items.push(None);
+            }
+            if keep == *index {
+                here = Some(items.len());
+            }
+            items.extend((keep < len).then_some(Some(keep)));
+            next = keep + 1;
+        }
+        short.push_str(&self.text[at..]);
+        let document = self.read(&short).filter(|document| {
+            same(&document.value, &shortened(&self.document.value, &list.tokens(), &items))
+        })?;
+        let editor = Editor {
+            text: &self.text,
+            document: &self.document,
+            tree,
+            pointer: item,
+            at_line_start: self.at_line_start,
+            newline: self.newline,
+            earlier: &[],
+        };
+        let _ = document.tree.indentation.set(*tree.indentation.get_or_init(|| editor.indentation()));
+        let draft = Draft {
+            has_brace: starts_with_brace(&short),
+            pieces: Pieces::whole(short.len()),
+            span: 0..short.len(),
+            text: short.into(),
+            document: Cow::Owned(document),
+            at_line_start: self.at_line_start,
+            newline: self.newline,
+        };
+        Some(Excerpt { draft, cuts, there: item.clone(), here: list / here? })
+    }
+}
+
+/// What stands in an excerpt for items that are left out.
+const CUT: &str = " 0";
+
+/// Items that are left out of an excerpt.
+#[derive(Debug)]
+struct Cut {
+    /// Where [`CUT`] stands for them.
+    at: usize,
+    /// Where they stand.
+    span: Range<usize>,
+}
+
+/// An item of a list with little around it, as a draft by itself: what is tried there takes no reading of all
+/// the others. See [`Draft::excerpt`].
+#[derive(Debug)]
+pub struct Excerpt {
+    draft: Draft<'static>,
+    cuts: Vec<Cut>,
+    /// The item in the whole document.
+    there: Pointer,
+    /// The item here.
+    here: Pointer,
+}
+
+impl Excerpt {
+    /// Returns the excerpt as it is.
+    #[must_use]
+    pub fn draft(&self) -> &Draft<'static> {
+        &self.draft
+    }
+
+    /// Returns how deep the item lies.
+    #[must_use]
+    pub fn depth(&self) -> usize {
+        self.here.depth()
+    }
+
+    /// Returns an operation on the item as one on the excerpt; nothing if it is about something else.
+    #[must_use]
+    pub fn op(&self, op: &Op) -> Option<Op> {
+        let mut op = op.below(&self.there)?;
+        op.move_below(&self.here);
+        Some(op)
+    }
+
+    /// Returns what has become of the excerpt as changes of the text that it is from.
+    #[must_use]
+    pub fn edits(&self, draft: &Draft<'_>) -> Vec<Edit> {
+        let there = |here: usize| match self
+            .cuts
+            .partition_point(|cut| cut.at < here)
+            .checked_sub(1)
+            .map(|last| &self.cuts[last])
+        {
+            Some(cut) => cut.span.end + here.saturating_sub(cut.at + CUT.len()),
+            None => here,
+        };
+        draft
+            .edits()
+            .into_iter()
+            .map(|Edit { span, text }| Edit { span: there(span.start)..there(span.end), text })
+            .collect()
+    }
+
+    /// Says of the whole document why something was withheld here.
+    #[must_use]
+    pub fn withheld(&self, why: Withheld) -> Withheld {
+        let there = |at: Pointer| at.below(&self.here).map_or(at, |below| self.there.join(&below));
+        match why {
+            Withheld::NotThere(at) => Withheld::NotThere(there(at)),
+            Withheld::Shared(at) => Withheld::Shared(there(at)),
+            Withheld::Layout(at) => Withheld::Layout(there(at)),
+            Withheld::Differs(at) => Withheld::Differs(there(at)),
+            why @ (Withheld::Stale | Withheld::Clash(_)) => why,
+        }
+    }
+}
+
+/// Returns a value with some items of the list at a place, and `0` for those that are left out.
+fn shortened(value: &Value, way: &[&Token], items: &[Option<usize>]) -> Value {
+    match (way, value) {
+        ([], Value::Array(list)) => items
+            .iter()
+            .map(|item| item.and_then(|item| list.get(item)).cloned().unwrap_or_else(|| 0.into()))
+            .collect(),
+        ([Token::Key(key), rest @ ..], Value::Object(map)) => {
+            let entry = |(name, value): (&str, &Value)| {
+                (name.to_owned(), if name == *key { shortened(value, rest, items) } else { value.clone() })
+            };
+            map.iter().map(entry).collect()
+        }
+        ([Token::Index(index), rest @ ..], Value::Array(list)) => {
+            let item =
+                |(at, item)| if at == *index { shortened(item, rest, items) } else { Value::clone(item) };
+            list.iter().enumerate().map(item).collect()
+        }
+        _ => value.clone(),
+    }
+}

@@ -1,0 +1,102 @@
+//! Keys and items that are removed.
+
+use std::ops::Range;
+
+use super::editor::Splices;
+use super::{Editor, Withheld, splice};
+use crate::text::value::Value;
+use crate::text::yaml::tree::{Kind, Style};
+
+impl Editor<'_> {
+    /// Takes a key out of a mapping, every time it stands there.
+    pub(super) fn remove_key(&self, mapping: usize, name: &str) -> Splices {
+        let text = self.document.text();
+        let entries: Vec<(usize, usize)> = self.tree.entries(mapping).collect();
+        let named = |key: usize| !text.is_merge(key) && text.key(key).is_ok_and(|(key, _)| key == name);
+        let doomed: Vec<usize> = (0..entries.len()).filter(|index| named(entries[*index].0)).collect();
+        if doomed.is_empty() {
+            return Err(self.layout());
+        }
+        let parts: Vec<Range<usize>> = entries
+            .iter()
+            .map(|(key, value)| {
+                let end = self.tree.node(*value).end.max(self.tree.node(*key).end) as usize;
+                self.clamp(self.tree.node(*key).start as usize)..self.clamp(end)
+            })
+            .collect();
+        if doomed.iter().any(|index| self.tree.is_shared(entries[*index].1)) {
+            return Err(self.shared());
+        }
+        self.remove(mapping, &parts, &doomed, &Value::Object(Default::default()))
+    }
+
+    /// Takes an item out of a list.
+    pub(super) fn remove_item(&self, list: usize, items: &[usize], index: usize) -> Splices {
+        if self.tree.is_shared(items[index]) {
+            return Err(self.shared());
+        }
+        let is_flow = self.tree.node(list).style == Style::Flow;
+        let part = |item: &usize| {
+            let start = if is_flow { self.tree.node(*item).start as usize } else { self.dash(*item)? };
+            Ok(self.clamp(start)..self.clamp(self.tree.node(*item).end as usize))
+        };
+        let parts: Vec<Range<usize>> = items.iter().map(part).collect::<Result<_, Withheld>>()?;
+        self.remove(list, &parts, &[index], &Value::Array(Vec::new()))
+    }
+
+    /// Takes parts out of a collection; what would be left empty becomes `empty`.
+    pub(super) fn remove(
+        &self,
+        container: usize,
+        parts: &[Range<usize>],
+        doomed: &[usize],
+        empty: &Value,
+    ) -> Splices {
+        let node = self.tree.node(container);
+        if doomed.len() == parts.len() {
+            let place = (container > 0).then(|| self.place(container));
+            return self.replace(place, container, empty);
+        }
+        let mut splices = Vec::new();
+        for index in doomed.iter().copied() {
+            let part = parts[index].clone();
+            if node.style == Style::Flow {
+                let span = match parts.get(index + 1) {
+                    Some(next) => part.start..next.start,
+                    // The comma before it goes along, and the whole tail if that goes too.
+                    None => {
+                        let stays =
+                            (0..index).rev().find(|index| !doomed.contains(index)).unwrap_or_default();
+                        parts[stays].end..part.end
+                    }
+                };
+                splices.push(splice(span, ""));
+            } else if self.is_first(part.start) {
+                splices.push(splice(self.lines(part.start, part.end)?, ""));
+            } else {
+                // The first part, behind a dash: the next one moves up.
+                let next = parts.get(index + 1).ok_or_else(|| self.layout())?;
+                let line = self.end_of_line(part.end)?;
+                if self.text[line..next.start].contains('#') || doomed.contains(&(index + 1)) {
+                    return Err(self.layout());
+                }
+                splices.push(splice(part.start..next.start, ""));
+            }
+        }
+        Ok(splices)
+    }
+
+    /// Returns the parent of a collection, and its key there.
+    pub(super) fn place(&self, at: usize) -> (usize, Option<usize>) {
+        let parent = (0..at).rev().find(|parent| {
+            let node = self.tree.node(*parent);
+            matches!(node.kind, Kind::Mapping | Kind::Sequence) && at < node.next as usize
+        });
+        let parent = parent.unwrap_or_default();
+        let key = match self.tree.node(parent).kind {
+            Kind::Mapping => self.tree.entries(parent).find(|(_, value)| *value == at).map(|(key, _)| key),
+            _ => None,
+        };
+        (parent, key)
+    }
+}

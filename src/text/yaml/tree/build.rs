@@ -1,0 +1,159 @@
+//! Puts nodes into a tree.
+
+use std::ops::Range;
+
+use super::{Kind, Node, Style, Tag, Tree};
+use crate::text::yaml::{Limits, SyntaxError, SyntaxErrorKind};
+
+/// A collection that is not closed yet.
+struct Open {
+    at: u32,
+    children: u32,
+}
+
+/// Puts nodes into a tree, in the order in which they start.
+pub(in crate::text::yaml) struct Builder<'t> {
+    source: &'t str,
+    pub(super) limits: &'t Limits,
+    pub(super) tree: Tree,
+    open: Vec<Open>,
+    /// Where the last part that was read ends.
+    pub(super) last_end: u32,
+}
+
+impl<'t> Builder<'t> {
+    /// The caller has seen to it that offsets fit 32 bits ([`Limits::document_bytes`]).
+    pub(in crate::text::yaml) fn new(source: &'t str, limits: &'t Limits) -> Self {
+        // Manifests have a node for every ten bytes or so.
+        let nodes = Vec::with_capacity((source.len() / 10).min(1 << 16));
+        Self { source, limits, tree: Tree { nodes, ..Tree::default() }, open: Vec::new(), last_end: 0 }
+    }
+
+    fn push(&mut self, node: Node) -> Result<usize, SyntaxError> {
+        let at = self.tree.nodes.len();
+        if at >= self.limits.nodes {
+            let message = format!("the document has more than {} values", self.limits.nodes);
+            return Err(SyntaxError { message, span: node.span(), kind: SyntaxErrorKind::Limit });
+        }
+        if let Some(parent) = self.open.last_mut() {
+            parent.children += 1;
+        }
+        self.last_end = node.end;
+        self.tree.nodes.push(node);
+        Ok(at)
+    }
+
+    /// Opens a collection whose first byte (bracket, or first child) is at `content`.
+    pub(in crate::text::yaml) fn open(
+        &mut self,
+        kind: Kind,
+        style: Style,
+        content: u32,
+    ) -> Result<usize, SyntaxError> {
+        if self.open.len() >= self.limits.depth {
+            return Err(too_deep(self.limits, content as usize..content as usize + 1));
+        }
+        let node = Node {
+            kind,
+            style,
+            tag: Tag::None,
+            anchored: false,
+            owned: false,
+            start: content,
+            content,
+            end: content,
+            next: 0,
+            text: 0,
+            text_len: 0,
+        };
+        let at = self.push(node)?;
+        self.open.push(Open { at: at as u32, children: 0 });
+        Ok(at)
+    }
+
+    /// Tells whether what comes next is the value of a key.
+    pub(super) fn is_at_value(&self) -> bool {
+        self.open.last().is_some_and(|open| {
+            open.children % 2 == 1 && self.tree.nodes[open.at as usize].kind == Kind::Mapping
+        })
+    }
+
+    /// Tells whether what comes next is a key.
+    pub(super) fn is_at_key(&self) -> bool {
+        self.open.last().is_some_and(|open| {
+            open.children.is_multiple_of(2) && self.tree.nodes[open.at as usize].kind == Kind::Mapping
+        })
+    }
+
+    /// Closes the innermost collection; one in brackets ends at `end`, any other where its last part ends.
+    pub(in crate::text::yaml) fn close(&mut self, end: u32) {
+        let next = self.tree.nodes.len() as u32;
+        let Some(open) = self.open.pop() else { return };
+        let node = &mut self.tree.nodes[open.at as usize];
+        if node.style == Style::Flow {
+            self.last_end = end;
+        }
+        node.end = self.last_end;
+        node.next = next;
+    }
+
+    /// Adds a scalar. Text that is a part of the document is referred to, not copied.
+    pub(in crate::text::yaml) fn scalar(
+        &mut self,
+        style: Style,
+        span: Range<u32>,
+        text: &str,
+    ) -> Result<usize, SyntaxError> {
+        let base = self.source.as_ptr() as usize;
+        let offset = (text.as_ptr() as usize).wrapping_sub(base);
+        let owned = offset > self.source.len() || offset + text.len() > self.source.len();
+        let start = if text.is_empty() {
+            0
+        } else if owned {
+            self.tree.owned.push_str(text);
+            self.tree.owned.len() - text.len()
+        } else {
+            offset
+        };
+        let next = self.tree.nodes.len() as u32 + 1;
+        self.push(Node {
+            kind: Kind::Scalar,
+            style,
+            tag: Tag::None,
+            anchored: false,
+            owned,
+            start: span.start,
+            content: span.start,
+            end: span.end,
+            next,
+            text: start as u32,
+            text_len: text.len() as u32,
+        })
+    }
+
+    /// Returns where the innermost collection in brackets that is not closed starts. A pair in a list (`[a:
+    /// b]`) is a mapping that has none.
+    pub(super) fn open_bracket(&self, source: &str) -> Option<usize> {
+        let open = self
+            .open
+            .iter()
+            .rev()
+            .map(|open| &self.tree.nodes[open.at as usize])
+            .filter(|node| node.style == Style::Flow);
+        open.map(|node| node.content as usize)
+            .find(|at| matches!(source.as_bytes().get(*at), Some(b'[' | b'{')))
+    }
+
+    /// Returns the tree.
+    pub(in crate::text::yaml) fn finish(self) -> Tree {
+        self.tree
+    }
+}
+
+pub(super) fn too_deep(limits: &Limits, span: Range<usize>) -> SyntaxError {
+    SyntaxError {
+        message: format!("nested more than {} levels deep", limits.depth),
+        span,
+        kind: SyntaxErrorKind::Limit,
+    }
+}
