@@ -1,10 +1,9 @@
-//! RFC 6902 operations as byte edits of the file: only the bytes of the change move, in the style of what
-//! stands around them.
+//! Turns RFC 6902 operations into byte edits of the file, in the style of the surrounding text.
 //!
-//! A [`Draft`] is a document's text on its way: operations are made on it, what results is read, and compared
-//! with what the patch makes of the value. An edit that would not give exactly that is withheld, with the
-//! reason. So the law `parse(edit(source, ops)) == patch(parse(source), ops)` holds for every edit that is
-//! returned. Reading is what takes time, so operations are made all at once where they let themselves be.
+//! A [`Draft`] is the text of a document with some operations applied. The result is parsed again and compared
+//! with the patched value; an edit that does not match is rejected with the reason. So
+//! `parse(edit(source, ops)) == patch(parse(source), ops)` holds for every edit that is returned. Parsing takes
+//! the time, so operations are applied together where possible.
 
 mod editor;
 mod excerpt;
@@ -31,48 +30,47 @@ use crate::text::patch::{self, Clash, Op};
 use crate::text::pointer::Pointer;
 use crate::text::value::Value;
 
-/// What an edited document may ask of us; the one that it was read by has been asked already.
+/// Limits for an edited document; the original was read within stricter ones.
 const LIMITS: Limits = Limits { documents: 1, document_bytes: 1 << 30, nodes: 4_000_000, depth: 127 };
 
-/// Bytes of the source and what is to stand there instead.
+/// A range of the source and its new text.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Edit {
-    /// The bytes that go; empty for an insertion.
+    /// The bytes to remove; empty for an insertion.
     pub span: Range<usize>,
-    /// What comes in their place.
+    /// The text to insert.
     pub text: String,
 }
 
-/// Why an edit is not made. The file stays as it is.
+/// Why an edit cannot be made.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Withheld {
-    /// The source is not the one that the document was read from.
+    /// The document was read from another source.
     #[error("the file is not the one that was read")]
     Stale,
-    /// The patch itself does not fit the object.
+    /// The patch does not apply to the object.
     #[error("the change does not fit the object: nothing to change at `{0}`")]
     NotThere(Pointer),
-    /// The place is written once and stands in several places, by anchors, aliases and merge keys.
+    /// The value is shared through an anchor, alias or merge key.
     #[error("`{0}` is shared through an anchor, so that changing it would change other places too")]
     Shared(Pointer),
-    /// The text around the place is of a form that is not edited.
+    /// The surrounding text has a form that is not supported.
     #[error("the lines around `{0}` are written in a way that is not edited")]
     Layout(Pointer),
-    /// Another change wants something else of the same place.
+    /// Another change edits the same place differently.
     #[error("{0}")]
     Clash(#[from] Clash),
-    /// What results would not read as the patched object.
+    /// The result would not parse as the patched object.
     #[error("the edited file would not read as the changed object at `{0}`")]
     Differs(Pointer),
 }
 
-/// Lowers operations on a document to edits of the source that it was read from, sorted and apart from each
-/// other.
+/// Returns operations on a document as edits of its source: sorted, without overlaps.
 ///
-/// Operations are meant in order: one may speak of a place that an earlier one has made.
+/// Operations apply in order: one may refer to a place that an earlier one has added.
 ///
 /// # Errors
-/// The edit cannot be made without changing more than the operations do, or would not read as intended.
+/// The edit would change more than the operations do, or would not parse as intended.
 pub fn edit(source: &[u8], document: &Document, ops: &[Op]) -> Result<Vec<Edit>, Withheld> {
     let draft = Draft::new(source, document)?;
     let draft = match draft.make(ops) {
@@ -84,29 +82,27 @@ pub fn edit(source: &[u8], document: &Document, ops: &[Op]) -> Result<Vec<Edit>,
     Ok(draft?.edits())
 }
 
-/// The text of one document on its way from the source to what it is to be, and what it reads as.
-///
-/// A draft never changes: making operations gives another one, or says why not.
+/// The text of one document with edits applied, and its parsed value. Immutable: applying operations returns a
+/// new draft.
 #[derive(Clone, Debug)]
 pub struct Draft<'d> {
     text: Cow<'d, str>,
     document: Cow<'d, Document>,
     pieces: Pieces,
-    /// The bytes of the source that it is about.
+    /// The document's bytes in the source.
     span: Range<usize>,
-    /// A stream that starts with a brace is read as JSON; an edit must not make it one, nor the other way
-    /// round.
+    /// A stream that starts with a brace is read as JSON; an edit must not change that.
     has_brace: bool,
     at_line_start: bool,
-    /// The line break that the source has first.
+    /// The first line break of the source.
     newline: &'static str,
 }
 
 impl<'d> Draft<'d> {
-    /// Starts with the source as it is.
+    /// Starts with the unchanged source.
     ///
     /// # Errors
-    /// The source is not the one that the document was read from.
+    /// The document was read from another source.
     pub fn new(source: &'d [u8], document: &'d Document) -> Result<Self, Withheld> {
         let span = document.span.clone();
         let bytes = source.get(span.clone()).ok_or(Withheld::Stale)?;
@@ -122,50 +118,47 @@ impl<'d> Draft<'d> {
         })
     }
 
-    /// Makes operations that are meant in order, all at once: each must speak of a place that is there before
-    /// the others, or of one more item of the same list. Where they are not like that, what results does not
-    /// read as it should and they are withheld; one after the other they may do.
+    /// Applies operations together. Each must refer to a place that exists before the others apply, or append to
+    /// the same list; otherwise they fail here and can still be applied one by one.
     ///
     /// # Errors
     /// As [`edit`].
     pub fn make(&self, ops: &[Op]) -> Result<Draft<'static>, Withheld> {
-        let place = || ops.first().map_or_else(Pointer::root, |op| op.pointer().clone());
-        let mut wanted = self.document.value.clone();
-        patch::apply_in_place(&mut wanted, ops).map_err(|patch::DoesNotApply(at)| Withheld::NotThere(at))?;
+        let wanted = self.patched(ops)?;
         let mut splices = self.lower(ops)?;
-        // What is put in at one place comes in the order of the operations, but behind what is put in deeper
-        // down: that belongs to an inner part.
+        // Insertions at one place come in the order of the operations, inner containers first.
         splices.sort_by_key(|(container, splice)| {
             (splice.span.start, splice.span.end, std::cmp::Reverse(*container))
         });
         if let Some(pair) = splices.windows(2).find(|pair| pair[0].1.span.end > pair[1].1.span.start) {
-            return Err(Withheld::Layout(pair[1].1.op.map_or_else(place, |op| ops[op].pointer().clone())));
+            return Err(Withheld::Layout(
+                pair[1].1.op.map_or_else(|| first(ops), |op| ops[op].pointer().clone()),
+            ));
         }
-        self.spliced(splices.into_iter().map(|(_, splice)| splice).collect(), &wanted, place)
+        self.spliced(splices.into_iter().map(|(_, splice)| splice).collect(), &wanted, ops)
     }
 
-    /// Makes changes of the text, sorted and apart from each other, that come from an [`Excerpt`] and do what
-    /// the operations do.
+    /// Applies edits from an [`Excerpt`], sorted and without overlaps, that have the effect of the operations.
     ///
     /// # Errors
     /// As [`edit`].
     pub fn make_as(&self, edits: Vec<Edit>, ops: &[Op]) -> Result<Draft<'static>, Withheld> {
-        let place = || ops.first().map_or_else(Pointer::root, |op| op.pointer().clone());
         if edits.windows(2).any(|pair| pair[0].span.end > pair[1].span.start) {
-            return Err(Withheld::Layout(place()));
+            return Err(Withheld::Layout(first(ops)));
         }
-        let mut wanted = self.document.value.clone();
-        patch::apply_in_place(&mut wanted, ops).map_err(|patch::DoesNotApply(at)| Withheld::NotThere(at))?;
-        self.spliced(edits.into_iter().map(|edit| splice(edit.span, edit.text)).collect(), &wanted, place)
+        let wanted = self.patched(ops)?;
+        self.spliced(edits.into_iter().map(|edit| splice(edit.span, edit.text)).collect(), &wanted, ops)
     }
 
-    /// Makes changes of the text, sorted and apart from each other, if it then reads as is wanted.
-    fn spliced(
-        &self,
-        splices: Vec<Splice>,
-        wanted: &Value,
-        place: impl Fn() -> Pointer,
-    ) -> Result<Draft<'static>, Withheld> {
+    /// Returns the value with the operations applied.
+    fn patched(&self, ops: &[Op]) -> Result<Value, Withheld> {
+        let mut value = self.document.value.clone();
+        patch::apply_in_place(&mut value, ops).map_err(|patch::DoesNotApply(at)| Withheld::NotThere(at))?;
+        Ok(value)
+    }
+
+    /// Applies splices, sorted and without overlaps, if the result then parses as `wanted`.
+    fn spliced(&self, splices: Vec<Splice>, wanted: &Value, ops: &[Op]) -> Result<Draft<'static>, Withheld> {
         let (mut text, mut pieces) = (String::with_capacity(self.text.len() + 256), self.pieces.clone());
         let mut at = 0;
         for splice in &splices {
@@ -177,12 +170,12 @@ impl<'d> Draft<'d> {
         pieces.splice(splices);
         let splits = self.document.form == Form::Yaml && (text.starts_with("---") || text.contains("\n---"));
         if splits || starts_with_brace(&text) != self.has_brace {
-            return Err(Withheld::Differs(place()));
+            return Err(Withheld::Differs(first(ops)));
         }
         let document = self
             .read(&text)
             .filter(|document| same(&document.value, wanted))
-            .ok_or_else(|| Withheld::Differs(place()))?;
+            .ok_or_else(|| Withheld::Differs(first(ops)))?;
         let Self { ref span, has_brace, at_line_start, newline, .. } = *self;
         Ok(Draft {
             text: text.into(),
@@ -195,7 +188,7 @@ impl<'d> Draft<'d> {
         })
     }
 
-    /// Reads another text in the place of the document.
+    /// Parses another text in place of the document.
     fn read(&self, text: &str) -> Option<Document> {
         meter::spend_text(text);
         let chunk = Chunk {
@@ -208,29 +201,20 @@ impl<'d> Draft<'d> {
         super::parse(text.as_bytes(), &chunk, &LIMITS).ok()
     }
 
-    /// Tells whether operations could be made as far as the text around their places tells, without reading
-    /// what results.
+    /// Checks operations against the surrounding text only, without parsing the result.
     ///
     /// # Errors
-    /// As [`Draft::make`], for the first that cannot be made.
+    /// As [`Draft::make`], for the first operation that fails.
     pub fn try_out(&self, ops: &[Op]) -> Result<(), Withheld> {
         self.lower(ops).map(|_| ())
     }
 
-    /// Returns the changes of each operation, with the collection that it is about.
+    /// Returns the splices of the operations, each with the container that it changes.
     fn lower(&self, ops: &[Op]) -> Result<Vec<(usize, Splice)>, Withheld> {
         let mut all = Vec::new();
         let mut index = 0;
         while let Some(op) = ops.get(index) {
-            let editor = Editor {
-                text: &self.text,
-                document: &self.document,
-                tree: &self.document.tree,
-                pointer: op.pointer(),
-                at_line_start: self.at_line_start,
-                newline: self.newline,
-                earlier: &ops[..index],
-            };
+            let editor = self.editor(op.pointer(), &ops[..index]);
             let renamed = ops.get(index + 1).and_then(|next| editor.rename(op, next));
             let count = if renamed.is_some() { 2 } else { 1 };
             let (container, splices) = renamed.map_or_else(|| editor.lower(op), Ok)?;
@@ -244,8 +228,19 @@ impl<'d> Draft<'d> {
         Ok(all)
     }
 
-    /// Keeps a comment that follows a bracket or a quote at once from becoming a part of what comes in its
-    /// place.
+    fn editor<'e>(&'e self, pointer: &'e Pointer, earlier: &'e [Op]) -> Editor<'e> {
+        Editor {
+            text: &self.text,
+            document: &self.document,
+            tree: &self.document.tree,
+            pointer,
+            at_line_start: self.at_line_start,
+            newline: self.newline,
+            earlier,
+        }
+    }
+
+    /// Puts a space before a comment that would otherwise become part of the new text.
     fn before_comment(&self, mut splice: Splice) -> Splice {
         let before = splice.text.chars().last().or_else(|| self.text[..splice.span.start].chars().last());
         if self.text[splice.span.end..].starts_with('#')
@@ -256,20 +251,19 @@ impl<'d> Draft<'d> {
         splice
     }
 
-    /// Returns the document as it reads now. Before anything was made, its span is that of the source; then
-    /// it stands alone.
+    /// Returns the parsed document. Its span is that of the source only before the first edit.
     #[must_use]
     pub fn document(&self) -> &Document {
         &self.document
     }
 
-    /// Returns the document's text as it is now.
+    /// Returns the current text.
     #[must_use]
     pub fn text(&self) -> &str {
         &self.text
     }
 
-    /// Returns the way from the source to here: edits of the source, sorted and apart from each other.
+    /// Returns the edits that lead from the source to this draft: sorted, without overlaps.
     #[must_use]
     pub fn edits(&self) -> Vec<Edit> {
         let mut edits = self.pieces.edits(self.span.len());
@@ -280,7 +274,12 @@ impl<'d> Draft<'d> {
     }
 }
 
-/// Returns the line break that a text has first.
+/// Returns the place of the first operation, to name in an error.
+fn first(ops: &[Op]) -> Pointer {
+    ops.first().map_or_else(Pointer::root, |op| op.pointer().clone())
+}
+
+/// Returns the first line break of a text.
 fn newline(text: &str) -> &'static str {
     match text.find(['\n', '\r']) {
         Some(at) if text[at..].starts_with("\r\n") => "\r\n",
@@ -293,7 +292,7 @@ fn starts_with_brace(text: &str) -> bool {
     text.trim_start().starts_with('{')
 }
 
-/// Compares values; `1` and `1.0` are the same number.
+/// Compares values; `1` and `1.0` are equal.
 fn same(a: &Value, b: &Value) -> bool {
     let number = |a: &Number, b: &Number| a == b || a.as_f64() == b.as_f64() && a.is_f64() != b.is_f64();
     match (a, b) {
@@ -306,12 +305,12 @@ fn same(a: &Value, b: &Value) -> bool {
     }
 }
 
-/// One change of the current text.
+/// A change of the current text.
 #[derive(Debug)]
 struct Splice {
     span: Range<usize>,
     text: String,
-    /// Which operation it is for.
+    /// The index of its operation.
     op: Option<usize>,
 }
 

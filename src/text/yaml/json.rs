@@ -200,11 +200,7 @@ impl Reader<'_> {
 
     fn error(&self, message: &str) -> SyntaxError {
         let len = self.source[self.at..].chars().next().map_or(0, char::len_utf8);
-        SyntaxError {
-            message: message.to_owned(),
-            span: self.at..self.at + len,
-            kind: SyntaxErrorKind::Syntax,
-        }
+        SyntaxError::syntax(message.to_owned(), self.at..self.at + len)
     }
 }
 

@@ -1,8 +1,8 @@
-//! What a syntax tree means: scalars by YAML 1.1 as Go's decoder has it, keys as text, aliases and merge keys
-//! followed, the last of equal keys kept.
+//! Turns a syntax tree into a value: scalars by YAML 1.1 as in Go's decoder, keys as text, aliases and merge keys
+//! resolved, the last of equal keys kept.
 //!
-//! The decoder is go.yaml.in/yaml/v2 under sigs.k8s.io/yaml, whose result goes through JSON: a whole float
-//! becomes an integer, infinity an error.
+//! The decoder is go.yaml.in/yaml/v2 in sigs.k8s.io/yaml, whose result goes through JSON: a whole float becomes
+//! an integer, infinity is an error.
 
 mod key;
 mod scalar;
@@ -15,10 +15,10 @@ pub(super) use scalar::{Scalar, is_word, scalar};
 use scalar::{json_float, json_word};
 
 use super::tree::{Kind, Node, Style, Tag};
-use super::{Limits, SyntaxError, SyntaxErrorKind};
+use super::{Limits, SyntaxError};
 use crate::text::value::{Fields, Value};
 
-/// Two keys of one mapping that are the same.
+/// Two equal keys of one mapping.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Twice {
     pub(super) mapping: u32,
@@ -26,12 +26,12 @@ pub(super) struct Twice {
     pub(super) kept: u32,
 }
 
-/// Turns a tree into a value.
+/// Returns the value of a tree, and its duplicate keys.
 pub(super) fn value(text: Text<'_>, limits: &Limits) -> Result<(Value, Vec<Twice>), SyntaxError> {
     if text.tree.is_empty() {
         return Ok((Value::Null, Vec::new()));
     }
-    // Go counts the document itself as one.
+    // Go counts the document too.
     let mut resolver =
         Resolver { text, limits, decoded: 1, aliased: 0, aliases: Vec::new(), twice: Vec::new() };
     let value = resolver.value(0, 0)?;
@@ -49,7 +49,7 @@ struct Resolver<'t> {
 }
 
 impl<'t> Resolver<'t> {
-    /// Counts one step, with the bounds of Go's decoder on what aliases may blow up.
+    /// Counts a node, with the limits of Go's decoder on expanding aliases.
     fn count(&mut self, at: usize) -> Result<&'t Node, SyntaxError> {
         const LOW: f64 = 400_000.0;
         const HIGH: f64 = 4_000_000.0;
@@ -63,8 +63,8 @@ impl<'t> Resolver<'t> {
             let allowed = 0.99 - 0.89 * ((decoded - LOW) / (HIGH - LOW)).clamp(0.0, 1.0);
             if self.aliased as f64 / decoded > allowed || self.decoded > 2 * self.limits.nodes as u64 {
                 let at = self.aliases.first().map_or(node, |alias| self.text.tree.node(*alias));
-                let message = "aliases blow the document up beyond what kubectl takes".to_owned();
-                return Err(SyntaxError { message, span: at.span(), kind: SyntaxErrorKind::Limit });
+                let message = "aliases expand the document beyond kubectl's limit".to_owned();
+                return Err(SyntaxError::limit(message, at.span()));
             }
         }
         Ok(node)
@@ -75,10 +75,10 @@ impl<'t> Resolver<'t> {
         let node = self.text.tree.node(at);
         if self.aliases.contains(&at) {
             let message = format!(
-                "`{}` is inside of what it refers to",
+                "`{}` refers to a value that contains it",
                 self.text.source.get(node.span()).unwrap_or_default()
             );
-            return Err(SyntaxError { message, span: node.span(), kind: SyntaxErrorKind::Syntax });
+            return Err(SyntaxError::syntax(message, node.span()));
         }
         self.aliases.push(at);
         Ok(node.target())
@@ -118,11 +118,7 @@ impl<'t> Resolver<'t> {
             return Ok(());
         }
         let node = self.aliases.first().map_or(node, |alias| self.text.tree.node(*alias));
-        Err(SyntaxError {
-            message: format!("nested more than {} levels deep", self.limits.depth),
-            span: node.span(),
-            kind: SyntaxErrorKind::Limit,
-        })
+        Err(SyntaxError::limit(format!("nested more than {} levels deep", self.limits.depth), node.span()))
     }
 
     fn scalar(&self, node: &Node) -> Result<Value, SyntaxError> {
@@ -130,28 +126,25 @@ impl<'t> Resolver<'t> {
         if node.tag == Tag::None && (node.style != Style::Plain || !self.text.json && is_word(text)) {
             return Ok(Value::String(text.into()));
         }
-        let fails =
-            |message: String| SyntaxError { message, span: node.span(), kind: SyntaxErrorKind::Syntax };
+        let fails = |message: String| SyntaxError::syntax(message, node.span());
         if self.text.json {
-            return json_word(text).ok_or_else(|| fails("a number that is too large".to_owned()));
+            return json_word(text).ok_or_else(|| fails("the number is too large".to_owned()));
         }
-        Ok(match scalar(text, node.style, node.tag).map_err(|why| fails(format!("this is {why}")))? {
+        Ok(match scalar(text, node.style, node.tag).map_err(|why| fails(format!("the value is {why}")))? {
             Scalar::Null => Value::Null,
             Scalar::Bool(bool) => Value::Bool(bool),
             Scalar::Int(int) => int.into(),
             Scalar::Uint(int) => int.into(),
-            Scalar::Float(float) => json_float(float).ok_or_else(|| {
-                fails(format!("`{text}` is a number that JSON does not have; put it in quotes"))
-            })?,
+            Scalar::Float(float) => json_float(float)
+                .ok_or_else(|| fails(format!("JSON has no number `{text}`; put it in quotes")))?,
             Scalar::Text(text) => Value::String(text.into()),
         })
     }
 
-    /// Puts the keys of a mapping into `fields`, in the order in which Go does: a merge overrides what stands
-    /// before it.
+    /// Adds the entries of a mapping to `fields`, in Go's order: a merge key overrides the keys before it.
     fn mapping(&mut self, at: usize, fields: &mut Fields, depth: usize) -> Result<(), SyntaxError> {
         let end = self.text.tree.node(at).next as usize;
-        // Keys of this mapping by text; made when one of them turns up twice.
+        // The keys of this mapping by text; made for the first duplicate.
         let mut seen: Option<BTreeMap<Cow<'t, str>, (usize, KeyType)>> = None;
         let mut key = at + 1;
         while key < end {
@@ -194,7 +187,7 @@ impl<'t> Resolver<'t> {
         Ok(())
     }
 
-    /// Returns the keys of a mapping up to one of them.
+    /// Returns the keys of a mapping before one of them.
     fn keys_before(
         &self,
         at: usize,
@@ -210,7 +203,7 @@ impl<'t> Resolver<'t> {
         Ok(seen)
     }
 
-    /// Notes a key; tells whether it counts. Of keys that only print alike Go keeps either, at random; here
+    /// Records a key; returns whether its value counts. Of keys that only print alike Go keeps a random one; here
     /// it is the first.
     fn note(
         &mut self,
@@ -229,14 +222,14 @@ impl<'t> Resolver<'t> {
         if counts {
             first.0 = key;
         }
-        // What an alias repeats was noted where it is written.
+        // Behind an alias, duplicates were recorded where they are written.
         if self.aliases.is_empty() {
             self.twice.push(Twice { mapping: at as u32, dropped: dropped as u32, kept: kept as u32 });
         }
         counts
     }
 
-    /// Puts the keys that a merge takes in into `fields`; of several mappings the first counts most.
+    /// Adds the entries of merged mappings to `fields`; the first mapping has priority.
     fn merge(&mut self, at: usize, fields: &mut Fields, depth: usize) -> Result<(), SyntaxError> {
         for part in self.text.merged(at)?.into_iter().rev() {
             let node = self.count(part)?;

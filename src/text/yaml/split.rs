@@ -228,12 +228,12 @@ fn separator_error(source: &[u8], line: usize, rest: &Range<usize>) -> SyntaxErr
         "kubectl refuses a document that starts on the line of its `---`; start it on the next line"
             .to_owned()
     };
-    SyntaxError { message, span: line..rest.end, kind: SyntaxErrorKind::Syntax }
+    SyntaxError::syntax(message, line..rest.end)
 }
 
 fn directive_error(span: Range<usize>) -> SyntaxError {
     let message = "kubectl refuses YAML directives; leave this line out".to_owned();
-    SyntaxError { message, span, kind: SyntaxErrorKind::Syntax }
+    SyntaxError::syntax(message, span)
 }
 
 /// Returns the first directive of a text that has nothing but directives, comments and blank lines, and at

@@ -1,9 +1,8 @@
-//! The syntax tree of one document: what stands where, before any of it means something. This file and
-//! `quoted` are the only ones that know the YAML parser.
+//! The syntax tree of one document: what is where, before scalars are resolved. Only this module and `quoted`
+//! use the YAML parser.
 //!
-//! Nodes lie in one vector in the order in which they start, so that a node's children follow it directly and
-//! [`Node::next`] leaps over them. Offsets are bytes of the document's own text. There are no pointers to
-//! follow on drop, so no input can make dropping it deep.
+//! Nodes are in one vector in the order in which they start: a node's children follow it, and [`Node::next`]
+//! skips them. Offsets are bytes of the document's text. Without pointers, dropping a tree never recurses.
 
 mod build;
 mod explain;
@@ -31,11 +30,11 @@ pub(super) enum Kind {
 /// How a node is written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Style {
-    /// A collection by indentation.
+    /// A container by indentation.
     Block,
-    /// A collection in brackets.
+    /// A container in brackets.
     Flow,
-    /// A scalar without quotes; also the value that is left out, which has no width.
+    /// A scalar without quotes, or a missing value, which has no width.
     Plain,
     /// A scalar in `'`.
     Single,
@@ -47,12 +46,12 @@ pub(super) enum Style {
     Folded,
 }
 
-/// What a scalar's tag asks for.
+/// The type that a scalar's tag requires.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Tag {
     /// No tag.
     None,
-    /// `!`: the text decides, even in quotes.
+    /// `!`: by the text, even in quotes.
     NonSpecific,
     Str,
     Bool,
@@ -62,7 +61,7 @@ pub(super) enum Tag {
     Timestamp,
     Binary,
     Merge,
-    /// Any other tag: the text as it stands.
+    /// Any other tag: the text itself.
     Other,
 }
 
@@ -74,33 +73,33 @@ pub(super) struct Node {
     pub(super) tag: Tag,
     /// Whether it has an anchor.
     pub(super) anchored: bool,
-    /// Whether the text lies in [`Tree::owned`] rather than in the document.
+    /// Whether the text is in [`Tree::owned`] rather than in the source.
     owned: bool,
-    /// Where it starts, tag and anchor included.
+    /// Where it starts, with tag and anchor.
     pub(super) start: u32,
     /// Where it starts, without tag and anchor; the header of a block scalar.
     pub(super) content: u32,
-    /// Where it ends: behind the last byte of its last part; a block scalar ends before its last line break.
+    /// Where it ends. A block scalar ends before its last line break.
     pub(super) end: u32,
-    /// The node behind it and all of its children.
+    /// The node after it and all of its children.
     pub(super) next: u32,
-    /// A scalar's text; an alias's target.
+    /// A scalar's text, or an alias's target.
     text: u32,
     text_len: u32,
 }
 
 impl Node {
-    /// Returns the bytes it takes in the document, tag and anchor included.
+    /// Returns its bytes, with tag and anchor.
     pub(super) fn span(&self) -> Range<usize> {
         self.start as usize..self.end as usize
     }
 
-    /// Tells whether it is a value that is left out.
+    /// Tells whether it is a missing value.
     pub(super) fn is_absent(&self) -> bool {
         self.kind == Kind::Scalar && self.style == Style::Plain && self.content == self.end
     }
 
-    /// Returns the node that an alias stands for.
+    /// Returns the node that an alias refers to.
     pub(super) fn target(&self) -> usize {
         self.text as usize
     }
@@ -110,23 +109,21 @@ impl Node {
 #[derive(Clone, Debug, Default)]
 pub(super) struct Tree {
     nodes: Vec<Node>,
-    /// Text of scalars that is not in the document as such: escapes, folded lines.
+    /// Text of scalars that is not in the source as such: escapes, folded lines.
     owned: String,
-    /// The parts of its large collections, once a place in one of them was looked for.
+    /// An index of its large containers, made on first use.
     pub(super) wide: OnceLock<BTreeMap<usize, Wide>>,
-    /// By how much blocks are indented, and whether lists in mappings are; once that was asked.
+    /// Spaces per level, and whether lists in mappings are indented; made on first use.
     pub(super) indentation: OnceLock<(usize, bool)>,
-    /// The nodes that aliases stand for, with all that is in them, in order; once one was asked about.
+    /// The nodes that aliases refer to, with all that is in them, in order; made on first use.
     shared: OnceLock<Vec<Range<usize>>>,
 }
 
 impl Tree {
-    /// Returns how many nodes it has.
     pub(super) fn len(&self) -> usize {
         self.nodes.len()
     }
 
-    /// Returns a node.
     pub(super) fn node(&self, at: usize) -> &Node {
         &self.nodes[at]
     }
@@ -142,19 +139,19 @@ impl Tree {
         pool.get(node.text as usize..(node.text + node.text_len) as usize).unwrap_or_default()
     }
 
-    /// Returns the children of a collection; for a mapping, keys and values by turns.
+    /// Returns the children of a container; for a mapping, keys and values alternate.
     pub(super) fn children(&self, at: usize) -> Children<'_> {
         Children { tree: self, at: at + 1, end: self.nodes[at].next as usize }
     }
 
-    /// Tells whether an alias stands for a node or for something that it is a part of.
+    /// Tells whether an alias refers to a node or to one around it.
     pub(super) fn is_shared(&self, at: usize) -> bool {
         let shared = self.shared.get_or_init(|| {
             let targets: BTreeSet<usize> =
                 self.nodes.iter().filter(|node| node.kind == Kind::Alias).map(Node::target).collect();
             let mut ranges: Vec<Range<usize>> = Vec::new();
             for target in targets {
-                // Nodes lie within one another or apart.
+                // Nodes are nested or disjoint.
                 if ranges.last().is_none_or(|last| last.end <= target) {
                     ranges.push(target..self.nodes[target].next as usize);
                 }

@@ -129,16 +129,43 @@ impl Causes {
         self.push(Reason::Invalid, field, &shown(field), detail)
     }
 
-    /// Says that a string is wrong, for each message.
-    pub(super) fn invalid_each(&mut self, field: &Part<'_, '_>, messages: Vec<String>) {
-        for message in messages {
+    /// Says what is wrong with the format of a string.
+    pub(super) fn format(&mut self, field: &Part<'_, '_>, check: fn(&str) -> Vec<String>) {
+        for message in check(field.text()) {
             self.invalid(field, &message);
+        }
+    }
+
+    /// As [`Causes::format`]; an empty string is fine.
+    pub(super) fn format_if_set(&mut self, field: &Part<'_, '_>, check: fn(&str) -> Vec<String>) {
+        if !field.text().is_empty() {
+            self.format(field, check);
+        }
+    }
+
+    /// As [`Causes::format`]; an empty string is missing.
+    pub(super) fn required_format(&mut self, field: &Part<'_, '_>, check: fn(&str) -> Vec<String>) {
+        self.required_text(field);
+        self.format_if_set(field, check);
+    }
+
+    /// Says that a string is missing, if it is empty.
+    pub(super) fn required_text(&mut self, field: &Part<'_, '_>) {
+        if field.text().is_empty() {
+            self.required(field, "");
         }
     }
 
     /// Says that a text at a place is wrong, where the server shows a text that is not the field's value.
     pub(super) fn invalid_text(&mut self, at: &dyn At, text: &str, detail: &str) -> &mut Cause {
         self.push(Reason::Invalid, at, &quoted(text), detail)
+    }
+
+    /// As [`Causes::invalid_text`], for each message.
+    pub(super) fn invalid_texts(&mut self, at: &dyn At, text: &str, messages: Vec<String>) {
+        for message in messages {
+            self.invalid_text(at, text, &message);
+        }
     }
 
     /// Says that a list or mapping is wrong.
@@ -175,6 +202,13 @@ impl Causes {
             Some(Stored::Text(_) | Stored::Bool(_)) => self.unsupported(field, &shown(field), known),
             None => self.unsupported(field, "\"\"", known),
             Some(_) => {}
+        }
+    }
+
+    /// As [`Causes::one_of`]; a field that is unset is fine.
+    pub(super) fn one_of_if_set(&mut self, field: &Part<'_, '_>, known: &[&str]) {
+        if field.is_set() {
+            self.one_of(field, known);
         }
     }
 

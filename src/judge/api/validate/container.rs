@@ -12,14 +12,8 @@ use crate::k8s::names;
 /// Checks what containers of all sorts have.
 pub(super) fn common(container: &Part<'_, '_>, pod: &Pod<'_>, causes: &mut Causes) {
     let (name, image) = (container.get("name"), container.get("image"));
-    if name.text().is_empty() {
-        causes.required(&name, "");
-    } else {
-        causes.invalid_each(&name, names::dns_label(name.text()));
-    }
-    if image.text().is_empty() {
-        causes.required(&image, "");
-    }
+    causes.required_format(&name, names::dns_label);
+    causes.required_text(&image);
     // A container that is null has no defaults to check.
     if container.is_mapping() {
         causes.one_of(&container.get("terminationMessagePolicy"), &["File", "FallbackToLogsOnError"]);
@@ -33,12 +27,10 @@ pub(super) fn common(container: &Part<'_, '_>, pod: &Pod<'_>, causes: &mut Cause
     let security = container.get("securityContext");
     user_ids(&security, causes);
     profiles(&security, causes);
-    if security.get("procMount").is_set() {
-        causes.one_of(&security.get("procMount"), &["Default", "Unmasked"]);
-    }
+    causes.one_of_if_set(&security.get("procMount"), &["Default", "Unmasked"]);
     let account = security.at(&["windowsOptions", "gmsaCredentialSpecName"]);
     if account.is_set() {
-        causes.invalid_each(&account, names::dns_subdomain(account.text()));
+        causes.format(&account, names::dns_subdomain);
     }
     if security.get("allowPrivilegeEscalation").bool() == Some(false) {
         if security.get("privileged").is_true() {
@@ -126,7 +118,7 @@ fn container_ports(ports: &Part<'_, '_>, causes: &mut Causes) {
             if !known.insert(name.text()) && messages.is_empty() {
                 causes.duplicate(&name, &quoted(name.text()));
             }
-            causes.invalid_each(&name, messages);
+            causes.invalid_texts(&name, name.text(), messages);
         }
         if inner.number().is_none_or(|port| port == 0) {
             causes.required(&inner, "");

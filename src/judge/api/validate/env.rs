@@ -9,11 +9,7 @@ use crate::k8s::names;
 pub(super) fn variables(variables: &Part<'_, '_>, pod: &Pod<'_>, causes: &mut Causes) {
     for variable in variables.items() {
         let (name, source) = (variable.get("name"), variable.get("valueFrom"));
-        if name.text().is_empty() {
-            causes.required(&name, "");
-        } else {
-            causes.invalid_each(&name, names::environment_name(name.text()));
-        }
+        causes.required_format(&name, names::environment_name);
         if source.is_set() {
             value_source(&variable, &source, causes);
             file_key(&source.get("fileKeyRef"), pod, causes);
@@ -45,12 +41,8 @@ fn value_source(variable: &Part<'_, '_>, source: &Part<'_, '_>, causes: &mut Cau
         let reference = source.get(kind);
         if reference.is_set() {
             let (name, key) = (reference.get("name"), reference.get("key"));
-            causes.invalid_each(&name, names::dns_subdomain(name.text()));
-            if key.text().is_empty() {
-                causes.required(&key, "");
-            } else {
-                causes.invalid_each(&key, names::config_key(key.text()));
-            }
+            causes.format(&name, names::dns_subdomain);
+            causes.required_format(&key, names::config_key);
         }
     }
     let sources = ["fieldRef", "resourceFieldRef", "configMapKeyRef", "secretKeyRef", "fileKeyRef"];
@@ -118,9 +110,7 @@ pub(super) fn field_ref(field: &Part<'_, '_>, known: &[&str], causes: &mut Cause
             "metadata.annotations" | "metadata.labels" => {
                 let key =
                     if path_of_map == "metadata.annotations" { key.to_lowercase() } else { key.to_owned() };
-                for message in names::qualified_name(&key) {
-                    causes.invalid_text(field, &key, &message);
-                }
+                causes.invalid_texts(field, &key, names::qualified_name(&key));
             }
             _ => {
                 _ = causes.invalid(
@@ -197,15 +187,11 @@ pub(super) fn resource_ref(reference: &Part<'_, '_>, in_volume: bool, causes: &m
 pub(super) fn variables_from(sources: &Part<'_, '_>, causes: &mut Causes) {
     for source in sources.items() {
         let prefix = source.get("prefix");
-        causes.invalid_each(&prefix, names::environment_name(prefix.text()));
+        causes.format(&prefix, names::environment_name);
         let kinds = ["configMapRef", "secretRef"].map(|kind| source.get(kind));
         for reference in kinds.iter().filter(|reference| reference.is_set()) {
             let name = reference.get("name");
-            if name.text().is_empty() {
-                causes.required(&name, "");
-            } else {
-                causes.invalid_each(&name, names::name_prefix(name.text()));
-            }
+            causes.required_format(&name, names::name_prefix);
         }
         match kinds.iter().filter(|reference| reference.is_set()).count() {
             0 => {

@@ -158,9 +158,7 @@ fn managed_by(field: &Part<'_, '_>, causes: &mut Causes) {
     match value.split_once('/') {
         _ if value.is_empty() => _ = causes.required(field, ""),
         Some((host, path)) if !host.is_empty() && !path.is_empty() => {
-            for message in names::dns_subdomain(host) {
-                causes.invalid_text(field, host, &message);
-            }
+            causes.invalid_texts(field, host, names::dns_subdomain(host));
             if !path.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"/-._~%!$&'()*+,;=:".contains(&byte))
             {
                 let message =
@@ -181,9 +179,7 @@ fn indexes(spec: &Part<'_, '_>, causes: &mut Causes) {
     let mode = spec.get("completionMode");
     let (completions, parallelism) = (spec.get("completions"), spec.get("parallelism"));
     let (per_index, failed) = (spec.get("backoffLimitPerIndex"), spec.get("maxFailedIndexes"));
-    if mode.is_set() {
-        causes.one_of(&mode, &["NonIndexed", "Indexed"]);
-    }
+    causes.one_of_if_set(&mode, &["NonIndexed", "Indexed"]);
     if !mode.is_set() || mode.text() == "NonIndexed" {
         for field in [&per_index, &failed] {
             if field.is_set() {

@@ -34,7 +34,7 @@ pub(super) fn pod_failure_policy(spec: &Part<'_, '_>, causes: &mut Causes) {
             causes.at_most(&conditions, 20);
             for pattern in conditions.items() {
                 let status = pattern.get("status");
-                causes.invalid_each(&pattern.get("type"), names::qualified_name(pattern.get("type").text()));
+                causes.format(&pattern.get("type"), names::qualified_name);
                 match status.text() {
                     "" => _ = causes.required(&status, "valid values: [\"False\" \"True\" \"Unknown\"]"),
                     _ => causes.one_of(&status, &["False", "True", "Unknown"]),

@@ -7,12 +7,9 @@ use crate::k8s::names;
 
 pub(super) fn metadata(metadata: &Part<'_, '_>, causes: &mut Causes) {
     let (name, prefix) = (metadata.get("name"), metadata.get("generateName"));
-    causes.invalid_each(
-        &prefix,
-        if prefix.text().is_empty() { Vec::new() } else { names::name_prefix(prefix.text()) },
-    );
+    causes.format_if_set(&prefix, names::name_prefix);
     if !name.text().is_empty() {
-        causes.invalid_each(&name, names::dns_subdomain(name.text()));
+        causes.format(&name, names::dns_subdomain);
     } else if prefix.text().is_empty() {
         causes.required(&name, "name or generateName is required");
     } else {
@@ -23,9 +20,7 @@ pub(super) fn metadata(metadata: &Part<'_, '_>, causes: &mut Causes) {
         }
     }
     let namespace = metadata.get("namespace");
-    if !namespace.text().is_empty() {
-        causes.invalid_each(&namespace, names::dns_label(namespace.text()));
-    }
+    causes.format_if_set(&namespace, names::dns_label);
     selector::labels(&metadata.get("labels"), causes);
     annotations(&metadata.get("annotations"), causes);
     finalizers(&metadata.get("finalizers"), causes);
@@ -74,9 +69,7 @@ pub(super) fn annotations(annotations: &Part<'_, '_>, causes: &mut Causes) {
     let mut size = 0;
     for (key, value) in annotations.entries() {
         size += key.len() + value.text().len();
-        for message in names::qualified_name(&key.to_lowercase()) {
-            causes.invalid_text(annotations, key, &message);
-        }
+        causes.invalid_texts(annotations, key, names::qualified_name(&key.to_lowercase()));
     }
     if size > MOST {
         causes.too_long(annotations, MOST);

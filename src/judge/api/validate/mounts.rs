@@ -20,15 +20,11 @@ pub(super) fn mounts(container: &Part<'_, '_>, pod: &Pod<'_>, causes: &mut Cause
     let mut paths = Seen::default();
     for mount in list.items() {
         let (name, path) = (mount.get("name"), mount.get("mountPath"));
-        if name.text().is_empty() {
-            causes.required(&name, "");
-        }
+        causes.required_text(&name);
         if !pod.volumes.contains_key(name.text()) {
             causes.not_found(&name, name.text(), "");
         }
-        if path.text().is_empty() {
-            causes.required(&path, "");
-        }
+        causes.required_text(&path);
         if !paths.insert(path.text()) {
             causes.invalid_text(&path, path.text(), "must be unique");
         }
@@ -89,9 +85,7 @@ pub(super) fn mounts(container: &Part<'_, '_>, pod: &Pod<'_>, causes: &mut Cause
         if path.text().split('/').any(|step| step == "..") {
             causes.invalid(&path, "can not contain backsteps ('..')");
         }
-        if name.text().is_empty() {
-            causes.required(&name, "");
-        }
+        causes.required_text(&name);
         match pod.volumes.get(name.text()) {
             None => causes.not_found(&name, name.text(), ""),
             Some(false) => {
@@ -102,8 +96,6 @@ pub(super) fn mounts(container: &Part<'_, '_>, pod: &Pod<'_>, causes: &mut Cause
             }
             Some(true) => {}
         }
-        if path.text().is_empty() {
-            causes.required(&path, "");
-        }
+        causes.required_text(&path);
     }
 }

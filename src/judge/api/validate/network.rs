@@ -10,7 +10,7 @@ pub(super) fn host_name(spec: &Part<'_, '_>, causes: &mut Causes) {
     if !name.is_set() {
         return;
     }
-    causes.invalid_each(&name, names::dns_subdomain(name.text()));
+    causes.format(&name, names::dns_subdomain);
     if name.text().len() > LONGEST {
         causes.too_long(&name, LONGEST);
     }

@@ -23,11 +23,9 @@ pub fn refusals(object: &Stored<'_>) -> Vec<Cause> {
 fn training(object: &Part<'_, '_>, causes: &mut Causes) {
     let name = object.at(&["metadata", "name"]);
     if !name.text().is_empty() {
-        let messages = names::dns_label_1035(name.text());
-        causes.invalid_each(
-            &name,
-            messages.into_iter().map(|message| format!("should match: {message}")).collect(),
-        );
+        for message in names::dns_label_1035(name.text()) {
+            causes.invalid(&name, &format!("should match: {message}"));
+        }
     }
     let spec = object.get("spec");
     let replicas = spec.get("pytorchReplicaSpecs");
@@ -56,9 +54,7 @@ fn training(object: &Part<'_, '_>, causes: &mut Causes) {
         }
     }
     let managed = spec.at(&["runPolicy", "managedBy"]);
-    if managed.is_set() {
-        causes.one_of(&managed, &["kubeflow.org/training-operator", "kueue.x-k8s.io/multikueue"]);
-    }
+    causes.one_of_if_set(&managed, &["kubeflow.org/training-operator", "kueue.x-k8s.io/multikueue"]);
     let elastic = spec.get("elasticPolicy");
     if elastic.is_set() {
         if replicas.is_mapping() && !has_worker {

@@ -81,17 +81,12 @@ fn pod(spec: &Part<'_, '_>, causes: &mut Causes) {
         }
     }
     for gate in spec.get("readinessGates").items() {
-        causes.invalid_each(
-            &gate.get("conditionType"),
-            names::qualified_name(gate.get("conditionType").text()),
-        );
+        causes.format(&gate.get("conditionType"), names::qualified_name);
     }
     let mut gates: Vec<&str> = Vec::new();
     for gate in spec.get("schedulingGates").items() {
         let name = gate.get("name").text();
-        for message in names::qualified_name(name) {
-            causes.invalid_text(&gate, name, &message);
-        }
+        causes.invalid_texts(&gate, name, names::qualified_name(name));
         if gates.contains(&name) {
             causes.duplicate(&gate, &quoted(name));
         }
@@ -101,9 +96,7 @@ fn pod(spec: &Part<'_, '_>, causes: &mut Causes) {
     host_users(spec, causes);
     for field in ["serviceAccountName", "nodeName", "priorityClassName", "runtimeClassName"] {
         let field = spec.get(field);
-        if !field.text().is_empty() {
-            causes.invalid_each(&field, names::dns_subdomain(field.text()));
-        }
+        causes.format_if_set(&field, names::dns_subdomain);
     }
     let deadline = spec.get("activeDeadlineSeconds");
     if deadline.number().is_some_and(|seconds| !(1..=i64::from(i32::MAX)).contains(&seconds)) {
@@ -111,9 +104,7 @@ fn pod(spec: &Part<'_, '_>, causes: &mut Causes) {
     }
     for field in ["hostname", "subdomain"] {
         let field = spec.get(field);
-        if !field.text().is_empty() {
-            causes.invalid_each(&field, names::dns_label(field.text()));
-        }
+        causes.format_if_set(&field, names::dns_label);
     }
     tolerations(&spec.get("tolerations"), causes);
     for alias in spec.get("hostAliases").items() {
@@ -122,13 +113,11 @@ fn pod(spec: &Part<'_, '_>, causes: &mut Causes) {
             causes.invalid(&ip, "must be a valid IP address, (e.g. 10.9.8.7 or 2001:db8::ffff)");
         }
         for host in alias.get("hostnames").items() {
-            causes.invalid_each(&host, names::dns_subdomain(host.text()));
+            causes.format(&host, names::dns_subdomain);
         }
     }
     let preemption = spec.get("preemptionPolicy");
-    if preemption.is_set() {
-        causes.one_of(&preemption, &["PreemptLowerPriority", "Never"]);
-    }
+    causes.one_of_if_set(&preemption, &["PreemptLowerPriority", "Never"]);
     let system = spec.at(&["os", "name"]);
     if spec.get("os").is_set() {
         if system.text().is_empty() {
@@ -154,7 +143,7 @@ fn resource_claims<'a>(claims: &Part<'_, 'a>, causes: &mut Causes) -> BTreeSet<&
         } else if known.contains(&name.text()) {
             causes.duplicate(&name, &quoted(name.text()));
         } else {
-            causes.invalid_each(&name, names::dns_label(name.text()));
+            causes.format(&name, names::dns_label);
             known.insert(name.text());
         }
         let sources = [claim.get("resourceClaimName"), claim.get("resourceClaimTemplateName")];
@@ -170,7 +159,7 @@ fn resource_claims<'a>(claims: &Part<'_, 'a>, causes: &mut Causes) -> BTreeSet<&
             _ => {}
         }
         for source in sources.iter().filter(|source| source.is_set()) {
-            causes.invalid_each(source, names::dns_subdomain(source.text()));
+            causes.format(source, names::dns_subdomain);
         }
     }
     known

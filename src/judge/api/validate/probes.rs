@@ -83,7 +83,7 @@ fn handler(handler: &Part<'_, '_>, grace: Option<i64>, causes: &mut Causes) {
 /// Checks a port that is a number or the name of one.
 fn port(field: &Part<'_, '_>, causes: &mut Causes) {
     match field.value {
-        Some(Stored::Text(name)) => causes.invalid_each(field, names::port_name(name)),
+        Some(Stored::Text(_)) => causes.format(field, names::port_name),
         _ => port_number(field, causes),
     }
 }

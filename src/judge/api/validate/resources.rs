@@ -120,9 +120,7 @@ pub(super) fn of_container(resources: &Part<'_, '_>, claims: &BTreeSet<&str>, ca
             causes.duplicate(&claim, &quoted(key.0));
         }
         seen.push(key);
-        if !key.1.is_empty() {
-            causes.invalid_each(&request, names::dns_label(key.1));
-        }
+        causes.format_if_set(&request, names::dns_label);
         if !claims.contains(key.0) {
             let known: Vec<&str> = claims.iter().copied().collect();
             let known = if known.is_empty() {

@@ -38,9 +38,7 @@ pub(super) fn spread(constraints: &Part<'_, '_>, causes: &mut Causes) {
         }
         for policy in ["nodeAffinityPolicy", "nodeTaintsPolicy"] {
             let policy = constraint.get(policy);
-            if policy.is_set() {
-                causes.one_of(&policy, &["Honor", "Ignore"]);
-            }
+            causes.one_of_if_set(&policy, &["Honor", "Ignore"]);
         }
         selector::label_keys(&constraint.get("matchLabelKeys"), &constraint.get("labelSelector"), causes);
         selector::label_selector(&constraint.get("labelSelector"), causes);
@@ -57,7 +55,7 @@ pub(super) fn tolerations(tolerations: &Part<'_, '_>, causes: &mut Causes) {
                 causes.invalid_text(&operator, operator.text(), rule);
             }
         } else {
-            causes.invalid_each(&key, names::qualified_name(key.text()));
+            causes.format(&key, names::qualified_name);
         }
         if toleration.get("tolerationSeconds").is_set() && effect.text() != "NoExecute" {
             causes.invalid_text(

@@ -52,11 +52,7 @@ pub(super) fn all<'a>(volumes: &Part<'_, 'a>, causes: &mut Causes) -> BTreeMap<&
         let before = causes.len();
         source(&volume, causes);
         let name = volume.get("name");
-        if name.text().is_empty() {
-            causes.required(&name, "");
-        } else {
-            causes.invalid_each(&name, names::dns_label(name.text()));
-        }
+        causes.required_format(&name, names::dns_label);
         if known.contains_key(name.text()) {
             causes.duplicate(&name, &quoted(name.text()));
         }
@@ -92,9 +88,7 @@ fn source(volume: &Part<'_, '_>, causes: &mut Causes) {
 fn need(source: &Part<'_, '_>, fields: &[&'static str], causes: &mut Causes) {
     for field in fields {
         let field = source.get(field);
-        if field.text().is_empty() {
-            causes.required(&field, "");
-        }
+        causes.required_text(&field);
     }
 }
 
@@ -119,9 +113,7 @@ fn of_kind(kind: &str, source: &Part<'_, '_>, causes: &mut Causes) {
                 "FileOrCreate",
                 "Socket",
             ];
-            if source.get("type").is_set() {
-                causes.one_of(&source.get("type"), &known);
-            }
+            causes.one_of_if_set(&source.get("type"), &known);
         }
         "secret" => {
             need(source, &["secretName"], causes);
@@ -146,7 +138,11 @@ fn of_kind(kind: &str, source: &Part<'_, '_>, causes: &mut Causes) {
                 if driver.text().len() > 63 {
                     causes.too_long(&driver, 63);
                 }
-                causes.invalid_each(&driver, names::dns_subdomain(&driver.text().to_lowercase()));
+                causes.invalid_texts(
+                    &driver,
+                    driver.text(),
+                    names::dns_subdomain(&driver.text().to_lowercase()),
+                );
             }
             let secret = source.get("nodePublishSecretRef");
             if secret.is_set() {
@@ -360,7 +356,7 @@ fn data_source(source: &Part<'_, '_>, causes: &mut Causes) {
     need(source, &["name", "kind"], causes);
     let (group, kind) = (source.get("apiGroup"), source.get("kind"));
     if !group.text().is_empty() {
-        causes.invalid_each(&group, names::dns_subdomain(group.text()));
+        causes.format(&group, names::dns_subdomain);
     } else if kind.text() != "PersistentVolumeClaim" {
         causes.invalid_text(
             source,
@@ -415,11 +411,7 @@ fn ephemeral(source: &Part<'_, '_>, causes: &mut Causes) {
         _ => {}
     }
     let class = spec.get("storageClassName");
-    if !class.text().is_empty() {
-        causes.invalid_each(&class, names::dns_subdomain(class.text()));
-    }
+    causes.format_if_set(&class, names::dns_subdomain);
     let mode = spec.get("volumeMode");
-    if mode.is_set() {
-        causes.one_of(&mode, &["Block", "Filesystem"]);
-    }
+    causes.one_of_if_set(&mode, &["Block", "Filesystem"]);
 }

@@ -1,4 +1,4 @@
-//! One operation as changes of the text.
+//! Turns one operation into splices of the text.
 
 use super::{Splice, Withheld, splice};
 use crate::text::patch::Op;
@@ -8,23 +8,23 @@ use crate::text::yaml::locate::{self, Found};
 use crate::text::yaml::print::Look;
 use crate::text::yaml::tree::{Kind, Style, Tree};
 
-/// The text as it stands, with the operation at hand.
+/// The current text and the operation to apply.
 pub(super) struct Editor<'e> {
     pub(super) text: &'e str,
     pub(super) document: &'e Document,
     pub(super) tree: &'e Tree,
-    /// For what is said of a withheld edit.
+    /// The place to name in errors.
     pub(super) pointer: &'e Pointer,
     pub(super) at_line_start: bool,
     pub(super) newline: &'static str,
-    /// The operations that are made together with it and come before it.
+    /// The operations before it that are applied together with it.
     pub(super) earlier: &'e [Op],
 }
 
 pub(super) type Splices = Result<Vec<Splice>, Withheld>;
 
 impl<'e> Editor<'e> {
-    /// Returns the changes that an operation takes, and the collection that they are made in.
+    /// Returns the splices of an operation, and the container that they change.
     pub(super) fn lower(&self, op: &Op) -> Result<(usize, Vec<Splice>), Withheld> {
         let (Some(parent), Some(last)) = (op.pointer().parent(), op.pointer().last()) else {
             return match op {
@@ -38,8 +38,8 @@ impl<'e> Editor<'e> {
         Ok((container, self.change(container, last, op)?))
     }
 
-    /// Returns the change of a key, and the mapping that it stands in, if two operations move a value to
-    /// another key of the same mapping. So it stays where it is, with the comments around it.
+    /// Returns the splice of a key, and its mapping, if two operations rename that key. The entry then keeps its
+    /// position and comments.
     pub(super) fn rename(&self, add: &Op, remove: &Op) -> Option<(usize, Vec<Splice>)> {
         let (Op::Add(to, value), Op::Remove(from)) = (add, remove) else { return None };
         let (Some(Token::Key(new)), Some(Token::Key(old))) = (to.last(), from.last()) else { return None };
@@ -102,7 +102,7 @@ impl<'e> Editor<'e> {
         }
     }
 
-    /// Returns how many items the earlier operations add to the list that this one is about.
+    /// Returns how many items the earlier operations add to the same list.
     fn added(&self) -> usize {
         let list = self.pointer.parent();
         self.earlier.iter().rev().take_while(|op| matches!(op, Op::Add(at, _) if at.parent() == list)).count()
@@ -120,7 +120,7 @@ impl<'e> Editor<'e> {
         Withheld::Layout(self.pointer.clone())
     }
 
-    /// Finds the mapping or list that the operation changes.
+    /// Returns the mapping or list that the operation changes.
     pub(super) fn container(&self, pointer: &Pointer) -> Result<usize, Withheld> {
         let found = locate::find(self.document.text(), pointer).ok_or_else(|| self.not_there())?;
         if found.via.is_some()
@@ -135,7 +135,7 @@ impl<'e> Editor<'e> {
         Ok(found.value)
     }
 
-    /// Returns the mapping that a field stands in: the one that is changed, or one that it merges in.
+    /// Returns the mapping that has a field: the given one, or one that is merged into it.
     fn owner(&self, mapping: usize, value: usize) -> usize {
         let inside = |at: &usize| {
             self.tree.node(*at).kind == Kind::Mapping

@@ -1,11 +1,11 @@
-//! One item of a list with little around it, edited without reading all the others.
+//! One list item as a small document, so that trying an edit does not parse all other items.
 
 use std::borrow::Cow;
 use std::collections::BTreeSet;
 use std::ops::Range;
 
 use super::pieces::Pieces;
-use super::{Draft, Edit, Editor, Withheld, same, starts_with_brace};
+use super::{Draft, Edit, Withheld, same, starts_with_brace};
 use crate::text::patch::Op;
 use crate::text::pointer::{Pointer, Token};
 use crate::text::value::Value;
@@ -13,8 +13,8 @@ use crate::text::yaml::locate;
 use crate::text::yaml::tree::Kind;
 
 impl Draft<'_> {
-    /// Returns an item of a list with what is around that list, but one value for each run of other items;
-    /// nothing where that would read otherwise.
+    /// Returns the document with each run of other items of a list replaced by one value; nothing if that would
+    /// parse differently.
     #[must_use]
     pub fn excerpt(&self, item: &Pointer) -> Option<Excerpt> {
         let (list, Some(Token::Index(index))) = (item.parent()?, item.last()) else { return None };
@@ -26,7 +26,7 @@ impl Draft<'_> {
         };
         let whole = tree.node(locate::find(text, &list)?.value);
         let inside = |at: usize| (whole.start..whole.end).contains(&tree.node(at).start);
-        // Items that an alias needs stay.
+        // Keep the items that aliases refer to.
         let (mut kept, mut open) = (BTreeSet::from([*index]), vec![*index]);
         while let Some(index) = open.pop() {
             let at = node(index)?;
@@ -64,16 +64,8 @@ impl Draft<'_> {
         let document = self.read(&short).filter(|document| {
             same(&document.value, &shortened(&self.document.value, &list.tokens(), &items))
         })?;
-        let editor = Editor {
-            text: &self.text,
-            document: &self.document,
-            tree,
-            pointer: item,
-            at_line_start: self.at_line_start,
-            newline: self.newline,
-            earlier: &[],
-        };
-        let _ = document.tree.indentation.set(*tree.indentation.get_or_init(|| editor.indentation()));
+        let indentation = || self.editor(item, &[]).indentation();
+        let _ = document.tree.indentation.set(*tree.indentation.get_or_init(indentation));
         let draft = Draft {
             has_brace: starts_with_brace(&short),
             pieces: Pieces::whole(short.len()),
@@ -87,20 +79,19 @@ impl Draft<'_> {
     }
 }
 
-/// What stands in an excerpt for items that are left out.
+/// The text that replaces a run of items in an excerpt.
 const CUT: &str = " 0";
 
-/// Items that are left out of an excerpt.
+/// A run of items that an excerpt leaves out.
 #[derive(Debug)]
 struct Cut {
-    /// Where [`CUT`] stands for them.
+    /// Where [`CUT`] is in the excerpt.
     at: usize,
-    /// Where they stand.
+    /// Where the items are in the document.
     span: Range<usize>,
 }
 
-/// An item of a list with little around it, as a draft by itself: what is tried there takes no reading of all
-/// the others. See [`Draft::excerpt`].
+/// A draft with one item of a long list. See [`Draft::excerpt`].
 #[derive(Debug)]
 pub struct Excerpt {
     draft: Draft<'static>,
@@ -112,19 +103,19 @@ pub struct Excerpt {
 }
 
 impl Excerpt {
-    /// Returns the excerpt as it is.
+    /// Returns the unchanged excerpt.
     #[must_use]
     pub fn draft(&self) -> &Draft<'static> {
         &self.draft
     }
 
-    /// Returns how deep the item lies.
+    /// Returns the depth of the item.
     #[must_use]
     pub fn depth(&self) -> usize {
         self.here.depth()
     }
 
-    /// Returns an operation on the item as one on the excerpt; nothing if it is about something else.
+    /// Returns an operation on the item as one on the excerpt; nothing for any other operation.
     #[must_use]
     pub fn op(&self, op: &Op) -> Option<Op> {
         let mut op = op.below(&self.there)?;
@@ -132,7 +123,7 @@ impl Excerpt {
         Some(op)
     }
 
-    /// Returns what has become of the excerpt as changes of the text that it is from.
+    /// Returns the edits of a draft of the excerpt as edits of the original text.
     #[must_use]
     pub fn edits(&self, draft: &Draft<'_>) -> Vec<Edit> {
         let there = |here: usize| match self
@@ -151,7 +142,7 @@ impl Excerpt {
             .collect()
     }
 
-    /// Says of the whole document why something was withheld here.
+    /// Returns an error in the excerpt as one in the document.
     #[must_use]
     pub fn withheld(&self, why: Withheld) -> Withheld {
         let there = |at: Pointer| at.below(&self.here).map_or(at, |below| self.there.join(&below));
@@ -165,7 +156,7 @@ impl Excerpt {
     }
 }
 
-/// Returns a value with some items of the list at a place, and `0` for those that are left out.
+/// Returns a value in which the list at `way` has only some of its items, and `0` for each run of others.
 fn shortened(value: &Value, way: &[&Token], items: &[Option<usize>]) -> Value {
     match (way, value) {
         ([], Value::Array(list)) => items

@@ -1,4 +1,4 @@
-//! Keys and items that are added.
+//! Adds keys and items.
 
 use std::ops::Range;
 
@@ -8,7 +8,7 @@ use crate::text::value::Value;
 use crate::text::yaml::tree::{Kind, Style};
 
 impl Editor<'_> {
-    /// Adds a key to a mapping: see [`Editor::above`], else as its last.
+    /// Adds a key to a mapping: where [`Editor::above`] says, or as its last.
     pub(super) fn add_key(&self, mapping: usize, key: &str, value: &Value) -> Splices {
         let node = self.tree.node(mapping);
         let look = self.look(mapping);
@@ -53,7 +53,6 @@ impl Editor<'_> {
         Ok(vec![splice(end..end, look.line(column) + &entry)])
     }
 
-    /// Inserts an item into a list.
     pub(super) fn insert(&self, list: usize, items: &[usize], index: usize, value: &Value) -> Splices {
         let node = self.tree.node(list);
         let look = self.look(list);
@@ -90,8 +89,7 @@ impl Editor<'_> {
         Ok(vec![splice(end..end, look.line(column) + &item)])
     }
 
-    /// Appends to a collection in brackets, behind its last part. What is printed gets the indentation if
-    /// parts stand on lines of their own.
+    /// Appends to a container in brackets. `print` gets the indentation if each part has its own line.
     pub(super) fn append(
         &self,
         container: usize,
@@ -134,7 +132,7 @@ impl Editor<'_> {
         vec![splice(end..end, ","), splice(line..line, text)]
     }
 
-    /// Puts a part before another one of a collection in brackets, which starts at `start`.
+    /// Inserts a part into a container in brackets, before the one that starts at `start`.
     pub(super) fn prepend(
         &self,
         container: usize,
@@ -153,7 +151,7 @@ impl Editor<'_> {
         vec![splice(start..start, format!("{text},{}{indent}", look.newline))]
     }
 
-    /// Returns the inside of empty brackets if it is to go: blanks, but no lines.
+    /// Returns what to replace inside empty brackets: spaces, but not lines.
     pub(super) fn blank(&self, inside: Range<usize>) -> Range<usize> {
         let blank = self.text[inside.clone()].bytes().all(|byte| byte == b' ');
         if blank { inside } else { inside.start..inside.start }
@@ -162,16 +160,15 @@ impl Editor<'_> {
 
 /// See [`Editor::above`].
 struct Above {
-    /// The key and the value that it goes behind, if there are any.
+    /// The key and value to insert after, if any.
     behind: Option<(usize, usize)>,
-    /// The key of what it goes above.
+    /// The key of the long value to insert above.
     large: usize,
 }
 
 impl Editor<'_> {
-    /// Returns where something short goes in a mapping that has something long, such as a limit beside the
-    /// template of a pod: above the long part, behind the scalars there if it is a scalar itself. What stands
-    /// right above the long part belongs to that.
+    /// Returns where to insert a short value, such as a limit, in a mapping that has a long one, such as a pod
+    /// template: above the long one, after the scalars there if it is a scalar itself.
     fn above(&self, mapping: usize, value: &Value) -> Option<Above> {
         let is_collection = |value: &Value| value.is_object() || value.is_array();
         let is_mapping = match value {
@@ -192,9 +189,9 @@ impl Editor<'_> {
         None
     }
 
-    /// Tells whether a value is a mapping in which collections lie three deep, or that has a lot in it.
+    /// Tells whether a value is a mapping with containers three levels deep or with many nodes.
     fn is_long(&self, at: usize) -> bool {
-        const LOT: usize = 200;
+        const MANY_NODES: usize = 200;
         let node = self.tree.node(at);
         let inner = |at: usize| {
             self.tree
@@ -202,7 +199,7 @@ impl Editor<'_> {
                 .filter(|child| matches!(self.tree.node(*child).kind, Kind::Mapping | Kind::Sequence))
         };
         node.kind == Kind::Mapping
-            && (node.next as usize - at > LOT
+            && (node.next as usize - at > MANY_NODES
                 || inner(at).any(|inside| inner(inside).any(|inside| inner(inside).next().is_some())))
     }
 }

@@ -1,4 +1,4 @@
-//! Lines, columns and comments of the text around a node.
+//! Lines, columns and comments around a node.
 
 use std::ops::Range;
 
@@ -11,7 +11,7 @@ impl<'e> Editor<'e> {
         self.clamp(node.content as usize)..self.clamp(node.end as usize)
     }
 
-    /// The document is read with a line break at its end, which the text may lack.
+    /// Limits an offset to the text: the parser saw a line break at the end, which the text may lack.
     pub(super) fn clamp(&self, offset: usize) -> usize {
         offset.min(self.text.len())
     }
@@ -28,7 +28,7 @@ impl<'e> Editor<'e> {
         end
     }
 
-    /// Returns where the line behind the one that ends at `end` starts.
+    /// Returns the start of the line after the one that ends at `end`.
     pub(super) fn next_line(&self, end: usize) -> usize {
         let rest = &self.text[end..];
         end + if rest.starts_with("\r\n") { 2 } else { usize::from(!rest.is_empty()) }
@@ -38,36 +38,35 @@ impl<'e> Editor<'e> {
         self.text[self.line_start(at)..at].chars().count()
     }
 
-    /// Tells whether only blanks stand before a place on its line. The line may be the whole file, so nothing
-    /// but the blanks is looked at.
+    /// Tells whether only spaces precede a place on its line. Looks at nothing else, since the line may be the
+    /// whole file.
     pub(super) fn is_first(&self, at: usize) -> bool {
         let before = self.text[..at].trim_end_matches(' ');
         before.is_empty() || before.ends_with(['\n', '\r']) || before == "\u{FEFF}"
     }
 
-    /// Returns the blanks that a line starts with.
+    /// Returns the indentation of the line of `at`.
     pub(super) fn indent(&self, at: usize) -> &'e str {
         let line = &self.text[self.line_start(at)..];
         &line[..line.len() - line.trim_start_matches([' ', '\t']).len()]
     }
 
-    /// Returns the end of the line of `at`, if nothing but a comment follows there.
+    /// Returns the end of the line of `at`, if only a comment follows.
     pub(super) fn end_of_line(&self, at: usize) -> Result<usize, Withheld> {
         let rest = &self.text[at..];
         let trimmed = rest.trim_start_matches([' ', '\t']);
         let blanks = rest.len() - trimmed.len();
         match trimmed.chars().next() {
             None | Some('\n' | '\r') => Ok(at + blanks),
-            // Behind a quote, a bracket or a comma a comment needs no blank; behind plain text there is none
-            // without.
+            // After a quote, bracket or comma a comment needs no space; plain text cannot end right before `#`.
             Some('#') => Ok(self.line_end(at + blanks)),
-            // The line may be the whole file: its end is not looked for.
+            // Do not search for the end of the line: it may be the whole file.
             Some(_) => Err(self.layout()),
         }
     }
 
-    /// Returns the end of the comment lines that go on below a part whose line ends at `end`. They are about
-    /// that part if they are indented deeper than what comes next.
+    /// Returns the end of the comment lines that continue below a line that ends at `end`: those indented deeper
+    /// than `column`.
     pub(super) fn with_comments(&self, mut end: usize, column: usize) -> usize {
         loop {
             let next = self.next_line(end);
@@ -80,8 +79,7 @@ impl<'e> Editor<'e> {
         }
     }
 
-    /// Returns the lines of a range as one span, with the line break behind them, or before them at the end
-    /// of the text.
+    /// Returns the whole lines of a range, with the line break after them, or before them at the end of the text.
     pub(super) fn lines(&self, start: usize, end: usize) -> Result<Range<usize>, Withheld> {
         let start = self.line_start(start);
         let end = self.end_of_line(end)?;
@@ -95,7 +93,7 @@ impl<'e> Editor<'e> {
         Ok(before.len()..end)
     }
 
-    /// Returns where a key with the comment right above it starts.
+    /// Returns where a key starts, with the comment right above it.
     pub(super) fn head(&self, key: usize) -> usize {
         let mut start = key;
         while self.is_first(start) {
@@ -112,7 +110,7 @@ impl<'e> Editor<'e> {
                 break;
             }
             if blanks != self.column(key) {
-                // It goes on with what is said of something above.
+                // It continues a comment on something above.
                 break;
             }
             start = above + blanks;
@@ -120,7 +118,7 @@ impl<'e> Editor<'e> {
         start
     }
 
-    /// Returns the place right behind a key's colon.
+    /// Returns the place right after a key's colon.
     pub(super) fn colon(&self, key: usize) -> Result<usize, Withheld> {
         let end = self.clamp(self.tree.node(key).end as usize);
         let rest = &self.text[end..];

@@ -1,11 +1,10 @@
-//! A text put together from parts of the source and new ones.
+//! Combines edits of edits into edits of the source.
 
 use std::ops::Range;
 
 use super::{Edit, Splice};
 
-/// A text put together from parts of the original and new ones: how edits of edits become edits of the
-/// original.
+/// A text made of parts of the source and new parts.
 #[derive(Clone, Debug)]
 pub(super) struct Pieces(Vec<Piece>);
 
@@ -37,15 +36,14 @@ impl Pieces {
         Self(vec![Piece::Kept(0..len)])
     }
 
-    /// Makes changes of the current text, which are sorted and apart from each other.
+    /// Applies splices of the current text, which are sorted and do not overlap.
     pub(super) fn splice(&mut self, splices: Vec<Splice>) {
         let mut out = Vec::with_capacity(self.0.len() + 2 * splices.len());
         let mut old = std::mem::take(&mut self.0).into_iter();
-        // What is left of the piece at hand, and where it starts in the current text.
+        // The rest of the current piece, and where it starts in the current text.
         let (mut rest, mut at) = (old.next(), 0);
-        // Takes what lies before a place out of the pieces.
-        let mut take = |until: usize, out: Option<&mut Vec<Piece>>| {
-            let mut out = out;
+        // Consumes the pieces before a place.
+        let mut take = |until: usize, mut out: Option<&mut Vec<Piece>>| {
             while at < until
                 && let Some(piece) = rest.take()
             {
@@ -67,7 +65,7 @@ impl Pieces {
         self.0 = out;
     }
 
-    /// Returns what lies between the parts of the original that stay.
+    /// Returns what is between the kept parts of the source, which has `len` bytes.
     pub(super) fn edits(&self, len: usize) -> Vec<Edit> {
         let mut edits = Vec::new();
         let mut at = 0;

@@ -1,4 +1,4 @@
-//! Keys and items that are removed.
+//! Removes keys and items.
 
 use std::ops::Range;
 
@@ -8,13 +8,13 @@ use crate::text::value::Value;
 use crate::text::yaml::tree::{Kind, Style};
 
 impl Editor<'_> {
-    /// Takes a key out of a mapping, every time it stands there.
+    /// Removes all occurrences of a key from a mapping.
     pub(super) fn remove_key(&self, mapping: usize, name: &str) -> Splices {
         let text = self.document.text();
         let entries: Vec<(usize, usize)> = self.tree.entries(mapping).collect();
         let named = |key: usize| !text.is_merge(key) && text.key(key).is_ok_and(|(key, _)| key == name);
-        let doomed: Vec<usize> = (0..entries.len()).filter(|index| named(entries[*index].0)).collect();
-        if doomed.is_empty() {
+        let removed: Vec<usize> = (0..entries.len()).filter(|index| named(entries[*index].0)).collect();
+        if removed.is_empty() {
             return Err(self.layout());
         }
         let parts: Vec<Range<usize>> = entries
@@ -24,13 +24,12 @@ impl Editor<'_> {
                 self.clamp(self.tree.node(*key).start as usize)..self.clamp(end)
             })
             .collect();
-        if doomed.iter().any(|index| self.tree.is_shared(entries[*index].1)) {
+        if removed.iter().any(|index| self.tree.is_shared(entries[*index].1)) {
             return Err(self.shared());
         }
-        self.remove(mapping, &parts, &doomed, &Value::Object(Default::default()))
+        self.remove(mapping, &parts, &removed, &Value::Object(Default::default()))
     }
 
-    /// Takes an item out of a list.
     pub(super) fn remove_item(&self, list: usize, items: &[usize], index: usize) -> Splices {
         if self.tree.is_shared(items[index]) {
             return Err(self.shared());
@@ -44,29 +43,29 @@ impl Editor<'_> {
         self.remove(list, &parts, &[index], &Value::Array(Vec::new()))
     }
 
-    /// Takes parts out of a collection; what would be left empty becomes `empty`.
+    /// Removes parts of a container, which becomes `empty` if none is left.
     pub(super) fn remove(
         &self,
         container: usize,
         parts: &[Range<usize>],
-        doomed: &[usize],
+        removed: &[usize],
         empty: &Value,
     ) -> Splices {
         let node = self.tree.node(container);
-        if doomed.len() == parts.len() {
+        if removed.len() == parts.len() {
             let place = (container > 0).then(|| self.place(container));
             return self.replace(place, container, empty);
         }
         let mut splices = Vec::new();
-        for index in doomed.iter().copied() {
+        for index in removed.iter().copied() {
             let part = parts[index].clone();
             if node.style == Style::Flow {
                 let span = match parts.get(index + 1) {
                     Some(next) => part.start..next.start,
-                    // The comma before it goes along, and the whole tail if that goes too.
+                    // With the comma before it, and the parts before it that are removed too.
                     None => {
                         let stays =
-                            (0..index).rev().find(|index| !doomed.contains(index)).unwrap_or_default();
+                            (0..index).rev().find(|index| !removed.contains(index)).unwrap_or_default();
                         parts[stays].end..part.end
                     }
                 };
@@ -74,10 +73,10 @@ impl Editor<'_> {
             } else if self.is_first(part.start) {
                 splices.push(splice(self.lines(part.start, part.end)?, ""));
             } else {
-                // The first part, behind a dash: the next one moves up.
+                // The first part, after a dash: the next one moves up.
                 let next = parts.get(index + 1).ok_or_else(|| self.layout())?;
                 let line = self.end_of_line(part.end)?;
-                if self.text[line..next.start].contains('#') || doomed.contains(&(index + 1)) {
+                if self.text[line..next.start].contains('#') || removed.contains(&(index + 1)) {
                     return Err(self.layout());
                 }
                 splices.push(splice(part.start..next.start, ""));
@@ -86,7 +85,7 @@ impl Editor<'_> {
         Ok(splices)
     }
 
-    /// Returns the parent of a collection, and its key there.
+    /// Returns the parent of a container, and its key there.
     pub(super) fn place(&self, at: usize) -> (usize, Option<usize>) {
         let parent = (0..at).rev().find(|parent| {
             let node = self.tree.node(*parent);

@@ -1,4 +1,4 @@
-//! Values that are replaced.
+//! Replaces values.
 
 use super::editor::Splices;
 use super::{Editor, splice};
@@ -7,7 +7,7 @@ use crate::text::yaml::print::{Look, is_inline};
 use crate::text::yaml::tree::{Kind, Style, Tag};
 
 impl Editor<'_> {
-    /// Puts a value in the place of a node, whose parent and key are given.
+    /// Replaces a node, whose parent and key are given.
     pub(super) fn replace(&self, place: Option<(usize, Option<usize>)>, at: usize, value: &Value) -> Splices {
         if self.tree.is_shared(at) {
             return Err(self.shared());
@@ -18,7 +18,7 @@ impl Editor<'_> {
         if value.is_string() && matches!(node.style, Style::Single | Style::Double) {
             look.quote = self.quote(at);
         }
-        // An anchor that nothing refers to may stay; a tag was for the old value.
+        // Keep an anchor that nothing refers to; a tag belongs to the old value.
         let start = if node.tag == Tag::None { node.content } else { node.start } as usize;
         let (start, end) = (self.clamp(start), self.clamp(node.end as usize));
         let is_flow = parent.is_some_and(|parent| self.tree.node(parent).style == Style::Flow)
@@ -67,7 +67,7 @@ impl Editor<'_> {
         }
     }
 
-    /// Puts text on one line in the place of a collection by indentation.
+    /// Replaces a block container with text on one line.
     pub(super) fn replace_block(
         &self,
         place: Option<(usize, Option<usize>)>,
@@ -89,7 +89,7 @@ impl Editor<'_> {
         Ok(vec![splice(introducer..introducer, format!(" {text}")), splice(self.lines(start, end)?, "")])
     }
 
-    /// Puts a collection by indentation in the place of a scalar.
+    /// Replaces a scalar with a block container.
     pub(super) fn replace_inline(
         &self,
         place: Option<(usize, Option<usize>)>,

@@ -1,4 +1,4 @@
-//! How the text around a node is written: quotes, commas, indentation.
+//! The style of the surrounding text: quotes, commas, indentation.
 
 use super::Editor;
 use crate::text::yaml::print::Look;
@@ -13,7 +13,7 @@ impl Editor<'_> {
         }
     }
 
-    /// Returns how a collection's text looks.
+    /// Returns the style of a container's text.
     pub(super) fn look(&self, container: usize) -> Look {
         let json = self.document.is_json();
         let node = self.tree.node(container);
@@ -22,7 +22,7 @@ impl Editor<'_> {
         });
         let key = mapping.map(|mapping| mapping + 1);
         let key_quote = if json { Some('"') } else { key.and_then(|key| self.quote(key)) };
-        // Where keys are quoted in brackets, somebody writes JSON.
+        // Quoted keys in braces mean JSON.
         let quote = (json || node.style == Style::Flow && key_quote == Some('"')).then_some('"');
         let tight = |at: usize, mark: char| {
             let rest =
@@ -50,8 +50,7 @@ impl Editor<'_> {
         }
     }
 
-    /// Returns the spaces per level and whether lists are indented, as the document has it where it first
-    /// shows.
+    /// Returns the spaces per level and whether lists are indented, as in their first use in the document.
     pub(super) fn indentation(&self) -> (usize, bool) {
         let (mut step, mut lists) = (None, None);
         let mut stack = vec![0];

@@ -1,12 +1,12 @@
-//! The keys of mappings: as text, and merge keys.
+//! The keys of mappings, as text, and merge keys.
 
 use std::borrow::Cow;
 
 use super::scalar::{Scalar, is_word, scalar};
+use crate::text::yaml::SyntaxError;
 use crate::text::yaml::tree::{Kind, Style, Tag, Tree};
-use crate::text::yaml::{SyntaxError, SyntaxErrorKind};
 
-/// The type of a key, since Go keeps `1` and `"1"` apart until both are printed.
+/// The type of a key: Go treats `1` and `"1"` as different keys until it prints both.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::text::yaml) enum KeyType {
     Text,
@@ -15,7 +15,7 @@ pub(in crate::text::yaml) enum KeyType {
     Float,
 }
 
-/// Returns a key as text, and the type it had.
+/// Returns a key as text, with its type.
 fn key_text(scalar: Scalar<'_>) -> Result<(Cow<'_, str>, KeyType), &'static str> {
     Ok(match scalar {
         Scalar::Text(text) => (text, KeyType::Text),
@@ -23,12 +23,12 @@ fn key_text(scalar: Scalar<'_>) -> Result<(Cow<'_, str>, KeyType), &'static str>
         Scalar::Bool(false) => ("false".into(), KeyType::Bool),
         Scalar::Int(int) => (int.to_string().into(), KeyType::Int),
         Scalar::Float(float) => (short_float(float).into(), KeyType::Float),
-        Scalar::Uint(_) => return Err("kubectl takes no key above 9223372036854775807; put it in quotes"),
-        Scalar::Null => return Err("kubectl takes no null key; put it in quotes"),
+        Scalar::Uint(_) => return Err("kubectl rejects keys above 9223372036854775807; put it in quotes"),
+        Scalar::Null => return Err("kubectl rejects null keys; put it in quotes"),
     })
 }
 
-/// Prints a float as Go's `FormatFloat(x, 'g', -1, 32)`, with YAML's names for what is no number.
+/// Prints a float as Go's `FormatFloat(x, 'g', -1, 32)`, with YAML's names for NaN and infinity.
 fn short_float(float: f64) -> String {
     let float = float as f32;
     if float.is_nan() {
@@ -47,7 +47,7 @@ fn short_float(float: f64) -> String {
     format!("{float}")
 }
 
-/// How a document is read: its tree, its text, and whether JSON's rules hold.
+/// A document to read: its tree and text, and whether JSON rules apply.
 #[derive(Clone, Copy)]
 pub(in crate::text::yaml) struct Text<'t> {
     pub(in crate::text::yaml) tree: &'t Tree,
@@ -56,8 +56,7 @@ pub(in crate::text::yaml) struct Text<'t> {
 }
 
 impl<'t> Text<'t> {
-    /// Returns a key of a mapping that can be told, without looking further, to be a text and no merge, as
-    /// nearly all keys can.
+    /// Returns a key that is plain text and no merge key, if one look shows it, as for nearly all keys.
     pub(in crate::text::yaml) fn word(self, at: usize) -> Option<&'t str> {
         let node = self.tree.node(at);
         if node.kind != Kind::Scalar || node.tag != Tag::None || node.style != Style::Plain {
@@ -66,15 +65,14 @@ impl<'t> Text<'t> {
         Some(self.tree.text(self.source, node)).filter(|text| is_word(text))
     }
 
-    /// Returns a key of a mapping as text; nothing where a merge stands.
+    /// Returns a key of a mapping as text, with its type.
     pub(in crate::text::yaml) fn key(self, at: usize) -> Result<(Cow<'t, str>, KeyType), SyntaxError> {
         let mut node = self.tree.node(at);
         let span = node.span();
         if node.kind == Kind::Alias {
             node = self.tree.node(node.target());
         }
-        let syntax =
-            |message: String| SyntaxError { message, span: span.clone(), kind: SyntaxErrorKind::Syntax };
+        let syntax = |message: String| SyntaxError::syntax(message, span.clone());
         if node.kind != Kind::Scalar {
             let message = if node.kind == Kind::Mapping {
                 "a key cannot be a mapping"
@@ -87,8 +85,7 @@ impl<'t> Text<'t> {
         if self.json || node.tag == Tag::None && (node.style != Style::Plain || is_word(text)) {
             return Ok((text.into(), KeyType::Text));
         }
-        let scalar =
-            scalar(text, node.style, node.tag).map_err(|why| syntax(format!("a key that is {why}")))?;
+        let scalar = scalar(text, node.style, node.tag).map_err(|why| syntax(format!("the key is {why}")))?;
         key_text(scalar).map_err(|why| syntax(why.to_owned()))
     }
 
@@ -105,11 +102,11 @@ impl<'t> Text<'t> {
             && self.tree.text(self.source, node) == "<<"
     }
 
-    /// Returns the mappings that a merge takes in, the one that counts most first.
+    /// Returns the mappings that a merge key merges in, the one with the highest priority first.
     pub(in crate::text::yaml) fn merged(self, at: usize) -> Result<Vec<usize>, SyntaxError> {
         let fails = || {
-            let message = "`<<` wants a mapping, or a list of mappings".to_owned();
-            Err(SyntaxError { message, span: self.tree.node(at).span(), kind: SyntaxErrorKind::Syntax })
+            let message = "`<<` requires a mapping or a list of mappings";
+            Err(SyntaxError::syntax(message, self.tree.node(at).span()))
         };
         let is_mapping = |at: &usize| {
             let node = self.tree.node(*at);

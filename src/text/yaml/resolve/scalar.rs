@@ -1,4 +1,4 @@
-//! What a scalar means, by YAML 1.1 as Go's decoder has it, or by JSON.
+//! Resolves scalars by YAML 1.1, as Go's decoder does, or by JSON.
 
 use std::borrow::Cow;
 
@@ -10,7 +10,7 @@ use serde_json::Number;
 use crate::text::value::Value;
 use crate::text::yaml::tree::{Style, Tag};
 
-/// What a scalar means.
+/// The value of a scalar.
 #[derive(Clone, Debug, PartialEq)]
 pub(in crate::text::yaml) enum Scalar<'t> {
     Null,
@@ -18,7 +18,7 @@ pub(in crate::text::yaml) enum Scalar<'t> {
     Int(i64),
     /// Above `i64::MAX`.
     Uint(u64),
-    /// May be infinite, or no number.
+    /// May be infinite or NaN.
     Float(f64),
     Text(Cow<'t, str>),
 }
@@ -26,7 +26,7 @@ pub(in crate::text::yaml) enum Scalar<'t> {
 /// Resolves a scalar of a YAML document.
 ///
 /// # Errors
-/// Says why the text does not fit its tag.
+/// Why the text does not match its tag.
 pub(in crate::text::yaml) fn scalar(text: &str, style: Style, tag: Tag) -> Result<Scalar<'_>, String> {
     let (wanted, name) = match tag {
         Tag::None if style == Style::Plain => return Ok(plain(text, true)),
@@ -35,11 +35,11 @@ pub(in crate::text::yaml) fn scalar(text: &str, style: Style, tag: Tag) -> Resul
         Tag::Binary => {
             return binary(text)
                 .map(|text| Scalar::Text(text.into()))
-                .ok_or_else(|| "not base64, which `!!binary` asks for".to_owned());
+                .ok_or_else(|| "not base64, which `!!binary` requires".to_owned());
         }
         // Go resolves a timestamp and then keeps the text.
         Tag::Timestamp if is_timestamp(text) => return Ok(Scalar::Text(text.into())),
-        Tag::Timestamp => return Err("not a time, which `!!timestamp` asks for".to_owned()),
+        Tag::Timestamp => return Err("not a time, which `!!timestamp` requires".to_owned()),
         tag => match (tag, plain(text, false)) {
             (Tag::Null, found @ Scalar::Null)
             | (Tag::Bool, found @ Scalar::Bool(_))
@@ -52,12 +52,11 @@ pub(in crate::text::yaml) fn scalar(text: &str, style: Style, tag: Tag) -> Resul
             _ => ("a number", "!!float"),
         },
     };
-    Err(format!("not {wanted}, which `{name}` asks for"))
+    Err(format!("not {wanted}, which `{name}` requires"))
 }
 
-/// Tells, without looking further, that text without quotes means nothing but itself, as nearly all keys do:
-/// all words that mean something else, such as `false`, have at most five letters and begin with one of
-/// these.
+/// Tells quickly whether text without quotes is surely a string, as nearly all keys are: words that are not, such
+/// as `false`, have at most five letters and begin with one of these.
 pub(in crate::text::yaml) fn is_word(text: &str) -> bool {
     match text.as_bytes().first() {
         Some(b'y' | b'Y' | b'n' | b'N' | b't' | b'T' | b'f' | b'F' | b'o' | b'O') => text.len() > 5,
@@ -96,8 +95,7 @@ fn number(text: &str, timestamps: bool) -> Scalar<'_> {
         "-.inf" | "-.Inf" | "-.INF" => return Scalar::Float(f64::NEG_INFINITY),
         _ => {}
     }
-    // Everything that follows is ASCII letters, digits and signs; most text that starts with a digit (images,
-    // quantities) is told by this.
+    // All that follows is ASCII letters, digits and signs. This rules out most other text (images, quantities).
     if !text.bytes().all(|byte| {
         byte.is_ascii_hexdigit() || matches!(byte, b'_' | b'.' | b'+' | b'-' | b'x' | b'X' | b'o' | b'O')
     }) {
@@ -149,7 +147,7 @@ fn go_int(text: &str) -> Option<Scalar<'static>> {
     }
     match i64::try_from(magnitude) {
         Ok(int) => Some(Scalar::Int(int)),
-        // Go reads what does not fit `int64` as unsigned, and that takes no sign.
+        // Go parses what exceeds `int64` as unsigned, which allows no sign.
         Err(_) => (!signed).then_some(Scalar::Uint(magnitude)),
     }
 }
@@ -186,8 +184,7 @@ fn go_float(text: &str) -> Scalar<'_> {
     }
 }
 
-/// Tells whether Go's decoder takes text for a time. Such a text stays text, so only texts that could be
-/// something else matter: `2024-1-2`.
+/// Tells whether Go's decoder parses text as a time, which stays a string: `2024-1-2`.
 fn is_timestamp(text: &str) -> bool {
     let bytes = text.as_bytes();
     if bytes.len() < 8 || !bytes[..4].iter().all(u8::is_ascii_digit) || bytes[4] != b'-' {
@@ -215,8 +212,7 @@ fn small(text: &str) -> Option<u32> {
         .then(|| text.parse().ok())?
 }
 
-/// Tells whether text is nothing, or the time of a day behind `T`, `t` (with a zone) or a space (without
-/// one).
+/// Tells whether text is empty, or a time of day after `T` or `t` (with a zone) or a space (without one).
 fn is_time(text: &str) -> bool {
     let Some(lead) = text.chars().next() else { return true };
     let mut rest = &text[lead.len_utf8()..];
@@ -253,8 +249,7 @@ fn is_time(text: &str) -> bool {
     }
 }
 
-/// Decodes base64 as Go does: line breaks do not count. Bytes that are not UTF-8 become U+FFFD when Go prints
-/// them as JSON.
+/// Decodes base64 as Go does, without line breaks. Go prints bytes that are not UTF-8 as U+FFFD.
 fn binary(text: &str) -> Option<String> {
     let config = GeneralPurposeConfig::new().with_decode_allow_trailing_bits(true);
     let bare: String = text.chars().filter(|char| !matches!(char, '\n' | '\r')).collect();
@@ -267,8 +262,7 @@ fn binary(text: &str) -> Option<String> {
     Some(out)
 }
 
-/// Returns a float as it comes out of Go's JSON: whole numbers without a fraction, which makes them integers.
-/// Nothing for what JSON cannot say.
+/// Returns a float as Go's JSON has it: whole numbers become integers; nothing for NaN and infinity.
 pub(super) fn json_float(float: f64) -> Option<Value> {
     if !float.is_finite() {
         return None;

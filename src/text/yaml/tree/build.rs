@@ -1,30 +1,30 @@
-//! Puts nodes into a tree.
+//! Builds a tree from nodes, in the order in which they start.
 
 use std::ops::Range;
 
 use super::{Kind, Node, Style, Tag, Tree};
-use crate::text::yaml::{Limits, SyntaxError, SyntaxErrorKind};
+use crate::text::yaml::{Limits, SyntaxError};
 
-/// A collection that is not closed yet.
+/// An open container.
 struct Open {
     at: u32,
     children: u32,
 }
 
-/// Puts nodes into a tree, in the order in which they start.
+/// Builds a [`Tree`].
 pub(in crate::text::yaml) struct Builder<'t> {
     source: &'t str,
     pub(super) limits: &'t Limits,
     pub(super) tree: Tree,
     open: Vec<Open>,
-    /// Where the last part that was read ends.
+    /// Where the last node ends.
     pub(super) last_end: u32,
 }
 
 impl<'t> Builder<'t> {
-    /// The caller has seen to it that offsets fit 32 bits ([`Limits::document_bytes`]).
+    /// Offsets fit 32 bits: see [`Limits::document_bytes`].
     pub(in crate::text::yaml) fn new(source: &'t str, limits: &'t Limits) -> Self {
-        // Manifests have a node for every ten bytes or so.
+        // Manifests have about one node per ten bytes.
         let nodes = Vec::with_capacity((source.len() / 10).min(1 << 16));
         Self { source, limits, tree: Tree { nodes, ..Tree::default() }, open: Vec::new(), last_end: 0 }
     }
@@ -33,7 +33,7 @@ impl<'t> Builder<'t> {
         let at = self.tree.nodes.len();
         if at >= self.limits.nodes {
             let message = format!("the document has more than {} values", self.limits.nodes);
-            return Err(SyntaxError { message, span: node.span(), kind: SyntaxErrorKind::Limit });
+            return Err(SyntaxError::limit(message, node.span()));
         }
         if let Some(parent) = self.open.last_mut() {
             parent.children += 1;
@@ -43,7 +43,7 @@ impl<'t> Builder<'t> {
         Ok(at)
     }
 
-    /// Opens a collection whose first byte (bracket, or first child) is at `content`.
+    /// Opens a container whose bracket or first child is at `content`.
     pub(in crate::text::yaml) fn open(
         &mut self,
         kind: Kind,
@@ -71,21 +71,21 @@ impl<'t> Builder<'t> {
         Ok(at)
     }
 
-    /// Tells whether what comes next is the value of a key.
+    /// Tells whether a value of a mapping comes next.
     pub(super) fn is_at_value(&self) -> bool {
         self.open.last().is_some_and(|open| {
             open.children % 2 == 1 && self.tree.nodes[open.at as usize].kind == Kind::Mapping
         })
     }
 
-    /// Tells whether what comes next is a key.
+    /// Tells whether a key of a mapping comes next.
     pub(super) fn is_at_key(&self) -> bool {
         self.open.last().is_some_and(|open| {
             open.children.is_multiple_of(2) && self.tree.nodes[open.at as usize].kind == Kind::Mapping
         })
     }
 
-    /// Closes the innermost collection; one in brackets ends at `end`, any other where its last part ends.
+    /// Closes the innermost container; one in brackets ends at `end`, a block with its last node.
     pub(in crate::text::yaml) fn close(&mut self, end: u32) {
         let next = self.tree.nodes.len() as u32;
         let Some(open) = self.open.pop() else { return };
@@ -97,7 +97,7 @@ impl<'t> Builder<'t> {
         node.next = next;
     }
 
-    /// Adds a scalar. Text that is a part of the document is referred to, not copied.
+    /// Adds a scalar. Text that is part of the source is not copied.
     pub(in crate::text::yaml) fn scalar(
         &mut self,
         style: Style,
@@ -131,8 +131,7 @@ impl<'t> Builder<'t> {
         })
     }
 
-    /// Returns where the innermost collection in brackets that is not closed starts. A pair in a list (`[a:
-    /// b]`) is a mapping that has none.
+    /// Returns the innermost open bracket. A pair in a list (`[a: b]`) is a mapping without one.
     pub(super) fn open_bracket(&self, source: &str) -> Option<usize> {
         let open = self
             .open
@@ -151,9 +150,5 @@ impl<'t> Builder<'t> {
 }
 
 pub(super) fn too_deep(limits: &Limits, span: Range<usize>) -> SyntaxError {
-    SyntaxError {
-        message: format!("nested more than {} levels deep", limits.depth),
-        span,
-        kind: SyntaxErrorKind::Limit,
-    }
+    SyntaxError::limit(format!("nested more than {} levels deep", limits.depth), span)
 }

@@ -1,140 +1,133 @@
-//! Messages for what the YAML parser refuses.
+//! Messages for what the YAML parser rejects.
 
 use granit_parser::{ErrorKind, ScanError};
 
 use super::build::{Builder, too_deep};
-use super::read::introducer;
+use super::read::{UNCLOSED_QUOTE, introducer};
 use super::refuse::TAB;
 use crate::text::lines::character_at;
-use crate::text::yaml::{Limits, SyntaxError, SyntaxErrorKind};
+use crate::text::yaml::{Limits, SyntaxError};
 
-/// Says in our words what the parser stumbled over.
+/// Returns the parser's error with a message of ours, and the place that most likely needs the fix.
 pub(super) fn explain(
     error: &ScanError,
     source: &str,
     limits: &Limits,
     builder: &Builder<'_>,
 ) -> SyntaxError {
-    // The parser may stand in the middle of a character that is a line break to it.
+    // The parser may stop inside a character that it takes for a line break.
     let at = character_at(source, error.marker().byte_offset().unwrap_or(source.len()));
     let rest = &source[at..];
     let word = rest.split(char::is_whitespace).next().unwrap_or_default();
-    let mut span = at..at + word.len().max(rest.chars().next().map_or(0, char::len_utf8));
     let first = rest.chars().next();
-    // Inside of brackets that opened on a line above, the bracket that is missing is the better guess.
-    let bracket = builder
-        .open_bracket(source)
-        .filter(|bracket| source.get(*bracket..at).is_some_and(|between| between.contains(['\n', '\r'])));
-    let message = match error.kind() {
+    let width = first.map_or(0, char::len_utf8);
+    if matches!(
+        error.kind(),
         ErrorKind::MappingValueNotAllowed
-        | ErrorKind::InvalidColonPlacement
-        | ErrorKind::ExpectedFlowMappingSeparator
-        | ErrorKind::ExpectedFlowSequenceSeparator
-        | ErrorKind::BlockEntryInFlowCollection
-        | ErrorKind::BlockSequenceEntryNotAllowed
-            if bracket.is_some() =>
-        {
-            let bracket = bracket.unwrap_or_default();
-            span = bracket..bracket + 1;
-            format!(
-                "this `{}` is not closed where it should be, or a `,` is missing behind it",
-                &source[span.clone()]
-            )
-        }
-        ErrorKind::RecursionLimitExceeded => {
-            return too_deep(limits, at..at + first.map_or(0, char::len_utf8));
-        }
+            | ErrorKind::InvalidColonPlacement
+            | ErrorKind::ExpectedFlowMappingSeparator
+            | ErrorKind::ExpectedFlowSequenceSeparator
+            | ErrorKind::BlockEntryInFlowCollection
+            | ErrorKind::BlockSequenceEntryNotAllowed
+    ) && let Some(bracket) = bracket_above(builder, source, at)
+    {
+        let message = format!("`{}` is not closed, or a `,` is missing after it", &source[bracket..=bracket]);
+        return SyntaxError::syntax(message, bracket..bracket + 1);
+    }
+    let mut span = at..at + word.len().max(width);
+    let message = match error.kind() {
+        ErrorKind::RecursionLimitExceeded => return too_deep(limits, at..at + width),
         ErrorKind::TabInBlockIndentation | ErrorKind::TabInIndentation | ErrorKind::TabAtBlockScalarStart => {
             let line = source[..at].rfind(['\n', '\r']).map_or(0, |line| line + 1);
             if let Some(tab) = source[line..at].find('\t') {
                 span = line + tab..line + tab + 1;
             }
-            TAB.to_owned()
+            TAB
         }
-        ErrorKind::TabNotAllowed | ErrorKind::TabInPlainScalar => "a tab where YAML wants a space".to_owned(),
-        ErrorKind::UnexpectedCharacter { character: '\t' } => TAB.to_owned(),
+        ErrorKind::UnexpectedCharacter { character: '\t' } => TAB,
+        ErrorKind::TabNotAllowed | ErrorKind::TabInPlainScalar => "tab where a space is required",
         ErrorKind::UnexpectedCharacter { character } => {
-            format!("a value cannot start with `{}`; put it in quotes", character.escape_default())
+            let character = character.escape_default();
+            let message = format!("a value cannot start with `{character}`; put it in quotes");
+            return SyntaxError::syntax(message, span);
         }
-        ErrorKind::DirectiveDisallowed => {
-            "a line that starts with `%` is a directive, which kubectl refuses".to_owned()
+        ErrorKind::UnknownAnchor => {
+            let alias = word.trim_end_matches([',', ']', '}']);
+            let message = format!("`{alias}` refers to an anchor that is not defined before it");
+            return SyntaxError::syntax(message, span);
         }
-        ErrorKind::UnknownAnchor => format!(
-            "`{}` refers to an anchor that is not defined before it",
-            word.trim_end_matches([',', ']', '}'])
-        ),
+        ErrorKind::UnclosedFlowCollection { open } => {
+            return SyntaxError::syntax(format!("`{open}` is never closed"), span);
+        }
+        ErrorKind::MismatchedFlowCollectionEnd { open, close } => {
+            return SyntaxError::syntax(format!("`{open}` is closed with `{close}`"), span);
+        }
+        ErrorKind::DirectiveDisallowed => "a line that starts with `%` is a directive; kubectl rejects it",
         ErrorKind::MappingValueNotAllowed | ErrorKind::InvalidColonPlacement => {
-            "a `:` that makes no key here; check the indentation, or put the value in quotes".to_owned()
+            "unexpected `:`; check the indentation, or put the value in quotes"
         }
         ErrorKind::ExpectedBlockMappingKey => match first {
-            Some('-') => "a list item where a key belongs; check the indentation".to_owned(),
-            Some('}' | ']') => format!("a `{}` that closes nothing", first.unwrap_or_default()),
-            _ => "a key belongs here; check the indentation".to_owned(),
+            Some('-') => "expected a key, found a list item; check the indentation",
+            Some('}') => "`}` without an opening `{`",
+            Some(']') => "`]` without an opening `[`",
+            _ => "expected a key; check the indentation",
         },
-        ErrorKind::SimpleKeyExpected | ErrorKind::InvalidSimpleKey => {
-            "a key without a `:` behind it".to_owned()
-        }
-        ErrorKind::ExpectedBlockSequenceEntry => {
-            "a list item, `- …`, belongs here; check the indentation".to_owned()
-        }
-        ErrorKind::BlockSequenceEntryNotAllowed => {
-            "a list cannot start here; start it on a line of its own".to_owned()
-        }
-        ErrorKind::BlockEntryInFlowCollection => {
-            "a `- ` inside of brackets; separate the items with `,`".to_owned()
-        }
-        ErrorKind::MappingKeyNotAllowed => "a key cannot start here".to_owned(),
-        ErrorKind::ExpectedFlowMappingSeparator => "a `,` or `}` belongs here".to_owned(),
-        ErrorKind::ExpectedFlowSequenceSeparator => "a `,` or `]` belongs here".to_owned(),
-        ErrorKind::UnclosedFlowCollection { open } => format!("this `{open}` is never closed"),
-        ErrorKind::MismatchedFlowCollectionEnd { open, close } => {
-            format!("a `{close}` where the bracket `{open}` is open")
-        }
-        ErrorKind::MisplacedFlowCollectionEnd => "a bracket that closes nothing".to_owned(),
-        ErrorKind::UnexpectedEofFlowSequence => "the document ends inside of `[`".to_owned(),
+        ErrorKind::SimpleKeyExpected | ErrorKind::InvalidSimpleKey => "missing `:` after this key",
+        ErrorKind::ExpectedBlockSequenceEntry => "expected a list item (`- …`); check the indentation",
+        ErrorKind::BlockSequenceEntryNotAllowed => "a list cannot start here; start it on its own line",
+        ErrorKind::BlockEntryInFlowCollection => "`- ` inside brackets; separate the items with `,`",
+        ErrorKind::MappingKeyNotAllowed => "a key cannot start here",
+        ErrorKind::ExpectedFlowMappingSeparator => "expected `,` or `}`",
+        ErrorKind::ExpectedFlowSequenceSeparator => "expected `,` or `]`",
+        ErrorKind::MisplacedFlowCollectionEnd => "closing bracket without an opening one",
+        ErrorKind::UnexpectedEofFlowSequence => "the document ends inside `[`",
         ErrorKind::UnexpectedEofFlowMapping | ErrorKind::UnexpectedEofImplicitFlowMapping => {
-            "the document ends inside of `{`".to_owned()
+            "the document ends inside `{`"
         }
         ErrorKind::UnexpectedEof
         | ErrorKind::UnexpectedEofBlockMapping
-        | ErrorKind::UnexpectedEofBlockSequence => "the document ends too early".to_owned(),
+        | ErrorKind::UnexpectedEofBlockSequence => "the document ends too early",
         ErrorKind::InvalidQuotedScalarIndent if rest.trim().is_empty() => {
-            // The text ends inside of quotes, which opened behind the last thing that was read.
+            // The text ends inside quotes that opened after the last node.
             let open = introducer(source, builder.last_end as usize, at, b"'\"");
             span = open..open + source[open..].split(['\n', '\r']).next().map_or(0, str::len);
-            "this quote is never closed".to_owned()
+            UNCLOSED_QUOTE
         }
-        ErrorKind::UnclosedQuotedScalar => "this quote is never closed".to_owned(),
-        ErrorKind::DocumentIndicatorInQuotedScalar => "a document ends inside of quotes".to_owned(),
+        ErrorKind::UnclosedQuotedScalar => UNCLOSED_QUOTE,
+        ErrorKind::DocumentIndicatorInQuotedScalar => "the document ends inside quotes",
         ErrorKind::InvalidTrailingSingleQuotedScalar | ErrorKind::InvalidTrailingDoubleQuotedScalar => {
-            "text behind a closing quote".to_owned()
+            "unexpected text after the closing quote"
         }
         ErrorKind::InvalidQuotedScalarIndent | ErrorKind::InvalidFlowScalarIndent => {
-            "a line inside of quotes or brackets that is not indented enough".to_owned()
+            "a line inside quotes or brackets is not indented enough"
         }
         ErrorKind::UnknownQuotedScalarEscape
         | ErrorKind::InvalidQuotedScalarHexEscape
         | ErrorKind::InvalidUnicodeEscape => {
-            "an escape that YAML does not know; use `'` instead of `\"`, or double the backslash".to_owned()
+            "unknown escape; use `'` instead of `\"`, or double the backslash"
         }
         ErrorKind::InvalidLowSurrogateHexEscape
         | ErrorKind::InvalidLowSurrogate
         | ErrorKind::MissingLowSurrogate
-        | ErrorKind::UnpairedLowSurrogate => "an escape that is half of a character".to_owned(),
+        | ErrorKind::UnpairedLowSurrogate => "escape of half a character",
         ErrorKind::InvalidIndentation | ErrorKind::InvalidBlockScalarIndent => {
-            "the indentation does not fit the line above".to_owned()
+            "the indentation does not match the line above"
         }
         ErrorKind::InvalidBlockScalarHeader | ErrorKind::ZeroBlockScalarIndent => {
-            "this is no header of a block of text; write `|` or `>` alone".to_owned()
+            "invalid start of a block of text; write only `|` or `>`"
         }
-        ErrorKind::CommentInterceptedScalar => {
-            "a comment in the middle of a text of several lines".to_owned()
-        }
-        ErrorKind::CommentNotSeparated => "a comment needs a space before its `#`".to_owned(),
-        ErrorKind::BomInsideDocument => "a byte-order mark in the middle of the document".to_owned(),
-        ErrorKind::UndeclaredTagHandle => "a tag whose handle is not declared".to_owned(),
-        ErrorKind::InvalidDocumentEnd => "text behind the end of the document".to_owned(),
-        other => format!("this is not YAML: {other}"),
+        ErrorKind::CommentInterceptedScalar => "comment inside a text of several lines",
+        ErrorKind::CommentNotSeparated => "a comment needs a space before its `#`",
+        ErrorKind::BomInsideDocument => "byte order mark inside the document",
+        ErrorKind::UndeclaredTagHandle => "undeclared tag handle",
+        ErrorKind::InvalidDocumentEnd => "unexpected text after the end of the document",
+        other => return SyntaxError::syntax(format!("invalid YAML: {other}"), span),
     };
-    SyntaxError { message, span, kind: SyntaxErrorKind::Syntax }
+    SyntaxError::syntax(message, span)
+}
+
+/// Returns the innermost open bracket if it is on a line above: closing it is then the likely fix.
+fn bracket_above(builder: &Builder<'_>, source: &str, at: usize) -> Option<usize> {
+    let bracket = builder.open_bracket(source)?;
+    source.get(bracket..at)?.contains(['\n', '\r']).then_some(bracket)
 }

@@ -14,9 +14,11 @@ use super::explain::explain;
 use super::refuse::{check_escapes, check_tabs};
 use super::{Kind, Style, Tag, Tree};
 use crate::text::yaml::quoted::{Covered, Covers, apostrophes, is_covered};
-use crate::text::yaml::{Limits, SyntaxError, SyntaxErrorKind};
+use crate::text::yaml::{Limits, SyntaxError};
 
-/// Reads the first YAML document of a text; Go's decoder looks no further either.
+pub(super) const UNCLOSED_QUOTE: &str = "the quote is never closed";
+
+/// Reads the first YAML document of a text, as Go's decoder does.
 pub(in crate::text::yaml) fn read(
     source: &str,
     directives: bool,
@@ -26,7 +28,7 @@ pub(in crate::text::yaml) fn read(
         disallow_directives: !directives,
         emit_anchor_events: true,
         emit_comments: false,
-        // Ours is the stricter limit: it counts block and flow together.
+        // `Builder::open` has the stricter limit: it counts block and flow together.
         flow_nesting_limit: limits.depth + 1,
         block_nesting_limit: limits.depth + 1,
     };
@@ -45,7 +47,7 @@ pub(in crate::text::yaml) fn read(
     }
 }
 
-/// Tells whether the parser may have refused what Go's decoder takes: see [`super::quoted`].
+/// Tells whether Go's decoder may accept what the parser rejected: see [`crate::text::yaml::quoted`].
 fn is_strict(kind: &ErrorKind) -> bool {
     matches!(
         kind,
@@ -56,8 +58,8 @@ fn is_strict(kind: &ErrorKind) -> bool {
     )
 }
 
-/// Reads a text in which lines in quotes are not indented as the parser wants them. `refused` says what it
-/// stumbled over first.
+/// Reads a text again with quoted text of several lines covered, which the parser may reject. `refused` is its
+/// first error.
 fn read_covered(
     source: &str,
     options: Options,
@@ -70,11 +72,10 @@ fn read_covered(
         Parser::with_options(Covered::new(source, Rc::clone(&covers)), options).try_load(&mut reader, false);
     if let Some(open) = covers.unclosed.get() {
         let line = memchr::memchr2(b'\n', b'\r', &source.as_bytes()[open..]).unwrap_or(source.len() - open);
-        let message = "this quote is never closed".to_owned();
-        return Err(SyntaxError { message, span: open..open + line, kind: SyntaxErrorKind::Syntax });
+        return Err(SyntaxError::syntax(UNCLOSED_QUOTE, open..open + line));
     }
     match result {
-        // Nothing was covered that is no text in quotes.
+        // All that was covered is quoted text.
         Ok(()) if *covers.texts.borrow() == reader.texts => reader.finish(),
         Ok(()) => Err(refused),
         Err(TryLoadError::Scan(error)) => Err(explain(&error, source, limits, &reader.builder)),
@@ -82,7 +83,7 @@ fn read_covered(
     }
 }
 
-/// Reads a text in quotes by itself, where its lines need no indentation.
+/// Reads quoted text by itself, where its lines need no indentation.
 fn quoted(
     source: &str,
     span: Range<usize>,
@@ -103,10 +104,10 @@ fn quoted(
             }
         }
     }
-    Err(SyntaxError { message: "this quote is never closed".to_owned(), span, kind: SyntaxErrorKind::Syntax })
+    Err(SyntaxError::syntax(UNCLOSED_QUOTE, span))
 }
 
-/// Returns a text without the bytes at some places, which are ASCII and in order.
+/// Returns a text without some ASCII bytes, whose places are in order.
 fn without(text: &str, places: &[usize]) -> String {
     let mut out = String::with_capacity(text.len());
     let mut from = 0;
@@ -121,15 +122,15 @@ fn without(text: &str, places: &[usize]) -> String {
 struct Reader<'t> {
     source: &'t str,
     builder: Builder<'t>,
-    /// The nodes that anchors stand at, by the parser's numbers.
+    /// The nodes of anchors, by the parser's numbers.
     anchors: Vec<u32>,
     /// The node that was added last.
     last: usize,
-    /// Where the document ends: what follows is not read.
+    /// Where the document ends.
     end: usize,
-    /// Set where texts in quotes come covered, and are to be read apart.
+    /// Set if quoted text is covered, and must be read separately.
     covered: Option<Options>,
-    /// The texts that came covered.
+    /// The quoted text that was covered.
     texts: Vec<Range<usize>>,
 }
 
@@ -156,8 +157,7 @@ impl<'i> TrySpannedEventReceiver<'i> for Reader<'_> {
                 let style = collection_style(style);
                 let mut content = start;
                 if style == Style::Block && self.builder.is_at_value() {
-                    // A list whose dashes stand right below the key's first letter is reported at its first
-                    // item.
+                    // The parser reports a list that is not indented at its first item.
                     let from = self.builder.last_end.max(tag_end(&span));
                     content = introducer(self.source, from as usize, start as usize, b"-") as u32;
                 }
@@ -195,13 +195,12 @@ impl<'t> Reader<'t> {
         Ok(tree)
     }
 
-    /// Adds a text in quotes that may come covered.
-    fn lines(&mut self, style: Style, text: &str, span: Range<u32>) -> Result<usize, SyntaxError> {
+    /// Adds quoted text that may be covered.
+    fn quoted(&mut self, style: Style, text: &str, span: Range<u32>) -> Result<usize, SyntaxError> {
         let place = span.start as usize..span.end as usize;
         let has_colon = || self.source[place.end..].trim_start_matches([' ', '\t']).starts_with(':');
         if self.builder.is_at_key() && self.source[place.clone()].contains(['\n', '\r']) && has_colon() {
-            let message = "a key of several lines, which kubectl refuses".to_owned();
-            return Err(SyntaxError { message, span: place, kind: SyntaxErrorKind::Syntax });
+            return Err(SyntaxError::syntax("kubectl rejects keys of several lines", place));
         }
         let Some(options) = &self.covered else { return self.builder.scalar(style, span, text) };
         let text = quoted(self.source, place.clone(), options, self.builder.limits)?;
@@ -213,7 +212,7 @@ impl<'t> Reader<'t> {
         let start = offset(span.start.byte_offset());
         let end = offset(span.end.byte_offset());
         let style = match style {
-            // The parser calls a value that is left out `~`, or the empty text, and puts it before the colon.
+            // The parser puts a missing value (`~` or empty text) before the colon.
             ScalarStyle::Plain if start == end => {
                 let place = if self.builder.is_at_value() {
                     behind_colon(self.source, start as usize) as u32
@@ -237,7 +236,7 @@ impl<'t> Reader<'t> {
             }
         };
         if style != Style::Plain && is_covered(&self.source.as_bytes()[start as usize..end as usize]) {
-            return self.lines(style, text, start..end);
+            return self.quoted(style, text, start..end);
         }
         self.builder.scalar(style, start..end, text)
     }
@@ -245,7 +244,7 @@ impl<'t> Reader<'t> {
     fn set_tag(&mut self, tag: &granit_parser::Tag, span: &Span) {
         let node = &mut self.builder.tree.nodes[self.last];
         node.tag = match resolve_tag(tag) {
-            // With nothing behind it, `!` is the empty text.
+            // `!` alone is the empty text.
             Tag::NonSpecific if node.is_absent() => Tag::Other,
             tag => tag,
         };
@@ -262,7 +261,7 @@ impl<'t> Reader<'t> {
         self.anchors[id] = self.last as u32;
     }
 
-    /// Makes the node that was added last start at its tag or anchor.
+    /// Moves the start of the last node to its tag or anchor.
     fn widen(&mut self, start: Option<u32>) {
         let node = &mut self.builder.tree.nodes[self.last];
         node.start = node.start.min(start.unwrap_or(node.start));
@@ -305,16 +304,14 @@ fn resolve_tag(tag: &granit_parser::Tag) -> Tag {
     }
 }
 
-/// Returns the place behind the colon that follows the end of a key, or that end itself where no colon
-/// follows.
+/// Returns the place after the colon that follows `end`, or `end` if none follows.
 fn behind_colon(source: &str, end: usize) -> usize {
     let rest = source.get(end..).unwrap_or_default();
     let trimmed = rest.trim_start_matches([' ', '\t', '\n', '\r']);
     if trimmed.starts_with(':') { source.len() - trimmed.len() + 1 } else { end }
 }
 
-/// Returns where one of the given indicators stands, behind the end of what came before and before `content`;
-/// otherwise `content`.
+/// Returns the place of one of the indicators between `from` and `content`, or `content` if there is none.
 pub(super) fn introducer(source: &str, from: usize, content: usize, indicators: &[u8]) -> usize {
     let bytes = source.as_bytes();
     let mut at = from;
@@ -322,7 +319,7 @@ pub(super) fn introducer(source: &str, from: usize, content: usize, indicators: 
         match bytes[at] {
             byte if indicators.contains(&byte) => return at,
             b'#' => at += memchr::memchr2(b'\n', b'\r', &bytes[at..content]).unwrap_or(content - at),
-            // An anchor or a verbatim tag may have any character.
+            // Anchors and verbatim tags may have any character.
             b'&' | b'!' => {
                 at += bytes[at..content].iter().take_while(|byte| !byte.is_ascii_whitespace()).count();
             }
@@ -332,15 +329,15 @@ pub(super) fn introducer(source: &str, from: usize, content: usize, indicators: 
     content
 }
 
-/// Returns where a block scalar ends for a reader: before its last line break and, where they do not count,
-/// the blank lines behind it.
+/// Returns the visible end of a block scalar: before its last line break and before blank lines that are not
+/// part of it.
 fn trim_block(source: &str, header: usize, content: usize, end: usize) -> usize {
     let keeps =
         source[header..content].split(['\n', '\r', '#']).next().is_some_and(|line| line.contains('+'));
     let end = end.max(content);
     let text = &source[content..end];
     let text = if keeps {
-        // The parser may have gone on into the indentation of what follows.
+        // The parser may include the indentation of what follows.
         let text =
             Some(text.trim_end_matches(' ')).filter(|text| text.ends_with(['\n', '\r'])).unwrap_or(text);
         text.strip_suffix("\r\n").or_else(|| text.strip_suffix(['\n', '\r'])).unwrap_or(text)

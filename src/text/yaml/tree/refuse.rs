@@ -1,20 +1,18 @@
-//! What the YAML parser takes and Go's decoder refuses: tabs and escapes.
+//! What the YAML parser accepts and Go's decoder rejects: some tabs and escapes.
 
 use std::ops::Range;
 
 use super::{Style, Tree};
-use crate::text::yaml::{SyntaxError, SyntaxErrorKind};
+use crate::text::yaml::SyntaxError;
 
-/// Refuses tabs where Go's decoder takes no blanks: at the start of a line or behind a dash, outside of
-/// brackets and text.
-///
-/// That holds for lines that are blank or have nothing but a comment, too.
+/// Rejects tabs at the start of a line or after a dash, outside brackets and text, also on blank lines and
+/// before comments.
 pub(super) fn check_tabs(source: &str, tree: &Tree) -> Result<(), SyntaxError> {
     let bytes = source.as_bytes();
-    // Where text and brackets that started before the tab end.
+    // The end of text and brackets that start before the tab.
     let mut covered = 0;
     let mut next = 0;
-    // The last tab that stands behind something on its line.
+    // The last tab that follows something on its line.
     let mut behind = None;
     for tab in memchr::memchr_iter(b'\t', bytes) {
         while let Some(node) = tree.nodes.get(next).filter(|node| node.content as usize <= tab) {
@@ -35,21 +33,16 @@ pub(super) fn check_tabs(source: &str, tree: &Tree) -> Result<(), SyntaxError> {
                 .take_while(|byte| !matches!(byte, b'\n' | b'\r'))
                 .all(|byte| matches!(byte, b' ' | b'\t' | b'-'))
         {
-            return Err(SyntaxError {
-                message: TAB.to_owned(),
-                span: tab..tab + 1,
-                kind: SyntaxErrorKind::Syntax,
-            });
+            return Err(SyntaxError::syntax(TAB, tab..tab + 1));
         }
         behind = Some(tab);
     }
     Ok(())
 }
 
-pub(super) const TAB: &str = "a tab in the indentation; YAML is indented with spaces";
+pub(super) const TAB: &str = "tab in the indentation; YAML uses spaces";
 
-/// Refuses the escapes of a double-quoted scalar that Go's decoder does not know: `\/`, and halves of
-/// surrogate pairs.
+/// Rejects the escapes of a double-quoted scalar that Go's decoder rejects: `\/` and halves of surrogate pairs.
 pub(super) fn check_escapes(source: &str, span: Range<usize>) -> Result<(), SyntaxError> {
     let bytes = source.as_bytes();
     let mut at = span.start;
@@ -57,11 +50,10 @@ pub(super) fn check_escapes(source: &str, span: Range<usize>) -> Result<(), Synt
         at += step;
         let refuse = |len: usize, what: &str| {
             let span = at..(at + len).min(span.end);
-            Err(SyntaxError {
-                message: format!("kubectl does not know the escape `{}`{what}", &source[span.clone()]),
+            Err(SyntaxError::syntax(
+                format!("kubectl rejects the escape `{}`{what}", &source[span.clone()]),
                 span,
-                kind: SyntaxErrorKind::Syntax,
-            })
+            ))
         };
         match bytes.get(at + 1) {
             Some(b'/') => return refuse(2, ""),
@@ -69,7 +61,7 @@ pub(super) fn check_escapes(source: &str, span: Range<usize>) -> Result<(), Synt
                 if matches!(bytes.get(at + 2), Some(b'd' | b'D'))
                     && matches!(bytes.get(at + 3), Some(b'8'..=b'9' | b'a'..=b'f' | b'A'..=b'F')) =>
             {
-                return refuse(6, ": it is half of a character; write the character itself");
+                return refuse(6, ": it is half a character; write the character itself");
             }
             _ => {}
         }
