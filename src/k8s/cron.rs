@@ -1,8 +1,7 @@
-//! Cron schedules as Kubernetes reads them: `ParseStandard` of `robfig/cron` v3, its next-run search, and the
-//! API server's guard around its panics.
+//! Cron schedules as in Kubernetes: `ParseStandard` of `robfig/cron` v3 and its search for the next run.
 //!
-//! Five fields or a descriptor; Sunday is 0 and never 7; no `L`, `W` or `#`; `?` is `*`; day of month and day
-//! of week are joined by OR unless one of them holds a plain star (kubernetes.md §3).
+//! Five fields or a descriptor; Sunday is 0, never 7; no `L`, `W` or `#`; `?` is `*`; day of month and day of week
+//! are combined by OR unless one of them is a star (kubernetes.md §3).
 
 mod field;
 mod next;
@@ -15,11 +14,11 @@ pub use zone::{LocationError, load_location};
 
 use super::go::quoted;
 
-/// Why a text is no schedule, in the words of `robfig/cron`.
+/// Why a text is not a schedule, with the message of `robfig/cron`.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[allow(missing_docs, reason = "the message says it; the fields are its parts")]
 pub enum CronError {
-    /// Nothing is there.
+    /// The text is empty.
     #[error("empty spec string")]
     Empty,
     /// Not five fields.
@@ -37,28 +36,28 @@ pub enum CronError {
     /// `1/2/3`.
     #[error("too many slashes: {0}")]
     Slashes(String),
-    /// A range begins below what its field can hold.
+    /// A range starts below the minimum of its field.
     #[error("beginning of range ({start}) below minimum ({least}): {text}")]
     Below { start: u64, least: u64, text: String },
-    /// A range ends above what its field can hold.
+    /// A range ends above the maximum of its field.
     #[error("end of range ({end}) above maximum ({most}): {text}")]
     Above { end: u64, most: u64, text: String },
-    /// A range runs backwards.
+    /// A range is reversed.
     #[error("beginning of range ({start}) beyond end of range ({end}): {text}")]
     Backwards { start: u64, end: u64, text: String },
     /// A step of zero.
     #[error("step of range should be a positive number: {0}")]
     Step(String),
-    /// An `@` word that is none.
+    /// An unknown `@` word.
     #[error("unrecognized descriptor: {0}")]
     Descriptor(String),
-    /// `@every` with something that is no duration.
+    /// `@every` without a valid duration.
     #[error("failed to parse duration {descriptor}: time: {problem}")]
     Duration { descriptor: String, problem: String },
-    /// `TZ=` with something that is no time zone.
+    /// `TZ=` without a valid time zone.
     #[error("provided bad location {name}: {error}")]
     Location { name: String, error: LocationError },
-    /// `TZ=` without a blank after it: `robfig/cron` panics there and Kubernetes makes an error of that.
+    /// `TZ=` without a space after it: `robfig/cron` panics, which Kubernetes reports as an error.
     #[error("invalid schedule format: runtime error: slice bounds out of range [:-1]")]
     Panic,
 }
@@ -68,7 +67,7 @@ pub enum CronError {
 pub enum Schedule {
     /// Minutes, hours and days.
     Fields(Fields),
-    /// `@every`: so many seconds after the run before, at least 1.
+    /// `@every`: seconds after the previous run, at least 1.
     Every(i64),
 }
 
@@ -80,11 +79,11 @@ pub struct Fields {
     day: u64,
     month: u64,
     weekday: u64,
-    /// The zone that a `TZ=` prefix names.
+    /// The zone of a `TZ=` prefix.
     zone: Option<TimeZone>,
 }
 
-/// Descriptors, and the fields that they stand for.
+/// Descriptors and their fields.
 const DESCRIPTORS: [(&str, &str); 7] = [
     ("@yearly", "0 0 1 1 *"),
     ("@annually", "0 0 1 1 *"),
@@ -96,11 +95,10 @@ const DESCRIPTORS: [(&str, &str); 7] = [
 ];
 
 impl Schedule {
-    /// Reads a schedule. A `TZ=` or `CRON_TZ=` prefix is read too; that `CronJob`s may not carry one is for
-    /// validation to say.
+    /// Parses a schedule. Accepts a `TZ=` or `CRON_TZ=` prefix, which validation rejects in a `CronJob`.
     ///
     /// # Errors
-    /// Says what is wrong, in the words that the API server repeats.
+    /// The text is not a schedule.
     pub fn parse(text: &str) -> Result<Self, CronError> {
         if text.is_empty() {
             return Err(CronError::Empty);
@@ -125,8 +123,7 @@ impl Schedule {
         Ok(Self::Every((nanoseconds / 1_000_000_000).max(1)))
     }
 
-    /// Returns the first run after a time, in that time's zone; nothing where there is none within the next
-    /// five years.
+    /// Returns the first run after a time, in that time's zone; nothing if there is none within five years.
     #[must_use]
     pub fn next(&self, after: &Zoned) -> Option<Zoned> {
         let second = after.timestamp().as_second() - i64::from(after.timestamp().subsec_nanosecond() < 0);
@@ -137,8 +134,7 @@ impl Schedule {
         Some(Timestamp::from_second(next).ok()?.to_zoned(after.time_zone().clone()))
     }
 
-    /// Tells whether no date fits the schedule (`0 0 31 2 *`). The API server accepts such a `CronJob`; it
-    /// just never runs.
+    /// Tells whether no date matches the schedule (`0 0 31 2 *`). The API server accepts it; it never runs.
     #[must_use]
     pub fn never_fires(&self) -> bool {
         match self {
@@ -149,10 +145,8 @@ impl Schedule {
         }
     }
 
-    /// Returns the smallest time between two runs, in seconds; nothing where there are no two runs.
-    ///
-    /// Hours are hours of the clock on the wall: where a zone sets its clock forward, one gap of the year is
-    /// that much shorter.
+    /// Returns the shortest time between two runs, in seconds; nothing if there are no two runs. Ignores daylight
+    /// saving time.
     #[must_use]
     pub fn shortest_period_seconds(&self) -> Option<u64> {
         let fields = match self {
@@ -173,7 +167,7 @@ impl Schedule {
         let mut best = within_day;
         for day in days {
             best = best.min(overnight + (day - before - 1) * 24 * 60);
-            // No two days are closer, and no gap can be shorter than this.
+            // No gap can be shorter.
             if best <= overnight {
                 break;
             }
@@ -208,8 +202,7 @@ impl Fields {
         if (self.day | self.weekday) & STAR != 0 { by_day && by_weekday } else { by_day || by_weekday }
     }
 
-    /// Returns the numbers of the days that fit, counted over 28 years: after that, dates fall on the same
-    /// weekdays again.
+    /// Returns the numbers of the days that match in 28 years, after which weekdays repeat.
     fn days(&self) -> impl Iterator<Item = u64> {
         const LENGTHS: [u64; 12] = [31, 28, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31];
         // 2000-01-01 was a Saturday.
@@ -228,7 +221,7 @@ impl Fields {
     }
 }
 
-/// Reads a duration as Go's `time.ParseDuration` does.
+/// Parses a duration as Go's `time.ParseDuration` does.
 fn duration_nanoseconds(text: &str) -> Result<i64, String> {
     const UNITS: [(&str, u64); 8] = [
         ("ns", 1),
@@ -271,7 +264,7 @@ fn duration_nanoseconds(text: &str) -> Result<i64, String> {
         let whole: u64 = if whole.is_empty() { 0 } else { whole.parse().map_err(|_| invalid())? };
         let mut term = whole.checked_mul(*unit).filter(|term| *term <= 1 << 63).ok_or_else(invalid)?;
         if !fraction.is_empty() {
-            // More digits than this are below the nanosecond.
+            // Further digits are below a nanosecond.
             let places = fraction.len().min(18);
             let number: u64 = fraction[..places].parse().map_err(|_| invalid())?;
             let scaled =

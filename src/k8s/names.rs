@@ -1,6 +1,4 @@
-//! The forms that Kubernetes wants names, labels and keys to have, and its words where they have them not.
-//!
-//! Each function returns the messages for one text; none for a text that is fine.
+//! Kubernetes' formats of names, labels and keys. Each function returns the API server's messages for a text.
 
 const LABEL: &str = "[a-z0-9]([-a-z0-9]*[a-z0-9])?";
 const NAME: &str = "([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]";
@@ -15,7 +13,7 @@ fn is_alphanumeric(byte: u8) -> bool {
     byte.is_ascii_alphanumeric()
 }
 
-/// Tells whether a byte may stand inside of a name, though not at its ends.
+/// Tells whether a byte is allowed inside a name, but not at its ends.
 fn is_joint(byte: u8) -> bool {
     matches!(byte, b'-' | b'_' | b'.')
 }
@@ -24,7 +22,7 @@ fn is_lower(byte: u8) -> bool {
     byte.is_ascii_lowercase() || byte.is_ascii_digit()
 }
 
-/// Tells whether a text begins and ends with a byte of `edge`, and else holds those of `edge` and `inside`.
+/// Tells whether a text starts and ends with a byte of `edge`, with `edge` and `inside` between.
 #[inline]
 fn is_made_of(text: &str, edge: impl Fn(u8) -> bool, inside: impl Fn(u8) -> bool) -> bool {
     let bytes = text.as_bytes();
@@ -57,7 +55,7 @@ fn is_subdomain(text: &str) -> bool {
     is_lower(before)
 }
 
-/// A DNS label: the names of containers, volumes and pods' hosts.
+/// A DNS label: the names of containers, volumes and hosts.
 #[must_use]
 pub fn dns_label(text: &str) -> Vec<String> {
     let mut found = Vec::new();
@@ -90,8 +88,7 @@ pub fn dns_subdomain(text: &str) -> Vec<String> {
     found
 }
 
-/// A DNS label that begins with a letter: the names of `PyTorchJob`s, since their pods' services are named
-/// after them.
+/// A DNS label that starts with a letter: the names of `PyTorchJob`s, which are also names of services.
 #[must_use]
 pub fn dns_label_1035(text: &str) -> Vec<String> {
     let mut found = Vec::new();
@@ -106,7 +103,7 @@ pub fn dns_label_1035(text: &str) -> Vec<String> {
     found
 }
 
-/// The beginning of a generated name: what a name may be, but a dash at its end is fine.
+/// The prefix of a generated name: a name that may end with a dash.
 #[must_use]
 pub fn name_prefix(text: &str) -> Vec<String> {
     match text.strip_suffix('-') {
@@ -118,7 +115,7 @@ pub fn name_prefix(text: &str) -> Vec<String> {
     }
 }
 
-/// A qualified name: keys of labels, taints and resources, with an optional domain before a `/`.
+/// A qualified name: the keys of labels, taints and resources, with an optional domain before a `/`.
 #[must_use]
 pub fn qualified_name(text: &str) -> Vec<String> {
     let examples = ["MyName", "my.name", "123-abc"];
@@ -157,7 +154,7 @@ pub fn qualified_name(text: &str) -> Vec<String> {
     found
 }
 
-/// Newer code counts bytes where older code speaks of characters.
+/// Newer messages say bytes instead of characters.
 fn in_bytes(message: &str) -> String {
     message.replace("253 characters", "253 bytes")
 }

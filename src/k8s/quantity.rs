@@ -1,8 +1,7 @@
-//! Resource quantities (`500m`, `1.5Gi`, `2`), as `k8s.io/apimachinery/pkg/api/resource` reads, rounds and
-//! writes them.
+//! Resource quantities (`500m`, `1.5Gi`, `2`), a port of `k8s.io/apimachinery/pkg/api/resource`.
 //!
-//! The original keeps a short number as an `int64` with a decimal scale and everything else as a decimal of
-//! any length; the two overflow differently, so both are kept here (`Amount`). Numbers are never floats.
+//! The original has an `int64` with a decimal scale for short numbers and a decimal of any length for others. The
+//! two overflow differently, so both are here (`Amount`). Numbers are never floats.
 
 mod digits;
 mod long;
@@ -16,16 +15,16 @@ use suffix::{Parts, split, suffix};
 
 use crate::text::value::Value;
 
-/// Why a text is no quantity, in the API server's words.
+/// Why a text is not a quantity, with the API server's message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum QuantityError {
-    /// The text has not the form of a number with a suffix.
+    /// Not a number with a suffix.
     #[error("quantities must match the regular expression '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'")]
     Format,
-    /// The part before the suffix is no number.
+    /// The part before the suffix is not a number.
     #[error("unable to parse numeric part of quantity")]
     Number,
-    /// The suffix is none of `Ki Mi Gi Ti Pi Ei`, `n u m k M G T P E` and `e<exponent>`.
+    /// The suffix is not one of `Ki Mi Gi Ti Pi Ei`, `n u m k M G T P E` and `e<exponent>`.
     #[error("unable to parse quantity's suffix")]
     Suffix,
 }
@@ -35,11 +34,11 @@ pub enum QuantityError {
 pub struct Quantity {
     amount: Amount,
     family: Family,
-    /// The text as written, where the original keeps it as the canonical form.
+    /// The text, if the original keeps it as the canonical form.
     written: Option<Box<str>>,
 }
 
-/// The family of suffixes that a quantity was written with, and is printed with.
+/// The family of suffixes of a quantity.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Family {
     /// `Ki`, `Mi`, …
@@ -59,17 +58,17 @@ enum Amount {
     Long(Long),
 }
 
-/// Number of decimal digits that the original trusts to an `int64`.
+/// The most decimal digits that the original stores in an `int64`.
 const SMALL_DIGITS: i64 = 18;
 /// Decimal places that are kept: nano.
 const NANO: i32 = -9;
 const MILLI: i32 = -3;
 
 impl Quantity {
-    /// Reads a quantity.
+    /// Parses a quantity.
     ///
     /// # Errors
-    /// Says what is wrong with the text, in the API server's words.
+    /// The text is not a quantity.
     pub fn parse(text: &str) -> Result<Self, QuantityError> {
         let parts = split(text)?;
         let (family, exponent) = suffix(parts.suffix)?;
@@ -107,8 +106,7 @@ impl Quantity {
         Self::parse_long(&parts, family, exponent)
     }
 
-    /// Reads what does not fit the short form: many digits, decimal places below nano, fractions of `Ki` and
-    /// the like.
+    /// Parses what does not fit an `int64`: many digits, places below nano, fractions of `Ki` etc.
     fn parse_long(parts: &Parts<'_>, mut family: Family, exponent: i32) -> Result<Self, QuantityError> {
         if !parts.has_digits {
             return Err(QuantityError::Number);
@@ -124,8 +122,7 @@ impl Quantity {
         digits.trim_leading();
         let mut long = Long { negative: parts.negative, digits, exponent: power, scale: i64::from(-NANO) };
         if !long.digits.is_zero() {
-            // Whoever asks for some of a resource gets some: what is finer than nano is rounded away from
-            // zero.
+            // Round what is finer than nano away from zero.
             long.round_up(NANO);
         }
         if family == Family::Binary {
@@ -142,11 +139,10 @@ impl Quantity {
         Ok(Self { amount: Amount::Long(long), family, written: None })
     }
 
-    /// Reads a quantity from JSON, where it may be a string, with blanks around it, or a number. `null` is
-    /// zero.
+    /// Parses a quantity in JSON: a string, with spaces around it, or a number. `null` is zero.
     ///
     /// # Errors
-    /// As [`Quantity::parse`]; a value of any other type has the wrong form.
+    /// As [`Quantity::parse`]; other types are [`QuantityError::Format`].
     pub fn from_json(value: &Value) -> Result<Self, QuantityError> {
         match value {
             Value::Null => Self::parse("0"),
@@ -174,15 +170,14 @@ impl Quantity {
         self.sign() < 0
     }
 
-    /// Tells whether validation takes the amount for a whole number: its thousandths, rounded up and cut to
-    /// 64 bits, are a multiple of 1000.
+    /// Tells whether validation accepts the amount as an integer: its thousandths, rounded up and truncated to 64
+    /// bits, are a multiple of 1000.
     #[must_use]
     pub fn is_integer(&self) -> bool {
         self.milli_value() % 1000 == 0
     }
 
-    /// Returns the amount in whole units, rounded away from zero. Out of the range of `i64` it is what Go's
-    /// arithmetic leaves: nonsense, but the same.
+    /// Returns the amount in whole units, rounded away from zero. Overflows as in Go.
     #[must_use]
     pub fn value(&self) -> i64 {
         self.scaled(0)
@@ -194,13 +189,13 @@ impl Quantity {
         self.scaled(MILLI)
     }
 
-    /// Tells whether the amount may have more decimal places than thousandths.
+    /// Tells whether the amount may be finer than thousandths.
     #[must_use]
     pub fn is_finer_than_milli(&self) -> bool {
         !matches!(&self.amount, Amount::Small { scale, .. } if *scale >= MILLI)
     }
 
-    /// Returns the amount rounded away from zero to thousandths, as defaulting does to resource lists.
+    /// Returns the amount rounded away from zero to thousandths, as defaulting does.
     #[must_use]
     pub fn rounded_to_milli(mut self) -> Self {
         if !self.is_finer_than_milli() {
@@ -221,7 +216,7 @@ impl Quantity {
         self
     }
 
-    /// Returns the form in which the API server stores and prints the amount.
+    /// Returns the amount as the API server stores and prints it.
     #[must_use]
     pub fn canonical(&self) -> String {
         if let Some(written) = &self.written {
@@ -276,7 +271,7 @@ impl PartialOrd for Quantity {
 }
 
 impl Quantity {
-    /// Compares two amounts, however they are written.
+    /// Compares two amounts, whatever their suffixes.
     #[must_use]
     pub fn amount_cmp(&self, other: &Self) -> Ordering {
         let (left, right) = (self.sign(), other.sign());
@@ -297,7 +292,7 @@ fn divide_away(value: i64, places: i32) -> i64 {
     value / divisor + if value % divisor == 0 { 0 } else { value.signum() }
 }
 
-/// Multiplies by `10^places`; an overflow makes 0, as the original does.
+/// Multiplies by `10^places`; an overflow returns 0, as in the original.
 fn multiply(value: i64, places: i32) -> i64 {
     if value == 0 || places <= 0 {
         return value;

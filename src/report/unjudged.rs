@@ -350,7 +350,7 @@ impl Unjudged {
             Reason::Patch(kustomized) | Reason::Kustomization(kustomized) => kustomized.help().into(),
             Reason::Chart(dir) | Reason::ChartParts(dir) => helm(dir).into(),
             Reason::Template => "lint what it renders to".into(),
-            Reason::Placeholder(_) => "write the value in its place, or lint what the template renders to".into(),
+            Reason::Placeholder(_) => "replace it with the value, or lint what the template renders to".into(),
             Reason::Inside(_) => "lint it by itself".into(),
             Reason::Unreadable | Reason::Nothing | Reason::Excluded(_) | Reason::Unknown(_) => "".into(),
             Reason::UnreadablePath(_) | Reason::NotWritten(_) | Reason::NotListed(_) => "".into(),

@@ -1,10 +1,8 @@
-//! A JSON value, small and quick to make: what every object is read into, in each of the three ways in.
+//! A JSON value that is small and fast to build. All objects are read into it.
 //!
-//! It is used as `serde_json::Value` is, and holds the same. What differs is how it lies in memory. That of
-//! `serde_json` has a node of a B-tree, with room for eleven entries, for a mapping of one, and an allocation
-//! for each key and each text; to make and to drop those costs more than to judge what they hold. Here the
-//! entries of a mapping lie in one sorted vector, and text of up to 24 bytes, which most is, lies in its
-//! value.
+//! It is used like `serde_json::Value`, whose B-trees and strings take longer to allocate and drop than the
+//! objects take to judge. Here the entries of a mapping are one sorted vector, and text of up to 24 bytes is
+//! stored inline.
 
 mod convert;
 mod map;
@@ -31,7 +29,7 @@ pub enum Value {
     Bool(bool),
     /// A number.
     Number(Number),
-    /// A text.
+    /// A string.
     String(Text),
     /// A list.
     Array(Vec<Self>),
@@ -50,7 +48,7 @@ impl Value {
         step.find_in_mut(self)
     }
 
-    /// Returns what stands at a place, written as a JSON Pointer (RFC 6901).
+    /// Returns the value at a JSON Pointer (RFC 6901).
     #[must_use]
     pub fn pointer(&self, pointer: &str) -> Option<&Self> {
         if pointer.is_empty() {
@@ -65,7 +63,7 @@ impl Value {
         })
     }
 
-    /// Returns what stands at a place, to change.
+    /// Returns the value at a JSON Pointer, to change.
     pub fn pointer_mut(&mut self, pointer: &str) -> Option<&mut Self> {
         if pointer.is_empty() {
             return Some(self);
@@ -79,7 +77,7 @@ impl Value {
         })
     }
 
-    /// Returns the text, if it is one.
+    /// Returns the string, if it is one.
     #[must_use]
     pub fn as_str(&self) -> Option<&str> {
         match self {
@@ -164,7 +162,7 @@ impl Value {
         matches!(self, Self::Null)
     }
 
-    /// Tells whether it is a text.
+    /// Tells whether it is a string.
     #[must_use]
     pub fn is_string(&self) -> bool {
         matches!(self, Self::String(_))
@@ -182,12 +180,12 @@ impl Value {
         matches!(self, Self::Object(_))
     }
 
-    /// Takes the value out, and leaves `null`.
+    /// Replaces the value with `null`, and returns it.
     pub fn take(&mut self) -> Self {
         std::mem::take(self)
     }
 
-    /// Returns the value as `serde_json` has it, for libraries that take no other.
+    /// Returns the value as one of `serde_json`, for other libraries.
     #[must_use]
     pub fn to_json(&self) -> serde_json::Value {
         match self {
@@ -203,12 +201,12 @@ impl Value {
     }
 }
 
-/// Returns a step of a JSON Pointer as it is meant.
+/// Resolves the escapes in a step of a JSON Pointer.
 fn unescaped(step: &str) -> Cow<'_, str> {
     if step.contains('~') { step.replace("~1", "/").replace("~0", "~").into() } else { step.into() }
 }
 
-/// Reads the index of an item: no sign, and no zeros before it.
+/// Parses an index, which has no sign and no leading zeros.
 fn index_of(step: &str) -> Option<usize> {
     if step.starts_with('+') || step.starts_with('0') && step.len() > 1 { None } else { step.parse().ok() }
 }

@@ -1,5 +1,4 @@
-//! One walk over an object, along the shapes that the API server reads: wrong types, placeholders, missing
-//! and unknown fields.
+//! Checks an object against the API's schema: wrong types, placeholders, missing and unknown fields.
 
 use super::Reading;
 use super::place::{Place, Step};
@@ -9,26 +8,25 @@ use crate::judge::finding::{Finding, Level, Safety};
 use crate::k8s::quantity::Quantity;
 use crate::kinds::{Workload, whole};
 use crate::text::patch::Op;
-use crate::text::placeholder::{self, is_no_image, is_placeholder, is_to_replace};
+use crate::text::placeholder::{help as placeholder_help, is_no_image, is_placeholder, is_to_replace};
 use crate::text::pointer::{Pointer, Token};
 use crate::text::suggest;
 use crate::text::value::{Map, Value, json};
 
-/// Walks an object; says nothing of one whose shape is not known.
+/// Checks an object. One whose schema is unknown has no findings.
 pub(super) fn check(object: &Value, reading: Reading) -> Vec<Finding> {
     let schema = Schema::get();
     let Some(root) = schema.root(object) else { return Vec::new() };
     let mut walk =
         Walk { schema, object, root: root.shape, required: root.required, reading, found: Vec::new() };
     walk.visit(root.shape, object, &Place::ROOT);
-    // Whatever else a part of an object lacks stands in the rest of it, unless it says itself that there is
-    // nothing.
+    // What a partial object lacks is in the rest of it, unless it explicitly sets nothing.
     if reading == Reading::Manifest
         && walk.found.iter().any(|finding| finding.rule == API_SERVER)
         && Workload::of(object).is_some_and(|workload| workload.is_partial())
     {
         walk.found.retain(|finding| {
-            finding.rule != API_SERVER || super::is_said_to_be_nothing(&finding.path, object)
+            finding.rule != API_SERVER || super::is_explicitly_empty(&finding.path, object)
         });
     }
     walk.found
@@ -67,7 +65,7 @@ impl Walk<'_> {
             (Shape::IntOrText, Value::String(_)) => {}
             (Shape::IntOrText, Value::Number(number))
                 if whole(number).is_some_and(|number| i32::try_from(number).is_ok()) => {}
-            // In a custom resource it is an integer or a string, to the schema.
+            // In a custom resource the schema allows an integer or a string.
             (shape @ Shape::Quantity, Value::Number(number)) if self.required && whole(number).is_none() => {
                 self.wrong_type(shape, value, path.pointer());
             }
@@ -79,7 +77,7 @@ impl Walk<'_> {
                 }
             }
             (Shape::Map(item), Value::Object(entries)) => {
-                // Labels are no business of any rule; what a pod asks for, and which replicas there are, is.
+                // No rule reads labels; rules do read resources and replica types.
                 let decides = matches!(self.schema.shape(*item), Shape::Quantity | Shape::Object(_));
                 for (key, value) in entries {
                     let path = path.step(Step::Key(key));
@@ -120,8 +118,7 @@ impl Walk<'_> {
                     }
                 }
             }
-            // What it is written for is refused as it is, so capitals are enough to tell that something is to
-            // replace it.
+            // No string is valid here, so capitals are enough to call it a placeholder.
             (_, Value::String(text)) if is_placeholder(text) || is_to_replace(text) => {
                 self.placeholder(path, text);
             }
@@ -142,7 +139,7 @@ impl Walk<'_> {
         &mut self.found[last]
     }
 
-    /// Says that an amount is left blank.
+    /// Reports a quantity without a value.
     fn blank(&mut self, pointer: Pointer) {
         let what = if self.required { "drops it" } else { "reads it as 0" };
         let message = format!("`{}` has no value, and the API server {what}", name_of(&pointer));
@@ -163,7 +160,7 @@ impl Walk<'_> {
     fn placeholder_key(&mut self, pointer: Pointer, key: &str) {
         let around = pointer.parent().unwrap_or_default();
         let message = format!("`{}` has the placeholder `{}` as a key", name_of(&around), short(key));
-        self.report(PLACEHOLDER, Level::Warn, pointer, message, placeholder::help(key).to_owned()).at_key();
+        self.report(PLACEHOLDER, Level::Warn, pointer, message, placeholder_help(key).to_owned()).at_key();
     }
 
     fn wrong_type(&mut self, shape: &Shape, value: &Value, pointer: Pointer) {
@@ -183,18 +180,17 @@ impl Walk<'_> {
             Shape::Any | Shape::Text | Shape::Choice => "a string",
         };
         let message = format!("`{}` must be {wanted}, is {}", name_of(&pointer), describe(value));
-        let (help, fix) = mend(shape, value);
+        let (help, fix) = correction(shape, value);
         let finding = self.report(FIELD_TYPE, Level::Deny, pointer.clone(), message, help);
         if let Some((safety, value)) = fix {
             finding.fix(safety, vec![Op::Replace(pointer, value)]);
         }
     }
 
-    /// Says that a required field is missing, in the API server's words. The finding points at the nearest
-    /// place that exists.
+    /// Reports a missing required field. The finding points at the nearest existing place.
     fn missing(&mut self, parent: &Pointer, name: &str, is_null: bool) {
         let path = parent.key(name);
-        let message = format!("the API server refuses this: {path}: Required value");
+        let message = format!("the API server rejects this: {path}: Required value");
         let at = if is_null { path.clone() } else { parent.clone() };
         let help = format!("add `{name}`");
         self.report(API_SERVER, Level::Deny, at, message, help).field(path).at_key();
@@ -204,16 +200,16 @@ impl Walk<'_> {
         let pointer = parent.key(key);
         let (level, begin) = match self.reading {
             Reading::Body { strict: true } => {
-                (Level::Deny, format!("the API server refuses this: unknown field \"{pointer}\""))
+                (Level::Deny, format!("the API server rejects this: unknown field \"{pointer}\""))
             }
             Reading::Body { strict: false } => {
-                (Level::Warn, format!("the API server drops `{}` here silently", short(key)))
+                (Level::Warn, format!("unknown field `{}`: the API server drops it silently", short(key)))
             }
-            // kubectl asks for strict validation unless `--validate` says otherwise.
+            // kubectl requests strict validation unless `--validate` is set.
             Reading::Manifest => (
                 Level::Deny,
                 format!(
-                    "kubectl refuses `{}` here, and tools that are less strict drop it silently",
+                    "unknown field `{}`: kubectl rejects it by default, other clients drop it silently",
                     short(key)
                 ),
             ),
@@ -245,11 +241,10 @@ impl Walk<'_> {
             return;
         }
         if let Some(inner) = inner(fields, value) {
-            // An older form of the API, or a key too many: `source` of a pod's resource claim, until
-            // Kubernetes 1.31.
-            let message = format!("{begin}: what is in it belongs directly in `{parent}`");
+            // An extra level, or an older API: `source` of a pod's resource claim, until Kubernetes 1.31.
+            let message = format!("{begin}; its fields belong directly in `{parent}`");
             let names = inner.keys().map(|name| format!("`{name}`")).collect::<Vec<_>>().join(" and ");
-            let help = format!("take `{}` out, and write {names} in its place", short(key));
+            let help = format!("replace `{}` with {names}", short(key));
             let around = parent.find(self.object);
             let free = !parent.is_root()
                 && inner.keys().all(|name| around.is_some_and(|around| around.get(name).is_none()));
@@ -265,24 +260,19 @@ impl Walk<'_> {
             return;
         }
         let help = sibling.map_or_else(
-            || "remove it, or look its name up".to_owned(),
+            || "remove it, or check its name".to_owned(),
             |name| format!("did you mean `{name}`?"),
         );
-        let message = if parent.is_root() {
-            format!("{begin}: no object has it")
-        } else {
-            format!("{begin}: `{parent}` has no such field")
-        };
         let taken = sibling
             .is_none_or(|name| parent.find(self.object).is_some_and(|parent| parent.get(name).is_some()));
         let target = sibling.map(|name| parent.key(name));
-        let finding = self.report(UNKNOWN_FIELD, level, pointer.clone(), message, help).at_key();
+        let finding = self.report(UNKNOWN_FIELD, level, pointer.clone(), begin, help).at_key();
         if let Some(target) = target.filter(|_| !taken) {
             finding.fix(Safety::Unsafe, vec![Op::Add(target, value.clone()), Op::Remove(pointer)]);
         }
     }
 
-    /// Returns the nearest mapping of the object in which the API knows a field of this name.
+    /// Returns the nearest mapping of the object that may have a field of this name.
     fn home(&self, key: &str, fields: &Fields, parent: &Pointer) -> Option<Pointer> {
         if fields.get("limits").is_some() && (key.contains('/') || key == "cpu" || key == "memory") {
             return Some(parent.key("limits"));
@@ -296,7 +286,7 @@ impl Walk<'_> {
             .map(|(_, at)| at)
     }
 
-    /// Collects the mappings that authors mix up: the object, its specs, templates and first containers.
+    /// Collects the mappings that authors confuse: the object, its specs, templates and first containers.
     fn levels(&self, id: Id, value: Option<&Value>, at: Pointer, out: &mut Vec<(Pointer, &'static Fields)>) {
         const SPINE: [&str; 8] = [
             "metadata",
@@ -330,36 +320,36 @@ impl Walk<'_> {
     }
 }
 
-/// Says that a field holds a placeholder.
+/// Returns the finding for a field that contains a placeholder.
 pub(crate) fn held(pointer: Pointer, text: &str) -> Finding {
-    let message = format!("`{}` holds the placeholder `{}`", name_of(&pointer), short(text));
-    checks::finding(PLACEHOLDER, Level::Warn, pointer, message, placeholder::help(text))
+    let message = format!("`{}` contains the placeholder `{}`", name_of(&pointer), short(text));
+    checks::finding(PLACEHOLDER, Level::Warn, pointer, message, placeholder_help(text))
 }
 
-/// Returns how many steps lead from one place to another; a place above counts as slightly farther than one
-/// below.
+/// Returns the number of steps between two places; on a tie, a place below is nearer than one above.
 fn distance(from: &Pointer, to: &Pointer) -> (usize, usize) {
     let common = from.tokens().into_iter().zip(to.tokens()).take_while(|(left, right)| left == right).count();
     let (up, down) = (to.depth() - common, from.depth() - common);
     (up + down, up)
 }
 
-/// How many fields a mapping may have for its author to be told to take each of them out of it.
-const INNER: usize = 3;
+/// The most fields of an extra level that are proposed to move up.
+const MAX_MOVED_FIELDS: usize = 3;
 
-/// Returns the fields of a mapping that is one too many: all of them are fields of the mapping around it.
+/// Returns the fields of a mapping that is an extra level: all of them are fields of the mapping around it.
 fn inner<'v>(fields: &Fields, value: &'v Value) -> Option<&'v Map> {
     let inner = value.as_object()?;
-    let fits = (1..=INNER).contains(&inner.len()) && inner.keys().all(|name| fields.get(name).is_some());
+    let fits =
+        (1..=MAX_MOVED_FIELDS).contains(&inner.len()) && inner.keys().all(|name| fields.get(name).is_some());
     fits.then_some(inner)
 }
 
-/// Tells whether one name is the other with a slip, rather than another word of the same letters.
+/// Tells whether one name is a misspelling of the other, rather than another word with similar letters.
 fn near(key: &str, name: &str) -> bool {
     key.eq_ignore_ascii_case(name) || (key.len() > 3 && key.len().abs_diff(name.len()) <= 3)
 }
 
-/// Returns the name of a field for people: its last key, with the index or the author's key behind it.
+/// Returns the name of a field to show: its last key, with an index or the author's key after it.
 fn name_of(pointer: &Pointer) -> String {
     let tokens = pointer.tokens();
     let named = tokens.iter().rposition(|token| matches!(token, Token::Key(_))).unwrap_or(0);
@@ -369,7 +359,7 @@ fn name_of(pointer: &Pointer) -> String {
         (Some(Token::Key(key)), Some(_)) => {
             text.rfind(&**key).map_or_else(|| text.clone(), |at| text[at..].to_owned())
         }
-        // A key of the author's choice: `limits[memory]`.
+        // A key chosen by the author: `limits[memory]`.
         _ => text.rfind('[').map_or_else(
             || text.clone(),
             |at| text[text[..at].rfind('.').map_or(0, |dot| dot + 1)..].to_owned(),
@@ -377,11 +367,11 @@ fn name_of(pointer: &Pointer) -> String {
     }
 }
 
-/// Returns a text fit for one line: escaped, and cut.
+/// Returns a text escaped and shortened to fit on one line.
 fn short(text: &str) -> String {
-    const MOST: usize = 60;
-    let mut out: String = text.chars().take(MOST).collect::<String>().escape_debug().to_string();
-    if text.chars().nth(MOST).is_some() {
+    const MAX_CHARS: usize = 60;
+    let mut out: String = text.chars().take(MAX_CHARS).collect::<String>().escape_debug().to_string();
+    if text.chars().nth(MAX_CHARS).is_some() {
         out.push('…');
     }
     out
@@ -401,23 +391,23 @@ fn describe(value: &Value) -> String {
     }
 }
 
-/// The help where a string is wanted and another scalar found, as long as its text is not known.
+/// The help for a scalar that must be a string, as long as its text in the file is unknown.
 const IN_QUOTES: &str = "put it in quotes";
 
-/// Lets a finding that a scalar needs quotes name its text in the file. Without a text nothing is proposed:
-/// what the value prints as may be another text than its author's (`1.10`, `5e-5`, `NO`).
+/// Sets the fix of a scalar that needs quotes to its text in the file. Without one there is no fix: the value may
+/// print differently (`1.10`, `5e-5`, `NO`).
 pub(crate) fn quote(finding: &mut Finding, text: Option<&str>) {
     if finding.rule != FIELD_TYPE || finding.help != IN_QUOTES {
         return;
     }
     let Some(fix) = &mut finding.fix else { return };
-    // Only plain scalars: quotes would make something else of an alias or a tag.
+    // Only plain scalars: quotes would change an alias or a tag.
     let is_plain = |text: &&str| {
         !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"+-._".contains(&byte))
     };
     match (text.filter(is_plain), fix.ops.first_mut()) {
         (Some(text), Some(Op::Replace(_, value))) => {
-            // A safe fix is for a quantity, which not every text of a number is (`1_0.5`).
+            // A safe fix must be a quantity, which not every number is (`1_0.5`).
             if fix.safety != Safety::Safe || Quantity::from_json(&text.into()).is_ok() {
                 *value = text.into();
             }
@@ -428,8 +418,8 @@ pub(crate) fn quote(finding: &mut Finding, text: Option<&str>) {
     }
 }
 
-/// Returns what to do about a value of the wrong type, and the value that was probably meant.
-fn mend(shape: &Shape, value: &Value) -> (String, Option<(Safety, Value)>) {
+/// Returns the help for a value of the wrong type, and the value that was probably meant.
+fn correction(shape: &Shape, value: &Value) -> (String, Option<(Safety, Value)>) {
     match (shape, value) {
         (Shape::Int32 | Shape::Int64, Value::String(text)) if text.parse::<i32>().is_ok() => {
             let number: Value = text.parse::<i32>().unwrap_or_default().into();
@@ -438,8 +428,7 @@ fn mend(shape: &Shape, value: &Value) -> (String, Option<(Safety, Value)>) {
         (Shape::Bool, Value::String(text)) if matches!(text.as_str(), "true" | "false") => {
             (format!("write it without quotes: {text}"), Some((Safety::Safe, (text == "true").into())))
         }
-        // What the author wrote may read otherwise (`yes`, `0777`): whoever has the file puts the text of it
-        // here (see [`quote`]).
+        // The text in the file may differ (`yes`, `0777`); see [`quote`].
         (Shape::Text | Shape::Choice, Value::Number(_) | Value::Bool(_)) => {
             (IN_QUOTES.to_owned(), Some((Safety::Unsafe, value.to_string().into())))
         }
@@ -457,7 +446,7 @@ fn mend(shape: &Shape, value: &Value) -> (String, Option<(Safety, Value)>) {
         (Shape::Map(_) | Shape::Object(_), Value::Array(_)) => {
             ("write keys and values instead of a list".to_owned(), None)
         }
-        _ => ("write a value of that type; the API server refuses any other".to_owned(), None),
+        _ => ("write a value of that type".to_owned(), None),
     }
 }
 

@@ -155,7 +155,7 @@ fn what_a_pytorch_job_asks_of_its_pods() {
         .find(|finding| finding.message.contains("volumeMounts[0].name: Not found: \"data\""))
         .unwrap();
     assert_eq!((mount.rule, mount.level), (API_SERVER, Level::Warn));
-    assert!(mount.message.starts_with("the API server refuses the pods of this job: "), "{}", mount.message);
+    assert!(mount.message.starts_with("the API server rejects the pods of this job: "), "{}", mount.message);
     let name = found.iter().find(|finding| finding.rule == TRAINING_OPERATOR).unwrap();
     assert_eq!(name.help, "rename the container `vjepa2-1` to `pytorch`");
     assert!(
@@ -220,7 +220,7 @@ fn what_is_refused_and_looks_like_a_placeholder_is_called_one() {
         !told.open && told.findings.len() == 1 && told.findings[0].rule == PLACEHOLDER,
         "the API server takes any image: {told:?}"
     );
-    assert_eq!(told.findings[0].help, "write the value in its place");
+    assert_eq!(told.findings[0].help, "replace it with the value");
     assert_eq!(check(&image("$IMAGE"))[0].help, "lint what the template renders to");
 }
 

@@ -1,8 +1,7 @@
-//! The API server's own validation of a new object, in its own words.
+//! The API server's validation, with its messages.
 //!
-//! Follows the order of `pkg/apis/batch/validation` and `pkg/apis/core/validation` (1.36). It is given an
-//! object with [defaults](super::defaults); fields of a wrong type count as unset here, since the walk along
-//! the shapes has spoken of them already.
+//! Follows the order of `pkg/apis/batch/validation` and `pkg/apis/core/validation` (1.36). Objects have
+//! [defaults](super::defaults); fields of a wrong type count as unset, since the schema check reports them.
 
 mod cause;
 mod container;
@@ -41,11 +40,9 @@ pub use update::validate_update;
 use super::stored::Stored;
 use crate::kinds::{Api, Pods};
 
-/// Returns why the API server would refuse to create an object; nothing where it would create it, or where
-/// its kind or version is not known here.
+/// Returns why the API server rejects a new object; nothing if it accepts it or the kind or version is unknown.
 ///
-/// `object` is as [`stored`](super::defaults::stored) returns it. Of a custom resource the server knows its
-/// schema only, and that is among the shapes.
+/// `object` comes from [`stored`](super::defaults::stored). The schema of a custom resource is checked elsewhere.
 #[must_use]
 pub fn validate(object: &Stored<'_>) -> Vec<Cause> {
     let mut causes = Causes::default();
@@ -66,8 +63,7 @@ pub fn validate(object: &Stored<'_>) -> Vec<Cause> {
     causes.into_vec()
 }
 
-/// Returns what the API server says to the pods that the training operator makes, and not to the object
-/// itself: mounts of volumes that are not there.
+/// Returns why the API server rejects the pods that the training operator creates: mounts of missing volumes.
 #[must_use]
 pub fn pods_refused(object: &Stored<'_>) -> Vec<Cause> {
     let mut causes = Causes::default();

@@ -2,10 +2,10 @@
 
 use super::CronError;
 
-/// Set beside the bits of a field that holds a star, or `?`, without a step above 1.
+/// The bit of a field with `*` or `?` without a step above 1.
 pub(super) const STAR: u64 = 1 << 63;
 
-/// What one field can hold.
+/// The values of one field.
 #[derive(Debug)]
 pub(super) struct Bounds {
     least: u64,
@@ -29,7 +29,7 @@ pub(super) const MONTH: Bounds = Bounds {
 pub(super) const WEEKDAY: Bounds =
     Bounds { least: 0, most: 6, names: &["sun", "mon", "tue", "wed", "thu", "fri", "sat"] };
 
-/// Reads one field.
+/// Parses one field.
 pub(super) fn set(field: &str, bounds: &Bounds) -> Result<u64, CronError> {
     field
         .split(',')
@@ -92,7 +92,7 @@ pub(super) fn value(text: &str, bounds: &Bounds) -> Result<u64, CronError> {
     }
 }
 
-/// Reads a number as `strconv.Atoi` does: a sign is allowed, so are leading zeros.
+/// Parses a number as `strconv.Atoi` does: with a sign and leading zeros.
 pub(super) fn number(text: &str) -> Result<u64, CronError> {
     let problem = |problem| CronError::Number { text: text.to_owned(), problem };
     let digits = text.strip_prefix(['+', '-']).unwrap_or(text);

@@ -7,15 +7,14 @@ use jiff::tz::{Offset, TimeZone};
 use super::{Fields, has};
 
 impl Fields {
-    /// Searches as the original does, step by step through civil time, so that clock changes hit the same
-    /// runs.
+    /// Searches step by step through civil time, as the original does, so that clock changes have the same effect.
     pub(super) fn next(&self, after: i64, zone: &TimeZone) -> Option<i64> {
         if self.minute << 1 == 0 || self.hour << 1 == 0 || self.month << 1 == 0 {
             return None;
         }
         let mut clock = Clock { second: after + 1, zone };
         let last_year = clock.civil()?.year() + 5;
-        // Whether a field has moved, so that all smaller ones are at their start.
+        // Whether a field has changed, and all smaller ones were reset.
         let mut moved = false;
         'wrap: loop {
             let mut now = clock.civil()?;
@@ -42,7 +41,7 @@ impl Fields {
                     now = clock.set(now.date().at(0, 0, 0, 0))?;
                 }
                 now = clock.set_later(now.date().tomorrow().ok()?.to_datetime(now.time()))?;
-                // Where midnight does not exist, the clock lands an hour beside it.
+                // If midnight does not exist, the clock is an hour off.
                 let hour = i64::from(now.hour());
                 if hour != 0 {
                     clock.second += if hour > 12 { 24 - hour } else { -hour } * 3600;
@@ -74,7 +73,7 @@ impl Fields {
                     continue 'wrap;
                 }
             }
-            // The field of seconds is always 0.
+            // Runs start at second 0.
             while now.second() != 0 {
                 moved = true;
                 clock.second += 1;
@@ -88,7 +87,7 @@ impl Fields {
     }
 }
 
-/// A time, seen in a zone as Go sees it.
+/// A time in a zone, with the arithmetic of Go.
 struct Clock<'z> {
     /// Seconds since 1970.
     second: i64,
@@ -104,8 +103,8 @@ impl Clock<'_> {
         Some(self.offset(self.second)?.to_datetime(Timestamp::from_second(self.second).ok()?))
     }
 
-    /// Moves to a civil time. Where that time does not exist, or exists twice, Go takes the offset in force
-    /// at the time read as UTC, corrected once.
+    /// Moves to a civil time. If it does not exist, or exists twice, Go uses the offset at that time in UTC,
+    /// corrected once.
     fn set(&mut self, civil: DateTime) -> Option<DateTime> {
         let read_as_utc = Offset::UTC.to_timestamp(civil).ok()?.as_second();
         let guess = i64::from(self.offset(read_as_utc)?.seconds());
@@ -114,9 +113,8 @@ impl Clock<'_> {
         self.civil()
     }
 
-    /// Moves to a later civil time. Where a zone leaves out a whole day, which a change of sides of the date
-    /// line takes, that time reads as the day before, and the original never gets past it. Here the time a
-    /// day later is taken.
+    /// Moves to a later civil time. If a zone skips a whole day, to change sides of the date line, that time is on
+    /// the day before, and the original loops forever. Here it is a day later.
     fn set_later(&mut self, civil: DateTime) -> Option<DateTime> {
         let before = self.second;
         let now = self.set(civil)?;

@@ -2,10 +2,10 @@
 
 use jiff::tz::{TimeZone, TimeZoneDatabase};
 
-/// Why a name is no time zone, in the words of Go's `time.LoadLocation`.
+/// Why a name is not a time zone, with the message of Go's `time.LoadLocation`.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum LocationError {
-    /// The name could leave the directory of time zones.
+    /// The name could be outside the directory of time zones.
     #[error("time: invalid location name")]
     Name,
     /// No such zone.
@@ -13,13 +13,13 @@ pub enum LocationError {
     Unknown(String),
 }
 
-/// Returns the time zone of an IANA name, as Go does: names are case-sensitive, and the empty name is UTC.
-/// Nothing stands for `Local`, the zone of the host.
+/// Returns the time zone of an IANA name, as Go does: case-sensitive, and UTC for the empty name. Returns nothing
+/// for `Local`, the zone of the host.
 ///
-/// Zones come from the database that is built in, so that the answer is the same everywhere.
+/// Uses the built-in database, for the same answer everywhere.
 ///
 /// # Errors
-/// Says that the name is unknown, or no name.
+/// The name is unknown or invalid.
 pub fn load_location(name: &str) -> Result<Option<TimeZone>, LocationError> {
     match name {
         "" | "UTC" => return Ok(Some(TimeZone::UTC)),

@@ -1,7 +1,6 @@
 //! Natural numbers of any length.
 
-/// A natural number of any length: decimal digits, the highest first. Inputs are manifests, so it is short;
-/// no big-number arithmetic is worth having.
+/// A natural number of any length: decimal digits, the highest first. In manifests it is short.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Digits(pub(super) Vec<u8>);
 

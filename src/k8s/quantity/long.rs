@@ -1,4 +1,4 @@
-//! Amounts of any length, as the original keeps what does not fit an `int64`.
+//! Amounts that do not fit an `int64`.
 
 use std::cmp::Ordering;
 
@@ -10,8 +10,7 @@ pub(super) struct Long {
     pub(super) negative: bool,
     pub(super) digits: Digits,
     pub(super) exponent: i64,
-    /// Number of decimal places that the original's integer is counted in; decides where its arithmetic
-    /// overflows.
+    /// Decimal places of the original's integer, which decide where it overflows.
     pub(super) scale: i64,
 }
 
@@ -45,8 +44,7 @@ impl Long {
         top(self).cmp(&top(other)).then_with(|| self.digits.significant().cmp(other.digits.significant()))
     }
 
-    /// Returns the amount counted in `10^-places`, with the original's overflows: its integer is cut to 64
-    /// bits, in whichever order it computes.
+    /// Returns the amount in units of `10^-places`, truncated to 64 bits where the original does.
     pub(super) fn scaled(&self, places: i64) -> i64 {
         // The original's integer, modulo 2^64.
         let unscaled = || signed(self.negative, self.digits.low_bits(self.exponent + self.scale));
@@ -64,7 +62,7 @@ impl Long {
         };
         if self.negative || self.cmp_magnitude(&limit) == Ordering::Less {
             let divisor = 10_i64.pow(u32::try_from(drop).unwrap_or(18).min(18));
-            // Upwards even for a negative number: so says the original.
+            // The original rounds up even negative numbers.
             return unscaled() / divisor + i64::from(unscaled() % divisor != 0);
         }
         let mut whole = self.clone();
@@ -72,8 +70,7 @@ impl Long {
         signed(false, whole.digits.low_bits(whole.exponent + places))
     }
 
-    /// Writes the amount with a suffix of the binary family, unless that would lose a fraction or the amount
-    /// is small.
+    /// Formats the amount with a binary suffix; nothing if it is below 1024 or has a fraction.
     pub(super) fn in_binary(&self) -> Option<String> {
         let kibi = Self { negative: false, digits: Digits::of(1024), exponent: 0, scale: 0 };
         let significant = i64::try_from(self.digits.significant().len()).ok()?;
@@ -81,7 +78,7 @@ impl Long {
         if fraction || self.cmp_magnitude(&kibi) == Ordering::Less {
             return None;
         }
-        // Binary amounts are capped at 2^63-1 when they are read, so the whole of it fits.
+        // Parsing caps binary amounts at 2^63-1, so the number fits.
         let mut number = self.digits.low_bits_of_whole(self.exponent);
         let mut times = 0;
         while number >= 1024 && number.is_multiple_of(1024) {
@@ -92,14 +89,11 @@ impl Long {
         Some(format!("{}{number}{suffix}", if self.negative { "-" } else { "" }))
     }
 
-    /// Writes the amount with the largest power of 1000 that leaves no fraction.
+    /// Formats the amount with the largest power of 1000 that leaves no fraction.
     pub(super) fn in_decimal(&self, as_exponent: bool) -> String {
         let significant = self.digits.significant();
         let zeros = i64::try_from(self.digits.0.len() - significant.len()).unwrap_or(0);
-        #[allow(
-            clippy::cast_possible_truncation,
-            reason = "the original counts in 32 bits, here as where it reads an exponent"
-        )]
+        #[allow(clippy::cast_possible_truncation, reason = "the original uses 32 bits")]
         let exponent = (self.exponent + zeros) as i32;
         let pad = exponent.rem_euclid(3);
         let exponent = exponent.wrapping_sub(pad);
@@ -114,8 +108,7 @@ impl Long {
                 out.push_str(&format!("e{exponent}"));
             }
         } else if let Some((_, suffix)) = DECIMAL.iter().find(|(power, _)| *power == exponent) {
-            // Beyond the suffixes the exponent is lost: so does Kubernetes up to 1.36 (`1000E` is stored as
-            // `1`).
+            // Other exponents are lost, as in Kubernetes up to 1.36 (`1000E` is stored as `1`).
             out.push_str(suffix);
         }
         out

@@ -10,7 +10,7 @@ pub(super) const DECIMAL: [(i32, &str); 10] =
 pub(super) const BINARY: [(i32, &str); 6] =
     [(10, "Ki"), (20, "Mi"), (30, "Gi"), (40, "Ti"), (50, "Pi"), (60, "Ei")];
 
-/// Reads a suffix: its family and its power, of two or of ten.
+/// Parses a suffix: its family and its power of two or ten.
 pub(super) fn suffix(text: &str) -> Result<(Family, i32), QuantityError> {
     if let Some((power, _)) = DECIMAL.iter().find(|(_, suffix)| *suffix == text) {
         return Ok((Family::Decimal, *power));
@@ -20,14 +20,14 @@ pub(super) fn suffix(text: &str) -> Result<(Family, i32), QuantityError> {
     }
     let digits = text.strip_prefix(['e', 'E']).ok_or(QuantityError::Suffix)?;
     let power: i64 = digits.parse().map_err(|_| QuantityError::Suffix)?;
-    #[allow(clippy::cast_possible_truncation, reason = "the original cuts it to 32 bits")]
+    #[allow(clippy::cast_possible_truncation, reason = "the original truncates to 32 bits")]
     Ok((Family::Exponent, power as i32))
 }
 
-/// A text, cut where the original cuts it.
+/// The parts of a text.
 pub(super) struct Parts<'t> {
     pub(super) negative: bool,
-    /// Digits before the point, without leading zeros; `0` where there are none.
+    /// Digits before the point, without leading zeros; `0` if there are none.
     pub(super) whole: &'t str,
     pub(super) fraction: &'t str,
     pub(super) suffix: &'t str,

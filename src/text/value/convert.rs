@@ -1,4 +1,4 @@
-//! Values from Rust's types and those of `serde_json`, and back.
+//! Conversions from and to Rust types and `serde_json`.
 
 use std::borrow::Cow;
 
@@ -7,7 +7,7 @@ use serde_json::Number;
 
 use super::{Map, Text, Value};
 
-/// Returns a value written as JSON, as the macro of `serde_json` does.
+/// Makes a value from JSON, like the macro of `serde_json`.
 #[macro_export]
 macro_rules! json {
     ($($json:tt)+) => {
@@ -24,7 +24,7 @@ impl From<serde_json::Value> for Value {
             serde_json::Value::Number(number) => Self::Number(number),
             serde_json::Value::String(text) => Self::String(text.into()),
             serde_json::Value::Array(items) => Self::Array(items.into_iter().map(Self::from).collect()),
-            // They come sorted by key, each once.
+            // They are sorted.
             serde_json::Value::Object(entries) => {
                 Self::Object(entries.into_iter().map(|(key, value)| (key, Self::from(value))).collect())
             }
@@ -63,7 +63,7 @@ macro_rules! from_integer {
 from_integer!(u16, i32, i64, u32, u64, usize);
 
 impl From<f64> for Value {
-    /// Returns the number; `null` for one that is none, or infinite.
+    /// Returns the number, or `null` for NaN and infinity.
     fn from(number: f64) -> Self {
         Number::from_f64(number).map_or(Self::Null, Self::Number)
     }

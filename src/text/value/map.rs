@@ -10,8 +10,7 @@ use crate::text::meter;
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Map(Vec<(Text, Value)>);
 
-/// Up to so many entries are looked through one after another: keys of different lengths, which most are,
-/// differ at once.
+/// The most entries that are searched one by one: keys of different lengths, as most are, compare fast.
 pub(super) const FEW: usize = 16;
 
 impl Map {
@@ -21,13 +20,13 @@ impl Map {
         Self(Vec::new())
     }
 
-    /// Returns how many entries it has.
+    /// Returns the number of entries.
     #[must_use]
     pub fn len(&self) -> usize {
         self.0.len()
     }
 
-    /// Tells whether it has none.
+    /// Tells whether it has no entries.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
@@ -42,7 +41,7 @@ impl Map {
         }
     }
 
-    /// Returns where an entry is, or else where it belongs.
+    /// Returns the index of a key, or where to insert it.
     fn search(&self, key: &str) -> Result<usize, usize> {
         self.0.binary_search_by(|(known, _)| known.as_str().cmp(key))
     }
@@ -70,7 +69,7 @@ impl Map {
         self.position(key).is_some()
     }
 
-    /// Returns the value of a key to change, made where there is none.
+    /// Returns the value of a key, to change. Adds a missing one.
     pub fn get_or_insert_with(&mut self, key: &str, value: impl FnOnce() -> Value) -> &mut Value {
         let at = match self.search(key) {
             Ok(at) => at,
@@ -82,7 +81,7 @@ impl Map {
         &mut self.0[at].1
     }
 
-    /// Sets the value of a key; returns the one that it had.
+    /// Sets the value of a key; returns the old one.
     pub fn insert(&mut self, key: impl Into<Text>, value: Value) -> Option<Value> {
         let key = key.into();
         match self.search(&key) {
@@ -94,12 +93,12 @@ impl Map {
         }
     }
 
-    /// Takes an entry out; returns its value.
+    /// Removes an entry; returns its value.
     pub fn remove(&mut self, key: &str) -> Option<Value> {
         self.position(key).map(|at| self.0.remove(at).1)
     }
 
-    /// Keeps the entries that are wanted.
+    /// Keeps only some of the entries.
     pub fn retain(&mut self, mut wanted: impl FnMut(&str, &mut Value) -> bool) {
         self.0.retain_mut(|(key, value)| wanted(key, value));
     }
@@ -132,7 +131,7 @@ pub type Entries<'v> =
 impl<K: AsRef<str>> Index<K> for Map {
     type Output = Value;
 
-    /// Returns the value of a key; `null` where there is none.
+    /// Returns the value of a key, or `null`.
     fn index(&self, key: K) -> &Value {
         self.get(key.as_ref()).unwrap_or(&Value::Null)
     }
@@ -164,18 +163,18 @@ impl<K: Into<Text>> FromIterator<(K, Value)> for Map {
     }
 }
 
-/// The entries of a mapping that is being read, in the order in which they come.
+/// The entries of a mapping while it is read, in source order.
 #[derive(Debug, Default)]
 pub struct Fields {
     entries: Vec<(Text, Value)>,
-    /// Where the entry of a key is, once one was looked for among more than [`FEW`].
+    /// The index of each key, made on the first search among more than [`FEW`].
     places: BTreeMap<Text, usize>,
-    /// Whether a key may stand twice among them.
+    /// Whether keys may be duplicate.
     repeats: bool,
 }
 
 impl Fields {
-    /// Returns the value that a key has so far, to change.
+    /// Returns the value of a key so far, to change.
     pub fn get_mut(&mut self, key: &str) -> Option<&mut Value> {
         let at = if self.entries.len() <= FEW {
             self.entries.iter().position(|(known, _)| known == key)?
@@ -188,15 +187,15 @@ impl Fields {
         Some(&mut self.entries[at].1)
     }
 
-    /// Adds an entry for a key that has none.
+    /// Adds an entry for a new key.
     pub fn push(&mut self, key: Text, value: Value) {
         self.entries.push((key, value));
     }
 
-    /// Sets the value of a key: of equal keys the last one counts.
+    /// Sets the value of a key, which may exist.
     pub fn set(&mut self, key: Text, value: Value) {
         if self.entries.len() >= FEW {
-            // Among many, equal keys are found when they are sorted.
+            // Among many, duplicates are found when sorting.
             self.repeats = true;
             return self.push(key, value);
         }
@@ -211,7 +210,7 @@ impl Fields {
     pub fn into_map(self) -> Map {
         let mut entries = self.entries;
         if self.repeats {
-            // The sort keeps the order of equal keys; the one that is kept takes the later value.
+            // The sort is stable: keep the last value of equal keys.
             entries.sort_by(|(left, _), (right, _)| left.as_str().cmp(right));
             entries.dedup_by(|later, kept| {
                 let same = later.0 == kept.0;

@@ -1,4 +1,4 @@
-//! Values from JSON text, by `serde`.
+//! Reads values with `serde`, whole or in part.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -15,11 +15,11 @@ impl<'de> Deserialize<'de> for Value {
     }
 }
 
-/// What is read of a JSON value; the rest is passed over.
+/// Selects the part of a JSON value to read.
 pub trait Select: Copy {
-    /// Returns what is read of a field; nothing where it is passed over.
+    /// Returns what to read of a field; nothing to skip it.
     fn field(self, name: &str) -> Option<Self>;
-    /// Returns what is read of each item of a list.
+    /// Returns what to read of the items of a list.
     fn item(self) -> Self;
 }
 
@@ -36,7 +36,7 @@ impl Select for Whole {
     }
 }
 
-/// Reads a JSON value, or what is selected of it.
+/// Reads the selected part of a JSON value.
 #[derive(Clone, Copy, Debug)]
 pub struct ValueReader<S>(pub S);
 
@@ -109,6 +109,6 @@ impl<'de, S: Select> Visitor<'de> for ValueReader<S> {
     }
 }
 
-/// A key, borrowed where it has no escapes.
+/// A key, borrowed if it has no escapes.
 #[derive(Deserialize)]
 struct Key<'a>(#[serde(borrow)] Cow<'a, str>);

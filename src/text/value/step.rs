@@ -6,15 +6,15 @@ use super::{Map, Value};
 
 /// One step into a value: a key or an index.
 pub trait KeyOrIndex {
-    /// Returns what is one step inside of a value.
+    /// Returns the value at this key or index.
     fn find_in<'v>(&self, value: &'v Value) -> Option<&'v Value>;
-    /// Returns what is one step inside of a value, to change.
+    /// Returns the value at this key or index, to change.
     fn find_in_mut<'v>(&self, value: &'v mut Value) -> Option<&'v mut Value>;
-    /// Returns what is one step inside of a value, to change; a field that is not there is made, as `null`,
-    /// in a mapping and in what is `null`.
+    /// Returns the value at this key or index, to change. A missing field of a mapping or of `null` is added as
+    /// `null`.
     ///
     /// # Panics
-    /// There is no place for such a field or item.
+    /// The value cannot have such a field or item.
     fn make<'v>(&self, value: &'v mut Value) -> &'v mut Value;
 }
 

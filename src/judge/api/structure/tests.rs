@@ -94,7 +94,7 @@ fn tells_wrong_types() {
         said(&with_container(json!({"resources": {"limits": {"memory": "1KB"}}}))),
         [
             "field-type spec.template.spec.containers[0].resources.limits[memory]: `limits[memory]` must be a quantity (`500m`, `2Gi`), \
-          is the string \"1KB\" (write a value of that type; the API server refuses any other)"
+          is the string \"1KB\" (write a value of that type)"
         ]
     );
     let big = said(&job(
@@ -133,7 +133,7 @@ fn one_finding_for_each_placeholder_however_often() {
     assert_eq!(found.len(), 5, "{found:#?}");
     assert!(found.iter().any(|line| line.contains("`$NODES`, here and at 2 more places")), "{found:#?}");
     assert!(
-        found.iter().any(|line| line.contains("`name` holds the placeholder `TARGET_NODE_NAME`")),
+        found.iter().any(|line| line.contains("`name` contains the placeholder `TARGET_NODE_NAME`")),
         "{found:#?}"
     );
 }
@@ -187,15 +187,12 @@ fn names_the_field_that_was_meant() {
     let found = said(&object);
     assert!(
         found.len() == 1
-            && found[0].contains("what is in it belongs directly in `spec.template.spec.resourceClaims[0]`"),
+            && found[0].contains("its fields belong directly in `spec.template.spec.resourceClaims[0]`"),
         "{found:#?}"
     );
-    assert!(
-        found[0].ends_with("(take `source` out, and write `resourceClaimTemplateName` in its place)"),
-        "{found:#?}"
-    );
+    assert!(found[0].ends_with("(replace `source` with `resourceClaimTemplateName`)"), "{found:#?}");
     let found = said(&with_container(json!({"colour": "red"})));
-    assert!(found[0].ends_with("(remove it, or look its name up)"), "{found:#?}");
+    assert!(found[0].ends_with("(remove it, or check its name)"), "{found:#?}");
 }
 
 #[test]

@@ -1,4 +1,4 @@
-//! Containers: their ports, variables, mounts, probes and resources.
+//! Containers: fields, ports and restart policy.
 
 use super::cause::Causes;
 use super::part::Part;
@@ -9,7 +9,7 @@ use super::{env, mounts, resources};
 use crate::k8s::go::quoted;
 use crate::k8s::names;
 
-/// Checks what containers of all sorts have.
+/// Checks the fields that all containers have.
 pub(super) fn common(container: &Part<'_, '_>, pod: &Pod<'_>, causes: &mut Causes) {
     let (name, image) = (container.get("name"), container.get("image"));
     causes.required_format(&name, names::dns_label);
@@ -52,7 +52,7 @@ pub(super) fn common(container: &Part<'_, '_>, pod: &Pod<'_>, causes: &mut Cause
     }
 }
 
-/// Checks what becomes of a container when its resources change; `restart` is the policy of the pod.
+/// Checks the resize policy; `restart` is the restart policy of the pod.
 pub(super) fn resize_policy(container: &Part<'_, '_>, restart: &str, causes: &mut Causes) {
     let list = container.get("resizePolicy");
     let mut known = Seen::default();
@@ -74,7 +74,7 @@ pub(super) fn resize_policy(container: &Part<'_, '_>, restart: &str, causes: &mu
     }
 }
 
-/// A container sees all of `/proc` only in a user namespace of its own.
+/// `procMount: Unmasked` requires a user namespace.
 pub(super) fn unmasked(pod: &Part<'_, '_>, container: &Part<'_, '_>, causes: &mut Causes) {
     let mount = container.at(&["securityContext", "procMount"]);
     if mount.text() == "Unmasked" && pod.get("hostUsers").bool() != Some(false) {

@@ -1,4 +1,4 @@
-//! CronJobs: schedule, time zone and the template of their Jobs.
+//! CronJobs: schedule, time zone and Job template.
 
 use super::cause::{At as _, Causes};
 use super::job::job_spec;
@@ -6,7 +6,7 @@ use super::metadata::metadata;
 use super::part::Part;
 use crate::k8s::cron::{Schedule, load_location};
 
-/// Checks a `CronJob`; an old one that it replaces may hold what a new one must not.
+/// Checks a `CronJob`. On UPDATE, some invalid values of the old one are allowed.
 pub(super) fn cron_job(object: &Part<'_, '_>, old: Option<&Part<'_, '_>>, causes: &mut Causes) {
     metadata(&object.get("metadata"), causes);
     let spec = object.get("spec");

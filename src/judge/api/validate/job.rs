@@ -1,4 +1,4 @@
-//! Jobs: counts and limits, completion mode, and what the server generates.
+//! Jobs: counts, limits, completion mode, and generated labels.
 
 use super::cause::{At as _, Causes};
 use super::job_policies::{pod_failure_policy, success_policy};
@@ -16,7 +16,7 @@ pub(super) fn job(object: &Part<'_, '_>, causes: &mut Causes) {
     if spec.get("manualSelector").is_true() {
         manual_selector(&spec, causes);
     } else if !name.text().is_empty() {
-        // The server puts the name into two labels of the template.
+        // The server sets two labels of the template to the name.
         let labels = spec.at(&["template", "labels"]);
         for _ in 0..2 {
             for message in names::label_value(name.text()) {
@@ -39,13 +39,13 @@ pub(super) fn job(object: &Part<'_, '_>, causes: &mut Causes) {
     }
 }
 
-/// The labels by which a Job knows its pods, under their names of today and of old.
+/// The labels with the name of a Job, new and old.
 const JOB_NAMES: [&str; 2] = ["batch.kubernetes.io/job-name", "job-name"];
 
-/// See [`JOB_NAMES`].
+/// The labels with the uid of a Job, new and old.
 const CONTROLLER_UIDS: [&str; 2] = ["batch.kubernetes.io/controller-uid", "controller-uid"];
 
-/// Checks what the server generates for a new Job: its author must not have written it already.
+/// Checks the selector and labels that the server generates for a new Job.
 pub(super) fn generated_by_the_server(object: &Part<'_, '_>, causes: &mut Causes) {
     let spec = object.get("spec");
     if spec.get("manualSelector").is_true() {
@@ -54,8 +54,7 @@ pub(super) fn generated_by_the_server(object: &Part<'_, '_>, causes: &mut Causes
     let labels = spec.at(&["template", "metadata", "labels"]);
     let selector = spec.get("selector");
     let name = object.at(&["metadata", "name"]).text();
-    // The server puts these into the selector and the labels where they are not. The uid is its own, and so
-    // is a name that it generates: neither is anything that an author can have written.
+    // The server adds these to the selector and the labels. An author cannot know the uid or a generated name.
     const OWN: &str = "\0";
     let generated = |key: &str| match key {
         key if JOB_NAMES.contains(&key) => Some(if name.is_empty() { OWN } else { name }),
@@ -174,8 +173,9 @@ fn managed_by(field: &Part<'_, '_>, causes: &mut Causes) {
 }
 
 fn indexes(spec: &Part<'_, '_>, causes: &mut Causes) {
-    const MOST: i64 = 100_000;
-    const MOST_OF_MANY: i64 = 10_000;
+    const MAX_INDEXES: i64 = 100_000;
+    /// With more completions than [`MAX_INDEXES`] and a backoff limit per index.
+    const MAX_FAILED: i64 = 10_000;
     let mode = spec.get("completionMode");
     let (completions, parallelism) = (spec.get("completions"), spec.get("parallelism"));
     let (per_index, failed) = (spec.get("backoffLimitPerIndex"), spec.get("maxFailedIndexes"));
@@ -193,7 +193,7 @@ fn indexes(spec: &Part<'_, '_>, causes: &mut Causes) {
     if !completions.is_set() {
         causes.required(&completions, "when completion mode is Indexed");
     }
-    if parallelism.number().is_some_and(|number| number > MOST) {
+    if parallelism.number().is_some_and(|number| number > MAX_INDEXES) {
         causes.invalid(&parallelism, "must be less than or equal to 100000 when completion mode is Indexed");
     }
     if let (Some(failures), Some(most)) = (failed.number(), completions.number())
@@ -201,16 +201,16 @@ fn indexes(spec: &Part<'_, '_>, causes: &mut Causes) {
     {
         causes.invalid(&failed, "must be less than or equal to completions");
     }
-    if failed.number().is_some_and(|number| number > MOST) {
+    if failed.number().is_some_and(|number| number > MAX_INDEXES) {
         causes.invalid(&failed, "must be less than or equal to 100000");
     }
-    if completions.number().is_some_and(|number| number > MOST) && per_index.is_set() {
+    if completions.number().is_some_and(|number| number > MAX_INDEXES) && per_index.is_set() {
         let detail = "must be less than or equal to 10000 when completions are above 100000 and used with backoff limit per index";
         if !failed.is_set() {
             causes.required(&failed, "must be specified when completions is above 100000");
         }
         for field in [&parallelism, &failed] {
-            if field.number().is_some_and(|number| number > MOST_OF_MANY) {
+            if field.number().is_some_and(|number| number > MAX_FAILED) {
                 causes.invalid(field, detail);
             }
         }

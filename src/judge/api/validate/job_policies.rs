@@ -1,4 +1,4 @@
-//! The policies of a Job for pods that fail, and for when it has succeeded.
+//! `podFailurePolicy` and `successPolicy` of a Job.
 
 use super::cause::Causes;
 use super::part::Part;
@@ -90,7 +90,7 @@ pub(super) fn success_policy(spec: &Part<'_, '_>, causes: &mut Causes) {
         causes.required(&rules, "at least one rules must be specified when the successPolicy is specified");
     }
     causes.at_most(&rules, 20);
-    // Without completions the server has spoken of that already.
+    // Missing completions are reported elsewhere.
     let Some(completions) = spec.get("completions").number() else { return };
     for rule in rules.items() {
         let (count, indexes) = (rule.get("succeededCount"), rule.get("succeededIndexes"));
@@ -99,9 +99,9 @@ pub(super) fn success_policy(spec: &Part<'_, '_>, causes: &mut Causes) {
         }
         let mut listed = None;
         if indexes.is_set() {
-            const MOST: usize = 64 * 1024;
-            if indexes.text().len() > MOST {
-                causes.too_long(&indexes, MOST);
+            const MAX_BYTES: usize = 64 * 1024;
+            if indexes.text().len() > MAX_BYTES {
+                causes.too_long(&indexes, MAX_BYTES);
             }
             match count_indexes(indexes.text(), completions) {
                 Ok(count) => listed = Some(count),
@@ -126,7 +126,7 @@ pub(super) fn success_policy(spec: &Part<'_, '_>, causes: &mut Causes) {
     }
 }
 
-/// Counts indexes such as `0,3-5`, which must rise and stay below `completions`.
+/// Counts indexes such as `0,3-5`, which must increase and be below `completions`.
 pub(super) fn count_indexes(text: &str, completions: i64) -> Result<i64, String> {
     if text.is_empty() {
         return Ok(0);

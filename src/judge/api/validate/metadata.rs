@@ -13,7 +13,7 @@ pub(super) fn metadata(metadata: &Part<'_, '_>, causes: &mut Causes) {
     } else if prefix.text().is_empty() {
         causes.required(&name, "name or generateName is required");
     } else {
-        // What the server appends is five of these characters.
+        // The server appends five of these characters.
         let generated = format!("{}xxxxx", prefix.text());
         for message in names::dns_subdomain(&generated) {
             causes.invalid_text(&name, &generated, &message).pointer = prefix.pointer();
@@ -46,7 +46,7 @@ fn finalizers(finalizers: &Part<'_, '_>, causes: &mut Causes) {
 
 fn owners(owners: &Part<'_, '_>, causes: &mut Causes) {
     for owner in owners.items() {
-        // The server leaves the reference's index out.
+        // The server omits the index.
         for (field, message) in [
             ("apiVersion", "version must not be empty"),
             ("kind", "must not be empty"),
@@ -65,13 +65,13 @@ fn owners(owners: &Part<'_, '_>, causes: &mut Causes) {
 }
 
 pub(super) fn annotations(annotations: &Part<'_, '_>, causes: &mut Causes) {
-    const MOST: usize = 256 * 1024;
+    const MAX_BYTES: usize = 256 * 1024;
     let mut size = 0;
     for (key, value) in annotations.entries() {
         size += key.len() + value.text().len();
         causes.invalid_texts(annotations, key, names::qualified_name(&key.to_lowercase()));
     }
-    if size > MOST {
-        causes.too_long(annotations, MOST);
+    if size > MAX_BYTES {
+        causes.too_long(annotations, MAX_BYTES);
     }
 }

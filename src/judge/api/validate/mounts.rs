@@ -35,7 +35,7 @@ pub(super) fn mounts(container: &Part<'_, '_>, pod: &Pod<'_>, causes: &mut Cause
             causes.invalid(&path, "must not already exist as a path in volumeDevices");
         }
         let (sub, expression) = (mount.get("subPath"), mount.get("subPathExpr"));
-        // The server leaves the mount's index out of these three.
+        // The server omits the index of the mount here.
         volume::inner_path(&sub, &list.get("subPath"), causes);
         if !expression.text().is_empty() {
             if !sub.text().is_empty() {

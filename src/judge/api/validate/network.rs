@@ -5,14 +5,14 @@ use super::part::Part;
 use crate::k8s::names;
 
 pub(super) fn host_name(spec: &Part<'_, '_>, causes: &mut Causes) {
-    const LONGEST: usize = 64;
+    const MAX_BYTES: usize = 64;
     let name = spec.get("hostnameOverride");
     if !name.is_set() {
         return;
     }
     causes.format(&name, names::dns_subdomain);
-    if name.text().len() > LONGEST {
-        causes.too_long(&name, LONGEST);
+    if name.text().len() > MAX_BYTES {
+        causes.too_long(&name, MAX_BYTES);
     }
     for other in ["setHostnameAsFQDN", "hostNetwork"] {
         if spec.get(other).is_true() {
@@ -32,7 +32,7 @@ pub(super) fn dns_config(config: &Part<'_, '_>, causes: &mut Causes) {
         causes.invalid(&server, "must be a valid IP address, (e.g. 10.9.8.7 or 2001:db8::ffff)");
     }
     for search in searches.items().filter(|search| !matches!(search.text(), "." | "")) {
-        // Underscores are fine here, unlike in other names.
+        // Underscores are allowed here, unlike in other names.
         if !names::dns_subdomain(&search.text().trim_end_matches('.').replace('_', "x")).is_empty() {
             let rule = "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '_', '-' or '.', and must start and end with \
                         an alphanumeric character";

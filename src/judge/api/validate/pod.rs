@@ -1,4 +1,4 @@
-//! Pod templates: what a pod says of itself, and of its containers together.
+//! Pod templates.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -18,11 +18,11 @@ use crate::k8s::names;
 
 /// What the containers of one pod have in common.
 pub(super) struct Pod<'a> {
-    /// Names of volumes that are sound, and whether each is a claim, which alone may be a block device.
+    /// Names of valid volumes, and whether each is a claim, which can be a block device.
     pub(super) volumes: BTreeMap<&'a str, bool>,
     /// Names of resource claims.
     pub(super) claims: BTreeSet<&'a str>,
-    /// Seconds until a pod that is asked to stop is killed.
+    /// The termination grace period in seconds.
     pub(super) grace: Option<i64>,
 }
 

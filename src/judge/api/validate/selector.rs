@@ -1,4 +1,4 @@
-//! Labels, and selectors of labels and of nodes.
+//! Labels, and selectors of labels and nodes.
 
 use super::cause::{At as _, Causes};
 use super::part::Part;
@@ -84,7 +84,7 @@ pub(super) fn label<'v>(labels: &Part<'_, 'v>, key: &str) -> Option<&'v str> {
     labels.value?.get(key)?.as_str()
 }
 
-/// Tells whether a selector picks what has the labels.
+/// Tells whether a selector matches labels.
 pub(super) fn matches<'v>(selector: &Part<'_, '_>, label: impl Fn(&str) -> Option<&'v str>) -> bool {
     let all = selector
         .get("matchLabels")
@@ -166,7 +166,7 @@ fn pod_term(term: &Part<'_, '_>, causes: &mut Causes) {
     causes.format(&key, names::qualified_name);
 }
 
-/// Checks label keys that are taken over from the pod.
+/// Checks `matchLabelKeys` and the like.
 pub(super) fn label_keys(keys: &Part<'_, '_>, selector: &Part<'_, '_>, causes: &mut Causes) {
     if keys.items().next().is_some() && !selector.is_set() {
         causes.forbidden(keys, "must not be specified when labelSelector is not set");

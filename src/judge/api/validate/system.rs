@@ -1,9 +1,9 @@
-//! What pods of one operating system may not set, and processes of a Windows host.
+//! Fields that depend on the operating system, and Windows host processes.
 
 use super::cause::{At as _, Causes};
 use super::part::Part;
 
-/// Checks what one operating system has and the other has not.
+/// Checks that fields of the other operating system are not set.
 pub(super) fn system_options(spec: &Part<'_, '_>, causes: &mut Causes) {
     const POD: [&str; 5] = ["hostUsers", "hostPID", "hostIPC", "shareProcessNamespace", "resources"];
     const POD_SECURITY: [&str; 11] = [
@@ -67,8 +67,7 @@ fn lists_of<'s, 'v>(spec: &'s Part<'_, 'v>) -> [Part<'s, 'v>; 2] {
     [spec.get("initContainers"), spec.get("containers")]
 }
 
-/// Checks that all containers of a pod, or none, are processes of a Windows host, and that those are in its
-/// network.
+/// Checks that all containers of a pod, or none, are Windows host processes in the host network.
 pub(super) fn host_process(spec: &Part<'_, '_>, causes: &mut Causes) {
     const PROCESS: [&str; 3] = ["securityContext", "windowsOptions", "hostProcess"];
     let pod = spec.at(&PROCESS).bool();
