@@ -5,12 +5,10 @@
 
 mod field;
 mod next;
-mod zone;
 
 use field::{DAY, HOUR, MINUTE, MONTH, STAR, WEEKDAY, set};
-use jiff::tz::TimeZone;
+use jiff::tz::{TimeZone, TimeZoneDatabase};
 use jiff::{Timestamp, Zoned};
-pub use zone::{LocationError, load_location};
 
 use super::go::quoted;
 
@@ -60,6 +58,38 @@ pub enum CronError {
     /// `TZ=` without a space after it: `robfig/cron` panics, which Kubernetes reports as an error.
     #[error("invalid schedule format: runtime error: slice bounds out of range [:-1]")]
     Panic,
+}
+
+/// Why a name is not a time zone, with the message of Go's `time.LoadLocation`.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum LocationError {
+    /// The name could be outside the directory of time zones.
+    #[error("time: invalid location name")]
+    Name,
+    /// No such zone.
+    #[error("unknown time zone {0}")]
+    Unknown(String),
+}
+
+/// Returns the time zone of an IANA name, as Go does: case-sensitive, and UTC for the empty name. Returns nothing
+/// for `Local`, the zone of the host.
+///
+/// Uses the built-in database, for the same answer everywhere.
+///
+/// # Errors
+/// The name is unknown or invalid.
+pub fn load_location(name: &str) -> Result<Option<TimeZone>, LocationError> {
+    match name {
+        "" | "UTC" => return Ok(Some(TimeZone::UTC)),
+        "Local" => return Ok(None),
+        _ => {}
+    }
+    if name.starts_with(['/', '\\']) || name.split(['/', '\\']).any(|step| step == "..") {
+        return Err(LocationError::Name);
+    }
+    let zone = TimeZoneDatabase::bundled().get(name).ok();
+    let zone = zone.filter(|zone| zone.iana_name() == Some(name));
+    zone.map(Some).ok_or_else(|| LocationError::Unknown(name.to_owned()))
 }
 
 /// When a `CronJob` runs.

@@ -3,14 +3,12 @@
 //! The original has an `int64` with a decimal scale for short numbers and a decimal of any length for others. The
 //! two overflow differently, so both are here (`Amount`). Numbers are never floats.
 
-mod digits;
 mod long;
 mod suffix;
 
 use std::cmp::Ordering;
 
-use digits::Digits;
-use long::Long;
+use long::{Digits, Long};
 use suffix::{Parts, split, suffix};
 
 use crate::text::value::Value;

@@ -228,12 +228,9 @@ impl Definition {
             || self.retired(api_version).is_some_and(|retired| retired.moved.is_none())
     }
 
-    fn rank(&self) -> (usize, &str, &str) {
-        (
-            BUILT_IN.iter().position(|known| std::ptr::eq(*known, self)).unwrap_or(BUILT_IN.len()),
-            self.group,
-            self.name,
-        )
+    /// Returns its position in the list; a kind that was added comes last.
+    fn rank(&self) -> usize {
+        BUILT_IN.iter().position(|known| std::ptr::eq(*known, self)).unwrap_or(BUILT_IN.len())
     }
 }
 

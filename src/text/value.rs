@@ -7,17 +7,16 @@
 mod convert;
 mod map;
 mod read;
-mod step;
 
 use std::borrow::Cow;
 use std::fmt;
+use std::ops::{Index, IndexMut};
 
 pub use compact_str::CompactString as Text;
 pub use convert::json;
 pub use map::{Entries, Fields, Map};
 pub use read::{Select, ValueReader};
 use serde_json::Number;
-pub use step::KeyOrIndex;
 
 /// A JSON value.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -51,29 +50,17 @@ impl Value {
     /// Returns the value at a JSON Pointer (RFC 6901).
     #[must_use]
     pub fn pointer(&self, pointer: &str) -> Option<&Self> {
-        if pointer.is_empty() {
-            return Some(self);
-        }
-        pointer.strip_prefix('/')?.split('/').try_fold(self, |value, step| {
-            let step = unescaped(step);
-            match value {
-                Self::Array(items) => items.get(index_of(&step)?),
-                value => value.get(&*step),
-            }
+        steps(pointer)?.try_fold(self, |value, step| match value {
+            Self::Array(items) => items.get(index_of(&step)?),
+            value => value.get(&*step),
         })
     }
 
     /// Returns the value at a JSON Pointer, to change.
     pub fn pointer_mut(&mut self, pointer: &str) -> Option<&mut Self> {
-        if pointer.is_empty() {
-            return Some(self);
-        }
-        pointer.strip_prefix('/')?.split('/').try_fold(self, |value, step| {
-            let step = unescaped(step);
-            match value {
-                Self::Array(items) => items.get_mut(index_of(&step)?),
-                value => value.get_mut(&*step),
-            }
+        steps(pointer)?.try_fold(self, |value, step| match value {
+            Self::Array(items) => items.get_mut(index_of(&step)?),
+            value => value.get_mut(&*step),
         })
     }
 
@@ -201,6 +188,11 @@ impl Value {
     }
 }
 
+/// Returns the steps of a JSON Pointer, which is empty or starts with `/`.
+fn steps(pointer: &str) -> Option<impl Iterator<Item = Cow<'_, str>>> {
+    (pointer.is_empty() || pointer.starts_with('/')).then(|| pointer.split('/').skip(1).map(unescaped))
+}
+
 /// Resolves the escapes in a step of a JSON Pointer.
 fn unescaped(step: &str) -> Cow<'_, str> {
     if step.contains('~') { step.replace("~1", "/").replace("~0", "~").into() } else { step.into() }
@@ -209,6 +201,101 @@ fn unescaped(step: &str) -> Cow<'_, str> {
 /// Parses an index, which has no sign and no leading zeros.
 fn index_of(step: &str) -> Option<usize> {
     if step.starts_with('+') || step.starts_with('0') && step.len() > 1 { None } else { step.parse().ok() }
+}
+
+/// One step into a value: a key or an index.
+pub trait KeyOrIndex {
+    /// Returns the value at this key or index.
+    fn find_in<'v>(&self, value: &'v Value) -> Option<&'v Value>;
+    /// Returns the value at this key or index, to change.
+    fn find_in_mut<'v>(&self, value: &'v mut Value) -> Option<&'v mut Value>;
+    /// Returns the value at this key or index, to change. A missing field of a mapping or of `null` is added as
+    /// `null`.
+    ///
+    /// # Panics
+    /// The value cannot have such a field or item.
+    fn make<'v>(&self, value: &'v mut Value) -> &'v mut Value;
+}
+
+impl KeyOrIndex for str {
+    fn find_in<'v>(&self, value: &'v Value) -> Option<&'v Value> {
+        value.as_object()?.get(self)
+    }
+
+    fn find_in_mut<'v>(&self, value: &'v mut Value) -> Option<&'v mut Value> {
+        value.as_object_mut()?.get_mut(self)
+    }
+
+    fn make<'v>(&self, value: &'v mut Value) -> &'v mut Value {
+        if value.is_null() {
+            *value = Value::Object(Map::new());
+        }
+        match value {
+            Value::Object(entries) => entries.get_or_insert_with(self, || Value::Null),
+            other => panic!("no field `{self}` can be made in `{other}`"),
+        }
+    }
+}
+
+impl KeyOrIndex for usize {
+    fn find_in<'v>(&self, value: &'v Value) -> Option<&'v Value> {
+        value.as_array()?.get(*self)
+    }
+
+    fn find_in_mut<'v>(&self, value: &'v mut Value) -> Option<&'v mut Value> {
+        value.as_array_mut()?.get_mut(*self)
+    }
+
+    fn make<'v>(&self, value: &'v mut Value) -> &'v mut Value {
+        match value {
+            Value::Array(items) => &mut items[*self],
+            other => panic!("`{other}` has no items"),
+        }
+    }
+}
+
+impl KeyOrIndex for String {
+    fn find_in<'v>(&self, value: &'v Value) -> Option<&'v Value> {
+        self.as_str().find_in(value)
+    }
+
+    fn find_in_mut<'v>(&self, value: &'v mut Value) -> Option<&'v mut Value> {
+        self.as_str().find_in_mut(value)
+    }
+
+    fn make<'v>(&self, value: &'v mut Value) -> &'v mut Value {
+        self.as_str().make(value)
+    }
+}
+
+impl<S: KeyOrIndex + ?Sized> KeyOrIndex for &S {
+    fn find_in<'v>(&self, value: &'v Value) -> Option<&'v Value> {
+        (**self).find_in(value)
+    }
+
+    fn find_in_mut<'v>(&self, value: &'v mut Value) -> Option<&'v mut Value> {
+        (**self).find_in_mut(value)
+    }
+
+    fn make<'v>(&self, value: &'v mut Value) -> &'v mut Value {
+        (**self).make(value)
+    }
+}
+
+impl<S: KeyOrIndex> Index<S> for Value {
+    type Output = Self;
+
+    /// Returns a field or an item; `null` where there is none.
+    fn index(&self, step: S) -> &Self {
+        step.find_in(self).unwrap_or(&Self::Null)
+    }
+}
+
+impl<S: KeyOrIndex> IndexMut<S> for Value {
+    /// Returns a field or an item to change; see [`KeyOrIndex::make`].
+    fn index_mut(&mut self, step: S) -> &mut Self {
+        step.make(self)
+    }
 }
 
 impl fmt::Display for Value {

@@ -67,6 +67,11 @@ impl SyntaxError {
         Self { message: message.into(), span, kind: SyntaxErrorKind::Syntax }
     }
 
+    fn not_utf8(at: usize) -> Self {
+        let message = "the file is not UTF-8".to_owned();
+        Self { message, span: at..at + 1, kind: SyntaxErrorKind::Encoding }
+    }
+
     fn limit(message: String, span: Range<usize>) -> Self {
         Self { message, span, kind: SyntaxErrorKind::Limit }
     }
@@ -259,14 +264,7 @@ fn read<'s>(bytes: &'s [u8], chunk: &Chunk, limits: &Limits) -> Result<Read<'s>,
         let message = format!("the document has more than {} bytes", limits.document_bytes);
         return Err(SyntaxError::limit(message, 0..0));
     }
-    let text = str::from_utf8(bytes).map_err(|error| {
-        let at = error.valid_up_to();
-        SyntaxError {
-            message: "the file is not UTF-8".into(),
-            span: at..at + 1,
-            kind: SyntaxErrorKind::Encoding,
-        }
-    })?;
+    let text = str::from_utf8(bytes).map_err(|error| SyntaxError::not_utf8(error.valid_up_to()))?;
     let json = chunk.form == Form::Json;
     let text = if json { Cow::Borrowed(text) } else { as_go_sees_it(text)? };
     let tree = if json {

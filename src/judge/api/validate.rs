@@ -12,7 +12,6 @@ mod job;
 mod job_policies;
 mod metadata;
 mod mounts;
-mod network;
 mod operator;
 mod part;
 mod pod;

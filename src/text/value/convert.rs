@@ -105,23 +105,17 @@ impl<K: Into<Text>> FromIterator<(K, Self)> for Value {
     }
 }
 
-impl PartialEq<str> for Value {
-    fn eq(&self, other: &str) -> bool {
-        self.as_str() == Some(other)
-    }
+macro_rules! equals_text {
+    ($($text:ty),+) => {
+        $(impl PartialEq<$text> for Value {
+            fn eq(&self, other: &$text) -> bool {
+                self.as_str() == Some(other)
+            }
+        })+
+    };
 }
 
-impl PartialEq<&str> for Value {
-    fn eq(&self, other: &&str) -> bool {
-        self.as_str() == Some(other)
-    }
-}
-
-impl PartialEq<String> for Value {
-    fn eq(&self, other: &String) -> bool {
-        self.as_str() == Some(other)
-    }
-}
+equals_text!(str, &str, String);
 
 impl PartialEq<bool> for Value {
     fn eq(&self, other: &bool) -> bool {

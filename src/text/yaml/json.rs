@@ -4,7 +4,7 @@
 use std::ops::Range;
 
 use super::tree::{Builder, Kind, Style, Tree};
-use super::{Limits, SyntaxError, SyntaxErrorKind};
+use super::{Limits, SyntaxError};
 
 /// Returns the length of the JSON value at the start of `source`, valid or not.
 ///
@@ -52,14 +52,8 @@ fn string_len(source: &[u8]) -> Option<usize> {
 
 /// Checks that a range of the source is JSON; spans of errors are bytes of the source.
 pub(super) fn check(source: &[u8], span: Range<usize>, limits: &Limits) -> Result<(), SyntaxError> {
-    let text = str::from_utf8(&source[span.clone()]).map_err(|error| {
-        let at = span.start + error.valid_up_to();
-        SyntaxError {
-            message: "the file is not UTF-8".into(),
-            span: at..at + 1,
-            kind: SyntaxErrorKind::Encoding,
-        }
-    })?;
+    let text = str::from_utf8(&source[span.clone()])
+        .map_err(|error| SyntaxError::not_utf8(span.start + error.valid_up_to()))?;
     read(text, limits).map(|_| ()).map_err(|error| error.shifted(span.start))
 }
 

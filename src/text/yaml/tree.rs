@@ -13,7 +13,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 use std::sync::OnceLock;
 
-pub(super) use build::Builder;
+pub(super) use build::{Builder, too_deep};
 pub(super) use read::read;
 
 use super::locate::Wide;
@@ -89,6 +89,22 @@ pub(super) struct Node {
 }
 
 impl Node {
+    fn new(kind: Kind, style: Style, span: Range<u32>) -> Self {
+        Self {
+            kind,
+            style,
+            tag: Tag::None,
+            anchored: false,
+            owned: false,
+            start: span.start,
+            content: span.start,
+            end: span.end,
+            next: 0,
+            text: 0,
+            text_len: 0,
+        }
+    }
+
     /// Returns its bytes, with tag and anchor.
     pub(super) fn span(&self) -> Range<usize> {
         self.start as usize..self.end as usize

@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use super::{Kind, Node, Style, Tag, Tree};
+use super::{Kind, Node, Style, Tree};
 use crate::text::yaml::{Limits, SyntaxError};
 
 /// An open container.
@@ -53,19 +53,7 @@ impl<'t> Builder<'t> {
         if self.open.len() >= self.limits.depth {
             return Err(too_deep(self.limits, content as usize..content as usize + 1));
         }
-        let node = Node {
-            kind,
-            style,
-            tag: Tag::None,
-            anchored: false,
-            owned: false,
-            start: content,
-            content,
-            end: content,
-            next: 0,
-            text: 0,
-            text_len: 0,
-        };
+        let node = Node::new(kind, style, content..content);
         let at = self.push(node)?;
         self.open.push(Open { at: at as u32, children: 0 });
         Ok(at)
@@ -116,19 +104,8 @@ impl<'t> Builder<'t> {
             offset
         };
         let next = self.tree.nodes.len() as u32 + 1;
-        self.push(Node {
-            kind: Kind::Scalar,
-            style,
-            tag: Tag::None,
-            anchored: false,
-            owned,
-            start: span.start,
-            content: span.start,
-            end: span.end,
-            next,
-            text: start as u32,
-            text_len: text.len() as u32,
-        })
+        let text_len = text.len() as u32;
+        self.push(Node { owned, next, text: start as u32, text_len, ..Node::new(Kind::Scalar, style, span) })
     }
 
     /// Returns the innermost open bracket. A pair in a list (`[a: b]`) is a mapping without one.
@@ -149,6 +126,6 @@ impl<'t> Builder<'t> {
     }
 }
 
-pub(super) fn too_deep(limits: &Limits, span: Range<usize>) -> SyntaxError {
+pub(in crate::text::yaml) fn too_deep(limits: &Limits, span: Range<usize>) -> SyntaxError {
     SyntaxError::limit(format!("nested more than {} levels deep", limits.depth), span)
 }
