@@ -1,5 +1,5 @@
-//! Exact ports of small parts of Kubernetes, such as quantities and schedules. Tests compare them with answers
-//! recorded from the original.
+//! Exact ports of small parts of Kubernetes, such as quantities and schedules. Tests compare them with
+//! answers recorded from the original.
 
 pub mod cron;
 pub mod go;

@@ -1,7 +1,7 @@
 //! The kinds that Jobgate judges: where their run limits and pods are, and how many pods run at once.
 //!
-//! A kind is a [`Definition`] in its own file; a [`Workload`] is an object as rules see it. To add a kind, write its
-//! file and list it below.
+//! A kind is a [`Definition`] in its own file; a [`Workload`] is an object as rules see it. To add a kind,
+//! write its file and list it below.
 
 pub mod accelerator;
 mod colocation;
@@ -105,8 +105,8 @@ impl<'a> Workload<'a> {
 
     /// Tells whether the object is partial, such as a kustomize patch: what it lacks is unknown.
     ///
-    /// In a partial object no container has an image (corpus.md §3: 45 fragments, 853 whole Jobs). Only for files:
-    /// an API server sends whole objects, and accepts a PyTorchJob without images.
+    /// In a partial object no container has an image (corpus.md §3: 45 fragments, 853 whole Jobs). Only for
+    /// files: an API server sends whole objects, and accepts a PyTorchJob without images.
     #[must_use]
     pub fn is_partial(&self) -> bool {
         let mut containers = self.pods.iter().flat_map(PodTemplate::container_values);
@@ -114,8 +114,8 @@ impl<'a> Workload<'a> {
             && !self.has_images_elsewhere()
     }
 
-    /// Tells whether containers with images are in the wrong place, so that the object is not partial. In another
-    /// version that place may be right.
+    /// Tells whether containers with images are in the wrong place, so that the object is not partial. In
+    /// another version that place may be right.
     fn has_images_elsewhere(&self) -> bool {
         let is_known = |version: &str| version.split_once('/') == Some((self.kind.group, self.kind.version));
         self.object.get("apiVersion").value.and_then(Value::as_str).is_some_and(is_known)

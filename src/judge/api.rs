@@ -41,10 +41,10 @@ pub(crate) enum Reading {
 
 /// Returns what kubectl and the API server find wrong with a new object.
 ///
-/// Ids: [`FIELD_TYPE`] (rejected), [`API_SERVER`] (rejected, with the server's message), [`TRAINING_OPERATOR`]
-/// (rejected by its webhook), [`UNKNOWN_FIELD`] (dropped or rejected), [`PLACEHOLDER`] (unknown value) and
-/// [`SCHEDULE_NEVER_FIRES`]. Objects of unknown kinds or versions have no findings; partial objects none about
-/// what is missing.
+/// Ids: [`FIELD_TYPE`] (rejected), [`API_SERVER`] (rejected, with the server's message),
+/// [`TRAINING_OPERATOR`] (rejected by its webhook), [`UNKNOWN_FIELD`] (dropped or rejected), [`PLACEHOLDER`]
+/// (unknown value) and [`SCHEDULE_NEVER_FIRES`]. Objects of unknown kinds or versions have no findings;
+/// partial objects none about what is missing.
 ///
 /// Where a rule reports the same field, both findings have the same `path`.
 #[must_use]
@@ -133,8 +133,8 @@ pub fn fixable(object: &Value) -> Vec<Finding> {
 pub(crate) struct Sent<'a> {
     /// The object as sent; findings point into it.
     pub(crate) written: &'a Value,
-    /// The object as the API server validates it: with [defaults](defaults::defaulted) and the patches of mutating
-    /// webhooks.
+    /// The object as the API server validates it: with [defaults](defaults::defaulted) and the patches of
+    /// mutating webhooks.
     pub(crate) stored: &'a Value,
     /// The old object, with defaults; nothing on CREATE.
     pub(crate) old: Option<&'a Value>,
@@ -245,7 +245,8 @@ impl Known {
         };
     }
 
-    /// Tells whether a cause was reported, or follows from a wrong type, a placeholder or a missing required field.
+    /// Tells whether a cause was reported, or follows from a wrong type, a placeholder or a missing required
+    /// field.
     fn imply(&self, cause: &Cause) -> bool {
         // If the server names the mapping around a value, go by the value: there may be others in it.
         let named = Some(&cause.path).filter(|path| !cause.pointer.is_within(path));
@@ -332,8 +333,8 @@ fn finding(rule: &'static str, cause: &Cause, object: &Value) -> Finding {
     finding
 }
 
-/// Proposes the container name that the training operator requires, if there is only one container. Unsafe, since
-/// logs and metrics use the name.
+/// Proposes the container name that the training operator requires, if there is only one container. Unsafe,
+/// since logs and metrics use the name.
 fn rename(finding: &mut Finding, object: &Value) {
     let containers = finding.path.clone();
     let Some([only]) = containers.find(object).and_then(Value::as_array).map(|items| &**items) else {

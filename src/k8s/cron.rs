@@ -1,7 +1,7 @@
 //! Cron schedules as in Kubernetes: `ParseStandard` of `robfig/cron` v3 and its search for the next run.
 //!
-//! Five fields or a descriptor; Sunday is 0, never 7; no `L`, `W` or `#`; `?` is `*`; day of month and day of week
-//! are combined by OR unless one of them is a star (kubernetes.md §3).
+//! Five fields or a descriptor; Sunday is 0, never 7; no `L`, `W` or `#`; `?` is `*`; day of month and day of
+//! week are combined by OR unless one of them is a star (kubernetes.md §3).
 
 mod field;
 mod next;
@@ -71,8 +71,8 @@ pub enum LocationError {
     Unknown(String),
 }
 
-/// Returns the time zone of an IANA name, as Go does: case-sensitive, and UTC for the empty name. Returns nothing
-/// for `Local`, the zone of the host.
+/// Returns the time zone of an IANA name, as Go does: case-sensitive, and UTC for the empty name. Returns
+/// nothing for `Local`, the zone of the host.
 ///
 /// Uses the built-in database, for the same answer everywhere.
 ///
@@ -175,8 +175,8 @@ impl Schedule {
         }
     }
 
-    /// Returns the shortest time between two runs, in seconds; nothing if there are no two runs. Ignores daylight
-    /// saving time.
+    /// Returns the shortest time between two runs, in seconds; nothing if there are no two runs. Ignores
+    /// daylight saving time.
     #[must_use]
     pub fn shortest_period_seconds(&self) -> Option<u64> {
         let fields = match self {

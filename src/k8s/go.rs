@@ -29,7 +29,8 @@ pub fn quoted(text: &str) -> String {
     out
 }
 
-/// Tells whether Go prints a character without an escape: letters, marks, numbers, punctuation, symbols and space.
+/// Tells whether Go prints a character without an escape: letters, marks, numbers, punctuation, symbols and
+/// space.
 fn is_printed(c: char) -> bool {
     !(c.is_control()
         || c.is_whitespace()

@@ -2,7 +2,8 @@
 
 const LABEL: &str = "[a-z0-9]([-a-z0-9]*[a-z0-9])?";
 const NAME: &str = "([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]";
-const NAME_RULE: &str = "must consist of alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric character";
+const NAME_RULE: &str = "must consist of alphanumeric characters, '-', '_' or '.', and must start and end \
+                         with an alphanumeric character";
 
 fn form(rule: &str, expression: &str, examples: &[&str]) -> String {
     let examples: Vec<String> = examples.iter().map(|example| format!("'{example}', ")).collect();
@@ -66,7 +67,8 @@ pub fn dns_label(text: &str) -> Vec<String> {
         found.push(if is_subdomain(text) {
             "must not contain dots".to_owned()
         } else {
-            let rule = "a lowercase RFC 1123 label must consist of lower case alphanumeric characters or '-', and must start and end with an alphanumeric character";
+            let rule = "a lowercase RFC 1123 label must consist of lower case alphanumeric characters or \
+                        '-', and must start and end with an alphanumeric character";
             form(rule, LABEL, &["my-name", "123-abc"])
         });
     }
@@ -81,7 +83,8 @@ pub fn dns_subdomain(text: &str) -> Vec<String> {
         found.push("must be no more than 253 characters".to_owned());
     }
     if !is_subdomain(text) {
-        let rule = "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.', and must start and end with an alphanumeric \
+        let rule = "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' \
+                    or '.', and must start and end with an alphanumeric \
                     character";
         found.push(form(rule, &format!("{LABEL}(\\.{LABEL})*"), &["example.com"]));
     }
@@ -96,7 +99,8 @@ pub fn dns_label_1035(text: &str) -> Vec<String> {
         found.push("must be no more than 63 characters".to_owned());
     }
     if !is_label(text) || !text.starts_with(|c: char| c.is_ascii_lowercase()) {
-        let rule = "a DNS-1035 label must consist of lower case alphanumeric characters or '-', start with an alphabetic character, and end with an \
+        let rule = "a DNS-1035 label must consist of lower case alphanumeric characters or '-', start with \
+                    an alphabetic character, and end with an \
                     alphanumeric character";
         found.push(form(rule, "[a-z]([-a-z0-9]*[a-z0-9])?", &["my-name", "abc-123"]));
     }
@@ -125,7 +129,8 @@ pub fn qualified_name(text: &str) -> Vec<String> {
     if more {
         let rule = form(NAME_RULE, NAME, &examples);
         return vec![format!(
-            "a valid label key {rule} with an optional DNS subdomain prefix and '/' (e.g. 'example.com/MyName')"
+            "a valid label key {rule} with an optional DNS subdomain prefix and '/' (e.g. \
+             'example.com/MyName')"
         )];
     }
     let name = match second {

@@ -1,7 +1,7 @@
 //! Resource quantities (`500m`, `1.5Gi`, `2`), a port of `k8s.io/apimachinery/pkg/api/resource`.
 //!
-//! The original has an `int64` with a decimal scale for short numbers and a decimal of any length for others. The
-//! two overflow differently, so both are here (`Amount`). Numbers are never floats.
+//! The original has an `int64` with a decimal scale for short numbers and a decimal of any length for others.
+//! The two overflow differently, so both are here (`Amount`). Numbers are never floats.
 
 mod long;
 mod suffix;
@@ -168,8 +168,8 @@ impl Quantity {
         self.sign() < 0
     }
 
-    /// Tells whether validation accepts the amount as an integer: its thousandths, rounded up and truncated to 64
-    /// bits, are a multiple of 1000.
+    /// Tells whether validation accepts the amount as an integer: its thousandths, rounded up and truncated
+    /// to 64 bits, are a multiple of 1000.
     #[must_use]
     pub fn is_integer(&self) -> bool {
         self.milli_value() % 1000 == 0

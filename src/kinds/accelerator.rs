@@ -1,6 +1,7 @@
 //! Accelerator resources and the usual taints of their nodes.
 //!
-//! By a table, not by prefix: `nvidia.com/rdma-vf` is a network card, `gpu.intel.com/i915_monitoring` no accelerator.
+//! By a table, not by prefix: `nvidia.com/rdma-vf` is a network card, `gpu.intel.com/i915_monitoring` no
+//! accelerator.
 
 use crate::k8s::quantity::Quantity;
 use crate::kinds::{ContainerSlot, PodTemplate};
@@ -8,8 +9,8 @@ use crate::text::meter;
 use crate::text::pointer::Pointer;
 use crate::text::value::Value;
 
-/// Resource names (or globs with one `*`) and the taint keys of their nodes (kubernetes.md §6). MIG slices and
-/// shared GPUs have the taint of the whole GPU.
+/// Resource names (or globs with one `*`) and the taint keys of their nodes (kubernetes.md §6). MIG slices
+/// and shared GPUs have the taint of the whole GPU.
 pub const TAINTS: &[(&str, &str)] = &[
     ("amd.com/gpu", "amd.com/gpu"),
     ("aws.amazon.com/neuron", "aws.amazon.com/neuron"),
@@ -55,7 +56,8 @@ pub fn toleration(taint: &str) -> Value {
         .collect()
 }
 
-/// Returns the tolerations that a list has after `beginning`, if it has any and all have the form of [`toleration`].
+/// Returns the tolerations that a list has after `beginning`, if it has any and all have the form of
+/// [`toleration`].
 #[must_use]
 pub fn filled_behind<'a>(list: &'a [Value], beginning: &[Value]) -> Option<&'a [Value]> {
     let rest = list.strip_prefix(beginning).filter(|rest| !rest.is_empty())?;

@@ -26,8 +26,8 @@ pub fn on_one_node(workload: &Workload<'_>, pods: &[&PodTemplate<'_>], among: Am
     pinned_together(pods) || attracted_together(workload, pods, among)
 }
 
-/// Tells whether the pods of one run must run on several nodes: because templates name different nodes, or by a
-/// required anti-affinity between the pods. Each template comes with its minimum of pods.
+/// Tells whether the pods of one run must run on several nodes: because templates name different nodes, or by
+/// a required anti-affinity between the pods. Each template comes with its minimum of pods.
 #[must_use]
 pub fn on_several_nodes(workload: &Workload<'_>, pods: &[(&PodTemplate<'_>, i64)]) -> bool {
     let present: Vec<&PodTemplate<'_>> =

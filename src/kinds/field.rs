@@ -1,4 +1,5 @@
-//! Typed access to fields of any type: the mutating webhook gets custom resources before their schema is checked.
+//! Typed access to fields of any type: the mutating webhook gets custom resources before their schema is
+//! checked.
 
 use serde_json::Number;
 
@@ -61,7 +62,8 @@ impl<'a> Part<'a> {
         Self { pointer: Pointer::root(), value: Some(object) }
     }
 
-    /// Returns the operation that sets a field of this mapping, which may be missing; nothing for other values.
+    /// Returns the operation that sets a field of this mapping, which may be missing; nothing for other
+    /// values.
     #[must_use]
     pub fn set(&self, key: &'static str, value: Value) -> Option<Op> {
         match self.value {

@@ -12,7 +12,8 @@ use crate::text::value::Value;
 /// A path of keys from a mapping down.
 pub type Path = &'static [&'static str];
 
-/// Everything that is specific to one kind. Code outside this folder reads these fields instead of comparing kinds.
+/// Everything that is specific to one kind. Code outside this folder reads these fields instead of comparing
+/// kinds.
 #[derive(Debug)]
 pub struct Definition {
     /// The API group; with the name it identifies the kind.
@@ -37,8 +38,8 @@ pub struct Definition {
     pub schedule: Option<Path>,
     /// How objects get defaults and are validated.
     pub api: Api,
-    /// The field of the limits that says which pods are deleted when a run ends, if none are by default: then a
-    /// deadline frees nothing (kinds.md §1).
+    /// The field of the limits that says which pods are deleted when a run ends, if none are by default: then
+    /// a deadline frees nothing (kinds.md §1).
     pub clean_up: Option<&'static str>,
     /// Status conditions of finished objects.
     pub finished: &'static [&'static str],
@@ -66,7 +67,8 @@ pub struct Retired {
 pub enum Pods {
     /// The limits are a batch/v1 Job spec, with one `template`.
     JobSpec,
-    /// A mapping of roles, each with `replicas`, `restartPolicy` and `template`, whose `restartPolicy` is ignored.
+    /// A mapping of roles, each with `replicas`, `restartPolicy` and `template`, whose `restartPolicy` is
+    /// ignored.
     Roles {
         /// The mapping.
         at: Path,
@@ -203,7 +205,8 @@ impl Kind {
 }
 
 impl Definition {
-    /// Tells whether the kind is part of Kubernetes: in every cluster, and validated before `/validate` is called.
+    /// Tells whether the kind is part of Kubernetes: in every cluster, and validated before `/validate` is
+    /// called.
     #[must_use]
     pub fn is_built_in(&self) -> bool {
         !matches!(self.api, Api::Custom { .. })

@@ -79,8 +79,8 @@ pub fn is_batch_group(group: &str) -> bool {
     OTHERS.iter().any(|(name, _)| *name == group) || Kind::all().any(|kind| kind.group == group)
 }
 
-/// Returns the group and name of the batch kind that was probably meant by an unknown kind: in another case, in the
-/// plural, with a typo, or in a group that no custom resource can have.
+/// Returns the group and name of the batch kind that was probably meant by an unknown kind: in another case,
+/// in the plural, with a typo, or in a group that no custom resource can have.
 ///
 /// `group` is nothing if the object has no `apiVersion`.
 #[must_use]
@@ -115,8 +115,8 @@ pub enum Likeness {
     Name,
 }
 
-/// Returns why an object of an unknown kind looks like batch work, if it does. Core kinds and those of `apps` never
-/// do.
+/// Returns why an object of an unknown kind looks like batch work, if it does. Core kinds and those of `apps`
+/// never do.
 #[must_use]
 pub fn looks_like_batch(version: &str, object: &Value) -> Option<Likeness> {
     let kind = object.get("kind").and_then(Value::as_str).unwrap_or_default();
@@ -138,9 +138,9 @@ pub fn is_no_batch(version: &str, kind: &str) -> bool {
     matches!(group, "" | "apps" | "batch") && kind != "PodTemplate" || NO_BATCH.iter().any(is_none)
 }
 
-/// Calls a function with each whole object of a batch kind inside an object (a Template, ManifestWork, Sensor, or
-/// something without a kind), and its place. References to objects do not count, nor objects in core kinds and
-/// those of `apps`.
+/// Calls a function with each whole object of a batch kind inside an object (a Template, ManifestWork,
+/// Sensor, or something without a kind), and its place. References to objects do not count, nor objects in
+/// core kinds and those of `apps`.
 pub fn each_inside<'v>(object: &'v Value, found: &mut dyn FnMut(Pointer, &'v Value)) {
     let text = |key: &str| object.get(key).and_then(Value::as_str).unwrap_or_default();
     // OpenShift's Template was once a core kind.

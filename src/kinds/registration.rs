@@ -31,22 +31,24 @@ pub(crate) const SYSTEM: [&str; 3] = ["kube-node-lease", "kube-public", "kube-sy
 /// The label of a namespace with its name, which only the API server can set.
 pub(crate) const NAMESPACE_LABEL: &str = "kubernetes.io/metadata.name";
 
-/// The name and CEL expression of the match condition. It reads the request only: an expression that fails, or costs
-/// too much on a large object, would skip the webhook.
+/// The name and CEL expression of the match condition. It reads the request only: an expression that fails,
+/// or costs too much on a large object, would skip the webhook.
 ///
-/// The garbage collector only changes finalizers and owner references, and must work while the webhook is down.
+/// The garbage collector only changes finalizers and owner references, and must work while the webhook is
+/// down.
 pub(crate) const CONDITION: (&str, &str) = (
     "not-the-garbage-collector",
-    "!(request.operation == 'UPDATE' && has(request.userInfo.username) && request.userInfo.username == 'system:serviceaccount:kube-system:generic-garbage-collector')",
+    "!(request.operation == 'UPDATE' && has(request.userInfo.username) && request.userInfo.username == \
+     'system:serviceaccount:kube-system:generic-garbage-collector')",
 );
 
 /// Returns the mutating and the validating configuration, as JSON objects.
 ///
-/// `ca` is the PEM text for `caBundle`. Without it the key is omitted, so that applying the configuration keeps the
-/// existing value.
+/// `ca` is the PEM text for `caBundle`. Without it the key is omitted, so that applying the configuration
+/// keeps the existing value.
 ///
-/// Both fail open: a webhook that is down must not stop the cluster. Timeouts are short because those of several
-/// webhooks add up. Namespaces are excluded by the label that only the API server can set.
+/// Both fail open: a webhook that is down must not stop the cluster. Timeouts are short because those of
+/// several webhooks add up. Namespaces are excluded by the label that only the API server can set.
 #[must_use]
 pub fn configurations(name: &str, target: &Target, ca: Option<&str>) -> [Value; 2] {
     let mut excluded: Vec<&str> = SYSTEM.to_vec();
@@ -94,7 +96,8 @@ pub fn configurations(name: &str, target: &Target, ca: Option<&str>) -> [Value; 
     ]
 }
 
-/// Tells whether a webhook configuration is Jobgate's: by its label, or the names or addresses of its webhooks.
+/// Tells whether a webhook configuration is Jobgate's: by its label, or the names or addresses of its
+/// webhooks.
 #[cfg(feature = "serve")]
 pub(crate) fn is_ours(configuration: &Value) -> bool {
     let text = |value: &Value, pointer: &str| {

@@ -34,9 +34,9 @@ const STRIDE: usize = 1024;
 
 /// An index of the lines and characters of a source.
 ///
-/// A line ends with `\n`, `\r\n` or a lone `\r`. A byte order mark is not part of a line, as in editors. A lookup
-/// counts at most 1,024 bytes, however long the line: a JSON manifest may be one line of megabytes. The index is
-/// small, since one thread makes it while others wait to judge the documents.
+/// A line ends with `\n`, `\r\n` or a lone `\r`. A byte order mark is not part of a line, as in editors. A
+/// lookup counts at most 1,024 bytes, however long the line: a JSON manifest may be one line of megabytes.
+/// The index is small, since one thread makes it while others wait to judge the documents.
 #[derive(Clone, Debug)]
 pub struct Lines<'s> {
     source: &'s [u8],

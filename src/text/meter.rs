@@ -1,12 +1,12 @@
 //! Counts the work of an evaluation in steps, and stops it at a limit.
 //!
-//! Evaluation has no clock, but an object may take long to evaluate, and the API server waits two seconds. So all
-//! walks over input (reading JSON, looking up a field, iterating a list, comparing places, reporting a finding)
-//! spend a step here, and [`run`] stops the work when the steps are used up or a flag is set. An input always takes
-//! the same number of steps, so tests can assert how work grows without measuring time.
+//! Evaluation has no clock, but an object may take long to evaluate, and the API server waits two seconds. So
+//! all walks over input (reading JSON, looking up a field, iterating a list, comparing places, reporting a
+//! finding) spend a step here, and [`run`] stops the work when the steps are used up or a flag is set. An
+//! input always takes the same number of steps, so tests can assert how work grows without measuring time.
 //!
-//! Stopping unwinds from [`spend`] to [`run`], as in rust-analyzer, so that functions in between need not return a
-//! `Result`. It is not a panic: no hook is called.
+//! Stopping unwinds from [`spend`] to [`run`], as in rust-analyzer, so that functions in between need not
+//! return a `Result`. It is not a panic: no hook is called.
 //!
 //! Outside [`run`] nothing is counted or stopped: the command line has no deadline.
 

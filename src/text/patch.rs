@@ -40,8 +40,8 @@ pub fn document(ops: &[Op]) -> json_patch::Patch {
 
 /// Returns the object with the operations applied.
 ///
-/// Where JSON Patch engines differ (adding to the whole document, replacing a missing key, steps such as `-1` and
-/// `01`), the patch does not apply.
+/// Where JSON Patch engines differ (adding to the whole document, replacing a missing key, steps such as `-1`
+/// and `01`), the patch does not apply.
 ///
 /// # Errors
 /// A place does not exist, or is below a value that is not a mapping or list.
@@ -66,7 +66,8 @@ pub fn merge(target: &mut Value, patch: &Value) {
     *target = merged.into();
 }
 
-/// Returns the part of the object that the operations refer to: the values at their places and the path there.
+/// Returns the part of the object that the operations refer to: the values at their places and the path
+/// there.
 ///
 /// Mappings on the path keep only the keys of the path, lists keep their length. The operations have the same
 /// effect on it as on the object, which may be much larger.

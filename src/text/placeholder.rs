@@ -35,8 +35,9 @@ pub fn is_placeholder(text: &str) -> bool {
     })
 }
 
-/// Tells whether an image is certainly a placeholder: a reference has no brackets, no `$`, and no capital letters
-/// in its repository. A host before the first `/` may have them, but is not all capitals and has no `_`.
+/// Tells whether an image is certainly a placeholder: a reference has no brackets, no `$`, and no capital
+/// letters in its repository. A host before the first `/` may have them, but is not all capitals and has no
+/// `_`.
 #[must_use]
 pub fn is_no_image(text: &str) -> bool {
     meter::spend_text(text);
@@ -51,7 +52,8 @@ pub fn is_no_image(text: &str) -> bool {
         || around.any(|(nth, part)| is_shouted(part) || nth == 0 && part.split('.').any(is_to_replace))
 }
 
-/// Tells whether a text is a placeholder where a number or a name without capital letters is required: `NUM_NODES`.
+/// Tells whether a text is a placeholder where a number or a name without capital letters is required:
+/// `NUM_NODES`.
 #[must_use]
 pub fn is_to_replace(text: &str) -> bool {
     text.contains('_') && is_shouted(text)

@@ -184,8 +184,8 @@ impl Pointer {
         (0..missing).fold(self.clone(), |place, _| place.parent().unwrap_or_default())
     }
 
-    /// Returns the printed path with list items by their names in `root` (`containers[trainer].image`), so that it
-    /// stays the same when other items are inserted. Nothing if no item on the path has a name.
+    /// Returns the printed path with list items by their names in `root` (`containers[trainer].image`), so
+    /// that it stays the same when other items are inserted. Nothing if no item on the path has a name.
     #[must_use]
     pub fn by_name(&self, root: &Value) -> Option<Box<str>> {
         if !self.steps().any(|step| matches!(step.token, Token::Index(_))) {

@@ -2,8 +2,8 @@
 
 /// Returns the candidate most similar to a word, if it is similar enough; the first of several.
 ///
-/// Ignores case and `_` for `-`. Similar enough: one typo (a letter inserted, deleted, changed, or two swapped) per
-/// three letters, or the only candidate that begins with the word.
+/// Ignores case and `_` for `-`. Similar enough: one typo (a letter inserted, deleted, changed, or two
+/// swapped) per three letters, or the only candidate that begins with the word.
 #[must_use]
 pub fn closest<'c>(word: &str, candidates: impl IntoIterator<Item = &'c str>) -> Option<&'c str> {
     let plain = |text: &str| -> Vec<char> {

@@ -209,8 +209,8 @@ pub trait KeyOrIndex {
     fn find_in<'v>(&self, value: &'v Value) -> Option<&'v Value>;
     /// Returns the value at this key or index, to change.
     fn find_in_mut<'v>(&self, value: &'v mut Value) -> Option<&'v mut Value>;
-    /// Returns the value at this key or index, to change. A missing field of a mapping or of `null` is added as
-    /// `null`.
+    /// Returns the value at this key or index, to change. A missing field of a mapping or of `null` is added
+    /// as `null`.
     ///
     /// # Panics
     /// The value cannot have such a field or item.

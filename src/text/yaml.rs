@@ -40,7 +40,8 @@ pub struct Limits {
     pub document_bytes: usize,
     /// Values and keys in one document. Each takes about 30 bytes in the tree, and up to 100 in the value.
     pub nodes: usize,
-    /// Levels of mappings and lists. kubectl allows 10,000, other clients of the API server less, serde_json 127.
+    /// Levels of mappings and lists. kubectl allows 10,000, other clients of the API server less, serde_json
+    /// 127.
     pub depth: usize,
 }
 
@@ -115,8 +116,8 @@ pub struct Span {
     /// The value, with its tag and anchor. A missing value is empty and right after the colon.
     ///
     /// A block mapping or list spans from its first key or dash to the end of its last value, one in brackets
-    /// from bracket to bracket, a block of text from its `|` or `>` to the end of its last line, without the line
-    /// break.
+    /// from bracket to bracket, a block of text from its `|` or `>` to the end of its last line, without the
+    /// line break.
     pub value: Range<usize>,
     /// Whether the place is an alias or behind one. `value` is then the outermost alias.
     pub via_alias: bool,
@@ -133,8 +134,8 @@ pub struct Document {
     pub value: Value,
     /// Its duplicate keys, in source order.
     pub duplicates: Vec<Duplicate>,
-    /// Why kubectl rejects it although it can be parsed: directives, or content on the line of its `---`. Then
-    /// kubectl does not read the document before it either, unless that has its own separator after it.
+    /// Why kubectl rejects it although it can be parsed: directives, or content on the line of its `---`.
+    /// Then kubectl does not read the document before it either, unless that has its own separator after it.
     pub refused: Option<SyntaxError>,
     /// Indexes of the duplicates, by pointer.
     by_place: Vec<usize>,
@@ -146,7 +147,8 @@ pub struct Document {
 impl Document {
     /// Returns where a place of the document is in the source; nothing if it does not exist.
     ///
-    /// A place behind an alias is located at the alias, one in an inline merge (`<<: {a: 1}`) where it is written.
+    /// A place behind an alias is located at the alias, one in an inline merge (`<<: {a: 1}`) where it is
+    /// written.
     #[must_use]
     pub fn locate(&self, pointer: &Pointer) -> Option<Span> {
         locate::locate(self.text(), &self.span, pointer)
@@ -182,7 +184,8 @@ pub fn print(value: &Value) -> String {
     print::Look::PLAIN.block(value, 0) + "\n"
 }
 
-/// Splits a source into documents, without parsing them. An error is about the whole source, and the last item.
+/// Splits a source into documents, without parsing them. An error is about the whole source, and the last
+/// item.
 pub fn split<'s>(source: &'s [u8], limits: &Limits) -> Chunks<'s> {
     Chunks::new(source, limits)
 }
@@ -276,8 +279,8 @@ fn read<'s>(bytes: &'s [u8], chunk: &Chunk, limits: &Limits) -> Result<Read<'s>,
     Ok((text, tree, value, twice))
 }
 
-/// Rejects control characters, and replaces what Go's decoder reads differently from YAML 1.2. Offsets stay the
-/// same.
+/// Rejects control characters, and replaces what Go's decoder reads differently from YAML 1.2. Offsets stay
+/// the same.
 fn as_go_sees_it(text: &str) -> Result<Cow<'_, str>, SyntaxError> {
     let bytes = text.as_bytes();
     let mut next_lines = false;

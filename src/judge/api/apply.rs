@@ -1,7 +1,7 @@
 //! The three-way merge of `kubectl apply`: last applied manifest, new manifest, and live object.
 //!
-//! Fields that the manifest sets are updated, fields that it no longer sets are removed, and all others are kept.
-//! Lists are replaced, except those whose items have a key (`patchMergeKey` in the API's types).
+//! Fields that the manifest sets are updated, fields that it no longer sets are removed, and all others are
+//! kept. Lists are replaced, except those whose items have a key (`patchMergeKey` in the API's types).
 
 use crate::kinds::Kind;
 use crate::text::value::{Map, Value};
@@ -27,8 +27,8 @@ pub(crate) const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-config
 
 /// Returns the object that `kubectl apply` of a manifest replaces `old` with.
 ///
-/// The last applied manifest is in the annotation of `old`. Without one no field is removed, unless `old` has no
-/// `uid`: then it is an earlier version of the manifest itself.
+/// The last applied manifest is in the annotation of `old`. Without one no field is removed, unless `old` has
+/// no `uid`: then it is an earlier version of the manifest itself.
 #[must_use]
 pub fn applied(manifest: &Value, old: &Value) -> Value {
     let metadata = |key: &str| old.get("metadata").and_then(|metadata| metadata.get(key));

@@ -1,7 +1,7 @@
 //! An object as the API server decodes it: with defaults, canonical quantities, and without unset fields.
 //!
-//! Defaults are those of the server (kubernetes.md §1.4, §7.3): of a Job, but not for the Job in a `CronJob`; of the
-//! pod spec in a template, but not of a pod.
+//! Defaults are those of the server (kubernetes.md §1.4, §7.3): of a Job, but not for the Job in a `CronJob`;
+//! of the pod spec in a template, but not of a pod.
 
 use super::schema::{Id, Root, Schema, Shape};
 use super::stored::{Entries, Stored};
@@ -15,8 +15,8 @@ pub fn defaulted(object: &Value) -> Value {
     stored(object).to_value()
 }
 
-/// Returns an object as the API server decodes it. Unknown kinds and versions, and values of a wrong type, are not
-/// changed.
+/// Returns an object as the API server decodes it. Unknown kinds and versions, and values of a wrong type,
+/// are not changed.
 #[must_use]
 pub fn stored(object: &Value) -> Stored<'_> {
     let schema = Schema::get();

@@ -54,8 +54,8 @@ pub(super) enum Shape {
 pub(super) struct Fields {
     /// Names and shapes, sorted by name.
     fields: Vec<Field>,
-    /// A field's index plus 1, in the first free slot from the hash of its name; 0 in free slots. At least half are
-    /// free.
+    /// A field's index plus 1, in the first free slot from the hash of its name; 0 in free slots. At least
+    /// half are free.
     slots: Box<[u16]>,
     /// Names of required fields, sorted.
     pub(super) required: Vec<Box<str>>,
@@ -121,7 +121,8 @@ pub(super) struct Root {
     pub(super) kind: Option<Kind>,
     /// The shape.
     pub(super) shape: Id,
-    /// Whether the schema's required fields are checked, as for custom resources; built-in kinds have validation.
+    /// Whether the schema's required fields are checked, as for custom resources; built-in kinds have
+    /// validation.
     pub(super) required: bool,
 }
 

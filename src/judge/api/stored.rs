@@ -1,7 +1,8 @@
-//! An object as the API server stores it. Borrows what the author wrote; only what the server adds or changes is new.
+//! An object as the API server stores it. Borrows what the author wrote; only what the server adds or changes
+//! is new.
 //!
-//! Every manifest is converted for validation, so keys and strings are not copied, and mappings are sorted vectors:
-//! most fields that validation reads are missing, which is then fast to see.
+//! Every manifest is converted for validation, so keys and strings are not copied, and mappings are sorted
+//! vectors: most fields that validation reads are missing, which is then fast to see.
 
 use std::borrow::Cow;
 

@@ -394,8 +394,8 @@ fn describe(value: &Value) -> String {
 /// The help for a scalar that must be a string, as long as its text in the file is unknown.
 const IN_QUOTES: &str = "put it in quotes";
 
-/// Sets the fix of a scalar that needs quotes to its text in the file. Without one there is no fix: the value may
-/// print differently (`1.10`, `5e-5`, `NO`).
+/// Sets the fix of a scalar that needs quotes to its text in the file. Without one there is no fix: the value
+/// may print differently (`1.10`, `5e-5`, `NO`).
 pub(crate) fn quote(finding: &mut Finding, text: Option<&str>) {
     if finding.rule != FIELD_TYPE || finding.help != IN_QUOTES {
         return;

@@ -39,9 +39,11 @@ pub use update::validate_update;
 use super::stored::Stored;
 use crate::kinds::{Api, Pods};
 
-/// Returns why the API server rejects a new object; nothing if it accepts it or the kind or version is unknown.
+/// Returns why the API server rejects a new object; nothing if it accepts it or the kind or version is
+/// unknown.
 ///
-/// `object` comes from [`stored`](super::defaults::stored). The schema of a custom resource is checked elsewhere.
+/// `object` comes from [`stored`](super::defaults::stored). The schema of a custom resource is checked
+/// elsewhere.
 #[must_use]
 pub fn validate(object: &Stored<'_>) -> Vec<Cause> {
     let mut causes = Causes::default();

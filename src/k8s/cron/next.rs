@@ -7,7 +7,8 @@ use jiff::tz::{Offset, TimeZone};
 use super::{Fields, has};
 
 impl Fields {
-    /// Searches step by step through civil time, as the original does, so that clock changes have the same effect.
+    /// Searches step by step through civil time, as the original does, so that clock changes have the same
+    /// effect.
     pub(super) fn next(&self, after: i64, zone: &TimeZone) -> Option<i64> {
         if self.minute << 1 == 0 || self.hour << 1 == 0 || self.month << 1 == 0 {
             return None;
@@ -113,8 +114,8 @@ impl Clock<'_> {
         self.civil()
     }
 
-    /// Moves to a later civil time. If a zone skips a whole day, to change sides of the date line, that time is on
-    /// the day before, and the original loops forever. Here it is a day later.
+    /// Moves to a later civil time. If a zone skips a whole day, to change sides of the date line, that time
+    /// is on the day before, and the original loops forever. Here it is a day later.
     fn set_later(&mut self, civil: DateTime) -> Option<DateTime> {
         let before = self.second;
         let now = self.set(civil)?;

@@ -2,8 +2,8 @@
 
 use crate::text::value::Value;
 
-/// Tells whether a `LabelSelector` matches labels, whose values `label` returns. An empty or missing selector matches
-/// everything, an unknown operator nothing.
+/// Tells whether a `LabelSelector` matches labels, whose values `label` returns. An empty or missing selector
+/// matches everything, an unknown operator nothing.
 pub(crate) fn selects<'a>(selector: &Value, label: impl Fn(&str) -> Option<&'a str>) -> bool {
     let equal = selector["matchLabels"].as_object().into_iter().flatten();
     let expressions = selector["matchExpressions"].as_array().into_iter().flatten();

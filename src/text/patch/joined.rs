@@ -14,8 +14,8 @@ pub struct Clash(pub Pointer);
 
 /// Independent changes of one object, combined into operations on separate places.
 ///
-/// An operation below a place that another one adds becomes part of that value, so two changes that add the same
-/// missing mapping add it once. A change that conflicts with an earlier one is rejected.
+/// An operation below a place that another one adds becomes part of that value, so two changes that add the
+/// same missing mapping add it once. A change that conflicts with an earlier one is rejected.
 #[derive(Clone, Debug, Default)]
 pub struct Joined {
     ops: Vec<Op>,

@@ -1,9 +1,9 @@
 //! Turns RFC 6902 operations into byte edits of the file, in the style of the surrounding text.
 //!
-//! A [`Draft`] is the text of a document with some operations applied. The result is parsed again and compared
-//! with the patched value; an edit that does not match is rejected with the reason. So
-//! `parse(edit(source, ops)) == patch(parse(source), ops)` holds for every edit that is returned. Parsing takes
-//! the time, so operations are applied together where possible.
+//! A [`Draft`] is the text of a document with some operations applied. The result is parsed again and
+//! compared with the patched value; an edit that does not match is rejected with the reason. So
+//! `parse(edit(source, ops)) == patch(parse(source), ops)` holds for every edit that is returned. Parsing
+//! takes the time, so operations are applied together where possible.
 
 mod editor;
 mod excerpt;
@@ -82,8 +82,8 @@ pub fn edit(source: &[u8], document: &Document, ops: &[Op]) -> Result<Vec<Edit>,
     Ok(draft?.edits())
 }
 
-/// The text of one document with edits applied, and its parsed value. Immutable: applying operations returns a
-/// new draft.
+/// The text of one document with edits applied, and its parsed value. Immutable: applying operations returns
+/// a new draft.
 #[derive(Clone, Debug)]
 pub struct Draft<'d> {
     text: Cow<'d, str>,
@@ -118,8 +118,8 @@ impl<'d> Draft<'d> {
         })
     }
 
-    /// Applies operations together. Each must refer to a place that exists before the others apply, or append to
-    /// the same list; otherwise they fail here and can still be applied one by one.
+    /// Applies operations together. Each must refer to a place that exists before the others apply, or append
+    /// to the same list; otherwise they fail here and can still be applied one by one.
     ///
     /// # Errors
     /// As [`edit`].
@@ -138,7 +138,8 @@ impl<'d> Draft<'d> {
         self.spliced(splices.into_iter().map(|(_, splice)| splice).collect(), &wanted, ops)
     }
 
-    /// Applies edits from an [`Excerpt`], sorted and without overlaps, that have the effect of the operations.
+    /// Applies edits from an [`Excerpt`], sorted and without overlaps, that have the effect of the
+    /// operations.
     ///
     /// # Errors
     /// As [`edit`].

@@ -1,5 +1,5 @@
-//! Parses JSON into the same tree as YAML, as Go's decoder does: no comments, no trailing commas, the last of equal
-//! keys counts.
+//! Parses JSON into the same tree as YAML, as Go's decoder does: no comments, no trailing commas, the last of
+//! equal keys counts.
 
 use std::ops::Range;
 
@@ -8,8 +8,8 @@ use super::{Limits, SyntaxError};
 
 /// Returns the length of the JSON value at the start of `source`, valid or not.
 ///
-/// A value with unclosed brackets ends before the next line that starts with `{`, so that later objects of the
-/// stream are read.
+/// A value with unclosed brackets ends before the next line that starts with `{`, so that later objects of
+/// the stream are read.
 pub(super) fn skim(source: &[u8]) -> usize {
     let mut depth = 0_usize;
     let mut at = 0;

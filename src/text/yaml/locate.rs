@@ -109,8 +109,8 @@ const WIDE: usize = 4096;
 pub(super) enum Wide {
     /// The items of a list.
     Items(Box<[u32]>),
-    /// The key and value of each name of a mapping, the last of equal keys, and its merge keys and their values in
-    /// source order.
+    /// The key and value of each name of a mapping, the last of equal keys, and its merge keys and their
+    /// values in source order.
     Fields { own: BTreeMap<Box<str>, (u32, u32)>, merges: Vec<(u32, u32)> },
 }
 

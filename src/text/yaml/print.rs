@@ -25,7 +25,8 @@ pub(super) struct Look {
     pub(super) names_first: bool,
 }
 
-/// The keys that people write first in list items: those that identify an item, and the fields of a toleration.
+/// The keys that people write first in list items: those that identify an item, and the fields of a
+/// toleration.
 const FIRST: [&str; 4] = ["name", "key", "operator", "value"];
 
 /// Tells whether a value is printed on the line of its key.

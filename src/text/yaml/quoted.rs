@@ -1,8 +1,9 @@
-//! Lets the parser accept what Go's decoder does: quoted text with any indentation and with the escape `\'`, and
-//! comments right after a closing quote, a bracket, a comma in brackets, or the header of a block of text.
+//! Lets the parser accept what Go's decoder does: quoted text with any indentation and with the escape `\'`,
+//! and comments right after a closing quote, a bracket, a comma in brackets, or the header of a block of
+//! text.
 //!
-//! A document that the parser rejects for that is parsed again through [`Covered`], which replaces such text with
-//! letters and such comments with spaces. [`super::tree`] then reads the text separately.
+//! A document that the parser rejects for that is parsed again through [`Covered`], which replaces such text
+//! with letters and such comments with spaces. [`super::tree`] then reads the text separately.
 
 use std::cell::{Cell, RefCell};
 use std::ops::Range;

@@ -1,8 +1,8 @@
-//! Turns a syntax tree into a value: scalars by YAML 1.1 as in Go's decoder, keys as text, aliases and merge keys
-//! resolved, the last of equal keys kept.
+//! Turns a syntax tree into a value: scalars by YAML 1.1 as in Go's decoder, keys as text, aliases and merge
+//! keys resolved, the last of equal keys kept.
 //!
-//! The decoder is go.yaml.in/yaml/v2 in sigs.k8s.io/yaml, whose result goes through JSON: a whole float becomes
-//! an integer, infinity is an error.
+//! The decoder is go.yaml.in/yaml/v2 in sigs.k8s.io/yaml, whose result goes through JSON: a whole float
+//! becomes an integer, infinity is an error.
 
 mod scalar;
 
@@ -319,8 +319,8 @@ impl<'t> Resolver<'t> {
         Ok(seen)
     }
 
-    /// Records a key; returns whether its value counts. Of keys that only print alike Go keeps a random one; here
-    /// it is the first.
+    /// Records a key; returns whether its value counts. Of keys that only print alike Go keeps a random one;
+    /// here it is the first.
     fn note(
         &mut self,
         at: usize,

@@ -1,8 +1,8 @@
 //! Splits a source into documents as kubectl does: as text, before parsing.
 //!
-//! A stream whose first non-blank byte is `{` is a series of JSON values; if the first or second value is not JSON,
-//! kubectl reads the rest as YAML. Otherwise a line that starts with `---` ends a document; only spaces and a
-//! comment may follow on that line.
+//! A stream whose first non-blank byte is `{` is a series of JSON values; if the first or second value is not
+//! JSON, kubectl reads the rest as YAML. Otherwise a line that starts with `---` ends a document; only spaces
+//! and a comment may follow on that line.
 
 use std::ops::Range;
 

@@ -1,7 +1,8 @@
-//! What the schema of a custom resource rejects besides types and fields: missing replicas and duplicate list items.
+//! What the schema of a custom resource rejects besides types and fields: missing replicas and duplicate list
+//! items.
 //!
-//! The keys are those of the training operator's CustomResourceDefinition (v1.9). The server only warns of duplicate
-//! variables in a Job, but rejects them in a custom resource.
+//! The keys are those of the training operator's CustomResourceDefinition (v1.9). The server only warns of
+//! duplicate variables in a Job, but rejects them in a custom resource.
 
 use std::collections::HashSet;
 

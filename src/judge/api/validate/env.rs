@@ -48,7 +48,8 @@ fn value_source(variable: &Part<'_, '_>, source: &Part<'_, '_>, causes: &mut Cau
     let sources = ["fieldRef", "resourceFieldRef", "configMapKeyRef", "secretKeyRef", "fileKeyRef"];
     let problem = match sources.into_iter().filter(|kind| source.get(kind).is_set()).count() {
         0 => {
-            "must specify one of: `fieldRef`, `resourceFieldRef`, `configMapKeyRef`, `secretKeyRef` or `fileKeyRef`"
+            "must specify one of: `fieldRef`, `resourceFieldRef`, `configMapKeyRef`, `secretKeyRef` or \
+             `fileKeyRef`"
         }
         _ if !variable.get("value").text().is_empty() => "may not be specified when `value` is not empty",
         1 => return,

@@ -54,7 +54,8 @@ pub(super) fn generated_by_the_server(object: &Part<'_, '_>, causes: &mut Causes
     let labels = spec.at(&["template", "metadata", "labels"]);
     let selector = spec.get("selector");
     let name = object.at(&["metadata", "name"]).text();
-    // The server adds these to the selector and the labels. An author cannot know the uid or a generated name.
+    // The server adds these to the selector and the labels. An author cannot know the uid or a generated
+    // name.
     const OWN: &str = "\0";
     let generated = |key: &str| match key {
         key if JOB_NAMES.contains(&key) => Some(if name.is_empty() { OWN } else { name }),
@@ -205,7 +206,8 @@ fn indexes(spec: &Part<'_, '_>, causes: &mut Causes) {
         causes.invalid(&failed, "must be less than or equal to 100000");
     }
     if completions.number().is_some_and(|number| number > MAX_INDEXES) && per_index.is_set() {
-        let detail = "must be less than or equal to 10000 when completions are above 100000 and used with backoff limit per index";
+        let detail = "must be less than or equal to 10000 when completions are above 100000 and used with \
+                      backoff limit per index";
         if !failed.is_set() {
             causes.required(&failed, "must be specified when completions is above 100000");
         }

@@ -120,8 +120,13 @@ pub(super) fn success_policy(spec: &Part<'_, '_>, causes: &mut Causes) {
             );
         }
         if let Some(listed) = listed.filter(|listed| wanted > *listed) {
-            causes
-                .invalid(&count, &format!("must be less than or equal to {listed} (the number of indexes in the specified succeededIndexes field)"));
+            causes.invalid(
+                &count,
+                &format!(
+                    "must be less than or equal to {listed} (the number of indexes in \
+                     the specified succeededIndexes field)"
+                ),
+            );
         }
     }
 }

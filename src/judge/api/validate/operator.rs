@@ -1,4 +1,5 @@
-//! The validation of a `PyTorchJob` by the training operator's webhook, since version 1.8 (kubernetes.md §4.1).
+//! The validation of a `PyTorchJob` by the training operator's webhook, since version 1.8 (kubernetes.md
+//! §4.1).
 
 use super::cause::{At as _, Cause, Causes};
 use super::part::Part;

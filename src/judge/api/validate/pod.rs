@@ -237,7 +237,8 @@ fn dns_config(config: &Part<'_, '_>, causes: &mut Causes) {
     for search in searches.items().filter(|search| !matches!(search.text(), "." | "")) {
         // Underscores are allowed here, unlike in other names.
         if !names::dns_subdomain(&search.text().trim_end_matches('.').replace('_', "x")).is_empty() {
-            let rule = "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '_', '-' or '.', and must start and end with \
+            let rule = "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, \
+                        '_', '-' or '.', and must start and end with \
                         an alphanumeric character";
             causes.invalid(&search, rule);
         }

@@ -61,7 +61,8 @@ fn handler(handler: &Part<'_, '_>, grace: Option<i64>, causes: &mut Causes) {
         for header in http.get("httpHeaders").items() {
             let name = header.get("name").text();
             if name.is_empty() || !name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-') {
-                let message = "a valid HTTP header must consist of alphanumeric characters or '-' (e.g. 'X-Header-Name', regex used for validation is \
+                let message = "a valid HTTP header must consist of alphanumeric characters or '-' (e.g. \
+                               'X-Header-Name', regex used for validation is \
                                '[-A-Za-z0-9]+')";
                 causes.invalid_text(&http.get("httpHeaders"), name, message).pointer = header.pointer();
             }

@@ -51,7 +51,8 @@ pub(super) fn tolerations(tolerations: &Part<'_, '_>, causes: &mut Causes) {
             ["key", "operator", "value", "effect"].map(|field| toleration.get(field));
         if key.text().is_empty() {
             if operator.text() != "Exists" {
-                let rule = "operator must be Exists when `key` is empty, which means \"match all values and all keys\"";
+                let rule = "operator must be Exists when `key` is empty, which means \"match all values and \
+                            all keys\"";
                 causes.invalid_text(&operator, operator.text(), rule);
             }
         } else {

@@ -62,7 +62,8 @@ fn metadata(new: &Part<'_, '_>, old: &Part<'_, '_>, causes: &mut Causes) {
     if !added.is_empty() {
         let added: Vec<String> = added.iter().map(|name| crate::k8s::go::quoted(name)).collect();
         let detail = format!(
-            "no new finalizers can be added if the object is being deleted, found new finalizers []string{{{}}}",
+            "no new finalizers can be added if the object is being deleted, found new finalizers \
+             []string{{{}}}",
             added.join(", ")
         );
         causes.forbidden(&after, &detail);

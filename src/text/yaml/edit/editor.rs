@@ -38,8 +38,8 @@ impl<'e> Editor<'e> {
         Ok((container, self.change(container, last, op)?))
     }
 
-    /// Returns the splice of a key, and its mapping, if two operations rename that key. The entry then keeps its
-    /// position and comments.
+    /// Returns the splice of a key, and its mapping, if two operations rename that key. The entry then keeps
+    /// its position and comments.
     pub(super) fn rename(&self, add: &Op, remove: &Op) -> Option<(usize, Vec<Splice>)> {
         let (Op::Add(to, value), Op::Remove(from)) = (add, remove) else { return None };
         let (Some(Token::Key(new)), Some(Token::Key(old))) = (to.last(), from.last()) else { return None };

@@ -13,8 +13,8 @@ use crate::text::yaml::locate;
 use crate::text::yaml::tree::Kind;
 
 impl Draft<'_> {
-    /// Returns the document with each run of other items of a list replaced by one value; nothing if that would
-    /// parse differently.
+    /// Returns the document with each run of other items of a list replaced by one value; nothing if that
+    /// would parse differently.
     #[must_use]
     pub fn excerpt(&self, item: &Pointer) -> Option<Excerpt> {
         let (list, Some(Token::Index(index))) = (item.parent()?, item.last()) else { return None };

@@ -167,8 +167,8 @@ struct Above {
 }
 
 impl Editor<'_> {
-    /// Returns where to insert a short value, such as a limit, in a mapping that has a long one, such as a pod
-    /// template: above the long one, after the scalars there if it is a scalar itself.
+    /// Returns where to insert a short value, such as a limit, in a mapping that has a long one, such as a
+    /// pod template: above the long one, after the scalars there if it is a scalar itself.
     fn above(&self, mapping: usize, value: &Value) -> Option<Above> {
         let is_collection = |value: &Value| value.is_object() || value.is_array();
         let is_mapping = match value {

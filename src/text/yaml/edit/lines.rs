@@ -38,8 +38,8 @@ impl<'e> Editor<'e> {
         self.text[self.line_start(at)..at].chars().count()
     }
 
-    /// Tells whether only spaces precede a place on its line. Looks at nothing else, since the line may be the
-    /// whole file.
+    /// Tells whether only spaces precede a place on its line. Looks at nothing else, since the line may be
+    /// the whole file.
     pub(super) fn is_first(&self, at: usize) -> bool {
         let before = self.text[..at].trim_end_matches(' ');
         before.is_empty() || before.ends_with(['\n', '\r']) || before == "\u{FEFF}"
@@ -58,15 +58,16 @@ impl<'e> Editor<'e> {
         let blanks = rest.len() - trimmed.len();
         match trimmed.chars().next() {
             None | Some('\n' | '\r') => Ok(at + blanks),
-            // After a quote, bracket or comma a comment needs no space; plain text cannot end right before `#`.
+            // After a quote, bracket or comma a comment needs no space; plain text cannot end right before
+            // `#`.
             Some('#') => Ok(self.line_end(at + blanks)),
             // Do not search for the end of the line: it may be the whole file.
             Some(_) => Err(self.layout()),
         }
     }
 
-    /// Returns the end of the comment lines that continue below a line that ends at `end`: those indented deeper
-    /// than `column`.
+    /// Returns the end of the comment lines that continue below a line that ends at `end`: those indented
+    /// deeper than `column`.
     pub(super) fn with_comments(&self, mut end: usize, column: usize) -> usize {
         loop {
             let next = self.next_line(end);
@@ -79,7 +80,8 @@ impl<'e> Editor<'e> {
         }
     }
 
-    /// Returns the whole lines of a range, with the line break after them, or before them at the end of the text.
+    /// Returns the whole lines of a range, with the line break after them, or before them at the end of the
+    /// text.
     pub(super) fn lines(&self, start: usize, end: usize) -> Result<Range<usize>, Withheld> {
         let start = self.line_start(start);
         let end = self.end_of_line(end)?;

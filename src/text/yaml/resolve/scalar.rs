@@ -55,8 +55,8 @@ pub(in crate::text::yaml) fn scalar(text: &str, style: Style, tag: Tag) -> Resul
     Err(format!("not {wanted}, which `{name}` requires"))
 }
 
-/// Tells quickly whether text without quotes is surely a string, as nearly all keys are: words that are not, such
-/// as `false`, have at most five letters and begin with one of these.
+/// Tells quickly whether text without quotes is surely a string, as nearly all keys are: words that are not,
+/// such as `false`, have at most five letters and begin with one of these.
 pub(in crate::text::yaml) fn is_word(text: &str) -> bool {
     match text.as_bytes().first() {
         Some(b'y' | b'Y' | b'n' | b'N' | b't' | b'T' | b'f' | b'F' | b'o' | b'O') => text.len() > 5,
@@ -95,7 +95,8 @@ fn number(text: &str, timestamps: bool) -> Scalar<'_> {
         "-.inf" | "-.Inf" | "-.INF" => return Scalar::Float(f64::NEG_INFINITY),
         _ => {}
     }
-    // All that follows is ASCII letters, digits and signs. This rules out most other text (images, quantities).
+    // All that follows is ASCII letters, digits and signs. This rules out most other text (images,
+    // quantities).
     if !text.bytes().all(|byte| {
         byte.is_ascii_hexdigit() || matches!(byte, b'_' | b'.' | b'+' | b'-' | b'x' | b'X' | b'o' | b'O')
     }) {

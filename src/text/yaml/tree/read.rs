@@ -58,8 +58,8 @@ fn is_strict(kind: &ErrorKind) -> bool {
     )
 }
 
-/// Reads a text again with quoted text of several lines covered, which the parser may reject. `refused` is its
-/// first error.
+/// Reads a text again with quoted text of several lines covered, which the parser may reject. `refused` is
+/// its first error.
 fn read_covered(
     source: &str,
     options: Options,

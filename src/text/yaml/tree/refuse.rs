@@ -42,7 +42,8 @@ pub(super) fn check_tabs(source: &str, tree: &Tree) -> Result<(), SyntaxError> {
 
 pub(super) const TAB: &str = "tab in the indentation; YAML uses spaces";
 
-/// Rejects the escapes of a double-quoted scalar that Go's decoder rejects: `\/` and halves of surrogate pairs.
+/// Rejects the escapes of a double-quoted scalar that Go's decoder rejects: `\/` and halves of surrogate
+/// pairs.
 pub(super) fn check_escapes(source: &str, span: Range<usize>) -> Result<(), SyntaxError> {
     let bytes = source.as_bytes();
     let mut at = span.start;
