@@ -1,8 +1,5 @@
-//! Exact ports of small parts of Kubernetes' own code: what the API server makes of a quantity or of a
-//! schedule.
-//!
-//! Everything here is a law of somebody else's program. Oracle tests hold it to answers recorded from that
-//! program.
+//! Exact ports of small parts of Kubernetes, such as quantities and schedules. Tests compare them with
+//! answers recorded from the original.
 
 pub mod cron;
 pub mod go;

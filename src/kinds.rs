@@ -1,8 +1,7 @@
-//! The kinds Jobgate knows, seen alike: where the run limits are, which pods are made, and how many of them
-//! at once.
+//! The kinds that Jobgate judges: where their run limits and pods are, and how many pods run at once.
 //!
-//! A kind is one [`Definition`] in a file of its own; [`Workload`] is what rules see of an object. To add a
-//! kind, write its file and list it below.
+//! A kind is a [`Definition`] in its own file; a [`Workload`] is an object as rules see it. To add a kind,
+//! write its file and list it below.
 
 pub mod accelerator;
 mod colocation;
@@ -33,7 +32,7 @@ use crate::text::value::Value;
 macro_rules! kinds {
     ($($file:ident $definition:ident)*) => {
         $(mod $file;)*
-        /// All kinds, in the order in which they are listed to people.
+        /// All kinds, in the order in which they are listed.
         static BUILT_IN: &[&Definition] = &[$(&$file::$definition),*];
     };
 }
@@ -51,27 +50,27 @@ pub struct Workload<'a> {
     pub kind: Kind,
     /// The whole object.
     pub object: Part<'a>,
-    /// What it runs, each with limits of its own.
+    /// Its runs, each with its own limits.
     pub runs: Vec<Run<'a>>,
-    /// The mapping with `schedule` and `concurrencyPolicy`, of a kind that makes runs again and again.
+    /// The mapping with `schedule` and `concurrencyPolicy`, if the kind has a schedule.
     pub schedule: Option<Part<'a>>,
-    /// The pod templates of all runs, with the number of pods each makes.
+    /// The pod templates of all runs.
     pub pods: Vec<PodTemplate<'a>>,
 }
 
-/// One run: pods that start and end together.
+/// A run: pods that start and end together.
 #[derive(Clone, Debug)]
 pub struct Run<'a> {
-    /// The metadata that its pods' controller is made with.
+    /// The metadata of the run.
     pub metadata: Part<'a>,
     /// The mapping that has `activeDeadlineSeconds` and `ttlSecondsAfterFinished`.
     pub limits: Part<'a>,
-    /// The batch/v1 Job spec, where it is one (`podReplacementPolicy` is in it).
+    /// The batch/v1 Job spec, if it has one.
     pub job_spec: Option<Part<'a>>,
 }
 
 impl<'a> Workload<'a> {
-    /// Makes the view of an object; nothing for an object that is not ours.
+    /// Returns the workload of an object; nothing for other kinds.
     #[must_use]
     pub fn of(object: &'a Value) -> Option<Self> {
         let kind = Kind::of(object)?;
@@ -104,12 +103,10 @@ impl<'a> Workload<'a> {
         })
     }
 
-    /// Tells whether the object is a part of one: a kustomize patch, say. Nobody can say what such an object
-    /// lacks.
+    /// Tells whether the object is partial, such as a kustomize patch: what it lacks is unknown.
     ///
-    /// The mark is that no container has an image (corpus.md §3: it tells 45 fragments from 853 whole Jobs).
-    /// It is for files: what an API server sends is whole, and a PyTorchJob without images is one that it
-    /// accepts.
+    /// In a partial object no container has an image (corpus.md §3: 45 fragments, 853 whole Jobs). Only for
+    /// files: an API server sends whole objects, and accepts a PyTorchJob without images.
     #[must_use]
     pub fn is_partial(&self) -> bool {
         let mut containers = self.pods.iter().flat_map(PodTemplate::container_values);
@@ -117,29 +114,27 @@ impl<'a> Workload<'a> {
             && !self.has_images_elsewhere()
     }
 
-    /// Tells whether containers with images are where the kind has none, so that what its author wrote is
-    /// whole, and wrong. Other versions than the one that is known may have them there.
+    /// Tells whether containers with images are in the wrong place, so that the object is not partial. In
+    /// another version that place may be right.
     fn has_images_elsewhere(&self) -> bool {
         let is_known = |version: &str| version.split_once('/') == Some((self.kind.group, self.kind.version));
         self.object.get("apiVersion").value.and_then(Value::as_str).is_some_and(is_known)
             && self.object.get("spec").value.is_some_and(others::has_pod_with_image)
     }
 
-    /// Tells whether there is a mapping that says what runs. Without one the object runs nothing, and nothing
-    /// can be added to it.
+    /// Tells whether the object has a spec. Without one it runs nothing, and nothing can be added.
     #[must_use]
     pub fn has_spec(&self) -> bool {
         self.object.at(self.kind.body).is_mapping()
     }
 
-    /// Returns the run that a pod template belongs to.
+    /// Returns the run of a pod template.
     #[must_use]
     pub fn run_of(&self, pod: &PodTemplate<'a>) -> &Run<'a> {
         &self.runs[pod.run]
     }
 
-    /// Tells whether the object says of itself that it has begun: what a cluster printed, not what an author
-    /// wrote.
+    /// Tells whether the status shows that the object has started.
     #[must_use]
     pub fn has_begun(&self) -> bool {
         let status = self.object.get("status");
@@ -151,7 +146,7 @@ impl<'a> Workload<'a> {
         conditions || status.get("startTime").is_set() || status.get("completionTime").is_set()
     }
 
-    /// Tells whether a Job or PyTorchJob has run to its end.
+    /// Tells whether the status shows that the object has finished.
     #[must_use]
     pub fn has_finished(&self) -> bool {
         let conditions = self.object.at(&["status", "conditions"]);
@@ -162,19 +157,19 @@ impl<'a> Workload<'a> {
         })
     }
 
-    /// Returns an annotation of the object itself.
+    /// Returns an annotation of the object.
     #[must_use]
     pub fn annotation(&self, key: &str) -> Option<&'a str> {
         self.metadata("annotations")?.get(key)?.as_str()
     }
 
-    /// Returns a label of the object itself.
+    /// Returns a label of the object.
     #[must_use]
     pub fn label(&self, key: &str) -> Option<&'a str> {
         self.metadata("labels")?.get(key)?.as_str()
     }
 
-    /// Returns a field of the object's own metadata.
+    /// Returns a field of the object's metadata.
     #[must_use]
     pub fn metadata(&self, field: &str) -> Option<&'a Value> {
         self.object.value?.get("metadata")?.get(field)

@@ -1,5 +1,4 @@
-//! Bytes to values and back: YAML and JSON with spans, pointers into them, operations on them. Knows nothing
-//! of Kubernetes.
+//! YAML and JSON with source locations, pointers, and patch operations. Independent of Kubernetes.
 
 pub mod lines;
 pub mod meter;

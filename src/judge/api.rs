@@ -1,5 +1,5 @@
-//! What the API server would say of an object before anybody's webhook is asked: types, unknown fields,
-//! defaults, validation.
+//! What the API server does with an object before webhooks are called: types, unknown fields, defaults,
+//! validation.
 
 pub mod apply;
 pub mod defaults;
@@ -27,28 +27,26 @@ use crate::text::value::Value;
 use stored::Stored;
 use validate::{Cause, Reason};
 
-/// How an object is to be read.
+/// What the checked object is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Reading {
-    /// As a manifest: it may be a part of an object that kustomize completes, and hold placeholders that some
-    /// tool replaces.
+    /// A manifest: it may be partial (a kustomize patch), and contain placeholders.
     Manifest,
-    /// As the body of a request: what it says is all that it says.
+    /// The body of a request: always the whole object.
     Body {
-        /// Whether unknown fields are refused, as kubectl asks for by default, or dropped.
+        /// Whether unknown fields are rejected, as kubectl requests by default, or dropped.
         strict: bool,
     },
 }
 
-/// Returns what the API server, and kubectl before it, would find wrong with a whole object that is to be
-/// created.
+/// Returns what kubectl and the API server find wrong with a new object.
 ///
-/// Ids: [`FIELD_TYPE`] (refused), [`API_SERVER`] (refused, in the server's words), [`TRAINING_OPERATOR`]
-/// (refused by its webhook), [`UNKNOWN_FIELD`] (dropped or refused), [`PLACEHOLDER`] (nobody can say) and
-/// [`SCHEDULE_NEVER_FIRES`]. Says nothing of objects whose kind or version is not known here, and of a part
-/// of an object nothing that only a whole one can lack.
+/// Ids: [`FIELD_TYPE`] (rejected), [`API_SERVER`] (rejected, with the server's message),
+/// [`TRAINING_OPERATOR`] (rejected by its webhook), [`UNKNOWN_FIELD`] (dropped or rejected), [`PLACEHOLDER`]
+/// (unknown value) and [`SCHEDULE_NEVER_FIRES`]. Objects of unknown kinds or versions have no findings;
+/// partial objects none about what is missing.
 ///
-/// A rule of Jobgate's may speak of the same field: both then name the same `path`.
+/// Where a rule reports the same field, both findings have the same `path`.
 #[must_use]
 pub fn check(object: &Value) -> Vec<Finding> {
     let mut found = structure::check(object, Reading::Manifest);
@@ -56,27 +54,19 @@ pub fn check(object: &Value) -> Vec<Finding> {
         return found;
     }
     let partial = LazyCell::new(|| Workload::of(object).is_some_and(|workload| workload.is_partial()));
-    let speaks = |cause: &Cause| {
-        placeholder_of(cause, object).is_some() || !*partial || holds_of_a_part(cause, object)
+    let applies = |cause: &Cause| {
+        placeholder_of(cause, object).is_some() || !*partial || applies_to_part(cause, object)
     };
     let stored = defaults::stored(object);
-    let causes = validate::validate(&stored);
-    tell(object, causes.into_iter().filter(speaks), API_SERVER, &mut found);
-    tell(
-        object,
-        validate::operator_refusals(&stored).into_iter().filter(speaks),
-        TRAINING_OPERATOR,
-        &mut found,
-    );
-    tell(object, validate::pods_refused(&stored).into_iter().filter(speaks), PODS, &mut found);
+    report_causes(object, validate::validate(&stored), &stored, applies, &mut found);
     found.extend(never_fires(object));
     dump::explain(object, &mut found);
     fold(found, object)
 }
 
-/// Says once what is found of a placeholder that is in several places.
+/// Merges the findings for a placeholder that is in several places.
 fn fold(found: Vec<Finding>, object: &Value) -> Vec<Finding> {
-    // Only images are of no interest to the rules, so they are counted by themselves.
+    // No rule reads images, so they are counted separately.
     let mut places: HashMap<(&str, bool), (usize, usize)> = HashMap::new();
     let mut kept: Vec<Finding> = Vec::with_capacity(found.len());
     for finding in found {
@@ -101,13 +91,13 @@ fn fold(found: Vec<Finding>, object: &Value) -> Vec<Finding> {
     kept
 }
 
-/// Tells whether a finding is about an image, which no rule reads.
+/// Tells whether a finding is about an image.
 pub(crate) fn is_of_image(finding: &Finding) -> bool {
     matches!(finding.path.last(), Some(Token::Key(key)) if **key == *"image")
 }
 
-/// Takes out what is said of a field that is missing because its author has written it under another name, or
-/// in another place: what is said of that name has a fix that moves it.
+/// Removes findings about a missing field that the author wrote under another name or in another place: the
+/// finding for that name has a fix that moves it.
 pub(crate) fn prefer_renames(findings: &mut Vec<Finding>, refused: &mut Vec<Finding>) {
     let moved = refused
         .iter()
@@ -117,7 +107,7 @@ pub(crate) fn prefer_renames(findings: &mut Vec<Finding>, refused: &mut Vec<Find
     for op in moved.flat_map(|fix| &fix.ops) {
         if let Op::Add(at, value) = op {
             places.insert(at.clone());
-            // The mapping around it may have to be made.
+            // The fix may add the mapping around it.
             if let Some((field, _)) =
                 value.as_object().filter(|fields| fields.len() == 1).and_then(|fields| fields.iter().next())
             {
@@ -132,44 +122,42 @@ pub(crate) fn prefer_renames(findings: &mut Vec<Finding>, refused: &mut Vec<Find
     }
 }
 
-/// Returns those findings of [`check`] that may have a fix: what is wrong with the structure. It takes a
-/// fraction of the time.
+/// Returns the findings of [`check`] that may have a fix, in a fraction of the time.
 #[must_use]
 pub fn fixable(object: &Value) -> Vec<Finding> {
     structure::check(object, Reading::Manifest)
 }
 
-/// A request for an object of a kind that is known here.
+/// A request for an object of a known kind.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Sent<'a> {
-    /// The object as its author wrote it; findings point into it.
+    /// The object as sent; findings point into it.
     pub(crate) written: &'a Value,
-    /// What has become of it by the time the API server validates it: its [defaults](defaults::defaulted),
-    /// and what mutating webhooks have made of it.
+    /// The object as the API server validates it: with [defaults](defaults::defaulted) and the patches of
+    /// mutating webhooks.
     pub(crate) stored: &'a Value,
-    /// The object that it replaces, with defaults; nothing on CREATE.
+    /// The old object, with defaults; nothing on CREATE.
     pub(crate) old: Option<&'a Value>,
-    /// Whether unknown fields are refused.
+    /// Whether unknown fields are rejected.
     pub(crate) strict: bool,
 }
 
-/// What the API server and the training operator say to a request.
+/// The response of the API server and the training operator to a request.
 #[derive(Debug, Default)]
 pub(crate) struct Answer {
-    /// Whether the API server refuses the body when it reads it: no webhook ever sees the object.
+    /// Whether the API server rejects the body before it calls webhooks.
     pub(crate) unreadable: bool,
-    /// Whether it cannot be told, for a placeholder where the API server must know a value.
+    /// Whether the result is unknown because of a placeholder.
     pub(crate) open: bool,
-    /// What is found, refusals and remarks.
+    /// Errors and warnings.
     pub(crate) findings: Vec<Finding>,
 }
 
-/// Returns what the API server says to a request, and what the training operator's webhook would say after
-/// it.
+/// Returns the response to a request.
 pub(crate) fn answer(sent: &Sent<'_>) -> Answer {
     let mut findings = structure::check(sent.written, Reading::Body { strict: sent.strict });
     let is_custom = Kind::of(sent.written).is_some_and(|kind| !kind.is_built_in());
-    // Types of custom resources are looked at only after the mutating webhooks; unknown fields before.
+    // Types of custom resources are checked after mutating webhooks, unknown fields before.
     let refuses = |finding: &Finding| {
         finding.level == Level::Deny
             && (finding.rule == UNKNOWN_FIELD || !is_custom && finding.rule == FIELD_TYPE)
@@ -180,12 +168,8 @@ pub(crate) fn answer(sent: &Sent<'_>) -> Answer {
         Some(old) => validate::validate_update(&stored, &Stored::of(old)),
         None => validate::validate(&stored),
     };
-    // What some tool will put there may be fine; that an object is as it was, nobody can say of an image to
-    // come.
     let open = causes.iter().any(|cause| placeholder_of(cause, sent.written).is_some());
-    tell(sent.written, causes, API_SERVER, &mut findings);
-    tell(sent.written, validate::operator_refusals(&stored), TRAINING_OPERATOR, &mut findings);
-    tell(sent.written, validate::pods_refused(&stored), PODS, &mut findings);
+    report_causes(sent.written, causes, &stored, |_| true, &mut findings);
     findings.extend(never_fires(sent.written));
     if sent.old.is_none() {
         dump::explain(sent.written, &mut findings);
@@ -194,11 +178,28 @@ pub(crate) fn answer(sent: &Sent<'_>) -> Answer {
     Answer { unreadable, open, findings: fold(findings, sent.written) }
 }
 
-/// What [`tell`] is given for what the API server says only when a controller makes pods.
+/// Stands for [`API_SERVER`] where the server rejects only the pods that a controller creates.
 const PODS: &str = "pods";
 
-/// Makes findings of causes, but for those that say no more than what is found already.
-fn tell(
+/// Adds findings for the causes of the API server, and for those of the training operator and for pods.
+fn report_causes(
+    object: &Value,
+    causes: Vec<Cause>,
+    stored: &Stored<'_>,
+    applies: impl Fn(&Cause) -> bool,
+    found: &mut Vec<Finding>,
+) {
+    for (causes, rule) in [
+        (causes, API_SERVER),
+        (validate::operator_refusals(stored), TRAINING_OPERATOR),
+        (validate::pods_refused(stored), PODS),
+    ] {
+        add_findings(object, causes.into_iter().filter(&applies), rule, found);
+    }
+}
+
+/// Adds findings for causes, except those that follow from other findings.
+fn add_findings(
     object: &Value,
     causes: impl IntoIterator<Item = Cause>,
     rule: &'static str,
@@ -214,19 +215,19 @@ fn tell(
             None => finding(rule, &cause, object),
         };
         known.add(&finding);
-        known.told.insert(cause);
+        known.reported.insert(cause);
         found.push(finding);
     }
 }
 
-/// What is found already, to be looked up: a hostile object has thousands of causes.
+/// An index of the findings so far: a hostile object has thousands of causes.
 #[derive(Default)]
 struct Known {
-    /// The places of values that are of the wrong type, or placeholders.
+    /// The places of wrong types and placeholders.
     unread: BTreeSet<Pointer>,
-    /// The places that the API server has spoken of.
+    /// The places of other errors of the API server.
     refused: BTreeSet<Pointer>,
-    told: HashSet<Cause>,
+    reported: HashSet<Cause>,
 }
 
 impl Known {
@@ -244,34 +245,32 @@ impl Known {
         };
     }
 
-    /// Tells whether a cause was told, or is only what follows from a field of the wrong type, a placeholder,
-    /// or a required field that is missing.
+    /// Tells whether a cause was reported, or follows from a wrong type, a placeholder or a missing required
+    /// field.
     fn imply(&self, cause: &Cause) -> bool {
-        // Where the server names the mapping around a value, the value decides: another one in it may be as
-        // wrong.
+        // If the server names the mapping around a value, go by the value: there may be others in it.
         let named = Some(&cause.path).filter(|path| !cause.pointer.is_within(path));
         self.has_unread(&cause.pointer)
             || named.is_some_and(|path| self.has_unread(path))
             || cause.reason == Reason::Required && self.refused.contains(&cause.path)
-            || self.told.contains(cause)
+            || self.reported.contains(cause)
     }
 
-    /// Tells whether what could not be read is at a place, inside of it, or around it.
+    /// Tells whether a wrong type or a placeholder is at a place, inside it, or around it.
     fn has_unread(&self, at: &Pointer) -> bool {
         if self.unread.is_empty() {
             return false;
         }
-        // A place comes before what is inside of it.
+        // A place sorts before what is inside it.
         let inside = self.unread.range(at..).next().is_some_and(|next| next.is_within(at));
         inside
             || std::iter::successors(at.parent(), Pointer::parent).any(|around| self.unread.contains(&around))
     }
 }
 
-/// Returns the place and the text of the placeholder that a cause is about: what is refused as it is, and
-/// will be another value.
+/// Returns the place and text of the placeholder that a cause is about.
 fn placeholder_of<'c, 'o>(cause: &'c Cause, object: &'o Value) -> Option<(&'c Pointer, &'o str)> {
-    // A name in capitals is one to replace only where such a name is refused.
+    // A name in capitals counts as a placeholder only where it is rejected.
     let is_refused = matches!(cause.reason, Reason::Invalid | Reason::NotSupported | Reason::NotFound)
         && !cause.message.ends_with("immutable");
     let holds = |text: &str| is_placeholder(text) || is_refused && is_to_replace(text);
@@ -280,18 +279,17 @@ fn placeholder_of<'c, 'o>(cause: &'c Cause, object: &'o Value) -> Option<(&'c Po
         .find_map(|at| Some((at, at.find(object)?.as_str().filter(|text| holds(text))?)))
 }
 
-/// Tells whether a cause holds of a kustomize patch as well: where it says `null`, nothing or nonsense
-/// itself.
-fn holds_of_a_part(cause: &Cause, object: &Value) -> bool {
+/// Tells whether a cause applies to a partial object too: where it explicitly sets nothing or a wrong value.
+fn applies_to_part(cause: &Cause, object: &Value) -> bool {
     match cause.reason {
-        Reason::Required => is_said_to_be_nothing(&cause.path, object),
+        Reason::Required => is_explicitly_empty(&cause.path, object),
         Reason::NotSupported => cause.path.find(object).is_some_and(|value| !value.is_null()),
         _ => false,
     }
 }
 
-/// Tells whether the author wrote `null`, `[]` or `{}` at a place, or around it.
-fn is_said_to_be_nothing(place: &Pointer, object: &Value) -> bool {
+/// Tells whether `null`, `[]` or `{}` is written at a place, or around it.
+fn is_explicitly_empty(place: &Pointer, object: &Value) -> bool {
     match place.nearest(object).find(object) {
         Some(Value::Null) | None => true,
         Some(Value::Array(items)) => items.is_empty(),
@@ -302,26 +300,26 @@ fn is_said_to_be_nothing(place: &Pointer, object: &Value) -> bool {
 
 fn finding(rule: &'static str, cause: &Cause, object: &Value) -> Finding {
     let (what, level) = match rule {
-        API_SERVER => ("the API server refuses this", Level::Deny),
-        PODS => ("the API server refuses the pods of this job", Level::Warn),
-        _ => ("the training operator refuses this", Level::Warn),
+        API_SERVER => ("the API server rejects this", Level::Deny),
+        PODS => ("the API server rejects the pods of this job", Level::Warn),
+        _ => ("the training operator rejects this", Level::Warn),
     };
     let message = format!("{what}: {}: {}", cause.path, cause.message);
     let rule = if rule == PODS { API_SERVER } else { rule };
     let verb = match cause.reason {
         Reason::Required => "set",
         Reason::Forbidden => "remove",
-        Reason::NotFound => "add what it names, or change",
+        Reason::NotFound => "add what it refers to, or change",
         _ => "fix",
     };
     let help: Cow<'_, str> = match cause.message.ends_with("field is immutable") {
-        true => "delete the object and create it again, or create one of another name".into(),
+        true => "delete and recreate the object, or use another name".into(),
         false => format!("{verb} `{}`", cause.pointer).into(),
     };
     let at = cause.pointer.nearest(object);
     let whole = at == cause.pointer && cause.reason != Reason::Required;
     let mut finding = checks::finding(rule, level, at, message, help);
-    // Now and then the server spells a field as the API does not; what is there is what people look for.
+    // The server misspells some fields; show the one that exists.
     let is_beside = cause.path.parent() == cause.pointer.parent();
     let is_misspelled =
         is_beside && cause.path.find(object).is_none() && cause.pointer.find(object).is_some();
@@ -335,8 +333,8 @@ fn finding(rule: &'static str, cause: &Cause, object: &Value) -> Finding {
     finding
 }
 
-/// Proposes the name that the training operator wants of a container, where there is only one. Logs and
-/// metrics go by it, so that is for people to say.
+/// Proposes the container name that the training operator requires, if there is only one container. Unsafe,
+/// since logs and metrics use the name.
 fn rename(finding: &mut Finding, object: &Value) {
     let containers = finding.path.clone();
     let Some([only]) = containers.find(object).and_then(Value::as_array).map(|items| &**items) else {
@@ -355,7 +353,7 @@ fn never_fires(object: &Value) -> Option<Finding> {
     if Kind::of(object).is_none_or(|kind| kind.schedule.is_none()) {
         return None;
     }
-    // Whoever suspends it says so, and often writes such a schedule to say it twice.
+    // Suspended CronJobs often have such a schedule on purpose.
     if object.get("spec")?.get("suspend") == Some(&Value::Bool(true)) {
         return None;
     }
@@ -365,7 +363,7 @@ fn never_fires(object: &Value) -> Option<Finding> {
     }
     let message =
         format!("the schedule `{}` matches no date, so this CronJob never runs", text.escape_debug());
-    let help = "use a day that the month has, or set `suspend: true`";
+    let help = "use a day that exists in the month, or set `suspend: true`";
     Some(checks::finding(
         SCHEDULE_NEVER_FIRES,
         Level::Warn,
@@ -377,251 +375,4 @@ fn never_fires(object: &Value) -> Option<Finding> {
 
 #[cfg(test)]
 #[allow(clippy::needless_pass_by_value, reason = "objects are written where they are used")]
-mod tests {
-    use proptest::prelude::*;
-
-    use super::*;
-    use crate::text::value::json;
-
-    fn said(object: &Value) -> Vec<String> {
-        check(object)
-            .iter()
-            .map(|finding| format!("{} {} {}", finding.level.as_str(), finding.rule, finding.path))
-            .collect()
-    }
-
-    fn job(spec: Value) -> Value {
-        json!({"apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": "j"}, "spec": spec})
-    }
-
-    #[test]
-    fn one_field_is_spoken_of_once() {
-        let pod = |extra: Value| {
-            let mut spec = json!({"restartPolicy": "Never", "containers": [{"name": "c", "image": "i"}]});
-            for (key, value) in extra.as_object().into_iter().flatten() {
-                spec[key] = value.clone();
-            }
-            job(json!({"template": {"spec": spec}}))
-        };
-        assert_eq!(said(&pod(json!({}))), [""; 0]);
-        assert_eq!(
-            said(&pod(json!({"containers": {"name": "c", "image": "i"}}))),
-            ["deny field-type spec.template.spec.containers"]
-        );
-        assert_eq!(
-            said(&pod(json!({"restartPolicy": "$POLICY"}))),
-            ["warn placeholder spec.template.spec.restartPolicy"]
-        );
-        assert_eq!(
-            said(&pod(json!({"serviceAccountName": "${USER}"}))),
-            ["warn placeholder spec.template.spec.serviceAccountName"]
-        );
-        assert_eq!(
-            said(&pod(json!({"restartPolicy": null}))),
-            ["deny api-server spec.template.spec.restartPolicy"]
-        );
-        assert_eq!(said(&job(json!([]))), ["deny field-type spec"]);
-    }
-
-    #[test]
-    fn a_part_of_an_object_lacks_nothing() {
-        assert_eq!(said(&job(json!({"template": {"spec": {"nodeSelector": {"a": "b"}}}}))), [""; 0]);
-        assert_eq!(
-            said(&job(
-                json!({"template": {"spec": {"containers": [{"name": "c", "resources": {"requests": {"nvidia.com/gpu": 1}}}]}}})
-            )),
-            [""; 0]
-        );
-        // What it says itself, it says.
-        assert_eq!(said(&job(Value::Null)).len(), 2);
-        assert_eq!(said(&job(json!({"template": {"spec": {"restartPolicy": "Sometimes"}}}))).len(), 2);
-        assert_eq!(said(&job(json!({"paralelism": 2}))), [format!("deny {UNKNOWN_FIELD} spec.paralelism")]);
-    }
-
-    #[test]
-    fn schedules_without_a_date_are_told() {
-        let cron = |schedule: &str| {
-            let template =
-                json!({"spec": {"restartPolicy": "Never", "containers": [{"name": "c", "image": "i"}]}});
-            json!({"apiVersion": "batch/v1", "kind": "CronJob", "metadata": {"name": "c"}, "spec": {"schedule": schedule, "jobTemplate": {"spec": {"template": template}}}})
-        };
-        assert_eq!(said(&cron("0 0 31 2 *")), ["warn schedule-never-fires spec.schedule"]);
-        let mut suspended = cron("0 0 31 2 *");
-        suspended["spec"]["suspend"] = true.into();
-        assert_eq!(said(&suspended), [""; 0]);
-        assert_eq!(said(&cron("0 0 29 2 *")), [""; 0]);
-        assert_eq!(said(&cron("61 * * * *")), ["deny api-server spec.schedule"]);
-        assert_eq!(said(&cron("$SCHEDULE")), ["warn placeholder spec.schedule"]);
-    }
-
-    #[test]
-    fn the_operator_only_warns() {
-        let template = json!({"spec": {"containers": [{"name": "pytorch", "image": "i"}]}});
-        let object = json!({"apiVersion": "kubeflow.org/v1", "kind": "PyTorchJob", "metadata": {"name": "p"}, "spec": {"pytorchReplicaSpecs": {"Master": {"template": template}}}});
-        assert_eq!(said(&object), ["warn training-operator spec.pytorchReplicaSpecs[Master].replicas"]);
-    }
-
-    /// A whole Job, to break.
-    fn whole() -> Value {
-        job(json!({
-            "parallelism": 2, "completionMode": "Indexed", "completions": 2, "podFailurePolicy": {"rules": [{"action": "Ignore", "onPodConditions": [{"type": "a"}]}]},
-            "successPolicy": {"rules": [{"succeededIndexes": "0"}]},
-            "template": {
-                "metadata": {"labels": {"a": "b"}},
-                "spec": {
-                    "restartPolicy": "Never",
-                    "tolerations": [{"key": "a", "operator": "Exists"}],
-                    "affinity": {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [{"matchExpressions": [{"key": "a", "operator": "In", "values": ["b"]}]}]}}},
-                    "volumes": [{"name": "v", "projected": {"sources": [{"serviceAccountToken": {"path": "t"}}]}}],
-                    "containers": [{
-                        "name": "c", "image": "i", "args": ["a"], "ports": [{"containerPort": 1}], "env": [{"name": "A", "valueFrom": {"fieldRef": {"fieldPath": "metadata.name"}}}],
-                        "volumeMounts": [{"name": "v", "mountPath": "/v"}], "resources": {"limits": {"nvidia.com/gpu": 1}}, "livenessProbe": {"httpGet": {"port": 1}},
-                    }],
-                },
-            },
-        }))
-    }
-
-    /// All places of a value.
-    fn places(value: &Value, at: &Pointer, out: &mut Vec<Pointer>) {
-        out.push(at.clone());
-        for (key, value) in value.as_object().into_iter().flatten() {
-            places(value, &at.key(key), out);
-        }
-        for (index, value) in value.as_array().into_iter().flatten().enumerate() {
-            places(value, &(at / index), out);
-        }
-    }
-
-    #[test]
-    fn the_whole_job_is_fine() {
-        assert_eq!(said(&whole()), [""; 0]);
-    }
-
-    proptest! {
-        #[test]
-        fn no_object_panics_and_every_finding_points_at_something(place in 0_usize..1000, value in 0_usize..14) {
-            let values = [
-                json!(null), json!(true), json!(0), json!(-1), json!(1e30), json!(2.5), json!(""), json!("é$("), json!("${X}"), json!([]), json!([null]), json!({}),
-                json!({"": null}), json!({"a/b/c": {"d": [1]}}),
-            ];
-            let mut object = whole();
-            let mut all = Vec::new();
-            places(&object, &Pointer::root(), &mut all);
-            let place = &all[place % all.len()];
-            if let Some(target) = object.pointer_mut(&place.to_json_pointer()) {
-                *target = values[value].clone();
-            }
-            for finding in check(&object) {
-                prop_assert!(finding.pointer.find(&object).is_some(), "{:?}", finding);
-                prop_assert!(!finding.message.contains('\n') && !finding.help.is_empty(), "{:?}", finding);
-            }
-            let once = defaults::defaulted(&object);
-            prop_assert_eq!(&defaults::defaulted(&once), &once);
-        }
-    }
-
-    #[test]
-    fn what_a_pytorch_job_asks_of_its_pods() {
-        let worker = |pod: Value| {
-            let replicas = json!({"Worker": {"template": {"spec": pod}}});
-            json!({"apiVersion": "kubeflow.org/v1", "kind": "PyTorchJob", "metadata": {"name": "p"}, "spec": {"pytorchReplicaSpecs": replicas}})
-        };
-        let container =
-            json!({"name": "vjepa2-1", "image": "i", "volumeMounts": [{"name": "data", "mountPath": "/d"}]});
-        let found = check(&worker(json!({"containers": [container]})));
-        let mount = found
-            .iter()
-            .find(|finding| finding.message.contains("volumeMounts[0].name: Not found: \"data\""))
-            .unwrap();
-        assert_eq!((mount.rule, mount.level), (API_SERVER, Level::Warn));
-        assert!(
-            mount.message.starts_with("the API server refuses the pods of this job: "),
-            "{}",
-            mount.message
-        );
-        let name = found.iter().find(|finding| finding.rule == TRAINING_OPERATOR).unwrap();
-        assert_eq!(name.help, "rename the container `vjepa2-1` to `pytorch`");
-        assert!(
-            matches!(&name.fix, Some(fix) if fix.safety == Safety::Unsafe && matches!(&*fix.ops, [Op::Replace(_, name)] if *name == "pytorch"))
-        );
-        // Silent where the volume is there, or one of several containers is meant; of a placeholder nobody
-        // knows.
-        let volumes = json!([{"name": "data", "emptyDir": {}}]);
-        let found = check(&worker(
-            json!({"containers": [container, {"name": "b", "image": "i"}], "volumes": volumes}),
-        ));
-        assert!(found.len() == 1 && found[0].fix.is_none(), "{found:#?}");
-        let found = check(&worker(
-            json!({"containers": [{"name": "pytorch", "image": "i", "volumeMounts": [{"name": "$DATA", "mountPath": "/d"}]}]}),
-        ));
-        assert!(found.len() == 1 && found[0].rule == PLACEHOLDER, "{found:#?}");
-    }
-
-    #[test]
-    fn what_is_refused_and_looks_like_a_placeholder_is_called_one() {
-        let whole = |extra: Value| {
-            let mut object = whole();
-            crate::text::patch::merge(&mut object, &extra);
-            object
-        };
-        let pod = |pod: Value| json!({"spec": {"template": {"spec": pod}}});
-        for (extra, expected) in [
-            (json!({"metadata": {"name": "${JOB_NAME}"}}), &["metadata.name"][..]),
-            (json!({"metadata": {"name": "JOB_NAME"}}), &["metadata.name"]),
-            (json!({"metadata": {"generateName": "<name>-", "name": null}}), &["metadata.generateName"]),
-            (
-                json!({"metadata": {"labels": {"a": "$A", "b": "{{ b }}"}}}),
-                &["metadata.labels[a]", "metadata.labels[b]"],
-            ),
-            (pod(json!({"serviceAccountName": "V_KSA"})), &["spec.template.spec.serviceAccountName"]),
-            (json!({"spec": {"parallelism": "NUM_NODES"}}), &["spec.parallelism"]),
-            (pod(json!({"restartPolicy": "RESTART_POLICY"})), &["spec.template.spec.restartPolicy"]),
-        ] {
-            let object = whole(extra);
-            let found: Vec<String> = expected.iter().map(|path| format!("warn placeholder {path}")).collect();
-            assert_eq!(said(&object), found, "{object}");
-            let body = defaults::defaulted(&object);
-            let answer = answer(&Sent { written: &object, stored: &body, old: None, strict: true });
-            let told: Vec<String> = answer
-                .findings
-                .iter()
-                .map(|finding| format!("{} {} {}", finding.level.as_str(), finding.rule, finding.path))
-                .collect();
-            assert!(told == found && answer.open && !answer.unreadable, "{told:?}");
-        }
-        // What is accepted in capitals is no placeholder, and another wrong label is not hidden by one.
-        assert_eq!(said(&whole(json!({"metadata": {"labels": {"team": "MY_TEAM"}}}))), [""; 0]);
-        assert_eq!(said(&whole(json!({"metadata": {"labels": {"a": "$A", "b": "-"}}}))).len(), 2);
-        let image = |image: &str| {
-            let mut object = whole(json!({}));
-            object["spec"]["template"]["spec"]["containers"][0]["image"] = image.into();
-            object
-        };
-        let object = image("YOUR_REGISTRY/trainer:v1");
-        let told = answer(&Sent {
-            written: &object,
-            stored: &defaults::defaulted(&object),
-            old: None,
-            strict: true,
-        });
-        assert!(
-            !told.open && told.findings.len() == 1 && told.findings[0].rule == PLACEHOLDER,
-            "the API server takes any image: {told:?}"
-        );
-        assert_eq!(told.findings[0].help, "write the value in its place");
-        assert_eq!(check(&image("$IMAGE"))[0].help, "lint what the template renders to");
-    }
-
-    #[test]
-    fn an_update_to_capitals_is_no_placeholder() {
-        let labelled = |label: &str| {
-            let mut object = whole();
-            object["spec"]["template"]["metadata"]["labels"]["a"] = label.into();
-            defaults::defaulted(&object)
-        };
-        let (old, new) = (labelled("OLD_ONE"), labelled("NEW_ONE"));
-        let told = answer(&Sent { written: &new, stored: &new, old: Some(&old), strict: true });
-        assert!(!told.open && told.findings.iter().all(|finding| finding.rule == API_SERVER), "{told:?}");
-    }
-}
+mod tests;

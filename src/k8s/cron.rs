@@ -1,20 +1,22 @@
-//! Cron schedules as Kubernetes reads them: `ParseStandard` of `robfig/cron` v3, its next-run search, and the
-//! API server's guard around its panics.
+//! Cron schedules as in Kubernetes: `ParseStandard` of `robfig/cron` v3 and its search for the next run.
 //!
-//! Five fields or a descriptor; Sunday is 0 and never 7; no `L`, `W` or `#`; `?` is `*`; day of month and day
-//! of week are joined by OR unless one of them holds a plain star (kubernetes.md §3).
+//! Five fields or a descriptor; Sunday is 0, never 7; no `L`, `W` or `#`; `?` is `*`; day of month and day of
+//! week are combined by OR unless one of them is a star (kubernetes.md §3).
 
-use jiff::civil::DateTime;
-use jiff::tz::{Offset, TimeZone, TimeZoneDatabase};
+mod field;
+mod next;
+
+use field::{DAY, HOUR, MINUTE, MONTH, STAR, WEEKDAY, set};
+use jiff::tz::{TimeZone, TimeZoneDatabase};
 use jiff::{Timestamp, Zoned};
 
 use super::go::quoted;
 
-/// Why a text is no schedule, in the words of `robfig/cron`.
+/// Why a text is not a schedule, with the message of `robfig/cron`.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[allow(missing_docs, reason = "the message says it; the fields are its parts")]
 pub enum CronError {
-    /// Nothing is there.
+    /// The text is empty.
     #[error("empty spec string")]
     Empty,
     /// Not five fields.
@@ -32,36 +34,36 @@ pub enum CronError {
     /// `1/2/3`.
     #[error("too many slashes: {0}")]
     Slashes(String),
-    /// A range begins below what its field can hold.
+    /// A range starts below the minimum of its field.
     #[error("beginning of range ({start}) below minimum ({least}): {text}")]
     Below { start: u64, least: u64, text: String },
-    /// A range ends above what its field can hold.
+    /// A range ends above the maximum of its field.
     #[error("end of range ({end}) above maximum ({most}): {text}")]
     Above { end: u64, most: u64, text: String },
-    /// A range runs backwards.
+    /// A range is reversed.
     #[error("beginning of range ({start}) beyond end of range ({end}): {text}")]
     Backwards { start: u64, end: u64, text: String },
     /// A step of zero.
     #[error("step of range should be a positive number: {0}")]
     Step(String),
-    /// An `@` word that is none.
+    /// An unknown `@` word.
     #[error("unrecognized descriptor: {0}")]
     Descriptor(String),
-    /// `@every` with something that is no duration.
+    /// `@every` without a valid duration.
     #[error("failed to parse duration {descriptor}: time: {problem}")]
     Duration { descriptor: String, problem: String },
-    /// `TZ=` with something that is no time zone.
+    /// `TZ=` without a valid time zone.
     #[error("provided bad location {name}: {error}")]
     Location { name: String, error: LocationError },
-    /// `TZ=` without a blank after it: `robfig/cron` panics there and Kubernetes makes an error of that.
+    /// `TZ=` without a space after it: `robfig/cron` panics, which Kubernetes reports as an error.
     #[error("invalid schedule format: runtime error: slice bounds out of range [:-1]")]
     Panic,
 }
 
-/// Why a name is no time zone, in the words of Go's `time.LoadLocation`.
+/// Why a name is not a time zone, with the message of Go's `time.LoadLocation`.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum LocationError {
-    /// The name could leave the directory of time zones.
+    /// The name could be outside the directory of time zones.
     #[error("time: invalid location name")]
     Name,
     /// No such zone.
@@ -69,13 +71,13 @@ pub enum LocationError {
     Unknown(String),
 }
 
-/// Returns the time zone of an IANA name, as Go does: names are case-sensitive, and the empty name is UTC.
-/// Nothing stands for `Local`, the zone of the host.
+/// Returns the time zone of an IANA name, as Go does: case-sensitive, and UTC for the empty name. Returns
+/// nothing for `Local`, the zone of the host.
 ///
-/// Zones come from the database that is built in, so that the answer is the same everywhere.
+/// Uses the built-in database, for the same answer everywhere.
 ///
 /// # Errors
-/// Says that the name is unknown, or no name.
+/// The name is unknown or invalid.
 pub fn load_location(name: &str) -> Result<Option<TimeZone>, LocationError> {
     match name {
         "" | "UTC" => return Ok(Some(TimeZone::UTC)),
@@ -95,7 +97,7 @@ pub fn load_location(name: &str) -> Result<Option<TimeZone>, LocationError> {
 pub enum Schedule {
     /// Minutes, hours and days.
     Fields(Fields),
-    /// `@every`: so many seconds after the run before, at least 1.
+    /// `@every`: seconds after the previous run, at least 1.
     Every(i64),
 }
 
@@ -107,34 +109,11 @@ pub struct Fields {
     day: u64,
     month: u64,
     weekday: u64,
-    /// The zone that a `TZ=` prefix names.
+    /// The zone of a `TZ=` prefix.
     zone: Option<TimeZone>,
 }
 
-/// Set beside the bits of a field that holds a star, or `?`, without a step above 1.
-const STAR: u64 = 1 << 63;
-
-/// What one field can hold.
-#[derive(Debug)]
-struct Bounds {
-    least: u64,
-    most: u64,
-    /// Names of the values from `least` on.
-    names: &'static [&'static str],
-}
-
-const MINUTE: Bounds = Bounds { least: 0, most: 59, names: &[] };
-const HOUR: Bounds = Bounds { least: 0, most: 23, names: &[] };
-const DAY: Bounds = Bounds { least: 1, most: 31, names: &[] };
-const MONTH: Bounds = Bounds {
-    least: 1,
-    most: 12,
-    names: &["jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec"],
-};
-const WEEKDAY: Bounds =
-    Bounds { least: 0, most: 6, names: &["sun", "mon", "tue", "wed", "thu", "fri", "sat"] };
-
-/// Descriptors, and the fields that they stand for.
+/// Descriptors and their fields.
 const DESCRIPTORS: [(&str, &str); 7] = [
     ("@yearly", "0 0 1 1 *"),
     ("@annually", "0 0 1 1 *"),
@@ -146,11 +125,10 @@ const DESCRIPTORS: [(&str, &str); 7] = [
 ];
 
 impl Schedule {
-    /// Reads a schedule. A `TZ=` or `CRON_TZ=` prefix is read too; that `CronJob`s may not carry one is for
-    /// validation to say.
+    /// Parses a schedule. Accepts a `TZ=` or `CRON_TZ=` prefix, which validation rejects in a `CronJob`.
     ///
     /// # Errors
-    /// Says what is wrong, in the words that the API server repeats.
+    /// The text is not a schedule.
     pub fn parse(text: &str) -> Result<Self, CronError> {
         if text.is_empty() {
             return Err(CronError::Empty);
@@ -175,8 +153,7 @@ impl Schedule {
         Ok(Self::Every((nanoseconds / 1_000_000_000).max(1)))
     }
 
-    /// Returns the first run after a time, in that time's zone; nothing where there is none within the next
-    /// five years.
+    /// Returns the first run after a time, in that time's zone; nothing if there is none within five years.
     #[must_use]
     pub fn next(&self, after: &Zoned) -> Option<Zoned> {
         let second = after.timestamp().as_second() - i64::from(after.timestamp().subsec_nanosecond() < 0);
@@ -187,8 +164,7 @@ impl Schedule {
         Some(Timestamp::from_second(next).ok()?.to_zoned(after.time_zone().clone()))
     }
 
-    /// Tells whether no date fits the schedule (`0 0 31 2 *`). The API server accepts such a `CronJob`; it
-    /// just never runs.
+    /// Tells whether no date matches the schedule (`0 0 31 2 *`). The API server accepts it; it never runs.
     #[must_use]
     pub fn never_fires(&self) -> bool {
         match self {
@@ -199,10 +175,8 @@ impl Schedule {
         }
     }
 
-    /// Returns the smallest time between two runs, in seconds; nothing where there are no two runs.
-    ///
-    /// Hours are hours of the clock on the wall: where a zone sets its clock forward, one gap of the year is
-    /// that much shorter.
+    /// Returns the shortest time between two runs, in seconds; nothing if there are no two runs. Ignores
+    /// daylight saving time.
     #[must_use]
     pub fn shortest_period_seconds(&self) -> Option<u64> {
         let fields = match self {
@@ -223,7 +197,7 @@ impl Schedule {
         let mut best = within_day;
         for day in days {
             best = best.min(overnight + (day - before - 1) * 24 * 60);
-            // No two days are closer, and no gap can be shorter than this.
+            // No gap can be shorter.
             if best <= overnight {
                 break;
             }
@@ -258,8 +232,7 @@ impl Fields {
         if (self.day | self.weekday) & STAR != 0 { by_day && by_weekday } else { by_day || by_weekday }
     }
 
-    /// Returns the numbers of the days that fit, counted over 28 years: after that, dates fall on the same
-    /// weekdays again.
+    /// Returns the numbers of the days that match in 28 years, after which weekdays repeat.
     fn days(&self) -> impl Iterator<Item = u64> {
         const LENGTHS: [u64; 12] = [31, 28, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31];
         // 2000-01-01 was a Saturday.
@@ -276,199 +249,9 @@ impl Fields {
             },
         )
     }
-
-    /// Searches as the original does, step by step through civil time, so that clock changes hit the same
-    /// runs.
-    fn next(&self, after: i64, zone: &TimeZone) -> Option<i64> {
-        if self.minute << 1 == 0 || self.hour << 1 == 0 || self.month << 1 == 0 {
-            return None;
-        }
-        let mut clock = Clock { second: after + 1, zone };
-        let last_year = clock.civil()?.year() + 5;
-        // Whether a field has moved, so that all smaller ones are at their start.
-        let mut moved = false;
-        'wrap: loop {
-            let mut now = clock.civil()?;
-            if now.year() > last_year {
-                return None;
-            }
-            while !has(self.month, now.month().unsigned_abs().into()) {
-                if !moved {
-                    moved = true;
-                    now = clock.set(now.date().first_of_month().at(0, 0, 0, 0))?;
-                }
-                let month = now.date().first_of_month().checked_add(jiff::Span::new().months(1)).ok()?;
-                now = clock.set_later(month.to_datetime(now.time()))?;
-                if now.month() == 1 {
-                    continue 'wrap;
-                }
-            }
-            while !self.is_day(
-                now.day().unsigned_abs().into(),
-                now.weekday().to_sunday_zero_offset().unsigned_abs().into(),
-            ) {
-                if !moved {
-                    moved = true;
-                    now = clock.set(now.date().at(0, 0, 0, 0))?;
-                }
-                now = clock.set_later(now.date().tomorrow().ok()?.to_datetime(now.time()))?;
-                // Where midnight does not exist, the clock lands an hour beside it.
-                let hour = i64::from(now.hour());
-                if hour != 0 {
-                    clock.second += if hour > 12 { 24 - hour } else { -hour } * 3600;
-                    now = clock.civil()?;
-                }
-                if now.day() == 1 {
-                    continue 'wrap;
-                }
-            }
-            while !has(self.hour, now.hour().unsigned_abs().into()) {
-                if !moved {
-                    moved = true;
-                    clock.set(now.date().at(now.hour(), 0, 0, 0))?;
-                }
-                clock.second += 3600;
-                now = clock.civil()?;
-                if now.hour() == 0 {
-                    continue 'wrap;
-                }
-            }
-            while !has(self.minute, now.minute().unsigned_abs().into()) {
-                if !moved {
-                    moved = true;
-                    clock.second -= clock.second.rem_euclid(60);
-                }
-                clock.second += 60;
-                now = clock.civil()?;
-                if now.minute() == 0 {
-                    continue 'wrap;
-                }
-            }
-            // The field of seconds is always 0.
-            while now.second() != 0 {
-                moved = true;
-                clock.second += 1;
-                now = clock.civil()?;
-                if now.second() == 0 {
-                    continue 'wrap;
-                }
-            }
-            return Some(clock.second);
-        }
-    }
 }
 
-/// A time, seen in a zone as Go sees it.
-struct Clock<'z> {
-    /// Seconds since 1970.
-    second: i64,
-    zone: &'z TimeZone,
-}
-
-impl Clock<'_> {
-    fn offset(&self, second: i64) -> Option<Offset> {
-        Some(self.zone.to_offset(Timestamp::from_second(second).ok()?))
-    }
-
-    fn civil(&self) -> Option<DateTime> {
-        Some(self.offset(self.second)?.to_datetime(Timestamp::from_second(self.second).ok()?))
-    }
-
-    /// Moves to a civil time. Where that time does not exist, or exists twice, Go takes the offset in force
-    /// at the time read as UTC, corrected once.
-    fn set(&mut self, civil: DateTime) -> Option<DateTime> {
-        let read_as_utc = Offset::UTC.to_timestamp(civil).ok()?.as_second();
-        let guess = i64::from(self.offset(read_as_utc)?.seconds());
-        let offset = i64::from(self.offset(read_as_utc - guess)?.seconds());
-        self.second = read_as_utc - offset;
-        self.civil()
-    }
-
-    /// Moves to a later civil time. Where a zone leaves out a whole day, which a change of sides of the date
-    /// line takes, that time reads as the day before, and the original never gets past it. Here the time a
-    /// day later is taken.
-    fn set_later(&mut self, civil: DateTime) -> Option<DateTime> {
-        let before = self.second;
-        let now = self.set(civil)?;
-        if self.second > before { Some(now) } else { self.set(civil.tomorrow().ok()?) }
-    }
-}
-
-/// Reads one field.
-fn set(field: &str, bounds: &Bounds) -> Result<u64, CronError> {
-    field
-        .split(',')
-        .filter(|range| !range.is_empty())
-        .try_fold(0, |bits, text| Ok(bits | range(text, bounds)?))
-}
-
-fn range(text: &str, bounds: &Bounds) -> Result<u64, CronError> {
-    let owned = || text.to_owned();
-    let mut slashes = text.split('/');
-    let mut hyphens = slashes.next().unwrap_or_default().split('-');
-    let low = hyphens.next().unwrap_or_default();
-    let (high, more) = (hyphens.next(), hyphens.next().is_some());
-    let (start, mut end, mut star) = if low == "*" || low == "?" {
-        (bounds.least, bounds.most, STAR)
-    } else {
-        let start = value(low, bounds)?;
-        let end = match high {
-            None => start,
-            Some(_) if more => return Err(CronError::Hyphens(owned())),
-            Some(high) => value(high, bounds)?,
-        };
-        (start, end, 0)
-    };
-    let step = match (slashes.next(), slashes.next()) {
-        (None, _) => 1,
-        (Some(step), None) => {
-            let step = number(step)?;
-            // `5/15` means `5-59/15`.
-            if high.is_none() {
-                end = bounds.most;
-            }
-            if step > 1 {
-                star = 0;
-            }
-            step
-        }
-        (Some(_), Some(_)) => return Err(CronError::Slashes(owned())),
-    };
-    if start < bounds.least {
-        return Err(CronError::Below { start, least: bounds.least, text: owned() });
-    }
-    if end > bounds.most {
-        return Err(CronError::Above { end, most: bounds.most, text: owned() });
-    }
-    if start > end {
-        return Err(CronError::Backwards { start, end, text: owned() });
-    }
-    if step == 0 {
-        return Err(CronError::Step(owned()));
-    }
-    let step = usize::try_from(step).unwrap_or(usize::MAX);
-    Ok((start..=end).step_by(step).fold(star, |bits, value| bits | 1 << value))
-}
-
-fn value(text: &str, bounds: &Bounds) -> Result<u64, CronError> {
-    match (bounds.least..).zip(bounds.names).find(|(_, name)| text.eq_ignore_ascii_case(name)) {
-        Some((value, _)) => Ok(value),
-        None => number(text),
-    }
-}
-
-/// Reads a number as `strconv.Atoi` does: a sign is allowed, so are leading zeros.
-fn number(text: &str) -> Result<u64, CronError> {
-    let problem = |problem| CronError::Number { text: text.to_owned(), problem };
-    let digits = text.strip_prefix(['+', '-']).unwrap_or(text);
-    if digits.is_empty() || !digits.bytes().all(|byte| byte.is_ascii_digit()) {
-        return Err(problem("invalid syntax"));
-    }
-    let number: i64 = text.parse().map_err(|_| problem("value out of range"))?;
-    u64::try_from(number).map_err(|_| CronError::Negative { number, text: text.to_owned() })
-}
-
-/// Reads a duration as Go's `time.ParseDuration` does.
+/// Parses a duration as Go's `time.ParseDuration` does.
 fn duration_nanoseconds(text: &str) -> Result<i64, String> {
     const UNITS: [(&str, u64); 8] = [
         ("ns", 1),
@@ -511,7 +294,7 @@ fn duration_nanoseconds(text: &str) -> Result<i64, String> {
         let whole: u64 = if whole.is_empty() { 0 } else { whole.parse().map_err(|_| invalid())? };
         let mut term = whole.checked_mul(*unit).filter(|term| *term <= 1 << 63).ok_or_else(invalid)?;
         if !fraction.is_empty() {
-            // More digits than this are below the nanosecond.
+            // Further digits are below a nanosecond.
             let places = fraction.len().min(18);
             let number: u64 = fraction[..places].parse().map_err(|_| invalid())?;
             let scaled =

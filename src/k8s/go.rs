@@ -1,8 +1,8 @@
-//! How Go writes values into messages; the API server's words are full of it.
+//! Formats values in messages as Go does.
 
 use std::fmt::Write as _;
 
-/// Writes a text as `%q` does: in double quotes, with escapes for what cannot be printed.
+/// Formats a string as `%q` does: in double quotes, with escapes.
 #[must_use]
 pub fn quoted(text: &str) -> String {
     let mut out = String::with_capacity(text.len() + 2);
@@ -29,8 +29,8 @@ pub fn quoted(text: &str) -> String {
     out
 }
 
-/// Tells whether Go prints a character as it is: letters, marks, numbers, punctuation and symbols, but no
-/// blank other than a space.
+/// Tells whether Go prints a character without an escape: letters, marks, numbers, punctuation, symbols and
+/// space.
 fn is_printed(c: char) -> bool {
     !(c.is_control()
         || c.is_whitespace()

@@ -1,10 +1,9 @@
-//! The forms that Kubernetes wants names, labels and keys to have, and its words where they have them not.
-//!
-//! Each function returns the messages for one text; none for a text that is fine.
+//! Kubernetes' formats of names, labels and keys. Each function returns the API server's messages for a text.
 
 const LABEL: &str = "[a-z0-9]([-a-z0-9]*[a-z0-9])?";
 const NAME: &str = "([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]";
-const NAME_RULE: &str = "must consist of alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric character";
+const NAME_RULE: &str = "must consist of alphanumeric characters, '-', '_' or '.', and must start and end \
+                         with an alphanumeric character";
 
 fn form(rule: &str, expression: &str, examples: &[&str]) -> String {
     let examples: Vec<String> = examples.iter().map(|example| format!("'{example}', ")).collect();
@@ -15,7 +14,7 @@ fn is_alphanumeric(byte: u8) -> bool {
     byte.is_ascii_alphanumeric()
 }
 
-/// Tells whether a byte may stand inside of a name, though not at its ends.
+/// Tells whether a byte is allowed inside a name, but not at its ends.
 fn is_joint(byte: u8) -> bool {
     matches!(byte, b'-' | b'_' | b'.')
 }
@@ -24,7 +23,7 @@ fn is_lower(byte: u8) -> bool {
     byte.is_ascii_lowercase() || byte.is_ascii_digit()
 }
 
-/// Tells whether a text begins and ends with a byte of `edge`, and else holds those of `edge` and `inside`.
+/// Tells whether a text starts and ends with a byte of `edge`, with `edge` and `inside` between.
 #[inline]
 fn is_made_of(text: &str, edge: impl Fn(u8) -> bool, inside: impl Fn(u8) -> bool) -> bool {
     let bytes = text.as_bytes();
@@ -57,7 +56,7 @@ fn is_subdomain(text: &str) -> bool {
     is_lower(before)
 }
 
-/// A DNS label: the names of containers, volumes and pods' hosts.
+/// A DNS label: the names of containers, volumes and hosts.
 #[must_use]
 pub fn dns_label(text: &str) -> Vec<String> {
     let mut found = Vec::new();
@@ -68,7 +67,8 @@ pub fn dns_label(text: &str) -> Vec<String> {
         found.push(if is_subdomain(text) {
             "must not contain dots".to_owned()
         } else {
-            let rule = "a lowercase RFC 1123 label must consist of lower case alphanumeric characters or '-', and must start and end with an alphanumeric character";
+            let rule = "a lowercase RFC 1123 label must consist of lower case alphanumeric characters or \
+                        '-', and must start and end with an alphanumeric character";
             form(rule, LABEL, &["my-name", "123-abc"])
         });
     }
@@ -83,15 +83,15 @@ pub fn dns_subdomain(text: &str) -> Vec<String> {
         found.push("must be no more than 253 characters".to_owned());
     }
     if !is_subdomain(text) {
-        let rule = "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.', and must start and end with an alphanumeric \
+        let rule = "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' \
+                    or '.', and must start and end with an alphanumeric \
                     character";
         found.push(form(rule, &format!("{LABEL}(\\.{LABEL})*"), &["example.com"]));
     }
     found
 }
 
-/// A DNS label that begins with a letter: the names of `PyTorchJob`s, since their pods' services are named
-/// after them.
+/// A DNS label that starts with a letter: the names of `PyTorchJob`s, which are also names of services.
 #[must_use]
 pub fn dns_label_1035(text: &str) -> Vec<String> {
     let mut found = Vec::new();
@@ -99,14 +99,15 @@ pub fn dns_label_1035(text: &str) -> Vec<String> {
         found.push("must be no more than 63 characters".to_owned());
     }
     if !is_label(text) || !text.starts_with(|c: char| c.is_ascii_lowercase()) {
-        let rule = "a DNS-1035 label must consist of lower case alphanumeric characters or '-', start with an alphabetic character, and end with an \
+        let rule = "a DNS-1035 label must consist of lower case alphanumeric characters or '-', start with \
+                    an alphabetic character, and end with an \
                     alphanumeric character";
         found.push(form(rule, "[a-z]([-a-z0-9]*[a-z0-9])?", &["my-name", "abc-123"]));
     }
     found
 }
 
-/// The beginning of a generated name: what a name may be, but a dash at its end is fine.
+/// The prefix of a generated name: a name that may end with a dash.
 #[must_use]
 pub fn name_prefix(text: &str) -> Vec<String> {
     match text.strip_suffix('-') {
@@ -118,7 +119,7 @@ pub fn name_prefix(text: &str) -> Vec<String> {
     }
 }
 
-/// A qualified name: keys of labels, taints and resources, with an optional domain before a `/`.
+/// A qualified name: the keys of labels, taints and resources, with an optional domain before a `/`.
 #[must_use]
 pub fn qualified_name(text: &str) -> Vec<String> {
     let examples = ["MyName", "my.name", "123-abc"];
@@ -128,7 +129,8 @@ pub fn qualified_name(text: &str) -> Vec<String> {
     if more {
         let rule = form(NAME_RULE, NAME, &examples);
         return vec![format!(
-            "a valid label key {rule} with an optional DNS subdomain prefix and '/' (e.g. 'example.com/MyName')"
+            "a valid label key {rule} with an optional DNS subdomain prefix and '/' (e.g. \
+             'example.com/MyName')"
         )];
     }
     let name = match second {
@@ -157,7 +159,7 @@ pub fn qualified_name(text: &str) -> Vec<String> {
     found
 }
 
-/// Newer code counts bytes where older code speaks of characters.
+/// Newer messages say bytes instead of characters.
 fn in_bytes(message: &str) -> String {
     message.replace("253 characters", "253 bytes")
 }

@@ -1,23 +1,28 @@
-//! Resource quantities (`500m`, `1.5Gi`, `2`), as `k8s.io/apimachinery/pkg/api/resource` reads, rounds and
-//! writes them.
+//! Resource quantities (`500m`, `1.5Gi`, `2`), a port of `k8s.io/apimachinery/pkg/api/resource`.
 //!
-//! The original keeps a short number as an `int64` with a decimal scale and everything else as a decimal of
-//! any length; the two overflow differently, so both are kept here (`Amount`). Numbers are never floats.
+//! The original has an `int64` with a decimal scale for short numbers and a decimal of any length for others.
+//! The two overflow differently, so both are here (`Amount`). Numbers are never floats.
+
+mod long;
+mod suffix;
 
 use std::cmp::Ordering;
 
+use long::{Digits, Long};
+use suffix::{Parts, split, suffix};
+
 use crate::text::value::Value;
 
-/// Why a text is no quantity, in the API server's words.
+/// Why a text is not a quantity, with the API server's message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum QuantityError {
-    /// The text has not the form of a number with a suffix.
+    /// Not a number with a suffix.
     #[error("quantities must match the regular expression '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'")]
     Format,
-    /// The part before the suffix is no number.
+    /// The part before the suffix is not a number.
     #[error("unable to parse numeric part of quantity")]
     Number,
-    /// The suffix is none of `Ki Mi Gi Ti Pi Ei`, `n u m k M G T P E` and `e<exponent>`.
+    /// The suffix is not one of `Ki Mi Gi Ti Pi Ei`, `n u m k M G T P E` and `e<exponent>`.
     #[error("unable to parse quantity's suffix")]
     Suffix,
 }
@@ -27,11 +32,11 @@ pub enum QuantityError {
 pub struct Quantity {
     amount: Amount,
     family: Family,
-    /// The text as written, where the original keeps it as the canonical form.
+    /// The text, if the original keeps it as the canonical form.
     written: Option<Box<str>>,
 }
 
-/// The family of suffixes that a quantity was written with, and is printed with.
+/// The family of suffixes of a quantity.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Family {
     /// `Ki`, `Mi`, …
@@ -51,27 +56,17 @@ enum Amount {
     Long(Long),
 }
 
-#[derive(Clone, Debug, PartialEq, Eq)]
-struct Long {
-    negative: bool,
-    digits: Digits,
-    exponent: i64,
-    /// Number of decimal places that the original's integer is counted in; decides where its arithmetic
-    /// overflows.
-    scale: i64,
-}
-
-/// Number of decimal digits that the original trusts to an `int64`.
+/// The most decimal digits that the original stores in an `int64`.
 const SMALL_DIGITS: i64 = 18;
 /// Decimal places that are kept: nano.
 const NANO: i32 = -9;
 const MILLI: i32 = -3;
 
 impl Quantity {
-    /// Reads a quantity.
+    /// Parses a quantity.
     ///
     /// # Errors
-    /// Says what is wrong with the text, in the API server's words.
+    /// The text is not a quantity.
     pub fn parse(text: &str) -> Result<Self, QuantityError> {
         let parts = split(text)?;
         let (family, exponent) = suffix(parts.suffix)?;
@@ -109,8 +104,7 @@ impl Quantity {
         Self::parse_long(&parts, family, exponent)
     }
 
-    /// Reads what does not fit the short form: many digits, decimal places below nano, fractions of `Ki` and
-    /// the like.
+    /// Parses what does not fit an `int64`: many digits, places below nano, fractions of `Ki` etc.
     fn parse_long(parts: &Parts<'_>, mut family: Family, exponent: i32) -> Result<Self, QuantityError> {
         if !parts.has_digits {
             return Err(QuantityError::Number);
@@ -126,8 +120,7 @@ impl Quantity {
         digits.trim_leading();
         let mut long = Long { negative: parts.negative, digits, exponent: power, scale: i64::from(-NANO) };
         if !long.digits.is_zero() {
-            // Whoever asks for some of a resource gets some: what is finer than nano is rounded away from
-            // zero.
+            // Round what is finer than nano away from zero.
             long.round_up(NANO);
         }
         if family == Family::Binary {
@@ -144,11 +137,10 @@ impl Quantity {
         Ok(Self { amount: Amount::Long(long), family, written: None })
     }
 
-    /// Reads a quantity from JSON, where it may be a string, with blanks around it, or a number. `null` is
-    /// zero.
+    /// Parses a quantity in JSON: a string, with spaces around it, or a number. `null` is zero.
     ///
     /// # Errors
-    /// As [`Quantity::parse`]; a value of any other type has the wrong form.
+    /// As [`Quantity::parse`]; other types are [`QuantityError::Format`].
     pub fn from_json(value: &Value) -> Result<Self, QuantityError> {
         match value {
             Value::Null => Self::parse("0"),
@@ -176,15 +168,14 @@ impl Quantity {
         self.sign() < 0
     }
 
-    /// Tells whether validation takes the amount for a whole number: its thousandths, rounded up and cut to
-    /// 64 bits, are a multiple of 1000.
+    /// Tells whether validation accepts the amount as an integer: its thousandths, rounded up and truncated
+    /// to 64 bits, are a multiple of 1000.
     #[must_use]
     pub fn is_integer(&self) -> bool {
         self.milli_value() % 1000 == 0
     }
 
-    /// Returns the amount in whole units, rounded away from zero. Out of the range of `i64` it is what Go's
-    /// arithmetic leaves: nonsense, but the same.
+    /// Returns the amount in whole units, rounded away from zero. Overflows as in Go.
     #[must_use]
     pub fn value(&self) -> i64 {
         self.scaled(0)
@@ -196,13 +187,13 @@ impl Quantity {
         self.scaled(MILLI)
     }
 
-    /// Tells whether the amount may have more decimal places than thousandths.
+    /// Tells whether the amount may be finer than thousandths.
     #[must_use]
     pub fn is_finer_than_milli(&self) -> bool {
         !matches!(&self.amount, Amount::Small { scale, .. } if *scale >= MILLI)
     }
 
-    /// Returns the amount rounded away from zero to thousandths, as defaulting does to resource lists.
+    /// Returns the amount rounded away from zero to thousandths, as defaulting does.
     #[must_use]
     pub fn rounded_to_milli(mut self) -> Self {
         if !self.is_finer_than_milli() {
@@ -223,7 +214,7 @@ impl Quantity {
         self
     }
 
-    /// Returns the form in which the API server stores and prints the amount.
+    /// Returns the amount as the API server stores and prints it.
     #[must_use]
     pub fn canonical(&self) -> String {
         if let Some(written) = &self.written {
@@ -278,7 +269,7 @@ impl PartialOrd for Quantity {
 }
 
 impl Quantity {
-    /// Compares two amounts, however they are written.
+    /// Compares two amounts, whatever their suffixes.
     #[must_use]
     pub fn amount_cmp(&self, other: &Self) -> Ordering {
         let (left, right) = (self.sign(), other.sign());
@@ -299,258 +290,12 @@ fn divide_away(value: i64, places: i32) -> i64 {
     value / divisor + if value % divisor == 0 { 0 } else { value.signum() }
 }
 
-/// Multiplies by `10^places`; an overflow makes 0, as the original does.
+/// Multiplies by `10^places`; an overflow returns 0, as in the original.
 fn multiply(value: i64, places: i32) -> i64 {
     if value == 0 || places <= 0 {
         return value;
     }
     10_i64.checked_pow(places.unsigned_abs()).and_then(|factor| value.checked_mul(factor)).unwrap_or(0)
-}
-
-impl Long {
-    /// Drops what is finer than `10^place`, away from zero.
-    fn round_up(&mut self, place: i32) {
-        let cut = i64::from(place).saturating_sub(self.exponent);
-        let Ok(cut) = usize::try_from(cut) else { return };
-        if cut == 0 {
-            return;
-        }
-        let keep = self.digits.0.len().saturating_sub(cut);
-        let lost = self.digits.0.split_off(keep);
-        self.exponent = i64::from(place);
-        if cut > lost.len() || lost.iter().any(|digit| *digit != 0) {
-            self.digits.increment();
-        }
-        self.digits.trim_leading();
-    }
-
-    fn cmp_magnitude(&self, other: &Self) -> Ordering {
-        let top = |long: &Self| {
-            i64::try_from(long.digits.0.len()).unwrap_or(i64::MAX).saturating_add(long.exponent)
-        };
-        match (self.digits.is_zero(), other.digits.is_zero()) {
-            (true, true) => return Ordering::Equal,
-            (true, false) => return Ordering::Less,
-            (false, true) => return Ordering::Greater,
-            (false, false) => {}
-        }
-        top(self).cmp(&top(other)).then_with(|| self.digits.significant().cmp(other.digits.significant()))
-    }
-
-    /// Returns the amount counted in `10^-places`, with the original's overflows: its integer is cut to 64
-    /// bits, in whichever order it computes.
-    fn scaled(&self, places: i64) -> i64 {
-        // The original's integer, modulo 2^64.
-        let unscaled = || signed(self.negative, self.digits.low_bits(self.exponent + self.scale));
-        let drop = self.scale - places;
-        if drop <= 0 {
-            let factor =
-                u32::try_from(-drop).ok().and_then(|drop| 10_i64.checked_pow(drop)).unwrap_or(i64::MIN);
-            return unscaled().wrapping_mul(factor);
-        }
-        let limit = Self {
-            negative: false,
-            digits: Digits::of(i64::MAX.unsigned_abs()),
-            exponent: -self.scale,
-            scale: self.scale,
-        };
-        if self.negative || self.cmp_magnitude(&limit) == Ordering::Less {
-            let divisor = 10_i64.pow(u32::try_from(drop).unwrap_or(18).min(18));
-            // Upwards even for a negative number: so says the original.
-            return unscaled() / divisor + i64::from(unscaled() % divisor != 0);
-        }
-        let mut whole = self.clone();
-        whole.round_up(i32::try_from(-places).unwrap_or(0));
-        signed(false, whole.digits.low_bits(whole.exponent + places))
-    }
-
-    /// Writes the amount with a suffix of the binary family, unless that would lose a fraction or the amount
-    /// is small.
-    fn in_binary(&self) -> Option<String> {
-        let kibi = Self { negative: false, digits: Digits::of(1024), exponent: 0, scale: 0 };
-        let significant = i64::try_from(self.digits.significant().len()).ok()?;
-        let fraction = i64::try_from(self.digits.0.len()).ok()? - significant + self.exponent < 0;
-        if fraction || self.cmp_magnitude(&kibi) == Ordering::Less {
-            return None;
-        }
-        // Binary amounts are capped at 2^63-1 when they are read, so the whole of it fits.
-        let mut number = self.digits.low_bits_of_whole(self.exponent);
-        let mut times = 0;
-        while number >= 1024 && number.is_multiple_of(1024) {
-            number /= 1024;
-            times += 1;
-        }
-        let suffix = ["", "Ki", "Mi", "Gi", "Ti", "Pi", "Ei"].get(times)?;
-        Some(format!("{}{number}{suffix}", if self.negative { "-" } else { "" }))
-    }
-
-    /// Writes the amount with the largest power of 1000 that leaves no fraction.
-    fn in_decimal(&self, as_exponent: bool) -> String {
-        let significant = self.digits.significant();
-        let zeros = i64::try_from(self.digits.0.len() - significant.len()).unwrap_or(0);
-        #[allow(
-            clippy::cast_possible_truncation,
-            reason = "the original counts in 32 bits, here as where it reads an exponent"
-        )]
-        let exponent = (self.exponent + zeros) as i32;
-        let pad = exponent.rem_euclid(3);
-        let exponent = exponent.wrapping_sub(pad);
-        let mut out = String::with_capacity(significant.len() + 4);
-        if self.negative {
-            out.push('-');
-        }
-        out.extend(significant.iter().map(|digit| char::from(b'0' + digit)));
-        out.extend((0..pad).map(|_| '0'));
-        if as_exponent {
-            if exponent != 0 {
-                out.push_str(&format!("e{exponent}"));
-            }
-        } else if let Some((_, suffix)) = DECIMAL.iter().find(|(power, _)| *power == exponent) {
-            // Beyond the suffixes the exponent is lost: so does Kubernetes up to 1.36 (`1000E` is stored as
-            // `1`).
-            out.push_str(suffix);
-        }
-        out
-    }
-}
-
-fn signed(negative: bool, low: u64) -> i64 {
-    let low = low.cast_signed();
-    if negative { low.wrapping_neg() } else { low }
-}
-
-/// A natural number of any length: decimal digits, the highest first. Inputs are manifests, so it is short;
-/// no big-number arithmetic is worth having.
-#[derive(Clone, Debug, PartialEq, Eq)]
-struct Digits(Vec<u8>);
-
-impl Digits {
-    fn of(number: u64) -> Self {
-        let mut digits = Self(number.to_string().bytes().map(|byte| byte - b'0').collect());
-        digits.trim_leading();
-        digits
-    }
-
-    fn is_zero(&self) -> bool {
-        self.0.iter().all(|digit| *digit == 0)
-    }
-
-    fn trim_leading(&mut self) {
-        let zeros = self.0.iter().take_while(|digit| **digit == 0).count();
-        self.0.drain(..zeros);
-    }
-
-    /// Returns the digits without the zeros at their end.
-    fn significant(&self) -> &[u8] {
-        let zeros = self.0.iter().rev().take_while(|digit| **digit == 0).count();
-        &self.0[..self.0.len() - zeros]
-    }
-
-    fn increment(&mut self) {
-        for digit in self.0.iter_mut().rev() {
-            if *digit < 9 {
-                *digit += 1;
-                return;
-            }
-            *digit = 0;
-        }
-        self.0.insert(0, 1);
-    }
-
-    /// Multiplies by `2^bits`; at most 60 bits.
-    fn shift_left(&mut self, bits: i32) {
-        let factor = 1_u128 << bits.clamp(0, 60);
-        let mut carry = 0_u128;
-        for digit in self.0.iter_mut().rev() {
-            let product = u128::from(*digit) * factor + carry;
-            *digit = (product % 10) as u8;
-            carry = product / 10;
-        }
-        while carry > 0 {
-            self.0.insert(0, (carry % 10) as u8);
-            carry /= 10;
-        }
-    }
-
-    /// Returns the number times `10^power`, modulo 2^64; the power is not negative.
-    fn low_bits(&self, power: i64) -> u64 {
-        let low =
-            self.0.iter().fold(0_u64, |sum, digit| sum.wrapping_mul(10).wrapping_add(u64::from(*digit)));
-        // 10^64 and above are multiples of 2^64.
-        (0..power.clamp(0, 64)).fold(low, |low, _| low.wrapping_mul(10))
-    }
-
-    /// Returns the number times `10^power` where that is whole and fits 64 bits.
-    fn low_bits_of_whole(&self, power: i64) -> u64 {
-        match usize::try_from(-power) {
-            Ok(places) => Self(self.0[..self.0.len().saturating_sub(places)].to_vec()).low_bits(0),
-            Err(_) => self.low_bits(power),
-        }
-    }
-}
-
-/// Decimal suffixes by power of ten.
-const DECIMAL: [(i32, &str); 10] =
-    [(-9, "n"), (-6, "u"), (-3, "m"), (0, ""), (3, "k"), (6, "M"), (9, "G"), (12, "T"), (15, "P"), (18, "E")];
-/// Binary suffixes by power of two.
-const BINARY: [(i32, &str); 6] = [(10, "Ki"), (20, "Mi"), (30, "Gi"), (40, "Ti"), (50, "Pi"), (60, "Ei")];
-
-/// Reads a suffix: its family and its power, of two or of ten.
-fn suffix(text: &str) -> Result<(Family, i32), QuantityError> {
-    if let Some((power, _)) = DECIMAL.iter().find(|(_, suffix)| *suffix == text) {
-        return Ok((Family::Decimal, *power));
-    }
-    if let Some((power, _)) = BINARY.iter().find(|(_, suffix)| *suffix == text) {
-        return Ok((Family::Binary, *power));
-    }
-    let digits = text.strip_prefix(['e', 'E']).ok_or(QuantityError::Suffix)?;
-    let power: i64 = digits.parse().map_err(|_| QuantityError::Suffix)?;
-    #[allow(clippy::cast_possible_truncation, reason = "the original cuts it to 32 bits")]
-    Ok((Family::Exponent, power as i32))
-}
-
-/// A text, cut where the original cuts it.
-struct Parts<'t> {
-    negative: bool,
-    /// Digits before the point, without leading zeros; `0` where there are none.
-    whole: &'t str,
-    fraction: &'t str,
-    suffix: &'t str,
-    /// Whether there is any digit before the suffix.
-    has_digits: bool,
-}
-
-impl Parts<'_> {
-    fn all_digits(&self) -> impl DoubleEndedIterator<Item = u8> {
-        self.whole.bytes().chain(self.fraction.bytes()).map(|byte| byte - b'0')
-    }
-}
-
-fn split(text: &str) -> Result<Parts<'_>, QuantityError> {
-    if text.is_empty() {
-        return Err(QuantityError::Format);
-    }
-    let digits = |text: &str| text.bytes().take_while(u8::is_ascii_digit).count();
-    let unsigned = text.strip_prefix(['-', '+']).unwrap_or(text);
-    let number = unsigned.trim_start_matches('0');
-    let (whole, rest) = number.split_at(digits(number));
-    let (fraction, suffix) = match rest.strip_prefix('.') {
-        Some(rest) => rest.split_at(digits(rest)),
-        None => ("", rest),
-    };
-    let exponent = suffix.trim_start_matches(|c: char| "eEinumkKMGTP".contains(c));
-    let exponent = exponent.strip_prefix(['-', '+']).unwrap_or(exponent);
-    if digits(exponent) < exponent.len() {
-        return Err(QuantityError::Format);
-    }
-    let has_digits = number.len() < unsigned.len() || !whole.is_empty() || !fraction.is_empty();
-    Ok(Parts {
-        negative: text.starts_with('-'),
-        whole: if whole.is_empty() { "0" } else { whole },
-        fraction,
-        suffix,
-        has_digits,
-    })
 }
 
 #[cfg(test)]

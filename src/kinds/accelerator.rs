@@ -1,7 +1,7 @@
-//! Which resources are accelerators, and which node taint each usually sits behind.
+//! Accelerator resources and the usual taints of their nodes.
 //!
-//! By a table, never by prefix: `nvidia.com/rdma-vf` is a network card, and `gpu.intel.com/i915_monitoring`
-//! computes nothing.
+//! By a table, not by prefix: `nvidia.com/rdma-vf` is a network card, `gpu.intel.com/i915_monitoring` no
+//! accelerator.
 
 use crate::k8s::quantity::Quantity;
 use crate::kinds::{ContainerSlot, PodTemplate};
@@ -9,9 +9,8 @@ use crate::text::meter;
 use crate::text::pointer::Pointer;
 use crate::text::value::Value;
 
-/// Resource name (or glob with one `*`) and the key of the taint on nodes that have it.
-///
-/// Sources: kubernetes.md §6. MIG slices and shared GPUs sit behind the taint of the whole GPU.
+/// Resource names (or globs with one `*`) and the taint keys of their nodes (kubernetes.md §6). MIG slices
+/// and shared GPUs have the taint of the whole GPU.
 pub const TAINTS: &[(&str, &str)] = &[
     ("amd.com/gpu", "amd.com/gpu"),
     ("aws.amazon.com/neuron", "aws.amazon.com/neuron"),
@@ -26,22 +25,21 @@ pub const TAINTS: &[(&str, &str)] = &[
     ("nvidia.com/mig-*", "nvidia.com/gpu"),
 ];
 
-/// An accelerator that a container asks for.
+/// A container's request for an accelerator.
 #[derive(Clone, Debug)]
 pub struct Request<'a> {
     /// The resource.
     pub resource: &'a str,
-    /// The key of the taint it sits behind.
+    /// The taint key of its nodes.
     pub taint: &'a str,
-    /// Which list of the pod spec the container is in, and where in it.
+    /// The list of the container, and its index.
     container: (ContainerSlot, usize),
     /// `limits` or `requests`.
     list: &'static str,
 }
 
 impl Request<'_> {
-    /// Returns where it is asked for: `…resources.limits[nvidia.com/gpu]`. `pod` is the template that it was
-    /// found in.
+    /// Returns its place in its pod template: `…resources.limits[nvidia.com/gpu]`.
     #[must_use]
     pub fn place(&self, pod: &PodTemplate<'_>) -> Pointer {
         let (slot, index) = self.container;
@@ -49,7 +47,7 @@ impl Request<'_> {
     }
 }
 
-/// Returns the toleration that is filled in for a taint.
+/// Returns the toleration to fill in for a taint.
 #[must_use]
 pub fn toleration(taint: &str) -> Value {
     [("key", taint), ("operator", "Exists"), ("effect", "NoSchedule")]
@@ -58,8 +56,8 @@ pub fn toleration(taint: &str) -> Value {
         .collect()
 }
 
-/// Returns the end of a list of tolerations that another begins with and lacks, if there is one and each of
-/// it has the shape of [`toleration`].
+/// Returns the tolerations that a list has after `beginning`, if it has any and all have the form of
+/// [`toleration`].
 #[must_use]
 pub fn filled_behind<'a>(list: &'a [Value], beginning: &[Value]) -> Option<&'a [Value]> {
     let rest = list.strip_prefix(beginning).filter(|rest| !rest.is_empty())?;
@@ -73,9 +71,9 @@ pub fn filled_behind<'a>(list: &'a [Value], beginning: &[Value]) -> Option<&'a [
     rest.iter().all(ours).then_some(rest)
 }
 
-/// Returns what the template's containers ask for, in any slot, by limit or by request, above zero.
+/// Returns the accelerators that the template's containers request, above zero.
 ///
-/// In a Job template limits are not copied to requests, so both are read (kubernetes.md §1.1).
+/// Reads both limits and requests: in a Job template, limits are not copied to requests (kubernetes.md §1.1).
 pub fn requests<'a>(pod: &PodTemplate<'a>, taints: &[(&str, &'a str)]) -> impl Iterator<Item = Request<'a>> {
     pod.container_values().flat_map(move |(slot, index, container)| {
         let resources = container.get("resources");
@@ -91,18 +89,18 @@ pub fn requests<'a>(pod: &PodTemplate<'a>, taints: &[(&str, &'a str)]) -> impl I
     })
 }
 
-/// Returns the key of the taint that a resource sits behind; nothing for a resource that is no accelerator.
+/// Returns the taint key of a resource; nothing if it is not an accelerator.
 #[must_use]
 pub fn taint_of<'t>(resource: &str, taints: &[(&str, &'t str)]) -> Option<&'t str> {
     let first = resource.as_bytes().first();
     let mut globbed = None;
     for (pattern, taint) in taints {
-        // Every container names `cpu` and `memory`, twice: the first byte tells them from all entries.
+        // Every container has `cpu` and `memory`, twice: their first byte differs from all entries.
         let begin = pattern.as_bytes().first();
         if begin != first && begin != Some(&b'*') {
             continue;
         }
-        // An exact entry beats a glob, so that a policy can single one slice out.
+        // An exact entry beats a glob, so that a policy can set one slice.
         if *pattern == resource {
             return Some(taint);
         }

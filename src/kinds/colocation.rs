@@ -1,6 +1,6 @@
-//! Whether all pods of some templates are bound to land on one node (kubernetes.md §5.3).
+//! Whether all pods of some templates must run on one node (kubernetes.md §5.3).
 //!
-//! Preferences and spread constraints bind nothing and are not looked at.
+//! Ignores preferences and spread constraints, which require nothing.
 
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
@@ -20,22 +20,19 @@ pub enum Among {
     SeveralRuns,
 }
 
-/// Tells whether every pod of the templates is bound to one and the same node.
+/// Tells whether all pods of the templates must run on the same node.
 #[must_use]
 pub fn on_one_node(workload: &Workload<'_>, pods: &[&PodTemplate<'_>], among: Among) -> bool {
     pinned_together(pods) || attracted_together(workload, pods, among)
 }
 
-/// Tells whether the pods of one run are bound to be on more than one node; each template with the pods that
-/// it has at the least.
-///
-/// What is looked for is certain: templates that name different nodes, and a required anti-affinity between
-/// the pods.
+/// Tells whether the pods of one run must run on several nodes: because templates name different nodes, or by
+/// a required anti-affinity between the pods. Each template comes with its minimum of pods.
 #[must_use]
 pub fn on_several_nodes(workload: &Workload<'_>, pods: &[(&PodTemplate<'_>, i64)]) -> bool {
     let present: Vec<&PodTemplate<'_>> =
         pods.iter().filter(|(_, least)| *least > 0).map(|(pod, _)| *pod).collect();
-    // A node has two names, its own and that of its host: only names of one kind can be compared.
+    // A node has a name and a host name, which cannot be compared.
     let mut pins: BTreeMap<Name, BTreeSet<&str>> = BTreeMap::new();
     for pin in present.iter().filter_map(|pod| pinned_node(pod)) {
         pins.entry(pin.name).or_default().insert(pin.node);
@@ -43,13 +40,13 @@ pub fn on_several_nodes(workload: &Workload<'_>, pods: &[(&PodTemplate<'_>, i64)
     if pins.values().any(|nodes| nodes.len() > 1) {
         return true;
     }
-    // Most have none, and then nothing need be known of labels.
+    // Most have none.
     if !present.iter().any(|pod| required(pod, "podAntiAffinity").next().is_some()) {
         return false;
     }
     let namespace = workload.object.at(&["metadata", "namespace"]).text().set().unwrap_or_default();
     let repels = |term: &Part<'_>, labels: &Labels<'_>| {
-        // These narrow the term down to other pods than its selector says.
+        // These exclude pods that the selector matches.
         let narrowed = ["matchLabelKeys", "mismatchLabelKeys", "namespaceSelector"]
             .iter()
             .any(|key| term.get(key).is_set());
@@ -73,21 +70,21 @@ fn pinned_together(pods: &[&PodTemplate<'_>]) -> bool {
     }
 }
 
-/// By which of its names a node is called.
+/// The kind of a node's name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Name {
     Node,
     Host,
 }
 
-/// The one node that pods can run on.
+/// The only node that pods can run on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Pin<'a> {
     name: Name,
     node: &'a str,
 }
 
-/// Returns the one node that a template's pods can run on, if it names one.
+/// Returns the only node that a template's pods can run on, if it names one.
 fn pinned_node<'a>(pod: &PodTemplate<'a>) -> Option<Pin<'a>> {
     if let Field::Set(node) = pod.spec.get("nodeName").text() {
         return Some(Pin { name: Name::Node, node }).filter(|pin| !pin.node.is_empty());
@@ -101,13 +98,13 @@ fn pinned_node<'a>(pod: &PodTemplate<'a>) -> Option<Pin<'a>> {
         "requiredDuringSchedulingIgnoredDuringExecution",
         "nodeSelectorTerms",
     ]);
-    // Terms are alternatives: each must name the same node.
+    // Terms are alternatives, so all must name the same node.
     let mut nodes = required.items().map(|term| node_of_term(&term));
     let first = nodes.next()??;
     nodes.all(|node| node == Some(first)).then_some(first)
 }
 
-/// Returns the one node that a node selector term allows, if one of its expressions names one.
+/// Returns the only node that a node selector term allows, if it names one.
 fn node_of_term<'a>(term: &Part<'a>) -> Option<Pin<'a>> {
     let one = |list: &'static str, key: &'static str, name: Name| {
         term.get(list).items().find_map(|expression| {
@@ -125,9 +122,9 @@ fn node_of_term<'a>(term: &Part<'a>) -> Option<Pin<'a>> {
     one("matchExpressions", HOSTNAME, Name::Host).or_else(|| one("matchFields", "metadata.name", Name::Node))
 }
 
-/// Tells whether each template requires a node that runs pods which all the templates' pods are among.
+/// Tells whether each template requires a node with pods that match all templates.
 fn attracted_together(workload: &Workload<'_>, pods: &[&PodTemplate<'_>], among: Among) -> bool {
-    // Most have none, and then nothing need be known of labels.
+    // Most have none.
     if pods.is_empty() || !pods.iter().all(|pod| required(pod, "podAffinity").next().is_some()) {
         return false;
     }
@@ -136,8 +133,7 @@ fn attracted_together(workload: &Workload<'_>, pods: &[&PodTemplate<'_>], among:
     pods.iter().all(|pod| required(pod, "podAffinity").any(|term| attracts(&term, &labels, namespace, among)))
 }
 
-/// Returns the terms that a template's pods require of other pods on their node: of a `podAffinity` or a
-/// `podAntiAffinity`.
+/// Returns the required terms of a `podAffinity` or `podAntiAffinity`.
 fn required<'a>(pod: &PodTemplate<'a>, affinity: &'static str) -> impl Iterator<Item = Part<'a>> + use<'a> {
     pod.spec.at(&["affinity", affinity, "requiredDuringSchedulingIgnoredDuringExecution"]).items()
 }
@@ -202,12 +198,11 @@ impl<'a> Labels<'a> {
             let listed: BTreeSet<&str> =
                 expression.get("values").items().filter_map(|value| value.value?.as_str()).collect();
             match expression.get("operator").text() {
-                // What is listed is gone through, not what the pods have: that would be once for each
-                // expression.
+                // Iterate over what is listed, not over all pods for each expression.
                 Field::Set("In") => self.of_all(key).is_some_and(|values| {
                     listed.iter().filter(|listed| values.contains(**listed)).count() == values.len()
                 }),
-                // Controllers add labels whose values are not known here.
+                // Controllers add labels with unknown values.
                 Field::Set("NotIn" | "DoesNotExist") if is_of_controllers(key) => false,
                 Field::Set("NotIn") => self
                     .by_key
@@ -222,16 +217,16 @@ impl<'a> Labels<'a> {
     }
 }
 
-/// Tells whether a required pod affinity term draws all the pods to one node.
+/// Tells whether a required pod affinity term puts all pods on one node.
 fn attracts(term: &Part<'_>, labels: &Labels<'_>, namespace: &str, among: Among) -> bool {
     let same_namespace = {
         let names: Vec<&str> =
             term.get("namespaces").items().filter_map(|name| name.value.and_then(Value::as_str)).collect();
         names.is_empty() || names.contains(&namespace)
     };
-    // A term without a selector matches no pod; `{}` matches every one.
+    // A term without a selector matches no pod, `{}` all pods.
     let selector = term.get("labelSelector");
-    // `matchLabelKeys` adds the pod's own values: the same within a run, others in the next.
+    // `matchLabelKeys` adds the pod's own values, which differ between runs.
     let keys_fit = term.get("matchLabelKeys").items().all(|key| {
         let key = key.value.and_then(Value::as_str).unwrap_or_default();
         among == Among::OneRun || labels.of_all(key).is_some() && !is_made_per_run(key)
@@ -243,14 +238,14 @@ fn attracts(term: &Part<'_>, labels: &Labels<'_>, namespace: &str, among: Among)
         && labels.are_selected_by(&selector)
 }
 
-/// Tells whether a label is one that controllers give to pods.
+/// Tells whether controllers set a label.
 fn is_of_controllers(key: &str) -> bool {
     is_made_per_run(key)
         || key.starts_with("batch.kubernetes.io/")
         || key.starts_with("training.kubeflow.org/")
 }
 
-/// Tells whether a controller gives the label another value for each run of a CronJob.
+/// Tells whether controllers set another value for each run of a CronJob.
 fn is_made_per_run(key: &str) -> bool {
     matches!(
         key,
@@ -258,13 +253,13 @@ fn is_made_per_run(key: &str) -> bool {
     )
 }
 
-/// The label by which the training operator tells the pods of one replica type from the others.
+/// The label with the replica type of a pod.
 const REPLICA_TYPE: &str = "training.kubeflow.org/replica-type";
 
-/// Returns the labels that the controller gives all pods of a run, whatever the author's are.
+/// Returns the labels that the controller sets on all pods of a run.
 fn made_labels<'a>(workload: &Workload<'a>, among: Among) -> Vec<(&'a str, &'a str)> {
     let name = workload.object.at(&["metadata", "name"]).text().set().unwrap_or_default();
-    // The name of one of many runs is made when it starts. Within one run all its pods carry the same.
+    // Each run of many has its own name, which all its pods share.
     let is_known = workload.schedule.is_none() || among == Among::OneRun;
     let value = |value: &LabelValue| match value {
         LabelValue::NameOfRun => is_known.then_some(name),

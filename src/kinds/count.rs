@@ -6,9 +6,9 @@ use crate::text::pointer::Pointer;
 /// The number of pods that one template may have running at once, within one run.
 #[derive(Clone, Debug)]
 pub struct PodCount {
-    /// The number; nothing where a placeholder or a wrong type stands in the way.
+    /// The number; nothing if a placeholder or wrong type hides it.
     pub most: Option<i64>,
-    /// The field that says so, where one does (a default has none).
+    /// The field that sets it; nothing for a default.
     pub said_by: Option<Pointer>,
 }
 

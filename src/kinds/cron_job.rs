@@ -1,11 +1,11 @@
-//! `batch` `CronJob`: everything of a Job is under `spec.jobTemplate`.
+//! `batch` `CronJob`: the Job is in `spec.jobTemplate`.
 
 use super::kind::{Api, Children, Definition, LabelValue, OnUpdate, Pods, Retired};
 
 pub(super) static CRON_JOB: Definition = Definition {
     group: "batch",
     version: "v1",
-    // It has the same fields in all its versions.
+    // All versions have the same fields.
     retired: &[
         Retired { api_version: "batch/v2alpha1", since: " since Kubernetes 1.21", moved: None },
         Retired { api_version: "batch/v1beta1", since: " since Kubernetes 1.25", moved: None },
@@ -13,7 +13,7 @@ pub(super) static CRON_JOB: Definition = Definition {
     name: "CronJob",
     resource: "cronjobs",
     body: &["spec", "jobTemplate", "spec"],
-    // Its Jobs inherit this, and not the CronJob's own.
+    // Its Jobs inherit this, not the CronJob's own metadata.
     run_metadata: &["spec", "jobTemplate", "metadata"],
     limits: &["spec", "jobTemplate", "spec"],
     pods: Pods::JobSpec,
@@ -26,7 +26,7 @@ pub(super) static CRON_JOB: Definition = Definition {
         group: "batch",
         name: "Job",
         maker: "system:serviceaccount:kube-system:cronjob-controller",
-        // `kubectl create job --from` makes the same reference, in a person's name.
+        // `kubectl create job --from` sets the same owner.
         by_hand: Some(("cronjob.kubernetes.io/instantiate", "manual")),
     }),
     pod_labels: &[("job-name", LabelValue::NameOfRun), ("batch.kubernetes.io/job-name", LabelValue::NameOfRun)],

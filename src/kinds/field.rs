@@ -1,5 +1,5 @@
-//! Typed reads of fields that may hold anything: a custom resource reaches the mutating webhook before its
-//! schema is checked.
+//! Typed access to fields of any type: the mutating webhook gets custom resources before their schema is
+//! checked.
 
 use serde_json::Number;
 
@@ -9,26 +9,25 @@ use crate::text::placeholder;
 use crate::text::pointer::Pointer;
 use crate::text::value::{Value, json};
 
-/// A place of the object that may or may not be there.
+/// A place of the object, which may not exist.
 #[derive(Clone, Debug)]
 pub struct Part<'a> {
     /// Where it is, or would be.
     pub pointer: Pointer,
-    /// What is there; nothing where the place does not exist. `null` is a value here and "unset" to
-    /// [`Part::is_set`].
+    /// The value; nothing if the place does not exist. `null` is a value, but "unset" to [`Part::is_set`].
     pub value: Option<&'a Value>,
 }
 
-/// What a field says.
+/// The value of a field.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Field<'a, T> {
-    /// Missing or null: Kubernetes treats both alike.
+    /// Missing or null, which Kubernetes treats alike.
     Unset,
     /// A value of the right type.
     Set(T),
-    /// A stand-in that some tool is meant to replace (`$NUM_NODES`).
+    /// A placeholder (`$NUM_NODES`).
     Placeholder(&'a str),
-    /// A value of another type. The API server refuses it; rules say nothing about it.
+    /// A value of another type, which the API server rejects and rules ignore.
     Wrong,
 }
 
@@ -46,7 +45,7 @@ impl<T> Field<'_, T> {
         matches!(self, Self::Unset)
     }
 
-    /// Returns the value, the default for an unset field, or nothing where nobody can say.
+    /// Returns the value, the default for an unset field, or nothing if it is unknown.
     pub fn or_default(self, default: T) -> Option<T> {
         match self {
             Self::Set(value) => Some(value),
@@ -63,13 +62,13 @@ impl<'a> Part<'a> {
         Self { pointer: Pointer::root(), value: Some(object) }
     }
 
-    /// Returns the operation that sets a field of this mapping, which may itself be missing; nothing where
-    /// something else is in its place.
+    /// Returns the operation that sets a field of this mapping, which may be missing; nothing for other
+    /// values.
     #[must_use]
     pub fn set(&self, key: &'static str, value: Value) -> Option<Op> {
         match self.value {
             Some(Value::Object(_)) => Some(Op::Add(&self.pointer / key, value)),
-            // `null` is no mapping to add to, but a value to put a mapping in the place of.
+            // Replace `null`, to which nothing can be added.
             Some(Value::Null) => Some(Op::Replace(self.pointer.clone(), json!({key: value}))),
             None => Some(Op::Add(self.pointer.clone(), json!({key: value}))),
             Some(_) => None,
@@ -94,7 +93,7 @@ impl<'a> Part<'a> {
         Self { pointer, value }
     }
 
-    /// Returns the items of a list; none where there is no list.
+    /// Returns the items, if it is a list.
     pub fn items(&self) -> impl Iterator<Item = Part<'a>> + use<'a> {
         let pointer = self.pointer.clone();
         let items = self.value.and_then(Value::as_array).map_or(&[][..], Vec::as_slice);
@@ -104,8 +103,7 @@ impl<'a> Part<'a> {
         })
     }
 
-    /// Returns the entries of a mapping with keys of the author's choice, in key order; none where there is
-    /// no mapping.
+    /// Returns the entries, if it is a mapping, whose keys the author chooses.
     pub fn entries(&self) -> impl Iterator<Item = (&'a str, Part<'a>)> + use<'a> {
         let pointer = self.pointer.clone();
         let entries = self.value.and_then(Value::as_object).into_iter().flatten();
@@ -121,7 +119,7 @@ impl<'a> Part<'a> {
         self.value.is_some_and(|value| !value.is_null())
     }
 
-    /// Tells whether the place holds a mapping, so that a field can be added to it.
+    /// Tells whether it is a mapping.
     #[must_use]
     pub fn is_mapping(&self) -> bool {
         self.value.is_some_and(Value::is_object)
@@ -161,8 +159,7 @@ impl<'a> Part<'a> {
     }
 }
 
-/// Returns an integer, also of a float without a fraction within ±2^53: kubectl writes `4.0` as `4` before it
-/// sends it.
+/// Returns an integer, also for a float without a fraction within ±2^53: kubectl sends `4.0` as `4`.
 #[allow(clippy::cast_possible_truncation, reason = "whole and in range")]
 pub(crate) fn whole(number: &Number) -> Option<i64> {
     number.as_i64().or_else(|| {

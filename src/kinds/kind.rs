@@ -1,4 +1,4 @@
-//! What is particular to one kind, as data.
+//! Definitions of kinds, as data.
 
 use std::cmp::Ordering;
 use std::fmt;
@@ -12,42 +12,42 @@ use crate::text::value::Value;
 /// A path of keys from a mapping down.
 pub type Path = &'static [&'static str];
 
-/// Everything that is particular to one kind. Nothing outside this folder asks which kind an object is of: it
-/// asks what is written here.
+/// Everything that is specific to one kind. Code outside this folder reads these fields instead of comparing
+/// kinds.
 #[derive(Debug)]
 pub struct Definition {
-    /// The API group; together with the kind's name it decides what is judged.
+    /// The API group; with the name it identifies the kind.
     pub group: &'static str,
-    /// The version that API servers serve today, and the webhook registers for.
+    /// The version that API servers serve, and the webhook registers for.
     pub version: &'static str,
     /// Versions that are no longer served.
     pub retired: &'static [Retired],
     /// The kind's name in manifests.
     pub name: &'static str,
-    /// The resource's name in URLs and webhook rules.
+    /// The resource's name, as in URLs and webhook rules.
     pub resource: &'static str,
-    /// The mapping without which an object runs nothing, and nothing can be added to it.
+    /// The mapping without which an object runs nothing.
     pub body: Path,
-    /// The metadata that what runs is made with.
+    /// The metadata of a run.
     pub run_metadata: Path,
     /// The mapping that has `activeDeadlineSeconds` and `ttlSecondsAfterFinished`.
     pub limits: Path,
     /// Where the pods are.
     pub pods: Pods,
-    /// The mapping with `schedule` and `concurrencyPolicy`, of a kind that makes runs again and again.
+    /// The mapping with `schedule` and `concurrencyPolicy`, if the kind has a schedule.
     pub schedule: Option<Path>,
-    /// Who sets defaults and validates, and how.
+    /// How objects get defaults and are validated.
     pub api: Api,
-    /// The field of the limits that says which pods go when a run has ended, where they stay without it: a
-    /// deadline frees nothing then (kinds.md §1).
+    /// The field of the limits that says which pods are deleted when a run ends, if none are by default: then
+    /// a deadline frees nothing (kinds.md §1).
     pub clean_up: Option<&'static str>,
-    /// Conditions of the status that say that it has ended.
+    /// Status conditions of finished objects.
     pub finished: &'static [&'static str],
-    /// What may change in an object that is there.
+    /// What may change on UPDATE.
     pub on_update: OnUpdate,
-    /// Whose objects its controller makes, and under which name.
+    /// The objects that its controller creates.
     pub children: Option<Children>,
-    /// Labels that the controller gives to all pods of a run.
+    /// Labels that the controller sets on all pods of a run.
     pub pod_labels: &'static [(&'static str, LabelValue)],
 }
 
@@ -56,9 +56,9 @@ pub struct Definition {
 pub struct Retired {
     /// Its `apiVersion`.
     pub api_version: &'static str,
-    /// Since when, as what follows "is no longer served"; empty where that is not known.
+    /// Since when, to follow "is no longer served"; empty if unknown.
     pub since: &'static str,
-    /// What is in another place today, as what follows the new `apiVersion`; nothing where every field is where it was.
+    /// What moved, to follow the new `apiVersion`; nothing if all fields are the same.
     pub moved: Option<&'static str>,
 }
 
@@ -67,81 +67,79 @@ pub struct Retired {
 pub enum Pods {
     /// The limits are a batch/v1 Job spec, with one `template`.
     JobSpec,
-    /// A mapping of roles, each with `replicas`, `restartPolicy` and `template`; the role's `restartPolicy`
-    /// decides, not the template's.
+    /// A mapping of roles, each with `replicas`, `restartPolicy` and `template`, whose `restartPolicy` is
+    /// ignored.
     Roles {
         /// The mapping.
         at: Path,
-        /// A role of which there may be more pods than it says, and the field that says how many.
+        /// A role that may scale up, and the field with its maximum of pods.
         elastic: Option<(&'static str, Path)>,
     },
 }
 
-/// Who sets defaults in objects of a kind and validates them.
+/// How objects of a kind get defaults and are validated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Api {
-    /// The API server, as it does for Jobs: before webhooks are asked, all defaults are in the object.
+    /// By the API server as Jobs: all defaults are set before webhooks are called.
     Job,
-    /// The API server, as it does for CronJobs, with no defaults of the Job in it.
+    /// By the API server as CronJobs, without the defaults of the Job.
     CronJob,
-    /// The API server, by the schema of a CustomResourceDefinition; then an operator.
+    /// By the API server with the schema of a CustomResourceDefinition, then by an operator.
     Custom {
-        /// The schema: JSON Schema, whose `$ref`s may name the API's own types.
+        /// The JSON Schema, whose `$ref`s may name built-in types.
         schema: &'static str,
-        /// What else refuses objects.
+        /// The operator.
         operator: Option<Operator>,
     },
 }
 
-/// An operator whose defaults and refusals are known.
+/// An operator with known defaults and validation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Operator {
     /// The training operator, for PyTorchJobs.
     Training,
 }
 
-/// What may change in an object that is there.
+/// What may change on UPDATE.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum OnUpdate {
-    /// The pod template is immutable once it runs: what was filled in and is taken out is put back, and
-    /// nothing else.
+    /// The pod template is immutable: only filled-in values that an update removes are restored.
     TemplateImmutable,
-    /// Nothing is immutable, and a change may start runs again: nothing is filled in.
+    /// Nothing is immutable, and a change may restart pods: nothing is filled in.
     Restarts,
-    /// It only concerns runs to come: it is filled in as on CREATE.
+    /// Only later runs change: filled in as on CREATE.
     NextRuns,
 }
 
-/// The objects that the controller of a kind makes.
+/// The objects that the controller of a kind creates.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Children {
     /// Their API group.
     pub group: &'static str,
     /// Their kind.
     pub name: &'static str,
-    /// The user who makes them.
+    /// The user who creates them.
     pub maker: &'static str,
-    /// The annotation, and its value, of one that somebody else made in the same form.
+    /// The annotation, and its value, of objects that a person created in the same form.
     pub by_hand: Option<(&'static str, &'static str)>,
 }
 
-/// The value of a label that a controller gives.
+/// The value of a label that a controller sets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LabelValue {
-    /// The name of the object that makes the pods.
+    /// The name of the run.
     NameOfRun,
     /// This text.
     Text(&'static str),
 }
 
-/// A kind that Jobgate judges. Ordered as kinds are listed to people.
+/// A kind that Jobgate judges, ordered as listed.
 #[derive(Clone, Copy)]
 pub struct Kind(&'static Definition);
 
 static EXTRA: OnceLock<&'static Definition> = OnceLock::new();
 
-/// Adds a kind to those that are judged, for the rest of the process: for a test that shows what one
-/// definition is enough for.
+/// Adds a kind for the rest of the process.
 #[doc(hidden)]
 pub fn add_for_testing(definition: &'static Definition) {
     let _ = EXTRA.set(definition);
@@ -155,7 +153,7 @@ impl Kind {
     /// `kubeflow.org` `PyTorchJob`.
     pub const PY_TORCH_JOB: Self = Self(&py_torch_job::PY_TORCH_JOB);
 
-    /// Returns all kinds, in the order in which they are listed to people.
+    /// Returns all kinds, in the order in which they are listed.
     pub fn all() -> impl Iterator<Item = Self> + Clone {
         BUILT_IN.iter().copied().chain(EXTRA.get().copied()).map(Self)
     }
@@ -171,34 +169,32 @@ impl Kind {
         }
     }
 
-    /// Returns the kind's name as manifests have it.
+    /// Returns the kind's name.
     #[must_use]
     pub fn as_str(self) -> &'static str {
         self.0.name
     }
 
-    /// Returns the kind of an object, by group and kind together; nothing for an object that is not ours.
-    ///
-    /// The version is not looked at: a `batch/v1beta1` CronJob still says what its author means.
+    /// Returns the kind of an object, by group and name, in any version; nothing for other objects.
     #[must_use]
     pub fn of(object: &Value) -> Option<Self> {
         Self::typed(object.get("apiVersion")?.as_str()?, object.get("kind")?.as_str()?)
     }
 
-    /// Returns the kind of the two fields that say it, `apiVersion` and `kind`.
+    /// Returns the kind of an `apiVersion` and `kind`.
     #[must_use]
     pub fn typed(version: &str, name: &str) -> Option<Self> {
         let (group, _version) = version.split_once('/')?;
         Self::named(group, name)
     }
 
-    /// Returns the kind of a group and a kind's name.
+    /// Returns the kind of a group and name.
     #[must_use]
     pub fn named(group: &str, name: &str) -> Option<Self> {
         Self::all().find(|kind| kind.name == name && kind.group == group)
     }
 
-    /// Returns the kind whose controller makes objects of this one.
+    /// Returns the kind whose controller creates objects of this kind.
     #[must_use]
     pub fn parent(self) -> Option<(Self, Children)> {
         let made = |kind: Self| {
@@ -209,8 +205,8 @@ impl Kind {
 }
 
 impl Definition {
-    /// Tells whether the kind is part of Kubernetes, so that it is there in every cluster and validated
-    /// before `/validate` is asked.
+    /// Tells whether the kind is part of Kubernetes: in every cluster, and validated before `/validate` is
+    /// called.
     #[must_use]
     pub fn is_built_in(&self) -> bool {
         !matches!(self.api, Api::Custom { .. })
@@ -222,25 +218,22 @@ impl Definition {
         format!("{}/{}", self.group, self.version)
     }
 
-    /// Returns what is known of an `apiVersion` that is no longer served.
+    /// Returns the entry of an `apiVersion` that is no longer served.
     #[must_use]
     pub fn retired(&self, api_version: &str) -> Option<&'static Retired> {
         self.retired.iter().find(|retired| retired.api_version == api_version)
     }
 
-    /// Tells whether every field is where it is today in an `apiVersion`.
+    /// Tells whether an `apiVersion` has the same fields as the current one.
     #[must_use]
     pub fn knows(&self, api_version: &str) -> bool {
         api_version.split_once('/') == Some((self.group, self.version))
             || self.retired(api_version).is_some_and(|retired| retired.moved.is_none())
     }
 
-    fn rank(&self) -> (usize, &str, &str) {
-        (
-            BUILT_IN.iter().position(|known| std::ptr::eq(*known, self)).unwrap_or(BUILT_IN.len()),
-            self.group,
-            self.name,
-        )
+    /// Returns its position in the list; a kind that was added comes last.
+    fn rank(&self) -> usize {
+        BUILT_IN.iter().position(|known| std::ptr::eq(*known, self)).unwrap_or(BUILT_IN.len())
     }
 }
 

@@ -1,8 +1,4 @@
-//! Batch kinds that Jobgate knows of and does not judge, and how a workload of any other kind gives itself
-//! away.
-//!
-//! Green means judged: what stands here, or looks like it, is reported as not judged and never passes in
-//! silence.
+//! Recognises batch work that Jobgate does not judge, by kind or by its pods. It is reported as not judged.
 
 use super::Kind;
 use crate::k8s::quantity::Quantity;
@@ -13,7 +9,7 @@ use crate::text::pointer::Pointer;
 use crate::text::suggest;
 use crate::text::value::{Map, Value};
 
-/// Kinds by API group. What decides is group and kind together, as everywhere.
+/// Batch kinds that are not judged, by API group.
 static OTHERS: &[(&str, &[&str])] = &[
     ("argoproj.io", &["ClusterWorkflowTemplate", "CronWorkflow", "Workflow", "WorkflowTemplate"]),
     ("apps.kubedl.io", &["Cron"]),
@@ -71,23 +67,22 @@ pub(crate) fn others() -> impl Iterator<Item = (&'static str, &'static [&'static
     OTHERS.iter().copied()
 }
 
-/// Tells whether a group and a kind's name are those of a batch kind that is known and not judged.
+/// Tells whether a group and name are those of a batch kind that is not judged.
 #[must_use]
 pub fn is_other(group: &str, kind: &str) -> bool {
     OTHERS.iter().any(|(name, kinds)| *name == group && kinds.contains(&kind))
 }
 
-/// Tells whether a group is one of those that have batch kinds.
+/// Tells whether a group has batch kinds.
 #[must_use]
 pub fn is_batch_group(group: &str) -> bool {
     OTHERS.iter().any(|(name, _)| *name == group) || Kind::all().any(|kind| kind.group == group)
 }
 
-/// Returns the batch kind, as its group and name, that somebody meant who wrote a kind which does not exist:
-/// in another case, in the plural, with a slip, or in a group that no custom resource can be of. A group may
-/// have other kinds, so a word that is only like the name of one is none.
+/// Returns the group and name of the batch kind that was probably meant by an unknown kind: in another case,
+/// in the plural, with a typo, or in a group that no custom resource can have.
 ///
-/// `group` is nothing where the object has no `apiVersion`. The name alone is then all there is to go by.
+/// `group` is nothing if the object has no `apiVersion`.
 #[must_use]
 pub fn meant(group: Option<&str>, kind: &str) -> Option<(&'static str, &'static str)> {
     // The group of a custom resource has a dot in it.
@@ -106,26 +101,22 @@ pub fn meant(group: Option<&str>, kind: &str) -> Option<(&'static str, &'static 
     exact.or_else(|| of_group.find(|(_, name)| !any_group && slipped(name)))
 }
 
-/// Names of so few letters are like too many others (`Task`, `Cron`, `Trial`).
+/// Names of so few letters are similar to too many others (`Task`, `Cron`, `Trial`).
 const SHORT: usize = 5;
 
-/// What an object of a kind that Jobgate does not know has of batch work.
+/// Why an object of an unknown kind looks like batch work.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Likeness {
     /// Its pods end: `restartPolicy` is `Never` or `OnFailure`, or a placeholder.
     Ends,
-    /// Its containers ask for accelerators.
+    /// Its containers request accelerators.
     Accelerators,
-    /// It has pods, and a name or a group as batch kinds have.
+    /// It has pods, and a name or group like a batch kind.
     Name,
 }
 
-/// Tells what an object of a kind that Jobgate does not know has of batch work: containers that ask for
-/// accelerators, or beside which `restartPolicy` is `Never` or `OnFailure`, or any at all in a kind that is
-/// called a job.
-///
-/// What Kubernetes itself runs forever (`apps`) is no batch work, and neither are its core kinds: a Pod is
-/// the business of whoever made it.
+/// Returns why an object of an unknown kind looks like batch work, if it does. Core kinds and those of `apps`
+/// never do.
 #[must_use]
 pub fn looks_like_batch(version: &str, object: &Value) -> Option<Likeness> {
     let kind = object.get("kind").and_then(Value::as_str).unwrap_or_default();
@@ -137,25 +128,24 @@ pub fn looks_like_batch(version: &str, object: &Value) -> Option<Likeness> {
     likeness(object).or_else(|| (is_named && has_pod(object)).then_some(Likeness::Name))
 }
 
-/// Tells whether a kind is one that runs no pods to an end whatever is in it, or that of whoever made the
-/// pods.
+/// Tells whether a kind is never batch work, whatever its pods are.
 #[must_use]
 pub fn is_no_batch(version: &str, kind: &str) -> bool {
     let group = version.split_once('/').map_or("", |(group, _)| group);
     let is_none =
         |(name, kinds): &(&str, &[&str])| *name == group && (kinds.is_empty() || kinds.contains(&kind));
-    // A pod template by itself is one of the core's kinds, and is for whatever makes pods of it.
+    // A PodTemplate is a core kind, but may be for batch work.
     matches!(group, "" | "apps" | "batch") && kind != "PodTemplate" || NO_BATCH.iter().any(is_none)
 }
 
-/// Calls a function with each whole object of a batch kind that is inside of an object, and its place: what a
-/// Template, a ManifestWork or a Sensor makes, or what says no kind itself. What only names an object, as an
-/// owner reference does, is none. The core's kinds and those of `apps` hold no others.
+/// Calls a function with each whole object of a batch kind inside an object (a Template, ManifestWork,
+/// Sensor, or something without a kind), and its place. References to objects do not count, nor objects in
+/// core kinds and those of `apps`.
 pub fn each_inside<'v>(object: &'v Value, found: &mut dyn FnMut(Pointer, &'v Value)) {
     let text = |key: &str| object.get(key).and_then(Value::as_str).unwrap_or_default();
-    // OpenShift's templates once were of the core, too.
+    // OpenShift's Template was once a core kind.
     let is_none = text("apiVersion").is_empty() && text("kind").is_empty();
-    // `kind: list` is no list to Kubernetes.
+    // `kind: list` is not a list in Kubernetes.
     if is_none
         || text("apiVersion").contains('.')
         || text("kind") == "Template"
@@ -169,7 +159,7 @@ fn inside<'v>(value: &'v Value, at: &Pointer, found: &mut dyn FnMut(Pointer, &'v
     meter::spend(1);
     let is_whole = |value: &Value| {
         let text = |key: &str| value.get(key).and_then(Value::as_str);
-        // Kyverno writes what an object says under `data`.
+        // Kyverno has the object's fields in `data`.
         let says = value.get("spec").or_else(|| value.get("data")?.get("spec")).is_some_and(Value::is_object);
         let says = says || value.get("items").is_some_and(Value::is_array);
         let of_batch = |version: &str, kind: &str| {
@@ -199,13 +189,12 @@ fn inside<'v>(value: &'v Value, at: &Pointer, found: &mut dyn FnMut(Pointer, &'v
     }
 }
 
-/// Tells whether a value has anything in it.
+/// Tells whether a value can contain others.
 fn is_nest(value: &Value) -> bool {
     value.is_object() || value.is_array()
 }
 
-/// Kinds that hold pods and run none to an end: what serves, and what only carries pods of others. No kinds
-/// stand for all of the group.
+/// Kinds with pods that are not batch work. An empty list means all kinds of the group.
 const NO_BATCH: &[(&str, &[&str])] = &[
     ("actions.github.com", &[]),
     ("admissionregistration.k8s.io", &[]),
@@ -228,14 +217,13 @@ const NO_BATCH: &[(&str, &[&str])] = &[
     ("templates.gatekeeper.sh", &[]),
 ];
 
-/// Tells whether a value holds a pod template, whatever it asks for: the mark of a part of a workload that
-/// says no kind.
+/// Tells whether a value contains a pod template.
 #[must_use]
 pub fn has_pod(value: &Value) -> bool {
     any(value, &|fields| containers(fields).next().is_some())
 }
 
-/// Tells whether a value holds a pod template with an image.
+/// Tells whether a value contains a pod template with an image.
 pub(super) fn has_pod_with_image(value: &Value) -> bool {
     any(value, &|fields| containers(fields).any(has_image))
 }
@@ -245,14 +233,13 @@ pub(super) fn has_image(container: &Map) -> bool {
     container.get("image").is_some_and(|image| !image.is_null())
 }
 
-/// Tells whether a value holds a pod template that ends, or asks for accelerators.
+/// Tells whether a value contains a pod template that looks like batch work.
 #[must_use]
 pub fn has_batch_pod(value: &Value) -> bool {
     likeness(value).is_some()
 }
 
-/// Returns what a value has of batch work. Some kinds have one container in place of a list, or the fields of
-/// one in place of it.
+/// Returns why a value looks like batch work. Some kinds have a container instead of a list, or its fields.
 fn likeness(value: &Value) -> Option<Likeness> {
     let container = |fields: &Map| {
         fields.get("container").and_then(Value::as_object).filter(|one| is_container(one)).is_some()
@@ -261,7 +248,7 @@ fn likeness(value: &Value) -> Option<Likeness> {
     let ends = |fields: &Map| {
         let policy = fields.get("restartPolicy").and_then(Value::as_str).unwrap_or_default();
         let ends = matches!(policy, "Never" | "OnFailure") || is_placeholder(policy);
-        // Kubeflow's kinds have the policy of a replica beside its template.
+        // Kubeflow's kinds have `restartPolicy` beside the template.
         let of_template = || fields.get("template").and_then(|template| template.get("spec")?.as_object());
         let has_template = || of_template().is_some_and(|pod| containers(pod).next().is_some());
         ends && (containers(fields).next().is_some() || container(fields) || is_one(fields) || has_template())
@@ -279,7 +266,7 @@ fn likeness(value: &Value) -> Option<Likeness> {
     }
 }
 
-/// Tells whether a test holds of some mapping in a value, itself included.
+/// Tells whether a test is true of a mapping in a value, or of the value itself.
 fn any(value: &Value, test: &dyn Fn(&Map) -> bool) -> bool {
     meter::spend(1);
     match value {

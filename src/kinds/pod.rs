@@ -1,40 +1,40 @@
-//! One pod template: its containers, its claims, its labels.
+//! Pod templates, with their containers and claims.
 
 use super::{Field, Part, PodCount};
 use crate::text::value::Value;
 
-/// A pod template, and how many pods it makes.
+/// A pod template.
 #[derive(Clone, Debug)]
 pub struct PodTemplate<'a> {
-    /// The run it belongs to, as an index.
+    /// The index of its run.
     pub run: usize,
     /// The template: `metadata` and `spec`.
     pub template: Part<'a>,
     /// The pod spec.
     pub spec: Part<'a>,
-    /// The replica type it belongs to, for kinds that have them.
+    /// Its replica type, for kinds that have them.
     pub replica: Option<Replica<'a>>,
-    /// How many of its pods may run at once, within one run.
+    /// How many of its pods may run at once in a run.
     pub count: PodCount,
 }
 
 /// One entry of a mapping of roles, such as `pytorchReplicaSpecs`.
 #[derive(Clone, Debug)]
 pub struct Replica<'a> {
-    /// `Master` or `Worker`, or whatever the author wrote.
+    /// `Master`, `Worker`, or any other key.
     pub name: &'a str,
     /// The entry.
     pub part: Part<'a>,
 }
 
-/// Which list of the pod spec a container stands in.
+/// A list of containers in a pod spec.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ContainerSlot {
-    /// `initContainers`, sidecars included.
+    /// `initContainers`, with sidecars.
     Init,
     /// `containers`.
     Main,
-    /// `ephemeralContainers`; not allowed in templates, but a custom resource may carry them this far.
+    /// `ephemeralContainers`, not allowed in templates, but possible in custom resources.
     Ephemeral,
 }
 
@@ -56,7 +56,7 @@ impl ContainerSlot {
 /// One container of a pod template.
 #[derive(Clone, Debug)]
 pub struct Container<'a> {
-    /// Which list it stands in.
+    /// Its list.
     pub slot: ContainerSlot,
     /// The container.
     pub part: Part<'a>,
@@ -67,9 +67,9 @@ pub struct Container<'a> {
 pub struct ClaimUse<'a> {
     /// The claim's name.
     pub claim: &'a str,
-    /// The volume's name, empty where it has none.
+    /// The volume's name, or empty.
     pub volume: &'a str,
-    /// Whether the volume says `readOnly: true`, for all its mounts.
+    /// Whether the volume has `readOnly: true`.
     pub read_only: bool,
     /// `volumes[i].persistentVolumeClaim.claimName`.
     pub part: Part<'a>,
@@ -81,7 +81,7 @@ impl<'a> PodTemplate<'a> {
         Self { run, template, spec, replica, count }
     }
 
-    /// Returns all containers, in every slot: a rule that looks at containers looks at all of them.
+    /// Returns all containers, in every list.
     pub fn containers(&self) -> impl Iterator<Item = Container<'a>> + use<'a> {
         let spec = self.spec.clone();
         ContainerSlot::ALL
@@ -89,8 +89,7 @@ impl<'a> PodTemplate<'a> {
             .flat_map(move |slot| spec.get(slot.list()).items().map(move |part| Container { slot, part }))
     }
 
-    /// Returns what [`PodTemplate::containers`] does without their places, which are not made: with the slot,
-    /// and the index in its list.
+    /// Returns all containers without pointers, which take time to make: list, index and value.
     pub fn container_values(&self) -> impl Iterator<Item = (ContainerSlot, usize, &'a Value)> + use<'a> {
         let spec = self.spec.value.and_then(Value::as_object);
         ContainerSlot::ALL.into_iter().flat_map(move |slot| {
@@ -99,8 +98,8 @@ impl<'a> PodTemplate<'a> {
         })
     }
 
-    /// Returns the volumes that mount a claim by name. Generic ephemeral volumes make a claim per pod and are
-    /// not among them (kubernetes.md §5.1).
+    /// Returns the volumes with a claim by name, without generic ephemeral volumes, which have a claim per
+    /// pod (kubernetes.md §5.1).
     pub fn claims(&self) -> impl Iterator<Item = ClaimUse<'a>> + use<'a> {
         self.spec.get("volumes").items().filter_map(|volume| {
             let source = volume.get("persistentVolumeClaim");

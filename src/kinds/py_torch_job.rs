@@ -1,8 +1,8 @@
-//! `kubeflow.org` `PyTorchJob`: one pod template for each replica type, run limits in `spec.runPolicy`.
+//! `kubeflow.org` `PyTorchJob`: a pod template per replica type, run limits in `spec.runPolicy`.
 
 use super::kind::{Api, Definition, LabelValue, OnUpdate, Operator, Pods, Retired};
 
-/// What has moved since versions that had run limits beside the replicas.
+/// What moved since versions with run limits in `spec`.
 const LIMITS: &str = ", and run limits such as `cleanPodPolicy` in `spec.runPolicy` instead of `spec`";
 
 pub(super) static PY_TORCH_JOB: Definition = Definition {
@@ -25,8 +25,7 @@ pub(super) static PY_TORCH_JOB: Definition = Definition {
     limits: &["spec", "runPolicy"],
     pods: Pods::Roles {
         at: &["spec", "pytorchReplicaSpecs"],
-        // An autoscaler, or `kubectl scale`, can raise the workers to this without another admission review
-        // (kubernetes.md §5.2).
+        // An autoscaler or `kubectl scale` can add workers without an admission review (kubernetes.md §5.2).
         elastic: Some(("Worker", &["spec", "elasticPolicy", "maxReplicas"])),
     },
     schedule: None,

@@ -1,5 +1,4 @@
-//! The two webhook configurations by which an API server comes to call Jobgate, made from the kinds it
-//! judges.
+//! The two webhook configurations for the API server.
 
 #[cfg(feature = "serve")]
 mod selector;
@@ -12,12 +11,12 @@ pub(crate) use selector::{labels, selects};
 use crate::kinds::Kind;
 use crate::text::value::{Value, json};
 
-/// Where the API server finds the webhook.
+/// The address of the webhook.
 #[derive(Clone, Debug)]
 pub enum Target {
-    /// At a URL without path, which must be `https`: a process beside the API server.
+    /// An `https` URL without a path.
     Url(String),
-    /// Behind a Service of the cluster, on port 443.
+    /// A Service of the cluster, on port 443.
     Service {
         /// The Service's namespace.
         namespace: String,
@@ -26,29 +25,30 @@ pub enum Target {
     },
 }
 
-/// Namespaces whose batch work is the cluster's own.
+/// Namespaces with batch work of the cluster itself.
 pub(crate) const SYSTEM: [&str; 3] = ["kube-node-lease", "kube-public", "kube-system"];
 
-/// The label of a namespace that the API server sets to its name, and nobody else can.
+/// The label of a namespace with its name, which only the API server can set.
 pub(crate) const NAMESPACE_LABEL: &str = "kubernetes.io/metadata.name";
 
-/// What a request must be for the API server to ask us, as CEL. It looks at the request alone and holds for
-/// every one of them: an expression that fails, or grows too costly with the object, would skip us unseen.
+/// The name and CEL expression of the match condition. It reads the request only: an expression that fails,
+/// or costs too much on a large object, would skip the webhook.
 ///
-/// The garbage collector changes nothing but finalizers and owner references, and with no webhook in its way
-/// it gets on with that while we are down.
+/// The garbage collector only changes finalizers and owner references, and must work while the webhook is
+/// down.
 pub(crate) const CONDITION: (&str, &str) = (
     "not-the-garbage-collector",
-    "!(request.operation == 'UPDATE' && has(request.userInfo.username) && request.userInfo.username == 'system:serviceaccount:kube-system:generic-garbage-collector')",
+    "!(request.operation == 'UPDATE' && has(request.userInfo.username) && request.userInfo.username == \
+     'system:serviceaccount:kube-system:generic-garbage-collector')",
 );
 
 /// Returns the mutating and the validating configuration, as JSON objects.
 ///
-/// `ca` is the PEM text for `caBundle`. Without it there is no such key, so that applying the configuration
-/// leaves alone what somebody else keeps there.
+/// `ca` is the PEM text for `caBundle`. Without it the key is omitted, so that applying the configuration
+/// keeps the existing value.
 ///
-/// Both fail open: a gate that is down must not stop the cluster. Timeouts are short because those of several
-/// webhooks add up, and namespaces are excluded by the one label that nobody can forge.
+/// Both fail open: a webhook that is down must not stop the cluster. Timeouts are short because those of
+/// several webhooks add up. Namespaces are excluded by the label that only the API server can set.
 #[must_use]
 pub fn configurations(name: &str, target: &Target, ca: Option<&str>) -> [Value; 2] {
     let mut excluded: Vec<&str> = SYSTEM.to_vec();
@@ -88,7 +88,7 @@ pub fn configurations(name: &str, target: &Target, ca: Option<&str>) -> [Value; 
         })
     };
     let mut mutating = webhook("mutate", 2);
-    // Another mutator may add a container that asks for a GPU after us.
+    // Another webhook may add a container with a GPU later.
     mutating["reinvocationPolicy"] = "IfNeeded".into();
     [
         configuration("MutatingWebhookConfiguration", mutating),
@@ -96,8 +96,8 @@ pub fn configurations(name: &str, target: &Target, ca: Option<&str>) -> [Value; 
     ]
 }
 
-/// Tells whether a webhook configuration leads to Jobgate, whatever it is called: by its label, the names of
-/// its webhooks, or where they lead.
+/// Tells whether a webhook configuration is Jobgate's: by its label, or the names or addresses of its
+/// webhooks.
 #[cfg(feature = "serve")]
 pub(crate) fn is_ours(configuration: &Value) -> bool {
     let text = |value: &Value, pointer: &str| {
@@ -118,18 +118,18 @@ pub(crate) fn is_ours(configuration: &Value) -> bool {
         || configuration["webhooks"].as_array().is_some_and(|webhooks| webhooks.iter().any(leads_here))
 }
 
-/// What everything of an installation is called, unless somebody calls it otherwise.
+/// The default name of an installation.
 #[cfg(feature = "serve")]
 const NAME: &str = "jobgate";
 
-/// Tells whether some webhook of a configuration is asked about the objects of a namespace.
+/// Tells whether a webhook of a configuration is called for objects in a namespace.
 #[cfg(feature = "serve")]
 pub(crate) fn asks_about(configuration: &Value, namespace: &Value) -> bool {
     let webhooks = configuration["webhooks"].as_array().map_or(&[][..], Vec::as_slice);
     webhooks.iter().any(|webhook| selects(&webhook["namespaceSelector"], labels(namespace)))
 }
 
-/// Returns one rule per API group: CREATE and UPDATE of some kinds, and nothing below them.
+/// Returns one rule per API group, for CREATE and UPDATE, without subresources.
 pub(crate) fn rules(kinds: impl IntoIterator<Item = Kind>) -> Vec<Value> {
     let mut groups: Vec<(&str, &str, Vec<&str>)> = Vec::new();
     for kind in kinds {

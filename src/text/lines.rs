@@ -1,8 +1,7 @@
-//! From byte offsets to lines and columns, once, when a report is made.
-
-use std::ops::Range;
+//! Lines and columns of byte offsets.
 
 use std::borrow::Cow;
+use std::ops::Range;
 
 /// A line and a column, both from 1. Columns count Unicode scalar values.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, serde::Serialize)]
@@ -22,7 +21,7 @@ pub(crate) fn character_at(text: &str, offset: usize) -> usize {
     offset
 }
 
-/// Cuts a text to a number of bytes, at the border of a character, and says so with a mark.
+/// Shortens a text to a number of bytes, with a mark at its end.
 pub(crate) fn cut<'t>(text: &'t str, most: usize, mark: &str) -> Cow<'t, str> {
     if text.len() <= most {
         return text.into();
@@ -30,29 +29,28 @@ pub(crate) fn cut<'t>(text: &'t str, most: usize, mark: &str) -> Cow<'t, str> {
     (text[..character_at(text, most - mark.len())].to_owned() + mark).into()
 }
 
-/// Bytes between two marks: what a look-up counts at most.
+/// Bytes between two marks, and the most that a lookup counts.
 const STRIDE: usize = 1024;
 
-/// Where the lines of a source start, and how many characters stand before each place of it.
+/// An index of the lines and characters of a source.
 ///
-/// A line ends with `\n`, `\r\n` or a lone `\r`. A byte order mark belongs to no line, as in editors. A
-/// look-up counts within 1,024 bytes, however long the line: a JSON manifest may be one line of megabytes.
-/// What is remembered is small beside the source, since a source is read through by one thread while the
-/// others wait to judge its documents.
+/// A line ends with `\n`, `\r\n` or a lone `\r`. A byte order mark is not part of a line, as in editors. A
+/// lookup counts at most 1,024 bytes, however long the line: a JSON manifest may be one line of megabytes.
+/// The index is small, since one thread makes it while others wait to judge the documents.
 #[derive(Clone, Debug)]
 pub struct Lines<'s> {
     source: &'s [u8],
-    /// Whether lines may end with `\r`.
+    /// Whether the source has `\r`.
     returns: bool,
-    /// What stands before each multiple of [`STRIDE`].
+    /// The lines before each multiple of [`STRIDE`].
     blocks: Vec<Before>,
-    /// How many line breaks there are.
+    /// The number of line breaks.
     breaks: usize,
     /// Characters before each multiple of [`STRIDE`]; empty for ASCII, where bytes are characters.
     marks: Vec<Count>,
 }
 
-/// What stands before a place.
+/// The lines before a place.
 #[derive(Clone, Copy, Debug)]
 struct Before {
     /// Line breaks.
@@ -61,7 +59,7 @@ struct Before {
     start: usize,
 }
 
-/// A number of characters, in the two units that reports want.
+/// A number of characters, in the two units that reports use.
 #[derive(Clone, Copy, Debug, Default)]
 struct Count {
     scalars: usize,
@@ -71,7 +69,7 @@ struct Count {
 impl Count {
     fn of(bytes: &[u8]) -> Self {
         let scalars = bytes.iter().filter(|&&byte| !is_continuation(byte)).count();
-        // Four bytes of UTF-8 are two units of UTF-16; everything shorter is one.
+        // Four bytes of UTF-8 are two units of UTF-16, fewer are one.
         let astral = bytes.iter().filter(|&&byte| byte >= 0xF0).count();
         Self { scalars, utf16: scalars + astral }
     }
@@ -86,7 +84,7 @@ fn is_continuation(byte: u8) -> bool {
 }
 
 impl Before {
-    /// Returns what stands before the end of a range, of what stands before its start.
+    /// Returns the lines before the end of a range; `self` is for its start.
     fn behind(self, source: &[u8], returns: bool, range: Range<usize>) -> Self {
         let first = range.start;
         let bytes = &source[range];
@@ -103,8 +101,7 @@ impl Before {
 }
 
 impl<'s> Lines<'s> {
-    /// Reads a source once and remembers its lines. It need not be UTF-8; a byte that is not counts as some
-    /// number of characters.
+    /// Indexes a source. In one that is not UTF-8, columns are approximate.
     #[must_use]
     pub fn new(source: &'s [u8]) -> Self {
         let returns = memchr::memchr(b'\r', source).is_some();
@@ -129,7 +126,7 @@ impl<'s> Lines<'s> {
         Self { source, returns, blocks, breaks: here.breaks, marks }
     }
 
-    /// Returns how many lines there are; the empty one behind a last line break counts.
+    /// Returns the number of lines, including an empty one after the last line break.
     #[must_use]
     pub fn count(&self) -> usize {
         self.breaks + 1
@@ -137,7 +134,7 @@ impl<'s> Lines<'s> {
 
     /// Returns the line and column, from 1, of a byte offset. Columns count Unicode scalar values.
     ///
-    /// An offset inside a character means the character's start; one behind the end means the end.
+    /// An offset inside a character means its start; one after the end means the end.
     #[must_use]
     pub fn position(&self, offset: usize) -> Position {
         self.locate(offset, |count| count.scalars)
@@ -154,7 +151,7 @@ impl<'s> Lines<'s> {
         while offset > 0 && self.source.get(offset).is_some_and(|&byte| is_continuation(byte)) {
             offset -= 1;
         }
-        // Right behind a last block that is full there is none.
+        // There is no block after a full last one.
         let block = (offset / STRIDE).min(self.blocks.len().saturating_sub(1));
         let before = self.blocks.get(block).map_or(Before { breaks: 0, start: 0 }, |before| {
             before.behind(self.source, self.returns, block * STRIDE..offset)
@@ -169,7 +166,7 @@ impl<'s> Lines<'s> {
         let block = offset / STRIDE;
         match self.marks.get(block) {
             Some(mark) => mark.plus(Count::of(&self.source[block * STRIDE..offset])),
-            // Right behind a last block that is full.
+            // After a full last block.
             None if block > 0 && block == self.marks.len() => {
                 self.marks[block - 1].plus(Count::of(&self.source[(block - 1) * STRIDE..offset]))
             }

@@ -1,16 +1,14 @@
-//! Counts the work of an evaluation in steps, and stops it where it has a bound.
+//! Counts the work of an evaluation in steps, and stops it at a limit.
 //!
-//! An evaluation is pure: it has no clock and cannot wait. But it may be given an object that takes long, and
-//! the API server waits two seconds. So whatever walks over input (reading JSON, looking up a field, going
-//! through a list, comparing places, reporting a finding) spends a step here, and [`run`] ends the work when
-//! the steps are used up or a flag is set. The number of steps for an input is always the same, so tests can
-//! assert how the work grows with the input without measuring time.
+//! Evaluation has no clock, but an object may take long to evaluate, and the API server waits two seconds. So
+//! all walks over input (reading JSON, looking up a field, iterating a list, comparing places, reporting a
+//! finding) spend a step here, and [`run`] stops the work when the steps are used up or a flag is set. An
+//! input always takes the same number of steps, so tests can assert how work grows without measuring time.
 //!
-//! Stopping unwinds, as rust-analyzer does to cancel: every function in between would otherwise have to
-//! return a `Result` that only says "too late". The unwinding begins in [`spend`], ends in [`run`], and is
-//! not a panic: no hook is called.
+//! Stopping unwinds from [`spend`] to [`run`], as in rust-analyzer, so that functions in between need not
+//! return a `Result`. It is not a panic: no hook is called.
 //!
-//! Without [`run`] nothing is counted or stopped: the command line has no deadline.
+//! Outside [`run`] nothing is counted or stopped: the command line has no deadline.
 
 use std::cell::{Cell, RefCell};
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
@@ -20,9 +18,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 /// The bounds of some work.
 #[derive(Clone, Debug, Default)]
 pub struct Bounds {
-    /// Steps after which the work is stopped; a step takes 10 to 100 ns. Without it, any number.
+    /// The most steps; a step takes 10 to 100 ns. Nothing means no limit.
     pub steps: Option<u64>,
-    /// Set from another thread to stop the work: its time is over, or the client has left.
+    /// Set from another thread to stop the work: its deadline passed, or the client disconnected.
     pub stop: Option<Arc<AtomicBool>>,
 }
 
@@ -31,11 +29,11 @@ pub struct Bounds {
 #[error("stopped before the end")]
 pub struct Stopped;
 
-/// How many steps are taken between two looks at the stop flag.
+/// Steps between two checks of the stop flag.
 const STEPS_PER_LOOK: u64 = 256;
 
 thread_local! {
-    /// Steps left until the next look at the bounds.
+    /// Steps left until the next check of the bounds.
     static LEFT: Cell<u64> = const { Cell::new(u64::MAX) };
     static CURRENT: RefCell<Option<Current>> = const { RefCell::new(None) };
 }
@@ -44,14 +42,14 @@ thread_local! {
 #[derive(Debug)]
 struct Current {
     bounds: Bounds,
-    /// Steps spent up to the last look.
+    /// Steps spent until the last check.
     spent: u64,
-    /// The length of the stretch since.
+    /// Steps from the last check to the next.
     stretch: u64,
 }
 
 impl Current {
-    /// Returns how many steps to take before the next look.
+    /// Returns the steps until the next check.
     fn next_stretch(&mut self) -> u64 {
         let to_limit =
             self.bounds.steps.map_or(u64::MAX, |limit| limit.saturating_sub(self.spent).saturating_add(1));
@@ -65,7 +63,7 @@ impl Current {
     }
 }
 
-/// Puts back what the thread was doing before, also where the work panics.
+/// Restores the previous work of the thread, also after a panic.
 struct Restore {
     left: u64,
     current: Option<Current>,
@@ -78,10 +76,10 @@ impl Drop for Restore {
     }
 }
 
-/// Does some work on this thread within bounds; returns its result and the steps that it took.
+/// Runs work on this thread within bounds; returns its result and the steps it took.
 ///
 /// # Errors
-/// The work was stopped. What it had begun is dropped.
+/// The work was stopped.
 pub fn run<T>(bounds: Bounds, work: impl FnOnce() -> T) -> Result<(T, u64), Stopped> {
     let mut current = Current { bounds, spent: 0, stretch: 0 };
     let left = LEFT.replace(current.next_stretch());
@@ -99,7 +97,7 @@ pub fn run<T>(bounds: Bounds, work: impl FnOnce() -> T) -> Result<(T, u64), Stop
     }
 }
 
-/// Counts steps of work, and does not return where the work is to be stopped.
+/// Counts steps of work. Does not return if the work must stop.
 #[inline]
 pub fn spend(steps: u64) {
     let left = LEFT.get();
@@ -110,20 +108,20 @@ pub fn spend(steps: u64) {
     }
 }
 
-/// Counts the work of going through a text once.
+/// Counts the work of reading a text once.
 #[inline]
 pub fn spend_text(text: &str) {
     spend(1 + text.len() as u64 / BYTES_PER_STEP);
 }
 
-/// Bytes of text that take as long to go through as a step.
+/// Bytes of text that take as long to read as a step.
 const BYTES_PER_STEP: u64 = 64;
 
-/// Looks at the bounds. Kept out of [`spend`], which is everywhere.
+/// Checks the bounds. Not part of [`spend`], which is inlined everywhere.
 #[cold]
 fn look(steps: u64) {
     let next = CURRENT.with_borrow_mut(|current| {
-        // Nothing is bounded on this thread.
+        // This thread has no bounds.
         let Some(current) = current else { return Some(u64::MAX) };
         let before = current.stretch - LEFT.get();
         current.spent = current.spent.saturating_add(before).saturating_add(steps);

@@ -1,4 +1,4 @@
-//! Operations as a JSON Patch (RFC 6902): printing them, and applying them to a value.
+//! JSON Patch operations (RFC 6902): printing, applying, and combining them.
 
 mod joined;
 mod op;
@@ -14,12 +14,12 @@ use crate::text::value::Value;
 pub use joined::{Clash, Joined};
 pub use op::Op;
 
-/// A patch that does not fit the object it is for.
+/// A patch that does not apply to its object.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("there is nothing to change at `{0}`")]
 pub struct DoesNotApply(pub Pointer);
 
-/// Returns the operations as a JSON Patch document, as it goes over the wire.
+/// Returns the operations as a JSON Patch document.
 #[must_use]
 pub fn document(ops: &[Op]) -> json_patch::Patch {
     let place = |pointer: &Pointer| {
@@ -38,50 +38,48 @@ pub fn document(ops: &[Op]) -> json_patch::Patch {
     json_patch::Patch(ops.iter().map(one).collect())
 }
 
-/// Returns the object with the operations made.
+/// Returns the object with the operations applied.
 ///
-/// This is stricter than any engine, so that what it accepts means the same to all of them: where they differ
-/// (adding to the whole document, replacing a missing key, steps such as `-1` and `01`), the patch does not
-/// apply.
+/// Where JSON Patch engines differ (adding to the whole document, replacing a missing key, steps such as `-1`
+/// and `01`), the patch does not apply.
 ///
 /// # Errors
-/// An operation names a place that is not there, or one below something that is no mapping or list.
+/// A place does not exist, or is below a value that is not a mapping or list.
 pub fn apply(object: &Value, ops: &[Op]) -> Result<Value, DoesNotApply> {
     let mut patched = object.clone();
     apply_in_place(&mut patched, ops)?;
     Ok(patched)
 }
 
-/// Makes the operations on the object itself, as [`apply`] does on a copy.
+/// Applies the operations to the object itself.
 ///
 /// # Errors
-/// As [`apply`]; the operations before the one that does not apply have been made.
+/// As [`apply`]; earlier operations stay applied.
 pub fn apply_in_place(object: &mut Value, ops: &[Op]) -> Result<(), DoesNotApply> {
     ops.iter().try_for_each(|op| apply_one(object, op).ok_or_else(|| DoesNotApply(op.pointer().clone())))
 }
 
-/// Merges a patch into a value, as RFC 7386 says: what it has counts, and `null` takes out.
+/// Merges a patch into a value (RFC 7386).
 pub fn merge(target: &mut Value, patch: &Value) {
     let mut merged = target.to_json();
     json_patch::merge(&mut merged, &patch.to_json());
     *target = merged.into();
 }
 
-/// Returns as much of the object as the operations can tell apart from the whole: what stands at their
-/// places, and the way there.
+/// Returns the part of the object that the operations refer to: the values at their places and the path
+/// there.
 ///
-/// Mappings on the way keep the keys that lead on, lists keep their length. The operations apply to it if and
-/// only if they apply to the object, and change the same in both; but it is small, where the object may be
-/// large.
+/// Mappings on the path keep only the keys of the path, lists keep their length. The operations have the same
+/// effect on it as on the object, which may be much larger.
 #[must_use]
 pub fn footprint(object: &Value, ops: &[Op]) -> Value {
     let steps: Vec<Vec<&Token>> = ops.iter().map(|op| op.pointer().tokens()).collect();
     footprint_of(object, &steps.iter().map(Vec::as_slice).collect::<Vec<_>>())
 }
 
-/// Returns the footprint of operations whose places, from this value on, are given.
+/// Returns the footprint of operations at places below this value.
 fn footprint_of(value: &Value, places: &[&[&Token]]) -> Value {
-    // Operations that share a step share the way below it: a way for each of them would double at every step.
+    // Group the operations by their first step, or the work could double at every step.
     let mut below: BTreeMap<&Token, Vec<&[&Token]>> = BTreeMap::new();
     for place in places {
         meter::spend(1);

@@ -1,9 +1,8 @@
-//! Tells values that some tool is meant to replace (`$NUM_NODES`, `<PROJECT>`, `{{ .Values.x }}`) from
-//! values.
+//! Recognises placeholders (`$NUM_NODES`, `<PROJECT>`, `{{ .Values.x }}`).
 
 use crate::text::meter;
 
-/// Tells whether a scalar is, or contains, a placeholder for a value to come.
+/// Tells whether a scalar contains a placeholder.
 ///
 /// Known forms: `$NAME` and `${NAME}` (envsubst), `$(NAME)` (kustomize, kubelet), `<NAME>` (prose), `{{ … }}`
 /// (Helm, Argo, Jinja).
@@ -14,7 +13,7 @@ pub fn is_placeholder(text: &str) -> bool {
     if memchr::memchr3(b'$', b'{', b'<', bytes).is_none() {
         return false;
     }
-    // What closes a bracket is looked for once, from the end: the text may be one bracket after another.
+    // Search for closing brackets once, from the end: the text may be all opening brackets.
     let closes = |bracket: u8| memchr::memrchr(bracket, bytes).unwrap_or(0);
     let (brace, round) = (closes(b'}'), closes(b')'));
     let braces = memchr::memmem::rfind(bytes, b"}}").unwrap_or(0);
@@ -36,9 +35,9 @@ pub fn is_placeholder(text: &str) -> bool {
     })
 }
 
-/// Tells whether what is given as an image is certainly none: a reference has no bracket and no `$`, and no
-/// capital letters in its repository. What is before the first `/` may be a host, which may have them; but
-/// none is only capitals, or has a `_`.
+/// Tells whether an image is certainly a placeholder: a reference has no brackets, no `$`, and no capital
+/// letters in its repository. A host before the first `/` may have them, but is not all capitals and has no
+/// `_`.
 #[must_use]
 pub fn is_no_image(text: &str) -> bool {
     meter::spend_text(text);
@@ -53,24 +52,24 @@ pub fn is_no_image(text: &str) -> bool {
         || around.any(|(nth, part)| is_shouted(part) || nth == 0 && part.split('.').any(is_to_replace))
 }
 
-/// Tells whether a text is certainly one to replace where a number, or a name without capital letters, must
-/// be: `NUM_NODES`.
+/// Tells whether a text is a placeholder where a number or a name without capital letters is required:
+/// `NUM_NODES`.
 #[must_use]
 pub fn is_to_replace(text: &str) -> bool {
     text.contains('_') && is_shouted(text)
 }
 
-/// Returns what to do about a placeholder: some are for a tool, others for people.
+/// Returns the help for a placeholder: tools replace some, people the others.
 #[must_use]
 pub fn help(text: &str) -> &'static str {
     if text.contains('$') || text.contains("{{") {
         "lint what the template renders to"
     } else {
-        "write the value in its place"
+        "replace it with the value"
     }
 }
 
-/// Tells whether a text is written as people write what is to be replaced: `YOUR_IMAGE`.
+/// Tells whether a text is all capitals, as in `YOUR_IMAGE`.
 #[must_use]
 pub fn is_shouted(text: &str) -> bool {
     let is_shouted =

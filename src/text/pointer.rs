@@ -1,7 +1,6 @@
-//! A place inside one object: a JSON Pointer (RFC 6901) that is also printed the way Kubernetes writes field
-//! paths.
+//! A place in an object: a JSON Pointer (RFC 6901) that prints as a Kubernetes field path.
 //!
-//! Rules speak in pointers only. Line and column are looked up once, when a report is made.
+//! Rules use pointers only. Lines and columns are looked up for the report.
 
 use std::borrow::Cow;
 use std::cmp::Ordering;
@@ -24,7 +23,6 @@ pub enum Token {
 }
 
 impl Token {
-    /// Returns what is one step inside of a value.
     fn find<'v>(&self, value: &'v Value) -> Option<&'v Value> {
         match self {
             Self::Key(key) => value.as_object()?.get(key),
@@ -33,11 +31,10 @@ impl Token {
     }
 }
 
-/// A place inside one object, from its root.
+/// A place in an object.
 ///
-/// Rules make a pointer for every field they look at, and few of them are ever printed. So a pointer is its
-/// last step and the pointer before it, which it shares with the places around it: a step down is one small
-/// allocation, and a copy is none.
+/// Rules make a pointer for every field they read, and print few. So a pointer is its last step and a shared
+/// pointer to the steps before: a step down is one small allocation, a clone none.
 #[derive(Clone, Default)]
 pub struct Pointer(Option<Arc<Step>>);
 
@@ -49,8 +46,7 @@ struct Step {
     depth: usize,
 }
 
-/// Fields whose keys are chosen by the author; Kubernetes prints such keys in brackets
-/// (`limits[nvidia.com/gpu]`).
+/// Fields with keys chosen by the author, which Kubernetes prints in brackets (`limits[nvidia.com/gpu]`).
 const MAPS: [&str; 7] =
     ["annotations", "labels", "limits", "matchLabels", "nodeSelector", "pytorchReplicaSpecs", "requests"];
 
@@ -61,15 +57,15 @@ impl Pointer {
         Self::default()
     }
 
-    /// Returns the pointer that the given keys spell, from the root.
+    /// Returns the pointer with the given keys.
     #[must_use]
     pub fn of(keys: &[&'static str]) -> Self {
         keys.iter().fold(Self::root(), |pointer, key| pointer / *key)
     }
 
-    /// Reads an RFC 6901 string against `root`, which decides whether a step of digits is an index or a key.
+    /// Parses an RFC 6901 string. `root` decides whether a step of digits is an index or a key.
     ///
-    /// Steps below a missing place are taken as keys. `-` is not resolved: it stays a key.
+    /// Steps below a missing place are keys, and so is `-`.
     #[must_use]
     pub fn parse(text: &str, root: &Value) -> Option<Self> {
         let mut pointer = Self::root();
@@ -93,13 +89,13 @@ impl Pointer {
         Some(pointer)
     }
 
-    /// Returns the place of a key that the author chose, below this place.
+    /// Returns the place of a key chosen by the author, below this place.
     #[must_use]
     pub fn key(&self, key: &str) -> Self {
         self.clone().then(Token::Key(Cow::Owned(key.to_owned())))
     }
 
-    /// Returns the place that `rest` is of the object at this place.
+    /// Returns the place `rest` below this place.
     #[must_use]
     pub fn join(&self, rest: &Self) -> Self {
         rest.tokens().into_iter().cloned().fold(self.clone(), Self::then)
@@ -112,7 +108,7 @@ impl Pointer {
         Self(Some(Arc::new(Step { before: self, token, depth })))
     }
 
-    /// Returns how many steps it is from the root.
+    /// Returns the number of steps from the root.
     #[must_use]
     pub fn depth(&self) -> usize {
         self.0.as_ref().map_or(0, |step| step.depth)
@@ -150,12 +146,12 @@ impl Pointer {
         self.0.as_ref().map(|step| &step.token)
     }
 
-    /// Tells whether `self` is `other` or lies inside it.
+    /// Tells whether `self` is `other` or inside it.
     #[must_use]
     pub fn is_within(&self, other: &Self) -> bool {
         meter::spend(1);
         let Some(deeper) = self.depth().checked_sub(other.depth()) else { return false };
-        // Above a step that both share they are one.
+        // Above a shared step they are equal.
         self.steps()
             .skip(deeper)
             .zip(other.steps())
@@ -163,7 +159,7 @@ impl Pointer {
             .all(|(here, there)| here.token == there.token)
     }
 
-    /// Returns the way from a place around this one to this one; nothing if it is not inside of that place.
+    /// Returns the steps from a place around this one; nothing if this is not inside it.
     #[must_use]
     pub fn below(&self, around: &Self) -> Option<Self> {
         self.is_within(around)
@@ -176,8 +172,7 @@ impl Pointer {
         self.tokens().into_iter().try_fold(root, |value, token| token.find(value))
     }
 
-    /// Returns the place itself, or the nearest place around it that exists in `root`. What is there and
-    /// `null` exists.
+    /// Returns the place itself, or the nearest place around it that exists in `root`. `null` exists.
     #[must_use]
     pub fn nearest(&self, root: &Value) -> Self {
         let mut here = root;
@@ -189,9 +184,8 @@ impl Pointer {
         (0..missing).fold(self.clone(), |place, _| place.parent().unwrap_or_default())
     }
 
-    /// Returns the path as it is printed, with the items of lists by the names that they have in `root`
-    /// (`containers[trainer].image`), so that it means the same when another item is put in before. Nothing
-    /// where no item on the way has a name.
+    /// Returns the printed path with list items by their names in `root` (`containers[trainer].image`), so
+    /// that it stays the same when other items are inserted. Nothing if no item on the path has a name.
     #[must_use]
     pub fn by_name(&self, root: &Value) -> Option<Box<str>> {
         if !self.steps().any(|step| matches!(step.token, Token::Index(_))) {
@@ -217,8 +211,7 @@ impl Pointer {
         Some(out.into())
     }
 
-    /// Writes the path up to about `limit` bytes, which a key alone may exceed; `name` gives the name of the
-    /// nth item of a list on the way, where it has one.
+    /// Writes the path up to about `limit` bytes; `name` returns the name of the nth list item on the path.
     fn write<'n>(&self, out: &mut String, limit: usize, name: impl Fn(usize) -> Option<&'n str>) {
         let (mut parent, mut items) = ("", 0);
         let start = |key: &str| character_at(key, limit.saturating_add(1));
@@ -259,8 +252,7 @@ impl Pointer {
         self.to_path_within(usize::MAX)
     }
 
-    /// Returns as much of the [path](Self::to_path) as there is up to about `limit` bytes: a key may be as
-    /// long as the object.
+    /// Returns the [path](Self::to_path) up to about `limit` bytes: a key may be as long as the object.
     #[must_use]
     pub fn to_path_within(&self, limit: usize) -> String {
         let mut out = String::with_capacity(64);
@@ -268,7 +260,7 @@ impl Pointer {
         out
     }
 
-    /// Returns the RFC 6901 form, as a JSON Patch carries it (`/spec/template`).
+    /// Returns the RFC 6901 form (`/spec/template`).
     #[must_use]
     pub fn to_json_pointer(&self) -> String {
         let mut out = String::with_capacity(64);
@@ -293,15 +285,15 @@ impl Pointer {
 }
 
 impl fmt::Display for Pointer {
-    /// Writes the path, or its first 1,024 bytes, as Kubernetes does in its own errors:
+    /// Writes the first 1,024 bytes of the path, as Kubernetes does in errors:
     /// `spec.template.spec.containers[0].resources.limits[nvidia.com/gpu]`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // Messages name places, and a key on the way to many of them may be as long as the object.
+        // Many messages may have the same key in their path, which may be as long as the object.
         f.write_str(&cut(&self.to_path_within(MAX_PRINTED_BYTES), MAX_PRINTED_BYTES, "…"))
     }
 }
 
-/// The longest path that is printed in a text, in bytes. The longest of Kubernetes' own are some 200.
+/// The longest path that is printed, in bytes. The longest of Kubernetes' own are about 200.
 const MAX_PRINTED_BYTES: usize = 1024;
 
 impl fmt::Debug for Pointer {
@@ -325,13 +317,12 @@ impl PartialOrd for Pointer {
 }
 
 impl Ord for Pointer {
-    /// Compares step by step from the root; a place comes before what is inside of it.
+    /// Compares step by step from the root; a place sorts before those inside it.
     fn cmp(&self, other: &Self) -> Ordering {
         meter::spend(1);
         let (ours, theirs) = (self.depth(), other.depth());
         let common = ours.min(theirs);
-        // The last difference on the way up is the first on the way down; above a step that both share there
-        // is none.
+        // The last difference on the way up is the first on the way down; above a shared step there is none.
         let pairs = self.steps().skip(ours - common).zip(other.steps().skip(theirs - common));
         let differing = pairs
             .take_while(|(here, there)| !std::ptr::eq(*here, *there))
@@ -348,7 +339,7 @@ impl Hash for Pointer {
 }
 
 impl Drop for Pointer {
-    /// Lets go of the steps one after another: a pointer that came from outside may be deeper than the stack.
+    /// Drops the steps one by one: a pointer from outside may be too deep for recursion.
     fn drop(&mut self) {
         let mut last = self.0.take();
         while let Some(step) = last.and_then(Arc::into_inner) {

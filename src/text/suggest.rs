@@ -1,10 +1,9 @@
-//! The word that somebody probably meant.
+//! Suggestions for misspelled words.
 
-/// Returns the candidate nearest to a word, if one is near enough to be what was meant; the first of several
-/// that are equally near.
+/// Returns the candidate most similar to a word, if it is similar enough; the first of several.
 ///
-/// Case does not count, nor does `_` for `-`. Near enough: one slip (a letter too many, too few, wrong, or
-/// two swapped) for every three letters, or the one candidate that begins with the word.
+/// Ignores case and `_` for `-`. Similar enough: one typo (a letter inserted, deleted, changed, or two
+/// swapped) per three letters, or the only candidate that begins with the word.
 #[must_use]
 pub fn closest<'c>(word: &str, candidates: impl IntoIterator<Item = &'c str>) -> Option<&'c str> {
     let plain = |text: &str| -> Vec<char> {
@@ -33,7 +32,7 @@ pub fn closest<'c>(word: &str, candidates: impl IntoIterator<Item = &'c str>) ->
     }
 }
 
-/// Tells whether one word is the other with one slip, or two in a long word. Case does not count.
+/// Tells whether two words differ by one typo, or two in a long word, ignoring case.
 #[must_use]
 pub fn is_slip(word: &str, other: &str) -> bool {
     const LONG: usize = 9;
@@ -42,8 +41,7 @@ pub fn is_slip(word: &str, other: &str) -> bool {
     word.len() <= 64 && slips(&plain(word), &plain(other)) <= most
 }
 
-/// Returns how many letters must be put in, taken out, changed or swapped with their neighbour to make one
-/// word of the other.
+/// Returns the number of typos between two words (Damerau-Levenshtein distance).
 fn slips(a: &[char], b: &[char]) -> usize {
     let mut before: Vec<usize> = Vec::new();
     let mut last: Vec<usize> = (0..=b.len()).collect();

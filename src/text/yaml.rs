@@ -1,7 +1,7 @@
 //! YAML and JSON as kubectl reads them, with the byte span of every key and value. The only entry to YAML.
 //!
-//! [`split()`] draws the borders between documents, [`parse`] reads one of them; [`documents`] does both. A
-//! chunk can be parsed on any thread.
+//! [`split()`] separates documents, [`parse`] parses one, [`documents`] does both. Chunks can be parsed in
+//! parallel.
 //!
 //! ```text
 //! bytes ──split──> chunks ──tree, json──> syntax tree ──resolve──> value
@@ -31,17 +31,17 @@ use crate::text::lines::character_at;
 use crate::text::pointer::Pointer;
 use crate::text::value::Value;
 
-/// What a source may ask of us.
+/// Limits for a source.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
     /// Documents in one source.
     pub documents: usize,
     /// Bytes of one document; at most 1 GiB.
     pub document_bytes: usize,
-    /// Values and keys in one document. Each takes about 30 bytes for its place, and up to 100 for its value.
+    /// Values and keys in one document. Each takes about 30 bytes in the tree, and up to 100 in the value.
     pub nodes: usize,
-    /// Levels of mappings and lists. kubectl goes to 10,000, but the API server's other clients do not, and
-    /// serde_json reads 127.
+    /// Levels of mappings and lists. kubectl allows 10,000, other clients of the API server less, serde_json
+    /// 127.
     pub depth: usize,
 }
 
@@ -51,81 +51,93 @@ impl Default for Limits {
     }
 }
 
-/// Why a document cannot be read.
+/// Why a document cannot be parsed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{message}")]
 pub struct SyntaxError {
-    /// What is wrong; no period.
+    /// The message, without a period.
     pub message: String,
-    /// Where: bytes of the source.
+    /// The bytes of the source that it is about.
     pub span: Range<usize>,
-    /// What sort of trouble it is.
+    /// The kind of error.
     pub kind: SyntaxErrorKind,
 }
 
 impl SyntaxError {
-    /// Moves the place by the offset of the document in the source.
+    fn syntax(message: impl Into<String>, span: Range<usize>) -> Self {
+        Self { message: message.into(), span, kind: SyntaxErrorKind::Syntax }
+    }
+
+    fn not_utf8(at: usize) -> Self {
+        let message = "the file is not UTF-8".to_owned();
+        Self { message, span: at..at + 1, kind: SyntaxErrorKind::Encoding }
+    }
+
+    fn limit(message: String, span: Range<usize>) -> Self {
+        Self { message, span, kind: SyntaxErrorKind::Limit }
+    }
+
+    /// Moves the span by the offset of the document in the source.
     fn shifted(mut self, base: usize) -> Self {
         self.span = self.span.start + base..self.span.end + base;
         self
     }
 }
 
-/// The sorts of trouble a document can be in.
+/// The kinds of [`SyntaxError`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SyntaxErrorKind {
-    /// It is not YAML or JSON, or kubectl refuses it.
+    /// Not YAML or JSON, or kubectl rejects it.
     Syntax,
-    /// It looks like a template that nobody has rendered (`{{ … }}`, `{% … %}` outside of quotes).
+    /// A template that is not rendered (`{{ … }}`, `{% … %}` outside quotes).
     Template,
-    /// It is beyond a limit: too deep, too many aliases, too large.
+    /// Beyond a limit: too deep, too many aliases, too large.
     Limit,
-    /// It is not UTF-8 text.
+    /// Not UTF-8.
     Encoding,
 }
 
-/// A key that a mapping has twice. kubectl takes the last.
+/// A duplicate key of a mapping. kubectl uses the last one.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Duplicate {
-    /// The mapping's field.
+    /// The field.
     pub pointer: Pointer,
-    /// The key that is dropped.
+    /// The key that is ignored.
     pub dropped: Range<usize>,
-    /// The key that counts.
+    /// The key that is used.
     pub kept: Range<usize>,
 }
 
-/// Where a place of a document stands in the source.
+/// Where a place of a document is in the source.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Span {
-    /// The key, for a field of a mapping; as written, quotes included.
+    /// The key of a field, with quotes.
     pub key: Option<Range<usize>>,
-    /// The value, with its tag and anchor; empty and right behind the colon for a value that is left out.
+    /// The value, with its tag and anchor. A missing value is empty and right after the colon.
     ///
-    /// A collection by indentation goes from its first key or dash to the end of its last value, one in
-    /// brackets from bracket to bracket. A block of text goes from its `|` or `>` to the end of its last
-    /// line, without the line break.
+    /// A block mapping or list spans from its first key or dash to the end of its last value, one in brackets
+    /// from bracket to bracket, a block of text from its `|` or `>` to the end of its last line, without the
+    /// line break.
     pub value: Range<usize>,
-    /// Whether the value is written elsewhere: the place is an alias, or lies behind one. `value` is then the
-    /// (outermost) alias.
+    /// Whether the place is an alias or behind one. `value` is then the outermost alias.
     pub via_alias: bool,
 }
 
-/// One document: its value, and where each part of it stands.
+/// One document: its value, and where each part of it is.
 #[derive(Clone, Debug)]
 pub struct Document {
-    /// Its number in the source, from 0; documents without content count, as kubectl counts them.
+    /// Its number in the source, from 0. Empty documents count, as in kubectl.
     pub index: usize,
-    /// The bytes it takes in the source, without separators.
+    /// Its bytes in the source, without separators.
     pub span: Range<usize>,
-    /// What kubectl makes of it.
+    /// Its value, as kubectl reads it.
     pub value: Value,
-    /// Keys that stand twice in one mapping, in source order.
+    /// Its duplicate keys, in source order.
     pub duplicates: Vec<Duplicate>,
-    /// Why kubectl refuses it all the same: directives, or content on the line of its `---`. In the latter
-    /// case kubectl reads the document before it neither, unless that has a separator of its own behind it.
+    /// Why kubectl rejects it although it can be parsed: directives, or content on the line of its `---`.
+    /// Then kubectl does not read the document before it either, unless that has its own separator after it.
     pub refused: Option<SyntaxError>,
-    /// The numbers of the duplicates, in the order of their places.
+    /// Indexes of the duplicates, by pointer.
     by_place: Vec<usize>,
     source: Box<str>,
     tree: Tree,
@@ -133,30 +145,29 @@ pub struct Document {
 }
 
 impl Document {
-    /// Returns where a place of the document stands; nothing for a place that is not there.
+    /// Returns where a place of the document is in the source; nothing if it does not exist.
     ///
-    /// A place that comes from an alias or a merge key is located at the alias. One that a merge key takes
-    /// from a mapping written right behind it (`<<: {a: 1}`) is located there.
+    /// A place behind an alias is located at the alias, one in an inline merge (`<<: {a: 1}`) where it is
+    /// written.
     #[must_use]
     pub fn locate(&self, pointer: &Pointer) -> Option<Span> {
         locate::locate(self.text(), &self.span, pointer)
     }
 
-    /// Returns the keys that stand twice inside of a place. It takes no look at those of other places.
+    /// Returns the duplicate keys inside a place, without looking at all others.
     pub fn duplicates_within<'d>(&'d self, at: &'d Pointer) -> impl Iterator<Item = &'d Duplicate> {
         let first = self.by_place.partition_point(|index| self.duplicates[*index].pointer < *at);
         let behind = self.by_place[first..].iter().map(|index| &self.duplicates[*index]);
         behind.take_while(|duplicate| duplicate.pointer.is_within(at))
     }
 
-    /// Tells whether there is nothing in it but blanks and comments, such as a licence before the first
-    /// `---`.
+    /// Tells whether it has only spaces and comments, such as a licence before the first `---`.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.tree.is_empty()
     }
 
-    /// Tells whether the document is read by the rules of JSON.
+    /// Tells whether the document is read as JSON.
     #[must_use]
     pub fn is_json(&self) -> bool {
         self.form == Form::Json
@@ -167,23 +178,22 @@ impl Document {
     }
 }
 
-/// Returns a value as a document, by indentation, with the line break at its end.
+/// Prints a value as a YAML document.
 #[must_use]
 pub fn print(value: &Value) -> String {
     print::Look::PLAIN.block(value, 0) + "\n"
 }
 
-/// Splits a source into its documents, without reading them. An error is about the whole source, and is the
-/// last item.
+/// Splits a source into documents, without parsing them. An error is about the whole source, and the last
+/// item.
 pub fn split<'s>(source: &'s [u8], limits: &Limits) -> Chunks<'s> {
     Chunks::new(source, limits)
 }
 
-/// Reads one document of the source that it was split from.
+/// Parses one document of the source that it was split from.
 ///
 /// # Errors
-/// The document is not UTF-8 text, not YAML or JSON, refused by kubectl, beyond a limit, or a template. Its
-/// span is never outside of the document.
+/// See [`SyntaxErrorKind`]. The span is inside the document.
 pub fn parse(source: &[u8], chunk: &Chunk, limits: &Limits) -> Result<Document, SyntaxError> {
     let base = chunk.span.start;
     let bytes = source.get(chunk.span.clone()).unwrap_or_default();
@@ -213,8 +223,7 @@ pub fn parse(source: &[u8], chunk: &Chunk, limits: &Limits) -> Result<Document, 
     })
 }
 
-/// Returns the range of all characters that a range touches: what is read for a NEL is two characters in its
-/// place (see [`as_go_sees_it`]).
+/// Widens a range to whole characters: a NEL is parsed as two (see [`as_go_sees_it`]).
 fn whole_characters(bytes: &[u8], span: &Range<usize>) -> Range<usize> {
     let (start, mut end) = (span.start.min(bytes.len()), span.end.min(bytes.len()));
     match str::from_utf8(bytes) {
@@ -228,7 +237,7 @@ fn whole_characters(bytes: &[u8], span: &Range<usize>) -> Range<usize> {
     }
 }
 
-/// Reads all documents of a source, in order. A broken one does not stop the others.
+/// Parses all documents of a source, in order. One with an error does not stop the others.
 pub fn documents(source: &[u8]) -> Documents<'_> {
     let limits = Limits::default();
     Documents { source, chunks: split(source, &limits), limits }
@@ -252,20 +261,13 @@ impl Iterator for Documents<'_> {
 
 type Read<'s> = (Cow<'s, str>, Tree, Value, Vec<Twice>);
 
-/// Reads the bytes of a document; spans of errors are bytes of the document.
+/// Parses the bytes of a document; spans of errors are relative to it.
 fn read<'s>(bytes: &'s [u8], chunk: &Chunk, limits: &Limits) -> Result<Read<'s>, SyntaxError> {
     if bytes.len() > limits.document_bytes.min(1 << 30) {
         let message = format!("the document has more than {} bytes", limits.document_bytes);
-        return Err(SyntaxError { message, span: 0..0, kind: SyntaxErrorKind::Limit });
+        return Err(SyntaxError::limit(message, 0..0));
     }
-    let text = str::from_utf8(bytes).map_err(|error| {
-        let at = error.valid_up_to();
-        SyntaxError {
-            message: "the file is not UTF-8 text".into(),
-            span: at..at + 1,
-            kind: SyntaxErrorKind::Encoding,
-        }
-    })?;
+    let text = str::from_utf8(bytes).map_err(|error| SyntaxError::not_utf8(error.valid_up_to()))?;
     let json = chunk.form == Form::Json;
     let text = if json { Cow::Borrowed(text) } else { as_go_sees_it(text)? };
     let tree = if json {
@@ -277,13 +279,13 @@ fn read<'s>(bytes: &'s [u8], chunk: &Chunk, limits: &Limits) -> Result<Read<'s>,
     Ok((text, tree, value, twice))
 }
 
-/// Refuses control characters, and evens out what Go's decoder reads otherwise than YAML 1.2, without moving
-/// a byte that has meaning.
+/// Rejects control characters, and replaces what Go's decoder reads differently from YAML 1.2. Offsets stay
+/// the same.
 fn as_go_sees_it(text: &str) -> Result<Cow<'_, str>, SyntaxError> {
     let bytes = text.as_bytes();
     let mut next_lines = false;
     let mut at = 0;
-    // Most text is printable ASCII, which a whole block at a time is told by.
+    // Most text is printable ASCII, which is fast to check in blocks.
     for block in bytes.chunks(64) {
         let end = at + block.len();
         if block.iter().fold(0, |other, byte| {
@@ -304,27 +306,22 @@ fn as_go_sees_it(text: &str) -> Result<Cow<'_, str>, SyntaxError> {
                     let control = text[at..].chars().next().unwrap_or_default();
                     let message =
                         format!("the control character U+{:04X} is not allowed here", u32::from(control));
-                    return Err(SyntaxError {
-                        message,
-                        span: at..at + control.len_utf8(),
-                        kind: SyntaxErrorKind::Syntax,
-                    });
+                    return Err(SyntaxError::syntax(message, at..at + control.len_utf8()));
                 }
             }
         }
         at = end;
     }
-    // A byte-order mark at the start is skipped; blanks would be indentation, so it goes by way of a line
-    // break of the same width.
+    // A byte order mark at the start becomes line breaks of the same width; spaces would be indentation.
     let marked = text.starts_with('\u{FEFF}');
-    // kubectl hands every document over with a line break at its end, which a block of text then keeps.
+    // kubectl adds a line break at the end, which a block of text then keeps.
     let open = !text.is_empty() && !text.ends_with('\n');
     if !(next_lines || marked || open) {
         return Ok(Cow::Borrowed(text));
     }
     let mut text = text.to_owned();
     if next_lines {
-        // U+0085 is a line break to Go; this one has as many bytes.
+        // U+0085 is a line break in Go; `\r\n` has as many bytes.
         text = text.replace('\u{85}', "\r\n");
     }
     if marked {
@@ -336,7 +333,7 @@ fn as_go_sees_it(text: &str) -> Result<Cow<'_, str>, SyntaxError> {
     Ok(Cow::Owned(text))
 }
 
-/// Decides what to say of a document that cannot be read.
+/// Chooses the most helpful error for a document that cannot be parsed.
 fn blame(error: SyntaxError, bytes: &[u8], chunk: &Chunk) -> SyntaxError {
     if error.kind != SyntaxErrorKind::Syntax {
         return error;
@@ -345,14 +342,14 @@ fn blame(error: SyntaxError, bytes: &[u8], chunk: &Chunk) -> SyntaxError {
         && let Some(action) = template::find(text)
     {
         let shown: String = text[action.clone()].chars().take(40).collect();
-        let message = format!("a template that is not rendered: `{shown}`");
+        let message = format!("template that is not rendered: `{shown}`");
         return SyntaxError { message, span: action, kind: SyntaxErrorKind::Template }
             .shifted(chunk.span.start);
     }
     if let Some(refused) = &chunk.refused {
         return refused.clone();
     }
-    // Where kubectl has tried JSON first: a key in double quotes behind the brace shows that JSON was meant.
+    // If kubectl tried JSON first, a quoted key after the brace shows that JSON was meant.
     let inside = bytes.trim_ascii_start().strip_prefix(b"{").unwrap_or_default();
     match &chunk.not_json {
         Some(not_json) if inside.trim_ascii_start().starts_with(b"\"") => not_json.clone(),

@@ -1500,9 +1500,9 @@ fn lint_and_dry_run_name_the_same_placeholders() {
         ),
     ]);
     for (file, message, unjudged) in [
-        ("name.yaml", "`name` holds the placeholder `${JOB_NAME}`", 1),
-        ("image.yaml", "`image` holds the placeholder `YOUR_REGISTRY/trainer:v1`", 0),
-        ("number.yaml", "`completions` holds the placeholder `NUM_NODES`, here and at 1 more place", 1),
+        ("name.yaml", "`name` contains the placeholder `${JOB_NAME}`", 1),
+        ("image.yaml", "`image` contains the placeholder `YOUR_REGISTRY/trainer:v1`", 0),
+        ("number.yaml", "`completions` contains the placeholder `NUM_NODES`, here and at 1 more place", 1),
     ] {
         let found = found_by_both(&place, file);
         let told: Vec<&str> =
@@ -1842,7 +1842,7 @@ fn an_old_py_torch_job_is_told_what_has_changed() {
         .map(|finding| finding["message"].as_str().unwrap())
         .collect();
     assert!(
-        said.contains(&"the API server refuses this: spec.pytorchReplicaSpecs: Required value"),
+        said.contains(&"the API server rejects this: spec.pytorchReplicaSpecs: Required value"),
         "{said:?}"
     );
     assert_eq!(new["summary"]["unjudged"], 0, "{new}");
@@ -1896,7 +1896,7 @@ fn the_name_of_a_claim_in_capitals_is_a_placeholder() {
     let found = found_by_both(&place, "a.yaml");
     assert_eq!(
         found.iter().map(|found| (&*found.1, &*found.2)).collect::<Vec<_>>(),
-        [("placeholder", "`claimName` holds the placeholder `CKPT_PVC_NAME`")]
+        [("placeholder", "`claimName` contains the placeholder `CKPT_PVC_NAME`")]
     );
     let unjudged = json(&place.run(&["lint", "--format", "json", "a.yaml"]))["unjudged"].clone();
     assert_eq!((unjudged.as_array().map(Vec::len), &unjudged[0]["reason"]), (Some(1), &"placeholder".into()));

@@ -1,15 +1,12 @@
-//! What `kubectl apply` of a manifest makes of an object that exists: three ways, of what was applied last,
-//! what is applied now, and what is there.
+//! The three-way merge of `kubectl apply`: last applied manifest, new manifest, and live object.
 //!
-//! Fields that the manifest sets are taken from it, fields that it no longer sets are taken out, and
-//! everything else stays as it is there. Lists are replaced as wholes, but for those whose items have a key
-//! (`patchMergeKey` in the API's types).
+//! Fields that the manifest sets are updated, fields that it no longer sets are removed, and all others are
+//! kept. Lists are replaced, except those whose items have a key (`patchMergeKey` in the API's types).
 
 use crate::kinds::Kind;
 use crate::text::value::{Map, Value};
 
-/// Lists whose items are merged by a key, by the name of the field. In pod templates each name means one
-/// type.
+/// Lists whose items are merged, with their key. In pod templates each name has one type.
 const KEYED: [(&str, &str); 12] = [
     ("containers", "name"),
     ("env", "name"),
@@ -25,14 +22,13 @@ const KEYED: [(&str, &str); 12] = [
     ("volumes", "name"),
 ];
 
-/// The annotation in which client-side apply keeps what was applied last.
+/// The annotation with the last applied manifest of client-side apply.
 pub(crate) const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
 
-/// Returns the object that `kubectl apply` of a manifest asks the server to store in the place of `old`.
+/// Returns the object that `kubectl apply` of a manifest replaces `old` with.
 ///
-/// What was applied last is what the annotation of `old` says. Without one nothing is known of it, and `old`
-/// loses no field; but an object that no server has seen (it has no `uid`) is an earlier version of the
-/// manifest itself.
+/// The last applied manifest is in the annotation of `old`. Without one no field is removed, unless `old` has
+/// no `uid`: then it is an earlier version of the manifest itself.
 #[must_use]
 pub fn applied(manifest: &Value, old: &Value) -> Value {
     let metadata = |key: &str| old.get("metadata").and_then(|metadata| metadata.get(key));
@@ -43,7 +39,7 @@ pub fn applied(manifest: &Value, old: &Value) -> Value {
         None if metadata("uid").is_none() => old.clone(),
         None => Value::Null,
     };
-    // Custom resources have no types that kubectl knows, and so no lists with keys.
+    // kubectl knows no keys of lists in custom resources.
     let merge = Merge { keyed: Kind::of(manifest).is_none_or(|kind| kind.is_built_in()) };
     let mut result = old.clone();
     if let (Some(target), Some(manifest)) = (result.as_object_mut(), manifest.as_object()) {
@@ -91,7 +87,7 @@ impl Merge {
         let of =
             |list: &[Value], item: &Value| list.iter().find(|other| other.get(key) == item.get(key)).cloned();
         let last = last.map_or(&[][..], Vec::as_slice);
-        // Items that the manifest does not speak of stay behind its own, unless it spoke of them before.
+        // Keep items that neither manifest has, after those of the manifest.
         let others: Vec<Value> = target
             .iter()
             .filter(|item| of(manifest, item).is_none() && of(last, item).is_none())

@@ -1,9 +1,7 @@
-//! What the API server makes of an object when it reads it: defaults, canonical quantities, and no trace of
-//! what is unset.
+//! An object as the API server decodes it: with defaults, canonical quantities, and without unset fields.
 //!
-//! Defaults come in as they do in the server (kubernetes.md §1.4, §7.3): those of a Job for a Job, but not
-//! for the Job inside a `CronJob`; those of pods for a template only as far as they are defaults of a pod
-//! spec.
+//! Defaults are those of the server (kubernetes.md §1.4, §7.3): of a Job, but not for the Job in a `CronJob`;
+//! of the pod spec in a template, but not of a pod.
 
 use super::schema::{Id, Root, Schema, Shape};
 use super::stored::{Entries, Stored};
@@ -11,14 +9,14 @@ use crate::k8s::quantity::Quantity;
 use crate::kinds::{Api, Kind, Pods, whole};
 use crate::text::value::Value;
 
-/// Returns an object as the API server holds it right after reading it, by itself. See [`stored`].
+/// As [`stored`], as a value of its own.
 #[must_use]
 pub fn defaulted(object: &Value) -> Value {
     stored(object).to_value()
 }
 
-/// Returns an object as the API server holds it right after reading it. An object of a kind or version that
-/// is not known here comes back as it is; so does whatever has a type that the server refuses.
+/// Returns an object as the API server decodes it. Unknown kinds and versions, and values of a wrong type,
+/// are not changed.
 #[must_use]
 pub fn stored(object: &Value) -> Stored<'_> {
     let schema = Schema::get();
@@ -33,9 +31,9 @@ pub fn stored(object: &Value) -> Stored<'_> {
     object
 }
 
-/// Booleans that the API's types hold as they are, so that `false` is the same as unset.
+/// Booleans for which `false` and unset are the same.
 const PLAIN_BOOLS: [&str; 7] = ["hostIPC", "hostNetwork", "hostPID", "readOnly", "stdin", "stdinOnce", "tty"];
-/// Integers of that sort.
+/// Integers for which 0 and unset are the same.
 const PLAIN_INTS: [&str; 8] = [
     "failureThreshold",
     "hostPort",
@@ -64,24 +62,24 @@ const POINTER_TEXTS: [&str; 14] = [
     "volumeName",
 ];
 
-/// Returns a value without what is unset, and without what the server's types cannot tell from unset; numbers
-/// and quantities as the server writes them.
+/// Returns a value without unset fields, as the server's types define them, and with canonical numbers and
+/// quantities.
 fn tidied<'a>(schema: &Schema, id: Id, value: &'a Value) -> Stored<'a> {
     match (schema.shape(id), value) {
         (Shape::Object(fields), Value::Object(entries)) => {
             Stored::Mapping(Entries::of(entries, |key, value| {
-                // The server reads what it knows and drops the rest.
+                // The server drops unknown fields.
                 let field = fields.get(key)?;
                 let value = tidied(schema, field, value);
                 let unset = match (schema.shape(field), &value) {
                     (_, Stored::Null) => true,
-                    // Only of numbers it shows whether an empty list was written.
+                    // An empty list is kept only for numbers.
                     (Shape::List(item), Stored::List(items)) => {
                         items.is_empty() && !matches!(schema.shape(*item), Shape::Int32)
                     }
                     (Shape::Map(_), Stored::Mapping(entries)) => entries.is_empty(),
                     (Shape::Text | Shape::Choice, Stored::Text(text)) => {
-                        // Of containers alone, and of the codes of a failure policy alone.
+                        // Only in containers, and in the exit codes of a failure policy.
                         let here = || match key {
                             "restartPolicy" => fields.get("terminationMessagePath").is_some(),
                             "containerName" => fields.get("operator").is_some(),
@@ -116,8 +114,7 @@ fn tidied<'a>(schema: &Schema, id: Id, value: &'a Value) -> Stored<'a> {
     }
 }
 
-/// Returns an item of a list. The server's lists have no room for `null`: it is the item of which nothing is
-/// said.
+/// Returns an item of a list, in which the server decodes `null` as an empty item.
 fn item_of<'a>(schema: &Schema, id: Id, value: &'a Value) -> Stored<'a> {
     match (schema.shape(id), tidied(schema, id, value)) {
         (Shape::Object(_), Stored::Null) => Stored::Mapping(Entries::default()),
@@ -127,17 +124,17 @@ fn item_of<'a>(schema: &Schema, id: Id, value: &'a Value) -> Stored<'a> {
     }
 }
 
-/// Returns a mapping, made where nothing is; nothing where something else is.
+/// Returns a mapping, added if missing; nothing for other values.
 fn mapping<'m, 'a>(entries: &'m mut Entries<'a>, key: &'static str) -> Option<&'m mut Entries<'a>> {
     entries.get_or_insert(key, || Stored::Mapping(Entries::default())).as_mapping_mut()
 }
 
-/// Returns a mapping that is there.
+/// Returns an existing mapping.
 fn existing<'m, 'a>(entries: &'m mut Entries<'a>, key: &str) -> Option<&'m mut Entries<'a>> {
     entries.get_mut(key)?.as_mapping_mut()
 }
 
-/// Returns the mapping at the end of a path, if it is there.
+/// Returns the mapping at a path, if it exists.
 fn at<'m, 'a>(object: &'m mut Stored<'a>, path: &[&str]) -> Option<&'m mut Entries<'a>> {
     path.iter().try_fold(object.as_mapping_mut()?, |entries, key| existing(entries, key))
 }
@@ -198,7 +195,7 @@ fn cron_job(object: &mut Stored<'_>) {
     }
 }
 
-/// What a Job spec gets in a Job and in a `CronJob` alike.
+/// The defaults of a Job spec in both a Job and a `CronJob`.
 fn job_spec(spec: &mut Entries<'_>) {
     if let Some(policy) = existing(spec, "podFailurePolicy") {
         for rule in each(policy, "rules") {
@@ -218,7 +215,7 @@ fn pod_spec(pod: &mut Entries<'_>) {
     mapping(pod, "securityContext");
     set(pod, "terminationGracePeriodSeconds", 30);
     set(pod, "schedulerName", "default-scheduler");
-    // The old name of the field is kept equal to the new one.
+    // The old and new name of the field have the same value.
     let account = pod.get("serviceAccountName").or_else(|| pod.get("serviceAccount")).cloned();
     if let Some(account) = account {
         pod.insert("serviceAccount", account.clone());
@@ -266,7 +263,7 @@ fn container(container: &mut Entries<'_>) {
             set(grpc, "service", "");
         }
     }
-    // Behind a gate that is off unless somebody turns it on; so are the two below that are taken out.
+    // These fields need feature gates that are off by default, as do `schedulingGroup` and `podCertificate`.
     if let Some(lifecycle) = existing(container, "lifecycle")
         && lifecycle.remove("stopSignal").is_some()
         && lifecycle.is_empty()
@@ -298,7 +295,7 @@ fn field_source(source: &mut Entries<'_>) {
     }
 }
 
-/// What a plain field of a volume is where nobody sets it.
+/// The default of a field of a volume.
 #[derive(Clone, Copy)]
 enum Default {
     Text(&'static str),
@@ -404,7 +401,7 @@ fn round(list: &mut Entries<'_>) {
     }
 }
 
-/// Images without a tag, and those tagged `latest`, are pulled every time.
+/// Returns the default `imagePullPolicy`: `Always` for images without a tag and for `latest`.
 fn pull_policy(image: &str) -> &'static str {
     let (name, digest) = image.split_once('@').map_or((image, None), |(name, digest)| (name, Some(digest)));
     let path = name.rfind('/').map_or(0, |slash| slash + 1);
@@ -412,8 +409,7 @@ fn pull_policy(image: &str) -> &'static str {
         Some((_, tag)) => (&name[..name.len() - tag.len() - 1], Some(tag)),
         None => (name, None),
     };
-    // The first part may be a host with a port, and upper case; anything odd in the rest makes no reference,
-    // and no tag either.
+    // The first part may be a host with a port and capitals; the rest must be a valid reference.
     let host =
         repository.split_once('/').filter(|(host, _)| host.contains(['.', ':']) || *host == "localhost");
     let rest = host.map_or(repository, |(_, rest)| rest);
@@ -428,8 +424,7 @@ fn pull_policy(image: &str) -> &'static str {
     }
 }
 
-/// The few defaults that the training operator's schema has; those of the operator itself are never written.
-/// The defaults of a CustomResourceDefinition's schema.
+/// Sets the defaults of a CustomResourceDefinition's schema. Those of the operator are never written.
 fn custom(kind: Kind, object: &mut Stored<'_>) {
     if let Some(limits) = at(object, kind.limits) {
         set(limits, "suspend", false);

@@ -1,5 +1,4 @@
-//! Objects as a cluster holds them, `kubectl get -o yaml`: the API server takes none of them for a new
-//! object.
+//! Jobs copied from a cluster (`kubectl get -o yaml`), which the API server rejects as new objects.
 
 use crate::judge::checks::{self, API_SERVER};
 use crate::judge::finding::{Finding, Level, Safety};
@@ -8,14 +7,13 @@ use crate::text::patch::Op;
 use crate::text::pointer::Pointer;
 use crate::text::value::Value;
 
-/// The labels in which the server writes the uid of a Job.
+/// The labels with the uid of a Job.
 const UIDS: [&str; 2] = ["batch.kubernetes.io/controller-uid", "controller-uid"];
-/// What the server writes into the metadata of every object.
+/// Metadata that the server sets.
 const METADATA: [&str; 6] =
     ["uid", "resourceVersion", "creationTimestamp", "generation", "managedFields", "selfLink"];
 
-/// Says of a Job that was copied from a cluster what to leave out, instead of what the server finds wrong
-/// with each part of it.
+/// Replaces the findings for a Job copied from a cluster with one that names what to remove.
 pub(super) fn explain(object: &Value, found: &mut Vec<Finding>) {
     let selector = Pointer::of(&["spec", "selector"]);
     let labels = Pointer::of(&["spec", "template", "metadata", "labels"]);
@@ -23,9 +21,9 @@ pub(super) fn explain(object: &Value, found: &mut Vec<Finding>) {
     let refuses = |finding: &Finding| {
         finding.rule == API_SERVER && finding.level == Level::Deny && is_own(&finding.path)
     };
-    let holds_uid =
+    let has_uid =
         |at: &Pointer| at.find(object).is_some_and(|map| UIDS.iter().any(|key| map.get(key).is_some()));
-    let (in_selector, in_labels) = (holds_uid(&(selector.clone() / "matchLabels")), holds_uid(&labels));
+    let (in_selector, in_labels) = (has_uid(&(selector.clone() / "matchLabels")), has_uid(&labels));
     if Kind::of(object).is_none_or(|kind| kind.api != Api::Job)
         || !(in_selector || in_labels)
         || !found.iter().any(refuses)
@@ -47,7 +45,8 @@ pub(super) fn explain(object: &Value, found: &mut Vec<Finding>) {
     let names: Vec<String> = ops.iter().map(|op| format!("`{}`", op.pointer())).collect();
     found.retain(|finding| !refuses(finding));
     let at = if in_selector { selector } else { labels };
-    let message = "this is a copy of a live object: the API server refuses a selector and labels with the uid of another Job";
+    let message =
+        "copy of a live object: the API server rejects a selector and labels with the uid of another Job";
     let mut finding =
         checks::finding(API_SERVER, Level::Deny, at, message, format!("remove {}", names.join(", ")));
     finding.at_key().fix(Safety::Unsafe, ops);

@@ -1,16 +1,15 @@
-//! The way to a place, kept on the stack while an object is walked: a [`Pointer`] is only made for what is
-//! found there.
+//! Places on the stack while walking an object: a [`Pointer`] is made only for findings.
 
 use crate::text::pointer::Pointer;
 
-/// A place, as a step from the place around it.
+/// A place: a step from the place around it.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Place<'p> {
     around: Option<&'p Self>,
     step: Step<'p>,
 }
 
-/// A way from one place to one inside of it.
+/// A step to a place inside another.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Step<'p> {
     /// To the place itself.
@@ -19,7 +18,7 @@ pub(super) enum Step<'p> {
     Fields(&'static [&'static str]),
     /// To a field of the API.
     Field(&'static str),
-    /// To what stands under a key of the author's.
+    /// To a key chosen by the author.
     Key(&'p str),
     /// To an item of a list.
     Index(usize),
@@ -29,12 +28,12 @@ impl<'p> Place<'p> {
     /// The whole object.
     pub(super) const ROOT: Self = Self { around: None, step: Step::None };
 
-    /// Returns a place inside of this one.
+    /// Returns a place inside this one.
     pub(super) fn step(&'p self, step: Step<'p>) -> Self {
         Self { around: Some(self), step }
     }
 
-    /// Returns the place by itself.
+    /// Returns the pointer to the place.
     pub(super) fn pointer(&self) -> Pointer {
         let around = self.around.map(Place::pointer).unwrap_or_default();
         match self.step {

@@ -1,4 +1,4 @@
-//! The shapes that the API server reads: fields, types and required fields, as a compact table.
+//! The schema of the API: fields, types and required fields, as a compact table.
 //!
 //! The table is made from schemas once, when it is first needed: those of built-in kinds are in
 //! [`built_in`], that of a custom resource is beside its kind.
@@ -17,14 +17,14 @@ use crate::text::value;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Id(u16);
 
-/// What may stand at a place. `null` may stand everywhere, and means "unset".
+/// The type of a value. `null` is always allowed, and means "unset".
 #[derive(Debug)]
 pub(super) enum Shape {
     /// Anything.
     Any,
     /// A string.
     Text,
-    /// A string out of a few, or one that rules must be able to read: a stand-in is worth a word.
+    /// A string with few values, or one that rules read: placeholders are reported.
     Choice,
     /// An integer of 32 bits.
     Int32,
@@ -48,15 +48,15 @@ pub(super) enum Shape {
     Object(Fields),
 }
 
-/// The fields of a mapping. Every field of every object is looked up here twice.
+/// The fields of a mapping, in a hash table: every field of every object is looked up twice.
 #[derive(Debug)]
 pub(super) struct Fields {
     /// Names and shapes, sorted by name.
     fields: Vec<Field>,
-    /// One more than a field's index, in the first free slot from the one that its name hashes to; 0 where
-    /// there is none. At least half of them are free.
+    /// A field's index plus 1, in the first free slot from the hash of its name; 0 in free slots. At least
+    /// half are free.
     slots: Box<[u16]>,
-    /// Names of the fields that must be there, sorted.
+    /// Names of required fields, sorted.
     pub(super) required: Vec<Box<str>>,
 }
 
@@ -67,8 +67,7 @@ struct Field {
     shape: Id,
 }
 
-/// Returns the slot that a name hashes to, of so many, which are a power of two. What begins alike and is as
-/// long shares one: that is rare.
+/// Returns the slot of a name by its first 8 bytes and length. `slots` is a power of two.
 fn slot(name: &str, slots: usize) -> usize {
     let begin = match name.as_bytes().first_chunk::<8>() {
         Some(begin) => u64::from_be_bytes(*begin),
@@ -117,12 +116,12 @@ impl Fields {
 /// The shape of one kind of object.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Root {
-    /// Which kind it is; nothing for a claim, which is not judged.
+    /// The kind; nothing for a claim, which is not judged.
     pub(super) kind: Option<Kind>,
     /// The shape.
     pub(super) shape: Id,
-    /// Whether the API server itself refuses an object that lacks a required field. It does so for custom
-    /// resources; built-in kinds have validation instead.
+    /// Whether the schema's required fields are checked, as for custom resources; built-in kinds have
+    /// validation.
     pub(super) required: bool,
 }
 
@@ -136,7 +135,7 @@ pub(super) struct Schema {
     custom: BTreeMap<Kind, Id>,
 }
 
-/// Fields that hold strings, but out of a few, or that a rule must read.
+/// Fields with strings of type [`Shape::Choice`].
 const CHOICES: [&str; 13] = [
     "claimName",
     "cleanPodPolicy",
@@ -154,11 +153,8 @@ const CHOICES: [&str; 13] = [
 ];
 
 /// The kinds of built-in objects that are read: Job, CronJob and claim.
-const BUILT_IN: [&str; 3] = [
-    "io.k8s.api.batch.v1.Job",
-    "io.k8s.api.batch.v1.CronJob",
-    "io.k8s.api.core.v1.PersistentVolumeClaim",
-];
+const BUILT_IN: [&str; 3] =
+    ["io.k8s.api.batch.v1.Job", "io.k8s.api.batch.v1.CronJob", "io.k8s.api.core.v1.PersistentVolumeClaim"];
 
 const QUANTITY: &str = "io.k8s.apimachinery.pkg.api.resource.Quantity";
 
@@ -169,7 +165,7 @@ impl Schema {
         SCHEMA.get_or_init(Self::build)
     }
 
-    /// Returns the shape of an object's kind and version; nothing for one whose shape is not known here.
+    /// Returns the shape of an object's kind and version; nothing if unknown.
     pub(super) fn root(&self, object: &value::Value) -> Option<Root> {
         let version = object.get("apiVersion").and_then(value::Value::as_str)?;
         let kind = Kind::of(object);
@@ -235,7 +231,7 @@ impl<'d> Builder<'d> {
         if let Some(id) = self.known.get(name) {
             return *id;
         }
-        // Shapes that refer to themselves find this place.
+        // For shapes that refer to themselves.
         let id = self.push(Shape::Any);
         self.known.insert(name, id);
         let shape = match self.definitions.get(name) {

@@ -1,9 +1,8 @@
-//! An object as the API server holds it: what its author wrote is borrowed, and only what the server adds or
-//! rewrites is new.
+//! An object as the API server stores it. Borrows what the author wrote; only what the server adds or changes
+//! is new.
 //!
-//! Every manifest is turned into one of these to be validated, so keys and texts are not copied, and the
-//! fields of a mapping lie in one sorted vector: nearly all fields that validation asks for are not there,
-//! and that is told without following a pointer.
+//! Every manifest is converted for validation, so keys and strings are not copied, and mappings are sorted
+//! vectors: most fields that validation reads are missing, which is then fast to see.
 
 use std::borrow::Cow;
 
@@ -22,7 +21,7 @@ pub enum Stored<'a> {
     Bool(bool),
     /// A number.
     Number(Number),
-    /// A text, the author's or one that the server has made of it.
+    /// A string, of the author or the server.
     Text(Cow<'a, str>),
     /// A list.
     List(Vec<Self>),
@@ -31,7 +30,7 @@ pub enum Stored<'a> {
 }
 
 impl<'a> Stored<'a> {
-    /// Returns a value just as it is.
+    /// Returns an unchanged value.
     #[must_use]
     pub fn of(value: &'a Value) -> Self {
         match value {
@@ -44,7 +43,7 @@ impl<'a> Stored<'a> {
         }
     }
 
-    /// Returns the value by itself.
+    /// Returns an owned copy.
     #[must_use]
     pub fn to_value(&self) -> Value {
         match self {
@@ -116,8 +115,7 @@ impl<'a> Stored<'a> {
         self.as_mapping()?.get(key)
     }
 
-    /// Returns the kind of an object, as [`Kind::of`] does, if its version is one of which the fields are
-    /// known.
+    /// Returns the kind of an object, if the fields of its version are known.
     #[must_use]
     pub fn kind(&self) -> Option<Kind> {
         let version = self.get("apiVersion")?.as_str()?;
@@ -125,10 +123,10 @@ impl<'a> Stored<'a> {
         kind.knows(version).then_some(kind)
     }
 
-    /// Reads a quantity, as [`Quantity::from_json`] does.
+    /// Parses a quantity, as [`Quantity::from_json`] does.
     ///
     /// # Errors
-    /// It is none.
+    /// It is not a quantity.
     pub fn quantity(&self) -> Result<Quantity, QuantityError> {
         match self {
             Self::Text(text) => Quantity::parse(text.trim()),
@@ -165,19 +163,17 @@ impl From<bool> for Stored<'_> {
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Entries<'a>(Vec<(&'a str, Stored<'a>)>);
 
-/// Up to so many fields are looked through one after another: keys of different lengths, which most are,
-/// differ at once.
+/// The most fields that are searched one by one: keys of different lengths, as most are, compare fast.
 const FEW: usize = 16;
 
-/// Room for the defaults that a mapping may get.
+/// Capacity for defaults.
 const SPARE: usize = 6;
 
 impl<'a> Entries<'a> {
-    /// Makes fields of those of a value; `read` leaves some out.
+    /// Converts the fields of a mapping, without those for which `read` returns nothing.
     #[must_use]
     pub fn of(entries: &'a Map, mut read: impl FnMut(&'a str, &'a Value) -> Option<Stored<'a>>) -> Self {
         let mut fields = Vec::with_capacity(entries.len() + SPARE);
-        // They come sorted by key.
         fields.extend(entries.iter().filter_map(|(key, value)| Some((key, read(key, value)?))));
         debug_assert!(fields.is_sorted_by_key(|(key, _)| *key), "a mapping is sorted");
         Self(fields)
@@ -191,7 +187,7 @@ impl<'a> Entries<'a> {
         }
     }
 
-    /// Returns where a field is, or else where it belongs.
+    /// Returns the index of a field, or where to insert it.
     fn search(&self, key: &str) -> Result<usize, usize> {
         self.0.binary_search_by(|(known, _)| (*known).cmp(key))
     }
@@ -214,7 +210,7 @@ impl<'a> Entries<'a> {
         self.position(key).is_some()
     }
 
-    /// Returns a field to change, made where it is not there.
+    /// Returns a field to change, added if missing.
     pub fn get_or_insert(&mut self, key: &'a str, value: impl FnOnce() -> Stored<'a>) -> &mut Stored<'a> {
         let at = match self.search(key) {
             Ok(at) => at,
@@ -226,7 +222,7 @@ impl<'a> Entries<'a> {
         &mut self.0[at].1
     }
 
-    /// Sets a field, whatever it was.
+    /// Sets a field.
     pub fn insert(&mut self, key: &'a str, value: Stored<'a>) {
         match self.search(key) {
             Ok(at) => self.0[at].1 = value,
@@ -234,7 +230,7 @@ impl<'a> Entries<'a> {
         }
     }
 
-    /// Takes a field out; tells what it was.
+    /// Removes a field; returns its value.
     pub fn remove(&mut self, key: &str) -> Option<Stored<'a>> {
         self.position(key).map(|at| self.0.remove(at).1)
     }

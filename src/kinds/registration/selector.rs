@@ -1,9 +1,9 @@
-//! Label selectors, as far as it takes to say what one selects.
+//! Label selectors.
 
 use crate::text::value::Value;
 
-/// Tells whether a `LabelSelector` selects what has the labels, of which `label` returns the values. An empty
-/// selector, and none, select everything; an operator that is not known selects nothing.
+/// Tells whether a `LabelSelector` matches labels, whose values `label` returns. An empty or missing selector
+/// matches everything, an unknown operator nothing.
 pub(crate) fn selects<'a>(selector: &Value, label: impl Fn(&str) -> Option<&'a str>) -> bool {
     let equal = selector["matchLabels"].as_object().into_iter().flatten();
     let expressions = selector["matchExpressions"].as_array().into_iter().flatten();
@@ -23,7 +23,7 @@ pub(crate) fn selects<'a>(selector: &Value, label: impl Fn(&str) -> Option<&'a s
         })
 }
 
-/// Returns the labels of an object as [`selects`] wants them.
+/// Returns a lookup of the labels of an object, for [`selects`].
 pub(crate) fn labels<'o>(object: &'o Value) -> impl Fn(&str) -> Option<&'o str> + use<'o> {
     let labels = object.pointer("/metadata/labels").and_then(Value::as_object);
     move |key| labels?.get(key)?.as_str()

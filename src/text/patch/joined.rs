@@ -1,4 +1,4 @@
-//! Changes that were each made for the same object, as one list of operations.
+//! Combines independent changes of one object into one list of operations.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -7,51 +7,48 @@ use crate::text::patch::Op;
 use crate::text::pointer::{Pointer, Token};
 use crate::text::value::Value;
 
-/// Two changes that want different things of one place.
+/// A conflict of two changes at one place.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("another change is made at `{0}`")]
 pub struct Clash(pub Pointer);
 
-/// Changes that were each made for the same object, joined into operations on places apart from each other.
+/// Independent changes of one object, combined into operations on separate places.
 ///
-/// What one change puts below a place that another one makes becomes a part of the latter's value, so two
-/// that each bring the same missing mapping bring one that has what both put into it. A change that would
-/// undo something of one that is in already stays out.
+/// An operation below a place that another one adds becomes part of that value, so two changes that add the
+/// same missing mapping add it once. A change that conflicts with an earlier one is rejected.
 #[derive(Clone, Debug, Default)]
 pub struct Joined {
     ops: Vec<Op>,
     places: Places,
 }
 
-/// The operations by their places, so that what lies around a place, or in it, is found without a look at all
-/// the others.
+/// A tree of the operations by place.
 #[derive(Clone, Debug, Default)]
 struct Places {
-    /// The operations that end here: one, or several insertions before the same item.
+    /// The operations at this place: one, or several insertions before the same item.
     ops: Vec<usize>,
     below: BTreeMap<Token, Self>,
-    /// The items of a list before which something is put in, or that are taken out: they move those behind
-    /// them.
+    /// The indexes of insertions and removals, which move the items after them.
     moving: BTreeSet<usize>,
-    /// Those of them that are taken out. What is put in behind them would land elsewhere, or behind the end.
+    /// The indexes of removals. An insertion after one would be at another index, or after the end.
     removed: BTreeSet<usize>,
 }
 
-/// What becomes of an operation among those that are there.
+/// How an operation combines with earlier ones.
 enum Fit {
-    /// It stands beside them.
+    /// It is separate.
     Beside,
-    /// It is a part of the value that another one brings.
+    /// It becomes part of the value of another one.
     Within(usize),
-    /// One of them does the same.
+    /// It is a duplicate.
     Known,
 }
 
 impl Joined {
-    /// Takes a change in: all its operations, which are meant in order, or, where one of them clashes, none.
+    /// Adds a change: all its operations, in order, or none.
     ///
     /// # Errors
-    /// A change that is in wants something else of the same place.
+    /// It conflicts with an earlier change.
     pub fn join(&mut self, change: &[Op]) -> Result<(), Clash> {
         let mut undo = Vec::new();
         for op in change {
@@ -65,13 +62,13 @@ impl Joined {
         Ok(())
     }
 
-    /// Returns the operations, in the order in which they came.
+    /// Returns the operations, in the order in which they were added.
     #[must_use]
     pub fn ops(&self) -> &[Op] {
         &self.ops
     }
 
-    /// Returns the operations, in the order in which they came.
+    /// Returns the operations, in the order in which they were added.
     #[must_use]
     pub fn into_ops(self) -> Vec<Op> {
         self.ops
@@ -109,7 +106,7 @@ impl Joined {
         Some(())
     }
 
-    /// Puts an operation back to what it was; the last one that came may not have been there at all.
+    /// Restores an operation, or removes the last one.
     fn restore(&mut self, at: usize, before: Option<Op>) {
         if let Some(before) = before {
             self.ops[at] = before;
@@ -141,7 +138,7 @@ impl Joined {
         }
         let inserts = matches!(op, Op::Add(..)) && matches!(last, Token::Index(_));
         if inserts || matches!(op, Op::Remove(_)) && matches!(last, Token::Index(_)) {
-            // What stands behind in the list moves. Only insertions do not mind one another.
+            // Items after it move. Only insertions are compatible with each other.
             let mut behind =
                 places.below.range((*last).clone()..).filter(|(token, _)| matches!(token, Token::Index(_)));
             let moves = behind.any(|(_, place)| {
@@ -167,32 +164,31 @@ impl Joined {
         }
     }
 
-    /// Tells whether an operation is an insertion into a list or takes an item out, so that others move.
+    /// Tells whether an operation is an insertion into a list.
     fn is_insertion(&self, at: usize) -> bool {
         matches!(&self.ops[at], Op::Add(place, _) if matches!(place.last(), Some(Token::Index(_))))
     }
 }
 
 impl Places {
-    /// Tells whether an item of a list, these places being those of the list, is moved by an operation before
-    /// it.
+    /// Tells whether an operation moves an item of this list.
     fn shifts(&self, item: &Token) -> bool {
         before(&self.moving, item)
     }
 }
 
-/// Tells whether an item of a list is one of those given, or behind one.
+/// Tells whether an item of a list is one of `items` or after one.
 fn before(items: &BTreeSet<usize>, item: &Token) -> bool {
     let Token::Index(item) = item else { return false };
     items.first().is_some_and(|first| first <= item)
 }
 
-/// Tells whether an operation on an item of a list moves those behind it.
+/// Tells whether an operation on an item of a list moves the items after it.
 fn moves(op: &Op) -> bool {
     !matches!(op, Op::Replace(..))
 }
 
-/// Takes the last operation out of its place; `ops` are those that stay.
+/// Removes the last operation from its place; `ops` are the others.
 fn forget(places: &mut Places, tokens: &[&Token], ops: &[Op]) {
     let Some((first, rest)) = tokens.split_first() else {
         places.ops.pop();
@@ -216,8 +212,7 @@ fn brings_mapping(op: &Op) -> bool {
     matches!(op, Op::Add(_, Value::Object(_)) | Op::Replace(_, Value::Object(_)))
 }
 
-/// Makes an operation at a place inside of what another one brings a part of the latter's value. Nothing that
-/// the value has is changed.
+/// Adds an operation to the value of one around it. Nothing if that would change what the value has.
 fn grow(around: &mut Op, op: &Op) -> Option<()> {
     let (Op::Add(place, value) | Op::Replace(place, value)) = around else { return None };
     let below = op.pointer().below(place)?;
@@ -233,7 +228,7 @@ fn grow(around: &mut Op, op: &Op) -> Option<()> {
     }
 }
 
-/// Adds to a value what another one has besides. Nothing where the two differ in what both have.
+/// Merges two values. Nothing if they differ where both have a value.
 fn merge(value: &mut Value, other: &Value) -> Option<()> {
     match (value, other) {
         (Value::Object(entries), Value::Object(others)) => {

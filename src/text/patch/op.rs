@@ -3,15 +3,14 @@
 use crate::text::pointer::Pointer;
 use crate::text::value::Value;
 
-/// One RFC 6902 operation, in the subset that means the same to every JSON Patch engine.
+/// An RFC 6902 operation that works the same in every JSON Patch engine.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Op {
-    /// Sets a key of an existing mapping, or inserts into an existing list before the index (the length
-    /// appends).
+    /// Sets a key of a mapping, or inserts into a list before the index (the length appends).
     Add(Pointer, Value),
-    /// Puts another value in the place of an existing one.
+    /// Replaces an existing value.
     Replace(Pointer, Value),
-    /// Takes an existing value out.
+    /// Removes an existing value.
     Remove(Pointer),
 }
 
@@ -24,8 +23,7 @@ impl Op {
         }
     }
 
-    /// Returns the same operation on the value at a place, which the operation's own place lies in; nothing
-    /// if it does not.
+    /// Returns the operation relative to a place around it; nothing if it is not inside that place.
     #[must_use]
     pub fn below(&self, around: &Pointer) -> Option<Self> {
         let place = self.pointer().below(around)?;
@@ -36,7 +34,7 @@ impl Op {
         })
     }
 
-    /// Makes an operation on an object one on the document in which the object stands at a place.
+    /// Moves the operation below a place.
     pub fn move_below(&mut self, at: &Pointer) {
         match self {
             Self::Add(pointer, _) | Self::Replace(pointer, _) | Self::Remove(pointer) => {

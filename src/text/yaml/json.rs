@@ -1,15 +1,15 @@
-//! JSON text into the same tree as YAML, by the rules of Go's decoder: no comments, no trailing commas, the
-//! last of two equal keys counts.
+//! Parses JSON into the same tree as YAML, as Go's decoder does: no comments, no trailing commas, the last of
+//! equal keys counts.
 
 use std::ops::Range;
 
 use super::tree::{Builder, Kind, Style, Tree};
-use super::{Limits, SyntaxError, SyntaxErrorKind};
+use super::{Limits, SyntaxError};
 
-/// Returns the length of the JSON value at the start of `source`, which is not blank; it need not be valid.
+/// Returns the length of the JSON value at the start of `source`, valid or not.
 ///
-/// A value whose brackets never close ends before the next line that starts with `{`, so that one broken
-/// object of a stream costs no other.
+/// A value with unclosed brackets ends before the next line that starts with `{`, so that later objects of
+/// the stream are read.
 pub(super) fn skim(source: &[u8]) -> usize {
     let mut depth = 0_usize;
     let mut at = 0;
@@ -37,7 +37,7 @@ pub(super) fn skim(source: &[u8]) -> usize {
     memchr::memmem::find(source, b"\n{").map_or(source.len(), |offset| offset + 1)
 }
 
-/// Returns the length of the rest of a string, its closing quote included; nothing if it is not closed.
+/// Returns the length of the rest of a string, with its closing quote; nothing if it is not closed.
 fn string_len(source: &[u8]) -> Option<usize> {
     let mut at = 0;
     while let Some(offset) = memchr::memchr2(b'"', b'\\', source.get(at..)?) {
@@ -50,16 +50,10 @@ fn string_len(source: &[u8]) -> Option<usize> {
     None
 }
 
-/// Tells whether a range of the source is JSON; spans of the error are bytes of the source.
+/// Checks that a range of the source is JSON; spans of errors are bytes of the source.
 pub(super) fn check(source: &[u8], span: Range<usize>, limits: &Limits) -> Result<(), SyntaxError> {
-    let text = str::from_utf8(&source[span.clone()]).map_err(|error| {
-        let at = span.start + error.valid_up_to();
-        SyntaxError {
-            message: "the file is not UTF-8 text".into(),
-            span: at..at + 1,
-            kind: SyntaxErrorKind::Encoding,
-        }
-    })?;
+    let text = str::from_utf8(&source[span.clone()])
+        .map_err(|error| SyntaxError::not_utf8(span.start + error.valid_up_to()))?;
     read(text, limits).map(|_| ()).map_err(|error| error.shifted(span.start))
 }
 
@@ -80,7 +74,7 @@ struct Reader<'t> {
 
 impl Reader<'_> {
     fn document(&mut self) -> Result<(), SyntaxError> {
-        // The closing brackets that are awaited.
+        // The expected closing brackets.
         let mut open: Vec<u8> = Vec::new();
         loop {
             self.blank();
@@ -92,7 +86,7 @@ impl Reader<'_> {
                     return if self.at == self.bytes.len() {
                         Ok(())
                     } else {
-                        Err(self.error("text behind the end of the JSON value"))
+                        Err(self.error("unexpected text after the end of the JSON value"))
                     };
                 };
                 match self.bytes.get(self.at) {
@@ -109,8 +103,8 @@ impl Reader<'_> {
                     }
                     _ if first => {}
                     None => return Err(self.error("the JSON value ends too early")),
-                    Some(_) if close == b'}' => return Err(self.error("a `,` or `}` belongs here")),
-                    Some(_) => return Err(self.error("a `,` or `]` belongs here")),
+                    Some(_) if close == b'}' => return Err(self.error("expected `,` or `}`")),
+                    Some(_) => return Err(self.error("expected `,` or `]`")),
                 }
                 if close == b'}' {
                     self.key()?;
@@ -128,18 +122,18 @@ impl Reader<'_> {
 
     fn key(&mut self) -> Result<(), SyntaxError> {
         if self.bytes.get(self.at) != Some(&b'"') {
-            return Err(self.error("a key in double quotes belongs here"));
+            return Err(self.error("expected a key in double quotes"));
         }
         self.string()?;
         self.blank();
         if self.bytes.get(self.at) != Some(&b':') {
-            return Err(self.error("a `:` belongs here"));
+            return Err(self.error("expected `:`"));
         }
         self.at += 1;
         Ok(())
     }
 
-    /// Reads a scalar, or the opening of a collection; tells whether it was an opening.
+    /// Reads a scalar or an opening bracket; returns whether it was a bracket.
     fn value(&mut self, open: &mut Vec<u8>) -> Result<bool, SyntaxError> {
         let start = self.at;
         match self.bytes.get(start) {
@@ -163,7 +157,7 @@ impl Reader<'_> {
                     .count();
                 let word = &self.source[start..start + len];
                 if !(matches!(word, "true" | "false" | "null") || is_number(word.as_bytes())) {
-                    return Err(self.error("a JSON value belongs here"));
+                    return Err(self.error("expected a JSON value"));
                 }
                 self.at += len;
                 self.builder.scalar(Style::Plain, start as u32..self.at as u32, word)?;
@@ -176,13 +170,13 @@ impl Reader<'_> {
     fn string(&mut self) -> Result<(), SyntaxError> {
         let start = self.at;
         let Some(len) = string_len(&self.bytes[start + 1..]) else {
-            return Err(self.error("this quote is never closed"));
+            return Err(self.error("the quote is never closed"));
         };
         let end = start + 1 + len;
         let inner = &self.source[start + 1..end - 1];
         if let Some(control) = inner.bytes().position(|byte| byte < 0x20) {
             self.at = start + 1 + control;
-            return Err(self.error("a line break or control character inside of a JSON string"));
+            return Err(self.error("line break or control character inside a JSON string"));
         }
         self.at = end;
         let span = start as u32..end as u32;
@@ -191,7 +185,7 @@ impl Reader<'_> {
         } else {
             let text = unescape(inner).map_err(|at| {
                 self.at = start + 1 + at;
-                self.error("an escape that JSON does not know")
+                self.error("unknown escape")
             })?;
             self.builder.scalar(Style::Double, span, &text)?;
         }
@@ -200,15 +194,11 @@ impl Reader<'_> {
 
     fn error(&self, message: &str) -> SyntaxError {
         let len = self.source[self.at..].chars().next().map_or(0, char::len_utf8);
-        SyntaxError {
-            message: message.to_owned(),
-            span: self.at..self.at + len,
-            kind: SyntaxErrorKind::Syntax,
-        }
+        SyntaxError::syntax(message, self.at..self.at + len)
     }
 }
 
-/// Tells whether a word is a number as JSON writes it.
+/// Tells whether a word is a JSON number.
 pub(super) fn is_number(word: &[u8]) -> bool {
     fn digits(word: &[u8]) -> (usize, &[u8]) {
         let count = word.iter().take_while(|byte| byte.is_ascii_digit()).count();

@@ -1,4 +1,4 @@
-//! From a place in the value back to the bytes it came from.
+//! Finds the source location of a place in the value.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -11,13 +11,13 @@ use crate::text::pointer::{Pointer, Token};
 /// A place of the tree.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Found {
-    /// The node of the key, for a field of a mapping.
+    /// The key of a field.
     pub(super) key: Option<usize>,
-    /// The node of the value; an alias is not followed.
+    /// The value; aliases are not followed.
     pub(super) value: usize,
-    /// The alias it stands behind, the outermost one.
+    /// The outermost alias it is behind.
     pub(super) via: Option<usize>,
-    /// The value of the merge key it comes from, the outermost one.
+    /// The value of the outermost merge key it comes from.
     pub(super) merge: Option<usize>,
 }
 
@@ -48,7 +48,7 @@ pub(super) fn find(text: Text<'_>, pointer: &Pointer) -> Option<Found> {
     Some(found)
 }
 
-/// Finds a key of a mapping: the one that is assigned last, as the value has it.
+/// Finds a key of a mapping: the one whose value counts.
 pub(super) fn field(text: Text<'_>, mapping: usize, name: &str, within: Found) -> Option<Found> {
     if let Some(Wide::Fields { own, merges }) = wide(text, mapping) {
         let mut last = own.get(name).map(|(key, value)| Found {
@@ -58,7 +58,7 @@ pub(super) fn field(text: Text<'_>, mapping: usize, name: &str, within: Found) -
         });
         let own = last.and_then(|found| found.key);
         for (key, value) in merges {
-            // Nodes are numbered in the order of the source.
+            // Nodes are in source order.
             if own.is_none_or(|own| own < *key as usize) {
                 last = in_merge(text, *value as usize, name, within)?.or(last);
             }
@@ -84,8 +84,7 @@ pub(super) fn field(text: Text<'_>, mapping: usize, name: &str, within: Found) -
     last
 }
 
-/// Finds a key in what a merge key brings in; nothing inside where it is not there, and nothing at all where
-/// there is something else than mappings.
+/// Finds a key in merged mappings: `Some(None)` if they do not have it, `None` if they are not mappings.
 fn in_merge(text: Text<'_>, value: usize, name: &str, within: Found) -> Option<Option<Found>> {
     for part in text.merged(value).ok()? {
         let node = text.tree.node(part);
@@ -102,21 +101,20 @@ fn in_merge(text: Text<'_>, value: usize, name: &str, within: Found) -> Option<O
     Some(None)
 }
 
-/// A collection with so many nodes in it is not walked over for each place, because there may be as many
-/// places to find.
+/// The most nodes in a container that is searched without an index.
 const WIDE: usize = 4096;
 
-/// The parts of a large collection, by what a pointer calls them.
+/// An index of a large container.
 #[derive(Clone, Debug)]
 pub(super) enum Wide {
     /// The items of a list.
     Items(Box<[u32]>),
-    /// The entries of a mapping: key and value by name, of equal keys the last one; and its merge keys with
-    /// their values, in source order.
+    /// The key and value of each name of a mapping, the last of equal keys, and its merge keys and their
+    /// values in source order.
     Fields { own: BTreeMap<Box<str>, (u32, u32)>, merges: Vec<(u32, u32)> },
 }
 
-/// Returns the parts of a collection, if it is large.
+/// Returns the index of a container, if it is large.
 fn wide<'t>(text: Text<'t>, at: usize) -> Option<&'t Wide> {
     if text.tree.node(at).next as usize - at <= WIDE {
         return None;
@@ -151,10 +149,10 @@ fn all_wide(text: Text<'_>) -> BTreeMap<usize, Wide> {
     (0..text.tree.len()).filter(is_wide).filter_map(|at| Some((at, parts(at)?))).collect()
 }
 
-/// Returns where a place stands.
+/// Returns the source location of a place.
 pub(super) fn locate(text: Text<'_>, document: &Range<usize>, pointer: &Pointer) -> Option<Span> {
     let base = document.start;
-    // The text was read with a line break at its end, which the source may lack.
+    // The text has a line break at its end, which the source may lack.
     let shift =
         |range: Range<usize>| (range.start + base).min(document.end)..(range.end + base).min(document.end);
     let span = |at: usize| shift(text.tree.node(at).span());
@@ -169,12 +167,12 @@ pub(super) fn locate(text: Text<'_>, document: &Range<usize>, pointer: &Pointer)
     Some(Span { key: found.key.map(span), value: span(found.value), via_alias })
 }
 
-/// Returns the keys that stand twice, with the places of their fields, in source order.
+/// Returns the duplicate keys with their pointers, in source order.
 pub(super) fn duplicates(text: Text<'_>, base: usize, mut twice: Vec<Twice>) -> Vec<Duplicate> {
     if twice.is_empty() {
         return Vec::new();
     }
-    // Of three equal keys the first two are dropped for the third: follow each to the one that stays.
+    // Of three equal keys the third is kept for both others.
     let mut stays = BTreeMap::new();
     for pair in twice.iter_mut().rev() {
         pair.kept = stays.get(&pair.kept).copied().unwrap_or(pair.kept);
@@ -200,7 +198,7 @@ pub(super) fn duplicates(text: Text<'_>, base: usize, mut twice: Vec<Twice>) -> 
     out
 }
 
-/// A walk through the tree that knows its place.
+/// A walk through the tree that tracks its place.
 struct Places<'t> {
     text: Text<'t>,
     wanted: &'t [Twice],
@@ -213,12 +211,12 @@ struct Places<'t> {
 enum Step {
     Key(usize),
     Index(usize),
-    /// A merge key takes no step.
+    /// A merge key adds no step.
     Merge,
 }
 
 impl Places<'_> {
-    /// Visits a node whose depth the reader has bounded; leaves out what has nothing in it.
+    /// Visits a node, whose depth is limited; skips those without duplicates.
     fn visit(&mut self, at: usize) {
         let node = *self.text.tree.node(at);
         while let Some(pair) = self.wanted.get(self.next).filter(|pair| pair.mapping as usize == at) {

@@ -1,10 +1,10 @@
-//! Values as YAML or JSON text, in the manner of the text around them.
+//! Prints values as YAML or JSON, in the style of the surrounding text.
 
 use super::resolve::{self, Scalar, is_word};
 use super::tree::{Style, Tag};
 use crate::text::value::{Map, Value};
 
-/// How the text around a new value is written.
+/// The style of the surrounding text.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Look {
     /// The line break.
@@ -15,22 +15,21 @@ pub(super) struct Look {
     pub(super) indented_lists: bool,
     /// The quotes of keys.
     pub(super) key_quote: Option<char>,
-    /// The quotes of strings that would do without.
+    /// The quotes of strings that do not need any.
     pub(super) quote: Option<char>,
-    /// What stands between a key and its value, in brackets.
+    /// The text between a key and its value, in brackets.
     pub(super) colon: &'static str,
-    /// What stands between two items on one line, in brackets.
+    /// The text between two items on one line, in brackets.
     pub(super) comma: &'static str,
-    /// Whether what a mapping is called stands first in it, as people write it; the rest is in the order of
-    /// the alphabet.
+    /// Whether names come first in a mapping, as people write them; other keys are sorted.
     pub(super) names_first: bool,
 }
 
-/// The keys that people write first in the items of a list: what Kubernetes tells them apart by, and what is
-/// said of a toleration's key.
+/// The keys that people write first in list items: those that identify an item, and the fields of a
+/// toleration.
 const FIRST: [&str; 4] = ["name", "key", "operator", "value"];
 
-/// Tells whether a value takes no lines of its own.
+/// Tells whether a value is printed on the line of its key.
 pub(super) fn is_inline(value: &Value) -> bool {
     match value {
         Value::Array(items) => items.is_empty(),
@@ -40,7 +39,7 @@ pub(super) fn is_inline(value: &Value) -> bool {
 }
 
 impl Look {
-    /// The look of a text of its own, as kubectl prints objects.
+    /// The style of kubectl.
     pub(super) const PLAIN: Self = Self {
         newline: "\n",
         step: 2,
@@ -64,7 +63,7 @@ impl Look {
         quoted(key, self.key_quote, flow)
     }
 
-    /// Prints a scalar or an empty collection; anything else in brackets on one line.
+    /// Prints a value on one line, with containers in brackets.
     pub(super) fn inline(&self, value: &Value, flow: bool) -> String {
         match value {
             Value::String(text) => quoted(text, self.quote, flow),
@@ -86,8 +85,7 @@ impl Look {
         format!("{}{}{}", self.key(key, true), self.colon, self.inline(value, true))
     }
 
-    /// Prints a value in brackets over several lines; the first line is not indented, the others stand below
-    /// `indent`.
+    /// Prints a value in brackets on several lines; all but the first are indented by `indent`.
     pub(super) fn spread(&self, value: &Value, indent: &str, step: &str) -> String {
         let deeper = format!("{indent}{step}");
         let join = |parts: Vec<String>| parts.join(&format!(",{}{deeper}", self.newline));
@@ -108,8 +106,7 @@ impl Look {
         }
     }
 
-    /// Prints a value by indentation. The first line is not indented; it is to stand in column `column`, from
-    /// 0.
+    /// Prints a value as a block whose first line, which is not indented, goes to column `column`, from 0.
     pub(super) fn block(&self, value: &Value, column: usize) -> String {
         let mut out = String::new();
         self.push_block(value, column, &mut out);
@@ -139,7 +136,7 @@ impl Look {
         }
     }
 
-    /// Prints a key and its value by indentation, the key in column `column`.
+    /// Prints a key in column `column`, and its value, as a block.
     pub(super) fn block_entry(&self, key: &str, value: &Value, column: usize) -> String {
         let mut out = String::new();
         self.push_block_entry(key, value, column, &mut out);
@@ -165,7 +162,7 @@ impl Look {
         {
             out.push_str(" |-");
             for line in text.split('\n') {
-                // An empty line has no indentation that somebody's editor would take away.
+                // Editors remove the indentation of empty lines.
                 self.push_line(if line.is_empty() { 0 } else { column + self.step }, out);
                 out.push_str(line);
             }
@@ -179,7 +176,6 @@ impl Look {
         }
     }
 
-    /// Prints what takes no lines of its own, outside of brackets.
     fn push_inline(&self, value: &Value, out: &mut String) {
         match value {
             Value::String(text) => push_quoted(text, self.quote, false, out),
@@ -187,7 +183,7 @@ impl Look {
         }
     }
 
-    /// Returns the column of a collection below a key.
+    /// Returns the column of a container below a key.
     pub(super) fn below(&self, value: &Value, column: usize) -> usize {
         if value.is_array() && !self.indented_lists { column } else { column + self.step }
     }
@@ -205,7 +201,7 @@ impl Look {
     }
 }
 
-/// Prints text, in the given quotes; without any where it can do without and none are given.
+/// Prints text in the given quotes, or without quotes if none are given and none needed.
 fn quoted(text: &str, quote: Option<char>, flow: bool) -> String {
     let mut out = String::new();
     push_quoted(text, quote, flow, &mut out);
@@ -224,11 +220,11 @@ fn push_quoted(text: &str, quote: Option<char>, flow: bool, out: &mut String) {
     }
 }
 
-/// Tells whether text reads back as the same text without quotes. Errs on the side of quotes.
+/// Tells whether text without quotes parses as the same text. If unsure, returns false.
 fn is_plain(text: &str, flow: bool) -> bool {
     let bytes = text.as_bytes();
     let Some(first) = bytes.first() else { return false };
-    // Nearly all keys and many values are words, about which there is nothing to ask.
+    // Nearly all keys and many values are words.
     if is_word(text)
         && bytes.iter().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_' | b'.' | b'/'))
     {
@@ -249,13 +245,11 @@ fn is_plain(text: &str, flow: bool) -> bool {
         && text.chars().all(is_printable)
         && !(flow && text.contains([',', '[', ']', '{', '}', ':', '#', '?']))
         && resolve::scalar(text, Style::Plain, Tag::None) == Ok(Scalar::Text(text.into()))
-        // Plain in YAML 1.1 but something else to other readers, such as sexagesimal numbers: quotes harm
-        // nobody.
+        // Numbers in other versions of YAML, such as sexagesimal ones.
         && !(first.is_ascii_digit() && text.bytes().all(|byte| byte.is_ascii_digit() || matches!(byte, b':' | b'.' | b'-' | b'_' | b'+' | b'e' | b'E')))
 }
 
-/// Tells whether text of several lines reads back as the same text when it is written as a literal block
-/// without a break at its end.
+/// Tells whether text has several lines and parses as the same text from a literal block (`|-`).
 fn is_literal(text: &str) -> bool {
     let edges = |text: &str| text.starts_with([' ', '\n']) || text.ends_with([' ', '\n']);
     text.contains('\n')
@@ -263,12 +257,12 @@ fn is_literal(text: &str) -> bool {
         && text.split('\n').all(|line| !line.ends_with(' ') && line.chars().all(is_printable))
 }
 
-/// Tells whether a character may stand in plain or single-quoted text on one line.
+/// Tells whether a character is allowed in plain and single-quoted text on one line.
 fn is_printable(char: char) -> bool {
     !char.is_control() && !matches!(char, '\u{2028}' | '\u{2029}' | '\u{FEFF}' | '\u{FFFE}' | '\u{FFFF}')
 }
 
-/// Prints text in double quotes, with escapes that JSON and Go's YAML decoder both know.
+/// Prints text in double quotes, with escapes that both JSON and Go's YAML decoder support.
 fn double(text: &str) -> String {
     let mut out = String::with_capacity(text.len() + 2);
     out.push('"');
@@ -280,7 +274,7 @@ fn double(text: &str) -> String {
             '\r' => out.push_str("\\r"),
             '\t' => out.push_str("\\t"),
             char if is_printable(char) => out.push(char),
-            // All that is not printable lies in the basic plane.
+            // All characters that are not printable have four digits.
             char => out.push_str(&format!("\\u{:04x}", u32::from(char))),
         }
     }

@@ -1,10 +1,9 @@
-//! Text in quotes as Go's decoder reads it: its lines may be indented anyhow, and `\'` is an escape. And
-//! comments as that reads them: they may follow a closing quote, a bracket, a comma in brackets, and the
-//! header of a block of text at once.
+//! Lets the parser accept what Go's decoder does: quoted text with any indentation and with the escape `\'`,
+//! and comments right after a closing quote, a bracket, a comma in brackets, or the header of a block of
+//! text.
 //!
-//! The parser is stricter. So a document that it refuses for that is read a second time through [`Covered`],
-//! which shows it such text as one line of as many letters, and such comments as blanks. The text itself is
-//! then read apart, by [`super::tree`].
+//! A document that the parser rejects for that is parsed again through [`Covered`], which replaces such text
+//! with letters and such comments with spaces. [`super::tree`] then reads the text separately.
 
 use std::cell::{Cell, RefCell};
 use std::ops::Range;
@@ -13,34 +12,33 @@ use std::rc::Rc;
 use granit_parser::{BorrowedInput, Input};
 use memchr::memmem;
 
-/// How far the parser looks ahead at most.
+/// The longest lookahead of the parser.
 const WINDOW: usize = 128;
-/// How far it looks ahead where a token or a text in quotes starts, and nowhere else where it asks for the
-/// end.
+/// The lookahead with which it asks for the end only at the start of a token or quoted text.
 const AT_TOKEN: usize = 4;
 
-/// What [`Covered`] has done, for whoever must check it.
+/// What [`Covered`] has covered.
 #[derive(Debug, Default)]
 pub(super) struct Covers {
-    /// Texts that the parser does not see, quotes included.
+    /// Covered text, with quotes.
     pub(super) texts: RefCell<Vec<Range<usize>>>,
     /// The first quote that is never closed.
     pub(super) unclosed: Cell<Option<usize>>,
 }
 
-/// A source whose texts in quotes look as the parser wants them.
+/// A source in which quoted text is covered.
 pub(super) struct Covered<'s> {
     source: &'s str,
     at: usize,
-    /// What is shown as letters.
+    /// The range shown as letters.
     text: Cell<(usize, usize)>,
-    /// What is shown as blanks.
+    /// The range shown as spaces.
     comment: Cell<(usize, usize)>,
-    /// Where the text in quotes that was met last ends.
+    /// The end of the last quoted text.
     known: Cell<usize>,
-    /// How far the parser looked ahead last.
+    /// The last lookahead of the parser.
     ahead: usize,
-    /// Where the parser last stood at a token.
+    /// The place of the last token.
     token: Cell<usize>,
     covers: Rc<Covers>,
 }
@@ -52,8 +50,7 @@ impl<'s> Covered<'s> {
         Self { source, at: 0, text, comment, known, ahead: 0, token, covers }
     }
 
-    /// Notes where the parser stands. Right behind a quote that is a token by itself, it reads what is in
-    /// quotes.
+    /// Records the place of the parser. Right after a quote that is a token, it reads quoted text.
     fn stand(&self) {
         if self.ahead != AT_TOKEN {
             return;
@@ -78,10 +75,9 @@ impl<'s> Covered<'s> {
         self.cover_comment(Some(close + 1));
     }
 
-    /// Returns the place behind the bracket, the comma or the header of a block of text that the parser
-    /// stands at.
+    /// Returns the place after the bracket, comma or block header at the parser's place.
     fn behind_token(&self) -> Option<usize> {
-        // Within quotes there is none.
+        // None inside quotes.
         let rest = self.source.as_bytes().get(self.at..).filter(|_| self.at >= self.known.get())?;
         match rest.first()? {
             b'[' | b']' | b'{' | b'}' | b',' => Some(self.at + 1),
@@ -122,13 +118,13 @@ impl<'s> Covered<'s> {
     }
 }
 
-/// Tells whether a text, which starts with its quote, is one that the parser does not get to see.
+/// Tells whether quoted text must be covered.
 pub(super) fn is_covered(text: &[u8]) -> bool {
     memchr::memchr2(b'\n', b'\r', text).is_some()
         || text.starts_with(b"\"") && memmem::find(text, b"\\'").is_some()
 }
 
-/// Returns the places of the backslashes in `\'`, in a text in double quotes.
+/// Returns the places of the backslashes of `\'` in double-quoted text.
 pub(super) fn apostrophes(text: &[u8]) -> Vec<usize> {
     let mut found = Vec::new();
     let mut at = 0;
@@ -142,7 +138,7 @@ pub(super) fn apostrophes(text: &[u8]) -> Vec<usize> {
     found
 }
 
-/// Returns where a quote that opened before `at` is closed.
+/// Returns the place of the closing quote of text that starts at `at`.
 fn closing(bytes: &[u8], mut at: usize, quote: u8) -> Option<usize> {
     let escape = if quote == b'"' { b'\\' } else { quote };
     loop {

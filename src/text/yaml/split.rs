@@ -1,9 +1,8 @@
-//! Where documents begin and end, exactly as kubectl draws the borders: it splits a stream textually, before
-//! any YAML is read.
+//! Splits a source into documents as kubectl does: as text, before parsing.
 //!
-//! A stream whose first non-blank byte is `{` is read as a row of JSON values; kubectl turns to YAML for good
-//! where the first or the second value is no JSON. Otherwise a line that starts with `---` ends a document;
-//! nothing but blanks and a comment may follow on that line.
+//! A stream whose first non-blank byte is `{` is a series of JSON values; if the first or second value is not
+//! JSON, kubectl reads the rest as YAML. Otherwise a line that starts with `---` ends a document; only spaces
+//! and a comment may follow on that line.
 
 use std::ops::Range;
 
@@ -11,32 +10,31 @@ use memchr::memmem;
 
 use super::{Limits, SyntaxError, SyntaxErrorKind, json};
 
-/// How far kubectl looks for the brace that makes a stream JSON, in bytes.
+/// How far kubectl searches for the first brace of JSON, in bytes.
 const SNIFFED: usize = 4096;
 
-/// How the text of a document is to be read.
+/// How to parse a document.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Form {
-    /// JSON, by the rules of JSON.
+    /// As JSON.
     Json,
-    /// YAML.
+    /// As YAML.
     Yaml,
-    /// YAML behind a prefix of directives, which kubectl refuses and we understand.
+    /// As YAML after directives, which kubectl rejects.
     YamlWithDirectives,
 }
 
-/// The bytes of one document, not read yet. Chunks are independent: they can be parsed in parallel, by
-/// [`super::parse`].
+/// The bytes of one document. Chunks can be [parsed](super::parse) in parallel.
 #[derive(Clone, Debug)]
 pub struct Chunk {
-    /// The document's number in the source, from 0; documents without content count, as kubectl counts them.
+    /// The document's number in the source, from 0. Empty documents count, as in kubectl.
     pub index: usize,
     /// Its bytes in the source, without separators.
     pub span: Range<usize>,
     pub(super) form: Form,
-    /// Why kubectl refuses the document although it can be read.
+    /// Why kubectl rejects the document although it can be parsed.
     pub(super) refused: Option<SyntaxError>,
-    /// Why it is not JSON, where kubectl tries that first.
+    /// Why it is not JSON, if kubectl tries that first.
     pub(super) not_json: Option<SyntaxError>,
 }
 
@@ -48,7 +46,7 @@ pub struct Chunks<'s> {
     at: usize,
     index: usize,
     stage: Stage,
-    /// Why the next YAML document is no JSON.
+    /// Why the next YAML document is not JSON.
     not_json: Option<SyntaxError>,
 }
 
@@ -70,11 +68,11 @@ impl<'s> Chunks<'s> {
         SyntaxError { message, span, kind }
     }
 
-    /// Decides how the stream is read.
+    /// Decides whether the stream is JSON or YAML.
     fn sniff(&mut self) -> Result<(), SyntaxError> {
         if self.source.starts_with(b"\xFF\xFE") || self.source.starts_with(b"\xFE\xFF") {
             return Err(self.fail(
-                "the file is UTF-16; Kubernetes reads UTF-8".into(),
+                "the file is UTF-16; Kubernetes requires UTF-8".into(),
                 0..2,
                 SyntaxErrorKind::Encoding,
             ));
@@ -88,7 +86,7 @@ impl<'s> Chunks<'s> {
         Ok(())
     }
 
-    /// Returns the next JSON value of the stream; turns to YAML where kubectl does.
+    /// Returns the next JSON value of the stream; switches to YAML where kubectl does.
     fn next_json(&mut self) -> Option<Chunk> {
         let blank = |byte: &&u8| matches!(byte, b' ' | b'\t' | b'\r' | b'\n');
         let start = self.at + self.source[self.at..].iter().take_while(blank).count();
@@ -97,7 +95,7 @@ impl<'s> Chunks<'s> {
             return None;
         }
         let end = start + json::skim(&self.source[start..]);
-        // kubectl goes by whether the decoder gets through; after two values it no longer looks back.
+        // kubectl switches if the decoder fails on one of the first two values.
         if self.index < 2
             && let Err(error) = json::check(self.source, start..end, &self.limits)
             && error.kind != SyntaxErrorKind::Limit
@@ -137,7 +135,7 @@ impl<'s> Chunks<'s> {
             end = self.find_end(Separator::at(source, end).map_or(end, |separator| separator.line_end));
             refused.get_or_insert_with(|| directive_error(directive));
         }
-        // A separator that kubectl refuses opens the next document, which says so.
+        // A separator that kubectl rejects is part of the next document, which reports it.
         self.at = match Separator::at(source, end) {
             Some(separator) if separator.rest.is_none() => separator.line_end,
             _ => end,
@@ -154,7 +152,7 @@ impl<'s> Chunks<'s> {
         Chunk { index, span, form, refused: None, not_json: None }
     }
 
-    /// Returns where the next separator line starts, at or behind `start`, or the end of the source.
+    /// Returns the start of the next separator line from `start` on, or the end of the source.
     fn find_end(&self, start: usize) -> usize {
         if self.source[start..].starts_with(b"---") && (start == 0 || self.source[start - 1] == b'\n') {
             return start;
@@ -190,9 +188,9 @@ impl Iterator for Chunks<'_> {
 struct Separator {
     /// Where the next line starts.
     line_end: usize,
-    /// What stands behind the dashes and is no comment: kubectl refuses it.
+    /// The text after the dashes that is no comment, which kubectl rejects.
     rest: Option<Range<usize>>,
-    /// Whether blanks stand before that, so that it can be content.
+    /// Whether spaces precede it, so that it can be content.
     apart: bool,
 }
 
@@ -219,25 +217,24 @@ fn separator_error(source: &[u8], line: usize, rest: &Range<usize>) -> SyntaxErr
     let message = if rest.start == line + 3 {
         let dashes = source[line..rest.end].iter().all(|byte| *byte == b'-');
         let what = if dashes {
-            "a separator has three dashes, no more"
+            "a separator has exactly three dashes"
         } else {
             "a line that starts with `---` separates documents"
         };
-        format!("kubectl refuses this separator: {what}")
+        format!("kubectl rejects this separator: {what}")
     } else {
-        "kubectl refuses a document that starts on the line of its `---`; start it on the next line"
+        "kubectl rejects a document that starts on the line of its `---`; start it on the next line"
             .to_owned()
     };
-    SyntaxError { message, span: line..rest.end, kind: SyntaxErrorKind::Syntax }
+    SyntaxError::syntax(message, line..rest.end)
 }
 
 fn directive_error(span: Range<usize>) -> SyntaxError {
-    let message = "kubectl refuses YAML directives; leave this line out".to_owned();
-    SyntaxError { message, span, kind: SyntaxErrorKind::Syntax }
+    let message = "kubectl rejects YAML directives; remove this line".to_owned();
+    SyntaxError::syntax(message, span)
 }
 
-/// Returns the first directive of a text that has nothing but directives, comments and blank lines, and at
-/// least one directive.
+/// Returns the first directive of a text with only directives, comments and blank lines.
 fn directives_only(source: &[u8], span: Range<usize>) -> Option<Range<usize>> {
     let mut first = None;
     let mut start = span.start;

@@ -1,11 +1,10 @@
-//! Manifests that are still templates: Helm, Jinja, and what else writes `{{ … }}` and `{% … %}` into YAML.
+//! Detects templates that are not rendered: `{{ … }}` and `{% … %}` in YAML (Helm, Jinja).
 
 use std::ops::Range;
 
-/// Returns the first template action of a text that stands outside of quotes and comments.
+/// Returns the first template action outside quotes and comments.
 ///
-/// Quotes are matched line by line: an unrendered template need not be YAML, so nothing better can be relied
-/// upon.
+/// Quotes are matched line by line, since a template need not be YAML.
 pub(super) fn find(text: &str) -> Option<Range<usize>> {
     let mut start = 0;
     for line in text.split_inclusive('\n') {
@@ -30,7 +29,7 @@ fn find_in_line(line: &str) -> Option<usize> {
             Some(open) if byte == open => quote = None,
             Some(_) => {}
             None => match byte {
-                // A quote opens where a value may start; an apostrophe inside a word does not.
+                // A quote opens where a value may start, not inside a word.
                 b'"' | b'\''
                     if at == 0 || matches!(bytes[at - 1], b' ' | b'\t' | b'[' | b'{' | b',' | b':') =>
                 {

@@ -1,26 +1,26 @@
-//! One reason for a refusal, and how the API server words it.
+//! The API server's validation errors.
 
 use super::part::Part;
 use crate::judge::api::stored::Stored;
 use crate::k8s::go::quoted;
 use crate::text::pointer::Pointer;
 
-/// The sort of a [`Cause`], as `details.causes[].reason` has it.
+/// The reason of a [`Cause`], as in `details.causes[].reason`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Reason {
-    /// Something must be there and is not.
+    /// A required value is missing.
     Required,
-    /// A value is not what it must be.
+    /// A value is invalid.
     Invalid,
-    /// A value is none of those there are.
+    /// A value is not one of the supported ones.
     NotSupported,
-    /// Something must not be there.
+    /// A field must not be set.
     Forbidden,
-    /// A value names something that is not there.
+    /// A value refers to something that does not exist.
     NotFound,
-    /// A value stands twice where it may stand once.
+    /// A value is a duplicate.
     Duplicate,
-    /// A text is too long.
+    /// A string is too long.
     TooLong,
     /// A list is too long.
     TooMany,
@@ -42,7 +42,7 @@ impl Reason {
         }
     }
 
-    /// Returns the words with which the message begins.
+    /// Returns the start of the message.
     fn words(self) -> &'static str {
         match self {
             Self::Required => "Required value",
@@ -57,14 +57,14 @@ impl Reason {
     }
 }
 
-/// One reason why the API server refuses an object.
+/// One reason why the API server rejects an object.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Cause {
-    /// Where the author would mend it. It need not exist.
+    /// Where to fix it. It need not exist.
     pub pointer: Pointer,
-    /// The field that the server names; now and then that is no field of the object.
+    /// The field that the server names, which may not be a field of the object.
     pub path: Pointer,
-    /// Which sort of reason.
+    /// The reason.
     pub reason: Reason,
     /// The server's message, without the field: `Required value: valid values: "OnFailure", "Never"`.
     pub message: String,
@@ -72,7 +72,7 @@ pub struct Cause {
 
 /// A place that a cause can name.
 pub(super) trait At {
-    /// Returns it by itself.
+    /// Returns its pointer.
     fn pointer(&self) -> Pointer;
 }
 
@@ -95,7 +95,7 @@ impl Causes {
         self.0.len()
     }
 
-    /// Lets the server name another place than `from` in all causes since the given one.
+    /// Changes the place that the server names from `from` to `to`, in all causes since the given one.
     pub(super) fn rename_since(&mut self, first: usize, from: &dyn At, to: &dyn At) {
         for cause in self.0.iter_mut().skip(first) {
             if let Some(rest) = cause.path.below(&from.pointer()) {
@@ -124,40 +124,67 @@ impl Causes {
         self.push(Reason::Forbidden, at, "", detail)
     }
 
-    /// Says that a string or a number is wrong.
+    /// Reports an invalid string or number.
     pub(super) fn invalid(&mut self, field: &Part<'_, '_>, detail: &str) -> &mut Cause {
         self.push(Reason::Invalid, field, &shown(field), detail)
     }
 
-    /// Says that a string is wrong, for each message.
-    pub(super) fn invalid_each(&mut self, field: &Part<'_, '_>, messages: Vec<String>) {
-        for message in messages {
+    /// Reports a string in an invalid format.
+    pub(super) fn format(&mut self, field: &Part<'_, '_>, check: fn(&str) -> Vec<String>) {
+        for message in check(field.text()) {
             self.invalid(field, &message);
         }
     }
 
-    /// Says that a text at a place is wrong, where the server shows a text that is not the field's value.
+    /// As [`Causes::format`]; an empty string is fine.
+    pub(super) fn format_if_set(&mut self, field: &Part<'_, '_>, check: fn(&str) -> Vec<String>) {
+        if !field.text().is_empty() {
+            self.format(field, check);
+        }
+    }
+
+    /// As [`Causes::format`]; an empty string is missing.
+    pub(super) fn required_format(&mut self, field: &Part<'_, '_>, check: fn(&str) -> Vec<String>) {
+        self.required_text(field);
+        self.format_if_set(field, check);
+    }
+
+    /// Reports an empty string as missing.
+    pub(super) fn required_text(&mut self, field: &Part<'_, '_>) {
+        if field.text().is_empty() {
+            self.required(field, "");
+        }
+    }
+
+    /// Reports an invalid value, shown as another string.
     pub(super) fn invalid_text(&mut self, at: &dyn At, text: &str, detail: &str) -> &mut Cause {
         self.push(Reason::Invalid, at, &quoted(text), detail)
     }
 
-    /// Says that a list or mapping is wrong.
+    /// As [`Causes::invalid_text`], for each message.
+    pub(super) fn invalid_texts(&mut self, at: &dyn At, text: &str, messages: Vec<String>) {
+        for message in messages {
+            self.invalid_text(at, text, &message);
+        }
+    }
+
+    /// Reports an invalid list or mapping.
     pub(super) fn invalid_value(&mut self, field: &Part<'_, '_>, detail: &str) {
         let value = field.value.map_or_else(|| "null".to_owned(), |value| value.to_value().to_string());
         self.push(Reason::Invalid, field, &value, detail);
     }
 
-    /// Says that something is wrong that is shown in its own way.
+    /// Reports an invalid value, shown in another form.
     pub(super) fn invalid_shown(&mut self, at: &dyn At, shown: &str, detail: &str) -> &mut Cause {
         self.push(Reason::Invalid, at, shown, detail)
     }
 
-    /// Says that a number is wrong, also where it is unset and so zero.
+    /// Reports an invalid number, also an unset one, which is zero.
     pub(super) fn invalid_number(&mut self, at: &dyn At, number: i64, detail: &str) {
         self.push(Reason::Invalid, at, &number.to_string(), detail);
     }
 
-    /// Says that something is wrong without showing it.
+    /// Reports an invalid value without showing it.
     pub(super) fn invalid_bare(&mut self, at: &dyn At, detail: &str) {
         self.push(Reason::Invalid, at, "", detail);
     }
@@ -167,14 +194,20 @@ impl Causes {
         self.push(Reason::NotSupported, at, value, &format!("supported values: {}", known.join(", ")));
     }
 
-    /// Says that a value is none of the known ones, if so. A field that a stand-in or a wrong type fills is
-    /// left alone.
+    /// Reports a value that is not a known one. Ignores wrong types.
     pub(super) fn one_of(&mut self, field: &Part<'_, '_>, known: &[&str]) {
         match field.value {
             Some(Stored::Text(text)) if known.contains(&&**text) => {}
             Some(Stored::Text(_) | Stored::Bool(_)) => self.unsupported(field, &shown(field), known),
             None => self.unsupported(field, "\"\"", known),
             Some(_) => {}
+        }
+    }
+
+    /// As [`Causes::one_of`]; a field that is unset is fine.
+    pub(super) fn one_of_if_set(&mut self, field: &Part<'_, '_>, known: &[&str]) {
+        if field.is_set() {
+            self.one_of(field, known);
         }
     }
 
@@ -190,7 +223,7 @@ impl Causes {
         self.push(Reason::TooLong, at, "", &format!("may not be more than {most} bytes"));
     }
 
-    /// Says that a list is too long, if so.
+    /// Reports a list that is too long.
     pub(super) fn at_most(&mut self, list: &Part<'_, '_>, most: usize) {
         let length = list.items().count();
         if length > most {
@@ -205,7 +238,7 @@ impl Causes {
     }
 }
 
-/// Returns a value as the server shows it.
+/// Returns a value as the server prints it.
 fn shown(field: &Part<'_, '_>) -> String {
     match field.value {
         Some(Stored::Text(text)) => quoted(text),

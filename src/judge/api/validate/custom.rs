@@ -1,8 +1,8 @@
-//! What the schema of a `PyTorchJob` refuses besides types and fields: what is missing, and list items that
-//! the API server takes for the same.
+//! What the schema of a custom resource rejects besides types and fields: missing replicas and duplicate list
+//! items.
 //!
-//! The keys are those of the training operator's CustomResourceDefinition (v1.9). In a Job the server only
-//! warns of two variables of one name; in a custom resource it refuses them.
+//! The keys are those of the training operator's CustomResourceDefinition (v1.9). The server only warns of
+//! duplicate variables in a Job, but rejects them in a custom resource.
 
 use std::collections::HashSet;
 
@@ -11,7 +11,7 @@ use super::part::Part;
 use crate::kinds::{Kind, Pods};
 use crate::text::value::{Map, Value};
 
-/// The lists of a pod spec whose items are told apart by some of their fields.
+/// Lists of a pod spec whose items are identified by some of their fields.
 const OF_POD: [(&str, &[&str]); 9] = [
     ("containers", &["name"]),
     ("ephemeralContainers", &["name"]),
@@ -24,7 +24,7 @@ const OF_POD: [(&str, &[&str]); 9] = [
     ("volumes", &["name"]),
 ];
 
-/// Those of a container.
+/// The same for a container.
 const OF_CONTAINER: [(&str, &[&str]); 4] = [
     ("env", &["name"]),
     ("ports", &["containerPort", "protocol"]),
@@ -41,34 +41,34 @@ pub(super) fn check(kind: Kind, object: &Part<'_, '_>, causes: &mut Causes) {
     }
     for (name, replica) in replicas.entries() {
         let count = replica.get("replicas");
-        // Of the role that can be scaled the scale subresource reads the number.
+        // The scale subresource reads the number of this role.
         if elastic.is_some_and(|(role, _)| role == name) && count.number().is_some_and(|count| count < 0) {
             causes.invalid(&count, "should be a non-negative integer");
         }
         let pod = replica.at(&["template", "spec"]);
         for (list, keys) in OF_POD {
-            told_apart(&pod.get(list), keys, causes);
+            unique(&pod.get(list), keys, causes);
         }
         for slot in ["containers", "ephemeralContainers", "initContainers"] {
             for container in pod.get(slot).items() {
                 for (list, keys) in OF_CONTAINER {
-                    told_apart(&container.get(list), keys, causes);
+                    unique(&container.get(list), keys, causes);
                 }
-                told_apart(&container.at(&["resources", "claims"]), &["name"], causes);
+                unique(&container.at(&["resources", "claims"]), &["name"], causes);
             }
         }
     }
 }
 
-fn told_apart(list: &Part<'_, '_>, keys: &[&'static str], causes: &mut Causes) {
-    // Most lists are not there.
+fn unique(list: &Part<'_, '_>, keys: &[&'static str], causes: &mut Causes) {
+    // Most lists are missing.
     if list.items().nth(1).is_none() {
         return;
     }
     let mut known: HashSet<String> = HashSet::new();
     for item in list.items().filter(Part::is_mapping) {
         let field = |key: &'static str| item.get(key).value.map_or(Value::Null, |value| value.to_value());
-        // The one default among the keys.
+        // The only key with a default.
         let value = |key: &'static str| {
             if key == "protocol" && !item.get(key).is_set() { "TCP".into() } else { field(key) }
         };

@@ -1,6 +1,5 @@
-//! What the training operator says to a `PyTorchJob` that the API server accepts (kubernetes.md §4.1).
-//!
-//! Its webhook comes with version 1.8, and is a webhook: it may be missing, or down.
+//! The validation of a `PyTorchJob` by the training operator's webhook, since version 1.8 (kubernetes.md
+//! §4.1).
 
 use super::cause::{At as _, Cause, Causes};
 use super::part::Part;
@@ -9,8 +8,7 @@ use crate::k8s::go::quoted;
 use crate::k8s::names;
 use crate::kinds::{Api, Operator};
 
-/// Returns why the training operator's webhook, if it is there, would refuse to create an object; nothing for
-/// one that is not its own.
+/// Returns why the training operator's webhook rejects a new object; nothing for other kinds.
 #[must_use]
 pub fn refusals(object: &Stored<'_>) -> Vec<Cause> {
     let mut causes = Causes::default();
@@ -23,16 +21,14 @@ pub fn refusals(object: &Stored<'_>) -> Vec<Cause> {
 fn training(object: &Part<'_, '_>, causes: &mut Causes) {
     let name = object.at(&["metadata", "name"]);
     if !name.text().is_empty() {
-        let messages = names::dns_label_1035(name.text());
-        causes.invalid_each(
-            &name,
-            messages.into_iter().map(|message| format!("should match: {message}")).collect(),
-        );
+        for message in names::dns_label_1035(name.text()) {
+            causes.invalid(&name, &format!("should match: {message}"));
+        }
     }
     let spec = object.get("spec");
     let replicas = spec.get("pytorchReplicaSpecs");
     let mut has_worker = false;
-    // Where there is a `spec`, the API server has asked for them.
+    // With a `spec`, the API server requires them.
     if !spec.is_mapping() && !replicas.is_set() {
         causes.required(&replicas, "must be required");
     }
@@ -56,9 +52,7 @@ fn training(object: &Part<'_, '_>, causes: &mut Causes) {
         }
     }
     let managed = spec.at(&["runPolicy", "managedBy"]);
-    if managed.is_set() {
-        causes.one_of(&managed, &["kubeflow.org/training-operator", "kueue.x-k8s.io/multikueue"]);
-    }
+    causes.one_of_if_set(&managed, &["kubeflow.org/training-operator", "kueue.x-k8s.io/multikueue"]);
     let elastic = spec.get("elasticPolicy");
     if elastic.is_set() {
         if replicas.is_mapping() && !has_worker {
@@ -114,7 +108,7 @@ mod tests {
             said(&with(Value::Null)),
             ["spec.pytorchReplicaSpecs[Master].replicas: Required value: must be 1"]
         );
-        // A stand-in is nobody's number.
+        // A placeholder is no number.
         assert_eq!(said(&with(json!("$N"))), [""; 0]);
     }
 

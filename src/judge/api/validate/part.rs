@@ -1,4 +1,4 @@
-//! What validation looks at: a place of an object that may or may not be there.
+//! Places of an object for validation.
 
 use std::borrow::Cow;
 
@@ -8,14 +8,12 @@ use crate::judge::api::stored::{Entries, Stored};
 use crate::kinds::whole;
 use crate::text::pointer::Pointer;
 
-/// A place of an object. Of the hundreds that validation looks at most are not there, so it costs no more
-/// than the look.
+/// A place of an object. Most of the hundreds that validation reads do not exist, so it has no pointer yet.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Part<'p, 'v> {
-    /// Where it is, or would be.
+    /// The place.
     place: Place<'p>,
-    /// What is there; nothing where the place does not exist. `null` is a value here and "unset" to
-    /// [`Part::is_set`].
+    /// The value; nothing if the place does not exist. `null` is a value, but "unset" to [`Part::is_set`].
     pub(super) value: Option<&'v Stored<'v>>,
 }
 
@@ -36,7 +34,7 @@ impl<'v> Part<'_, 'v> {
         Part { place: self.place.step(Step::Fields(keys)), value }
     }
 
-    /// Returns the items of a list; none where there is no list.
+    /// Returns the items, if it is a list.
     pub(super) fn items(&self) -> impl Iterator<Item = Part<'_, 'v>> {
         let items = self.value.and_then(Stored::as_list).unwrap_or_default();
         items
@@ -45,8 +43,7 @@ impl<'v> Part<'_, 'v> {
             .map(|(index, value)| Part { place: self.place.step(Step::Index(index)), value: Some(value) })
     }
 
-    /// Returns the entries of a mapping with keys of the author's choice, in key order; none where there is
-    /// no mapping.
+    /// Returns the entries, if it is a mapping, whose keys the author chooses.
     pub(super) fn entries<'s>(&'s self) -> impl Iterator<Item = (&'v str, Part<'s, 'v>)>
     where
         'v: 's,
@@ -60,12 +57,12 @@ impl<'v> Part<'_, 'v> {
         self.value.is_some_and(|value| !value.is_null())
     }
 
-    /// Tells whether the place holds a mapping.
+    /// Tells whether it is a mapping.
     pub(super) fn is_mapping(&self) -> bool {
         matches!(self.value, Some(Stored::Mapping(_)))
     }
 
-    /// Returns the text; empty where it is unset or no text.
+    /// Returns the string, or an empty one.
     pub(super) fn text(&self) -> &'v str {
         match self.value {
             Some(Stored::Text(Cow::Borrowed(text))) => text,
@@ -74,7 +71,7 @@ impl<'v> Part<'_, 'v> {
         }
     }
 
-    /// Returns the integer; nothing where it is unset or none. A float without a fraction is one.
+    /// Returns the integer, if it is one. A float without a fraction is one.
     pub(super) fn number(&self) -> Option<i64> {
         match self.value {
             Some(Stored::Number(number)) => whole(number),
@@ -87,7 +84,7 @@ impl<'v> Part<'_, 'v> {
         self.bool() == Some(true)
     }
 
-    /// Returns the boolean; nothing where it is unset or none.
+    /// Returns the boolean, if it is one.
     pub(super) fn bool(&self) -> Option<bool> {
         match self.value {
             Some(Stored::Bool(value)) => Some(*value),

@@ -8,7 +8,7 @@ use crate::k8s::go::quoted;
 use crate::k8s::names;
 use crate::k8s::quantity::Quantity;
 
-/// Tells whether a resource is one of Kubernetes' own.
+/// Tells whether a resource is part of Kubernetes.
 fn is_native(name: &str) -> bool {
     !name.contains('/') || name.contains("kubernetes.io/")
 }
@@ -17,19 +17,19 @@ fn is_huge_page(name: &str) -> bool {
     name.starts_with("hugepages-")
 }
 
-/// Tells whether a resource is one that a device plugin offers, such as `nvidia.com/gpu`.
+/// Tells whether a resource is of a device plugin, such as `nvidia.com/gpu`.
 fn is_extended(name: &str) -> bool {
     !is_native(name)
         && !name.starts_with("requests.")
         && names::qualified_name(&format!("requests.{name}")).is_empty()
 }
 
-/// Tells whether more of a resource may be asked for than there is, so that request and limit may differ.
+/// Tells whether a resource can be overcommitted, so that request and limit may differ.
 fn may_overcommit(name: &str) -> bool {
     is_native(name) && !is_huge_page(name)
 }
 
-/// Resources that are counted, and exist without a domain.
+/// Resources without a domain that are counted.
 const COUNTED: [&str; 9] = [
     "configmaps",
     "persistentvolumeclaims",
@@ -120,9 +120,7 @@ pub(super) fn of_container(resources: &Part<'_, '_>, claims: &BTreeSet<&str>, ca
             causes.duplicate(&claim, &quoted(key.0));
         }
         seen.push(key);
-        if !key.1.is_empty() {
-            causes.invalid_each(&request, names::dns_label(key.1));
-        }
+        causes.format_if_set(&request, names::dns_label);
         if !claims.contains(key.0) {
             let known: Vec<&str> = claims.iter().copied().collect();
             let known = if known.is_empty() {

@@ -1,8 +1,8 @@
-//! What was seen before in a list: nearly all lists are short, and a few are as long as somebody likes.
+//! A set for finding duplicates, fast for short lists and linear for long ones.
 
 use std::collections::BTreeSet;
 
-/// So many are looked through; more are looked up.
+/// The most values that are searched one by one.
 const FEW: usize = 16;
 
 /// Values that were seen.
@@ -24,7 +24,7 @@ impl<T: Ord> Seen<T> {
         self.few.contains(value) || self.many.contains(value)
     }
 
-    /// Takes a value in, and tells whether it is new.
+    /// Adds a value; returns whether it is new.
     pub(super) fn insert(&mut self, value: T) -> bool {
         if self.few.contains(&value) {
             return false;
@@ -42,7 +42,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn few_and_many_are_told_alike() {
+    fn few_and_many_behave_alike() {
         let mut seen = Seen::default();
         for value in 0..3 * FEW {
             assert!(

@@ -1,4 +1,4 @@
-//! Labels, and selectors of labels and of nodes.
+//! Labels, and selectors of labels and nodes.
 
 use super::cause::{At as _, Causes};
 use super::part::Part;
@@ -8,9 +8,7 @@ use crate::k8s::names;
 /// Checks a mapping of labels, or a node selector. The server names the mapping, never the label.
 pub(super) fn labels(labels: &Part<'_, '_>, causes: &mut Causes) {
     for (key, value) in labels.entries() {
-        for message in names::qualified_name(key) {
-            causes.invalid_text(labels, key, &message);
-        }
+        causes.invalid_texts(labels, key, names::qualified_name(key));
         for message in names::label_value(value.text()) {
             causes.invalid_text(labels, value.text(), &message).pointer = value.pointer();
         }
@@ -45,10 +43,10 @@ fn requirement(expression: &Part<'_, '_>, of_nodes: bool, check_values: bool, ca
         "In" | "NotIn" | "Exists" | "DoesNotExist" => {}
         _ => _ = causes.invalid(&operator, "not a valid selector operator"),
     }
-    causes.invalid_each(&key, names::qualified_name(key.text()));
+    causes.format(&key, names::qualified_name);
     if check_values {
         for value in values.items() {
-            causes.invalid_each(&value, names::label_value(value.text()));
+            causes.format(&value, names::label_value);
         }
     }
 }
@@ -73,7 +71,7 @@ pub(super) fn node_term(term: &Part<'_, '_>, required: bool, causes: &mut Causes
         }
         if key.text() == "metadata.name" {
             for value in values.items() {
-                causes.invalid_each(&value, names::dns_subdomain(value.text()));
+                causes.format(&value, names::dns_subdomain);
             }
         } else {
             causes.invalid(&key, "not a valid field selector key");
@@ -86,7 +84,7 @@ pub(super) fn label<'v>(labels: &Part<'_, 'v>, key: &str) -> Option<&'v str> {
     labels.value?.get(key)?.as_str()
 }
 
-/// Tells whether a selector picks what has the labels.
+/// Tells whether a selector matches labels.
 pub(super) fn matches<'v>(selector: &Part<'_, '_>, label: impl Fn(&str) -> Option<&'v str>) -> bool {
     let all = selector
         .get("matchLabels")
@@ -165,16 +163,16 @@ fn pod_term(term: &Part<'_, '_>, causes: &mut Causes) {
     if key.text().is_empty() {
         causes.required(&key, "can not be empty");
     }
-    causes.invalid_each(&key, names::qualified_name(key.text()));
+    causes.format(&key, names::qualified_name);
 }
 
-/// Checks label keys that are taken over from the pod.
+/// Checks `matchLabelKeys` and the like.
 pub(super) fn label_keys(keys: &Part<'_, '_>, selector: &Part<'_, '_>, causes: &mut Causes) {
     if keys.items().next().is_some() && !selector.is_set() {
         causes.forbidden(keys, "must not be specified when labelSelector is not set");
         return;
     }
     for key in keys.items() {
-        causes.invalid_each(&key, names::qualified_name(key.text()));
+        causes.format(&key, names::qualified_name);
     }
 }

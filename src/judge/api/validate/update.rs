@@ -1,5 +1,4 @@
-//! What may change in an object that exists (kubernetes.md §2): what the API server asks of an UPDATE besides
-//! the validation of the new object.
+//! The API server's validation of an UPDATE: what may change (kubernetes.md §2).
 
 use super::cause::{At as _, Cause, Causes};
 use super::part::Part;
@@ -8,8 +7,7 @@ use crate::kinds::{Api, Kind};
 use crate::text::pointer::{Pointer, Token};
 use crate::text::value::{Map, Value};
 
-/// Returns why the API server would refuse to put an object into the place of another; nothing where it
-/// would, or where the kind or version is not known here.
+/// Returns why the API server rejects an update; nothing if it accepts it or the kind or version is unknown.
 ///
 /// Both objects have their [defaults](crate::judge::api::defaults::stored).
 #[must_use]
@@ -19,14 +17,14 @@ pub fn validate_update(object: &Stored<'_>, old: &Stored<'_>) -> Vec<Cause> {
     match kind.api {
         Api::Job => {
             let mut causes = Causes::default();
-            super::job(&new, &mut causes);
+            super::job::job(&new, &mut causes);
             metadata(&new, &before, &mut causes);
             job(&new, &before, &mut causes);
             causes.into_vec()
         }
         Api::CronJob => {
             let mut causes = Causes::default();
-            super::cron_job(&new, Some(&before), &mut causes);
+            super::cron_job::cron_job(&new, Some(&before), &mut causes);
             metadata(&new, &before, &mut causes);
             causes.into_vec()
         }
@@ -35,7 +33,7 @@ pub fn validate_update(object: &Stored<'_>, old: &Stored<'_>) -> Vec<Cause> {
             metadata(&new, &before, &mut causes);
             queue(kind, &new, &before, &mut causes);
             let mut causes = causes.into_vec();
-            // What a custom resource was let in with may stay (ratcheting, Kubernetes 1.30 and later).
+            // Existing errors are allowed (ratcheting, Kubernetes 1.30 and later).
             let known = schema(kind, &before);
             causes.extend(schema(kind, &new).into_iter().filter(|cause| !known.contains(cause)));
             causes
@@ -64,7 +62,8 @@ fn metadata(new: &Part<'_, '_>, old: &Part<'_, '_>, causes: &mut Causes) {
     if !added.is_empty() {
         let added: Vec<String> = added.iter().map(|name| crate::k8s::go::quoted(name)).collect();
         let detail = format!(
-            "no new finalizers can be added if the object is being deleted, found new finalizers []string{{{}}}",
+            "no new finalizers can be added if the object is being deleted, found new finalizers \
+             []string{{{}}}",
             added.join(", ")
         );
         causes.forbidden(&after, &detail);
@@ -97,7 +96,7 @@ fn immutable(new: &Part<'_, '_>, old: &Part<'_, '_>, causes: &mut Causes) {
     }
 }
 
-/// The server shows whole structures with the names of its internal types, for pages; here they are left out.
+/// Shows a value. The server prints structures in full, with its internal types; here they are omitted.
 fn shown(value: Option<&Stored<'_>>) -> String {
     match value {
         None | Some(Stored::Null) => "null".to_owned(),
@@ -108,8 +107,7 @@ fn shown(value: Option<&Stored<'_>>) -> String {
     }
 }
 
-/// The parts of a pod spec that decide where pods go: they may change while the Job is suspended, and the
-/// template's metadata with them.
+/// The scheduling directives of a pod spec, which may change while the Job is suspended.
 const DIRECTIVES: [&str; 3] = ["nodeSelector", "tolerations", "schedulingGates"];
 
 fn template(spec: &Part<'_, '_>, old: &Part<'_, '_>, causes: &mut Causes) {
@@ -130,7 +128,7 @@ fn template(spec: &Part<'_, '_>, old: &Part<'_, '_>, causes: &mut Causes) {
     }
 }
 
-/// Tells whether a Job is suspended and has no pods left: since 1.36 it may have run before.
+/// Tells whether a Job is suspended and has no pods. Since 1.36 it may have run before.
 fn is_idle(job: &Part<'_, '_>) -> bool {
     let status = job.get("status");
     let says_so = status.get("conditions").items().any(|condition| {
@@ -141,7 +139,7 @@ fn is_idle(job: &Part<'_, '_>) -> bool {
         && status.get("active").number().unwrap_or_default() == 0
 }
 
-/// Returns the old pod spec with what may change of a suspended Job taken from the new one.
+/// Returns the old pod spec with the fields that may change in a suspended Job from the new one.
 fn with_directives(old: &Value, new: &Value) -> Value {
     let mut allowed = old.clone();
     for field in DIRECTIVES {
@@ -165,7 +163,7 @@ fn with_directives(old: &Value, new: &Value) -> Value {
     allowed
 }
 
-/// Makes a place of one value what it is in another.
+/// Copies a place from another value.
 fn take(target: &mut Value, from: &Value, way: &[&str]) {
     let Some((last, way)) = way.split_last() else { return };
     let value =
@@ -185,7 +183,7 @@ fn take(target: &mut Value, from: &Value, way: &[&str]) {
     }
 }
 
-/// Returns the first place in which two values differ, as deep as both have it.
+/// Returns the first place where two values differ.
 fn difference(new: &Value, old: &Value) -> Option<Pointer> {
     let below = |token: Token, rest: Pointer| Pointer::root().then(token).join(&rest);
     match (new, old) {

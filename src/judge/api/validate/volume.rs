@@ -5,12 +5,11 @@ use std::collections::BTreeMap;
 use super::cause::{At, Causes};
 use super::part::Part;
 use super::seen::Seen;
-use super::{container, selector};
+use super::{env, selector};
 use crate::k8s::go::quoted;
 use crate::k8s::names;
 
-/// All kinds of volumes, in the order in which the server looks for them, with its name for a second one
-/// where that differs.
+/// All kinds of volumes, in the order of the server, with the name in its error for a second one.
 const SOURCES: [(&str, &str); 30] = [
     ("emptyDir", "emptyDir"),
     ("hostPath", "hostPath"),
@@ -52,11 +51,7 @@ pub(super) fn all<'a>(volumes: &Part<'_, 'a>, causes: &mut Causes) -> BTreeMap<&
         let before = causes.len();
         source(&volume, causes);
         let name = volume.get("name");
-        if name.text().is_empty() {
-            causes.required(&name, "");
-        } else {
-            causes.invalid_each(&name, names::dns_label(name.text()));
-        }
+        causes.required_format(&name, names::dns_label);
         if known.contains_key(name.text()) {
             causes.duplicate(&name, &quoted(name.text()));
         }
@@ -71,7 +66,7 @@ pub(super) fn all<'a>(volumes: &Part<'_, 'a>, causes: &mut Causes) -> BTreeMap<&
 }
 
 fn source(volume: &Part<'_, '_>, causes: &mut Causes) {
-    // There are many kinds, and a volume has hardly more fields than its name and one of them.
+    // Iterate over the fields of the volume, which are few, not over all kinds.
     let set = volume.entries().filter(|(_, source)| source.is_set());
     let mut kinds: Vec<usize> =
         set.filter_map(|(field, _)| SOURCES.iter().position(|(kind, _)| *kind == field)).collect();
@@ -88,13 +83,11 @@ fn source(volume: &Part<'_, '_>, causes: &mut Causes) {
     }
 }
 
-/// Says that fields are missing.
+/// Reports missing fields.
 fn need(source: &Part<'_, '_>, fields: &[&'static str], causes: &mut Causes) {
     for field in fields {
         let field = source.get(field);
-        if field.text().is_empty() {
-            causes.required(&field, "");
-        }
+        causes.required_text(&field);
     }
 }
 
@@ -119,9 +112,7 @@ fn of_kind(kind: &str, source: &Part<'_, '_>, causes: &mut Causes) {
                 "FileOrCreate",
                 "Socket",
             ];
-            if source.get("type").is_set() {
-                causes.one_of(&source.get("type"), &known);
-            }
+            causes.one_of_if_set(&source.get("type"), &known);
         }
         "secret" => {
             need(source, &["secretName"], causes);
@@ -146,7 +137,11 @@ fn of_kind(kind: &str, source: &Part<'_, '_>, causes: &mut Causes) {
                 if driver.text().len() > 63 {
                     causes.too_long(&driver, 63);
                 }
-                causes.invalid_each(&driver, names::dns_subdomain(&driver.text().to_lowercase()));
+                causes.invalid_texts(
+                    &driver,
+                    driver.text(),
+                    names::dns_subdomain(&driver.text().to_lowercase()),
+                );
             }
             let secret = source.get("nodePublishSecretRef");
             if secret.is_set() {
@@ -191,7 +186,7 @@ fn of_kind(kind: &str, source: &Part<'_, '_>, causes: &mut Causes) {
         "gcePersistentDisk" => {
             let name = source.get("pdName");
             if name.text().is_empty() {
-                // The server calls the volume by another name here.
+                // The server uses another name here.
                 let said = source.pointer().parent().unwrap_or_default();
                 causes.required(&(&(&said / "persistentDisk") / "pdName"), "").pointer = name.pointer();
             }
@@ -231,7 +226,7 @@ fn mode(mode: &Part<'_, '_>, causes: &mut Causes) {
     }
 }
 
-/// Checks the keys that a config map or a secret shows as files.
+/// Checks the keys of a config map or secret that are files.
 fn files(source: &Part<'_, '_>, causes: &mut Causes) {
     mode(&source.get("defaultMode"), causes);
     for item in source.get("items").items() {
@@ -248,7 +243,7 @@ fn file_path(path: &Part<'_, '_>, causes: &mut Causes) {
     }
 }
 
-/// Checks a path that must stay inside the volume; the server may name another place than the field's own.
+/// Checks a path inside the volume; the server may name another place than the field.
 pub(super) fn inner_path(path: &Part<'_, '_>, said: &dyn At, causes: &mut Causes) {
     if path.text().starts_with('/') {
         causes.invalid_text(said, path.text(), "must be a relative path").pointer = path.pointer();
@@ -262,10 +257,10 @@ fn no_steps_up(path: &Part<'_, '_>, said: &dyn At, causes: &mut Causes) {
     }
 }
 
-/// Checks the fields of the pod that are shown as files.
+/// Checks the fields of the pod that are files.
 fn pod_fields(source: &Part<'_, '_>, causes: &mut Causes) {
     for item in source.get("items").items() {
-        // The server leaves the item out.
+        // The server omits the item.
         let before = causes.len();
         pod_field_file(&item, causes);
         causes.rename_since(before, &item, source);
@@ -280,7 +275,7 @@ fn pod_field_file(item: &Part<'_, '_>, causes: &mut Causes) {
     let (field, resource) = (item.get("fieldRef"), item.get("resourceFieldRef"));
     match (field.is_set(), resource.is_set()) {
         (true, both) => {
-            container::field_ref(&field, &FIELDS, causes);
+            env::field_ref(&field, &FIELDS, causes);
             if both {
                 causes.invalid_text(
                     item,
@@ -289,7 +284,7 @@ fn pod_field_file(item: &Part<'_, '_>, causes: &mut Causes) {
                 );
             }
         }
-        (false, true) => container::resource_ref(&resource, true, causes),
+        (false, true) => env::resource_ref(&resource, true, causes),
         (false, false) => _ = causes.required(item, "one of fieldRef and resourceFieldRef is required"),
     }
     mode(&item.get("mode"), causes);
@@ -334,7 +329,7 @@ fn projected(source: &Part<'_, '_>, causes: &mut Causes) {
     }
 }
 
-/// Two sources of one volume must not show a file at the same path. Tokens are not looked at.
+/// Two sources of a volume must not have the same path. Ignores tokens.
 fn no_path_twice(source: &Part<'_, '_>, causes: &mut Causes) {
     let mut known = Seen::default();
     for part in source.get("sources").items() {
@@ -343,7 +338,7 @@ fn no_path_twice(source: &Part<'_, '_>, causes: &mut Causes) {
             for item in files.get("items").items() {
                 let path = item.get("path");
                 if !known.insert(path.text()) && !path.text().is_empty() {
-                    // Of what has a name the server says that.
+                    // The server shows the name, if there is one.
                     let said = if kind == "downwardAPI" { path.text() } else { files.get("name").text() };
                     causes.invalid_text(source, said, "conflicting duplicate paths").pointer = path.pointer();
                 }
@@ -352,7 +347,7 @@ fn no_path_twice(source: &Part<'_, '_>, causes: &mut Causes) {
     }
 }
 
-/// Checks what the first content of a volume is to be: a claim, or something of a group of its own.
+/// Checks the data source of a volume.
 fn data_source(source: &Part<'_, '_>, causes: &mut Causes) {
     if !source.is_set() {
         return;
@@ -360,7 +355,7 @@ fn data_source(source: &Part<'_, '_>, causes: &mut Causes) {
     need(source, &["name", "kind"], causes);
     let (group, kind) = (source.get("apiGroup"), source.get("kind"));
     if !group.text().is_empty() {
-        causes.invalid_each(&group, names::dns_subdomain(group.text()));
+        causes.format(&group, names::dns_subdomain);
     } else if kind.text() != "PersistentVolumeClaim" {
         causes.invalid_text(
             source,
@@ -415,11 +410,7 @@ fn ephemeral(source: &Part<'_, '_>, causes: &mut Causes) {
         _ => {}
     }
     let class = spec.get("storageClassName");
-    if !class.text().is_empty() {
-        causes.invalid_each(&class, names::dns_subdomain(class.text()));
-    }
+    causes.format_if_set(&class, names::dns_subdomain);
     let mode = spec.get("volumeMode");
-    if mode.is_set() {
-        causes.one_of(&mode, &["Block", "Filesystem"]);
-    }
+    causes.one_of_if_set(&mode, &["Block", "Filesystem"]);
 }

@@ -1,0 +1,237 @@
+use proptest::prelude::*;
+
+use super::*;
+use crate::text::value::json;
+
+fn said(object: &Value) -> Vec<String> {
+    check(object)
+        .iter()
+        .map(|finding| format!("{} {} {}", finding.level.as_str(), finding.rule, finding.path))
+        .collect()
+}
+
+fn job(spec: Value) -> Value {
+    json!({"apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": "j"}, "spec": spec})
+}
+
+#[test]
+fn one_field_is_spoken_of_once() {
+    let pod = |extra: Value| {
+        let mut spec = json!({"restartPolicy": "Never", "containers": [{"name": "c", "image": "i"}]});
+        for (key, value) in extra.as_object().into_iter().flatten() {
+            spec[key] = value.clone();
+        }
+        job(json!({"template": {"spec": spec}}))
+    };
+    assert_eq!(said(&pod(json!({}))), [""; 0]);
+    assert_eq!(
+        said(&pod(json!({"containers": {"name": "c", "image": "i"}}))),
+        ["deny field-type spec.template.spec.containers"]
+    );
+    assert_eq!(
+        said(&pod(json!({"restartPolicy": "$POLICY"}))),
+        ["warn placeholder spec.template.spec.restartPolicy"]
+    );
+    assert_eq!(
+        said(&pod(json!({"serviceAccountName": "${USER}"}))),
+        ["warn placeholder spec.template.spec.serviceAccountName"]
+    );
+    assert_eq!(
+        said(&pod(json!({"restartPolicy": null}))),
+        ["deny api-server spec.template.spec.restartPolicy"]
+    );
+    assert_eq!(said(&job(json!([]))), ["deny field-type spec"]);
+}
+
+#[test]
+fn a_part_of_an_object_lacks_nothing() {
+    assert_eq!(said(&job(json!({"template": {"spec": {"nodeSelector": {"a": "b"}}}}))), [""; 0]);
+    assert_eq!(
+        said(&job(
+            json!({"template": {"spec": {"containers": [{"name": "c", "resources": {"requests": {"nvidia.com/gpu": 1}}}]}}})
+        )),
+        [""; 0]
+    );
+    // What it says itself, it says.
+    assert_eq!(said(&job(Value::Null)).len(), 2);
+    assert_eq!(said(&job(json!({"template": {"spec": {"restartPolicy": "Sometimes"}}}))).len(), 2);
+    assert_eq!(said(&job(json!({"paralelism": 2}))), [format!("deny {UNKNOWN_FIELD} spec.paralelism")]);
+}
+
+#[test]
+fn schedules_without_a_date_are_told() {
+    let cron = |schedule: &str| {
+        let template =
+            json!({"spec": {"restartPolicy": "Never", "containers": [{"name": "c", "image": "i"}]}});
+        json!({"apiVersion": "batch/v1", "kind": "CronJob", "metadata": {"name": "c"}, "spec": {"schedule": schedule, "jobTemplate": {"spec": {"template": template}}}})
+    };
+    assert_eq!(said(&cron("0 0 31 2 *")), ["warn schedule-never-fires spec.schedule"]);
+    let mut suspended = cron("0 0 31 2 *");
+    suspended["spec"]["suspend"] = true.into();
+    assert_eq!(said(&suspended), [""; 0]);
+    assert_eq!(said(&cron("0 0 29 2 *")), [""; 0]);
+    assert_eq!(said(&cron("61 * * * *")), ["deny api-server spec.schedule"]);
+    assert_eq!(said(&cron("$SCHEDULE")), ["warn placeholder spec.schedule"]);
+}
+
+#[test]
+fn the_operator_only_warns() {
+    let template = json!({"spec": {"containers": [{"name": "pytorch", "image": "i"}]}});
+    let object = json!({"apiVersion": "kubeflow.org/v1", "kind": "PyTorchJob", "metadata": {"name": "p"}, "spec": {"pytorchReplicaSpecs": {"Master": {"template": template}}}});
+    assert_eq!(said(&object), ["warn training-operator spec.pytorchReplicaSpecs[Master].replicas"]);
+}
+
+/// A whole Job, to break.
+fn whole() -> Value {
+    job(json!({
+        "parallelism": 2, "completionMode": "Indexed", "completions": 2, "podFailurePolicy": {"rules": [{"action": "Ignore", "onPodConditions": [{"type": "a"}]}]},
+        "successPolicy": {"rules": [{"succeededIndexes": "0"}]},
+        "template": {
+            "metadata": {"labels": {"a": "b"}},
+            "spec": {
+                "restartPolicy": "Never",
+                "tolerations": [{"key": "a", "operator": "Exists"}],
+                "affinity": {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [{"matchExpressions": [{"key": "a", "operator": "In", "values": ["b"]}]}]}}},
+                "volumes": [{"name": "v", "projected": {"sources": [{"serviceAccountToken": {"path": "t"}}]}}],
+                "containers": [{
+                    "name": "c", "image": "i", "args": ["a"], "ports": [{"containerPort": 1}], "env": [{"name": "A", "valueFrom": {"fieldRef": {"fieldPath": "metadata.name"}}}],
+                    "volumeMounts": [{"name": "v", "mountPath": "/v"}], "resources": {"limits": {"nvidia.com/gpu": 1}}, "livenessProbe": {"httpGet": {"port": 1}},
+                }],
+            },
+        },
+    }))
+}
+
+/// All places of a value.
+fn places(value: &Value, at: &Pointer, out: &mut Vec<Pointer>) {
+    out.push(at.clone());
+    for (key, value) in value.as_object().into_iter().flatten() {
+        places(value, &at.key(key), out);
+    }
+    for (index, value) in value.as_array().into_iter().flatten().enumerate() {
+        places(value, &(at / index), out);
+    }
+}
+
+#[test]
+fn the_whole_job_is_fine() {
+    assert_eq!(said(&whole()), [""; 0]);
+}
+
+proptest! {
+    #[test]
+    fn no_object_panics_and_every_finding_points_at_something(place in 0_usize..1000, value in 0_usize..14) {
+        let values = [
+            json!(null), json!(true), json!(0), json!(-1), json!(1e30), json!(2.5), json!(""), json!("é$("), json!("${X}"), json!([]), json!([null]), json!({}),
+            json!({"": null}), json!({"a/b/c": {"d": [1]}}),
+        ];
+        let mut object = whole();
+        let mut all = Vec::new();
+        places(&object, &Pointer::root(), &mut all);
+        let place = &all[place % all.len()];
+        if let Some(target) = object.pointer_mut(&place.to_json_pointer()) {
+            *target = values[value].clone();
+        }
+        for finding in check(&object) {
+            prop_assert!(finding.pointer.find(&object).is_some(), "{:?}", finding);
+            prop_assert!(!finding.message.contains('\n') && !finding.help.is_empty(), "{:?}", finding);
+        }
+        let once = defaults::defaulted(&object);
+        prop_assert_eq!(&defaults::defaulted(&once), &once);
+    }
+}
+
+#[test]
+fn what_a_pytorch_job_asks_of_its_pods() {
+    let worker = |pod: Value| {
+        let replicas = json!({"Worker": {"template": {"spec": pod}}});
+        json!({"apiVersion": "kubeflow.org/v1", "kind": "PyTorchJob", "metadata": {"name": "p"}, "spec": {"pytorchReplicaSpecs": replicas}})
+    };
+    let container =
+        json!({"name": "vjepa2-1", "image": "i", "volumeMounts": [{"name": "data", "mountPath": "/d"}]});
+    let found = check(&worker(json!({"containers": [container]})));
+    let mount = found
+        .iter()
+        .find(|finding| finding.message.contains("volumeMounts[0].name: Not found: \"data\""))
+        .unwrap();
+    assert_eq!((mount.rule, mount.level), (API_SERVER, Level::Warn));
+    assert!(mount.message.starts_with("the API server rejects the pods of this job: "), "{}", mount.message);
+    let name = found.iter().find(|finding| finding.rule == TRAINING_OPERATOR).unwrap();
+    assert_eq!(name.help, "rename the container `vjepa2-1` to `pytorch`");
+    assert!(
+        matches!(&name.fix, Some(fix) if fix.safety == Safety::Unsafe && matches!(&*fix.ops, [Op::Replace(_, name)] if *name == "pytorch"))
+    );
+    // Silent where the volume is there, or one of several containers is meant; of a placeholder nobody
+    // knows.
+    let volumes = json!([{"name": "data", "emptyDir": {}}]);
+    let found =
+        check(&worker(json!({"containers": [container, {"name": "b", "image": "i"}], "volumes": volumes})));
+    assert!(found.len() == 1 && found[0].fix.is_none(), "{found:#?}");
+    let found = check(&worker(
+        json!({"containers": [{"name": "pytorch", "image": "i", "volumeMounts": [{"name": "$DATA", "mountPath": "/d"}]}]}),
+    ));
+    assert!(found.len() == 1 && found[0].rule == PLACEHOLDER, "{found:#?}");
+}
+
+#[test]
+fn what_is_refused_and_looks_like_a_placeholder_is_called_one() {
+    let whole = |extra: Value| {
+        let mut object = whole();
+        crate::text::patch::merge(&mut object, &extra);
+        object
+    };
+    let pod = |pod: Value| json!({"spec": {"template": {"spec": pod}}});
+    for (extra, expected) in [
+        (json!({"metadata": {"name": "${JOB_NAME}"}}), &["metadata.name"][..]),
+        (json!({"metadata": {"name": "JOB_NAME"}}), &["metadata.name"]),
+        (json!({"metadata": {"generateName": "<name>-", "name": null}}), &["metadata.generateName"]),
+        (
+            json!({"metadata": {"labels": {"a": "$A", "b": "{{ b }}"}}}),
+            &["metadata.labels[a]", "metadata.labels[b]"],
+        ),
+        (pod(json!({"serviceAccountName": "V_KSA"})), &["spec.template.spec.serviceAccountName"]),
+        (json!({"spec": {"parallelism": "NUM_NODES"}}), &["spec.parallelism"]),
+        (pod(json!({"restartPolicy": "RESTART_POLICY"})), &["spec.template.spec.restartPolicy"]),
+    ] {
+        let object = whole(extra);
+        let found: Vec<String> = expected.iter().map(|path| format!("warn placeholder {path}")).collect();
+        assert_eq!(said(&object), found, "{object}");
+        let body = defaults::defaulted(&object);
+        let answer = answer(&Sent { written: &object, stored: &body, old: None, strict: true });
+        let told: Vec<String> = answer
+            .findings
+            .iter()
+            .map(|finding| format!("{} {} {}", finding.level.as_str(), finding.rule, finding.path))
+            .collect();
+        assert!(told == found && answer.open && !answer.unreadable, "{told:?}");
+    }
+    // What is accepted in capitals is no placeholder, and another wrong label is not hidden by one.
+    assert_eq!(said(&whole(json!({"metadata": {"labels": {"team": "MY_TEAM"}}}))), [""; 0]);
+    assert_eq!(said(&whole(json!({"metadata": {"labels": {"a": "$A", "b": "-"}}}))).len(), 2);
+    let image = |image: &str| {
+        let mut object = whole(json!({}));
+        object["spec"]["template"]["spec"]["containers"][0]["image"] = image.into();
+        object
+    };
+    let object = image("YOUR_REGISTRY/trainer:v1");
+    let told =
+        answer(&Sent { written: &object, stored: &defaults::defaulted(&object), old: None, strict: true });
+    assert!(
+        !told.open && told.findings.len() == 1 && told.findings[0].rule == PLACEHOLDER,
+        "the API server takes any image: {told:?}"
+    );
+    assert_eq!(told.findings[0].help, "replace it with the value");
+    assert_eq!(check(&image("$IMAGE"))[0].help, "lint what the template renders to");
+}
+
+#[test]
+fn an_update_to_capitals_is_no_placeholder() {
+    let labelled = |label: &str| {
+        let mut object = whole();
+        object["spec"]["template"]["metadata"]["labels"]["a"] = label.into();
+        defaults::defaulted(&object)
+    };
+    let (old, new) = (labelled("OLD_ONE"), labelled("NEW_ONE"));
+    let told = answer(&Sent { written: &new, stored: &new, old: Some(&old), strict: true });
+    assert!(!told.open && told.findings.iter().all(|finding| finding.rule == API_SERVER), "{told:?}");
+}

@@ -1,0 +1,77 @@
+//! Metadata: names, labels, annotations, finalizers and owners.
+
+use super::cause::{At as _, Causes};
+use super::part::Part;
+use super::selector;
+use crate::k8s::names;
+
+pub(super) fn metadata(metadata: &Part<'_, '_>, causes: &mut Causes) {
+    let (name, prefix) = (metadata.get("name"), metadata.get("generateName"));
+    causes.format_if_set(&prefix, names::name_prefix);
+    if !name.text().is_empty() {
+        causes.format(&name, names::dns_subdomain);
+    } else if prefix.text().is_empty() {
+        causes.required(&name, "name or generateName is required");
+    } else {
+        // The server appends five of these characters.
+        let generated = format!("{}xxxxx", prefix.text());
+        for message in names::dns_subdomain(&generated) {
+            causes.invalid_text(&name, &generated, &message).pointer = prefix.pointer();
+        }
+    }
+    let namespace = metadata.get("namespace");
+    causes.format_if_set(&namespace, names::dns_label);
+    selector::labels(&metadata.get("labels"), causes);
+    annotations(&metadata.get("annotations"), causes);
+    finalizers(&metadata.get("finalizers"), causes);
+    owners(&metadata.get("ownerReferences"), causes);
+}
+
+fn finalizers(finalizers: &Part<'_, '_>, causes: &mut Causes) {
+    const STANDARD: [&str; 3] = ["foregroundDeletion", "kubernetes", "orphan"];
+    for finalizer in finalizers.items() {
+        let messages = names::qualified_name(finalizer.text());
+        if !finalizer.text().contains('/') && !STANDARD.contains(&finalizer.text()) {
+            causes.invalid(&finalizer, "name is neither a standard finalizer name nor is it fully qualified");
+        }
+        for message in messages {
+            causes.invalid_text(finalizers, finalizer.text(), &message);
+        }
+    }
+    let has = |name: &str| finalizers.items().any(|finalizer| finalizer.text() == name);
+    if has("orphan") && has("foregroundDeletion") {
+        causes.invalid_value(finalizers, "finalizer orphan and foregroundDeletion cannot be both set");
+    }
+}
+
+fn owners(owners: &Part<'_, '_>, causes: &mut Causes) {
+    for owner in owners.items() {
+        // The server omits the index.
+        for (field, message) in [
+            ("apiVersion", "version must not be empty"),
+            ("kind", "must not be empty"),
+            ("name", "must not be empty"),
+            ("uid", "must not be empty"),
+        ] {
+            if owner.get(field).text().is_empty() {
+                causes.invalid_text(&(owners.pointer() / field), "", message).pointer =
+                    owner.get(field).pointer();
+            }
+        }
+    }
+    if owners.items().filter(|owner| owner.get("controller").is_true()).count() > 1 {
+        causes.invalid_value(owners, "Only one reference can have Controller set to true");
+    }
+}
+
+pub(super) fn annotations(annotations: &Part<'_, '_>, causes: &mut Causes) {
+    const MAX_BYTES: usize = 256 * 1024;
+    let mut size = 0;
+    for (key, value) in annotations.entries() {
+        size += key.len() + value.text().len();
+        causes.invalid_texts(annotations, key, names::qualified_name(&key.to_lowercase()));
+    }
+    if size > MAX_BYTES {
+        causes.too_long(annotations, MAX_BYTES);
+    }
+}

@@ -1,0 +1,115 @@
+//! Security contexts: users, sysctls, seccomp and AppArmor profiles.
+
+use super::cause::{At as _, Causes};
+use super::part::Part;
+use super::seen::Seen;
+use super::volume;
+use crate::k8s::go::quoted;
+
+pub(super) fn pod_security(spec: &Part<'_, '_>, causes: &mut Causes) {
+    let security = spec.get("securityContext");
+    for group in security.get("supplementalGroups").items() {
+        if group.number().is_some_and(|id| !(0..=i64::from(i32::MAX)).contains(&id)) {
+            causes.invalid(&group, "must be between 0 and 2147483647, inclusive");
+        }
+    }
+    let mut known = Seen::default();
+    for setting in security.get("sysctls").items() {
+        let name = setting.get("name");
+        let part = |part: &str| {
+            let edge = |byte: Option<&u8>| {
+                byte.is_some_and(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit())
+            };
+            let bytes = part.as_bytes();
+            edge(bytes.first())
+                && edge(bytes.last())
+                && bytes
+                    .iter()
+                    .all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit() || b"-_".contains(byte))
+        };
+        if name.text().is_empty() {
+            causes.required(&name, "");
+        } else if name.text().len() > 253 || !name.text().split(['.', '/']).all(part) {
+            let form = "^([a-z0-9]([-_a-z0-9]*[a-z0-9])?[\\./])*[a-z0-9]([-_a-z0-9]*[a-z0-9])?$";
+            causes.invalid(&name, &format!("must have at most 253 characters and match regex {form}"));
+        } else if known.contains(&name.text()) {
+            causes.duplicate(&name, &quoted(name.text()));
+        }
+        let host = |field: &'static str| spec.get(field).is_true();
+        if host("hostIPC")
+            && (name.text().starts_with("kernel.shm")
+                || name.text().starts_with("kernel.msg")
+                || name.text().starts_with("kernel.sem"))
+        {
+            causes.invalid(&name, "may not be specified when 'hostIPC' is true");
+        }
+        if host("hostNetwork") && name.text().starts_with("net.") {
+            causes.invalid(&name, "may not be specified when 'hostNetwork' is true");
+        }
+        known.insert(name.text());
+    }
+    for (field, values) in [
+        ("fsGroupChangePolicy", &["Always", "OnRootMismatch"][..]),
+        ("supplementalGroupsPolicy", &["Merge", "Strict"]),
+        ("seLinuxChangePolicy", &["Recursive"]),
+    ] {
+        if security.get(field).is_set() {
+            causes.one_of(&security.get(field), values);
+        }
+    }
+    profiles(&security, causes);
+    if spec.get("hostPID").is_true() && spec.get("shareProcessNamespace").is_true() {
+        let said = security.pointer() / "shareProcessNamespace";
+        causes
+            .invalid_shown(&said, "true", "ShareProcessNamespace and HostPID cannot both be enabled")
+            .pointer = spec.get("shareProcessNamespace").pointer();
+    }
+}
+
+pub(super) fn host_users(spec: &Part<'_, '_>, causes: &mut Causes) {
+    if spec.get("hostUsers").bool() != Some(false) {
+        return;
+    }
+    for (field, said) in [("hostNetwork", "hostNetwork"), ("hostPID", "HostPID"), ("hostIPC", "HostIPC")] {
+        if spec.get(field).is_true() {
+            causes.forbidden(&(spec.pointer() / said), "when `hostUsers` is false");
+        }
+    }
+}
+
+/// Checks the seccomp and AppArmor profiles of a pod or a container.
+pub(super) fn profiles(security: &Part<'_, '_>, causes: &mut Causes) {
+    const TYPES: [&str; 3] = ["Localhost", "RuntimeDefault", "Unconfined"];
+    for (field, what) in [("seccompProfile", "seccomp"), ("appArmorProfile", "AppArmor")] {
+        let profile = security.get(field);
+        if !profile.is_set() {
+            continue;
+        }
+        let (kind, file) = (profile.get("type"), profile.get("localhostProfile"));
+        if kind.text().is_empty() {
+            causes.required(&kind, &format!("type is required when {field} is set"));
+        } else {
+            causes.one_of(&kind, &TYPES);
+        }
+        match (kind.text(), file.is_set()) {
+            ("Localhost", false) => {
+                _ = causes.required(&file, &format!("must be set when {what} type is Localhost"));
+            }
+            ("Localhost", true) if what == "seccomp" => volume::inner_path(&file, &file, causes),
+            ("Localhost", true) if file.text().trim() != file.text() => {
+                _ = causes.invalid(&file, "must not be padded with whitespace");
+            }
+            ("Localhost", _) | (_, false) => {}
+            (_, true) => _ = causes.invalid(&file, &format!("can only be set when {what} type is Localhost")),
+        }
+    }
+}
+
+pub(super) fn user_ids(security: &Part<'_, '_>, causes: &mut Causes) {
+    for field in ["runAsUser", "runAsGroup", "fsGroup"] {
+        let field = security.get(field);
+        if field.number().is_some_and(|id| !(0..=i64::from(i32::MAX)).contains(&id)) {
+            causes.invalid(&field, "must be between 0 and 2147483647, inclusive");
+        }
+    }
+}

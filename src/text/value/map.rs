@@ -1,0 +1,227 @@
+//! Mappings: sorted vectors of entries.
+
+use std::collections::BTreeMap;
+use std::ops::Index;
+
+use super::{Text, Value};
+use crate::text::meter;
+
+/// The entries of a mapping, sorted by key, each key once.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Map(Vec<(Text, Value)>);
+
+/// The most entries that are searched one by one: keys of different lengths, as most are, compare fast.
+pub(super) const FEW: usize = 16;
+
+impl Map {
+    /// Returns a mapping without entries.
+    #[must_use]
+    pub const fn new() -> Self {
+        Self(Vec::new())
+    }
+
+    /// Returns the number of entries.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.0.len()
+    }
+
+    /// Tells whether it has no entries.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    fn position(&self, key: &str) -> Option<usize> {
+        meter::spend(1);
+        if self.0.len() <= FEW {
+            self.0.iter().position(|(known, _)| known == key)
+        } else {
+            self.search(key).ok()
+        }
+    }
+
+    /// Returns the index of a key, or where to insert it.
+    fn search(&self, key: &str) -> Result<usize, usize> {
+        self.0.binary_search_by(|(known, _)| known.as_str().cmp(key))
+    }
+
+    /// Returns the value of a key.
+    #[must_use]
+    pub fn get(&self, key: &str) -> Option<&Value> {
+        self.position(key).map(|at| &self.0[at].1)
+    }
+
+    /// Returns the value of a key, to change.
+    pub fn get_mut(&mut self, key: &str) -> Option<&mut Value> {
+        self.position(key).map(|at| &mut self.0[at].1)
+    }
+
+    /// Returns an entry.
+    #[must_use]
+    pub fn get_key_value(&self, key: &str) -> Option<(&str, &Value)> {
+        self.position(key).map(|at| (self.0[at].0.as_str(), &self.0[at].1))
+    }
+
+    /// Tells whether there is such a key.
+    #[must_use]
+    pub fn contains_key(&self, key: &str) -> bool {
+        self.position(key).is_some()
+    }
+
+    /// Returns the value of a key, to change. Adds a missing one.
+    pub fn get_or_insert_with(&mut self, key: &str, value: impl FnOnce() -> Value) -> &mut Value {
+        let at = match self.search(key) {
+            Ok(at) => at,
+            Err(at) => {
+                self.0.insert(at, (key.into(), value()));
+                at
+            }
+        };
+        &mut self.0[at].1
+    }
+
+    /// Sets the value of a key; returns the old one.
+    pub fn insert(&mut self, key: impl Into<Text>, value: Value) -> Option<Value> {
+        let key = key.into();
+        match self.search(&key) {
+            Ok(at) => Some(std::mem::replace(&mut self.0[at].1, value)),
+            Err(at) => {
+                self.0.insert(at, (key, value));
+                None
+            }
+        }
+    }
+
+    /// Removes an entry; returns its value.
+    pub fn remove(&mut self, key: &str) -> Option<Value> {
+        self.position(key).map(|at| self.0.remove(at).1)
+    }
+
+    /// Keeps only some of the entries.
+    pub fn retain(&mut self, mut wanted: impl FnMut(&str, &mut Value) -> bool) {
+        self.0.retain_mut(|(key, value)| wanted(key, value));
+    }
+
+    /// Returns the entries, by key.
+    pub fn iter(&self) -> Entries<'_> {
+        self.0.iter().map(|(key, value)| (key.as_str(), value))
+    }
+
+    /// Returns the keys, in order.
+    pub fn keys(&self) -> impl Iterator<Item = &str> + Clone {
+        self.0.iter().map(|(key, _)| key.as_str())
+    }
+
+    /// Returns the values, by key.
+    pub fn values(&self) -> impl Iterator<Item = &Value> {
+        self.0.iter().map(|(_, value)| value)
+    }
+
+    /// Returns the values, by key, to change.
+    pub fn values_mut(&mut self) -> impl Iterator<Item = &mut Value> {
+        self.0.iter_mut().map(|(_, value)| value)
+    }
+}
+
+/// The entries of a [`Map`], by key.
+pub type Entries<'v> =
+    std::iter::Map<std::slice::Iter<'v, (Text, Value)>, fn(&'v (Text, Value)) -> (&'v str, &'v Value)>;
+
+impl<K: AsRef<str>> Index<K> for Map {
+    type Output = Value;
+
+    /// Returns the value of a key, or `null`.
+    fn index(&self, key: K) -> &Value {
+        self.get(key.as_ref()).unwrap_or(&Value::Null)
+    }
+}
+
+impl<'v> IntoIterator for &'v Map {
+    type Item = (&'v str, &'v Value);
+    type IntoIter = Entries<'v>;
+
+    fn into_iter(self) -> Entries<'v> {
+        self.iter()
+    }
+}
+
+impl IntoIterator for Map {
+    type Item = (Text, Value);
+    type IntoIter = std::vec::IntoIter<(Text, Value)>;
+
+    fn into_iter(self) -> Self::IntoIter {
+        self.0.into_iter()
+    }
+}
+
+impl<K: Into<Text>> FromIterator<(K, Value)> for Map {
+    fn from_iter<I: IntoIterator<Item = (K, Value)>>(entries: I) -> Self {
+        let mut fields = Fields::default();
+        entries.into_iter().for_each(|(key, value)| fields.set(key.into(), value));
+        fields.into_map()
+    }
+}
+
+/// The entries of a mapping while it is read, in source order.
+#[derive(Debug, Default)]
+pub struct Fields {
+    entries: Vec<(Text, Value)>,
+    /// The index of each key, made on the first search among more than [`FEW`].
+    places: BTreeMap<Text, usize>,
+    /// Whether keys may be duplicate.
+    repeats: bool,
+}
+
+impl Fields {
+    /// Returns the value of a key so far, to change.
+    pub fn get_mut(&mut self, key: &str) -> Option<&mut Value> {
+        let at = if self.entries.len() <= FEW {
+            self.entries.iter().position(|(known, _)| known == key)?
+        } else {
+            let known = self.places.len();
+            self.places
+                .extend(self.entries.iter().enumerate().skip(known).map(|(at, (key, _))| (key.clone(), at)));
+            *self.places.get(key)?
+        };
+        Some(&mut self.entries[at].1)
+    }
+
+    /// Adds an entry for a new key.
+    pub fn push(&mut self, key: Text, value: Value) {
+        self.entries.push((key, value));
+    }
+
+    /// Sets the value of a key, which may exist.
+    pub fn set(&mut self, key: Text, value: Value) {
+        if self.entries.len() >= FEW {
+            // Among many, duplicates are found when sorting.
+            self.repeats = true;
+            return self.push(key, value);
+        }
+        match self.entries.iter_mut().find(|(known, _)| *known == key) {
+            Some((_, known)) => *known = value,
+            None => self.push(key, value),
+        }
+    }
+
+    /// Returns the mapping.
+    #[must_use]
+    pub fn into_map(self) -> Map {
+        let mut entries = self.entries;
+        if self.repeats {
+            // The sort is stable: keep the last value of equal keys.
+            entries.sort_by(|(left, _), (right, _)| left.as_str().cmp(right));
+            entries.dedup_by(|later, kept| {
+                let same = later.0 == kept.0;
+                if same {
+                    std::mem::swap(later, kept);
+                }
+                same
+            });
+        } else {
+            entries.sort_unstable_by(|(left, _), (right, _)| left.as_str().cmp(right));
+        }
+        Map(entries)
+    }
+}
