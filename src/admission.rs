@@ -8,7 +8,7 @@
 //! ```
 //!
 //! The two endpoints do not trust one another. `/mutate` fills values in and denies only what the API server
-//! would refuse before `/validate` is asked; `/validate` judges the object as it came out of all mutating
+//! would reject before `/validate` is asked; `/validate` judges the object as it came out of all mutating
 //! webhooks. Warnings are `/validate`'s too: others may still mend what `/mutate` sees.
 //!
 //! No answer may break a request that would have passed without us, other than a deliberate denial: whatever
@@ -43,7 +43,7 @@ use crate::judge::policy::Policy;
 use crate::kinds::Kind;
 use respond::Reply;
 
-/// The rule that `/mutate` denies: the API server refuses such a Job or CronJob before `/validate`, so its
+/// The rule that `/mutate` denies: the API server rejects such a Job or CronJob before `/validate`, so its
 /// author would see the other findings only at the next attempt (kubernetes.md §0.6).
 const REFUSED_BETWEEN_THE_CALLS: &str = "restart-policy";
 
@@ -52,7 +52,7 @@ const REFUSED_BETWEEN_THE_CALLS: &str = "restart-policy";
 pub enum Endpoint {
     /// `/mutate`: fills values in.
     Mutate,
-    /// `/validate`: refuses. Never sends a patch.
+    /// `/validate`: rejects. Never sends a patch.
     Validate,
 }
 
@@ -97,7 +97,7 @@ pub enum Outcome {
     Patched,
     /// Admitted with warnings.
     Warned,
-    /// Refused.
+    /// Rejected.
     Denied,
     /// Admitted with a warning because of a fault of Jobgate.
     Faulted,
@@ -241,7 +241,7 @@ pub(crate) fn denies(endpoint: Endpoint, kind: Kind, verdict: &Verdict) -> bool 
     }
 }
 
-/// Tells whether the API server refuses the object before it calls `/validate`.
+/// Tells whether the API server rejects the object before it calls `/validate`.
 fn refused_between(findings: &[Finding]) -> bool {
     findings.iter().any(|finding| finding.level == Level::Deny && finding.rule == REFUSED_BETWEEN_THE_CALLS)
 }
@@ -765,6 +765,6 @@ mod tests {
             Endpoint::Mutate,
             &review("v1", "CREATE", "admin", &job(&json!({"activeDeadlineSeconds": null})), &Value::Null),
         );
-        assert_eq!(response["allowed"], true, "the rest is for /validate to refuse");
+        assert_eq!(response["allowed"], true, "the rest is for /validate to reject");
     }
 }

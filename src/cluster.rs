@@ -14,7 +14,7 @@
 //! anything, and the author gets a warning.
 //!
 //! The cache is not kube's reflector, which keeps whole objects, hides the bookmarks that distinguish a quiet
-//! cluster from a dead watch, and logs every refusal. A list, a watch and a byte for each claim are enough
+//! cluster from a dead watch, and logs every rejection. A list, a watch and a byte for each claim are enough
 //! here.
 
 mod access;

@@ -139,7 +139,7 @@ pub struct Answered {
     pub object: Arc<ObjectId>,
     /// The answer. Its findings are in the report.
     pub answer: Prediction,
-    /// Whether the training operator's webhook would refuse it.
+    /// Whether the training operator's webhook would reject it.
     pub operator_refuses: bool,
 }
 

@@ -3,7 +3,7 @@
 //!
 //! ```text
 //! manifest ──defaults──> sent ──/mutate──> patched ──validation──> stored ──/validate──> admitted
-//!     │ unreadable: refused    │ denied                   │ refused            │ denied
+//!     │ unreadable: rejected    │ denied                   │ rejected            │ denied
 //! ```
 //!
 //! The steps are the webhook's own ([`crate::judge::engine`], [`crate::admission`]) and those of
@@ -35,7 +35,7 @@ pub struct Question<'a> {
     pub old: Option<&'a Value>,
     /// The namespace for a manifest without one; empty if unknown.
     pub namespace: &'a str,
-    /// Whether unknown fields are refused, kubectl's default, or dropped.
+    /// Whether unknown fields are rejected, kubectl's default, or dropped.
     pub strict: bool,
     /// Today, for exemptions that end. Without it they hold.
     pub today: Option<Date>,
@@ -48,10 +48,10 @@ pub enum Predicted {
     Allowed,
     /// The object is stored with what Jobgate fills in.
     Patched,
-    /// Jobgate refuses it.
+    /// Jobgate rejects it.
     Denied,
-    /// The API server refuses it, whatever Jobgate answers.
-    Refused,
+    /// The API server rejects it, whatever Jobgate answers.
+    Rejected,
     /// Unknown: a required value is a placeholder.
     Unjudged,
 }
@@ -64,7 +64,7 @@ impl Predicted {
             Self::Allowed => "allowed",
             Self::Patched => "allowed, patched",
             Self::Denied => "denied by jobgate",
-            Self::Refused => "refused by the API server",
+            Self::Rejected => "rejected by the API server",
             Self::Unjudged => "not judged",
         }
     }
@@ -146,9 +146,9 @@ pub fn answer(policy: &Policy, facts: &dyn Facts, question: &Question<'_>) -> Pr
     let (patch, doubt) = if server.unreadable { (Vec::new(), None) } else { (patch, doubt) };
     let refuses = server.findings.iter().any(|finding| finding.level == Level::Deny);
     let outcome = match () {
-        () if server.unreadable => Predicted::Refused,
+        () if server.unreadable => Predicted::Rejected,
         () if stopped => Predicted::Denied,
-        () if refuses => Predicted::Refused,
+        () if refuses => Predicted::Rejected,
         () if admission::denies(Endpoint::Validate, kind, &validate) => Predicted::Denied,
         () if server.open => Predicted::Unjudged,
         () if patch.is_empty() => Predicted::Allowed,
@@ -307,13 +307,13 @@ mod tests {
                 Predicted::Denied,
                 &["deny deadline spec.activeDeadlineSeconds"],
             ),
-            (json!({"tolerations": []}), Predicted::Refused, &["deny unknown-field spec.tolerations"]),
+            (json!({"tolerations": []}), Predicted::Rejected, &["deny unknown-field spec.tolerations"]),
             (
                 json!({"activeDeadlineSeconds": "60"}),
-                Predicted::Refused,
+                Predicted::Rejected,
                 &["deny field-type spec.activeDeadlineSeconds"],
             ),
-            (json!({"parallelism": -1}), Predicted::Refused, &["deny api-server spec.parallelism"]),
+            (json!({"parallelism": -1}), Predicted::Rejected, &["deny api-server spec.parallelism"]),
             // The first call sees it before the API server does, and says everything.
             (
                 json!({"parallelism": -1, "template": {"spec": {"restartPolicy": null}}}),
@@ -362,7 +362,7 @@ mod tests {
         let changed = ask(&image, Some(&job(json!({}))));
         assert_eq!(
             (changed.outcome, words(&changed)),
-            (Predicted::Refused, vec!["deny api-server spec.template".to_owned()])
+            (Predicted::Rejected, vec!["deny api-server spec.template".to_owned()])
         );
         assert!(
             changed.findings[0].message.ends_with("spec.template: Invalid value: {…}: field is immutable")

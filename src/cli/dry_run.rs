@@ -229,7 +229,7 @@ fn line(answered: &Answered) -> String {
         answer.outcome.as_str()
     );
     if answer.outcome.is_allowed() && answered.operator_refuses {
-        line.push_str("; the training operator would refuse it");
+        line.push_str("; the training operator would reject it");
     }
     if let Some(doubt) = answer.doubt {
         line.push_str(&format!("; not filled in: {doubt}"));
@@ -242,7 +242,7 @@ fn summary(report: &Report) -> String {
         report.answers.iter().filter(|answered| answered.answer.outcome == outcome).count()
     };
     let outcomes =
-        [Predicted::Allowed, Predicted::Patched, Predicted::Denied, Predicted::Refused, Predicted::Unjudged];
+        [Predicted::Allowed, Predicted::Patched, Predicted::Denied, Predicted::Rejected, Predicted::Unjudged];
     let parts = outcomes.into_iter().filter(|outcome| count(*outcome) > 0);
     let parts: Vec<String> =
         parts.map(|outcome| format!("{} {}", count(outcome), outcome.as_str())).collect();

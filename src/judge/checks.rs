@@ -45,11 +45,11 @@ pub const ANNOTATION_WITHOUT_EFFECT: &str = "annotation-without-effect";
 /// An annotation of Jobgate's names no rule.
 pub const UNKNOWN_RULE: &str = "unknown-rule";
 
-/// The API server would refuse the object.
+/// The API server would reject the object.
 pub const API_SERVER: &str = "api-server";
 /// A mapping has a field that the API does not know.
 pub const UNKNOWN_FIELD: &str = "unknown-field";
-/// The training operator's webhook would refuse the object.
+/// The training operator's webhook would reject the object.
 pub const TRAINING_OPERATOR: &str = "training-operator";
 /// The schedule of a `CronJob` matches no date.
 pub const SCHEDULE_NEVER_FIRES: &str = "schedule-never-fires";
@@ -104,7 +104,7 @@ pub static CHECKS: &[Check] = &[
         summary: "Batch kinds have the `kind` and `apiVersion` of the API server",
         page: "The object looks like a Job, CronJob, PyTorchJob or another batch kind, but its `kind` is \
                missing or misspelled (case, plural, typo), its `apiVersion` names a group without this \
-               kind, or its version is not served. The API server refuses such an object. Jobgate did not \
+               kind, or its version is not served. The API server rejects such an object. Jobgate did not \
                check it, unless it is a Job or CronJob of an unknown version: its fields are then read as \
                those of `batch/v1`. A CronJob of an older version has the same fields, and `--unsafe-fixes` \
                writes `batch/v1`; an older PyTorchJob has other fields.",
@@ -114,7 +114,7 @@ pub static CHECKS: &[Check] = &[
         summary: "Fields have values, not placeholders",
         page: "The field has a placeholder such as `$NUM_NODES`, `<PROJECT>`, `{{ .Values.x }}` or \
                `YOUR_IMAGE` instead of a value. It is reported if a rule reads the field, if it is an \
-               image, or if the API server refuses it. A word in capitals with a `_` (`NUM_NODES`) counts \
+               image, or if the API server rejects it. A word in capitals with a `_` (`NUM_NODES`) counts \
                as a placeholder only where it cannot be a value, as in a number, a name, or the name of a \
                claim. Rules that need the value are skipped, and the API server's answer is unknown, so the \
                object is also reported as not judged, unless only an image is a placeholder. Each \
@@ -139,7 +139,7 @@ pub static CHECKS: &[Check] = &[
         id: TRAINING_OPERATOR,
         summary: "The training operator accepts the PyTorchJob",
         page: "The API server accepts this object, but the webhook of the Kubeflow training operator (1.8 \
-               and later) refuses it: replica types are `Master` and `Worker`, `Master.replicas` is set to \
+               and later) rejects it: replica types are `Master` and `Worker`, `Master.replicas` is set to \
                1, and one container is named `pytorch`. Older versions mark such a job as failed, or run \
                it.",
     },
@@ -148,7 +148,7 @@ pub static CHECKS: &[Check] = &[
         summary: "The API knows every field at its place",
         page: "The API does not know a field at this place and drops it silently, so it has no effect: a \
                deadline at the wrong level is no deadline. kubectl requests strict validation by default, \
-               and the object is then refused; controllers, GitOps tools and older clients do not request \
+               and the object is then rejected; controllers, GitOps tools and older clients do not request \
                it.",
     },
     Check {

@@ -184,7 +184,7 @@ pub fn evaluate(policy: &Policy, facts: &dyn Facts, request: &Request<'_>) -> Ve
     }
     let mut verdict = Verdict::default();
     if request.operation == Operation::Update && workload.kind.on_update != OnUpdate::NextRuns {
-        // A change of a running Job is refused as immutable or deletes it (a TTL on a finished one):
+        // A change of a running Job is rejected as immutable or deletes it (a TTL on a finished one):
         // kubernetes.md §2.3.
         verdict.restore = restore(policy, facts, request, &workload);
         for finding in &mut findings {

@@ -18,7 +18,7 @@ pub enum Level {
     Note,
     /// The webhook admits the object with a warning.
     Warn,
-    /// The webhook refuses the object.
+    /// The webhook rejects the object.
     Deny,
 }
 

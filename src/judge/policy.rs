@@ -45,7 +45,7 @@ const ACCELERATORS: (&str, &str) = ("gpu-toleration", "taints");
 /// What to do about a rule's findings.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Action {
-    /// The object is refused.
+    /// The object is rejected.
     Deny,
     /// The object is admitted with a warning.
     Warn,

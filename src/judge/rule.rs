@@ -143,7 +143,7 @@ pub enum Exportable {
 /// A rule in the Common Expression Language, as a `ValidatingAdmissionPolicy` has it.
 #[derive(Debug)]
 pub struct Cel {
-    /// The kinds for which this is worth it: what breaks the rule in another, the API server itself refuses.
+    /// The kinds for which this is worth it: what breaks the rule in another, the API server itself rejects.
     pub kinds: Kinds,
     /// The parameters of the rule that `places` names, each as `$name`: booleans and whole numbers.
     pub params: &'static [&'static str],

@@ -49,7 +49,7 @@ use run::{File, Moved, Run};
 pub struct Options<'a> {
     /// Files larger than this many bytes are not read.
     pub max_file_size: u64,
-    /// Whether to report what the API server would refuse.
+    /// Whether to report what the API server would reject.
     pub api_checks: bool,
     /// Whether the report keeps the text of files with findings.
     pub keep_sources: bool,

@@ -16,7 +16,7 @@ pub enum NotReplaced {
     /// It may not be written.
     #[error("the file is read-only")]
     ReadOnly,
-    /// The system refuses.
+    /// The system rejects.
     #[error(transparent)]
     Io(#[from] io::Error),
 }

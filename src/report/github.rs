@@ -52,7 +52,7 @@ fn command(report: &Report, located: &Located, out: &mut dyn io::Write) -> io::R
     write!(out, "::{name} ")?;
     if let Some(file) = report.file(&located.location) {
         write!(out, "file={},line={},endLine={},", property(&repository_path(file)), start.line, end.line)?;
-        // GitHub refuses columns for a place of several lines.
+        // GitHub rejects columns for a place of several lines.
         if start.line == end.line {
             write!(out, "col={},endColumn={},", start.column, end.column)?;
         }

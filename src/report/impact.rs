@@ -59,8 +59,8 @@ pub enum Reapply {
     Kept,
     /// It takes the value out.
     Lost,
-    /// It is refused: the field is immutable.
-    Refused,
+    /// It is rejected: the field is immutable.
+    Rejected,
 }
 
 fn as_path<S: serde::Serializer>(pointer: &Pointer, serializer: S) -> Result<S::Ok, S::Error> {
@@ -72,7 +72,7 @@ fn as_path<S: serde::Serializer>(pointer: &Pointer, serializer: S) -> Result<S::
 pub struct Tally {
     /// Objects that were judged.
     pub objects: usize,
-    /// Those that would be refused. They are not counted among the others.
+    /// Those that would be rejected. They are not counted among the others.
     pub denied: usize,
     /// Those that would be admitted with values filled in.
     pub patched: usize,
@@ -253,7 +253,7 @@ pub(super) fn filled(impact: &Impact, full: bool, out: &mut dyn io::Write) -> io
         let apply = match reapply {
             Reapply::Kept => "an apply keeps it",
             Reapply::Lost => "the next apply without Jobgate removes it",
-            Reapply::Refused => "an apply without Jobgate is refused",
+            Reapply::Rejected => "an apply without Jobgate is rejected",
         };
         writeln!(out, "  {}: {}: {apply}", clean(object), clean(paths))?;
     }

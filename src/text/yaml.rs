@@ -604,7 +604,7 @@ mod tests {
         assert_eq!(value("a: |\n  x"), json!({"a": "x\n"}));
     }
 
-    /// Inputs that are made to hurt: each must be read or refused at once, whatever the answer is.
+    /// Inputs that are made to hurt: each must be read or rejected at once, whatever the answer is.
     #[test]
     fn hostile_inputs_are_cheap() {
         let bomb = (1..30).fold("a0: &a0 [x,x,x,x,x,x,x,x,x]\n".to_owned(), |bomb, level| {

@@ -65,7 +65,7 @@ impl Api {
         (status, if status < 300 { warnings } else { format!("{warnings}{answer}") })
     }
 
-    /// Has an object created without effect, unknown fields refused, and returns the status with the body; a
+    /// Has an object created without effect, unknown fields rejected, and returns the status with the body; a
     /// status of 0 where no answer came.
     #[track_caller]
     pub(crate) fn strict_dry_run(&self, namespace: &str, object: &Value) -> (u16, Value) {
@@ -99,7 +99,7 @@ impl Api {
         })
     }
 
-    /// Has an object replaced without effect, unknown fields refused, and returns the status with the body; a
+    /// Has an object replaced without effect, unknown fields rejected, and returns the status with the body; a
     /// status of 0 where no answer came.
     pub(crate) fn strict_update(&self, namespace: &str, name: &str, object: &Value) -> (u16, Value) {
         let adapter = Kind::of(object).expect("a kind of ours");

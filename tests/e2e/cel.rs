@@ -154,7 +154,7 @@ impl<'p> InForce<'p> {
     }
 }
 
-/// Lets a policy refuse an object of this name whatever its conditions are, and judge all others as before.
+/// Lets a policy reject an object of this name whatever its conditions are, and judge all others as before.
 fn mark(policy: &mut Value, probe: &str) {
     for condition in policy["matchConditions"].as_array_mut().into_iter().flatten() {
         let expression = condition["expression"].as_str().expect("an expression");
@@ -205,7 +205,7 @@ fn default_policy(place: &Place<'_>) {
             let theirs = RULES.map(|rule| policies.says(&said, rule) == Some(Level::Deny));
             let ours = RULES.map(|rule| policies.ours(&object, rule) == Some(Level::Deny));
             if status >= 300 && theirs == [false; 2] {
-                // What is not valid is refused before any policy is asked.
+                // What is not valid is rejected before any policy is asked.
                 refused += 1;
                 continue;
             }

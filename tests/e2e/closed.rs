@@ -70,7 +70,7 @@ fn there_and_back(place: &Place<'_>, arguments: &[&str]) {
 }
 
 /// Tries until it works: a busy machine may have no answer within the few seconds that the API server waits,
-/// and then it refuses.
+/// and then it rejects.
 fn passes(attempt: impl Fn() -> Output) -> Output {
     let passed = || {
         let output = attempt();

@@ -152,7 +152,7 @@ impl Cluster {
                 file("service-account-signing-key-file", "accounts.key"),
                 file("token-auth-file", "tokens.csv"),
                 "--authorization-mode=RBAC".to_owned(),
-                // As clusters have it; the default refuses privileged containers.
+                // As clusters have it; the default rejects privileged containers.
                 "--allow-privileged=true".to_owned(),
                 "--endpoint-reconciler-type=none".to_owned(),
                 "--service-cluster-ip-range=10.0.0.0/24".to_owned(),

@@ -69,7 +69,7 @@ fn is_denied_alike(place: &Place<'_>) {
 fn is_refused_alike(place: &Place<'_>) {
     // With neither of the two numbers the server would set both.
     let object = job("a", json!({"spec": {"completionMode": "Indexed", "parallelism": 2}}));
-    assert_eq!(verdict(place, &[], &object), "refused by the API server");
+    assert_eq!(verdict(place, &[], &object), "rejected by the API server");
     place.apply(&object).refused(&["spec.completions", "when completion mode is Indexed"]);
 }
 
@@ -91,11 +91,11 @@ fn asks_the_cluster(place: &Place<'_>) {
     );
     let containers = json!([{"name": "trainer", "image": "registry.example.com/trainer:2"}]);
     let changed = over(object, json!({"spec": {"template": {"spec": {"containers": containers}}}}));
-    assert_eq!(verdict(place, &cluster, &changed), "refused by the API server");
+    assert_eq!(verdict(place, &cluster, &changed), "rejected by the API server");
     place.apply(&changed).refused(&["field is immutable"]);
     let lost = over(job("a", json!({})), json!({"metadata": {"namespace": "nowhere"}}));
     let told = |object: &Value| String::from_utf8(run(place, &cluster, object).stderr).expect("text");
-    assert!(told(&lost).contains("the namespace `nowhere` is not there"), "{}", told(&lost));
+    assert!(told(&lost).contains("the namespace `nowhere` does not exist"), "{}", told(&lost));
     assert_eq!(told(&changed), "");
 }
 

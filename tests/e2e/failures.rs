@@ -62,11 +62,12 @@ fn down_with_fail(place: &Place<'_>) {
         let output = place.dry_run(&job("a", json!({})));
         if output.success { Err(output.to_string()) } else { Ok(output) }
     };
-    let output = eventually(Duration::from_secs(20), refused).expect("the API server must refuse");
+    let output = eventually(Duration::from_secs(20), refused).expect("the API server must reject");
     assert!(output.stderr.contains("failed calling webhook"), "{output}");
     unregister(place.cluster, &setup.name);
-    let admitted =
-        || if place.dry_run(&job("a", json!({}))).success { Ok(()) } else { Err("still refused".to_owned()) };
+    let admitted = || {
+        if place.dry_run(&job("a", json!({}))).success { Ok(()) } else { Err("still rejected".to_owned()) }
+    };
     eventually(Duration::from_secs(20), admitted).expect("taking the registration back must help");
 }
 
@@ -79,8 +80,9 @@ fn killed_and_back(place: &Place<'_>) {
     unregister(place.cluster, &setup.name);
     let again = own(place);
     let _gate = start(place, &again);
-    let admitted =
-        || if place.dry_run(&job("a", json!({}))).success { Ok(()) } else { Err("still refused".to_owned()) };
+    let admitted = || {
+        if place.dry_run(&job("a", json!({}))).success { Ok(()) } else { Err("still rejected".to_owned()) }
+    };
     eventually(Duration::from_secs(20), admitted).expect("the first registration must go");
     place.create(&job("a", json!({}))).quiet();
     is(&place.stored("job/a"), "/spec/podReplacementPolicy", json!("Failed"));

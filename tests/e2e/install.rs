@@ -109,7 +109,7 @@ fn permissions_are_minimal(place: &Place<'_>) {
         place.cluster.admin.run(&all, "")
     };
     // The API server knows of roles and bindings by watches. What it allows comes first: then they are all in
-    // force, and a refusal is one.
+    // force, and a rejection is one.
     let must = |arguments: &[&str]| {
         eventually(Duration::from_secs(20), || {
             let output = asked(arguments);

@@ -123,7 +123,7 @@ impl<'c> Installation<'c> {
         )
     }
 
-    /// Has the API server refuse what it gets no answer about, so that a failed review is to be seen as a
+    /// Has the API server reject what it gets no answer about, so that a failed review is to be seen as a
     /// failed request; and lets it wait longer than in production: two cores run the API server, the webhooks
     /// and every scenario.
     pub(crate) fn must_answer(&mut self) {
@@ -232,7 +232,7 @@ impl<'c> Installation<'c> {
     }
 
     /// Waits until the API server, which hears of roles and bindings by watches, lets the Jobgates do all
-    /// that the roles say. One that is refused once says so, and takes its time to ask again.
+    /// that the roles say. One that is rejected once says so, and takes its time to ask again.
     fn wait_until_permitted(&self) {
         let user = format!("system:serviceaccount:{}:{}", self.name, self.account());
         let mut reviews = Vec::new();

@@ -132,12 +132,12 @@ impl Output {
         self
     }
 
-    /// Fails the test unless the API server itself refused the request, saying all this.
+    /// Fails the test unless the API server itself rejected the request, saying all this.
     #[track_caller]
     pub(crate) fn refused(self, parts: &[&str]) -> Self {
         assert!(
             !self.success && !self.stderr.contains("denied the request"),
-            "must be refused by the API server: {self}"
+            "must be rejected by the API server: {self}"
         );
         for part in parts {
             assert!(self.stderr.contains(part), "must say {part:?}: {self}");

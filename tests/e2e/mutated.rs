@@ -274,10 +274,10 @@ impl Comparison {
         let custom = Kind::of(object) == Some(Kind::PY_TORCH_JOB);
         let (ours, theirs) = (ours(object, old), theirs(status.into(), &answer["details"]["causes"], custom));
         match (&ours, &theirs) {
-            // A number that is too large is refused without a word about where.
-            (Answer::Refused(_), Answer::Refused(said)) if custom && said.is_empty() => self.same += 1,
+            // A number that is too large is rejected without a word about where.
+            (Answer::Rejected(_), Answer::Rejected(said)) if custom && said.is_empty() => self.same += 1,
             (ours, theirs) if ours == theirs => self.same += 1,
-            (Answer::Refused(ours), Answer::Refused(theirs)) => {
+            (Answer::Rejected(ours), Answer::Rejected(theirs)) => {
                 let (more, less): (Vec<_>, Vec<_>) =
                     (ours.difference(theirs).collect(), theirs.difference(ours).collect());
                 self.differing.push(format!("{what}: only we say {more:?}, only the server {less:?}"));

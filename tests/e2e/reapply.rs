@@ -136,7 +136,7 @@ fn make(place: &Place<'_>) {
     }
 }
 
-/// Writes everything again, unchanged, then with another label: nobody may be refused, and what stays filled
+/// Writes everything again, unchanged, then with another label: nobody may be rejected, and what stays filled
 /// in stays.
 fn write_again(place: &Place<'_>, change: &Value) {
     let labelled = over(change.clone(), json!({"metadata": {"labels": {"run": "2"}}}));

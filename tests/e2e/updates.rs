@@ -73,7 +73,7 @@ fn with_own_toleration() -> (Value, Value) {
 fn own_list(place: &Place<'_>) {
     let (object, _) = with_own_toleration();
     let lacks = [
-        "gpu-toleration: spec.template.spec.tolerations: no toleration `{key: nvidia.com/gpu, operator: Exists, effect: NoSchedule}`",
+        "gpu-toleration: …template.spec.tolerations: no toleration `{key: nvidia.com/gpu, operator: Exists, effect: NoSchedule}`",
     ];
     let own = json!([object["spec"]["template"]["spec"]["tolerations"][0]]);
     place.apply(&object).warns(&lacks);

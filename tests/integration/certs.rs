@@ -1,4 +1,4 @@
-//! Self-managed certificates against an API server that refuses, hangs, lies, forgets and meddles. Waits are
+//! Self-managed certificates against an API server that rejects, hangs, lies, forgets and meddles. Waits are
 //! on tokio's clock, which is paused.
 
 use std::collections::BTreeMap;

@@ -1122,7 +1122,7 @@ fn lint_and_dry_run_give_a_problem_one_level() {
         (found, document["verdicts"][0]["verdict"].as_str().map(str::to_owned))
     };
     for (file, expected, verdict) in [
-        ("typo.yaml", &[r#""deny" "unknown-field" "spec.paralelism""#][..], "refused by the API server"),
+        ("typo.yaml", &[r#""deny" "unknown-field" "spec.paralelism""#][..], "rejected by the API server"),
         ("placeholder.yaml", &[r#""warn" "placeholder" "spec.parallelism""#], "not judged"),
         ("name.yaml", &[r#""warn" "placeholder" "metadata.name""#], "not judged"),
     ] {

@@ -223,7 +223,7 @@ fn a_dry_run_prints_what_would_be_stored() {
     assert_eq!(code(&yaml), 1);
     let stored: Vec<_> =
         jobgate::text::yaml::documents(&yaml.stdout).map(|document| document.unwrap().value).collect();
-    assert_eq!(stored.len(), 1, "what is refused is not stored");
+    assert_eq!(stored.len(), 1, "what is rejected is not stored");
     let spec = &stored[0]["spec"];
     assert_eq!(
         (&spec["podReplacementPolicy"], &spec["ttlSecondsAfterFinished"], &spec["backoffLimit"]),
@@ -267,8 +267,8 @@ fn a_dry_run_reports_verdicts() {
         lines,
         [
             "-:3 (train/templates/job.yaml): Job team-a/train: allowed, patched",
-            "-:18: Job team-a/train: refused by the API server",
-            "2 objects: 1 allowed, patched; 1 refused by the API server"
+            "-:18: Job team-a/train: rejected by the API server",
+            "2 objects: 1 allowed, patched; 1 rejected by the API server"
         ]
     );
     assert!(stdout(&output).contains("\n--- a/stdin\n+++ b/stdin\n"), "{}", stdout(&output));
@@ -279,7 +279,7 @@ fn a_dry_run_reports_verdicts() {
         .iter()
         .map(|verdict| verdict["verdict"].as_str().unwrap())
         .collect();
-    assert_eq!(verdicts, ["allowed, patched", "refused by the API server"]);
+    assert_eq!(verdicts, ["allowed, patched", "rejected by the API server"]);
     assert_eq!(document["verdicts"][0]["source"], "train/templates/job.yaml");
     for (format, start) in [("sarif", "{"), ("junit", "<?xml"), ("github", "::"), ("gitlab", "[")] {
         let output = pipe(&place, &["dry-run", "--format", format, "-"], &helm);
@@ -318,7 +318,7 @@ fn a_dry_run_against_what_is_there_is_an_update() {
         )
     };
     assert_eq!(line("old", "same"), (0, "allowed".to_owned()));
-    assert_eq!(line("old", "new"), (1, "refused by the API server".to_owned()));
+    assert_eq!(line("old", "new"), (1, "rejected by the API server".to_owned()));
     assert_eq!(line("old", "lax"), (1, "denied by jobgate".to_owned()), "the deadline is taken away");
     assert_eq!(line("lax", "lax"), (0, "allowed".to_owned()), "it was as bad before");
     let immutable = place.run(&["dry-run", "--against", "old", "new", "--format", "json"]);

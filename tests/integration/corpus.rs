@@ -195,7 +195,7 @@ impl Outcome {
         })
     }
 
-    /// The file is refused, for what it is and not for what a rule says.
+    /// The file is rejected, for what it is and not for what a rule says.
     fn is_refused(&self) -> bool {
         self.has(Level::Deny, &[SYNTAX, FIELD_TYPE])
     }

@@ -278,7 +278,7 @@ enum Way {
     /// The API server never answers.
     Hang,
     /// The API server answers with a status and this body.
-    Refuse(&'static str, &'static str),
+    Reject(&'static str, &'static str),
     /// The API server switches protocols, but not in answer to this request.
     Mistaken,
     /// Nobody listens in the pod: the kubelet says so, and leaves the connection open.
@@ -404,7 +404,7 @@ impl Forwarding {
         let mut key = header("sec-websocket-key").to_owned();
         match self.way {
             Way::Hang => return std::future::pending().await,
-            Way::Refuse(status, body) => return reply(stream, status, body).await,
+            Way::Reject(status, body) => return reply(stream, status, body).await,
             Way::Mistaken => key.push('x'),
             _ => {}
         }
@@ -513,23 +513,23 @@ async fn a_port_that_cannot_be_forwarded_is_not_checked_and_says_why() {
     let refusal = r#"{"kind": "Status", "reason": "InternalError", "message": "error dialing backend:\n dial tcp: lookup nowhere", "code": 500}"#;
     for (way, words) in [
         (
-            Way::Refuse("403 Forbidden", forbidden),
+            Way::Reject("403 Forbidden", forbidden),
             "needs permission to create and get pods/portforward in the namespace jobgate",
         ),
         (
-            Way::Refuse("403 Forbidden", "no entry"),
+            Way::Reject("403 Forbidden", "no entry"),
             "needs permission to create and get pods/portforward in the namespace jobgate",
         ),
         (
-            Way::Refuse("500 Internal Server Error", refusal),
+            Way::Reject("500 Internal Server Error", refusal),
             "could not forward the port 10250: the API server says: error dialing backend: dial tcp: lookup nowhere",
         ),
         (
-            Way::Refuse("502 Bad Gateway", "{}"),
-            "could not forward the port 10250: the API server refuses it without a reason",
+            Way::Reject("502 Bad Gateway", "{}"),
+            "could not forward the port 10250: the API server rejects it without a reason",
         ),
         (
-            Way::Refuse("200 OK", "{}"),
+            Way::Reject("200 OK", "{}"),
             "could not forward the port 10250: the API server, or a proxy before it, does not support WebSocket: failed to switch protocol: 200 OK",
         ),
         (Way::Mistaken, "Sec-WebSocket-Accept key mismatched"),

@@ -68,9 +68,9 @@ fn a_dry_run_ends_as_the_oracle_does() {
         if answer.outcome.is_allowed() != (row["code"] == 201) {
             wrong.push(format!("{}: {} {:#?}", row["name"], answer.outcome.as_str(), answer.findings));
         }
-        // Types and unknown fields are refused before validation, and named in a sentence only.
+        // Types and unknown fields are rejected before validation, and named in a sentence only.
         let fields: Vec<String> = match recorded(row) {
-            Answer::Refused(said) => said.into_iter().map(|(field, _)| field).collect(),
+            Answer::Rejected(said) => said.into_iter().map(|(field, _)| field).collect(),
             Answer::Unreadable | Answer::Accepted => Vec::new(),
         };
         let named: Vec<String> =

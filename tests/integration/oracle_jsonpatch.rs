@@ -41,7 +41,7 @@ fn oracle_what_we_apply_means_the_same_everywhere() {
     let mut applied = 0;
     for row in &rows {
         let Some(ops) = ops(row) else { continue };
-        // What is refused here is never sent; to be stricter than the API server is the point.
+        // What is rejected here is never sent; to be stricter than the API server is the point.
         let Ok(ours) = patch::apply(&row["doc"], &ops) else { continue };
         applied += 1;
         assert_eq!(Some(&ours), row.get("result"), "the API server: {row}");

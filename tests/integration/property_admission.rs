@@ -127,10 +127,10 @@ impl Seen {
             self.faults += u64::from(answer.meta.fault.is_some());
         }
         let denied = denials(&validate);
-        assert_eq!(allowed(&validate), denied == 0, "/validate refuses for a denial and for nothing else");
+        assert_eq!(allowed(&validate), denied == 0, "/validate rejects for a denial and for nothing else");
         assert!(
             allowed(&mutate) || (denied > 0 && ops.is_empty()),
-            "/mutate refuses nothing that /validate would not"
+            "/mutate rejects nothing that /validate would not"
         );
         if !allowed(&mutate) {
             assert!(

@@ -117,7 +117,7 @@ impl Served {
         let mutated = self.review("mutate", &sent).await?;
         let mut lines = Vec::new();
         let name = object.pointer("/metadata/name").and_then(Value::as_str).unwrap_or_default();
-        // An API server refuses a Job that restarts always between the two calls.
+        // An API server rejects a Job that restarts always between the two calls.
         let reply =
             if mutated.allowed { self.review("validate", &sent).await? } else { mutated_denial(&mutated) };
         if reply.patch.is_some() {
@@ -319,9 +319,9 @@ fn check_dry_run(
         .into());
     }
     match answer.outcome {
-        // The webhook has not been asked about what the API server refuses, or about what comes instead of a
+        // The webhook has not been asked about what the API server rejects, or about what comes instead of a
         // placeholder.
-        Predicted::Refused | Predicted::Unjudged => return Ok(()),
+        Predicted::Rejected | Predicted::Unjudged => return Ok(()),
         outcome if outcome.is_allowed() != allowed => {
             return Err(format!("a dry run says {}", outcome.as_str()).into());
         }
@@ -353,7 +353,7 @@ impl Facts for Scoped<'_> {
     }
 }
 
-/// What a refused `/mutate` says is what the user sees.
+/// What a rejected `/mutate` says is what the user sees.
 fn mutated_denial(mutated: &Reply) -> Reply {
     Reply { allowed: false, message: mutated.message.clone(), warnings: Vec::new(), patch: None }
 }

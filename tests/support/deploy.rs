@@ -151,7 +151,7 @@ pub fn chart(values: &Value) -> Option<Rendering> {
     Some(parse(&format!("chart with {values}"), &run(&mut template(values)?)))
 }
 
-/// Tells whether Helm refuses the values; nothing where there is no Helm.
+/// Tells whether Helm rejects the values; nothing where there is no Helm.
 pub fn chart_refuses(values: &Value) -> Option<bool> {
     Some(!template(values)?.output().expect("run Helm").status.success())
 }

@@ -1,4 +1,4 @@
-//! What an API server refuses, and what Jobgate says that it refuses, in one form.
+//! What an API server rejects, and what Jobgate says that it rejects, in one form.
 #![allow(clippy::redundant_pub_crate, unreachable_pub, reason = "shared by test programs")]
 
 use std::collections::BTreeSet;
@@ -19,7 +19,7 @@ pub type Said = BTreeSet<(String, Option<String>)>;
 #[derive(Debug, PartialEq)]
 pub enum Answer {
     Unreadable,
-    Refused(Said),
+    Rejected(Said),
     Accepted,
 }
 
@@ -63,10 +63,10 @@ pub fn ours(object: &Value, old: Option<&Value>) -> Answer {
             found.iter().filter(|finding| finding.level == Level::Deny && finding.rule != TRAINING_OPERATOR);
         all.extend(types.map(|finding| said(&finding.path, "")));
     }
-    if all.is_empty() { Answer::Accepted } else { Answer::Refused(all) }
+    if all.is_empty() { Answer::Accepted } else { Answer::Rejected(all) }
 }
 
-/// Returns what an API server says: a status, and the causes of a refusal. `custom` is for a custom resource.
+/// Returns what an API server says: a status, and the causes of a rejection. `custom` is for a custom resource.
 pub fn theirs(status: u64, causes: &Value, custom: bool) -> Answer {
     if status < 300 {
         return Answer::Accepted;
@@ -80,5 +80,5 @@ pub fn theirs(status: u64, causes: &Value, custom: bool) -> Answer {
     let said = said
         .map(|(field, message)| if custom { (plain(&field), None) } else { (field, Some(brief(&message))) });
     // The second mention of a field that the scale subresource reads, and what is said of no field.
-    Answer::Refused(said.filter(|(field, _)| field != "<nil>" && !field.starts_with('.')).collect())
+    Answer::Rejected(said.filter(|(field, _)| field != "<nil>" && !field.starts_with('.')).collect())
 }

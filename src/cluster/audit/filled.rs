@@ -101,7 +101,7 @@ fn tolerations(list: &Part<'_>, manifest: &Manifest, workload: &Workload<'_>) ->
             let refused = workload.kind.on_update == OnUpdate::TemplateImmutable && !suspended;
             (
                 list.as_array().map_or(&[][..], Vec::as_slice),
-                if refused { Reapply::Refused } else { Reapply::Lost },
+                if refused { Reapply::Rejected } else { Reapply::Lost },
             )
         }
         // The contents of a list that a server-side apply owns are not recorded.
@@ -147,7 +147,7 @@ mod tests {
         };
         assert_eq!(found(&job(&applied(&json!({})), &json!([ours()]))), all(Reapply::Kept));
         let listed = applied(&json!({"template": {"spec": {"tolerations": [own]}}}));
-        assert_eq!(found(&job(&listed, &json!([own, ours()]))), all(Reapply::Refused));
+        assert_eq!(found(&job(&listed, &json!([own, ours()]))), all(Reapply::Rejected));
         let mut suspended = job(&listed, &json!([own, ours()]));
         suspended["spec"]["suspend"] = true.into();
         assert_eq!(found(&suspended), all(Reapply::Lost));

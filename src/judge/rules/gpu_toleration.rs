@@ -71,7 +71,7 @@
 //!
 //! **Which lists are filled.** `tolerations` is an atomic list: whoever applies it owns all of it, and each
 //! apply sends it as it is in the manifest. If Jobgate adds to the author's list, the next apply of the
-//! unchanged manifest changes the pod template. For a running Job the API server refuses that (`field is
+//! unchanged manifest changes the pod template. For a running Job the API server rejects that (`field is
 //! immutable`) unless Jobgate adds the toleration again, so Jobgate could no longer be stopped or removed.
 //! Therefore:
 //!
@@ -98,7 +98,7 @@
 //! the UPDATE removes, give a warning. One thing is restored, so that an earlier fill (also one of an earlier
 //! version) blocks nobody: tolerations of exactly the shape above, at the end of the old list, if the UPDATE
 //! removes them and does not change the pod template otherwise. In a Job whose template is immutable they are
-//! restored whatever the policy and the key, because the request would be refused otherwise. In a PyTorchJob,
+//! restored whatever the policy and the key, because the request would be rejected otherwise. In a PyTorchJob,
 //! which can be changed, they are restored if the action is `fill`, the pods request an accelerator with that
 //! taint, and the object was created and not applied: an author may remove what an author applied. Nothing is
 //! restored in a suspended object, because queues such as Kueue add and remove their own tolerations there. A
@@ -221,7 +221,7 @@ impl<'a> Author<'a> {
         // What has its name made for it can be created only.
         let from_file =
             cx.request.origin == Origin::File && workload.object.at(&["metadata", "name"]).is_set();
-        // Without it the API server makes the selector, and refuses a manifest that lacks it.
+        // Without it the API server makes the selector, and rejects a manifest that lacks it.
         let selects = workload.kind.on_update == OnUpdate::TemplateImmutable
             && workload.object.at(&["spec", "manualSelector"]).bool() == Field::Set(true);
         let replaces = selects || appliers::writes_whole(workload).is_some();
@@ -408,8 +408,8 @@ fn was_applied(old: &Value) -> bool {
 
 /// How far an UPDATE is free to change pod templates.
 enum Change<'a> {
-    /// It would be refused.
-    Refused,
+    /// It would be rejected.
+    Rejected,
     /// It is allowed: only tolerations that the pods need are restored.
     Free { taints: Vec<(&'a str, &'a str)> },
     /// It is allowed and may be intended.
@@ -425,7 +425,7 @@ impl<'a> Change<'a> {
         // require less.
         let started = old.pointer("/status/startTime").is_some_and(|time| !time.is_null());
         if cx.workload.kind.on_update == OnUpdate::TemplateImmutable && (!suspended(old) || started) {
-            return Self::Refused;
+            return Self::Rejected;
         }
         let kept = checks::annotation_names(cx.workload.annotation(KEEP)).any(|name| name == RULE.id);
         let is_free =
@@ -440,7 +440,7 @@ impl<'a> Change<'a> {
     /// Tells whether an UPDATE may put these tolerations back into a template.
     fn allows(&self, pod: &PodTemplate<'_>, missing: &[Value]) -> bool {
         match self {
-            Self::Refused => true,
+            Self::Rejected => true,
             Self::Wanted => false,
             Self::Free { taints } => {
                 let needed: BTreeSet<&str> =

@@ -4,7 +4,7 @@
 //!
 //! By default (`TerminatingOrFailed`), the Job controller starts a replacement as soon as a pod is marked for
 //! deletion. For a while both pods run: they use twice the GPUs, the new pod waits for the ReadWriteOnce
-//! volume of the old one, and frameworks that give each worker an identity, such as TensorFlow, refuse two
+//! volume of the old one, and frameworks that give each worker an identity, such as TensorFlow, reject two
 //! workers with the same one. With `Failed`, the replacement waits until the old pod has terminated.
 //!
 //! ## Bad

@@ -3,7 +3,7 @@
 //! ## Why
 //!
 //! With `restartPolicy: Always`, a container that has finished its work is started again, forever. `Always`
-//! is the default of every pod, so an unset field means the same. The API server refuses both for Jobs and
+//! is the default of every pod, so an unset field means the same. The API server rejects both for Jobs and
 //! CronJobs, but only after the mutating webhooks have run; Jobgate reports it together with all other
 //! findings. The training operator accepts `Always` for a PyTorchJob replica and restarts the finished run.
 //!
@@ -62,7 +62,7 @@
 //! An init container with `restartPolicy: Always` is a sidecar, which is fine. For a PyTorchJob the field of
 //! the replica counts. It may be unset: the operator then uses `OnFailure`. The operator overwrites
 //! `template.spec.restartPolicy` of a replica, so setting it gives a warning. The webhook denies these
-//! objects at its mutating endpoint, with all other findings, because the API server refuses them before it
+//! objects at its mutating endpoint, with all other findings, because the API server rejects them before it
 //! calls the validating one.
 //!
 //! ## References

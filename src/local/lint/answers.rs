@@ -21,7 +21,7 @@ use crate::text::yaml;
 /// The options of a dry run.
 #[derive(Clone, Copy, Debug)]
 pub struct DryRun<'a> {
-    /// Whether unknown fields are refused, kubectl's default.
+    /// Whether unknown fields are rejected, kubectl's default.
     pub strict: bool,
     /// The namespace for manifests without one; empty if unknown.
     pub namespace: &'a str,

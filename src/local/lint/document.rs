@@ -133,7 +133,7 @@ impl<'a> Context<'a> {
         judged.append(found);
     }
 
-    /// Tells whether the refused text after a separator is a template action.
+    /// Tells whether the rejected text after a separator is a template action.
     fn is_template(&self, refused: &SyntaxError) -> bool {
         let behind = self.source.get(refused.span.clone()).and_then(|line| line.strip_prefix(b"---"));
         behind.is_some_and(|text| text.trim_ascii_start().starts_with(b"{{"))
@@ -246,7 +246,7 @@ impl<'a> Context<'a> {
                 (UNRENDERED_TEMPLATE, Level::Warn, "pipe the rendered manifests into `jobgate lint -`")
             }
             SyntaxErrorKind::Syntax => {
-                (SYNTAX, Level::Deny, "kubectl refuses this document; it was not checked")
+                (SYNTAX, Level::Deny, "kubectl rejects this document; it was not checked")
             }
             SyntaxErrorKind::Limit => {
                 (SYNTAX, Level::Deny, "use less nesting or fewer aliases; this document was not checked")

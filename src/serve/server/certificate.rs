@@ -83,7 +83,7 @@ pub enum CertificateError {
 }
 
 impl CertificateError {
-    /// Returns the `cause` label of a refused certificate in `jobgate_certificate_errors_total`.
+    /// Returns the `cause` label of a rejected certificate in `jobgate_certificate_errors_total`.
     #[must_use]
     pub fn cause(&self) -> &'static str {
         match self {
@@ -154,7 +154,7 @@ impl Identity {
     }
 
     /// Reads a chain and its key from two PEM files, and follows them for as long as the [`Follower`] lives.
-    /// A refused pair is tried again each time: a certificate that is not valid yet is served once it is.
+    /// A rejected pair is tried again each time: a certificate that is not valid yet is served once it is.
     ///
     /// # Errors
     /// If the files cannot be used now, by the rules of [`replace`](Self::replace). Later errors leave the
@@ -179,7 +179,7 @@ impl Identity {
     /// Serves another certificate from now on. Open connections keep theirs.
     ///
     /// A certificate that no API server would accept must not replace one that it accepts. So a certificate
-    /// is refused if it is not for servers, has no name, lacks a [required](Self::requiring) name, or has
+    /// is rejected if it is not for servers, has no name, lacks a [required](Self::requiring) name, or has
     /// expired; and, as long as the one in use is valid, if it is not valid yet or lacks a name of the one in
     /// use. An intended change of names requires a restart, which begins without one in use.
     ///
@@ -189,8 +189,8 @@ impl Identity {
     /// backdate certificates (Jobgate itself by an hour), and an early one is tried again every few seconds.
     ///
     /// # Errors
-    /// If the chain or the key cannot be read, do not belong together, or are refused for one of these
-    /// reasons. Then nothing changes, and the refusal is counted.
+    /// If the chain or the key cannot be read, do not belong together, or are rejected for one of these
+    /// reasons. Then nothing changes, and the rejection is counted.
     pub fn replace(&self, certificate: &[u8], key: &[u8]) -> Result<(), CertificateError> {
         let served = self
             .examine(certificate, key)
@@ -264,7 +264,7 @@ impl Identity {
         self.current.load().as_ref().map(|served| served.not_after)
     }
 
-    /// Returns whether the current certificate is valid, and if not, why. A refused new certificate does not
+    /// Returns whether the current certificate is valid, and if not, why. A rejected new certificate does not
     /// matter.
     ///
     /// # Errors

@@ -44,7 +44,7 @@ enum At {
     /// Chunks, and nothing after them.
     Chunks,
     /// Nothing: the connection is refused.
-    Refused,
+    Rejected,
 }
 
 /// The fields that determine where a request ends, or for whom it is.
@@ -84,7 +84,7 @@ struct Value {
 pub(super) struct Misframed(pub(super) usize);
 
 impl Framing {
-    /// Scans more bytes. After an error, everything is refused.
+    /// Scans more bytes. After an error, everything is rejected.
     pub(super) fn scan(&mut self, bytes: &[u8]) -> Result<(), Misframed> {
         let mut next = 0;
         while let Some(rest) = bytes.get(next..).filter(|rest| !rest.is_empty()) {
@@ -117,17 +117,17 @@ impl Framing {
 
     /// Returns whether it is inside the head of a request.
     pub(super) fn in_head(&self) -> bool {
-        !matches!(self.at, At::Start | At::Body(_) | At::Chunks | At::Refused)
+        !matches!(self.at, At::Start | At::Body(_) | At::Chunks | At::Rejected)
     }
 
-    /// Returns whether something was refused.
+    /// Returns whether something was rejected.
     pub(super) fn refused(&self) -> bool {
-        self.at == At::Refused
+        self.at == At::Rejected
     }
 
     fn step(&mut self, byte: u8) -> Result<(), ()> {
         let next = self.after(byte);
-        self.at = next.unwrap_or(At::Refused);
+        self.at = next.unwrap_or(At::Rejected);
         next.map(drop).ok_or(())
     }
 
@@ -154,7 +154,7 @@ impl Framing {
                 }
             }
             // Every valid LF is matched above; only an LF may follow a CR.
-            (_, b'\n' | b'\r') | (At::StartLf | At::Lf | At::EndLf | At::Refused, _) => return None,
+            (_, b'\n' | b'\r') | (At::StartLf | At::Lf | At::EndLf | At::Rejected, _) => return None,
             (At::Start | At::Line, _) => At::Line,
             // An empty name, or a blank before or in a name: obsolete line folding, or worse.
             (At::Field, b':') | (At::Field | At::Name, b' ' | b'\t') => return None,
@@ -322,7 +322,7 @@ mod tests {
         assert_eq!(
             framing.scan(b"GET / HTTP/1.1\r\n"),
             Err(Misframed(0)),
-            "nothing is taken after a refusal"
+            "nothing is taken after a rejection"
         );
     }
 

@@ -158,8 +158,8 @@ impl Metrics {
         self.0.certificate_steps.get_or_create(&[("step", step)]).inc();
     }
 
-    /// Counts an error in managing certificates, or a refused certificate
-    /// ([`CertificateError::cause`](super::certificate::CertificateError::cause)), which is refused again every
+    /// Counts an error in managing certificates, or a rejected certificate
+    /// ([`CertificateError::cause`](super::certificate::CertificateError::cause)), which is rejected again every
     /// few seconds.
     pub fn certificate_error(&self, cause: &'static str) {
         self.0.certificate_errors.get_or_create(&[("cause", cause)]).inc();
@@ -318,7 +318,7 @@ impl Inner {
             certificate_errors: register(
                 registry,
                 "certificate_errors",
-                "Errors in managing certificates, and certificates refused",
+                "Errors in managing certificates, and certificates rejected",
             ),
             bundle_writes: register(
                 registry,

@@ -26,7 +26,7 @@ helm.sh/chart: {{ .Chart.Name }}-{{ .Chart.Version }}
 {{- if .Values.priorityClass.create }}jobgate{{ else }}{{ .Values.priorityClass.name }}{{ end }}
 {{- end }}
 
-{{/* One webhook. Takes root, path, name, timeout, closed (whether it refuses when it gets no answer). */}}
+{{/* One webhook. Takes root, path, name, timeout, closed (whether it rejects when it gets no answer). */}}
 {{- define "jobgate.webhook" -}}
 {{- $values := .root.Values -}}
 name: {{ .name }}

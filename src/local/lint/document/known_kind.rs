@@ -31,7 +31,7 @@ pub(super) fn unknown_kind(object: &Value) -> Option<(Reason, Finding)> {
         };
         Kind::all().find(|kind| manifest(kind))?;
         let message = format!("`{key}` must be a string, not `{value}`");
-        let help = "the API server refuses this object; it was not checked";
+        let help = "the API server rejects this object; it was not checked";
         return Some((
             Reason::Misspelled,
             checks::finding(FIELD_TYPE, Level::Deny, Pointer::of(&[key]), message, help),

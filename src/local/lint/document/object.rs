@@ -337,7 +337,7 @@ impl View<'_> {
             Value::Number(_) => ("a number", "a manifest is a mapping with `apiVersion` and `kind`"),
             _ => ("a boolean", "a manifest is a mapping with `apiVersion` and `kind`"),
         };
-        let message = format!("this document is {what}, not an object; kubectl refuses it");
+        let message = format!("this document is {what}, not an object; kubectl rejects it");
         let finding = checks::of_document(SYNTAX, Level::Deny, message, help);
         let span = first_line(self.context.source, self.span(&Pointer::root(), Part::Value));
         self.judged.findings.push(self.context.located(self.index, finding, span));

@@ -92,7 +92,7 @@ enum Response<'a> {
     /// The user may not create Jobs.
     Forbidden,
     /// Something else rejected it.
-    Refused,
+    Rejected,
     /// It would have been stored.
     Admitted,
 }
@@ -123,7 +123,7 @@ fn response(canary: &Canary) -> Response<'_> {
         504 => Response::TooLong,
         401 => Response::Forbidden,
         403 if text.contains("forbidden: User ") => Response::Forbidden,
-        _ => Response::Refused,
+        _ => Response::Rejected,
     }
 }
 
@@ -191,11 +191,11 @@ fn common(observed: &Observed, canary: &Canary) -> Option<Note> {
         ),
         Response::Denied(name, _) if is_ours(observed, name) => None,
         // The API server evaluates its own policies before it calls validating webhooks.
-        Response::Refused if text.contains("ValidatingAdmissionPolicy") => Some(
+        Response::Rejected if text.contains("ValidatingAdmissionPolicy") => Some(
             Note::not_checked(format!("a ValidatingAdmissionPolicy rejected it before the webhook was called: {}", shown(text)))
                 .remedy("nothing, if that is deploy/components/rules-in-the-api-server; `canary-filled` and `served-certificate` show whether the webhook is reached"),
         ),
-        Response::Denied(..) | Response::Refused => Some(elsewhere(format!("something else rejected it first: {}", shown(text)))),
+        Response::Denied(..) | Response::Rejected => Some(elsewhere(format!("something else rejected it first: {}", shown(text)))),
         Response::Admitted => None,
     }
 }

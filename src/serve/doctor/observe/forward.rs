@@ -1,6 +1,6 @@
 //! Opens a port of a pod through the API server: `kubectl port-forward`, for one connection. kube implements
 //! the protocol; the error messages and the timeout, which the caller applies, are ours. The timeout is the
-//! only limit on the text of a refusal, which kube reads to its end.
+//! only limit on the text of a rejection, which kube reads to its end.
 
 use std::future::{Future, pending};
 
@@ -17,8 +17,8 @@ pub(super) enum ForwardError {
     #[error("the API server forbids it")]
     Forbidden,
     #[error("the API server says: {0}")]
-    Refused(String),
-    #[error("the API server refuses it without a reason")]
+    Rejected(String),
+    #[error("the API server rejects it without a reason")]
     Speechless,
     #[error("the API server, or a proxy before it, does not support WebSocket")]
     Upgrade(#[source] UpgradeConnectionError),
@@ -33,7 +33,7 @@ impl From<Error> for ForwardError {
         match error {
             Error::Api(status) if status.code == 403 || status.reason == "Forbidden" => Self::Forbidden,
             Error::Api(status) if status.message.is_empty() => Self::Speechless,
-            Error::Api(status) => Self::Refused(shown(&status.message)),
+            Error::Api(status) => Self::Rejected(shown(&status.message)),
             Error::UpgradeConnection(error) => Self::Upgrade(error),
             error => Self::Transport(error),
         }

@@ -156,7 +156,7 @@ impl<IO: AsyncRead + Arrivals + Unpin> AsyncRead for Observed<IO> {
 }
 
 impl<IO> Observed<IO> {
-    /// `discard` is how many bytes are read after a refusal.
+    /// `discard` is how many bytes are read after a rejection.
     pub(super) fn new(io: IO, activity: Arc<Activity>, metrics: Metrics, discard: usize) -> Self {
         let framing = Framing::default();
         Self { io, activity, metrics, framing, refusal: &[], discard, shut_down: false }

@@ -58,7 +58,7 @@ fn is_strict(kind: &ErrorKind) -> bool {
     )
 }
 
-/// Reads a text again with quoted text of several lines covered, which the parser may reject. `refused` is
+/// Reads a text again with quoted text of several lines covered, which the parser may reject. `rejected` is
 /// its first error.
 fn read_covered(
     source: &str,
