@@ -229,7 +229,7 @@ fn line(answered: &Answered) -> String {
         answer.outcome.as_str()
     );
     if answer.outcome.is_allowed() && answered.operator_refuses {
-        line.push_str("; the training operator would reject it");
+        line.push_str("; the operator would reject it");
     }
     if let Some(doubt) = answer.doubt {
         line.push_str(&format!("; not filled in: {doubt}"));

@@ -327,25 +327,27 @@ fn finding(rule: &'static str, cause: &Cause, object: &Value) -> Finding {
     if !whole {
         finding.part = Part::Key;
     }
-    if rule == TRAINING_OPERATOR && cause.message.ends_with("container with name pytorch") {
-        rename(&mut finding, object);
+    if rule == TRAINING_OPERATOR
+        && let Some((_, name)) = cause.message.split_once("container with name ")
+    {
+        rename(&mut finding, object, name);
     }
     finding
 }
 
 /// Proposes the container name that the training operator requires, if there is only one container. Unsafe,
 /// since logs and metrics use the name.
-fn rename(finding: &mut Finding, object: &Value) {
+fn rename(finding: &mut Finding, object: &Value, required: &str) {
     let containers = finding.path.clone();
     let Some([only]) = containers.find(object).and_then(Value::as_array).map(|items| &**items) else {
         return;
     };
     let at = containers / 0 / "name";
     if let Some(name) = only.get("name").and_then(Value::as_str) {
-        let help = format!("rename the container `{}` to `pytorch`", name.escape_debug());
+        let help = format!("rename the container `{}` to `{required}`", name.escape_debug());
         finding.pointer = at.clone();
         finding.part = Part::Value;
-        finding.help(help).fix(Safety::Unsafe, vec![Op::Replace(at, "pytorch".into())]);
+        finding.help(help).fix(Safety::Unsafe, vec![Op::Replace(at, required.into())]);
     }
 }
 

@@ -8,7 +8,7 @@ use jiff::civil::Date;
 use crate::judge::checks;
 use crate::judge::facts::Facts;
 use crate::judge::finding::{Finding, Level, Safety};
-use crate::judge::policy::{Action, Exemption, OptOut, Policy, TRUSTED_CONTROLLERS};
+use crate::judge::policy::{Action, Exemption, OptOut, Policy, trusted_controllers};
 use crate::judge::rule::{Cx, Ratchet};
 use crate::judge::rules::{self, RULES};
 use crate::kinds::{OnUpdate, Workload};
@@ -372,7 +372,7 @@ fn lift(
     }
     verdict.findings.extend(checks::unknown_annotation_names(workload));
     let jobs_are_judged =
-        !TRUSTED_CONTROLLERS.iter().any(|user| policy.trusted_controllers.iter().any(|name| name == user));
+        !trusted_controllers().any(|user| policy.trusted_controllers.iter().any(|name| name == user));
     verdict.findings.extend(checks::misplaced_annotations(workload, jobs_are_judged));
     let not_lifted =
         verdict.findings.iter().map(|finding| finding.rule).filter(|rule| ignored.contains(rule)).collect();

@@ -31,13 +31,15 @@ pub const API_VERSION: &str = "jobgate.dev/v1alpha1";
 /// `kind` of a policy.
 pub const KIND: &str = "Policy";
 
-/// The default of `trustedControllers`: the CronJob controller, with its own account or with that of a
-/// kube-controller-manager without `--use-service-account-credentials`.
+/// Returns the default of `trustedControllers`: the controllers that create objects of our kinds, with their
+/// own accounts or with that of a kube-controller-manager without `--use-service-account-credentials`.
 ///
-/// Denying its Jobs would only pile up runs (kubernetes#93783, reliability.md §2 no. 37); the CronJob has
-/// been judged.
-pub const TRUSTED_CONTROLLERS: [&str; 2] =
-    ["system:serviceaccount:kube-system:cronjob-controller", "system:kube-controller-manager"];
+/// Denying what they create would only pile up runs (kubernetes#93783, reliability.md §2 no. 37); the parent
+/// has been judged.
+pub fn trusted_controllers() -> impl Iterator<Item = &'static str> {
+    let makers = Kind::all().filter_map(|kind| kind.children).map(|children| children.maker);
+    makers.chain(["system:kube-controller-manager"])
+}
 
 /// The rule and its parameter that say what an accelerator is. `match.accelerators` reads the same table.
 const ACCELERATORS: (&str, &str) = ("gpu-toleration", "taints");
@@ -379,7 +381,7 @@ impl Policy {
             exemptions: Vec::new(),
             opt_out: OptOut::default(),
             report_fills: true,
-            trusted_controllers: TRUSTED_CONTROLLERS.map(str::to_owned).to_vec(),
+            trusted_controllers: trusted_controllers().map(str::to_owned).collect(),
             hash: Sha256::digest(source).iter().take(6).map(|byte| format!("{byte:02x}")).collect(),
             rules: BTreeMap::new(),
             settled: Vec::new(),

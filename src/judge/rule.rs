@@ -83,7 +83,7 @@ impl Kinds {
         match self {
             Self::All => true,
             Self::JobSpecs => kind.pods == Pods::JobSpec,
-            Self::Roles => matches!(kind.pods, Pods::Roles { .. }),
+            Self::Roles => kind.roles().is_some(),
         }
     }
 
@@ -112,17 +112,18 @@ impl Fills {
     pub fn places(self) -> Vec<String> {
         let at =
             |path: &[&str], rest: &str| path.iter().map(|key| format!("/{key}")).collect::<String>() + rest;
-        let of_kind = |kind: Kind| match (self, kind.pods) {
-            (Self::Nothing, _) | (Self::JobSpec(_), Pods::Roles { .. }) => Vec::new(),
-            (Self::Limits(field), _) if kind.limits == kind.body => {
+        let of_kind = |kind: Kind| match self {
+            Self::Nothing => Vec::new(),
+            Self::Limits(field) if kind.limits == kind.body => vec![at(kind.limits, &format!("/{field}"))],
+            Self::Limits(field) => vec![at(kind.limits, ""), at(kind.limits, &format!("/{field}"))],
+            Self::JobSpec(field) if kind.pods == Pods::JobSpec => {
                 vec![at(kind.limits, &format!("/{field}"))]
             }
-            (Self::Limits(field), _) => vec![at(kind.limits, ""), at(kind.limits, &format!("/{field}"))],
-            (Self::JobSpec(field), Pods::JobSpec) => vec![at(kind.limits, &format!("/{field}"))],
-            (Self::Pods(list), pods) => {
-                let spec = match pods {
-                    Pods::JobSpec => at(kind.limits, "/template/spec"),
-                    Pods::Roles { at: roles, .. } => at(roles, "/*/template/spec"),
+            Self::JobSpec(_) => Vec::new(),
+            Self::Pods(list) => {
+                let spec = match kind.roles() {
+                    None => at(kind.limits, "/template/spec"),
+                    Some(roles) => at(roles, "/*/template/spec"),
                 };
                 vec![format!("{spec}/{list}"), format!("{spec}/{list}/*")]
             }

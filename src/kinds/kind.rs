@@ -96,8 +96,11 @@ pub enum Api {
 /// An operator with known defaults and validation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Operator {
-    /// The training operator, for PyTorchJobs.
-    Training,
+    /// The training operator, as it validates PyTorchJobs.
+    Training {
+        /// The name that one container of each role must have.
+        container: &'static str,
+    },
 }
 
 /// What may change on UPDATE.
@@ -232,6 +235,20 @@ impl Definition {
     }
 
     /// Returns its position in the list; a kind that was added comes last.
+    /// Returns the mapping of roles, for a kind that has one.
+    #[must_use]
+    pub fn roles(&self) -> Option<Path> {
+        match self.pods {
+            Pods::Roles { at, .. } => Some(at),
+            Pods::JobSpec => None,
+        }
+    }
+
+    /// Returns all paths that the definition names.
+    pub fn paths(&self) -> impl Iterator<Item = Path> {
+        [self.body, self.run_metadata, self.limits].into_iter().chain(self.schedule).chain(self.roles())
+    }
+
     fn rank(&self) -> usize {
         BUILT_IN.iter().position(|known| std::ptr::eq(*known, self)).unwrap_or(BUILT_IN.len())
     }

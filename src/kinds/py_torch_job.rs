@@ -29,7 +29,7 @@ pub(super) static PY_TORCH_JOB: Definition = Definition {
         elastic: Some(("Worker", &["spec", "elasticPolicy", "maxReplicas"])),
     },
     schedule: None,
-    api: Api::Custom { schema: include_str!("py_torch_job.schema.json"), operator: Some(Operator::Training) },
+    api: Api::Custom { schema: include_str!("py_torch_job.schema.json"), operator: Some(Operator::Training { container: "pytorch" }) },
     clean_up: Some("cleanPodPolicy"),
     finished: &["Succeeded", "Failed"],
     on_update: OnUpdate::Restarts,

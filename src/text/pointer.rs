@@ -46,9 +46,12 @@ struct Step {
     depth: usize,
 }
 
-/// Fields with keys chosen by the author, which Kubernetes prints in brackets (`limits[nvidia.com/gpu]`).
-const MAPS: [&str; 7] =
-    ["annotations", "labels", "limits", "matchLabels", "nodeSelector", "pytorchReplicaSpecs", "requests"];
+/// Tells whether a field has keys chosen by the author, which Kubernetes prints in brackets
+/// (`limits[nvidia.com/gpu]`).
+fn is_map(field: &str) -> bool {
+    const MAPS: [&str; 6] = ["annotations", "labels", "limits", "matchLabels", "nodeSelector", "requests"];
+    MAPS.contains(&field) || field.ends_with("ReplicaSpecs")
+}
 
 impl Pointer {
     /// Returns the pointer to the whole object.
@@ -229,7 +232,7 @@ impl Pointer {
                     out.push(']');
                     items += 1;
                 }
-                Token::Key(key) if MAPS.contains(&parent) => {
+                Token::Key(key) if is_map(parent) => {
                     out.push('[');
                     out.push_str(&key[..start(key)]);
                     out.push(']');

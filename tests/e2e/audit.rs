@@ -114,7 +114,7 @@ fn filled_in(place: &Place<'_>) {
     is(
         &report,
         "/impact/filled",
-        json!([object("client", "kept"), object("earlier", "refused"), object("server", "kept")]),
+        json!([object("client", "kept"), object("earlier", "rejected"), object("server", "kept")]),
     );
 }
 

@@ -6,7 +6,7 @@
 use super::schema::{Id, Root, Schema, Shape};
 use super::stored::{Entries, Stored};
 use crate::k8s::quantity::Quantity;
-use crate::kinds::{Api, Kind, Pods, whole};
+use crate::kinds::{Api, Kind, whole};
 use crate::text::value::Value;
 
 /// As [`stored`], as a value of its own.
@@ -429,7 +429,7 @@ fn custom(kind: Kind, object: &mut Stored<'_>) {
     if let Some(limits) = at(object, kind.limits) {
         set(limits, "suspend", false);
     }
-    let Pods::Roles { at: roles, .. } = kind.pods else { return };
+    let Some(roles) = kind.roles() else { return };
     for replica in
         at(object, roles).into_iter().flat_map(|roles| roles.values_mut()).filter_map(Stored::as_mapping_mut)
     {

@@ -1,12 +1,14 @@
 //! Checks an object against the API's schema: wrong types, placeholders, missing and unknown fields.
 
+use std::collections::BTreeSet;
+
 use super::Reading;
 use super::place::{Place, Step};
 use super::schema::{Fields, Id, Schema, Shape};
 use crate::judge::checks::{self, API_SERVER, FIELD_TYPE, PLACEHOLDER, UNKNOWN_FIELD};
 use crate::judge::finding::{Finding, Level, Safety};
 use crate::k8s::quantity::Quantity;
-use crate::kinds::{Workload, whole};
+use crate::kinds::{Kind, Workload, whole};
 use crate::text::patch::Op;
 use crate::text::placeholder::{help as placeholder_help, is_no_image, is_placeholder, is_to_replace};
 use crate::text::pointer::{Pointer, Token};
@@ -277,8 +279,9 @@ impl Walk<'_> {
         if fields.get("limits").is_some() && (key.contains('/') || key == "cpu" || key == "memory") {
             return Some(parent.key("limits"));
         }
+        let kind = Kind::of(self.object)?;
         let mut levels = Vec::new();
-        self.levels(self.root, Some(self.object), Pointer::root(), &mut levels);
+        self.levels(kind, self.root, Some(self.object), Pointer::root(), &mut levels);
         let holders = levels.into_iter().filter(|(at, fields)| at != parent && fields.get(key).is_some());
         holders
             .map(|(at, _)| (distance(&at, parent), at))
@@ -287,32 +290,28 @@ impl Walk<'_> {
     }
 
     /// Collects the mappings that authors confuse: the object, its specs, templates and first containers.
-    fn levels(&self, id: Id, value: Option<&Value>, at: Pointer, out: &mut Vec<(Pointer, &'static Fields)>) {
-        const SPINE: [&str; 8] = [
-            "metadata",
-            "spec",
-            "jobTemplate",
-            "template",
-            "containers",
-            "runPolicy",
-            "pytorchReplicaSpecs",
-            "securityContext",
-        ];
+    fn levels(
+        &self,
+        kind: Kind,
+        id: Id,
+        value: Option<&Value>,
+        at: Pointer,
+        out: &mut Vec<(Pointer, &'static Fields)>,
+    ) {
         match self.schema.shape(id) {
             Shape::Object(fields) => {
-                for name in SPINE {
+                let own: BTreeSet<&str> = kind.paths().flatten().copied().collect();
+                for name in own.into_iter().chain(["template", "containers", "securityContext"]) {
                     if let Some(field) = fields.get(name) {
-                        self.levels(field, value.and_then(|value| value.get(name)), &at / name, out);
+                        self.levels(kind, field, value.and_then(|value| value.get(name)), &at / name, out);
                     }
                 }
                 out.push((at, fields));
             }
-            Shape::List(item) => self.levels(*item, value.and_then(|value| value.get(0)), at / 0, out),
-            Shape::Map(item)
-                if at.last().is_some_and(|last| *last == Token::Key("pytorchReplicaSpecs".into())) =>
-            {
+            Shape::List(item) => self.levels(kind, *item, value.and_then(|value| value.get(0)), at / 0, out),
+            Shape::Map(item) if kind.roles().is_some_and(|roles| at == Pointer::of(roles)) => {
                 for (key, value) in value.and_then(Value::as_object).into_iter().flatten() {
-                    self.levels(*item, Some(value), at.key(key), out);
+                    self.levels(kind, *item, Some(value), at.key(key), out);
                 }
             }
             _ => {}

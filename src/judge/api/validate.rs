@@ -37,7 +37,7 @@ use part::Part;
 pub use update::validate_update;
 
 use super::stored::Stored;
-use crate::kinds::{Api, Pods};
+use crate::kinds::Api;
 
 /// Returns why the API server rejects a new object; nothing if it accepts it or the kind or version is
 /// unknown.
@@ -68,7 +68,7 @@ pub fn validate(object: &Stored<'_>) -> Vec<Cause> {
 #[must_use]
 pub fn pods_refused(object: &Stored<'_>) -> Vec<Cause> {
     let mut causes = Causes::default();
-    let Some(Pods::Roles { at: roles, .. }) = object.kind().map(|kind| kind.pods) else { return Vec::new() };
+    let Some(roles) = object.kind().and_then(|kind| kind.roles()) else { return Vec::new() };
     for (_, replica) in Part::root(object).at(roles).entries() {
         let pod = replica.at(&["template", "spec"]);
         let volumes: HashSet<&str> =

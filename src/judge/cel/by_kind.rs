@@ -1,7 +1,7 @@
 //! Fields by role, as CEL for the kinds of a policy.
 
 use crate::judge::rule::Kinds;
-use crate::kinds::{Kind, Path, Pods};
+use crate::kinds::{Kind, Path};
 
 /// Returns an expression with its variables replaced for a kind: `$limits(FIELD)` and `$roles`, which may be
 /// missing, the `$labels` of the pods' object, and the paths `$place(FIELD)` and `$rolesPlace` as text.
@@ -20,9 +20,9 @@ pub(super) fn with_roles(text: &str, kinds: Kinds) -> String {
 
 /// Returns the pod templates of an object that is called `o`.
 pub(super) fn templates(kinds: Kinds) -> String {
-    choose(kinds, |kind| match kind.pods {
-        Pods::JobSpec => format!("[{}.template]", value(kind, kind.limits)),
-        Pods::Roles { at, .. } => {
+    choose(kinds, |kind| match kind.roles() {
+        None => format!("[{}.template]", value(kind, kind.limits)),
+        Some(at) => {
             let (maybe, there) = (value(kind, at), format!("o.{}", at.join(".")));
             format!("{maybe}.orValue({{}}).map(name, {there}[name].?template.orValue({{}}))")
         }
@@ -53,10 +53,7 @@ fn value(kind: Kind, path: Path) -> String {
 }
 
 fn roles(kinds: Kinds, of: impl Fn(Path, Kind) -> String) -> String {
-    choose(kinds, |kind| match kind.pods {
-        Pods::Roles { at, .. } => of(at, kind),
-        Pods::JobSpec => "{}".to_owned(),
-    })
+    choose(kinds, |kind| kind.roles().map_or_else(|| "{}".to_owned(), |at| of(at, kind)))
 }
 
 fn with_argument(text: &str, call: &str, of: impl Fn(&str) -> String) -> String {

@@ -97,7 +97,7 @@ fn spec(key: &str) -> Value {
             "description": "User names of controllers whose objects were judged with their parent.",
             "type": ["array", "null"],
             "items": text("A user name."),
-            "default": super::TRUSTED_CONTROLLERS,
+            "default": super::trusted_controllers().collect::<Vec<_>>(),
         }),
     }
 }

@@ -148,9 +148,9 @@ fn check_replica(cx: &mut Cx<'_>, pod: &PodTemplate<'_>, replica: &Replica<'_>) 
     }
     let ignored = pod.spec.get("restartPolicy");
     if ignored.is_set() {
-        let place = format!("spec.pytorchReplicaSpecs[{}].restartPolicy", replica.name);
+        let place = field.pointer.to_path();
         let message = "`restartPolicy` of the pod template has no effect: \
-                       the training operator overwrites it with the replica's";
+                       the operator overwrites it with the replica's";
         cx.report(&ignored.pointer, message).at_most(Level::Warn).help(format!("set `{place}` instead"));
     }
 }

@@ -6,19 +6,22 @@ use super::part::Part;
 use crate::judge::api::stored::Stored;
 use crate::k8s::go::quoted;
 use crate::k8s::names;
-use crate::kinds::{Api, Operator};
+use crate::kinds::{Api, Operator, Path};
 
 /// Returns why the training operator's webhook rejects a new object; nothing for other kinds.
 #[must_use]
 pub fn refusals(object: &Stored<'_>) -> Vec<Cause> {
     let mut causes = Causes::default();
-    if let Some(Api::Custom { operator: Some(Operator::Training), .. }) = object.kind().map(|kind| kind.api) {
-        training(&Part::root(object), &mut causes);
+    if let Some(kind) = object.kind()
+        && let Api::Custom { operator: Some(Operator::Training { container }), .. } = kind.api
+        && let Some(roles) = kind.roles()
+    {
+        training(&Part::root(object), roles, container, &mut causes);
     }
     causes.into_vec()
 }
 
-fn training(object: &Part<'_, '_>, causes: &mut Causes) {
+fn training(object: &Part<'_, '_>, roles: Path, container_name: &str, causes: &mut Causes) {
     let name = object.at(&["metadata", "name"]);
     if !name.text().is_empty() {
         for message in names::dns_label_1035(name.text()) {
@@ -26,7 +29,7 @@ fn training(object: &Part<'_, '_>, causes: &mut Causes) {
         }
     }
     let spec = object.get("spec");
-    let replicas = spec.get("pytorchReplicaSpecs");
+    let replicas = object.at(roles);
     let mut has_worker = false;
     // With a `spec`, the API server requires them.
     if !spec.is_mapping() && !replicas.is_set() {
@@ -46,8 +49,9 @@ fn training(object: &Part<'_, '_>, causes: &mut Causes) {
                     causes.required(&container.get("image"), "must be required");
                 }
             }
-            if !containers.items().any(|container| container.get("name").text() == "pytorch") {
-                causes.required(&containers, "must have at least one container with name pytorch");
+            if !containers.items().any(|container| container.get("name").text() == container_name) {
+                let message = format!("must have at least one container with name {container_name}");
+                causes.required(&containers, &message);
             }
         }
     }

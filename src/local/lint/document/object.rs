@@ -13,7 +13,7 @@ use crate::judge::checks::{
 };
 use crate::judge::engine::{self, Request};
 use crate::judge::finding::{Finding, Label, Level, Part, Place, Source};
-use crate::kinds::{Pods, Workload, each_inside, has_pod, is_other, looks_like_batch};
+use crate::kinds::{Workload, each_inside, has_pod, is_other, looks_like_batch};
 use crate::local::lint::objects::Object;
 use crate::local::lint::{DryRun, answers, kustomization};
 use crate::report::{
@@ -402,10 +402,7 @@ fn place(finding: &mut Finding, at: &Pointer) {
 /// Tells whether a finding is about the containers or the fields around them: the object is then not partial
 /// but wrong.
 fn says_what_runs(workload: &Workload<'_>, refused: &[Finding]) -> bool {
-    let replicas = match workload.kind.pods {
-        Pods::Roles { at, .. } => Some(workload.object.at(at).pointer),
-        Pods::JobSpec => None,
-    };
+    let replicas = workload.kind.roles().map(|roles| workload.object.at(roles).pointer);
     let lists = workload.pods.iter().map(|pod| pod.spec.get("containers").pointer).chain(replicas);
     let around: BTreeSet<Pointer> =
         lists.flat_map(|list| std::iter::successors(Some(list), Pointer::parent)).collect();
