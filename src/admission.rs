@@ -376,9 +376,10 @@ fn audit(policy: &Policy, verdict: &Verdict) -> BTreeMap<&'static str, String> {
             join(&mut rules.iter().map(|(rule, level)| format!("{rule}={}", level.as_str()))),
         );
     }
-    let lifted: BTreeSet<&str> = verdict.lifted.iter().map(|lifted| lifted.finding.rule).collect();
-    if !lifted.is_empty() {
-        audit.insert("lifted", join(&mut lifted.iter().map(|rule| (*rule).to_owned())));
+    let suppressed: BTreeSet<&str> =
+        verdict.suppressed.iter().map(|suppressed| suppressed.finding.rule).collect();
+    if !suppressed.is_empty() {
+        audit.insert("suppressed", join(&mut suppressed.iter().map(|rule| (*rule).to_owned())));
     }
     if let Some(skipped) = verdict.skipped {
         audit.insert("skipped", skipped.as_str().to_owned());

@@ -152,14 +152,14 @@ pub struct Report {
     pub documents: usize,
     /// Objects among those that Jobgate judges.
     pub objects: usize,
-    /// Findings lifted by exemptions and annotations.
-    pub lifted: usize,
-    /// Findings lifted by a baseline.
-    pub known: usize,
+    /// Findings suppressed by exemptions and annotations.
+    pub suppressed: usize,
+    /// Findings suppressed by a baseline.
+    pub baselined: usize,
     /// What was not judged and a baseline knows; it is not among `unjudged`.
-    pub known_unjudged: usize,
+    pub baselined_unjudged: usize,
     /// Findings that a baseline knows and that are no longer there.
-    pub gone: usize,
+    pub resolved: usize,
     /// Findings that were fixed; they are not among `findings`, which are those of the files as they are
     /// then.
     pub fixed: usize,
@@ -187,7 +187,7 @@ impl Report {
         self.files += other.files;
         self.documents += other.documents;
         self.objects += other.objects;
-        self.lifted += other.lifted;
+        self.suppressed += other.suppressed;
         self.fixed += other.fixed;
         self.changed += other.changed;
         self.withheld += other.withheld;
@@ -220,7 +220,7 @@ impl Report {
     #[must_use]
     pub fn is_whole(&self) -> bool {
         self.unjudged.is_empty()
-            && self.known_unjudged == 0
+            && self.baselined_unjudged == 0
             && (self.objects > 0 || !self.findings.is_empty())
     }
 

@@ -87,7 +87,7 @@ pub struct Prediction {
     /// are in the manifest.
     pub findings: Vec<Finding>,
     /// How many findings exemptions and annotations suppress.
-    pub lifted: usize,
+    pub suppressed: usize,
     /// Why Jobgate does not judge the object, if it does not.
     pub skipped: Option<Skipped>,
     /// Why a patch that Jobgate has made is not sent, if there is one.
@@ -172,7 +172,7 @@ pub fn answer(policy: &Policy, facts: &dyn Facts, question: &Question<'_>) -> Pr
         outcome,
         operation,
         findings,
-        lifted: validate.lifted.len(),
+        suppressed: validate.suppressed.len(),
         skipped: mutate.skipped,
         doubt,
         patch,

@@ -92,15 +92,15 @@ pub fn run(args: &Lint, color: bool) -> anyhow::Result<Exit> {
     let mut err = io::stderr().lock();
     match (write_baseline, written) {
         (Some(path), Some(true)) => {
-            let unjudged = if report.known_unjudged > 0 {
-                &format!(" and {} not judged", report.known_unjudged)
+            let unjudged = if report.baselined_unjudged > 0 {
+                &format!(" and {} not judged", report.baselined_unjudged)
             } else {
                 ""
             };
             writeln!(
                 err,
                 "jobgate: {}{unjudged} written to {}",
-                plural(report.known, "finding"),
+                plural(report.baselined, "finding"),
                 path.display()
             )?;
         }
@@ -109,11 +109,11 @@ pub fn run(args: &Lint, color: bool) -> anyhow::Result<Exit> {
         }
         _ => {}
     }
-    if let Some(path) = baseline_path.filter(|_| report.gone > 0) {
-        let what = if report.gone == 1 {
+    if let Some(path) = baseline_path.filter(|_| report.resolved > 0) {
+        let what = if report.resolved == 1 {
             "1 entry of the baseline is"
         } else {
-            &format!("{} entries of the baseline are", report.gone)
+            &format!("{} entries of the baseline are", report.resolved)
         };
         writeln!(err, "jobgate: {what} resolved; regenerate it with --write-baseline {}", path.display())?;
     }

@@ -412,9 +412,9 @@ mod tests {
 
     #[test]
     fn rules_without_effect_are_one_finding_for_each_annotation() {
-        let found = |not_lifted: &[&'static str], unused: &[&'static str]| {
+        let found = |not_suppressed: &[&'static str], unused: &[&'static str]| {
             let set = |rules: &[&'static str]| rules.iter().copied().collect();
-            let found = annotations_without_effect(&set(not_lifted), &set(unused));
+            let found = annotations_without_effect(&set(not_suppressed), &set(unused));
             found.into_iter().map(|finding| finding.message.into_owned()).collect::<Vec<_>>()
         };
         assert_eq!(found(&[], &[]), [""; 0]);

@@ -117,7 +117,7 @@ impl Skipped {
 
 /// A finding that an exemption or annotation suppresses.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Lifted {
+pub struct Suppressed {
     /// The finding.
     pub finding: Finding,
     /// Why it does not hold, in words.
@@ -130,7 +130,7 @@ pub struct Verdict {
     /// Findings in a total order: place in the object, then rule.
     pub findings: Vec<Finding>,
     /// Suppressed findings.
-    pub lifted: Vec<Lifted>,
+    pub suppressed: Vec<Suppressed>,
     /// Why it was not judged, if it was not.
     pub skipped: Option<Skipped>,
     /// On UPDATE: restores what an apply removed from an immutable pod template (kubernetes.md §2.4).
@@ -365,7 +365,7 @@ fn lift(
                 continue;
             }
         };
-        verdict.lifted.push(Lifted { finding, reason });
+        verdict.suppressed.push(Suppressed { finding, reason });
     }
     for (exemption, rule) in ended {
         verdict.findings.push(checks::ended_exemption(exemption, rule));
@@ -374,11 +374,11 @@ fn lift(
     let jobs_are_judged =
         !trusted_controllers().any(|user| policy.trusted_controllers.iter().any(|name| name == user));
     verdict.findings.extend(checks::misplaced_annotations(workload, jobs_are_judged));
-    let not_lifted =
+    let not_suppressed =
         verdict.findings.iter().map(|finding| finding.rule).filter(|rule| ignored.contains(rule)).collect();
     let unused =
         workload.annotation(KEEP).map(|_| fills_nothing(policy, request, workload)).unwrap_or_default();
-    verdict.findings.extend(checks::annotations_without_effect(&not_lifted, &unused));
+    verdict.findings.extend(checks::annotations_without_effect(&not_suppressed, &unused));
 }
 
 /// Returns the rules that the author keeps from filling, and that fill nothing but do something else.

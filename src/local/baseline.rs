@@ -219,13 +219,13 @@ impl Baseline {
         let mut is_known = is_known.into_iter();
         let before = report.findings.len();
         report.findings.retain(|_| !is_known.next().unwrap_or_default());
-        report.known += before - report.findings.len();
+        report.baselined += before - report.findings.len();
         let before = report.unjudged.len();
         report.unjudged.retain(|_| !is_known.next().unwrap_or_default());
-        report.known_unjudged += before - report.unjudged.len();
+        report.baselined_unjudged += before - report.unjudged.len();
         // A run that looks at a part of the files does not see where the rest has gone.
         let whole = self.known.keys().all(|place| read.contains(&place.file) || !root.has(&place.file));
-        report.gone += left
+        report.resolved += left
             .iter()
             .filter(|(place, _)| whole || read.contains(&place.file))
             .map(|(_, count)| count)
@@ -351,7 +351,7 @@ spec:
         let baseline = Baseline::of(&report(known), &root());
         let mut report = report(now);
         baseline.lift(&mut report, now.iter().map(|(path, _)| *path), &root());
-        (report.findings.len(), report.known, report.gone)
+        (report.findings.len(), report.baselined, report.resolved)
     }
 
     #[test]
@@ -400,9 +400,9 @@ spec:
             let baseline = Baseline::of(&report(&known), &root());
             let mut report = report(now);
             baseline.lift(&mut report, now.iter().map(|(path, _)| *path), &root());
-            assert_eq!(report.gone, 0);
+            assert_eq!(report.resolved, 0);
             let left: Vec<&str> = report.unjudged.iter().map(|unjudged| unjudged.reason.word()).collect();
-            (left.join(" "), report.known_unjudged)
+            (left.join(" "), report.baselined_unjudged)
         };
         assert_eq!(against(&known), (String::new(), 2));
         let other = format!("{mpi}---\n{}", mpi.replace("name: a", "name: b"));
@@ -447,10 +447,10 @@ spec:
         let baseline = Baseline::of(&report(&[("a.yaml", JOB)]), &root);
         let mut copy = report(&[("b.yaml", JOB)]);
         baseline.lift(&mut copy, ["b.yaml"], &root);
-        assert_eq!((copy.findings.len(), copy.known, copy.gone), (1, 0, 0));
+        assert_eq!((copy.findings.len(), copy.baselined, copy.resolved), (1, 0, 0));
         std::fs::remove_file(dir.path().join("a.yaml")).unwrap();
         baseline.lift(&mut copy, ["b.yaml"], &root);
-        assert_eq!((copy.findings.len(), copy.known, copy.gone), (0, 1, 0));
+        assert_eq!((copy.findings.len(), copy.baselined, copy.resolved), (0, 1, 0));
     }
 
     #[test]

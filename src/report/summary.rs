@@ -40,14 +40,14 @@ pub(super) fn line(report: &Report) -> String {
             thousands(report.withheld)
         );
     }
-    if report.lifted > 0 {
-        let _ = write!(line, "; {} suppressed by exemptions and annotations", thousands(report.lifted));
+    if report.suppressed > 0 {
+        let _ = write!(line, "; {} suppressed by exemptions and annotations", thousands(report.suppressed));
     }
-    if report.known > 0 {
-        let _ = write!(line, "; {} baselined", thousands(report.known));
+    if report.baselined > 0 {
+        let _ = write!(line, "; {} baselined", thousands(report.baselined));
     }
-    if report.known_unjudged > 0 {
-        let _ = write!(line, "; {} not judged and baselined", thousands(report.known_unjudged));
+    if report.baselined_unjudged > 0 {
+        let _ = write!(line, "; {} not judged and baselined", thousands(report.baselined_unjudged));
     }
     if let Some(unjudged) = unjudged::in_short(report) {
         let _ = write!(line, "; {unjudged}");
@@ -101,12 +101,12 @@ mod tests {
     fn says_what_was_found_and_nothing_that_was_not() {
         let mut report = Report { files: 1, documents: 1263, objects: 1, ..Report::default() };
         assert_eq!(line(&report), "1 file, 1,263 documents, 1 job: nothing found");
-        report.lifted = 2;
+        report.suppressed = 2;
         assert_eq!(
             line(&report),
             "1 file, 1,263 documents, 1 job: nothing found; 2 suppressed by exemptions and annotations"
         );
-        report.lifted = 0;
+        report.suppressed = 0;
         report.objects = 0;
         assert_eq!(line(&report), "1 file, 1,263 documents: no Job, CronJob or PyTorchJob among them");
         let report = sample::report();

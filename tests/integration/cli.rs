@@ -281,7 +281,10 @@ fn a_baseline_lets_only_what_is_new_fail() {
     let document = json(&output);
     assert_eq!(code(&output), 1);
     let summary = &document["summary"];
-    assert_eq!((&summary["known"], &summary["gone"], &summary["deny"]), (&1.into(), &1.into(), &2.into()));
+    assert_eq!(
+        (&summary["baselined"], &summary["resolved"], &summary["deny"]),
+        (&1.into(), &1.into(), &2.into())
+    );
     assert_eq!(
         stderr(&output),
         "jobgate: 1 entry of the baseline is resolved; regenerate it with --write-baseline known.json\n"

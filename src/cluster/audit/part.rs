@@ -21,7 +21,7 @@ const MAX_SOURCES: usize = 40;
 pub(super) struct Part {
     pub(super) read: usize,
     findings: Vec<Located>,
-    lifted: usize,
+    suppressed: usize,
     sources: BTreeMap<Arc<str>, Arc<String>>,
     namespaces: BTreeMap<String, Tally>,
     left_out: LeftOut,
@@ -59,7 +59,7 @@ impl Part {
         let identity = Arc::new(ObjectId::of(object));
         let namespace = identity.namespace.clone().unwrap_or_default();
         *self.namespaces.entry(namespace).or_default() += Tally::of(&verdict);
-        self.lifted += verdict.lifted.len();
+        self.suppressed += verdict.suppressed.len();
         if verdict.findings.is_empty() {
             return;
         }
@@ -80,7 +80,7 @@ impl Part {
 
     pub(super) fn join(self, report: &mut Report, impact: &mut Impact, cron_jobs: &mut HashSet<Box<str>>) {
         report.findings.extend(self.findings);
-        report.lifted += self.lifted;
+        report.suppressed += self.suppressed;
         report.sources.extend(self.sources);
         for (namespace, tally) in self.namespaces {
             *impact.namespaces.entry(namespace).or_default() += tally;

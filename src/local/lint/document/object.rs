@@ -82,7 +82,7 @@ impl View<'_> {
         }
         let request = Request::of_file(value, self.context.options.today);
         let mut verdict = engine::evaluate(self.context.policy, self.context.scope, &request);
-        self.judged.lifted += verdict.lifted.len();
+        self.judged.suppressed += verdict.suppressed.len();
         let mut refused = match self.depth {
             _ if !self.context.options.api_checks => Vec::new(),
             Depth::Fixes => api::fixable(value),
@@ -270,7 +270,7 @@ impl View<'_> {
             &object.value,
             self.context.options.today,
         );
-        self.judged.lifted += answer.lifted;
+        self.judged.suppressed += answer.suppressed;
         let findings = std::mem::take(&mut answer.findings);
         let operator_refuses = findings.iter().any(|finding| finding.rule == TRAINING_OPERATOR);
         let mut edits = std::mem::take(&mut answer.edits);
