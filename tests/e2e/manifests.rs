@@ -15,7 +15,7 @@ fn merge(base: &mut Value, change: Value) {
                 if value.is_null() {
                     base.remove(&key);
                 } else {
-                    merge(base.get_or_insert_with(&key, || Value::Null), value);
+                    merge(base.get_or_insert_with(key, || Value::Null), value);
                 }
             }
         }

@@ -38,6 +38,7 @@ mod oracle_jsonpatch;
 mod oracle_quantity;
 mod oracle_yaml;
 mod property_admission;
+mod readme;
 mod reviews;
 mod rule_pages;
 #[cfg(feature = "serve")]

@@ -4,12 +4,12 @@
 //! of the pod spec in a template, but not of a pod.
 
 use super::schema::{Id, Root, Schema, Shape};
-use super::stored::{Entries, Stored};
+use super::stored::{self, Entries, Stored};
 use crate::k8s::quantity::Quantity;
 use crate::kinds::{Api, Kind, whole};
 use crate::text::value::Value;
 
-/// As [`stored`], as a value of its own.
+/// As [`stored()`], as a value of its own.
 #[must_use]
 pub fn defaulted(object: &Value) -> Value {
     stored(object).to_value()
@@ -67,7 +67,7 @@ const POINTER_TEXTS: [&str; 14] = [
 fn tidied<'a>(schema: &Schema, id: Id, value: &'a Value) -> Stored<'a> {
     match (schema.shape(id), value) {
         (Shape::Object(fields), Value::Object(entries)) => {
-            Stored::Mapping(Entries::of(entries, |key, value| {
+            Stored::Mapping(stored::fields(entries, |key, value| {
                 // The server drops unknown fields.
                 let field = fields.get(key)?;
                 let value = tidied(schema, field, value);
@@ -103,7 +103,9 @@ fn tidied<'a>(schema: &Schema, id: Id, value: &'a Value) -> Stored<'a> {
             let empty_text = |value: Stored<'a>| {
                 if value.is_null() && matches!(schema.shape(*item), Shape::Text) { "".into() } else { value }
             };
-            Stored::Mapping(Entries::of(entries, |_, value| Some(empty_text(tidied(schema, *item, value)))))
+            Stored::Mapping(stored::fields(entries, |_, value| {
+                Some(empty_text(tidied(schema, *item, value)))
+            }))
         }
         (Shape::Quantity, value) => Quantity::from_json(value)
             .map_or_else(|_| Stored::of(value), |quantity| quantity.canonical().into()),
@@ -126,7 +128,7 @@ fn item_of<'a>(schema: &Schema, id: Id, value: &'a Value) -> Stored<'a> {
 
 /// Returns a mapping, added if missing; nothing for other values.
 fn mapping<'m, 'a>(entries: &'m mut Entries<'a>, key: &'static str) -> Option<&'m mut Entries<'a>> {
-    entries.get_or_insert(key, || Stored::Mapping(Entries::default())).as_mapping_mut()
+    entries.get_or_insert_with(key, || Stored::Mapping(Entries::default())).as_mapping_mut()
 }
 
 /// Returns an existing mapping.
@@ -150,23 +152,27 @@ fn each<'m, 'a>(entries: &'m mut Entries<'a>, key: &str) -> impl Iterator<Item =
 }
 
 fn set<'a>(entries: &mut Entries<'a>, key: &'static str, value: impl Into<Stored<'a>>) {
-    entries.get_or_insert(key, || value.into());
+    entries.get_or_insert_with(key, || value.into());
 }
 
 fn job(object: &mut Stored<'_>) {
     let Some(object) = object.as_mapping_mut() else { return };
     let Some(spec) = mapping(object, "spec") else { return };
-    if !spec.contains("completions") && !spec.contains("parallelism") {
+    if !spec.contains_key("completions") && !spec.contains_key("parallelism") {
         set(spec, "completions", 1);
     }
     set(spec, "parallelism", 1);
-    set(spec, "backoffLimit", if spec.contains("backoffLimitPerIndex") { i64::from(i32::MAX) } else { 6 });
+    set(
+        spec,
+        "backoffLimit",
+        if spec.contains_key("backoffLimitPerIndex") { i64::from(i32::MAX) } else { 6 },
+    );
     set(spec, "completionMode", "NonIndexed");
     set(spec, "suspend", false);
     set(
         spec,
         "podReplacementPolicy",
-        if spec.contains("podFailurePolicy") { "Failed" } else { "TerminatingOrFailed" },
+        if spec.contains_key("podFailurePolicy") { "Failed" } else { "TerminatingOrFailed" },
     );
     set(spec, "manualSelector", false);
     job_spec(spec);

@@ -39,7 +39,7 @@ impl<'a> Stored<'a> {
             Value::Number(number) => Self::Number(number.clone()),
             Value::String(text) => text.as_str().into(),
             Value::Array(items) => Self::List(items.iter().map(Self::of).collect()),
-            Value::Object(entries) => Self::Mapping(Entries::of(entries, |_, value| Some(Self::of(value)))),
+            Value::Object(entries) => Self::Mapping(fields(entries, |_, value| Some(Self::of(value)))),
         }
     }
 
@@ -160,96 +160,20 @@ impl From<bool> for Stored<'_> {
 }
 
 /// The fields of a mapping, sorted by key.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub struct Entries<'a>(Vec<(&'a str, Stored<'a>)>);
-
-/// The most fields that are searched one by one: keys of different lengths, as most are, compare fast.
-const FEW: usize = 16;
+pub type Entries<'a> = Map<&'a str, Stored<'a>>;
 
 /// Capacity for defaults.
 const SPARE: usize = 6;
 
-impl<'a> Entries<'a> {
-    /// Converts the fields of a mapping, without those for which `read` returns nothing.
-    #[must_use]
-    pub fn of(entries: &'a Map, mut read: impl FnMut(&'a str, &'a Value) -> Option<Stored<'a>>) -> Self {
-        let mut fields = Vec::with_capacity(entries.len() + SPARE);
-        fields.extend(entries.iter().filter_map(|(key, value)| Some((key, read(key, value)?))));
-        debug_assert!(fields.is_sorted_by_key(|(key, _)| *key), "a mapping is sorted");
-        Self(fields)
-    }
-
-    fn position(&self, key: &str) -> Option<usize> {
-        if self.0.len() <= FEW {
-            self.0.iter().position(|(known, _)| *known == key)
-        } else {
-            self.search(key).ok()
-        }
-    }
-
-    /// Returns the index of a field, or where to insert it.
-    fn search(&self, key: &str) -> Result<usize, usize> {
-        self.0.binary_search_by(|(known, _)| (*known).cmp(key))
-    }
-
-    /// Returns a field.
-    #[must_use]
-    pub fn get(&self, key: &str) -> Option<&Stored<'a>> {
-        self.position(key).map(|at| &self.0[at].1)
-    }
-
-    /// Returns a field to change.
-    #[must_use]
-    pub fn get_mut(&mut self, key: &str) -> Option<&mut Stored<'a>> {
-        self.position(key).map(|at| &mut self.0[at].1)
-    }
-
-    /// Tells whether a field is there.
-    #[must_use]
-    pub fn contains(&self, key: &str) -> bool {
-        self.position(key).is_some()
-    }
-
-    /// Returns a field to change, added if missing.
-    pub fn get_or_insert(&mut self, key: &'a str, value: impl FnOnce() -> Stored<'a>) -> &mut Stored<'a> {
-        let at = match self.search(key) {
-            Ok(at) => at,
-            Err(at) => {
-                self.0.insert(at, (key, value()));
-                at
-            }
-        };
-        &mut self.0[at].1
-    }
-
-    /// Sets a field.
-    pub fn insert(&mut self, key: &'a str, value: Stored<'a>) {
-        match self.search(key) {
-            Ok(at) => self.0[at].1 = value,
-            Err(at) => self.0.insert(at, (key, value)),
-        }
-    }
-
-    /// Removes a field; returns its value.
-    pub fn remove(&mut self, key: &str) -> Option<Stored<'a>> {
-        self.position(key).map(|at| self.0.remove(at).1)
-    }
-
-    /// Tells whether there is no field.
-    #[must_use]
-    pub fn is_empty(&self) -> bool {
-        self.0.is_empty()
-    }
-
-    /// Returns the fields, by key.
-    pub fn iter(&self) -> impl Iterator<Item = (&'a str, &Stored<'a>)> {
-        self.0.iter().map(|(key, value)| (*key, value))
-    }
-
-    /// Returns the values to change, by key.
-    pub fn values_mut(&mut self) -> impl Iterator<Item = &mut Stored<'a>> {
-        self.0.iter_mut().map(|(_, value)| value)
-    }
+/// Converts the fields of a mapping, without those for which `read` returns nothing.
+#[must_use]
+pub fn fields<'a>(
+    entries: &'a Map,
+    mut read: impl FnMut(&'a str, &'a Value) -> Option<Stored<'a>>,
+) -> Entries<'a> {
+    let mut fields = Vec::with_capacity(entries.len() + SPARE);
+    fields.extend(entries.iter().filter_map(|(key, value)| Some((key, read(key, value)?))));
+    Map::of_sorted(fields)
 }
 
 #[cfg(test)]
@@ -263,23 +187,5 @@ mod tests {
         assert_eq!(Stored::of(&value).to_value(), value);
         assert_eq!(Stored::of(&value).get("a").and_then(|a| a.get("")).and_then(Stored::as_str), Some("é"));
         assert_eq!(Stored::of(&value).get("b").and_then(Stored::as_list).map(<[_]>::len), Some(6));
-    }
-
-    #[test]
-    fn fields_are_found_however_many_there_are() {
-        let keys: Vec<String> = (0..2 * FEW).map(|nth| format!("{nth:03}")).collect();
-        let mut entries = Entries::default();
-        for key in keys.iter().rev() {
-            assert!(!entries.contains(key));
-            entries.get_or_insert(key, || key.as_str().into());
-            entries.get_or_insert(key, || Stored::Null);
-        }
-        assert_eq!(entries.iter().map(|(key, _)| key).collect::<Vec<_>>(), keys);
-        assert!(keys.iter().all(|key| entries.get(key).and_then(Stored::as_str) == Some(key)));
-        for key in &keys {
-            entries.insert(key, Stored::Bool(true));
-            assert_eq!((entries.remove(key), entries.remove(key)), (Some(Stored::Bool(true)), None));
-        }
-        assert!(entries.is_empty());
     }
 }

@@ -7,17 +7,30 @@ use super::{Text, Value};
 use crate::text::meter;
 
 /// The entries of a mapping, sorted by key, each key once.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Map(Vec<(Text, Value)>);
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Map<K = Text, V = Value>(Vec<(K, V)>);
 
 /// The most entries that are searched one by one: keys of different lengths, as most are, compare fast.
 pub(super) const FEW: usize = 16;
 
-impl Map {
+impl<K, V> Default for Map<K, V> {
+    fn default() -> Self {
+        Self(Vec::new())
+    }
+}
+
+impl<K: AsRef<str>, V> Map<K, V> {
     /// Returns a mapping without entries.
     #[must_use]
     pub const fn new() -> Self {
         Self(Vec::new())
+    }
+
+    /// Returns a mapping with entries that are sorted by key, each key once.
+    #[must_use]
+    pub fn of_sorted(entries: Vec<(K, V)>) -> Self {
+        debug_assert!(entries.is_sorted_by(|(left, _), (right, _)| left.as_ref() < right.as_ref()));
+        Self(entries)
     }
 
     /// Returns the number of entries.
@@ -35,7 +48,7 @@ impl Map {
     fn position(&self, key: &str) -> Option<usize> {
         meter::spend(1);
         if self.0.len() <= FEW {
-            self.0.iter().position(|(known, _)| known == key)
+            self.0.iter().position(|(known, _)| known.as_ref() == key)
         } else {
             self.search(key).ok()
         }
@@ -43,24 +56,24 @@ impl Map {
 
     /// Returns the index of a key, or where to insert it.
     fn search(&self, key: &str) -> Result<usize, usize> {
-        self.0.binary_search_by(|(known, _)| known.as_str().cmp(key))
+        self.0.binary_search_by(|(known, _)| known.as_ref().cmp(key))
     }
 
     /// Returns the value of a key.
     #[must_use]
-    pub fn get(&self, key: &str) -> Option<&Value> {
+    pub fn get(&self, key: &str) -> Option<&V> {
         self.position(key).map(|at| &self.0[at].1)
     }
 
     /// Returns the value of a key, to change.
-    pub fn get_mut(&mut self, key: &str) -> Option<&mut Value> {
+    pub fn get_mut(&mut self, key: &str) -> Option<&mut V> {
         self.position(key).map(|at| &mut self.0[at].1)
     }
 
     /// Returns an entry.
     #[must_use]
-    pub fn get_key_value(&self, key: &str) -> Option<(&str, &Value)> {
-        self.position(key).map(|at| (self.0[at].0.as_str(), &self.0[at].1))
+    pub fn get_key_value(&self, key: &str) -> Option<(&str, &V)> {
+        self.position(key).map(|at| (self.0[at].0.as_ref(), &self.0[at].1))
     }
 
     /// Tells whether there is such a key.
@@ -70,8 +83,12 @@ impl Map {
     }
 
     /// Returns the value of a key, to change. Adds a missing one.
-    pub fn get_or_insert_with(&mut self, key: &str, value: impl FnOnce() -> Value) -> &mut Value {
-        let at = match self.search(key) {
+    pub fn get_or_insert_with(
+        &mut self,
+        key: impl Into<K> + AsRef<str>,
+        value: impl FnOnce() -> V,
+    ) -> &mut V {
+        let at = match self.search(key.as_ref()) {
             Ok(at) => at,
             Err(at) => {
                 self.0.insert(at, (key.into(), value()));
@@ -82,9 +99,9 @@ impl Map {
     }
 
     /// Sets the value of a key; returns the old one.
-    pub fn insert(&mut self, key: impl Into<Text>, value: Value) -> Option<Value> {
+    pub fn insert(&mut self, key: impl Into<K>, value: V) -> Option<V> {
         let key = key.into();
-        match self.search(&key) {
+        match self.search(key.as_ref()) {
             Ok(at) => Some(std::mem::replace(&mut self.0[at].1, value)),
             Err(at) => {
                 self.0.insert(at, (key, value));
@@ -94,39 +111,39 @@ impl Map {
     }
 
     /// Removes an entry; returns its value.
-    pub fn remove(&mut self, key: &str) -> Option<Value> {
+    pub fn remove(&mut self, key: &str) -> Option<V> {
         self.position(key).map(|at| self.0.remove(at).1)
     }
 
     /// Keeps only some of the entries.
-    pub fn retain(&mut self, mut wanted: impl FnMut(&str, &mut Value) -> bool) {
-        self.0.retain_mut(|(key, value)| wanted(key, value));
+    pub fn retain(&mut self, mut wanted: impl FnMut(&str, &mut V) -> bool) {
+        self.0.retain_mut(|(key, value)| wanted(key.as_ref(), value));
     }
 
     /// Returns the entries, by key.
-    pub fn iter(&self) -> Entries<'_> {
-        self.0.iter().map(|(key, value)| (key.as_str(), value))
+    pub fn iter(&self) -> Entries<'_, K, V> {
+        self.0.iter().map(|(key, value)| (key.as_ref(), value))
     }
 
     /// Returns the keys, in order.
     pub fn keys(&self) -> impl Iterator<Item = &str> + Clone {
-        self.0.iter().map(|(key, _)| key.as_str())
+        self.0.iter().map(|(key, _)| key.as_ref())
     }
 
     /// Returns the values, by key.
-    pub fn values(&self) -> impl Iterator<Item = &Value> {
+    pub fn values(&self) -> impl Iterator<Item = &V> {
         self.0.iter().map(|(_, value)| value)
     }
 
     /// Returns the values, by key, to change.
-    pub fn values_mut(&mut self) -> impl Iterator<Item = &mut Value> {
+    pub fn values_mut(&mut self) -> impl Iterator<Item = &mut V> {
         self.0.iter_mut().map(|(_, value)| value)
     }
 }
 
 /// The entries of a [`Map`], by key.
-pub type Entries<'v> =
-    std::iter::Map<std::slice::Iter<'v, (Text, Value)>, fn(&'v (Text, Value)) -> (&'v str, &'v Value)>;
+pub type Entries<'v, K = Text, V = Value> =
+    std::iter::Map<std::slice::Iter<'v, (K, V)>, fn(&'v (K, V)) -> (&'v str, &'v V)>;
 
 impl<K: AsRef<str>> Index<K> for Map {
     type Output = Value;
@@ -137,11 +154,11 @@ impl<K: AsRef<str>> Index<K> for Map {
     }
 }
 
-impl<'v> IntoIterator for &'v Map {
-    type Item = (&'v str, &'v Value);
-    type IntoIter = Entries<'v>;
+impl<'v, K: AsRef<str>, V> IntoIterator for &'v Map<K, V> {
+    type Item = (&'v str, &'v V);
+    type IntoIter = Entries<'v, K, V>;
 
-    fn into_iter(self) -> Entries<'v> {
+    fn into_iter(self) -> Entries<'v, K, V> {
         self.iter()
     }
 }

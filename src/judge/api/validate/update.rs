@@ -174,7 +174,7 @@ fn take(target: &mut Value, from: &Value, way: &[&str]) {
         if value.is_none() && !entries.contains_key(key) {
             return;
         }
-        here = entries.get_or_insert_with(key, || Value::Object(Map::new()));
+        here = entries.get_or_insert_with(*key, || Value::Object(Map::new()));
     }
     let Some(entries) = here.as_object_mut() else { return };
     match value {
