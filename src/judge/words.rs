@@ -10,21 +10,21 @@ const AFTER: [&str; 8] = ["dir", "path", "root", "folder", "vol", "volume", "pvc
 /// Tells whether a name contains one of the words; how is on the page.
 pub(super) fn has_word(name: &str, words: &[&str]) -> bool {
     meter::spend_text(name);
-    let parts = name_parts(name);
-    let is_compound = |part: &str, word: &str| {
-        BEFORE.iter().any(|before| without_prefix(part, before).is_some_and(|rest| is_word(rest, word)))
-            || AFTER
-                .iter()
-                .any(|after| without_suffix(singular(part), after).is_some_and(|rest| is_word(rest, word)))
-    };
-    let words = words
+    let words: Vec<&str> = words
         .iter()
         .map(|word| word.trim_matches(|char: char| !char.is_alphanumeric()))
-        .filter(|word| !word.is_empty());
-    let has = |word: &str| {
-        (0..parts.len()).any(|at| start_with(&parts[at..], word) || is_compound(parts[at].text, word))
-    };
-    words.into_iter().any(has)
+        .filter(|word| !word.is_empty())
+        .collect();
+    let parts = name_parts(name);
+    meter::spend(parts.len() as u64);
+    let is_one = |text: &str| words.iter().any(|word| is_word(text, word));
+    (0..parts.len()).any(|at| {
+        // What is in front and behind is the same for all words: a name may have a million parts.
+        let part = parts[at].text;
+        BEFORE.iter().any(|before| without_prefix(part, before).is_some_and(is_one))
+            || AFTER.iter().any(|after| without_suffix(singular(part), after).is_some_and(is_one))
+            || words.iter().any(|word| start_with(&parts[at..], word))
+    })
 }
 
 /// A part of a name.
@@ -63,6 +63,10 @@ fn name_parts(name: &str) -> Vec<NamePart<'_>> {
 
 /// Tells whether the first parts make a word, such as `TensorBoard` or a word with a hyphen.
 fn start_with(parts: &[NamePart<'_>], word: &str) -> bool {
+    let first = |text: &str| text.as_bytes().first().map(u8::to_ascii_lowercase);
+    if first(parts[0].text) != first(word) {
+        return false;
+    }
     let mut left = word;
     for (at, part) in parts.iter().enumerate() {
         let next = left.trim_start_matches(|char: char| !char.is_alphanumeric());

@@ -48,9 +48,9 @@ pub struct Serve {
 
     /// A name by which the API server calls the webhook, such as jobgate.jobgate.svc (repeatable)
     ///
-    /// A certificate without it is rejected: that is an error at startup, and later the last good one stays in
-    /// use. Without this option, a new certificate must have the names of the one in use; other names require
-    /// a restart.
+    /// A certificate without it is rejected: that is an error at startup, and later the last good one stays
+    /// in use. Without this option, a new certificate must have the names of the one in use; other names
+    /// require a restart.
     #[arg(long, value_name = "NAME", requires = "tls_cert", value_parser = server_name, help_heading = "TLS")]
     pub tls_server_name: Vec<String>,
 

@@ -99,8 +99,8 @@ impl Api {
         })
     }
 
-    /// Has an object replaced without effect, unknown fields rejected, and returns the status with the body; a
-    /// status of 0 where no answer came.
+    /// Has an object replaced without effect, unknown fields rejected, and returns the status with the body;
+    /// a status of 0 where no answer came.
     pub(crate) fn strict_update(&self, namespace: &str, name: &str, object: &Value) -> (u16, Value) {
         let adapter = Kind::of(object).expect("a kind of ours");
         let uri = format!(

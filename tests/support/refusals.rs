@@ -66,7 +66,8 @@ pub fn ours(object: &Value, old: Option<&Value>) -> Answer {
     if all.is_empty() { Answer::Accepted } else { Answer::Rejected(all) }
 }
 
-/// Returns what an API server says: a status, and the causes of a rejection. `custom` is for a custom resource.
+/// Returns what an API server says: a status, and the causes of a rejection. `custom` is for a custom
+/// resource.
 pub fn theirs(status: u64, causes: &Value, custom: bool) -> Answer {
     if status < 300 {
         return Answer::Accepted;

@@ -98,11 +98,11 @@
 //! the UPDATE removes, give a warning. One thing is restored, so that an earlier fill (also one of an earlier
 //! version) blocks nobody: tolerations of exactly the shape above, at the end of the old list, if the UPDATE
 //! removes them and does not change the pod template otherwise. In a Job whose template is immutable they are
-//! restored whatever the policy and the key, because the request would be rejected otherwise. In a PyTorchJob,
-//! which can be changed, they are restored if the action is `fill`, the pods request an accelerator with that
-//! taint, and the object was created and not applied: an author may remove what an author applied. Nothing is
-//! restored in a suspended object, because queues such as Kueue add and remove their own tolerations there. A
-//! warning names what was restored.
+//! restored whatever the policy and the key, because the request would be rejected otherwise. In a
+//! PyTorchJob, which can be changed, they are restored if the action is `fill`, the pods request an
+//! accelerator with that taint, and the object was created and not applied: an author may remove what an
+//! author applied. Nothing is restored in a suspended object, because queues such as Kueue add and remove
+//! their own tolerations there. A warning names what was restored.
 //!
 //! ## References
 //!

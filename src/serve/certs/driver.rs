@@ -46,8 +46,8 @@ const MAX_ATTEMPTS: usize = 4;
 /// time.
 const MIN_CLOCK_SKEW: i64 = 30;
 
-/// Certificates being managed, until this is dropped. The objects are left as they are: other replicas and the
-/// next start need them.
+/// Certificates being managed, until this is dropped. The objects are left as they are: other replicas and
+/// the next start need them.
 #[derive(Debug)]
 #[must_use = "certificates are managed only while this lives"]
 pub struct Managed {

@@ -62,12 +62,13 @@ pub struct Limits {
     /// it takes full memory from the address that uses most, so others cannot keep it.
     pub body_memory_per_source: usize,
     /// Memory for the evaluation of bodies above `inline_bytes` together, in bytes by
-    /// [`Application::weight`](super::Application::weight); a single one that needs more is rejected. 192 MiB: a new object of 3 MiB, the
-    /// largest that the API server accepts, in the most costly shape, or an update of one of 1.5 MiB, the
-    /// largest that etcd accepts.
+    /// [`Application::weight`](super::Application::weight); a single one that needs more is rejected. 192
+    /// MiB: a new object of 3 MiB, the largest that the API server accepts, in the most costly shape, or an
+    /// update of one of 1.5 MiB, the largest that etcd accepts.
     pub evaluation_memory: usize,
-    /// Memory for the evaluation of bodies up to `inline_bytes` together, by [`Application::weight`](super::Application::weight). 64 MiB:
-    /// `in_flight` of ordinary size, or eighteen of the largest in the most costly shape.
+    /// Memory for the evaluation of bodies up to `inline_bytes` together, by
+    /// [`Application::weight`](super::Application::weight). 64 MiB: `in_flight` of ordinary size, or eighteen
+    /// of the largest in the most costly shape.
     pub small_evaluation_memory: usize,
     /// Bodies up to this size are evaluated on the thread that reads them, within `inline_steps`. 64 KiB.
     pub inline_bytes: usize,

@@ -159,8 +159,8 @@ impl Metrics {
     }
 
     /// Counts an error in managing certificates, or a rejected certificate
-    /// ([`CertificateError::cause`](super::certificate::CertificateError::cause)), which is rejected again every
-    /// few seconds.
+    /// ([`CertificateError::cause`](super::certificate::CertificateError::cause)), which is rejected again
+    /// every few seconds.
     pub fn certificate_error(&self, cause: &'static str) {
         self.0.certificate_errors.get_or_create(&[("cause", cause)]).inc();
     }

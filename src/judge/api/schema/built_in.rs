@@ -1,5 +1,5 @@
-//! The schemas of the built-in kinds: a file that `jobgate generate` makes from the types of k8s-openapi, with
-//! what the shapes need of them.
+//! The schemas of the built-in kinds: a file that `jobgate generate` makes from the types of k8s-openapi,
+//! with what the shapes need of them.
 
 use std::collections::BTreeMap;
 
