@@ -7,8 +7,13 @@ const BEFORE: [&str; 7] = ["train", "training", "run", "exp", "job", "eval", "my
 
 const AFTER: [&str; 8] = ["dir", "path", "root", "folder", "vol", "volume", "pvc", "claim"];
 
+/// Bytes of a name that are searched: no path on Linux is longer, and names of claims and volumes are shorter.
+const MAX_NAME_BYTES: usize = 4096;
+
 /// Tells whether a name contains one of the words; how is on the page.
 pub(super) fn has_word(name: &str, words: &[&str]) -> bool {
+    let end = (0..=MAX_NAME_BYTES.min(name.len())).rev().find(|at| name.is_char_boundary(*at));
+    let name = &name[..end.unwrap_or_default()];
     meter::spend_text(name);
     let words: Vec<&str> = words
         .iter()
@@ -106,7 +111,14 @@ fn without_suffix<'t>(text: &'t str, suffix: &str) -> Option<&'t str> {
 
 #[cfg(test)]
 mod tests {
-    use super::has_word;
+    use super::{MAX_NAME_BYTES, has_word};
+
+    #[test]
+    fn a_name_is_searched_as_far_as_names_go() {
+        let long = |name: &str| format!("{}-{name}", "é".repeat(MAX_NAME_BYTES / 2 - 3));
+        assert!(has_word(&long("ckpt"), &["ckpt"]) && !has_word(&long("ckpts-x"), &["x"]));
+        assert!(!has_word(&"é".repeat(MAX_NAME_BYTES), &["ckpt"]));
+    }
 
     #[test]
     fn a_word_of_a_policy_may_have_parts_itself() {

@@ -47,6 +47,7 @@ mod updates;
 
 use std::process::ExitCode;
 use std::sync::Arc;
+use std::thread::available_parallelism;
 
 use libtest_mimic::{Arguments, Trial};
 
@@ -54,7 +55,9 @@ use crate::cluster::{Assets, Lazy};
 use crate::scenario::{Needs, Scenario};
 
 fn main() -> ExitCode {
-    let arguments = Arguments::from_args();
+    let mut arguments = Arguments::from_args();
+    // Scenarios mostly wait.
+    arguments.test_threads.get_or_insert_with(|| available_parallelism().map_or(2, usize::from) + 1);
     let Some(assets) = Assets::find() else {
         println!(
             "skipped: end-to-end tests need etcd, kube-apiserver and kubectl in KUBEBUILDER_ASSETS or /usr/local/kubebuilder/bin"
