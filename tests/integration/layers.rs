@@ -1,4 +1,5 @@
-//! The layers of `src/`: each folder, with the file beside it, may use those below it and none above.
+//! The layers of `src/`: each folder, with the file beside it, may use those below it and none above. And
+//! the length of a file.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -6,9 +7,9 @@ use std::path::{Path, PathBuf};
 /// The layers from the top down, and what each is for.
 const LAYERS: &[(&str, &str)] = &[
     ("cli", "what people type: arguments, one file a command, manual pages, installation"),
-    ("serve", "the webhook as a process: HTTPS server, certificates, metrics"),
+    ("serve", "the webhook as a process: HTTPS server, certificates, metrics, doctor"),
     ("local", "files on disk: read, lint, fix, baseline"),
-    ("cluster", "an API server as a source: client, claims, audit, doctor"),
+    ("cluster", "an API server as a source: client, claims, audit"),
     ("report", "findings out, one file a format"),
     ("admission", "one review in, one answer out; what a cluster would answer (pure)"),
     ("judge", "request, facts, policy, rules, checks of the API, findings, engine (pure)"),
@@ -67,4 +68,27 @@ fn imports_point_down() {
     let all =
         files(&root).into_iter().filter(|path| path.extension().is_some_and(|ending| ending == "rs")).count();
     assert_eq!(all, seen + ["lib.rs", "main.rs"].len(), "every file is in a layer");
+}
+
+/// The most lines of a file without its tests: what is longer is about more than one thing.
+const MAX_LINES: usize = 500;
+
+#[test]
+fn no_file_is_long() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("src");
+    let is_source =
+        |path: &PathBuf| path.extension().is_some_and(|ending| ending == "rs") && !path.ends_with("tests.rs");
+    let lines = |path: &Path| {
+        let source = fs::read_to_string(path).unwrap();
+        let lines: Vec<&str> = source.lines().collect();
+        let is_tests = |line: &&str| line.starts_with("mod ") && line.ends_with('{');
+        let tests = (0..lines.len()).find(|at| {
+            lines[*at] == "#[cfg(test)]" && lines[*at..].iter().take(4).any(|line| is_tests(line))
+        });
+        tests.unwrap_or(lines.len())
+    };
+    let all: Vec<PathBuf> = files(&root).into_iter().filter(is_source).collect();
+    assert!(all.len() > 100, "{all:?}");
+    let long: Vec<&PathBuf> = all.iter().filter(|path| lines(path) > MAX_LINES).collect();
+    assert!(long.is_empty(), "more than {MAX_LINES} lines: {long:?}");
 }
