@@ -82,9 +82,8 @@ fn no_file_is_long() {
         let source = fs::read_to_string(path).unwrap();
         let lines: Vec<&str> = source.lines().collect();
         let is_tests = |line: &&str| line.starts_with("mod ") && line.ends_with('{');
-        let tests = (0..lines.len()).find(|at| {
-            lines[*at] == "#[cfg(test)]" && lines[*at..].iter().take(4).any(|line| is_tests(line))
-        });
+        let tests = (0..lines.len())
+            .find(|at| lines[*at] == "#[cfg(test)]" && lines[*at..].iter().take(4).any(is_tests));
         tests.unwrap_or(lines.len())
     };
     let all: Vec<PathBuf> = files(&root).into_iter().filter(is_source).collect();
