@@ -1,7 +1,5 @@
 //! Checks an object against the API's schema: wrong types, placeholders, missing and unknown fields.
 
-use std::collections::BTreeSet;
-
 use super::Reading;
 use super::place::{Place, Step};
 use super::schema::{Fields, Id, Schema, Shape};
@@ -9,6 +7,7 @@ use crate::judge::checks::{self, API_SERVER, FIELD_TYPE, PLACEHOLDER, UNKNOWN_FI
 use crate::judge::finding::{Finding, Level, Safety};
 use crate::k8s::quantity::Quantity;
 use crate::kinds::{Kind, Workload, whole};
+use crate::text::meter;
 use crate::text::patch::Op;
 use crate::text::placeholder::{help as placeholder_help, is_no_image, is_placeholder, is_to_replace};
 use crate::text::pointer::{Pointer, Token};
@@ -280,8 +279,18 @@ impl Walk<'_> {
             return Some(parent.key("limits"));
         }
         let kind = Kind::of(self.object)?;
+        let mut names: Vec<&'static str> = kind.paths().flatten().copied().collect();
+        names.extend(["template", "containers", "securityContext"]);
+        names.sort_unstable();
+        names.dedup();
+        // All roles have the same fields, so one of them is enough: the one around the field, or the first.
+        let role = kind.roles().map(Pointer::of).and_then(|roles| {
+            let around = parent.below(&roles).and_then(|below| below.tokens().first().copied().cloned());
+            let first = || roles.find(self.object)?.as_object()?.keys().next().map(|key| roles.key(key));
+            around.map(|role| roles.clone().then(role)).or_else(first)
+        });
         let mut levels = Vec::new();
-        self.levels(kind, self.root, Some(self.object), Pointer::root(), &mut levels);
+        self.levels(&names, role.as_ref(), self.root, Pointer::root(), &mut levels);
         let holders = levels.into_iter().filter(|(at, fields)| at != parent && fields.get(key).is_some());
         holders
             .map(|(at, _)| (distance(&at, parent), at))
@@ -289,29 +298,30 @@ impl Walk<'_> {
             .map(|(_, at)| at)
     }
 
-    /// Collects the mappings that authors confuse: the object, its specs, templates and first containers.
+    /// Collects the mappings that authors confuse: the object, its specs, templates, first containers and one
+    /// role. How many there are depends on the schema alone.
     fn levels(
         &self,
-        kind: Kind,
+        names: &[&'static str],
+        role: Option<&Pointer>,
         id: Id,
-        value: Option<&Value>,
         at: Pointer,
         out: &mut Vec<(Pointer, &'static Fields)>,
     ) {
         match self.schema.shape(id) {
             Shape::Object(fields) => {
-                let own: BTreeSet<&str> = kind.paths().flatten().copied().collect();
-                for name in own.into_iter().chain(["template", "containers", "securityContext"]) {
+                meter::spend(1);
+                for name in names {
                     if let Some(field) = fields.get(name) {
-                        self.levels(kind, field, value.and_then(|value| value.get(name)), &at / name, out);
+                        self.levels(names, role, field, &at / *name, out);
                     }
                 }
                 out.push((at, fields));
             }
-            Shape::List(item) => self.levels(kind, *item, value.and_then(|value| value.get(0)), at / 0, out),
-            Shape::Map(item) if kind.roles().is_some_and(|roles| at == Pointer::of(roles)) => {
-                for (key, value) in value.and_then(Value::as_object).into_iter().flatten() {
-                    self.levels(kind, *item, Some(value), at.key(key), out);
+            Shape::List(item) => self.levels(names, role, *item, at / 0, out),
+            Shape::Map(item) => {
+                if let Some(role) = role.filter(|role| role.parent().as_ref() == Some(&at)) {
+                    self.levels(names, Some(role), *item, role.clone(), out);
                 }
             }
             _ => {}

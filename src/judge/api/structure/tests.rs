@@ -45,6 +45,31 @@ fn says_nothing_of_what_is_right() {
 }
 
 #[test]
+fn a_field_belongs_to_the_role_around_it_at_a_cost_that_other_roles_do_not_raise() {
+    let template = json!({"spec": {"containers": [{"name": "pytorch", "image": "i:1"}]}});
+    let of = |roles: usize| {
+        let replicas: Map = (0..roles)
+            .map(|nth| {
+                (format!("R{nth:04}"), json!({"hostNetwork": true, "replicas": 1, "template": template}))
+            })
+            .collect();
+        json!({"apiVersion": "kubeflow.org/v1", "kind": "PyTorchJob", "metadata": {"name": "p"},
+               "spec": {"pytorchReplicaSpecs": replicas}})
+    };
+    let messages = said(&of(2));
+    for role in ["R0000", "R0001"] {
+        let home = format!("it belongs at `spec.pytorchReplicaSpecs[{role}].template.spec`");
+        assert!(messages.iter().any(|message| message.contains(&home)), "{home}: {messages:#?}");
+    }
+    let steps = |roles: usize| {
+        let object = of(roles);
+        meter::run(meter::Bounds::default(), || check(&object, Reading::Manifest)).unwrap().1
+    };
+    let (few, many) = (steps(50), steps(200));
+    assert!(few > 50 && many < 5 * few, "{few} steps for 50 roles, {many} for 200");
+}
+
+#[test]
 fn the_metrics_of_an_elastic_policy_have_a_shape() {
     let job = |metric: Value| {
         json!({"apiVersion": "kubeflow.org/v1", "kind": "PyTorchJob", "metadata": {"name": "p"},
