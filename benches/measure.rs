@@ -64,9 +64,9 @@ fn ratio<const N: usize>(rounds: &[[Duration; N]], of: usize, to: usize) -> f64 
     ratios[ratios.len() / 2]
 }
 
-/// Returns how long it takes to lint a tree, or to lint and mend it. It is put back as it is in `original`
+/// Returns how long it takes to lint a tree, or to lint and fix it. It is put back as it is in `original`
 /// before, on nobody's time.
-fn mending(arguments: &[&str], original: &Path, copy: &Path) -> Duration {
+fn linting(arguments: &[&str], original: &Path, copy: &Path) -> Duration {
     restore(original, copy);
     time(&[&["lint", "--format", "json", "--threads", "1"], arguments].concat(), copy)
 }
@@ -118,14 +118,14 @@ fn main() -> ExitCode {
         &["lint", "--format", "json", "--threads", "2"],
     ];
     let peak = (0..WATCHED).flat_map(|_| ways).map(|arguments| peak(arguments, &large)).max().flatten();
-    let mended = folder.path().join("mended.yaml");
+    let fixed = folder.path().join("fixed.yaml");
     let in_turns = |original: &Path, copy: &Path| {
         let rounds: Vec<[Duration; 2]> = (0..ROUNDS)
-            .map(|_| [&[][..], &["--fix"]].map(|arguments| mending(arguments, original, copy)))
+            .map(|_| [&[][..], &["--fix"]].map(|arguments| linting(arguments, original, copy)))
             .collect();
         ratio(&rounds, 1, 0)
     };
-    let fix = in_turns(&large, &mended);
+    let fix = in_turns(&large, &fixed);
     let start_up = (0..STARTS).map(|_| time(&["lint"], &small)).min().unwrap_or_default();
 
     let mut table = Table::default();

@@ -9,7 +9,7 @@
 //!
 //! The two endpoints do not trust one another. `/mutate` fills values in and denies only what the API server
 //! would reject before `/validate` is asked; `/validate` judges the object as it came out of all mutating
-//! webhooks. Warnings are `/validate`'s too: others may still mend what `/mutate` sees.
+//! webhooks. Warnings are `/validate`'s too: others may still fix what `/mutate` sees.
 //!
 //! No answer may break a request that would have passed without us, other than a deliberate denial: whatever
 //! goes wrong here is a [`Fault`], which is counted, and the request is allowed.

@@ -303,7 +303,7 @@ impl Format {
     }
 }
 
-/// What a format may be told.
+/// What a format may need.
 #[derive(Clone, Copy, Debug)]
 pub struct Options {
     /// Whether to colour; only the human format does.

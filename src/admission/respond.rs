@@ -344,25 +344,13 @@ pub(super) fn one_line(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::judge::finding::{Fix, Part};
+    use crate::judge::checks;
+    use crate::judge::finding::Fix;
     use crate::text::pointer::Pointer;
     use crate::text::value::{Value, json};
 
     fn finding(level: Level, path: &Pointer, message: &str, help: &str) -> Finding {
-        let (message, help) = (message.to_owned().into(), help.to_owned().into());
-        let (pointer, path) = (path.clone(), path.clone());
-        Finding {
-            rule: "deadline",
-            level,
-            pointer,
-            part: Part::Value,
-            message,
-            help,
-            path,
-            labels: Vec::new(),
-            fix: None,
-            fills: false,
-        }
+        checks::finding("deadline", level, path.clone(), message.to_owned(), help.to_owned())
     }
 
     fn at(level: Level, index: usize) -> Finding {

@@ -66,7 +66,7 @@ mod tests {
     }
 
     #[test]
-    fn a_slip_is_told() {
+    fn a_misspelling_gets_a_suggestion() {
         assert_eq!(
             explain(Some("dedline")).unwrap_err(),
             "there is no rule `dedline`; did you mean `deadline`?"

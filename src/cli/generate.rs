@@ -148,7 +148,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_stale_or_left_behind_is_found_and_mended() {
+    fn what_is_stale_or_left_behind_is_found_and_fixed() {
         let root = repository();
         generate(root.path(), false);
         fs::write(root.path().join("docs/rules/deadline.md"), "old").unwrap();

@@ -158,7 +158,7 @@ mod tests {
     }
 
     #[test]
-    fn exemptions_that_have_ended_are_told_of() {
+    fn exemptions_that_have_ended_are_reported() {
         let exemption = |until: &str| format!("{{match: {{names: [a]}}, reason: r, until: {until}}}");
         let source = format!(
             "{}exemptions: [{}, {}]}}\n",

@@ -140,7 +140,7 @@ mod tests {
     use super::*;
     use crate::text::value::json;
 
-    /// Asks a stand-in for an API server, which answers a path with a status and a text, or not at all.
+    /// Asks a fake API server, which answers a path with a status and a text, or not at all.
     /// Returns what was found, and the paths that were asked for.
     fn ask(
         answer: impl Fn(&str) -> (u16, String) + Send + Sync + 'static,

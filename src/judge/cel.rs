@@ -369,7 +369,7 @@ mod tests {
     }
 
     #[test]
-    fn what_neither_denies_nor_warns_is_left_out_and_told() {
+    fn what_neither_denies_nor_warns_is_left_out_with_a_note() {
         let export = export(&policy("{rules: {deadline: {action: ignore}}}"), "own", None);
         assert_eq!(
             export.objects.iter().map(|[judging, _]| judging["metadata"]["name"].clone()).collect::<Vec<_>>(),
@@ -380,8 +380,8 @@ mod tests {
             "{:?}",
             export.notes
         );
-        let told = export.notes.len() + export.objects.len();
-        assert_eq!(told, RULES.len(), "every rule is there or told of");
+        let exported_or_noted = export.notes.len() + export.objects.len();
+        assert_eq!(exported_or_noted, RULES.len(), "every rule is exported or has a note");
     }
 
     #[test]
@@ -431,7 +431,7 @@ mod tests {
     }
 
     #[test]
-    fn exemptions_that_end_are_told_and_those_that_ended_left_out() {
+    fn exemptions_that_end_get_a_note_and_those_that_ended_left_out() {
         let one = policy(
             "{exemptions: [{match: {names: [a]}, rules: [deadline], reason: \"r\\n1\", until: '2030-01-31'}]}",
         );

@@ -213,7 +213,7 @@ mod tests {
     }
 
     #[test]
-    fn volumes_are_told_apart_by_who_attaches_them() {
+    fn volumes_differ_by_who_attaches_them() {
         let of = |source: Value| {
             let mut spec = json!({"accessModes": ["ReadWriteOnce"]});
             crate::text::patch::merge(&mut spec, &source);

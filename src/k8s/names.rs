@@ -263,7 +263,7 @@ mod tests {
     }
 
     #[test]
-    fn bad_names_are_told_as_the_server_tells_them() {
+    fn bad_names_get_the_words_of_the_server() {
         assert_eq!(
             dns_label("A_b"),
             [

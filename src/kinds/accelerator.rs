@@ -121,7 +121,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn accelerators_are_told_by_the_table() {
+    fn accelerators_are_those_of_the_table() {
         assert_eq!(taint_of("nvidia.com/gpu", TAINTS), Some("nvidia.com/gpu"));
         assert_eq!(taint_of("nvidia.com/mig-1g.10gb", TAINTS), Some("nvidia.com/gpu"));
         assert_eq!(taint_of("nvidia.com/mig-1g.10gb.shared", TAINTS), Some("nvidia.com/gpu"));

@@ -234,7 +234,6 @@ impl Definition {
             || self.retired(api_version).is_some_and(|retired| retired.moved.is_none())
     }
 
-    /// Returns its position in the list; a kind that was added comes last.
     /// Returns the mapping of roles, for a kind that has one.
     #[must_use]
     pub fn roles(&self) -> Option<Path> {
@@ -249,6 +248,7 @@ impl Definition {
         [self.body, self.run_metadata, self.limits].into_iter().chain(self.schedule).chain(self.roles())
     }
 
+    /// Returns its position in the list; a kind that was added comes last.
     fn rank(&self) -> usize {
         BUILT_IN.iter().position(|known| std::ptr::eq(*known, self)).unwrap_or(BUILT_IN.len())
     }

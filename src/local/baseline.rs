@@ -421,7 +421,7 @@ spec:
     fn a_file_may_move_and_a_copy_of_it_is_new() {
         assert_eq!(against(&[("a.yaml", JOB)], &[("b/c.yaml", JOB)]), (0, 1, 0));
         assert_eq!(against(&[("a.yaml", JOB)], &[("a.yaml", JOB), ("b.yaml", JOB)]), (1, 1, 0));
-        // Which of the two is new is told by the file.
+        // The file says which of the two is new.
         let baseline = Baseline::of(&report(&[("b.yaml", JOB)]), &root());
         let mut both = report(&[("a.yaml", JOB), ("b.yaml", JOB)]);
         baseline.lift(&mut both, ["a.yaml", "b.yaml"], &root());

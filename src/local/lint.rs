@@ -228,9 +228,9 @@ fn once_a_chart(report: &mut Report) -> BTreeSet<Arc<str>> {
         report.findings.retain(|located| {
             located.finding.rule != UNRENDERED_TEMPLATE || !again.contains(&located.location.file)
         });
-        let told: BTreeSet<&Arc<str>> =
+        let named: BTreeSet<&Arc<str>> =
             report.findings.iter().map(|located| &located.location.file).collect();
-        report.sources.retain(|file, _| !again.contains(file) || told.contains(file));
+        report.sources.retain(|file, _| !again.contains(file) || named.contains(file));
     }
     known
 }

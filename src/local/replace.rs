@@ -139,7 +139,7 @@ mod tests {
     }
 
     #[test]
-    fn texts_are_told_apart_at_any_byte() {
+    fn texts_differ_at_any_byte() {
         let long = "0123456789abcdef".repeat(1 << 13);
         let (_dir, path) = file(&long);
         let mut last = long.clone().into_bytes();

@@ -59,7 +59,7 @@ impl<'r, 'o> Writer<'r, 'o> {
             grouped: report.findings.len() > MANY && !options.full,
             full: options.full,
             pages: page::all(),
-            told: BTreeSet::new(),
+            explained: BTreeSet::new(),
             out,
         }
     }
@@ -75,7 +75,7 @@ struct Writer<'r, 'o> {
     full: bool,
     pages: Vec<Page>,
     /// Rules whose reason and page were already written.
-    told: BTreeSet<&'static str>,
+    explained: BTreeSet<&'static str>,
     out: &'o mut dyn io::Write,
 }
 
@@ -240,7 +240,7 @@ impl<'r> Writer<'r, '_> {
         if let Some(why) = &located.withheld {
             elements.push(Mark::NOTE.message(format!("not fixed: {}", clean(why))).into());
         }
-        if self.told.insert(finding.rule) {
+        if self.explained.insert(finding.rule) {
             if let Some(page) = self.pages.iter().find(|page| page.id == finding.rule) {
                 elements.push(Mark::INFO.with_name("why").message(page.why_in_short()).into());
             }

@@ -43,7 +43,7 @@ prop_compose! {
             let lines = Lines::new(report.sources[&file].as_bytes());
             let span = a.min(b)..a.max(b);
             let location = Location { file, start: lines.position(span.start), end: lines.position(span.end), span };
-            let mut finding = sample::finding("deadline", level, Pointer::root().key(&name), &message, &help);
+            let mut finding = sample::finding("deadline", level, Pointer::root().key(&name), message.clone(), help.clone());
             finding.fills = fills;
             finding.path = finding.pointer.key("x");
             finding.part = crate::judge::finding::Part::Key;

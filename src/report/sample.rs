@@ -3,7 +3,8 @@
 use std::sync::Arc;
 
 use super::{Located, Location, ObjectId, Related, Report};
-use crate::judge::finding::{Finding, Fix, Level, Part, Safety};
+pub(super) use crate::judge::checks::finding;
+use crate::judge::finding::{Finding, Fix, Level, Safety};
 use crate::text::lines::Lines;
 use crate::text::pointer::Pointer;
 
@@ -37,30 +38,6 @@ spec:
   resources: {}
   resources: {requests: {storage: 1Ti}}
 ";
-
-/// Returns a finding without a place.
-pub(super) fn finding(
-    rule: &'static str,
-    level: Level,
-    pointer: Pointer,
-    message: &str,
-    help: &str,
-) -> Finding {
-    let path = pointer.clone();
-    let (message, help) = (message.to_owned().into(), help.to_owned().into());
-    Finding {
-        rule,
-        level,
-        pointer,
-        part: Part::Value,
-        message,
-        help,
-        path,
-        labels: Vec::new(),
-        fix: None,
-        fills: false,
-    }
-}
 
 impl Report {
     /// Adds a file.
@@ -161,7 +138,7 @@ pub(super) fn shapes() -> Report {
         .with("evil\u{1b}]8;;http://x\u{7}name\n.yaml", "kind: Job\n")
         .with("end.yaml", "kind: Job\n")
         .with("empty.yaml", "");
-    let deny = |message: &str| finding("deadline", Level::Deny, Pointer::root(), message, "fix it");
+    let deny = |message: &'static str| finding("deadline", Level::Deny, Pointer::root(), message, "fix it");
     for (file, needle) in [
         ("long.yaml", "--flag"),
         ("one-line.json", "\"kind\": |\"Job\""),

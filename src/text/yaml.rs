@@ -523,18 +523,18 @@ mod tests {
     }
 
     #[test]
-    fn duplicates_are_told() {
+    fn duplicates_are_reported() {
         let source = "a:\n  - b: 1\n    b: 2\n    c: {d: 1, \"d\": 2, d: 3}\n1: x\n'1': y\n";
         let document = documents(source.as_bytes()).next().unwrap().unwrap();
         assert_eq!(document.value, json!({"a": [{"b": 2, "c": {"d": 3}}], "1": "x"}));
-        let told: Vec<(String, usize, usize)> = document
+        let found: Vec<(String, usize, usize)> = document
             .duplicates
             .iter()
             .map(|twice| (twice.pointer.to_string(), twice.dropped.start, twice.kept.start))
             .collect();
-        let told: Vec<(&str, usize, usize)> =
-            told.iter().map(|(at, dropped, kept)| (at.as_str(), *dropped, *kept)).collect();
-        assert_eq!(told, [("a[0].b", 7, 16), ("a[0].c.d", 29, 43), ("a[0].c.d", 35, 43), ("1", 54, 49)]);
+        let found: Vec<(&str, usize, usize)> =
+            found.iter().map(|(at, dropped, kept)| (at.as_str(), *dropped, *kept)).collect();
+        assert_eq!(found, [("a[0].b", 7, 16), ("a[0].c.d", 29, 43), ("a[0].c.d", 35, 43), ("1", 54, 49)]);
     }
 
     #[test]

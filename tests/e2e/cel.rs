@@ -211,7 +211,7 @@ fn default_policy(place: &Place<'_>) {
             }
             assert_eq!(theirs.contains(&true), ours.contains(&true), "{}: {status} {said}", file.display());
             for (index, rule) in RULES.iter().enumerate() {
-                // The first policy that denies is told, and the API server asks in no order.
+                // The first policy that denies is in the answer, and the API server asks in no order.
                 assert!(ours[index] || !theirs[index], "{}: {rule}: {said}", file.display());
                 denied[index] += usize::from(theirs[index]);
             }
@@ -284,7 +284,7 @@ fn own_policy(place: &Place<'_>) {
                     let (_, said) = api.dry_run(&place.namespace, &object);
                     let ours = RULES.map(|rule| policies.ours(&object, rule));
                     let theirs = RULES.map(|rule| policies.says(&said, rule));
-                    // Of several that deny the first is told, and nothing of those that warn.
+                    // Of several that deny the first is in the answer, and nothing of those that warn.
                     let denied = |levels: [Option<Level>; 2]| levels.contains(&Some(Level::Deny));
                     assert_eq!(denied(ours), denied(theirs), "{object:#}: {ours:?} {said}");
                     if denied(ours) {

@@ -1,4 +1,4 @@
-//! `jobgate serve`, and how the API server is told of it.
+//! `jobgate serve`, and how it is registered.
 
 use std::fs;
 use std::path::PathBuf;

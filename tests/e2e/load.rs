@@ -24,7 +24,7 @@ use crate::api::{Api, send};
 use crate::installation::{Installation, bundles};
 use crate::manifests::job;
 
-/// Requests at a steady rate, until told to stop.
+/// Requests at a steady rate, until it is stopped.
 pub(crate) struct Load {
     stop: Arc<AtomicBool>,
     answered: Arc<AtomicUsize>,

@@ -157,7 +157,7 @@ fn never_ready(trial: &Trial<'_>, what: &str) -> String {
     format!("never ready: {line}")
 }
 
-/// Without a watch a change is noticed only at the next look. Soon after one that mended something, the next
+/// Without a watch a change is noticed only at the next look. Soon after one that fixed something, the next
 /// is seconds away; before the first, it may come at any moment, and so it may again where something else had
 /// it look.
 fn late(api: &Api, trial: &Trial<'_>, resource: &str) -> String {
@@ -196,7 +196,7 @@ fn late(api: &Api, trial: &Trial<'_>, resource: &str) -> String {
     format!("healed only after {slowest:.1?}")
 }
 
-/// A claim that is not there is told apart from one that nobody can see by asking for it.
+/// Asking for a claim shows whether it is missing or only hidden.
 fn absent_is_unknown(place: &Place<'_>, trial: &Trial<'_>) -> String {
     judged(trial);
     let output = dry_run(place.cluster, &trial.namespace, &mounting("a", "missing", 4)).ok();

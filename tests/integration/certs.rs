@@ -404,7 +404,7 @@ async fn watches_that_are_none_do_no_harm() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_change_is_mended_within_two_seconds() {
+async fn a_change_is_fixed_within_two_seconds() {
     let fake = Fake::new();
     let _replica = Replica::started(&fake).await;
     for path in [MUTATING, VALIDATING] {

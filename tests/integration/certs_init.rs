@@ -89,26 +89,12 @@ fn verifies(folder: &Path, name: &str) {
         assert!(!of_certificate.is_empty());
         assert_eq!(of_certificate, key(&["pkey", "-in", &format!("{pair}.key"), "-pubout"]), "{pair}");
     }
-    let text = String::from_utf8(key(&[
-        "x509",
-        "-in",
-        "tls.crt",
-        "-noout",
-        "-checkend",
-        &(29 * 86_400).to_string(),
-    ]))
-    .unwrap();
-    assert!(text.contains("will not expire"), "{text}");
-    let text = String::from_utf8(key(&[
-        "x509",
-        "-in",
-        "tls.crt",
-        "-noout",
-        "-checkend",
-        &(31 * 86_400).to_string(),
-    ]))
-    .unwrap();
-    assert!(text.contains("will expire"), "{text}");
+    for (days, words) in [(29, "will not expire"), (31, "will expire")] {
+        let seconds = (days * 86_400).to_string();
+        let text = key(&["x509", "-in", "tls.crt", "-noout", "-checkend", &seconds]);
+        let text = String::from_utf8(text).unwrap();
+        assert!(text.contains(words), "{text}");
+    }
 }
 
 #[test]

@@ -17,7 +17,7 @@ fn open() -> String {
 }
 
 /// The same as the webhook would have it.
-fn mended() -> String {
+fn fixed() -> String {
     let filled = "  podReplacementPolicy: Failed\n  ttlSecondsAfterFinished: 86400\n  # The pod template.\n";
     open().replace("  # The pod template.\n", filled)
 }
@@ -32,7 +32,7 @@ fn pipe(place: &Place, arguments: &[&str], text: &str) -> std::process::Output {
 }
 
 #[test]
-fn a_file_is_mended_and_the_report_is_about_what_is_left() {
+fn a_file_is_fixed_and_the_report_is_about_what_is_left() {
     let place = Place::with(&[
         ("a.yaml", &open()),
         ("b.yaml", &open().replace("  activeDeadlineSeconds: 3600\n", "")),
@@ -56,7 +56,7 @@ fn a_file_is_mended_and_the_report_is_about_what_is_left() {
     3 files, 3 documents, 3 jobs: 1 error; 4 fixed in 2 files
     `jobgate explain deadline` says more about a rule
     ");
-    assert_eq!((read(&place, "a.yaml"), read(&place, "c.yaml")), (mended(), good()));
+    assert_eq!((read(&place, "a.yaml"), read(&place, "c.yaml")), (fixed(), good()));
     let again = json(&place.run(&["lint", "--fix", "--format", "json"]));
     assert_eq!(
         (&again["summary"]["fixed"], &again["summary"]["changed"], &again["summary"]["deny"]),
@@ -126,10 +126,10 @@ fn a_licence_before_the_first_separator_is_no_document() {
 }
 
 #[test]
-fn standard_input_is_mended_into_standard_output() {
+fn standard_input_is_fixed_into_standard_output() {
     let place = Place::with(&[]);
     let output = pipe(&place, &["lint", "--fix", "-"], &open());
-    assert_eq!((code(&output), stdout(&output)), (0, &*mended()));
+    assert_eq!((code(&output), stdout(&output)), (0, &*fixed()));
     assert_eq!(stderr(&output), "1 file, 1 document, 1 job: nothing found; 2 fixed in 1 file\n");
     let as_it_is = pipe(&place, &["lint", "--fix", "--format", "json", "-"], "kind: [");
     assert_eq!((code(&as_it_is), stdout(&as_it_is)), (1, "kind: ["));
@@ -171,7 +171,7 @@ fn links_and_permissions_are_kept() {
         assert!(code(&output) == 2 && stdout(&output).contains(words), "{format}: {}", stdout(&output));
     }
     assert!(fs::symlink_metadata(place.path().join("link.yaml")).unwrap().is_symlink());
-    assert_eq!((read(&place, "real/job.yaml"), read(&place, "locked.yaml")), (mended(), open()));
+    assert_eq!((read(&place, "real/job.yaml"), read(&place, "locked.yaml")), (fixed(), open()));
     assert_eq!(
         fs::metadata(place.path().join("real/job.yaml")).unwrap().permissions().mode() & 0o7777,
         0o640

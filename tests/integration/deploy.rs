@@ -312,14 +312,7 @@ fn the_pods_are_restricted() {
 #[test]
 fn the_memory_limit_is_above_what_the_program_bounds_itself_to() {
     each(|rendering| {
-        let container = &rendering.pod()["containers"][0];
-        let mebibytes: usize = container["resources"]["limits"]["memory"]
-            .as_str()
-            .unwrap()
-            .strip_suffix("Mi")
-            .unwrap()
-            .parse()
-            .unwrap();
+        let mebibytes = rendering.memory_limit();
         let ceiling = jobgate::serve::server::Limits::default().memory_ceiling();
         assert!(ceiling <= mebibytes << 20, "{} MiB of {mebibytes}", ceiling >> 20);
         // And not far above it: a limit that nothing can reach hides a leak.

@@ -69,7 +69,7 @@ fn copy(from: &Path, to: &Path) {
 }
 
 /// Returns an object with all safe fixes, made on the value and not on the text.
-fn mended(policy: &Policy, object: &Value) -> Value {
+fn fixed(policy: &Policy, object: &Value) -> Value {
     let mut object = object.clone();
     for _ in 0..8 {
         let findings = engine::evaluate(policy, &NoFacts, &Request::of_file(&object, None)).findings;
@@ -142,7 +142,7 @@ fn real_manifests_are_fixed_as_the_webhook_would() {
     for (path, changed) in &changed {
         check_edits(path, changed);
         let wanted: Vec<Value> =
-            workloads(&changed.old).iter().map(|object| mended(&policy, object)).collect();
+            workloads(&changed.old).iter().map(|object| fixed(&policy, object)).collect();
         assert_eq!(workloads(&changed.new), wanted, "{path}");
         for object in &wanted {
             assert_eq!(patch_of(&policy, object), None, "{path}: {object:#}");

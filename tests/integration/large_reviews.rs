@@ -194,17 +194,7 @@ fn flood(stream: &mut Stream, piece: &[u8], most: usize) -> io::Result<()> {
 
 #[test]
 fn the_memory_limit_holds_under_the_worst_mix() {
-    let text = include_str!("../../deploy/install.yaml");
-    let objects = jobgate::text::yaml::documents(text.as_bytes()).map(|document| document.unwrap().value);
-    let deployment = objects.into_iter().find(|object| object["kind"] == "Deployment").unwrap();
-    let container = &deployment["spec"]["template"]["spec"]["containers"][0];
-    let limit: u64 = container["resources"]["limits"]["memory"]
-        .as_str()
-        .unwrap()
-        .strip_suffix("Mi")
-        .unwrap()
-        .parse()
-        .unwrap();
+    let limit = crate::support::deploy::install().memory_limit() as u64;
 
     let rounds: u32 = std::env::var("JOBGATE_ROUNDS").map_or(3, |text| text.parse().unwrap());
     let (server, body) = (&Server::start(), &costly());

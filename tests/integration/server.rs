@@ -231,7 +231,7 @@ fn client_tls(ca: &str, own: Option<(&str, &str)>) -> ClientConfig {
     }
 }
 
-/// A client that sends exactly what it is told.
+/// A client that sends exactly what it is given.
 struct Client {
     stream: TlsStream<TcpStream>,
     buffer: Vec<u8>,

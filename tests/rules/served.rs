@@ -2,7 +2,7 @@
 //! the linter.
 //!
 //! Each object of a fixture is sent to `/mutate` and `/validate` as an API server would send it: with its
-//! defaults in the fields that rules read. The claims of the fixture are served by a stand-in for the API
+//! defaults in the fields that rules read. The claims of the fixture are served by a fake API
 //! server, through the real look-up. For fills, the patched object must be what the edited file is, byte
 //! edits included; and the fixed file must be admitted without a patch.
 
@@ -405,7 +405,7 @@ fn owned(value: &Value) -> Value {
         .into()
 }
 
-/// Returns look-ups against a stand-in for the API server that knows the fixture's claims, and will not say
+/// Returns look-ups against a fake API server that knows the fixture's claims, and will not say
 /// anything of others.
 fn claims(fixture: &Fixture) -> Claims {
     let known: Vec<(String, Value)> = fixture

@@ -47,6 +47,12 @@ impl Rendering {
         &self.the("Deployment")["spec"]["template"]["spec"]
     }
 
+    /// Returns the container's memory limit in MiB.
+    pub fn memory_limit(&self) -> usize {
+        let limit = self.pod()["containers"][0]["resources"]["limits"]["memory"].as_str().expect("a limit");
+        limit.strip_suffix("Mi").expect("MiB").parse().expect("a number")
+    }
+
     /// Returns the container's arguments.
     pub fn arguments(&self) -> Vec<&str> {
         self.pod()["containers"][0]["args"]

@@ -57,7 +57,7 @@
 //! that leaves the field unset, before it calls any webhook. So on CREATE of a Job, the webhook treats the
 //! value as a choice only if a server-side apply owns the field, the last-applied annotation of `kubectl
 //! apply` sets it, or the annotation `jobgate.dev/keep: pod-replacement-policy` is set. After a plain
-//! `kubectl create` a choice cannot be told from the default, and the value is replaced.
+//! `kubectl create` a choice looks like the default, and the value is replaced.
 //!
 //! The field is filled into objects of Terraform as well: its provider does not know the field, so plans show
 //! no change.

@@ -230,7 +230,7 @@ mod tests {
     }
 
     #[test]
-    fn garbage_is_told_apart_from_nothing() {
+    fn garbage_is_not_taken_for_nothing() {
         let (a, b) = (authority(), authority());
         let pem = |authority: &Authority| authority.root().pem().into_bytes();
         let key = |authority: &Authority| authority.key_pem().into_bytes();

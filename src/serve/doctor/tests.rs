@@ -629,22 +629,22 @@ fn mounted_certificates() {
     let finding = outcome(&observed, "certificate-secret").finding;
     assert!(
         finding.contains("belongs to another") && finding.contains("the certificate expired on"),
-        "all is told: {finding}"
+        "all is listed: {finding}"
     );
     // Whether the API server trusts it, with the authority beside it and without.
     let root = authority.root().pem();
-    for (data, told) in [
+    for (data, words) in [
         (vec![("tls.crt", leaf.as_str()), ("ca.crt", &root)], "ca.crt in the Secret ours"),
         (vec![("tls.crt", &leaf)], "tls.crt in the Secret ours"),
     ] {
         let mut observed = fine();
         mount(&mut observed, json!({"secretName": "ours"}), &data);
         let strange = outcome(&observed, "ca-bundle-is-ours");
-        assert!(strange.status == Problem && strange.finding.contains(told), "{strange:?}");
+        assert!(strange.status == Problem && strange.finding.contains(words), "{strange:?}");
         assert!(strange.remedy.is_some_and(|remedy| remedy.starts_with("write the authority")));
         bundle(&mut observed, &root);
         let ours = outcome(&observed, "ca-bundle-is-ours");
-        assert!(ours.status == Fine && ours.finding.contains(told), "{ours:?}");
+        assert!(ours.status == Fine && ours.finding.contains(words), "{ours:?}");
         let mut bare = observed.clone();
         each(&mut bare, |webhook| webhook["clientConfig"]["caBundle"] = json!(null));
         assert_ne!(outcome(&bare, "ca-bundle-is-ours").status, Fine, "there is none to hold it against");
@@ -1032,7 +1032,7 @@ fn canaries() {
 }
 
 #[test]
-fn the_worst_comes_first_and_everything_is_told() {
+fn the_worst_comes_first_and_everything_is_listed() {
     let mut observed = fine();
     observed.validating = Seen::Absent;
     observed.budgets = Seen::Known(Vec::new());

@@ -182,7 +182,7 @@ fn parameters_are_checked_by_type_and_least_value() {
 }
 
 #[test]
-fn a_rule_set_to_a_word_is_told_how_to_say_it() {
+fn a_rule_set_to_a_word_gets_the_right_form() {
     assert_eq!(
         error("rules: {deadline: warn}"),
         "1:19: `deadline` is a mapping, not a string; write `{action: warn}`"
@@ -275,7 +275,7 @@ fn the_head_must_be_a_policys() {
 }
 
 #[test]
-fn an_object_of_another_sort_is_told_so_and_no_more() {
+fn an_object_of_another_sort_gets_one_error() {
     let text = whole("apiVersion: batch/v1\nkind: Job\nmetadata: {}\nspec: {template: {}}\n");
     assert_eq!(text.lines().count(), 2, "{text}");
     assert!(text.contains("`kind` is `Job`, which this version of Jobgate does not support"), "{text}");

@@ -88,11 +88,11 @@ pub(super) fn agrees(observed: &Observed) -> Judged {
     if sets.windows(2).all(|pair| pair[0] == pair[1]) {
         return Ok(vec![Note::ok(format!("all have {}", list(sets.first().into_iter().flatten())))]);
     }
-    let told = entries.iter().zip(&sets).map(|(entry, ids)| match ids.is_empty() {
+    let parts = entries.iter().zip(&sets).map(|(entry, ids)| match ids.is_empty() {
         true => format!("{} none", entry.name()),
         false => format!("{} {}", entry.name(), list(ids)),
     });
-    Ok(vec![Note::warning(format!("they differ: {}", list(told)))])
+    Ok(vec![Note::warning(format!("they differ: {}", list(parts)))])
 }
 
 /// Returns where the certificates come from: by the Deployment, else by what is in the Secret.
@@ -160,50 +160,50 @@ pub(super) fn ours(observed: &Observed) -> Judged {
         let data = data(secret);
         let pem = |key: &str| data.get(key).map(Vec::as_slice).unwrap_or_default();
         if let Some(root) = Root::read_all(pem("ca.crt")).0.first() {
-            let told = format!("ca.crt in the Secret {name} ({})", root.id());
+            let what = format!("ca.crt in the Secret {name} ({})", root.id());
             let notes = match &without(root)[..] {
                 [] => Vec::new(),
                 missing => vec![
-                    Note::problem(format!("{told} is not in the caBundle of {}", list(missing)))
+                    Note::problem(format!("{what} is not in the caBundle of {}", list(missing)))
                         .remedy(PUBLISH),
                 ],
             };
-            return or_fine(notes, format!("{told} is in every caBundle"));
+            return or_fine(notes, format!("{what} is in every caBundle"));
         }
         let chain: Vec<CertificateDer<'_>> =
             CertificateDer::pem_slice_iter(pem(&certificate)).filter_map(Result::ok).collect();
         let (leaf, intermediates) = chain.split_first().ok_or_else(|| nothing("certificate"))?;
-        let told = format!("{certificate} in the Secret {name}");
+        let what = format!("{certificate} in the Secret {name}");
         if !has_bundle(&entries) {
-            return Err(Note::not_checked(format!("no webhook has a caBundle to verify {told}"))
+            return Err(Note::not_checked(format!("no webhook has a caBundle to verify {what}"))
                 .remedy("see `ca-bundle`"));
         }
         let mut notes = Vec::new();
         for (why, names) in distrust(&entries, leaf, intermediates, observed.now) {
             notes.push(match why {
                 Distrust::Unsigned => Note::problem(format!(
-                    "no authority in the caBundle of {} has signed {told}",
+                    "no authority in the caBundle of {} has signed {what}",
                     list(names)
                 ))
                 .remedy(PUBLISH),
                 Distrust::Expired | Distrust::Early => {
-                    Note::not_checked(format!("{told}: {why}")).remedy("see `certificate-secret`")
+                    Note::not_checked(format!("{what}: {why}")).remedy("see `certificate-secret`")
                 }
                 why => {
-                    Note::problem(format!("{told}: {why}, by the caBundle of {}", list(names))).remedy(PAIR)
+                    Note::problem(format!("{what}: {why}, by the caBundle of {}", list(names))).remedy(PAIR)
                 }
             });
         }
-        return or_fine(notes, format!("{told} is signed by an authority in every caBundle"));
+        return or_fine(notes, format!("{what} is signed by an authority in every caBundle"));
     }
     let root =
         contents(observed, secret)?.current.roots().into_iter().next().ok_or_else(|| nothing("authority"))?;
-    let told = format!("the authority in the Secret ({})", root.id());
+    let what = format!("the authority in the Secret ({})", root.id());
     let notes = match &without(&root)[..] {
         [] => Vec::new(),
-        missing => vec![Note::problem(format!("{told} is not in the caBundle of {}", list(missing)))],
+        missing => vec![Note::problem(format!("{what} is not in the caBundle of {}", list(missing)))],
     };
-    or_fine(notes, format!("{told} is in every caBundle"))
+    or_fine(notes, format!("{what} is in every caBundle"))
 }
 
 pub(super) fn served(observed: &Observed) -> Judged {

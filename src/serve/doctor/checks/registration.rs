@@ -251,14 +251,14 @@ pub(super) fn failure_policy(observed: &Observed) -> Judged {
     }
     closed.sort_unstable();
     closed.dedup();
-    let told = match closed.is_empty() {
+    let text = match closed.is_empty() {
         true => "fails open: while Jobgate is down, jobs are admitted unjudged".to_owned(),
         false => format!(
             "fails closed in {}: while Jobgate is down no job can be created there, and CronJobs miss runs; elsewhere jobs are admitted unjudged",
             list(closed)
         ),
     };
-    or_fine(notes, told)
+    or_fine(notes, text)
 }
 
 pub(super) fn selectors(observed: &Observed) -> Judged {

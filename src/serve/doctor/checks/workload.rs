@@ -153,11 +153,11 @@ pub(super) fn version(observed: &Observed) -> Judged {
         said.push(tag.trim_start_matches('v'));
     }
     let other = said.iter().any(|version| *version != VERSION);
-    let told = list(&said);
+    let versions = list(&said);
     Ok(vec![if other {
-        Note::warning(format!("the cluster runs {told}, this program is {VERSION}"))
+        Note::warning(format!("the cluster runs {versions}, this program is {VERSION}"))
     } else {
-        Note::ok(told)
+        Note::ok(versions)
     }])
 }
 

@@ -11,7 +11,7 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::time::{Instant, timeout_at};
 use tokio_rustls::TlsConnector;
 
-use crate::cluster::chain as told;
+use crate::cluster;
 
 /// Records and accepts every certificate: it is verified afterwards, against each `caBundle`. That the server
 /// has the key is verified here. No data is ever sent over such a connection.
@@ -101,7 +101,7 @@ pub(super) async fn chain<S: AsyncRead + AsyncWrite + Unpin>(
     match shaken {
         // A server that requires a client certificate has sent its own by then.
         _ if recorder.proven.load(Ordering::Relaxed) => Ok(seen),
-        Ok(Err(error)) => Err(format!("no TLS handshake: {}", told(&error))),
+        Ok(Err(error)) => Err(format!("no TLS handshake: {}", cluster::chain(&error))),
         _ => Err("no TLS handshake: no answer".to_owned()),
     }
 }
@@ -165,7 +165,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn what_speaks_no_tls_is_told() {
+    async fn what_speaks_no_tls_is_an_error() {
         let deadline = Instant::now() + Duration::from_secs(5);
         let (client, mut server) = tokio::io::duplex(1 << 14);
         server.write_all(b"HTTP/1.1 400 Bad Request\r\n\r\n").await.unwrap();
