@@ -139,24 +139,28 @@ impl Cluster {
             &at("etcd.log"),
         )?];
         processes.push(Process::start(
-            assets.command("kube-apiserver").args([
-                format!("--etcd-servers={etcd_url}"),
-                "--bind-address=127.0.0.1".to_owned(),
-                "--advertise-address=127.0.0.1".to_owned(),
-                format!("--secure-port={api}"),
-                file("tls-cert-file", "server.crt"),
-                file("tls-private-key-file", "server.key"),
-                file("cert-dir", "."),
-                "--service-account-issuer=https://kubernetes.default.svc".to_owned(),
-                file("service-account-key-file", "accounts.pub"),
-                file("service-account-signing-key-file", "accounts.key"),
-                file("token-auth-file", "tokens.csv"),
-                "--authorization-mode=RBAC".to_owned(),
-                // As clusters have it; the default rejects privileged containers.
-                "--allow-privileged=true".to_owned(),
-                "--endpoint-reconciler-type=none".to_owned(),
-                "--service-cluster-ip-range=10.0.0.0/24".to_owned(),
-            ]),
+            assets
+                .command("kube-apiserver")
+                // As envtest has it: without a controller, no namespace gets the account that pods need.
+                .args((!assets.has_controllers()).then_some("--disable-admission-plugins=ServiceAccount"))
+                .args([
+                    format!("--etcd-servers={etcd_url}"),
+                    "--bind-address=127.0.0.1".to_owned(),
+                    "--advertise-address=127.0.0.1".to_owned(),
+                    format!("--secure-port={api}"),
+                    file("tls-cert-file", "server.crt"),
+                    file("tls-private-key-file", "server.key"),
+                    file("cert-dir", "."),
+                    "--service-account-issuer=https://kubernetes.default.svc".to_owned(),
+                    file("service-account-key-file", "accounts.pub"),
+                    file("service-account-signing-key-file", "accounts.key"),
+                    file("token-auth-file", "tokens.csv"),
+                    "--authorization-mode=RBAC".to_owned(),
+                    // As clusters have it; the default rejects privileged containers.
+                    "--allow-privileged=true".to_owned(),
+                    "--endpoint-reconciler-type=none".to_owned(),
+                    "--service-cluster-ip-range=10.0.0.0/24".to_owned(),
+                ]),
             &at("apiserver.log"),
         )?);
 

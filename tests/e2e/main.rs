@@ -57,7 +57,7 @@ use crate::scenario::{Needs, Scenario};
 fn main() -> ExitCode {
     let mut arguments = Arguments::from_args();
     // Scenarios mostly wait.
-    arguments.test_threads.get_or_insert_with(|| available_parallelism().map_or(2, usize::from) + 1);
+    arguments.test_threads.get_or_insert_with(|| available_parallelism().map_or(2, usize::from) * 2);
     let Some(assets) = Assets::find() else {
         println!(
             "skipped: end-to-end tests need etcd, kube-apiserver and kubectl in KUBEBUILDER_ASSETS or /usr/local/kubebuilder/bin"
