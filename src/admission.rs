@@ -620,9 +620,13 @@ mod tests {
             );
             response["warnings"].as_array().map_or(0, Vec::len)
         };
-        assert_eq!(asked(Endpoint::Validate, "kubeflow.org", "MPIJob", "CREATE"), 1);
-        assert_eq!(asked(Endpoint::Mutate, "kubeflow.org", "MPIJob", "CREATE"), 0, "one of the two says it");
-        assert_eq!(asked(Endpoint::Validate, "kubeflow.org", "MPIJob", "UPDATE"), 0);
+        assert_eq!(asked(Endpoint::Validate, "training.kubedl.io", "MPIJob", "CREATE"), 1);
+        assert_eq!(
+            asked(Endpoint::Mutate, "training.kubedl.io", "MPIJob", "CREATE"),
+            0,
+            "one of the two says it"
+        );
+        assert_eq!(asked(Endpoint::Validate, "training.kubedl.io", "MPIJob", "UPDATE"), 0);
         assert_eq!(asked(Endpoint::Validate, "apps", "Deployment", "CREATE"), 0);
     }
 
@@ -739,8 +743,13 @@ mod tests {
         };
         assert_eq!(asked(&child, controller), false, "it has no parent");
         child["metadata"]["ownerReferences"] =
-            json!([{"kind": "CronJob", "name": "nightly", "controller": true}]);
+            json!([{"apiVersion": "batch/v1", "kind": "CronJob", "name": "nightly", "controller": true}]);
         assert_eq!(asked(&child, controller), true);
+        assert_eq!(
+            asked(&child, "system:serviceaccount:jobset-system:jobset-controller"),
+            false,
+            "it has no CronJobs"
+        );
         for user in [
             "admin",
             "system:serviceaccount:kube-system:cronjob-controller ",

@@ -6,6 +6,7 @@
 pub mod accelerator;
 mod colocation;
 mod count;
+mod definition;
 mod field;
 mod kind;
 mod others;
@@ -14,18 +15,22 @@ pub mod registration;
 
 pub use colocation::{Among, on_one_node, on_several_nodes};
 pub use count::PodCount;
+pub use definition::{
+    Api, Children, Count, Deadline, Definition, EACH, Elastic, Entry, Finished, LabelValue, OnUpdate,
+    Operator, Path, Pods, Release, Released, Restart, Retired, Times, Ttl, Unset, each_at,
+};
 pub(crate) use field::whole;
 pub use field::{Field, Part};
+pub use kind::Kind;
 #[doc(hidden)]
 pub use kind::add_for_testing;
-pub use kind::{Api, Children, Definition, Kind, LabelValue, OnUpdate, Operator, Path, Pods, Retired};
 use others::has_image;
 pub(crate) use others::others;
 pub use others::{
     Likeness, each_inside, has_batch_pod, has_pod, is_batch_group, is_no_batch, is_other, looks_like_batch,
     meant,
 };
-pub use pod::{ClaimUse, Container, ContainerSlot, PodTemplate, Replica};
+pub use pod::{ClaimUse, Container, ContainerSlot, PodTemplate};
 
 use crate::text::value::Value;
 
@@ -41,6 +46,21 @@ kinds! {
     job JOB
     cron_job CRON_JOB
     py_torch_job PY_TORCH_JOB
+    mpi_job MPI_JOB
+    mpi_job_v1 MPI_JOB_V1
+    tf_job TF_JOB
+    jax_job JAX_JOB
+    xg_boost_job XG_BOOST_JOB
+    paddle_job PADDLE_JOB
+    job_set JOB_SET
+    ray_job RAY_JOB
+    train_job TRAIN_JOB
+    training_runtime TRAINING_RUNTIME
+    cluster_training_runtime CLUSTER_TRAINING_RUNTIME
+    volcano_job VOLCANO_JOB
+    app_wrapper APP_WRAPPER
+    scaled_job SCALED_JOB
+    hyper_pod_py_torch_job HYPER_POD_PY_TORCH_JOB
 }
 
 /// One object of a known kind, as rules see it.
@@ -48,9 +68,13 @@ kinds! {
 pub struct Workload<'a> {
     /// Which kind.
     pub kind: Kind,
+    /// The kind of the object around it, if it is a component of one.
+    pub inside: Option<Kind>,
     /// The whole object.
     pub object: Part<'a>,
-    /// Its runs, each with its own limits.
+    /// The mapping with the run limits, such as `ttlSecondsAfterFinished`.
+    pub limits: Part<'a>,
+    /// Its runs, each with its own deadline.
     pub runs: Vec<Run<'a>>,
     /// The mapping with `schedule` and `concurrencyPolicy`, if the kind has a schedule.
     pub schedule: Option<Part<'a>>,
@@ -63,7 +87,7 @@ pub struct Workload<'a> {
 pub struct Run<'a> {
     /// The metadata of the run.
     pub metadata: Part<'a>,
-    /// The mapping that has `activeDeadlineSeconds` and `ttlSecondsAfterFinished`.
+    /// The mapping that has `activeDeadlineSeconds`.
     pub limits: Part<'a>,
     /// The batch/v1 Job spec, if it has one.
     pub job_spec: Option<Part<'a>>,
@@ -75,29 +99,39 @@ impl<'a> Workload<'a> {
     pub fn of(object: &'a Value) -> Option<Self> {
         let kind = Kind::of(object)?;
         let object = Part::root(object);
-        let limits = object.at(kind.limits);
-        let is_job = kind.pods == Pods::JobSpec;
-        let pods = match kind.pods {
-            Pods::JobSpec => {
-                vec![PodTemplate::new(0, limits.get("template"), None, PodCount::of_job(&limits))]
-            }
-            Pods::Roles { at, elastic } => {
-                let roles = object.at(at).entries().map(|(name, part)| {
-                    let mut count = PodCount::of_replicas(&part);
-                    if let Some((_, most)) = elastic.filter(|(role, _)| *role == name) {
-                        count = count.or_more(&object.at(most));
-                    }
-                    PodTemplate::new(0, part.get("template"), Some(Replica { name, part }), count)
-                });
-                roles.collect()
-            }
+        let (limits, metadata) = (object.at(kind.limits), object.at(kind.run_metadata));
+        let run = |limits: &Part<'a>, job_spec| Run {
+            metadata: metadata.clone(),
+            limits: limits.clone(),
+            job_spec,
         };
-        let run =
-            Run { metadata: object.at(kind.run_metadata), job_spec: is_job.then(|| limits.clone()), limits };
+        let one_run = !matches!(kind.deadline, Deadline::EndsEachJob { .. });
+        let mut runs = Vec::new();
+        let mut pods = Vec::new();
+        if one_run {
+            runs.push(run(&limits, None));
+        }
+        for form in kind.pods {
+            form.each(&object, &mut |around, entry| {
+                if matches!(form.count, Count::One) && !around.get(form.template).is_set() {
+                    return;
+                }
+                let job_spec = form.is_job().then(|| around.clone());
+                if one_run {
+                    runs[0].job_spec = job_spec;
+                } else {
+                    runs.push(run(&around, job_spec));
+                }
+                let count = PodCount::of(form.count, &object, &around, entry.as_ref());
+                pods.push(PodTemplate::new(runs.len() - 1, form, around, entry, count));
+            });
+        }
         Some(Self {
             kind,
+            inside: None,
             schedule: kind.schedule.map(|path| object.at(path)),
-            runs: vec![run],
+            limits,
+            runs,
             pods,
             object,
         })
@@ -109,6 +143,9 @@ impl<'a> Workload<'a> {
     /// files: an API server sends whole objects, and accepts a PyTorchJob without images.
     #[must_use]
     pub fn is_partial(&self) -> bool {
+        if self.kind.whole.iter().any(|field| self.object.at(field).is_set()) {
+            return false;
+        }
         let mut containers = self.pods.iter().flat_map(PodTemplate::container_values);
         !containers.any(|(_, _, container)| container.as_object().is_some_and(has_image))
             && !self.has_images_elsewhere()
@@ -149,12 +186,18 @@ impl<'a> Workload<'a> {
     /// Tells whether the status shows that the object has finished.
     #[must_use]
     pub fn has_finished(&self) -> bool {
-        let conditions = self.object.at(&["status", "conditions"]);
-        conditions.items().any(|condition| {
-            let is_end =
-                |text: Field<'_, &str>| text.set().is_some_and(|kind| self.kind.finished.contains(&kind));
-            condition.get("status").text() == Field::Set("True") && is_end(condition.get("type").text())
-        })
+        let is_one =
+            |field: Part<'_>, words: &[&str]| field.text().set().is_some_and(|word| words.contains(&word));
+        match self.kind.finished {
+            Finished::Conditions(types) => {
+                self.object.at(&["status", "conditions"]).items().any(|condition| {
+                    condition.get("status").text() == Field::Set("True")
+                        && is_one(condition.get("type"), types)
+                })
+            }
+            Finished::Field(path, words) => is_one(self.object.at(path), words),
+            Finished::Never => false,
+        }
     }
 
     /// Returns an annotation of the object.

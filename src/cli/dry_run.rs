@@ -21,7 +21,6 @@ use crate::cluster::{self, Wanted};
 use crate::judge::engine::Operation;
 #[cfg(feature = "serve")]
 use crate::judge::facts::FactTable;
-use crate::kinds::Kind;
 #[cfg(feature = "serve")]
 use crate::local::lint::Mentioned;
 use crate::local::lint::{self, Against, Linted, Options, Progress};
@@ -247,7 +246,7 @@ fn summary(report: &Report) -> String {
     let parts: Vec<String> =
         parts.map(|outcome| format!("{} {}", count(outcome), outcome.as_str())).collect();
     match report.answers.len() {
-        0 => format!("no {} found", Kind::listed("or")),
+        0 => "no batch jobs found".to_owned(),
         1 => format!("1 object: {}", parts.join("; ")),
         all => format!("{all} objects: {}", parts.join("; ")),
     }

@@ -284,7 +284,7 @@ fn print_instructions(out: &mut dyn Write, server: &Server, development: &Develo
     writeln!(
         out,
         "# For an API server on this machine, which then sends it every {}:\n#",
-        Kind::listed("and")
+        Kind::titles().join(", ")
     )?;
     writeln!(out, "kubectl apply -f - <<'EOF'")?;
     for configuration in configurations {

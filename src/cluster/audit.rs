@@ -109,7 +109,7 @@ pub async fn audit(
     let everywhere = [String::new()];
     // Parents first: their children are recognized by the uids.
     let mut kinds: Vec<Kind> = Kind::all().collect();
-    kinds.sort_by_key(|kind| kind.children.is_none());
+    kinds.sort_by_key(|kind| kind.children.is_empty());
     for kind in kinds {
         for namespace in if namespaces.is_empty() { &everywhere[..] } else { &namespaces } {
             match list(connection, kind, namespace, &judge, progress).await {
@@ -118,7 +118,7 @@ pub async fn audit(
                     impact.unserved = Some(kind.as_str());
                 }
                 Err(failure) => {
-                    judge.all_cron_jobs &= kind.children.is_none();
+                    judge.all_cron_jobs &= kind.children.is_empty();
                     impact.problems.push(explain(kind.resource, kind.group, namespace, &failure));
                 }
             }

@@ -109,10 +109,7 @@ fn object(kind: &str, name: &str, spec: &Value) -> Value {
 
 /// Returns whether the old object has finished.
 fn has_finished(kinds: Kinds) -> String {
-    let ends = by_kind::finished(kinds);
-    format!(
-        "[dyn(oldObject)].map(o, o.?status.?conditions.orValue([]).exists(it, it.status == 'True' &&\n    it.type in {ends}))[0]"
-    )
+    format!("[dyn(oldObject)].map(o, {})[0]", by_kind::finished(kinds))
 }
 
 /// Returns the policy that judges by one rule, for the objects that the rule has one action for.
@@ -138,7 +135,7 @@ fn judging(policy: &Policy, rule: &'static Rule, cel: &Cel, level: Action, today
     let settled = format!("{} ||\n  dyn(object).spec == dyn(oldObject).spec{same}", has_finished(cel.kinds));
     let mut spec = json!({
         "failurePolicy": "Ignore",
-        "matchConstraints": {"matchPolicy": "Equivalent", "resourceRules": registration::rules(cel.kinds.iter())},
+        "matchConstraints": {"matchPolicy": "Equivalent", "resourceRules": registration::rules(cel.kinds.exported())},
         "matchConditions": conditions(policy, rule, level, today),
         "variables": [
             {"name": "wrong", "expression": places("object")},
@@ -255,7 +252,7 @@ fn conditions(policy: &Policy, rule: &'static Rule, level: Action, today: Option
 fn matching(matcher: &Matcher, policy: &Policy, object: &str) -> String {
     let mut all = Vec::new();
     if !matcher.kinds.is_empty() {
-        all.push(format!("{object}.kind in {}", list(matcher.kinds.iter().map(|kind| kind.as_str()))));
+        all.push(format!("{object}.kind in {}", list(matcher.kinds.iter().map(|kind| kind.name))));
     }
     let name = format!("{object}.metadata.name");
     for (globs, text) in [(&matcher.namespaces, "request.namespace"), (&matcher.names, name.as_str())] {
@@ -297,7 +294,7 @@ fn asks_for_accelerators(policy: &Policy, object: &str) -> String {
     container.?resources[?side].orValue({{}}).exists(resource, resource.matches({table}) &&
     isQuantity(string(container.resources[side][resource])) &&
     quantity(string(container.resources[side][resource])).isGreaterThan(quantity('0'))))))",
-        by_kind::templates(Kinds::All)
+        by_kind::templates(Kinds::WithDeadline)
     ) + ")"
 }
 

@@ -322,9 +322,10 @@ pub(crate) fn misplaced_annotations(workload: &Workload<'_>, jobs_are_judged: bo
     };
     let templates: Vec<_> =
         workload.pods.iter().flat_map(|pod| marks(&pod.template.get("metadata"))).collect();
-    let runs: Vec<_> = match workload.kind.children {
-        Some(_) if !jobs_are_judged => workload.runs.iter().flat_map(|run| marks(&run.metadata)).collect(),
-        _ => Vec::new(),
+    let runs: Vec<_> = if workload.schedule.is_some() && !jobs_are_judged {
+        workload.runs.iter().flat_map(|run| marks(&run.metadata)).collect()
+    } else {
+        Vec::new()
     };
     let labels = first_of(&[workload.object.at(&["metadata", "labels"])], "as a label");
     let runs = first_of(&runs, "on a `jobTemplate`: Jobgate checks the CronJob");

@@ -11,7 +11,7 @@ use crate::judge::finding::{Finding, Level, Safety};
 use crate::judge::policy::{Action, Exemption, OptOut, Policy, trusted_controllers};
 use crate::judge::rule::{Cx, Ratchet};
 use crate::judge::rules::{self, RULES};
-use crate::kinds::{OnUpdate, Workload};
+use crate::kinds::{self, Kind, OnUpdate, Path, Workload};
 use crate::text::patch;
 use crate::text::patch::Op;
 use crate::text::pointer::{Pointer, Token};
@@ -178,20 +178,67 @@ pub fn evaluate(policy: &Policy, facts: &dyn Facts, request: &Request<'_>) -> Ve
     if same_spec && workload.object.at(&["metadata", "deletionTimestamp"]).is_set() {
         return Verdict::skipped(Skipped::BeingDeleted);
     }
-    let mut findings = run(policy, facts, request, &workload);
+    if let Some(path) = workload.kind.components {
+        return components(policy, facts, request, &workload, path);
+    }
+    judged(policy, facts, request, &workload)
+}
+
+/// Judges an object that is neither skipped nor made of others.
+fn judged(policy: &Policy, facts: &dyn Facts, request: &Request<'_>, workload: &Workload<'_>) -> Verdict {
+    let mut findings = run(policy, facts, request, workload);
     if let Some(old) = request.old {
-        ratchet(policy, facts, request, &workload, old, &mut findings);
+        ratchet(policy, facts, request, workload, old, &mut findings);
     }
     let mut verdict = Verdict::default();
     if request.operation == Operation::Update && workload.kind.on_update != OnUpdate::NextRuns {
         // A change of a running Job is rejected as immutable or deletes it (a TTL on a finished one):
         // kubernetes.md §2.3.
-        verdict.restore = restore(policy, facts, request, &workload);
+        verdict.restore = restore(policy, facts, request, workload);
         for finding in &mut findings {
             finding.fills = false;
         }
     }
-    lift(policy, request, &workload, findings, &mut verdict);
+    lift(policy, request, workload, findings, &mut verdict);
+    sort(&mut verdict.findings);
+    verdict
+}
+
+/// Judges the objects inside another one in its place, with its namespace. Nothing is filled in: an apply of
+/// the author's manifest would be rejected, as what is inside is immutable (kinds.md §9).
+fn components(
+    policy: &Policy,
+    facts: &dyn Facts,
+    request: &Request<'_>,
+    workload: &Workload<'_>,
+    path: Path,
+) -> Verdict {
+    let mut verdict = Verdict::default();
+    let mut inside = Vec::new();
+    kinds::each_at(&workload.object, path, &mut |part| inside.push(part));
+    for part in inside {
+        let Some(object) = part.value else { continue };
+        // The operator rejects a wrapper in a wrapper.
+        let Some(inner) = Workload::of(object).filter(|inner| inner.kind.components.is_none()) else {
+            continue;
+        };
+        let inner = Workload { inside: Some(workload.kind), ..inner };
+        let old = request.old.map(|old| part.pointer.find(old).unwrap_or(&Value::Null));
+        let inner = judged(policy, facts, &Request { object, old, ..*request }, &inner);
+        let below = |mut finding: Finding| {
+            finding.path = part.pointer.join(&finding.path);
+            finding.move_below(&part.pointer);
+            finding.instead_of_fill(Level::Warn);
+            finding
+        };
+        verdict.findings.extend(inner.findings.into_iter().map(below));
+        verdict.suppressed.extend(
+            inner.suppressed.into_iter().map(|suppressed| Suppressed {
+                finding: below(suppressed.finding),
+                reason: suppressed.reason,
+            }),
+        );
+    }
     sort(&mut verdict.findings);
     verdict
 }
@@ -215,6 +262,14 @@ fn run(policy: &Policy, facts: &dyn Facts, request: &Request<'_>, workload: &Wor
         let mut cx = Cx { rule, request, workload, facts, settings: &settings, findings, partial };
         (rule.check)(&mut cx);
         findings = cx.findings;
+    }
+    if workload.kind.untested {
+        for finding in &mut findings {
+            if finding.fills {
+                finding.instead_of_fill(Level::Warn);
+            }
+            finding.at_most(Level::Warn);
+        }
     }
     findings
 }
@@ -319,12 +374,18 @@ fn restore(policy: &Policy, facts: &dyn Facts, request: &Request<'_>, workload: 
 /// but not owner references.
 fn is_trusted_child(policy: &Policy, workload: &Workload<'_>, request: &Request<'_>) -> bool {
     let Some(user) = request.user else { return false };
-    let owned = workload
-        .object
-        .at(&["metadata", "ownerReferences"])
-        .items()
-        .any(|owner| owner.get("controller").bool().set() == Some(true));
-    owned && policy.trusted_controllers.iter().any(|name| name == user)
+    if !policy.trusted_controllers.iter().any(|name| name == user) {
+        return false;
+    }
+    let owners = workload.object.at(&["metadata", "ownerReferences"]);
+    let mut owners = owners.items().filter(|owner| owner.get("controller").bool().set() == Some(true));
+    // A controller that is known creates objects for its own kinds; one that the policy adds, for any.
+    let is_known = Kind::all().any(|kind| kind.makers.contains(&user));
+    owners.any(|owner| {
+        let text = |key| owner.get(key).text().set().unwrap_or_default();
+        let parent = || Kind::typed(text("apiVersion"), text("kind"));
+        !is_known || parent().is_some_and(|kind| kind.makers.contains(&user))
+    })
 }
 
 /// Returns the rules that an annotation lists.

@@ -176,6 +176,22 @@ impl Finding {
         self
     }
 
+    /// Moves it from an object to what is around the object at a place. Its `path` is still that in the object.
+    pub(crate) fn move_below(&mut self, at: &Pointer) {
+        if at.is_root() {
+            return;
+        }
+        self.pointer = at.join(&self.pointer);
+        for label in &mut self.labels {
+            if let Place::Here(pointer, _) = &mut label.place {
+                *pointer = at.join(pointer);
+            }
+        }
+        for op in self.fix.iter_mut().flat_map(|fix| &mut fix.ops) {
+            op.move_below(at);
+        }
+    }
+
     /// Attaches the change that fixes it.
     pub fn fix(&mut self, safety: Safety, ops: Vec<Op>) -> &mut Self {
         self.fix = Some(Fix { ops, safety });

@@ -3,7 +3,7 @@
 use std::cell::{Cell, OnceCell, RefCell};
 use std::collections::BTreeMap;
 
-use crate::kinds::{Among, Field, PodCount, PodTemplate, Workload, on_one_node, on_several_nodes};
+use crate::kinds::{Among, PodTemplate, Workload, on_one_node, on_several_nodes};
 use crate::text::meter;
 use crate::text::value::Value;
 
@@ -53,8 +53,11 @@ impl<'w, 'a> Placement<'w, 'a> {
             return None;
         }
         let templates: Vec<&PodTemplate<'_>> = pods.iter().map(|pod| &self.workload.pods[*pod]).collect();
-        let minimums =
-            || pods.iter().map(|pod| (&self.workload.pods[*pod], self.min_pods(*pod))).collect::<Vec<_>>();
+        let minimums = || {
+            pods.iter()
+                .map(|pod| (&self.workload.pods[*pod], self.workload.pods[*pod].count.least))
+                .collect::<Vec<_>>()
+        };
         let nodes = match among {
             _ if on_one_node(self.workload, &templates, among) => Nodes::One,
             Among::OneRun if on_several_nodes(self.workload, &minimums()) => Nodes::Several,
@@ -62,20 +65,6 @@ impl<'w, 'a> Placement<'w, 'a> {
         };
         self.nodes.borrow_mut().insert(key, nodes);
         Some(nodes)
-    }
-
-    /// Returns how many pods of a template certainly run at once, not counting those that an autoscaler may
-    /// add or remove.
-    pub(super) fn min_pods(&self, pod: usize) -> i64 {
-        let template = &self.workload.pods[pod];
-        let Some(replica) = &template.replica else { return template.count.most.unwrap_or(0).max(0) };
-        let replicas = PodCount::of_replicas(&replica.part).most.unwrap_or(0).max(0);
-        let elastic = self.workload.object.at(&["spec", "elasticPolicy"]);
-        match elastic.get("minReplicas").int() {
-            Field::Set(least) if elastic.is_set() => replicas.min(least.max(0)),
-            Field::Unset => replicas,
-            _ => 0,
-        }
     }
 }
 

@@ -37,8 +37,14 @@ pub const KIND: &str = "Policy";
 /// Denying what they create would only pile up runs (kubernetes#93783, reliability.md §2 no. 37); the parent
 /// has been judged.
 pub fn trusted_controllers() -> impl Iterator<Item = &'static str> {
-    let makers = Kind::all().filter_map(|kind| kind.children).map(|children| children.maker);
-    makers.chain(["system:kube-controller-manager"])
+    let mut makers: Vec<&str> = Vec::new();
+    let all = Kind::all().flat_map(|kind| kind.makers.iter().copied());
+    for maker in all.chain(["system:kube-controller-manager"]) {
+        if !makers.contains(&maker) {
+            makers.push(maker);
+        }
+    }
+    makers.into_iter()
 }
 
 /// The rule and its parameter that say what an accelerator is. `match.accelerators` reads the same table.
@@ -236,7 +242,7 @@ impl Matcher {
         let any = |globs: &[globset::GlobMatcher], text: &str| {
             globs.is_empty() || globs.iter().any(|glob| glob.is_match(text))
         };
-        (self.kinds.is_empty() || self.kinds.contains(&subject.workload.kind))
+        (self.kinds.is_empty() || self.kinds.iter().any(|kind| kind.is_same(subject.workload.kind)))
             && any(&self.namespaces, subject.request.namespace)
             && any(&self.names, subject.request.name())
             && self.labels.iter().all(|(key, value)| subject.workload.label(key) == Some(value))

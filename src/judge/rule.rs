@@ -10,7 +10,7 @@ use crate::judge::engine::Request;
 use crate::judge::facts::Facts;
 use crate::judge::finding::{Finding, Level};
 use crate::judge::policy::{Action, Effective};
-use crate::kinds::{Kind, Pods, Workload};
+use crate::kinds::{Deadline, Kind, Ttl, Workload};
 use crate::text::meter;
 use crate::text::patch::Op;
 use crate::text::pointer::Pointer;
@@ -74,6 +74,10 @@ pub enum Kinds {
     JobSpecs,
     /// Those with a pod template for each role.
     Roles,
+    /// Those whose pods may run on when the run has ended.
+    WithRelease,
+    /// Those with one deadline, which ends the run.
+    WithDeadline,
 }
 
 impl Kinds {
@@ -82,9 +86,16 @@ impl Kinds {
     pub fn contains(self, kind: Kind) -> bool {
         match self {
             Self::All => true,
-            Self::JobSpecs => kind.pods == Pods::JobSpec,
+            Self::JobSpecs => kind.has_jobs(),
             Self::Roles => kind.roles().is_some(),
+            Self::WithRelease => kind.release.is_some(),
+            Self::WithDeadline => matches!(kind.deadline, Deadline::Ends | Deadline::Marks),
         }
+    }
+
+    /// Returns those for which policies of an API server are made.
+    pub(crate) fn exported(self) -> impl Iterator<Item = Kind> {
+        self.iter().filter(|kind| !kind.untested)
     }
 
     /// Returns them, in the order in which they are listed to people.
@@ -98,8 +109,10 @@ impl Kinds {
 pub enum Fills {
     /// Nowhere: the rule cannot fill.
     Nothing,
-    /// A field of the limits, which come with it where there are none.
-    Limits(&'static str),
+    /// `ttlSecondsAfterFinished` of the limits, which come with it where there are none.
+    Ttl,
+    /// The field of the limits that releases pods, likewise.
+    Release,
     /// A field of the batch/v1 Job spec.
     JobSpec(&'static str),
     /// A list of the pod specs, and its items.
@@ -110,23 +123,31 @@ impl Fills {
     /// Returns the places in all kinds: JSON Pointers with `*` for any one step.
     #[must_use]
     pub fn places(self) -> Vec<String> {
-        let at =
-            |path: &[&str], rest: &str| path.iter().map(|key| format!("/{key}")).collect::<String>() + rest;
+        let at = |path: &[&str]| path.iter().map(|key| format!("/{key}")).collect::<String>();
+        let in_limits = |kind: Kind, field: &str| {
+            let limits = at(kind.limits);
+            let field = format!("{limits}/{field}");
+            if kind.limits == kind.body { vec![field] } else { vec![limits, field] }
+        };
         let of_kind = |kind: Kind| match self {
             Self::Nothing => Vec::new(),
-            Self::Limits(field) if kind.limits == kind.body => vec![at(kind.limits, &format!("/{field}"))],
-            Self::Limits(field) => vec![at(kind.limits, ""), at(kind.limits, &format!("/{field}"))],
-            Self::JobSpec(field) if kind.pods == Pods::JobSpec => {
-                vec![at(kind.limits, &format!("/{field}"))]
+            Self::Ttl if matches!(kind.ttl, Ttl::Deletes { .. }) => {
+                in_limits(kind, "ttlSecondsAfterFinished")
             }
-            Self::JobSpec(_) => Vec::new(),
-            Self::Pods(list) => {
-                let spec = match kind.roles() {
-                    None => at(kind.limits, "/template/spec"),
-                    Some(roles) => at(roles, "/*/template/spec"),
-                };
-                vec![format!("{spec}/{list}"), format!("{spec}/{list}/*")]
-            }
+            Self::Release => kind.release.map(|release| in_limits(kind, release.field)).unwrap_or_default(),
+            Self::Ttl => Vec::new(),
+            Self::JobSpec(field) => kind
+                .pods
+                .iter()
+                .filter(|pods| pods.is_job())
+                .map(|pods| format!("{}/{field}", at(pods.at)))
+                .collect(),
+            Self::Pods(list) => kind
+                .pods
+                .iter()
+                .map(|pods| format!("{}/{}/spec/{list}", at(pods.at), pods.template))
+                .flat_map(|list| [list.clone(), format!("{list}/*")])
+                .collect(),
         };
         Kind::all().flat_map(of_kind).collect()
     }

@@ -6,6 +6,7 @@ mod checkpoint_volume_access;
 mod deadline;
 mod gpu_toleration;
 mod pod_replacement_policy;
+mod resources_released;
 mod restart_policy;
 mod ttl_after_finished;
 
@@ -37,6 +38,7 @@ pub static RULES: &[Entry] = entries! {
     deadline
     gpu_toleration
     pod_replacement_policy
+    resources_released
     restart_policy
     ttl_after_finished
 };

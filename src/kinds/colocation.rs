@@ -163,8 +163,7 @@ impl<'a> Labels<'a> {
                 own.entries().filter_map(|(key, value)| Some((key, Cow::Borrowed(value.value?.as_str()?))));
             let own =
                 own.filter(|(key, _)| *key != REPLICA_TYPE && !made.iter().any(|(made, _)| made == key));
-            let replica_type =
-                pod.replica.as_ref().map(|replica| (REPLICA_TYPE, Cow::Owned(replica.name.to_lowercase())));
+            let replica_type = pod.role().map(|role| (REPLICA_TYPE, Cow::Owned(role.to_lowercase())));
             for (key, value) in own.chain(replica_type) {
                 let values = by_key.entry(key).or_default();
                 values.templates += 1;

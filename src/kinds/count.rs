@@ -1,6 +1,6 @@
 //! How many pods of a template may run at once.
 
-use super::{Field, Part};
+use super::{Count, Entry, Field, Part, Times};
 use crate::text::pointer::Pointer;
 
 /// The number of pods that one template may have running at once, within one run.
@@ -8,6 +8,8 @@ use crate::text::pointer::Pointer;
 pub struct PodCount {
     /// The number; nothing if a placeholder or wrong type hides it.
     pub most: Option<i64>,
+    /// How many certainly run at once, not counting those that an autoscaler may add or remove.
+    pub least: i64,
     /// The field that sets it; nothing for a default.
     pub said_by: Option<Pointer>,
 }
@@ -19,26 +21,81 @@ impl PodCount {
     pub fn of_job(spec: &Part<'_>) -> Self {
         let (parallelism, completions) = (spec.get("parallelism"), spec.get("completions"));
         let Some(most) = parallelism.int().or_default(1) else {
-            return Self { most: None, said_by: Some(parallelism.pointer) };
+            return Self::unknown(&parallelism);
         };
         let said_by = parallelism.is_set().then_some(parallelism.pointer);
         match completions.int() {
-            Field::Unset => Self { most: Some(most), said_by },
-            Field::Set(limit) if limit < most => {
-                Self { most: Some(limit), said_by: Some(completions.pointer) }
-            }
-            Field::Set(_) => Self { most: Some(most), said_by },
-            Field::Placeholder(_) | Field::Wrong if most <= 1 => Self { most: Some(most), said_by },
-            Field::Placeholder(_) | Field::Wrong => Self { most: None, said_by: Some(completions.pointer) },
+            Field::Set(limit) if limit < most => Self::certain(limit, Some(completions.pointer)),
+            Field::Placeholder(_) | Field::Wrong if most > 1 => Self::unknown(&completions),
+            _ => Self::certain(most, said_by),
         }
     }
 
-    /// Returns the count of one replica type: `replicas`, 1 where unset.
-    #[must_use]
-    pub fn of_replicas(replica: &Part<'_>) -> Self {
-        let replicas = replica.get("replicas");
-        let most = replicas.int().or_default(1);
-        Self { most, said_by: replicas.is_set().then_some(replicas.pointer) }
+    /// Returns the count of a template.
+    pub(super) fn of(count: Count, object: &Part<'_>, around: &Part<'_>, entry: Option<&Entry<'_>>) -> Self {
+        match count {
+            Count::Jobs(times) => {
+                let one = Self::of_job(around);
+                match (times, entry) {
+                    (Times::Replicas, Some(entry)) => one.times(&entry.part.get("replicas"), 1),
+                    (Times::Field(path, default), _) => one.times(&object.at(path), default),
+                    (Times::Once | Times::Replicas, _) => one,
+                }
+            }
+            Count::Replicas { unset, elastic } => {
+                let role = entry.and_then(|entry| entry.name);
+                let count = Self::of_field(&around.get("replicas"), unset(role.unwrap_or_default()));
+                match elastic.filter(|elastic| role == Some(elastic.role)) {
+                    Some(elastic) => {
+                        count.or_more(&object.at(elastic.most)).or_fewer(&object.at(elastic.least))
+                    }
+                    None => count,
+                }
+            }
+            Count::RayWorkers { autoscales } => Self::of_ray_workers(around, &object.at(autoscales)),
+            Count::One => Self::certain(1, None),
+        }
+    }
+
+    fn certain(number: i64, said_by: Option<Pointer>) -> Self {
+        Self { most: Some(number), least: number.max(0), said_by }
+    }
+
+    fn unknown(field: &Part<'_>) -> Self {
+        Self { most: None, least: 0, said_by: Some(field.pointer.clone()) }
+    }
+
+    fn of_field(field: &Part<'_>, unset: i64) -> Self {
+        match field.int().or_default(unset) {
+            Some(number) => Self::certain(number, field.is_set().then(|| field.pointer.clone())),
+            None => Self::unknown(field),
+        }
+    }
+
+    /// Returns the count of a group of Ray workers (kinds.md §7).
+    fn of_ray_workers(group: &Part<'_>, autoscales: &Part<'_>) -> Self {
+        let bound = |field, unset| group.get(field).int().or_default(unset);
+        let (least, most) = (bound("minReplicas", 0), bound("maxReplicas", i64::from(i32::MAX)));
+        let set = Self::of_field(&group.get("replicas"), 0);
+        let number = set.most.zip(least).zip(most).map(|((number, least), most)| number.max(least).min(most));
+        let count = match (autoscales.bool(), number) {
+            (Field::Set(true), _) => {
+                let least = least.unwrap_or(0).max(0);
+                Self { least, ..Self::of_field(&group.get("maxReplicas"), i64::from(i32::MAX)) }
+            }
+            (_, Some(number)) => Self::certain(number, set.said_by),
+            (_, None) => Self::unknown(&group.get("replicas")),
+        };
+        count.times(&group.get("numOfHosts"), 1)
+    }
+
+    /// Returns the count so many times.
+    fn times(self, field: &Part<'_>, unset: i64) -> Self {
+        let times = field.int().or_default(unset).map(|times| times.max(0));
+        let most = self.most.zip(times).map(|(most, times)| most.saturating_mul(times));
+        let least = self.least.saturating_mul(times.unwrap_or(0));
+        let decides = field.is_set() && (times != Some(1) || self.said_by.is_none());
+        Self { most, least, said_by: if decides { Some(field.pointer.clone()) } else { self.said_by } }
     }
 
     /// Returns the larger of this count and what another field allows.
@@ -47,8 +104,20 @@ impl PodCount {
         match field.int() {
             Field::Unset => self,
             Field::Set(limit) if self.most.is_some_and(|most| most >= limit) => self,
-            Field::Set(limit) => Self { most: Some(limit), said_by: Some(field.pointer.clone()) },
-            Field::Placeholder(_) | Field::Wrong => Self { most: None, said_by: Some(field.pointer.clone()) },
+            Field::Set(limit) => Self { most: Some(limit), said_by: Some(field.pointer.clone()), ..self },
+            Field::Placeholder(_) | Field::Wrong => {
+                Self { most: None, said_by: Some(field.pointer.clone()), ..self }
+            }
         }
+    }
+
+    /// Returns this count with the smaller of its least and what another field allows.
+    fn or_fewer(self, field: &Part<'_>) -> Self {
+        let least = match field.int() {
+            Field::Unset => self.least,
+            Field::Set(limit) => self.least.min(limit.max(0)),
+            Field::Placeholder(_) | Field::Wrong => 0,
+        };
+        Self { least, ..self }
     }
 }

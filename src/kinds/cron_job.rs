@@ -1,6 +1,7 @@
 //! `batch` `CronJob`: the Job is in `spec.jobTemplate`.
 
-use super::kind::{Api, Children, Definition, LabelValue, OnUpdate, Pods, Retired};
+use super::job::{POD_LABELS, RESTART};
+use super::definition::{Api, CUSTOM, Children, Count, Definition, Finished, OnUpdate, Pods, Retired, Times, Ttl};
 
 pub(super) static CRON_JOB: Definition = Definition {
     group: "batch",
@@ -16,18 +17,24 @@ pub(super) static CRON_JOB: Definition = Definition {
     // Its Jobs inherit this, not the CronJob's own metadata.
     run_metadata: &["spec", "jobTemplate", "metadata"],
     limits: &["spec", "jobTemplate", "spec"],
-    pods: Pods::JobSpec,
+    ttl: Ttl::Deletes { what: "the finished job and its pods are", deletes_pods: true, of_job: None },
+    pods: &[Pods {
+        at: &["spec", "jobTemplate", "spec"],
+        template: "template",
+        count: Count::Jobs(Times::Once),
+        restart: RESTART,
+    }],
     schedule: Some(&["spec"]),
     api: Api::CronJob,
-    clean_up: None,
-    finished: &[],
+    finished: Finished::Never,
     on_update: OnUpdate::NextRuns,
-    children: Some(Children {
+    children: &[Children {
         group: "batch",
         name: "Job",
-        maker: "system:serviceaccount:kube-system:cronjob-controller",
         // `kubectl create job --from` sets the same owner.
         by_hand: Some(("cronjob.kubernetes.io/instantiate", "manual")),
-    }),
-    pod_labels: &[("job-name", LabelValue::NameOfRun), ("batch.kubernetes.io/job-name", LabelValue::NameOfRun)],
+    }],
+    makers: &["system:serviceaccount:kube-system:cronjob-controller"],
+    pod_labels: POD_LABELS,
+    ..CUSTOM
 };

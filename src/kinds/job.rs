@@ -1,22 +1,33 @@
 //! `batch` `Job`.
 
-use super::kind::{Api, Definition, LabelValue, OnUpdate, Pods};
+use super::definition::{Api, CUSTOM, Count, Definition, Finished, LabelValue, OnUpdate, Pods, Restart, Times, Ttl, Unset};
+
+/// The `restartPolicy` of a Job's template.
+pub(super) const RESTART: Restart = Restart::OfTemplate {
+    unset: Unset::Always,
+    always: "and the API server refuses it",
+    ends_otherwise: None,
+};
+
+/// Labels that the Job controller sets.
+pub(super) const POD_LABELS: &[(&str, LabelValue)] =
+    &[("job-name", LabelValue::NameOfRun), ("batch.kubernetes.io/job-name", LabelValue::NameOfRun)];
 
 pub(super) static JOB: Definition = Definition {
     group: "batch",
     version: "v1",
-    retired: &[],
     name: "Job",
     resource: "jobs",
-    body: &["spec"],
-    run_metadata: &["metadata"],
-    limits: &["spec"],
-    pods: Pods::JobSpec,
-    schedule: None,
+    ttl: Ttl::Deletes { what: "the finished job and its pods are", deletes_pods: true, of_job: None },
+    pods: &[Pods {
+        at: &["spec"],
+        template: "template",
+        count: Count::Jobs(Times::Once),
+        restart: RESTART,
+    }],
     api: Api::Job,
-    clean_up: None,
-    finished: &["Complete", "Failed"],
+    finished: Finished::Conditions(&["Complete", "Failed"]),
     on_update: OnUpdate::TemplateImmutable,
-    children: None,
-    pod_labels: &[("job-name", LabelValue::NameOfRun), ("batch.kubernetes.io/job-name", LabelValue::NameOfRun)],
+    pod_labels: POD_LABELS,
+    ..CUSTOM
 };

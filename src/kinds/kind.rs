@@ -1,4 +1,4 @@
-//! Definitions of kinds, as data.
+//! The kinds that Jobgate judges, with what identifies them.
 
 use std::cmp::Ordering;
 use std::fmt;
@@ -6,135 +6,8 @@ use std::hash::{Hash, Hasher};
 use std::ops::Deref;
 use std::sync::OnceLock;
 
-use super::{BUILT_IN, cron_job, job, py_torch_job};
+use super::{BUILT_IN, Children, Definition, cron_job, job, py_torch_job};
 use crate::text::value::Value;
-
-/// A path of keys from a mapping down.
-pub type Path = &'static [&'static str];
-
-/// Everything that is specific to one kind. Code outside this folder reads these fields instead of comparing
-/// kinds.
-#[derive(Debug)]
-pub struct Definition {
-    /// The API group; with the name it identifies the kind.
-    pub group: &'static str,
-    /// The version that API servers serve, and the webhook registers for.
-    pub version: &'static str,
-    /// Versions that are no longer served.
-    pub retired: &'static [Retired],
-    /// The kind's name in manifests.
-    pub name: &'static str,
-    /// The resource's name, as in URLs and webhook rules.
-    pub resource: &'static str,
-    /// The mapping without which an object runs nothing.
-    pub body: Path,
-    /// The metadata of a run.
-    pub run_metadata: Path,
-    /// The mapping that has `activeDeadlineSeconds` and `ttlSecondsAfterFinished`.
-    pub limits: Path,
-    /// Where the pods are.
-    pub pods: Pods,
-    /// The mapping with `schedule` and `concurrencyPolicy`, if the kind has a schedule.
-    pub schedule: Option<Path>,
-    /// How objects get defaults and are validated.
-    pub api: Api,
-    /// The field of the limits that says which pods are deleted when a run ends, if none are by default: then
-    /// a deadline frees nothing (kinds.md §1).
-    pub clean_up: Option<&'static str>,
-    /// Status conditions of finished objects.
-    pub finished: &'static [&'static str],
-    /// What may change on UPDATE.
-    pub on_update: OnUpdate,
-    /// The objects that its controller creates.
-    pub children: Option<Children>,
-    /// Labels that the controller sets on all pods of a run.
-    pub pod_labels: &'static [(&'static str, LabelValue)],
-}
-
-/// A version of a kind that API servers no longer serve.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Retired {
-    /// Its `apiVersion`.
-    pub api_version: &'static str,
-    /// Since when, to follow "is no longer served"; empty if unknown.
-    pub since: &'static str,
-    /// What moved, to follow the new `apiVersion`; nothing if all fields are the same.
-    pub moved: Option<&'static str>,
-}
-
-/// Where the pods of a kind are.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Pods {
-    /// The limits are a batch/v1 Job spec, with one `template`.
-    JobSpec,
-    /// A mapping of roles, each with `replicas`, `restartPolicy` and `template`, whose `restartPolicy` is
-    /// ignored.
-    Roles {
-        /// The mapping.
-        at: Path,
-        /// A role that may scale up, and the field with its maximum of pods.
-        elastic: Option<(&'static str, Path)>,
-    },
-}
-
-/// How objects of a kind get defaults and are validated.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Api {
-    /// By the API server as Jobs: all defaults are set before webhooks are called.
-    Job,
-    /// By the API server as CronJobs, without the defaults of the Job.
-    CronJob,
-    /// By the API server with the schema of a CustomResourceDefinition, then by an operator.
-    Custom {
-        /// The JSON Schema, whose `$ref`s may name built-in types.
-        schema: &'static str,
-        /// The operator.
-        operator: Option<Operator>,
-    },
-}
-
-/// An operator with known defaults and validation.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Operator {
-    /// The training operator, as it validates PyTorchJobs.
-    Training {
-        /// The name that one container of each role must have.
-        container: &'static str,
-    },
-}
-
-/// What may change on UPDATE.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum OnUpdate {
-    /// The pod template is immutable: only filled-in values that an update removes are restored.
-    TemplateImmutable,
-    /// Nothing is immutable, and a change may restart pods: nothing is filled in.
-    Restarts,
-    /// Only later runs change: filled in as on CREATE.
-    NextRuns,
-}
-
-/// The objects that the controller of a kind creates.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Children {
-    /// Their API group.
-    pub group: &'static str,
-    /// Their kind.
-    pub name: &'static str,
-    /// The user who creates them.
-    pub maker: &'static str,
-    /// The annotation, and its value, of objects that a person created in the same form.
-    pub by_hand: Option<(&'static str, &'static str)>,
-}
-
-/// The value of a label that a controller sets.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum LabelValue {
-    /// The name of the run.
-    NameOfRun,
-    /// This text.
-    Text(&'static str),
-}
 
 /// A kind that Jobgate judges, ordered as listed.
 #[derive(Clone, Copy)]
@@ -161,15 +34,28 @@ impl Kind {
         BUILT_IN.iter().copied().chain(EXTRA.get().copied()).map(Self)
     }
 
-    /// Returns the names of all kinds in a sentence, such as `Job, CronJob or PyTorchJob`.
+    /// Returns the titles of all kinds, each once.
     #[must_use]
-    pub fn listed(conjunction: &str) -> String {
-        let names: Vec<&str> = Self::all().map(Self::as_str).collect();
-        match names.split_last() {
-            Some((last, [])) => (*last).to_owned(),
-            Some((last, others)) => format!("{} {conjunction} {last}", others.join(", ")),
-            None => String::new(),
+    pub fn titles() -> Vec<&'static str> {
+        let mut titles: Vec<&str> = Vec::new();
+        for title in Self::all().map(Self::title) {
+            if !titles.contains(&title) {
+                titles.push(title);
+            }
         }
+        titles
+    }
+
+    /// Returns the name by which people and policies call it.
+    #[must_use]
+    pub fn title(self) -> &'static str {
+        self.0.title.unwrap_or(self.0.name)
+    }
+
+    /// Tells whether it is the same kind, maybe in another version.
+    #[must_use]
+    pub fn is_same(self, other: Self) -> bool {
+        self.name == other.name && self.group == other.group
     }
 
     /// Returns the kind's name.
@@ -184,11 +70,14 @@ impl Kind {
         Self::typed(object.get("apiVersion")?.as_str()?, object.get("kind")?.as_str()?)
     }
 
-    /// Returns the kind of an `apiVersion` and `kind`.
+    /// Returns the kind of an `apiVersion` and `kind`. Of kinds that differ by version only, an unknown
+    /// version is the first.
     #[must_use]
     pub fn typed(version: &str, name: &str) -> Option<Self> {
         let (group, _version) = version.split_once('/')?;
-        Self::named(group, name)
+        let mut named = Self::all().filter(|kind| kind.name == name && kind.group == group);
+        let first = named.next()?;
+        Some(std::iter::once(first).chain(named).find(|kind| kind.knows(version)).unwrap_or(first))
     }
 
     /// Returns the kind of a group and name.
@@ -197,60 +86,22 @@ impl Kind {
         Self::all().find(|kind| kind.name == name && kind.group == group)
     }
 
-    /// Returns the kind whose controller creates objects of this kind.
-    #[must_use]
-    pub fn parent(self) -> Option<(Self, Children)> {
-        let made = |kind: Self| {
-            kind.children.filter(|children| children.group == self.group && children.name == self.name)
+    /// Returns the kinds whose controllers create objects of this kind.
+    pub fn parents(self) -> impl Iterator<Item = (Self, Children)> {
+        let made = move |kind: Self| {
+            let children = kind.children.iter().copied();
+            children
+                .filter(move |children| children.group == self.group && children.name == self.name)
+                .map(move |children| (kind, children))
         };
-        Self::all().find_map(|kind| Some((kind, made(kind)?)))
+        Self::all().flat_map(made)
     }
 }
 
-impl Definition {
-    /// Tells whether the kind is part of Kubernetes: in every cluster, and validated before `/validate` is
-    /// called.
-    #[must_use]
-    pub fn is_built_in(&self) -> bool {
-        !matches!(self.api, Api::Custom { .. })
-    }
-
-    /// Returns the `apiVersion` that is served.
-    #[must_use]
-    pub fn api_version(&self) -> String {
-        format!("{}/{}", self.group, self.version)
-    }
-
-    /// Returns the entry of an `apiVersion` that is no longer served.
-    #[must_use]
-    pub fn retired(&self, api_version: &str) -> Option<&'static Retired> {
-        self.retired.iter().find(|retired| retired.api_version == api_version)
-    }
-
-    /// Tells whether an `apiVersion` has the same fields as the current one.
-    #[must_use]
-    pub fn knows(&self, api_version: &str) -> bool {
-        api_version.split_once('/') == Some((self.group, self.version))
-            || self.retired(api_version).is_some_and(|retired| retired.moved.is_none())
-    }
-
-    /// Returns the mapping of roles, for a kind that has one.
-    #[must_use]
-    pub fn roles(&self) -> Option<Path> {
-        match self.pods {
-            Pods::Roles { at, .. } => Some(at),
-            Pods::JobSpec => None,
-        }
-    }
-
-    /// Returns all paths that the definition names.
-    pub fn paths(&self) -> impl Iterator<Item = Path> {
-        [self.body, self.run_metadata, self.limits].into_iter().chain(self.schedule).chain(self.roles())
-    }
-
+impl Kind {
     /// Returns its position in the list; a kind that was added comes last.
-    fn rank(&self) -> usize {
-        BUILT_IN.iter().position(|known| std::ptr::eq(*known, self)).unwrap_or(BUILT_IN.len())
+    fn rank(self) -> usize {
+        BUILT_IN.iter().position(|known| std::ptr::eq(*known, self.0)).unwrap_or(BUILT_IN.len())
     }
 }
 

@@ -14,7 +14,7 @@ static OTHERS: &[(&str, &[&str])] = &[
     ("argoproj.io", &["ClusterWorkflowTemplate", "CronWorkflow", "Workflow", "WorkflowTemplate"]),
     ("apps.kubedl.io", &["Cron"]),
     ("batch.paddlepaddle.org", &["PaddleJob"]),
-    ("batch.volcano.sh", &["CronJob", "Job"]),
+    ("batch.volcano.sh", &["CronJob"]),
     ("batch.x-k8s.io", &["JobSet"]),
     ("elastic.iml.github.io", &["ElasticJob"]),
     ("elastic.pytorch.org", &["ElasticJob"]),
@@ -22,42 +22,33 @@ static OTHERS: &[(&str, &[&str])] = &[
     ("flink.apache.org", &["FlinkDeployment", "FlinkSessionJob"]),
     ("flow.volcano.sh", &["JobFlow", "JobTemplate"]),
     ("flux-framework.org", &["MetricSet", "MiniCluster"]),
-    ("jobset.x-k8s.io", &["JobSet"]),
-    ("keda.sh", &["ScaledJob"]),
     (
         "kubeflow.org",
         &[
             "ClusterTrainingRuntime",
             "Experiment",
-            "JAXJob",
-            "MPIJob",
             "MXJob",
-            "PaddleJob",
             "ScheduledWorkflow",
-            "TFJob",
             "TrainJob",
             "TrainingRuntime",
             "Trial",
-            "XGBoostJob",
         ],
     ),
     ("kubernetes.dask.org", &["DaskCluster", "DaskJob"]),
     ("kubecluster.org", &["KubeCluster"]),
     ("leaderworkerset.x-k8s.io", &["LeaderWorkerSet"]),
     ("mcad.ibm.com", &["AppWrapper"]),
-    ("ray.io", &["RayCluster", "RayCronJob", "RayJob"]),
+    ("ray.io", &["RayCluster", "RayCronJob"]),
     ("run.ai", &["DistributedWorkload", "TrainingWorkload"]),
-    ("sagemaker.amazonaws.com", &["HyperPodPyTorchJob"]),
     ("spark.apache.org", &["SparkApplication", "SparkCluster"]),
     ("sparkoperator.k8s.io", &["ScheduledSparkApplication", "SparkApplication"]),
     ("tekton.dev", &["ClusterTask", "Pipeline", "PipelineRun", "Task", "TaskRun"]),
-    ("trainer.kubeflow.org", &["ClusterTrainingRuntime", "OptimizationJob", "TrainJob", "TrainingRuntime"]),
+    ("trainer.kubeflow.org", &["OptimizationJob"]),
     (
         "training.kubedl.io",
         &["ElasticDLJob", "MarsJob", "MPIJob", "PyTorchJob", "TFJob", "XDLJob", "XGBoostJob"],
     ),
     ("wlm.sylabs.io", &["SlurmJob"]),
-    ("workload.codeflare.dev", &["AppWrapper"]),
     ("xdl.kubedl.io", &["XDLJob"]),
     ("xgboostjob.kubeflow.org", &["XGBoostJob"]),
 ];
@@ -314,7 +305,7 @@ mod tests {
         }
         assert!(is_other("xgboostjob.kubeflow.org", "XGBoostJob"));
         assert!(
-            is_other("batch.volcano.sh", "Job")
+            is_other("execution.furiko.io", "Job")
                 && !is_other("batch", "Job")
                 && !is_other("run.googleapis.com", "Job")
         );

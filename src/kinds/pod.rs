@@ -1,6 +1,6 @@
 //! Pod templates, with their containers and claims.
 
-use super::{Field, Part, PodCount};
+use super::{Entry, Field, Part, PodCount, Pods, accelerator};
 use crate::text::value::Value;
 
 /// A pod template.
@@ -12,19 +12,14 @@ pub struct PodTemplate<'a> {
     pub template: Part<'a>,
     /// The pod spec.
     pub spec: Part<'a>,
-    /// Its replica type, for kinds that have them.
-    pub replica: Option<Replica<'a>>,
+    /// What the kind says of it.
+    pub form: &'static Pods,
+    /// The mapping around the template.
+    pub around: Part<'a>,
+    /// The item or entry above it, such as a replica type.
+    pub entry: Option<Entry<'a>>,
     /// How many of its pods may run at once in a run.
     pub count: PodCount,
-}
-
-/// One entry of a mapping of roles, such as `pytorchReplicaSpecs`.
-#[derive(Clone, Debug)]
-pub struct Replica<'a> {
-    /// `Master`, `Worker`, or any other key.
-    pub name: &'a str,
-    /// The entry.
-    pub part: Part<'a>,
 }
 
 /// A list of containers in a pod spec.
@@ -76,9 +71,29 @@ pub struct ClaimUse<'a> {
 }
 
 impl<'a> PodTemplate<'a> {
-    pub(super) fn new(run: usize, template: Part<'a>, replica: Option<Replica<'a>>, count: PodCount) -> Self {
+    pub(super) fn new(
+        run: usize,
+        form: &'static Pods,
+        around: Part<'a>,
+        entry: Option<Entry<'a>>,
+        count: PodCount,
+    ) -> Self {
+        let template = around.get(form.template);
         let spec = template.get("spec");
-        Self { run, template, spec, replica, count }
+        Self { run, form, around, entry, template, spec, count }
+    }
+
+    /// Tells whether one of its containers requests an accelerator of the usual table.
+    #[must_use]
+    pub fn holds_accelerators(&self) -> bool {
+        accelerator::requests(self, accelerator::TAINTS).next().is_some()
+    }
+
+    /// Returns the name of its replica type, for kinds that have them.
+    #[must_use]
+    pub fn role(&self) -> Option<&'a str> {
+        self.form.roles()?;
+        self.entry.as_ref()?.name
     }
 
     /// Returns all containers, in every list.

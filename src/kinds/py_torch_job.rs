@@ -1,9 +1,34 @@
 //! `kubeflow.org` `PyTorchJob`: a pod template per replica type, run limits in `spec.runPolicy`.
 
-use super::kind::{Api, Definition, LabelValue, OnUpdate, Operator, Pods, Retired};
+use super::definition::{
+    Api, CUSTOM, Count, Deadline, Definition, Elastic, LabelValue, Operator, Pods, Release, Released, Restart, Retired, Ttl,
+};
 
 /// What moved since versions with run limits in `spec`.
 const LIMITS: &str = ", and run limits such as `cleanPodPolicy` in `spec.runPolicy` instead of `spec`";
+
+/// Versions of all kinds of the training operator that it no longer has.
+pub(super) const RETIRED: [Retired; 3] = [
+    Retired { api_version: "kubeflow.org/v1alpha2", since: "", moved: Some(LIMITS) },
+    Retired { api_version: "kubeflow.org/v1beta1", since: "", moved: Some(LIMITS) },
+    Retired { api_version: "kubeflow.org/v1beta2", since: "", moved: Some(LIMITS) },
+];
+
+/// The TTL of the training operator deletes the object, and the pods with it.
+pub(super) const TTL: Ttl = Ttl::Deletes { what: "the finished job and its pods are", deletes_pods: true, of_job: None };
+
+/// The training operator keeps all pods unless told otherwise; since 1.9.4 at the deadline, too (kinds.md §1).
+pub(super) const RELEASE: Release = Release {
+    field: "cleanPodPolicy",
+    value: Released::Word("Running"),
+    unless: &[],
+    holds: "pods that still run when the job has ended keep running and hold their GPUs",
+    effect: "which deletes running pods and keeps finished ones with their logs",
+};
+
+/// The `restartPolicy` of a replica type.
+pub(super) const RESTART: Restart =
+    Restart::Beside { words: &["OnFailure", "Never", "ExitCode"], ignored: None };
 
 pub(super) static PY_TORCH_JOB: Definition = Definition {
     group: "kubeflow.org",
@@ -14,28 +39,37 @@ pub(super) static PY_TORCH_JOB: Definition = Definition {
             since: "",
             moved: Some(", and `spec.pytorchReplicaSpecs` instead of `spec.replicaSpecs[]`"),
         },
-        Retired { api_version: "kubeflow.org/v1alpha2", since: "", moved: Some(LIMITS) },
-        Retired { api_version: "kubeflow.org/v1beta1", since: "", moved: Some(LIMITS) },
-        Retired { api_version: "kubeflow.org/v1beta2", since: "", moved: Some(LIMITS) },
+        RETIRED[0],
+        RETIRED[1],
+        RETIRED[2],
     ],
     name: "PyTorchJob",
     resource: "pytorchjobs",
-    body: &["spec"],
-    run_metadata: &["metadata"],
     limits: &["spec", "runPolicy"],
-    pods: Pods::Roles {
-        at: &["spec", "pytorchReplicaSpecs"],
+    deadline: Deadline::Marks,
+    ttl: TTL,
+    release: Some(RELEASE),
+    pods: &[Pods {
+        at: &["spec", "pytorchReplicaSpecs", "*"],
+        template: "template",
         // An autoscaler or `kubectl scale` can add workers without an admission review (kubernetes.md §5.2).
-        elastic: Some(("Worker", &["spec", "elasticPolicy", "maxReplicas"])),
+        count: Count::Replicas {
+            unset: |_| 1,
+            elastic: Some(Elastic {
+                role: "Worker",
+                least: &["spec", "elasticPolicy", "minReplicas"],
+                most: &["spec", "elasticPolicy", "maxReplicas"],
+            }),
+        },
+        restart: RESTART,
+    }],
+    api: Api::Custom {
+        schema: include_str!("py_torch_job.schema.json"),
+        operator: Some(Operator::Training { container: "pytorch" }),
     },
-    schedule: None,
-    api: Api::Custom { schema: include_str!("py_torch_job.schema.json"), operator: Some(Operator::Training { container: "pytorch" }) },
-    clean_up: Some("cleanPodPolicy"),
-    finished: &["Succeeded", "Failed"],
-    on_update: OnUpdate::Restarts,
-    children: None,
     pod_labels: &[
         ("training.kubeflow.org/job-name", LabelValue::NameOfRun),
         ("training.kubeflow.org/operator-name", LabelValue::Text("pytorchjob-controller")),
     ],
+    ..CUSTOM
 };

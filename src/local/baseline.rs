@@ -390,7 +390,7 @@ spec:
 
     #[test]
     fn what_is_not_judged_is_known_by_its_reason() {
-        let mpi = "apiVersion: kubeflow.org/v2beta1\nkind: MPIJob\nmetadata: {name: a}\n";
+        let mpi = "apiVersion: training.kubedl.io/v1\nkind: MPIJob\nmetadata: {name: a}\n";
         let claims = JOB.replace("spec:\n  ttl", "spec:\n  parallelism: 2\n  ttl").replace(
             "      restart",
             "      volumes:\n      - {name: v, persistentVolumeClaim: {claimName: data}}\n      restart",

@@ -11,7 +11,6 @@ use super::Report;
 use super::text::{clean, plural, thousands};
 use crate::judge::engine::Verdict;
 use crate::judge::finding::Level;
-use crate::kinds::Kind;
 use crate::text::pointer::Pointer;
 use crate::text::value::Value;
 
@@ -157,7 +156,7 @@ impl Impact {
     pub(super) fn line(&self) -> String {
         let total = self.total();
         if total.objects == 0 {
-            return format!("no {} to judge", Kind::listed("or"));
+            return "no batch jobs to judge".to_owned();
         }
         let objects =
             format!("{} in {}", plural(total.objects, "object"), plural(self.namespaces.len(), "namespace"));
@@ -397,7 +396,7 @@ mod tests {
     #[test]
     fn the_line_says_what_would_be_done_and_leaves_out_what_would_not() {
         let mut impact = Impact::default();
-        assert_eq!(impact.line(), "no Job, CronJob or PyTorchJob to judge");
+        assert_eq!(impact.line(), "no batch jobs to judge");
         impact.namespaces.insert("a".to_owned(), tally(1, 0, 0, 2));
         assert_eq!(impact.line(), "3 objects in 1 namespace: 1 would be denied, 2 admitted as they are");
         impact.namespaces.insert("b".to_owned(), tally(0, 1200, 3, 0));

@@ -6,7 +6,6 @@ use std::fmt::Write as _;
 use super::text::{plural, thousands};
 use super::{Located, Report, unjudged};
 use crate::judge::finding::Level;
-use crate::kinds::Kind;
 
 /// Returns the summary line, without a line break.
 pub(super) fn line(report: &Report) -> String {
@@ -17,7 +16,7 @@ pub(super) fn line(report: &Report) -> String {
     if report.impact.is_some() {
         // It says all of it.
     } else if report.objects == 0 && report.findings.is_empty() {
-        let _ = write!(line, ": no {} among them", Kind::listed("or"));
+        let _ = write!(line, ": no batch jobs among them");
     } else if report.findings.is_empty() && !report.unjudged.is_empty() {
         // "No findings" is only about judged objects.
         let _ = write!(line, ", {}: no findings", plural(report.objects, "job"));
@@ -108,7 +107,7 @@ mod tests {
         );
         report.suppressed = 0;
         report.objects = 0;
-        assert_eq!(line(&report), "1 file, 1,263 documents: no Job, CronJob or PyTorchJob among them");
+        assert_eq!(line(&report), "1 file, 1,263 documents: no batch jobs among them");
         let report = sample::report();
         assert_eq!(
             line(&report),

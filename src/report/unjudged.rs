@@ -204,7 +204,7 @@ fn quoted(path: &str) -> Cow<'_, str> {
 /// How many kinds the summary names.
 const NAMED: usize = 8;
 
-/// Returns a short summary, such as `3 of 9 objects not judged (MPIJob 2, JobSet 1); 1 chart not rendered`,
+/// Returns a short summary, such as `3 of 9 objects not judged (MPIJob.training.kubedl.io 2, JobSet.batch.x-k8s.io 1); 1 chart not rendered`,
 /// if anything was not judged.
 pub(super) fn in_short(report: &Report) -> Option<String> {
     let mut kinds: BTreeMap<Cow<'_, str>, usize> = BTreeMap::new();
@@ -314,14 +314,17 @@ mod tests {
     fn the_summary_counts_objects_by_kind_and_all_else_by_what_it_is() {
         let mut report = Report { objects: 6, ..Report::default() };
         assert_eq!(in_short(&report), None);
-        let mpi = Some(("kubeflow.org/v2beta1", "MPIJob"));
+        let mpi = Some(("training.kubedl.io/v1alpha1", "MPIJob"));
         report.unjudged = vec![
             at("a", mpi, Reason::Kind),
             at("a", mpi, Reason::Kind),
-            at("a", Some(("jobset.x-k8s.io/v1alpha2", "JobSet")), Reason::Kind),
+            at("a", Some(("batch.x-k8s.io/v1alpha1", "JobSet")), Reason::Kind),
         ];
-        assert_eq!(in_short(&report).as_deref(), Some("3 of 9 objects not judged (MPIJob 2, JobSet 1)"));
-        let volcano = Some(("batch.volcano.sh/v1alpha1", "Job"));
+        assert_eq!(
+            in_short(&report).as_deref(),
+            Some("3 of 9 objects not judged (MPIJob.training.kubedl.io 2, JobSet.batch.x-k8s.io 1)")
+        );
+        let volcano = Some(("execution.furiko.io/v1alpha1", "Job"));
         report.unjudged = vec![
             at("a", volcano, Reason::Kind),
             at("a", Some(("batch/v1", "Job")), Reason::Partial),
@@ -329,7 +332,7 @@ mod tests {
             at("b", None, Reason::Chart("b".into())),
             at("-", None, Reason::Nothing),
         ];
-        let line = "2 of 7 objects not judged (Job.batch.volcano.sh 1, partial Job 1); 1 chart not rendered; 1 claim unknown; nothing to judge in standard input";
+        let line = "2 of 7 objects not judged (Job.execution.furiko.io 1, partial Job 1); 1 chart not rendered; 1 claim unknown; nothing to judge in standard input";
         assert_eq!(in_short(&report).as_deref(), Some(line));
     }
 

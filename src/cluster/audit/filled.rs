@@ -6,7 +6,7 @@
 
 use crate::judge::appliers::{LAST_APPLIED, owned};
 use crate::kinds::accelerator;
-use crate::kinds::{Field, OnUpdate, Part, Workload};
+use crate::kinds::{Field, OnUpdate, Part, Ttl, Workload};
 use crate::report::{Filled, Reapply};
 use crate::text::pointer::Pointer;
 use crate::text::value::Value;
@@ -66,10 +66,11 @@ pub(super) fn filled(object: &Value) -> Vec<Filled> {
     let Some(workload) = Workload::of(object) else { return Vec::new() };
     let Some(manifest) = Manifest::of(&workload) else { return Vec::new() };
     let mut found = Vec::new();
-    for ttl in workload.runs.iter().map(|run| run.limits.get("ttlSecondsAfterFinished")) {
-        if let (Field::Set(seconds), Written::No) = (ttl.int(), manifest.says(&ttl.pointer)) {
-            found.push(Filled { path: ttl.pointer, value: seconds.into(), reapply: Reapply::Kept });
-        }
+    let ttl = workload.limits.get("ttlSecondsAfterFinished");
+    if let (Ttl::Deletes { .. }, Field::Set(seconds)) = (workload.kind.ttl, ttl.int())
+        && let Written::No = manifest.says(&ttl.pointer)
+    {
+        found.push(Filled { path: ttl.pointer, value: seconds.into(), reapply: Reapply::Kept });
     }
     // The API server's own default is `Failed` where there is a podFailurePolicy.
     let job_spec = workload

@@ -59,8 +59,8 @@ impl Judge<'_> {
         {
             return Fate::Finished;
         }
-        let parent = kind.parent().filter(|(parent, children)| self.is_made_by(*parent, children, object));
-        let user = parent.map(|(_, children)| children.maker);
+        let parent = kind.parents().find(|(parent, children)| self.is_made_by(*parent, children, object));
+        let user = parent.and_then(|(parent, _)| parent.makers.first().copied());
         let today = self.options.today;
         let request = Request {
             operation: Operation::Create,

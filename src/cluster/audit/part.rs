@@ -35,7 +35,7 @@ impl Part {
     pub(super) fn take(&mut self, object: &Value, fate: Fate, options: &Options) {
         self.read += 1;
         let uid = object.pointer("/metadata/uid").and_then(Value::as_str);
-        if let (Some(uid), true) = (uid, Kind::of(object).is_some_and(|kind| kind.children.is_some())) {
+        if let (Some(uid), true) = (uid, Kind::of(object).is_some_and(|kind| !kind.children.is_empty())) {
             self.cron_jobs.push(uid.into());
         }
         // Finished objects are applied again, too; children of controllers never are.

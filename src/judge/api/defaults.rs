@@ -6,7 +6,7 @@
 use super::schema::{Id, Root, Schema, Shape};
 use super::stored::{self, Entries, Stored};
 use crate::k8s::quantity::Quantity;
-use crate::kinds::{Api, Kind, whole};
+use crate::kinds::{Api, EACH, Kind, whole};
 use crate::text::value::Value;
 
 /// As [`stored()`], as a value of its own.
@@ -26,7 +26,10 @@ pub fn stored(object: &Value) -> Stored<'_> {
     match kind.api {
         Api::Job => job(&mut object),
         Api::CronJob => cron_job(&mut object),
-        Api::Custom { .. } => custom(kind, &mut object),
+        Api::Custom { .. } => {
+            of_schema(schema, shape, &mut object);
+            ports(kind, &mut object);
+        }
     }
     object
 }
@@ -134,11 +137,6 @@ fn mapping<'m, 'a>(entries: &'m mut Entries<'a>, key: &'static str) -> Option<&'
 /// Returns an existing mapping.
 fn existing<'m, 'a>(entries: &'m mut Entries<'a>, key: &str) -> Option<&'m mut Entries<'a>> {
     entries.get_mut(key)?.as_mapping_mut()
-}
-
-/// Returns the mapping at a path, if it exists.
-fn at<'m, 'a>(object: &'m mut Stored<'a>, path: &[&str]) -> Option<&'m mut Entries<'a>> {
-    path.iter().try_fold(object.as_mapping_mut()?, |entries, key| existing(entries, key))
 }
 
 /// Returns the mappings in a list.
@@ -431,21 +429,65 @@ fn pull_policy(image: &str) -> &'static str {
 }
 
 /// Sets the defaults of a CustomResourceDefinition's schema. Those of the operator are never written.
-fn custom(kind: Kind, object: &mut Stored<'_>) {
-    if let Some(limits) = at(object, kind.limits) {
-        set(limits, "suspend", false);
+fn of_schema<'a>(schema: &'static Schema, id: Id, value: &mut Stored<'a>) {
+    if !schema.has_defaults(id) {
+        return;
     }
-    let Some(roles) = kind.roles() else { return };
-    for replica in
-        at(object, roles).into_iter().flat_map(|roles| roles.values_mut()).filter_map(Stored::as_mapping_mut)
-    {
-        let Some(pod) = existing(replica, "template").and_then(|template| existing(template, "spec")) else {
-            continue;
-        };
-        for list in ["initContainers", "containers", "ephemeralContainers"] {
-            each(pod, list)
-                .for_each(|container| each(container, "ports").for_each(|port| set(port, "protocol", "TCP")));
+    match (schema.shape(id), value) {
+        (Shape::Object(fields), Stored::Mapping(entries)) => {
+            for (name, default) in &fields.defaults {
+                // `null` is dropped before defaults are set.
+                if entries.get(name).is_none_or(Stored::is_null) {
+                    entries.insert(&**name, Stored::of(default));
+                }
+            }
+            for name in fields.names() {
+                if let (Some(id), Some(value)) = (fields.get(name), entries.get_mut(name)) {
+                    of_schema(schema, id, value);
+                }
+            }
         }
+        (Shape::List(item), Stored::List(items)) => {
+            items.iter_mut().for_each(|value| of_schema(schema, *item, value));
+        }
+        (Shape::Map(item), Stored::Mapping(entries)) => {
+            entries.values_mut().for_each(|value| of_schema(schema, *item, value));
+        }
+        _ => {}
+    }
+}
+
+/// Sets the only default that the schemas of pod templates have in custom resources.
+fn ports(kind: Kind, object: &mut Stored<'_>) {
+    for form in kind.pods {
+        each_around(object, form.at, &mut |around| {
+            let template = existing(around, form.template);
+            let Some(pod) = template.and_then(|template| existing(template, "spec")) else { return };
+            for list in ["initContainers", "containers", "ephemeralContainers"] {
+                each(pod, list).for_each(|container| {
+                    each(container, "ports").for_each(|port| set(port, "protocol", "TCP"));
+                });
+            }
+        });
+    }
+}
+
+/// Calls a function with each mapping around a pod template.
+fn each_around<'a>(value: &mut Stored<'a>, path: &[&str], found: &mut dyn FnMut(&mut Entries<'a>)) {
+    match (path.split_first(), value) {
+        (None, Stored::Mapping(entries)) => found(entries),
+        (Some((&EACH, below)), Stored::List(items)) => {
+            items.iter_mut().for_each(|item| each_around(item, below, found));
+        }
+        (Some((&EACH, below)), Stored::Mapping(entries)) => {
+            entries.values_mut().for_each(|entry| each_around(entry, below, found));
+        }
+        (Some((key, below)), Stored::Mapping(entries)) => {
+            if let Some(value) = entries.get_mut(key) {
+                each_around(value, below, found);
+            }
+        }
+        _ => {}
     }
 }
 

@@ -58,6 +58,8 @@ pub(super) struct Fields {
     slots: Box<[u16]>,
     /// Names of required fields, sorted.
     pub(super) required: Vec<Box<str>>,
+    /// Fields with a default, which the API server sets where they are missing.
+    pub(super) defaults: Vec<(Box<str>, value::Value)>,
 }
 
 /// One field of a mapping.
@@ -92,7 +94,7 @@ impl Fields {
             }
             slots[at] = number;
         }
-        Self { fields, slots, required }
+        Self { fields, slots, required, defaults: Vec::new() }
     }
 
     /// Returns the shape of a field.
@@ -129,6 +131,8 @@ pub(super) struct Root {
 #[derive(Debug)]
 pub(super) struct Schema {
     shapes: Vec<Shape>,
+    /// For each shape, whether it has defaults, or something below it has.
+    defaulted: Vec<bool>,
     job: Id,
     cron_job: Id,
     claim: Id,
@@ -192,13 +196,18 @@ impl Schema {
         &self.shapes[usize::from(id.0)]
     }
 
+    /// Tells whether a shape, or something below it, has defaults.
+    pub(super) fn has_defaults(&self, id: Id) -> bool {
+        self.defaulted[usize::from(id.0)]
+    }
+
     fn build() -> Self {
         // Tests read them all.
         let mut definitions: BTreeMap<String, Value> =
             serde_json::from_str(built_in::DEFINITIONS).unwrap_or_default();
         let customs: Vec<(Kind, String)> = Kind::all()
             .filter(|kind| !kind.is_built_in())
-            .map(|kind| (kind, format!("{}.{}", kind.resource, kind.group)))
+            .map(|kind| (kind, format!("{}.{}.{}", kind.resource, kind.version, kind.group)))
             .collect();
         for (kind, name) in &customs {
             if let Api::Custom { schema, .. } = kind.api {
@@ -208,7 +217,31 @@ impl Schema {
         let mut builder = Builder { definitions: &definitions, shapes: Vec::new(), known: BTreeMap::new() };
         let [job, cron_job, claim] = BUILT_IN.map(|name| builder.named(name, ""));
         let custom = customs.iter().map(|(kind, name)| (*kind, builder.named(name, ""))).collect();
-        Self { shapes: builder.shapes, job, cron_job, claim, custom }
+        let defaulted = defaulted(&builder.shapes);
+        Self { shapes: builder.shapes, defaulted, job, cron_job, claim, custom }
+    }
+}
+
+/// Returns for each shape whether it has defaults, or something below it has.
+fn defaulted(shapes: &[Shape]) -> Vec<bool> {
+    let mut known = vec![false; shapes.len()];
+    // Shapes may contain themselves: until nothing changes.
+    loop {
+        let is = |id: &Id| known[usize::from(id.0)];
+        let found: Vec<bool> = shapes
+            .iter()
+            .map(|shape| match shape {
+                Shape::List(item) | Shape::Map(item) => is(item),
+                Shape::Object(fields) => {
+                    !fields.defaults.is_empty() || fields.fields.iter().any(|field| is(&field.shape))
+                }
+                _ => false,
+            })
+            .collect();
+        if found == known {
+            return known;
+        }
+        known = found;
     }
 }
 
@@ -287,7 +320,12 @@ impl<'d> Builder<'d> {
             properties.iter().map(|(name, schema)| (name.as_str(), self.add(schema, name))).collect();
         let required = schema.get("required").and_then(Value::as_array).map_or(&[][..], Vec::as_slice);
         let required = required.iter().filter_map(Value::as_str);
-        Shape::Object(Fields::of(fields, required.map(Into::into).collect()))
+        let mut fields = Fields::of(fields, required.map(Into::into).collect());
+        fields.defaults = properties
+            .iter()
+            .filter_map(|(name, schema)| Some((name.as_str().into(), schema.get("default")?.clone().into())))
+            .collect();
+        Shape::Object(fields)
     }
 }
 
@@ -327,7 +365,12 @@ mod tests {
         for id in
             [schema.job, schema.cron_job, schema.claim].into_iter().chain(schema.custom.values().copied())
         {
-            assert_eq!(names(&schema, id), ["apiVersion", "kind", "metadata", "spec", "status"]);
+            if matches!(schema.shape(id), Shape::Any) {
+                // The vendor does not publish it.
+                continue;
+            }
+            let names = names(&schema, id);
+            assert!(names.starts_with(&["apiVersion", "kind", "metadata", "spec"]), "{names:?}");
         }
         let Shape::Object(job) = schema.shape(schema.job) else { panic!("a Job is a mapping") };
         let spec = job.get("spec").expect("a Job has a spec");

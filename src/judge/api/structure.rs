@@ -6,7 +6,7 @@ use super::schema::{Fields, Id, Schema, Shape};
 use crate::judge::checks::{self, API_SERVER, FIELD_TYPE, PLACEHOLDER, UNKNOWN_FIELD};
 use crate::judge::finding::{Finding, Level, Safety};
 use crate::k8s::quantity::Quantity;
-use crate::kinds::{Kind, Workload, whole};
+use crate::kinds::{EACH, Kind, Workload, whole};
 use crate::text::meter;
 use crate::text::patch::Op;
 use crate::text::placeholder::{help as placeholder_help, is_no_image, is_placeholder, is_to_replace};
@@ -283,14 +283,9 @@ impl Walk<'_> {
         names.extend(["template", "containers", "securityContext"]);
         names.sort_unstable();
         names.dedup();
-        // All roles have the same fields, so one of them is enough: the one around the field, or the first.
-        let role = kind.roles().map(Pointer::of).and_then(|roles| {
-            let around = parent.below(&roles).and_then(|below| below.tokens().first().copied().cloned());
-            let first = || roles.find(self.object)?.as_object()?.keys().next().map(|key| roles.key(key));
-            around.map(|role| roles.clone().then(role)).or_else(first)
-        });
+        names.retain(|name| *name != EACH);
         let mut levels = Vec::new();
-        self.levels(&names, role.as_ref(), self.root, Pointer::root(), &mut levels);
+        self.levels((kind, &names), parent, self.root, Pointer::root(), &mut levels);
         let holders = levels.into_iter().filter(|(at, fields)| at != parent && fields.get(key).is_some());
         holders
             .map(|(at, _)| (distance(&at, parent), at))
@@ -298,12 +293,20 @@ impl Walk<'_> {
             .map(|(_, at)| at)
     }
 
-    /// Collects the mappings that authors confuse: the object, its specs, templates, first containers and one
-    /// role. How many there are depends on the schema alone.
+    /// Returns the item or entry around a place, or the first.
+    fn one_inside(&self, at: &Pointer, place: &Pointer) -> Option<Pointer> {
+        let around = place.below(at).and_then(|below| below.tokens().first().copied().cloned());
+        let first = || at.find(self.object)?.as_object()?.keys().next().map(|key| at.key(key));
+        around.map(|token| at.clone().then(token)).or_else(first)
+    }
+
+    /// Collects the mappings that authors confuse: the object, its specs, templates and containers. All items
+    /// of a list and all roles have the same fields, so one of them is enough: the one around the field, or
+    /// the first. How many levels there are depends on the schema alone.
     fn levels(
         &self,
-        names: &[&'static str],
-        role: Option<&Pointer>,
+        (kind, names): (Kind, &[&'static str]),
+        parent: &Pointer,
         id: Id,
         at: Pointer,
         out: &mut Vec<(Pointer, &'static Fields)>,
@@ -313,15 +316,18 @@ impl Walk<'_> {
                 meter::spend(1);
                 for name in names {
                     if let Some(field) = fields.get(name) {
-                        self.levels(names, role, field, &at / *name, out);
+                        self.levels((kind, names), parent, field, &at / *name, out);
                     }
                 }
                 out.push((at, fields));
             }
-            Shape::List(item) => self.levels(names, role, *item, at / 0, out),
-            Shape::Map(item) => {
-                if let Some(role) = role.filter(|role| role.parent().as_ref() == Some(&at)) {
-                    self.levels(names, Some(role), *item, role.clone(), out);
+            Shape::List(item) => {
+                let next = self.one_inside(&at, parent).unwrap_or(&at / 0);
+                self.levels((kind, names), parent, *item, next, out);
+            }
+            Shape::Map(item) if kind.roles().is_some_and(|roles| at == Pointer::of(roles)) => {
+                if let Some(next) = self.one_inside(&at, parent) {
+                    self.levels((kind, names), parent, *item, next, out);
                 }
             }
             _ => {}

@@ -68,9 +68,11 @@ pub fn validate(object: &Stored<'_>) -> Vec<Cause> {
 #[must_use]
 pub fn pods_refused(object: &Stored<'_>) -> Vec<Cause> {
     let mut causes = Causes::default();
-    let Some(roles) = object.kind().and_then(|kind| kind.roles()) else { return Vec::new() };
-    for (_, replica) in Part::root(object).at(roles).entries() {
-        let pod = replica.at(&["template", "spec"]);
+    let custom = object.kind().filter(|kind| !kind.is_built_in());
+    let object = Part::root(object);
+    let mut check = |template: &'static str, around: &Part<'_, '_>| {
+        let template = around.get(template);
+        let pod = template.get("spec");
         let volumes: HashSet<&str> =
             pod.get("volumes").items().map(|volume| volume.get("name").text()).collect();
         for list in ["initContainers", "containers"] {
@@ -83,6 +85,9 @@ pub fn pods_refused(object: &Stored<'_>) -> Vec<Cause> {
                 }
             }
         }
+    };
+    for form in custom.into_iter().flat_map(|kind| kind.pods) {
+        custom::each(&object, form.at, None, &mut |_, around| check(form.template, around));
     }
     causes.into_vec()
 }

@@ -1,7 +1,7 @@
 //! Fields by role, as CEL for the kinds of a policy.
 
 use crate::judge::rule::Kinds;
-use crate::kinds::{Kind, Path};
+use crate::kinds::{EACH, Finished, Kind, Path, Pods};
 
 /// Returns an expression with its variables replaced for a kind: `$limits(FIELD)` and `$roles`, which may be
 /// missing, the `$labels` of the pods' object, and the paths `$place(FIELD)` and `$rolesPlace` as text.
@@ -20,25 +20,53 @@ pub(super) fn with_roles(text: &str, kinds: Kinds) -> String {
 
 /// Returns the pod templates of an object that is called `o`.
 pub(super) fn templates(kinds: Kinds) -> String {
-    choose(kinds, |kind| match kind.roles() {
-        None => format!("[{}.template]", value(kind, kind.limits)),
-        Some(at) => {
-            let (maybe, there) = (value(kind, at), format!("o.{}", at.join(".")));
-            format!("{maybe}.orValue({{}}).map(name, {there}[name].?template.orValue({{}}))")
-        }
+    choose(kinds, |kind| {
+        let of = |pods: &Pods| match pods.at.iter().position(|key| *key == EACH) {
+            None if kind.body.starts_with(pods.at) => {
+                format!("[{}.{}]", value(kind, pods.at), pods.template)
+            }
+            None => format!("[{}.?{}.orValue({{}})]", value(kind, pods.at), pods.template),
+            Some(at) => {
+                let (around, below) = (&pods.at[..at], &pods.at[at + 1..]);
+                let (maybe, there) = (value(kind, around), format!("o.{}", around.join(".")));
+                let below: String =
+                    below.iter().chain([&pods.template]).map(|key| format!(".?{key}")).collect();
+                match pods.is_in_list() {
+                    true => format!("{maybe}.orValue([]).map(item, item{below}.orValue({{}}))"),
+                    false => {
+                        format!("{maybe}.orValue({{}}).map(name, {there}[name]{below}.orValue({{}}))")
+                    }
+                }
+            }
+        };
+        let all: Vec<String> = kind.pods.iter().map(of).collect();
+        if all.is_empty() { "[]".to_owned() } else { all.join(" + ") }
     })
 }
 
-/// Returns the types of the conditions that say that an object, which is called `o`, has ended.
+/// Returns an expression that tells whether an object, which is called `o`, has ended.
 pub(super) fn finished(kinds: Kinds) -> String {
     choose(kinds, |kind| {
-        format!("[{}]", kind.finished.iter().map(|end| format!("'{end}'")).collect::<Vec<_>>().join(", "))
+        let words = |words: &[&str]| {
+            format!("[{}]", words.iter().map(|word| format!("'{word}'")).collect::<Vec<_>>().join(", "))
+        };
+        match kind.finished {
+            Finished::Conditions(types) => format!(
+                "o.?status.?conditions.orValue([]).exists(it, it.status == 'True' &&\n    it.type in {})",
+                words(types)
+            ),
+            Finished::Field(path, ends) => {
+                format!("o.?{}.orValue('') in {}", path.join(".?"), words(ends))
+            }
+            Finished::Never => "false".to_owned(),
+        }
     })
 }
 
 /// Returns an expression that is one thing for each kind of the object that is called `o`.
 fn choose(kinds: Kinds, of: impl Fn(Kind) -> String) -> String {
-    let mut all: Vec<(Kind, String)> = kinds.iter().map(|kind| (kind, of(kind))).collect();
+    let mut all: Vec<(Kind, String)> = kinds.exported().map(|kind| (kind, of(kind))).collect();
+    all.dedup_by(|(next, text), (kind, known)| next.name == kind.name && text == known);
     let Some((_, last)) = all.first().cloned() else { return "[]".to_owned() };
     all.retain(|(_, text)| *text != last);
     let others: String =
@@ -73,16 +101,27 @@ mod tests {
 
     #[test]
     fn roles_become_the_fields_of_each_kind() {
-        assert_eq!(
-            with_roles("$limits(x).hasValue()", Kinds::All),
-            "(o.kind == 'CronJob' ? o.spec.jobTemplate.spec.?x :\n  o.kind == 'PyTorchJob' ? o.spec.?runPolicy.?x :\n  o.spec.?x).hasValue()"
+        let limits = with_roles("$limits(x).hasValue()", Kinds::WithDeadline);
+        for part in [
+            "(o.kind == 'CronJob' ? o.spec.jobTemplate.spec.?x :",
+            "\n  o.kind == 'PyTorchJob' ? o.spec.?runPolicy.?x :",
+            "\n  o.spec.?x).hasValue()",
+        ] {
+            assert!(limits.contains(part), "{part}: {limits}");
+        }
+        // Both versions of it have the same fields.
+        assert_eq!(limits.matches("'MPIJob'").count(), 1, "{limits}");
+        let roles = with_roles("$roles.orValue({}) + $rolesPlace", Kinds::Roles);
+        assert!(roles.starts_with("(o.kind == 'MPIJob' ? o.spec.?mpiReplicaSpecs :"), "{roles}");
+        assert!(
+            roles.contains(
+                "o.spec.?pytorchReplicaSpecs).orValue({}) + (o.kind == 'MPIJob' ? 'spec.mpiReplicaSpecs'"
+            ),
+            "{roles}"
         );
+        let labels = with_roles("$labels", Kinds::WithDeadline);
         assert_eq!(
-            with_roles("$roles.orValue({}) + $rolesPlace", Kinds::Roles),
-            "o.spec.?pytorchReplicaSpecs.orValue({}) + 'spec.pytorchReplicaSpecs'"
-        );
-        assert_eq!(
-            with_roles("$labels", Kinds::JobSpecs),
+            labels,
             "(o.kind == 'CronJob' ? o.spec.jobTemplate.?metadata.?labels.orValue({}) :\n  o.metadata.?labels.orValue({}))"
         );
     }

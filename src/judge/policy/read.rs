@@ -337,7 +337,8 @@ impl<'s> Reader<'s> {
             return Matcher::default();
         }
         let fields = self.fields(&field.at, field.value, "`match`", keys::MATCH);
-        let kinds = Kind::all().map(|kind| (kind.as_str(), kind)).collect::<Vec<_>>();
+        let mut kinds: Vec<(&str, Kind)> = Kind::all().map(|kind| (kind.title(), kind)).collect();
+        kinds.dedup_by_key(|(title, _)| *title);
         let mut labels = BTreeMap::new();
         let place = fields.get("labels");
         for (key, value) in self.mapping(&place.at, place.value, "`labels`").into_iter().flatten() {

@@ -129,7 +129,7 @@ fn matcher(key: &str) -> Value {
             "description": "The object must be of one of these kinds.",
             "type": "array",
             "minItems": 1,
-            "items": {"enum": Kind::all().map(Kind::as_str).collect::<Vec<_>>()},
+            "items": {"enum": Kind::titles()},
         }),
         "labels" => json!({
             "description": "Labels the object must have.",

@@ -295,7 +295,7 @@ fn check_claim(cx: &mut Cx<'_>, scene: &Scene<'_, '_>, shared: &Shared<'_>, clai
         }
         let together = || {
             !takes_turns(workload)
-                && pods.iter().map(|pod| scene.placement.min_pods(*pod)).fold(0, i64::saturating_add) > 1
+                && pods.iter().map(|pod| workload.pods[*pod].count.least).fold(0, i64::saturating_add) > 1
         };
         let sure = match nodes {
             Some(Nodes::Several) => Sure::Certain("pods on different nodes use it"),

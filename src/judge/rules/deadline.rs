@@ -85,13 +85,13 @@
 //! * <https://kueue.sigs.k8s.io/docs/concepts/workload/#maximum-execution-time>
 //! * <https://github.com/kubeflow/trainer/pull/3420>
 
+use std::collections::BTreeSet;
 use std::fmt::Write as _;
 
 use crate::judge::finding::{Finding, Level, Part as FindingPart, Place, Safety};
 use crate::judge::policy::Action;
 use crate::judge::rule::{Cel, Cx, Exportable, Fills, Flag, Kinds, Measure, Number, Ratchet, Rule};
-use crate::kinds::accelerator;
-use crate::kinds::{Field, Part, PodTemplate, Run, Workload};
+use crate::kinds::{Deadline, Field, Part, PodTemplate, Run, Ttl, Workload};
 use crate::text::patch::Op;
 use crate::text::pointer::Pointer;
 
@@ -112,7 +112,7 @@ pub(super) static RULE: Rule = Rule {
     fills: Fills::Nothing,
     params: &[KUEUE.0, MAXIMUM.0, SUGGESTION.0],
     export: Exportable::Cel(Cel {
-        kinds: Kinds::All,
+        kinds: Kinds::WithDeadline,
         params: &["kueueMaxExecTime", "maximum"],
         places: "\
 [$place(activeDeadlineSeconds)].filter(place, ![$limits(activeDeadlineSeconds)].exists(deadline, (!deadline.hasValue() || (deadline.orValue(0) > 0 && deadline.orValue(0) <= 9223372036)) && (
@@ -150,6 +150,9 @@ fn longest(workload: &Workload<'_>) -> i64 {
         Field::Set(value) => value,
         _ => i64::MAX,
     };
+    if matches!(workload.kind.deadline, Deadline::Missing { .. } | Deadline::OfOthers) {
+        return 0;
+    }
     workload.runs.iter().map(of_run).max().unwrap_or_default()
 }
 
@@ -158,8 +161,46 @@ const LONGEST: &str = "\
 [$limits(activeDeadlineSeconds)].map(deadline, !deadline.hasValue() ? 9223372036854775807 : deadline.orValue(0) > 9223372036 ? 0 : deadline.orValue(0))[0]";
 
 fn check(cx: &mut Cx<'_>) {
+    let begin = cx.findings.len();
+    match cx.workload.kind.deadline {
+        Deadline::Ends | Deadline::Marks => check_runs(cx),
+        Deadline::EndsEachJob { help } => {
+            // A set is bounded when the Jobs that hold accelerators are.
+            let holders: BTreeSet<usize> =
+                cx.workload.pods.iter().filter(|pod| pod.holds_accelerators()).map(|pod| pod.run).collect();
+            for (index, run) in cx.workload.runs.iter().enumerate() {
+                if holders.is_empty() || holders.contains(&index) {
+                    check_run(cx, index, run);
+                }
+            }
+            for finding in &mut cx.findings[begin..] {
+                finding.at_most(Level::Warn);
+                finding.help = format!("{}; {help}", finding.help).into();
+            }
+        }
+        Deadline::Missing { what, help } => no_field(cx, what, help),
+        Deadline::OfOthers => {}
+    }
+}
+
+fn check_runs(cx: &mut Cx<'_>) {
     for (index, run) in cx.workload.runs.iter().enumerate() {
         check_run(cx, index, run);
+    }
+}
+
+/// Warns once of an object whose kind has no deadline, if it holds accelerators and not all of its pods have
+/// one of their own.
+fn no_field(cx: &mut Cx<'_>, what: &str, help: &'static str) {
+    let workload = cx.workload;
+    let bounded = |pod: &PodTemplate<'_>| !pod.spec.get(FIELD).int().is_unset();
+    let unbounded = workload.pods.iter().find(|pod| pod.holds_accelerators() && !bounded(pod));
+    let Some(pod) = unbounded else { return };
+    let field = pod.spec.get(FIELD);
+    let message =
+        format!("{what} has no deadline, so a run that hangs keeps its nodes until someone notices");
+    if let Some(finding) = cx.missing(&field.pointer, message) {
+        finding.at_most(Level::Warn).help(help);
     }
 }
 
@@ -302,35 +343,42 @@ fn kueue(cx: &Cx<'_>, run: &Run<'_>) -> Option<Kueue> {
 
 /// Warns of a run whose pods outlive its deadline (kinds.md §1).
 fn keeps_pods(cx: &mut Cx<'_>, index: usize, run: &Run<'_>) {
-    let Some(clean_up) = cx.workload.kind.clean_up else { return };
-    let limits = &run.limits;
-    let field = limits.get(clean_up);
-    let ttl = limits.get("ttlSecondsAfterFinished").int().set();
-    // All other words delete the pods; a TTL of 0 deletes them with the job, at once.
-    if !matches!(field.text(), Field::Unset | Field::Set("None")) || ttl == Some(0) {
+    let Some(release) = cx.workload.kind.release else { return };
+    let of_run = |pod: &&PodTemplate<'_>| pod.run == index;
+    // `resources-released` reports, and fills, where the pods hold accelerators.
+    if cx.workload.kind.deadline != Deadline::Marks
+        || cx.workload.pods.iter().filter(of_run).any(PodTemplate::holds_accelerators)
+        || release.releases(&run.limits) != Some(false)
+    {
         return;
     }
-    let what =
-        if field.is_set() { format!("`{clean_up}` is `None`") } else { format!("`{clean_up}` is not set") };
-    let holds = |pod: &PodTemplate<'_>| accelerator::requests(pod, accelerator::TAINTS).next().is_some();
-    let run_on = if cx.workload.pods.iter().filter(|pod| pod.run == index).any(holds) {
-        "keep running and hold their GPUs"
-    } else {
-        "keep running"
+    let limits = &run.limits;
+    let (name, field) = (release.field, limits.get(release.field));
+    let ttl = match cx.workload.kind.ttl {
+        // A TTL of 0 deletes the pods with the job, at once.
+        Ttl::Deletes { deletes_pods: true, .. } => limits.get("ttlSecondsAfterFinished").int().set(),
+        _ => None,
+    };
+    if ttl == Some(0) {
+        return;
+    }
+    let what = match field.value {
+        Some(value) if field.is_set() => format!("`{name}` is `{}`", value.as_str().unwrap_or("false")),
+        _ => format!("`{name}` is not set"),
     };
     let until =
         ttl.map(|ttl| format!(" for {ttl} more seconds (`ttlSecondsAfterFinished`)")).unwrap_or_default();
-    let message = format!("{what}: at the deadline the job fails, but its pods {run_on}{until}");
-    let Some(fix) = limits.set(clean_up, "Running".into()) else { return };
+    let message = format!("{what}: at the deadline the job fails, but its pods keep running{until}");
+    let Some(fix) = limits.set(name, release.value()) else { return };
     let finding = if field.is_set() {
         Some(cx.report(&field.pointer, message))
     } else {
         cx.missing(&field.pointer, message)
     };
     if let Some(finding) = finding {
-        finding.at_most(Level::Warn).help(format!(
-            "write `{clean_up}: Running`, which deletes running pods and keeps finished ones with their logs"
-        ));
+        let value = release.value();
+        let value = value.as_str().unwrap_or("true");
+        finding.at_most(Level::Warn).help(format!("write `{name}: {value}`, {}", release.effect));
         finding.fix(Safety::Unsafe, vec![fix]);
     }
 }

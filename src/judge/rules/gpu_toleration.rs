@@ -194,8 +194,12 @@ fn check_pod<'a>(
         }
     }
     if !uncovered.is_empty() {
-        let room =
-            author.get_or_insert_with(|| Author::of(cx)).room_in(&tolerations, cx.request.old, &uncovered);
+        let room = author.get_or_insert_with(|| Author::of(cx)).room_in(
+            pod,
+            &tolerations,
+            cx.request.old,
+            &uncovered,
+        );
         report_uncovered(cx, pod, &tolerations, &uncovered, room);
     }
 }
@@ -244,11 +248,13 @@ impl<'a> Author<'a> {
     /// Tells what can be done about tolerations that a list lacks. `old` is the object before an UPDATE.
     fn room_in(
         &self,
+        pod: &PodTemplate<'_>,
         tolerations: &Part<'_>,
         old: Option<&Value>,
         lacks: &[accelerator::Request<'_>],
     ) -> Room {
-        let is_own = self.has_own(tolerations);
+        // An apply sends a list around the template as a whole.
+        let is_own = pod.form.is_in_list() || self.has_own(tolerations);
         if self.is_filled && !self.replaces && !(self.applies_again && is_own) {
             return Room::Fill;
         }
@@ -408,7 +414,7 @@ fn was_applied(old: &Value) -> bool {
 
 /// How far an UPDATE is free to change pod templates.
 enum Change<'a> {
-    /// It would be rejected.
+    /// It would be rejected, or stop what runs.
     Rejected,
     /// It is allowed: only tolerations that the pods need are restored.
     Free { taints: Vec<(&'a str, &'a str)> },
@@ -424,8 +430,10 @@ impl<'a> Change<'a> {
         // Kubernetes.md §2.2: only a suspended Job that has not started can be changed; 1.35 and later
         // require less.
         let started = old.pointer("/status/startTime").is_some_and(|time| !time.is_null());
-        if cx.workload.kind.on_update == OnUpdate::TemplateImmutable && (!suspended(old) || started) {
-            return Self::Rejected;
+        match cx.workload.kind.on_update {
+            OnUpdate::TemplateImmutable if !suspended(old) || started => return Self::Rejected,
+            OnUpdate::StopsRuns => return Self::Rejected,
+            _ => {}
         }
         let kept = checks::annotation_names(cx.workload.annotation(KEEP)).any(|name| name == RULE.id);
         let is_free =

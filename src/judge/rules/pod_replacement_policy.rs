@@ -67,6 +67,7 @@
 //! * <https://kubernetes.io/docs/concepts/workloads/controllers/job/#pod-replacement-policy>
 //! * <https://github.com/kubernetes/enhancements/tree/master/keps/sig-apps/3939-allow-replacement-when-fully-terminated>
 
+use crate::judge::appliers::applied_again;
 use crate::judge::engine::Origin;
 use crate::judge::finding::{Level, Safety};
 use crate::judge::policy::Action;
@@ -95,14 +96,17 @@ const HELP: &str = "write `podReplacementPolicy: Failed`; \
                     a pod that checkpoints on SIGTERM must then exit with a status other than 0";
 
 fn check(cx: &mut Cx<'_>) {
+    // An apply sends a list around the Job as a whole, without what was filled in.
+    let in_list = cx.workload.kind.pods.iter().any(|pods| pods.is_job() && pods.is_in_list());
+    let is_lost = in_list && cx.request.origin == Origin::Admission && applied_again(cx.workload).is_some();
     for run in &cx.workload.runs {
         if let Some(spec) = &run.job_spec {
-            check_run(cx, spec);
+            check_run(cx, spec, is_lost);
         }
     }
 }
 
-fn check_run(cx: &mut Cx<'_>, spec: &Part<'_>) {
+fn check_run(cx: &mut Cx<'_>, spec: &Part<'_>, is_lost: bool) {
     if spec.get("podFailurePolicy").is_set() {
         return;
     }
@@ -128,6 +132,9 @@ fn check_run(cx: &mut Cx<'_>, spec: &Part<'_>) {
                     }
                     None => {
                         finding.help(HELP).fix(Safety::Safe, vec![fix]);
+                        if is_lost {
+                            finding.instead_of_fill(Level::Note);
+                        }
                     }
                 }
             }

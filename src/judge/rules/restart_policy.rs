@@ -73,8 +73,10 @@
 use crate::judge::finding::{Level, Safety};
 use crate::judge::policy::Action;
 use crate::judge::rule::{Cel, Cx, Exportable, Fills, Kinds, Ratchet, Rule};
-use crate::kinds::{Field, PodTemplate, Replica};
+use crate::kinds::{Field, PodTemplate, Restart, Unset};
+use crate::text::lines::cut;
 use crate::text::patch::Op;
+use crate::text::value::Value;
 
 pub(super) static RULE: Rule = Rule {
     id: "restart-policy",
@@ -98,59 +100,103 @@ pub(super) static RULE: Rule = Rule {
 
 fn check(cx: &mut Cx<'_>) {
     for pod in &cx.workload.pods {
-        match &pod.replica {
-            Some(replica) => check_replica(cx, pod, replica),
-            None => check_template(cx, pod),
+        match pod.form.restart {
+            Restart::OfTemplate { unset, always, ends_otherwise } => {
+                check_template(cx, pod, unset, always, ends_otherwise);
+            }
+            Restart::Beside { words, ignored } => check_beside(cx, pod, words, ignored),
+            Restart::Free => {}
         }
     }
 }
 
-fn check_template(cx: &mut Cx<'_>, pod: &PodTemplate<'_>) {
+fn check_template(
+    cx: &mut Cx<'_>,
+    pod: &PodTemplate<'_>,
+    unset: Unset,
+    always: &str,
+    ends_otherwise: Option<fn(&Value) -> bool>,
+) {
     let field = pod.spec.get("restartPolicy");
-    let never = cx.workload.run_of(pod).job_spec.as_ref().is_some_and(|spec| {
-        spec.get("podFailurePolicy").is_set() || spec.get("backoffLimitPerIndex").is_set()
+    let needs_never = cx.workload.run_of(pod).job_spec.as_ref().and_then(|spec| {
+        ["podFailurePolicy", "backoffLimitPerIndex"].into_iter().find(|name| spec.get(name).is_set())
     });
-    let policy = if never { "Never" } else { "OnFailure" };
+    let policy = if needs_never.is_some() { "Never" } else { "OnFailure" };
     let help = "write `restartPolicy: OnFailure` (restart a failed container in its pod) \
                 or `restartPolicy: Never` (create a new pod instead)";
     let fix = vec![Op::Add(field.pointer.clone(), policy.into())];
-    match field.text() {
-        Field::Unset => {
-            if let Some(finding) = cx.missing(
-                &field.pointer,
-                "`restartPolicy` is not set, which means `Always`: \
-                 a finished pod would run again, and the API server refuses it",
-            ) {
+    let ends = ends_otherwise.is_some_and(|ends| ends(cx.request.object));
+    match (field.text(), unset) {
+        (Field::Unset, Unset::Always) => {
+            let message = format!(
+                "`restartPolicy` is not set, which means `Always`: a finished pod would run again, {always}"
+            );
+            if let Some(finding) = cx.missing(&field.pointer, message) {
                 finding.help(help);
+                if ends {
+                    finding.at_most(Level::Warn);
+                }
                 if pod.spec.is_mapping() {
                     finding.fix(Safety::Unsafe, fix);
                 }
             }
         }
-        Field::Set("Always") => {
-            let message = "`restartPolicy` is `Always`: \
-                           a finished pod would run again, and the API server refuses it";
-            cx.report(&field.pointer, message).help(help).fix(Safety::Unsafe, fix);
+        (Field::Unset, Unset::Is(word)) => {
+            let Some(needs_never) = needs_never.filter(|_| word != "Never") else { return };
+            let message = format!(
+                "`restartPolicy` is not set, which means `{word}` here: \
+                 the API server refuses the Jobs, because `{needs_never}` needs `Never`"
+            );
+            if let Some(finding) = cx.missing(&field.pointer, message) {
+                finding.help("write `restartPolicy: Never`");
+                if pod.spec.is_mapping() {
+                    finding.fix(Safety::Unsafe, fix);
+                }
+            }
         }
-        Field::Set(_) | Field::Placeholder(_) | Field::Wrong => {}
+        (Field::Set("Always"), _) => {
+            let message = format!("`restartPolicy` is `Always`: a finished pod would run again, {always}");
+            let finding = cx.report(&field.pointer, message).help(help).fix(Safety::Unsafe, fix);
+            if ends {
+                finding.at_most(Level::Warn);
+            }
+        }
+        (Field::Set(_) | Field::Placeholder(_) | Field::Wrong, _) => {}
     }
 }
 
-fn check_replica(cx: &mut Cx<'_>, pod: &PodTemplate<'_>, replica: &Replica<'_>) {
-    let field = replica.part.get("restartPolicy");
-    if field.text() == Field::Set("Always") {
-        cx.report(
-            &field.pointer,
-            format!("`restartPolicy` of `{}` is `Always`: a finished replica would run again", replica.name),
-        )
-        .help("write `restartPolicy: OnFailure`, `Never` or `ExitCode`")
-        .fix(Safety::Unsafe, vec![Op::Replace(field.pointer.clone(), "OnFailure".into())]);
+fn check_beside(cx: &mut Cx<'_>, pod: &PodTemplate<'_>, words: &[&str], ignored: Option<&str>) {
+    let field = pod.around.get("restartPolicy");
+    let name = pod.role().unwrap_or_default();
+    let listed: Vec<String> = words.iter().map(|word| format!("`{word}`")).collect();
+    let message = match (field.text(), ignored) {
+        (Field::Set("Always"), None) => {
+            Some(format!("`restartPolicy` of `{name}` is `Always`: a finished replica would run again"))
+        }
+        (Field::Set(word), Some(ignored)) if !word.is_empty() && !words.contains(&word) => {
+            Some(format!("`restartPolicy` of `{name}` is `{}`: {ignored}", cut(word, MAX_WORD_BYTES, "…")))
+        }
+        _ => None,
+    };
+    if let Some(message) = message {
+        let finding = cx.report(&field.pointer, message);
+        if let Some((last, others)) = listed.split_last() {
+            finding
+                .help(format!("write `restartPolicy: {}", &format!("{} or {last}", others.join(", "))[1..]));
+        }
+        finding.fix(Safety::Unsafe, vec![Op::Replace(field.pointer.clone(), "OnFailure".into())]);
+        if ignored.is_some() {
+            finding.at_most(Level::Warn);
+        }
     }
-    let ignored = pod.spec.get("restartPolicy");
-    if ignored.is_set() {
+    let overwritten = pod.spec.get("restartPolicy");
+    if overwritten.is_set() {
         let place = field.pointer.to_path();
         let message = "`restartPolicy` of the pod template has no effect: \
                        the operator overwrites it with the replica's";
-        cx.report(&ignored.pointer, message).at_most(Level::Warn).help(format!("set `{place}` instead"));
+        cx.report(&overwritten.pointer, message).at_most(Level::Warn).help(format!("set `{place}` instead"));
     }
 }
+
+/// The longest word to repeat: those that Kubernetes knows are shorter.
+const MAX_WORD_BYTES: usize = 40;

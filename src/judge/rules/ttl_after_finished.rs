@@ -88,7 +88,8 @@ use crate::judge::appliers::{hook, tracker, writes_whole};
 use crate::judge::finding::{Level, Safety};
 use crate::judge::policy::Action;
 use crate::judge::rule::{Cx, Exportable, Fills, Flag, Kinds, Number, Ratchet, Rule};
-use crate::kinds::{Field, Part, Run, Workload};
+use crate::kinds::{Field, Part, Ttl, Workload};
+use crate::text::patch::Op;
 
 const CRON_SECONDS: Number = Number::new(
     "cronSeconds",
@@ -107,7 +108,7 @@ pub(super) static RULE: Rule = Rule {
     summary: "Finished jobs are deleted: `ttlSecondsAfterFinished` is set",
     kinds: Kinds::All,
     default: Action::Fill,
-    fills: Fills::Limits(FIELD),
+    fills: Fills::Ttl,
     params: &[CRON_SECONDS.0, GITOPS.0, SECONDS.0],
     export: Exportable::No(
         "what it fills in, or denies where a policy says so, depends on more than CEL says well",
@@ -120,14 +121,54 @@ pub(super) static RULE: Rule = Rule {
 const FIELD: &str = "ttlSecondsAfterFinished";
 
 fn check(cx: &mut Cx<'_>) {
-    for run in &cx.workload.runs {
-        check_run(cx, run);
+    let field = cx.workload.limits.get(FIELD);
+    if cx.workload.inside.is_some() {
+        return check_inside(cx, &field);
+    }
+    match cx.workload.kind.ttl {
+        Ttl::Deletes { what, of_job, .. } => {
+            check_limits(cx, &field, what);
+            if let Some(harm) = of_job {
+                let jobs = cx.workload.runs.iter().filter_map(|run| run.job_spec.as_ref());
+                for field in jobs.map(|spec| spec.get(FIELD)).filter(Part::is_set) {
+                    report_harm(cx, &field, harm);
+                }
+            }
+        }
+        Ttl::Harms(harm) => {
+            let jobs = cx.workload.runs.iter().filter_map(|run| run.job_spec.as_ref());
+            for field in jobs.map(|spec| spec.get(FIELD)).chain([field]).filter(Part::is_set) {
+                report_harm(cx, &field, harm);
+            }
+        }
+        Ttl::None => {}
     }
 }
 
-fn check_run(cx: &mut Cx<'_>, run: &Run<'_>) {
+/// The wrapper deletes what is inside it, and takes a component that is gone for a failure. So a TTL must be
+/// longer than it takes to see that the component has finished (kinds.md §9).
+fn check_inside(cx: &mut Cx<'_>, field: &Part<'_>) {
+    const LEAST_SECONDS: i64 = 60;
+    if let Field::Set(seconds) = field.int()
+        && seconds < LEAST_SECONDS
+    {
+        report_harm(
+            cx,
+            field,
+            "may delete the finished job before its wrapper has seen it, which then fails",
+        );
+    }
+}
+
+/// Reports a TTL that makes finished work run again.
+fn report_harm(cx: &mut Cx<'_>, field: &Part<'_>, harm: &str) {
+    let finding = cx.report(&field.pointer, format!("`{FIELD}` {harm}"));
+    finding.instead_of_fill(Level::Warn).at_most(Level::Warn).at_key().help("remove it");
+    finding.fix(Safety::Unsafe, vec![Op::Remove(field.pointer.clone())]);
+}
+
+fn check_limits(cx: &mut Cx<'_>, field: &Part<'_>, what: &str) {
     let workload = cx.workload;
-    let field = run.limits.get(FIELD);
     if !field.int().is_unset() || is_owned(workload) {
         return;
     }
@@ -166,7 +207,7 @@ fn check_run(cx: &mut Cx<'_>, run: &Run<'_>) {
     }
     let message = match &kept {
         Some(kept) => format!("`{FIELD}` is not set: {}, with their pods", kept.words()),
-        None => format!("`{FIELD}` is not set, so the finished job and its pods are never deleted"),
+        None => format!("`{FIELD}` is not set, so {what} never deleted"),
     };
     if !is_template && workload.has_begun() {
         if let Some(finding) = cx.missing(&field.pointer, message) {
@@ -189,7 +230,7 @@ fn check_run(cx: &mut Cx<'_>, run: &Run<'_>) {
         }
         return;
     }
-    let Some(fix) = run.limits.set(FIELD, seconds.into()) else { return };
+    let Some(fix) = workload.limits.set(FIELD, seconds.into()) else { return };
     if let Some(finding) = cx.missing(&field.pointer, message) {
         let earlier = if is_template { ", which deletes them earlier" } else { "" };
         finding

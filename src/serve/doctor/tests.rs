@@ -359,8 +359,12 @@ fn registration() {
             first(&mut o.mutating)["clientConfig"] = json!({"url": "https://127.0.0.1:1/mutate"});
             first(&mut o.validating)["clientConfig"] = json!({"url": "https://127.0.0.1:1/validate"});
         }),
-        case("rules", Problem, "CREATE of pytorchjobs.kubeflow.org, UPDATE of pytorchjobs", |o| {
+        case("rules", Problem, "CREATE of scaledjobs.keda.sh, UPDATE of scaledjobs", |o| {
             first(&mut o.validating)["rules"].as_array_mut().unwrap().pop();
+        }),
+        case("rules", Fine, "; not scaledjobs.keda.sh", |o| {
+            first(&mut o.validating)["rules"].as_array_mut().unwrap().pop();
+            first(&mut o.mutating)["rules"].as_array_mut().unwrap().pop();
         }),
         case("rules", Problem, "UPDATE of jobs.batch", |o| {
             first(&mut o.mutating)["rules"][0]["operations"] = json!(["CREATE"]);

@@ -41,7 +41,7 @@ fn says_nothing_of_what_is_right() {
     assert_eq!(said(&with_container(whole)), [""; 0]);
     assert_eq!(said(&job(Value::Null)), [""; 0]);
     assert_eq!(said(&job(json!({"parallelism": 4.0, "completions": null}))), [""; 0]);
-    assert_eq!(said(&json!({"apiVersion": "batch.volcano.sh/v1alpha1", "kind": "Job", "spec": 5})), [""; 0]);
+    assert_eq!(said(&json!({"apiVersion": "execution.furiko.io/v1", "kind": "Job", "spec": 5})), [""; 0]);
 }
 
 #[test]

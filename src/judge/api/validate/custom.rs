@@ -8,7 +8,7 @@ use std::collections::HashSet;
 
 use super::cause::Causes;
 use super::part::Part;
-use crate::kinds::{Kind, Pods};
+use crate::kinds::{Count, EACH, Kind};
 use crate::text::value::{Map, Value};
 
 /// Lists of a pod spec whose items are identified by some of their fields.
@@ -32,30 +32,58 @@ const OF_CONTAINER: [(&str, &[&str]); 4] = [
     ("volumeMounts", &["mountPath"]),
 ];
 
-/// Checks an object of a kind with roles.
+/// Checks a custom resource.
 pub(super) fn check(kind: Kind, object: &Part<'_, '_>, causes: &mut Causes) {
-    let Pods::Roles { at, elastic } = kind.pods else { return };
-    let replicas = object.at(at);
-    if object.at(kind.body).is_mapping() && !replicas.is_set() {
-        causes.required(&replicas, "");
+    if let Some(roles) = kind.roles().map(|roles| object.at(roles))
+        && object.at(kind.body).is_mapping()
+        && !roles.is_set()
+    {
+        causes.required(&roles, "");
     }
-    for (name, replica) in replicas.entries() {
-        let count = replica.get("replicas");
-        // The scale subresource reads the number of this role.
-        if elastic.is_some_and(|(role, _)| role == name) && count.number().is_some_and(|count| count < 0) {
-            causes.invalid(&count, "should be a non-negative integer");
-        }
-        let pod = replica.at(&["template", "spec"]);
-        for (list, keys) in OF_POD {
-            unique(&pod.get(list), keys, causes);
-        }
-        for slot in ["containers", "ephemeralContainers", "initContainers"] {
-            for container in pod.get(slot).items() {
-                for (list, keys) in OF_CONTAINER {
-                    unique(&container.get(list), keys, causes);
-                }
-                unique(&container.at(&["resources", "claims"]), &["name"], causes);
+    for form in kind.pods {
+        each(object, form.at, None, &mut |name, around| {
+            let count = around.get("replicas");
+            // The scale subresource reads the number of this role.
+            if let Count::Replicas { elastic: Some(elastic), .. } = form.count
+                && name == Some(elastic.role)
+                && count.number().is_some_and(|count| count < 0)
+            {
+                causes.invalid(&count, "should be a non-negative integer");
             }
+            pod(&around.get(form.template).get("spec"), causes);
+        });
+    }
+}
+
+/// Calls a function with each mapping around a template, and the key of the last entry above it.
+pub(super) fn each(
+    part: &Part<'_, '_>,
+    path: &'static [&'static str],
+    name: Option<&str>,
+    found: &mut dyn FnMut(Option<&str>, &Part<'_, '_>),
+) {
+    let Some(at) = path.iter().position(|key| *key == EACH) else {
+        return found(name, &part.at(path));
+    };
+    let around = part.at(&path[..at]);
+    for (name, part) in around.entries() {
+        each(&part, &path[at + 1..], Some(name), found);
+    }
+    for part in around.items() {
+        each(&part, &path[at + 1..], None, found);
+    }
+}
+
+fn pod(pod: &Part<'_, '_>, causes: &mut Causes) {
+    for (list, keys) in OF_POD {
+        unique(&pod.get(list), keys, causes);
+    }
+    for slot in ["containers", "ephemeralContainers", "initContainers"] {
+        for container in pod.get(slot).items() {
+            for (list, keys) in OF_CONTAINER {
+                unique(&container.get(list), keys, causes);
+            }
+            unique(&container.at(&["resources", "claims"]), &["name"], causes);
         }
     }
 }

@@ -345,7 +345,7 @@ impl View<'_> {
 
     /// Adds a finding of an object, with its places in the document.
     fn add(&mut self, object: &Object<'_>, identity: &Arc<ObjectId>, mut finding: Finding) {
-        place(&mut finding, &object.at);
+        finding.move_below(&object.at);
         if finding.rule == FIELD_TYPE {
             let at = self.document.locate(&finding.pointer).filter(|at| !at.via_alias);
             let text = at.and_then(|at| str::from_utf8(self.context.source.get(at.value)?).ok());
@@ -380,22 +380,6 @@ impl View<'_> {
 
     fn span(&self, pointer: &Pointer, part: Part) -> Range<usize> {
         span(self.context.source, self.document, pointer, part)
-    }
-}
-
-/// Moves a finding from its object into the document. Its `path` is still that in the object.
-fn place(finding: &mut Finding, at: &Pointer) {
-    if at.is_root() {
-        return;
-    }
-    finding.pointer = at.join(&finding.pointer);
-    for label in &mut finding.labels {
-        if let Place::Here(pointer, _) = &mut label.place {
-            *pointer = at.join(pointer);
-        }
-    }
-    for op in finding.fix.iter_mut().flat_map(|fix| &mut fix.ops) {
-        op.move_below(at);
     }
 }
 

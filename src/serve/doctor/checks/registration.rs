@@ -170,31 +170,48 @@ fn lists(rule: &Value, key: &str, value: &str) -> bool {
     rule[key].as_array().is_some_and(|list| list.iter().any(|item| item == value || item == "*"))
 }
 
-fn matches(webhook: &Value, group: &str, version: &str, resource: &str, operation: &str) -> bool {
+fn matches(webhook: &Value, kind: kinds::Kind, operation: &str) -> bool {
     let rules = webhook["rules"].as_array().map(Vec::as_slice).unwrap_or_default();
+    let other_scope = if kind.cluster_scoped { "Namespaced" } else { "Cluster" };
     rules.iter().any(|rule| {
-        lists(rule, "apiGroups", group)
-            && lists(rule, "apiVersions", version)
-            && (lists(rule, "resources", resource) || lists(rule, "resources", "*/*"))
+        lists(rule, "apiGroups", kind.group)
+            && lists(rule, "apiVersions", kind.version)
+            && (lists(rule, "resources", kind.resource) || lists(rule, "resources", "*/*"))
             && lists(rule, "operations", operation)
-            && rule["scope"] != "Cluster"
+            && rule["scope"] != other_scope
     })
+}
+
+/// The operations that webhooks are called for.
+const OPERATIONS: [&str; 2] = ["CREATE", "UPDATE"];
+
+/// Returns the kinds that webhooks can be called for.
+fn registered() -> impl Iterator<Item = kinds::Kind> {
+    kinds::Kind::all().filter(|kind| !kind.untested)
 }
 
 pub(super) fn rules(observed: &Observed) -> Judged {
     let mut notes = Vec::new();
     entries(observed)?;
+    let is_covered = |configuration: &Value, kind: kinds::Kind, operation: &str| {
+        webhooks(configuration).iter().any(|webhook| matches(webhook, kind, operation))
+    };
+    // Kinds of operators can be left out.
+    let off: Vec<kinds::Kind> = registered()
+        .filter(|kind| !kind.is_built_in())
+        .filter(|kind| {
+            observed.configurations().all(|(_, configuration)| {
+                !OPERATIONS.iter().any(|operation| is_covered(configuration, *kind, operation))
+            })
+        })
+        .collect();
     for (kind, configuration) in observed.configurations() {
-        let mut missing = Vec::new();
-        for adapter in kinds::Kind::all() {
-            for operation in ["CREATE", "UPDATE"] {
-                if !webhooks(configuration).iter().any(|webhook| {
-                    matches(webhook, adapter.group, adapter.version, adapter.resource, operation)
-                }) {
-                    missing.push(format!("{operation} of {}.{}", adapter.resource, adapter.group));
-                }
-            }
-        }
+        let missing: Vec<String> = registered()
+            .filter(|kind| !off.contains(kind))
+            .flat_map(|kind| OPERATIONS.map(|operation| (kind, operation)))
+            .filter(|(kind, operation)| !is_covered(configuration, *kind, operation))
+            .map(|(kind, operation)| format!("{operation} of {}.{}", kind.resource, kind.group))
+            .collect();
         if !missing.is_empty() && !webhooks(configuration).is_empty() {
             notes.push(Note::problem(format!("the {} does not cover {}", kind.name(), list(missing))));
         }
@@ -205,9 +222,9 @@ pub(super) fn rules(observed: &Observed) -> Judged {
             for key in ["apiGroups", "apiVersions", "resources", "operations"] {
                 let values = rule[key].as_array().into_iter().flatten().filter_map(Value::as_str);
                 let beyond = |value: &str| match key {
-                    "operations" => !["CREATE", "UPDATE"].contains(&value),
+                    "operations" => !OPERATIONS.contains(&value),
                     "resources" => {
-                        value.contains(['*', '/']) || !kinds::Kind::all().any(|kind| kind.resource == value)
+                        value.contains(['*', '/']) || !registered().any(|kind| kind.resource == value)
                     }
                     _ => value.contains('*'),
                 };
@@ -219,7 +236,15 @@ pub(super) fn rules(observed: &Observed) -> Judged {
             notes.push(Note::warning(format!("{} is also called for {}", entry.name(), list(more))));
         }
     }
-    or_fine(notes, list(kinds::Kind::all().map(|kind| format!("{}.{}", kind.resource, kind.group))))
+    let (off, on): (Vec<kinds::Kind>, Vec<kinds::Kind>) = registered().partition(|kind| off.contains(kind));
+    let names = |kinds: Vec<kinds::Kind>| {
+        let mut names: Vec<String> =
+            kinds.iter().map(|kind| format!("{}.{}", kind.resource, kind.group)).collect();
+        names.dedup();
+        list(names)
+    };
+    let left_out = if off.is_empty() { String::new() } else { format!("; not {}", names(off)) };
+    or_fine(notes, format!("{}{left_out}", names(on)))
 }
 
 /// Returns the namespaces that an entry's selector is limited to, by the label that cannot be forged.
@@ -403,7 +428,7 @@ pub(super) fn timeouts(observed: &Observed) -> Judged {
             }
         };
         let asked =
-            all.iter().flat_map(webhooks).filter(|webhook| matches(webhook, "batch", "v1", "jobs", "CREATE"));
+            all.iter().flat_map(webhooks).filter(|webhook| matches(webhook, kinds::Kind::JOB, "CREATE"));
         let times: Vec<(u64, &str)> = asked
             .map(|webhook| (Entry { kind, webhook }.timeout(), webhook["name"].as_str().unwrap_or_default()))
             .collect();

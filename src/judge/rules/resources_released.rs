@@ -1,0 +1,147 @@
+//! Accelerators are released when the job has ended: what still runs then is deleted.
+//!
+//! ## Why
+//!
+//! When a training job ends, its operator does not always delete its pods. An MPIJob's workers run a server
+//! for the launcher and never end by themselves; the parameter servers of a TFJob neither; a Ray cluster runs
+//! until it is deleted. They hold their GPUs, and the next job in the queue waits for a node that does
+//! nothing. Eight GPUs held over a weekend are some 500 GPU hours.
+//!
+//! ## Bad
+//!
+//! ```yaml
+//! apiVersion: kubeflow.org/v2beta1
+//! kind: MPIJob
+//! metadata: {name: allreduce}
+//! spec:
+//!   runPolicy: {activeDeadlineSeconds: 7200}
+//!   mpiReplicaSpecs:
+//!     Launcher:
+//!       replicas: 1
+//!       template:
+//!         spec:
+//!           containers: [{name: launcher, image: "registry.example.com/bench:v1"}]
+//!     Worker:
+//!       replicas: 2
+//!       template:
+//!         spec:
+//!           containers:
+//!           - name: worker
+//!             image: registry.example.com/bench:v1
+//!             resources: {limits: {nvidia.com/gpu: 8}}
+//! ```
+//!
+//! ## Good
+//!
+//! ```yaml
+//! apiVersion: kubeflow.org/v2beta1
+//! kind: MPIJob
+//! metadata: {name: allreduce}
+//! spec:
+//!   runPolicy: {activeDeadlineSeconds: 7200, cleanPodPolicy: Running}
+//!   mpiReplicaSpecs:
+//!     Launcher:
+//!       replicas: 1
+//!       template:
+//!         spec:
+//!           containers: [{name: launcher, image: "registry.example.com/bench:v1"}]
+//!     Worker:
+//!       replicas: 2
+//!       template:
+//!         spec:
+//!           containers:
+//!           - name: worker
+//!             image: registry.example.com/bench:v1
+//!             resources: {limits: {nvidia.com/gpu: 8}}
+//! ```
+//!
+//! ## Fix
+//!
+//! Safe where the field is not set: adds `cleanPodPolicy: Running`, or `shutdownAfterJobFinishes: true` in a
+//! RayJob. Unsafe where the author has written `None` or `false`. The webhook fills the field in on CREATE,
+//! and never changes it on UPDATE.
+//!
+//! ## Details
+//!
+//! Only jobs whose pods request an accelerator are reported.
+//!
+//! `cleanPodPolicy: Running` deletes the pods that still run when the job has ended, whether it succeeded,
+//! failed or timed out, and keeps finished pods with their logs. `All` deletes the finished pods as well. It
+//! also stops a worker that is still busy after the master has succeeded, for example with an upload of
+//! results: write `cleanPodPolicy: None` and the annotation `jobgate.dev/ignore` on such a job.
+//!
+//! `None` is the default of the training operator and of the MPI operator. Since release 1.9.4 the training
+//! operator keeps running pods at the deadline, too. `ttlSecondsAfterFinished` deletes the job with its pods,
+//! but only after that time, so only a TTL of 0 counts. In an MPIJob of `kubeflow.org/v2beta1` it deletes the
+//! launcher alone, so it never counts.
+//!
+//! In a RayJob, `ttlSecondsAfterFinished` is the time that the cluster runs on, and only together with
+//! `shutdownAfterJobFinishes`; KubeRay refuses the one without the other. Nothing is filled in where the job
+//! has a `deletionStrategy`, with which KubeRay refuses the field, or a `clusterSelector`: that cluster is
+//! somebody else's.
+//!
+//! ## References
+//!
+//! * <https://www.kubeflow.org/docs/components/trainer/legacy-v1/user-guides/job-scheduling/>
+//! * <https://github.com/kubeflow/mpi-operator/issues/644>
+//! * <https://docs.ray.io/en/latest/cluster/kubernetes/getting-started/rayjob-quick-start.html>
+
+use crate::judge::finding::{Level, Safety};
+use crate::judge::policy::Action;
+use crate::judge::rule::{Cx, Exportable, Fills, Kinds, Ratchet, Rule};
+use crate::kinds::{PodTemplate, Ttl};
+use crate::text::value::Value;
+
+pub(super) static RULE: Rule = Rule {
+    id: "resources-released",
+    summary: "Accelerators are released when the job has ended: what still runs then is deleted",
+    kinds: Kinds::WithRelease,
+    default: Action::Fill,
+    fills: Fills::Release,
+    params: &[],
+    export: Exportable::No(
+        "what it fills in, or denies where a policy says so, depends on more than CEL says well",
+    ),
+    check,
+    restore: None,
+    ratchet: Ratchet::BY_PLACE,
+};
+
+fn check(cx: &mut Cx<'_>) {
+    let workload = cx.workload;
+    let Some(release) = workload.kind.release else { return };
+    let limits = &workload.limits;
+    if release.releases(limits) != Some(false) || !workload.pods.iter().any(PodTemplate::holds_accelerators) {
+        return;
+    }
+    let ttl = limits.get("ttlSecondsAfterFinished").int().set();
+    let deletes_all = matches!(workload.kind.ttl, Ttl::Deletes { deletes_pods: true, .. });
+    if deletes_all && ttl == Some(0) {
+        return;
+    }
+    let field = limits.get(release.field);
+    let value = release.value();
+    let word = value.as_str().unwrap_or("true").to_owned();
+    let what = match field.value.and_then(Value::as_str) {
+        Some(own) if field.is_set() => format!("`{}` is `{own}`", release.field),
+        None if field.is_set() => format!("`{}` is `false`", release.field),
+        _ => format!("`{}` is not set", release.field),
+    };
+    let until = match ttl {
+        Some(ttl) if deletes_all => format!(" for {ttl} more seconds (`ttlSecondsAfterFinished`)"),
+        _ => String::new(),
+    };
+    let message = format!("{what}, so {}{until}", release.holds);
+    let help = format!("write `{}: {word}`, {}", release.field, release.effect);
+    let Some(fix) = limits.set(release.field, value) else { return };
+    if field.is_set() {
+        let finding = cx.report(&field.pointer, message);
+        finding.instead_of_fill(Level::Warn).help(help).fix(Safety::Unsafe, vec![fix]);
+    } else if let Some(finding) = cx.missing(&field.pointer, message) {
+        finding.help(help).fix(Safety::Safe, vec![fix]);
+        // A run that has ended would lose the pods that somebody may look at.
+        if workload.has_finished() {
+            finding.instead_of_fill(Level::Note);
+        }
+    }
+}

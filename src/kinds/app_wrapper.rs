@@ -1,0 +1,33 @@
+//! `workload.codeflare.dev` `AppWrapper`: whole objects of other kinds, which are judged in their place (kinds.md
+//! §9).
+
+use super::definition::{Api, CUSTOM, Children, Deadline, Definition, Finished, OnUpdate, Retired};
+
+pub(super) static APP_WRAPPER: Definition = Definition {
+    group: "workload.codeflare.dev",
+    version: "v1beta2",
+    retired: &[Retired {
+        api_version: "workload.codeflare.dev/v1beta1",
+        since: "",
+        moved: Some(", and `spec.components[].template` instead of `spec.resources.GenericItems[].generictemplate`"),
+    }],
+    name: "AppWrapper",
+    resource: "appwrappers",
+    deadline: Deadline::OfOthers,
+    api: Api::Custom { schema: include_str!("app_wrapper.schema.json"), operator: None },
+    finished: Finished::Field(&["status", "phase"], &["Succeeded", "Failed"]),
+    on_update: OnUpdate::TemplateImmutable,
+    whole: &[&["spec", "components"]],
+    components: Some(&["spec", "components", "*", "template"]),
+    children: &[
+        Children { group: "batch", name: "Job", by_hand: None },
+        Children { group: "jobset.x-k8s.io", name: "JobSet", by_hand: None },
+        Children { group: "kubeflow.org", name: "PyTorchJob", by_hand: None },
+        Children { group: "kubeflow.org", name: "MPIJob", by_hand: None },
+        Children { group: "kubeflow.org", name: "TFJob", by_hand: None },
+        Children { group: "ray.io", name: "RayJob", by_hand: None },
+        Children { group: "trainer.kubeflow.org", name: "TrainJob", by_hand: None },
+    ],
+    makers: &["system:serviceaccount:appwrapper-system:appwrapper-controller-manager"],
+    ..CUSTOM
+};

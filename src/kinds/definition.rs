@@ -1,0 +1,467 @@
+//! What there is to say of a kind: the parts of a [`Definition`].
+
+use super::{Field, Part};
+use crate::text::value::Value;
+
+/// A path of keys from a mapping down.
+pub type Path = &'static [&'static str];
+
+/// Any item of a list or entry of a mapping, in the path of [`Pods`].
+pub const EACH: &str = "*";
+
+/// Everything that is specific to one kind. Code outside this folder reads these fields instead of comparing
+/// kinds.
+#[derive(Debug)]
+pub struct Definition {
+    /// The API group; with the name it identifies the kind.
+    pub group: &'static str,
+    /// The version that API servers serve, and the webhook registers for.
+    pub version: &'static str,
+    /// Versions that are no longer served.
+    pub retired: &'static [Retired],
+    /// The kind's name in manifests.
+    pub name: &'static str,
+    /// The name with the group, as kubectl has it, where another kind has the same name.
+    pub title: Option<&'static str>,
+    /// The resource's name, as in URLs and webhook rules.
+    pub resource: &'static str,
+    /// The mapping without which an object runs nothing.
+    pub body: Path,
+    /// The metadata of a run.
+    pub run_metadata: Path,
+    /// The mapping that has the run limits, such as `ttlSecondsAfterFinished`.
+    pub limits: Path,
+    /// What `activeDeadlineSeconds` does.
+    pub deadline: Deadline,
+    /// What `ttlSecondsAfterFinished` of the limits does.
+    pub ttl: Ttl,
+    /// What holds pods that still run when a run has ended.
+    pub release: Option<Release>,
+    /// Where the pods are.
+    pub pods: &'static [Pods],
+    /// The mapping with `schedule` and `concurrencyPolicy`, if the kind has a schedule.
+    pub schedule: Option<Path>,
+    /// How objects get defaults and are validated.
+    pub api: Api,
+    /// How the status shows that an object has finished.
+    pub finished: Finished,
+    /// What may change on UPDATE.
+    pub on_update: OnUpdate,
+    /// Fields of which a whole object has one, if it need not have a container with an image.
+    pub whole: &'static [Path],
+    /// Objects of other kinds inside it, which are judged in its place.
+    pub components: Option<Path>,
+    /// Whether objects are in no namespace.
+    pub cluster_scoped: bool,
+    /// Whether nobody but its vendor can run its operator: then findings are warnings, nothing is filled in,
+    /// and no webhook registers for it.
+    pub untested: bool,
+    /// The objects that its controller creates, of kinds that are judged.
+    pub children: &'static [Children],
+    /// The users as whom its controller creates objects, by default.
+    pub makers: &'static [&'static str],
+    /// Labels that the controller sets on all pods of a run.
+    pub pod_labels: &'static [(&'static str, LabelValue)],
+}
+
+/// A version of a kind that API servers no longer serve.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Retired {
+    /// Its `apiVersion`.
+    pub api_version: &'static str,
+    /// Since when, to follow "is no longer served"; empty if unknown.
+    pub since: &'static str,
+    /// What moved, to follow the new `apiVersion`; nothing if all fields are the same.
+    pub moved: Option<&'static str>,
+}
+
+/// What `activeDeadlineSeconds` does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Deadline {
+    /// That of the limits ends the run, and its pods are deleted.
+    Ends,
+    /// That of the limits marks the run as failed; what happens to its pods is in [`Definition::release`].
+    Marks,
+    /// That of each batch/v1 Job ends this Job. No field ends them all, so a missing one is a warning.
+    EndsEachJob {
+        /// What else may happen at a Job's deadline, and how the author prevents it.
+        help: &'static str,
+    },
+    /// There is no such field. Runs that hold accelerators get a warning.
+    Missing {
+        /// What has none.
+        what: &'static str,
+        /// What to write instead.
+        help: &'static str,
+    },
+    /// The object is a template: others that refer to it run.
+    OfOthers,
+}
+
+/// What `ttlSecondsAfterFinished` does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Ttl {
+    /// It deletes something after the run has ended.
+    Deletes {
+        /// What stays without it, to precede "never deleted".
+        what: &'static str,
+        /// Whether it deletes all pods of the run.
+        deletes_pods: bool,
+        /// What a TTL in one of the batch/v1 Jobs inside the object does; nothing if the limits are the Job's.
+        of_job: Option<&'static str>,
+    },
+    /// It does harm, as said here.
+    Harms(&'static str),
+    /// There is none, or it does something else.
+    None,
+}
+
+/// How pods that still run when a run has ended are released.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Release {
+    /// The field of the limits.
+    pub field: &'static str,
+    /// The value that releases the pods.
+    pub value: Released,
+    /// Other fields of the limits that decide instead of it.
+    pub unless: &'static [&'static str],
+    /// What runs on without it, to follow "so".
+    pub holds: &'static str,
+    /// What the value does, to follow it.
+    pub effect: &'static str,
+}
+
+impl Release {
+    /// Tells whether pods that still run are released when a run with these limits has ended; nothing if a
+    /// placeholder or wrong type hides it.
+    #[must_use]
+    pub fn releases(&self, limits: &Part<'_>) -> Option<bool> {
+        if self.unless.iter().any(|field| limits.get(field).is_set()) {
+            return Some(true);
+        }
+        let field = limits.get(self.field);
+        match self.value {
+            Released::Word(_) => match field.text() {
+                Field::Unset | Field::Set("None") => Some(false),
+                Field::Set(_) => Some(true),
+                Field::Placeholder(_) | Field::Wrong => None,
+            },
+            Released::True => field.bool().or_default(false),
+        }
+    }
+
+    /// Returns the value that releases the pods.
+    #[must_use]
+    pub fn value(&self) -> Value {
+        match self.value {
+            Released::Word(word) => word.into(),
+            Released::True => true.into(),
+        }
+    }
+}
+
+/// The value of a [`Release`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Released {
+    /// This word; `None` and an unset field release nothing, all other words do.
+    Word(&'static str),
+    /// `true`.
+    True,
+}
+
+/// Pod templates in one sort of place.
+#[derive(Clone, Copy, Debug)]
+pub struct Pods {
+    /// The mapping around the template; [`EACH`] stands for any item or entry.
+    pub at: Path,
+    /// The template's name in it.
+    pub template: &'static str,
+    /// How many pods of it run at once.
+    pub count: Count,
+    /// Which `restartPolicy` they have.
+    pub restart: Restart,
+}
+
+/// How many pods of a template run at once.
+#[derive(Clone, Copy, Debug)]
+pub enum Count {
+    /// The mapping around the template is a batch/v1 Job spec, and there may be several Jobs.
+    Jobs(Times),
+    /// `replicas` beside the template.
+    Replicas {
+        /// How many there are of a role where the field is unset.
+        unset: fn(&str) -> i64,
+        /// A role that may scale.
+        elastic: Option<Elastic>,
+    },
+    /// `replicas`, `minReplicas` and `maxReplicas` of a group of Ray workers, each of `numOfHosts` pods.
+    RayWorkers {
+        /// The field that lets Ray add workers up to `maxReplicas`.
+        autoscales: Path,
+    },
+    /// One, if the object has the template.
+    One,
+}
+
+/// A role whose number of pods may change without an admission review.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Elastic {
+    /// The role.
+    pub role: &'static str,
+    /// The field with its minimum of pods.
+    pub least: Path,
+    /// The field with its maximum of pods.
+    pub most: Path,
+}
+
+/// How many Jobs are made from a Job spec.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Times {
+    /// One at a time, or as many as a schedule starts.
+    Once,
+    /// `replicas` of the item around the Job.
+    Replicas,
+    /// A field of the object, and its default.
+    Field(Path, i64),
+}
+
+/// Which `restartPolicy` pods have.
+#[derive(Clone, Copy, Debug)]
+pub enum Restart {
+    /// That of the template.
+    OfTemplate {
+        /// What an unset field means.
+        unset: Unset,
+        /// What happens with `Always`, after "a finished pod would run again".
+        always: &'static str,
+        /// Tells whether another template ends the run, so that `Always` is only a warning.
+        ends_otherwise: Option<fn(&Value) -> bool>,
+    },
+    /// That beside the template: the operator overwrites the template's.
+    Beside {
+        /// The words that end.
+        words: &'static [&'static str],
+        /// What happens with any other word; nothing if only `Always` is wrong.
+        ignored: Option<&'static str>,
+    },
+    /// These pods are not meant to end by themselves.
+    Free,
+}
+
+/// What an unset `restartPolicy` means.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Unset {
+    /// `Always`, the default of pods.
+    Always,
+    /// The operator writes this word.
+    Is(&'static str),
+}
+
+/// How objects of a kind get defaults and are validated.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Api {
+    /// By the API server as Jobs: all defaults are set before webhooks are called.
+    Job,
+    /// By the API server as CronJobs, without the defaults of the Job.
+    CronJob,
+    /// By the API server with the schema of a CustomResourceDefinition, then by an operator.
+    Custom {
+        /// The JSON Schema, whose `$ref`s may name built-in types.
+        schema: &'static str,
+        /// The operator.
+        operator: Option<Operator>,
+    },
+}
+
+/// An operator with known validation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Operator {
+    /// The training operator, as it validates PyTorchJobs.
+    Training {
+        /// The name that one container of each role must have.
+        container: &'static str,
+    },
+}
+
+/// What may change on UPDATE.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum OnUpdate {
+    /// The pod template is immutable: only filled-in values that an update removes are restored.
+    TemplateImmutable,
+    /// Nothing is immutable, and a change may restart pods: nothing is filled in.
+    Restarts,
+    /// Only later runs change: filled in as on CREATE.
+    NextRuns,
+    /// Nothing is immutable, and a change of the spec deletes the Jobs that run: as with an immutable template,
+    /// only filled-in values are restored.
+    StopsRuns,
+}
+
+/// How the status of an object shows that it has finished.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Finished {
+    /// A condition of one of these types is true.
+    Conditions(&'static [&'static str]),
+    /// A field has one of these words.
+    Field(Path, &'static [&'static str]),
+    /// It never does.
+    Never,
+}
+
+/// The objects that the controller of a kind creates.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Children {
+    /// Their API group.
+    pub group: &'static str,
+    /// Their kind.
+    pub name: &'static str,
+    /// The annotation, and its value, of objects that a person created in the same form.
+    pub by_hand: Option<(&'static str, &'static str)>,
+}
+
+/// An item of a list or entry of a mapping above a pod template.
+#[derive(Clone, Debug)]
+pub struct Entry<'a> {
+    /// The entry's key, or the item's name.
+    pub name: Option<&'a str>,
+    /// The item or entry.
+    pub part: Part<'a>,
+}
+
+/// Calls a function with each place of a path, in which [`EACH`] stands for any item or entry.
+pub fn each_at<'a>(object: &Part<'a>, path: &[&'static str], found: &mut dyn FnMut(Part<'a>)) {
+    each(object.clone(), path, None, &mut |part, _| found(part));
+}
+
+fn each<'a>(
+    part: Part<'a>,
+    path: &[&'static str],
+    entry: Option<Entry<'a>>,
+    found: &mut dyn FnMut(Part<'a>, Option<Entry<'a>>),
+) {
+    let Some(at) = path.iter().position(|key| *key == EACH) else {
+        return found(part.at(path), entry);
+    };
+    let (around, below) = (part.at(&path[..at]), &path[at + 1..]);
+    for (name, part) in around.entries() {
+        each(part.clone(), below, Some(Entry { name: Some(name), part }), found);
+    }
+    for part in around.items() {
+        let name = ["name", "groupName"].iter().find_map(|key| part.get(key).value?.as_str());
+        each(part.clone(), below, Some(Entry { name, part }), found);
+    }
+}
+
+/// The value of a label that a controller sets.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LabelValue {
+    /// The name of the run.
+    NameOfRun,
+    /// This text.
+    Text(&'static str),
+}
+
+/// A definition with what most custom resources have, to start from.
+pub(super) const CUSTOM: Definition = Definition {
+    group: "",
+    version: "",
+    retired: &[],
+    name: "",
+    title: None,
+    resource: "",
+    body: &["spec"],
+    run_metadata: &["metadata"],
+    limits: &["spec"],
+    deadline: Deadline::Ends,
+    ttl: Ttl::None,
+    release: None,
+    pods: &[],
+    schedule: None,
+    api: Api::Custom { schema: "{}", operator: None },
+    finished: Finished::Conditions(&["Succeeded", "Failed"]),
+    on_update: OnUpdate::Restarts,
+    whole: &[],
+    components: None,
+    cluster_scoped: false,
+    untested: false,
+    children: &[],
+    makers: &[],
+    pod_labels: &[],
+};
+
+impl Definition {
+    /// Tells whether the kind is part of Kubernetes: in every cluster, and validated before `/validate` is
+    /// called.
+    #[must_use]
+    pub fn is_built_in(&self) -> bool {
+        !matches!(self.api, Api::Custom { .. })
+    }
+
+    /// Returns the `apiVersion` that is served.
+    #[must_use]
+    pub fn api_version(&self) -> String {
+        format!("{}/{}", self.group, self.version)
+    }
+
+    /// Returns the entry of an `apiVersion` that is no longer served.
+    #[must_use]
+    pub fn retired(&self, api_version: &str) -> Option<&'static Retired> {
+        self.retired.iter().find(|retired| retired.api_version == api_version)
+    }
+
+    /// Tells whether an `apiVersion` has the same fields as the current one.
+    #[must_use]
+    pub fn knows(&self, api_version: &str) -> bool {
+        api_version.split_once('/') == Some((self.group, self.version))
+            || self.retired(api_version).is_some_and(|retired| retired.moved.is_none())
+    }
+
+    /// Returns the mapping of roles, for a kind that has one.
+    #[must_use]
+    pub fn roles(&self) -> Option<Path> {
+        self.pods.iter().find_map(Pods::roles)
+    }
+
+    /// Tells whether its runs are batch/v1 Jobs.
+    #[must_use]
+    pub fn has_jobs(&self) -> bool {
+        self.pods.iter().any(Pods::is_job)
+    }
+
+    /// Returns all paths that the definition names, with [`EACH`] in those of pods.
+    pub fn paths(&self) -> impl Iterator<Item = Path> {
+        [self.body, self.run_metadata, self.limits]
+            .into_iter()
+            .chain(self.schedule)
+            .chain(self.pods.iter().map(|pods| pods.at))
+    }
+}
+
+impl Pods {
+    /// Tells whether the mapping around the template is a batch/v1 Job spec.
+    #[must_use]
+    pub fn is_job(&self) -> bool {
+        matches!(self.count, Count::Jobs(_))
+    }
+
+    /// Calls a function with the mapping around each template of an object, and the last item or entry above
+    /// it.
+    pub(super) fn each<'a>(&self, object: &Part<'a>, found: &mut dyn FnMut(Part<'a>, Option<Entry<'a>>)) {
+        each(object.clone(), self.at, None, found);
+    }
+
+    /// Tells whether the templates are below a list, which an apply replaces as a whole.
+    #[must_use]
+    pub fn is_in_list(&self) -> bool {
+        self.at.contains(&EACH) && self.roles().is_none()
+    }
+
+    /// Returns the mapping of roles that the templates are in.
+    #[must_use]
+    pub fn roles(&self) -> Option<Path> {
+        match (self.restart, self.at.split_last()) {
+            (Restart::Beside { .. }, Some((&EACH, roles))) => Some(roles),
+            _ => None,
+        }
+    }
+}

@@ -1,0 +1,22 @@
+//! `sagemaker.amazonaws.com` `HyperPodPyTorchJob`: a list of replica specs (kinds.md §10). Its operator and
+//! schema are not public.
+
+use super::definition::{Api, CUSTOM, Count, Definition, Pods, Restart};
+
+pub(super) static HYPER_POD_PY_TORCH_JOB: Definition = Definition {
+    group: "sagemaker.amazonaws.com",
+    version: "v1",
+    name: "HyperPodPyTorchJob",
+    resource: "hyperpodpytorchjobs",
+    limits: &["spec", "runPolicy"],
+    // Finished jobs are deleted at once by default.
+    pods: &[Pods {
+        at: &["spec", "replicaSpecs", "*"],
+        template: "template",
+        count: Count::Replicas { unset: |_| 0, elastic: None },
+        restart: Restart::Free,
+    }],
+    api: Api::Custom { schema: "{}", operator: None },
+    untested: true,
+    ..CUSTOM
+};

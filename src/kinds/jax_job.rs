@@ -1,0 +1,24 @@
+//! `kubeflow.org` `JAXJob`: one pod template, that of Worker (kinds.md §6b).
+
+use super::definition::{Api, CUSTOM, Count, Deadline, Definition, Pods};
+use super::py_torch_job::{RELEASE, RESTART, RETIRED, TTL};
+
+pub(super) static JAX_JOB: Definition = Definition {
+    group: "kubeflow.org",
+    version: "v1",
+    retired: &RETIRED,
+    name: "JAXJob",
+    resource: "jaxjobs",
+    limits: &["spec", "runPolicy"],
+    deadline: Deadline::Marks,
+    ttl: TTL,
+    release: Some(RELEASE),
+    pods: &[Pods {
+        at: &["spec", "jaxReplicaSpecs", "*"],
+        template: "template",
+        count: Count::Replicas { unset: |_| 1, elastic: None },
+        restart: RESTART,
+    }],
+    api: Api::Custom { schema: include_str!("jax_job.schema.json"), operator: None },
+    ..CUSTOM
+};

@@ -1,0 +1,57 @@
+//! `kubeflow.org/v2beta1` `MPIJob`, of the MPI operator: a launcher Job and workers that wait for it (kinds.md
+//! §6).
+
+use super::definition::{
+    Api, CUSTOM, Children, Count, Deadline, Definition, Pods, Release, Released, Restart, Retired, Ttl,
+};
+
+/// How many pods a role has where it does not say so.
+pub(super) fn unset(role: &str) -> i64 {
+    i64::from(role != "Worker")
+}
+
+/// Workers run a server for the launcher, and end only when they are deleted.
+pub(super) const RELEASE: Release = Release {
+    field: "cleanPodPolicy",
+    value: Released::Word("Running"),
+    unless: &[],
+    holds: "the workers run on when the launcher has finished, and hold their GPUs",
+    effect: "which deletes running pods and keeps finished ones with their logs",
+};
+
+pub(super) static MPI_JOB: Definition = Definition {
+    group: "kubeflow.org",
+    version: "v2beta1",
+    retired: &[
+        Retired {
+            api_version: "kubeflow.org/v1alpha1",
+            since: "",
+            moved: Some(", and `spec.mpiReplicaSpecs` instead of `spec.template`"),
+        },
+        Retired {
+            api_version: "kubeflow.org/v1alpha2",
+            since: "",
+            moved: Some(", and run limits such as `cleanPodPolicy` in `spec.runPolicy` instead of `spec`"),
+        },
+    ],
+    name: "MPIJob",
+    resource: "mpijobs",
+    limits: &["spec", "runPolicy"],
+    // That of the launcher Job: the workers stay.
+    deadline: Deadline::Marks,
+    ttl: Ttl::Deletes { what: "the finished launcher Job and its logs are", deletes_pods: false, of_job: None },
+    release: Some(RELEASE),
+    pods: &[Pods {
+        at: &["spec", "mpiReplicaSpecs", "*"],
+        template: "template",
+        count: Count::Replicas { unset, elastic: None },
+        restart: Restart::Beside {
+            words: &["OnFailure", "Never"],
+            ignored: Some("the operator ignores a job with any other word than `Never` and `OnFailure`"),
+        },
+    }],
+    api: Api::Custom { schema: include_str!("mpi_job.schema.json"), operator: None },
+    children: &[Children { group: "batch", name: "Job", by_hand: None }],
+    makers: &["system:serviceaccount:mpi-operator:mpi-operator", "system:serviceaccount:kubeflow:mpi-operator"],
+    ..CUSTOM
+};

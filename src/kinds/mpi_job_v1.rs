@@ -1,0 +1,24 @@
+//! `kubeflow.org/v1` `MPIJob`, of the training operator: the launcher is a pod (kinds.md §6).
+
+use super::definition::{Api, CUSTOM, Count, Deadline, Definition, Pods};
+use super::mpi_job::{RELEASE, unset};
+use super::py_torch_job::{RESTART, TTL};
+
+pub(super) static MPI_JOB_V1: Definition = Definition {
+    group: "kubeflow.org",
+    version: "v1",
+    name: "MPIJob",
+    resource: "mpijobs",
+    limits: &["spec", "runPolicy"],
+    deadline: Deadline::Marks,
+    ttl: TTL,
+    release: Some(RELEASE),
+    pods: &[Pods {
+        at: &["spec", "mpiReplicaSpecs", "*"],
+        template: "template",
+        count: Count::Replicas { unset, elastic: None },
+        restart: RESTART,
+    }],
+    api: Api::Custom { schema: include_str!("mpi_job_v1.schema.json"), operator: None },
+    ..CUSTOM
+};

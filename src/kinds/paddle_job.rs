@@ -1,0 +1,28 @@
+//! `kubeflow.org` `PaddleJob`: a pod template for each of Master and Worker (kinds.md §6b).
+
+use super::definition::{Api, CUSTOM, Count, Deadline, Definition, Elastic, Pods};
+use super::py_torch_job::{RELEASE, RESTART, RETIRED, TTL};
+
+pub(super) static PADDLE_JOB: Definition = Definition {
+    group: "kubeflow.org",
+    version: "v1",
+    retired: &RETIRED,
+    name: "PaddleJob",
+    resource: "paddlejobs",
+    limits: &["spec", "runPolicy"],
+    deadline: Deadline::Marks,
+    ttl: TTL,
+    release: Some(RELEASE),
+    pods: &[Pods {
+        at: &["spec", "paddleReplicaSpecs", "*"],
+        template: "template",
+        count: Count::Replicas { unset: |_| 1, elastic: Some(Elastic {
+                role: "Worker",
+                least: &["spec", "elasticPolicy", "minReplicas"],
+                most: &["spec", "elasticPolicy", "maxReplicas"],
+            }) },
+        restart: RESTART,
+    }],
+    api: Api::Custom { schema: include_str!("paddle_job.schema.json"), operator: None },
+    ..CUSTOM
+};

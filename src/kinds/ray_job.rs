@@ -1,0 +1,53 @@
+//! `ray.io` `RayJob`: a Ray cluster of its own, and a Job that submits the work to it (kinds.md §7).
+
+use super::definition::{
+    Api, CUSTOM, Children, Count, Deadline, Definition, Finished, Pods, Release, Released, Restart, Unset,
+};
+
+pub(super) static RAY_JOB: Definition = Definition {
+    group: "ray.io",
+    version: "v1",
+    name: "RayJob",
+    resource: "rayjobs",
+    // It frees nothing by itself.
+    deadline: Deadline::Marks,
+    // `ttlSecondsAfterFinished` is how long the cluster runs on, so filling it in would cost GPU time.
+    release: Some(Release {
+        field: "shutdownAfterJobFinishes",
+        value: Released::True,
+        // With rules of its own, or a cluster of somebody else, the operator refuses the field.
+        unless: &["deletionStrategy", "clusterSelector"],
+        holds: "the Ray cluster runs on when the job has ended, and holds its GPUs",
+        effect: "which deletes the cluster `ttlSecondsAfterFinished` seconds after the job has ended",
+    }),
+    pods: &[
+        Pods {
+            at: &["spec", "rayClusterSpec", "headGroupSpec"],
+            template: "template",
+            count: Count::One,
+            restart: Restart::Free,
+        },
+        Pods {
+            at: &["spec", "rayClusterSpec", "workerGroupSpecs", "*"],
+            template: "template",
+            count: Count::RayWorkers { autoscales: &["spec", "rayClusterSpec", "enableInTreeAutoscaling"] },
+            restart: Restart::Free,
+        },
+        Pods {
+            at: &["spec"],
+            template: "submitterPodTemplate",
+            count: Count::One,
+            restart: Restart::OfTemplate {
+                unset: Unset::Always,
+                always: "so the API server refuses the Job that submits the work",
+                ends_otherwise: None,
+            },
+        },
+    ],
+    api: Api::Custom { schema: include_str!("ray_job.schema.json"), operator: None },
+    finished: Finished::Field(&["status", "jobDeploymentStatus"], &["Complete", "Failed", "ValidationFailed"]),
+    whole: &[&["spec", "clusterSelector"]],
+    children: &[Children { group: "batch", name: "Job", by_hand: None }],
+    makers: &["system:serviceaccount:default:kuberay-operator"],
+    ..CUSTOM
+};

@@ -1,0 +1,32 @@
+//! `keda.sh` `ScaledJob`: a Job spec of which KEDA creates Jobs as work arrives (kinds.md §12).
+
+use super::definition::{
+    Api, CUSTOM, Children, Count, Definition, Finished, OnUpdate, Pods, Restart, Times, Ttl, Unset,
+};
+
+pub(super) static SCALED_JOB: Definition = Definition {
+    group: "keda.sh",
+    version: "v1alpha1",
+    name: "ScaledJob",
+    resource: "scaledjobs",
+    body: &["spec", "jobTargetRef"],
+    limits: &["spec", "jobTargetRef"],
+    ttl: Ttl::Deletes { what: "up to 100 successful and 100 failed Jobs, with their pods, are", deletes_pods: true, of_job: None },
+    pods: &[Pods {
+        at: &["spec", "jobTargetRef"],
+        template: "template",
+        count: Count::Jobs(Times::Field(&["spec", "maxReplicaCount"], 100)),
+        restart: Restart::OfTemplate {
+            unset: Unset::Is("OnFailure"),
+            always: "and the API server refuses the Jobs",
+            ends_otherwise: None,
+        },
+    }],
+    api: Api::Custom { schema: include_str!("scaled_job.schema.json"), operator: None },
+    finished: Finished::Never,
+    // By default KEDA deletes all Jobs of an earlier generation, also those that run.
+    on_update: OnUpdate::StopsRuns,
+    children: &[Children { group: "batch", name: "Job", by_hand: None }],
+    makers: &["system:serviceaccount:keda:keda-operator"],
+    ..CUSTOM
+};

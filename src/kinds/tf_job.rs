@@ -1,0 +1,24 @@
+//! `kubeflow.org` `TFJob`: a pod template for each of Chief, Worker, PS and Evaluator (kinds.md §6b).
+
+use super::definition::{Api, CUSTOM, Count, Deadline, Definition, Pods};
+use super::py_torch_job::{RELEASE, RESTART, RETIRED, TTL};
+
+pub(super) static TF_JOB: Definition = Definition {
+    group: "kubeflow.org",
+    version: "v1",
+    retired: &RETIRED,
+    name: "TFJob",
+    resource: "tfjobs",
+    limits: &["spec", "runPolicy"],
+    deadline: Deadline::Marks,
+    ttl: TTL,
+    release: Some(RELEASE),
+    pods: &[Pods {
+        at: &["spec", "tfReplicaSpecs", "*"],
+        template: "template",
+        count: Count::Replicas { unset: |_| 1, elastic: None },
+        restart: RESTART,
+    }],
+    api: Api::Custom { schema: include_str!("tf_job.schema.json"), operator: None },
+    ..CUSTOM
+};

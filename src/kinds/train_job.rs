@@ -1,0 +1,17 @@
+//! `trainer.kubeflow.org` `TrainJob`: a run of a training runtime, which has the pods (kinds.md §5).
+
+use super::definition::{Api, CUSTOM, Children, Definition, Finished};
+
+pub(super) static TRAIN_JOB: Definition = Definition {
+    group: "trainer.kubeflow.org",
+    version: "v1alpha1",
+    name: "TrainJob",
+    resource: "trainjobs",
+    // No release of the trainer has a TTL.
+    api: Api::Custom { schema: include_str!("train_job.schema.json"), operator: None },
+    finished: Finished::Conditions(&["Complete", "Failed"]),
+    whole: &[&["spec", "runtimeRef"]],
+    children: &[Children { group: "jobset.x-k8s.io", name: "JobSet", by_hand: None }],
+    makers: &["system:serviceaccount:kubeflow-system:kubeflow-trainer-controller-manager"],
+    ..CUSTOM
+};

@@ -1,0 +1,30 @@
+//! `trainer.kubeflow.org` `TrainingRuntime`: a JobSet as a template for TrainJobs of its namespace (kinds.md
+//! §5).
+
+use super::job_set::RESTART;
+use super::definition::{Api, CUSTOM, Count, Deadline, Definition, Finished, Pods, Times, Ttl};
+
+pub(super) static TRAINING_RUNTIME: Definition = Definition {
+    name: "TrainingRuntime",
+    resource: "trainingruntimes",
+    ..RUNTIME
+};
+
+pub(super) const RUNTIME: Definition = Definition {
+    group: "trainer.kubeflow.org",
+    version: "v1alpha1",
+    body: &["spec", "template", "spec"],
+    run_metadata: &["spec", "template", "metadata"],
+    limits: &["spec", "template", "spec"],
+    deadline: Deadline::OfOthers,
+    ttl: Ttl::Harms("in a runtime deletes finished work of a TrainJob, which the trainer then creates and runs again"),
+    pods: &[Pods {
+        at: &["spec", "template", "spec", "replicatedJobs", "*", "template", "spec"],
+        template: "template",
+        count: Count::Jobs(Times::Once),
+        restart: RESTART,
+    }],
+    api: Api::Custom { schema: include_str!("training_runtime.schema.json"), operator: None },
+    finished: Finished::Never,
+    ..CUSTOM
+};

@@ -1,0 +1,24 @@
+//! `kubeflow.org` `XGBoostJob`: a pod template for each of Master and Worker (kinds.md §6b).
+
+use super::definition::{Api, CUSTOM, Count, Deadline, Definition, Pods};
+use super::py_torch_job::{RELEASE, RESTART, RETIRED, TTL};
+
+pub(super) static XG_BOOST_JOB: Definition = Definition {
+    group: "kubeflow.org",
+    version: "v1",
+    retired: &RETIRED,
+    name: "XGBoostJob",
+    resource: "xgboostjobs",
+    limits: &["spec", "runPolicy"],
+    deadline: Deadline::Marks,
+    ttl: TTL,
+    release: Some(RELEASE),
+    pods: &[Pods {
+        at: &["spec", "xgbReplicaSpecs", "*"],
+        template: "template",
+        count: Count::Replicas { unset: |_| 1, elastic: None },
+        restart: RESTART,
+    }],
+    api: Api::Custom { schema: include_str!("xg_boost_job.schema.json"), operator: None },
+    ..CUSTOM
+};
